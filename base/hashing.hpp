@@ -1,0 +1,48 @@
+// The hashes of the format (spec/format.md, sections 1 and 8): XXH3, seed 0.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cfck/record.hpp"
+#include "cfck/tensor.hpp"
+
+namespace cfck {
+
+std::uint64_t hash64(ByteView bytes) noexcept;
+Digest hash128(ByteView bytes) noexcept;
+
+inline constexpr std::size_t kLeafBytes = 65536;
+
+// Hashes of the leaves of one tensor, filled out of order, then combined.
+//
+// Chunks need not end at leaf boundaries. A worker passes the bytes of its chunk
+// to hash_whole_leaves, which handles the leaves that lie inside and returns
+// what is left at both ends; the ordered stage passes those to add_edge in order of
+// position.
+class DigestBuilder {
+ public:
+  explicit DigestBuilder(std::uint64_t total_bytes);
+
+  struct Edges {
+    ByteView head;  // before the first leaf boundary inside the chunk (or all of it)
+    ByteView tail;  // after the last one
+  };
+  // Thread-safe for chunks that do not overlap.
+  Edges hash_whole_leaves(std::uint64_t offset_bytes, ByteView chunk) noexcept;
+  // Not thread-safe. Edges of all chunks, in order.
+  void add_edge(std::uint64_t offset_bytes, ByteView edge);
+
+  // Requires: every byte was passed.
+  Digest finish() const noexcept;
+
+ private:
+  std::uint64_t total_bytes_;
+  std::vector<Digest> leaves_;
+  std::vector<std::byte> pending_;  // of the leaf that add_edge is filling
+};
+
+// The digest of bytes that are all at hand.
+Digest digest_of(ByteView bytes);
+
+}  // namespace cfck

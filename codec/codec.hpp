@@ -1,0 +1,91 @@
+// What the container asks of a codec: turn the values of one chunk into a
+// payload, and back. Codecs know nothing of files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "cfck/options.hpp"
+#include "cfck/status.hpp"
+#include "cfck/tensor.hpp"
+
+namespace cfck::codec {
+
+// What a codec may know of a chunk. `n_elems` is at least 1; the chunk's values
+// are n_elems * bits_per_element(dtype) / 8 bytes, rounded up.
+struct ChunkInfo {
+  DType dtype = DType::kU8;
+  EntropyId entropy = EntropyId::kNone;
+  ScanId scan = ScanId::kStorageOrder;
+  std::uint64_t n_elems = 0;
+  ByteView preamble;  // the record's, already verified; empty if it has none
+};
+
+// A payload is a body (headers and sections) followed by the Zstd frame of its
+// symbols, which may be absent. The container puts the body into a skippable
+// frame and the symbol frame behind it (spec/format.md, section "Chunks"); in a
+// pack both stay together as plain bytes. A body says its own length.
+struct EncodedChunk {
+  std::vector<std::byte> payload;
+  std::uint32_t body_bytes = 0;
+};
+
+// Scratch memory of one thread: buffers and zstd contexts, grown on demand and
+// kept between chunks. Not thread-safe; create one for each worker.
+class Scratch {
+ public:
+  Scratch();
+  ~Scratch();
+  Scratch(Scratch&&) noexcept;
+  Scratch& operator=(Scratch&&) noexcept;
+
+  struct Impl;
+  Impl& impl() noexcept { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// Decoders are stateless; every function may be called concurrently, each call
+// with a Scratch of its own.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+
+  // Length of the body at the start of `payload`, from its header alone.
+  // Errors: kTruncated, kCorrupt.
+  virtual Result<std::uint32_t> body_bytes(const ChunkInfo& info, ByteView payload) const = 0;
+
+  // Decodes the whole chunk into `out`, which has exactly the chunk's bytes.
+  // Everything in `payload` must be consumed. Errors: kTruncated, kCorrupt,
+  // kUnsupported, kOutOfMemory; offsets count from the start of the payload. On
+  // error the contents of `out` are unspecified. Never reads outside `payload`
+  // or writes outside `out`, whatever the payload holds.
+  virtual Result<void> decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
+                              MutableBytes out) const = 0;
+};
+
+// Encoders are stateless too. The same values give the same payload on every
+// machine, thread count and CPU level.
+class Encoder {
+ public:
+  virtual ~Encoder() = default;
+
+  // The entropy stage that this codec uses for `dtype` by default.
+  virtual EntropyId default_entropy(DType dtype) const = 0;
+
+  // `values` are the chunk's bytes. The payload is never longer than the values
+  // by more than max_overhead_bytes(): what does not shrink is stored.
+  virtual Result<void> encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
+                              EncodedChunk& out) const = 0;
+  virtual std::uint32_t max_overhead_bytes() const = 0;
+};
+
+// nullptr for an id this version does not know. kRaw has neither: the container
+// stores its bytes as they are.
+const Decoder* find_decoder(CodecId id) noexcept;
+const Encoder* find_encoder(CodecId id) noexcept;
+
+}  // namespace cfck::codec

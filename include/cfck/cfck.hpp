@@ -1,0 +1,15 @@
+// Everything: compressed, checked files of tensors. See spec/format.md for the
+// bytes, and examples/ for programs to start from.
+#pragma once
+
+#include "cfck/dtype.hpp"
+#include "cfck/io.hpp"
+#include "cfck/options.hpp"
+#include "cfck/reader.hpp"
+#include "cfck/record.hpp"
+#include "cfck/safetensors.hpp"
+#include "cfck/status.hpp"
+#include "cfck/tensor.hpp"
+#include "cfck/update.hpp"
+#include "cfck/version.hpp"
+#include "cfck/writer.hpp"

@@ -1,0 +1,134 @@
+// Where bytes come from and where they go: files, memory, or anything a caller
+// writes. Everything cfck does to a file system goes through FileSystem, so that
+// tests can make any step of it fail.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cfck/status.hpp"
+#include "cfck/tensor.hpp"
+
+namespace cfck {
+
+// Random access to a fixed number of bytes. Implementations must allow
+// concurrent calls of read_at.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  virtual std::uint64_t size() const = 0;
+
+  // Fills `out` from `offset_bytes`. Errors: kTruncated if the source ends
+  // first (for a file: it shrank since it was opened), kIo.
+  virtual Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const = 0;
+
+  // All bytes in place, or an empty view if this source is not in memory. The
+  // view lives as long as the source.
+  virtual ByteView mapped() const { return {}; }
+
+  // What to call the source in messages: a path, or "<memory>".
+  virtual std::string name() const { return "<memory>"; }
+};
+
+// Takes bytes in order. After an error every later call fails.
+class ByteSink {
+ public:
+  virtual ~ByteSink() = default;
+  virtual Result<void> write(ByteView bytes) = 0;
+};
+
+// Refers to bytes of the caller, which must outlive it.
+class MemorySource final : public ByteSource {
+ public:
+  explicit MemorySource(ByteView bytes) : bytes_(bytes) {}
+  std::uint64_t size() const override { return bytes_.size(); }
+  Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override;
+  ByteView mapped() const override { return bytes_; }
+
+ private:
+  ByteView bytes_;
+};
+
+class MemorySink final : public ByteSink {
+ public:
+  Result<void> write(ByteView bytes) override;
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+  std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// An open file. Closed by the destructor, which ignores errors: call close()
+// where they matter.
+class File {
+ public:
+  virtual ~File() = default;
+  virtual Result<std::uint64_t> size() const = 0;
+  // Both retry after EINTR and short transfers. read_at reports kTruncated at
+  // the end of the file.
+  virtual Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const = 0;
+  virtual Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) = 0;
+  virtual Result<void> sync() = 0;  // fsync: data and metadata are on the device
+  virtual Result<void> truncate(std::uint64_t n_bytes) = 0;
+  virtual Result<void> close() = 0;
+};
+
+// The operations on paths that cfck needs. Errors: kIo with the path and the
+// system's reason; kNotFound where the path does not exist; kInvalidArgument
+// where create_exclusive finds the path taken.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  virtual Result<std::unique_ptr<File>> open_read(const std::string& path) = 0;
+  virtual Result<std::unique_ptr<File>> open_read_write(const std::string& path) = 0;
+  virtual Result<std::unique_ptr<File>> create_exclusive(const std::string& path) = 0;
+  virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
+  virtual Result<void> remove(const std::string& path) = 0;
+  virtual Result<void> sync_directory(const std::string& path) = 0;
+  virtual bool exists(const std::string& path) = 0;
+};
+
+// The operating system's. Stateless, thread-safe.
+FileSystem& system_files();
+
+enum class ReadMode : std::uint8_t {
+  kPread,  // a private copy of what is read; the default
+  kMmap,   // mapped: faster on local disks, but a file that shrinks kills the process
+};
+
+// Opens `path` for reading.
+Result<std::unique_ptr<ByteSource>> open_file(const std::string& path,
+                                              ReadMode mode = ReadMode::kPread,
+                                              FileSystem& files = system_files());
+
+// Writes a file that appears under its name complete, or not at all: bytes go to
+// a temporary file in the same folder; commit() syncs it, renames it over `path`,
+// and syncs the folder. Without commit() the destructor removes the temporary
+// file and `path` stays as it was. Keeps the permissions of a file it replaces;
+// a symbolic link is followed, so that its target is replaced.
+class AtomicFile final : public ByteSink {
+ public:
+  struct Options {
+    bool replace_existing = true;  // else an existing `path` is kInvalidArgument
+    bool sync = true;              // false: faster, not safe against power loss
+  };
+  static Result<std::unique_ptr<AtomicFile>> create(const std::string& path, Options options,
+                                                    FileSystem& files = system_files());
+  ~AtomicFile() override;
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  Result<void> write(ByteView bytes) override;
+  Result<void> commit();
+
+ private:
+  struct Impl;
+  explicit AtomicFile(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cfck

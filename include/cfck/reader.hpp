@@ -1,0 +1,102 @@
+// Reads a .cfck file: the index at once, tensors when asked for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cfck/io.hpp"
+#include "cfck/options.hpp"
+#include "cfck/record.hpp"
+
+namespace cfck {
+
+// One tensor to read, whole, into memory of the caller.
+struct ReadRequest {
+  const Record* record = nullptr;  // of this reader
+  MutableBytes out;                // exactly record->decoded_bytes
+};
+
+// Called after each chunk, one call at a time, possibly from another thread.
+// Returning false cancels: the call in progress fails with kInvalidArgument.
+using ReadProgress = std::function<bool(std::uint64_t done_bytes, std::string_view name)>;
+
+struct VerifyReport {
+  std::uint64_t n_records = 0;      // checked
+  std::uint64_t checked_bytes = 0;  // of the file
+  std::vector<Error> problems;      // empty: the file is as it was written
+};
+
+enum class VerifyLevel : std::uint8_t {
+  kHashes,  // every frame and every hash; decodes nothing
+  kDeep,    // also decodes every record and compares the digest
+};
+
+// All const functions may be called concurrently.
+class Reader {
+ public:
+  // Reads and checks tail, index and metadata; no tensor data. `source` must
+  // outlive the reader. Errors: kTruncated, kCorrupt, kChecksum, kUnsupported,
+  // kLimitExceeded, kIo. A file cut off in an append says which generation is
+  // still whole and how to get it back.
+  static Result<Reader> open(const ByteSource& source, DecodeOptions options = {});
+  ~Reader();
+  Reader(Reader&&) noexcept;
+  Reader& operator=(Reader&&) noexcept;
+
+  // In file order, hidden ones included.
+  std::span<const Record> records() const;
+  // The named record, or nullptr.
+  const Record* find(std::string_view name) const;
+  const Metadata& metadata() const;
+  std::span<const Attachment> attachments() const;
+  std::uint64_t file_bytes() const;
+  std::uint64_t generation() const;
+  // Bytes of dead frames: what `compact` would free. 0 if generation() is 0.
+  std::uint64_t dead_bytes() const;
+  // "major.minor" of the format the file was written in.
+  std::string format_version() const;
+
+  // Decodes a whole record. Aliases are gathered into contiguous form. Errors:
+  // kInvalidArgument if `out` has the wrong size, kUnsupported if codec, entropy
+  // stage or dtype are of a newer version, kChecksum, kCorrupt, kIo,
+  // kLimitExceeded. On error the contents of `out` are unspecified.
+  Result<void> read(const Record& record, MutableBytes out) const;
+  // Several records at once, chunks in parallel over all of them.
+  Result<void> read_many(std::span<const ReadRequest> requests,
+                         const ReadProgress& progress = {}) const;
+  // Elements [first_elem, first_elem + n_elems) in row-major order; decodes only
+  // the chunks they touch. Sub-byte dtypes: both must fall on whole bytes.
+  Result<void> read_elements(const Record& record, std::uint64_t first_elem, std::uint64_t n_elems,
+                             MutableBytes out) const;
+  // The box starts[i] <= index i < stops[i], row-major. One entry per dimension.
+  Result<void> read_slice(const Record& record, std::span<const std::uint64_t> starts,
+                          std::span<const std::uint64_t> stops, MutableBytes out) const;
+  // The tensor's bytes in place: raw records in a single frame of a mapped or
+  // in-memory source, after checking their hashes. Otherwise kUnsupported. The
+  // view lives as long as the source.
+  Result<ByteView> map(const Record& record) const;
+
+  // Error: kNotFound.
+  Result<std::vector<std::byte>> attachment(std::string_view name) const;
+
+  // Damage is reported in the VerifyReport; an Error means that checking itself
+  // could not go on.
+  Result<VerifyReport> verify(VerifyLevel level, const ReadProgress& progress = {}) const;
+
+  // XXH3-128 over the names, dtypes, shapes and digests of all named records in
+  // order of their names: equal for files with equal tensors, however stored.
+  Digest content_digest() const;
+
+ private:
+  struct Impl;
+  explicit Reader(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+  friend struct ReaderAccess;  // update, compact and repair reuse stored chunks
+};
+
+}  // namespace cfck

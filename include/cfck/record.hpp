@@ -1,0 +1,78 @@
+// What a file says about one tensor. Filled from the index alone; nothing here
+// needs the tensor's data.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cfck/options.hpp"
+#include "cfck/tensor.hpp"
+
+namespace cfck {
+
+// XXH3-128, low 64 bits first, each half little-endian.
+using Digest = std::array<std::uint8_t, 16>;
+
+// The values are wire values (spec/format.md, section "Records").
+enum class RecordKind : std::uint8_t {
+  kChunked = 0,    // owns a run of chunks
+  kPacked = 1,     // one small chunk inside a pack
+  kAlias = 2,      // shares elements with its base; comes back tied
+  kDuplicate = 3,  // equal bytes by chance: shares stored bytes with its base, never memory
+};
+
+struct Record {
+  std::string name;     // empty for a hidden record
+  bool hidden = false;  // the storage behind aliases that has no name of its own
+  RecordKind kind = RecordKind::kChunked;
+  DType dtype = DType::kU8;  // may be a value of a newer version: see bits_per_element
+  CodecId codec = CodecId::kRaw;
+  EntropyId entropy = EntropyId::kNone;
+  ScanId scan = ScanId::kStorageOrder;
+  Shape shape;
+
+  // kAlias and kDuplicate: index of the base in Reader::records(); the base is
+  // never an alias or a duplicate itself.
+  std::uint32_t base = 0;
+  // kAlias: where the view starts in the base and its strides, in elements.
+  std::uint64_t element_offset = 0;
+  std::vector<std::uint64_t> strides;
+
+  std::uint64_t n_elems = 0;
+  std::uint64_t decoded_bytes = 0;  // of the contiguous tensor; 0 if the dtype is unknown
+  // Bytes of the file that only this record needs: preamble, chunks with their
+  // frame headers, or its payload in a pack. 0 for aliases and duplicates.
+  std::uint64_t stored_bytes = 0;
+  // Values per chunk; n_elems for a packed record.
+  std::uint64_t chunk_elems = 0;
+  std::uint64_t n_chunks = 0;
+  Digest digest = {};  // of the decoded bytes (spec/format.md, section "Digests")
+
+  // 8 * stored_bytes / n_elems; 0 for a record without elements.
+  double bits_per_weight() const;
+};
+
+// User metadata, as in safetensors.
+using Metadata = std::map<std::string, std::string>;
+
+struct Attachment {
+  std::string name;
+  std::uint64_t decoded_bytes = 0;
+  std::uint64_t stored_bytes = 0;
+};
+
+// A tensor that may be a view: what a framework knows of it. `data` is the
+// address of its first element; strides are in elements and non-negative.
+// Nothing is owned.
+struct StridedTensor {
+  std::string name;
+  DType dtype = DType::kU8;
+  Shape shape;
+  std::vector<std::uint64_t> strides;
+  const std::byte* data = nullptr;
+};
+
+}  // namespace cfck

@@ -1,0 +1,107 @@
+// What went wrong, and the type that carries either a value or the reason
+// there is none. No function of the public interface throws.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace cfck {
+
+// One value per reaction a caller can have. Wire formats never contain these.
+enum class ErrorCode : std::uint8_t {
+  kInvalidArgument = 1,  // the call is wrong: fix the caller
+  kNotFound,             // no such record, attachment, or file
+  kTruncated,            // the file ends before it should: fetch it again, or repair it
+  kCorrupt,              // bytes that no writer produces
+  kChecksum,             // bytes changed after they were written
+  kUnsupported,          // written by a newer version, or a dtype this call cannot handle
+  kLimitExceeded,        // valid, but larger than the caller allowed: raise the limit
+  kIo,                   // the operating system refused
+  kOutOfMemory,
+  kInternal,  // a bug in cfck
+};
+
+// The enumerator without its `k`, in snake case: "invalid_argument".
+const char* error_code_name(ErrorCode code) noexcept;
+
+// `record` is empty and `byte_offset` absent where the error has no such place.
+// `byte_offset` counts from the start of the file, or of the byte string given.
+struct Error {
+  ErrorCode code = ErrorCode::kInternal;
+  std::string message;
+  std::string record;
+  std::optional<std::uint64_t> byte_offset;
+
+  // "message (record 'name', byte 123)"; control characters of the name escaped.
+  std::string to_string() const;
+};
+
+// Shaped like std::expected<T, Error> (C++23), so that it can be replaced by it.
+// Calling value() without a value, or error() without an error, is undefined.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+  bool has_value() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  T& value() & { return *std::get_if<0>(&state_); }
+  const T& value() const& { return *std::get_if<0>(&state_); }
+  T&& value() && { return std::move(*std::get_if<0>(&state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return std::get_if<0>(&state_); }
+  const T* operator->() const { return std::get_if<0>(&state_); }
+
+  const Error& error() const& { return *std::get_if<1>(&state_); }
+  Error&& error() && { return std::move(*std::get_if<1>(&state_)); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}
+
+  bool has_value() const noexcept { return !error_.has_value(); }
+  explicit operator bool() const noexcept { return has_value(); }
+  void value() const noexcept {}
+  const Error& error() const& { return *error_; }
+  Error&& error() && { return std::move(*error_); }
+
+ private:
+  std::optional<Error> error_;
+};
+
+}  // namespace cfck
+
+#define CFCK_CONCAT_INNER(a, b) a##b
+#define CFCK_CONCAT(a, b) CFCK_CONCAT_INNER(a, b)
+
+// Returns the error of `expr`, a Result<void>, from the enclosing function.
+#define CFCK_TRY(expr)                                     \
+  do {                                                     \
+    if (auto cfck_try_result = (expr); !cfck_try_result) { \
+      return std::move(cfck_try_result).error();           \
+    }                                                      \
+  } while (false)
+
+// Evaluates `expr`, a Result<T>; assigns its value to `lhs` (which may declare a
+// variable) or returns its error from the enclosing function.
+#define CFCK_TRY_ASSIGN(lhs, expr) \
+  CFCK_TRY_ASSIGN_INNER(CFCK_CONCAT(cfck_try_result_, __LINE__), lhs, expr)
+#define CFCK_TRY_ASSIGN_INNER(result, lhs, expr) \
+  auto result = (expr);                          \
+  if (!result) {                                 \
+    return std::move(result).error();            \
+  }                                              \
+  lhs = std::move(result).value()

@@ -1,0 +1,54 @@
+// Changing files that exist: append, compact, repair.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cfck/io.hpp"
+#include "cfck/options.hpp"
+#include "cfck/record.hpp"
+#include "cfck/writer.hpp"
+
+namespace cfck {
+
+// What an update changes. A tensor whose name exists replaces that record.
+struct Update {
+  std::vector<StridedTensor> tensors;
+  std::vector<std::string> remove;  // names; kNotFound if there is none
+  // Entries to set; all others stay.
+  Metadata metadata;
+};
+
+// Appends a new generation to the file at `path`: new chunks, a complete index,
+// a tail. Old bytes are not touched, and a failed update cuts the file back to
+// what it was; only a kill in the middle leaves a torn end, which repair()
+// removes. Aliases of a replaced or removed record keep their own values. The
+// attachment that makes conversion back to safetensors byte-exact is dropped.
+// One writer at a time: the file is locked, and kIo reported if it is in use.
+Result<WriteSummary> update(const std::string& path, const Update& changes,
+                            EncodeOptions options = {}, DecodeOptions decode = {},
+                            FileSystem& files = system_files());
+
+// Rewrites the file at `path` without its dead bytes, as generation 0. Chunks
+// are copied and checked, not encoded again. Returns the bytes freed.
+Result<std::uint64_t> compact(const std::string& path, DecodeOptions options = {},
+                              FileSystem& files = system_files());
+
+struct RepairReport {
+  std::uint64_t generation = 0;   // the newest one that is whole
+  std::uint64_t end_bytes = 0;    // where it ends in the damaged file
+  std::uint64_t n_records = 0;    // kept
+  std::vector<std::string> lost;  // records with damaged chunks, left out
+};
+
+// Copies what can be proven whole of the newest complete generation in
+// `damaged` to a new file. Walks the frames forward from the start; bytes that
+// merely look like a frame inside a tensor are never trusted. Errors: kCorrupt
+// if no generation is whole.
+Result<RepairReport> repair(const std::string& damaged, const std::string& out,
+                            DecodeOptions options = {}, FileSystem& files = system_files());
+
+}  // namespace cfck

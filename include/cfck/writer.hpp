@@ -1,0 +1,85 @@
+// Writes a .cfck file, one tensor after another, in one pass.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cfck/io.hpp"
+#include "cfck/options.hpp"
+#include "cfck/record.hpp"
+
+namespace cfck {
+
+// A tensor that is read by range: `source` holds its contiguous bytes from
+// `offset_bytes` on. It may be read several times, from several threads, until
+// the writer has finished.
+struct TensorSource {
+  DType dtype = DType::kU8;
+  Shape shape;
+  const ByteSource* source = nullptr;
+  std::uint64_t offset_bytes = 0;
+};
+
+struct WriteSummary {
+  std::uint64_t n_records = 0;      // named ones
+  std::uint64_t decoded_bytes = 0;  // of all named records
+  std::uint64_t file_bytes = 0;     // length of the file
+};
+
+// Called on the thread that adds, after each chunk: bytes of tensors encoded so
+// far, and the name of the tensor. Returning false cancels: the call in progress
+// fails with kInvalidArgument "cancelled".
+using WriteProgress = std::function<bool(std::uint64_t done_bytes, std::string_view name)>;
+
+// Usage: create, add..., finish. Without finish() the output is no valid file.
+// Equal tensors are stored once. After an error the writer refuses everything
+// but destruction. Not thread-safe; uses threads of its own inside a call.
+class Writer {
+ public:
+  // `sink` must outlive the writer.
+  static Result<Writer> create(ByteSink& sink, EncodeOptions options = {});
+  ~Writer();
+  Writer(Writer&&) noexcept;
+  Writer& operator=(Writer&&) noexcept;
+
+  // Adds a record under `name` (unique, valid UTF-8, at most 65535 bytes), with
+  // the writer's options or with `codec` for this tensor. What the tensor refers
+  // to must stay valid and unchanged until finish() returns. Errors:
+  // kInvalidArgument, kLimitExceeded, and what source and sink report.
+  Result<void> add(std::string_view name, const TensorView& tensor);
+  Result<void> add(std::string_view name, const TensorSource& tensor);
+  Result<void> add(std::string_view name, const TensorSource& tensor, CodecChoice codec);
+
+  // Adds tensors that may share memory. Those that share elements become one
+  // record and aliases of it, and come back tied; those that are not contiguous
+  // are copied first, one at a time. Records are written in the order given.
+  Result<void> add_tensors(std::span<const StridedTensor> tensors);
+
+  // Adds a view of the elements of record `base`, which was added before:
+  // element i0, i1, ... lies at element_offset + i0*strides[0] + ...
+  Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
+                         const Shape& shape, std::span<const std::uint64_t> strides);
+
+  // Sets one entry of the user metadata, or a named byte string that is read
+  // only when asked for. The last value of a key counts. Names that start with
+  // "cfck." or "safetensors." are used by cfck itself.
+  Result<void> set_metadata(std::string_view key, std::string_view value);
+  Result<void> attach(std::string_view name, ByteView bytes);
+
+  void set_progress(WriteProgress progress);
+
+  // Writes what is pending, the index and the tail. The sink is not synced.
+  Result<WriteSummary> finish();
+
+ private:
+  struct Impl;
+  explicit Writer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+  friend struct WriterAccess;  // update: starts a writer behind an existing file
+};
+
+}  // namespace cfck
