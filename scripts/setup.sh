@@ -1,0 +1,63 @@
+# What demo.sh and test.sh share: system packages, the virtual environment, the
+# build. Sourced, not run. Everything here can be repeated without harm.
+
+root_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv="$root_dir/.venv"
+build="$root_dir/build"
+
+build_packages=(g++ cmake ninja-build libzstd-dev libxxhash-dev nlohmann-json3-dev
+  libcli11-dev libfmt-dev python3 python3-venv python3-dev)
+
+step() { printf '\n== %s\n' "$*"; }
+
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# Installs the Debian packages that are missing, as root or with sudo; otherwise
+# prints the line to type and stops.
+need_packages() {
+  command -v dpkg-query >/dev/null ||
+    fail "this script knows Debian and Ubuntu only; install the equivalents of: $*"
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+      missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  step "Installing ${missing[*]}"
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    sudo -n true 2>/dev/null || [ -t 0 ] && command -v sudo >/dev/null ||
+      fail "missing packages; as root: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq "${missing[@]}" >/dev/null
+}
+
+# Stops unless the disk of the repository has that many gigabytes left.
+need_disk_gb() {
+  local free_gb
+  free_gb=$(df -Pk "$root_dir" | awk 'NR == 2 {print int($4 / 1048576)}')
+  [ "$free_gb" -ge "$1" ] || fail "$1 GB of disk space are needed, $free_gb GB are free"
+}
+
+make_venv() {
+  if [ ! -x "$venv/bin/pip" ]; then
+    step "Making the virtual environment .venv"
+    python3 -m venv "$venv"
+  fi
+  "$venv/bin/pip" install -q 'nanobind>=3.1,<4' 'scikit-build-core>=1.0,<2'
+}
+
+# Builds the C++ libraries and programs in build/ and installs the Python package
+# into .venv, from that one build. Arguments: further CMake options.
+build_and_install() {
+  step "Building (build/) and installing into .venv"
+  local options=() option
+  for option in "$@"; do options+=("-Ccmake.define.$option"); done
+  "$venv/bin/pip" install -q --no-build-isolation -Cbuild-dir="$build" \
+    -Ccmake.define.CFCK_BUILD_TOOLS=ON "${options[@]}" "$root_dir"
+}

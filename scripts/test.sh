@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Builds everything with its tests and runs all of them, C++ and Python. Installs
+# what is missing, real torch among it (5 GB with its CUDA libraries; no GPU needed).
+#
+#   scripts/test.sh          all tests
+#   scripts/test.sh --long   also sanitizers, fuzzing, large files
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+long=false
+case "${1:-}" in
+  "") ;;
+  --long) long=true ;;
+  *) fail "unknown option $1; the only one is --long" ;;
+esac
+
+test_packages=(libgtest-dev zstd)
+long_packages=(clang libclang-rt-dev)
+need_packages "${build_packages[@]}" "${test_packages[@]}"
+if $long; then need_packages "${long_packages[@]}"; fi
+
+if [ ! -d "$venv/lib" ] || ! ls -d "$venv"/lib/python*/site-packages/torch >/dev/null 2>&1; then
+  echo "PyTorch will be installed into .venv: about 5 GB, a few minutes."
+  need_disk_gb 12
+fi
+make_venv
+build_and_install CFCK_BUILD_TESTS=ON CFCK_WERROR=ON
+step "Installing what the Python tests use"
+"$venv/bin/pip" install -q -r "$root_dir/tests/python/requirements.txt"
+
+step "C++ tests"
+ctest --test-dir "$build" --output-on-failure --label-exclude long --parallel "$(nproc)"
+
+step "Python tests"
+(cd "$root_dir/tests/python" && PATH="$venv/bin:$PATH" "$venv/bin/python" -m pytest -q)
+
+if $long; then
+  source "$root_dir/scripts/long_tests.sh"
+fi
+echo
+echo "All tests passed."
