@@ -1,0 +1,414 @@
+"""The container of a .cfck file: spec/format.md, all of it but the values."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import struct
+
+import ml_dtypes
+import numpy as np
+import xxhash
+
+MAGIC = 0x184D2A5C
+HEAD_BYTES = 16
+TAIL_BYTES = 128
+VERSION = (0, 1)
+MAX_CHUNK_BYTES = 1 << 26
+MAX_PACK_BYTES = 131072
+MAX_PACKED_PAYLOAD = 16384
+RAW_FRAME_BYTES = 2**32 - 128
+
+CHUNKED, PACKED, ALIAS, DUPLICATE = range(4)
+KINDS = ("chunked", "packed", "alias", "duplicate")
+RAW = 0
+CODECS = {0: "raw", 1: "lossless"}
+ENTROPY_STAGES = {0: "none", 1: "zstd"}
+SCANS = {0: "storage order"}
+
+# id: name, bits, numpy dtype of Tensor.array(), numpy dtype in the npz
+DTYPES = {
+    1: ("BOOL", 8, np.bool_, np.uint8),
+    2: ("F4", 4, None, np.uint8),
+    3: ("F6_E2M3", 6, None, np.uint8),
+    4: ("F6_E3M2", 6, None, np.uint8),
+    5: ("U8", 8, np.uint8, np.uint8),
+    6: ("I8", 8, np.int8, np.int8),
+    7: ("F8_E5M2", 8, ml_dtypes.float8_e5m2, np.uint8),
+    8: ("F8_E4M3", 8, ml_dtypes.float8_e4m3fn, np.uint8),
+    9: ("F8_E8M0", 8, ml_dtypes.float8_e8m0fnu, np.uint8),
+    10: ("F8_E4M3FNUZ", 8, ml_dtypes.float8_e4m3fnuz, np.uint8),
+    11: ("F8_E5M2FNUZ", 8, ml_dtypes.float8_e5m2fnuz, np.uint8),
+    12: ("I16", 16, np.int16, np.int16),
+    13: ("U16", 16, np.uint16, np.uint16),
+    14: ("F16", 16, np.float16, np.float16),
+    15: ("BF16", 16, ml_dtypes.bfloat16, np.uint16),
+    16: ("I32", 32, np.int32, np.int32),
+    17: ("U32", 32, np.uint32, np.uint32),
+    18: ("F32", 32, np.float32, np.float32),
+    19: ("C64", 64, np.complex64, np.complex64),
+    20: ("F64", 64, np.float64, np.float64),
+    21: ("I64", 64, np.int64, np.int64),
+    22: ("U64", 64, np.uint64, np.uint64),
+}
+
+
+class Refused(Exception):
+    """The file breaks a rule. `code` is one of truncated, corrupt, checksum,
+    unsupported and limit_exceeded; `byte` counts from the start of the file."""
+
+    def __init__(self, code: str, message: str, byte: int | None = None):
+        super().__init__(code, message, byte)
+        self.code, self.message, self.byte = code, message, byte
+
+    def __str__(self) -> str:
+        place = "" if self.byte is None else f" (byte {self.byte})"
+        return f"{self.code}: {self.message}{place}"
+
+
+@dataclasses.dataclass
+class Limits:
+    """Section 9. None: the default, which depends on the length of the file."""
+
+    max_index_bytes: int | None = None
+    max_metadata_bytes: int = 16 << 20
+    max_attachment_bytes: int = 1 << 30
+    max_records: int = 1 << 20
+    max_decoded_bytes: int | None = None
+
+
+@dataclasses.dataclass
+class Record:
+    number: int
+    name: str
+    hidden: bool
+    kind: int
+    dtype: int
+    codec: int
+    entropy: int
+    scan: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # alias
+    base: int  # alias, duplicate: number of the base record
+    first_element: int  # alias
+    chunk_elems: int
+    pack: int  # packed
+    payload: tuple[int, int]  # packed: offset in the pack's frame, length
+    preamble: tuple[int, int, int] | None  # offset, length, hash
+    extents: list[tuple[int, int, int]]  # chunked: offset, length, hash of each chunk
+    digest: bytes
+
+    @property
+    def n_elems(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def decoded_bytes(self) -> int:
+        return self.n_elems * DTYPES[self.dtype][1] // 8 if self.dtype in DTYPES else 0
+
+
+def hash64(data) -> int:
+    return xxhash.xxh3_64_intdigest(data)
+
+
+def hash128(data) -> bytes:
+    """Low half first, then the high half, each a little-endian u64."""
+    return xxhash.xxh3_128_intdigest(data).to_bytes(16, "little")
+
+
+def check(condition, code: str, message: str, byte: int | None = None) -> None:
+    if not condition:
+        raise Refused(code, message, byte)
+
+
+def require(condition, message: str, byte: int | None = None) -> None:
+    check(condition, "corrupt", message, byte)
+
+
+class Fields:
+    """Takes little-endian fields from a byte string, one after another."""
+
+    def __init__(self, data, offset: int):
+        self.data, self.position, self.file_offset = data, 0, offset
+
+    def take(self, size: int) -> bytes:
+        require(
+            size <= len(self.data) - self.position,
+            f"{size} bytes wanted where {len(self.data) - self.position} are left",
+            self.file_offset + self.position,
+        )
+        self.position += size
+        return bytes(self.data[self.position - size : self.position])
+
+    def numbers(self, layout: str) -> tuple[int, ...]:
+        return struct.unpack("<" + layout, self.take(struct.calcsize("<" + layout)))
+
+    def table(self, dtype: str, count: int) -> list[int]:
+        return np.frombuffer(self.take(np.dtype(dtype).itemsize * count), dtype).tolist()
+
+    def text(self, size: int) -> str:
+        raw = self.take(size)
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            raise Refused("corrupt", "text is not UTF-8", self.file_offset) from None
+
+    def end(self, what: str) -> None:
+        require(self.position == len(self.data), f"{what}: bytes left over", self.file_offset)
+
+
+def check_frame_header(data, tag: bytes, what: str, offset: int) -> None:
+    """`data` is one whole skippable frame of ours (section 2)."""
+    require(len(data) >= 12, f"{what}: shorter than a frame header", offset)
+    magic, following, found = struct.unpack("<II4s", data[:12])
+    require(magic == MAGIC, f"{what}: no skippable frame", offset)
+    require(following == len(data) - 8, f"{what}: wrong frame length", offset)
+    require(found == tag, f"{what}: tag {found!r}", offset)
+
+
+class File:
+    """An opened file: everything but the values is read and checked."""
+
+    def __init__(self, data, limits: Limits):
+        self.data, self.length, self.limits = memoryview(data), len(data), limits
+        self.read_tail()
+        self.read_head()
+        self.read_metadata()
+        self.read_index()
+        self.check_coverage()
+
+    # Section 3
+
+    def read_tail(self) -> None:
+        check(self.length >= HEAD_BYTES + TAIL_BYTES, "truncated", "shorter than head and tail", 0)
+        start = self.length - TAIL_BYTES
+        tail = self.data[start:]
+        whole = bytes(tail[:12]) == struct.pack("<II4s", MAGIC, TAIL_BYTES - 8, b"TAIL")
+        check(whole, "truncated", "the file does not end with a tail", start)
+        fields = Fields(tail, start)
+        fields.take(12)
+        version = fields.numbers("HH")
+        required, _optional, self.generation, previous = fields.numbers("QQQQ")
+        meta_offset, meta_length = fields.numbers("QQ")
+        meta_hash = fields.take(16)
+        index_offset, index_length = fields.numbers("QQ")
+        index_hash = fields.take(16)
+        file_length, own_hash = fields.numbers("QQ")
+        check(hash64(tail[:120]) == own_hash, "checksum", "the tail is damaged", start)
+        check(version == VERSION, "unsupported", f"format version {version}", start + 12)
+        check(required == 0, "unsupported", f"required features {required:#x}", start + 16)
+        check(file_length == self.length, "truncated", "the file length is another", start + 112)
+        self.meta_offset, self.index_offset = meta_offset, index_offset
+        adjacent = meta_offset + meta_length == index_offset
+        adjacent = adjacent and index_offset + index_length == start
+        require(adjacent, "META, INDX and TAIL are not adjacent", start)
+        require(meta_offset >= HEAD_BYTES, "META overlaps the head", start + 48)
+        if self.generation == 0:
+            require(previous == 0, "generation 0 has no previous one", start + 40)
+        else:
+            behind = HEAD_BYTES + TAIL_BYTES <= previous <= meta_offset
+            require(behind, "impossible previous length", start + 40)
+        self.meta = self.hashed(
+            meta_offset, meta_length, meta_hash, b"META", self.limits.max_metadata_bytes
+        )
+        limit = self.limits.max_index_bytes
+        limit = max(64 << 20, self.length // 1024) if limit is None else limit
+        self.index = self.hashed(index_offset, index_length, index_hash, b"INDX", limit)
+
+    def hashed(self, offset: int, length: int, expected: bytes, tag: bytes, limit: int):
+        name = tag.decode()
+        check(length <= limit, "limit_exceeded", f"{name} of {length} bytes", offset)
+        frame = self.data[offset : offset + length]
+        check(hash128(frame) == expected, "checksum", f"{name} is damaged", offset)
+        check_frame_header(frame, tag, name, offset)
+        return frame[12:]
+
+    # Section 2.1
+
+    def read_head(self) -> None:
+        head = struct.pack("<II4sHH", MAGIC, 8, b"CFCK", *VERSION)
+        require(bytes(self.data[:12]) == head[:12], "the file does not start with a head", 0)
+        check(bytes(self.data[12:16]) == head[12:], "unsupported", "format version of the head", 12)
+
+    # Section 6
+
+    def read_metadata(self) -> None:
+        fields = Fields(self.meta, self.meta_offset + 12)
+        n_entries, n_attachments = fields.numbers("II")
+        self.metadata: dict[str, str] = {}
+        keys = []
+        for _ in range(n_entries):
+            key_bytes, value_bytes = fields.numbers("II")
+            keys.append(fields.text(key_bytes))
+            self.metadata[keys[-1]] = fields.text(value_bytes)
+        self.attachments = []
+        for _ in range(n_attachments):
+            name_bytes, zero, offset, length, decoded, expected = fields.numbers("IIQQQQ")
+            require(zero == 0, "attachment: a zero field is not zero", fields.file_offset)
+            self.attachments.append((fields.text(name_bytes), offset, length, decoded, expected))
+        fields.end("META")
+        for texts in (keys, [entry[0] for entry in self.attachments]):
+            encoded = [text.encode() for text in texts]
+            ascending = all(a < b for a, b in itertools.pairwise(encoded))
+            require(ascending, "keys are not sorted or not different", self.meta_offset)
+
+    # Section 5
+
+    def read_index(self) -> None:
+        fields = Fields(self.index, self.index_offset + 12)
+        n_records, n_packs, n_entries, n_dimensions, heap_bytes = fields.numbers("IIQQQ")
+        expected = (
+            32 + 48 * n_records + 24 * n_packs + 12 * n_entries + 8 * n_dimensions + heap_bytes
+        )
+        require(len(self.index) == expected, "the tables do not fill INDX", self.index_offset)
+        check(
+            n_records <= self.limits.max_records,
+            "limit_exceeded",
+            f"{n_records} records",
+            self.index_offset,
+        )
+        entries = [
+            Fields(fields.take(48), fields.file_offset + 32 + 48 * i) for i in range(n_records)
+        ]
+        self.packs = [fields.numbers("QIIQ") for _ in range(n_packs)]
+        lengths = fields.table("<u4", n_entries)
+        self.chunk_table = zip(lengths, fields.table("<u8", n_entries))
+        self.chunks_left = n_entries
+        self.dimensions = Fields(fields.take(8 * n_dimensions), fields.file_offset)
+        self.heap = Fields(fields.take(heap_bytes), fields.file_offset)
+        for offset, length, zero, _ in self.packs:
+            require(zero == 0, "pack: a zero field is not zero", offset)
+            require(12 <= length <= MAX_PACK_BYTES, f"pack of {length} bytes", offset)
+        self.records = [self.read_record(number, entry) for number, entry in enumerate(entries)]
+        require(self.chunks_left == 0, "chunk entries left over", self.index_offset)
+        self.dimensions.end("dimension table")
+        self.heap.end("name heap")
+        names = [record.name for record in self.records if not record.hidden]
+        require(len(set(names)) == len(names), "two records have the same name", self.index_offset)
+        for record in self.records:
+            if record.kind in (ALIAS, DUPLICATE):
+                self.check_base(record)
+
+    def read_record(self, number: int, fields: Fields) -> Record:
+        place = fields.file_offset
+        name_bytes, kind, dtype, codec, entropy, scan, n_dims, flags = fields.numbers("HBBBBBBB")
+        zeros = fields.take(3)
+        a, b, c = fields.numbers("IQQ")
+        digest = fields.take(16)
+        require(kind <= DUPLICATE, f"record {number}: kind {kind}", place)
+        require(n_dims <= 64, f"record {number}: {n_dims} dimensions", place)
+        require(flags < 4 and not any(zeros), f"record {number}: unused bits are set", place)
+        hidden, has_preamble = bool(flags & 1), bool(flags & 2)
+        name = self.heap.text(name_bytes)
+        require(not (hidden and name), f"record {number}: hidden, but has a name", place)
+        require(
+            not hidden or kind in (CHUNKED, PACKED), f"record {number}: hidden {KINDS[kind]}", place
+        )
+        shape = self.dimensions.numbers(f"{n_dims}Q")
+        strides = self.dimensions.numbers(f"{n_dims}Q") if kind == ALIAS else ()
+        record = Record(
+            number, name, hidden, kind, dtype, codec, entropy, scan, shape, strides,
+            base=a if kind in (ALIAS, DUPLICATE) else 0,
+            first_element=b if kind == ALIAS else 0,
+            chunk_elems=c if kind == CHUNKED else 0,
+            pack=a if kind == PACKED else 0,
+            payload=(b, c) if kind == PACKED else (0, 0),
+            preamble=None, extents=[], digest=digest,
+        )  # fmt: skip
+        check_shape(record, place)
+        require(kind == CHUNKED or not has_preamble, f"record {number}: a preamble", place)
+        if kind == CHUNKED:
+            require(a == 0, f"record {number}: A is not zero", place)
+            self.read_extents(record, b, has_preamble, place)
+        elif record.n_elems == 0:
+            raise Refused("corrupt", f"record {number}: no elements, but not chunked", place)
+        elif kind == PACKED:
+            check_chunk_elems(record, record.n_elems, place)
+            require(a < len(self.packs), f"record {number}: no pack {a}", place)
+            inside = b >= 12 and 1 <= c <= MAX_PACKED_PAYLOAD and b + c <= self.packs[a][1]
+            require(inside, f"record {number}: its payload is not inside pack {a}", place)
+        else:
+            unused = c == 0 and (kind == ALIAS or b == 0)
+            require(unused, f"record {number}: an unused field is not zero", place)
+        return record
+
+    def read_extents(self, record: Record, offset: int, has_preamble: bool, place: int) -> None:
+        check_chunk_elems(record, record.chunk_elems, place)
+        n_chunks = -(-record.n_elems // record.chunk_elems)
+        if n_chunks == 0:
+            empty = offset == 0 and record.chunk_elems == 1 and not has_preamble
+            require(empty, f"record {record.number}: no elements, but extents", place)
+        require(n_chunks + has_preamble <= self.chunks_left, "too few chunk entries", place)
+        self.chunks_left -= n_chunks + has_preamble
+        for i in range(n_chunks + has_preamble):
+            length, expected = next(self.chunk_table)
+            if has_preamble and i == 0:
+                record.preamble = (offset, length, expected)
+            else:
+                record.extents.append((offset, length, expected))
+            offset += length
+
+    def check_base(self, record: Record) -> None:
+        number = record.number
+        require(record.base < len(self.records), f"record {number}: no base {record.base}")
+        base = self.records[record.base]
+        require(base.kind in (CHUNKED, PACKED), f"record {number}: its base has no values")
+        same = ("dtype", "codec", "entropy", "scan")
+        same += ("shape", "digest") if record.kind == DUPLICATE else ()
+        equal = all(getattr(record, field) == getattr(base, field) for field in same)
+        require(equal, f"record {number} differs from its base")
+        if record.kind == ALIAS:
+            reach = sum((d - 1) * s for d, s in zip(record.shape, record.strides))
+            inside = record.first_element + reach < base.n_elems
+            require(inside, f"record {number} leaves its base")
+
+    # Section 5.3 and the rule on packs in 4.3
+
+    def check_coverage(self) -> None:
+        pieces = [
+            (offset, length) for record in self.records for offset, length, _ in record.extents
+        ]
+        pieces += [record.preamble[:2] for record in self.records if record.preamble]
+        pieces += [(offset, length) for offset, length, _, _ in self.packs]
+        pieces += [(offset, length) for _, offset, length, _, _ in self.attachments]
+        self.check_pieces(pieces, HEAD_BYTES, self.meta_offset, "the file")
+        payloads: list[list[tuple[int, int]]] = [[] for _ in self.packs]
+        for record in self.records:
+            if record.kind == PACKED:
+                payloads[record.pack].append(record.payload)
+        for number, pack in enumerate(payloads):
+            self.check_pieces(pack, 12, self.packs[number][1], f"pack {number}")
+
+    def check_pieces(self, pieces, start: int, end: int, what: str) -> None:
+        for offset, length in sorted(pieces):
+            require(offset >= start, f"{what}: two pieces overlap", offset)
+            gap = offset > start and self.generation == 0
+            require(not gap, f"{what}: bytes that belong to nothing", start)
+            start = offset + length
+        require(start <= end, f"{what}: a piece reaches beyond the end", end)
+        require(start == end or self.generation > 0, f"{what}: bytes that belong to nothing", start)
+
+
+def check_shape(record: Record, place: int) -> None:
+    """Section 9, and sub-byte tensors fill whole bytes (section 7)."""
+    what = f"record {record.number}"
+    require(all(d < 2**48 for d in record.shape), f"{what}: a dimension is too large", place)
+    product = math.prod(d for d in record.shape if d)
+    bits = DTYPES[record.dtype][1] if record.dtype in DTYPES else 8
+    require(product < 2**63, f"{what}: too many elements", place)
+    require(record.n_elems * bits < 8 * 2**63, f"{what}: too many bytes", place)
+    whole = record.dtype not in DTYPES or record.n_elems * bits % 8 == 0
+    require(whole, f"{what}: does not fill whole bytes", place)
+
+
+def check_chunk_elems(record: Record, chunk_elems: int, place: int) -> None:
+    """Section 4; a packed record has one chunk."""
+    what = f"record {record.number}"
+    require(1 <= chunk_elems <= max(record.n_elems, 1), f"{what}: wrong chunk_elems", place)
+    if record.dtype not in DTYPES:
+        return
+    bits = DTYPES[record.dtype][1]
+    require(chunk_elems * bits <= 8 * MAX_CHUNK_BYTES, f"{what}: a chunk is too large", place)
+    whole = bits >= 8 or chunk_elems % 8 == 0 or chunk_elems == record.n_elems
+    require(whole, f"{what}: a chunk does not fill whole bytes", place)

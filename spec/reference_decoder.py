@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""Reads a .cfck file with nothing but numpy, zstandard, xxhash and ml_dtypes.
+
+Written from spec/format.md and the pages of the codecs, not from the C++ code,
+to show that they suffice. It checks every hash and every rule and refuses the
+file at the first that does not hold. It is made to be read, not to be fast.
+
+    reference_decoder.py FILE.cfck OUT.npz
+
+npz knows neither BF16 nor FP8 nor arbitrary names, so OUT.npz holds
+
+    cfck.json       uint8 array, UTF-8 JSON: "format_version", "generation",
+                    "content_digest", "metadata", "attachments" (name to key) and
+                    "tensors", in file order, each with "key", "name" (null if the
+                    record is hidden), "dtype", "shape", "kind", "codec", "base",
+                    "first_element", "strides" and "digest"
+    tensor_N        the N-th tensor, in its shape. Dtypes that numpy lacks come as
+                    unsigned integers of their width; sub-byte dtypes as a flat
+                    array of their packed bytes; C64 as complex64
+    attachment_N    the bytes of an attachment
+
+As a module: `read(path)` returns `Tensors`; `Tensor.array()` uses ml_dtypes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import mmap
+import pathlib
+import struct
+import sys
+
+import numpy as np
+
+from reference_codec import decode_chunk, decompress_frame
+from reference_container import (
+    ALIAS,
+    CODECS,
+    DTYPES,
+    DUPLICATE,
+    ENTROPY_STAGES,
+    KINDS,
+    MAGIC,
+    PACKED,
+    RAW,
+    RAW_FRAME_BYTES,
+    SCANS,
+    VERSION,
+    File,
+    Limits,
+    Record,
+    Refused,
+    check,
+    check_frame_header,
+    hash64,
+    hash128,
+    require,
+)
+
+
+@dataclasses.dataclass
+class Tensor:
+    """A record with its values: the bytes of the contiguous row-major tensor."""
+
+    record: Record
+    data: np.ndarray  # uint8, flat
+
+    @property
+    def dtype(self) -> str:
+        return DTYPES[self.record.dtype][0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.record.shape
+
+    def array(self) -> np.ndarray:
+        """The tensor in numpy and ml_dtypes; sub-byte dtypes as packed bytes."""
+        numpy_dtype = DTYPES[self.record.dtype][2]
+        return self.data if numpy_dtype is None else self.data.view(numpy_dtype).reshape(self.shape)
+
+    def storable(self) -> np.ndarray:
+        """The same in dtypes that npz keeps."""
+        _, _, numpy_dtype, stored = DTYPES[self.record.dtype]
+        return self.data if numpy_dtype is None else self.data.view(stored).reshape(self.shape)
+
+
+@dataclasses.dataclass
+class Tensors:
+    tensors: dict[str, Tensor]  # by name
+    records: list[Tensor]  # in file order, hidden ones too
+    metadata: dict[str, str]
+    attachments: dict[str, bytes]
+    generation: int
+    content_digest: bytes
+
+
+def read_values(file: File, record: Record) -> np.ndarray:
+    """The decoded bytes of a chunked or packed record (section 4)."""
+    known = record.dtype in DTYPES and record.codec in CODECS
+    known = known and record.entropy in ENTROPY_STAGES and record.scan in SCANS
+    check(known, "unsupported", "a dtype, codec, entropy stage or scan of a newer version")
+    check(record.preamble is None, "unsupported", "a preamble, which no codec of this version has")
+    require(record.codec != RAW or record.entropy == 0, "raw, but with an entropy stage")
+    if record.kind == PACKED:
+        return decode(record, packed_payload(file, record), record.n_elems)
+    if record.codec == RAW:
+        return read_raw(file, record)
+    parts = [np.empty(0, np.uint8)]
+    elems_left = record.n_elems
+    for place in record.extents:
+        extent = hashed_extent(file, place)
+        require(len(extent) >= 12, "a chunk is shorter than its header", place[0])
+        magic, following, tag = struct.unpack("<II4s", extent[:12])
+        chunk = magic == MAGIC and tag == b"CHNK" and 4 <= following <= len(extent) - 8
+        require(chunk, "no CHNK frame", place[0])
+        n_elems = min(record.chunk_elems, elems_left)
+        parts.append(decode(record, extent[12:], n_elems, following - 4))
+        elems_left -= n_elems
+    return np.concatenate(parts)
+
+
+def hashed_extent(file: File, place: tuple[int, int, int]):
+    offset, length, expected = place
+    extent = file.data[offset : offset + length]
+    check(hash64(extent) == expected, "checksum", "a chunk is damaged", offset)
+    return extent
+
+
+def decode(record: Record, payload, n_elems: int, body_bytes: int | None = None) -> np.ndarray:
+    name, bits, _, _ = DTYPES[record.dtype]
+    if record.codec == RAW:
+        require(len(payload) == n_elems * bits // 8, "a raw payload of the wrong length")
+        return np.frombuffer(payload, np.uint8)
+    return decode_chunk(bytes(payload), name, bits, n_elems, record.entropy, body_bytes)
+
+
+def packed_payload(file: File, record: Record):
+    """Section 4.3."""
+    offset, length, _, expected = file.packs[record.pack]
+    frame = file.data[offset : offset + length]
+    check(hash64(frame) == expected, "checksum", "a pack is damaged", offset)
+    check_frame_header(frame, b"PACK", "pack", offset)
+    start, payload_bytes = record.payload
+    return frame[start : start + payload_bytes]
+
+
+def read_raw(file: File, record: Record) -> np.ndarray:
+    """Section 4.1: RAWD frames, each of as many full chunks as it can hold."""
+    chunk_bytes = min(record.chunk_elems, record.n_elems) * DTYPES[record.dtype][1] // 8
+    left = record.decoded_bytes
+    parts = [np.empty(0, np.uint8)]
+    for number, place in enumerate(record.extents):
+        extent, offset, start = hashed_extent(file, place), place[0], 0
+        chunks_in_frame = RAW_FRAME_BYTES // chunk_bytes
+        if number % chunks_in_frame == 0:
+            start = 12 + -(offset + 12) % 64
+            following = start - 8 + min(left, chunks_in_frame * chunk_bytes)
+            header = struct.pack("<II4s", MAGIC, following, b"RAWD").ljust(start, b"\0")
+            require(bytes(extent[:start]) == header, "no RAWD frame", offset)
+        take = min(chunk_bytes, left)
+        require(len(extent) == start + take, "a raw chunk of the wrong length", offset)
+        parts.append(np.frombuffer(extent[start:], np.uint8))
+        left -= take
+    return np.concatenate(parts)
+
+
+def read_attachment(file: File, entry: tuple[str, int, int, int, int]) -> bytes:
+    """Section 6."""
+    name, offset, length, decoded, expected = entry
+    frame = file.data[offset : offset + length]
+    limit = file.limits.max_attachment_bytes
+    check(decoded <= limit, "limit_exceeded", f"attachment {name!r} of {decoded} bytes", offset)
+    check(hash64(frame) == expected, "checksum", f"attachment {name!r} is damaged", offset)
+    return decompress_frame(bytes(frame), decoded)
+
+
+def gather(base: np.ndarray, record: Record) -> np.ndarray:
+    """The elements of an alias, contiguous."""
+    bits = DTYPES[record.dtype][1]
+    if bits < 8:  # one row of bits per element, least significant first
+        elements = np.unpackbits(base, bitorder="little").reshape(-1, bits)
+    else:
+        elements = base.reshape(-1, bits // 8)
+    width, row = elements.shape[1], elements.strides[0]
+    view = np.lib.stride_tricks.as_strided(
+        elements[record.first_element :],
+        (*record.shape, width),
+        (*(row * s if d > 1 else 0 for d, s in zip(record.shape, record.strides)), 1),
+    )
+    flat = np.ascontiguousarray(view).reshape(-1)
+    return np.packbits(flat, bitorder="little") if bits < 8 else flat
+
+
+LEAF_BYTES = 65536
+
+
+def digest(data: np.ndarray) -> bytes:
+    """Section 8."""
+    leaves = (data[i : i + LEAF_BYTES] for i in range(0, len(data), LEAF_BYTES))
+    return hash128(b"".join(hash128(leaf) for leaf in leaves))
+
+
+def content_digest(records: list[Record]) -> bytes:
+    parts = []
+    visible = [record for record in records if not record.hidden]
+    for record in sorted(visible, key=lambda record: record.name.encode()):
+        name = record.name.encode()
+        n_dims = len(record.shape)
+        parts.append(struct.pack("<I", len(name)) + name)
+        parts.append(struct.pack(f"<BB{n_dims}Q", record.dtype, n_dims, *record.shape))
+        parts.append(record.digest)
+    return hash128(b"".join(parts))
+
+
+def read_bytes(data, limits: Limits | None = None) -> Tensors:
+    """Decodes a file that is in memory. Raises Refused."""
+    limits = limits or Limits()
+    file = File(data, limits)
+    decoded = sum(record.decoded_bytes for record in file.records)
+    limit = limits.max_decoded_bytes
+    limit = max(16 << 30, 64 * file.length) if limit is None else limit
+    check(decoded <= limit, "limit_exceeded", f"{decoded} decoded bytes (max_decoded_bytes)")
+    values: dict[int, np.ndarray] = {}
+    for record in sorted(file.records, key=lambda record: record.kind in (ALIAS, DUPLICATE)):
+        try:
+            if record.kind == ALIAS:
+                values[record.number] = gather(values[record.base], record)
+            elif record.kind == DUPLICATE:
+                values[record.number] = values[record.base].copy()
+            else:
+                values[record.number] = read_values(file, record)
+            right = digest(values[record.number]) == record.digest
+            require(right, "the decoded values do not have the digest in the index")
+        except Refused as error:
+            raise Refused(
+                error.code, f"{error.message} (record {record.name!r})", error.byte
+            ) from None
+    for offset, length, _, expected in file.packs:
+        frame = file.data[offset : offset + length]
+        check(hash64(frame) == expected, "checksum", "a pack is damaged", offset)
+    records = [Tensor(record, values[record.number]) for record in file.records]
+    return Tensors(
+        tensors={t.record.name: t for t in records if not t.record.hidden},
+        records=records,
+        metadata=file.metadata,
+        attachments={entry[0]: read_attachment(file, entry) for entry in file.attachments},
+        generation=file.generation,
+        content_digest=content_digest(file.records),
+    )
+
+
+def read(path, limits: Limits | None = None) -> Tensors:
+    """Decodes the file at `path`, all of it. Raises Refused."""
+    with open(path, "rb") as source:
+        if pathlib.Path(path).stat().st_size == 0:
+            return read_bytes(b"", limits)
+        with mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            return read_bytes(bytes(mapped), limits)
+
+
+def write_npz(tensors: Tensors, path) -> None:
+    arrays, described = {}, []
+    for number, tensor in enumerate(tensors.records):
+        record = tensor.record
+        arrays[f"tensor_{number}"] = tensor.storable()
+        described.append(
+            {
+                "key": f"tensor_{number}",
+                "name": None if record.hidden else record.name,
+                "dtype": tensor.dtype,
+                "shape": list(record.shape),
+                "kind": KINDS[record.kind],
+                "codec": CODECS[record.codec],
+                "base": record.base if record.kind in (ALIAS, DUPLICATE) else None,
+                "first_element": record.first_element,
+                "strides": list(record.strides),
+                "digest": record.digest.hex(),
+            }
+        )
+    for number, content in enumerate(tensors.attachments.values()):
+        arrays[f"attachment_{number}"] = np.frombuffer(content, np.uint8)
+    description = {
+        "format_version": ".".join(map(str, VERSION)),
+        "generation": tensors.generation,
+        "content_digest": tensors.content_digest.hex(),
+        "metadata": tensors.metadata,
+        "attachments": {name: f"attachment_{i}" for i, name in enumerate(tensors.attachments)},
+        "tensors": described,
+    }
+    arrays["cfck.json"] = np.frombuffer(json.dumps(description).encode(), np.uint8)
+    with open(path, "wb") as out:
+        np.savez(out, **arrays)
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2:
+        print("usage: reference_decoder.py FILE.cfck OUT.npz", file=sys.stderr)
+        return 2
+    try:
+        tensors = read(arguments[0])
+    except Refused as error:
+        print(f"{arguments[0]}: {error}", file=sys.stderr)
+        return 1
+    write_npz(tensors, arguments[1])
+    print(f"{len(tensors.tensors)} tensors, content digest {tensors.content_digest.hex()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
