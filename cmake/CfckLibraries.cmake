@@ -1,14 +1,14 @@
 # The two libraries users link: cfck::decode reads files and needs zstd, xxHash
 # and threads; cfck::cfck adds writing, updates and safetensors.
 add_library(cfck_decode)
-target_link_libraries(cfck_decode
-  PRIVATE cfck_base cfck_codec_decode cfck_format_decode
-  PUBLIC Threads::Threads
-  PRIVATE zstd::libzstd)
+target_sources(cfck_decode PRIVATE
+  $<TARGET_OBJECTS:cfck_base> $<TARGET_OBJECTS:cfck_codec_decode>
+  $<TARGET_OBJECTS:cfck_format_decode>)
+target_link_libraries(cfck_decode PUBLIC Threads::Threads PRIVATE zstd::libzstd)
 add_library(cfck)
-target_link_libraries(cfck
-  PRIVATE cfck_codec_encode cfck_format_encode
-  PUBLIC cfck_decode)
+target_sources(cfck PRIVATE
+  $<TARGET_OBJECTS:cfck_codec_encode> $<TARGET_OBJECTS:cfck_format_encode>)
+target_link_libraries(cfck PUBLIC cfck_decode PRIVATE zstd::libzstd)
 
 foreach(target cfck cfck_decode)
   target_compile_features(${target} PUBLIC cxx_std_20)

@@ -1,0 +1,239 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <system_error>
+
+#include "base/text.hpp"
+#include "cfck/io.hpp"
+
+namespace cfck {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+constexpr int kMaxLinks = 40;  // as Linux has it
+constexpr int kMaxAttempts = 100;
+constexpr std::size_t kMaxNameBytes = 255;
+
+Error refuse(const std::string& path, const std::string& reason) {
+  return Error{ErrorCode::kInvalidArgument, "'" + escaped(path) + "' " + reason, {}, {}};
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) {
+    return ".";
+  }
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Follows symbolic links by hand: the last one may lead to a file that does not
+// exist yet.
+Result<std::string> follow_links(const std::string& path) {
+  std::string target = path;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    char buffer[PATH_MAX];
+    const ssize_t n_bytes = ::readlink(target.c_str(), buffer, sizeof buffer);
+    if (n_bytes < 0) {
+      return target;  // not a link
+    }
+    const std::string next(buffer, static_cast<std::size_t>(n_bytes));
+    target = next.starts_with('/') ? next : folder_of(target) + "/" + next;
+  }
+  return Error{
+      ErrorCode::kIo, "'" + escaped(path) + "' leads through too many symbolic links", {}, {}};
+}
+
+std::string temporary_name(const std::string& target) {
+  static std::atomic<std::uint64_t> counter{0};
+  const std::size_t slash = target.rfind('/');
+  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
+  const std::string suffix =
+      ".cfck-tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter.fetch_add(1));
+  std::string name = "." + target.substr(start);
+  name.resize(std::min(name.size(), kMaxNameBytes - suffix.size()));
+  return target.substr(0, start) + name + suffix;
+}
+
+}  // namespace
+
+struct AtomicFile::Impl {
+  Impl(FileSystem& f, std::string t, Options o) : files(f), target(std::move(t)), options(o) {}
+
+  Result<void> open_temporary();
+  Result<void> keep_permissions();
+  Result<void> check_target();
+  Result<void> flush();
+  Result<void> write(ByteView bytes);
+  Result<void> commit();
+  void discard() noexcept;
+  Result<void> remember(Result<void> result);
+
+  FileSystem& files;
+  const std::string target;
+  const Options options;
+  const pid_t owner = ::getpid();
+  std::string temporary;  // empty once it is gone
+  std::unique_ptr<File> file;
+  std::vector<std::byte> buffer;
+  std::uint64_t written_bytes = 0;
+  std::optional<Error> error;
+  bool committed = false;
+};
+
+Result<void> AtomicFile::Impl::check_target() {
+  if (!files.exists(target)) {
+    return {};
+  }
+  struct stat info {};
+  if (::stat(target.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return refuse(target, S_ISDIR(info.st_mode) ? "is a folder; name a file"
+                                                : "is not a regular file and is not replaced");
+  }
+  if (!options.replace_existing) {
+    return refuse(target, "exists already and is not replaced unless asked to");
+  }
+  return {};
+}
+
+Result<void> AtomicFile::Impl::open_temporary() {
+  for (int attempt = 0;; ++attempt) {
+    const std::string name = temporary_name(target);
+    Result<std::unique_ptr<File>> created = files.create_exclusive(name);
+    if (created) {
+      temporary = name;
+      file = std::move(created).value();
+      return {};
+    }
+    // The name may be taken: left over from a process of the same number.
+    if (created.error().code != ErrorCode::kInvalidArgument || attempt == kMaxAttempts) {
+      return std::move(created).error();
+    }
+  }
+}
+
+Result<void> AtomicFile::Impl::keep_permissions() {
+  struct stat info {};
+  if (::stat(target.c_str(), &info) != 0) {
+    return {};  // a new file: what the process's umask says
+  }
+  if (::chmod(temporary.c_str(), info.st_mode & 0777) != 0) {
+    return Error{
+        ErrorCode::kIo,
+        "cannot give '" + escaped(temporary) +
+            "' the permissions of the file it replaces: " + std::generic_category().message(errno),
+        {},
+        {}};
+  }
+  return {};
+}
+
+Result<void> AtomicFile::Impl::remember(Result<void> result) {
+  if (!result) {
+    error = result.error();
+    discard();
+  }
+  return result;
+}
+
+Result<void> AtomicFile::Impl::flush() {
+  CFCK_TRY(file->write_at(written_bytes, buffer));
+  written_bytes += buffer.size();
+  buffer.clear();
+  return {};
+}
+
+Result<void> AtomicFile::Impl::write(ByteView bytes) {
+  if (buffer.size() + bytes.size() > kBufferBytes) {
+    CFCK_TRY(flush());
+  }
+  if (bytes.size() >= kBufferBytes) {
+    CFCK_TRY(file->write_at(written_bytes, bytes));
+    written_bytes += bytes.size();
+    return {};
+  }
+  buffer.reserve(kBufferBytes);
+  buffer.insert(buffer.end(), bytes.begin(), bytes.end());
+  return {};
+}
+
+Result<void> AtomicFile::Impl::commit() {
+  CFCK_TRY(flush());
+  if (options.sync) {
+    CFCK_TRY(file->sync());
+  }
+  CFCK_TRY(file->close());
+  CFCK_TRY(check_target());
+  CFCK_TRY(files.rename(temporary, target));
+  temporary.clear();
+  committed = true;
+  if (options.sync) {
+    CFCK_TRY(files.sync_directory(folder_of(target)));
+  }
+  return {};
+}
+
+void AtomicFile::Impl::discard() noexcept {
+  file.reset();
+  // A forked child must not remove its parent's file.
+  if (temporary.empty() || owner != ::getpid()) {
+    return;
+  }
+  (void)files.remove(temporary);
+  temporary.clear();
+}
+
+Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string& path, Options options,
+                                                       FileSystem& files) {
+  if (path.empty() || path.back() == '/') {
+    return refuse(path, "is not the name of a file");
+  }
+  CFCK_TRY_ASSIGN(std::string target, follow_links(path));
+  auto impl = std::make_unique<Impl>(files, std::move(target), options);
+  CFCK_TRY(impl->check_target());
+  CFCK_TRY(impl->open_temporary());
+  // From here on the destructor removes the temporary file.
+  auto file = std::unique_ptr<AtomicFile>(new AtomicFile(std::move(impl)));
+  CFCK_TRY(file->impl_->keep_permissions());
+  return file;
+}
+
+AtomicFile::AtomicFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+AtomicFile::~AtomicFile() { impl_->discard(); }
+
+Result<void> AtomicFile::write(ByteView bytes) {
+  if (impl_->error) {
+    return *impl_->error;
+  }
+  if (impl_->committed) {
+    return refuse(impl_->target, "was committed already; nothing more can be written");
+  }
+  return impl_->remember(impl_->write(bytes));
+}
+
+Result<std::unique_ptr<ByteSource>> AtomicFile::read_back() {
+  if (impl_->error) {
+    return *impl_->error;
+  }
+  if (impl_->committed) {
+    return refuse(impl_->target, "was committed already; open it by its name");
+  }
+  CFCK_TRY(impl_->remember(impl_->flush()));
+  return open_file(impl_->temporary, ReadMode::kPread, impl_->files);
+}
+
+Result<void> AtomicFile::commit() {
+  if (impl_->error) {
+    return *impl_->error;
+  }
+  if (impl_->committed) {
+    return refuse(impl_->target, "was committed already");
+  }
+  return impl_->remember(impl_->commit());
+}
+
+}  // namespace cfck

@@ -1,0 +1,19 @@
+// Which instructions this CPU has, in the steps that compilers know as
+// x86-64-v3 and x86-64-v4.
+#pragma once
+
+#include <cstdint>
+
+namespace cfck {
+
+enum class CpuLevel : std::uint8_t {
+  kBaseline,  // what every machine of the architecture has
+  kV3,        // AVX2, BMI2, FMA
+  kV4,        // AVX-512 F, BW, CD, DQ, VL
+};
+
+// Found once. The environment variable CFCK_CPU ("baseline", "v3", "v4") lowers
+// it, for tests; it never raises it above what the CPU has.
+CpuLevel cpu_level() noexcept;
+
+}  // namespace cfck

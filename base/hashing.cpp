@@ -1,0 +1,43 @@
+#include "base/hashing.hpp"
+
+#include "base/bytes.hpp"
+#include "base/cpu_level.hpp"
+#include "base/hashing_kernel.hpp"
+
+namespace cfck {
+namespace {
+
+struct Kernel {
+  std::uint64_t (*hash64)(const void*, std::size_t) noexcept = hash64_baseline;
+  HashPair (*hash128)(const void*, std::size_t) noexcept = hash128_baseline;
+};
+
+Kernel choose() noexcept {
+#if defined(__x86_64__)
+  if (cpu_level() >= CpuLevel::kV3) {
+    return {hash64_v3, hash128_v3};
+  }
+#endif
+  return {};
+}
+
+const Kernel& kernel() noexcept {
+  static const Kernel chosen = choose();
+  return chosen;
+}
+
+}  // namespace
+
+std::uint64_t hash64(ByteView bytes) noexcept {
+  return kernel().hash64(bytes.data(), bytes.size());
+}
+
+Digest hash128(ByteView bytes) noexcept {
+  const HashPair pair = kernel().hash128(bytes.data(), bytes.size());
+  Digest digest;
+  std::memcpy(digest.data(), &pair.low, 8);
+  std::memcpy(digest.data() + 8, &pair.high, 8);
+  return digest;
+}
+
+}  // namespace cfck

@@ -1,0 +1,21 @@
+// XXH3 compiled once for each CPU level. The sources that include this see no C++
+// header: an inline function compiled for a newer CPU must not be the copy that
+// the linker keeps for everybody.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace cfck {
+
+struct HashPair {
+  uint64_t low;
+  uint64_t high;
+};
+
+uint64_t hash64_baseline(const void* bytes, size_t n_bytes) noexcept;
+uint64_t hash64_v3(const void* bytes, size_t n_bytes) noexcept;
+HashPair hash128_baseline(const void* bytes, size_t n_bytes) noexcept;
+HashPair hash128_v3(const void* bytes, size_t n_bytes) noexcept;
+
+}  // namespace cfck

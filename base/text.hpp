@@ -1,0 +1,17 @@
+// Text that came from a file: is it UTF-8, and how to show it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cfck {
+
+// Strict: no overlong forms, no surrogates, nothing above U+10FFFF.
+bool valid_utf8(std::string_view text) noexcept;
+
+// For one line of a terminal: control characters, characters that turn the
+// direction of text, backslashes and bytes that are not UTF-8 become \n, \x1b,
+// \u202e and the like.
+std::string escaped(std::string_view text);
+
+}  // namespace cfck
