@@ -1,0 +1,27 @@
+#include <zstd.h>
+
+#include "codec/entropy/entropy.hpp"
+#include "codec/errors.hpp"
+#include "codec/scratch.hpp"
+
+namespace cfck::codec {
+namespace {
+
+class ZstdDecoder final : public EntropyDecoder {
+ public:
+  Result<void> decode(ByteView coded, std::span<const std::size_t> lengths, Scratch& scratch,
+                      std::span<std::uint8_t> symbols) const override {
+    (void)lengths;  // the streams follow one another in the frame
+    return decompress_frame(coded, scratch,
+                            {reinterpret_cast<std::byte*>(symbols.data()), symbols.size()});
+  }
+};
+
+}  // namespace
+
+const EntropyDecoder* find_entropy_decoder(EntropyId id) noexcept {
+  static const ZstdDecoder zstd;
+  return id == EntropyId::kZstd ? &zstd : nullptr;
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,264 @@
+#include "codec/lossless/chunk_header.hpp"
+
+#include "codec/errors.hpp"
+#include "codec/symboliser/float_format.hpp"
+#include "codec/symboliser/symboliser.hpp"
+
+namespace cfck::codec {
+namespace {
+
+// A chunk has at most this many bytes; so every length fits 32 bits.
+inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 30;
+
+class HeaderReader {
+ public:
+  explicit HeaderReader(ByteView bytes) : bytes_(bytes) {}
+
+  Result<std::uint8_t> byte() {
+    if (position_ == bytes_.size()) {
+      return truncated("the chunk ends inside its header", position_);
+    }
+    return static_cast<std::uint8_t>(bytes_[position_++]);
+  }
+
+  // Seven bits a byte, low ones first, in as few bytes as possible.
+  Result<std::uint32_t> number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 35; shift += 7) {
+      CFCK_TRY_ASSIGN(const std::uint8_t next, byte());
+      value |= std::uint64_t{next & 0x7fu} << shift;
+      if (next < 0x80) {
+        if ((next == 0 && shift != 0) || value > 0xffffffffu) {
+          break;
+        }
+        return static_cast<std::uint32_t>(value);
+      }
+    }
+    return corrupt("bad number in the header of the chunk", position_);
+  }
+
+  std::uint32_t position() const { return static_cast<std::uint32_t>(position_); }
+
+ private:
+  ByteView bytes_;
+  std::size_t position_ = 0;
+};
+
+void append_varint(std::uint32_t value, std::vector<std::byte>& out) {
+  for (; value >= 0x80; value >>= 7) {
+    out.push_back(static_cast<std::byte>(value | 0x80));
+  }
+  out.push_back(static_cast<std::byte>(value));
+}
+
+struct FormatLimits {
+  bool is_float = false;
+  std::uint32_t max_class = 0;
+  unsigned raw_bits = 0;
+};
+
+FormatLimits format_limits(DType dtype) {
+  return visit_format(
+      dtype,
+      [](auto tag) {
+        using Format = typename decltype(tag)::type;
+        return FormatLimits{true, max_class<Format>(), Format::kRawBits};
+      },
+      [] { return FormatLimits{}; });
+}
+
+// Reads the fields in the order of spec section 2.3, then checks them.
+Result<SymbolsHeader> read_symbols_header(HeaderReader& in) {
+  SymbolsHeader h;
+  CFCK_TRY_ASSIGN(h.flags, in.byte());
+  CFCK_TRY_ASSIGN(h.first_class, in.number());
+  if (h.flags & kHasMask) {
+    CFCK_TRY_ASSIGN(h.mask_bytes, in.number());
+    CFCK_TRY_ASSIGN(h.n_masked, in.number());
+  }
+  if (h.flags & kHasCleanBase) {
+    CFCK_TRY_ASSIGN(h.clean_base, in.byte());
+  }
+  if (h.flags & kHasZeroGroups) {
+    CFCK_TRY_ASSIGN(h.n_symbols, in.number());
+  }
+  if (h.flags & kHasFourTables) {
+    for (std::uint32_t& n : h.table_symbols) {
+      CFCK_TRY_ASSIGN(n, in.number());
+    }
+  }
+  if (h.flags & kHasClassEscapes) {
+    CFCK_TRY_ASSIGN(h.n_class_escapes, in.number());
+  }
+  if (h.flags & kHasEscapes) {
+    CFCK_TRY_ASSIGN(h.n_escapes, in.number());
+  }
+  CFCK_TRY_ASSIGN(h.raw_bytes, in.number());
+  return h;
+}
+
+Result<std::uint64_t> check_symbols_header(SymbolsHeader& h, const ChunkShape& shape,
+                                           const FormatLimits& limits) {
+  if (!limits.is_float) {
+    return corrupt("chunk mode 2 is for float types only", 0);
+  }
+  if ((h.flags & kHasMaskSigns) && !(h.flags & kHasMask)) {
+    return corrupt("signs of masked values without a mask", 1);
+  }
+  const std::uint64_t n = shape.n_values;
+  if (h.n_masked >= n || h.mask_bytes > (n + 7) / 8) {
+    return corrupt("the mask does not fit the chunk", 1);
+  }
+  const std::uint64_t n_left = n - h.n_masked;
+  if (!(h.flags & kHasZeroGroups)) {
+    h.n_symbols = static_cast<std::uint32_t>(n_left);
+  }
+  const std::uint64_t in_tables =
+      std::uint64_t{h.table_symbols[0]} + h.table_symbols[1] + h.table_symbols[2];
+  if (h.first_class > limits.max_class || h.clean_base >= limits.raw_bits || h.n_symbols > n_left ||
+      in_tables > h.n_symbols || h.n_escapes > h.n_symbols ||
+      h.n_class_escapes > (n_left + kGroupSize - 1) / kGroupSize ||
+      h.raw_bytes > (n + kGroupSize) * shape.value_bytes) {
+    return corrupt("a count in the header of the chunk is out of range", 1);
+  }
+  const std::uint64_t sign_bytes =
+      h.flags & kHasMaskSigns ? (std::uint64_t{h.n_masked} + 7) / 8 : 0;
+  return h.mask_bytes + sign_bytes + 2 * std::uint64_t{h.n_class_escapes} +
+         std::uint64_t{shape.value_bytes} * h.n_escapes + h.raw_bytes;
+}
+
+// Returns the bytes of all sections.
+Result<std::uint64_t> read_planes_header(HeaderReader& in, const ChunkShape& shape,
+                                         PlanesHeader& header) {
+  CFCK_TRY_ASSIGN(const std::uint8_t transform, in.byte());
+  if (transform > static_cast<std::uint8_t>(PlaneTransform::kDelta)) {
+    return corrupt("unknown transform of byte planes", 1);
+  }
+  header.transform = static_cast<PlaneTransform>(transform);
+  std::uint64_t total = 0;
+  for (unsigned i = 0; i < shape.value_bytes; ++i) {
+    PlaneHeader& plane = header.planes[i];
+    const std::uint32_t at = in.position();
+    CFCK_TRY_ASSIGN(const std::uint8_t coding, in.byte());
+    plane.coding = static_cast<PlaneCoding>(coding);
+    switch (plane.coding) {
+      case PlaneCoding::kRaw:
+        plane.stored_bytes = static_cast<std::uint32_t>(shape.n_values);
+        break;
+      case PlaneCoding::kConstant: {
+        CFCK_TRY_ASSIGN(const std::uint8_t value, in.byte());
+        plane.value = std::byte{value};
+        break;
+      }
+      case PlaneCoding::kZstd: {
+        CFCK_TRY_ASSIGN(plane.stored_bytes, in.number());
+        if (plane.stored_bytes >= shape.n_values) {
+          return corrupt("a coded byte plane is not shorter than a raw one", at);
+        }
+        break;
+      }
+      default:
+        return corrupt("unknown coding of a byte plane", at);
+    }
+    total += plane.stored_bytes;
+  }
+  return total;
+}
+
+}  // namespace
+
+Result<ChunkShape> chunk_shape(const ChunkInfo& info) {
+  const unsigned bits = bits_per_element(info.dtype);
+  if (bits == 0) {
+    return Error{ErrorCode::kUnsupported, "unknown dtype", {}, {}};
+  }
+  if (info.n_elems == 0 || info.n_elems > kMaxChunkBytes) {
+    return Error{ErrorCode::kInvalidArgument, "a chunk has 1 to 2^30 bytes", {}, {}};
+  }
+  const std::uint64_t n_bytes = (info.n_elems * bits + 7) / 8;
+  if (n_bytes > kMaxChunkBytes) {
+    return Error{ErrorCode::kInvalidArgument, "a chunk has 1 to 2^30 bytes", {}, {}};
+  }
+  const std::uint32_t value_bytes = info.dtype == DType::kC64 ? 4 : bits % 8 == 0 ? bits / 8 : 1;
+  return ChunkShape{n_bytes / value_bytes, value_bytes};
+}
+
+Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) {
+  CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(info));
+  HeaderReader in(payload);
+  ChunkHeader header;
+  CFCK_TRY_ASSIGN(const std::uint8_t mode, in.byte());
+  header.mode = static_cast<ChunkMode>(mode);
+  std::uint64_t section_bytes = 0;
+  switch (header.mode) {
+    case ChunkMode::kStored:
+      section_bytes = shape.n_bytes();
+      break;
+    case ChunkMode::kConstant:
+      section_bytes = shape.value_bytes;
+      break;
+    case ChunkMode::kSymbols: {
+      CFCK_TRY_ASSIGN(header.symbols, read_symbols_header(in));
+      CFCK_TRY_ASSIGN(section_bytes,
+                      check_symbols_header(header.symbols, shape, format_limits(info.dtype)));
+      break;
+    }
+    case ChunkMode::kPlanes: {
+      CFCK_TRY_ASSIGN(section_bytes, read_planes_header(in, shape, header.planes));
+      break;
+    }
+    default:
+      return corrupt("unknown mode of a lossless chunk", 0);
+  }
+  header.header_bytes = in.position();
+  if (section_bytes + header.header_bytes > 0xffffffffu) {
+    return corrupt("the sections of the chunk are too long", 0);
+  }
+  header.body_bytes = static_cast<std::uint32_t>(section_bytes + header.header_bytes);
+  return header;
+}
+
+void append_symbols_header(const SymbolsHeader& h, std::vector<std::byte>& out) {
+  out.push_back(static_cast<std::byte>(ChunkMode::kSymbols));
+  out.push_back(static_cast<std::byte>(h.flags));
+  append_varint(h.first_class, out);
+  if (h.flags & kHasMask) {
+    append_varint(h.mask_bytes, out);
+    append_varint(h.n_masked, out);
+  }
+  if (h.flags & kHasCleanBase) {
+    out.push_back(static_cast<std::byte>(h.clean_base));
+  }
+  if (h.flags & kHasZeroGroups) {
+    append_varint(h.n_symbols, out);
+  }
+  if (h.flags & kHasFourTables) {
+    for (const std::uint32_t n : h.table_symbols) {
+      append_varint(n, out);
+    }
+  }
+  if (h.flags & kHasClassEscapes) {
+    append_varint(h.n_class_escapes, out);
+  }
+  if (h.flags & kHasEscapes) {
+    append_varint(h.n_escapes, out);
+  }
+  append_varint(h.raw_bytes, out);
+}
+
+void append_planes_header(const PlanesHeader& header, unsigned n_planes,
+                          std::vector<std::byte>& out) {
+  out.push_back(static_cast<std::byte>(ChunkMode::kPlanes));
+  out.push_back(static_cast<std::byte>(header.transform));
+  for (unsigned i = 0; i < n_planes; ++i) {
+    const PlaneHeader& plane = header.planes[i];
+    out.push_back(static_cast<std::byte>(plane.coding));
+    if (plane.coding == PlaneCoding::kConstant) {
+      out.push_back(plane.value);
+    } else if (plane.coding == PlaneCoding::kZstd) {
+      append_varint(plane.stored_bytes, out);
+    }
+  }
+}
+
+}  // namespace cfck::codec

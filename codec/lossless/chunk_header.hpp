@@ -1,0 +1,89 @@
+// The header of a lossless chunk (codec/lossless/spec.md, section 2).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cfck/dtype.hpp"
+#include "cfck/status.hpp"
+#include "cfck/tensor.hpp"
+#include "codec/codec.hpp"
+
+namespace cfck::codec {
+
+enum class ChunkMode : std::uint8_t {
+  kStored = 0,    // the values' bytes
+  kConstant = 1,  // one value
+  kSymbols = 2,   // through the symboliser
+  kPlanes = 3,    // byte planes
+};
+
+enum ChunkFlag : std::uint8_t {
+  kHasMask = 1 << 0,
+  kHasMaskSigns = 1 << 1,
+  kHasCleanBase = 1 << 2,
+  kHasCleanStream = 1 << 3,
+  kHasZeroGroups = 1 << 4,
+  kHasFourTables = 1 << 5,
+  kHasClassEscapes = 1 << 6,
+  kHasEscapes = 1 << 7,
+};
+
+// Fields that a flag says are absent are zero.
+struct SymbolsHeader {
+  std::uint8_t flags = 0;
+  std::uint32_t first_class = 0;
+  std::uint32_t mask_bytes = 0;
+  std::uint32_t n_masked = 0;
+  std::uint8_t clean_base = 0;
+  std::uint32_t n_symbols = 0;  // with kHasZeroGroups
+  std::array<std::uint32_t, 3> table_symbols{};
+  std::uint32_t n_class_escapes = 0;
+  std::uint32_t n_escapes = 0;
+  std::uint32_t raw_bytes = 0;
+};
+
+enum class PlaneCoding : std::uint8_t { kRaw = 0, kConstant = 1, kZstd = 2 };
+
+struct PlaneHeader {
+  PlaneCoding coding = PlaneCoding::kRaw;
+  std::byte value{};               // kConstant
+  std::uint32_t stored_bytes = 0;  // after the header; of raw and zstd planes
+};
+
+enum class PlaneTransform : std::uint8_t { kNone = 0, kDelta = 1 };
+
+struct PlanesHeader {
+  PlaneTransform transform = PlaneTransform::kNone;
+  std::array<PlaneHeader, 8> planes;
+};
+
+struct ChunkHeader {
+  ChunkMode mode = ChunkMode::kStored;
+  SymbolsHeader symbols;  // kSymbols
+  PlanesHeader planes;    // kPlanes
+  std::uint32_t header_bytes = 0;
+  std::uint32_t body_bytes = 0;  // header and sections
+};
+
+// How the values of a dtype are counted here: C64 is twice as many F32, and types
+// that do not fill a byte are bytes.
+struct ChunkShape {
+  std::uint64_t n_values = 0;
+  std::uint32_t value_bytes = 0;
+  std::uint64_t n_bytes() const { return n_values * value_bytes; }
+};
+Result<ChunkShape> chunk_shape(const ChunkInfo& info);
+
+// Parses and checks what can be checked without the sections: every length fits
+// the chunk. The payload may be longer or shorter than the body.
+Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload);
+
+// Append a header, mode byte included.
+void append_symbols_header(const SymbolsHeader& header, std::vector<std::byte>& out);
+void append_planes_header(const PlanesHeader& header, unsigned n_planes,
+                          std::vector<std::byte>& out);
+
+}  // namespace cfck::codec

@@ -1,0 +1,26 @@
+// The lossless codec (codec/lossless/spec.md).
+#pragma once
+
+#include "codec/codec.hpp"
+
+namespace cfck::codec {
+
+class LosslessDecoder final : public Decoder {
+ public:
+  Result<std::uint32_t> body_bytes(const ChunkInfo& info, ByteView payload) const override;
+  Result<void> decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
+                      MutableBytes out) const override;
+};
+
+class LosslessEncoder final : public Encoder {
+ public:
+  EntropyId default_entropy(DType dtype) const override;
+  Result<void> encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
+                      EncodedChunk& out) const override;
+  std::uint32_t max_overhead_bytes() const override;
+};
+
+// What both sides check of a chunk. Error: kUnsupported, kInvalidArgument.
+Result<void> check_lossless_chunk(const ChunkInfo& info);
+
+}  // namespace cfck::codec

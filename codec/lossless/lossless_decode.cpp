@@ -1,0 +1,314 @@
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "codec/entropy/entropy.hpp"
+#include "codec/errors.hpp"
+#include "codec/lossless/chunk_header.hpp"
+#include "codec/lossless/integer_planes.hpp"
+#include "codec/lossless/lossless.hpp"
+#include "codec/lossless/zero_mask.hpp"
+#include "codec/scratch.hpp"
+#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/float_format.hpp"
+
+namespace cfck::codec {
+namespace {
+
+// Offsets in `error` count from `start`; afterwards from the start of the payload.
+Error shifted(Error error, std::size_t start) {
+  error.byte_offset = error.byte_offset.value_or(0) + start;
+  return error;
+}
+
+// Takes sections one after another; their lengths were checked with the header.
+class SectionReader {
+ public:
+  SectionReader(ByteView body, std::size_t position) : body_(body), position_(position) {}
+
+  ByteView take(std::size_t n) {
+    position_ += n;
+    return body_.subspan(position_ - n, n);
+  }
+  std::size_t position() const { return position_; }
+
+ private:
+  ByteView body_;
+  std::size_t position_;
+};
+
+struct SymbolsSections {
+  ByteView mask;
+  ByteView mask_signs;
+  ByteView class_escapes;
+  ByteView escapes;
+  ByteView raw;
+  std::size_t mask_at = 0;
+  std::size_t raw_at = 0;
+};
+
+SymbolsSections take_sections(const SymbolsHeader& h, unsigned value_bytes,
+                              SectionReader sections) {
+  SymbolsSections s;
+  s.mask_at = sections.position();
+  s.mask = sections.take(h.mask_bytes);
+  s.mask_signs = sections.take(h.flags & kHasMaskSigns ? (std::size_t{h.n_masked} + 7) / 8 : 0);
+  s.class_escapes = sections.take(2 * std::size_t{h.n_class_escapes});
+  s.escapes = sections.take(std::size_t{value_bytes} * h.n_escapes);
+  s.raw_at = sections.position();
+  s.raw = sections.take(h.raw_bytes);
+  return s;
+}
+
+// Symbols and raw bytes that the groups of a chunk must have.
+struct GroupTotals {
+  std::array<std::size_t, kPhases> symbols{};
+  std::size_t raw_bytes = 0;
+};
+
+template <class Format>
+GroupTotals total_of_groups(const GroupCode* groups, std::size_t n_values, unsigned n_tables) {
+  GroupTotals totals;
+  for (std::size_t g = 0; g * kGroupSize < n_values; ++g) {
+    if (groups[g].kind == GroupKind::kAllZero) {
+      continue;
+    }
+    const std::size_t n = std::min<std::size_t>(kGroupSize, n_values - g * kGroupSize);
+    totals.symbols[n_tables == 1 ? 0 : groups[g].scale_class % kPhases] += n;
+    totals.raw_bytes += raw_group_bytes<Format>(groups[g].clean_bits, n);
+  }
+  return totals;
+}
+
+template <class Format>
+class SymbolsDecoder {
+  using Word = typename Format::Word;
+
+ public:
+  SymbolsDecoder(const ChunkInfo& info, const ChunkShape& shape, const ChunkHeader& header,
+                 ByteView payload, Scratch& scratch)
+      : info_(info),
+        h_(header.symbols),
+        n_values_(shape.n_values),
+        n_left_(shape.n_values - header.symbols.n_masked),
+        n_groups_((n_left_ + kGroupSize - 1) / kGroupSize),
+        n_tables_(h_.flags & kHasFourTables ? kPhases : 1),
+        sections_(
+            take_sections(h_, sizeof(Word),
+                          SectionReader(payload.first(header.body_bytes), header.header_bytes))),
+        coded_(payload.subspan(header.body_bytes)),
+        coded_at_(header.body_bytes),
+        scratch_(scratch) {}
+
+  Result<void> decode(MutableBytes out) {
+    CFCK_TRY(decode_symbols());
+    CFCK_TRY(read_groups());
+    if (!(h_.flags & kHasMask)) {
+      return merge(out.data());
+    }
+    std::byte* const values = scratch_.impl().values.room_for(n_left_ * sizeof(Word));
+    CFCK_TRY(merge(values));
+    return spread(values, out);
+  }
+
+ private:
+  // Class stream, clean stream, tables.
+  Result<void> decode_symbols() {
+    lengths_ = {n_groups_, h_.flags & kHasCleanStream ? n_groups_ : 0, h_.n_symbols, 0, 0, 0};
+    if (n_tables_ == kPhases) {
+      for (unsigned t = 0; t < 3; ++t) {
+        lengths_[2 + t] = h_.table_symbols[t];
+        lengths_[5] += h_.table_symbols[t];
+      }
+      lengths_[5] = h_.n_symbols - lengths_[5];
+    }
+    std::size_t total = 0;
+    for (const std::size_t length : lengths_) {
+      total += length;
+    }
+    // The kernels read whole groups.
+    symbols_ = scratch_.impl().symbols.room_for(total + kGroupSize);
+    const EntropyDecoder* const stage = find_entropy_decoder(info_.entropy);
+    if (stage == nullptr) {
+      return codec_error(ErrorCode::kUnsupported, "unknown entropy stage", coded_at_);
+    }
+    auto done = stage->decode(coded_, lengths_, scratch_, {symbols_, total});
+    if (!done) {
+      return shifted(std::move(done).error(), coded_at_);
+    }
+    std::memset(symbols_ + total, 0, kGroupSize);
+    return {};
+  }
+
+  Result<void> read_groups() {
+    groups_ = scratch_.impl().groups.room_for(n_groups_);
+    if (!read_class_stream({symbols_, n_groups_}, h_.first_class, max_class<Format>(),
+                           sections_.class_escapes, groups_)) {
+      return corrupt("the classes of the chunk do not fit", coded_at_);
+    }
+    const std::uint8_t* const clean = h_.flags & kHasCleanStream ? symbols_ + n_groups_ : nullptr;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      const unsigned bits = h_.clean_base + (clean == nullptr ? 0u : clean[g]);
+      if (bits >= Format::kRawBits) {
+        return corrupt("more clean bits than raw bits", coded_at_);
+      }
+      groups_[g].clean_bits = static_cast<std::uint8_t>(bits);
+    }
+    const GroupTotals totals = total_of_groups<Format>(groups_, n_left_, n_tables_);
+    for (unsigned t = 0; t < kPhases; ++t) {
+      if (totals.symbols[t] != lengths_[2 + t]) {
+        return corrupt("the tables do not have the symbols that the classes need", coded_at_);
+      }
+    }
+    if (totals.raw_bytes != h_.raw_bytes) {
+      return corrupt("the raw bits are not as long as the classes need", sections_.raw_at);
+    }
+    return {};
+  }
+
+  Result<void> merge(std::byte* values) {
+    MergeCursors from;
+    const std::uint8_t* stream = symbols_ + lengths_[0] + lengths_[1];
+    for (unsigned t = 0; t < kPhases; ++t) {
+      from.streams[t] = stream;
+      stream += lengths_[2 + t];
+    }
+    from.raw = sections_.raw.data();
+    from.escapes = sections_.escapes.data();
+    from.n_escapes = h_.n_escapes;
+    if (!chunk_kernels<Format>().merge(values, n_left_, groups_, n_tables_, from) ||
+        from.n_escapes != 0) {
+      return corrupt("the escapes are not as many as the symbols need", sections_.raw_at);
+    }
+    return {};
+  }
+
+  Result<void> spread(const std::byte* values, MutableBytes out) {
+    const std::size_t mask_bytes = (n_values_ + 7) / 8;
+    const std::byte* mask = sections_.mask.data();
+    if (sections_.mask.size() != mask_bytes) {
+      std::byte* const room = scratch_.impl().mask.room_for(mask_bytes);
+      auto done = decompress_frame(sections_.mask, scratch_, {room, mask_bytes});
+      if (!done) {
+        return shifted(std::move(done).error(), sections_.mask_at);
+      }
+      mask = room;
+    }
+    if (!is_mask_of({mask, mask_bytes}, n_values_, h_.n_masked)) {
+      return corrupt("the mask does not hide as many values as the header says", sections_.mask_at);
+    }
+    spread_values<Word>({mask, mask_bytes}, n_values_, values, sections_.mask_signs, out.data());
+    return {};
+  }
+
+  const ChunkInfo& info_;
+  const SymbolsHeader& h_;
+  const std::size_t n_values_;
+  const std::size_t n_left_;  // not masked
+  const std::size_t n_groups_;
+  const unsigned n_tables_;
+  const SymbolsSections sections_;
+  const ByteView coded_;
+  const std::size_t coded_at_;
+  Scratch& scratch_;
+  std::array<std::size_t, 2 + kPhases> lengths_{};
+  std::uint8_t* symbols_ = nullptr;
+  GroupCode* groups_ = nullptr;
+};
+
+void fill_constant(ByteView value, MutableBytes out) {
+  if (value.size() == 1) {
+    std::fill(out.begin(), out.end(), value[0]);
+    return;
+  }
+  for (std::size_t i = 0; i < out.size(); i += value.size()) {
+    std::memcpy(out.data() + i, value.data(), value.size());
+  }
+}
+
+Result<void> decode_planes(const PlanesHeader& header, const ChunkShape& shape,
+                           SectionReader sections, Scratch& scratch, MutableBytes out) {
+  const std::size_t n = shape.n_values;
+  std::byte* const planes = scratch.impl().planes.room_for(shape.n_bytes());
+  for (unsigned p = 0; p < shape.value_bytes; ++p) {
+    const PlaneHeader& plane = header.planes[p];
+    const std::size_t at = sections.position();
+    const ByteView stored = sections.take(plane.stored_bytes);
+    const MutableBytes to(planes + p * n, n);
+    if (plane.coding == PlaneCoding::kConstant) {
+      std::fill(to.begin(), to.end(), plane.value);
+    } else if (plane.coding == PlaneCoding::kRaw) {
+      std::copy(stored.begin(), stored.end(), to.begin());
+    } else if (auto done = decompress_frame(stored, scratch, to); !done) {
+      return shifted(std::move(done).error(), at);
+    }
+  }
+  join_planes(planes, n, shape.value_bytes, header.transform == PlaneTransform::kDelta, out.data());
+  return {};
+}
+
+Result<void> decode_chunk(const ChunkInfo& info, ByteView payload, Scratch& scratch,
+                          MutableBytes out) {
+  CFCK_TRY(check_lossless_chunk(info));
+  CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(info));
+  CFCK_TRY_ASSIGN(const ChunkHeader header, parse_chunk_header(info, payload));
+  if (out.size() != shape.n_bytes()) {
+    return Error{ErrorCode::kInvalidArgument, "the output does not have the chunk's size", {}, {}};
+  }
+  if (header.body_bytes > payload.size()) {
+    return truncated("the chunk is shorter than its header says", payload.size());
+  }
+  if (header.mode != ChunkMode::kSymbols && header.body_bytes != payload.size()) {
+    return corrupt("bytes after the end of the chunk", header.body_bytes);
+  }
+  SectionReader sections(payload.first(header.body_bytes), header.header_bytes);
+  switch (header.mode) {
+    case ChunkMode::kStored: {
+      const ByteView stored = sections.take(out.size());
+      std::copy(stored.begin(), stored.end(), out.begin());
+      return {};
+    }
+    case ChunkMode::kConstant:
+      fill_constant(sections.take(shape.value_bytes), out);
+      return {};
+    case ChunkMode::kPlanes:
+      return decode_planes(header.planes, shape, sections, scratch, out);
+    case ChunkMode::kSymbols:
+      break;
+  }
+  return visit_format(
+      info.dtype,
+      [&](auto tag) {
+        using Format = typename decltype(tag)::type;
+        return SymbolsDecoder<Format>(info, shape, header, payload, scratch).decode(out);
+      },
+      [] { return Result<void>(corrupt("chunk mode 2 is for float types only", 0)); });
+}
+
+}  // namespace
+
+Result<void> check_lossless_chunk(const ChunkInfo& info) {
+  if (info.scan != ScanId::kStorageOrder) {
+    return Error{ErrorCode::kUnsupported, "unknown scan order of a lossless record", {}, {}};
+  }
+  if (!info.preamble.empty()) {
+    return Error{ErrorCode::kUnsupported, "lossless records have no preamble", {}, {}};
+  }
+  return {};
+}
+
+Result<std::uint32_t> LosslessDecoder::body_bytes(const ChunkInfo& info, ByteView payload) const {
+  CFCK_TRY_ASSIGN(const ChunkHeader header, parse_chunk_header(info, payload));
+  return header.body_bytes;
+}
+
+Result<void> LosslessDecoder::decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
+                                     MutableBytes out) const {
+  try {
+    return decode_chunk(info, payload, scratch, out);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "no memory to decode a chunk", {}, {}};
+  }
+}
+
+}  // namespace cfck::codec

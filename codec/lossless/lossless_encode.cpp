@@ -1,0 +1,114 @@
+#include <cstring>
+#include <new>
+
+#include "codec/entropy/entropy.hpp"
+#include "codec/lossless/chunk_header.hpp"
+#include "codec/lossless/lossless.hpp"
+#include "codec/lossless/planes_encode.hpp"
+#include "codec/lossless/symbols_encode.hpp"
+#include "codec/scratch.hpp"
+#include "codec/symboliser/float_format.hpp"
+
+namespace cfck::codec {
+namespace {
+
+enum class ValueKind { kFloat, kByteFloat, kInteger, kBytes };
+
+// How the values of a dtype are looked at: bytes are neither numbers in order nor
+// worth the symboliser.
+ValueKind value_kind(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kF4:
+    case DType::kF6E2M3:
+    case DType::kF6E3M2:
+    case DType::kF8E8M0:
+      return ValueKind::kBytes;
+    case DType::kU8:
+    case DType::kI8:
+    case DType::kI16:
+    case DType::kU16:
+    case DType::kI32:
+    case DType::kU32:
+    case DType::kI64:
+    case DType::kU64:
+      return ValueKind::kInteger;
+    case DType::kF8E5M2:
+    case DType::kF8E4M3:
+    case DType::kF8E4M3Fnuz:
+    case DType::kF8E5M2Fnuz:
+      return ValueKind::kByteFloat;
+    default:
+      return ValueKind::kFloat;
+  }
+}
+
+bool is_constant(ByteView values, std::size_t value_bytes) {
+  return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
+}
+
+void set_body(ChunkMode mode, ByteView section, EncodedChunk& out) {
+  out.payload.clear();
+  out.payload.push_back(static_cast<std::byte>(mode));
+  out.payload.insert(out.payload.end(), section.begin(), section.end());
+  out.body_bytes = static_cast<std::uint32_t>(out.payload.size());
+}
+
+// Byte planes, if they are shorter than what `out` holds already.
+Result<void> try_planes(const ChunkShape& shape, ByteView values, bool try_delta, Scratch& scratch,
+                        EncodedChunk& out) {
+  std::vector<std::byte> body;
+  CFCK_TRY(encode_planes(shape, values, try_delta, scratch, body));
+  if (out.payload.empty() || body.size() < out.payload.size()) {
+    out.payload.swap(body);
+    out.body_bytes = static_cast<std::uint32_t>(out.payload.size());
+  }
+  return {};
+}
+
+Result<void> encode_chunk(const ChunkInfo& info, ByteView values, Scratch& scratch,
+                          EncodedChunk& out) {
+  CFCK_TRY(check_lossless_chunk(info));
+  CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(info));
+  const EntropyEncoder* const stage = find_entropy_encoder(info.entropy);
+  if (values.size() != shape.n_bytes() || stage == nullptr) {
+    return Error{ErrorCode::kInvalidArgument,
+                 stage == nullptr ? "unknown entropy stage" : "not as many bytes as the chunk has",
+                 {},
+                 {}};
+  }
+  out.payload.clear();
+  if (is_constant(values, shape.value_bytes)) {
+    set_body(ChunkMode::kConstant, values.first(shape.value_bytes), out);
+    return {};
+  }
+  const ValueKind kind = value_kind(info.dtype);
+  const std::size_t stored_bytes = 1 + values.size();
+  if (kind == ValueKind::kFloat || kind == ValueKind::kByteFloat) {
+    CFCK_TRY(encode_symbols(info.dtype, shape, *stage, values, scratch, out));
+  }
+  if (kind != ValueKind::kFloat || out.payload.size() >= stored_bytes) {
+    CFCK_TRY(try_planes(shape, values, kind == ValueKind::kInteger, scratch, out));
+  }
+  if (out.payload.size() >= stored_bytes) {
+    set_body(ChunkMode::kStored, values, out);
+  }
+  return {};
+}
+
+}  // namespace
+
+EntropyId LosslessEncoder::default_entropy(DType) const { return EntropyId::kZstd; }
+
+std::uint32_t LosslessEncoder::max_overhead_bytes() const { return 1; }
+
+Result<void> LosslessEncoder::encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
+                                     EncodedChunk& out) const {
+  try {
+    return encode_chunk(info, values, scratch, out);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "no memory to encode a chunk", {}, {}};
+  }
+}
+
+}  // namespace cfck::codec

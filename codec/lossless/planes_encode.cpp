@@ -1,0 +1,84 @@
+#include "codec/lossless/planes_encode.hpp"
+
+#include <zstd.h>
+
+#include <algorithm>
+
+#include "codec/entropy/zstd_frame.hpp"
+#include "codec/errors.hpp"
+#include "codec/lossless/integer_planes.hpp"
+#include "codec/scratch.hpp"
+
+namespace cfck::codec {
+namespace {
+
+inline constexpr int kZstdLevel = 3;
+
+Result<void> encode_split_planes(const ChunkShape& shape, ByteView planes, PlaneTransform transform,
+                                 Scratch& scratch, std::vector<std::byte>& out) {
+  PlanesHeader header;
+  header.transform = transform;
+  std::vector<std::byte> sections;
+  std::vector<std::byte> frame;
+  for (unsigned p = 0; p < shape.value_bytes; ++p) {
+    const ByteView plane = planes.subspan(p * shape.n_values, shape.n_values);
+    PlaneHeader& plane_header = header.planes[p];
+    if (std::all_of(plane.begin(), plane.end(), [&](std::byte b) { return b == plane[0]; })) {
+      plane_header.coding = PlaneCoding::kConstant;
+      plane_header.value = plane[0];
+      continue;
+    }
+    CFCK_TRY(compress_bytes(plane, scratch, frame));
+    const bool shrinks = frame.size() < plane.size();
+    plane_header.coding = shrinks ? PlaneCoding::kZstd : PlaneCoding::kRaw;
+    const ByteView stored = shrinks ? ByteView(frame) : plane;
+    plane_header.stored_bytes = static_cast<std::uint32_t>(stored.size());
+    sections.insert(sections.end(), stored.begin(), stored.end());
+  }
+  out.clear();
+  append_planes_header(header, shape.value_bytes, out);
+  out.insert(out.end(), sections.begin(), sections.end());
+  return {};
+}
+
+}  // namespace
+
+Result<void> compress_bytes(ByteView bytes, Scratch& scratch, std::vector<std::byte>& out) {
+  ZSTD_CCtx* const context = scratch.impl().compressor();
+  if (context == nullptr) {
+    return Error{ErrorCode::kOutOfMemory, "no memory for a Zstd encoder", {}, {}};
+  }
+  out.resize(ZSTD_compressBound(bytes.size()));
+  const std::size_t n =
+      ZSTD_compressCCtx(context, out.data(), out.size(), bytes.data(), bytes.size(), kZstdLevel);
+  if (ZSTD_isError(n)) {
+    return Error{ErrorCode::kOutOfMemory, "the Zstd encoder failed", {}, {}};
+  }
+  out.resize(n);
+  std::vector<std::byte> literals;
+  const SymbolStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  write_literals_frame({&stream, 1}, literals);
+  if (literals.size() < out.size()) {
+    out.swap(literals);
+  }
+  return {};
+}
+
+Result<void> encode_planes(const ChunkShape& shape, ByteView values, bool try_delta,
+                           Scratch& scratch, std::vector<std::byte>& out) {
+  std::byte* const room = scratch.impl().planes.room_for(shape.n_bytes());
+  const ByteView planes(room, shape.n_bytes());
+  split_planes(values.data(), shape.n_values, shape.value_bytes, false, room);
+  CFCK_TRY(encode_split_planes(shape, planes, PlaneTransform::kNone, scratch, out));
+  if (try_delta) {
+    std::vector<std::byte> as_delta;
+    split_planes(values.data(), shape.n_values, shape.value_bytes, true, room);
+    CFCK_TRY(encode_split_planes(shape, planes, PlaneTransform::kDelta, scratch, as_delta));
+    if (as_delta.size() < out.size()) {
+      out.swap(as_delta);
+    }
+  }
+  return {};
+}
+
+}  // namespace cfck::codec

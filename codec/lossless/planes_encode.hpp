@@ -1,0 +1,20 @@
+// Encodes a chunk as byte planes (codec/lossless/spec.md, section 4).
+#pragma once
+
+#include <vector>
+
+#include "codec/codec.hpp"
+#include "codec/lossless/chunk_header.hpp"
+
+namespace cfck::codec {
+
+// Replaces `out` by the body of the chunk. `try_delta`: also as differences, if
+// that is shorter. Error: kOutOfMemory.
+Result<void> encode_planes(const ChunkShape& shape, ByteView values, bool try_delta,
+                           Scratch& scratch, std::vector<std::byte>& out);
+
+// Replaces `out` by a Zstd frame of `bytes`: whichever is shorter of libzstd's and
+// of literals alone. Error: kOutOfMemory.
+Result<void> compress_bytes(ByteView bytes, Scratch& scratch, std::vector<std::byte>& out);
+
+}  // namespace cfck::codec

@@ -1,0 +1,233 @@
+#include "codec/lossless/symbols_encode.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "codec/lossless/planes_encode.hpp"
+#include "codec/lossless/zero_mask.hpp"
+#include "codec/scratch.hpp"
+#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/float_format.hpp"
+
+namespace cfck::codec {
+namespace {
+
+// Spec, section 3.4: fewer values do not pay for four stream lengths.
+inline constexpr std::size_t kMinValuesOfFourTables = 4096;
+inline constexpr std::size_t kMaxCleanAboveBase = 31;
+
+template <class Format>
+class SymbolsEncoder {
+  using Word = typename Format::Word;
+
+ public:
+  SymbolsEncoder(const ChunkShape& shape, const EntropyEncoder& stage, ByteView values,
+                 Scratch& scratch)
+      : n_values_(shape.n_values),
+        stage_(stage),
+        values_(values.data()),
+        n_left_(shape.n_values),
+        scratch_(scratch) {}
+
+  Result<void> encode(EncodedChunk& out) {
+    CFCK_TRY(hide_zeros());
+    n_groups_ = (n_left_ + kGroupSize - 1) / kGroupSize;
+    groups_ = scratch_.impl().groups.room_for(n_groups_);
+    chunk_kernels<Format>().analyse(values_, n_left_, groups_);
+    choose_clean_bits();
+    write_streams();
+    assemble(out);
+    return {};
+  }
+
+ private:
+  // Spec, section 3.1.
+  Result<void> hide_zeros() {
+    const ZeroCounts zeros = count_zeros<Word>(values_, n_values_);
+    const bool with_signs = zeros.negative * Format::kRawBits > zeros.negative + zeros.positive;
+    const std::size_t n_hidden = zeros.positive + (with_signs ? zeros.negative : 0);
+    if (n_hidden * 32 < n_values_ || n_hidden == n_values_) {
+      return {};
+    }
+    const std::size_t mask_bytes = (n_values_ + 7) / 8;
+    const std::size_t sign_bytes = with_signs ? (n_hidden + 7) / 8 : 0;
+    std::byte* const mask = scratch_.impl().mask.room_for(mask_bytes + sign_bytes);
+    std::memset(mask, 0, mask_bytes + sign_bytes);
+    std::byte* const remaining =
+        scratch_.impl().values.room_for((n_values_ - n_hidden) * sizeof(Word));
+    gather_values<Word>(values_, n_values_, with_signs, mask, mask + mask_bytes, remaining);
+    CFCK_TRY(compress_bytes({mask, mask_bytes}, scratch_, mask_));
+    if (mask_.size() >= mask_bytes) {
+      mask_.assign(mask, mask + mask_bytes);
+    }
+    const std::size_t in_zero_groups = count_zero_groups() * kGroupSize;
+    const std::size_t saved_bits =
+        (n_hidden - std::min(n_hidden, in_zero_groups)) * (Format::kRawBits + 1);
+    if (8 * (mask_.size() + sign_bytes) >= saved_bits) {
+      return {};
+    }
+    mask_signs_ = {mask + mask_bytes, sign_bytes};
+    header_.flags |= kHasMask;
+    header_.flags |= with_signs ? kHasMaskSigns : 0;
+    header_.mask_bytes = static_cast<std::uint32_t>(mask_.size());
+    header_.n_masked = static_cast<std::uint32_t>(n_hidden);
+    values_ = remaining;
+    n_left_ = n_values_ - n_hidden;
+    return {};
+  }
+
+  // Whole groups of zeros cost nothing without a mask either.
+  std::size_t count_zero_groups() const {
+    constexpr std::size_t kGroupBytes = kGroupSize * sizeof(Word);
+    std::size_t n = 0;
+    for (std::size_t g = 0; (g + 1) * kGroupSize <= n_values_; ++g) {
+      const std::byte* group = values_ + g * kGroupBytes;
+      n += group[0] == std::byte{0} && std::memcmp(group, group + 1, kGroupBytes - 1) == 0;
+    }
+    return n;
+  }
+
+  std::size_t group_values(std::size_t g) const {
+    return std::min<std::size_t>(kGroupSize, n_left_ - g * kGroupSize);
+  }
+
+  // Spec, section 3.3: leaves in the groups what will be coded.
+  void choose_clean_bits() {
+    unsigned base = Format::kRawBits;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (groups_[g].kind != GroupKind::kAllZero) {
+        base = std::min<unsigned>(base, groups_[g].clean_bits);
+      }
+    }
+    std::size_t saved_bits = 0;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (groups_[g].kind != GroupKind::kAllZero) {
+        groups_[g].clean_bits = static_cast<std::uint8_t>(
+            std::min<std::size_t>(groups_[g].clean_bits - base, kMaxCleanAboveBase));
+        saved_bits += groups_[g].clean_bits * group_values(g);
+      } else {
+        groups_[g].clean_bits = 0;
+      }
+    }
+    const bool as_stream = saved_bits > n_groups_ + 64;
+    header_.flags |= (base != 0 ? kHasCleanBase : 0) | (as_stream ? kHasCleanStream : 0);
+    header_.clean_base = static_cast<std::uint8_t>(base);
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      groups_[g].clean_bits =
+          static_cast<std::uint8_t>(base + (as_stream ? groups_[g].clean_bits : 0));
+    }
+  }
+
+  void write_streams() {
+    n_tables_ = n_left_ >= kMinValuesOfFourTables ? kPhases : 1;
+    Scratch::Impl& memory = scratch_.impl();
+    class_escapes_ = std::make_unique_for_overwrite<std::byte[]>(2 * n_groups_);
+    // Streams, each with room for what a kernel writes past a partial group.
+    const std::size_t n_side = 2 * n_groups_;
+    std::uint8_t* const side =
+        memory.symbols.room_for(n_side + kPhases * (n_groups_ + 1) * kGroupSize);
+    const ClassStream classes = write_class_stream(groups_, n_groups_, side, class_escapes_.get());
+    header_.first_class = classes.first_class;
+    header_.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
+    header_.flags |= classes.n_escapes != 0 ? kHasClassEscapes : 0;
+    streams_[0] = {side, n_groups_};
+    if (header_.flags & kHasCleanStream) {
+      for (std::size_t g = 0; g < n_groups_; ++g) {
+        side[n_groups_ + g] = static_cast<std::uint8_t>(groups_[g].clean_bits - header_.clean_base);
+      }
+      streams_[1] = {side + n_groups_, n_groups_};
+    }
+    split(side + n_side);
+  }
+
+  void split(std::uint8_t* tables) {
+    Scratch::Impl& memory = scratch_.impl();
+    std::array<std::size_t, kPhases> symbols{};
+    std::size_t raw_bytes = 0;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (groups_[g].kind != GroupKind::kAllZero) {
+        symbols[table_of(g)] += group_values(g);
+        raw_bytes += raw_group_bytes<Format>(groups_[g].clean_bits, group_values(g));
+      }
+    }
+    SplitCursors to;
+    std::uint8_t* next = tables;
+    for (unsigned t = 0; t < n_tables_; ++t) {
+      to.streams[t] = next;
+      streams_[2 + t] = {next, symbols[t]};
+      next += symbols[t] + kGroupSize;
+    }
+    raw_ = {memory.raw.room_for(raw_bytes), raw_bytes};
+    std::byte* const escapes = memory.escapes.room_for(n_left_ * sizeof(Word));
+    to.raw = memory.raw.room_for(raw_bytes);
+    to.escapes = escapes;
+    chunk_kernels<Format>().split(values_, n_left_, groups_, n_tables_, to);
+    escapes_ = {escapes, static_cast<std::size_t>(to.escapes - escapes)};
+
+    const std::size_t n_symbols = symbols[0] + symbols[1] + symbols[2] + symbols[3];
+    header_.n_symbols = static_cast<std::uint32_t>(n_symbols);
+    header_.flags |= n_symbols != n_left_ ? kHasZeroGroups : 0;
+    if (n_tables_ == kPhases) {
+      header_.flags |= kHasFourTables;
+      for (unsigned t = 0; t < 3; ++t) {
+        header_.table_symbols[t] = static_cast<std::uint32_t>(symbols[t]);
+      }
+    }
+    header_.n_escapes = static_cast<std::uint32_t>(escapes_.size() / sizeof(Word));
+    header_.flags |= header_.n_escapes != 0 ? kHasEscapes : 0;
+    header_.raw_bytes = static_cast<std::uint32_t>(raw_bytes);
+  }
+
+  unsigned table_of(std::size_t g) const {
+    return n_tables_ == 1 ? 0 : groups_[g].scale_class % kPhases;
+  }
+
+  void assemble(EncodedChunk& out) {
+    std::vector<std::byte>& payload = out.payload;
+    payload.clear();
+    append_symbols_header(header_, payload);
+    const auto append = [&](ByteView section) {
+      payload.insert(payload.end(), section.begin(), section.end());
+    };
+    append(mask_.empty() || !(header_.flags & kHasMask) ? ByteView() : ByteView(mask_));
+    append(mask_signs_);
+    append({class_escapes_.get(), 2 * std::size_t{header_.n_class_escapes}});
+    append(escapes_);
+    append(raw_);
+    out.body_bytes = static_cast<std::uint32_t>(payload.size());
+    stage_.encode(streams_, payload);
+  }
+
+  const std::size_t n_values_;
+  const EntropyEncoder& stage_;
+  const std::byte* values_;  // all, or what a mask leaves
+  std::size_t n_left_;
+  Scratch& scratch_;
+  std::size_t n_groups_ = 0;
+  unsigned n_tables_ = 1;
+  GroupCode* groups_ = nullptr;
+  SymbolsHeader header_;
+  std::array<SymbolStream, 2 + kPhases> streams_{};
+  std::vector<std::byte> mask_;
+  ByteView mask_signs_;
+  std::unique_ptr<std::byte[]> class_escapes_;
+  ByteView escapes_;
+  ByteView raw_;
+};
+
+}  // namespace
+
+Result<void> encode_symbols(DType dtype, const ChunkShape& shape, const EntropyEncoder& stage,
+                            ByteView values, Scratch& scratch, EncodedChunk& out) {
+  return visit_format(
+      dtype,
+      [&](auto tag) {
+        using Format = typename decltype(tag)::type;
+        return SymbolsEncoder<Format>(shape, stage, values, scratch).encode(out);
+      },
+      [] {
+        return Result<void>(Error{ErrorCode::kInternal, "not a float type", {}, {}});
+      });
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,60 @@
+// Working memory of one thread; see Scratch in codec.hpp.
+#pragma once
+
+#include <zstd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "codec/codec.hpp"
+#include "codec/symboliser/symboliser.hpp"
+
+namespace cfck::codec {
+
+// Memory that only grows and is never cleared.
+template <class T>
+class GrowingBuffer {
+ public:
+  // Room for n elements; what was there before is lost when it grows.
+  T* room_for(std::size_t n) {
+    if (n > capacity_) {
+      memory_.reset();
+      capacity_ = 0;
+      memory_ = std::make_unique_for_overwrite<T[]>(n);
+      capacity_ = n;
+    }
+    return memory_.get();
+  }
+
+ private:
+  std::unique_ptr<T[]> memory_;
+  std::size_t capacity_ = 0;
+};
+
+struct Scratch::Impl {
+  GrowingBuffer<GroupCode> groups;
+  GrowingBuffer<std::uint8_t> symbols;
+  GrowingBuffer<std::byte> values;  // what a mask leaves
+  GrowingBuffer<std::byte> raw;
+  GrowingBuffer<std::byte> escapes;
+  GrowingBuffer<std::byte> mask;
+  GrowingBuffer<std::byte> planes;
+  std::vector<std::byte> candidates[2];
+
+  // Created at first use; nullptr if there is no memory.
+  ZSTD_CCtx* compressor();
+  ZSTD_DCtx* decompressor();
+
+ private:
+  std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> compressor_{nullptr, &ZSTD_freeCCtx};
+  std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> decompressor_{nullptr, &ZSTD_freeDCtx};
+};
+
+// Decompresses `frame`, which must be exactly one Zstd frame, into exactly `out`.
+// Errors: kTruncated, kCorrupt, kOutOfMemory; offsets count from the frame's start.
+Result<void> decompress_frame(ByteView frame, Scratch& scratch, MutableBytes out);
+
+}  // namespace cfck::codec

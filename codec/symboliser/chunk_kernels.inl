@@ -1,0 +1,118 @@
+// The passes over a chunk. Included once for each CPU level, by a source that is
+// compiled for it and defines CFCK_CPU_NAMESPACE.
+#include <cstring>
+
+#include "codec/symboliser/group_kernels.hpp"
+#include "codec/symboliser/kernel_levels.hpp"
+#include "codec/symboliser/raw_bits.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+namespace {
+
+// Group `index` of a chunk, filled up with zeros; returns its number of values.
+template <class Word>
+unsigned load_group(const std::byte* values, std::size_t n_values, std::size_t index,
+                    Word (&group)[kGroupSize]) {
+  const std::size_t left = n_values - index * kGroupSize;
+  const std::byte* from = values + index * kGroupSize * sizeof(Word);
+  if (left >= kGroupSize) {
+    std::memcpy(group, from, sizeof(group));
+    return kGroupSize;
+  }
+  std::memset(group, 0, sizeof(group));
+  std::memcpy(group, from, left * sizeof(Word));
+  return static_cast<unsigned>(left);
+}
+
+template <class Format>
+void analyse(const std::byte* values, std::size_t n_values, GroupCode* groups) {
+  for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
+    typename Format::Word group[kGroupSize];
+    load_group(values, n_values, index, group);
+    const GroupAnalysis found = analyse_group<Format, SerialLanes>(group);
+    GroupCode& code = groups[index];
+    code.scale_class = static_cast<std::uint16_t>(found.scale_class);
+    code.clean_bits = static_cast<std::uint8_t>(found.clean_bits);
+    code.kind = found.all_zero    ? GroupKind::kAllZero
+                : found.has_class ? GroupKind::kValues
+                                  : GroupKind::kNoClass;
+  }
+}
+
+template <class Format>
+void split(const std::byte* values, std::size_t n_values, const GroupCode* groups,
+           unsigned n_tables, SplitCursors& to) {
+  using Word = typename Format::Word;
+  for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
+    const GroupCode& code = groups[index];
+    if (code.kind == GroupKind::kAllZero) {
+      continue;
+    }
+    Word group[kGroupSize];
+    Word raw[kGroupSize];
+    const unsigned n = load_group(values, n_values, index, group);
+    std::uint8_t*& stream = to.streams[n_tables == 1 ? 0 : code.scale_class % kPhases];
+    if (split_group<Format, SerialLanes>(group, code.scale_class, stream, raw)) {
+      for (unsigned i = 0; i < n; ++i) {
+        if (stream[i] == kSymbolEscape) {
+          std::memcpy(to.escapes, &group[i], sizeof(Word));
+          to.escapes += sizeof(Word);
+        }
+      }
+    }
+    stream += n;
+    to.raw = write_raw_bits<Format>(raw, code.clean_bits, n, to.raw);
+  }
+}
+
+template <class Format>
+bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups, unsigned n_tables,
+           MergeCursors& from) {
+  using Word = typename Format::Word;
+  for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
+    const GroupCode& code = groups[index];
+    const std::size_t left = n_values - index * kGroupSize;
+    const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
+    std::byte* to = values + index * kGroupSize * sizeof(Word);
+    if (code.kind == GroupKind::kAllZero) {
+      std::memset(to, 0, n * sizeof(Word));
+      continue;
+    }
+    Word group[kGroupSize];
+    Word raw[kGroupSize];
+    from.raw = read_raw_bits<Format>(from.raw, code.clean_bits, n, raw);
+    const std::uint8_t*& stream = from.streams[n_tables == 1 ? 0 : code.scale_class % kPhases];
+    // Symbols after the last of a partial group belong to nobody.
+    if (merge_group<Format, SerialLanes>(stream, code.scale_class, raw, group)) {
+      for (unsigned i = 0; i < n; ++i) {
+        if (stream[i] >= kSymbolEscape) {
+          if (stream[i] > kSymbolEscape || from.n_escapes == 0) {
+            return false;
+          }
+          std::memcpy(&group[i], from.escapes, sizeof(Word));
+          from.escapes += sizeof(Word);
+          --from.n_escapes;
+        }
+      }
+    }
+    stream += n;
+    std::memcpy(to, group, n * sizeof(Word));
+  }
+  return true;
+}
+
+template <class Format>
+constexpr ChunkKernels<Format> kKernels = {&analyse<Format>, &split<Format>, &merge<Format>};
+
+}  // namespace
+
+const KernelSet& kernel_set() noexcept {
+  static constexpr KernelSet kSet = {
+      kKernels<FormatF64>,  kKernels<FormatF32>,      kKernels<FormatBf16>, kKernels<FormatF16>,
+      kKernels<FormatE5m2>, kKernels<FormatE5m2Fnuz>, kKernels<FormatE4m3>};
+  return kSet;
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

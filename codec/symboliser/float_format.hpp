@@ -1,0 +1,67 @@
+// The bit fields of the float types (codec/symboliser/spec.md, section 2).
+#pragma once
+
+#include <cstdint>
+
+#include "cfck/dtype.hpp"
+
+namespace cfck::codec {
+
+// `kLowBits` of the mantissa are stored as integers where a group has no clean
+// bits. `kHasSpecials`: an exponent of all ones means infinity or NaN.
+template <class WordType, unsigned exponent_bits, unsigned mantissa_bits, unsigned low_bits,
+          bool has_specials>
+struct FloatFormat {
+  using Word = WordType;
+  static constexpr unsigned kExponentBits = exponent_bits;
+  static constexpr unsigned kMantissaBits = mantissa_bits;
+  static constexpr unsigned kLowBits = low_bits;
+  static constexpr bool kHasSpecials = has_specials;
+
+  static constexpr unsigned kMaxExponent = (1u << exponent_bits) - 1;
+  // Sign and the mantissa below its top bit: what no symbol covers.
+  static constexpr unsigned kRawBits = mantissa_bits;
+  static constexpr unsigned kBits = 1 + exponent_bits + mantissa_bits;
+  static_assert(kBits == 8 * sizeof(Word));
+};
+
+using FormatF64 = FloatFormat<std::uint64_t, 11, 52, 48, true>;
+using FormatF32 = FloatFormat<std::uint32_t, 8, 23, 16, true>;
+using FormatBf16 = FloatFormat<std::uint16_t, 8, 7, 0, true>;
+using FormatF16 = FloatFormat<std::uint16_t, 5, 10, 0, true>;
+using FormatE5m2 = FloatFormat<std::uint8_t, 5, 2, 0, true>;
+using FormatE5m2Fnuz = FloatFormat<std::uint8_t, 5, 2, 0, false>;
+using FormatE4m3 = FloatFormat<std::uint8_t, 4, 3, 0, false>;
+
+template <class Format>
+struct FormatTag {
+  using type = Format;
+};
+
+// Calls `visitor(FormatTag<Format>{})` for a type that goes through the
+// symboliser, `otherwise()` for every other.
+template <class Visitor, class Otherwise>
+auto visit_format(DType dtype, Visitor&& visitor, Otherwise&& otherwise) {
+  switch (dtype) {
+    case DType::kF64:
+      return visitor(FormatTag<FormatF64>{});
+    case DType::kF32:
+    case DType::kC64:
+      return visitor(FormatTag<FormatF32>{});
+    case DType::kBF16:
+      return visitor(FormatTag<FormatBf16>{});
+    case DType::kF16:
+      return visitor(FormatTag<FormatF16>{});
+    case DType::kF8E5M2:
+      return visitor(FormatTag<FormatE5m2>{});
+    case DType::kF8E5M2Fnuz:
+      return visitor(FormatTag<FormatE5m2Fnuz>{});
+    case DType::kF8E4M3:
+    case DType::kF8E4M3Fnuz:
+      return visitor(FormatTag<FormatE4m3>{});
+    default:
+      return otherwise();
+  }
+}
+
+}  // namespace cfck::codec

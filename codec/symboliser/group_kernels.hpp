@@ -1,0 +1,173 @@
+// What is done to one group of 128 values (codec/symboliser/spec.md). Templates
+// over a float format and a lane policy; no allocation, no floating point.
+//
+// A group is always 128 values: the last one of a chunk is filled up with zeros.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/symboliser/float_format.hpp"
+#include "codec/symboliser/lanes.hpp"
+#include "codec/symboliser/symboliser.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+// The largest exponent in the window of a class.
+CFCK_HD constexpr int window_top(std::uint32_t scale_class) {
+  return static_cast<int>(scale_class / kPhases) - 4;
+}
+
+struct GroupAnalysis {
+  bool all_zero = true;    // every bit of every value
+  bool has_class = false;  // some finite value is not zero
+  std::uint32_t scale_class = 0;
+  unsigned clean_bits = 0;  // low raw bits that are zero in every value
+};
+
+// floor(4 * log2(mean / 2^8)) for a mean of codes below 2^16, given 128 * mean.
+CFCK_HD constexpr std::uint32_t quarter_octaves(std::uint32_t scaled_mean) {
+  unsigned top = 15;
+  while (top < 22 && (scaled_mean >> (top + 1)) != 0) {
+    ++top;
+  }
+  const std::uint32_t fraction = scaled_mean >> (top - 15);
+  // 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
+  const unsigned quarter = (fraction >= 38968) + (fraction >= 46341) + (fraction >= 55109);
+  return 4 * (top - 15) + quarter;
+}
+
+template <class Format>
+CFCK_HD constexpr unsigned count_clean_bits(typename Format::Word bits_in_use) {
+  unsigned count = 0;
+  while (count < Format::kRawBits - 1 && ((bits_in_use >> count) & 1) == 0) {
+    ++count;
+  }
+  return count;
+}
+
+// Exponent and the top seven mantissa bits, so that a binade is 128 wide.
+template <class Format>
+CFCK_HD constexpr std::uint32_t magnitude_code(typename Format::Word value) {
+  constexpr unsigned kMantissa = Format::kMantissaBits;
+  const auto magnitude = static_cast<typename Format::Word>(
+      value & (static_cast<typename Format::Word>(~typename Format::Word{0}) >> 1));
+  if constexpr (kMantissa >= 7) {
+    return static_cast<std::uint32_t>(magnitude >> (kMantissa - 7));
+  } else {
+    return static_cast<std::uint32_t>(magnitude) << (7 - kMantissa);
+  }
+}
+
+// Spec, section 4: class and clean bits.
+template <class Format, class Lanes>
+CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
+  using Word = typename Format::Word;
+  GroupAnalysis result;
+  const Word in_use = Lanes::template reduce_or<Word>([&](unsigned i) { return values[i]; });
+  result.all_zero = in_use == 0;
+  if (result.all_zero) {
+    return result;
+  }
+  result.clean_bits = count_clean_bits<Format>(in_use);
+
+  // Values that say nothing about the scale count as zero here.
+  const auto code = [&](unsigned i) -> std::uint32_t {
+    const std::uint32_t magnitude = magnitude_code<Format>(values[i]);
+    const bool special = Format::kHasSpecials && (magnitude >> 7) == Format::kMaxExponent;
+    const Word below_sign = static_cast<Word>(values[i] << 1);
+    return special || below_sign == 0 ? 0 : magnitude + 1;
+  };
+  const auto top_code = Lanes::template reduce_max<std::uint32_t>(code);
+  if (top_code == 0) {
+    return result;
+  }
+  const std::uint32_t top_exponent = (top_code - 1) >> 7;
+  const auto n_values = Lanes::template reduce_sum<std::uint32_t>(
+      [&](unsigned i) -> std::uint32_t { return code(i) != 0; });
+  const auto sum = Lanes::template reduce_sum<std::uint32_t>([&](unsigned i) -> std::uint32_t {
+    const std::uint32_t c = code(i);
+    const std::uint32_t distance = top_exponent - ((c - 1) >> 7);
+    const std::uint32_t linear = (0x80u | ((c - 1) & 0x7f)) << 8;
+    return c == 0 || distance > 15 ? 0 : linear >> distance;
+  });
+  result.has_class = true;
+  result.scale_class = 4 * top_exponent + quarter_octaves(sum * kGroupSize / n_values);
+  return result;
+}
+
+// Spec, section 5: symbols, and what they leave. `raw` gets the sign and the low
+// mantissa bits of each value, zero where the value escapes. Returns whether any
+// does.
+template <class Format, class Lanes>
+CFCK_HD bool split_group(const typename Format::Word* values, std::uint32_t scale_class,
+                         std::uint8_t* symbols, typename Format::Word* raw) {
+  using Word = typename Format::Word;
+  constexpr unsigned kMantissa = Format::kMantissaBits;
+  constexpr Word kBelowTop = static_cast<Word>((Word{1} << (kMantissa - 1)) - 1);
+  // Twice the exponent plus the top mantissa bit is the field above the raw bits.
+  const int first = 2 * window_top(scale_class);
+  Lanes::each([&](unsigned i) {
+    const Word value = values[i];
+    const auto field = static_cast<std::int32_t>(static_cast<Word>(value << 1) >> kMantissa);
+    // The top mantissa bit counts upwards, the exponent downwards.
+    const std::int32_t symbol = first - (field & ~1) + (field & 1);
+    const bool inside = static_cast<std::uint32_t>(symbol) < 2 * kWindowExponents;
+    const std::uint8_t chosen = static_cast<std::uint8_t>(field == 0 ? kSymbolZero
+                                                          : inside   ? symbol
+                                                                     : kSymbolEscape);
+    symbols[i] = chosen;
+    const Word sign = static_cast<Word>((value >> (Format::kBits - 1)) << (kMantissa - 1));
+    const Word kept = static_cast<Word>((value & kBelowTop) | sign);
+    raw[i] = chosen == kSymbolEscape ? Word{0} : kept;
+  });
+  return Lanes::template reduce_max<std::uint32_t>([&](unsigned i) { return symbols[i]; }) ==
+         kSymbolEscape;
+}
+
+// The inverse, escapes left to the caller; returns whether any symbol is an escape
+// or above. The
+// exponent is taken modulo 2^kExponentBits, so that no class and symbol can
+// reach the sign.
+template <class Format, class Lanes>
+CFCK_HD bool merge_group(const std::uint8_t* symbols, std::uint32_t scale_class,
+                         const typename Format::Word* raw, typename Format::Word* values) {
+  using Word = typename Format::Word;
+  constexpr unsigned kMantissa = Format::kMantissaBits;
+  constexpr Word kBelowTop = static_cast<Word>((Word{1} << (kMantissa - 1)) - 1);
+  constexpr Word kMagnitude = static_cast<Word>(static_cast<Word>(~Word{0}) >> 1);
+  const Word first = static_cast<Word>(2 * window_top(scale_class));
+  Lanes::each([&](unsigned i) {
+    const Word symbol = symbols[i];
+    const Word field = static_cast<Word>(first - (symbol & ~Word{1}) + (symbol & 1));
+    const Word top = static_cast<Word>(static_cast<Word>(field << (kMantissa - 1)) & kMagnitude);
+    const Word sign =
+        static_cast<Word>(static_cast<Word>(raw[i] >> (kMantissa - 1)) << (Format::kBits - 1));
+    const Word low = static_cast<Word>((raw[i] & kBelowTop) | sign);
+    values[i] = static_cast<Word>(symbol >= kSymbolZero ? low : low | top);
+  });
+  return Lanes::template reduce_max<std::uint32_t>([&](unsigned i) { return symbols[i]; }) >=
+         kSymbolEscape;
+}
+
+// Spec, section 6: one bit plane of a group, 16 bytes, value i in bit i mod 8 of
+// byte i / 8.
+template <class Word, class Lanes>
+CFCK_HD void pack_plane(const Word* raw, unsigned bit, std::uint8_t* plane) {
+  std::uint32_t words[kGroupSize / 32];
+  Lanes::ballot(words, [&](unsigned i) { return ((raw[i] >> bit) & 1) != 0; });
+  for (unsigned byte = 0; byte < kGroupSize / 8; ++byte) {
+    plane[byte] = static_cast<std::uint8_t>(words[byte / 4] >> (8 * (byte % 4)));
+  }
+}
+
+template <class Word, class Lanes>
+CFCK_HD void unpack_plane(const std::uint8_t* plane, unsigned bit, Word* raw) {
+  Lanes::each([&](unsigned i) {
+    const Word value = (plane[i / 8] >> (i % 8)) & 1;
+    raw[i] = static_cast<Word>(raw[i] | static_cast<Word>(value << bit));
+  });
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

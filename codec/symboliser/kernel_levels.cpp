@@ -1,0 +1,51 @@
+#include "codec/symboliser/kernel_levels.hpp"
+
+#include "base/cpu_level.hpp"
+
+namespace cfck::codec {
+
+// One definition each, from chunk_kernels_LEVEL.cpp.
+namespace cpu_baseline {
+const KernelSet& kernel_set() noexcept;
+}
+#ifdef CFCK_HAS_X86_LEVELS
+namespace cpu_v3 {
+const KernelSet& kernel_set() noexcept;
+}
+namespace cpu_v4 {
+const KernelSet& kernel_set() noexcept;
+}
+#endif
+
+namespace {
+
+const KernelSet& kernels_of(CpuLevel level) noexcept {
+#ifdef CFCK_HAS_X86_LEVELS
+  if (level == CpuLevel::kV4) {
+    return cpu_v4::kernel_set();
+  }
+  if (level == CpuLevel::kV3) {
+    return cpu_v3::kernel_set();
+  }
+#endif
+  (void)level;
+  return cpu_baseline::kernel_set();
+}
+
+}  // namespace
+
+template <class Format>
+const ChunkKernels<Format>& chunk_kernels() noexcept {
+  static const KernelSet& set = kernels_of(cpu_level());
+  return std::get<ChunkKernels<Format>>(set);
+}
+
+template const ChunkKernels<FormatF64>& chunk_kernels<FormatF64>() noexcept;
+template const ChunkKernels<FormatF32>& chunk_kernels<FormatF32>() noexcept;
+template const ChunkKernels<FormatBf16>& chunk_kernels<FormatBf16>() noexcept;
+template const ChunkKernels<FormatF16>& chunk_kernels<FormatF16>() noexcept;
+template const ChunkKernels<FormatE5m2>& chunk_kernels<FormatE5m2>() noexcept;
+template const ChunkKernels<FormatE5m2Fnuz>& chunk_kernels<FormatE5m2Fnuz>() noexcept;
+template const ChunkKernels<FormatE4m3>& chunk_kernels<FormatE4m3>() noexcept;
+
+}  // namespace cfck::codec

@@ -1,0 +1,87 @@
+// The symboliser: floats into scale classes, symbols below 32 and raw bits, and
+// back (codec/symboliser/spec.md). This header has what all CPU levels share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define CFCK_HD __host__ __device__
+#else
+#define CFCK_HD
+#endif
+
+// Kernels are compiled once for each CPU level, each time in a namespace of its
+// own, so that the linker cannot mix them up.
+#ifndef CFCK_CPU_NAMESPACE
+#define CFCK_CPU_NAMESPACE cpu_baseline
+#endif
+
+namespace cfck::codec {
+
+inline constexpr unsigned kGroupSize = 128;
+inline constexpr unsigned kSymbolZero = 30;
+inline constexpr unsigned kSymbolEscape = 31;
+inline constexpr unsigned kWindowExponents = 15;
+// A class counts quarter octaves; its phase, class mod 4, picks the table.
+inline constexpr unsigned kPhases = 4;
+
+template <class Format>
+constexpr std::uint32_t max_class() {
+  return 4 * Format::kMaxExponent + 31;
+}
+
+enum class GroupKind : std::uint8_t {
+  kValues = 0,
+  kAllZero = 1,  // has neither symbols nor raw bits
+  kNoClass = 2,  // encoder only: takes the class before it
+};
+
+struct GroupCode {
+  std::uint16_t scale_class = 0;
+  std::uint8_t clean_bits = 0;
+  GroupKind kind = GroupKind::kValues;
+};
+
+// Bytes of the raw bits of one group of `n` values.
+template <class Format>
+constexpr std::size_t raw_group_bytes(unsigned clean_bits, std::size_t n) {
+  const unsigned low_bits = clean_bits == 0 ? Format::kLowBits : 0;
+  const std::size_t n_planes = Format::kRawBits - clean_bits - low_bits;
+  return n_planes * ((n + 7) / 8) + n * (low_bits / 8);
+}
+
+// Where split() writes; each pointer is advanced. With one table all of
+// `streams` but the first are unused.
+struct SplitCursors {
+  std::uint8_t* streams[kPhases] = {};
+  std::byte* raw = nullptr;
+  std::byte* escapes = nullptr;
+};
+
+struct MergeCursors {
+  const std::uint8_t* streams[kPhases] = {};
+  const std::byte* raw = nullptr;
+  const std::byte* escapes = nullptr;
+  std::size_t n_escapes = 0;  // left
+};
+
+// The passes over a chunk. Values are little-endian, of any alignment. `groups`
+// has one entry for each 128 values, the last for what is left. Stream regions
+// must have room for (split) or hold (merge) the symbols of all their groups
+// and 128 bytes more.
+template <class Format>
+struct ChunkKernels {
+  void (*analyse)(const std::byte* values, std::size_t n_values, GroupCode* groups);
+  void (*split)(const std::byte* values, std::size_t n_values, const GroupCode* groups,
+                unsigned n_tables, SplitCursors& to);
+  // False if there are more escapes than MergeCursors says, or invalid symbols.
+  bool (*merge)(std::byte* values, std::size_t n_values, const GroupCode* groups, unsigned n_tables,
+                MergeCursors& from);
+};
+
+// Those of the best level of this CPU, or of the one CFCK_CPU names.
+template <class Format>
+const ChunkKernels<Format>& chunk_kernels() noexcept;
+
+}  // namespace cfck::codec
