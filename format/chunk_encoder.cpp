@@ -1,0 +1,71 @@
+#include "format/chunk_encoder.hpp"
+
+#include <algorithm>
+
+namespace cfck::format {
+
+Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
+                             std::uint64_t n_bytes, WorkerMemory& memory) {
+  const ByteView mapped = plan.source->mapped();
+  if (!mapped.empty()) {
+    return mapped.subspan(plan.offset_bytes + offset_bytes, n_bytes);
+  }
+  if (memory.values_bytes < n_bytes) {
+    memory.values.reset();
+    memory.values_bytes = 0;
+    memory.values = std::make_unique_for_overwrite<std::byte[]>(n_bytes);
+    memory.values_bytes = n_bytes;
+  }
+  const MutableBytes values(memory.values.get(), n_bytes);
+  CFCK_TRY(plan.source->read_at(plan.offset_bytes + offset_bytes, values));
+  return ByteView(values);
+}
+
+LeafEdges hash_leaves(DigestBuilder& digest, std::uint64_t offset_bytes, ByteView values) {
+  const DigestBuilder::Edges found = digest.hash_whole_leaves(offset_bytes, values);
+  LeafEdges edges;
+  edges.head_offset = offset_bytes;
+  edges.head.assign(found.head.begin(), found.head.end());
+  edges.tail_offset = offset_bytes + values.size() - found.tail.size();
+  edges.tail.assign(found.tail.begin(), found.tail.end());
+  return edges;
+}
+
+void add_edges(DigestBuilder& digest, const LeafEdges& edges) {
+  if (!edges.head.empty()) {
+    digest.add_edge(edges.head_offset, edges.head);
+  }
+  if (!edges.tail.empty()) {
+    digest.add_edge(edges.tail_offset, edges.tail);
+  }
+}
+
+Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteView values,
+                             WorkerMemory& memory) {
+  const codec::Encoder* encoder = codec::find_encoder(CodecId::kLossless);
+  codec::ChunkInfo info;
+  info.dtype = plan.dtype;
+  info.entropy = encoder->default_entropy(plan.dtype);
+  info.n_elems = plan.geometry.elems_of(chunk);
+  return encoder->encode(info, values, memory.scratch, memory.encoded);
+}
+
+FrameBytes chunk_extent(const codec::EncodedChunk& encoded) {
+  FrameBytes extent(encoded.payload.size());
+  std::copy(encoded.payload.begin(), encoded.payload.end(), extent.bytes().begin());
+  store_frame_header(extent.with_prefix(kFrameHeaderBytes).data(), kChunkTag,
+                     kFrameHeaderBytes + encoded.body_bytes);
+  return extent;
+}
+
+std::uint64_t single_chunk_cost(const ChunkGeometry& geometry, std::uint64_t payload_bytes) {
+  return is_packed(geometry, payload_bytes) ? payload_bytes : payload_bytes + kFrameHeaderBytes;
+}
+
+std::uint64_t raw_cost(const ChunkGeometry& geometry) {
+  const std::uint64_t n_frames =
+      ceil_div(geometry.n_chunks, raw_chunks_per_frame(geometry.chunk_bytes));
+  return geometry.n_bytes + n_frames * kFrameHeaderBytes;
+}
+
+}  // namespace cfck::format

@@ -1,0 +1,66 @@
+// What happens to one chunk on a worker: read, hash, encode. Nothing here knows
+// where the chunk will lie in the file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hashing.hpp"
+#include "cfck/io.hpp"
+#include "cfck/options.hpp"
+#include "codec/codec.hpp"
+#include "format/frame_bytes.hpp"
+#include "format/record_layout.hpp"
+
+namespace cfck::format {
+
+// A tensor to encode. The source outlives every job that uses the plan.
+struct EncodePlan {
+  std::string name;  // for messages
+  DType dtype = DType::kU8;
+  CodecChoice choice = CodecChoice::kAuto;
+  ChunkGeometry geometry;
+  const ByteSource* source = nullptr;
+  std::uint64_t offset_bytes = 0;  // of the tensor in the source
+};
+
+// What one thread keeps between chunks.
+struct WorkerMemory {
+  codec::Scratch scratch;
+  codec::EncodedChunk encoded;
+  std::unique_ptr<std::byte[]> values;
+  std::size_t values_bytes = 0;
+};
+
+// Bytes of a chunk that belong to digest leaves it shares with its neighbours.
+struct LeafEdges {
+  std::uint64_t head_offset = 0;
+  std::vector<std::byte> head;
+  std::uint64_t tail_offset = 0;
+  std::vector<std::byte> tail;
+};
+
+// Bytes [offset, offset + n) of the tensor: in place where the source is in
+// memory, else a copy in the worker's buffer, valid until its next use.
+Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
+                             std::uint64_t n_bytes, WorkerMemory& memory);
+
+// Hashes the leaves inside the chunk; the result owns copies of the rest.
+LeafEdges hash_leaves(DigestBuilder& digest, std::uint64_t offset_bytes, ByteView values);
+void add_edges(DigestBuilder& digest, const LeafEdges& edges);
+
+// Encodes with the lossless codec into memory.encoded.
+Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteView values,
+                             WorkerMemory& memory);
+// The extent of a CHNK frame: its header, then the payload.
+FrameBytes chunk_extent(const codec::EncodedChunk& encoded);
+
+// Bytes that a record of one chunk takes as a pack payload or in a frame of its
+// own. Padding is left out: it depends on where the record stands.
+std::uint64_t single_chunk_cost(const ChunkGeometry& geometry, std::uint64_t payload_bytes);
+// Bytes of a raw record of several chunks, likewise without padding.
+std::uint64_t raw_cost(const ChunkGeometry& geometry);
+
+}  // namespace cfck::format

@@ -1,0 +1,59 @@
+#include "format/duplicates.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/hashing.hpp"
+
+namespace cfck::format {
+namespace {
+
+constexpr std::uint64_t kCompareBytes = std::uint64_t{1} << 18;
+
+// A range of a source: in place, or read into `buffer`.
+Result<ByteView> range_of(const ByteSource& source, std::uint64_t offset_bytes,
+                          std::uint64_t n_bytes, std::vector<std::byte>& buffer) {
+  const ByteView mapped = source.mapped();
+  if (!mapped.empty()) {
+    return mapped.subspan(offset_bytes, n_bytes);
+  }
+  buffer.resize(n_bytes);
+  CFCK_TRY(source.read_at(offset_bytes, buffer));
+  return ByteView(buffer);
+}
+
+}  // namespace
+
+Result<bool> DuplicateFinder::equal(const Place& place, const EncodePlan& plan) {
+  if (place.source == plan.source && place.offset_bytes == plan.offset_bytes) {
+    return true;
+  }
+  const std::uint64_t total = plan.geometry.n_bytes;
+  for (std::uint64_t done = 0; done < total; done += kCompareBytes) {
+    const std::uint64_t n = std::min(kCompareBytes, total - done);
+    CFCK_TRY_ASSIGN(const ByteView a, range_of(*place.source, place.offset_bytes + done, n, left_));
+    CFCK_TRY_ASSIGN(const ByteView b, range_of(*plan.source, plan.offset_bytes + done, n, right_));
+    if (a.data() != b.data() && std::memcmp(a.data(), b.data(), n) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Result<std::optional<std::uint32_t>> DuplicateFinder::find_or_add(std::uint32_t record,
+                                                                  const Shape& shape,
+                                                                  const EncodePlan& plan) {
+  const std::uint64_t leaf = std::min<std::uint64_t>(kLeafBytes, plan.geometry.n_bytes);
+  CFCK_TRY_ASSIGN(const ByteView first, range_of(*plan.source, plan.offset_bytes, leaf, left_));
+  std::vector<Place>& places = places_[Key(plan.dtype, plan.choice, shape, hash128(first))];
+  for (const Place& place : places) {
+    CFCK_TRY_ASSIGN(const bool is_equal, equal(place, plan));
+    if (is_equal) {
+      return std::optional(place.record);
+    }
+  }
+  places.push_back({record, plan.source, plan.offset_bytes});
+  return std::optional<std::uint32_t>();
+}
+
+}  // namespace cfck::format

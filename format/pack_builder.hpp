@@ -1,0 +1,30 @@
+// Collects the payloads of small records into PACK frames (spec/format.md, section 4.3).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cfck/tensor.hpp"
+
+namespace cfck::format {
+
+// One pack at a time: what is open, and what its frame will be.
+class PackBuilder {
+ public:
+  bool empty() const noexcept { return frame_.empty(); }
+  // Whether the open pack, or a new one, has room for a payload.
+  bool fits(std::uint64_t payload_bytes) const noexcept;
+  // A pack with few bytes is not written before a chunked record, but behind it.
+  bool stays_open() const noexcept;
+
+  // Returns where the payload starts, from the start of the frame. Requires: fits().
+  std::uint64_t add(ByteView payload);
+
+  // The frame, header included. The builder is empty afterwards. Requires: not empty().
+  std::vector<std::byte> take();
+
+ private:
+  std::vector<std::byte> frame_;
+};
+
+}  // namespace cfck::format

@@ -1,0 +1,175 @@
+#include "format/record_encoder.hpp"
+
+#include <algorithm>
+
+#include "format/record_jobs.hpp"
+
+namespace cfck::format {
+
+RecordEncoder::RecordEncoder(RecordLayout& layout, unsigned threads)
+    : layout_(layout), pipeline_(std::make_unique<OrderedPipeline>(resolve_threads(threads))) {
+  memory_.resize(std::size_t{pipeline_->threads()} + 1);
+}
+
+RecordEncoder::~RecordEncoder() = default;
+
+Result<void> RecordEncoder::report(std::uint32_t record, std::uint64_t n_bytes) {
+  done_bytes_ += n_bytes;
+  if (progress_ && !progress_(done_bytes_, layout_.index().records[record].record.name)) {
+    return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::drain() { return pipeline_->drain(); }
+
+Result<void> RecordEncoder::encode(std::uint32_t record, EncodePlan plan) {
+  if (plan.geometry.n_chunks == 1) {
+    return pipeline_->submit(std::make_unique<SingleJob>(*this, record, std::move(plan)));
+  }
+  const auto chunked = std::make_shared<ChunkedRecord>(record, std::move(plan));
+  switch (chunked->plan.choice) {
+    case CodecChoice::kRaw:
+      return submit_raw(chunked);
+    case CodecChoice::kLossless:
+      chunked->state = ChunkedRecord::State::kLossless;
+      return submit_lossless(chunked);
+    case CodecChoice::kAuto:
+      return submit_auto(chunked);
+  }
+  return Error{ErrorCode::kInvalidArgument, "unknown codec choice", chunked->plan.name, {}};
+}
+
+Result<void> RecordEncoder::digest_only(std::uint32_t record, EncodePlan plan) {
+  const auto chunked = std::make_shared<ChunkedRecord>(record, std::move(plan));
+  for (std::uint64_t chunk = 0; chunk < chunked->plan.geometry.n_chunks; ++chunk) {
+    CFCK_TRY(pipeline_->submit(std::make_unique<DigestJob>(*this, chunked, chunk)));
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::submit_raw(const std::shared_ptr<ChunkedRecord>& record) {
+  for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
+    CFCK_TRY(pipeline_->submit(std::make_unique<RawJob>(*this, record, chunk)));
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::submit_lossless(const std::shared_ptr<ChunkedRecord>& record) {
+  for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
+    CFCK_TRY(pipeline_->submit(std::make_unique<LosslessJob>(*this, record, chunk)));
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::submit_auto(const std::shared_ptr<ChunkedRecord>& record) {
+  ChunkedRecord& state = *record;
+  const std::uint64_t n_chunks = state.plan.geometry.n_chunks;
+  std::uint64_t chunk = 0;
+  while (true) {
+    if (std::exchange(state.start_over, false)) {
+      chunk = state.next;
+    }
+    if (chunk < n_chunks) {
+      CFCK_TRY(pipeline_->submit(std::make_unique<LosslessJob>(*this, record, chunk)));
+      ++chunk;
+    } else if (n_chunks <= max_held() || state.state == ChunkedRecord::State::kLossless) {
+      // What is still open, the ordered stage decides with what it holds.
+      return {};
+    } else if (state.state == ChunkedRecord::State::kRaw) {
+      state.digest = DigestBuilder(state.plan.geometry.n_bytes);
+      return submit_raw(record);
+    } else {
+      CFCK_TRY(pipeline_->drain());
+    }
+  }
+}
+
+Result<void> RecordEncoder::take(const std::shared_ptr<ChunkedRecord>& record, std::uint64_t chunk,
+                                 LosslessChunk encoded) {
+  if (record->state == ChunkedRecord::State::kUndecided) {
+    return weigh(record, std::move(encoded));
+  }
+  if (record->state == ChunkedRecord::State::kLossless && chunk == record->next) {
+    return write_lossless(*record, encoded);
+  }
+  // Encoded before an earlier chunk was found to be missing: comes again.
+  return report(record->number, 0);
+}
+
+Result<void> RecordEncoder::weigh(const std::shared_ptr<ChunkedRecord>& record,
+                                  LosslessChunk encoded) {
+  const ChunkGeometry& geometry = record->plan.geometry;
+  record->lossless_cost += encoded.extent_bytes();
+  record->weighed += 1;
+  if (record->held.size() + 1 == record->weighed && record->held.size() < max_held()) {
+    record->held.push_back(std::move(encoded));
+  }
+  const std::uint64_t rest_chunks = geometry.n_chunks - record->weighed;
+  const std::uint64_t rest_bytes =
+      rest_chunks == 0 ? 0 : geometry.n_bytes - record->weighed * geometry.chunk_bytes;
+  const std::uint64_t overhead =
+      kFrameHeaderBytes + codec::find_encoder(CodecId::kLossless)->max_overhead_bytes();
+  const std::uint64_t most = record->lossless_cost + rest_bytes + rest_chunks * overhead;
+  if (most < raw_cost(geometry)) {
+    return start_lossless(*record);
+  }
+  if (rest_chunks == 0) {
+    record->state = ChunkedRecord::State::kRaw;
+    record->held.clear();
+    if (geometry.n_chunks <= max_held()) {
+      return write_raw_now(record);
+    }
+  }
+  return report(record->number, 0);
+}
+
+Result<void> RecordEncoder::start_lossless(ChunkedRecord& record) {
+  record.state = ChunkedRecord::State::kLossless;
+  record.start_over = record.held.size() < record.weighed;
+  std::vector<LosslessChunk> held = std::exchange(record.held, {});
+  for (LosslessChunk& chunk : held) {
+    CFCK_TRY(write_lossless(record, chunk));
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::write_lossless(ChunkedRecord& record, LosslessChunk& encoded) {
+  CFCK_TRY(begin_if_first(record));
+  CFCK_TRY(layout_.add_chunk(encoded.extent.with_prefix(kFrameHeaderBytes), encoded.hash));
+  set_codec(layout_.index().records[record.number].record, CodecId::kLossless);
+  return finish_chunk(record, encoded.edges);
+}
+
+// Reads the values once more, on this thread: only for records so short that
+// all their chunks were in flight at once.
+Result<void> RecordEncoder::write_raw_now(const std::shared_ptr<ChunkedRecord>& record) {
+  record->digest = DigestBuilder(record->plan.geometry.n_bytes);
+  const auto caller = static_cast<unsigned>(memory_.size() - 1);
+  for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
+    RawJob job(*this, record, chunk);
+    CFCK_TRY(job.run(caller));
+    CFCK_TRY(job.finish());
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::begin_if_first(const ChunkedRecord& record) {
+  if (record.next != 0) {
+    return {};
+  }
+  return layout_.begin_chunked(record.number);
+}
+
+Result<void> RecordEncoder::finish_chunk(ChunkedRecord& record, const LeafEdges& edges) {
+  const ChunkGeometry& geometry = record.plan.geometry;
+  add_edges(record.digest, edges);
+  const std::uint64_t n_bytes = geometry.bytes_of(record.next);
+  record.next += 1;
+  if (record.next == geometry.n_chunks) {
+    layout_.index().records[record.number].record.digest = record.digest.finish();
+  }
+  return report(record.number, n_bytes);
+}
+
+}  // namespace cfck::format

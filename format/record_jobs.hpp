@@ -1,0 +1,114 @@
+// The jobs of a RecordEncoder: run() on a worker, finish() in order on the
+// caller's thread. Included by record_encoder.cpp and record_jobs.cpp only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "format/record_encoder.hpp"
+
+namespace cfck::format {
+
+// A chunk that the lossless codec encoded, ready to be written.
+struct RecordEncoder::LosslessChunk {
+  FrameBytes extent;
+  std::uint64_t hash = 0;
+  LeafEdges edges;
+
+  std::uint64_t extent_bytes() const noexcept { return kFrameHeaderBytes + extent.size(); }
+};
+
+// A record of several chunks, while some of them are in flight. Workers touch
+// `plan` and whole leaves of `digest`; everything else is the ordered stage's.
+struct RecordEncoder::ChunkedRecord {
+  ChunkedRecord(std::uint32_t record, EncodePlan encode_plan)
+      : number(record), plan(std::move(encode_plan)), digest(plan.geometry.n_bytes) {}
+
+  enum class State : std::uint8_t { kUndecided, kLossless, kRaw };
+
+  const std::uint32_t number;
+  const EncodePlan plan;
+  DigestBuilder digest;
+  State state = State::kUndecided;
+  std::uint64_t next = 0;  // chunk to be written next
+
+  // While undecided: what lossless would take so far, and its first chunks.
+  std::uint64_t lossless_cost = 0;
+  std::uint64_t weighed = 0;
+  std::vector<LosslessChunk> held;
+  // Decided after chunks were let go: submit again, beginning with `next`.
+  bool start_over = false;
+};
+
+class RecordEncoder::SingleJob final : public OrderedPipeline::Job {
+ public:
+  SingleJob(RecordEncoder& encoder, std::uint32_t record, EncodePlan plan)
+      : encoder_(encoder), record_(record), plan_(std::move(plan)) {}
+  Result<void> run(unsigned worker) override;
+  Result<void> finish() override;
+
+ private:
+  Result<void> encode(WorkerMemory& memory);
+  void keep_raw(ByteView values);
+
+  RecordEncoder& encoder_;
+  const std::uint32_t record_;
+  const EncodePlan plan_;
+  Digest digest_ = {};
+  CodecId codec_ = CodecId::kRaw;
+  std::uint64_t payload_bytes_ = 0;
+  ByteView in_place_;  // raw values of a source in memory
+  FrameBytes bytes_;   // everything else
+};
+
+class RecordEncoder::DigestJob final : public OrderedPipeline::Job {
+ public:
+  DigestJob(RecordEncoder& encoder, std::shared_ptr<ChunkedRecord> record, std::uint64_t chunk)
+      : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+  Result<void> run(unsigned worker) override;
+  Result<void> finish() override;
+
+ private:
+  RecordEncoder& encoder_;
+  const std::shared_ptr<ChunkedRecord> record_;
+  const std::uint64_t chunk_;
+  LeafEdges edges_;
+};
+
+class RecordEncoder::LosslessJob final : public OrderedPipeline::Job {
+ public:
+  LosslessJob(RecordEncoder& encoder, std::shared_ptr<ChunkedRecord> record, std::uint64_t chunk)
+      : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+  Result<void> run(unsigned worker) override;
+  Result<void> finish() override;
+
+ private:
+  RecordEncoder& encoder_;
+  const std::shared_ptr<ChunkedRecord> record_;
+  const std::uint64_t chunk_;
+  LosslessChunk encoded_;
+};
+
+class RecordEncoder::RawJob final : public OrderedPipeline::Job {
+ public:
+  RawJob(RecordEncoder& encoder, std::shared_ptr<ChunkedRecord> record, std::uint64_t chunk)
+      : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+  Result<void> run(unsigned worker) override;
+  Result<void> finish() override;
+
+ private:
+  RecordEncoder& encoder_;
+  const std::shared_ptr<ChunkedRecord> record_;
+  const std::uint64_t chunk_;
+  ByteView in_place_;
+  FrameBytes bytes_;
+  std::uint64_t hash_ = 0;
+  LeafEdges edges_;
+};
+
+// Codec and entropy stage as they stand in the index.
+void set_codec(Record& record, CodecId codec);
+
+}  // namespace cfck::format

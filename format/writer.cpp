@@ -1,0 +1,217 @@
+#include "cfck/writer.hpp"
+
+#include <algorithm>
+
+#include "base/hashing.hpp"
+#include "base/text.hpp"
+#include "format/container.hpp"
+#include "format/writer_impl.hpp"
+
+namespace cfck {
+
+using format::EncodePlan;
+
+Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, WriterStart start)
+    : options(encode_options),
+      generation(start.generation),
+      previous_file_bytes(start.previous_file_bytes),
+      layout(sink, start.offset_bytes, std::move(start.index)),
+      metadata(std::move(start.metadata)),
+      encoder(layout, encode_options.threads) {
+  const std::vector<format::StoredRecord>& records = layout.index().records;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!records[i].record.hidden) {
+      names.emplace(records[i].record.name, static_cast<std::uint32_t>(i));
+    }
+  }
+}
+
+Result<void> Writer::Impl::check_name(std::string_view name) const {
+  const auto refuse = [&](const char* message) {
+    return Error{ErrorCode::kInvalidArgument, message, std::string(name.substr(0, 200)), {}};
+  };
+  if (name.size() > 65535) {
+    return refuse("a tensor's name may have 65535 bytes at most");
+  }
+  if (!valid_utf8(name)) {
+    return refuse("a tensor's name must be valid UTF-8");
+  }
+  if (names.contains(std::string(name))) {
+    return refuse("a tensor of this name was added before; names must differ");
+  }
+  return {};
+}
+
+Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DType dtype,
+                                         const Shape& shape) {
+  const auto refuse = [&](std::string message) {
+    return Error{ErrorCode::kLimitExceeded, std::move(message), std::string(name), {}};
+  };
+  if (shape.size() > format::kMaxDims) {
+    return refuse("a tensor may have " + std::to_string(format::kMaxDims) + " dimensions at most");
+  }
+  for (const std::uint64_t size : shape) {
+    if (size > format::kMaxDim) {
+      return refuse("a dimension must be below 2^48");
+    }
+  }
+  std::vector<format::StoredRecord>& records = layout.index().records;
+  if (records.size() >= UINT32_MAX) {
+    return refuse("a file cannot hold more records");
+  }
+  format::StoredRecord stored;
+  Record& entry = stored.record;
+  entry.name = name;
+  entry.hidden = hidden;
+  entry.dtype = dtype;
+  entry.shape = shape;
+  CFCK_TRY_ASSIGN(entry.n_elems, n_elems(shape));
+  CFCK_TRY_ASSIGN(entry.decoded_bytes, n_bytes(dtype, shape));
+  const std::uint64_t target = std::min<std::uint64_t>(
+      options.chunk_elems != 0 ? options.chunk_elems : format::kDefaultChunkElems,
+      format::kMaxChunkBytes * 8 / bits_per_element(dtype));
+  entry.chunk_elems = entry.n_elems == 0 ? 1 : format::default_chunk_elems(dtype, shape, target);
+  entry.n_chunks = format::chunk_count(entry.n_elems, entry.chunk_elems);
+  entry.digest = digest_of({});
+  const auto number = static_cast<std::uint32_t>(records.size());
+  if (!hidden) {
+    names.emplace(entry.name, number);
+  }
+  records.push_back(std::move(stored));
+  return number;
+}
+
+EncodePlan Writer::Impl::plan_for(std::uint32_t number, const ByteSource& source,
+                                  std::uint64_t offset_bytes, CodecChoice choice) const {
+  const Record& entry = layout.index().records[number].record;
+  EncodePlan plan;
+  plan.name = entry.name;
+  plan.dtype = entry.dtype;
+  plan.choice = choice;
+  plan.geometry =
+      format::chunk_geometry(entry.dtype, entry.n_elems, entry.decoded_bytes, entry.chunk_elems);
+  plan.source = &source;
+  plan.offset_bytes = offset_bytes;
+  return plan;
+}
+
+Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource& tensor,
+                                      CodecChoice choice) {
+  CFCK_TRY(check_name(name));
+  CFCK_TRY_ASSIGN(const std::uint32_t number, push(name, false, tensor.dtype, tensor.shape));
+  const std::uint64_t total = record(number).decoded_bytes;
+  if (total == 0) {
+    return encoder.report(number, 0);
+  }
+  if (tensor.source == nullptr || tensor.offset_bytes > tensor.source->size() ||
+      total > tensor.source->size() - tensor.offset_bytes) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the tensor needs " + std::to_string(total) + " bytes; its source has fewer",
+                 std::string(name),
+                 {}};
+  }
+  EncodePlan plan = plan_for(number, *tensor.source, tensor.offset_bytes, choice);
+  places.emplace(number, Place{tensor.source, tensor.offset_bytes});
+  CFCK_TRY_ASSIGN(const std::optional<std::uint32_t> twin,
+                  duplicates.find_or_add(number, tensor.shape, plan));
+  if (!twin) {
+    return encoder.encode(number, std::move(plan));
+  }
+  record(number).kind = RecordKind::kDuplicate;
+  record(number).base = *twin;
+  equal_to_base.push_back(number);
+  return encoder.report(number, total);
+}
+
+Result<void> Writer::Impl::add_view(std::string_view name, const TensorView& tensor) {
+  CFCK_TRY_ASSIGN(const std::uint64_t total, n_bytes(tensor.dtype, tensor.shape));
+  if (tensor.data.size() != total) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "a tensor of this dtype and shape has " + std::to_string(total) + " bytes, not " +
+                     std::to_string(tensor.data.size()),
+                 std::string(name),
+                 {}};
+  }
+  const ByteSource& source = keep(std::make_unique<MemorySource>(tensor.data));
+  return add_source(name, TensorSource{tensor.dtype, tensor.shape, &source, 0}, options.codec);
+}
+
+const ByteSource& Writer::Impl::keep(std::unique_ptr<ByteSource> source) {
+  sources.push_back(std::move(source));
+  return *sources.back();
+}
+
+namespace {
+
+const Error kMovedFrom{ErrorCode::kInvalidArgument, "the writer was moved from", {}, {}};
+
+}  // namespace
+
+Writer::Writer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Writer::~Writer() = default;
+Writer::Writer(Writer&&) noexcept = default;
+Writer& Writer::operator=(Writer&&) noexcept = default;
+
+Result<Writer> Writer::create(ByteSink& sink, EncodeOptions options) {
+  return run_guarded([&]() -> Result<Writer> {
+    Writer writer(std::make_unique<Impl>(sink, options, WriterStart{}));
+    CFCK_TRY(writer.impl_->layout.write(format::encode_head()));
+    return writer;
+  });
+}
+
+Result<void> Writer::add(std::string_view name, const TensorView& tensor) {
+  return impl_ ? impl_->guarded([&] { return impl_->add_view(name, tensor); }) : kMovedFrom;
+}
+
+Result<void> Writer::add(std::string_view name, const TensorSource& tensor) {
+  return impl_ ? add(name, tensor, impl_->options.codec) : kMovedFrom;
+}
+
+Result<void> Writer::add(std::string_view name, const TensorSource& tensor, CodecChoice codec) {
+  return impl_ ? impl_->guarded([&] { return impl_->add_source(name, tensor, codec); })
+               : kMovedFrom;
+}
+
+Result<void> Writer::add_tensors(std::span<const StridedTensor> tensors) {
+  return impl_ ? impl_->guarded([&] { return impl_->add_tensors(tensors); }) : kMovedFrom;
+}
+
+Result<void> Writer::add_alias(std::string_view name, std::string_view base,
+                               std::uint64_t element_offset, const Shape& shape,
+                               std::span<const std::uint64_t> strides) {
+  return impl_ ? impl_->guarded(
+                     [&] { return impl_->add_alias(name, base, element_offset, shape, strides); })
+               : kMovedFrom;
+}
+
+Result<void> Writer::set_metadata(std::string_view key, std::string_view value) {
+  return impl_ ? impl_->guarded([&]() -> Result<void> {
+    if (!valid_utf8(key) || !valid_utf8(value)) {
+      return Error{ErrorCode::kInvalidArgument, "metadata must be valid UTF-8", {}, {}};
+    }
+    impl_->metadata.entries.insert_or_assign(std::string(key), std::string(value));
+    return {};
+  })
+               : kMovedFrom;
+}
+
+Result<void> Writer::attach(std::string_view name, ByteView bytes) {
+  return impl_ ? impl_->guarded([&] { return impl_->attach(name, bytes); }) : kMovedFrom;
+}
+
+void Writer::set_progress(WriteProgress progress) {
+  if (impl_) {
+    impl_->encoder.set_progress(std::move(progress));
+  }
+}
+
+Result<WriteSummary> Writer::finish() {
+  if (!impl_) {
+    return kMovedFrom;
+  }
+  CFCK_TRY(WriterAccess::finish_data(*this));
+  return WriterAccess::finish_index(*this);
+}
+
+}  // namespace cfck

@@ -1,0 +1,97 @@
+// The end of a file: attachments, metadata, index, tail.
+#include <zstd.h>
+
+#include <algorithm>
+
+#include "base/hashing.hpp"
+#include "base/text.hpp"
+#include "format/container.hpp"
+#include "format/file_end.hpp"
+#include "format/writer_impl.hpp"
+
+namespace cfck {
+namespace {
+
+constexpr int kAttachmentLevel = 3;
+
+}  // namespace
+
+Result<void> Writer::Impl::attach(std::string_view name, ByteView bytes) {
+  if (!valid_utf8(name)) {
+    return Error{
+        ErrorCode::kInvalidArgument, "the name of an attachment must be valid UTF-8", {}, {}};
+  }
+  PendingAttachment attachment;
+  attachment.decoded_bytes = bytes.size();
+  attachment.frame.resize(ZSTD_compressBound(bytes.size()));
+  const std::size_t written = ZSTD_compress(attachment.frame.data(), attachment.frame.size(),
+                                            bytes.data(), bytes.size(), kAttachmentLevel);
+  if (ZSTD_isError(written) != 0U) {
+    return Error{
+        ErrorCode::kOutOfMemory,
+        "cannot compress attachment '" + escaped(name) + "': " + ZSTD_getErrorName(written),
+        {},
+        {}};
+  }
+  attachment.frame.resize(written);
+  attachment.frame.shrink_to_fit();
+  pending.insert_or_assign(std::string(name), std::move(attachment));
+  return {};
+}
+
+Result<void> Writer::Impl::finish_data() {
+  CFCK_TRY(encoder.drain());
+  CFCK_TRY(layout.close_pack());
+  for (const std::uint32_t number : equal_to_base) {
+    record(number).digest = record(record(number).base).digest;
+  }
+  for (format::StoredRecord& stored : layout.index().records) {
+    Record& entry = stored.record;
+    if (entry.kind == RecordKind::kAlias || entry.kind == RecordKind::kDuplicate) {
+      const Record& base = record(entry.base);
+      entry.codec = base.codec;
+      entry.entropy = base.entropy;
+      entry.scan = base.scan;
+    }
+  }
+  std::vector<format::StoredAttachment>& attachments = metadata.attachments;
+  std::erase_if(attachments, [&](const auto& kept) { return pending.contains(kept.name); });
+  for (const auto& [name, attachment] : pending) {
+    attachments.push_back({name,
+                           {layout.offset_bytes(), attachment.frame.size()},
+                           attachment.decoded_bytes,
+                           hash64(attachment.frame)});
+    CFCK_TRY(layout.write(attachment.frame));
+  }
+  std::sort(attachments.begin(), attachments.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return {};
+}
+
+Result<WriteSummary> Writer::Impl::finish_index() {
+  WriteSummary summary;
+  for (const format::StoredRecord& stored : layout.index().records) {
+    if (!stored.record.hidden) {
+      summary.n_records += 1;
+      summary.decoded_bytes += stored.record.decoded_bytes;
+    }
+  }
+  CFCK_TRY_ASSIGN(summary.file_bytes,
+                  format::write_end(layout, metadata, generation, previous_file_bytes));
+  finished = true;
+  return summary;
+}
+
+Writer WriterAccess::append(ByteSink& sink, EncodeOptions options, WriterStart start) {
+  return Writer(std::make_unique<Writer::Impl>(sink, options, std::move(start)));
+}
+
+Result<void> WriterAccess::finish_data(Writer& writer) {
+  return writer.impl_->guarded([&] { return writer.impl_->finish_data(); });
+}
+
+Result<WriteSummary> WriterAccess::finish_index(Writer& writer) {
+  return writer.impl_->guarded([&] { return writer.impl_->finish_index(); });
+}
+
+}  // namespace cfck

@@ -1,0 +1,116 @@
+// What a Writer holds. Included by the sources of Writer and update only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/run_guarded.hpp"
+#include "cfck/writer.hpp"
+#include "format/alias_plan.hpp"
+#include "format/duplicates.hpp"
+#include "format/record_encoder.hpp"
+#include "format/record_layout.hpp"
+
+namespace cfck {
+
+// Where a writer begins: an empty file, or the end of one that exists.
+struct WriterStart {
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t previous_file_bytes = 0;
+  format::Index index;             // what stays
+  format::MetadataFrame metadata;  // likewise
+};
+
+struct Writer::Impl {
+  Impl(ByteSink& sink, EncodeOptions encode_options, WriterStart start);
+
+  // Calls `function` unless an earlier call failed, and remembers its error.
+  template <class Function>
+  std::invoke_result_t<Function> guarded(Function&& function);
+
+  Result<void> add_source(std::string_view name, const TensorSource& tensor, CodecChoice choice);
+  Result<void> add_view(std::string_view name, const TensorView& tensor);
+  Result<void> add_tensors(std::span<const StridedTensor> tensors);
+  Result<void> add_planned(const StridedTensor& tensor, const format::PlannedTensor& planned,
+                           std::uint32_t base);
+  Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
+                         const Shape& shape, std::span<const std::uint64_t> strides);
+  Result<void> attach(std::string_view name, ByteView bytes);
+  Result<void> finish_data();
+  Result<WriteSummary> finish_index();
+
+  Result<void> check_name(std::string_view name) const;
+  // Appends an entry for the record; the tensor has been checked.
+  Result<std::uint32_t> push(std::string_view name, bool hidden, DType dtype, const Shape& shape);
+  Result<std::uint32_t> push_hidden(DType dtype, const Shape& shape, const ByteSource& source,
+                                    std::uint64_t offset_bytes);
+  Result<void> push_alias(std::string_view name, std::uint32_t base, std::uint64_t element_offset,
+                          DType dtype, const Shape& shape, std::vector<std::uint64_t> strides,
+                          const ByteSource& source, std::uint64_t offset_bytes);
+  format::EncodePlan plan_for(std::uint32_t record, const ByteSource& source,
+                              std::uint64_t offset_bytes, CodecChoice choice) const;
+  Result<std::uint32_t> storage_of(std::uint32_t record, std::uint64_t& element_offset);
+  Result<const ByteSource*> view_source(std::uint32_t base, std::uint64_t element_offset,
+                                        const Shape& shape,
+                                        const std::vector<std::uint64_t>& strides,
+                                        std::uint64_t& offset_bytes);
+  const ByteSource& keep(std::unique_ptr<ByteSource> source);
+  Record& record(std::uint32_t number) { return layout.index().records[number].record; }
+
+  struct Place {
+    const ByteSource* source = nullptr;
+    std::uint64_t offset_bytes = 0;
+  };
+  struct PendingAttachment {
+    std::vector<std::byte> frame;
+    std::uint64_t decoded_bytes = 0;
+  };
+
+  const EncodeOptions options;
+  const std::uint64_t generation;
+  const std::uint64_t previous_file_bytes;
+  format::RecordLayout layout;
+  format::MetadataFrame metadata;
+  std::map<std::string, PendingAttachment, std::less<>> pending;
+  std::unordered_map<std::string, std::uint32_t> names;
+  format::DuplicateFinder duplicates;
+  std::unordered_map<std::uint32_t, Place> places;  // of the bytes of stored records
+  std::vector<std::uint32_t> equal_to_base;         // records with the digest of their base
+  std::vector<std::unique_ptr<ByteSource>> sources;
+  std::optional<Error> error;
+  bool finished = false;
+  format::RecordEncoder encoder;  // last: its jobs use the sources
+};
+
+template <class Function>
+std::invoke_result_t<Function> Writer::Impl::guarded(Function&& function) {
+  if (error) {
+    return *error;
+  }
+  if (finished) {
+    return Error{ErrorCode::kInvalidArgument, "the writer has finished; create another", {}, {}};
+  }
+  auto result = run_guarded(std::forward<Function>(function));
+  if (!result) {
+    error = result.error();
+  }
+  return result;
+}
+
+// How update starts a writer behind an existing file and syncs between data and
+// index.
+struct WriterAccess {
+  static Writer append(ByteSink& sink, EncodeOptions options, WriterStart start);
+  static Result<void> finish_data(Writer& writer);
+  static Result<WriteSummary> finish_index(Writer& writer);
+};
+
+}  // namespace cfck

@@ -1,0 +1,229 @@
+// Tensors that share memory: add_tensors and add_alias.
+#include "base/bytes.hpp"
+#include "base/hashing.hpp"
+#include "format/alias_plan.hpp"
+#include "format/gather_source.hpp"
+#include "format/writer_impl.hpp"
+
+namespace cfck {
+namespace {
+
+using format::PlannedTensor;
+
+// Digests are taken over pieces of this many bytes: whole leaves.
+constexpr std::uint64_t kDigestPieceBytes = 16 * kLeafBytes;
+
+// Bytes that belong to the writer.
+class OwnedSource final : public ByteSource {
+ public:
+  explicit OwnedSource(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), view_(bytes_) {}
+  std::uint64_t size() const override { return bytes_.size(); }
+  Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
+    return view_.read_at(offset_bytes, out);
+  }
+  ByteView mapped() const override { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  MemorySource view_;
+};
+
+std::uint64_t bytes_of_elems(DType dtype, std::uint64_t n) {
+  return n / 8 * bits_per_element(dtype) + ceil_div(n % 8 * bits_per_element(dtype), 8);
+}
+
+std::unique_ptr<ByteSource> source_of(const StridedTensor& tensor) {
+  if (format::is_contiguous(tensor.shape, tensor.strides)) {
+    const Result<std::uint64_t> total = n_bytes(tensor.dtype, tensor.shape);
+    return std::make_unique<MemorySource>(ByteView(tensor.data, total ? *total : 0));
+  }
+  return std::make_unique<format::GatherSource>(tensor.data, tensor.dtype, tensor.shape,
+                                                tensor.strides);
+}
+
+}  // namespace
+
+Result<void> Writer::Impl::add_tensors(std::span<const StridedTensor> tensors) {
+  CFCK_TRY_ASSIGN(const format::AliasPlan plan, format::plan_aliases(tensors));
+  // A base may come after its aliases: number all records before the first.
+  std::vector<std::optional<std::uint32_t>> bases(plan.families.size());
+  auto number = static_cast<std::uint32_t>(layout.index().records.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const PlannedTensor& planned = plan.tensors[i];
+    if (planned.way == PlannedTensor::Way::kBase) {
+      bases[planned.family] = number;
+    } else if (planned.way == PlannedTensor::Way::kAlias && !plan.families[planned.family].base &&
+               !bases[planned.family]) {
+      bases[planned.family] = number++;
+    }
+    ++number;
+  }
+  std::vector<bool> stored(plan.families.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const PlannedTensor& planned = plan.tensors[i];
+    const bool in_family =
+        planned.way == PlannedTensor::Way::kBase || planned.way == PlannedTensor::Way::kAlias;
+    if (in_family && !plan.families[planned.family].base && !stored[planned.family]) {
+      const format::AliasFamily& family = plan.families[planned.family];
+      const ByteSource& memory = keep(std::make_unique<MemorySource>(
+          ByteView(family.data, bytes_of_elems(family.dtype, family.n_elems))));
+      CFCK_TRY(push_hidden(family.dtype, {family.n_elems}, memory, 0));
+      stored[planned.family] = true;
+    }
+    CFCK_TRY(add_planned(tensors[i], planned, in_family ? *bases[planned.family] : 0));
+  }
+  return {};
+}
+
+Result<void> Writer::Impl::add_planned(const StridedTensor& tensor, const PlannedTensor& planned,
+                                       std::uint32_t base) {
+  const ByteSource& source = keep(source_of(tensor));
+  switch (planned.way) {
+    case PlannedTensor::Way::kAlone:
+    case PlannedTensor::Way::kGathered:
+      return add_source(tensor.name, TensorSource{tensor.dtype, tensor.shape, &source, 0},
+                        options.codec);
+    case PlannedTensor::Way::kBase: {
+      // Never a duplicate: its aliases must not be tied to a stranger.
+      CFCK_TRY(check_name(tensor.name));
+      CFCK_TRY_ASSIGN(const std::uint32_t number,
+                      push(tensor.name, false, tensor.dtype, tensor.shape));
+      places.emplace(number, Place{&source, 0});
+      return encoder.encode(number, plan_for(number, source, 0, options.codec));
+    }
+    case PlannedTensor::Way::kAlias:
+      CFCK_TRY(check_name(tensor.name));
+      return push_alias(tensor.name, base, planned.element_offset, tensor.dtype, tensor.shape,
+                        planned.strides, source, 0);
+  }
+  return {};
+}
+
+Result<std::uint32_t> Writer::Impl::push_hidden(DType dtype, const Shape& shape,
+                                                const ByteSource& source,
+                                                std::uint64_t offset_bytes) {
+  CFCK_TRY_ASSIGN(const std::uint32_t number, push({}, true, dtype, shape));
+  places.emplace(number, Place{&source, offset_bytes});
+  CFCK_TRY(encoder.encode(number, plan_for(number, source, offset_bytes, options.codec)));
+  return number;
+}
+
+Result<void> Writer::Impl::push_alias(std::string_view name, std::uint32_t base,
+                                      std::uint64_t element_offset, DType dtype, const Shape& shape,
+                                      std::vector<std::uint64_t> strides, const ByteSource& source,
+                                      std::uint64_t offset_bytes) {
+  CFCK_TRY_ASSIGN(const std::uint32_t number, push(name, false, dtype, shape));
+  Record& alias = record(number);
+  alias.kind = RecordKind::kAlias;
+  alias.base = base;
+  alias.element_offset = element_offset;
+  alias.strides = std::move(strides);
+  // The base may follow later: then its digest is not asked for.
+  if (base < number && alias.n_elems == record(base).n_elems &&
+      format::is_contiguous(shape, alias.strides)) {
+    equal_to_base.push_back(number);
+    return encoder.report(number, alias.decoded_bytes);
+  }
+  format::EncodePlan plan = plan_for(number, source, offset_bytes, CodecChoice::kRaw);
+  format::ChunkGeometry& geometry = plan.geometry;
+  geometry.chunk_bytes = kDigestPieceBytes;
+  geometry.n_chunks = ceil_div(geometry.n_bytes, kDigestPieceBytes);
+  return encoder.digest_only(number, std::move(plan));
+}
+
+// Follows an alias to the record that holds the bytes; a base that was stored as
+// a duplicate gets a hidden record of its own, so that it can be tied.
+Result<std::uint32_t> Writer::Impl::storage_of(std::uint32_t number,
+                                               std::uint64_t& element_offset) {
+  const Record& entry = record(number);
+  if (entry.kind == RecordKind::kAlias) {
+    if (!format::is_contiguous(entry.shape, entry.strides)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "the base is a view with gaps; name the record it is a view of",
+                   entry.name,
+                   {}};
+    }
+    element_offset += entry.element_offset;
+    return entry.base;
+  }
+  if (entry.kind != RecordKind::kDuplicate) {
+    return number;
+  }
+  const Place place = places.at(number);
+  const Shape shape = entry.shape;
+  CFCK_TRY_ASSIGN(const std::uint32_t hidden,
+                  push_hidden(entry.dtype, shape, *place.source, place.offset_bytes));
+  Record& tied = record(number);
+  tied.kind = RecordKind::kAlias;
+  tied.base = hidden;
+  tied.strides = format::contiguous_strides(shape);
+  return hidden;
+}
+
+// A source of the view's contiguous bytes, which start at `offset_bytes` of it.
+Result<const ByteSource*> Writer::Impl::view_source(std::uint32_t base,
+                                                    std::uint64_t element_offset,
+                                                    const Shape& shape,
+                                                    const std::vector<std::uint64_t>& strides,
+                                                    std::uint64_t& offset_bytes) {
+  const DType dtype = record(base).dtype;
+  const Place place = places.at(base);
+  if (element_offset * bits_per_element(dtype) % 8 != 0) {
+    return Error{ErrorCode::kUnsupported, "the view does not start at a whole byte", {}, {}};
+  }
+  offset_bytes = place.offset_bytes + element_offset * bits_per_element(dtype) / 8;
+  if (format::is_contiguous(shape, strides)) {
+    return place.source;
+  }
+  if (bits_per_element(dtype) < 8) {
+    return Error{
+        ErrorCode::kUnsupported, "views of elements below one byte must be contiguous", {}, {}};
+  }
+  const ByteView mapped = place.source->mapped();
+  const std::byte* data = nullptr;
+  if (!mapped.empty()) {
+    data = mapped.data() + offset_bytes;
+  } else {
+    CFCK_TRY_ASSIGN(const std::uint64_t covered, format::covered_elems(shape, strides));
+    std::vector<std::byte> copy(bytes_of_elems(dtype, covered));
+    CFCK_TRY(place.source->read_at(offset_bytes, copy));
+    data = keep(std::make_unique<OwnedSource>(std::move(copy))).mapped().data();
+  }
+  offset_bytes = 0;
+  return &keep(std::make_unique<format::GatherSource>(data, dtype, shape, strides));
+}
+
+Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view base,
+                                     std::uint64_t element_offset, const Shape& shape,
+                                     std::span<const std::uint64_t> strides) {
+  CFCK_TRY(check_name(name));
+  const auto refuse = [&](ErrorCode code, const char* message) {
+    return Error{code, message, std::string(name), {}};
+  };
+  const auto found = names.find(std::string(base));
+  if (found == names.end()) {
+    return Error{ErrorCode::kNotFound, "no record of this name was added", std::string(base), {}};
+  }
+  const DType dtype = record(found->second).dtype;
+  CFCK_TRY_ASSIGN(const std::uint64_t covered, format::covered_elems(shape, strides));
+  CFCK_TRY(n_bytes(dtype, shape));
+  if (covered == 0) {
+    return add_source(name, TensorSource{dtype, shape, nullptr, 0}, options.codec);
+  }
+  const std::uint64_t base_elems = record(found->second).n_elems;
+  if (covered > base_elems || element_offset > base_elems - covered) {
+    return refuse(ErrorCode::kInvalidArgument, "the view reaches beyond its base");
+  }
+  CFCK_TRY_ASSIGN(const std::uint32_t storage, storage_of(found->second, element_offset));
+  if (!places.contains(storage)) {
+    return refuse(ErrorCode::kInvalidArgument, "the base is not one of this writer's tensors");
+  }
+  std::vector<std::uint64_t> normalised = format::normalised_strides(shape, strides);
+  std::uint64_t offset_bytes = 0;
+  CFCK_TRY_ASSIGN(const ByteSource* source,
+                  view_source(storage, element_offset, shape, normalised, offset_bytes));
+  return push_alias(name, storage, element_offset, dtype, shape, std::move(normalised), *source,
+                    offset_bytes);
+}
+
+}  // namespace cfck
