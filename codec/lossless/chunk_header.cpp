@@ -87,10 +87,8 @@ Result<SymbolsHeader> read_symbols_header(HeaderReader& in) {
       CFCK_TRY_ASSIGN(n, in.number());
     }
   }
-  if (h.flags & kHasClassEscapes) {
-    CFCK_TRY_ASSIGN(h.n_class_escapes, in.number());
-  }
   if (h.flags & kHasEscapes) {
+    CFCK_TRY_ASSIGN(h.n_class_escapes, in.number());
     CFCK_TRY_ASSIGN(h.n_escapes, in.number());
   }
   CFCK_TRY_ASSIGN(h.raw_bytes, in.number());
@@ -237,10 +235,8 @@ void append_symbols_header(const SymbolsHeader& h, std::vector<std::byte>& out) 
       append_varint(n, out);
     }
   }
-  if (h.flags & kHasClassEscapes) {
-    append_varint(h.n_class_escapes, out);
-  }
   if (h.flags & kHasEscapes) {
+    append_varint(h.n_class_escapes, out);
     append_varint(h.n_escapes, out);
   }
   append_varint(h.raw_bytes, out);

@@ -27,8 +27,8 @@ enum ChunkFlag : std::uint8_t {
   kHasCleanStream = 1 << 3,
   kHasZeroGroups = 1 << 4,
   kHasFourTables = 1 << 5,
-  kHasClassEscapes = 1 << 6,
-  kHasEscapes = 1 << 7,
+  kHasNoSigns = 1 << 6,
+  kHasEscapes = 1 << 7,  // of classes or of values
 };
 
 // Fields that a flag says are absent are zero.

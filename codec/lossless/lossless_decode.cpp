@@ -67,15 +67,16 @@ struct GroupTotals {
 };
 
 template <class Format>
-GroupTotals total_of_groups(const GroupCode* groups, std::size_t n_values, unsigned n_tables) {
+GroupTotals total_of_groups(const GroupCode* groups, std::size_t n_values,
+                            const SymbolLayout& layout) {
   GroupTotals totals;
   for (std::size_t g = 0; g * kGroupSize < n_values; ++g) {
     if (groups[g].kind == GroupKind::kAllZero) {
       continue;
     }
     const std::size_t n = std::min<std::size_t>(kGroupSize, n_values - g * kGroupSize);
-    totals.symbols[n_tables == 1 ? 0 : groups[g].scale_class % kPhases] += n;
-    totals.raw_bytes += raw_group_bytes<Format>(groups[g].clean_bits, n);
+    totals.symbols[layout.n_tables == 1 ? 0 : groups[g].scale_class % kPhases] += n;
+    totals.raw_bytes += raw_group_bytes<Format>(layout.has_signs, groups[g].clean_bits, n);
   }
   return totals;
 }
@@ -92,7 +93,7 @@ class SymbolsDecoder {
         n_values_(shape.n_values),
         n_left_(shape.n_values - header.symbols.n_masked),
         n_groups_((n_left_ + kGroupSize - 1) / kGroupSize),
-        n_tables_(h_.flags & kHasFourTables ? kPhases : 1),
+        layout_{h_.flags & kHasFourTables ? kPhases : 1, (h_.flags & kHasNoSigns) == 0},
         sections_(
             take_sections(h_, sizeof(Word),
                           SectionReader(payload.first(header.body_bytes), header.header_bytes))),
@@ -115,7 +116,7 @@ class SymbolsDecoder {
   // Class stream, clean stream, tables.
   Result<void> decode_symbols() {
     lengths_ = {n_groups_, h_.flags & kHasCleanStream ? n_groups_ : 0, h_.n_symbols, 0, 0, 0};
-    if (n_tables_ == kPhases) {
+    if (layout_.n_tables == kPhases) {
       for (unsigned t = 0; t < 3; ++t) {
         lengths_[2 + t] = h_.table_symbols[t];
         lengths_[5] += h_.table_symbols[t];
@@ -154,7 +155,7 @@ class SymbolsDecoder {
       }
       groups_[g].clean_bits = static_cast<std::uint8_t>(bits);
     }
-    const GroupTotals totals = total_of_groups<Format>(groups_, n_left_, n_tables_);
+    const GroupTotals totals = total_of_groups<Format>(groups_, n_left_, layout_);
     for (unsigned t = 0; t < kPhases; ++t) {
       if (totals.symbols[t] != lengths_[2 + t]) {
         return corrupt("the tables do not have the symbols that the classes need", coded_at_);
@@ -176,7 +177,7 @@ class SymbolsDecoder {
     from.raw = sections_.raw.data();
     from.escapes = sections_.escapes.data();
     from.n_escapes = h_.n_escapes;
-    if (!chunk_kernels<Format>().merge(values, n_left_, groups_, n_tables_, from) ||
+    if (!chunk_kernels<Format>().merge(values, n_left_, groups_, layout_, from) ||
         from.n_escapes != 0) {
       return corrupt("the escapes are not as many as the symbols need", sections_.raw_at);
     }
@@ -206,7 +207,7 @@ class SymbolsDecoder {
   const std::size_t n_values_;
   const std::size_t n_left_;  // not masked
   const std::size_t n_groups_;
-  const unsigned n_tables_;
+  const SymbolLayout layout_;
   const SymbolsSections sections_;
   const ByteView coded_;
   const std::size_t coded_at_;

@@ -33,7 +33,8 @@ class SymbolsEncoder {
     CFCK_TRY(hide_zeros());
     n_groups_ = (n_left_ + kGroupSize - 1) / kGroupSize;
     groups_ = scratch_.impl().groups.room_for(n_groups_);
-    chunk_kernels<Format>().analyse(values_, n_left_, groups_);
+    layout_.has_signs = chunk_kernels<Format>().analyse(values_, n_left_, groups_);
+    header_.flags |= layout_.has_signs ? 0 : kHasNoSigns;
     choose_clean_bits();
     write_streams();
     assemble(out);
@@ -119,7 +120,7 @@ class SymbolsEncoder {
   }
 
   void write_streams() {
-    n_tables_ = n_left_ >= kMinValuesOfFourTables ? kPhases : 1;
+    layout_.n_tables = n_left_ >= kMinValuesOfFourTables ? kPhases : 1;
     Scratch::Impl& memory = scratch_.impl();
     class_escapes_ = std::make_unique_for_overwrite<std::byte[]>(2 * n_groups_);
     // Streams, each with room for what a kernel writes past a partial group.
@@ -129,7 +130,6 @@ class SymbolsEncoder {
     const ClassStream classes = write_class_stream(groups_, n_groups_, side, class_escapes_.get());
     header_.first_class = classes.first_class;
     header_.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
-    header_.flags |= classes.n_escapes != 0 ? kHasClassEscapes : 0;
     streams_[0] = {side, n_groups_};
     if (header_.flags & kHasCleanStream) {
       for (std::size_t g = 0; g < n_groups_; ++g) {
@@ -147,12 +147,13 @@ class SymbolsEncoder {
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
         symbols[table_of(g)] += group_values(g);
-        raw_bytes += raw_group_bytes<Format>(groups_[g].clean_bits, group_values(g));
+        raw_bytes +=
+            raw_group_bytes<Format>(layout_.has_signs, groups_[g].clean_bits, group_values(g));
       }
     }
     SplitCursors to;
     std::uint8_t* next = tables;
-    for (unsigned t = 0; t < n_tables_; ++t) {
+    for (unsigned t = 0; t < layout_.n_tables; ++t) {
       to.streams[t] = next;
       streams_[2 + t] = {next, symbols[t]};
       next += symbols[t] + kGroupSize;
@@ -161,25 +162,25 @@ class SymbolsEncoder {
     std::byte* const escapes = memory.escapes.room_for(n_left_ * sizeof(Word));
     to.raw = memory.raw.room_for(raw_bytes);
     to.escapes = escapes;
-    chunk_kernels<Format>().split(values_, n_left_, groups_, n_tables_, to);
+    chunk_kernels<Format>().split(values_, n_left_, groups_, layout_, to);
     escapes_ = {escapes, static_cast<std::size_t>(to.escapes - escapes)};
 
     const std::size_t n_symbols = symbols[0] + symbols[1] + symbols[2] + symbols[3];
     header_.n_symbols = static_cast<std::uint32_t>(n_symbols);
     header_.flags |= n_symbols != n_left_ ? kHasZeroGroups : 0;
-    if (n_tables_ == kPhases) {
+    if (layout_.n_tables == kPhases) {
       header_.flags |= kHasFourTables;
       for (unsigned t = 0; t < 3; ++t) {
         header_.table_symbols[t] = static_cast<std::uint32_t>(symbols[t]);
       }
     }
     header_.n_escapes = static_cast<std::uint32_t>(escapes_.size() / sizeof(Word));
-    header_.flags |= header_.n_escapes != 0 ? kHasEscapes : 0;
+    header_.flags |= header_.n_escapes + header_.n_class_escapes != 0 ? kHasEscapes : 0;
     header_.raw_bytes = static_cast<std::uint32_t>(raw_bytes);
   }
 
   unsigned table_of(std::size_t g) const {
-    return n_tables_ == 1 ? 0 : groups_[g].scale_class % kPhases;
+    return layout_.n_tables == 1 ? 0 : groups_[g].scale_class % kPhases;
   }
 
   void assemble(EncodedChunk& out) {
@@ -204,7 +205,7 @@ class SymbolsEncoder {
   std::size_t n_left_;
   Scratch& scratch_;
   std::size_t n_groups_ = 0;
-  unsigned n_tables_ = 1;
+  SymbolLayout layout_;
   GroupCode* groups_ = nullptr;
   SymbolsHeader header_;
   std::array<SymbolStream, 2 + kPhases> streams_{};

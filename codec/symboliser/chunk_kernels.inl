@@ -26,7 +26,8 @@ unsigned load_group(const std::byte* values, std::size_t n_values, std::size_t i
 }
 
 template <class Format>
-void analyse(const std::byte* values, std::size_t n_values, GroupCode* groups) {
+bool analyse(const std::byte* values, std::size_t n_values, GroupCode* groups) {
+  bool has_signs = false;
   for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
     typename Format::Word group[kGroupSize];
     load_group(values, n_values, index, group);
@@ -34,15 +35,17 @@ void analyse(const std::byte* values, std::size_t n_values, GroupCode* groups) {
     GroupCode& code = groups[index];
     code.scale_class = static_cast<std::uint16_t>(found.scale_class);
     code.clean_bits = static_cast<std::uint8_t>(found.clean_bits);
+    has_signs = has_signs || found.has_signs;
     code.kind = found.all_zero    ? GroupKind::kAllZero
                 : found.has_class ? GroupKind::kValues
                                   : GroupKind::kNoClass;
   }
+  return has_signs;
 }
 
 template <class Format>
 void split(const std::byte* values, std::size_t n_values, const GroupCode* groups,
-           unsigned n_tables, SplitCursors& to) {
+           const SymbolLayout& layout, SplitCursors& to) {
   using Word = typename Format::Word;
   for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
     const GroupCode& code = groups[index];
@@ -52,23 +55,23 @@ void split(const std::byte* values, std::size_t n_values, const GroupCode* group
     Word group[kGroupSize];
     Word raw[kGroupSize];
     const unsigned n = load_group(values, n_values, index, group);
-    std::uint8_t*& stream = to.streams[n_tables == 1 ? 0 : code.scale_class % kPhases];
+    std::uint8_t*& stream = to.streams[layout.n_tables == 1 ? 0 : code.scale_class % kPhases];
     if (split_group<Format, SerialLanes>(group, code.scale_class, stream, raw)) {
       for (unsigned i = 0; i < n; ++i) {
-        if (stream[i] == kSymbolEscape) {
+        if (stream[i] == Format::kSymbolEscape) {
           std::memcpy(to.escapes, &group[i], sizeof(Word));
           to.escapes += sizeof(Word);
         }
       }
     }
     stream += n;
-    to.raw = write_raw_bits<Format>(raw, code.clean_bits, n, to.raw);
+    to.raw = write_raw_bits<Format>(raw, layout.has_signs, code.clean_bits, n, to.raw);
   }
 }
 
 template <class Format>
-bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups, unsigned n_tables,
-           MergeCursors& from) {
+bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
+           const SymbolLayout& layout, MergeCursors& from) {
   using Word = typename Format::Word;
   for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
     const GroupCode& code = groups[index];
@@ -81,13 +84,14 @@ bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups, uns
     }
     Word group[kGroupSize];
     Word raw[kGroupSize];
-    from.raw = read_raw_bits<Format>(from.raw, code.clean_bits, n, raw);
-    const std::uint8_t*& stream = from.streams[n_tables == 1 ? 0 : code.scale_class % kPhases];
+    from.raw = read_raw_bits<Format>(from.raw, layout.has_signs, code.clean_bits, n, raw);
+    const std::uint8_t*& stream =
+        from.streams[layout.n_tables == 1 ? 0 : code.scale_class % kPhases];
     // Symbols after the last of a partial group belong to nobody.
     if (merge_group<Format, SerialLanes>(stream, code.scale_class, raw, group)) {
       for (unsigned i = 0; i < n; ++i) {
-        if (stream[i] >= kSymbolEscape) {
-          if (stream[i] > kSymbolEscape || from.n_escapes == 0) {
+        if (stream[i] >= Format::kSymbolEscape) {
+          if (stream[i] > Format::kSymbolEscape || from.n_escapes == 0) {
             return false;
           }
           std::memcpy(&group[i], from.escapes, sizeof(Word));

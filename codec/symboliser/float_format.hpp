@@ -9,8 +9,10 @@ namespace cfck::codec {
 
 // `kLowBits` of the mantissa are stored as integers where a group has no clean
 // bits. `kHasSpecials`: an exponent of all ones means infinity or NaN.
+// `kSymbolMantissaBits` go into the symbol: two, since the entropy stage `zstd`
+// codes 62 symbols in fewer bits than 32 and one bit more sent raw.
 template <class WordType, unsigned exponent_bits, unsigned mantissa_bits, unsigned low_bits,
-          bool has_specials>
+          bool has_specials, unsigned symbol_mantissa_bits = 2>
 struct FloatFormat {
   using Word = WordType;
   static constexpr unsigned kExponentBits = exponent_bits;
@@ -19,8 +21,14 @@ struct FloatFormat {
   static constexpr bool kHasSpecials = has_specials;
 
   static constexpr unsigned kMaxExponent = (1u << exponent_bits) - 1;
-  // Sign and the mantissa below its top bit: what no symbol covers.
-  static constexpr unsigned kRawBits = mantissa_bits;
+  static constexpr unsigned kSymbolMantissaBits = symbol_mantissa_bits;
+  // The mantissa that no symbol covers, and the sign above it.
+  static constexpr unsigned kRawMantissaBits = mantissa_bits - symbol_mantissa_bits;
+  static constexpr unsigned kRawBits = 1 + kRawMantissaBits;
+
+  // Symbols of 15 exponents, then these two.
+  static constexpr unsigned kSymbolZero = 15u << symbol_mantissa_bits;
+  static constexpr unsigned kSymbolEscape = kSymbolZero + 1;
   static constexpr unsigned kBits = 1 + exponent_bits + mantissa_bits;
   static_assert(kBits == 8 * sizeof(Word));
 };

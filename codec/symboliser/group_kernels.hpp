@@ -20,6 +20,7 @@ CFCK_HD constexpr int window_top(std::uint32_t scale_class) {
 
 struct GroupAnalysis {
   bool all_zero = true;    // every bit of every value
+  bool has_signs = false;  // some value is negative
   bool has_class = false;  // some finite value is not zero
   std::uint32_t scale_class = 0;
   unsigned clean_bits = 0;  // low raw bits that are zero in every value
@@ -69,6 +70,7 @@ CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
   if (result.all_zero) {
     return result;
   }
+  result.has_signs = (in_use >> (Format::kBits - 1)) != 0;
   result.clean_bits = count_clean_bits<Format>(in_use);
 
   // Values that say nothing about the scale count as zero here.
@@ -103,51 +105,56 @@ template <class Format, class Lanes>
 CFCK_HD bool split_group(const typename Format::Word* values, std::uint32_t scale_class,
                          std::uint8_t* symbols, typename Format::Word* raw) {
   using Word = typename Format::Word;
-  constexpr unsigned kMantissa = Format::kMantissaBits;
-  constexpr Word kBelowTop = static_cast<Word>((Word{1} << (kMantissa - 1)) - 1);
-  // Twice the exponent plus the top mantissa bit is the field above the raw bits.
-  const int first = 2 * window_top(scale_class);
+  constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
+  constexpr unsigned kInSymbol = Format::kSymbolMantissaBits;
+  constexpr std::int32_t kTopMantissa = (1 << kInSymbol) - 1;
+  constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
+  const std::int32_t first = window_top(scale_class) * (1 << kInSymbol);
   Lanes::each([&](unsigned i) {
     const Word value = values[i];
-    const auto field = static_cast<std::int32_t>(static_cast<Word>(value << 1) >> kMantissa);
-    // The top mantissa bit counts upwards, the exponent downwards.
-    const std::int32_t symbol = first - (field & ~1) + (field & 1);
-    const bool inside = static_cast<std::uint32_t>(symbol) < 2 * kWindowExponents;
-    const std::uint8_t chosen = static_cast<std::uint8_t>(field == 0 ? kSymbolZero
-                                                          : inside   ? symbol
-                                                                     : kSymbolEscape);
+    // The exponent and the top of the mantissa, which counts upwards in a symbol
+    // while the exponent counts downwards.
+    const auto field =
+        static_cast<std::int32_t>(static_cast<Word>(value << 1) >> (kRawMantissa + 1));
+    const std::int32_t symbol = first - (field & ~kTopMantissa) + (field & kTopMantissa);
+    const bool inside = static_cast<std::uint32_t>(symbol) < Format::kSymbolZero;
+    const auto other =
+        static_cast<std::int32_t>(field == 0 ? Format::kSymbolZero : Format::kSymbolEscape);
+    const auto chosen = static_cast<std::uint8_t>(field != 0 && inside ? symbol : other);
     symbols[i] = chosen;
-    const Word sign = static_cast<Word>((value >> (Format::kBits - 1)) << (kMantissa - 1));
-    const Word kept = static_cast<Word>((value & kBelowTop) | sign);
-    raw[i] = chosen == kSymbolEscape ? Word{0} : kept;
+    const Word sign = static_cast<Word>((value >> (Format::kBits - 1)) << kRawMantissa);
+    const Word kept = static_cast<Word>((value & kRawMask) | sign);
+    raw[i] = chosen == Format::kSymbolEscape ? Word{0} : kept;
   });
   return Lanes::template reduce_max<std::uint32_t>([&](unsigned i) { return symbols[i]; }) ==
-         kSymbolEscape;
+         Format::kSymbolEscape;
 }
 
 // The inverse, escapes left to the caller; returns whether any symbol is an escape
-// or above. The
-// exponent is taken modulo 2^kExponentBits, so that no class and symbol can
-// reach the sign.
+// or above. The exponent is taken modulo 2^kExponentBits, so that no class and
+// symbol can reach the sign.
 template <class Format, class Lanes>
 CFCK_HD bool merge_group(const std::uint8_t* symbols, std::uint32_t scale_class,
                          const typename Format::Word* raw, typename Format::Word* values) {
   using Word = typename Format::Word;
-  constexpr unsigned kMantissa = Format::kMantissaBits;
-  constexpr Word kBelowTop = static_cast<Word>((Word{1} << (kMantissa - 1)) - 1);
+  constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
+  constexpr unsigned kInSymbol = Format::kSymbolMantissaBits;
+  constexpr Word kTopMantissa = static_cast<Word>((1 << kInSymbol) - 1);
+  constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
   constexpr Word kMagnitude = static_cast<Word>(static_cast<Word>(~Word{0}) >> 1);
-  const Word first = static_cast<Word>(2 * window_top(scale_class));
+  const Word first = static_cast<Word>(window_top(scale_class) * (1 << kInSymbol));
   Lanes::each([&](unsigned i) {
     const Word symbol = symbols[i];
-    const Word field = static_cast<Word>(first - (symbol & ~Word{1}) + (symbol & 1));
-    const Word top = static_cast<Word>(static_cast<Word>(field << (kMantissa - 1)) & kMagnitude);
+    const Word field = static_cast<Word>(first - (symbol & static_cast<Word>(~kTopMantissa)) +
+                                         (symbol & kTopMantissa));
+    const Word top = static_cast<Word>(static_cast<Word>(field << kRawMantissa) & kMagnitude);
     const Word sign =
-        static_cast<Word>(static_cast<Word>(raw[i] >> (kMantissa - 1)) << (Format::kBits - 1));
-    const Word low = static_cast<Word>((raw[i] & kBelowTop) | sign);
-    values[i] = static_cast<Word>(symbol >= kSymbolZero ? low : low | top);
+        static_cast<Word>(static_cast<Word>(raw[i] >> kRawMantissa) << (Format::kBits - 1));
+    const Word low = static_cast<Word>((raw[i] & kRawMask) | sign);
+    values[i] = static_cast<Word>(symbol >= Format::kSymbolZero ? low : low | top);
   });
   return Lanes::template reduce_max<std::uint32_t>([&](unsigned i) { return symbols[i]; }) >=
-         kSymbolEscape;
+         Format::kSymbolEscape;
 }
 
 // Spec, section 6: one bit plane of a group, 16 bytes, value i in bit i mod 8 of

@@ -12,13 +12,13 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 // Planes are moved eight at a time, as one byte per value.
 template <class Format>
-std::byte* write_raw_bits(const typename Format::Word* raw, unsigned clean_bits, unsigned n,
-                          std::byte* to) {
+std::byte* write_raw_bits(const typename Format::Word* raw, bool has_signs, unsigned clean_bits,
+                          unsigned n, std::byte* to) {
   using Word = typename Format::Word;
   const unsigned low_bits = clean_bits == 0 ? Format::kLowBits : 0;
   const unsigned last_plane = clean_bits + low_bits;
   const std::size_t plane_bytes = (n + 7) / 8;
-  for (unsigned end = Format::kRawBits; end > last_plane;) {
+  for (unsigned end = Format::kRawBits - (has_signs ? 0 : 1); end > last_plane;) {
     const unsigned n_planes = end - last_plane < 8 ? end - last_plane : 8;
     end -= n_planes;
     std::uint8_t bytes[kGroupSize];
@@ -46,14 +46,14 @@ std::byte* write_raw_bits(const typename Format::Word* raw, unsigned clean_bits,
 }
 
 template <class Format>
-const std::byte* read_raw_bits(const std::byte* from, unsigned clean_bits, unsigned n,
-                               typename Format::Word* raw) {
+const std::byte* read_raw_bits(const std::byte* from, bool has_signs, unsigned clean_bits,
+                               unsigned n, typename Format::Word* raw) {
   using Word = typename Format::Word;
   const unsigned low_bits = clean_bits == 0 ? Format::kLowBits : 0;
   const unsigned last_plane = clean_bits + low_bits;
   const std::size_t plane_bytes = (n + 7) / 8;
   std::memset(raw, 0, kGroupSize * sizeof(Word));
-  for (unsigned end = Format::kRawBits; end > last_plane;) {
+  for (unsigned end = Format::kRawBits - (has_signs ? 0 : 1); end > last_plane;) {
     const unsigned n_planes = end - last_plane < 8 ? end - last_plane : 8;
     end -= n_planes;
     std::uint8_t planes[8 * kPlaneBytes] = {};

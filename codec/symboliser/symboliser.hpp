@@ -1,4 +1,4 @@
-// The symboliser: floats into scale classes, symbols below 32 and raw bits, and
+// The symboliser: floats into scale classes, symbols and raw bits, and
 // back (codec/symboliser/spec.md). This header has what all CPU levels share.
 #pragma once
 
@@ -20,9 +20,6 @@
 namespace cfck::codec {
 
 inline constexpr unsigned kGroupSize = 128;
-inline constexpr unsigned kSymbolZero = 30;
-inline constexpr unsigned kSymbolEscape = 31;
-inline constexpr unsigned kWindowExponents = 15;
 // A class counts quarter octaves; its phase, class mod 4, picks the table.
 inline constexpr unsigned kPhases = 4;
 
@@ -43,11 +40,17 @@ struct GroupCode {
   GroupKind kind = GroupKind::kValues;
 };
 
+// What holds for all groups of a chunk.
+struct SymbolLayout {
+  unsigned n_tables = 1;  // or kPhases
+  bool has_signs = true;  // else no value is negative, and there is no sign plane
+};
+
 // Bytes of the raw bits of one group of `n` values.
 template <class Format>
-constexpr std::size_t raw_group_bytes(unsigned clean_bits, std::size_t n) {
+constexpr std::size_t raw_group_bytes(bool has_signs, unsigned clean_bits, std::size_t n) {
   const unsigned low_bits = clean_bits == 0 ? Format::kLowBits : 0;
-  const std::size_t n_planes = Format::kRawBits - clean_bits - low_bits;
+  const std::size_t n_planes = Format::kRawBits - (has_signs ? 0 : 1) - clean_bits - low_bits;
   return n_planes * ((n + 7) / 8) + n * (low_bits / 8);
 }
 
@@ -72,12 +75,13 @@ struct MergeCursors {
 // and 128 bytes more.
 template <class Format>
 struct ChunkKernels {
-  void (*analyse)(const std::byte* values, std::size_t n_values, GroupCode* groups);
+  // Returns whether any value is negative.
+  bool (*analyse)(const std::byte* values, std::size_t n_values, GroupCode* groups);
   void (*split)(const std::byte* values, std::size_t n_values, const GroupCode* groups,
-                unsigned n_tables, SplitCursors& to);
+                const SymbolLayout& layout, SplitCursors& to);
   // False if there are more escapes than MergeCursors says, or invalid symbols.
-  bool (*merge)(std::byte* values, std::size_t n_values, const GroupCode* groups, unsigned n_tables,
-                MergeCursors& from);
+  bool (*merge)(std::byte* values, std::size_t n_values, const GroupCode* groups,
+                const SymbolLayout& layout, MergeCursors& from);
 };
 
 // Those of the best level of this CPU, or of the one CFCK_CPU names.
