@@ -41,8 +41,10 @@ Result<void> add_safetensors(Writer& writer, const ByteSource& source,
 
 // Writes a safetensors file: with the original header if the attachment is there
 // and still matches every record, else with a new one (tensors by descending
-// dtype alignment, then name). Memory: a few chunks per worker.
+// dtype alignment, then name). Every tensor is written out in full, aliases and
+// duplicates too. Memory: a few chunks for each of `threads` workers (0: as in
+// DecodeOptions); an alias that is not contiguous needs its own size.
 Result<void> write_safetensors(const Reader& reader, ByteSink& sink,
-                               const ReadProgress& progress = {});
+                               const ReadProgress& progress = {}, unsigned threads = 0);
 
 }  // namespace cfck

@@ -1,0 +1,33 @@
+// The JSON header of a safetensors file: reading it by the rules of safetensors
+// 0.8, and writing new ones.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cfck/reader.hpp"
+#include "cfck/safetensors.hpp"
+#include "cfck/status.hpp"
+
+namespace cfck::format {
+
+// The header is preceded by its length, a u64.
+inline constexpr std::uint64_t kSafetensorsLengthBytes = 8;
+inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
+inline constexpr std::string_view kSafetensorsHeaderAttachment = "safetensors.header";
+
+// Parses `json` and checks it against the `data_bytes` that follow it in the
+// file. Errors: kCorrupt, kTruncated.
+Result<SafetensorsHeader> parse_safetensors_header(std::string json, std::uint64_t data_bytes);
+
+// The header safetensors itself would write: tensors by descending alignment,
+// then name, without gaps; padded with spaces to 8 bytes. Takes name, dtype and
+// shape of `entries` and sets their offsets. Errors: kLimitExceeded,
+// kInvalidArgument for a dtype or shape that safetensors does not have.
+Result<SafetensorsHeader> make_safetensors_header(std::vector<SafetensorsEntry> entries,
+                                                  Metadata metadata);
+
+}  // namespace cfck::format

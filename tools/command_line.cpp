@@ -1,0 +1,290 @@
+#include "tools/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cfck/options.hpp"
+#include "cfck/version.hpp"
+#include "tools/console.hpp"
+#include "tools/convert.hpp"
+#include "tools/inspect.hpp"
+
+namespace cfck::tools {
+namespace {
+
+constexpr unsigned kMaxThreads = 4096;
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 ok; 1 something was lost; 2 wrong usage; 3 input or output failed;\n"
+    "4 malformed file; 5 checksum; 6 unsupported file or feature; 7 limit or memory;\n"
+    "70 a bug in cfck; 128 + n stopped by signal n.";
+
+// Everything that may stand on a command line. The command that was chosen sets
+// `run`.
+struct Choices {
+  ConsoleOptions console;
+  ConvertOptions convert;
+  ShowOptions show;
+  VerifyOptions verify;
+  DigestOptions digest;
+  CompactOptions compact;
+  RepairOptions repair;
+  std::function<int(Console&)> run;
+};
+
+void add_common(CLI::App& app, Choices& choices) {
+  static const std::map<std::string, ColorChoice> kColors = {{"auto", ColorChoice::kAuto},
+                                                             {"always", ColorChoice::kAlways},
+                                                             {"never", ColorChoice::kNever}};
+  app.add_flag("--json", choices.console.json,
+               "Print one line of JSON (\"schema_version\": 1) for each FILE");
+  app.add_flag("-q,--quiet", choices.console.quiet, "Print results and errors only");
+  app.add_option("--color", choices.console.color,
+                 "auto (terminals, unless NO_COLOR is set), always, never")
+      ->option_text("WHEN")
+      ->transform(CLI::CheckedTransformer(kColors));
+}
+
+void add_threads(CLI::App& app, unsigned& threads) {
+  app.add_option("--threads", threads,
+                 "Worker threads; default: the CPUs this process may use. The bytes written do "
+                 "not depend on it")
+      ->option_text("N")
+      ->check(CLI::Range(0U, kMaxThreads));
+}
+
+void set_footer(CLI::App& app, const std::string& examples) {
+  app.footer("Examples:\n" + examples + "\n" + kExitCodes);
+}
+
+void set_up_convert(CLI::App& app, Choices& choices) {
+  static const std::map<std::string, CodecChoice> kCodecs = {{"auto", CodecChoice::kAuto},
+                                                             {"raw", CodecChoice::kRaw},
+                                                             {"lossless", CodecChoice::kLossless}};
+  ConvertOptions& options = choices.convert;
+  app.description(
+      "Convert safetensors to .cfck, or back, byte for byte. What is what is decided by content.\n"
+      "A folder is converted shard by shard; its other files are copied, folders that begin with\n"
+      "a dot are left out.");
+  app.add_option("IN", options.input, "A safetensors or .cfck file, or a folder of them")
+      ->required();
+  app.add_option("OUT", options.output,
+                 "What to write; default: beside IN, model.safetensors <-> model.cfck, "
+                 "folder <-> folder-cfck");
+  app.add_option("--codec", options.encode.codec,
+                 "auto (whichever needs fewer bytes), raw, lossless")
+      ->option_text("NAME")
+      ->transform(CLI::CheckedTransformer(kCodecs));
+  add_threads(app, options.encode.threads);
+  CLI::Option* verify =
+      app.add_flag("--verify", options.verify,
+                   "Decode what was written and compare it with IN, before it gets its name");
+  app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
+      ->excludes(verify);
+  app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
+  add_common(app, choices);
+  set_footer(app,
+             "  cfck-convert model.safetensors                  writes model.cfck\n"
+             "  cfck-convert model.cfck back.safetensors        the same bytes again\n"
+             "  cfck-convert --verify llama/ llama-cfck/        a folder with shards\n"
+             "  cfck-convert --dry-run --json model.safetensors what would it save?\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_convert(choices.convert, console); };
+  });
+}
+
+void set_up_show(CLI::App& app, Choices& choices) {
+  static const std::map<std::string, SortKey> kKeys = {
+      {"file", SortKey::kFile},   {"name", SortKey::kName},     {"dtype", SortKey::kDType},
+      {"codec", SortKey::kCodec}, {"elems", SortKey::kElems},   {"raw", SortKey::kRaw},
+      {"ratio", SortKey::kRatio}, {"stored", SortKey::kStored}, {"bits", SortKey::kBits}};
+  app.description(
+      "Show what files contain: totals, then each tensor. Reads the index only.\n"
+      "After `show`, `verify` or `digest` as the first word, that command (see cfck --help).");
+  app.add_option("FILE", choices.show.paths, ".cfck or safetensors files, or folders of them")
+      ->required();
+  app.add_option(
+         "--sort", choices.show.sort,
+         "file (default), name, dtype, codec; largest first: elems, raw, stored, ratio, bits")
+      ->option_text("KEY")
+      ->transform(CLI::CheckedTransformer(kKeys));
+  app.add_option("--filter", choices.show.filters,
+                 "Only tensors whose names match the shell pattern; may be repeated")
+      ->option_text("GLOB")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_common(app, choices);
+  set_footer(app,
+             "  cfck-inspect model.cfck\n"
+             "  cfck-inspect --sort stored --filter '*attn*' model.cfck\n"
+             "  cfck-inspect verify --deep model.cfck\n"
+             "  cfck-inspect --json model.cfck | jq '.records[].bits_per_weight'\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_show(choices.show, console); };
+  });
+}
+
+void set_up_verify(CLI::App& app, Choices& choices) {
+  app.description("Check every frame and every hash of .cfck files.");
+  app.add_option("FILE", choices.verify.paths, ".cfck files, or folders of them")->required();
+  app.add_flag("--deep", choices.verify.deep,
+               "Decode every tensor too, and compare it with its digest");
+  add_threads(app, choices.verify.threads);
+  add_common(app, choices);
+  set_footer(app, "  cfck verify --deep model.cfck\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_verify(choices.verify, console); };
+  });
+}
+
+void set_up_digest(CLI::App& app, Choices& choices) {
+  app.description(
+      "Print the content digest: equal for files with equal tensors, however they are stored,\n"
+      "compressed, sharded or not.");
+  app.add_option("FILE", choices.digest.paths, ".cfck or safetensors files, or folders of them")
+      ->required();
+  app.add_flag("-v,--per-tensor", choices.digest.per_tensor, "Also the digest of each tensor");
+  add_common(app, choices);
+  set_footer(app, "  cfck digest model.safetensors model.cfck\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_digest(choices.digest, console); };
+  });
+}
+
+void set_up_compact(CLI::App& app, Choices& choices) {
+  app.description("Rewrite .cfck files without what updates left behind.");
+  app.add_option("FILE", choices.compact.paths, ".cfck files, or folders of them")->required();
+  add_threads(app, choices.compact.threads);
+  add_common(app, choices);
+  set_footer(app, "  cfck compact model.cfck\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_compact(choices.compact, console); };
+  });
+}
+
+void set_up_repair(CLI::App& app, Choices& choices) {
+  app.description(
+      "Copy what can be proven whole of a damaged .cfck file to a new one. Exit code 1 if any\n"
+      "tensor is lost.");
+  app.add_option("FILE", choices.repair.damaged, "The damaged file; it is not changed")->required();
+  app.add_option("-o,--output", choices.repair.output, "The new file")
+      ->required()
+      ->option_text("NEW");
+  app.add_flag("-f,--force", choices.repair.force, "Replace NEW if it exists");
+  add_threads(app, choices.repair.threads);
+  add_common(app, choices);
+  set_footer(app, "  cfck repair torn.cfck -o whole.cfck\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_repair(choices.repair, console); };
+  });
+}
+
+struct Command {
+  const char* name;
+  void (*set_up)(CLI::App&, Choices&);
+};
+
+constexpr Command kCommands[] = {
+    {"convert", set_up_convert}, {"inspect", set_up_show},  {"show", set_up_show},
+    {"verify", set_up_verify},   {"digest", set_up_digest}, {"compact", set_up_compact},
+    {"repair", set_up_repair},
+};
+
+const Command* find_command(const std::string& name) {
+  const auto* found = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                   [&](const Command& command) { return command.name == name; });
+  return found == std::end(kCommands) ? nullptr : found;
+}
+
+// "cfck-inspect verify ..." and "cfck inspect verify ...": the word after
+// `inspect` may be a command of its own.
+bool continues_inspect(const std::vector<std::string>& arguments) {
+  return !arguments.empty() &&
+         (arguments[0] == "show" || arguments[0] == "verify" || arguments[0] == "digest");
+}
+
+void set_up_overview(CLI::App& app) {
+  app.description("Compressed, checked files of tensors: checkpoints of neural networks.");
+  for (const Command& command : kCommands) {
+    Choices unused;
+    CLI::App described;
+    command.set_up(described, unused);
+    const std::string text = described.get_description();
+    app.add_subcommand(command.name, text.substr(0, text.find_first_of("\n")));
+  }
+  app.require_subcommand(1);
+  set_footer(app,
+             "  cfck convert model.safetensors\n"
+             "  cfck inspect model.cfck\n"
+             "  cfck verify model.cfck\n"
+             "  cfck COMMAND --help\n");
+}
+
+int report_parse_error(const CLI::App& app, const CLI::ParseError& error, Console& console) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+    // --help and --version.
+    const bool wants_help = dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr;
+    console.print(wants_help ? app.help() : std::string(error.what()) + "\n");
+    return console.finish(kExitOk);
+  }
+  const int code = console.fail({ErrorCode::kInvalidArgument,
+                                 fmt::format("{}; try {} --help", error.what(), app.get_name()),
+                                 {},
+                                 {}});
+  return console.finish(code);
+}
+
+int run_program(const std::string& program, const Command* command,
+                std::vector<std::string> arguments) {
+  Choices choices;
+  CLI::App app("", program);
+  app.set_version_flag("--version", std::string("cfck ") + library_version());
+  if (command != nullptr) {
+    command->set_up(app, choices);
+  } else {
+    set_up_overview(app);
+  }
+  // For errors of the command line itself.
+  ConsoleOptions early;
+  early.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+  try {
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    Console console(program, early);
+    return report_parse_error(app, error, console);
+  }
+  Console console(program, choices.console);
+  return console.finish(choices.run(console));
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  std::string program = argc > 0 ? argv[0] : "cfck";
+  program.erase(0, program.rfind('/') + 1);
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  const Command* command = nullptr;
+  const auto take = [&](const std::string& name) {
+    command = find_command(name);
+    program += " " + name;
+    arguments.erase(arguments.begin());
+  };
+  if (program == "cfck-convert" || program == "cfck-inspect") {
+    command = find_command(program.substr(5));
+  } else if (!arguments.empty() && find_command(arguments[0]) != nullptr) {
+    take(arguments[0]);
+  }
+  const bool inspects = command != nullptr && std::string(command->name) == "inspect";
+  if (inspects && continues_inspect(arguments)) take(std::string(arguments[0]));
+  return run_program(program, command, std::move(arguments));
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,84 @@
+// What the programs say, where they say it, and how they end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "cfck/status.hpp"
+
+namespace cfck::tools {
+
+// Exit codes of every command; part of the interface (see --help).
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitDifference = 1,  // something is not as it should be, or was lost
+  kExitUsage = 2,
+  kExitIo = 3,
+  kExitMalformed = 4,
+  kExitChecksum = 5,
+  kExitUnsupported = 6,
+  kExitLimit = 7,
+  kExitBug = 70,
+  kExitSignal = 128,  // plus the number of the signal
+};
+
+int exit_code(ErrorCode code) noexcept;
+
+enum class ColorChoice { kAuto, kAlways, kNever };
+
+struct ConsoleOptions {
+  bool json = false;
+  bool quiet = false;
+  ColorChoice color = ColorChoice::kAuto;
+};
+
+// Results go to stdout and are kept back until the end, so that an error of the
+// output is noticed; messages go to stderr.
+class Console {
+ public:
+  Console(std::string program, ConsoleOptions options);
+
+  bool json() const { return options_.json; }
+  bool quiet() const { return options_.quiet; }
+  // Bars are for people who watch: never in a pipe or with --quiet.
+  bool shows_progress() const { return progress_; }
+
+  // Adds text for people; dropped with --quiet or --json.
+  void say(std::string_view text);
+  // Adds to stdout in any case.
+  void print(std::string_view text);
+  // The text in bold, if stdout has colours.
+  std::string bold(std::string_view text) const;
+
+  // One line on stderr, with --json also one on stdout. Returns the exit code.
+  int fail(const Error& error, const std::string& path = {});
+  void warn(std::string_view message);
+
+  // Writes what is left. Returns `code`, or kExitIo if stdout takes nothing.
+  int finish(int code);
+
+ private:
+  bool flush();
+
+  std::string program_;
+  ConsoleOptions options_;
+  bool progress_ = false;
+  bool color_out_ = false;
+  bool color_err_ = false;
+  bool out_failed_ = false;
+  std::string pending_;
+};
+
+// "90.9 MB": powers of ten, three digits.
+std::string human_bytes(std::uint64_t n_bytes);
+// "22.7 M"
+std::string human_count(std::uint64_t count);
+
+// A path as a JSON string can hold it: bytes that are not UTF-8 become \xff.
+std::string json_text(const std::string& path);
+
+// The error as the value of "error" in a JSON report.
+std::string error_json(const Error& error);
+
+}  // namespace cfck::tools

@@ -1,0 +1,40 @@
+// cfck convert: a file or a folder, from safetensors to .cfck or back.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cfck/options.hpp"
+#include "cfck/status.hpp"
+#include "tools/console.hpp"
+#include "tools/convert_file.hpp"
+
+namespace cfck::tools {
+
+struct ConvertOptions {
+  std::string input;
+  std::string output;  // empty: the name beside the input
+  EncodeOptions encode;
+  bool verify = false;
+  bool dry_run = false;
+  bool force = false;  // replace what exists
+};
+
+struct ConvertReport {
+  std::string input;
+  std::string output;
+  FileKind to = FileKind::kCfck;
+  std::vector<ConvertedFile> files;
+  std::vector<std::string> copied;  // of a folder: the rest, relative paths
+};
+
+// `paths` may not be the same file, by any name; `output` must not exist unless
+// `force`. Errors: kInvalidArgument.
+Result<void> check_output(const std::string& input, const std::string& output, bool force);
+
+Result<ConvertReport> convert_folder(const ConvertOptions& options, bool show_progress);
+
+// Returns the exit code.
+int run_convert(const ConvertOptions& options, Console& console);
+
+}  // namespace cfck::tools

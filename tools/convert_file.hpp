@@ -1,0 +1,47 @@
+// One file of tensors, from safetensors to .cfck or back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cfck/options.hpp"
+#include "cfck/status.hpp"
+#include "tools/file_kind.hpp"
+#include "tools/progress_bar.hpp"
+
+namespace cfck::tools {
+
+struct FileConversion {
+  std::string input;
+  std::string output;
+  EncodeOptions encode;
+  bool verify = false;   // decode what was written and compare, before it gets its name
+  bool dry_run = false;  // encode, count, write nothing
+  bool replace_existing = false;
+  std::string shard_index;  // to be kept in the .cfck file; empty: none
+};
+
+struct ConvertedFile {
+  std::string input;
+  std::string output;
+  FileKind to = FileKind::kCfck;
+  std::uint64_t n_records = 0;
+  std::uint64_t n_elems = 0;
+  std::uint64_t decoded_bytes = 0;
+  std::uint64_t input_bytes = 0;
+  std::uint64_t output_bytes = 0;
+};
+
+// What is known of an input before it is converted.
+struct ConversionInput {
+  FileKind kind = FileKind::kSafetensors;
+  std::uint64_t decoded_bytes = 0;
+};
+Result<ConversionInput> probe_input(const std::string& path);
+
+// The output appears complete or not at all. Fails after interrupt_signal().
+Result<ConvertedFile> convert_file(const FileConversion& conversion, ProgressBar& bar);
+
+inline constexpr const char* kShardIndexAttachment = "safetensors.index";
+
+}  // namespace cfck::tools

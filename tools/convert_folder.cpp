@@ -1,0 +1,374 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cfck/io.hpp"
+#include "cfck/reader.hpp"
+#include "tools/convert.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/listing.hpp"
+#include "tools/model_folder.hpp"
+
+namespace cfck::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20;
+constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
+
+Error folder_problem(const std::string& what, const std::string& path,
+                     const std::error_code& error) {
+  return {ErrorCode::kIo, what + " '" + escaped(path) + "': " + error.message(), {}, {}};
+}
+
+std::string without_trailing_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+std::string default_output(const std::string& input, FileKind to) {
+  static constexpr std::string_view kMark = "-cfck";
+  std::string name = without_trailing_slashes(input);
+  const std::string last = fs::path(name).filename().string();
+  if (last == "." || last == "..") {
+    std::error_code error;
+    name = fs::canonical(name, error).string();
+  }
+  if (to == FileKind::kCfck) return name.append(kMark);
+  if (name.size() > kMark.size() && name.ends_with(kMark)) {
+    return name.substr(0, name.size() - kMark.size());
+  }
+  return name + "-safetensors";
+}
+
+// A folder that is removed with all it has, unless it was given its final name.
+class TemporaryFolder {
+ public:
+  static Result<std::unique_ptr<TemporaryFolder>> create(const std::string& beside) {
+    const fs::path target(beside);
+    const std::string name = fmt::format(".{}.cfck-tmp-{}", target.filename().string(), ::getpid());
+    const std::string path = (target.parent_path() / name).string();
+    std::error_code error;
+    if (!fs::create_directory(path, error)) {
+      if (!error) error = std::make_error_code(std::errc::file_exists);
+      return folder_problem("cannot create the folder", path, error);
+    }
+    return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(path));
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+class FolderConversion {
+ public:
+  FolderConversion(const ConvertOptions& options, FolderContents contents)
+      : options_(options), contents_(std::move(contents)) {
+    from_ = contents_.kind;
+    to_ = from_ == FileKind::kSafetensors ? FileKind::kCfck : FileKind::kSafetensors;
+  }
+
+  Result<ConvertReport> run(bool show_progress);
+
+ private:
+  Result<void> choose_output();
+  Result<void> plan_names();
+  Result<void> read_indexes();
+  Result<void> check_index(const std::string& index_file, const ShardIndex& index);
+  Result<std::uint64_t> probe_all() const;
+  Result<void> convert_all(const std::string& out, bool show_progress);
+  Result<std::string> original_index(const std::string& index_file) const;
+  Result<void> write_rest(const std::string& out);
+  Result<void> move_into_place(const std::string& from);
+
+  std::string input_path(const std::string& name) const { return contents_.folder + "/" + name; }
+  std::string converted_name(const std::string& name) const {
+    return with_suffix(name, from_, to_);
+  }
+  std::string converted_index_name(const std::string& name) const {
+    return name.substr(0, name.size() - index_suffix(from_).size()) + index_suffix(to_);
+  }
+
+  const ConvertOptions& options_;
+  FolderContents contents_;
+  FileKind from_;
+  FileKind to_;
+  std::string output_;
+  bool output_exists_ = false;                       // and has files that stay
+  std::map<std::string, std::string> index_texts_;   // by name of the index file
+  std::map<std::string, std::string> attached_;      // index text, by first shard
+  std::map<std::string, std::string> first_shards_;  // by name of the index file
+  ConvertReport report_;
+};
+
+bool lies_within(const fs::path& inner, const fs::path& outer) {
+  const auto [outer_end, ignored] =
+      std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return outer_end == outer.end();
+}
+
+Result<void> FolderConversion::choose_output() {
+  output_ = without_trailing_slashes(options_.output.empty() ? default_output(options_.input, to_)
+                                                             : options_.output);
+  std::error_code error;
+  // A link to a folder stands for the folder.
+  const fs::path out = fs::weakly_canonical(fs::absolute(output_, error), error);
+  if (error) return folder_problem("cannot use the output folder", output_, error);
+  const fs::path in = fs::canonical(options_.input, error);
+  if (error) return folder_problem("cannot read", options_.input, error);
+  if (lies_within(out, in) || lies_within(in, out)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the output folder '" + escaped(output_) +
+                     "' and the input folder must not contain each other",
+                 {},
+                 {}};
+  }
+  output_exists_ = fs::exists(out, error) && !(fs::is_directory(out, error) && fs::is_empty(out));
+  if (output_exists_) CFCK_TRY(check_output(options_.input, out.string(), options_.force));
+  if (output_exists_ && !fs::is_directory(out, error)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "'" + escaped(output_) + "' is a file; the output of a folder is a folder",
+                 {},
+                 {}};
+  }
+  report_.input = options_.input;
+  report_.output = output_;
+  report_.to = to_;
+  output_ = out.string();
+  return {};
+}
+
+Result<void> FolderConversion::plan_names() {
+  std::set<std::string> names;
+  std::vector<std::string> outputs = contents_.other_files;
+  for (const auto& name : contents_.tensor_files) outputs.push_back(converted_name(name));
+  for (const auto& name : contents_.index_files) outputs.push_back(converted_index_name(name));
+  for (const std::string& name : outputs) {
+    if (!names.insert(name).second) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "the folder has files of both kinds: '" + escaped(name) +
+                       "' would be written twice; convert a folder with one kind",
+                   {},
+                   {}};
+    }
+  }
+  return {};
+}
+
+// Every tensor of the index must be where it says.
+Result<void> FolderConversion::check_index(const std::string& index_file, const ShardIndex& index) {
+  const std::string folder = fs::path(index_file).parent_path().string();
+  const std::string prefix = folder.empty() ? "" : folder + "/";
+  std::map<std::string, std::set<std::string>> names;
+  for (const auto& [tensor, file] : index.weight_map) names[prefix + file].insert(tensor);
+  for (auto& [file, wanted] : names) {
+    const auto& known = contents_.tensor_files;
+    if (!std::binary_search(known.begin(), known.end(), file)) {
+      return Error{ErrorCode::kNotFound,
+                   fmt::format("the shard '{}' that '{}' names is missing; fetch it", escaped(file),
+                               escaped(index_file)),
+                   {},
+                   {}};
+    }
+    CFCK_TRY_ASSIGN(const Listing listing, list_tensors(input_path(file)));
+    for (const TensorRow& row : listing.rows) wanted.erase(row.name);
+    if (!wanted.empty()) {
+      return Error{ErrorCode::kCorrupt,
+                   fmt::format("the shard '{}' has no such tensor, but '{}' says so; fetch the "
+                               "folder again",
+                               escaped(file), escaped(index_file)),
+                   *wanted.begin(),
+                   {}};
+    }
+  }
+  return {};
+}
+
+Result<void> FolderConversion::read_indexes() {
+  for (const std::string& name : contents_.index_files) {
+    CFCK_TRY_ASSIGN(std::string text, read_text(input_path(name), kMaxIndexBytes));
+    CFCK_TRY_ASSIGN(const ShardIndex index, parse_shard_index(text));
+    CFCK_TRY(check_index(name, index));
+    if (const auto files = index.files(); !files.empty()) {
+      const std::string first = (fs::path(name).parent_path() / files.front()).string();
+      first_shards_[name] = first;
+      attached_.emplace(first, text);
+    }
+    index_texts_[name] = std::move(text);
+  }
+  return {};
+}
+
+Result<std::uint64_t> FolderConversion::probe_all() const {
+  std::uint64_t decoded_bytes = 0;
+  for (const std::string& name : contents_.tensor_files) {
+    auto input = probe_input(input_path(name));
+    if (input && input->kind != from_) {
+      input = Error{ErrorCode::kCorrupt, "the contents are not what the suffix says", {}, {}};
+    }
+    if (!input) {
+      Error error = input.error();
+      error.message = "'" + escaped(name) + "': " + error.message;
+      return error;
+    }
+    decoded_bytes += input->decoded_bytes;
+  }
+  return decoded_bytes;
+}
+
+Result<void> make_parents(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (error) return folder_problem("cannot create the folder of", path, error);
+  return {};
+}
+
+Result<void> FolderConversion::convert_all(const std::string& out, bool show_progress) {
+  CFCK_TRY_ASSIGN(const std::uint64_t decoded_bytes, probe_all());
+  ProgressBar bar(show_progress, decoded_bytes * (options_.verify ? 2 : 1));
+  for (const std::string& name : contents_.tensor_files) {
+    FileConversion conversion{input_path(name),
+                              out + "/" + converted_name(name),
+                              options_.encode,
+                              options_.verify,
+                              options_.dry_run,
+                              false,
+                              to_ == FileKind::kCfck ? attached_[name] : ""};
+    if (!options_.dry_run) CFCK_TRY(make_parents(conversion.output));
+    auto converted = convert_file(conversion, bar);
+    if (!converted) {
+      Error error = converted.error();
+      error.message = "'" + escaped(name) + "': " + error.message;
+      return error;
+    }
+    converted->output = report_.output + "/" + converted_name(name);
+    report_.files.push_back(std::move(*converted));
+  }
+  return {};
+}
+
+// The index as it was before the folder became .cfck, if the first shard has it
+// and it still says the same; else the present one, renamed.
+Result<std::string> FolderConversion::original_index(const std::string& index_file) const {
+  const std::string& text = index_texts_.at(index_file);
+  CFCK_TRY_ASSIGN(std::string renamed, rename_shards(text, from_, to_));
+  const auto first = first_shards_.find(index_file);
+  if (to_ == FileKind::kCfck || first == first_shards_.end()) return renamed;
+  CFCK_TRY_ASSIGN(const auto source, open_file(input_path(first->second)));
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source));
+  const auto kept = reader.attachment(kShardIndexAttachment);
+  if (!kept) {
+    return kept.error().code == ErrorCode::kNotFound ? Result<std::string>(renamed) : kept.error();
+  }
+  std::string original(reinterpret_cast<const char*>(kept->data()), kept->size());
+  const auto original_shards = parse_shard_index(original);
+  CFCK_TRY_ASSIGN(const ShardIndex shards, parse_shard_index(renamed));
+  return original_shards && original_shards->weight_map == shards.weight_map ? original : renamed;
+}
+
+Result<void> write_text(const std::string& path, const std::string& text) {
+  CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, {}));
+  CFCK_TRY(file->write(std::as_bytes(std::span(text))));
+  return file->commit();
+}
+
+Result<void> copy_file(const std::string& from, const std::string& to) {
+  CFCK_TRY_ASSIGN(const auto source, open_file(from));
+  CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(to, {}));
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopyBytes, source->size()));
+  for (std::uint64_t done = 0; done < source->size();) {
+    const auto n_bytes = std::min<std::uint64_t>(buffer.size(), source->size() - done);
+    const auto part = std::span(buffer).first(n_bytes);
+    CFCK_TRY(source->read_at(done, part));
+    CFCK_TRY(file->write(part));
+    done += n_bytes;
+    if (interrupt_signal() != 0) return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+  }
+  CFCK_TRY(file->commit());
+  struct stat info {};
+  if (::stat(from.c_str(), &info) == 0) (void)::chmod(to.c_str(), info.st_mode & 0777);
+  return {};
+}
+
+Result<void> FolderConversion::write_rest(const std::string& out) {
+  report_.copied = contents_.other_files;
+  for (const std::string& name : contents_.index_files) {
+    CFCK_TRY_ASSIGN(const std::string text, original_index(name));
+    if (options_.dry_run) continue;
+    const std::string path = out + "/" + converted_index_name(name);
+    CFCK_TRY(make_parents(path));
+    CFCK_TRY(write_text(path, text));
+  }
+  if (options_.dry_run) return {};
+  for (const std::string& name : contents_.other_files) {
+    CFCK_TRY(make_parents(out + "/" + name));
+    CFCK_TRY(copy_file(input_path(name), out + "/" + name));
+  }
+  return {};
+}
+
+Result<void> FolderConversion::move_into_place(const std::string& from) {
+  FileSystem& files = system_files();
+  const std::string parent = fs::path(output_).parent_path().string();
+  if (!output_exists_) {
+    // mkdir of the temporary folder gave it the usual permissions.
+    CFCK_TRY(files.rename(from, output_));
+    return files.sync_directory(parent);
+  }
+  // File by file: what else is in the folder stays. The index comes last, so that
+  // it never names a shard that is not there.
+  std::vector<std::string> names = contents_.other_files;
+  for (const auto& name : contents_.tensor_files) names.push_back(converted_name(name));
+  for (const auto& name : contents_.index_files) names.push_back(converted_index_name(name));
+  std::set<std::string> folders;
+  for (const std::string& name : names) {
+    const std::string target = output_ + "/" + name;
+    CFCK_TRY(make_parents(target));
+    CFCK_TRY(files.rename(from + "/" + name, target));
+    folders.insert(fs::path(target).parent_path().string());
+  }
+  for (const std::string& folder : folders) CFCK_TRY(files.sync_directory(folder));
+  return {};
+}
+
+Result<ConvertReport> FolderConversion::run(bool show_progress) {
+  CFCK_TRY(choose_output());
+  CFCK_TRY(plan_names());
+  CFCK_TRY(read_indexes());
+  if (options_.dry_run) {
+    CFCK_TRY(convert_all(output_, show_progress));
+    CFCK_TRY(write_rest(output_));
+    return std::move(report_);
+  }
+  CFCK_TRY_ASSIGN(const auto temporary, TemporaryFolder::create(output_));
+  CFCK_TRY(convert_all(temporary->path(), show_progress));
+  CFCK_TRY(write_rest(temporary->path()));
+  CFCK_TRY(move_into_place(temporary->path()));
+  return std::move(report_);
+}
+
+}  // namespace
+
+Result<ConvertReport> convert_folder(const ConvertOptions& options, bool show_progress) {
+  CFCK_TRY_ASSIGN(FolderContents contents, read_folder(without_trailing_slashes(options.input)));
+  return FolderConversion(options, std::move(contents)).run(show_progress);
+}
+
+}  // namespace cfck::tools

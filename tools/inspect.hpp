@@ -1,0 +1,49 @@
+// The commands that look into files, and those that mend them. Each returns its
+// exit code; with several files, that of the first that failed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/console.hpp"
+
+namespace cfck::tools {
+
+// Order of the rows of `show`.
+enum class SortKey { kFile, kName, kDType, kCodec, kElems, kRaw, kStored, kRatio, kBits };
+
+struct ShowOptions {
+  std::vector<std::string> paths;
+  SortKey sort = SortKey::kFile;
+  std::vector<std::string> filters;  // shell patterns; a row has to match one of them
+};
+int run_show(const ShowOptions& options, Console& console);
+
+struct VerifyOptions {
+  std::vector<std::string> paths;
+  bool deep = false;
+  unsigned threads = 0;
+};
+int run_verify(const VerifyOptions& options, Console& console);
+
+struct DigestOptions {
+  std::vector<std::string> paths;
+  bool per_tensor = false;
+};
+int run_digest(const DigestOptions& options, Console& console);
+
+struct CompactOptions {
+  std::vector<std::string> paths;
+  unsigned threads = 0;
+};
+int run_compact(const CompactOptions& options, Console& console);
+
+struct RepairOptions {
+  std::string damaged;
+  std::string output;
+  bool force = false;
+  unsigned threads = 0;
+};
+int run_repair(const RepairOptions& options, Console& console);
+
+}  // namespace cfck::tools

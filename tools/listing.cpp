@@ -1,0 +1,154 @@
+#include "tools/listing.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cfck/io.hpp"
+#include "cfck/reader.hpp"
+#include "cfck/safetensors.hpp"
+
+namespace cfck::tools {
+namespace {
+
+std::string name_or_number(std::string_view name, unsigned id) {
+  if (name == "unknown" || name == "UNKNOWN") return fmt::format("{}({})", name, id);
+  return std::string(name);
+}
+
+std::string_view kind_name(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kChunked:
+      return "chunked";
+    case RecordKind::kPacked:
+      return "packed";
+    case RecordKind::kAlias:
+      return "alias";
+    case RecordKind::kDuplicate:
+      return "duplicate";
+  }
+  return "unknown";
+}
+
+TensorRow row_of(const Record& record, std::span<const Record> records) {
+  TensorRow row;
+  row.name = record.name;
+  row.hidden = record.hidden;
+  row.kind = kind_name(record.kind);
+  const bool shares = record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
+  if (shares && record.base < records.size()) {
+    const Record& base = records[record.base];
+    row.shares_with = base.hidden ? fmt::format("(hidden record {})", record.base) : base.name;
+  }
+  row.dtype = name_or_number(dtype_name(record.dtype), static_cast<unsigned>(record.dtype));
+  row.shape = record.shape;
+  row.codec = name_or_number(codec_name(record.codec), static_cast<unsigned>(record.codec));
+  row.entropy = name_or_number(entropy_name(record.entropy), static_cast<unsigned>(record.entropy));
+  row.n_elems = record.n_elems;
+  row.decoded_bytes = record.decoded_bytes;
+  row.stored_bytes = record.stored_bytes;
+  row.digest = hexadecimal(record.digest);
+  return row;
+}
+
+Result<void> list_cfck(const ByteSource& source, Listing& listing) {
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source));
+  listing.format_version = reader.format_version();
+  listing.generation = reader.generation();
+  listing.dead_bytes = reader.dead_bytes();
+  listing.metadata = reader.metadata();
+  listing.rows.reserve(reader.records().size());
+  for (const Record& record : reader.records()) {
+    listing.rows.push_back(row_of(record, reader.records()));
+  }
+  return {};
+}
+
+Result<void> list_safetensors(const ByteSource& source, Listing& listing) {
+  CFCK_TRY_ASSIGN(SafetensorsHeader header, read_safetensors_header(source));
+  listing.metadata = std::move(header.metadata);
+  listing.rows.reserve(header.entries.size());
+  for (SafetensorsEntry& entry : header.entries) {
+    TensorRow row;
+    row.name = std::move(entry.name);
+    row.kind = "plain";
+    row.dtype = dtype_name(entry.dtype);
+    CFCK_TRY_ASSIGN(row.n_elems, n_elems(entry.shape));
+    row.shape = std::move(entry.shape);
+    row.codec = codec_name(CodecId::kRaw);
+    row.entropy = entropy_name(EntropyId::kNone);
+    row.decoded_bytes = row.stored_bytes = entry.n_bytes;
+    listing.rows.push_back(std::move(row));
+  }
+  return {};
+}
+
+double bits_each(std::uint64_t n_bytes, std::uint64_t n_elems) {
+  return n_elems == 0 ? 0 : 8 * static_cast<double>(n_bytes) / static_cast<double>(n_elems);
+}
+
+}  // namespace
+
+double TensorRow::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
+
+double TensorRow::ratio() const {
+  return stored_bytes == 0 ? 0
+                           : static_cast<double>(decoded_bytes) / static_cast<double>(stored_bytes);
+}
+
+void RowTotals::add(const TensorRow& row) {
+  stored_bytes += row.stored_bytes;
+  if (row.hidden) return;
+  n_records += 1;
+  n_elems += row.n_elems;
+  decoded_bytes += row.decoded_bytes;
+}
+
+double RowTotals::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
+
+Result<Listing> list_tensors(const std::string& path) {
+  CFCK_TRY_ASSIGN(const auto source, open_file(path));
+  Listing listing;
+  listing.path = path;
+  listing.file_bytes = source->size();
+  CFCK_TRY_ASSIGN(listing.kind, file_kind(*source));
+  CFCK_TRY(listing.kind == FileKind::kCfck ? list_cfck(*source, listing)
+                                           : list_safetensors(*source, listing));
+  return listing;
+}
+
+nlohmann::ordered_json row_json(const TensorRow& row) {
+  nlohmann::ordered_json json;
+  json["name"] = row.name;
+  json["kind"] = row.kind;
+  if (row.hidden) json["hidden"] = true;
+  if (!row.shares_with.empty()) json["shares_with"] = row.shares_with;
+  json["dtype"] = row.dtype;
+  json["shape"] = row.shape;
+  json["codec"] = row.codec;
+  json["entropy"] = row.entropy;
+  json["n_elems"] = row.n_elems;
+  json["decoded_bytes"] = row.decoded_bytes;
+  json["stored_bytes"] = row.stored_bytes;
+  json["bits_per_weight"] = row.bits_per_weight();
+  if (!row.digest.empty()) json["digest"] = row.digest;
+  return json;
+}
+
+void add_totals_json(nlohmann::ordered_json& json, const RowTotals& totals) {
+  json["n_records"] = totals.n_records;
+  json["n_elems"] = totals.n_elems;
+  json["decoded_bytes"] = totals.decoded_bytes;
+  json["stored_bytes"] = totals.stored_bytes;
+  json["bits_per_weight"] = totals.bits_per_weight();
+}
+
+std::string hexadecimal(const Digest& digest) {
+  std::string text;
+  for (const std::uint8_t byte : digest) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cfck/update.hpp"
+#include "tools/convert.hpp"
+#include "tools/inspect.hpp"
+#include "tools/model_folder.hpp"
+
+namespace cfck::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Result<std::uint64_t> compact_checked(const std::string& path, unsigned threads) {
+  {
+    CFCK_TRY_ASSIGN(const auto source, open_file(path));
+    CFCK_TRY_ASSIGN(const FileKind kind, file_kind(*source));
+    if (kind != FileKind::kCfck) {
+      return Error{ErrorCode::kUnsupported, "only .cfck files have anything to free", {}, {}};
+    }
+  }
+  DecodeOptions options;
+  options.threads = threads;
+  return compact(path, options);
+}
+
+int compact_model(const std::string& path, unsigned threads, Console& console) {
+  const auto paths = tensor_files(path);
+  if (!paths) return console.fail(paths.error(), path);
+  for (const std::string& file : *paths) {
+    const auto freed = compact_checked(file, threads);
+    if (!freed) return console.fail(freed.error(), file);
+    if (console.json()) {
+      const Json json{{"schema_version", 1}, {"file", json_text(file)}, {"freed_bytes", *freed}};
+      console.print(json.dump(-1, ' ', true) + "\n");
+    }
+    console.say(fmt::format("{}: {} freed\n", escaped(file), human_bytes(*freed)));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int run_compact(const CompactOptions& options, Console& console) {
+  int code = kExitOk;
+  for (const std::string& path : options.paths) {
+    const int result = compact_model(path, options.threads, console);
+    if (code == kExitOk) code = result;
+  }
+  return code;
+}
+
+int run_repair(const RepairOptions& options, Console& console) {
+  const auto free_name = check_output(options.damaged, options.output, options.force);
+  if (!free_name) return console.fail(free_name.error(), options.damaged);
+  DecodeOptions decode;
+  decode.threads = options.threads;
+  const auto report = repair(options.damaged, options.output, decode);
+  if (!report) return console.fail(report.error(), options.damaged);
+  if (console.json()) {
+    Json json{{"schema_version", 1},
+              {"file", json_text(options.damaged)},
+              {"output", json_text(options.output)},
+              {"generation", report->generation},
+              {"end_bytes", report->end_bytes},
+              {"n_records", report->n_records},
+              {"lost", report->lost}};
+    console.print(json.dump(-1, ' ', true) + "\n");
+  }
+  console.say(fmt::format("{} -> {}: generation {}, {} records kept, {} lost\n",
+                          escaped(options.damaged), escaped(options.output), report->generation,
+                          report->n_records, report->lost.size()));
+  for (const std::string& name : report->lost) {
+    console.warn(fmt::format("lost: {}", escaped(name)));
+  }
+  return report->lost.empty() ? kExitOk : kExitDifference;
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,252 @@
+#include "tools/model_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cfck/io.hpp"
+
+namespace cfck::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20;
+constexpr int kMaxJsonDepth = 32;
+constexpr int kMaxFolderDepth = 16;
+
+Error corrupt_index(const std::string& what) {
+  return {ErrorCode::kCorrupt, "the shard index " + what, {}, {}};
+}
+
+// Thrown by the callback of the parser, which has no other way to stop it.
+struct IndexProblem : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+Result<Json> parse_json(std::string_view text) {
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto check = [&keys](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kMaxJsonDepth) throw IndexProblem("nests too deep");
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key &&
+        !keys.back().insert(parsed.get<std::string>()).second) {
+      throw IndexProblem("has the key '" + escaped(parsed.get<std::string>()) + "' twice");
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text, check);
+  } catch (const IndexProblem& problem) {
+    return corrupt_index(problem.what());
+  } catch (const Json::exception&) {
+    return corrupt_index("is not valid JSON in UTF-8");
+  }
+}
+
+// Names come from strangers: they must not lead out of the folder.
+bool stays_inside(const std::string& name) {
+  if (name.empty() || name.front() == '/' || name.find('\0') != std::string::npos) return false;
+  const fs::path path(name);
+  return std::none_of(path.begin(), path.end(),
+                      [](const fs::path& part) { return part == ".." || part.empty(); });
+}
+
+Result<Json> parse_index_json(std::string_view text) {
+  CFCK_TRY_ASSIGN(Json json, parse_json(text));
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    return corrupt_index("needs an object \"weight_map\"");
+  }
+  for (const auto& [tensor, file] : json["weight_map"].items()) {
+    if (!file.is_string() || !stays_inside(file.get<std::string>())) {
+      return corrupt_index("names a file outside its folder, or none, for the tensor '" +
+                           escaped(tensor) + "': " + escaped(file.dump()));
+    }
+  }
+  return json;
+}
+
+bool has_suffix(const std::string& name, FileKind kind) { return name.ends_with(suffix_of(kind)); }
+
+class FolderWalk {
+ public:
+  explicit FolderWalk(std::string root) : root_(std::move(root)) {}
+
+  Result<void> walk(const std::string& relative, int depth) {
+    const std::string here = relative.empty() ? root_ : root_ + "/" + relative;
+    std::error_code error;
+    const fs::path real = fs::canonical(here, error);
+    if (error) return system_problem(here, error);
+    if (depth > kMaxFolderDepth || !open_.insert(real).second) {
+      return Error{ErrorCode::kUnsupported,
+                   "'" + escaped(here) + "' is nested too deep, or links lead in a circle",
+                   {},
+                   {}};
+    }
+    std::vector<std::string> names;
+    for (auto entry = fs::directory_iterator(here, error);
+         !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      names.push_back(entry->path().filename().string());
+    }
+    if (error) return system_problem(here, error);
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) {
+      CFCK_TRY(visit(relative.empty() ? name : relative + "/" + name, name, depth));
+    }
+    open_.erase(real);
+    return {};
+  }
+
+  std::vector<std::string> take_files() { return std::move(files_); }
+
+ private:
+  static Error system_problem(const std::string& path, const std::error_code& error) {
+    return {ErrorCode::kIo, "cannot read '" + escaped(path) + "': " + error.message(), {}, {}};
+  }
+
+  Result<void> visit(const std::string& relative, const std::string& name, int depth) {
+    const std::string path = root_ + "/" + relative;
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (fs::is_directory(status)) {
+      return name.front() == '.' ? Result<void>() : walk(relative, depth + 1);
+    }
+    if (fs::is_regular_file(status)) {
+      files_.push_back(relative);
+      return {};
+    }
+    if (status.type() == fs::file_type::not_found) {
+      return Error{
+          ErrorCode::kNotFound, "'" + escaped(path) + "' is a link that leads nowhere", {}, {}};
+    }
+    return Error{ErrorCode::kUnsupported, "'" + escaped(path) + "' is not a regular file", {}, {}};
+  }
+
+  std::string root_;
+  std::set<fs::path> open_;  // folders on the way to where the walk is
+  std::vector<std::string> files_;
+};
+
+// Files with tensors in `folder` itself, by the index if there is one.
+Result<std::vector<std::string>> files_of_kind(const std::string& folder, FileKind kind) {
+  std::vector<std::string> indexes;
+  std::vector<std::string> files;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.ends_with(index_suffix(kind))) indexes.push_back(name);
+    if (has_suffix(name, kind)) files.push_back(name);
+  }
+  if (error) {
+    return Error{
+        ErrorCode::kIo, "cannot read '" + escaped(folder) + "': " + error.message(), {}, {}};
+  }
+  if (!indexes.empty()) {
+    std::set<std::string> named;
+    for (const std::string& index : indexes) {
+      CFCK_TRY_ASSIGN(const std::string text, read_text(folder + "/" + index, kMaxIndexBytes));
+      CFCK_TRY_ASSIGN(const ShardIndex shards, parse_shard_index(text));
+      for (const std::string& file : shards.files()) named.insert(file);
+    }
+    files.assign(named.begin(), named.end());
+  }
+  std::sort(files.begin(), files.end());
+  for (std::string& file : files) file = folder + "/" + file;
+  return files;
+}
+
+}  // namespace
+
+std::vector<std::string> ShardIndex::files() const {
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : weight_map) names.insert(file);
+  return {names.begin(), names.end()};
+}
+
+std::string index_suffix(FileKind kind) { return std::string(suffix_of(kind)) + ".index.json"; }
+
+Result<ShardIndex> parse_shard_index(std::string_view json) {
+  CFCK_TRY_ASSIGN(const Json parsed, parse_index_json(json));
+  ShardIndex index;
+  for (const auto& [tensor, file] : parsed["weight_map"].items()) {
+    index.weight_map.emplace(tensor, file.get<std::string>());
+  }
+  return index;
+}
+
+Result<std::string> rename_shards(std::string_view json, FileKind from, FileKind to) {
+  CFCK_TRY_ASSIGN(Json parsed, parse_index_json(json));
+  for (auto& file : parsed["weight_map"]) {
+    file = with_suffix(file.get<std::string>(), from, to);
+  }
+  return parsed.dump(2) + "\n";
+}
+
+Result<std::string> read_text(const std::string& path, std::size_t max_bytes) {
+  CFCK_TRY_ASSIGN(const auto source, open_file(path));
+  if (source->size() > max_bytes) {
+    return Error{ErrorCode::kLimitExceeded,
+                 fmt::format("'{}' has {} bytes; at most {} are expected", escaped(path),
+                             source->size(), max_bytes),
+                 {},
+                 {}};
+  }
+  std::string text(source->size(), '\0');
+  CFCK_TRY(source->read_at(0, std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
+Result<std::vector<std::string>> tensor_files(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
+  for (const FileKind kind : {FileKind::kCfck, FileKind::kSafetensors}) {
+    CFCK_TRY_ASSIGN(auto files, files_of_kind(path, kind));
+    if (!files.empty()) return files;
+  }
+  return Error{ErrorCode::kNotFound,
+               "the folder '" + escaped(path) + "' has no .cfck and no .safetensors files",
+               {},
+               {}};
+}
+
+Result<FolderContents> read_folder(const std::string& folder) {
+  FolderWalk walk(folder);
+  CFCK_TRY(walk.walk("", 0));
+  const std::vector<std::string> files = walk.take_files();
+  const auto any_of_kind = [&](FileKind kind) {
+    return std::any_of(files.begin(), files.end(),
+                       [&](const std::string& file) { return has_suffix(file, kind); });
+  };
+  FolderContents contents;
+  contents.folder = folder;
+  if (!any_of_kind(FileKind::kSafetensors)) {
+    if (!any_of_kind(FileKind::kCfck)) {
+      return Error{ErrorCode::kNotFound,
+                   "the folder '" + escaped(folder) + "' has no .safetensors and no .cfck files",
+                   {},
+                   {}};
+    }
+    contents.kind = FileKind::kCfck;
+  }
+  for (const std::string& file : files) {
+    if (has_suffix(file, contents.kind)) {
+      contents.tensor_files.push_back(file);
+    } else if (file.ends_with(index_suffix(contents.kind))) {
+      contents.index_files.push_back(file);
+    } else {
+      contents.other_files.push_back(file);
+    }
+  }
+  return contents;
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,52 @@
+// Folders as people share models: one file of tensors or several shards with an
+// index, and what belongs to them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cfck/status.hpp"
+#include "tools/file_kind.hpp"
+
+namespace cfck::tools {
+
+// Contents of model.safetensors.index.json or model.cfck.index.json.
+struct ShardIndex {
+  std::map<std::string, std::string> weight_map;  // tensor to file, relative to the folder
+  std::vector<std::string> files() const;         // sorted, each once
+};
+
+// Checks the JSON, duplicate keys, and that no file name is absolute or has a
+// part "..". Error: kCorrupt.
+Result<ShardIndex> parse_shard_index(std::string_view json);
+
+// The same JSON with the suffix of every shard's name changed.
+Result<std::string> rename_shards(std::string_view json, FileKind from, FileKind to);
+
+// Reads a whole file of at most `max_bytes`.
+Result<std::string> read_text(const std::string& path, std::size_t max_bytes);
+
+// Paths of the files with tensors that `path` stands for: `path` itself, or the
+// shards of a folder, by its index if it has one. Errors: kNotFound for a folder
+// without tensors, kCorrupt for a bad index.
+Result<std::vector<std::string>> tensor_files(const std::string& path);
+
+// Everything to be found in a folder, for a conversion.
+struct FolderContents {
+  std::string folder;
+  std::vector<std::string> tensor_files;  // of one kind; relative paths, sorted
+  std::vector<std::string> index_files;   // of the same kind
+  std::vector<std::string> other_files;
+  FileKind kind = FileKind::kSafetensors;
+};
+
+// Symbolic links are followed; folders whose name begins with a dot are left
+// out. A folder with safetensors files is read as such, whatever else it has.
+Result<FolderContents> read_folder(const std::string& folder);
+
+// Suffixes of the index files: ".safetensors.index.json", ".cfck.index.json".
+std::string index_suffix(FileKind kind);
+
+}  // namespace cfck::tools

@@ -1,0 +1,82 @@
+#include "tools/progress_bar.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "tools/console.hpp"
+
+namespace cfck::tools {
+namespace {
+
+constexpr std::chrono::milliseconds kRedraw{100};
+constexpr std::size_t kBarCells = 24;
+
+std::size_t terminal_columns() {
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+void put(const std::string& text) {
+  // A bar that cannot be drawn is no reason to stop.
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+ProgressBar::ProgressBar(bool enabled, std::uint64_t total_bytes)
+    : enabled_(enabled), total_bytes_(total_bytes), begin_(std::chrono::steady_clock::now()) {}
+
+ProgressBar::~ProgressBar() { erase(); }
+
+void ProgressBar::start(std::string label) {
+  before_bytes_ += std::exchange(part_bytes_, 0);
+  label_ = escaped(label);
+}
+
+void ProgressBar::update(std::uint64_t done_bytes, std::uint64_t compressed_bytes) {
+  part_bytes_ = done_bytes;
+  if (!enabled_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - drawn_ < kRedraw) return;
+  drawn_ = now;
+  draw(done_bytes, compressed_bytes);
+}
+
+void ProgressBar::draw(std::uint64_t done_bytes, std::uint64_t compressed_bytes) {
+  const std::uint64_t done = before_bytes_ + done_bytes;
+  const double fraction =
+      total_bytes_ == 0
+          ? 1.0
+          : std::min(1.0, static_cast<double>(done) / static_cast<double>(total_bytes_));
+  const double seconds = std::chrono::duration<double>(drawn_ - begin_).count();
+  const auto rate = static_cast<std::uint64_t>(static_cast<double>(done) / std::max(seconds, 1e-3));
+  const auto filled = static_cast<std::size_t>(fraction * static_cast<double>(kBarCells));
+  std::string line = fmt::format("[{:=<{}}{: <{}}] {:3.0f}%  {}/s", "", filled, "",
+                                 kBarCells - filled, fraction * 100, human_bytes(rate));
+  if (compressed_bytes > 0) {
+    line += fmt::format("  ratio {:.2f}",
+                        static_cast<double>(done_bytes) / static_cast<double>(compressed_bytes));
+  }
+  line += "  " + label_;
+  // A line that wraps could not be erased. Cutting inside a character is avoided.
+  std::size_t end = std::min(line.size(), terminal_columns() - 1);
+  while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
+  line.resize(end);
+  erase();
+  put(line);
+  visible_ = true;
+}
+
+void ProgressBar::erase() {
+  if (!visible_) return;
+  put("\r" + std::string(terminal_columns() - 1, ' ') + "\r");
+  visible_ = false;
+}
+
+}  // namespace cfck::tools
