@@ -1,5 +1,6 @@
 // FileSystem over POSIX calls.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,6 +46,7 @@ class PosixFile final : public File {
   Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) override;
   Result<void> sync() override;
   Result<void> truncate(std::uint64_t n_bytes) override;
+  Result<void> lock() override;
   Result<void> close() override;
 
  private:
@@ -137,6 +139,30 @@ Result<void> PosixFile::truncate(std::uint64_t n_bytes) {
   } while (failed != 0 && errno == EINTR);
   if (failed != 0) {
     return system_error("truncate", path_, errno);
+  }
+  return {};
+}
+
+Result<void> PosixFile::lock() {
+  int failed = 0;
+  do {
+    failed = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+  } while (failed != 0 && errno == EINTR);
+  if (failed != 0 && errno == EWOULDBLOCK) {
+    return Error{ErrorCode::kIo,
+                 "'" + escaped(path_) + "' is being changed by another writer; try again later",
+                 {},
+                 {}};
+  }
+  struct stat info {};
+  if (failed != 0 || ::fstat(descriptor_, &info) != 0) {
+    return system_error("lock", path_, errno);
+  }
+  if (info.st_nlink == 0) {
+    return Error{ErrorCode::kIo,
+                 "'" + escaped(path_) + "' was replaced while it was being opened; try again",
+                 {},
+                 {}};
   }
   return {};
 }

@@ -74,6 +74,9 @@ class File {
   virtual Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) = 0;
   virtual Result<void> sync() = 0;  // fsync: data and metadata are on the device
   virtual Result<void> truncate(std::uint64_t n_bytes) = 0;
+  // Keeps other writers out until the file is closed, without waiting. Errors:
+  // kIo if another has the lock, or if the file was replaced since it was opened.
+  virtual Result<void> lock() = 0;
   virtual Result<void> close() = 0;
 };
 
@@ -123,6 +126,8 @@ class AtomicFile final : public ByteSink {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   Result<void> write(ByteView bytes) override;
+  // Opens what was written so far, to check it before commit().
+  Result<std::unique_ptr<ByteSource>> read_back();
   Result<void> commit();
 
  private:

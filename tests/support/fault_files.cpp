@@ -38,6 +38,10 @@ class FaultFile final : public File {
     CFCK_TRY(files_.step(Operation::kTruncate, path_, n_bytes));
     return inner_->truncate(n_bytes);
   }
+  Result<void> lock() override {
+    CFCK_TRY(files_.step(Operation::kLock, path_));
+    return inner_->lock();
+  }
   Result<void> close() override {
     CFCK_TRY(files_.step(Operation::kClose, path_));
     return inner_->close();
@@ -65,7 +69,7 @@ Result<std::unique_ptr<File>> wrap(FaultFiles& files, Result<std::unique_ptr<Fil
 
 const char* operation_name(Operation operation) noexcept {
   constexpr const char* kNames[] = {"open",     "read",   "write", "sync", "rename",
-                                    "truncate", "remove", "close", "size"};
+                                    "truncate", "remove", "close", "size", "lock"};
   return kNames[static_cast<std::size_t>(operation)];
 }
 

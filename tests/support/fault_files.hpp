@@ -23,6 +23,7 @@ enum class Operation : std::uint8_t {
   kRemove,
   kClose,
   kSize,
+  kLock,
 };
 
 const char* operation_name(Operation operation) noexcept;
