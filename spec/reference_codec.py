@@ -1,17 +1,46 @@
-"""The payloads of lossless chunks, and Zstd frames."""
+"""Decodes the payloads of lossless chunks: codec/lossless/spec.md (called "lossless"
+below), codec/symboliser/spec.md ("symboliser") and codec/entropy/spec.md."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 import zstandard
 
-from reference_container import Refused, require
+from reference_container import DTYPES, Fields, Refused, require
+
+GROUP = 128
+ZERO_GROUP, CLASS_ESCAPE = 30, 31  # among the symbols of classes
+ZERO, ESCAPE = 30, 31  # among the symbols of values
+WINDOW_ABOVE = 4  # the largest exponent of a class's window is floor(class / 4) - 4
+
+
+@dataclasses.dataclass
+class Format:
+    """Symboliser, section 2."""
+
+    exponent_bits: int
+    mantissa_bits: int
+    low_bits: int
+
+
+FORMATS = {
+    "F64": Format(11, 52, 48),
+    "F32": Format(8, 23, 16),
+    "C64": Format(8, 23, 16),
+    "BF16": Format(8, 7, 0),
+    "F16": Format(5, 10, 0),
+    "F8_E5M2": Format(5, 2, 0),
+    "F8_E5M2FNUZ": Format(5, 2, 0),
+    "F8_E4M3": Format(4, 3, 0),
+    "F8_E4M3FNUZ": Format(4, 3, 0),
+}
 
 
 def decompress_frame(frame: bytes, decoded_bytes: int) -> bytes:
     """One ordinary Zstd frame that fills `frame` and states its content size."""
-    ordinary = frame[:4] == b"\x28\xb5\x2f\xfd"
-    require(ordinary, "no ordinary Zstd frame")
+    require(frame[:4] == b"\x28\xb5\x2f\xfd", "no ordinary Zstd frame")
     try:
         header = zstandard.get_frame_parameters(frame)
         require(header.dict_id == 0, "a Zstd frame with a dictionary")
@@ -31,5 +60,254 @@ def decompress_frame(frame: bytes, decoded_bytes: int) -> bytes:
     return content
 
 
-def decode_chunk(payload, dtype, bits, n_elems, entropy, body_bytes) -> np.ndarray:
-    raise NotImplementedError
+class Body(Fields):
+    """The body of a chunk, and what follows it."""
+
+    def byte(self) -> int:
+        return self.take(1)[0]
+
+    def number(self) -> int:
+        """Lossless, at the start: seven bits a byte, low bits first."""
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                require(byte > 0 or shift == 0, "a number with more bytes than it needs")
+                require(value < 2**32, "a number above 32 bits")
+                return value
+        raise Refused("corrupt", "a number of more than 5 bytes")
+
+    def array(self, count: int, size: int) -> np.ndarray:
+        """`count` integers of `size` bytes."""
+        return np.frombuffer(self.take(count * size), f"<u{size}")
+
+    def rest(self) -> bytes:
+        return self.take(len(self.data) - self.position)
+
+
+def decode_chunk(
+    payload: bytes, dtype: int, n_elems: int, entropy: int, body_bytes: int | None
+) -> np.ndarray:
+    """The bytes of a chunk. `body_bytes`: what the CHNK frame says, if there is one."""
+    name, bits, _, _ = DTYPES[dtype]
+    size = {"C64": 4}.get(name, max(bits // 8, 1))
+    n_values = n_elems * bits // 8 // size
+    body = Body(payload)
+    mode = body.byte()
+    symbol_streams = None
+    if mode == 0:
+        values = body.array(n_values, size)
+    elif mode == 1:
+        values = np.repeat(body.array(1, size), n_values)
+    elif mode == 2:
+        require(name in FORMATS, f"symbols of dtype {name}")
+        require(entropy == 1, "symbols, but no entropy stage")
+        chunk = SymbolChunk(body, FORMATS[name], n_values, size)
+        symbol_streams = chunk.n_stream_symbols
+    elif mode == 3:
+        values = decode_planes(body, n_values, size)
+    else:
+        raise Refused("corrupt", f"mode {mode}")
+    require(body_bytes in (None, body.position), "the body has another length than its frame")
+    if symbol_streams is None:
+        body.end("payload")
+    else:
+        values = chunk.decode(decompress_frame(body.rest(), symbol_streams))
+    return values.astype(f"<u{size}").view(np.uint8)
+
+
+# Lossless, section 4
+
+
+def decode_planes(body: Body, n_values: int, size: int) -> np.ndarray:
+    delta = body.byte()
+    require(delta <= 1, f"transform {delta}")
+    codings = []
+    for _ in range(size):
+        coding = body.byte()
+        require(coding <= 2, f"plane coding {coding}")
+        codings.append((coding, (None, body.byte, body.number)[coding]() if coding else None))
+    planes = []
+    for coding, field in codings:
+        if coding == 0:
+            planes.append(body.take(n_values))
+        elif coding == 1:
+            planes.append(bytes([field]) * n_values)
+        else:
+            require(field < n_values, "a plane that compression did not make shorter")
+            planes.append(decompress_frame(body.take(field), n_values))
+    values = np.stack([np.frombuffer(plane, np.uint8) for plane in planes], axis=1)
+    values = np.ascontiguousarray(values).view(f"<u{size}").reshape(-1)
+    if delta:
+        one = values.dtype.type(1)
+        differences = np.where(values & one, ~(values >> one), values >> one)
+        values = np.cumsum(differences, dtype=values.dtype)
+    return values
+
+
+# Lossless, section 3, and the symboliser
+
+
+class SymbolChunk:
+    """Mode 2: the constructor reads the body, `decode` the symbols behind it."""
+
+    def __init__(self, body: Body, format: Format, n_values: int, size: int):
+        self.format, self.n_values, self.size = format, n_values, size
+        flags = body.byte()
+        flag = [bool(flags >> bit & 1) for bit in range(8)]
+        has_mask, has_signs, has_base, self.has_clean, self.has_zero_groups, four_tables = flag[:6]
+        require(has_mask or not has_signs, "signs of a mask that is not there")
+        self.first_class = body.number()
+        mask_bytes = body.number() if has_mask else 0
+        n_masked = body.number() if has_mask else 0
+        require(n_masked < n_values, "everything is masked")
+        self.clean_base = body.byte() if has_base else 0
+        self.n_shown = n_values - n_masked
+        n_symbols = body.number() if self.has_zero_groups else self.n_shown
+        self.table_symbols = [body.number() for _ in range(3)] if four_tables else []
+        self.table_symbols.append(n_symbols - sum(self.table_symbols))
+        n_class_escapes = body.number() if flag[6] else 0
+        n_escapes = body.number() if flag[7] else 0
+        raw_bytes = body.number()
+        require(self.table_symbols[-1] >= 0, "more symbols in tables than there are")
+        require(n_symbols <= self.n_shown, "more symbols than values")
+        self.n_groups = -(-self.n_shown // GROUP)
+        self.hidden = read_mask(body, mask_bytes, n_values) if has_mask else None
+        if has_mask:
+            require(np.count_nonzero(self.hidden) == n_masked, "the mask hides another number")
+        self.signs = unpack_bits(body.take(-(-n_masked // 8)), n_masked) if has_signs else None
+        self.class_escapes = body.array(n_class_escapes, 2)
+        self.escapes = body.array(n_escapes, size)
+        self.raw = np.frombuffer(body.take(raw_bytes), np.uint8)
+
+    @property
+    def n_stream_symbols(self) -> int:
+        return self.n_groups * (2 if self.has_clean else 1) + sum(self.table_symbols)
+
+    def decode(self, content: bytes) -> np.ndarray:
+        symbols = np.frombuffer(content, np.uint8)
+        require(symbols.max() < 32, "a symbol above 31")
+        lengths = [self.n_groups, self.n_groups * self.has_clean, *self.table_symbols]
+        classes, clean, *tables = np.split(symbols, np.cumsum(lengths[:-1]))
+        self.read_classes(classes.tolist())
+        self.read_clean_bits(clean)
+        shown = self.join(self.read_symbols(tables), self.read_raw_bits())
+        return shown if self.hidden is None else self.unmask(shown)
+
+    def read_classes(self, symbols: list[int]) -> None:
+        """Symboliser, section 4: the class of every group, and which are all zero."""
+        escapes = iter(self.class_escapes.tolist())
+        largest = 4 * (2**self.format.exponent_bits - 1) + 31
+        classes, current = [], self.first_class
+        for symbol in symbols:
+            if symbol == CLASS_ESCAPE:
+                current = next(escapes, -1)
+            elif symbol != ZERO_GROUP:
+                current += -(symbol + 1) // 2 if symbol % 2 else symbol // 2
+            require(0 <= current <= largest, "a class out of range, or no class escape left")
+            classes.append(current)
+        require(next(escapes, None) is None, "class escapes left over")
+        self.classes = np.array(classes)
+        self.is_zero = np.array(symbols) == ZERO_GROUP
+        require(self.has_zero_groups or not self.is_zero.any(), "a group that is all zero")
+        self.group_values = np.full(self.n_groups, GROUP)
+        self.group_values[-1] = self.n_shown - GROUP * (self.n_groups - 1)
+
+    def read_clean_bits(self, symbols: np.ndarray) -> None:
+        clean = np.full(self.n_groups, self.clean_base)
+        if self.has_clean:
+            clean += symbols
+        clean[self.is_zero] = 0
+        require((clean < self.format.mantissa_bits).all(), "too many clean bits")
+        self.clean = clean
+
+    def of_values(self, of_groups: np.ndarray) -> np.ndarray:
+        """Repeats what each group that is not all zero has, for its values."""
+        return np.repeat(of_groups[~self.is_zero], self.group_values[~self.is_zero])
+
+    def read_symbols(self, tables: list[np.ndarray]) -> np.ndarray:
+        """Symboliser, section 5: the symbols of values, from the tables into one row."""
+        table = self.of_values(self.classes % len(tables))
+        symbols = np.empty(len(table), np.uint8)
+        for number, stream in enumerate(tables):
+            wanted = table == number
+            require(np.count_nonzero(wanted) == len(stream), "tables of the wrong length")
+            symbols[wanted] = stream
+        return symbols
+
+    def read_raw_bits(self) -> np.ndarray:
+        """Symboliser, section 6: groups of equal layout are read together."""
+        mantissa, low = self.format.mantissa_bits, self.format.low_bits
+        plane_bytes = -(-self.group_values // 8)
+        lengths = (mantissa - np.where(self.clean, self.clean, low)) * plane_bytes
+        lengths += np.where(self.clean, 0, low // 8 * self.group_values)
+        lengths[self.is_zero] = 0
+        require(lengths.sum() == len(self.raw), "raw bits of the wrong length")
+        starts = np.cumsum(lengths) - lengths
+        bits = np.zeros((self.n_groups, GROUP), np.uint64)
+        for clean, count in set(zip(self.clean.tolist(), self.group_values.tolist(), strict=True)):
+            alike = (self.clean == clean) & (self.group_values == count) & ~self.is_zero
+            groups = np.flatnonzero(alike)
+            if len(groups):
+                places = starts[groups][:, None] + np.arange(lengths[groups[0]])
+                bits[groups, :count] = self.raw_bits_of(self.raw[places], clean, count)
+        used = np.arange(GROUP) < self.group_values[:, None]
+        return bits[used & ~self.is_zero[:, None]]
+
+    def raw_bits_of(self, raw: np.ndarray, clean: int, count: int) -> np.ndarray:
+        """One row of bytes for each group, one row of integers back."""
+        last = clean or self.format.low_bits
+        plane_bytes = -(-count // 8)
+        bits = np.zeros((len(raw), count), np.uint64)
+        at = 0
+        for plane in range(self.format.mantissa_bits - 1, last - 1, -1):
+            packed = raw[:, at : at + plane_bytes]
+            set_bits = np.unpackbits(packed, axis=1, count=count, bitorder="little")
+            bits |= set_bits.astype(np.uint64) << np.uint64(plane)
+            at += plane_bytes
+        if not clean:
+            for byte in range(self.format.low_bits // 8):
+                low = raw[:, at + byte :: self.format.low_bits // 8]
+                bits |= low.astype(np.uint64) << np.uint64(8 * byte)
+        return bits
+
+    def join(self, symbols: np.ndarray, raw_bits: np.ndarray) -> np.ndarray:
+        """Symboliser, section 5: values from symbols and raw bits; groups of zeros between."""
+        exponent, mantissa = self.format.exponent_bits, self.format.mantissa_bits
+        first = self.of_values(self.classes // 4 - WINDOW_ABOVE)
+        steps, top_mantissa = np.divmod(symbols, 2)
+        t = 2 * ((first - steps) % 2**exponent) + top_mantissa
+        t[symbols == ZERO] = 0
+        sign, fraction = np.divmod(raw_bits, np.uint64(1 << mantissa - 1))
+        values = sign << np.uint64(exponent + mantissa)
+        values |= t.astype(np.uint64) << np.uint64(mantissa - 1)
+        values |= fraction
+        escaped = symbols == ESCAPE
+        require(np.count_nonzero(escaped) == len(self.escapes), "escapes of the wrong number")
+        values[escaped] = self.escapes
+        shown = np.zeros(self.n_shown, f"<u{self.size}")
+        shown[~np.repeat(self.is_zero, self.group_values)] = values
+        return shown
+
+    def unmask(self, shown: np.ndarray) -> np.ndarray:
+        """Symboliser, section 3."""
+        values = np.zeros(self.n_values, shown.dtype)
+        values[~self.hidden] = shown
+        if self.signs is not None:
+            minus_zero = 1 << self.format.exponent_bits + self.format.mantissa_bits
+            values[self.hidden] = np.where(self.signs, minus_zero, 0).astype(shown.dtype)
+        return values
+
+
+def unpack_bits(packed: bytes, count: int) -> np.ndarray:
+    bits = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")
+    require(not bits[count:].any(), "unused bits are set")
+    return bits[:count].astype(bool)
+
+
+def read_mask(body: Body, mask_bytes: int, n_values: int) -> np.ndarray:
+    whole = -(-n_values // 8)
+    section = body.take(mask_bytes)
+    packed = section if mask_bytes == whole else decompress_frame(section, whole)
+    return unpack_bits(packed, n_values)

@@ -129,14 +129,14 @@ def require(condition, message: str, byte: int | None = None) -> None:
 class Fields:
     """Takes little-endian fields from a byte string, one after another."""
 
-    def __init__(self, data, offset: int):
-        self.data, self.position, self.file_offset = data, 0, offset
+    def __init__(self, data, file_offset: int | None = None):
+        self.data, self.position, self.file_offset = data, 0, file_offset
 
     def take(self, size: int) -> bytes:
         require(
             size <= len(self.data) - self.position,
             f"{size} bytes wanted where {len(self.data) - self.position} are left",
-            self.file_offset + self.position,
+            None if self.file_offset is None else self.file_offset + self.position,
         )
         self.position += size
         return bytes(self.data[self.position - size : self.position])

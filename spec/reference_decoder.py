@@ -128,11 +128,11 @@ def hashed_extent(file: File, place: tuple[int, int, int]):
 
 
 def decode(record: Record, payload, n_elems: int, body_bytes: int | None = None) -> np.ndarray:
-    name, bits, _, _ = DTYPES[record.dtype]
     if record.codec == RAW:
-        require(len(payload) == n_elems * bits // 8, "a raw payload of the wrong length")
+        decoded_bytes = n_elems * DTYPES[record.dtype][1] // 8
+        require(len(payload) == decoded_bytes, "a raw payload of the wrong length")
         return np.frombuffer(payload, np.uint8)
-    return decode_chunk(bytes(payload), name, bits, n_elems, record.entropy, body_bytes)
+    return decode_chunk(bytes(payload), record.dtype, n_elems, record.entropy, body_bytes)
 
 
 def packed_payload(file: File, record: Record):

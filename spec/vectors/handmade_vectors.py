@@ -1,0 +1,35 @@
+"""Sound files that no writer makes: readers must not depend on a writer's choices."""
+
+from __future__ import annotations
+
+from broken_payloads import Symbols, file_of, sound_values
+from broken_vectors import sound
+from vector import Expected, Vector
+
+
+def container() -> tuple[Vector, bytes]:
+    purpose = "put together by hand: odd chunks, an optional feature bit that nobody knows"
+    vector = Vector("handmade_container.cfck", purpose)
+    for tensor in (
+        Expected("chunked", "U8", [100], bytes(range(100)), "chunked"),
+        Expected("p", "U8", [4], b"abcd", "packed"),
+        Expected("q", "F4", [2, 2], b"\x21\x43", "packed"),
+        Expected("view", "U8", [2], b"ac", "alias"),
+        Expected("twin", "U8", [4], b"abcd", "duplicate"),
+    ):
+        vector.tensors[tensor.name] = tensor
+    vector.metadata = {"a": "1", "b": "2"}
+    vector.attachments = {"note": b"hello"}
+    layout = sound()
+    layout.optional = 2**63
+    return vector, layout.seal()
+
+
+def lossless() -> tuple[Vector, bytes]:
+    purpose = "put together by hand: a mask with signs, clean bits, both kinds of escapes"
+    vector = Vector("handmade_lossless.cfck", purpose)
+    vector.tensors["t"] = Expected("t", "F16", [10], sound_values(), "packed")
+    return vector, file_of(Symbols().payload(), 14, [10], sound_values())
+
+
+HANDMADE_VECTORS = (container, lossless)

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Makes the test vectors and their manifest.
+
+    make_vectors.py --writer build/tests/spec/write_vector            writes them
+    make_vectors.py --writer build/tests/spec/write_vector --check    compares them
+
+Needs the package xxhash, for the files that are put together by hand.
+
+The hashes in the manifest are those of what went in, not of what came out.
+Vectors may change as long as the format is below 1.0, with a line in the
+changelog: `--check` finds a change that nobody meant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from container_vectors import CONTAINER_VECTORS
+from handmade_vectors import HANDMADE_VECTORS
+from lossless_vectors import LOSSLESS_VECTORS
+from vector import Vector
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def write(vector: Vector, writer: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        recipe, data, out = (pathlib.Path(folder, name) for name in ("r.json", "d.bin", "o.cfck"))
+        recipe.write_text(json.dumps(vector.recipe()))
+        data.write_bytes(vector.data)
+        result = subprocess.run([writer, recipe, data, out], capture_output=True, text=True)
+        if result.returncode != 0:
+            raise SystemExit(f"{vector.file}: {result.stderr.strip()}")
+        return out.read_bytes()
+
+
+def describe(vector: Vector, file: bytes) -> dict:
+    tensors = []
+    for tensor in vector.tensors.values():
+        entry = {"name": tensor.name, "dtype": tensor.dtype, "shape": tensor.shape}
+        entry["sha256"] = sha256(tensor.content)
+        if tensor.kind:
+            entry["kind"] = tensor.kind
+        tensors.append(entry)
+    return {
+        "file": vector.file,
+        "purpose": vector.purpose,
+        "file_sha256": sha256(file),
+        "generation": len(vector.updates),
+        "metadata": vector.metadata,
+        "attachments": {name: sha256(content) for name, content in vector.attachments.items()},
+        "tensors": tensors,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--writer", required=True, help="the program write_vector")
+    parser.add_argument("--check", action="store_true", help="write nothing, compare")
+    arguments = parser.parse_args()
+    files, manifest = {}, {"vectors": []}
+    for make in (*CONTAINER_VECTORS, *LOSSLESS_VECTORS):
+        vector = make()
+        files[vector.file] = write(vector, arguments.writer)
+        manifest["vectors"].append(describe(vector, files[vector.file]))
+    for make in HANDMADE_VECTORS:
+        vector, file = make()
+        files[vector.file] = file
+        manifest["vectors"].append(describe(vector, files[vector.file]))
+    text = json.dumps(manifest, indent=1) + "\n"
+    files["manifest.json"] = text.encode()
+    different = [
+        name
+        for name, content in files.items()
+        if not (HERE / name).exists() or (HERE / name).read_bytes() != content
+    ]
+    if arguments.check:
+        for name in different:
+            print(f"{name}: encoding its input again gives other bytes", file=sys.stderr)
+        return 1 if different else 0
+    for name in different:
+        (HERE / name).write_bytes(files[name])
+    print(
+        f"{len(files) - 1} vectors, {sum(map(len, files.values()))} bytes; {len(different)} files changed"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

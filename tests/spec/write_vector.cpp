@@ -1,0 +1,167 @@
+// write_vector RECIPE.json DATA.bin OUT.cfck: makes one test vector. The recipe
+// says what the calls to the library are, DATA.bin holds the values. It is used
+// by spec/vectors/make_vectors.py, which writes both.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cfck/cfck.hpp"
+
+namespace {
+
+using nlohmann::json;
+
+cfck::Error wrong_recipe(const std::string& message) {
+  return {cfck::ErrorCode::kInvalidArgument, message, {}, {}};
+}
+
+cfck::Result<std::vector<std::byte>> read_all(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return wrong_recipe("cannot open " + path);
+  }
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
+  return std::vector<std::byte>(first, first + bytes.size());
+}
+
+cfck::Result<cfck::CodecChoice> codec_choice(const json& step, cfck::CodecChoice otherwise) {
+  if (!step.contains("codec")) {
+    return otherwise;
+  }
+  const auto choice = cfck::codec_choice_from_name(step["codec"].get<std::string>());
+  if (!choice) {
+    return wrong_recipe("no such codec");
+  }
+  return *choice;
+}
+
+cfck::Result<cfck::DType> dtype_of(const json& step) {
+  const auto dtype = cfck::dtype_from_name(step.at("dtype").get<std::string>());
+  if (!dtype) {
+    return wrong_recipe("no such dtype");
+  }
+  return *dtype;
+}
+
+// Plays the steps of a recipe.
+class Recipe {
+ public:
+  Recipe(json recipe, const std::vector<std::byte>& data)
+      : recipe_(std::move(recipe)), data_(data), source_(data) {}
+
+  cfck::Result<void> play(const std::string& out) {
+    cfck::EncodeOptions options;
+    CFCK_TRY_ASSIGN(options.codec, codec_choice(recipe_, cfck::CodecChoice::kAuto));
+    options.threads = recipe_.value("threads", 1U);
+    options.chunk_elems = recipe_.value("chunk_elems", 0U);
+    CFCK_TRY_ASSIGN(auto file, cfck::AtomicFile::create(out, {}));
+    CFCK_TRY_ASSIGN(auto writer, cfck::Writer::create(*file, options));
+    for (const json& step : recipe_.at("steps")) {
+      CFCK_TRY(play_step(writer, step, options.codec));
+    }
+    CFCK_TRY_ASSIGN([[maybe_unused]] const cfck::WriteSummary summary, writer.finish());
+    CFCK_TRY(file->commit());
+    for (const json& step : recipe_.value("updates", json::array())) {
+      CFCK_TRY(play_update(step, out, options));
+    }
+    return {};
+  }
+
+ private:
+  cfck::Result<void> play_step(cfck::Writer& writer, const json& step,
+                               cfck::CodecChoice codec) const {
+    const auto op = step.at("op").get<std::string>();
+    if (op == "add") {
+      CFCK_TRY_ASSIGN(const cfck::CodecChoice choice, codec_choice(step, codec));
+      CFCK_TRY_ASSIGN(const cfck::DType dtype, dtype_of(step));
+      const cfck::TensorSource tensor{dtype, step.at("shape").get<cfck::Shape>(), &source_,
+                                      step.at("offset").get<std::uint64_t>()};
+      return writer.add(step.at("name").get<std::string>(), tensor, choice);
+    }
+    if (op == "alias") {
+      return writer.add_alias(
+          step.at("name").get<std::string>(), step.at("base").get<std::string>(),
+          step.at("element_offset").get<std::uint64_t>(), step.at("shape").get<cfck::Shape>(),
+          step.at("strides").get<std::vector<std::uint64_t>>());
+    }
+    if (op == "family") {
+      CFCK_TRY_ASSIGN(const auto tensors, strided(step.at("tensors")));
+      return writer.add_tensors(tensors);
+    }
+    if (op == "metadata") {
+      return writer.set_metadata(step.at("key").get<std::string>(),
+                                 step.at("value").get<std::string>());
+    }
+    if (op == "attach") {
+      const auto offset = step.at("offset").get<std::size_t>();
+      const auto length = step.at("length").get<std::size_t>();
+      return writer.attach(step.at("name").get<std::string>(),
+                           cfck::ByteView(data_).subspan(offset, length));
+    }
+    return wrong_recipe("no such step: " + op);
+  }
+
+  cfck::Result<void> play_update(const json& step, const std::string& path,
+                                 const cfck::EncodeOptions& options) const {
+    cfck::Update update;
+    CFCK_TRY_ASSIGN(update.tensors, strided(step.at("tensors")));
+    update.remove = step.at("remove").get<std::vector<std::string>>();
+    update.metadata = step.at("metadata").get<cfck::Metadata>();
+    CFCK_TRY_ASSIGN([[maybe_unused]] const cfck::WriteSummary summary,
+                    cfck::update(path, update, options));
+    return {};
+  }
+
+  cfck::Result<std::vector<cfck::StridedTensor>> strided(const json& list) const {
+    std::vector<cfck::StridedTensor> tensors;
+    for (const json& item : list) {
+      cfck::StridedTensor& tensor = tensors.emplace_back();
+      tensor.name = item.at("name").get<std::string>();
+      CFCK_TRY_ASSIGN(tensor.dtype, dtype_of(item));
+      tensor.shape = item.at("shape").get<cfck::Shape>();
+      tensor.strides = item.at("strides").get<std::vector<std::uint64_t>>();
+      tensor.data = data_.data() + item.at("offset").get<std::size_t>();
+    }
+    return tensors;
+  }
+
+  json recipe_;
+  const std::vector<std::byte>& data_;
+  cfck::MemorySource source_;
+};
+
+cfck::Result<void> run(const std::string& recipe_path, const std::string& data_path,
+                       const std::string& out) {
+  CFCK_TRY_ASSIGN(const auto text, read_all(recipe_path));
+  CFCK_TRY_ASSIGN(const auto data, read_all(data_path));
+  const auto* first = reinterpret_cast<const char*>(text.data());
+  json recipe = json::parse(first, first + text.size(), nullptr, false);
+  if (recipe.is_discarded()) {
+    return wrong_recipe("the recipe is no JSON");
+  }
+  return Recipe(std::move(recipe), data).play(out);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fputs("usage: write_vector RECIPE.json DATA.bin OUT.cfck\n", stderr);
+    return 2;
+  }
+  try {
+    if (const auto result = run(argv[1], argv[2], argv[3]); !result) {
+      std::fprintf(stderr, "write_vector: %s\n", result.error().to_string().c_str());
+      return 1;
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "write_vector: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
