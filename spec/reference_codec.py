@@ -12,7 +12,10 @@ from reference_container import DTYPES, Fields, Refused, require
 
 GROUP = 128
 ZERO_GROUP, CLASS_ESCAPE = 30, 31  # among the symbols of classes
-ZERO, ESCAPE = 30, 31  # among the symbols of values
+TOP_BITS = 2  # of the mantissa, in symbols: S
+WINDOW = 15  # exponents
+ZERO = WINDOW << TOP_BITS  # among the symbols of values
+ESCAPE = ZERO + 1
 WINDOW_ABOVE = 4  # the largest exponent of a class's window is floor(class / 4) - 4
 
 
@@ -23,6 +26,11 @@ class Format:
     exponent_bits: int
     mantissa_bits: int
     low_bits: int
+
+    @property
+    def raw_bits(self) -> int:
+        """R: the sign, and what of the mantissa is not in symbols."""
+        return 1 + self.mantissa_bits - TOP_BITS
 
 
 FORMATS = {
@@ -156,8 +164,10 @@ class SymbolChunk:
         self.format, self.n_values, self.size = format, n_values, size
         flags = body.byte()
         flag = [bool(flags >> bit & 1) for bit in range(8)]
-        has_mask, has_signs, has_base, self.has_clean, self.has_zero_groups, four_tables = flag[:6]
-        require(has_mask or not has_signs, "signs of a mask that is not there")
+        has_mask, has_mask_signs, has_base, self.has_clean, self.has_zero_groups, four_tables = (
+            flag[:6]
+        )
+        require(has_mask or not has_mask_signs, "signs of a mask that is not there")
         self.first_class = body.number()
         mask_bytes = body.number() if has_mask else 0
         n_masked = body.number() if has_mask else 0
@@ -167,7 +177,8 @@ class SymbolChunk:
         n_symbols = body.number() if self.has_zero_groups else self.n_shown
         self.table_symbols = [body.number() for _ in range(3)] if four_tables else []
         self.table_symbols.append(n_symbols - sum(self.table_symbols))
-        n_class_escapes = body.number() if flag[6] else 0
+        self.has_signs = not flag[6]
+        n_class_escapes = body.number() if flag[7] else 0
         n_escapes = body.number() if flag[7] else 0
         raw_bytes = body.number()
         require(self.table_symbols[-1] >= 0, "more symbols in tables than there are")
@@ -176,7 +187,7 @@ class SymbolChunk:
         self.hidden = read_mask(body, mask_bytes, n_values) if has_mask else None
         if has_mask:
             require(np.count_nonzero(self.hidden) == n_masked, "the mask hides another number")
-        self.signs = unpack_bits(body.take(-(-n_masked // 8)), n_masked) if has_signs else None
+        self.signs = unpack_bits(body.take(-(-n_masked // 8)), n_masked) if has_mask_signs else None
         self.class_escapes = body.array(n_class_escapes, 2)
         self.escapes = body.array(n_escapes, size)
         self.raw = np.frombuffer(body.take(raw_bytes), np.uint8)
@@ -187,7 +198,6 @@ class SymbolChunk:
 
     def decode(self, content: bytes) -> np.ndarray:
         symbols = np.frombuffer(content, np.uint8)
-        require(symbols.max() < 32, "a symbol above 31")
         lengths = [self.n_groups, self.n_groups * self.has_clean, *self.table_symbols]
         classes, clean, *tables = np.split(symbols, np.cumsum(lengths[:-1]))
         self.read_classes(classes.tolist())
@@ -201,6 +211,7 @@ class SymbolChunk:
         largest = 4 * (2**self.format.exponent_bits - 1) + 31
         classes, current = [], self.first_class
         for symbol in symbols:
+            require(symbol <= CLASS_ESCAPE, f"class symbol {symbol}")
             if symbol == CLASS_ESCAPE:
                 current = next(escapes, -1)
             elif symbol != ZERO_GROUP:
@@ -217,9 +228,10 @@ class SymbolChunk:
     def read_clean_bits(self, symbols: np.ndarray) -> None:
         clean = np.full(self.n_groups, self.clean_base)
         if self.has_clean:
+            require(symbols.max() < 32, "a clean bits symbol above 31")
             clean += symbols
         clean[self.is_zero] = 0
-        require((clean < self.format.mantissa_bits).all(), "too many clean bits")
+        require((clean < self.format.raw_bits).all(), "too many clean bits")
         self.clean = clean
 
     def of_values(self, of_groups: np.ndarray) -> np.ndarray:
@@ -234,13 +246,16 @@ class SymbolChunk:
             wanted = table == number
             require(np.count_nonzero(wanted) == len(stream), "tables of the wrong length")
             symbols[wanted] = stream
+        require(not len(symbols) or symbols.max() <= ESCAPE, f"a symbol above {ESCAPE}")
         return symbols
 
     def read_raw_bits(self) -> np.ndarray:
         """Symboliser, section 6: groups of equal layout are read together."""
-        mantissa, low = self.format.mantissa_bits, self.format.low_bits
+        low = self.format.low_bits
         plane_bytes = -(-self.group_values // 8)
-        lengths = (mantissa - np.where(self.clean, self.clean, low)) * plane_bytes
+        self.first_plane = self.format.raw_bits - 1 if self.has_signs else self.format.raw_bits - 2
+        n_planes = self.first_plane + 1 - np.where(self.clean, self.clean, low)
+        lengths = n_planes * plane_bytes
         lengths += np.where(self.clean, 0, low // 8 * self.group_values)
         lengths[self.is_zero] = 0
         require(lengths.sum() == len(self.raw), "raw bits of the wrong length")
@@ -261,7 +276,7 @@ class SymbolChunk:
         plane_bytes = -(-count // 8)
         bits = np.zeros((len(raw), count), np.uint64)
         at = 0
-        for plane in range(self.format.mantissa_bits - 1, last - 1, -1):
+        for plane in range(self.first_plane, last - 1, -1):
             packed = raw[:, at : at + plane_bytes]
             set_bits = np.unpackbits(packed, axis=1, count=count, bitorder="little")
             bits |= set_bits.astype(np.uint64) << np.uint64(plane)
@@ -276,12 +291,12 @@ class SymbolChunk:
         """Symboliser, section 5: values from symbols and raw bits; groups of zeros between."""
         exponent, mantissa = self.format.exponent_bits, self.format.mantissa_bits
         first = self.of_values(self.classes // 4 - WINDOW_ABOVE)
-        steps, top_mantissa = np.divmod(symbols, 2)
-        t = 2 * ((first - steps) % 2**exponent) + top_mantissa
+        steps, top_bits = np.divmod(symbols, 1 << TOP_BITS)
+        t = ((first - steps) % 2**exponent << TOP_BITS) + top_bits
         t[symbols == ZERO] = 0
-        sign, fraction = np.divmod(raw_bits, np.uint64(1 << mantissa - 1))
+        sign, fraction = np.divmod(raw_bits, np.uint64(1 << self.format.raw_bits - 1))
         values = sign << np.uint64(exponent + mantissa)
-        values |= t.astype(np.uint64) << np.uint64(mantissa - 1)
+        values |= t.astype(np.uint64) << np.uint64(mantissa - TOP_BITS)
         values |= fraction
         escaped = symbols == ESCAPE
         require(np.count_nonzero(escaped) == len(self.escapes), "escapes of the wrong number")

@@ -22,7 +22,7 @@ class Symbols:
     """A payload of mode 2: ten F16 values, two of them hidden, in one group."""
 
     mode: int = 2
-    flags: int = 0b11000111  # mask, mask signs, clean base, class escapes, escapes
+    flags: int = 0b10000111  # mask, mask signs, clean base, escapes
     first_class: bytes = number(0)
     mask_bytes: int = 2
     n_masked: int = 2
@@ -30,14 +30,14 @@ class Symbols:
     counts: bytes = b""  # n_symbols and table_symbols
     n_class_escapes: int = 1
     n_escapes: int = 1
-    raw_bytes: int = 4
+    raw_bytes: int = 3
     mask: bytes = b"\x21\x00"  # values 0 and 5
     signs: bytes = b"\x02"  # value 5 is -0
     class_escapes: bytes = struct.pack("<H", 64)  # the window begins at exponent 12
     escapes: bytes = struct.pack("<H", 0x7E01)
-    raw: bytes = b"\xa5\x0f\x33\x51"
+    raw: bytes = b"\xa5\x33\x51"
     classes: bytes = b"\x1f"
-    symbols: bytes = bytes([0, 1, 2, 3, 30, 31, 29, 4])
+    symbols: bytes = bytes([0, 1, 6, 3, 60, 61, 59, 4])
     behind: bytes = b""
 
     def body(self) -> bytes:
@@ -47,10 +47,8 @@ class Symbols:
         if self.flags & 4:
             parts.append(bytes([self.clean_base]))
         parts.append(self.counts)
-        if self.flags & 64:
-            parts.append(number(self.n_class_escapes))
         if self.flags & 128:
-            parts.append(number(self.n_escapes))
+            parts += [number(self.n_class_escapes), number(self.n_escapes)]
         parts += [number(self.raw_bytes), self.mask, self.signs]
         parts += [self.class_escapes, self.escapes, self.raw]
         return b"".join(parts)
@@ -64,10 +62,10 @@ def sound_values() -> bytes:
     sound = Symbols()
     shown = []
     for i, symbol in enumerate(sound.symbols):
-        planes = [plane >> i & 1 for plane in sound.raw]  # raw bits 9, 8, 7 and 6
-        fraction = planes[1] << 8 | planes[2] << 7 | planes[3] << 6
-        exponent, top = (0, 0) if symbol == 30 else ((12 - symbol // 2) % 32, symbol % 2)
-        shown.append(planes[0] << 15 | exponent << 10 | top << 9 | fraction)
+        planes = [plane >> i & 1 for plane in sound.raw]  # raw bits 8 (the sign), 7 and 6
+        fraction = planes[1] << 7 | planes[2] << 6
+        exponent, top = (0, 0) if symbol == 60 else ((12 - symbol // 4) % 32, symbol % 4)
+        shown.append(planes[0] << 15 | exponent << 10 | top << 8 | fraction)
     shown[5] = 0x7E01
     values = [0, *shown[:4], 0x8000, *shown[4:]]
     return struct.pack("<10H", *values)
@@ -104,21 +102,22 @@ def in_symbols() -> list[Broken]:
         with_fields("mask_no_zstd", mask_bytes=1, mask=b"\x21"),
         with_fields("mask_signs_unused_bit", signs=b"\x06"),
         with_fields("signs_without_mask", flags=sound.flags & ~1, mask=b"", signs=b""),
-        with_fields("clean_bits_too_many", clean_base=10, raw=b"", raw_bytes=0),
+        with_fields("clean_bits_too_many", clean_base=9, raw=b"", raw_bytes=0),
         with_fields("class_above_all", class_escapes=struct.pack("<H", 4 * 31 + 32)),
-        with_fields("class_below_zero", flags=sound.flags & ~64, class_escapes=b"", classes=b"\x01"),
-        with_fields("class_escape_missing", flags=sound.flags & ~64, class_escapes=b""),
+        with_fields("class_below_zero", n_class_escapes=0, class_escapes=b"", classes=b"\x01"),
+        with_fields("class_escape_missing", n_class_escapes=0, class_escapes=b""),
         with_fields("class_escape_left_over", n_class_escapes=2, class_escapes=b"\x40\0\x40\0"),
-        with_fields("escape_missing", flags=sound.flags & ~128, escapes=b""),
+        with_fields("escape_missing", n_escapes=0, escapes=b""),
         with_fields("escape_left_over", n_escapes=2, escapes=b"\1\x7e\1\x7e"),
-        with_fields("symbol_32", symbols=b"\x20" + sound.symbols[1:]),
+        with_fields("symbol_62", symbols=b"\x3e" + sound.symbols[1:]),
         with_fields("class_symbol_32", classes=b"\x20"),
         with_fields("symbol_missing", symbols=sound.symbols[1:]),
         with_fields("symbol_left_over", symbols=sound.symbols + b"\0"),
-        with_fields("raw_byte_missing", raw=sound.raw[1:], raw_bytes=3),
-        with_fields("raw_byte_left_over", raw=sound.raw + b"\0", raw_bytes=5),
-        with_fields("zero_group_without_flag", classes=b"\x1e", flags=sound.flags & ~64,
+        with_fields("raw_byte_missing", raw=sound.raw[1:], raw_bytes=2),
+        with_fields("raw_byte_left_over", raw=sound.raw + b"\0", raw_bytes=4),
+        with_fields("zero_group_without_flag", classes=b"\x1e", n_class_escapes=0,
                     class_escapes=b""),
+        with_fields("sign_plane_without_signs", flags=sound.flags | 64),
         with_fields("more_symbols_than_values", flags=sound.flags | 16, counts=number(9),
                     symbols=sound.symbols + b"\0"),
         with_fields("fewer_symbols_than_values", flags=sound.flags | 16, counts=number(7),
