@@ -31,9 +31,7 @@ class PrefixSource final : public ByteSource {
   PrefixSource(const ByteSource& whole, std::uint64_t n_bytes) : whole_(whole), n_bytes_(n_bytes) {}
   std::uint64_t size() const override { return n_bytes_; }
   Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override;
-  ByteView mapped() const override {
-    return whole_.mapped().empty() ? ByteView{} : whole_.mapped().first(n_bytes_);
-  }
+  ByteView mapped() const override;
   std::string name() const override { return whole_.name(); }
 
  private:

@@ -1,0 +1,62 @@
+// Which elements of a stored tensor are wanted, and where they go: slices, flat
+// ranges and aliases are all views with strides.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cfck/tensor.hpp"
+
+namespace cfck::format {
+
+// Byte in which element `elem` of a packed tensor starts; exact where it starts
+// on a byte.
+constexpr std::uint64_t byte_of(std::uint64_t elem, unsigned bits) noexcept {
+  return bits >= 8 ? elem * (bits / 8) : elem / 8 * bits + elem % 8 * bits / 8;
+}
+
+// Copies elements of any width; positions count elements. Elements below a byte
+// that share a byte with others leave those alone.
+void copy_elems(MutableBytes to, std::uint64_t to_elem, ByteView from, std::uint64_t from_elem,
+                std::uint64_t n_elems, unsigned bits) noexcept;
+
+// Element (i0, i1, ...) lies at offset + i0 * strides[0] + ... of the stored
+// tensor; `flat` numbers them in row-major order. There is at least one element,
+// and all lie inside a tensor of fewer than 2^63.
+class ElementView {
+ public:
+  ElementView(std::uint64_t offset, const Shape& shape, const std::vector<std::uint64_t>& strides);
+  // Elements [offset, offset + n_elems).
+  ElementView(std::uint64_t offset, std::uint64_t n_elems);
+
+  std::uint64_t element_of(std::uint64_t flat) const noexcept;
+  // The first flat index in [first, end) whose element is not below `element`, or
+  // end. Requires: increasing().
+  std::uint64_t lower_bound(std::uint64_t first, std::uint64_t end,
+                            std::uint64_t element) const noexcept;
+  // Elements from `flat` on that lie side by side.
+  std::uint64_t run_from(std::uint64_t flat) const noexcept { return run_ - flat % run_; }
+  // Whether a larger flat index always means a later element.
+  bool increasing() const noexcept;
+  // Whether every run starts and ends on whole bytes.
+  bool whole_bytes(unsigned bits) const noexcept;
+  // The largest element of flat indices up to `last_flat` is not above this, the
+  // smallest from `first_flat` on not below that; as exact as rows of axis 0 are.
+  std::uint64_t lowest(std::uint64_t first_flat) const noexcept;
+  std::uint64_t highest(std::uint64_t last_flat) const noexcept;
+
+  // Copies flat elements [first, first + n_elems) to the start of `to`; `from` holds the
+  // stored tensor from element `from_first` on.
+  void gather(MutableBytes to, ByteView from, std::uint64_t from_first, std::uint64_t first,
+              std::uint64_t n_elems, unsigned bits) const noexcept;
+
+ private:
+  std::uint64_t offset_;
+  // Without dimensions of 1; neighbours that can be one dimension are.
+  std::vector<std::uint64_t> shape_;
+  std::vector<std::uint64_t> strides_;
+  std::uint64_t row_ = 1;  // elements of a row of axis 0
+  std::uint64_t run_ = 1;
+};
+
+}  // namespace cfck::format
