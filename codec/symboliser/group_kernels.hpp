@@ -107,26 +107,26 @@ CFCK_HD bool split_group(const typename Format::Word* values, std::uint32_t scal
   using Word = typename Format::Word;
   constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
   constexpr unsigned kInSymbol = Format::kSymbolMantissaBits;
-  constexpr std::int32_t kTopMantissa = (1 << kInSymbol) - 1;
+  constexpr Word kTopMantissa = static_cast<Word>((1 << kInSymbol) - 1);
   constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
-  const std::int32_t first = window_top(scale_class) * (1 << kInSymbol);
+  const Word first = static_cast<Word>(window_top(scale_class) * (1 << kInSymbol));
   Lanes::each([&](unsigned i) {
     const Word value = values[i];
     // The exponent and the top of the mantissa, which counts upwards in a symbol
-    // while the exponent counts downwards.
-    const auto field =
-        static_cast<std::int32_t>(static_cast<Word>(value << 1) >> (kRawMantissa + 1));
-    const std::int32_t symbol = first - (field & ~kTopMantissa) + (field & kTopMantissa);
-    const bool inside = static_cast<std::uint32_t>(symbol) < Format::kSymbolZero;
-    const auto other =
-        static_cast<std::int32_t>(field == 0 ? Format::kSymbolZero : Format::kSymbolEscape);
-    const auto chosen = static_cast<std::uint8_t>(field != 0 && inside ? symbol : other);
+    // while the exponent counts downwards. Differences that wrap around stay above
+    // all symbols of the window, in eight bits too.
+    const Word field = static_cast<Word>(static_cast<Word>(value << 1) >> (kRawMantissa + 1));
+    const Word symbol = static_cast<Word>(first - (field & static_cast<Word>(~kTopMantissa)) +
+                                          (field & kTopMantissa));
+    const Word other = field == 0 ? Format::kSymbolZero : Format::kSymbolEscape;
+    const auto chosen =
+        static_cast<std::uint8_t>(field != 0 && symbol < Format::kSymbolZero ? symbol : other);
     symbols[i] = chosen;
     const Word sign = static_cast<Word>((value >> (Format::kBits - 1)) << kRawMantissa);
     const Word kept = static_cast<Word>((value & kRawMask) | sign);
     raw[i] = chosen == Format::kSymbolEscape ? Word{0} : kept;
   });
-  return Lanes::template reduce_max<std::uint32_t>([&](unsigned i) { return symbols[i]; }) ==
+  return Lanes::template reduce_max<std::uint8_t>([&](unsigned i) { return symbols[i]; }) ==
          Format::kSymbolEscape;
 }
 
@@ -153,7 +153,7 @@ CFCK_HD bool merge_group(const std::uint8_t* symbols, std::uint32_t scale_class,
     const Word low = static_cast<Word>((raw[i] & kRawMask) | sign);
     values[i] = static_cast<Word>(symbol >= Format::kSymbolZero ? low : low | top);
   });
-  return Lanes::template reduce_max<std::uint32_t>([&](unsigned i) { return symbols[i]; }) >=
+  return Lanes::template reduce_max<std::uint8_t>([&](unsigned i) { return symbols[i]; }) >=
          Format::kSymbolEscape;
 }
 

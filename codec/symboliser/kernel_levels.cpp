@@ -1,7 +1,5 @@
 #include "codec/symboliser/kernel_levels.hpp"
 
-#include "base/cpu_level.hpp"
-
 namespace cfck::codec {
 
 // One definition each, from chunk_kernels_LEVEL.cpp.
@@ -17,8 +15,6 @@ const KernelSet& kernel_set() noexcept;
 }
 #endif
 
-namespace {
-
 const KernelSet& kernels_of(CpuLevel level) noexcept {
 #ifdef CFCK_HAS_X86_LEVELS
   if (level == CpuLevel::kV4) {
@@ -31,8 +27,6 @@ const KernelSet& kernels_of(CpuLevel level) noexcept {
   (void)level;
   return cpu_baseline::kernel_set();
 }
-
-}  // namespace
 
 template <class Format>
 const ChunkKernels<Format>& chunk_kernels() noexcept {

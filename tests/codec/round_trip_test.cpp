@@ -1,0 +1,97 @@
+// Whatever goes in comes back, bit for bit.
+#include <gtest/gtest.h>
+
+#include "tests/codec/test_values.hpp"
+
+namespace cfck::codec {
+namespace {
+
+void expect_round_trip(DType dtype, Pattern pattern, std::uint64_t n_elems, Scratch& scratch) {
+  SCOPED_TRACE(describe(dtype, pattern, n_elems));
+  const std::vector<std::byte> values = make_values(dtype, pattern, n_elems);
+  const ChunkInfo info = chunk_info(dtype, n_elems);
+  const Encoder* const encoder = find_encoder(CodecId::kLossless);
+  const Decoder* const decoder = find_decoder(CodecId::kLossless);
+  EncodedChunk encoded;
+  ASSERT_TRUE(encoder->encode(info, values, scratch, encoded));
+  ASSERT_LE(encoded.payload.size(), values.size() + encoder->max_overhead_bytes());
+  const auto body_bytes = decoder->body_bytes(info, encoded.payload);
+  ASSERT_TRUE(body_bytes);
+  ASSERT_EQ(*body_bytes, encoded.body_bytes);
+  std::vector<std::byte> decoded(values.size(), std::byte{0xee});
+  const auto done = decoder->decode(info, encoded.payload, scratch, decoded);
+  ASSERT_TRUE(done) << done.error().message;
+  ASSERT_TRUE(decoded == values);
+}
+
+class RoundTrip : public testing::TestWithParam<DType> {};
+
+TEST_P(RoundTrip, SmallSizes) {
+  Scratch scratch;
+  for (const Pattern pattern : kAllPatterns) {
+    for (const std::uint64_t n : {1u, 2u, 7u, 8u, 9u, 127u, 128u, 129u, 255u, 256u, 257u, 1000u}) {
+      expect_round_trip(GetParam(), pattern, n, scratch);
+    }
+  }
+}
+
+// Either side of four tables, of four bit streams, of a Zstd block.
+TEST_P(RoundTrip, Boundaries) {
+  Scratch scratch;
+  for (const Pattern pattern : kAllPatterns) {
+    for (const std::uint64_t n : {4095u, 4096u, 4097u, 16500u, 140001u}) {
+      expect_round_trip(GetParam(), pattern, n, scratch);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllDTypes, RoundTrip, testing::ValuesIn(kAllDTypes),
+                         [](const auto& test) { return std::string(dtype_name(test.param)); });
+
+TEST(RoundTripLarge, SeveralBlocksPerTable) {
+  Scratch scratch;
+  expect_round_trip(DType::kBF16, Pattern::kGaussian, 1u << 21, scratch);
+  expect_round_trip(DType::kF32, Pattern::kCleanBits, (1u << 20) + 77, scratch);
+  expect_round_trip(DType::kI32, Pattern::kSortedIds, 1u << 20, scratch);
+}
+
+// A view into a file need not be aligned, neither need the memory of the caller.
+TEST(RoundTripUnaligned, AnyAddress) {
+  Scratch scratch;
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI64}) {
+    const std::vector<std::byte> values = make_values(dtype, Pattern::kGaussian, 1000);
+    std::vector<std::byte> moved(values.size() + 1);
+    std::copy(values.begin(), values.end(), moved.begin() + 1);
+    const ChunkInfo info = chunk_info(dtype, 1000);
+    EncodedChunk aligned;
+    EncodedChunk unaligned;
+    ASSERT_TRUE(find_encoder(CodecId::kLossless)->encode(info, values, scratch, aligned));
+    ASSERT_TRUE(find_encoder(CodecId::kLossless)
+                    ->encode(info, ByteView(moved).subspan(1), scratch, unaligned));
+    EXPECT_TRUE(aligned.payload == unaligned.payload);
+    std::vector<std::byte> out(values.size() + 1);
+    ASSERT_TRUE(find_decoder(CodecId::kLossless)
+                    ->decode(info, aligned.payload, scratch, MutableBytes(out).subspan(1)));
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), out.begin() + 1));
+  }
+}
+
+TEST(RoundTripArguments, WrongOnesAreRefused) {
+  Scratch scratch;
+  EncodedChunk encoded;
+  const std::vector<std::byte> values(16);
+  const Encoder* const encoder = find_encoder(CodecId::kLossless);
+  EXPECT_FALSE(encoder->encode(chunk_info(DType::kF32, 5), values, scratch, encoded));
+  EXPECT_FALSE(encoder->encode(chunk_info(DType::kF32, 0), {}, scratch, encoded));
+  ChunkInfo info = chunk_info(DType::kF32, 4);
+  info.entropy = EntropyId::kNone;
+  EXPECT_FALSE(encoder->encode(info, values, scratch, encoded));
+  info = chunk_info(DType::kF32, 4);
+  info.preamble = values;
+  EXPECT_FALSE(encoder->encode(info, values, scratch, encoded));
+  EXPECT_EQ(find_encoder(CodecId::kRaw), nullptr);
+  EXPECT_EQ(find_decoder(static_cast<CodecId>(77)), nullptr);
+}
+
+}  // namespace
+}  // namespace cfck::codec
