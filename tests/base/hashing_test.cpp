@@ -1,0 +1,105 @@
+#include "base/hashing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "base/cpu_level.hpp"
+#include "base/hashing_kernel.hpp"
+
+namespace cfck {
+namespace {
+
+std::vector<std::byte> some_bytes(std::size_t n_bytes) {
+  std::vector<std::byte> bytes(n_bytes);
+  std::uint64_t state = 1;
+  for (std::byte& byte : bytes) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    byte = static_cast<std::byte>(state >> 56);
+  }
+  return bytes;
+}
+
+// The published values of XXH3 for the empty string, seed 0.
+TEST(Hashing, IsXxh3) {
+  EXPECT_EQ(hash64({}), 0x2D06800538D394C2u);
+  const Digest digest = hash128({});
+  EXPECT_EQ(load<std::uint64_t>(reinterpret_cast<const std::byte*>(digest.data())),
+            0x6001C324468D497Fu);
+  EXPECT_EQ(load<std::uint64_t>(reinterpret_cast<const std::byte*>(digest.data() + 8)),
+            0x99AA06D3014798D8u);
+}
+
+TEST(Hashing, IsTheSameOnEveryCpuLevel) {
+  const std::vector<std::byte> bytes = some_bytes(5000);
+  for (std::size_t n_bytes = 0; n_bytes <= bytes.size(); n_bytes += n_bytes < 300 ? 1 : 47) {
+    const ByteView part = ByteView(bytes).first(n_bytes);
+    const std::uint64_t expected = hash64_baseline(bytes.data(), n_bytes);
+    const HashPair pair = hash128_baseline(bytes.data(), n_bytes);
+    EXPECT_EQ(hash64(part), expected);
+#if defined(__x86_64__)
+    if (cpu_level() >= CpuLevel::kV3) {
+      EXPECT_EQ(hash64_v3(bytes.data(), n_bytes), expected);
+      EXPECT_EQ(hash128_v3(bytes.data(), n_bytes).low, pair.low);
+      EXPECT_EQ(hash128_v3(bytes.data(), n_bytes).high, pair.high);
+    }
+#endif
+    const Digest digest = hash128(part);
+    EXPECT_EQ(std::memcmp(digest.data(), &pair.low, 8), 0);
+    EXPECT_EQ(std::memcmp(digest.data() + 8, &pair.high, 8), 0);
+  }
+}
+
+// Section 8 of the format, word for word.
+Digest digest_by_the_book(ByteView bytes) {
+  std::vector<std::byte> hashes;
+  for (std::size_t start = 0; start < bytes.size(); start += 65536) {
+    const Digest leaf =
+        hash128(bytes.subspan(start, std::min<std::size_t>(65536, bytes.size() - start)));
+    const ByteView part = std::as_bytes(std::span(leaf));
+    hashes.insert(hashes.end(), part.begin(), part.end());
+  }
+  return hash128(hashes);
+}
+
+TEST(Digest, IsWhatTheFormatSays) {
+  const std::vector<std::byte> bytes = some_bytes(3 * kLeafBytes + 17);
+  for (const std::size_t n_bytes :
+       {std::size_t{0}, std::size_t{1}, kLeafBytes - 1, kLeafBytes, kLeafBytes + 1, bytes.size()}) {
+    const ByteView part = ByteView(bytes).first(n_bytes);
+    EXPECT_EQ(digest_of(part), digest_by_the_book(part)) << n_bytes;
+  }
+}
+
+struct Piece {
+  std::uint64_t start;
+  DigestBuilder::Edges edges;
+  std::uint64_t n_bytes;
+};
+
+// Chunks of any length, hashed in reverse: the digest does not notice.
+TEST(Digest, DoesNotDependOnChunks) {
+  const std::vector<std::byte> bytes = some_bytes(5 * kLeafBytes + 1234);
+  const Digest expected = digest_of(bytes);
+  for (const std::size_t chunk_bytes : {std::size_t{777}, kLeafBytes / 2, kLeafBytes,
+                                        kLeafBytes + 1, 3 * kLeafBytes - 5, bytes.size()}) {
+    DigestBuilder builder(bytes.size());
+    std::vector<Piece> pieces;
+    for (std::size_t start = 0; start < bytes.size(); start += chunk_bytes) {
+      pieces.push_back({start, {}, std::min(chunk_bytes, bytes.size() - start)});
+    }
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+      piece->edges = builder.hash_whole_leaves(
+          piece->start, ByteView(bytes).subspan(piece->start, piece->n_bytes));
+    }
+    for (const Piece& piece : pieces) {
+      builder.add_edge(piece.start, piece.edges.head);
+      builder.add_edge(piece.start + piece.n_bytes - piece.edges.tail.size(), piece.edges.tail);
+    }
+    EXPECT_EQ(builder.finish(), expected) << chunk_bytes;
+  }
+}
+
+}  // namespace
+}  // namespace cfck

@@ -1,0 +1,80 @@
+#include "base/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cfck/status.hpp"
+
+namespace cfck {
+namespace {
+
+using namespace std::string_view_literals;
+
+TEST(Text, AcceptsUtf8) {
+  for (const std::string_view text :
+       {""sv, "weight"sv, "\xC2\x80"sv, "\xDF\xBF"sv, "\xE0\xA0\x80"sv, "\xED\x9F\xBF"sv,
+        "\xEE\x80\x80"sv, "\xF0\x90\x80\x80"sv, "\xF4\x8F\xBF\xBF"sv, "a\0b"sv}) {
+    EXPECT_TRUE(valid_utf8(text)) << escaped(text);
+  }
+}
+
+TEST(Text, RefusesWhatIsNotUtf8) {
+  for (const std::string_view text :
+       {"\x80"sv, "\xC0\xAF"sv, "\xC1\xBF"sv, "\xC2"sv, "\xC2\x41"sv, "\xE0\x9F\xBF"sv,
+        "\xE2\x82"sv, "\xED\xA0\x80"sv, "\xF0\x8F\xBF\xBF"sv, "\xF4\x90\x80\x80"sv,
+        "\xF5\x80\x80\x80"sv, "\xFF"sv, "ok\xFE"sv}) {
+    EXPECT_FALSE(valid_utf8(text)) << escaped(text);
+  }
+}
+
+TEST(Text, EscapesWhatATerminalWouldObey) {
+  EXPECT_EQ(escaped("plain \xC3\xBC"), "plain \xC3\xBC");
+  EXPECT_EQ(escaped("a\nb\tc\rd"), "a\\nb\\tc\\rd");
+  EXPECT_EQ(escaped("\x1b[31m\x7f"), "\\x1b[31m\\x7f");
+  EXPECT_EQ(escaped("\xC2\x9B"), "\\u009b");
+  EXPECT_EQ(escaped("\xE2\x80\xAE"), "\\u202e");
+  EXPECT_EQ(escaped("a\\b"), "a\\\\b");
+  EXPECT_EQ(escaped("\xFFz"), "\\xffz");
+  EXPECT_EQ(escaped("a\0b"sv), "a\\x00b");
+}
+
+TEST(Error, SaysWhere) {
+  EXPECT_EQ((Error{ErrorCode::kCorrupt, "bad", {}, {}}.to_string()), "bad");
+  EXPECT_EQ((Error{ErrorCode::kCorrupt, "bad", "w", {}}.to_string()), "bad (record 'w')");
+  EXPECT_EQ((Error{ErrorCode::kCorrupt, "bad", {}, 7}.to_string()), "bad (byte 7)");
+  EXPECT_EQ((Error{ErrorCode::kCorrupt, "bad", "w\n\xFF", 7}.to_string()),
+            "bad (record 'w\\n\\xff', byte 7)");
+}
+
+TEST(Error, CodesHaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (int code = 1; code <= 10; ++code) {
+    names.insert(error_code_name(static_cast<ErrorCode>(code)));
+  }
+  EXPECT_EQ(names.size(), 10U);
+  EXPECT_EQ(names.count("unknown"), 0U);
+  EXPECT_STREQ(error_code_name(ErrorCode::kInvalidArgument), "invalid_argument");
+}
+
+Result<int> half(int value) {
+  if (value % 2 != 0) {
+    return Error{ErrorCode::kInvalidArgument, "odd", {}, {}};
+  }
+  return value / 2;
+}
+
+Result<int> quarter(int value) {
+  CFCK_TRY_ASSIGN(const int once, half(value));
+  CFCK_TRY(half(once));
+  return half(once);
+}
+
+TEST(Result, PassesErrorsOn) {
+  EXPECT_EQ(quarter(12).value(), 3);
+  EXPECT_EQ(quarter(6).error().message, "odd");
+  EXPECT_EQ(quarter(5).error().message, "odd");
+}
+
+}  // namespace
+}  // namespace cfck
