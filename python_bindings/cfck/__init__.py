@@ -1,0 +1,68 @@
+"""Compressed, checked files for model checkpoints.
+
+``cfck.torch`` and ``cfck.numpy`` have the functions of safetensors, for files that are
+smaller and prove that they are unharmed::
+
+    from cfck.torch import load_file, save_file
+    save_file(model.state_dict(), "model.cfck")
+    state_dict = load_file("model.cfck")
+
+All functions may be called from several threads at once, and release the GIL while they
+encode and decode.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from . import errors
+from ._native import library_version as _library_version
+from ._open import TensorSlice, safe_open
+from ._single import compress, decompress, update
+from .errors import (
+    CfckError,
+    ChecksumError,
+    CorruptError,
+    InternalError,
+    InvalidArgumentError,
+    IoError,
+    LimitExceededError,
+    MissingFileError,
+    NotFoundError,
+    OutOfMemoryError,
+    TruncatedError,
+    UnsupportedError,
+)
+
+__all__ = [
+    "CfckError",
+    "ChecksumError",
+    "CorruptError",
+    "InternalError",
+    "InvalidArgumentError",
+    "IoError",
+    "LimitExceededError",
+    "MissingFileError",
+    "NotFoundError",
+    "OutOfMemoryError",
+    "TensorSlice",
+    "TruncatedError",
+    "UnsupportedError",
+    "__version__",
+    "compress",
+    "decompress",
+    "errors",
+    "safe_open",
+    "update",
+]
+
+
+__version__ = _library_version()
+
+
+def __getattr__(name: str) -> ModuleType:
+    # torch takes seconds to import; only who asks for it pays.
+    if name in ("numpy", "torch"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,148 @@
+"""Exceptions. Every one that cfck raises for a file or a tensor is a CfckError."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+__all__ = [
+    "CfckError",
+    "InvalidArgumentError",
+    "NotFoundError",
+    "MissingFileError",
+    "TruncatedError",
+    "CorruptError",
+    "ChecksumError",
+    "UnsupportedError",
+    "LimitExceededError",
+    "IoError",
+    "OutOfMemoryError",
+    "InternalError",
+]
+
+
+class CfckError(Exception):
+    """Base of all errors of cfck. Can be pickled.
+
+    Attributes:
+        code: kind of error, as in the C++ library: ``"checksum"``, ``"truncated"``, ...
+        record: name of the tensor concerned, or None.
+        byte_offset: where in the file, in bytes from its start, or None.
+    """
+
+    code: str = "internal"
+
+    def __init__(
+        self, message: str = "", *, record: str | None = None, byte_offset: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.record = record
+        self.byte_offset = byte_offset
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), self.__dict__.copy())
+
+
+class InvalidArgumentError(CfckError, ValueError):
+    """The call is wrong: a shape, a dtype, a name, or an option."""
+
+    code = "invalid_argument"
+
+
+class NotFoundError(CfckError, KeyError):
+    """There is no tensor of that name."""
+
+    code = "not_found"
+
+
+class MissingFileError(NotFoundError, FileNotFoundError):
+    """There is no such file. Also a FileNotFoundError."""
+
+    def __init__(self, message: str = "", *, filename: str | None = None, **place: Any) -> None:
+        super().__init__(message, **place)
+        self.errno = errno.ENOENT
+        self.filename = filename
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # OSError keeps these two outside of __dict__.
+        attributes = {**self.__dict__, "errno": self.errno, "filename": self.filename}
+        return _rebuild, (type(self), str(self), attributes)
+
+
+class TruncatedError(CfckError):
+    """The file ends before it should: fetch it again, or repair it."""
+
+    code = "truncated"
+
+
+class CorruptError(CfckError):
+    """Bytes that no writer produces; perhaps no .cfck file at all."""
+
+    code = "corrupt"
+
+
+class ChecksumError(CfckError):
+    """Bytes changed after they were written."""
+
+    code = "checksum"
+
+
+class UnsupportedError(CfckError):
+    """Written by a newer version, or a tensor that cannot be stored or loaded this way."""
+
+    code = "unsupported"
+
+
+class LimitExceededError(CfckError):
+    """Valid, but larger than the caller allowed: raise the limit."""
+
+    code = "limit_exceeded"
+
+
+class IoError(CfckError, OSError):
+    """The operating system refused. Also an OSError."""
+
+    code = "io"
+
+
+class OutOfMemoryError(CfckError, MemoryError):
+    """Memory ran out. Also a MemoryError."""
+
+    code = "out_of_memory"
+
+
+class InternalError(CfckError):
+    """A bug in cfck."""
+
+
+_BY_CODE: dict[str, type[CfckError]] = {
+    error.code: error
+    for error in (
+        InvalidArgumentError,
+        NotFoundError,
+        TruncatedError,
+        CorruptError,
+        ChecksumError,
+        UnsupportedError,
+        LimitExceededError,
+        IoError,
+        OutOfMemoryError,
+        InternalError,
+    )
+}
+
+
+def from_native(code: str, message: str, record: str, byte_offset: int | None) -> CfckError:
+    """The exception for an error of the C++ library."""
+    error = _BY_CODE.get(code, InternalError)
+    return error(message, record=record or None, byte_offset=byte_offset)
+
+
+def _rebuild(error: type[CfckError], message: str, attributes: dict[str, Any]) -> CfckError:
+    exception = error(message)
+    for name, value in attributes.items():
+        setattr(exception, name, value)
+    return exception

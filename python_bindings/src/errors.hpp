@@ -1,0 +1,34 @@
+// From Result<T> to Python exceptions.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <utility>
+
+#include "cfck/status.hpp"
+
+namespace cfck::python {
+
+namespace nb = nanobind;
+
+// Throws the subclass of cfck.CfckError that belongs to error.code. Needs the GIL.
+[[noreturn]] void raise(const Error& error);
+
+template <class T>
+T take(Result<T> result) {
+  if (!result) raise(result.error());
+  return std::move(result).value();
+}
+
+inline void take(const Result<void>& result) {
+  if (!result) raise(result.error());
+}
+
+// Runs `call` with the GIL released. `call` must not touch Python objects.
+template <class Call>
+auto without_gil(Call&& call) {
+  nb::gil_scoped_release release;
+  return std::forward<Call>(call)();
+}
+
+}  // namespace cfck::python

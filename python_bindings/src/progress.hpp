@@ -1,0 +1,52 @@
+// Long calls listen to Ctrl-C and report progress to a Python callable.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <string_view>
+#include <thread>
+
+#include "errors.hpp"
+
+namespace cfck::python {
+
+// One long call. Create it with the GIL, on the thread that calls; hand out
+// listener(); afterwards take() the result.
+class Watch {
+ public:
+  // `callback` is None, or is called as callback(done_bytes, total_bytes, name).
+  Watch(nb::object callback, std::uint64_t total_bytes)
+      : callback_(std::move(callback)), total_bytes_(total_bytes) {}
+
+  // For WriteProgress and ReadProgress: false after an exception of the callback
+  // or of a signal handler. Refers to this object.
+  std::function<bool(std::uint64_t, std::string_view)> listener();
+
+  // Runs `call`, which needs the GIL, and keeps the exception if it throws one;
+  // then returns false. May be called from any thread.
+  bool run_with_gil(const std::function<void()>& call);
+
+  // The result of the call; if it failed because Python code threw, that
+  // exception. Needs the GIL.
+  template <class T>
+  auto take(Result<T> result) {
+    rethrow_pending();
+    return python::take(std::move(result));
+  }
+  void rethrow_pending();
+
+ private:
+  bool on_progress(std::uint64_t done_bytes, std::string_view name);
+
+  nb::object callback_;
+  std::uint64_t total_bytes_;
+  std::thread::id caller_ = std::this_thread::get_id();
+  std::chrono::steady_clock::time_point last_check_ = std::chrono::steady_clock::now();
+  std::mutex mutex_;
+  std::exception_ptr pending_;
+};
+
+}  // namespace cfck::python

@@ -1,0 +1,161 @@
+#include "cfck/reader.hpp"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "errors.hpp"
+#include "progress.hpp"
+
+namespace cfck::python {
+namespace {
+
+using namespace nb::literals;
+
+MutableBytes bytes_at(std::uintptr_t address, std::uint64_t n_bytes) {
+  return {reinterpret_cast<std::byte*>(address), n_bytes};
+}
+
+// A reader together with what it reads from.
+class File {
+ public:
+  using Request = std::tuple<std::size_t, std::uintptr_t, std::uint64_t>;
+
+  File(std::unique_ptr<ByteSource> source, nb::object owner, DecodeOptions options)
+      : owner_(std::move(owner)), source_(std::move(source)) {
+    reader_.emplace(take(without_gil([&] { return Reader::open(*source_, options); })));
+  }
+
+  const Reader& reader() const { return *reader_; }
+
+  const Record& record(std::size_t index) const {
+    if (index >= reader_->records().size()) throw nb::index_error("no such record");
+    return reader_->records()[index];
+  }
+
+  void read_many(const std::vector<Request>& requests, nb::object progress) const {
+    std::vector<ReadRequest> reads;
+    std::uint64_t total_bytes = 0;
+    for (const auto& [index, address, n_bytes] : requests) {
+      reads.push_back({&record(index), bytes_at(address, n_bytes)});
+      total_bytes += n_bytes;
+    }
+    Watch watch(std::move(progress), total_bytes);
+    watch.take(without_gil([&] { return reader_->read_many(reads, watch.listener()); }));
+  }
+
+  void read_slice(std::size_t index, const std::vector<std::uint64_t>& starts,
+                  const std::vector<std::uint64_t>& stops, std::uintptr_t address,
+                  std::uint64_t n_bytes) const {
+    const Record& what = record(index);
+    take(without_gil(
+        [&] { return reader_->read_slice(what, starts, stops, bytes_at(address, n_bytes)); }));
+  }
+
+ private:
+  nb::object owner_;
+  std::unique_ptr<ByteSource> source_;
+  std::optional<Reader> reader_;
+};
+
+DecodeOptions decode_options(unsigned threads, bool verify, std::uint64_t max_decoded_bytes) {
+  DecodeOptions options;
+  options.threads = threads;
+  options.verify_chunks = verify;
+  options.limits.max_decoded_bytes = max_decoded_bytes;
+  return options;
+}
+
+// Paths are bytes: not every file name is valid UTF-8.
+std::unique_ptr<File> open_path(const nb::bytes& path_bytes, bool map, unsigned threads, bool verify,
+                                std::uint64_t max_decoded_bytes) {
+  const std::string path(path_bytes.c_str(), path_bytes.size());
+  const ReadMode mode = map ? ReadMode::kMmap : ReadMode::kPread;
+  auto source = take(without_gil([&] { return open_file(path, mode); }));
+  return std::make_unique<File>(std::move(source), nb::none(),
+                                decode_options(threads, verify, max_decoded_bytes));
+}
+
+std::unique_ptr<File> open_memory(nb::object owner, std::uintptr_t address, std::uint64_t n_bytes,
+                                  unsigned threads, bool verify, std::uint64_t max_decoded_bytes) {
+  auto source = std::make_unique<MemorySource>(ByteView(bytes_at(address, n_bytes)));
+  return std::make_unique<File>(std::move(source), std::move(owner),
+                                decode_options(threads, verify, max_decoded_bytes));
+}
+
+std::string digest_hex(const Record& record) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : record.digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+void bind_record(nb::module_& module) {
+  nb::enum_<RecordKind>(module, "RecordKind", "How a record is stored.")
+      .value("CHUNKED", RecordKind::kChunked)
+      .value("PACKED", RecordKind::kPacked)
+      .value("ALIAS", RecordKind::kAlias)
+      .value("DUPLICATE", RecordKind::kDuplicate);
+  nb::class_<Record>(module, "Record", "What a file says about one tensor.")
+      .def_ro("name", &Record::name)
+      .def_ro("hidden", &Record::hidden, "Storage behind aliases, without a name of its own.")
+      .def_ro("kind", &Record::kind)
+      .def_prop_ro(
+          "dtype", [](const Record& record) { return std::string(dtype_name(record.dtype)); },
+          "Name of the dtype, as in safetensors.")
+      .def_prop_ro("codec",
+                   [](const Record& record) { return std::string(codec_name(record.codec)); })
+      .def_prop_ro("entropy",
+                   [](const Record& record) { return std::string(entropy_name(record.entropy)); })
+      .def_ro("shape", &Record::shape)
+      .def_ro("base", &Record::base, "Index of the base record of an alias or a duplicate.")
+      .def_ro("element_offset", &Record::element_offset, "First element of an alias in its base.")
+      .def_ro("strides", &Record::strides, "Strides of an alias, in elements.")
+      .def_ro("n_elems", &Record::n_elems)
+      .def_ro("decoded_bytes", &Record::decoded_bytes)
+      .def_ro("stored_bytes", &Record::stored_bytes)
+      .def_ro("n_chunks", &Record::n_chunks)
+      .def_prop_ro("digest", digest_hex, "Hash of the decoded bytes, in hexadecimal.")
+      .def_prop_ro("bits_per_weight", &Record::bits_per_weight);
+}
+
+}  // namespace
+
+void bind_reader(nb::module_& module) {
+  bind_record(module);
+  nb::class_<File>(module, "File", "An open file. All methods may be called concurrently.")
+      .def_static("open_path", &open_path, "path"_a, nb::kw_only(), "map"_a, "threads"_a,
+                  "verify"_a, "max_decoded_bytes"_a)
+      .def_static("open_memory", &open_memory, "owner"_a, "address"_a, "n_bytes"_a, nb::kw_only(),
+                  "threads"_a, "verify"_a, "max_decoded_bytes"_a)
+      .def(
+          "records",
+          [](const File& file) {
+            const auto records = file.reader().records();
+            return std::vector<Record>(records.begin(), records.end());
+          },
+          "All records in file order, hidden ones included.")
+      .def("metadata", [](const File& file) { return file.reader().metadata(); })
+      .def_prop_ro("file_bytes", [](const File& file) { return file.reader().file_bytes(); })
+      .def_prop_ro("dead_bytes", [](const File& file) { return file.reader().dead_bytes(); })
+      .def_prop_ro("generation", [](const File& file) { return file.reader().generation(); })
+      .def_prop_ro("format_version",
+                   [](const File& file) { return file.reader().format_version(); })
+      .def("read_many", &File::read_many, "requests"_a, "progress"_a.none(),
+           "Decodes records into memory: (record index, address, bytes) each.")
+      .def("read_slice", &File::read_slice, "record"_a, "starts"_a, "stops"_a, "address"_a,
+           "n_bytes"_a, "Decodes a box of a record into memory.");
+}
+
+}  // namespace cfck::python

@@ -1,0 +1,201 @@
+#include "cfck/writer.hpp"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <deque>
+#include <limits>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cfck/reader.hpp"
+#include "cfck/update.hpp"
+#include "errors.hpp"
+#include "progress.hpp"
+
+namespace cfck::python {
+namespace {
+
+using namespace nb::literals;
+
+// name, dtype, shape, strides in elements, address of the first element
+using HostTensor = std::tuple<std::string, std::string, std::vector<std::uint64_t>,
+                              std::vector<std::uint64_t>, std::uintptr_t>;
+// name, dtype, shape, read(offset_bytes, address, n_bytes)
+using DeviceTensor =
+    std::tuple<std::string, std::string, std::vector<std::uint64_t>, nb::callable>;
+
+DType dtype_of(const std::string& name) {
+  const auto dtype = dtype_from_name(name);
+  if (!dtype) {
+    raise({ErrorCode::kUnsupported, "there is no dtype \"" + name + "\"", {}, {}});
+  }
+  return *dtype;
+}
+
+StridedTensor strided(const HostTensor& tensor) {
+  const auto& [name, dtype, shape, strides, address] = tensor;
+  return {name, dtype_of(dtype), shape, strides, reinterpret_cast<const std::byte*>(address)};
+}
+
+// A tensor outside of host memory, copied range by range through Python.
+class DeviceSource final : public ByteSource {
+ public:
+  DeviceSource(nb::callable read, std::uint64_t size, Watch& watch)
+      : read_(std::move(read)), size_(size), watch_(watch) {}
+
+  std::uint64_t size() const override { return size_; }
+
+  Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
+    const bool done = watch_.run_with_gil([&] {
+      read_(offset_bytes, reinterpret_cast<std::uintptr_t>(out.data()), out.size());
+    });
+    if (!done) return Error{ErrorCode::kIo, "the tensor cannot be copied to the host", {}, {}};
+    return {};
+  }
+
+  std::string name() const override { return "<device memory>"; }
+
+ private:
+  nb::callable read_;
+  std::uint64_t size_;
+  Watch& watch_;
+};
+
+EncodeOptions encode_options(const std::string& codec, unsigned threads,
+                             std::uint32_t chunk_elems) {
+  EncodeOptions options;
+  const auto choice = codec_choice_from_name(codec);
+  if (!choice) {
+    raise({ErrorCode::kInvalidArgument,
+           "unknown codec \"" + codec + "\"; it may be auto, raw or lossless",
+           {},
+           {}});
+  }
+  options.codec = *choice;
+  options.threads = threads;
+  options.chunk_elems = chunk_elems;
+  return options;
+}
+
+// What a file is made of: families of tensors that may share memory, and tensors
+// of other devices, in order.
+class Contents {
+ public:
+  Contents(const nb::list& units, Metadata metadata, Watch& watch)
+      : metadata_(std::move(metadata)) {
+    for (nb::handle unit : units) {
+      Unit& added = units_.emplace_back();
+      if (nb::isinstance<nb::list>(unit)) {
+        for (const auto& tensor : nb::cast<std::vector<HostTensor>>(unit)) {
+          added.family.push_back(strided(tensor));
+        }
+        continue;
+      }
+      auto [name, dtype, shape, read] = nb::cast<DeviceTensor>(unit);
+      added.name = std::move(name);
+      added.tensor = {dtype_of(dtype), std::move(shape), nullptr, 0};
+      const std::uint64_t size = take(n_bytes(added.tensor.dtype, added.tensor.shape));
+      added.tensor.source = &sources_.emplace_back(std::move(read), size, watch);
+    }
+  }
+
+  Result<WriteSummary> write(ByteSink& sink, EncodeOptions options, WriteProgress progress) const {
+    CFCK_TRY_ASSIGN(Writer writer, Writer::create(sink, options));
+    writer.set_progress(std::move(progress));
+    for (const Unit& unit : units_) {
+      CFCK_TRY(unit.tensor.source ? writer.add(unit.name, unit.tensor)
+                                  : writer.add_tensors(unit.family));
+    }
+    for (const auto& [key, value] : metadata_) CFCK_TRY(writer.set_metadata(key, value));
+    return writer.finish();
+  }
+
+ private:
+  struct Unit {
+    std::vector<StridedTensor> family;
+    std::string name;     // with
+    TensorSource tensor;  // a tensor of another device, instead of a family
+  };
+  std::vector<Unit> units_;
+  std::deque<DeviceSource> sources_;
+  Metadata metadata_;
+};
+
+// Decodes everything and compares with the digests that were taken of the tensors.
+Result<void> verify_written(AtomicFile& file, unsigned threads, const ReadProgress& progress) {
+  DecodeOptions options;
+  options.threads = threads;
+  options.limits.max_decoded_bytes = std::numeric_limits<std::uint64_t>::max();
+  CFCK_TRY_ASSIGN(const auto source, file.read_back());
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, options));
+  CFCK_TRY_ASSIGN(VerifyReport report, reader.verify(VerifyLevel::kDeep, progress));
+  if (!report.problems.empty()) return report.problems.front();
+  return {};
+}
+
+// Paths are bytes: not every file name is valid UTF-8.
+std::string text(const nb::bytes& path) { return {path.c_str(), path.size()}; }
+
+void write_file(const nb::bytes& path_bytes, const nb::list& units, Metadata metadata,
+                const std::string& codec, unsigned threads, std::uint32_t chunk_elems, bool verify,
+                bool sync, nb::object progress, std::uint64_t total_bytes) {
+  const std::string path = text(path_bytes);
+  const EncodeOptions options = encode_options(codec, threads, chunk_elems);
+  Watch watch(std::move(progress), total_bytes);
+  Watch verify_watch(nb::none(), 0);
+  const Contents contents(units, std::move(metadata), watch);
+  const auto write = [&]() -> Result<void> {
+    CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, {true, sync}));
+    CFCK_TRY(contents.write(*file, options, watch.listener()));
+    if (verify) CFCK_TRY(verify_written(*file, threads, verify_watch.listener()));
+    return file->commit();
+  };
+  auto result = without_gil(write);
+  verify_watch.rethrow_pending();
+  watch.take(std::move(result));
+}
+
+nb::bytes write_bytes(const nb::list& units, Metadata metadata, const std::string& codec,
+                      unsigned threads, std::uint32_t chunk_elems, nb::object progress,
+                      std::uint64_t total_bytes) {
+  const EncodeOptions options = encode_options(codec, threads, chunk_elems);
+  Watch watch(std::move(progress), total_bytes);
+  const Contents contents(units, std::move(metadata), watch);
+  MemorySink sink;
+  watch.take(without_gil([&] { return contents.write(sink, options, watch.listener()); }));
+  return nb::bytes(sink.bytes().data(), sink.bytes().size());
+}
+
+void update_file(const nb::bytes& path_bytes, const std::vector<HostTensor>& tensors,
+                 std::vector<std::string> remove, Metadata metadata, const std::string& codec,
+                 unsigned threads) {
+  const std::string path = text(path_bytes);
+  Update changes;
+  for (const auto& tensor : tensors) changes.tensors.push_back(strided(tensor));
+  changes.remove = std::move(remove);
+  changes.metadata = std::move(metadata);
+  const EncodeOptions options = encode_options(codec, threads, 0);
+  take(without_gil([&] { return update(path, changes, options); }));
+}
+
+}  // namespace
+
+void bind_writer(nb::module_& module) {
+  module.def("write_file", &write_file, "path"_a, "units"_a, "metadata"_a, nb::kw_only(),
+             "codec"_a, "threads"_a, "chunk_elems"_a, "verify"_a, "sync"_a, "progress"_a.none(),
+             "total_bytes"_a,
+             "Writes a file that appears complete or not at all. A unit is a list of host tensors\n"
+             "(name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).");
+  module.def("write_bytes", &write_bytes, "units"_a, "metadata"_a, nb::kw_only(), "codec"_a,
+             "threads"_a, "chunk_elems"_a, "progress"_a.none(), "total_bytes"_a,
+             "The same, as bytes.");
+  module.def("update_file", &update_file, "path"_a, "tensors"_a, "remove"_a, "metadata"_a,
+             nb::kw_only(), "codec"_a, "threads"_a, "Appends a generation to a file.");
+}
+
+}  // namespace cfck::python

@@ -1,0 +1,100 @@
+"""Tensors outside of host memory. Without such a device, the host plays its part."""
+
+import pytest
+import torch
+from conftest import assert_same, shares_memory, weights
+
+import cfck
+import cfck._tensors
+from cfck.torch import load, load_file, save, save_file
+
+
+@pytest.fixture
+def no_host(monkeypatch):
+    """Every tensor is treated as one of another device."""
+    monkeypatch.setattr(cfck._tensors, "is_host", lambda tensor: False)
+
+
+def tied_tensors(device="cpu"):
+    base = weights(40, 30).to(device)
+    flat = weights(1000, seed=3).to(device)
+    return {
+        "plain": weights(500, 600, seed=2).to(device),
+        "base": base,
+        "transposed": base.t(),
+        "rows": base[5:9],
+        "left": flat[:500],
+        "right": flat[500:],
+        "strided": weights(20, 20, seed=4).to(device).t(),
+        "empty": torch.empty(0, 3, device=device),
+        "scalar": torch.tensor(1.5, device=device),
+        "equal": weights(500, 600, seed=2).to(device),
+    }
+
+
+@pytest.mark.usefixtures("no_host")
+def test_device_tensors_are_saved_as_host_tensors_are():
+    tensors = tied_tensors()
+    loaded = load(save(tensors, threads=2))
+    assert set(loaded) == set(tensors)
+    for name, tensor in tensors.items():
+        assert_same(loaded[name], tensor)
+    assert shares_memory(loaded["base"], loaded["transposed"])
+    assert shares_memory(loaded["base"], loaded["rows"])
+    assert not shares_memory(loaded["left"], loaded["right"])
+    assert not shares_memory(loaded["plain"], loaded["equal"])
+    # Equal tensors are stored once, also when they are read through Python.
+    del tensors["equal"]
+    assert len(save({**tensors, "equal": tensors["plain"].clone()})) - len(save(tensors)) < 200
+
+
+@pytest.mark.usefixtures("no_host")
+def test_an_error_of_the_device_reaches_the_caller(path, monkeypatch):
+    def broken(name, tensor, latest):
+        def read(offset_bytes, address, n_bytes):
+            raise RuntimeError("the device is gone")
+
+        return name, "F32", tuple(tensor.shape), read
+
+    monkeypatch.setattr(cfck._tensors, "_device_tensor", broken)
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        save_file({"w": weights(10)}, path)
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.usefixtures("no_host")
+def test_update_and_compress_take_device_tensors(path):
+    save_file({"a": weights(10)}, path)
+    cfck.update(path, {"b": weights(300, seed=2)})
+    assert_same(load_file(path)["b"], weights(300, seed=2))
+    assert_same(cfck.decompress(cfck.compress(weights(99)), framework="pt"), weights(99))
+
+
+def test_loading_to_a_device_goes_through_small_groups(path, monkeypatch):
+    monkeypatch.setattr(cfck._checkpoint, "_STAGED_BYTES", 1000)
+    tensors = {f"t{i}": weights(100 + i, seed=i) for i in range(20)}
+    save_file(tensors, path)
+    calls = []
+    loaded = load_file(path, "meta", progress=lambda *call: calls.append(call))
+    assert {n: t.shape for n, t in loaded.items()} == {n: t.shape for n, t in tensors.items()}
+    total = sum(4 * t.numel() for t in tensors.values())
+    assert calls[-1][:2] == (total, total)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda(path):
+    tensors = tied_tensors("cuda")
+    save_file(tensors, path)
+    for name, tensor in load_file(path).items():
+        assert_same(tensor, tensors[name].cpu())
+    on_device = load_file(path, 0)
+    for name, tensor in on_device.items():
+        assert tensor.device == torch.device("cuda", 0)
+        assert_same(tensor.cpu(), tensors[name].cpu())
+    assert shares_memory(on_device["base"], on_device["transposed"])
+    layer = torch.nn.Linear(30, 40).cuda()
+    cfck.torch.save_model(layer, path)
+    other = torch.nn.Linear(30, 40).cuda()
+    cfck.torch.load_model(other, path)
+    assert torch.equal(layer.weight, other.weight)

@@ -1,0 +1,80 @@
+"""What is installed: types, programs, nothing imported that was not asked for."""
+
+import importlib.metadata
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import cfck
+
+PACKAGE = pathlib.Path(cfck.__file__).parent
+
+
+def test_version():
+    assert cfck.__version__ == importlib.metadata.version("cfck")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", cfck.__version__)
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [("import cfck", ["torch"]), ("import cfck.numpy", ["torch"]), ("import cfck.torch", [])],
+)
+def test_imports_are_lazy(statement, absent):
+    program = f"{statement}; import sys; print([m for m in {absent} if m in sys.modules])"
+    result = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert result.stdout.strip() == "[]"
+    assert result.stderr == ""
+
+
+def test_submodules_are_attributes():
+    program = "import cfck; cfck.numpy.save({}); cfck.torch.save({})"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    with pytest.raises(AttributeError):
+        cfck.jax  # noqa: B018
+
+
+def test_types_are_shipped():
+    assert (PACKAGE / "py.typed").exists()
+    assert (PACKAGE / "_native.pyi").exists()
+
+
+def test_the_stub_describes_the_extension(tmp_path):
+    """_native.pyi is what `python -m nanobind.stubgen -m cfck._native` writes."""
+    pytest.importorskip("nanobind")
+    fresh = tmp_path / "_native.pyi"
+    command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "cfck._native", "-o", fresh]
+    subprocess.run(command, check=True)
+    assert (PACKAGE / "_native.pyi").read_text() == fresh.read_text()
+
+
+@pytest.mark.parametrize("program", ["cfck", "cfck-convert", "cfck-inspect"])
+def test_programs_are_installed(program):
+    path = shutil.which(program, path=str(pathlib.Path(sys.executable).parent))
+    assert path is not None
+    result = subprocess.run([path, "--version"], check=True, capture_output=True, text=True)
+    assert cfck.__version__ in result.stdout
+
+
+def test_programs_and_package_read_the_same_files(tmp_path):
+    import numpy as np
+    import safetensors.numpy
+
+    import cfck.numpy
+
+    arrays = {"w": np.arange(1000, dtype=np.float32), "i": np.arange(10)}
+    safetensors.numpy.save_file(arrays, tmp_path / "a.safetensors")
+    convert = str(pathlib.Path(sys.executable).parent / "cfck-convert")
+    command = [convert, "--quiet", str(tmp_path / "a.safetensors"), str(tmp_path / "a.cfck")]
+    subprocess.run(command, check=True)
+    loaded = cfck.numpy.load_file(tmp_path / "a.cfck")
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(loaded[name], array)
+    command = [convert, "--quiet", str(tmp_path / "a.cfck"), str(tmp_path / "back.safetensors")]
+    subprocess.run(command, check=True)
+    assert (tmp_path / "back.safetensors").read_bytes() == (tmp_path / "a.safetensors").read_bytes()

@@ -1,0 +1,208 @@
+"""Saving is atomic, checked, and can be watched and stopped."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from conftest import assert_same, weights
+
+import cfck
+from cfck.torch import load, load_file, save, save_file
+
+
+def big():
+    return {f"w{i}": weights(700, 800, seed=i) for i in range(4)}
+
+
+def only(path):
+    return sorted(entry.name for entry in path.parent.iterdir()) == [path.name]
+
+
+@pytest.mark.parametrize("options", [{}, {"verify": True}, {"fsync": False}, {"codec": "raw"}])
+def test_options(path, options):
+    save_file(big(), path, **options)
+    for name, tensor in load_file(path).items():
+        assert_same(tensor, big()[name])
+    assert only(path)
+
+
+def test_an_existing_file_is_replaced_and_keeps_its_permissions(path):
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    save_file({"a": weights(3)}, path)
+    assert_same(load_file(path)["a"], weights(3))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_saving_over_the_file_that_was_loaded(path):
+    save_file(big(), path)
+    loaded = load_file(path, backend="mmap")
+    save_file(loaded, path)
+    for name, tensor in load_file(path).items():
+        assert_same(tensor, big()[name])
+
+
+def test_a_symbolic_link_is_followed(tmp_path):
+    target, link = tmp_path / "target.cfck", tmp_path / "link.cfck"
+    save_file({"a": weights(3)}, target)
+    link.symlink_to(target)
+    save_file({"b": weights(4)}, link)
+    assert link.is_symlink()
+    assert list(load_file(target)) == ["b"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_exception_of_the_callback_ends_the_call_and_keeps_the_old_file(path, threads):
+    class Stop(Exception):
+        pass
+
+    def stop(done_bytes, total_bytes, name):
+        if done_bytes > total_bytes // 3:
+            raise Stop(name)
+
+    save_file(big(), path)
+    before = path.read_bytes()
+    for call in (
+        lambda: save_file({**big(), "more": weights(9)}, path, progress=stop, threads=threads),
+        lambda: save(big(), progress=stop, threads=threads),
+        lambda: load_file(path, progress=stop, threads=threads),
+        lambda: cfck.numpy.load_file(path, progress=stop, threads=threads),
+    ):
+        with pytest.raises(Stop):
+            call()
+    assert path.read_bytes() == before
+    assert only(path)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_progress_counts_to_the_total(path, threads):
+    total = sum(4 * tensor.numel() for tensor in big().values())
+    for call in (
+        lambda report: save_file(big(), path, progress=report, threads=threads),
+        lambda report: load_file(path, progress=report, threads=threads),
+    ):
+        calls: list[tuple[int, int, str]] = []
+        call(lambda *args, calls=calls: calls.append(args))
+        done = [args[0] for args in calls]
+        assert done == sorted(done) and len(done) > 4
+        assert calls[-1][:2] == (total, total)
+        assert {args[2] for args in calls} == set(big())
+
+
+def test_a_signal_handler_that_raises_ends_the_call(path):
+    """As Ctrl-C does. The handler runs while the native code works, not after it."""
+    program = textwrap.dedent(
+        """
+        import os, signal, sys, threading, time
+        import numpy as np
+        import cfck.numpy
+
+        generator = np.random.Generator(np.random.PCG64(1))
+        piece = generator.standard_normal((1000, 1000), dtype=np.float32)
+        # Not equal to each other: every one is encoded.
+        tensors = {f"w{i}": piece * np.float32(1 + i / 7) for i in range(150)}
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        start = time.monotonic()
+        try:
+            cfck.numpy.save_file(tensors, sys.argv[1], threads=1, codec="lossless")
+        except KeyboardInterrupt:
+            print("interrupted", time.monotonic() - start)
+        else:
+            print("finished", time.monotonic() - start)
+        """
+    )
+    path.write_bytes(b"old")
+    command = [sys.executable, "-c", program, str(path)]
+    words = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert words[0] == "interrupted", words
+    assert float(words[1]) < 1.5
+    assert path.read_bytes() == b"old"
+    assert only(path)
+
+
+def test_killed_while_saving(path):
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        import numpy as np
+        import cfck.numpy
+
+        def die(done_bytes, total_bytes, name):
+            if done_bytes > total_bytes // 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        arrays = {f"w{i}": np.arange(300000) * i for i in range(8)}
+        cfck.numpy.save_file(arrays, sys.argv[1], progress=die)
+        """
+    )
+    save_file(big(), path)
+    before = path.read_bytes()
+    result = subprocess.run([sys.executable, "-c", program, str(path)])
+    assert result.returncode == -signal.SIGKILL
+    assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_read_only_folder(path):
+    path.parent.chmod(0o500)
+    try:
+        with pytest.raises(OSError, match="model.cfck"):
+            save_file({"a": weights(3)}, path)
+    finally:
+        path.parent.chmod(0o700)
+
+
+def test_a_write_that_fails_keeps_the_old_file(path):
+    program = textwrap.dedent(
+        """
+        import resource, sys
+        import numpy as np
+        import cfck.numpy
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        try:
+            cfck.numpy.save_file({"x": np.zeros(10**6)}, sys.argv[1], codec="raw")
+        except OSError as error:
+            print(type(error).__name__, error)
+        """
+    )
+    path.write_bytes(b"old")
+    command = [sys.executable, "-c", program, str(path)]
+    words = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert words.startswith("IoError") and str(path.parent) in words
+    assert path.read_bytes() == b"old"
+    assert only(path)
+
+
+def test_paths_of_every_kind(tmp_path):
+    for filename in (tmp_path / "p.cfck", str(tmp_path / "s.cfck"), tmp_path / "ä.cfck"):
+        save_file({"a": weights(3)}, filename)
+        assert_same(load_file(filename)["a"], weights(3))
+    raw = os.fsencode(tmp_path) + b"/\xff.cfck"
+    save_file({"a": weights(3)}, os.fsdecode(raw))
+    assert os.path.exists(raw)
+    assert_same(load_file(os.fsdecode(raw))["a"], weights(3))
+
+
+def test_many_small_tensors():
+    tensors = {f"block.{i}.bias": torch.full((16,), float(i)) for i in range(3000)}
+    loaded = load(save(tensors))
+    assert list(loaded) == list(tensors)
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in tensors.items())
+
+
+def thread_count():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("Threads"))
+
+
+def test_no_thread_is_left_behind(path):
+    before = thread_count()
+    save_file(big(), path, threads=4)
+    load_file(path, threads=4)
+    assert thread_count() == before

@@ -1,0 +1,132 @@
+"""Folders of shards."""
+
+import json
+
+import pytest
+import torch
+from conftest import assert_same, shares_memory, weights
+
+import cfck
+import cfck.numpy
+from cfck.torch import load_file, load_model, save_file
+
+
+@pytest.fixture
+def folder(tmp_path):
+    base = weights(20, 30)
+    first = {"embed": base, "head": base.t(), "a": weights(5)}
+    second = {"b": weights(600, 700, seed=2), "c": torch.arange(7)}
+    save_file(first, tmp_path / "model-00001-of-00002.cfck", {"format": "pt", "who": "first"})
+    save_file(second, tmp_path / "model-00002-of-00002.cfck", {"format": "pt", "who": "second"})
+    weight_map = {name: "model-00001-of-00002.cfck" for name in first}
+    weight_map |= {name: "model-00002-of-00002.cfck" for name in second}
+    write_index(tmp_path, weight_map)
+    return tmp_path, {**first, **second}
+
+
+def write_index(folder, weight_map):
+    index = {"metadata": {"total_size": 1}, "weight_map": weight_map}
+    (folder / "model.cfck.index.json").write_text(json.dumps(index))
+
+
+def test_folder_and_index_are_accepted_wherever_a_file_is(folder):
+    path, tensors = folder
+    for filename in (path, str(path), path / "model.cfck.index.json"):
+        loaded = load_file(filename)
+        assert list(loaded) == list(tensors)
+        for name, tensor in tensors.items():
+            assert_same(loaded[name], tensor)
+        assert shares_memory(loaded["embed"], loaded["head"])
+    with cfck.safe_open(path, "np") as file:
+        assert file.keys() == sorted(tensors)
+        assert file.metadata() == {"format": "pt", "who": "first"}
+        assert file.get_slice("b")[599].tolist() == tensors["b"][599].tolist()
+        assert file.get_tensor("c").tolist() == list(range(7))
+    assert set(cfck.numpy.load_file(path)) == set(tensors)
+
+
+def test_progress_goes_over_all_shards(folder):
+    path, tensors = folder
+    calls = []
+    load_file(path, progress=lambda *call: calls.append(call))
+    total = sum(4 * t.numel() for n, t in tensors.items() if n not in ("c", "head")) + 7 * 8
+    assert calls[-1][:2] == (total, total)
+    assert [c[0] for c in calls] == sorted(c[0] for c in calls)
+
+
+def test_load_model(folder):
+    path, tensors = folder
+    model = torch.nn.ParameterDict(
+        {
+            n: torch.nn.Parameter(torch.zeros_like(t), t.is_floating_point())
+            for n, t in tensors.items()
+        }
+    )
+    assert load_model(model, path) == (set(), [])
+    for name, tensor in tensors.items():
+        assert_same(model[name], tensor)
+
+
+def test_folder_with_a_single_file(tmp_path):
+    save_file({"a": weights(3)}, tmp_path / "model.cfck")
+    assert_same(load_file(tmp_path)["a"], weights(3))
+
+
+def test_folder_without_a_model(tmp_path):
+    with pytest.raises(FileNotFoundError, match="model.cfck.index.json"):
+        load_file(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match="cfck-convert"):
+        load_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../x.cfck", "a/../../x.cfck", "", ".", "..", "a//b", "a\0b", 3, None]
+)
+def test_shards_that_leave_the_folder_are_refused(tmp_path, name):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    save_file({"w": weights(3)}, tmp_path / "x.cfck")
+    write_index(folder, {"w": name})
+    with pytest.raises(cfck.CorruptError, match="not a file of this folder") as caught:
+        load_file(folder)
+    assert caught.value.record == "w"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"weight_map": 3}', "{}", "[" * 100_000])
+def test_broken_index(tmp_path, text):
+    (tmp_path / "model.cfck.index.json").write_text(text)
+    with pytest.raises(cfck.CorruptError, match="model.cfck.index.json"):
+        load_file(tmp_path)
+
+
+def test_missing_shard_and_missing_tensor(folder):
+    path, tensors = folder
+    write_index(path, {"a": "model-00001-of-00002.cfck", "b": "gone.cfck"})
+    with pytest.raises(FileNotFoundError, match="gone.cfck"):
+        load_file(path)
+    write_index(path, {"a": "model-00001-of-00002.cfck", "b": "model-00001-of-00002.cfck"})
+    with pytest.raises(cfck.CorruptError, match="`b` should be in model-00001") as caught:
+        load_file(path)
+    assert caught.value.record == "b"
+
+
+def test_the_index_says_which_shard_counts(folder):
+    path, tensors = folder
+    save_file({"a": weights(9, seed=5)}, path / "other.cfck")
+    write_index(path, {"a": "other.cfck", "embed": "model-00001-of-00002.cfck"})
+    loaded = load_file(path)
+    assert set(loaded) == {"a", "embed"}
+    assert_same(loaded["a"], weights(9, seed=5))
+
+
+def test_shards_in_sub_folders(tmp_path):
+    (tmp_path / "parts").mkdir()
+    save_file({"a": weights(3)}, tmp_path / "parts" / "1.cfck")
+    write_index(tmp_path, {"a": "parts/1.cfck"})
+    assert_same(load_file(tmp_path)["a"], weights(3))
+
+
+def test_update_names_the_way_for_folders(folder):
+    with pytest.raises(cfck.InvalidArgumentError, match="shard"):
+        cfck.update(folder[0], {"a": weights(3)})

@@ -1,0 +1,50 @@
+"""Names and arguments are those of safetensors."""
+
+import inspect
+
+import pytest
+import safetensors
+import safetensors.numpy
+import safetensors.torch
+
+import cfck
+import cfck.numpy
+import cfck.torch
+
+FUNCTIONS = [
+    (getattr(cfck_module, name), getattr(safetensors_module, name))
+    for cfck_module, safetensors_module, names in [
+        (cfck.torch, safetensors.torch,
+         ["save", "save_file", "load", "load_file", "save_model", "load_model"]),
+        (cfck.numpy, safetensors.numpy, ["save", "save_file", "load", "load_file"]),
+    ]
+    for name in names
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ours", "theirs"), FUNCTIONS)
+def test_arguments_come_in_the_order_of_safetensors(ours, theirs):
+    expected = list(inspect.signature(theirs).parameters.values())
+    actual = list(inspect.signature(ours).parameters.values())
+    positional = [p for p in actual if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert [(p.name, p.default) for p in positional] == [
+        (p.name, p.default) for p in expected if p.kind is p.POSITIONAL_OR_KEYWORD
+    ]
+    for parameter in expected:
+        assert parameter.name in {p.name for p in actual}
+    assert all(p.kind is p.KEYWORD_ONLY for p in actual[len(positional) :])
+
+
+def test_safe_open_has_the_arguments_and_methods_of_safetensors():
+    parameters = list(inspect.signature(cfck.safe_open).parameters)
+    expected = list(inspect.signature(safetensors.safe_open).parameters)
+    assert parameters[: len(expected)] == expected
+    for name in dir(safetensors.safe_open):
+        if not name.startswith("_"):
+            assert hasattr(cfck.safe_open, name), name
+
+
+@pytest.mark.parametrize("module", [cfck.torch, cfck.numpy])
+def test_everything_public_is_documented(module):
+    for name in module.__all__:
+        assert getattr(module, name).__doc__
