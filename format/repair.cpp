@@ -83,26 +83,36 @@ Result<format::MetadataFrame> whole_attachments(const ByteSource& source,
   return kept;
 }
 
-Result<RepairReport> repair_file(const std::string& damaged, const std::string& out,
-                                 DecodeOptions options, FileSystem& files) {
-  CFCK_TRY_ASSIGN(const std::unique_ptr<File> file, files.open_read(damaged));
-  CFCK_TRY_ASSIGN(const std::uint64_t file_bytes, file->size());
-  const format::FileView whole(*file, file_bytes, damaged);
-  CFCK_TRY_ASSIGN(const std::optional<format::Generation> last,
-                  format::find_last_generation(whole));
+// Where the newest generation ends that is whole. A file that opens was not cut
+// off: its tail is trusted, so that a damaged frame in front of it, which stops a
+// walk, costs one record only.
+Result<std::uint64_t> end_of_last_generation(const ByteSource& file, DecodeOptions options) {
+  if (Reader::open(file, options)) {
+    return file.size();
+  }
+  CFCK_TRY_ASSIGN(const std::optional<format::Generation> last, format::find_last_generation(file));
   if (!last) {
     return Error{ErrorCode::kCorrupt,
                  "no complete generation is left in the file; nothing can be recovered from it",
                  {},
                  {}};
   }
-  const format::PrefixSource source(whole, last->end_bytes);
+  return last->end_bytes;
+}
+
+Result<RepairReport> repair_file(const std::string& damaged, const std::string& out,
+                                 DecodeOptions options, FileSystem& files) {
+  CFCK_TRY_ASSIGN(const std::unique_ptr<File> file, files.open_read(damaged));
+  CFCK_TRY_ASSIGN(const std::uint64_t file_bytes, file->size());
+  const format::FileView whole(*file, file_bytes, damaged);
+  CFCK_TRY_ASSIGN(const std::uint64_t end_bytes, end_of_last_generation(whole, options));
+  const format::PrefixSource source(whole, end_bytes);
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source, options));
   const format::Index& index = ReaderAccess::index(reader);
   CFCK_TRY_ASSIGN(const std::vector<bool> drop, damaged_records(source, index));
   RepairReport report;
-  report.generation = last->tail.generation;
-  report.end_bytes = last->end_bytes;
+  report.generation = reader.generation();
+  report.end_bytes = end_bytes;
   for (std::size_t i = 0; i < drop.size(); ++i) {
     const Record& record = index.records[i].record;
     if (!record.hidden && drop[i]) {
