@@ -115,7 +115,7 @@ CodeWords assign_code_words(const HuffmanCode& code) {
   for (unsigned length = code.max_length; length > 0; --length) {
     for (unsigned symbol = 0; symbol <= code.max_symbol; ++symbol) {
       if (code.lengths[symbol] == length) {
-        words[symbol] = next | (length << 16);
+        words[symbol] = std::uint64_t{next} << (64 - length) | length;
         ++next;
       }
     }
@@ -133,38 +133,100 @@ std::vector<std::byte> describe_tree(const HuffmanCode& code) {
   return describe_weights(weights);
 }
 
+namespace {
+
+// Bits wait at the high end of a word, the first of them lowest. Lengths are
+// added up with the words' high bits, which mean nothing, and cut off in time.
+class BitStream {
+ public:
+  explicit BitStream(std::byte* to) : to_(to) {}
+
+  // At most four words of at most 11 bits between two flushes.
+  void put(std::uint64_t word) {
+    bits_ = bits_ >> (word & 63) | word;
+    n_bits_ += word;
+  }
+
+  void flush() {
+    n_bits_ &= 63;
+    const std::uint64_t low = bits_ >> ((64 - n_bits_) & 63);
+    std::memcpy(to_, &low, sizeof(low));
+    to_ += n_bits_ / 8;
+    n_bits_ &= 7;
+  }
+
+  // A bit 1 marks the end.
+  std::byte* finish() {
+    put(std::uint64_t{1} << 63 | 1);
+    n_bits_ &= 63;
+    const std::uint64_t low = bits_ >> (64 - n_bits_);
+    std::memcpy(to_, &low, sizeof(low));
+    return to_ + (n_bits_ + 7) / 8;
+  }
+
+ private:
+  std::byte* to_;
+  std::uint64_t bits_ = 0;
+  std::uint64_t n_bits_ = 0;
+};
+
+// Symbols from `begin + n - 1` down to where a multiple of four is left.
+std::size_t put_odd_symbols(const std::uint8_t* begin, std::size_t n, const CodeWords& words,
+                            BitStream& stream) {
+  for (; n % 4 != 0; --n) {
+    stream.put(words[begin[n - 1]]);
+  }
+  stream.flush();
+  return n;
+}
+
+}  // namespace
+
 std::byte* write_huffman_stream(std::span<const std::uint8_t> symbols, const CodeWords& words,
                                 std::byte* to) {
-  std::uint64_t bits = 0;
-  unsigned n_bits = 0;
-  const auto put = [&](std::uint8_t symbol) {
-    const std::uint32_t word = words[symbol];
-    bits |= std::uint64_t{word & 0xffff} << n_bits;
-    n_bits += word >> 16;
-  };
-  const auto flush = [&] {
-    std::memcpy(to, &bits, sizeof(bits));
-    to += n_bits / 8;
-    bits >>= n_bits & ~7u;
-    n_bits &= 7;
-  };
-  std::size_t left = symbols.size();
-  for (; left % 4 != 0; --left) {
-    put(symbols[left - 1]);
-  }
-  flush();
-  // Seven bits may wait: four words of at most 11 bits always fit.
+  BitStream stream(to);
+  std::size_t left = put_odd_symbols(symbols.data(), symbols.size(), words, stream);
   for (; left != 0; left -= 4) {
-    put(symbols[left - 1]);
-    put(symbols[left - 2]);
-    put(symbols[left - 3]);
-    put(symbols[left - 4]);
-    flush();
+    for (unsigned k = 1; k <= 4; ++k) {
+      stream.put(words[symbols[left - k]]);
+    }
+    stream.flush();
   }
-  bits |= std::uint64_t{1} << n_bits;
-  ++n_bits;
-  std::memcpy(to, &bits, sizeof(bits));
-  return to + (n_bits + 7) / 8;
+  return stream.finish();
+}
+
+TwoStreamEnds write_two_huffman_streams(std::span<const std::uint8_t> first,
+                                        std::span<const std::uint8_t> second,
+                                        const CodeWords& words, std::byte* to) {
+  std::byte* const apart = to + max_huffman_stream_bytes(first.size());
+  BitStream a(to);
+  BitStream b(apart);
+  std::size_t left_a = put_odd_symbols(first.data(), first.size(), words, a);
+  const std::size_t left_b = put_odd_symbols(second.data(), second.size(), words, b);
+  for (; left_a != left_b; left_a -= 4) {
+    for (unsigned k = 1; k <= 4; ++k) {
+      a.put(words[first[left_a - k]]);
+    }
+    a.flush();
+  }
+  const std::uint8_t* from_a = first.data() + left_a;
+  const std::uint8_t* from_b = second.data() + left_b;
+  for (; from_a != first.data(); from_a -= 4, from_b -= 4) {
+    a.put(words[from_a[-1]]);
+    b.put(words[from_b[-1]]);
+    a.put(words[from_a[-2]]);
+    b.put(words[from_b[-2]]);
+    a.put(words[from_a[-3]]);
+    b.put(words[from_b[-3]]);
+    a.put(words[from_a[-4]]);
+    b.put(words[from_b[-4]]);
+    a.flush();
+    b.flush();
+  }
+  std::byte* const end = a.finish();
+  const auto second_bytes = static_cast<std::size_t>(b.finish() - apart);
+  std::memmove(end, apart, second_bytes);
+  return {end, end + second_bytes};
 }
 
 }  // namespace cfck::codec

@@ -34,13 +34,28 @@ std::uint64_t coded_bits(const HuffmanCode& code, const Histogram& counts);
 // the largest, and weights that FSE cannot shrink).
 std::vector<std::byte> describe_tree(const HuffmanCode& code);
 
-// Code words by symbol: low 16 bits the word, then the length.
-using CodeWords = std::array<std::uint32_t, 256>;
+// Code words by symbol: the word in the highest bits, its length in the lowest.
+using CodeWords = std::array<std::uint64_t, 256>;
 CodeWords assign_code_words(const HuffmanCode& code);
 
-// Writes `symbols` as one bit stream, to be read backwards; returns its end. Needs
-// room for 2 * symbols.size() + 16 bytes.
+// Bytes that a bit stream of n symbols needs while it is written, at most.
+constexpr std::size_t max_huffman_stream_bytes(std::size_t n_symbols) {
+  return n_symbols * kMaxCodeLength / 8 + 16;
+}
+
+// Writes `symbols` as one bit stream, to be read backwards; returns its end.
 std::byte* write_huffman_stream(std::span<const std::uint8_t> symbols, const CodeWords& words,
                                 std::byte* to);
+
+// Two streams, one behind the other; returns the end of both. They are written at
+// the same time, since each alone waits for its own shifts. Needs room for the
+// maximum of both. Requires: `second` is not longer than `first`, by 3 at most.
+struct TwoStreamEnds {
+  std::byte* first;
+  std::byte* second;
+};
+TwoStreamEnds write_two_huffman_streams(std::span<const std::uint8_t> first,
+                                        std::span<const std::uint8_t> second,
+                                        const CodeWords& words, std::byte* to);
 
 }  // namespace cfck::codec

@@ -40,8 +40,9 @@ std::uint64_t block_overhead(std::size_t n) {
   return n < 1024 ? 3 + 3 + 1 + 1 : n < 16384 ? 3 + 4 + 10 + 1 : 3 + 5 + 10 + 1;
 }
 
-// Chooses the coding of a run whose symbols have been counted.
-void plan_run(Run& run) {
+// Chooses the coding of a run whose symbols have been counted. Trees are not
+// described where they could not make the estimate as low as `limit` anyway.
+void plan_run(Run& run, std::uint64_t limit = ~std::uint64_t{0}) {
   const std::size_t n = run.n_symbols;
   if (n == 0) {
     return;
@@ -59,11 +60,15 @@ void plan_run(Run& run) {
     return;
   }
   run.code = build_huffman_code(run.counts);
+  std::uint64_t bytes = (coded_bits(run.code, run.counts) + 7) / 8;
+  if (bytes > limit) {
+    return;
+  }
   run.tree = describe_tree(run.code);
   if (run.tree.empty()) {
     return;
   }
-  std::uint64_t bytes = run.tree.size() + (coded_bits(run.code, run.counts) + 7) / 8;
+  bytes += run.tree.size();
   bytes += (n_blocks - 1) * block_overhead(kMaxBlock);
   bytes += block_overhead(n - (n_blocks - 1) * kMaxBlock);
   if (bytes < run.estimated_bytes) {
@@ -90,8 +95,9 @@ std::vector<Run> plan_runs(std::span<const SymbolStream> streams) {
       for (std::size_t s = 0; s < joint.counts.size(); ++s) {
         joint.counts[s] = runs.back().counts[s] + own.counts[s];
       }
-      plan_run(joint);
-      if (joint.estimated_bytes <= runs.back().estimated_bytes + own.estimated_bytes) {
+      const std::uint64_t apart = runs.back().estimated_bytes + own.estimated_bytes;
+      plan_run(joint, apart);
+      if (joint.estimated_bytes <= apart) {
         runs.back() = std::move(joint);
         continue;
       }
@@ -167,7 +173,7 @@ class FrameWriter {
     const std::size_t start = out_.size();
     const unsigned literals_header = n < 1024 ? 3 : n < 16384 ? 4 : 5;
     const std::size_t tree_bytes = has_tree ? 0 : run.tree.size();
-    out_.resize(start + 3 + literals_header + tree_bytes + 6 + 2 * n + 64);
+    out_.resize(start + 3 + literals_header + tree_bytes + 6 + max_huffman_stream_bytes(n) + 64);
     std::byte* const coded = out_.data() + start + 3 + literals_header;
     std::copy_n(run.tree.data(), tree_bytes, coded);
     std::byte* const end = write_streams(block, words, coded + tree_bytes);
@@ -196,18 +202,15 @@ class FrameWriter {
       return write_huffman_stream(block, words, to);
     }
     const std::size_t quarter = (block.size() + 3) / 4;
-    std::byte* lengths = to;
-    to += 6;
-    for (unsigned i = 0; i < 4; ++i) {
-      std::byte* const begin = to;
-      to = write_huffman_stream(block.first(std::min(quarter, block.size())), words, to);
-      block = block.subspan(std::min(quarter, block.size()));
-      if (i < 3) {
-        const auto length = static_cast<std::uint16_t>(to - begin);
-        std::memcpy(lengths + 2 * i, &length, sizeof(length));
-      }
-    }
-    return to;
+    std::byte* const streams = to + 6;
+    const TwoStreamEnds early = write_two_huffman_streams(
+        block.first(quarter), block.subspan(quarter, quarter), words, streams);
+    const TwoStreamEnds late = write_two_huffman_streams(
+        block.subspan(2 * quarter, quarter), block.subspan(3 * quarter), words, early.second);
+    store_number(to, static_cast<std::uint64_t>(early.first - streams), 2);
+    store_number(to + 2, static_cast<std::uint64_t>(early.second - early.first), 2);
+    store_number(to + 4, static_cast<std::uint64_t>(late.first - early.second), 2);
+    return late.second;
   }
 
   std::size_t left_;  // symbols of the frame not yet written

@@ -44,7 +44,7 @@ class SymbolsEncoder {
  private:
   // Spec, section 3.1.
   Result<void> hide_zeros() {
-    const ZeroCounts zeros = count_zeros<Word>(values_, n_values_);
+    const ZeroCounts zeros = chunk_kernels<Format>().count_zeros(values_, n_values_);
     const bool with_signs = zeros.negative * Format::kRawBits > zeros.negative + zeros.positive;
     const std::size_t n_hidden = zeros.positive + (with_signs ? zeros.negative : 0);
     if (n_hidden * 32 < n_values_ || n_hidden == n_values_) {

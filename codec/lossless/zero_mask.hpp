@@ -13,24 +13,6 @@ namespace cfck::codec {
 // Whether `mask` has n_masked bits set and none after bit n_values - 1.
 bool is_mask_of(ByteView mask, std::size_t n_values, std::size_t n_masked);
 
-struct ZeroCounts {
-  std::size_t positive = 0;  // +0
-  std::size_t negative = 0;  // -0
-};
-
-template <class Word>
-ZeroCounts count_zeros(const std::byte* values, std::size_t n_values) {
-  constexpr Word kMinusZero = static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
-  ZeroCounts counts;
-  for (std::size_t i = 0; i < n_values; ++i) {
-    Word value;
-    std::memcpy(&value, values + i * sizeof(Word), sizeof(Word));
-    counts.positive += value == 0 ? 1 : 0;
-    counts.negative += value == kMinusZero ? 1 : 0;
-  }
-  return counts;
-}
-
 // Puts values and hidden zeros together; bit k of `signs`, if there are any, is
 // the sign of hidden value k. Requires: is_mask_of().
 template <class Word>

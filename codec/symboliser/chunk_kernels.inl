@@ -26,6 +26,25 @@ unsigned load_group(const std::byte* values, std::size_t n_values, std::size_t i
 }
 
 template <class Format>
+ZeroCounts count_zeros(const std::byte* values, std::size_t n_values) {
+  using Word = typename Format::Word;
+  ZeroCounts counts;
+  for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
+    Word group[kGroupSize];
+    const unsigned n = load_group(values, n_values, index, group);
+    // Words count as far as a group goes, and keep the loops in narrow lanes.
+    const Word positive = SerialLanes::reduce_sum<Word>(
+        [&](unsigned i) { return static_cast<Word>(group[i] == 0 ? 1 : 0); });
+    const Word zeros = SerialLanes::reduce_sum<Word>([&](unsigned i) {
+      return static_cast<Word>(static_cast<Word>(group[i] << 1) == 0 ? 1 : 0);
+    });
+    counts.positive += positive - (kGroupSize - n);
+    counts.negative += zeros - positive;
+  }
+  return counts;
+}
+
+template <class Format>
 bool analyse(const std::byte* values, std::size_t n_values, GroupCode* groups) {
   bool has_signs = false;
   for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
@@ -107,7 +126,8 @@ bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
 }
 
 template <class Format>
-constexpr ChunkKernels<Format> kKernels = {&analyse<Format>, &split<Format>, &merge<Format>};
+constexpr ChunkKernels<Format> kKernels = {&count_zeros<Format>, &analyse<Format>, &split<Format>,
+                                           &merge<Format>};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "codec/symboliser/float_format.hpp"
 #include "codec/symboliser/lanes.hpp"
@@ -47,23 +48,34 @@ CFCK_HD constexpr unsigned count_clean_bits(typename Format::Word bits_in_use) {
   return count;
 }
 
-// Exponent and the top seven mantissa bits, so that a binade is 128 wide.
+// Exponent and the top seven mantissa bits, plus one; 0 for values that say
+// nothing about the scale.
 template <class Format>
-CFCK_HD constexpr std::uint32_t magnitude_code(typename Format::Word value) {
+using MagnitudeCode = std::conditional_t<Format::kExponentBits <= 8, std::uint16_t, std::uint32_t>;
+
+template <class Format>
+CFCK_HD constexpr MagnitudeCode<Format> magnitude_code(typename Format::Word value) {
+  using Word = typename Format::Word;
+  using Code = MagnitudeCode<Format>;
   constexpr unsigned kMantissa = Format::kMantissaBits;
-  const auto magnitude = static_cast<typename Format::Word>(
-      value & (static_cast<typename Format::Word>(~typename Format::Word{0}) >> 1));
+  constexpr Word kMagnitude = static_cast<Word>(static_cast<Word>(~Word{0}) >> 1);
+  const Word magnitude = static_cast<Word>(value & kMagnitude);
+  const bool special = Format::kHasSpecials &&
+                       magnitude >= static_cast<Word>(Word{Format::kMaxExponent} << kMantissa);
+  Code code;
   if constexpr (kMantissa >= 7) {
-    return static_cast<std::uint32_t>(magnitude >> (kMantissa - 7));
+    code = static_cast<Code>(magnitude >> (kMantissa - 7));
   } else {
-    return static_cast<std::uint32_t>(magnitude) << (7 - kMantissa);
+    code = static_cast<Code>(static_cast<Code>(magnitude) << (7 - kMantissa));
   }
+  return special || magnitude == 0 ? Code{0} : static_cast<Code>(code + 1);
 }
 
 // Spec, section 4: class and clean bits.
 template <class Format, class Lanes>
 CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
   using Word = typename Format::Word;
+  using Code = MagnitudeCode<Format>;
   GroupAnalysis result;
   const Word in_use = Lanes::template reduce_or<Word>([&](unsigned i) { return values[i]; });
   result.all_zero = in_use == 0;
@@ -73,26 +85,23 @@ CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
   result.has_signs = (in_use >> (Format::kBits - 1)) != 0;
   result.clean_bits = count_clean_bits<Format>(in_use);
 
-  // Values that say nothing about the scale count as zero here.
-  const auto code = [&](unsigned i) -> std::uint32_t {
-    const std::uint32_t magnitude = magnitude_code<Format>(values[i]);
-    const bool special = Format::kHasSpecials && (magnitude >> 7) == Format::kMaxExponent;
-    const Word below_sign = static_cast<Word>(values[i] << 1);
-    return special || below_sign == 0 ? 0 : magnitude + 1;
-  };
-  const auto top_code = Lanes::template reduce_max<std::uint32_t>(code);
+  typename Lanes::template Reg<Code> codes;
+  Lanes::each([&](unsigned i) { codes[i] = magnitude_code<Format>(values[i]); });
+  const Code top_code = Lanes::template reduce_max<Code>([&](unsigned i) { return codes[i]; });
   if (top_code == 0) {
     return result;
   }
-  const std::uint32_t top_exponent = (top_code - 1) >> 7;
-  const auto n_values = Lanes::template reduce_sum<std::uint32_t>(
-      [&](unsigned i) -> std::uint32_t { return code(i) != 0; });
-  const auto sum = Lanes::template reduce_sum<std::uint32_t>([&](unsigned i) -> std::uint32_t {
-    const std::uint32_t c = code(i);
-    const std::uint32_t distance = top_exponent - ((c - 1) >> 7);
-    const std::uint32_t linear = (0x80u | ((c - 1) & 0x7f)) << 8;
-    return c == 0 || distance > 15 ? 0 : linear >> distance;
+  const Code top_exponent = static_cast<Code>((top_code - 1) >> 7);
+  const auto n_values = Lanes::template reduce_sum<Code>(
+      [&](unsigned i) { return static_cast<Code>(codes[i] != 0 ? 1 : 0); });
+  Lanes::each([&](unsigned i) {
+    const Code code = static_cast<Code>(codes[i] - 1);
+    const Code distance = static_cast<Code>(top_exponent - (code >> 7));
+    const Code linear = static_cast<Code>((0x80 | (code & 0x7f)) << 8);
+    // Zero in codes[i] wraps around to a code above all others.
+    codes[i] = distance > 15 ? Code{0} : static_cast<Code>(linear >> distance);
   });
+  const auto sum = Lanes::template reduce_sum<std::uint32_t>([&](unsigned i) { return codes[i]; });
   result.has_class = true;
   result.scale_class = 4 * top_exponent + quarter_octaves(sum * kGroupSize / n_values);
   return result;

@@ -15,6 +15,13 @@ inline constexpr unsigned kLanes = 32;
 
 // One thread does everything, in plain loops that compilers vectorise.
 struct SerialLanes {
+  // One value for each element of a group.
+  template <class Value>
+  struct Reg {
+    Value values[kGroupSize];
+    CFCK_HD Value& operator[](unsigned i) { return values[i]; }
+  };
+
   template <class Body>
   CFCK_HD static void each(Body&& body) {
     for (unsigned i = 0; i < kGroupSize; ++i) {
@@ -66,6 +73,9 @@ struct SerialLanes {
 // A warp played by one thread: lane after lane between two exchanges, which are
 // butterflies as on a device. For tests.
 struct EmulatedLanes {
+  template <class Value>
+  using Reg = SerialLanes::Reg<Value>;
+
   template <class Body>
   static void each(Body&& body) {
     for (unsigned lane = 0; lane < kLanes; ++lane) {

@@ -14,7 +14,6 @@ inline namespace CFCK_CPU_NAMESPACE {
 template <class Format>
 std::byte* write_raw_bits(const typename Format::Word* raw, bool has_signs, unsigned clean_bits,
                           unsigned n, std::byte* to) {
-  using Word = typename Format::Word;
   const unsigned low_bits = clean_bits == 0 ? Format::kLowBits : 0;
   const unsigned last_plane = clean_bits + low_bits;
   const std::size_t plane_bytes = (n + 7) / 8;
@@ -35,9 +34,16 @@ std::byte* write_raw_bits(const typename Format::Word* raw, bool has_signs, unsi
   if constexpr (Format::kLowBits != 0) {
     if (low_bits != 0) {
       constexpr unsigned kLowBytes = Format::kLowBits / 8;
-      for (unsigned i = 0; i < n; ++i) {
-        const Word value = raw[i];
-        std::memcpy(to + i * kLowBytes, &value, kLowBytes);
+      if constexpr (kLowBytes == sizeof(std::uint16_t)) {
+        std::uint16_t low[kGroupSize];
+        for (unsigned i = 0; i < kGroupSize; ++i) {
+          low[i] = static_cast<std::uint16_t>(raw[i]);
+        }
+        std::memcpy(to, low, n * kLowBytes);
+      } else {
+        for (unsigned i = 0; i < n; ++i) {
+          std::memcpy(to + i * kLowBytes, &raw[i], kLowBytes);
+        }
       }
       to += n * kLowBytes;
     }
@@ -70,10 +76,18 @@ const std::byte* read_raw_bits(const std::byte* from, bool has_signs, unsigned c
   if constexpr (Format::kLowBits != 0) {
     if (low_bits != 0) {
       constexpr unsigned kLowBytes = Format::kLowBits / 8;
-      for (unsigned i = 0; i < n; ++i) {
-        Word value = 0;
-        std::memcpy(&value, from + i * kLowBytes, kLowBytes);
-        raw[i] |= value;
+      if constexpr (kLowBytes == sizeof(std::uint16_t)) {
+        std::uint16_t low[kGroupSize] = {};
+        std::memcpy(low, from, n * kLowBytes);
+        for (unsigned i = 0; i < kGroupSize; ++i) {
+          raw[i] |= low[i];
+        }
+      } else {
+        for (unsigned i = 0; i < n; ++i) {
+          Word value = 0;
+          std::memcpy(&value, from + i * kLowBytes, kLowBytes);
+          raw[i] |= value;
+        }
       }
       from += n * kLowBytes;
     }

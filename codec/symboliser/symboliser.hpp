@@ -69,12 +69,18 @@ struct MergeCursors {
   std::size_t n_escapes = 0;  // left
 };
 
+struct ZeroCounts {
+  std::size_t positive = 0;  // +0
+  std::size_t negative = 0;  // -0
+};
+
 // The passes over a chunk. Values are little-endian, of any alignment. `groups`
 // has one entry for each 128 values, the last for what is left. Stream regions
 // must have room for (split) or hold (merge) the symbols of all their groups
 // and 128 bytes more.
 template <class Format>
 struct ChunkKernels {
+  ZeroCounts (*count_zeros)(const std::byte* values, std::size_t n_values);
   // Returns whether any value is negative.
   bool (*analyse)(const std::byte* values, std::size_t n_values, GroupCode* groups);
   void (*split)(const std::byte* values, std::size_t n_values, const GroupCode* groups,
