@@ -58,6 +58,15 @@ Result<void> check_raw_start(ByteView extent, const ChunkPlace& place, const Raw
   return {};
 }
 
+// Of a codec. All bytes of the extent are there: what is missing was never
+// written, and fetching the file again would not help.
+Error payload_error(Error error, const std::string& record, std::uint64_t offset_bytes) {
+  if (error.code == ErrorCode::kTruncated) {
+    error.code = ErrorCode::kCorrupt;
+  }
+  return place_error(std::move(error), record, offset_bytes);
+}
+
 // Splits the extent of a CHNK frame and what follows it; checks both.
 Result<ByteView> payload_of(ByteView extent, const ChunkPlace& place,
                             const codec::Decoder& decoder) {
@@ -65,13 +74,10 @@ Result<ByteView> payload_of(ByteView extent, const ChunkPlace& place,
   const codec::ChunkInfo info = info_of(place.stored->record, place.n_elems, place.preamble);
   Result<std::uint32_t> body_bytes = decoder.body_bytes(info, payload);
   if (!body_bytes) {
-    return place_error(std::move(body_bytes).error(), {}, place.offset_bytes + kFrameHeaderBytes);
+    return payload_error(std::move(body_bytes).error(), {}, place.offset_bytes + kFrameHeaderBytes);
   }
   if (*body_bytes > payload.size()) {
-    return Error{ErrorCode::kTruncated,
-                 "the body of a chunk is longer than the chunk",
-                 {},
-                 place.offset_bytes};
+    return corrupt("the body of a chunk is longer than the chunk", place.offset_bytes);
   }
   CFCK_TRY(
       check_frame_header(extent, kChunkTag, kFrameHeaderBytes + *body_bytes, place.offset_bytes));
@@ -196,7 +202,7 @@ Result<void> OpenFile::read_chunk(const ChunkPlace& place, bool verify, ReadWork
     Result<void> decoded = decoder.decode(info_of(record, place.n_elems, place.preamble), payload,
                                           worker.scratch(), out);
     if (!decoded) {
-      return place_error(std::move(decoded).error(), {}, place.offset_bytes + kFrameHeaderBytes);
+      return payload_error(std::move(decoded).error(), {}, place.offset_bytes + kFrameHeaderBytes);
     }
     return {};
   };
@@ -294,7 +300,7 @@ Result<void> OpenFile::decode_packed(const StoredRecord& stored, const std::stri
   Result<void> decoded =
       decoder.decode(info_of(record, record.n_elems, {}), payload, worker.scratch(), out);
   if (!decoded) {
-    return place_error(std::move(decoded).error(), name,
+    return payload_error(std::move(decoded).error(), name,
                        index.packs[stored.pack].offset_bytes + stored.pack_offset);
   }
   return {};

@@ -316,13 +316,13 @@ class SymbolChunk:
 
 
 def unpack_bits(packed: bytes, count: int) -> np.ndarray:
-    bits = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")
-    require(not bits[count:].any(), "unused bits are set")
-    return bits[:count].astype(bool)
+    whole = np.frombuffer(packed, np.uint8)
+    return np.unpackbits(whole, count=count, bitorder="little").astype(bool)
 
 
 def read_mask(body: Body, mask_bytes: int, n_values: int) -> np.ndarray:
     whole = -(-n_values // 8)
     section = body.take(mask_bytes)
     packed = section if mask_bytes == whole else decompress_frame(section, whole)
+    require(not packed[-1] >> (n_values - 1) % 8 + 1, "unused bits of the mask are set")
     return unpack_bits(packed, n_values)

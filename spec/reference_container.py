@@ -198,7 +198,7 @@ class File:
         check(hash64(tail[:120]) == own_hash, "checksum", "the tail is damaged", start)
         check(version == VERSION, "unsupported", f"format version {version}", start + 12)
         check(required == 0, "unsupported", f"required features {required:#x}", start + 16)
-        check(file_length == self.length, "truncated", "the file length is another", start + 112)
+        require(file_length == self.length, "the file has another length", start + 112)
         self.meta_offset, self.index_offset = meta_offset, index_offset
         adjacent = meta_offset + meta_length == index_offset
         adjacent = adjacent and index_offset + index_length == start
@@ -305,6 +305,8 @@ class File:
         require(
             not hidden or kind in (CHUNKED, PACKED), f"record {number}: hidden {KINDS[kind]}", place
         )
+        entropy_fits = codec != RAW or entropy == 0
+        require(entropy_fits, f"record {number}: raw, but with an entropy stage", place)
         shape = self.dimensions.numbers(f"{n_dims}Q")
         strides = self.dimensions.numbers(f"{n_dims}Q") if kind == ALIAS else ()
         record = Record(
@@ -410,5 +412,5 @@ def check_chunk_elems(record: Record, chunk_elems: int, place: int) -> None:
         return
     bits = DTYPES[record.dtype][1]
     require(chunk_elems * bits <= 8 * MAX_CHUNK_BYTES, f"{what}: a chunk is too large", place)
-    whole = bits >= 8 or chunk_elems % 8 == 0 or chunk_elems == record.n_elems
+    whole = bits >= 8 or chunk_elems % 8 == 0 or chunk_elems >= record.n_elems
     require(whole, f"{what}: a chunk does not fill whole bytes", place)

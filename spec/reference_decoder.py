@@ -14,9 +14,10 @@ npz knows neither BF16 nor FP8 nor arbitrary names, so OUT.npz holds
                     "tensors", in file order, each with "key", "name" (null if the
                     record is hidden), "dtype", "shape", "kind", "codec", "base",
                     "first_element", "strides" and "digest"
-    tensor_N        the N-th tensor, in its shape. Dtypes that numpy lacks come as
-                    unsigned integers of their width; sub-byte dtypes as a flat
-                    array of their packed bytes; C64 as complex64
+    tensor_N        the N-th tensor, in its shape (flat where numpy does not have
+                    it). Dtypes that numpy lacks come as unsigned integers of their
+                    width; sub-byte dtypes as a flat array of their packed bytes;
+                    C64 as complex64
     attachment_N    the bytes of an attachment
 
 As a module: `read(path)` returns `Tensors`; `Tensor.array()` uses ml_dtypes.
@@ -76,13 +77,20 @@ class Tensor:
 
     def array(self) -> np.ndarray:
         """The tensor in numpy and ml_dtypes; sub-byte dtypes as packed bytes."""
-        numpy_dtype = DTYPES[self.record.dtype][2]
-        return self.data if numpy_dtype is None else self.data.view(numpy_dtype).reshape(self.shape)
+        return self.shaped(DTYPES[self.record.dtype][2])
 
     def storable(self) -> np.ndarray:
         """The same in dtypes that npz keeps."""
-        _, _, numpy_dtype, stored = DTYPES[self.record.dtype]
-        return self.data if numpy_dtype is None else self.data.view(stored).reshape(self.shape)
+        return self.shaped(DTYPES[self.record.dtype][3])
+
+    def shaped(self, numpy_dtype) -> np.ndarray:
+        if DTYPES[self.record.dtype][1] < 8:
+            return self.data
+        flat = self.data.view(numpy_dtype)
+        try:
+            return flat.reshape(self.shape)
+        except ValueError:  # numpy has fewer dimensions, or an empty shape is too large
+            return flat
 
 
 @dataclasses.dataclass
@@ -101,7 +109,6 @@ def read_values(file: File, record: Record) -> np.ndarray:
     known = known and record.entropy in ENTROPY_STAGES and record.scan in SCANS
     check(known, "unsupported", "a dtype, codec, entropy stage or scan of a newer version")
     check(record.preamble is None, "unsupported", "a preamble, which no codec of this version has")
-    require(record.codec != RAW or record.entropy == 0, "raw, but with an entropy stage")
     if record.kind == PACKED:
         return decode(record, packed_payload(file, record), record.n_elems)
     if record.codec == RAW:
@@ -231,7 +238,7 @@ def read_bytes(data, limits: Limits | None = None) -> Tensors:
             else:
                 values[record.number] = read_values(file, record)
             right = digest(values[record.number]) == record.digest
-            require(right, "the decoded values do not have the digest in the index")
+            check(right, "checksum", "the decoded values have another digest")
         except Refused as error:
             raise Refused(
                 error.code, f"{error.message} (record {record.name!r})", error.byte

@@ -100,7 +100,6 @@ def in_symbols() -> list[Broken]:
         with_fields("mask_unused_bit", mask=b"\x21\x80"),
         with_fields("mask_hides_all", n_masked=10, mask=b"\xff\x03", signs=b"\0\0"),
         with_fields("mask_no_zstd", mask_bytes=1, mask=b"\x21"),
-        with_fields("mask_signs_unused_bit", signs=b"\x06"),
         with_fields("signs_without_mask", flags=sound.flags & ~1, mask=b"", signs=b""),
         with_fields("clean_bits_too_many", clean_base=9, raw=b"", raw_bytes=0),
         with_fields("class_above_all", class_escapes=struct.pack("<H", 4 * 31 + 32)),

@@ -110,7 +110,7 @@ def names() -> Vector:
 
 def aliases() -> Vector:
     vector = Vector(
-        "aliases.cfck", "aliases: offsets, transposed, expanded, of bits", chunk_elems=64
+        "aliases.cfck", "aliases: offsets, transposed, expanded, below one byte", chunk_elems=64
     )
     random = Random(7)
     vector.add("chunked", "F32", [20, 12], packed_floats("F32", random.weights(240, 0.1)))
@@ -123,10 +123,9 @@ def aliases() -> Vector:
     vector.alias("one element", "chunked", 239, [], [])
     vector.alias("unused strides", "chunked", 239, [1, 1], [1000000, 7])
     vector.add("packed", "F4", [10], random.bytes(5), codec="raw")
-    vector.alias("odd nibbles", "packed", 1, [4, 2], [2, 1])
-    vector.alias("nibbles, backwards in pairs", "packed", 0, [2, 5], [1, 2])
+    vector.alias("nibbles from the third", "packed", 2, [4, 2], [2, 1])
     vector.add("six", "F6_E3M2", [8], random.bytes(6), codec="raw")
-    vector.alias("six from the third", "six", 2, [4], [1])
+    vector.alias("six from the fifth", "six", 4, [4], [1])
     return vector
 
 

@@ -1,0 +1,81 @@
+"""The vectors use every part of the format, so that decoding them proves something."""
+
+import collections
+import pathlib
+
+import reference_codec
+import reference_container as container
+
+VECTORS = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors"
+
+
+def files():
+    for path in sorted(VECTORS.glob("*.cfck")):
+        yield container.File(path.read_bytes(), container.Limits())
+
+
+def lossless_payloads():
+    """(dtype name, payload) of every lossless chunk."""
+    for file in files():
+        for record in file.records:
+            if record.codec != 1:
+                continue
+            dtype = container.DTYPES[record.dtype][0]
+            if record.kind == container.PACKED:
+                start = file.packs[record.pack][0] + record.payload[0]
+                yield dtype, bytes(file.data[start : start + record.payload[1]])
+            for offset, length, _ in record.extents:
+                yield dtype, bytes(file.data[offset + 12 : offset + length])
+
+
+def test_kinds_dtypes_and_codecs():
+    records = [record for file in files() for record in file.records]
+    assert {record.kind for record in records} == {0, 1, 2, 3}
+    assert any(record.hidden for record in records)
+    for codec in container.CODECS:
+        of_codec = [record for record in records if record.codec == codec]
+        assert {record.dtype for record in of_codec} == set(container.DTYPES)
+        for dtype in container.DTYPES:
+            n_elems = {record.n_elems for record in of_codec if record.dtype == dtype}
+            assert len(n_elems) >= 3, (codec, dtype)
+            assert any(record.dtype == dtype and not record.n_elems for record in records)
+        several = {record.dtype for record in of_codec if len(record.extents) > 1}
+        assert len(several) >= (6 if codec == 0 else len(container.DTYPES)), codec
+
+
+def test_modes_of_every_dtype():
+    modes = collections.defaultdict(set)
+    for dtype, payload in lossless_payloads():
+        modes[payload[0]].add(dtype)
+    every = {name for name, *_ in container.DTYPES.values()}
+    assert modes[0] | modes[1] | modes[2] | modes[3] == every
+    with_symbols = {"F64", "F32", "C64", "BF16", "F16"}
+    with_symbols |= {"F8_E5M2", "F8_E5M2FNUZ", "F8_E4M3", "F8_E4M3FNUZ"}
+    assert modes[2] == with_symbols
+    assert modes[3] >= every - with_symbols - {"F6_E3M2"}
+    assert len(modes[0]) >= 10 and len(modes[1]) >= 15
+
+
+def test_flags_of_symbols():
+    flags = [payload[1] for _, payload in lossless_payloads() if payload[0] == 2]
+    for bit in range(8):
+        assert {flag >> bit & 1 for flag in flags} == {0, 1}, bit
+
+
+def test_planes():
+    bits = {name: bits for name, bits, *_ in container.DTYPES.values()}
+    transforms, codings = set(), set()
+    for dtype, payload in lossless_payloads():
+        if payload[0] != 3:
+            continue
+        body = reference_codec.Body(payload[1:])
+        transforms.add(body.byte())
+        for _ in range(4 if dtype == "C64" else max(bits[dtype] // 8, 1)):
+            coding = body.byte()
+            codings.add(coding)
+            if coding == 1:
+                body.byte()
+            elif coding == 2:
+                body.number()
+    assert transforms == {0, 1}
+    assert codings == {0, 1, 2}
