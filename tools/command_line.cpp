@@ -174,10 +174,9 @@ void set_up_repair(CLI::App& app, Choices& choices) {
       "Copy what can be proven whole of a damaged .cfck file to a new one. Exit code 1 if any\n"
       "tensor is lost.");
   app.add_option("FILE", choices.repair.damaged, "The damaged file; it is not changed")->required();
-  app.add_option("-o,--output", choices.repair.output, "The new file")
+  app.add_option("-o,--output", choices.repair.output, "The new file; must not exist")
       ->required()
       ->option_text("NEW");
-  app.add_flag("-f,--force", choices.repair.force, "Replace NEW if it exists");
   add_threads(app, choices.repair.threads);
   add_common(app, choices);
   set_footer(app, "  cfck repair torn.cfck -o whole.cfck\n");

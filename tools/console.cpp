@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -81,7 +82,9 @@ Console::Console(std::string program, ConsoleOptions options)
       options_(options),
       progress_(!options.quiet && ::isatty(STDERR_FILENO) != 0),
       color_out_(decide_color(options.color, STDOUT_FILENO)),
-      color_err_(decide_color(options.color, STDERR_FILENO)) {}
+      color_err_(decide_color(options.color, STDERR_FILENO)) {
+  ::signal(SIGPIPE, SIG_IGN);
+}
 
 void Console::say(std::string_view text) {
   if (!options_.quiet && !options_.json) print(text);
@@ -124,8 +127,10 @@ void Console::warn(std::string_view message) {
 bool Console::flush() {
   if (!out_failed_ && !write_all(STDOUT_FILENO, pending_)) {
     out_failed_ = true;
-    // A reader that has seen enough is no error worth a word.
-    if (errno != EPIPE) {
+    // A reader that has seen enough is no error.
+    if (errno == EPIPE) {
+      out_closed_ = true;
+    } else {
       write_all(STDERR_FILENO, fmt::format("{}: error: cannot write to standard output: {}\n",
                                            program_, std::strerror(errno)));
     }
@@ -135,7 +140,7 @@ bool Console::flush() {
 }
 
 int Console::finish(int code) {
-  if (flush()) return code;
+  if (flush() || out_closed_) return code;
   return code != kExitOk ? code : kExitIo;
 }
 

@@ -55,7 +55,8 @@ class Console {
   int fail(const Error& error, const std::string& path = {});
   void warn(std::string_view message);
 
-  // Writes what is left. Returns `code`, or kExitIo if stdout takes nothing.
+  // Writes what is left. Returns `code`, or kExitIo if stdout takes nothing. A
+  // closed pipe ends the output quietly.
   int finish(int code);
 
  private:
@@ -67,6 +68,7 @@ class Console {
   bool color_out_ = false;
   bool color_err_ = false;
   bool out_failed_ = false;
+  bool out_closed_ = false;  // by who reads it: `head`, say
   std::string pending_;
 };
 

@@ -40,8 +40,7 @@ int run_compact(const CompactOptions& options, Console& console);
 
 struct RepairOptions {
   std::string damaged;
-  std::string output;
-  bool force = false;
+  std::string output;  // must not exist
   unsigned threads = 0;
 };
 int run_repair(const RepairOptions& options, Console& console);

@@ -6,7 +6,6 @@
 
 #include "base/text.hpp"
 #include "cfck/update.hpp"
-#include "tools/convert.hpp"
 #include "tools/inspect.hpp"
 #include "tools/model_folder.hpp"
 
@@ -55,8 +54,6 @@ int run_compact(const CompactOptions& options, Console& console) {
 }
 
 int run_repair(const RepairOptions& options, Console& console) {
-  const auto free_name = check_output(options.damaged, options.output, options.force);
-  if (!free_name) return console.fail(free_name.error(), options.damaged);
   DecodeOptions decode;
   decode.threads = options.threads;
   const auto report = repair(options.damaged, options.output, decode);

@@ -1,0 +1,308 @@
+// cfck-convert with single files.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/tools/program.hpp"
+
+namespace cfck::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunOptions convert_program() {
+  RunOptions options;
+  options.program = "cfck-convert";
+  return options;
+}
+
+Outcome convert(std::vector<std::string> arguments) { return run(arguments, convert_program()); }
+
+using Names = std::vector<std::string>;
+
+TEST(Convert, ThereAndBackIsTheSameFile) {
+  const TemporaryFolder folder;
+  for (const std::string& model : {small_model(), one_tensor(300000), with_header("{}"),
+                                   with_header("{\"__metadata__\":\t{\"a\":\"b\"}}  \n")}) {
+    write_file(folder / "model.safetensors", model);
+    ASSERT_EQ(convert({folder / "model.safetensors", folder / "m.cfck", "--force"}).code, 0);
+    ASSERT_EQ(convert({folder / "m.cfck", folder / "back", "--force"}).code, 0);
+    EXPECT_TRUE(read_file(folder / "back") == model);
+  }
+}
+
+TEST(Convert, TheOutputIsNamedAfterTheInput) {
+  const TemporaryFolder folder;
+  write_file(folder / "model.safetensors", small_model());
+  ASSERT_EQ(convert({folder / "model.safetensors"}).code, 0);
+  EXPECT_EQ(folder.files(), (Names{"model.cfck", "model.safetensors"}));
+  fs::remove(folder / "model.safetensors");
+  ASSERT_EQ(convert({folder / "model.cfck"}).code, 0);
+  EXPECT_TRUE(read_file(folder / "model.safetensors") == small_model());
+
+  write_file(folder / "sub/odd.name", small_model());
+  ASSERT_EQ(convert({folder / "sub/odd.name"}).code, 0);
+  EXPECT_TRUE(fs::exists(folder / "sub/odd.name.cfck"));
+  // A folder as output takes the file under its own name.
+  fs::create_directory(folder / "out");
+  ASSERT_EQ(convert({folder / "model.safetensors", folder / "out"}).code, 0);
+  EXPECT_TRUE(fs::exists(folder / "out/model.cfck"));
+}
+
+TEST(Convert, ContentDecidesTheDirection) {
+  const TemporaryFolder folder;
+  write_file(folder / "wrong.cfck", small_model());
+  ASSERT_EQ(convert({folder / "wrong.cfck", folder / "wrong.safetensors"}).code, 0);
+  EXPECT_EQ(read_file(folder / "wrong.safetensors").substr(0, 4), "\x5C\x2A\x4D\x18");
+  ASSERT_EQ(convert({folder / "wrong.safetensors", folder / "right"}).code, 0);
+  EXPECT_TRUE(read_file(folder / "right") == small_model());
+}
+
+TEST(Convert, WhatExistsIsNotReplacedUnlessForced) {
+  const TemporaryFolder folder;
+  write_file(folder / "model.safetensors", small_model());
+  write_file(folder / "model.cfck", "precious");
+  const Outcome refused = convert({folder / "model.safetensors"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--force"), std::string::npos) << refused.err;
+  EXPECT_EQ(read_file(folder / "model.cfck"), "precious");
+  EXPECT_EQ(convert({folder / "model.safetensors", "--dry-run"}).code, 2);
+  EXPECT_EQ(convert({folder / "model.safetensors", "--force"}).code, 0);
+  EXPECT_NE(read_file(folder / "model.cfck"), "precious");
+  EXPECT_EQ(folder.files(), (Names{"model.cfck", "model.safetensors"}));
+}
+
+TEST(Convert, TheInputIsNeverTheOutput) {
+  const TemporaryFolder folder;
+  write_file(folder / "a", small_model());
+  fs::create_symlink(folder / "a", folder / "link");
+  fs::create_hard_link(folder / "a", folder / "hard");
+  for (const char* out : {"a", "./a", "link", "hard"}) {
+    const Outcome outcome = convert({folder / "a", folder / out, "--force"});
+    EXPECT_EQ(outcome.code, 2) << out;
+    EXPECT_NE(outcome.err.find("the same"), std::string::npos) << outcome.err;
+  }
+  EXPECT_TRUE(read_file(folder / "a") == small_model());
+}
+
+TEST(Convert, ALinkAsOutputIsFollowed) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", small_model());
+  write_file(folder / "target", "old");
+  fs::create_symlink("target", folder / "link");
+  ASSERT_EQ(convert({folder / "in", folder / "link", "--force"}).code, 0);
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_NE(read_file(folder / "target"), "old");
+}
+
+TEST(Convert, CodecsAndThreads) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", one_tensor(600000));
+  for (const char* codec : {"auto", "raw", "lossless"}) {
+    std::string first;
+    for (const char* threads : {"1", "2", "3"}) {
+      const std::string out = folder / (std::string(codec) + threads);
+      ASSERT_EQ(convert({folder / "in", out, "--codec", codec, "--threads", threads}).code, 0);
+      if (first.empty()) first = read_file(out);
+      EXPECT_TRUE(read_file(out) == first) << codec << threads;
+      ASSERT_EQ(convert({out, folder / "back", "-f", "--threads", threads}).code, 0);
+      EXPECT_TRUE(read_file(folder / "back") == one_tensor(600000));
+    }
+  }
+  EXPECT_GT(fs::file_size(folder / "raw1"), 2400000U);
+  EXPECT_LT(fs::file_size(folder / "lossless1"), 2300000U);
+  EXPECT_LE(fs::file_size(folder / "auto1"), fs::file_size(folder / "lossless1"));
+}
+
+TEST(Convert, VerifyBothWays) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", small_model());
+  const Outcome there = convert({folder / "in", folder / "c", "--verify"});
+  EXPECT_EQ(there.code, 0);
+  EXPECT_NE(there.out.find("verified"), std::string::npos) << there.out;
+  EXPECT_EQ(convert({folder / "c", folder / "back", "--verify"}).code, 0);
+  EXPECT_TRUE(read_file(folder / "back") == small_model());
+}
+
+TEST(Convert, ADryRunWritesNothingAndKnowsTheSize) {
+  const TemporaryFolder folder;
+  write_file(folder / "in.safetensors", one_tensor(100000));
+  const Outcome dry = convert({folder / "in.safetensors", "--dry-run", "--json"});
+  ASSERT_EQ(dry.code, 0);
+  EXPECT_EQ(folder.files(), Names{"in.safetensors"});
+  EXPECT_TRUE(dry.json()["dry_run"]);
+  ASSERT_EQ(convert({folder / "in.safetensors"}).code, 0);
+  EXPECT_EQ(dry.json()["output_bytes"], fs::file_size(folder / "in.cfck"));
+  fs::remove(folder / "in.safetensors");
+  const Outcome back = convert({folder / "in.cfck", "--dry-run", "--json"});
+  ASSERT_EQ(back.code, 0);
+  EXPECT_EQ(back.json()["output_bytes"], one_tensor(100000).size());
+  EXPECT_EQ(folder.files(), Names{"in.cfck"});
+  EXPECT_EQ(convert({folder / "in.cfck", "--dry-run", "--verify"}).code, 2);
+}
+
+TEST(Convert, JsonSaysEverything) {
+  const TemporaryFolder folder;
+  write_file(folder / "in.safetensors", small_model());
+  const Outcome outcome = convert({folder / "in.safetensors", "--json", "--verify"});
+  ASSERT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  const auto json = outcome.json();
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_EQ(json["input"], folder / "in.safetensors");
+  EXPECT_EQ(json["output"], folder / "in.cfck");
+  EXPECT_EQ(json["to"], "cfck");
+  EXPECT_TRUE(json["verified"]);
+  EXPECT_FALSE(json["dry_run"]);
+  EXPECT_EQ(json["n_records"], 5);
+  EXPECT_EQ(json["n_elems"], 4065);
+  EXPECT_EQ(json["decoded_bytes"], 16514);
+  EXPECT_EQ(json["input_bytes"], small_model().size());
+  EXPECT_EQ(json["file_bytes"], fs::file_size(folder / "in.cfck"));
+  EXPECT_EQ(json["files"].size(), 1U);
+  EXPECT_EQ(json["records"].size(), 5U);
+  EXPECT_GT(json["bits_per_weight"].get<double>(), 0);
+}
+
+TEST(Convert, QuietAndPipedOutput) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", small_model());
+  const Outcome quiet = convert({folder / "in", folder / "a", "--quiet"});
+  EXPECT_EQ(quiet.code, 0);
+  EXPECT_EQ(quiet.out + quiet.err, "");
+  const Outcome piped = convert({folder / "in", folder / "b"});
+  EXPECT_EQ(piped.code, 0);
+  EXPECT_EQ(piped.err, "");
+  EXPECT_EQ(piped.out.find('\x1b'), std::string::npos);
+  EXPECT_EQ(piped.out.find('\r'), std::string::npos);
+  EXPECT_NE(piped.out.find("ratio"), std::string::npos);
+}
+
+TEST(Convert, ATerminalGetsAProgressBar) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", one_tensor(3000000));
+  RunOptions options = convert_program();
+  options.terminal = true;
+  const Outcome outcome = run({folder / "in", folder / "out", "--threads", "1"}, options);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.out.find('%'), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("B/s"), std::string::npos);
+  EXPECT_NE(outcome.out.find("ratio"), std::string::npos);
+  const Outcome quiet = run({folder / "in", folder / "out", "-f", "-q"}, options);
+  EXPECT_EQ(quiet.out, "");
+}
+
+TEST(Convert, ForeignFilesEndWithTheWayToConvertThem) {
+  const TemporaryFolder folder;
+  const auto expect_hint = [&](const std::string& name, std::string_view bytes,
+                               const std::string& hint) {
+    write_file(folder / name, bytes);
+    const Outcome outcome = convert({folder / name});
+    EXPECT_EQ(outcome.code, 6) << name;
+    EXPECT_NE(outcome.err.find(hint), std::string::npos) << outcome.err;
+    const Outcome shown = run({"inspect", folder / name});
+    EXPECT_EQ(shown.code, 6) << name;
+  };
+  std::string zip("PK\x03\x04", 4);
+  zip.resize(100);
+  expect_hint("a.pt", zip, "weights_only=True");
+  expect_hint("b.bin", std::string("\x80\x02}q\0.", 6), "torch.load");
+  expect_hint("c.ckpt", std::string("\x80\x04\x95", 3), "cfck.torch.save_file");
+  expect_hint("d.gguf", std::string("GGUF\x03\0\0\0", 8), "gguf.GGUFReader");
+  expect_hint("e.h5", "\x89HDF\r\n\x1a\n", "h5py.File");
+  expect_hint("f.npy", "\x93NUMPY", "numpy.load");
+  zip[26] = 9;
+  zip.replace(30, 9, "w/abc.npy");
+  expect_hint("g.npz", zip, "cfck.numpy.save_file");
+  expect_hint("h.safetensors", "version https://git-lfs.github.com/spec/v1\noid", "git lfs pull");
+  expect_hint("i.gz", "\x1f\x8b\x08", "unpack");
+  // The name of the file cannot break out of the Python text.
+  write_file(folder / "q\"+x.pt", zip.substr(0, 30));
+  EXPECT_NE(convert({folder / "q\"+x.pt"}).err.find("q\\\"+x.pt"), std::string::npos);
+}
+
+TEST(Convert, BadInputsHaveTheirExitCodes) {
+  const TemporaryFolder folder;
+  const auto code_of = [&](std::string_view bytes) {
+    write_file(folder / "in", bytes);
+    const Outcome outcome = convert({folder / "in", folder / "out"});
+    EXPECT_FALSE(fs::exists(folder / "out"));
+    EXPECT_FALSE(outcome.err.empty());
+    EXPECT_EQ(folder.files(), Names{"in"});
+    return outcome.code;
+  };
+  EXPECT_EQ(code_of(""), 4);
+  EXPECT_EQ(code_of("hello, world"), 4);
+  EXPECT_EQ(code_of(small_model().substr(0, 1000)), 4);
+  EXPECT_EQ(code_of(small_model() + "x"), 4);
+  std::string huge = small_model();
+  huge[7] = 1;
+  EXPECT_EQ(code_of(huge), 7);
+  EXPECT_EQ(code_of("\x5C\x2A\x4D\x18"), 4);
+  EXPECT_EQ(convert({folder / "none", folder / "out"}).code, 3);
+  EXPECT_EQ(convert({}).code, 2);
+  EXPECT_EQ(convert({"--codec", "zip", "a", "b"}).code, 2);
+  EXPECT_EQ(convert({"--threads", "-1", "a", "b"}).code, 2);
+}
+
+TEST(Convert, DamageIsNoticedOnTheWayBack) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", one_tensor(50000));
+  ASSERT_EQ(convert({folder / "in", folder / "c"}).code, 0);
+  std::string bytes = read_file(folder / "c");
+  bytes[5000] = static_cast<char>(bytes[5000] ^ 1);
+  write_file(folder / "c", bytes);
+  const Outcome outcome = convert({folder / "c", folder / "back", "--json"});
+  EXPECT_EQ(outcome.code, 5);
+  EXPECT_EQ(outcome.json()["schema_version"], 1);
+  EXPECT_EQ(outcome.json()["error"]["code"], "checksum");
+  EXPECT_EQ(outcome.json()["error"]["record"], "w");
+  EXPECT_TRUE(outcome.json()["error"]["byte_offset"].is_number());
+  EXPECT_EQ(folder.files(), (Names{"c", "in"}));
+}
+
+TEST(Convert, AFullDiskLeavesNothingBehind) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", one_tensor(1000000));
+  write_file(folder / "out", "old");
+  RunOptions options = convert_program();
+  options.max_file_bytes = 1500000;
+  const Outcome outcome = run({folder / "in", folder / "out", "--force"}, options);
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(read_file(folder / "out"), "old");
+  EXPECT_EQ(folder.files(), (Names{"in", "out"}));
+}
+
+TEST(Convert, AFolderThatCannotBeWrittenTo) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", small_model());
+  EXPECT_EQ(convert({folder / "in", folder / "none/out"}).code, 3);
+  EXPECT_EQ(convert({folder / "in", "/dev/null"}).code, 2);
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  fs::create_directory(folder / "closed");
+  fs::permissions(folder / "closed", fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_EQ(convert({folder / "in", folder / "closed/out"}).code, 3);
+}
+
+TEST(Convert, AnInterruptRemovesWhatWasHalfWritten) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    const TemporaryFolder folder;
+    write_file(folder / "in", one_tensor(12000000));
+    RunOptions options = convert_program();
+    bool sent = false;
+    options.meanwhile = [&](int process) {
+      if (sent || folder.files().size() < 2) return;
+      ::kill(process, number);
+      sent = true;
+    };
+    const Outcome outcome = run({folder / "in", folder / "out", "--threads", "1"}, options);
+    EXPECT_EQ(outcome.code, 128 + number) << outcome.out << outcome.err;
+    EXPECT_EQ(folder.files(), Names{"in"});
+  }
+}
+
+}  // namespace
+}  // namespace cfck::test

@@ -1,0 +1,253 @@
+// cfck-convert and cfck-inspect with folders of shards.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "tests/tools/program.hpp"
+
+namespace cfck::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+std::string shard(const std::string& tensor, std::uint64_t seed) {
+  return with_header("{\"" + tensor +
+                         "\":{\"dtype\":\"F32\",\"shape\":[32,32],"
+                         "\"data_offsets\":[0,4096]}}  ",
+                     noise(4096, seed));
+}
+
+// The spaces are odd on purpose: they must come back.
+constexpr const char* kIndex =
+    "{\"metadata\": {\"total_size\": 8192},\n   \"weight_map\": {\n"
+    "\"b.w\": \"model-00002-of-00002.safetensors\", \"a.w\": "
+    "\"model-00001-of-00002.safetensors\"}}";
+
+void make_model(const std::string& folder) {
+  write_file(folder + "/model-00001-of-00002.safetensors", shard("a.w", 1));
+  write_file(folder + "/model-00002-of-00002.safetensors", shard("b.w", 2));
+  write_file(folder + "/model.safetensors.index.json", kIndex);
+  write_file(folder + "/config.json", "{\"hidden_size\": 32}");
+  write_file(folder + "/tokenizer/vocab.txt", "a\nb\n");
+  write_file(folder + "/.cache/lock", "x");
+  write_file(folder + "/run.sh", "#!/bin/sh\n");
+  fs::permissions(folder + "/run.sh", fs::perms::owner_all);
+}
+
+std::map<std::string, std::string> contents(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) {
+      files[fs::relative(entry.path(), folder).string()] = read_file(entry.path().string());
+    }
+  }
+  return files;
+}
+
+TEST(ConvertFolder, ThereAndBackIsTheSameFolder) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  const Outcome there = run({"convert", folder / "m", "--verify"});
+  ASSERT_EQ(there.code, 0) << there.err;
+  auto converted = contents(folder / "m-cfck");
+  Names names;
+  for (const auto& [name, bytes] : converted) names.push_back(name);
+  EXPECT_EQ(names, (Names{"config.json", "model-00001-of-00002.cfck", "model-00002-of-00002.cfck",
+                          "model.cfck.index.json", "run.sh", "tokenizer/vocab.txt"}));
+  const auto index = nlohmann::json::parse(converted["model.cfck.index.json"]);
+  EXPECT_EQ(index["weight_map"]["a.w"], "model-00001-of-00002.cfck");
+  EXPECT_EQ(index["weight_map"]["b.w"], "model-00002-of-00002.cfck");
+  EXPECT_EQ(index["metadata"]["total_size"], 8192);
+  EXPECT_NE(fs::status(folder / "m-cfck/run.sh").permissions() & fs::perms::owner_exec,
+            fs::perms::none);
+
+  // The old name is taken; another one is not.
+  EXPECT_EQ(run({"convert", folder / "m-cfck"}).code, 2);
+  const Outcome back = run({"convert", folder / "m-cfck/", folder / "back"});
+  ASSERT_EQ(back.code, 0) << back.err;
+  auto original = contents(folder / "m");
+  original.erase(".cache/lock");
+  EXPECT_EQ(contents(folder / "back"), original);
+  for (const auto& name : {"m", "m-cfck", "back"}) fs::remove_all(folder / name);
+  EXPECT_EQ(folder.files(), Names{});
+}
+
+TEST(ConvertFolder, OneFileWithoutAnIndex) {
+  const TemporaryFolder folder;
+  write_file(folder / "m/model.safetensors", small_model());
+  write_file(folder / "m/config.json", "{}");
+  ASSERT_EQ(run({"convert", folder / "m", folder / "c"}).code, 0);
+  EXPECT_TRUE(fs::exists(folder / "c/model.cfck"));
+  EXPECT_TRUE(fs::exists(folder / "c/config.json"));
+  ASSERT_EQ(run({"convert", folder / "c", folder / "b"}).code, 0);
+  EXPECT_TRUE(read_file(folder / "b/model.safetensors") == small_model());
+}
+
+TEST(ConvertFolder, LinksAreFollowed) {
+  const TemporaryFolder folder;
+  make_model(folder / "blobs");
+  fs::create_directory(folder / "snapshot");
+  for (const char* name : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                           "model.safetensors.index.json", "config.json", "tokenizer"}) {
+    fs::create_symlink(fs::path("../blobs") / name, fs::path(folder / "snapshot") / name);
+  }
+  ASSERT_EQ(run({"convert", folder / "snapshot", folder / "c"}).code, 0);
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "c")) {
+    EXPECT_FALSE(entry.is_symlink()) << entry.path();
+  }
+  EXPECT_EQ(read_file(folder / "c/tokenizer/vocab.txt"), "a\nb\n");
+  ASSERT_EQ(run({"convert", folder / "c", folder / "b"}).code, 0);
+  EXPECT_EQ(read_file(folder / "b/model.safetensors.index.json"), kIndex);
+
+  fs::create_directory_symlink("..", folder / "snapshot/loop");
+  EXPECT_EQ(run({"convert", folder / "snapshot", folder / "x"}).code, 6);
+  fs::remove(folder / "snapshot/loop");
+  fs::create_symlink("nowhere", folder / "snapshot/broken");
+  EXPECT_EQ(run({"convert", folder / "snapshot", folder / "x"}).code, 3);
+  EXPECT_FALSE(fs::exists(folder / "x"));
+}
+
+TEST(ConvertFolder, AnIndexCannotLeadOutside) {
+  const std::string names[] = {"../m.safetensors", "/etc/m.safetensors", "a/../../m.safetensors",
+                               "..", ""};
+  for (const std::string& name : names) {
+    const TemporaryFolder folder;
+    make_model(folder / "m");
+    write_file(folder / "m.safetensors", shard("a.w", 1));
+    nlohmann::json index;
+    index["weight_map"]["a.w"] = name;
+    write_file(folder / "m/model.safetensors.index.json", index.dump());
+    for (const char* command : {"convert", "inspect", "digest"}) {
+      const Outcome outcome = run({command, folder / "m"});
+      EXPECT_EQ(outcome.code, 4) << command << " " << name;
+      EXPECT_NE(outcome.err.find("a.w"), std::string::npos) << outcome.err;
+    }
+    EXPECT_FALSE(fs::exists(folder / "m-cfck"));
+  }
+}
+
+TEST(ConvertFolder, BrokenIndexes) {
+  const struct {
+    std::string json;
+    int code;
+  } cases[] = {
+      {"", 4},
+      {"{", 4},
+      {"[]", 4},
+      {"{}", 4},
+      {R"({"weight_map":[]})", 4},
+      {R"({"weight_map":{"a.w":1}})", 4},
+      {R"({"weight_map":{},"weight_map":{}})", 4},
+      {R"({"weight_map":{"a.w":"model-00001-of-00002.safetensors",)"
+       R"("a.w":"model-00002-of-00002.safetensors"}})",
+       4},
+      {R"({"weight_map":{"c.w":"model-00001-of-00002.safetensors"}})", 4},
+      {R"({"weight_map":{"a.w":"model-00009-of-00009.safetensors"}})", 3},
+      {"{\"weight_map\":{},\"metadata\":" + std::string(100000, '[') + std::string(100000, ']') +
+           "}",
+       4},
+  };
+  for (const auto& c : cases) {
+    const TemporaryFolder folder;
+    make_model(folder / "m");
+    write_file(folder / "m/model.safetensors.index.json", c.json);
+    const Outcome outcome = run({"convert", folder / "m"});
+    EXPECT_EQ(outcome.code, c.code) << c.json.substr(0, 100) << outcome.err;
+    EXPECT_FALSE(fs::exists(folder / "m-cfck"));
+  }
+}
+
+TEST(ConvertFolder, ExistingOutputs) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  fs::create_directory(folder / "empty");
+  EXPECT_EQ(run({"convert", folder / "m", folder / "empty"}).code, 0);
+  EXPECT_TRUE(fs::exists(folder / "empty/model.cfck.index.json"));
+
+  write_file(folder / "full/mine.txt", "keep me");
+  write_file(folder / "full/config.json", "old");
+  EXPECT_EQ(run({"convert", folder / "m", folder / "full"}).code, 2);
+  EXPECT_EQ(read_file(folder / "full/config.json"), "old");
+  ASSERT_EQ(run({"convert", folder / "m", folder / "full", "--force"}).code, 0);
+  EXPECT_EQ(read_file(folder / "full/mine.txt"), "keep me");
+  EXPECT_EQ(read_file(folder / "full/config.json"), "{\"hidden_size\": 32}");
+  EXPECT_TRUE(fs::exists(folder / "full/model-00002-of-00002.cfck"));
+
+  for (const std::string& bad : {folder / "m", folder / "m/inside", folder.path()}) {
+    EXPECT_EQ(run({"convert", folder / "m", bad, "--force"}).code, 2) << bad;
+  }
+  write_file(folder / "file", "x");
+  EXPECT_EQ(run({"convert", folder / "m", folder / "file", "--force"}).code, 2);
+  EXPECT_EQ(run({"convert", folder / "empty", folder / "m"}).code, 2);
+  // Nothing temporary is left.
+  for (const std::string& name : folder.files()) {
+    EXPECT_EQ(name.find("cfck-tmp"), std::string::npos) << name;
+  }
+}
+
+TEST(ConvertFolder, AFailureLeavesNoFolder) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  write_file(folder / "m/model-00002-of-00002.safetensors", "broken");
+  const Outcome outcome = run({"convert", folder / "m"});
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_NE(outcome.err.find("model-00002-of-00002.safetensors"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(fs::exists(folder / "m-cfck"));
+  fs::create_directory(folder / "nothing");
+  EXPECT_EQ(run({"convert", folder / "nothing"}).code, 3);
+}
+
+TEST(ConvertFolder, FilesOfBothKindsAreRefused) {
+  const TemporaryFolder folder;
+  write_file(folder / "m/model.safetensors", small_model());
+  write_file(folder / "m/model.cfck", "x");
+  EXPECT_EQ(run({"convert", folder / "m"}).code, 2);
+}
+
+TEST(ConvertFolder, DryRunAndJson) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  const Outcome dry = run({"convert", folder / "m", "--dry-run", "--json"});
+  ASSERT_EQ(dry.code, 0) << dry.err;
+  EXPECT_FALSE(fs::exists(folder / "m-cfck"));
+  EXPECT_EQ(dry.json()["files"].size(), 2U);
+  EXPECT_EQ(dry.json()["copied"], (nlohmann::json{"config.json", "run.sh", "tokenizer/vocab.txt"}));
+  const Outcome real = run({"convert", folder / "m", "--json"});
+  ASSERT_EQ(real.code, 0);
+  EXPECT_EQ(real.json()["output_bytes"], dry.json()["output_bytes"]);
+  EXPECT_EQ(real.json()["records"].size(), 2U);
+  EXPECT_EQ(real.json()["files"][1]["output"], folder / "m-cfck/model-00002-of-00002.cfck");
+}
+
+TEST(InspectFolder, TakesFoldersWhereverFilesAreTaken) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  // Not named by the index: not part of the model.
+  write_file(folder / "m/other.safetensors", small_model());
+  ASSERT_EQ(run({"convert", folder / "m"}).code, 0);
+  for (const char* name : {"m", "m-cfck"}) {
+    const auto json = run({"inspect", "--json", folder / name}).json();
+    EXPECT_EQ(json["n_records"], 2) << name;
+    EXPECT_EQ(json["n_elems"], 2048);
+    EXPECT_EQ(json["shards"].size(), 2U);
+    EXPECT_EQ(json["records"].size(), 2U);
+    EXPECT_EQ(json["records"][1]["name"], "b.w");
+    EXPECT_TRUE(json["records"][1]["shard"].get<std::string>().starts_with("model-00002"));
+    EXPECT_NE(run({"inspect", folder / name}).out.find("2 shards"), std::string::npos);
+  }
+  EXPECT_EQ(run({"verify", folder / "m-cfck"}).code, 0);
+  EXPECT_EQ(run({"verify", "--deep", folder / "m-cfck"}).code, 0);
+  EXPECT_EQ(run({"verify", folder / "m"}).code, 6);
+  const std::string digest = run({"digest", folder / "m"}).out.substr(0, 32);
+  EXPECT_EQ(run({"digest", folder / "m-cfck"}).out.substr(0, 32), digest);
+  EXPECT_EQ(run({"compact", folder / "m-cfck"}).code, 0);
+  fs::create_directory(folder / "empty");
+  EXPECT_EQ(run({"inspect", folder / "empty"}).code, 3);
+  fs::remove(folder / "m-cfck/model-00002-of-00002.cfck");
+  EXPECT_EQ(run({"inspect", folder / "m-cfck"}).code, 3);
+}
+
+}  // namespace
+}  // namespace cfck::test
