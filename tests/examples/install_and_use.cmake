@@ -1,0 +1,21 @@
+# Installs the libraries below the build folder, builds the examples with
+# find_package(cfck), and runs one.
+function(run)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "failed (${result}): ${ARGV}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${work_dir})
+run(${CMAKE_COMMAND} --install ${build_dir} --prefix ${work_dir}/prefix
+  --component cfck_development)
+set(flags)
+if(sanitize)
+  set(flags -DCMAKE_CXX_FLAGS=-fsanitize=${sanitize})
+endif()
+run(${CMAKE_COMMAND} -S ${examples_dir} -B ${work_dir}/build -G ${generator}
+  -DCMAKE_CXX_COMPILER=${compiler} -DCMAKE_PREFIX_PATH=${work_dir}/prefix ${flags})
+run(${CMAKE_COMMAND} --build ${work_dir}/build)
+run(${work_dir}/build/save_and_load ${work_dir}/example.cfck)
+run(${work_dir}/build/list_tensors ${work_dir}/example.cfck)
