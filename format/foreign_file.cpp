@@ -50,9 +50,13 @@ Error explain_torn_file(const ByteSource& source, Error tail_error) {
                               ". Get it back with: cfck repair FILE -o NEW",
                           generation.end_bytes);
   }
-  const Result<void> walked =
-      walk_frames(source, [](const Frame&) -> Result<bool> { return true; });
-  if (!walked && walked.error().code == ErrorCode::kTruncated) {
+  Tag last = {};
+  const Result<void> walked = walk_frames(source, [&](const Frame& frame) -> Result<bool> {
+    last = frame.tag;
+    return true;
+  });
+  // The cut may fall between two frames.
+  if (walked ? last != kTailTag : walked.error().code == ErrorCode::kTruncated) {
     return with_file_name(
         source, ErrorCode::kTruncated,
         "was cut off after " + std::to_string(source.size()) +

@@ -172,10 +172,11 @@ Result<void> Reader::read_many(std::span<const ReadRequest> requests,
       }
       const Record& record = *request.record;
       CFCK_TRY(check_request(file, record));
-      CFCK_TRY(check_out(record, record.decoded_bytes, request.out));
-      // The sizes are those of spans in memory: their sum fits 64 bits.
-      total_bytes += request.out.size();
+      if (!checked_add(total_bytes, record.decoded_bytes, total_bytes)) {
+        total_bytes = ~std::uint64_t{0};
+      }
       CFCK_TRY(file.check_decoded_bytes(total_bytes, record.name));
+      CFCK_TRY(check_out(record, record.decoded_bytes, request.out));
     }
     ReadPlan plan(file, progress);
     // What others can be copied from comes first.
@@ -196,8 +197,8 @@ Result<void> Reader::read_elements(const Record& record, std::uint64_t first_ele
     const OpenFile& file = *impl_->file;
     CFCK_TRY(check_request(file, record));
     CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, range_bytes(record, first_elem, n_elems));
-    CFCK_TRY(check_out(record, n_bytes, out));
     CFCK_TRY(file.check_decoded_bytes(n_bytes, record.name));
+    CFCK_TRY(check_out(record, n_bytes, out));
     if (n_elems == 0) {
       return {};
     }
@@ -217,8 +218,8 @@ Result<void> Reader::read_slice(const Record& record, std::span<const std::uint6
     CFCK_TRY_ASSIGN(const Shape shape, box_shape(record, starts, stops));
     CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(shape));
     CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, range_bytes(record, 0, count));
-    CFCK_TRY(check_out(record, n_bytes, out));
     CFCK_TRY(file.check_decoded_bytes(n_bytes, record.name));
+    CFCK_TRY(check_out(record, n_bytes, out));
     if (count == 0) {
       return {};
     }
