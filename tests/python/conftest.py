@@ -21,6 +21,8 @@ def random_bits(shape: tuple[int, ...], dtype: torch.dtype, seed: int = 1) -> to
     data = np.random.Generator(np.random.PCG64(seed)).integers(0, 256, n_bytes, dtype=np.uint8)
     if dtype == torch.bool:
         data &= 1
+    if not n_bytes:
+        return torch.empty(shape, dtype=dtype)
     return torch.from_numpy(data).view(dtype).reshape(shape)
 
 

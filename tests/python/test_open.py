@@ -54,7 +54,8 @@ def test_slices_equal_those_of_safetensors_and_of_numpy(both, index):
 )
 @pytest.mark.parametrize("framework", ["pt", "np"])
 def test_wrong_indices_raise_what_safetensors_raises(both, index, framework):
-    with safetensors.safe_open(both[1], framework) as file:
+    # safetensors has an error of its own for numpy; the builtin ones are those of torch.
+    with safetensors.safe_open(both[1], "pt") as file:
         with pytest.raises((IndexError, ValueError, TypeError)) as expected:
             file.get_slice("x")[index]
     with cfck.safe_open(both[0], framework) as file, pytest.raises(expected.type):
