@@ -42,7 +42,7 @@ CFCK_HD constexpr std::uint32_t quarter_octaves(std::uint32_t scaled_mean) {
 template <class Format>
 CFCK_HD constexpr unsigned count_clean_bits(typename Format::Word bits_in_use) {
   unsigned count = 0;
-  while (count < Format::kRawBits - 1 && ((bits_in_use >> count) & 1) == 0) {
+  while (count + 1 < Format::kRawBits && ((bits_in_use >> count) & 1) == 0) {
     ++count;
   }
   return count;
