@@ -1,0 +1,231 @@
+// Speed of the lossless codec and of its parts, one thread, on Gaussian weights.
+//
+//   build/bench/codec_bench [--benchmark_filter=...]
+//   CFCK_CPU=v3 build/bench/codec_bench     another CPU level
+//
+// Bytes per second always count the values, not what is stored of them.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+
+#include "codec/codec.hpp"
+#include "codec/entropy/huffman.hpp"
+#include "codec/entropy/zstd_frame.hpp"
+#include "codec/symboliser/byte_planes.hpp"
+#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/kernel_levels.hpp"
+
+namespace {
+
+using namespace cfck;
+using namespace cfck::codec;
+
+constexpr std::size_t kValues = std::size_t{1} << 18;
+
+// Sums of uniform numbers, deviation about 0.04, as F32 or cut to its upper half.
+std::vector<std::byte> make_weights(DType dtype) {
+  const std::size_t value_bytes = bits_per_element(dtype) / 8;
+  std::vector<std::byte> bytes(kValues * value_bytes);
+  std::uint64_t state = 1;
+  for (std::size_t i = 0; i < kValues; ++i) {
+    std::int64_t sum = 0;
+    for (unsigned k = 0; k < 12; ++k) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      sum += static_cast<std::int64_t>(state >> 34);
+    }
+    const auto weight = static_cast<float>(sum - (std::int64_t{6} << 30)) * 0x1p-35f;
+    std::uint32_t word;
+    std::memcpy(&word, &weight, sizeof(word));
+    word = dtype == DType::kBF16 ? word >> 16 : word;
+    std::memcpy(bytes.data() + i * value_bytes, &word, value_bytes);
+  }
+  return bytes;
+}
+
+void count_bytes(benchmark::State& state, std::size_t n_bytes) {
+  state.SetBytesProcessed(static_cast<std::int64_t>(n_bytes * state.iterations()));
+}
+
+ChunkInfo chunk_of(DType dtype) {
+  return {dtype, EntropyId::kZstd, ScanId::kStorageOrder, kValues, {}};
+}
+
+void encode_chunk(benchmark::State& state, DType dtype) {
+  const std::vector<std::byte> values = make_weights(dtype);
+  Scratch scratch;
+  EncodedChunk encoded;
+  for (auto _ : state) {
+    if (!find_encoder(CodecId::kLossless)->encode(chunk_of(dtype), values, scratch, encoded)) {
+      state.SkipWithError("encoding failed");
+    }
+  }
+  count_bytes(state, values.size());
+  state.counters["bits_per_weight"] = 8.0 * static_cast<double>(encoded.payload.size()) / kValues;
+}
+
+void decode_chunk(benchmark::State& state, DType dtype) {
+  std::vector<std::byte> values = make_weights(dtype);
+  Scratch scratch;
+  EncodedChunk encoded;
+  bool done{find_encoder(CodecId::kLossless)->encode(chunk_of(dtype), values, scratch, encoded)};
+  for (auto _ : state) {
+    done =
+        done &&
+        find_decoder(CodecId::kLossless)->decode(chunk_of(dtype), encoded.payload, scratch, values);
+  }
+  if (!done) {
+    state.SkipWithError("decoding failed");
+  }
+  count_bytes(state, values.size());
+}
+
+// What split() makes of a chunk, for the benchmarks of the parts.
+template <class Format>
+struct SplitChunk {
+  SplitChunk() {
+    layout.has_signs = chunk_kernels<Format>().analyse(values.data(), kValues, groups.data());
+    std::vector<std::uint8_t> class_symbols(groups.size());
+    std::vector<std::byte> class_escapes(2 * groups.size());
+    write_class_stream(groups.data(), groups.size(), class_symbols.data(), class_escapes.data());
+    split();
+  }
+
+  void split() {
+    SplitCursors to;
+    to.streams[0] = symbols.data();
+    to.raw = raw.data();
+    to.escapes = escapes.data();
+    chunk_kernels<Format>().split(values.data(), kValues, groups.data(), layout, to);
+    n_escapes =
+        static_cast<std::size_t>(to.escapes - escapes.data()) / sizeof(typename Format::Word);
+  }
+
+  bool merge() {
+    MergeCursors from;
+    from.streams[0] = symbols.data();
+    from.raw = raw.data();
+    from.escapes = escapes.data();
+    from.n_escapes = n_escapes;
+    return chunk_kernels<Format>().merge(values.data(), kValues, groups.data(), layout, from);
+  }
+
+  std::vector<std::byte> values =
+      make_weights(sizeof(typename Format::Word) == 2 ? DType::kBF16 : DType::kF32);
+  std::vector<GroupCode> groups = std::vector<GroupCode>(kValues / kGroupSize);
+  SymbolLayout layout;
+  std::vector<std::uint8_t> symbols = std::vector<std::uint8_t>(kValues + kGroupSize);
+  std::vector<std::byte> raw = std::vector<std::byte>(kValues * sizeof(typename Format::Word));
+  std::vector<std::byte> escapes = raw;
+  std::size_t n_escapes = 0;
+};
+
+template <class Format>
+void analyse(benchmark::State& state) {
+  SplitChunk<Format> chunk;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        chunk_kernels<Format>().analyse(chunk.values.data(), kValues, chunk.groups.data()));
+  }
+  count_bytes(state, chunk.values.size());
+}
+
+template <class Format>
+void split(benchmark::State& state) {
+  SplitChunk<Format> chunk;
+  for (auto _ : state) {
+    chunk.split();
+  }
+  count_bytes(state, chunk.values.size());
+}
+
+template <class Format>
+void merge(benchmark::State& state) {
+  SplitChunk<Format> chunk;
+  for (auto _ : state) {
+    if (!chunk.merge()) {
+      state.SkipWithError("merging failed");
+    }
+  }
+  count_bytes(state, chunk.values.size());
+}
+
+// Symbols, one byte each.
+void write_frame(benchmark::State& state) {
+  const SplitChunk<FormatBf16> chunk;
+  const SymbolStream symbols(chunk.symbols.data(), kValues);
+  std::vector<std::byte> frame;
+  for (auto _ : state) {
+    frame.clear();
+    write_literals_frame({&symbols, 1}, frame);
+    benchmark::DoNotOptimize(frame.data());
+  }
+  count_bytes(state, kValues);
+}
+
+// What justifies byte_planes_x86.hpp: the same planes by the plain kernels.
+void pack_planes_plain(benchmark::State& state) {
+  const SplitChunk<FormatBf16> chunk;
+  std::uint8_t planes[8 * kPlaneBytes];
+  for (auto _ : state) {
+    for (unsigned plane = 0; plane < 6; ++plane) {
+      pack_plane<std::uint8_t, SerialLanes>(chunk.symbols.data(), 5 - plane,
+                                            planes + plane * kPlaneBytes);
+    }
+    benchmark::DoNotOptimize(planes);
+  }
+  count_bytes(state, kGroupSize);
+}
+
+void pack_planes_tuned(benchmark::State& state) {
+  const SplitChunk<FormatBf16> chunk;
+  std::uint8_t planes[8 * kPlaneBytes];
+  for (auto _ : state) {
+    pack_byte_planes(chunk.symbols.data(), 6, planes);
+    benchmark::DoNotOptimize(planes);
+  }
+  count_bytes(state, kGroupSize);
+}
+
+void unpack_planes_plain(benchmark::State& state) {
+  const SplitChunk<FormatBf16> chunk;
+  std::uint8_t bytes[kGroupSize];
+  for (auto _ : state) {
+    std::memset(bytes, 0, sizeof(bytes));
+    for (unsigned plane = 0; plane < 6; ++plane) {
+      unpack_plane<std::uint8_t, SerialLanes>(chunk.symbols.data() + plane * kPlaneBytes, 5 - plane,
+                                              bytes);
+    }
+    benchmark::DoNotOptimize(bytes);
+  }
+  count_bytes(state, kGroupSize);
+}
+
+void unpack_planes_tuned(benchmark::State& state) {
+  const SplitChunk<FormatBf16> chunk;
+  std::uint8_t bytes[kGroupSize];
+  for (auto _ : state) {
+    unpack_byte_planes(chunk.symbols.data(), 6, bytes);
+    benchmark::DoNotOptimize(bytes);
+  }
+  count_bytes(state, kGroupSize);
+}
+
+BENCHMARK_CAPTURE(encode_chunk, bf16, DType::kBF16);
+BENCHMARK_CAPTURE(encode_chunk, f32, DType::kF32);
+BENCHMARK_CAPTURE(decode_chunk, bf16, DType::kBF16);
+BENCHMARK_CAPTURE(decode_chunk, f32, DType::kF32);
+BENCHMARK_TEMPLATE(analyse, FormatBf16);
+BENCHMARK_TEMPLATE(analyse, FormatF32);
+BENCHMARK_TEMPLATE(split, FormatBf16);
+BENCHMARK_TEMPLATE(split, FormatF32);
+BENCHMARK_TEMPLATE(merge, FormatBf16);
+BENCHMARK_TEMPLATE(merge, FormatF32);
+BENCHMARK(write_frame);
+BENCHMARK(pack_planes_plain);
+BENCHMARK(pack_planes_tuned);
+BENCHMARK(unpack_planes_plain);
+BENCHMARK(unpack_planes_tuned);
+
+}  // namespace
+
+BENCHMARK_MAIN();
