@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/text.hpp"
 
 namespace cfck::format {
 namespace {
@@ -45,13 +46,13 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   bool string(string_t& text) override {
     if (place_ == Place::kMetadata) {
       if (!metadata_.emplace(key_, std::move(text)).second) {
-        return fail("the key '" + key_ + "' of __metadata__ occurs twice");
+        return fail("the key '" + escaped(key_) + "' of __metadata__ occurs twice");
       }
       return true;
     }
     if (place_ == Place::kTensor && field_ == Field::kDType) {
       const auto dtype = dtype_from_name(text);
-      if (!dtype) return fail_in_tensor("has the unknown dtype '" + text + "'");
+      if (!dtype) return fail_in_tensor("has the unknown dtype '" + escaped(text) + "'");
       entry_.dtype = *dtype;
       return true;
     }
@@ -170,7 +171,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
       case Place::kTensorStart:
         return fail_in_tensor("is not described by an object");
       case Place::kMetadata:
-        return fail("the value of '" + key_ + "' in __metadata__ is no string");
+        return fail("the value of '" + escaped(key_) + "' in __metadata__ is no string");
       default:
         return fail("__metadata__ is no object");
     }

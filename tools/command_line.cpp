@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.hpp"
 #include "cfck/options.hpp"
 #include "cfck/version.hpp"
 #include "tools/console.hpp"
@@ -70,14 +71,16 @@ void set_up_convert(CLI::App& app, Choices& choices) {
                                                              {"lossless", CodecChoice::kLossless}};
   ConvertOptions& options = choices.convert;
   app.description(
-      "Convert safetensors to .cfck, or back, byte for byte. What is what is decided by content.\n"
+      "Convert safetensors to .cfck, or back, byte for byte. Contents decide which, not suffixes.\n"
       "A folder is converted shard by shard; its other files are copied, folders that begin with\n"
       "a dot are left out.");
   app.add_option("IN", options.input, "A safetensors or .cfck file, or a folder of them")
-      ->required();
+      ->required()
+      ->option_text(" ");
   app.add_option("OUT", options.output,
                  "What to write; default: beside IN, model.safetensors <-> model.cfck, "
-                 "folder <-> folder-cfck");
+                 "folder <-> folder-cfck")
+      ->option_text(" ");
   app.add_option("--codec", options.encode.codec,
                  "auto (whichever needs fewer bytes), raw, lossless")
       ->option_text("NAME")
@@ -86,8 +89,10 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   CLI::Option* verify =
       app.add_flag("--verify", options.verify,
                    "Decode what was written and compare it with IN, before it gets its name");
+  verify->option_text(" ");
   app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
-      ->excludes(verify);
+      ->excludes(verify)
+      ->option_text(" ");
   app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
   add_common(app, choices);
   set_footer(app,
@@ -109,7 +114,8 @@ void set_up_show(CLI::App& app, Choices& choices) {
       "Show what files contain: totals, then each tensor. Reads the index only.\n"
       "After `show`, `verify` or `digest` as the first word, that command (see cfck --help).");
   app.add_option("FILE", choices.show.paths, ".cfck or safetensors files, or folders of them")
-      ->required();
+      ->required()
+      ->option_text(" ");
   app.add_option(
          "--sort", choices.show.sort,
          "file (default), name, dtype, codec; largest first: elems, raw, stored, ratio, bits")
@@ -133,7 +139,9 @@ void set_up_show(CLI::App& app, Choices& choices) {
 
 void set_up_verify(CLI::App& app, Choices& choices) {
   app.description("Check every frame and every hash of .cfck files.");
-  app.add_option("FILE", choices.verify.paths, ".cfck files, or folders of them")->required();
+  app.add_option("FILE", choices.verify.paths, ".cfck files, or folders of them")
+      ->required()
+      ->option_text(" ");
   app.add_flag("--deep", choices.verify.deep,
                "Decode every tensor too, and compare it with its digest");
   add_threads(app, choices.verify.threads);
@@ -149,7 +157,8 @@ void set_up_digest(CLI::App& app, Choices& choices) {
       "Print the content digest: equal for files with equal tensors, however they are stored,\n"
       "compressed, sharded or not.");
   app.add_option("FILE", choices.digest.paths, ".cfck or safetensors files, or folders of them")
-      ->required();
+      ->required()
+      ->option_text(" ");
   app.add_flag("-v,--per-tensor", choices.digest.per_tensor, "Also the digest of each tensor");
   add_common(app, choices);
   set_footer(app, "  cfck digest model.safetensors model.cfck\n");
@@ -160,7 +169,9 @@ void set_up_digest(CLI::App& app, Choices& choices) {
 
 void set_up_compact(CLI::App& app, Choices& choices) {
   app.description("Rewrite .cfck files without what updates left behind.");
-  app.add_option("FILE", choices.compact.paths, ".cfck files, or folders of them")->required();
+  app.add_option("FILE", choices.compact.paths, ".cfck files, or folders of them")
+      ->required()
+      ->option_text(" ");
   add_threads(app, choices.compact.threads);
   add_common(app, choices);
   set_footer(app, "  cfck compact model.cfck\n");
@@ -173,7 +184,9 @@ void set_up_repair(CLI::App& app, Choices& choices) {
   app.description(
       "Copy what can be proven whole of a damaged .cfck file to a new one. Exit code 1 if any\n"
       "tensor is lost.");
-  app.add_option("FILE", choices.repair.damaged, "The damaged file; it is not changed")->required();
+  app.add_option("FILE", choices.repair.damaged, "The damaged file; it is not changed")
+      ->required()
+      ->option_text(" ");
   app.add_option("-o,--output", choices.repair.output, "The new file; must not exist")
       ->required()
       ->option_text("NEW");
@@ -187,13 +200,18 @@ void set_up_repair(CLI::App& app, Choices& choices) {
 
 struct Command {
   const char* name;
+  const char* summary;
   void (*set_up)(CLI::App&, Choices&);
 };
 
 constexpr Command kCommands[] = {
-    {"convert", set_up_convert}, {"inspect", set_up_show},  {"show", set_up_show},
-    {"verify", set_up_verify},   {"digest", set_up_digest}, {"compact", set_up_compact},
-    {"repair", set_up_repair},
+    {"convert", "Convert safetensors to .cfck, or back, byte for byte", set_up_convert},
+    {"inspect", "Show what files contain; `show` is another name for it", set_up_show},
+    {"show", "", set_up_show},
+    {"verify", "Check every hash of .cfck files, with --deep every value", set_up_verify},
+    {"digest", "Print one hash for the tensors of a file, however they are stored", set_up_digest},
+    {"compact", "Rewrite .cfck files without what updates left behind", set_up_compact},
+    {"repair", "Save what is whole of a damaged .cfck file", set_up_repair},
 };
 
 const Command* find_command(const std::string& name) {
@@ -212,11 +230,7 @@ bool continues_inspect(const std::vector<std::string>& arguments) {
 void set_up_overview(CLI::App& app) {
   app.description("Compressed, checked files of tensors: checkpoints of neural networks.");
   for (const Command& command : kCommands) {
-    Choices unused;
-    CLI::App described;
-    command.set_up(described, unused);
-    const std::string text = described.get_description();
-    app.add_subcommand(command.name, text.substr(0, text.find_first_of("\n")));
+    if (*command.summary != '\0') app.add_subcommand(command.name, command.summary);
   }
   app.require_subcommand(1);
   set_footer(app,
@@ -242,17 +256,25 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, Consol
 
 int run_program(const std::string& program, const Command* command,
                 std::vector<std::string> arguments) {
+  // For errors of the command line itself.
+  ConsoleOptions early;
+  early.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   Choices choices;
   CLI::App app("", program);
   app.set_version_flag("--version", std::string("cfck ") + library_version());
+  if (command == nullptr && !arguments.empty() && !arguments[0].starts_with('-')) {
+    Console console(program, early);
+    return console.finish(console.fail(
+        {ErrorCode::kInvalidArgument,
+         fmt::format("there is no command '{}'; try cfck --help", escaped(arguments[0])),
+         {},
+         {}}));
+  }
   if (command != nullptr) {
     command->set_up(app, choices);
   } else {
     set_up_overview(app);
   }
-  // For errors of the command line itself.
-  ConsoleOptions early;
-  early.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   try {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(std::move(arguments));

@@ -156,7 +156,7 @@ std::string json_text(const std::string& path) { return valid_utf8(path) ? path 
 
 std::string error_json(const Error& error) {
   nlohmann::ordered_json json{{"code", error_code_name(error.code)},
-                              {"message", escaped(error.message)},
+                              {"message", error.message},
                               {"record", nullptr},
                               {"byte_offset", nullptr}};
   if (!error.record.empty()) json["record"] = error.record;

@@ -146,8 +146,13 @@ void add_totals_json(nlohmann::ordered_json& json, const RowTotals& totals) {
 }
 
 std::string hexadecimal(const Digest& digest) {
+  static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const std::uint8_t byte : digest) text += fmt::format("{:02x}", byte);
+  text.reserve(2 * digest.size());
+  for (const std::uint8_t byte : digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
   return text;
 }
 

@@ -155,6 +155,24 @@ TEST_F(Inspect, NamesCannotControlTheTerminal) {
       }
     }
   }
+  // Errors say names, too.
+  const std::string tensor = "{\"" + evil + "\":{\"dtype\":\"";
+  for (const std::string& header :
+       {tensor + evil + R"(","shape":[1],"data_offsets":[0,1]}})",
+        tensor + R"(U8","shape":[2],"data_offsets":[0,1]}})",
+        "{\"__metadata__\":{\"" + evil + "\":1}}",
+        "{\"__metadata__\":{\"" + evil + "\":\"\",\"" + evil + "\":\"\"}}"}) {
+    write_file(folder / "evil", with_header(header, "x"));
+    for (const auto& arguments : {std::vector<std::string>{"inspect", folder / "evil"},
+                                  {"inspect", "--json", folder / "evil"}}) {
+      const Outcome outcome = run(arguments);
+      EXPECT_EQ(outcome.code, 4);
+      EXPECT_EQ(line_count(outcome.err), 1U) << outcome.err;
+      for (const char* bad : {"\x1b", "\x07", "\xc2\x9b", "\r", "\xe2\x80\xae"}) {
+        EXPECT_EQ((outcome.err + outcome.out).find(bad), std::string::npos) << outcome.err;
+      }
+    }
+  }
   const auto json = run({"inspect", "--json", folder / "evil.cfck"}).json();
   EXPECT_EQ(json["records"][0]["name"],
             "\x1b]0;owned\x07\xc2\x9b"
@@ -347,6 +365,7 @@ TEST(CommandLine, HelpAndVersion) {
 TEST(CommandLine, WrongUsage) {
   EXPECT_EQ(run({}).code, 2);
   EXPECT_EQ(run({"explode"}).code, 2);
+  EXPECT_NE(run({"explode"}).err.find("no command 'explode'"), std::string::npos);
   EXPECT_EQ(run({"inspect", "--what", "x"}).code, 2);
   EXPECT_EQ(run({"inspect", "--color", "blue", "x"}).code, 2);
   const Outcome outcome = run({"convert", "--json", "--what"});
