@@ -107,7 +107,7 @@ class SymbolsDecoder {
     if (!(h_.flags & kHasMask)) {
       return merge(out.data());
     }
-    std::byte* const values = scratch_.impl().values.room_for(n_left_ * sizeof(Word));
+    std::byte* const values = scratch_.impl().values.room_for((n_left_ + 1) * sizeof(Word));
     CFCK_TRY(merge(values));
     return spread(values, out);
   }

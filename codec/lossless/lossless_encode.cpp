@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 
@@ -47,6 +49,28 @@ bool is_constant(ByteView values, std::size_t value_bytes) {
   return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
 }
 
+// Spec, section 2: whether a sample of the values that are not zero shows each of
+// them four times. Signs, flags and quantised weights look like that.
+bool repeats_values(const ChunkShape& shape, ByteView values) {
+  constexpr std::uint64_t kMaxSample = 256;
+  const std::uint64_t n = std::min(kMaxSample, shape.n_values);
+  std::array<std::uint64_t, kMaxSample> sample;
+  std::size_t n_sampled = 0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, values.data() + i * shape.n_values / n * shape.value_bytes,
+                shape.value_bytes);
+    if (value != 0) {
+      sample[n_sampled++] = value;
+    }
+  }
+  const auto end = sample.begin() + static_cast<std::ptrdiff_t>(n_sampled);
+  std::sort(sample.begin(), end);
+  const auto n_distinct =
+      static_cast<std::size_t>(std::unique(sample.begin(), end) - sample.begin());
+  return n_sampled != 0 && 4 * n_distinct <= n_sampled;
+}
+
 void set_body(ChunkMode mode, ByteView section, EncodedChunk& out) {
   out.payload.clear();
   out.payload.push_back(static_cast<std::byte>(mode));
@@ -87,7 +111,8 @@ Result<void> encode_chunk(const ChunkInfo& info, ByteView values, Scratch& scrat
   if (kind == ValueKind::kFloat || kind == ValueKind::kByteFloat) {
     CFCK_TRY(encode_symbols(info.dtype, shape, *stage, values, scratch, out));
   }
-  if (kind != ValueKind::kFloat || out.payload.size() >= stored_bytes) {
+  if (kind != ValueKind::kFloat || out.payload.size() >= stored_bytes ||
+      repeats_values(shape, values)) {
     CFCK_TRY(try_planes(shape, values, kind == ValueKind::kInteger, scratch, out));
   }
   if (out.payload.size() >= stored_bytes) {

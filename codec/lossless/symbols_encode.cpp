@@ -55,7 +55,7 @@ class SymbolsEncoder {
     std::byte* const mask = scratch_.impl().mask.room_for(mask_bytes + sign_bytes);
     std::memset(mask, 0, mask_bytes + sign_bytes);
     std::byte* const remaining =
-        scratch_.impl().values.room_for((n_values_ - n_hidden) * sizeof(Word));
+        scratch_.impl().values.room_for((n_values_ - n_hidden + 1) * sizeof(Word));
     gather_values<Word>(values_, n_values_, with_signs, mask, mask + mask_bytes, remaining);
     CFCK_TRY(compress_bytes({mask, mask_bytes}, scratch_, mask_));
     if (mask_.size() >= mask_bytes) {

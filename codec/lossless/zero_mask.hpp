@@ -14,48 +14,48 @@ namespace cfck::codec {
 bool is_mask_of(ByteView mask, std::size_t n_values, std::size_t n_masked);
 
 // Puts values and hidden zeros together; bit k of `signs`, if there are any, is
-// the sign of hidden value k. Requires: is_mask_of().
+// the sign of hidden value k. `values` must be readable one value past its end.
+// Requires: is_mask_of().
 template <class Word>
 void spread_values(ByteView mask, std::size_t n_values, const std::byte* values, ByteView signs,
                    std::byte* out) {
-  std::size_t k = 0;  // hidden values so far
+  constexpr unsigned kSignBit = 8 * sizeof(Word) - 1;
+  std::size_t n_shown = 0;
   for (std::size_t i = 0; i < n_values; ++i) {
     const bool hidden = (static_cast<unsigned>(mask[i / 8]) >> (i % 8) & 1) != 0;
-    Word value = 0;
-    if (hidden) {
-      if (!signs.empty() && (static_cast<unsigned>(signs[k / 8]) >> (k % 8) & 1) != 0) {
-        value = static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
-      }
-      ++k;
-    } else {
-      std::memcpy(&value, values, sizeof(Word));
-      values += sizeof(Word);
+    Word value;
+    std::memcpy(&value, values + n_shown * sizeof(Word), sizeof(Word));
+    Word zero = 0;
+    if (!signs.empty() && hidden) {
+      const std::size_t k = i - n_shown;
+      zero = static_cast<Word>((static_cast<Word>(signs[k / 8]) >> (k % 8) & 1) << kSignBit);
     }
+    value = hidden ? zero : value;
     std::memcpy(out + i * sizeof(Word), &value, sizeof(Word));
+    n_shown += hidden ? 0 : 1;
   }
 }
 
 // The inverse: the mask, its signs where `with_signs` hides -0 too, and the
-// remaining values. `mask` and `signs` must be cleared.
+// remaining values, which need room for one more. `mask` and `signs` must be
+// cleared.
 template <class Word>
 void gather_values(const std::byte* values, std::size_t n_values, bool with_signs, std::byte* mask,
                    std::byte* signs, std::byte* remaining) {
   constexpr Word kMinusZero = static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
-  std::size_t k = 0;
+  std::size_t n_shown = 0;
   for (std::size_t i = 0; i < n_values; ++i) {
     Word value;
     std::memcpy(&value, values + i * sizeof(Word), sizeof(Word));
     const bool minus = with_signs && value == kMinusZero;
-    if (value == 0 || minus) {
-      mask[i / 8] |= static_cast<std::byte>(1u << (i % 8));
-      if (minus) {
-        signs[k / 8] |= static_cast<std::byte>(1u << (k % 8));
-      }
-      ++k;
-    } else {
-      std::memcpy(remaining, &value, sizeof(Word));
-      remaining += sizeof(Word);
+    const bool hidden = value == 0 || minus;
+    mask[i / 8] |= static_cast<std::byte>((hidden ? 1u : 0u) << (i % 8));
+    if (minus) {
+      const std::size_t k = i - n_shown;
+      signs[k / 8] |= static_cast<std::byte>(1u << (k % 8));
     }
+    std::memcpy(remaining + n_shown * sizeof(Word), &value, sizeof(Word));
+    n_shown += hidden ? 0 : 1;
   }
 }
 

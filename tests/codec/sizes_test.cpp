@@ -52,6 +52,22 @@ TEST(Sizes, PositiveValuesHaveNoSignPlane) {
   EXPECT_EQ(both - stored(DType::kBF16, Pattern::kPositive, n), n / 8);
 }
 
+// A quantised or ternary weight is worth what tells it from the few others.
+TEST(Sizes, RepeatedValuesAreFoundInFloats) {
+  const std::uint64_t n = 1u << 16;
+  std::vector<std::byte> values = make_values(DType::kF32, Pattern::kGaussian, n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto sign = static_cast<unsigned>(values[4 * i + 3]) & 0x80u;
+    const std::uint32_t third = static_cast<unsigned>(values[4 * i]) % 3;
+    const std::uint32_t value = third == 0 ? 0 : 0x3d4ccccdu | sign << 24;
+    for (unsigned byte = 0; byte < 4; ++byte) {
+      values[4 * i + byte] = static_cast<std::byte>(value >> (8 * byte));
+    }
+  }
+  EXPECT_LT(8.0 * static_cast<double>(encode_lossless(DType::kF32, n, values).payload.size()) / n,
+            7.0);
+}
+
 TEST(Sizes, ZeroGroupsAreFree) {
   const std::uint64_t n = 1u << 16;
   const std::size_t half = stored(DType::kF32, Pattern::kGaussian, n / 2);
