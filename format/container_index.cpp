@@ -145,7 +145,7 @@ Result<void> take_name(FieldReader& names, const Entry& entry, Record& record) {
   const std::uint64_t offset_bytes = names.offset_bytes();
   const std::string_view name = names.take_text(entry.name_bytes);
   if (!valid_utf8(name)) {
-    return corrupt("the name of a record is not valid UTF-8", offset_bytes, std::string(name));
+    return corrupt("the name of a record is not valid UTF-8", offset_bytes);
   }
   if (record.hidden && !name.empty()) {
     return corrupt("a hidden record has a name", offset_bytes, std::string(name));

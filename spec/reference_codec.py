@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import zstandard
 
-from reference_container import DTYPES, Fields, Refused, require
+from reference_container import DTYPES, Fields, Refused, check, require
 
 GROUP = 128
 ZERO_GROUP, CLASS_ESCAPE = 30, 31  # among the symbols of classes
@@ -110,7 +110,7 @@ def decode_chunk(
         values = np.repeat(body.array(1, size), n_values)
     elif mode == 2:
         require(name in FORMATS, f"symbols of dtype {name}")
-        require(entropy == 1, "symbols, but no entropy stage")
+        check(entropy == 1, "unsupported", "symbols of an unknown entropy stage")
         chunk = SymbolChunk(body, FORMATS[name], n_values, size)
         symbol_streams = chunk.n_stream_symbols
     elif mode == 3:

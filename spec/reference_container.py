@@ -305,8 +305,8 @@ class File:
         require(
             not hidden or kind in (CHUNKED, PACKED), f"record {number}: hidden {KINDS[kind]}", place
         )
-        entropy_fits = codec != RAW or entropy == 0
-        require(entropy_fits, f"record {number}: raw, but with an entropy stage", place)
+        bare = codec != RAW or (entropy == 0 and not has_preamble)
+        require(bare, f"record {number}: raw, but with an entropy stage or a preamble", place)
         shape = self.dimensions.numbers(f"{n_dims}Q")
         strides = self.dimensions.numbers(f"{n_dims}Q") if kind == ALIAS else ()
         record = Record(
@@ -330,6 +330,8 @@ class File:
             require(a < len(self.packs), f"record {number}: no pack {a}", place)
             inside = b >= 12 and 1 <= c <= MAX_PACKED_PAYLOAD and b + c <= self.packs[a][1]
             require(inside, f"record {number}: its payload is not inside pack {a}", place)
+            exact = codec != RAW or dtype not in DTYPES or c == record.decoded_bytes
+            require(exact, f"record {number}: a raw payload of the wrong length", place)
         else:
             unused = c == 0 and (kind == ALIAS or b == 0)
             require(unused, f"record {number}: an unused field is not zero", place)
@@ -350,6 +352,7 @@ class File:
             else:
                 record.extents.append((offset, length, expected))
             offset += length
+        check_extents(record, place)
 
     def check_base(self, record: Record) -> None:
         number = record.number
@@ -414,3 +417,23 @@ def check_chunk_elems(record: Record, chunk_elems: int, place: int) -> None:
     require(chunk_elems * bits <= 8 * MAX_CHUNK_BYTES, f"{what}: a chunk is too large", place)
     whole = bits >= 8 or chunk_elems % 8 == 0 or chunk_elems >= record.n_elems
     require(whole, f"{what}: a chunk does not fill whole bytes", place)
+
+
+def raw_start_bytes(record: Record, chunk: int, offset: int) -> int:
+    """Section 4.1: frame header, tag and zeros before chunk `chunk`, if a frame starts there."""
+    chunk_bytes = record.chunk_elems * DTYPES[record.dtype][1] // 8
+    return 0 if chunk % (RAW_FRAME_BYTES // chunk_bytes) else 12 + -(offset + 12) % 64
+
+
+def check_extents(record: Record, place: int) -> None:
+    what = f"record {record.number}"
+    if record.codec != RAW or record.dtype not in DTYPES:
+        whole = all(length >= 12 for _, length, _ in record.extents)
+        require(whole, f"{what}: a chunk is shorter than its header", place)
+        return
+    chunk_bytes = record.chunk_elems * DTYPES[record.dtype][1] // 8
+    left = record.decoded_bytes
+    for number, (offset, length, _) in enumerate(record.extents):
+        expected = raw_start_bytes(record, number, offset) + min(chunk_bytes, left)
+        require(length == expected, f"{what}: a raw chunk of the wrong length", place)
+        left -= chunk_bytes

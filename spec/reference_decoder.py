@@ -56,6 +56,7 @@ from reference_container import (
     check_frame_header,
     hash64,
     hash128,
+    raw_start_bytes,
     require,
 )
 
@@ -117,7 +118,6 @@ def read_values(file: File, record: Record) -> np.ndarray:
     elems_left = record.n_elems
     for place in record.extents:
         extent = hashed_extent(file, place)
-        require(len(extent) >= 12, "a chunk is shorter than its header", place[0])
         magic, following, tag = struct.unpack("<II4s", extent[:12])
         chunk = magic == MAGIC and tag == b"CHNK" and 4 <= following <= len(extent) - 8
         require(chunk, "no CHNK frame", place[0])
@@ -136,8 +136,6 @@ def hashed_extent(file: File, place: tuple[int, int, int]):
 
 def decode(record: Record, payload, n_elems: int, body_bytes: int | None = None) -> np.ndarray:
     if record.codec == RAW:
-        decoded_bytes = n_elems * DTYPES[record.dtype][1] // 8
-        require(len(payload) == decoded_bytes, "a raw payload of the wrong length")
         return np.frombuffer(payload, np.uint8)
     return decode_chunk(bytes(payload), record.dtype, n_elems, record.entropy, body_bytes)
 
@@ -154,21 +152,18 @@ def packed_payload(file: File, record: Record):
 
 def read_raw(file: File, record: Record) -> np.ndarray:
     """Section 4.1: RAWD frames, each of as many full chunks as it can hold."""
-    chunk_bytes = min(record.chunk_elems, record.n_elems) * DTYPES[record.dtype][1] // 8
+    chunk_bytes = record.chunk_elems * DTYPES[record.dtype][1] // 8
     left = record.decoded_bytes
     parts = [np.empty(0, np.uint8)]
     for number, place in enumerate(record.extents):
-        extent, offset, start = hashed_extent(file, place), place[0], 0
-        chunks_in_frame = RAW_FRAME_BYTES // chunk_bytes
-        if number % chunks_in_frame == 0:
-            start = 12 + -(offset + 12) % 64
-            following = start - 8 + min(left, chunks_in_frame * chunk_bytes)
+        extent, offset = hashed_extent(file, place), place[0]
+        start = raw_start_bytes(record, number, offset)
+        if start:
+            following = start - 8 + min(left, RAW_FRAME_BYTES // chunk_bytes * chunk_bytes)
             header = struct.pack("<II4s", MAGIC, following, b"RAWD").ljust(start, b"\0")
             require(bytes(extent[:start]) == header, "no RAWD frame", offset)
-        take = min(chunk_bytes, left)
-        require(len(extent) == start + take, "a raw chunk of the wrong length", offset)
         parts.append(np.frombuffer(extent[start:], np.uint8))
-        left -= take
+        left -= len(parts[-1])
     return np.concatenate(parts)
 
 

@@ -71,9 +71,9 @@ def sound_values() -> bytes:
     return struct.pack("<10H", *values)
 
 
-def file_of(payload: bytes, dtype: int, shape: list[int], content: bytes) -> bytes:
+def file_of(payload: bytes, dtype: int, shape: list[int], content: bytes, entropy=1) -> bytes:
     layout = Layout.empty()
-    entry = Entry(b"t", shape, [], dtype=dtype, codec=1, entropy=1, digest=digest(content))
+    entry = Entry(b"t", shape, [], dtype=dtype, codec=1, entropy=entropy, digest=digest(content))
     pack_of([payload], [entry], layout)
     layout.rehash()
     return layout.seal()
@@ -96,6 +96,8 @@ def in_symbols() -> list[Broken]:
     return [
         with_fields("unknown_mode", mode=4),
         broken("symbols_of_integers", sound.payload(), dtype=12),
+        Broken("lossless_symbols_without_a_stage", "unsupported", "read",
+               file_of(sound.payload(), 14, [10], bytes(16), entropy=0), "t"),
         with_fields("mask_of_another_count", n_masked=1),
         with_fields("mask_unused_bit", mask=b"\x21\x80"),
         with_fields("mask_hides_all", n_masked=10, mask=b"\xff\x03", signs=b"\0\0"),

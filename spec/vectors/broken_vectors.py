@@ -61,10 +61,11 @@ def sound() -> Layout:
     packed = [Entry(b"p", [4], [], dtype=5), Entry(b"q", [2, 2], [], dtype=2)]
     packed[0].digest, packed[1].digest = digest(b"abcd"), digest(b"\x21\x43")
     pack_of([b"abcd", b"\x21\x43"], packed, layout)
-    view = Entry(b"view", [3], [2], kind=2, a=1, b=0, digest=digest(b"ac\x00"))
-    view.shape, view.strides, view.digest = [2], [2], digest(b"ac")
-    layout.entries.append(view)
+    layout.entries.append(Entry(b"view", [2], [2], kind=2, a=1, b=0, digest=digest(b"ac")))
     layout.entries.append(Entry(b"twin", [4], [], kind=3, a=1, digest=digest(b"abcd")))
+    # Elements 1 and 3 of q, half a byte each.
+    halves = Entry(b"halves", [2], [2], kind=2, dtype=2, a=2, b=1, digest=digest(b"\x42"))
+    layout.entries.append(halves)
     attached = stored_frame(b"hello")
     layout.attachments.append(Attached(b"note", len(layout.body), len(attached), 5, 0))
     layout.body += attached
@@ -191,7 +192,7 @@ def in_the_index() -> list[Broken]:
         changed("alias_strides_wrap", set_field(3, shape=[3], strides=[2**63])),
         changed("alias_of_another_dtype", set_field(3, dtype=6)),
         changed("alias_without_elements", set_field(3, shape=[0])),
-        changed("base_out_of_range", set_field(3, a=5)),
+        changed("base_out_of_range", set_field(3, a=6)),
         changed("duplicate_of_another_shape", set_field(4, shape=[2, 2])),
         changed("duplicate_of_another_digest", set_field(4, digest=bytes(16))),
         changed("raw_with_entropy_stage", set_field(2, entropy=1)),

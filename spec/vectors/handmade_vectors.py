@@ -8,7 +8,9 @@ from vector import Expected, Vector
 
 
 def container() -> tuple[Vector, bytes]:
-    purpose = "put together by hand: odd chunks, an optional feature bit that nobody knows"
+    purpose = (
+        "put together by hand: odd chunks, an alias of half bytes, an unknown optional feature"
+    )
     vector = Vector("handmade_container.cfck", purpose)
     for tensor in (
         Expected("chunked", "U8", [100], bytes(range(100)), "chunked"),
@@ -16,6 +18,7 @@ def container() -> tuple[Vector, bytes]:
         Expected("q", "F4", [2, 2], b"\x21\x43", "packed"),
         Expected("view", "U8", [2], b"ac", "alias"),
         Expected("twin", "U8", [4], b"abcd", "duplicate"),
+        Expected("halves", "F4", [2], b"\x42", "alias"),
     ):
         vector.tensors[tensor.name] = tensor
     vector.metadata = {"a": "1", "b": "2"}
