@@ -184,14 +184,12 @@ def gather(base: np.ndarray, record: Record) -> np.ndarray:
         elements = np.unpackbits(base, bitorder="little").reshape(-1, bits)
     else:
         elements = base.reshape(-1, bits // 8)
-    width, row = elements.shape[1], elements.strides[0]
-    view = np.lib.stride_tricks.as_strided(
-        elements[record.first_element :],
-        (*record.shape, width),
-        (*(row * s if d > 1 else 0 for d, s in zip(record.shape, record.strides)), 1),
-    )
-    flat = np.ascontiguousarray(view).reshape(-1)
-    return np.packbits(flat, bitorder="little") if bits < 8 else flat
+    places = np.array([record.first_element])
+    for dimension, stride in zip(record.shape, record.strides):
+        if dimension > 1:
+            places = (places[:, None] + np.arange(dimension) * stride).reshape(-1)
+    gathered = elements[places].reshape(-1)
+    return np.packbits(gathered, bitorder="little") if bits < 8 else gathered
 
 
 LEAF_BYTES = 65536

@@ -79,6 +79,10 @@ def ranks() -> Vector:
     vector = Vector("ranks.cfck", "many dimensions; large dimensions beside a 0", codec="raw")
     random = Random(5)
     vector.add("64 dimensions", "U8", [1] * 30 + [2, 3] + [1] * 32, random.bytes(6))
+    strides = [7] * 30 + [1, 2] + [0] * 32
+    vector.alias(
+        "64 dimensions, transposed", "64 dimensions", 0, [1] * 30 + [2, 3] + [1] * 32, strides
+    )
     vector.add("64 dimensions, empty", "U8", [1] * 63 + [0], b"")
     vector.add("large and empty", "F32", [2**47, 0, 2**15], b"")
     vector.add("no bytes, six bits", "F6_E2M3", [0], b"")
