@@ -4,10 +4,7 @@
 #include <zstd.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
-#include <new>
-#include <vector>
 
 #include "codec/codec.hpp"
 #include "codec/symboliser/symboliser.hpp"
@@ -42,7 +39,6 @@ struct Scratch::Impl {
   GrowingBuffer<std::byte> escapes;
   GrowingBuffer<std::byte> mask;
   GrowingBuffer<std::byte> planes;
-  std::vector<std::byte> candidates[2];
 
   // Created at first use; nullptr if there is no memory.
   ZSTD_CCtx* compressor();

@@ -16,9 +16,6 @@ namespace cfck::codec {
 
 using SymbolStream = std::span<const std::uint8_t>;
 
-// The streams of one chunk have at most this many symbols together.
-inline constexpr std::uint64_t kMaxStreamSymbols = std::uint64_t{1} << 30;
-
 class EntropyEncoder {
  public:
   virtual ~EntropyEncoder() = default;
