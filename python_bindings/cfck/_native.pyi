@@ -7,6 +7,9 @@ def library_version() -> str: ...
 def default_thread_count() -> int:
     """Number of CPUs this process may use."""
 
+def advise_huge_pages(address: int, n_bytes: int) -> None:
+    """Asks for huge pages in memory that is about to be filled."""
+
 class RecordKind(enum.Enum):
     """How a record is stored."""
 
@@ -107,13 +110,13 @@ class File:
     def read_slice(self, record: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int) -> None:
         """Decodes a box of a record into memory."""
 
-def write_file(path: bytes, units: list, metadata: Mapping[str, str], *, codec: str, threads: int, chunk_elems: int, verify: bool, sync: bool, progress: object | None, total_bytes: int) -> None:
+def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str], *, codec: str, threads: int, chunk_elems: int, verify: bool, sync: bool, progress: object | None, total_bytes: int) -> None:
     """
     Writes a file that appears complete or not at all. A unit is a list of host tensors
     (name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).
     """
 
-def write_bytes(units: list, metadata: Mapping[str, str], *, codec: str, threads: int, chunk_elems: int, progress: object | None, total_bytes: int) -> bytes:
+def write_bytes(units: Sequence[object], metadata: Mapping[str, str], *, codec: str, threads: int, chunk_elems: int, progress: object | None, total_bytes: int) -> bytes:
     """The same, as bytes."""
 
 def update_file(path: bytes, tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], int]], remove: Sequence[str], metadata: Mapping[str, str], *, codec: str, threads: int) -> None:

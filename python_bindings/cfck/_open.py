@@ -173,7 +173,7 @@ class TensorSlice:
 
 
 def _is_integer(item: Any) -> bool:
-    if isinstance(item, bool) or getattr(item, "ndim", 0):
+    if isinstance(item, bool) or getattr(item, "ndim", False):
         return False
     return hasattr(item, "__index__") and not hasattr(item, "dim")
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from . import _native
 from ._framework import DeviceTensor, HostTensor, Prepared, named_tensors, row_major, unsupported
 from .errors import InvalidArgumentError, UnsupportedError
 
@@ -40,6 +41,9 @@ _DTYPES: dict[str, torch.dtype] = {
     if hasattr(torch, type_name)
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
+# From this size on memory is asked for in huge pages, as numpy does.
+_HUGE_PAGE_BYTES = 4 << 20
 
 
 def dtype_of(name: str) -> torch.dtype:
@@ -101,7 +105,10 @@ class TorchFramework:
         memory = torch.empty(torch_shape(dtype, shape), dtype=dtype_of(dtype), device="cpu")
         if isinstance(memory, FakeTensor):
             raise UnsupportedError("tensors cannot be loaded inside FakeTensorMode")
-        return memory, memory.data_ptr(), memory.numel() * memory.element_size()
+        address, n_bytes = memory.data_ptr(), memory.numel() * memory.element_size()
+        if n_bytes >= _HUGE_PAGE_BYTES:
+            _native.advise_huge_pages(address, n_bytes)
+        return memory, address, n_bytes
 
     def finish(self, memory: Any, dtype: str, shape: Sequence[int]) -> Any:
         return memory

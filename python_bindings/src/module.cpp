@@ -1,21 +1,41 @@
 // The extension module cfck._native: a thin, unchecked layer over the library.
 // Tensors come as addresses; the package keeps their owners alive.
 #include <nanobind/nanobind.h>
+#include <sys/mman.h>
+
+#include <cstdint>
 
 #include "cfck/options.hpp"
 #include "cfck/version.hpp"
 
 namespace cfck::python {
 
+namespace {
+
+// Fresh memory is filled about twice as fast in huge pages. Advice only: the
+// result does not matter.
+void advise_huge_pages(std::uintptr_t address, std::size_t n_bytes) {
+  constexpr std::uintptr_t kPage = 4096;
+  const std::uintptr_t first = (address + kPage - 1) / kPage * kPage;
+  const std::uintptr_t last = (address + n_bytes) / kPage * kPage;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
+}  // namespace
+
 void bind_reader(nanobind::module_& module);
 void bind_writer(nanobind::module_& module);
 
+void bind_module(nanobind::module_& module) {
+  using namespace nanobind::literals;
+  module.def("library_version", &library_version);
+  module.def("default_thread_count", &default_thread_count, "Number of CPUs this process may use.");
+  module.def("advise_huge_pages", &advise_huge_pages, "address"_a, "n_bytes"_a,
+             "Asks for huge pages in memory that is about to be filled.");
+  bind_reader(module);
+  bind_writer(module);
+}
+
 }  // namespace cfck::python
 
-NB_MODULE(_native, module) {
-  module.def("library_version", &cfck::library_version);
-  module.def("default_thread_count", &cfck::default_thread_count,
-             "Number of CPUs this process may use.");
-  cfck::python::bind_reader(module);
-  cfck::python::bind_writer(module);
-}
+NB_MODULE(_native, module) { cfck::python::bind_module(module); }

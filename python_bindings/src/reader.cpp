@@ -75,8 +75,8 @@ DecodeOptions decode_options(unsigned threads, bool verify, std::uint64_t max_de
 }
 
 // Paths are bytes: not every file name is valid UTF-8.
-std::unique_ptr<File> open_path(const nb::bytes& path_bytes, bool map, unsigned threads, bool verify,
-                                std::uint64_t max_decoded_bytes) {
+std::unique_ptr<File> open_path(const nb::bytes& path_bytes, bool map, unsigned threads,
+                                bool verify, std::uint64_t max_decoded_bytes) {
   const std::string path(path_bytes.c_str(), path_bytes.size());
   const ReadMode mode = map ? ReadMode::kMmap : ReadMode::kPread;
   auto source = take(without_gil([&] { return open_file(path, mode); }));

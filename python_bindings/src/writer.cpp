@@ -26,8 +26,10 @@ using namespace nb::literals;
 using HostTensor = std::tuple<std::string, std::string, std::vector<std::uint64_t>,
                               std::vector<std::uint64_t>, std::uintptr_t>;
 // name, dtype, shape, read(offset_bytes, address, n_bytes)
-using DeviceTensor =
-    std::tuple<std::string, std::string, std::vector<std::uint64_t>, nb::callable>;
+using DeviceTensor = std::tuple<std::string, std::string, std::vector<std::uint64_t>, nb::callable>;
+
+// Lists of host tensors, and device tensors.
+using Units = nb::typed<nb::sequence, nb::object>;
 
 DType dtype_of(const std::string& name) {
   const auto dtype = dtype_from_name(name);
@@ -51,9 +53,8 @@ class DeviceSource final : public ByteSource {
   std::uint64_t size() const override { return size_; }
 
   Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
-    const bool done = watch_.run_with_gil([&] {
-      read_(offset_bytes, reinterpret_cast<std::uintptr_t>(out.data()), out.size());
-    });
+    const bool done = watch_.run_with_gil(
+        [&] { read_(offset_bytes, reinterpret_cast<std::uintptr_t>(out.data()), out.size()); });
     if (!done) return Error{ErrorCode::kIo, "the tensor cannot be copied to the host", {}, {}};
     return {};
   }
@@ -86,8 +87,7 @@ EncodeOptions encode_options(const std::string& codec, unsigned threads,
 // of other devices, in order.
 class Contents {
  public:
-  Contents(const nb::list& units, Metadata metadata, Watch& watch)
-      : metadata_(std::move(metadata)) {
+  Contents(const Units& units, Metadata metadata, Watch& watch) : metadata_(std::move(metadata)) {
     for (nb::handle unit : units) {
       Unit& added = units_.emplace_back();
       if (nb::isinstance<nb::list>(unit)) {
@@ -141,7 +141,7 @@ Result<void> verify_written(AtomicFile& file, unsigned threads, const ReadProgre
 // Paths are bytes: not every file name is valid UTF-8.
 std::string text(const nb::bytes& path) { return {path.c_str(), path.size()}; }
 
-void write_file(const nb::bytes& path_bytes, const nb::list& units, Metadata metadata,
+void write_file(const nb::bytes& path_bytes, const Units& units, Metadata metadata,
                 const std::string& codec, unsigned threads, std::uint32_t chunk_elems, bool verify,
                 bool sync, nb::object progress, std::uint64_t total_bytes) {
   const std::string path = text(path_bytes);
@@ -160,7 +160,7 @@ void write_file(const nb::bytes& path_bytes, const nb::list& units, Metadata met
   watch.take(std::move(result));
 }
 
-nb::bytes write_bytes(const nb::list& units, Metadata metadata, const std::string& codec,
+nb::bytes write_bytes(const Units& units, Metadata metadata, const std::string& codec,
                       unsigned threads, std::uint32_t chunk_elems, nb::object progress,
                       std::uint64_t total_bytes) {
   const EncodeOptions options = encode_options(codec, threads, chunk_elems);
@@ -186,11 +186,11 @@ void update_file(const nb::bytes& path_bytes, const std::vector<HostTensor>& ten
 }  // namespace
 
 void bind_writer(nb::module_& module) {
-  module.def("write_file", &write_file, "path"_a, "units"_a, "metadata"_a, nb::kw_only(),
-             "codec"_a, "threads"_a, "chunk_elems"_a, "verify"_a, "sync"_a, "progress"_a.none(),
-             "total_bytes"_a,
-             "Writes a file that appears complete or not at all. A unit is a list of host tensors\n"
-             "(name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).");
+  module.def(
+      "write_file", &write_file, "path"_a, "units"_a, "metadata"_a, nb::kw_only(), "codec"_a,
+      "threads"_a, "chunk_elems"_a, "verify"_a, "sync"_a, "progress"_a.none(), "total_bytes"_a,
+      "Writes a file that appears complete or not at all. A unit is a list of host tensors\n"
+      "(name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).");
   module.def("write_bytes", &write_bytes, "units"_a, "metadata"_a, nb::kw_only(), "codec"_a,
              "threads"_a, "chunk_elems"_a, "progress"_a.none(), "total_bytes"_a,
              "The same, as bytes.");

@@ -31,6 +31,21 @@ def test_options(path, options):
     assert only(path)
 
 
+def test_verify_finds_what_the_disk_changed_and_keeps_the_old_file(path):
+    def damage(done_bytes, total_bytes, name):
+        if done_bytes == total_bytes:
+            (temporary,) = (entry for entry in path.parent.iterdir() if entry != path)
+            with open(temporary, "r+b") as file:
+                file.seek(1000)
+                file.write(b"damaged")
+
+    save_file({"old": weights(3)}, path)
+    with pytest.raises(cfck.ChecksumError):
+        save_file(big(), path, codec="raw", verify=True, progress=damage)
+    assert list(load_file(path)) == ["old"]
+    assert only(path)
+
+
 def test_an_existing_file_is_replaced_and_keeps_its_permissions(path):
     path.write_bytes(b"old")
     path.chmod(0o640)
