@@ -103,7 +103,7 @@ def decode_chunk(
     n_values = n_elems * bits // 8 // size
     body = Body(payload)
     mode = body.byte()
-    symbol_streams = None
+    n_symbols = None
     if mode == 0:
         values = body.array(n_values, size)
     elif mode == 1:
@@ -112,16 +112,16 @@ def decode_chunk(
         require(name in FORMATS, f"symbols of dtype {name}")
         check(entropy == 1, "unsupported", "symbols of an unknown entropy stage")
         chunk = SymbolChunk(body, FORMATS[name], n_values, size)
-        symbol_streams = chunk.n_stream_symbols
+        n_symbols = sum(chunk.stream_lengths)
     elif mode == 3:
         values = decode_planes(body, n_values, size)
     else:
         raise Refused("corrupt", f"mode {mode}")
     require(body_bytes in (None, body.position), "the body has another length than its frame")
-    if symbol_streams is None:
+    if n_symbols is None:
         body.end("payload")
     else:
-        values = chunk.decode(decompress_frame(body.rest(), symbol_streams))
+        values = chunk.decode(decompress_frame(body.rest(), n_symbols))
     return values.astype(f"<u{size}").view(np.uint8)
 
 
@@ -193,13 +193,14 @@ class SymbolChunk:
         self.raw = np.frombuffer(body.take(raw_bytes), np.uint8)
 
     @property
-    def n_stream_symbols(self) -> int:
-        return self.n_groups * (2 if self.has_clean else 1) + sum(self.table_symbols)
+    def stream_lengths(self) -> list[int]:
+        """Lossless, section 3.3: classes, clean bits, tables."""
+        return [self.n_groups, self.n_groups * self.has_clean, *self.table_symbols]
 
     def decode(self, content: bytes) -> np.ndarray:
         symbols = np.frombuffer(content, np.uint8)
-        lengths = [self.n_groups, self.n_groups * self.has_clean, *self.table_symbols]
-        classes, clean, *tables = np.split(symbols, np.cumsum(lengths[:-1]))
+        ends = np.cumsum(self.stream_lengths)
+        classes, clean, *tables = np.split(symbols, ends[:-1])
         self.read_classes(classes.tolist())
         self.read_clean_bits(clean)
         shown = self.join(self.read_symbols(tables), self.read_raw_bits())
