@@ -99,21 +99,25 @@ std::string Console::bold(std::string_view text) const {
   return color_out_ ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
 }
 
-int Console::fail(const Error& error, const std::string& path) {
-  std::string message = error.to_string();
-  const std::string shown_path = escaped(path);
-  // Errors of the file system name the path already.
-  if (!path.empty() && message.find(shown_path) == std::string::npos) {
-    message = shown_path + ": " + message;
-  }
+int Console::complain(const Error& error, const std::string& path) {
   const char* label = color_err_ ? "\x1b[31merror:\x1b[0m" : "error:";
-  write_all(STDERR_FILENO, fmt::format("{}: {} {}\n", program_, label, message));
+  write_all(STDERR_FILENO,
+            fmt::format("{}: {} {}\n", program_, label, with_path(error, path).to_string()));
+  return exit_code(error.code);
+}
+
+int Console::fail(const Error& error, const std::string& path) {
+  Error advised = error;
+  if (error.code == ErrorCode::kChecksum && error.message.find("again") == std::string::npos) {
+    advised.message += "; get the file again, or save what is whole with cfck repair";
+  }
+  complain(advised, path);
   if (options_.json) {
     nlohmann::ordered_json report{{"schema_version", 1}};
     if (!path.empty()) report["file"] = json_text(path);
     std::string line = report.dump(-1, ' ', true);
     line.pop_back();
-    print(line + ",\"error\":" + error_json(error) + "}\n");
+    print(line + ",\"error\":" + error_json(advised) + "}\n");
   }
   return exit_code(error.code);
 }
@@ -150,6 +154,14 @@ std::string human_count(std::uint64_t count) {
   std::string text = scaled(count, "");
   if (text.back() == ' ') text.pop_back();
   return text;
+}
+
+Error with_path(Error error, const std::string& path) {
+  const std::string shown = escaped(path);
+  if (!path.empty() && error.message.find(shown) == std::string::npos) {
+    error.message = shown + ": " + error.message;
+  }
+  return error;
 }
 
 std::string json_text(const std::string& path) { return valid_utf8(path) ? path : escaped(path); }

@@ -53,6 +53,8 @@ class Console {
 
   // One line on stderr, with --json also one on stdout. Returns the exit code.
   int fail(const Error& error, const std::string& path = {});
+  // The line on stderr alone.
+  int complain(const Error& error, const std::string& path);
   void warn(std::string_view message);
 
   // Writes what is left. Returns `code`, or kExitIo if stdout takes nothing. A
@@ -76,6 +78,9 @@ class Console {
 std::string human_bytes(std::uint64_t n_bytes);
 // "22.7 M"
 std::string human_count(std::uint64_t count);
+
+// The error with the name of its file, unless the message has it already.
+Error with_path(Error error, const std::string& path);
 
 // A path as a JSON string can hold it: bytes that are not UTF-8 become \xff.
 std::string json_text(const std::string& path);

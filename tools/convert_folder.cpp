@@ -29,12 +29,6 @@ Error folder_problem(const std::string& what, const std::string& path,
   return {ErrorCode::kIo, what + " '" + escaped(path) + "': " + error.message(), {}, {}};
 }
 
-// The error of one file of the folder, with its name.
-Error in_file(const std::string& name, Error error) {
-  error.message = "'" + escaped(name) + "': " + error.message;
-  return error;
-}
-
 std::string without_trailing_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
@@ -194,7 +188,7 @@ Result<void> FolderConversion::check_index(const std::string& index_file, const 
                    {}};
     }
     const auto listing = list_tensors(input_path(file));
-    if (!listing) return in_file(file, listing.error());
+    if (!listing) return with_path(listing.error(), file);
     for (const TensorRow& row : listing->rows) wanted.erase(row.name);
     if (!wanted.empty()) {
       return Error{ErrorCode::kCorrupt,
@@ -230,7 +224,7 @@ Result<std::uint64_t> FolderConversion::probe_all() const {
     if (input && input->kind != from_) {
       input = Error{ErrorCode::kCorrupt, "the contents are not what the suffix says", {}, {}};
     }
-    if (!input) return in_file(name, input.error());
+    if (!input) return with_path(input.error(), name);
     decoded_bytes += input->decoded_bytes;
   }
   return decoded_bytes;
@@ -256,7 +250,7 @@ Result<void> FolderConversion::convert_all(const std::string& out, bool show_pro
                               to_ == FileKind::kCfck ? attached_[name] : ""};
     if (!options_.dry_run) CFCK_TRY(make_parents(conversion.output));
     auto converted = convert_file(conversion, bar);
-    if (!converted) return in_file(name, converted.error());
+    if (!converted) return with_path(converted.error(), name);
     converted->output = report_.output + "/" + converted_name(name);
     report_.files.push_back(std::move(*converted));
   }

@@ -47,11 +47,7 @@ Result<Model> read_model(const std::string& path) {
   CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
   for (const std::string& file : paths) {
     auto listing = list_tensors(file);
-    if (!listing) {
-      Error error = listing.error();
-      if (paths.size() > 1) error.message = "'" + escaped(file) + "': " + error.message;
-      return error;
-    }
+    if (!listing) return with_path(listing.error(), file);
     model.files.push_back(std::move(*listing));
   }
   return model;

@@ -83,7 +83,7 @@ int print_text(Console& console, const std::vector<FileReport>& files, bool deep
   int code = kExitOk;
   for (const FileReport& file : files) {
     for (const Error& problem : file.report.problems) {
-      const int failed = console.fail(problem, file.path);
+      const int failed = console.complain(problem, file.path);
       if (code == kExitOk) code = failed;
     }
     if (file.report.problems.empty()) {
@@ -92,9 +92,8 @@ int print_text(Console& console, const std::vector<FileReport>& files, bool deep
                               deep ? " and decoded" : ""));
     } else {
       console.warn(
-          fmt::format("{} problems; get the file again, or save what is whole with: "
-                      "cfck repair {} -o NEW",
-                      file.report.problems.size(), escaped(file.path)));
+          fmt::format("get the file again, or save what is whole with: cfck repair {} -o NEW",
+                      escaped(file.path)));
     }
   }
   return code;
@@ -106,13 +105,8 @@ Result<std::vector<FileReport>> verify_model(const std::string& path, const Veri
   std::vector<FileReport> files;
   for (const std::string& file : paths) {
     auto report = verify_file(file, options, show_progress);
-    if (!report && paths.size() > 1) {
-      Error error = report.error();
-      error.message = "'" + escaped(file) + "': " + error.message;
-      return error;
-    }
-    CFCK_TRY_ASSIGN(FileReport verified, std::move(report));
-    files.push_back(std::move(verified));
+    if (!report) return with_path(report.error(), file);
+    files.push_back(std::move(*report));
   }
   return files;
 }
