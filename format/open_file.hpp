@@ -14,6 +14,8 @@
 
 namespace cfck::format {
 
+struct OpenFile;
+
 // Buffers of one thread that reads chunks, kept between chunks.
 class ReadWorker {
  public:
@@ -35,6 +37,22 @@ class ReadWorker {
   Buffer stored_;
   Buffer decoded_;
   codec::Scratch scratch_;
+};
+
+// Workers of one call. They come from the file's stock and go back to it, so that
+// many small reads do not each ask the system for memory.
+class WorkerSet {
+ public:
+  WorkerSet(const OpenFile& file, unsigned n_workers);
+  ~WorkerSet();
+  WorkerSet(const WorkerSet&) = delete;
+  WorkerSet& operator=(const WorkerSet&) = delete;
+
+  ReadWorker& operator[](unsigned worker) noexcept { return *workers_[worker]; }
+
+ private:
+  const OpenFile& file_;
+  std::vector<std::unique_ptr<ReadWorker>> workers_;
 };
 
 // One chunk, and all there is to know before its bytes are read.
@@ -99,6 +117,10 @@ struct OpenFile {
   // Reads an extent into the worker's buffer; kChecksum where it is not what was written.
   Result<MutableBytes> read_extent(const ChunkPlace& place, bool verify, ReadWorker& worker) const;
 
+  friend class WorkerSet;
+
+  mutable std::mutex worker_mutex_;
+  mutable std::vector<std::unique_ptr<ReadWorker>> idle_workers_;
   mutable std::mutex pack_mutex_;
   mutable std::shared_ptr<const PackBytes> last_pack_;
 };

@@ -197,7 +197,7 @@ unsigned ReadPlan::thread_count() const {
 
 Result<void> ReadPlan::run() {
   const unsigned threads = thread_count();
-  std::vector<ReadWorker> workers(threads);
+  WorkerSet workers(file_, threads);
   const std::size_t n_chunks = chunk_tasks_.size();
   CFCK_TRY(
       parallel_for(n_chunks + pack_tasks_.size(), threads, [&](std::size_t index, unsigned worker) {

@@ -12,6 +12,9 @@
 namespace cfck::format {
 namespace {
 
+// Each keeps memory for a chunk or two.
+constexpr std::size_t kMaxIdleWorkers = 8;
+
 // One ordinary Zstd frame that says its content size, from the first to the last byte.
 bool is_single_frame(ByteView bytes) {
   if (bytes.size() < 4 || load<std::uint32_t>(bytes.data()) != ZSTD_MAGICNUMBER) {
@@ -137,6 +140,31 @@ MutableBytes ReadWorker::Buffer::take(std::size_t n_bytes) {
     n_bytes_ = n_bytes;
   }
   return {memory_.get(), n_bytes};
+}
+
+WorkerSet::WorkerSet(const OpenFile& file, unsigned n_workers) : file_(file) {
+  workers_.reserve(n_workers);
+  {
+    const std::lock_guard lock(file_.worker_mutex_);
+    file_.idle_workers_.reserve(kMaxIdleWorkers);  // the destructor must not fail
+    while (workers_.size() < n_workers && !file_.idle_workers_.empty()) {
+      workers_.push_back(std::move(file_.idle_workers_.back()));
+      file_.idle_workers_.pop_back();
+    }
+  }
+  while (workers_.size() < n_workers) {
+    workers_.push_back(std::make_unique<ReadWorker>());
+  }
+}
+
+WorkerSet::~WorkerSet() {
+  const std::lock_guard lock(file_.worker_mutex_);
+  for (std::unique_ptr<ReadWorker>& worker : workers_) {
+    if (file_.idle_workers_.size() == kMaxIdleWorkers) {
+      return;
+    }
+    file_.idle_workers_.push_back(std::move(worker));
+  }
 }
 
 Result<void> read_hashed(const ByteSource& source, std::uint64_t offset_bytes, std::uint64_t hash,
@@ -301,7 +329,7 @@ Result<void> OpenFile::decode_packed(const StoredRecord& stored, const std::stri
       decoder.decode(info_of(record, record.n_elems, {}), payload, worker.scratch(), out);
   if (!decoded) {
     return payload_error(std::move(decoded).error(), name,
-                       index.packs[stored.pack].offset_bytes + stored.pack_offset);
+                         index.packs[stored.pack].offset_bytes + stored.pack_offset);
   }
   return {};
 }
