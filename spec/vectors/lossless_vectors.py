@@ -113,6 +113,9 @@ def float_features(dtype: str, seed: int) -> dict[str, list[int]]:
             floats.coarse(256, middle, clean) + floats.scaled(128, middle)
             + floats.coarse(130, middle, clean - 1)
         )  # fmt: skip
+        fine = floats.coarse(300, middle, clean)
+        fine[50] = fine[200] = 1 << floats.mantissa | 2**floats.mantissa - 1
+        lists["clean bits but for outliers"] = fine
         everything = floats.coarse(200, middle, clean) + [0] * 384 + floats.scaled(128, middle)
         everything += [value * random.below(2) for value in floats.scaled(260, middle)]
         lists["mask, clean bits, zeros"] = everything

@@ -1,0 +1,154 @@
+"""Encodes the values of a mode 2 chunk, as codec/symboliser/spec.md and section 3 of
+codec/lossless/spec.md say: all but the choice of a mask, which is given.
+
+Made from those pages alone: the library must write the same bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+
+import numpy as np
+
+import entropy_encoder
+from reference_codec import Format
+
+GROUP = 128
+
+
+def number(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+@dataclasses.dataclass
+class Group:
+    values: list[int]
+    format: Format
+    has_specials: bool
+
+    def __post_init__(self):
+        mantissa, exponent = self.format.mantissa_bits, self.format.exponent_bits
+        self.is_zero = not any(self.values)
+        self.exponents = [v >> mantissa & 2**exponent - 1 for v in self.values]
+        self.tops = [v >> mantissa - 2 & 2 ** (exponent + 2) - 1 for v in self.values]
+        low = 2 ** (mantissa - 2) - 1
+        sign = exponent + mantissa
+        self.raw = [v >> sign << mantissa - 2 | v & low for v in self.values]
+        union = functools.reduce(operator.or_, self.raw)
+        limit = self.format.raw_bits - 1
+        self.clean_bits = min(limit, (union & -union).bit_length() - 1) if union else limit
+
+    def scale_class(self) -> int | None:
+        """Symboliser, section 4; None: there is no counted value."""
+        mantissa, top_exponent = self.format.mantissa_bits, 2**self.format.exponent_bits - 1
+        counted = []
+        for value, e in zip(self.values, self.exponents, strict=True):
+            magnitude = value & 2 ** (self.format.exponent_bits + mantissa) - 1
+            if magnitude and not (self.has_specials and e == top_exponent):
+                f = value & 2**mantissa - 1
+                counted.append((e, f << 7 - mantissa if mantissa < 7 else f >> mantissa - 7))
+        if not counted:
+            return None
+        top = max(e for e, _ in counted)
+        total = sum((128 + f << 8) >> top - e for e, f in counted if top - e <= 15)
+        q = total * 128 // len(counted)
+        b = q.bit_length() - 1
+        q >>= b - 15
+        return 4 * (top + b - 15) + (q >= 38968) + (q >= 46341) + (q >= 55109)
+
+    def choose_symbols(self, scale_class: int) -> None:
+        e0 = scale_class // 4 - 4
+        self.symbols, self.escapes = [], []
+        for i, (value, e, t) in enumerate(zip(self.values, self.exponents, self.tops, strict=True)):
+            if t == 0:
+                self.symbols.append(60)
+            elif e0 - 14 <= e <= e0:
+                self.symbols.append(4 * (e0 - e) + t % 4)
+            else:
+                self.symbols.append(61)
+                self.escapes.append(value)
+                self.raw[i] = 0
+
+    def packed_raw(self, clean: int, has_signs: bool) -> bytes:
+        first = self.format.raw_bits - 1 if has_signs else self.format.raw_bits - 2
+        last = clean or self.format.low_bits
+        raw = np.array(self.raw, np.uint64)
+        planes = [
+            np.packbits((raw >> np.uint64(bit) & np.uint64(1)).astype(np.uint8), bitorder="little")
+            for bit in range(first, last - 1, -1)
+        ]
+        parts = [plane.tobytes() for plane in planes]
+        if not clean and self.format.low_bits:
+            size = self.format.low_bits // 8
+            parts += [(r % 256**size).to_bytes(size, "little") for r in self.raw]
+        return b"".join(parts)
+
+
+def class_symbols(groups: list[Group], first_class: int) -> tuple[list[int], list[int]]:
+    """Section 4: the symbols, and the classes that are escaped. Groups get their class."""
+    symbols, escaped, before = [], [], first_class
+    for group in groups:
+        group.own_class = before
+        if group.is_zero:
+            symbols.append(30)
+            continue
+        chosen = group.scale_class()
+        chosen = before if chosen is None else chosen
+        difference = chosen - before
+        symbol = 2 * difference if difference >= 0 else -2 * difference - 1
+        if symbol > 29:
+            symbol = 31
+            escaped.append(chosen)
+        symbols.append(symbol)
+        group.own_class = before = chosen
+    return symbols, escaped
+
+
+def encode(shown: np.ndarray, format: Format, specials: bool, mask: bytes, mask_header) -> bytes:
+    """The payload. `mask`: its sections; `mask_header`: (mask_bytes, n_masked, signs) or None."""
+    values = shown.tolist()
+    parts = [values[i : i + GROUP] for i in range(0, len(values), GROUP)]
+    groups = [Group(part, format, specials) for part in parts]
+    chosen = (g.scale_class() for g in groups)
+    first_class = next((c for c in chosen if c is not None), 0)
+    classes, class_escapes = class_symbols(groups, first_class)
+    busy = [g for g in groups if not g.is_zero]
+    for group in busy:
+        group.choose_symbols(group.own_class)
+    base = min(g.clean_bits for g in busy)
+    above = [0 if g.is_zero else min(g.clean_bits - base, 31) for g in groups]
+    gain = sum(a * len(g.values) for a, g in zip(above, groups, strict=True))
+    clean_stream = gain > len(groups) + 64
+    if not clean_stream:
+        above = [0] * len(groups)
+    has_signs = any(v >> format.exponent_bits + format.mantissa_bits for v in values)
+    n_tables = 4 if len(values) >= 4096 else 1
+    tables = [bytearray() for _ in range(n_tables)]
+    raw = bytearray()
+    for group, clean in zip(groups, above, strict=True):
+        if not group.is_zero:
+            tables[group.own_class % n_tables] += bytes(group.symbols)
+            raw += group.packed_raw(base + clean, has_signs)
+    escapes = [value for group in busy for value in group.escapes]
+    has_escapes = bool(escapes or class_escapes)
+    has_zero_groups = len(busy) < len(groups)
+    flags = (mask_header is not None) | (base > 0) << 2 | clean_stream << 3
+    flags |= bool(mask_header and mask_header[2]) << 1
+    flags |= has_zero_groups << 4 | (n_tables == 4) << 5 | (not has_signs) << 6 | has_escapes << 7
+    header = bytes([2, flags]) + number(first_class)
+    if mask_header:
+        header += number(mask_header[0]) + number(mask_header[1])
+    header += bytes([base]) if base else b""
+    header += number(sum(map(len, tables))) if has_zero_groups else b""
+    header += b"".join(number(len(t)) for t in tables[:3]) if n_tables == 4 else b""
+    header += number(len(class_escapes)) + number(len(escapes)) if has_escapes else b""
+    header += number(len(raw)) + mask
+    header += np.array(class_escapes, "<u2").tobytes() + np.array(escapes, shown.dtype).tobytes()
+    streams = [bytes(classes), bytes(above) if clean_stream else b"", *map(bytes, tables)]
+    return header + bytes(raw) + entropy_encoder.encode(streams)

@@ -1,0 +1,50 @@
+"""The chunks of mode 2 in the vectors are those that the pages of the codec describe."""
+
+import numpy as np
+
+import reference_codec
+import reference_container as container
+import symbol_encoder
+from lossless_payloads import lossless_payloads
+
+SIZES = {name: bits // 8 for name, bits, *_ in container.DTYPES.values()}
+SPECIALS = {"F64", "F32", "C64", "BF16", "F16", "F8_E5M2"}
+
+
+def symbol_chunks():
+    for dtype, n_elems, payload in lossless_payloads(but="handmade_lossless.cfck"):
+        if payload[0] == 2:
+            n_values, size = (2 * n_elems, 4) if dtype == "C64" else (n_elems, SIZES[dtype])
+            yield dtype, n_values, size, payload
+
+
+def encoded_again(dtype: str, n_values: int, size: int, payload: bytes) -> bytes:
+    format = reference_codec.FORMATS[dtype]
+    body = reference_codec.Body(payload)
+    body.byte()
+    chunk = reference_codec.SymbolChunk(body, format, n_values, size)
+    frame = payload[body.position :]
+    values = chunk.decode(reference_codec.decompress_frame(frame, sum(chunk.stream_lengths)))
+    mask, mask_header = b"", None
+    if chunk.hidden is not None:
+        header = reference_codec.Body(payload[2:])
+        header.number()
+        mask_bytes, n_masked = header.number(), header.number()
+        signs = (
+            b"" if chunk.signs is None else np.packbits(chunk.signs, bitorder="little").tobytes()
+        )
+        rest = len(signs) + 2 * len(chunk.class_escapes) + size * len(chunk.escapes)
+        end = body.position - len(chunk.raw) - rest
+        mask = payload[end - mask_bytes : end] + signs
+        mask_header = (mask_bytes, n_masked, chunk.signs is not None)
+        values = values[~chunk.hidden]
+    return symbol_encoder.encode(values, format, dtype in SPECIALS, mask, mask_header)
+
+
+def test_chunks_of_the_vectors():
+    n_chunks = 0
+    for dtype, n_values, size, payload in symbol_chunks():
+        again = encoded_again(dtype, n_values, size, payload)
+        assert again == payload, (dtype, n_values, payload[:20].hex(), again[:20].hex())
+        n_chunks += 1
+    assert n_chunks > 90
