@@ -18,7 +18,7 @@ run_sanitized tsan thread
 step "Fuzzing, one minute for each target (build/fuzz)"
 cmake -S "$root_dir" -B "$build/fuzz" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_CXX_COMPILER=clang++ -DCFCK_BUILD_FUZZERS=ON -DCFCK_BUILD_TOOLS=OFF \
-  -DCFCK_SANITIZE=address,undefined >/dev/null
+  -DCFCK_SANITIZE=address,undefined,fuzzer-no-link >/dev/null
 ninja -C "$build/fuzz" >/dev/null
 for target in "$build"/fuzz/tests/fuzz/fuzz_*; do
   [ -x "$target" ] && [ -f "$target" ] || continue
