@@ -203,7 +203,11 @@ const BadIndex kBadIndexes[] = {
     {"chunk shorter than its header", [](Index& i) { i.chunks[1].n_bytes = 12; }},
     {"empty record with an offset", [](Index& i) { i.records[kNone].offset_bytes = 16; }},
     {"empty record with a chunk length", [](Index& i) { record_of(i, kNone).chunk_elems = 2; }},
-    {"empty record with a preamble", [](Index& i) { i.records[kNone].has_preamble = true; }},
+    {"empty record with a preamble",
+     [](Index& i) {
+       i.records[kNone].has_preamble = true;
+       i.chunks.push_back({100, 1});
+     }},
     {"empty record is packed", [](Index& i) { record_of(i, kNone).kind = RecordKind::kPacked; }},
     {"pack that does not exist", [](Index& i) { i.records[kPackedPlace].pack = 1; }},
     {"payload in the pack's header", [](Index& i) { i.records[kPackedPlace].pack_offset = 11; }},
