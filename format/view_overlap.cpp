@@ -6,15 +6,9 @@
 namespace cfck::format {
 namespace {
 
-struct Interval {
-  std::uint64_t start;
-  std::uint64_t end;
-};
-
-// Which places modulo `period` the view can hit, if they form one interval:
-// axes with long strides must not change them, those with short ones not wrap.
-std::optional<Interval> interval_modulo(const ElementView& view, std::uint64_t period) {
-  const std::uint64_t start = view.start % period;
+// How many neighbouring places modulo `period` the view hits from its start on,
+// if they form one run: axes with long strides must not change them.
+std::optional<std::uint64_t> width_modulo(const ElementView& view, std::uint64_t period) {
   std::uint64_t width = 1;
   for (const ElementView::Axis& axis : view.axes) {
     if (axis.stride >= period) {
@@ -25,16 +19,20 @@ std::optional<Interval> interval_modulo(const ElementView& view, std::uint64_t p
       width += (axis.size - 1) * axis.stride;
     }
   }
-  if (width > period - start) {
-    return std::nullopt;
-  }
-  return Interval{start, start + width};
+  return width;
 }
 
+// Runs on a circle of `period` places that do not meet. Only the distance of the
+// views counts, never where in memory they are: what is written must not depend
+// on addresses.
 bool apart_modulo(const ElementView& a, const ElementView& b, std::uint64_t period) {
-  const std::optional<Interval> in_a = interval_modulo(a, period);
-  const std::optional<Interval> in_b = interval_modulo(b, period);
-  return in_a && in_b && (in_a->end <= in_b->start || in_b->end <= in_a->start);
+  const std::optional<std::uint64_t> width_a = width_modulo(a, period);
+  const std::optional<std::uint64_t> width_b = width_modulo(b, period);
+  if (!width_a || !width_b) {
+    return false;
+  }
+  const std::uint64_t distance = (b.start % period + period - a.start % period) % period;
+  return *width_a <= distance && *width_b <= period - distance;
 }
 
 }  // namespace

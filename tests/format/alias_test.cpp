@@ -99,6 +99,17 @@ TEST(Alias, StorageSharedWithoutOverlapGivesOrdinaryRecords) {
   }
 }
 
+TEST(Alias, ThePlanDoesNotDependOnAddresses) {
+  const Bytes memory = weights(3, 1400);
+  for (std::uint64_t start = 0; start < 48; ++start) {
+    const OpenFile file = file_of({view_of(memory, "q", start, {5, 8}, {24, 1}),
+                                   view_of(memory, "k", start + 8, {5, 8}, {24, 1}),
+                                   view_of(memory, "v", start + 16, {5, 8}, {24, 1})});
+    EXPECT_EQ(file->records().size(), 3U) << start;
+    EXPECT_EQ(n_hidden(file), 0U) << start;
+  }
+}
+
 TEST(Alias, ExpandedTensorsAreAliasesOfTheirMemory) {
   const Bytes memory = weights(4, 100);
   const OpenFile file = file_of({view_of(memory, "scalar", 3, {1000, 1000}, {0, 0}),
