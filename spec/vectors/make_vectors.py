@@ -8,7 +8,9 @@ Needs the package xxhash, for the files that are put together by hand.
 
 The hashes in the manifest are those of what went in, not of what came out.
 Vectors may change as long as the format is below 1.0, with a line in the
-changelog: `--check` finds a change that nobody meant.
+changelog: `--check` finds a change that nobody meant. Masks, byte planes and
+attachments are compressed by libzstd, so that other versions of it may give
+other, equally valid files; the manifest names the version used.
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ def main() -> int:
     parser.add_argument("--writer", required=True, help="the program write_vector")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     arguments = parser.parse_args()
-    files, manifest = {}, {"vectors": []}
+    libzstd = subprocess.run([arguments.writer, "--libzstd"], capture_output=True, text=True)
+    files, manifest = {}, {"libzstd": libzstd.stdout.strip(), "vectors": []}
     for make in (*CONTAINER_VECTORS, *LOSSLESS_VECTORS):
         vector = make()
         files[vector.file] = write(vector, arguments.writer)

@@ -1,12 +1,15 @@
 // write_vector RECIPE.json DATA.bin OUT.cfck: makes one test vector. The recipe
 // says what the calls to the library are, DATA.bin holds the values. It is used
 // by spec/vectors/make_vectors.py, which writes both.
+#include <zstd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cfck/cfck.hpp"
@@ -150,8 +153,12 @@ cfck::Result<void> run(const std::string& recipe_path, const std::string& data_p
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--libzstd") {
+    std::puts(ZSTD_versionString());
+    return 0;
+  }
   if (argc != 4) {
-    std::fputs("usage: write_vector RECIPE.json DATA.bin OUT.cfck\n", stderr);
+    std::fputs("usage: write_vector RECIPE.json DATA.bin OUT.cfck | --libzstd\n", stderr);
     return 2;
   }
   try {
