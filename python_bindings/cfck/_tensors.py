@@ -184,8 +184,8 @@ def _storable(name: str, tensor: torch.Tensor) -> torch.Tensor:
         raise unsupported(name, "is nested", "save what unbind() gives")
     if tensor.layout != torch.strided:
         raise InvalidArgumentError(
-            f"You are trying to save a sparse tensors: `{[name]}` which this library does not "
-            f"support (layout {tensor.layout}). `.to_dense()` makes it dense, and perhaps large.",
+            f"tensor `{name}` is sparse ({tensor.layout}) and cannot be stored; "
+            "save its dense form, .to_dense(), or its indices and values apart",
             record=name,
         )
     if tensor.is_quantized:

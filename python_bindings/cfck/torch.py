@@ -160,8 +160,7 @@ def save_model(
         for name, tensor in state_dict.items():
             if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous():
                 raise ValueError(
-                    f"You are trying to save a non contiguous tensor: `{name}`; "
-                    "use save_model(..., force_contiguous=True)"
+                    f"tensor `{name}` is not contiguous; force_contiguous=True stores it as if it were"
                 )
     save_file(
         state_dict,
