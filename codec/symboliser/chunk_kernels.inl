@@ -84,7 +84,10 @@ void split(const std::byte* values, std::size_t n_values, const GroupCode* group
       }
     }
     stream += n;
-    to.raw = write_raw_bits<Format>(raw, layout.has_signs, code.clean_bits, n, to.raw);
+    to.raw = with_group_constants(
+        layout.has_signs, code.clean_bits, n, [&](auto has_signs, auto clean_bits, auto count) {
+          return write_raw_bits<Format>(raw, has_signs, clean_bits, count, to.raw);
+        });
   }
 }
 
@@ -103,7 +106,10 @@ bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
     }
     Word group[kGroupSize];
     Word raw[kGroupSize];
-    from.raw = read_raw_bits<Format>(from.raw, layout.has_signs, code.clean_bits, n, raw);
+    from.raw = with_group_constants(
+        layout.has_signs, code.clean_bits, n, [&](auto has_signs, auto clean_bits, auto count) {
+          return read_raw_bits<Format>(from.raw, has_signs, clean_bits, count, raw);
+        });
     const std::uint8_t*& stream =
         from.streams[layout.n_tables == 1 ? 0 : code.scale_class % kPhases];
     // Symbols after the last of a partial group belong to nobody.
@@ -120,7 +126,11 @@ bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
       }
     }
     stream += n;
-    std::memcpy(to, group, n * sizeof(Word));
+    if (n == kGroupSize) {
+      std::memcpy(to, group, sizeof(group));
+    } else {
+      std::memcpy(to, group, n * sizeof(Word));
+    }
   }
   return true;
 }
