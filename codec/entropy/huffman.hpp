@@ -34,9 +34,23 @@ std::uint64_t coded_bits(const HuffmanCode& code, const Histogram& counts);
 // the largest, and weights that FSE cannot shrink).
 std::vector<std::byte> describe_tree(const HuffmanCode& code);
 
-// Code words by symbol: the word in the highest bits, its length in the lowest.
-using CodeWords = std::array<std::uint64_t, 256>;
-CodeWords assign_code_words(const HuffmanCode& code);
+// Streams of symbols below 64 are counted and coded two at a time where they are
+// long enough to pay for a table of all pairs, which has the symbol at the lower
+// address in the lower six bits of its index.
+inline constexpr unsigned kSmallSymbols = 64;
+template <class T>
+using PairTable = std::array<T, kSmallSymbols * kSmallSymbols>;
+
+// Code words: the word in the highest bits, its length in the lowest six. Only
+// those of symbols that occur are set.
+struct CodeWords {
+  std::array<std::uint64_t, 256> of_symbol;
+  PairTable<std::uint64_t> of_pair;
+  bool has_pairs = false;
+};
+
+// `n_symbols` are to be written with the words.
+void assign_code_words(const HuffmanCode& code, std::size_t n_symbols, CodeWords& words);
 
 // Bytes that a bit stream of n symbols needs while it is written, at most.
 constexpr std::size_t max_huffman_stream_bytes(std::size_t n_symbols) {

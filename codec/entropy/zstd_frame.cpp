@@ -118,8 +118,10 @@ class FrameWriter {
   }
 
   void write(const Run& run, SymbolStream symbols) {
-    const CodeWords words =
-        run.coding == Run::Coding::kHuffman ? assign_code_words(run.code) : CodeWords{};
+    CodeWords words;
+    if (run.coding == Run::Coding::kHuffman) {
+      assign_code_words(run.code, run.n_symbols, words);
+    }
     bool has_tree = false;
     while (!symbols.empty()) {
       const SymbolStream block = symbols.first(std::min(symbols.size(), kMaxBlock));
