@@ -2,6 +2,7 @@
 # Runs the main job on a real model: convert, inspect, verify, convert back and
 # compare, load and compare. Installs what is missing.
 set -euo pipefail
+# shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 need_packages "${build_packages[@]}"

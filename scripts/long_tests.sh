@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154
 # The long tier, sourced by test.sh --long: large files, sanitizers over all C++
 # tests, a minute of fuzzing for each target.
 

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What demo.sh and test.sh share: system packages, the virtual environment, the
 # build. Sourced, not run. Everything here can be repeated without harm.
 

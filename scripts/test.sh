@@ -5,6 +5,7 @@
 #   scripts/test.sh          all tests
 #   scripts/test.sh --long   also sanitizers, fuzzing, large files
 set -euo pipefail
+# shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 long=false

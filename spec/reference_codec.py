@@ -7,7 +7,6 @@ import dataclasses
 
 import numpy as np
 import zstandard
-
 from reference_container import DTYPES, Fields, Refused, check, require
 
 GROUP = 128

@@ -33,7 +33,6 @@ import struct
 import sys
 
 import numpy as np
-
 from reference_codec import decode_chunk, decompress_frame
 from reference_container import (
     ALIAS,

@@ -160,7 +160,8 @@ def save_model(
         for name, tensor in state_dict.items():
             if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous():
                 raise ValueError(
-                    f"tensor `{name}` is not contiguous; force_contiguous=True stores it as if it were"
+                    f"tensor `{name}` is not contiguous; "
+                    "force_contiguous=True stores it as if it were"
                 )
     save_file(
         state_dict,

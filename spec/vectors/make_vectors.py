@@ -93,9 +93,8 @@ def main() -> int:
         return 1 if different else 0
     for name in different:
         (HERE / name).write_bytes(files[name])
-    print(
-        f"{len(files) - 1} vectors, {sum(map(len, files.values()))} bytes; {len(different)} files changed"
-    )
+    total = sum(map(len, files.values()))
+    print(f"{len(files) - 1} vectors, {total} bytes; {len(different)} files changed")
     return 0
 
 

@@ -6,12 +6,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import cfck
 import pytest
 import torch
-from conftest import assert_same, bits, weights
-
-import cfck
 from cfck.torch import load, load_file, save, save_file
+from conftest import assert_same, bits, weights
 
 
 def tensors(n=6):

@@ -1,12 +1,11 @@
 """Tensors outside of host memory. Without such a device, the host plays its part."""
 
-import pytest
-import torch
-from conftest import assert_same, shares_memory, weights
-
 import cfck
 import cfck._tensors
+import pytest
+import torch
 from cfck.torch import load, load_file, save, save_file
+from conftest import assert_same, shares_memory, weights
 
 
 @pytest.fixture

@@ -5,13 +5,12 @@ import inspect
 import pickle
 import struct
 
-import pytest
-import torch
-from conftest import weights
-
 import cfck
 import cfck.errors
+import pytest
+import torch
 from cfck.torch import load, load_file, save, save_file
+from conftest import weights
 
 CLASSES = [
     error

@@ -4,14 +4,13 @@ import subprocess
 import sys
 import textwrap
 
+import cfck
 import pytest
 import safetensors.torch
 import torch
+from cfck.torch import load_file, load_model, save_file, save_model
 from conftest import assert_same, weights
 from torch import nn
-
-import cfck
-from cfck.torch import load_file, load_model, save_file, save_model
 
 
 class Tied(nn.Module):

@@ -1,13 +1,12 @@
 """numpy arrays of every kind survive, or are refused with a reason."""
 
+import cfck
+import cfck.torch
 import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
 import torch
-
-import cfck
-import cfck.torch
 from cfck.numpy import load, load_file, save, save_file
 
 NUMPY_DTYPES = [

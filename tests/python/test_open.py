@@ -1,15 +1,14 @@
 """safe_open and slices."""
 
+import cfck
+import cfck.numpy
+import cfck.torch
 import numpy as np
 import pytest
 import safetensors
 import safetensors.torch
 import torch
 from conftest import assert_same, bits, weights
-
-import cfck
-import cfck.numpy
-import cfck.torch
 
 SHAPE = (9, 11, 13)
 

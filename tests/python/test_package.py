@@ -7,9 +7,8 @@ import shutil
 import subprocess
 import sys
 
-import pytest
-
 import cfck
+import pytest
 
 PACKAGE = pathlib.Path(cfck.__file__).parent
 
@@ -62,10 +61,9 @@ def test_programs_are_installed(program):
 
 
 def test_programs_and_package_read_the_same_files(tmp_path):
+    import cfck.numpy
     import numpy as np
     import safetensors.numpy
-
-    import cfck.numpy
 
     arrays = {"w": np.arange(1000, dtype=np.float32), "i": np.arange(10)}
     safetensors.numpy.save_file(arrays, tmp_path / "a.safetensors")

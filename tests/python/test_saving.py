@@ -7,12 +7,11 @@ import subprocess
 import sys
 import textwrap
 
+import cfck
 import pytest
 import torch
-from conftest import assert_same, weights
-
-import cfck
 from cfck.torch import load, load_file, save, save_file
+from conftest import assert_same, weights
 
 
 def big():

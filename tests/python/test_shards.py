@@ -2,13 +2,12 @@
 
 import json
 
-import pytest
-import torch
-from conftest import assert_same, shares_memory, weights
-
 import cfck
 import cfck.numpy
+import pytest
+import torch
 from cfck.torch import load_file, load_model, save_file
+from conftest import assert_same, shares_memory, weights
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 import inspect
 
+import cfck
+import cfck.numpy
+import cfck.torch
 import pytest
 import safetensors
 import safetensors.numpy
 import safetensors.torch
-
-import cfck
-import cfck.numpy
-import cfck.torch
 
 FUNCTIONS = [
     (getattr(cfck_module, name), getattr(safetensors_module, name))

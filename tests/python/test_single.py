@@ -1,13 +1,12 @@
 """compress, decompress, update."""
 
+import cfck
 import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from conftest import TORCH_DTYPES, assert_same, random_bits, shares_memory, weights
-
-import cfck
 from cfck.torch import load_file, save, save_file
+from conftest import TORCH_DTYPES, assert_same, random_bits, shares_memory, weights
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (5,), (300, 400)])

@@ -1,11 +1,10 @@
 """Tensors that share memory are stored once and share it again; equal ones do not."""
 
+import cfck
 import pytest
 import torch
-from conftest import assert_same, shares_memory, weights
-
-import cfck
 from cfck.torch import load, load_file, save, save_file
+from conftest import assert_same, shares_memory, weights
 
 
 def test_tied_tensors_are_stored_once_and_come_back_tied():

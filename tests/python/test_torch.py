@@ -1,14 +1,13 @@
 """torch tensors of every kind survive, or are refused with a reason."""
 
+import cfck
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from cfck.torch import load, load_file, save, save_file
 from conftest import TORCH_DTYPES, assert_same, bits, random_bits, shares_memory, weights
 from torch._subclasses.fake_tensor import FakeTensorMode
-
-import cfck
-from cfck.torch import load, load_file, save, save_file
 
 SHAPES = [(), (1,), (0,), (3, 0, 2), (7,), (5, 4), (2, 3, 4, 5), (1, 1, 1), (300, 1000)]
 

@@ -10,9 +10,8 @@ import dataclasses
 import functools
 import operator
 
-import numpy as np
-
 import entropy_encoder
+import numpy as np
 from reference_codec import Format
 
 GROUP = 128

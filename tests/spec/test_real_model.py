@@ -9,7 +9,6 @@ import sys
 
 import numpy as np
 import pytest
-
 import reference_decoder
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]

@@ -1,7 +1,6 @@
 """The chunks of mode 2 in the vectors are those that the pages of the codec describe."""
 
 import numpy as np
-
 import reference_codec
 import reference_container as container
 import symbol_encoder

@@ -10,7 +10,6 @@ import sys
 
 import numpy as np
 import pytest
-
 import reference_container
 import reference_decoder
 

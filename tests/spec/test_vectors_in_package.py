@@ -5,12 +5,11 @@ import pathlib
 
 import numpy as np
 import pytest
-
 import reference_container
 import reference_decoder
 
 cfck = pytest.importorskip("cfck", reason="the package cfck is not installed")
-import cfck.numpy
+pytest.importorskip("cfck.numpy")
 
 VECTORS = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors"
 MANIFEST = json.loads((VECTORS / "manifest.json").read_text())
