@@ -14,6 +14,8 @@ namespace cfck {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+// From here on a call of the system costs less than one more copy.
+constexpr std::size_t kDirectBytes = std::size_t{1} << 16;
 constexpr int kMaxLinks = 40;  // as Linux has it
 constexpr int kMaxAttempts = 100;
 constexpr std::size_t kMaxNameBytes = 255;
@@ -140,6 +142,9 @@ Result<void> AtomicFile::Impl::remember(Result<void> result) {
 }
 
 Result<void> AtomicFile::Impl::flush() {
+  if (buffer.empty()) {
+    return {};
+  }
   CFCK_TRY(file->write_at(written_bytes, buffer));
   written_bytes += buffer.size();
   buffer.clear();
@@ -147,10 +152,10 @@ Result<void> AtomicFile::Impl::flush() {
 }
 
 Result<void> AtomicFile::Impl::write(ByteView bytes) {
-  if (buffer.size() + bytes.size() > kBufferBytes) {
+  if (bytes.size() >= kDirectBytes || buffer.size() + bytes.size() > kBufferBytes) {
     CFCK_TRY(flush());
   }
-  if (bytes.size() >= kBufferBytes) {
+  if (bytes.size() >= kDirectBytes) {
     CFCK_TRY(file->write_at(written_bytes, bytes));
     written_bytes += bytes.size();
     return {};

@@ -50,8 +50,8 @@ Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteVi
   return encoder->encode(info, values, memory.scratch, memory.encoded);
 }
 
-FrameBytes chunk_extent(const codec::EncodedChunk& encoded) {
-  FrameBytes extent(encoded.payload.size());
+FrameBytes chunk_extent(const codec::EncodedChunk& encoded, FramePool& frames) {
+  FrameBytes extent = frames.take(encoded.payload.size());
   std::copy(encoded.payload.begin(), encoded.payload.end(), extent.bytes().begin());
   store_frame_header(extent.with_prefix(kFrameHeaderBytes).data(), kChunkTag,
                      kFrameHeaderBytes + encoded.body_bytes);

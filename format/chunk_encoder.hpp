@@ -55,7 +55,7 @@ void add_edges(DigestBuilder& digest, const LeafEdges& edges);
 Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteView values,
                              WorkerMemory& memory);
 // The extent of a CHNK frame: its header, then the payload.
-FrameBytes chunk_extent(const codec::EncodedChunk& encoded);
+FrameBytes chunk_extent(const codec::EncodedChunk& encoded, FramePool& frames);
 
 // Bytes that a record of one chunk takes as a pack payload or in a frame of its
 // own. Padding is left out: it depends on where the record stands.

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "cfck/tensor.hpp"
@@ -24,8 +27,20 @@ inline void store_frame_header(std::byte* to, const Tag& tag, std::uint64_t fram
 class FrameBytes {
  public:
   FrameBytes() = default;
-  explicit FrameBytes(std::size_t n_bytes)
-      : memory_(std::make_unique_for_overwrite<std::byte[]>(n_bytes + kRoom)), n_bytes_(n_bytes) {}
+  explicit FrameBytes(std::size_t n_bytes) { resize(n_bytes); }
+
+  // What the bytes were is lost.
+  void resize(std::size_t n_bytes) {
+    if (n_bytes > capacity_ || memory_ == nullptr) {
+      memory_.reset();
+      n_bytes_ = capacity_ = 0;
+      // Chunks differ a little: the next one should fit as well.
+      const std::size_t capacity = n_bytes + n_bytes / 8;
+      memory_ = std::make_unique_for_overwrite<std::byte[]>(capacity + kRoom);
+      capacity_ = capacity;
+    }
+    n_bytes_ = n_bytes;
+  }
 
   std::size_t size() const noexcept { return n_bytes_; }
   MutableBytes bytes() noexcept { return {memory_.get() + kRoom, n_bytes_}; }
@@ -40,6 +55,33 @@ class FrameBytes {
 
   std::unique_ptr<std::byte[]> memory_;
   std::size_t n_bytes_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+// Frame memory that is used again: fresh pages cost more than what is copied into
+// them. Holds no more than was in use at once. Thread-safe.
+class FramePool {
+ public:
+  FrameBytes take(std::size_t n_bytes) {
+    FrameBytes frame;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        frame = std::move(idle_.back());
+        idle_.pop_back();
+      }
+    }
+    frame.resize(n_bytes);
+    return frame;
+  }
+  void give_back(FrameBytes frame) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(frame));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<FrameBytes> idle_;
 };
 
 }  // namespace cfck::format

@@ -93,6 +93,7 @@ Result<void> RecordEncoder::take(const std::shared_ptr<ChunkedRecord>& record, s
   if (record->state == ChunkedRecord::State::kLossless && chunk == record->next) {
     return write_lossless(*record, encoded);
   }
+  frames_.give_back(std::move(encoded.extent));
   // Encoded before an earlier chunk was found to be missing: comes again.
   return report(record->number, 0);
 }
@@ -104,6 +105,8 @@ Result<void> RecordEncoder::weigh(const std::shared_ptr<ChunkedRecord>& record,
   record->weighed += 1;
   if (record->held.size() + 1 == record->weighed && record->held.size() < max_held()) {
     record->held.push_back(std::move(encoded));
+  } else {
+    frames_.give_back(std::move(encoded.extent));
   }
   const std::uint64_t rest_chunks = geometry.n_chunks - record->weighed;
   const std::uint64_t rest_bytes =
@@ -137,6 +140,7 @@ Result<void> RecordEncoder::start_lossless(ChunkedRecord& record) {
 Result<void> RecordEncoder::write_lossless(ChunkedRecord& record, LosslessChunk& encoded) {
   CFCK_TRY(begin_if_first(record));
   CFCK_TRY(layout_.add_chunk(encoded.extent.with_prefix(kFrameHeaderBytes), encoded.hash));
+  frames_.give_back(std::move(encoded.extent));
   set_codec(layout_.index().records[record.number].record, CodecId::kLossless);
   return finish_chunk(record, encoded.edges);
 }

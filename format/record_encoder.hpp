@@ -61,6 +61,7 @@ class RecordEncoder {
 
   RecordLayout& layout_;
   std::vector<WorkerMemory> memory_;  // one for each worker, the last for the caller's thread
+  FramePool frames_;
   WriteProgress progress_;
   std::uint64_t done_bytes_ = 0;
   std::unique_ptr<OrderedPipeline> pipeline_;  // goes first: its jobs use all of the above

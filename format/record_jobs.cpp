@@ -15,12 +15,6 @@ Result<void> naming(Result<void> result, const EncodePlan& plan) {
   return error;
 }
 
-FrameBytes copy_of(ByteView bytes) {
-  FrameBytes copy(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), copy.bytes().begin());
-  return copy;
-}
-
 }  // namespace
 
 void set_codec(Record& record, CodecId codec) {
@@ -51,7 +45,7 @@ Result<void> RecordEncoder::SingleJob::encode(WorkerMemory& memory) {
   }
   codec_ = CodecId::kLossless;
   payload_bytes_ = lossless_bytes;
-  bytes_ = chunk_extent(memory.encoded);
+  bytes_ = chunk_extent(memory.encoded, encoder_.frames_);
   return {};
 }
 
@@ -60,7 +54,8 @@ void RecordEncoder::SingleJob::keep_raw(ByteView values) {
   if (is_packed(plan_.geometry, payload_bytes_) && !plan_.source->mapped().empty()) {
     in_place_ = values;
   } else {
-    bytes_ = copy_of(values);
+    bytes_ = encoder_.frames_.take(values.size());
+    std::copy(values.begin(), values.end(), bytes_.bytes().begin());
   }
 }
 
@@ -79,6 +74,9 @@ Result<void> RecordEncoder::SingleJob::finish() {
       const ByteView extent = bytes_.with_prefix(kFrameHeaderBytes);
       CFCK_TRY(layout.add_chunk(extent, hash64(extent)));
     }
+  }
+  if (in_place_.empty()) {
+    encoder_.frames_.give_back(std::move(bytes_));
   }
   return encoder_.report(record_, plan_.geometry.n_bytes);
 }
@@ -107,7 +105,7 @@ Result<void> RecordEncoder::LosslessJob::run(unsigned worker) {
   }
   encoded_.edges = hash_leaves(record_->digest, offset, *values);
   CFCK_TRY(naming(encode_lossless(plan, chunk_, *values, memory), plan));
-  encoded_.extent = chunk_extent(memory.encoded);
+  encoded_.extent = chunk_extent(memory.encoded, encoder_.frames_);
   encoded_.hash = hash64(encoded_.extent.with_prefix(kFrameHeaderBytes));
   return {};
 }
@@ -125,7 +123,7 @@ Result<void> RecordEncoder::RawJob::run(unsigned) {
   if (!first && !mapped.empty()) {
     in_place_ = mapped.subspan(plan.offset_bytes + offset, n_bytes);
   } else {
-    bytes_ = FrameBytes(n_bytes);
+    bytes_ = encoder_.frames_.take(n_bytes);
     CFCK_TRY(naming(plan.source->read_at(plan.offset_bytes + offset, bytes_.bytes()), plan));
     in_place_ = bytes_.bytes();
   }
@@ -142,6 +140,9 @@ Result<void> RecordEncoder::RawJob::finish() {
     CFCK_TRY(layout.add_first_raw_chunk(record_->plan.geometry, chunk_, bytes_));
   } else {
     CFCK_TRY(layout.add_chunk(in_place_, hash_));
+  }
+  if (bytes_.size() != 0) {
+    encoder_.frames_.give_back(std::move(bytes_));
   }
   return encoder_.finish_chunk(*record_, edges_);
 }
