@@ -1,27 +1,12 @@
 // The extension module cfck._native: a thin, unchecked layer over the library.
 // Tensors come as addresses; the package keeps their owners alive.
 #include <nanobind/nanobind.h>
-#include <sys/mman.h>
-
-#include <cstdint>
 
 #include "cfck/options.hpp"
 #include "cfck/version.hpp"
+#include "huge_pages.hpp"
 
 namespace cfck::python {
-
-namespace {
-
-// Fresh memory is filled about twice as fast in huge pages. Advice only: the
-// result does not matter.
-void advise_huge_pages(std::uintptr_t address, std::size_t n_bytes) {
-  constexpr std::uintptr_t kPage = 4096;
-  const std::uintptr_t first = (address + kPage - 1) / kPage * kPage;
-  const std::uintptr_t last = (address + n_bytes) / kPage * kPage;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-}
-
-}  // namespace
 
 void bind_reader(nanobind::module_& module);
 void bind_writer(nanobind::module_& module);

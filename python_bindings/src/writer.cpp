@@ -14,6 +14,7 @@
 
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
+#include "bytes_sink.hpp"
 #include "errors.hpp"
 #include "progress.hpp"
 
@@ -115,6 +116,18 @@ class Contents {
     return writer.finish();
   }
 
+  // What the file hardly exceeds, if the tensors have `tensor_bytes`.
+  std::size_t likely_bytes(std::uint64_t tensor_bytes) const {
+    constexpr std::size_t kIndexedBytes = 256;  // for each tensor, without its name
+    std::size_t n_bytes = tensor_bytes + tensor_bytes / 64 + (std::size_t{1} << 14);
+    for (const Unit& unit : units_) {
+      n_bytes += kIndexedBytes + unit.name.size();
+      for (const auto& tensor : unit.family) n_bytes += kIndexedBytes + tensor.name.size();
+    }
+    for (const auto& [key, value] : metadata_) n_bytes += key.size() + value.size();
+    return n_bytes;
+  }
+
  private:
   struct Unit {
     std::vector<StridedTensor> family;
@@ -166,9 +179,9 @@ nb::bytes write_bytes(const Units& units, Metadata metadata, const std::string& 
   const EncodeOptions options = encode_options(codec, threads, chunk_elems);
   Watch watch(std::move(progress), total_bytes);
   const Contents contents(units, std::move(metadata), watch);
-  MemorySink sink;
+  BytesSink sink(contents.likely_bytes(total_bytes));
   watch.take(without_gil([&] { return contents.write(sink, options, watch.listener()); }));
-  return nb::bytes(sink.bytes().data(), sink.bytes().size());
+  return sink.take();
 }
 
 void update_file(const nb::bytes& path_bytes, const std::vector<HostTensor>& tensors,
