@@ -31,6 +31,33 @@ TEST(EntropyStage, DecodesWhatItEncodes) {
   EXPECT_FALSE(decoder->decode(coded, lengths, scratch, symbols));
 }
 
+// Long streams of small symbols are counted and coded in pairs; one symbol that
+// is not small, wherever it stands, ends that.
+TEST(EntropyStage, LargeSymbolsInLongStreams) {
+  const EntropyDecoder* const decoder = find_entropy_decoder(EntropyId::kZstd);
+  Scratch scratch;
+  for (const std::size_t n : {16383U, 16384U, 16385U, 40001U, 150003U}) {
+    for (const std::size_t place : {std::size_t{0}, std::size_t{7}, n / 2, n / 2 + 1, n - 1, n}) {
+      std::vector<std::uint8_t> stream(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto mixed = static_cast<std::uint32_t>(i * 2654435761U) >> 16;
+        stream[i] = static_cast<std::uint8_t>((mixed & mixed >> 6) % 64);
+      }
+      if (place < n) {
+        stream[place] = 64 + static_cast<std::uint8_t>(place % 192);
+      }
+      const SymbolStream streams[] = {stream};
+      std::vector<std::byte> coded;
+      find_entropy_encoder(EntropyId::kZstd)->encode(streams, coded);
+      std::vector<std::uint8_t> symbols(n);
+      const std::size_t lengths[] = {n};
+      ASSERT_TRUE(decoder->decode(coded, lengths, scratch, symbols)) << n << ", " << place;
+      ASSERT_EQ(symbols, stream) << n << ", " << place;
+      ASSERT_LT(coded.size(), n);
+    }
+  }
+}
+
 TEST(EntropyStage, UnknownIdsHaveNone) {
   EXPECT_EQ(find_entropy_encoder(EntropyId::kNone), nullptr);
   EXPECT_EQ(find_entropy_decoder(EntropyId::kNone), nullptr);
