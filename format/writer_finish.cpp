@@ -75,6 +75,12 @@ Result<WriteSummary> Writer::Impl::finish_index() {
       summary.n_records += 1;
       summary.decoded_bytes += stored.record.decoded_bytes;
     }
+    if (stored.record.kind == RecordKind::kPacked) {
+      summary.stored_bytes += stored.payload_bytes;
+    }
+  }
+  for (const format::ChunkEntry& chunk : layout.index().chunks) {
+    summary.stored_bytes += chunk.n_bytes;
   }
   CFCK_TRY_ASSIGN(summary.file_bytes,
                   format::write_end(layout, metadata, generation, previous_file_bytes));

@@ -45,6 +45,7 @@ struct Totals {
   std::uint64_t n_records = 0;
   std::uint64_t n_elems = 0;
   std::uint64_t decoded_bytes = 0;
+  std::uint64_t stored_bytes = 0;
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
 
@@ -52,6 +53,7 @@ struct Totals {
     n_records += file.n_records;
     n_elems += file.n_elems;
     decoded_bytes += file.decoded_bytes;
+    stored_bytes += file.stored_bytes;
     input_bytes += file.input_bytes;
     output_bytes += file.output_bytes;
   }
@@ -71,7 +73,7 @@ void say_line(Console& console, const std::string& from, const std::string& to_n
   console.say(fmt::format("{} -> {}: {} -> {} (ratio {:.3f}, {:.2f} bits per weight)\n",
                           escaped(from), escaped(to_name), human_bytes(totals.input_bytes),
                           human_bytes(totals.output_bytes), quotient(plain, compressed),
-                          quotient(8 * compressed, totals.n_elems)));
+                          quotient(8 * totals.stored_bytes, totals.n_elems)));
 }
 
 void say_report(Console& console, const ConvertOptions& options, const ConvertReport& report,
@@ -106,20 +108,25 @@ void add_totals(Json& json, FileKind to, const Totals& totals) {
   json["input_bytes"] = totals.input_bytes;
   json["output_bytes"] = totals.output_bytes;
   json["file_bytes"] = totals.compressed_bytes(to);
-  json["bits_per_weight"] = quotient(8 * totals.compressed_bytes(to), totals.n_elems);
+  json["bits_per_weight"] = quotient(8 * totals.stored_bytes, totals.n_elems);
 }
 
 // The records of the .cfck files, on whichever side they are; none in a dry run
 // that would write them.
-Result<void> add_records(Json& json, const ConvertOptions& options, const ConvertReport& report) {
+Result<void> append_records(std::string& text, const ConvertOptions& options,
+                            const ConvertReport& report) {
   if (options.dry_run && report.to == FileKind::kCfck) return {};
-  Json records = Json::array();
+  text.back() = ',';
+  text += "\"records\":[";
   for (const ConvertedFile& file : report.files) {
     CFCK_TRY_ASSIGN(const Listing listing,
                     list_tensors(report.to == FileKind::kCfck ? file.output : file.input));
-    for (const TensorRow& row : listing.rows) records.push_back(row_json(row));
+    for (const TensorRow& row : listing.rows) {
+      if (text.back() != '[') text += ',';
+      append_row_json(text, row);
+    }
   }
-  json["records"] = std::move(records);
+  text += "]}";
   return {};
 }
 
@@ -147,8 +154,9 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
   Json copied = Json::array();
   for (const std::string& name : report.copied) copied.push_back(json_text(name));
   json["copied"] = std::move(copied);
-  CFCK_TRY(add_records(json, options, report));
-  console.print(json.dump(-1, ' ', true) + "\n");
+  std::string text = json.dump(-1, ' ', true);
+  CFCK_TRY(append_records(text, options, report));
+  console.print(text + "\n");
   return {};
 }
 

@@ -148,6 +148,7 @@ Result<void> to_cfck(Work& work) {
   }
   work.result.n_records = summary.n_records;
   work.result.decoded_bytes = summary.decoded_bytes;
+  work.result.stored_bytes = summary.stored_bytes;
   work.result.output_bytes = sink.n_bytes();
   if (!work.conversion.verify || work.file == nullptr) return {};
   CFCK_TRY_ASSIGN(const auto written, work.file->read_back());
@@ -164,6 +165,7 @@ Result<void> to_safetensors(Work& work) {
   };
   CFCK_TRY(write_safetensors(reader, sink, progress, work.conversion.encode.threads));
   for (const Record& record : reader.records()) {
+    work.result.stored_bytes += record.stored_bytes;
     if (record.hidden) continue;
     work.result.n_records += 1;
     work.result.n_elems += record.n_elems;

@@ -28,6 +28,7 @@ struct ConvertedFile {
   std::uint64_t n_records = 0;
   std::uint64_t n_elems = 0;
   std::uint64_t decoded_bytes = 0;
+  std::uint64_t stored_bytes = 0;  // of the records on the .cfck side
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
 };

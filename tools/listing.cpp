@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -89,6 +92,34 @@ double bits_each(std::uint64_t n_bytes, std::uint64_t n_elems) {
   return n_elems == 0 ? 0 : 8 * static_cast<double>(n_bytes) / static_cast<double>(n_elems);
 }
 
+bool is_plain(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; }
+
+void append_quoted(std::string& text, const std::string& value) {
+  if (std::all_of(value.begin(), value.end(), is_plain)) {
+    text += '"';
+    text += value;
+    text += '"';
+  } else {
+    text += nlohmann::json(value).dump(-1, ' ', true);
+  }
+}
+
+void append_number(std::string& text, std::uint64_t number) {
+  char digits[20];
+  char* const end = std::to_chars(digits, std::end(digits), number).ptr;
+  text.append(digits, static_cast<std::size_t>(end - digits));
+}
+
+// The shortest digits that mean the same number; never an integer.
+void append_fraction(std::string& text, double number) {
+  char digits[32];
+  char* const end = std::to_chars(digits, std::end(digits), number).ptr;
+  text.append(digits, static_cast<std::size_t>(end - digits));
+  if (std::none_of(digits, end, [](char c) { return c == '.' || c == 'e'; })) {
+    text += ".0";
+  }
+}
+
 }  // namespace
 
 double TensorRow::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
@@ -119,22 +150,44 @@ Result<Listing> list_tensors(const std::string& path) {
   return listing;
 }
 
-nlohmann::ordered_json row_json(const TensorRow& row) {
-  nlohmann::ordered_json json;
-  json["name"] = row.name;
-  json["kind"] = row.kind;
-  if (row.hidden) json["hidden"] = true;
-  if (!row.shares_with.empty()) json["shares_with"] = row.shares_with;
-  json["dtype"] = row.dtype;
-  json["shape"] = row.shape;
-  json["codec"] = row.codec;
-  json["entropy"] = row.entropy;
-  json["n_elems"] = row.n_elems;
-  json["decoded_bytes"] = row.decoded_bytes;
-  json["stored_bytes"] = row.stored_bytes;
-  json["bits_per_weight"] = row.bits_per_weight();
-  if (!row.digest.empty()) json["digest"] = row.digest;
-  return json;
+void append_row_json(std::string& text, const TensorRow& row, const std::string& shard) {
+  text += "{\"name\":";
+  append_quoted(text, row.name);
+  text += ",\"kind\":";
+  append_quoted(text, row.kind);
+  if (row.hidden) text += ",\"hidden\":true";
+  if (!row.shares_with.empty()) {
+    text += ",\"shares_with\":";
+    append_quoted(text, row.shares_with);
+  }
+  text += ",\"dtype\":";
+  append_quoted(text, row.dtype);
+  text += ",\"shape\":[";
+  for (std::size_t i = 0; i < row.shape.size(); ++i) {
+    if (i > 0) text += ',';
+    append_number(text, row.shape[i]);
+  }
+  text += "],\"codec\":";
+  append_quoted(text, row.codec);
+  text += ",\"entropy\":";
+  append_quoted(text, row.entropy);
+  text += ",\"n_elems\":";
+  append_number(text, row.n_elems);
+  text += ",\"decoded_bytes\":";
+  append_number(text, row.decoded_bytes);
+  text += ",\"stored_bytes\":";
+  append_number(text, row.stored_bytes);
+  text += ",\"bits_per_weight\":";
+  append_fraction(text, row.bits_per_weight());
+  if (!row.digest.empty()) {
+    text += ",\"digest\":";
+    append_quoted(text, row.digest);
+  }
+  if (!shard.empty()) {
+    text += ",\"shard\":";
+    append_quoted(text, shard);
+  }
+  text += '}';
 }
 
 void add_totals_json(nlohmann::ordered_json& json, const RowTotals& totals) {

@@ -56,7 +56,9 @@ struct RowTotals {
 // Reads the index of a .cfck file or the header of a safetensors file.
 Result<Listing> list_tensors(const std::string& path);
 
-nlohmann::ordered_json row_json(const TensorRow& row);
+// Appends the row as a JSON object; with `shard`, if that is not empty. Written by
+// hand: trees of 10,000 rows take longer than reading the file.
+void append_row_json(std::string& text, const TensorRow& row, const std::string& shard = {});
 void add_totals_json(nlohmann::ordered_json& json, const RowTotals& totals);
 std::string hexadecimal(const Digest& digest);
 

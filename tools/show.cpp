@@ -131,6 +131,14 @@ Cells cells_of(const TensorRow& row) {
           row.n_elems == 0 ? "-" : fmt::format("{:.2f}", row.bits_per_weight())};
 }
 
+// Hands the text on in parts: fresh memory for all of it takes longer than writing it.
+void print_full(Console& console, std::string& text) {
+  constexpr std::size_t kPartBytes = std::size_t{1} << 16;
+  if (text.size() < kPartBytes) return;
+  console.print(text);
+  text.clear();
+}
+
 void append_line(std::string& text, const Cells& cells,
                  const std::array<std::size_t, kColumns>& widths) {
   for (std::size_t i = 0; i < kColumns; ++i) {
@@ -147,12 +155,10 @@ void append_line(std::string& text, const Cells& cells,
 void print_table(Console& console, const std::vector<ShownRow>& rows) {
   static const Cells kHeader = {"name", "dtype",  "shape", "codec",
                                 "raw",  "stored", "ratio", "bits/weight"};
-  std::vector<Cells> lines;
-  lines.reserve(rows.size());
-  for (const ShownRow& shown : rows) lines.push_back(cells_of(*shown.row));
   std::array<std::size_t, kColumns> widths{};
   for (std::size_t i = 0; i < kColumns; ++i) widths[i] = kHeader[i].size();
-  for (const Cells& line : lines) {
+  for (const ShownRow& shown : rows) {
+    const Cells line = cells_of(*shown.row);
     for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], columns_of(line[i]));
   }
   std::string header;
@@ -160,7 +166,10 @@ void print_table(Console& console, const std::vector<ShownRow>& rows) {
   header.pop_back();
   console.print(console.bold(header) + "\n");
   std::string text;
-  for (const Cells& line : lines) append_line(text, line, widths);
+  for (const ShownRow& shown : rows) {
+    append_line(text, cells_of(*shown.row), widths);
+    print_full(console, text);
+  }
   console.print(text);
 }
 
@@ -267,17 +276,16 @@ void print_json(Console& console, const Model& model, const ShowOptions& options
   }
   const std::vector<ShownRow> rows = select_rows(model, options);
   if (!options.filters.empty()) add_totals_json(json["selected"], totals_of(rows));
-  // Record by record: a tree of all of them takes longer than reading the file.
   std::string text = json.dump(-1, ' ', true);
   text.back() = ',';
   text += "\"records\":[";
-  for (const ShownRow& shown : rows) {
-    if (text.back() != '[') text += ',';
-    Json record = row_json(*shown.row);
-    if (model.files.size() > 1) {
-      record["shard"] = json_text(shown.file->path.substr(shown.file->path.rfind('/') + 1));
-    }
-    text += record.dump(-1, ' ', true);
+  const bool sharded = model.files.size() > 1;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i > 0) text += ',';
+    const std::string& path = rows[i].file->path;
+    append_row_json(text, *rows[i].row,
+                    sharded ? json_text(path.substr(path.rfind('/') + 1)) : std::string());
+    print_full(console, text);
   }
   console.print(text + "]}\n");
 }

@@ -27,6 +27,7 @@ struct TensorSource {
 struct WriteSummary {
   std::uint64_t n_records = 0;      // named ones
   std::uint64_t decoded_bytes = 0;  // of all named records
+  std::uint64_t stored_bytes = 0;   // of all records, as in Record::stored_bytes
   std::uint64_t file_bytes = 0;     // length of the file
 };
 
