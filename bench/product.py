@@ -46,6 +46,10 @@ class Product:
             decode=lambda blob: cfck.decompress(blob, threads=1),
         )
 
+    def decode_into(self, blob: bytes, out: np.ndarray) -> None:
+        """Decodes into memory that is there already, with one thread."""
+        self._cfck.decompress(blob, out, threads=1)
+
     def save_file(self, tensors: dict[str, np.ndarray], path: Path, codec: str = "") -> None:
         """Writes a file from tensors in memory."""
         self._cfck.numpy.save_file(tensors, path, codec=codec or self.codec)

@@ -6,10 +6,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import safetensors.numpy
 
 import data
 import measure
+import peers
 from context import SPEED_DATASETS, SPEED_REFERENCE, Context
 from measure import Seconds
 from product import Product, Unavailable
@@ -52,6 +54,51 @@ def _coding(context: Context, name: str, direction: str, target: float) -> None:
         f"{peer.raw_bytes / theirs.wall / 1e9:.2f} GB/s",
         asked,
         theirs.wall >= target * mine.wall,
+    )
+
+
+def reusing(context: Context) -> None:
+    """Decoding into memory that is there already, against ZipNN, which has no such call."""
+    for name in SPEED_DATASETS:
+        row, target = "lossless decode speed into `out=`, one thread", "for information"
+        try:
+            product = context.require_product()
+            dataset = data.build(name)
+        except (data.MissingData, Unavailable) as error:
+            context.skip(row, name, target, str(error))
+            continue
+        peer = peers.make(SPEED_REFERENCE, dataset.dtype)
+        if isinstance(peer, peers.Missing):
+            context.skip(row, name, target, peer.reason)
+            continue
+        _reuse_row(context, row, name, product, peer, dataset.joined())
+
+
+def _reuse_row(
+    context: Context, row: str, name: str, product: Product, peer: peers.Peer, array: np.ndarray
+) -> None:
+    own_blob = product.array_codec().encode(array)
+    peer_blob = peer.encode(peer.prepare(array))
+    out = np.empty_like(array)
+    times = measure.alternate(
+        {
+            "cfck": lambda: product.decode_into(own_blob, out),
+            "peer": lambda: peer.decode(peer_blob),
+        },
+        3 if context.quick else 9,
+    )
+    if out.tobytes() != array.tobytes():
+        raise measure.RoundTripError(f"cfck: {name} differs after decoding")
+    own, theirs = times["cfck"], times["peer"]
+    context.judge(
+        row,
+        name,
+        "times as fast, wall clock (processor time)",
+        f"{theirs.wall / own.wall:.2f} ({theirs.cpu / own.cpu:.2f})",
+        f"{array.nbytes / own.wall / 1e9:.2f} GB/s, {peer.name} "
+        f"{array.nbytes / theirs.wall / 1e9:.2f} GB/s",
+        "for information (1.5x)",
+        theirs.wall >= 1.5 * own.wall,
     )
 
 
