@@ -1,7 +1,9 @@
-import enum
 from collections.abc import Mapping, Sequence
+import enum
+
 
 def library_version() -> str: ...
+
 def default_thread_count() -> int:
     """Number of CPUs this process may use."""
 
@@ -24,22 +26,27 @@ class Record:
 
     @property
     def name(self) -> str: ...
+
     @property
     def hidden(self) -> bool:
         """Storage behind aliases, without a name of its own."""
 
     @property
     def kind(self) -> RecordKind: ...
+
     @property
     def dtype(self) -> str:
         """Name of the dtype, as in safetensors."""
 
     @property
     def codec(self) -> str: ...
+
     @property
     def entropy(self) -> str: ...
+
     @property
     def shape(self) -> list[int]: ...
+
     @property
     def base(self) -> int:
         """Index of the base record of an alias or a duplicate."""
@@ -54,12 +61,16 @@ class Record:
 
     @property
     def n_elems(self) -> int: ...
+
     @property
     def decoded_bytes(self) -> int: ...
+
     @property
     def stored_bytes(self) -> int: ...
+
     @property
     def n_chunks(self) -> int: ...
+
     @property
     def digest(self) -> str:
         """Hash of the decoded bytes, in hexadecimal."""
@@ -71,76 +82,42 @@ class File:
     """An open file. All methods may be called concurrently."""
 
     @staticmethod
-    def open_path(
-        path: bytes, *, map: bool, threads: int, verify: bool, max_decoded_bytes: int
-    ) -> File: ...
+    def open_path(path: bytes, *, map: bool, threads: int, verify: bool, max_decoded_bytes: int) -> File: ...
+
     @staticmethod
-    def open_memory(
-        owner: object,
-        address: int,
-        n_bytes: int,
-        *,
-        threads: int,
-        verify: bool,
-        max_decoded_bytes: int,
-    ) -> File: ...
+    def open_memory(owner: object, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int) -> File: ...
+
     def records(self) -> list[Record]:
         """All records in file order, hidden ones included."""
 
     def metadata(self) -> dict[str, str]: ...
+
     @property
     def file_bytes(self) -> int: ...
+
     @property
     def dead_bytes(self) -> int: ...
+
     @property
     def generation(self) -> int: ...
+
     @property
     def format_version(self) -> str: ...
+
     def read_many(self, requests: Sequence[tuple[int, int, int]], progress: object | None) -> None:
         """Decodes records into memory: (record index, address, bytes) each."""
 
-    def read_slice(
-        self, record: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int
-    ) -> None:
+    def read_slice(self, record: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int) -> None:
         """Decodes a box of a record into memory."""
 
-def write_file(
-    path: bytes,
-    units: Sequence[object],
-    metadata: Mapping[str, str],
-    *,
-    codec: str,
-    threads: int,
-    chunk_elems: int,
-    verify: bool,
-    sync: bool,
-    progress: object | None,
-    total_bytes: int,
-) -> None:
+def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str], *, codec: str, threads: int, chunk_elems: int, verify: bool, sync: bool, progress: object | None, total_bytes: int) -> None:
     """
     Writes a file that appears complete or not at all. A unit is a list of host tensors
     (name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).
     """
 
-def write_bytes(
-    units: Sequence[object],
-    metadata: Mapping[str, str],
-    *,
-    codec: str,
-    threads: int,
-    chunk_elems: int,
-    progress: object | None,
-    total_bytes: int,
-) -> bytes:
+def write_bytes(units: Sequence[object], metadata: Mapping[str, str], *, codec: str, threads: int, chunk_elems: int, progress: object | None, total_bytes: int) -> bytes:
     """The same, as bytes."""
 
-def update_file(
-    path: bytes,
-    tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], int]],
-    remove: Sequence[str],
-    metadata: Mapping[str, str],
-    *,
-    codec: str,
-    threads: int,
-) -> None:
+def update_file(path: bytes, tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], int]], remove: Sequence[str], metadata: Mapping[str, str], *, codec: str, threads: int) -> None:
     """Appends a generation to a file."""
