@@ -43,15 +43,28 @@ def _coding(context: Context, name: str, direction: str, target: float) -> None:
         context.skip(row, name, asked, f"without {SPEED_REFERENCE}")
         return
     own, peer = codecs["cfck"], codecs[SPEED_REFERENCE]
-    mine: Seconds = getattr(own, direction)
-    theirs: Seconds = getattr(peer, direction)
+    mine, theirs = getattr(own, direction), getattr(peer, direction)
+    _judge_speed(context, row, name, own.raw_bytes, mine, theirs, target, asked)
+
+
+def _judge_speed(
+    context: Context,
+    row: str,
+    name: str,
+    n_bytes: int,
+    mine: Seconds,
+    theirs: Seconds,
+    target: float,
+    asked: str,
+) -> None:
+    """cfck's time for n_bytes against ZipNN's in the same run."""
     context.judge(
         row,
         name,
         "times as fast, wall clock (processor time)",
         f"{theirs.wall / mine.wall:.2f} ({theirs.cpu / mine.cpu:.2f})",
-        f"{own.raw_bytes / mine.wall / 1e9:.2f} GB/s, {peer.codec} "
-        f"{peer.raw_bytes / theirs.wall / 1e9:.2f} GB/s",
+        f"{n_bytes / mine.wall / 1e9:.2f} GB/s, {SPEED_REFERENCE} "
+        f"{n_bytes / theirs.wall / 1e9:.2f} GB/s",
         asked,
         theirs.wall >= target * mine.wall,
     )
@@ -89,17 +102,8 @@ def _reuse_row(
     )
     if out.tobytes() != array.tobytes():
         raise measure.RoundTripError(f"cfck: {name} differs after decoding")
-    own, theirs = times["cfck"], times["peer"]
-    context.judge(
-        row,
-        name,
-        "times as fast, wall clock (processor time)",
-        f"{theirs.wall / own.wall:.2f} ({theirs.cpu / own.cpu:.2f})",
-        f"{array.nbytes / own.wall / 1e9:.2f} GB/s, {peer.name} "
-        f"{array.nbytes / theirs.wall / 1e9:.2f} GB/s",
-        "for information (1.5x)",
-        theirs.wall >= 1.5 * own.wall,
-    )
+    mine, theirs = times["cfck"], times["peer"]
+    _judge_speed(context, row, name, array.nbytes, mine, theirs, 1.5, "for information (1.5x)")
 
 
 def loading(context: Context) -> None:
