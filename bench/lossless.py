@@ -28,7 +28,6 @@ ROWS: dict[str, Row] = {
     "holding": rows_size.holding,
     "sparse": rows_size.sparse,
     "speed": rows_speed.coding,
-    "reuse": rows_speed.reusing,
     "load": rows_speed.loading,
     "memory": rows_speed.memory,
     "inspect": rows_speed.inspecting,
