@@ -35,6 +35,7 @@ struct Choices {
   ShowOptions show;
   VerifyOptions verify;
   DigestOptions digest;
+  ExtractOptions extract;
   CompactOptions compact;
   RepairOptions repair;
   std::function<int(Console&)> run;
@@ -112,7 +113,7 @@ void set_up_show(CLI::App& app, Choices& choices) {
       {"ratio", SortKey::kRatio}, {"stored", SortKey::kStored}, {"bits", SortKey::kBits}};
   app.description(
       "Show what files contain: totals, then each tensor. Reads the index only.\n"
-      "After `show`, `verify` or `digest` as the first word, that command (see cfck --help).");
+      "After `verify`, `digest` or `extract` as the first word, that command (see cfck --help).");
   app.add_option("FILE", choices.show.paths, ".cfck or safetensors files, or folders of them")
       ->required()
       ->option_text(" ");
@@ -167,6 +168,27 @@ void set_up_digest(CLI::App& app, Choices& choices) {
   });
 }
 
+void set_up_extract(CLI::App& app, Choices& choices) {
+  ExtractOptions& options = choices.extract;
+  app.description(
+      "Write one tensor as a .npy file. numpy has no BF16 and no F8: their bits are stored as\n"
+      "unsigned integers of the same width.");
+  app.add_option("FILE", options.path, "A .cfck or safetensors file, or a folder of them")
+      ->required()
+      ->option_text(" ");
+  app.add_option("NAME", options.name, "The name of the tensor")->required()->option_text(" ");
+  app.add_option("-o,--output", options.output, "The new file; - is standard output")
+      ->option_text("FILE");
+  app.add_flag("-f,--force", options.force, "Replace the new file if it exists");
+  add_common(app, choices);
+  set_footer(app,
+             "  cfck-inspect extract model.cfck head.weight -o head.npy\n"
+             "  cfck-inspect extract model.cfck head.weight -o - | sha256sum\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_extract(choices.extract, console); };
+  });
+}
+
 void set_up_compact(CLI::App& app, Choices& choices) {
   app.description("Rewrite .cfck files without what updates left behind.");
   app.add_option("FILE", choices.compact.paths, ".cfck files, or folders of them")
@@ -210,6 +232,7 @@ constexpr Command kCommands[] = {
     {"show", "", set_up_show},
     {"verify", "Check every hash of .cfck files, with --deep every value", set_up_verify},
     {"digest", "Print one hash for the tensors of a file, however they are stored", set_up_digest},
+    {"extract", "Write one tensor as a .npy file", set_up_extract},
     {"compact", "Rewrite .cfck files without what updates left behind", set_up_compact},
     {"repair", "Save what is whole of a damaged .cfck file", set_up_repair},
 };
@@ -223,8 +246,9 @@ const Command* find_command(const std::string& name) {
 // "cfck-inspect verify ..." and "cfck inspect verify ...": the word after
 // `inspect` may be a command of its own.
 bool continues_inspect(const std::vector<std::string>& arguments) {
+  static constexpr std::string_view kNames[] = {"show", "verify", "digest", "extract"};
   return !arguments.empty() &&
-         (arguments[0] == "show" || arguments[0] == "verify" || arguments[0] == "digest");
+         std::find(std::begin(kNames), std::end(kNames), arguments[0]) != std::end(kNames);
 }
 
 void set_up_overview(CLI::App& app) {

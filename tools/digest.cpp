@@ -8,19 +8,15 @@
 #include "base/bytes.hpp"
 #include "base/hashing.hpp"
 #include "base/text.hpp"
-#include "cfck/reader.hpp"
-#include "cfck/safetensors.hpp"
 #include "tools/inspect.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/listing.hpp"
-#include "tools/model_folder.hpp"
+#include "tools/tensor_set.hpp"
 
 namespace cfck::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t kReadBytes = 64 * kLeafBytes;
 
 struct TensorDigest {
   std::string name;
@@ -28,44 +24,6 @@ struct TensorDigest {
   Shape shape;
   Digest digest;
 };
-
-Result<Digest> digest_of_range(const ByteSource& source, std::uint64_t offset_bytes,
-                               std::uint64_t n_bytes) {
-  DigestBuilder builder(n_bytes);
-  std::vector<std::byte> buffer(std::min<std::uint64_t>(kReadBytes, n_bytes));
-  for (std::uint64_t done = 0; done < n_bytes;) {
-    const auto part =
-        std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), n_bytes - done));
-    CFCK_TRY(source.read_at(offset_bytes + done, part));
-    const auto edges = builder.hash_whole_leaves(done, part);
-    builder.add_edge(done, edges.head);
-    builder.add_edge(done + part.size() - edges.tail.size(), edges.tail);
-    done += part.size();
-    if (interrupt_signal() != 0) return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
-  }
-  return builder.finish();
-}
-
-// From the index of a .cfck file; of a safetensors file every byte is read.
-Result<void> add_digests(const std::string& path, std::vector<TensorDigest>& digests) {
-  CFCK_TRY_ASSIGN(const auto source, open_file(path));
-  CFCK_TRY_ASSIGN(const FileKind kind, file_kind(*source));
-  if (kind == FileKind::kCfck) {
-    CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source));
-    for (const Record& record : reader.records()) {
-      if (record.hidden) continue;
-      digests.push_back({record.name, record.dtype, record.shape, record.digest});
-    }
-    return {};
-  }
-  CFCK_TRY_ASSIGN(const SafetensorsHeader header, read_safetensors_header(*source));
-  for (const SafetensorsEntry& entry : header.entries) {
-    CFCK_TRY_ASSIGN(const Digest digest,
-                    digest_of_range(*source, entry.offset_bytes, entry.n_bytes));
-    digests.push_back({entry.name, entry.dtype, entry.shape, digest});
-  }
-  return {};
-}
 
 template <class T>
 void append(std::vector<std::byte>& bytes, T value) {
@@ -90,10 +48,14 @@ Digest content_digest(const std::vector<TensorDigest>& sorted) {
   return hash128(bytes);
 }
 
+// Sorted by name. From the index of a .cfck file; of safetensors every byte is read.
 Result<std::vector<TensorDigest>> digests_of(const std::string& path) {
-  CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
+  CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(path));
   std::vector<TensorDigest> digests;
-  for (const std::string& file : paths) CFCK_TRY(add_digests(file, digests));
+  for (const StoredTensor& tensor : tensors.tensors()) {
+    CFCK_TRY_ASSIGN(const Digest digest, tensors.digest(tensor));
+    digests.push_back({tensor.name, tensor.dtype, tensor.shape, digest});
+  }
   std::sort(digests.begin(), digests.end(),
             [](const TensorDigest& a, const TensorDigest& b) { return a.name < b.name; });
   return digests;

@@ -32,6 +32,14 @@ struct DigestOptions {
 };
 int run_digest(const DigestOptions& options, Console& console);
 
+struct ExtractOptions {
+  std::string path;
+  std::string name;
+  std::string output;  // "-" is standard output
+  bool force = false;
+};
+int run_extract(const ExtractOptions& options, Console& console);
+
 struct CompactOptions {
   std::vector<std::string> paths;
   unsigned threads = 0;

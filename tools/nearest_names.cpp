@@ -1,0 +1,56 @@
+#include "tools/nearest_names.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace cfck::tools {
+namespace {
+
+constexpr std::size_t kMostNames = 3;
+constexpr std::size_t kMostBytes = 512;  // of a name that is compared by characters
+
+// Insertions, deletions and replacements that turn `a` into `b`.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::vector<std::size_t>& row) {
+  row.resize(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::vector<std::string> nearest_names(std::span<const std::string_view> names,
+                                       std::string_view wanted) {
+  if (wanted.empty() || wanted.size() > kMostBytes) return {};
+  const std::size_t most_changes = std::max<std::size_t>(2, wanted.size() / 3);
+  std::vector<std::pair<std::size_t, std::string_view>> found;
+  std::vector<std::size_t> row;
+  for (const std::string_view name : names) {
+    const std::size_t longer = std::max(name.size(), wanted.size());
+    const std::size_t shorter = std::min(name.size(), wanted.size());
+    if (longer - shorter <= most_changes) {
+      const std::size_t distance = edit_distance(name, wanted, row);
+      if (distance <= most_changes) {
+        found.emplace_back(distance, name);
+        continue;
+      }
+    }
+    if (name.find(wanted) != std::string_view::npos) found.emplace_back(longer, name);
+  }
+  const std::size_t n_shown = std::min(kMostNames, found.size());
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(n_shown),
+                    found.end());
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < n_shown; ++i) shown.emplace_back(found[i].second);
+  return shown;
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,16 @@
+// What somebody may have meant who wrote a name that does not exist.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cfck::tools {
+
+// At most three of `names`, the likeliest first: those few changed characters
+// away, then those that contain `wanted`.
+std::vector<std::string> nearest_names(std::span<const std::string_view> names,
+                                       std::string_view wanted);
+
+}  // namespace cfck::tools

@@ -1,0 +1,190 @@
+#include "tools/tensor_set.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+#include "base/hashing.hpp"
+#include "base/text.hpp"
+#include "cfck/safetensors.hpp"
+#include "tools/console.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/model_folder.hpp"
+#include "tools/nearest_names.hpp"
+
+namespace cfck::tools {
+namespace {
+
+constexpr std::uint64_t kPieceElems = std::uint64_t{1} << 21;
+
+}  // namespace
+
+Result<void> TensorSet::add_cfck(OpenFile& file) {
+  CFCK_TRY_ASSIGN(Reader reader, Reader::open(*file.source));
+  const auto records = reader.records();
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const Record& record = records[i];
+    if (record.hidden) continue;
+    StoredTensor tensor;
+    tensor.name = record.name;
+    tensor.dtype = record.dtype;
+    tensor.shape = record.shape;
+    tensor.n_elems = record.n_elems;
+    tensor.n_bytes = record.decoded_bytes;
+    tensor.file = files_.size();
+    tensor.record = i;
+    tensor.chunk_elems = record.chunk_elems;
+    tensors_.push_back(std::move(tensor));
+  }
+  metadata_.insert(reader.metadata().begin(), reader.metadata().end());
+  file.reader.emplace(std::move(reader));
+  return {};
+}
+
+Result<void> TensorSet::add_safetensors(OpenFile& file) {
+  CFCK_TRY_ASSIGN(const SafetensorsHeader header, read_safetensors_header(*file.source));
+  for (const SafetensorsEntry& entry : header.entries) {
+    StoredTensor tensor;
+    tensor.name = entry.name;
+    tensor.dtype = entry.dtype;
+    tensor.shape = entry.shape;
+    CFCK_TRY_ASSIGN(tensor.n_elems, n_elems(entry.shape));
+    tensor.n_bytes = entry.n_bytes;
+    tensor.file = files_.size();
+    tensor.offset_bytes = entry.offset_bytes;
+    tensors_.push_back(std::move(tensor));
+  }
+  metadata_.insert(header.metadata.begin(), header.metadata.end());
+  return {};
+}
+
+Result<void> TensorSet::add_file(const std::string& path) {
+  OpenFile file;
+  file.path = path;
+  CFCK_TRY_ASSIGN(file.source, open_file(path));
+  CFCK_TRY_ASSIGN(const FileKind kind, file_kind(*file.source));
+  CFCK_TRY(kind == FileKind::kCfck ? add_cfck(file) : add_safetensors(file));
+  files_.push_back(std::move(file));
+  return {};
+}
+
+Result<void> TensorSet::sort_names() {
+  by_name_.resize(tensors_.size());
+  std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
+  std::sort(by_name_.begin(), by_name_.end(),
+            [&](std::size_t a, std::size_t b) { return tensors_[a].name < tensors_[b].name; });
+  for (std::size_t i = 1; i < by_name_.size(); ++i) {
+    const StoredTensor& first = tensors_[by_name_[i - 1]];
+    const StoredTensor& second = tensors_[by_name_[i]];
+    if (first.name != second.name) continue;
+    return Error{ErrorCode::kCorrupt,
+                 "two shards have a tensor of this name: " + escaped(files_[first.file].path) +
+                     " and " + escaped(files_[second.file].path),
+                 first.name,
+                 {}};
+  }
+  return {};
+}
+
+Result<TensorSet> TensorSet::open(const std::string& path) {
+  TensorSet set;
+  CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
+  for (const std::string& file : paths) {
+    if (const auto added = set.add_file(file); !added) return with_path(added.error(), file);
+  }
+  CFCK_TRY(set.sort_names());
+  return set;
+}
+
+const StoredTensor* TensorSet::find(std::string_view name) const {
+  const auto found =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [&](std::size_t i, std::string_view key) { return tensors_[i].name < key; });
+  if (found == by_name_.end() || tensors_[*found].name != name) return nullptr;
+  return &tensors_[*found];
+}
+
+bool TensorSet::has_file(const std::string& path) const {
+  return std::any_of(files_.begin(), files_.end(), [&](const OpenFile& file) {
+    std::error_code ignored;
+    return std::filesystem::equivalent(file.path, path, ignored);
+  });
+}
+
+Result<void> TensorSet::read(const StoredTensor& tensor, std::uint64_t first_elem,
+                             std::uint64_t n_elems, MutableBytes out) const {
+  const OpenFile& file = files_[tensor.file];
+  const auto read_here = [&]() -> Result<void> {
+    if (file.reader) {
+      return file.reader->read_elements(file.reader->records()[tensor.record], first_elem, n_elems,
+                                        out);
+    }
+    const std::uint64_t first_byte = first_elem * bits_per_element(tensor.dtype) / 8;
+    return file.source->read_at(tensor.offset_bytes + first_byte, out);
+  };
+  if (const auto done = read_here(); !done) return with_path(done.error(), file.path);
+  return {};
+}
+
+std::uint64_t piece_elems(const StoredTensor& tensor) {
+  // Rounded up to whole chunks, a chunk is seldom decoded twice.
+  const std::uint64_t chunk_elems =
+      std::clamp(tensor.chunk_elems, std::uint64_t{1}, 16 * kPieceElems);
+  const std::uint64_t whole_chunks = (kPieceElems + chunk_elems - 1) / chunk_elems * chunk_elems;
+  return (whole_chunks + kLeafElems - 1) / kLeafElems * kLeafElems;
+}
+
+Result<void> TensorSet::read_all(const StoredTensor& tensor, const TakeElements& take) const {
+  const unsigned bits = bits_per_element(tensor.dtype);
+  if (bits == 0) {
+    return Error{ErrorCode::kUnsupported, "a dtype of a newer version of cfck", tensor.name, {}};
+  }
+  const std::uint64_t most = std::min(piece_elems(tensor), tensor.n_elems);
+  std::vector<std::byte> buffer((most * bits + 7) / 8);
+  for (std::uint64_t first = 0; first < tensor.n_elems; first += most) {
+    CFCK_TRY(check_interrupt());
+    const std::uint64_t count = std::min(most, tensor.n_elems - first);
+    const auto bytes = std::span(buffer).first((count * bits + 7) / 8);
+    CFCK_TRY(read(tensor, first, count, bytes));
+    CFCK_TRY(take(bytes));
+  }
+  return {};
+}
+
+Result<Digest> TensorSet::digest(const StoredTensor& tensor) const {
+  const OpenFile& file = files_[tensor.file];
+  if (file.reader) return file.reader->records()[tensor.record].digest;
+  DigestBuilder builder(tensor.n_bytes);
+  std::uint64_t done = 0;
+  CFCK_TRY(read_all(tensor, [&](ByteView bytes) -> Result<void> {
+    const auto edges = builder.hash_whole_leaves(done, bytes);
+    builder.add_edge(done, edges.head);
+    builder.add_edge(done + bytes.size() - edges.tail.size(), edges.tail);
+    done += bytes.size();
+    return {};
+  }));
+  return builder.finish();
+}
+
+Result<void> check_interrupt() {
+  if (interrupt_signal() == 0) return {};
+  return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+}
+
+Error no_such_tensor(const TensorSet& tensors, std::string_view name) {
+  std::vector<std::string_view> names;
+  names.reserve(tensors.tensors().size());
+  for (const StoredTensor& tensor : tensors.tensors()) names.push_back(tensor.name);
+  std::string message = "there is no tensor '" + escaped(name) + "'";
+  const auto nearest = nearest_names(names, name);
+  if (names.empty()) message += "; the file has none at all";
+  for (std::size_t i = 0; i < nearest.size(); ++i) {
+    message += (i == 0 ? "; did you mean '" : "', '") + escaped(nearest[i]);
+  }
+  if (!nearest.empty()) message += "'?";
+  if (!names.empty() && nearest.empty()) message += "; cfck-inspect lists the names";
+  return {ErrorCode::kNotFound, message, {}, {}};
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,87 @@
+// The tensors of a model, whatever it is stored as: a .cfck file, a safetensors
+// file, or a folder with shards of either.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cfck/io.hpp"
+#include "cfck/reader.hpp"
+#include "tools/file_kind.hpp"
+
+namespace cfck::tools {
+
+// A tensor with a name, and where it is.
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::kU8;
+  Shape shape;
+  std::uint64_t n_elems = 0;
+  std::uint64_t n_bytes = 0;  // 0 if the dtype is unknown
+  std::size_t file = 0;
+  std::size_t record = 0;          // in a .cfck file
+  std::uint64_t offset_bytes = 0;  // in a safetensors file
+  std::uint64_t chunk_elems = 0;   // 0: can be cut anywhere
+};
+
+// Takes the bytes of consecutive elements.
+using TakeElements = std::function<Result<void>(ByteView bytes)>;
+
+class TensorSet {
+ public:
+  // Errors: what file_kind, Reader::open and read_safetensors_header report, and
+  // kCorrupt for a name that two shards have; each with the path of its file.
+  static Result<TensorSet> open(const std::string& path);
+
+  // In file order; hidden records have no name and are not among them.
+  std::span<const StoredTensor> tensors() const { return tensors_; }
+  const StoredTensor* find(std::string_view name) const;
+  // Of all shards; the first that has a key decides.
+  const Metadata& metadata() const { return metadata_; }
+  bool has_file(const std::string& path) const;
+
+  // Reads elements [first_elem, first_elem + n_elems). Errors have the path.
+  Result<void> read(const StoredTensor& tensor, std::uint64_t first_elem, std::uint64_t n_elems,
+                    MutableBytes out) const;
+  // Hands on all bytes in order, in pieces of some MB. Fails with "cancelled"
+  // when a signal arrives.
+  Result<void> read_all(const StoredTensor& tensor, const TakeElements& take) const;
+  // Of a .cfck file from its index, else computed from the bytes.
+  Result<Digest> digest(const StoredTensor& tensor) const;
+
+ private:
+  struct OpenFile {
+    std::string path;
+    std::unique_ptr<ByteSource> source;
+    std::optional<Reader> reader;  // of a .cfck file
+  };
+
+  Result<void> add_file(const std::string& path);
+  Result<void> add_cfck(OpenFile& file);
+  Result<void> add_safetensors(OpenFile& file);
+  Result<void> sort_names();
+
+  std::vector<OpenFile> files_;
+  std::vector<StoredTensor> tensors_;
+  std::vector<std::size_t> by_name_;
+  Metadata metadata_;
+};
+
+// Elements of one piece of read_all: a multiple of kLeafElems, of whole chunks
+// where that is not too much.
+inline constexpr std::uint64_t kLeafElems = 4096;
+std::uint64_t piece_elems(const StoredTensor& tensor);
+
+// What the work ends with when a signal arrived.
+Result<void> check_interrupt();
+
+// The error that names what is like `name`. Code: kNotFound.
+Error no_such_tensor(const TensorSet& tensors, std::string_view name);
+
+}  // namespace cfck::tools
