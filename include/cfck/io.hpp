@@ -116,8 +116,11 @@ Result<std::unique_ptr<ByteSource>> open_file(const std::string& path,
 class AtomicFile final : public ByteSink {
  public:
   struct Options {
-    bool replace_existing = true;  // else an existing `path` is kInvalidArgument
-    bool sync = true;              // false: faster, not safe against power loss
+    // false: an existing `path` is kInvalidArgument. Looked for at the start and
+    // again before the rename. This guards against mistakes, not against another
+    // process that makes the file in the instant between: its file is replaced.
+    bool replace_existing = true;
+    bool sync = true;  // false: faster, not safe against power loss
   };
   static Result<std::unique_ptr<AtomicFile>> create(const std::string& path, Options options,
                                                     FileSystem& files = system_files());

@@ -33,7 +33,10 @@ Result<WriteSummary> update(const std::string& path, const Update& changes,
                             FileSystem& files = system_files());
 
 // Rewrites the file at `path` without its dead bytes, as generation 0. Chunks
-// are copied and checked, not encoded again. Returns the bytes freed.
+// are copied and checked, not encoded again. Returns the bytes freed. The file
+// is locked, which keeps update() out. A save takes no lock: one that replaced
+// the file before the end of the copy is kept, and kIo reported; one that comes
+// in the instant between that check and the rename loses to this call.
 Result<std::uint64_t> compact(const std::string& path, DecodeOptions options = {},
                               FileSystem& files = system_files());
 

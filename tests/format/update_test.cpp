@@ -2,6 +2,7 @@
 #include "cfck/update.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <list>
 #include <set>
 
@@ -54,6 +55,12 @@ TEST(Update, AddsReplacesAndRemoves) {
 
   OpenFile file(bytes_of(path));
   EXPECT_EQ(file.bytes().size(), summary.file_bytes);
+  std::uint64_t stored_bytes = 0;
+  for (const Record& record : file->records()) {
+    stored_bytes += record.stored_bytes;
+  }
+  EXPECT_GT(stored_bytes, 0U);
+  EXPECT_EQ(summary.stored_bytes, stored_bytes);
   EXPECT_EQ(file->generation(), 1U);
   EXPECT_GT(file->dead_bytes(), c.size());
   EXPECT_EQ(all_tensors(file.reader()),
@@ -261,6 +268,51 @@ TEST(Compact, ADamagedFileIsLeftAsItIs) {
   EXPECT_EQ(refused.error().code, ErrorCode::kChecksum);
   EXPECT_EQ(refused.error().record, "a");
   EXPECT_EQ(bytes_of(path), damaged);
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"model.cfck"});
+}
+
+// Does something once, when the folder gets a new file.
+class FilesWithVisitor final : public FileSystem {
+ public:
+  explicit FilesWithVisitor(std::function<void()> visit) : visit_(std::move(visit)) {}
+  Result<std::unique_ptr<File>> open_read(const std::string& path) override {
+    return system_files().open_read(path);
+  }
+  Result<std::unique_ptr<File>> open_read_write(const std::string& path) override {
+    return system_files().open_read_write(path);
+  }
+  Result<std::unique_ptr<File>> create_exclusive(const std::string& path) override {
+    visit_();
+    return system_files().create_exclusive(path);
+  }
+  Result<void> rename(const std::string& from, const std::string& to) override {
+    return system_files().rename(from, to);
+  }
+  Result<void> remove(const std::string& path) override { return system_files().remove(path); }
+  Result<void> sync_directory(const std::string& path) override {
+    return system_files().sync_directory(path);
+  }
+  bool exists(const std::string& path) override { return system_files().exists(path); }
+
+ private:
+  const std::function<void()> visit_;
+};
+
+TEST(Compact, AFileSavedMeanwhileIsKept) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("model.cfck");
+  const Bytes a = weights(1, 3000);
+  const Bytes b = weights(2, 3000);
+  save(path, {floats("a", a)});
+  FilesWithVisitor files([&] {
+    save(folder.path("other.cfck"), {floats("b", b)});
+    expect_ok(system_files().rename(folder.path("other.cfck"), path));
+  });
+  const Result<std::uint64_t> refused = compact(path, {}, files);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kIo);
+  const OpenFile kept(bytes_of(path));
+  EXPECT_EQ(all_tensors(kept.reader()), (std::map<std::string, Bytes>{{"b", b}}));
   EXPECT_EQ(folder.names(), std::vector<std::string>{"model.cfck"});
 }
 
