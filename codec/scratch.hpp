@@ -39,6 +39,11 @@ struct Scratch::Impl {
   GrowingBuffer<std::byte> escapes;
   GrowingBuffer<std::byte> mask;
   GrowingBuffer<std::byte> planes;
+  // Of the direct codec.
+  GrowingBuffer<std::int32_t> codes;
+  GrowingBuffer<std::int32_t> ordered_codes;
+  GrowingBuffer<std::int32_t> escaped_codes;
+  GrowingBuffer<std::uint8_t> predicted_classes;
 
   // Created at first use; nullptr if there is no memory.
   ZSTD_CCtx* compressor();

@@ -1,0 +1,78 @@
+// How a class says that its values are coded (codec/direct/spec.md, section 6).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "codec/symboliser/symboliser.hpp"
+
+namespace cfck::codec {
+
+// Codes have a magnitude of at most kMaxCode; residuals at most twice that.
+inline constexpr std::int32_t kMaxCode = (1 << 30) - 1;
+// In place of a code: the value is kept exactly, or hidden by the mask.
+inline constexpr std::int32_t kExact = INT32_MIN;
+inline constexpr std::int32_t kHidden = INT32_MIN + 1;
+
+// Class C > 0 means a mean magnitude from 2^((C-29)/4) up to 2^((C-28)/4).
+inline constexpr unsigned kClassOfOne = 29;
+inline constexpr unsigned kMaxDirectClass = kClassOfOne + 4 * 31;
+
+// The first class coded in triples, pairs, single codes, codes with low bits.
+inline constexpr unsigned kFirstTriples = 13;
+inline constexpr unsigned kFirstPairs = 21;
+inline constexpr unsigned kFirstSingle = 30;
+inline constexpr unsigned kFirstLowBits = 40;
+
+// Symbol 0 is the escape; others count up from the least codes.
+inline constexpr std::int32_t kReach = 62;
+
+struct ClassCode {
+  std::uint8_t tuple = 0;  // codes in one symbol; 0 for groups of zeros
+  std::uint8_t reach = 0;  // of a code in a tuple
+  std::uint8_t low_bits = 0;
+  std::uint8_t stream = 0;
+};
+
+// One stream for each class below kFirstLowBits, then one for each phase.
+inline constexpr unsigned kDirectStreams = kFirstLowBits - 1 + kPhases;
+
+constexpr ClassCode make_class_code(unsigned scale_class) {
+  if (scale_class == 0) {
+    return {};
+  }
+  const auto stream = static_cast<std::uint8_t>(scale_class - 1);
+  if (scale_class < kFirstTriples) {
+    return {4, 1, 0, stream};
+  }
+  if (scale_class < kFirstPairs) {
+    return {3, 2, 0, stream};
+  }
+  if (scale_class < kFirstSingle) {
+    return {2, 7, 0, stream};
+  }
+  if (scale_class < kFirstLowBits) {
+    return {1, kReach, 0, stream};
+  }
+  const unsigned above = scale_class - kFirstLowBits;
+  return {1, kReach, static_cast<std::uint8_t>(1 + above / kPhases),
+          static_cast<std::uint8_t>(kFirstLowBits - 1 + above % kPhases)};
+}
+
+inline constexpr std::array<ClassCode, kMaxDirectClass + 1> kClassCodes = [] {
+  std::array<ClassCode, kMaxDirectClass + 1> codes{};
+  for (unsigned c = 0; c < codes.size(); ++c) {
+    codes[c] = make_class_code(c);
+  }
+  return codes;
+}();
+
+constexpr std::size_t group_symbols(const ClassCode& code, std::size_t n_values) {
+  return code.tuple == 0 ? 0 : (n_values + code.tuple - 1) / code.tuple;
+}
+
+constexpr std::size_t group_raw_bytes(const ClassCode& code, std::size_t n_values) {
+  return code.low_bits * ((n_values + 7) / 8);
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,33 @@
+// The order in which the codes of a chunk are grouped (codec/direct/spec.md, section 5.3):
+// that of storage, or by predicted class.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codec/direct/parameters.hpp"
+#include "codec/symboliser/symboliser.hpp"
+
+namespace cfck::codec {
+
+// Classes of n values of a record, the first of which is `first_value`.
+void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
+                     std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes);
+
+// Codes other than kHidden, sorted stably by class and cut into groups, which take
+// the class of their middle code. Returns how many there are. `groups` may be null.
+std::size_t sort_by_class(std::span<const std::int32_t> codes, const std::uint8_t* classes,
+                          std::int32_t* sorted, GroupCode* groups);
+
+// The classes of the groups alone; the codes need only say which are kHidden.
+std::size_t classes_of_sorted(std::span<const std::int32_t> codes, const std::uint8_t* classes,
+                              GroupCode* groups);
+
+// The inverse of sort_by_class: replaces the codes that are not kHidden.
+void unsort(const std::int32_t* sorted, const std::uint8_t* classes, std::span<std::int32_t> codes);
+
+// The same in storage order.
+std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* shown);
+void spread_shown(const std::int32_t* shown, std::span<std::int32_t> codes);
+
+}  // namespace cfck::codec

@@ -1,0 +1,68 @@
+// The passes of the direct codec over a chunk, compiled once for each CPU level.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/cpu_level.hpp"
+#include "cfck/dtype.hpp"
+#include "codec/direct/class_codes.hpp"
+
+namespace cfck::codec {
+
+// Steps of the values of a chunk. Without `row_steps` all have `step` and `bound`.
+struct ValueSteps {
+  double step = 0;
+  double bound = 0;
+  std::span<const std::uint16_t> row_steps;
+  std::span<const double> row_bounds;  // encoder only
+  std::uint64_t row_values = 1;
+  std::uint64_t first_value = 0;  // of the chunk in its record
+};
+
+struct ErrorTotals {
+  double max_error = 0;
+  double sum_of_squares = 0;  // in a fixed order: spec, section 4
+  std::uint64_t n_finite = 0;
+  std::uint64_t n_exact = 0;
+};
+
+// Where a split writes, or a merge reads, the streams and raw bytes; pointers are
+// advanced.
+struct DirectSplit {
+  std::uint8_t* streams[kDirectStreams] = {};
+  std::byte* raw = nullptr;
+  std::int32_t* escapes = nullptr;  // codes, in scan order
+};
+
+struct DirectMerge {
+  const std::uint8_t* streams[kDirectStreams] = {};
+  const std::byte* raw = nullptr;
+  const std::int32_t* escapes = nullptr;
+  std::size_t n_escapes = 0;  // left
+};
+
+struct DirectKernels {
+  // Codes of the values, kExact where the decoded value would break the bound, and
+  // the decoded values.
+  ErrorTotals (*quantise)(DType dtype, const std::byte* values, std::size_t n_values,
+                          const ValueSteps& steps, std::int32_t* codes, std::byte* decoded);
+  // What is decoded from kExact means nothing.
+  void (*dequantise)(DType dtype, const std::int32_t* codes, std::size_t n_values,
+                     const ValueSteps& steps, std::byte* values);
+  // Codes have room for a whole number of groups, zeros after the last value.
+  void (*classify)(const std::int32_t* codes, std::size_t n_values, GroupCode* groups);
+  void (*split)(const std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+                DirectSplit& to);
+  // False if symbols and escapes do not fit each other, or a symbol is invalid.
+  bool (*merge)(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+                DirectMerge& from);
+};
+
+// Those of the best level of this CPU, or of the one CFCK_CPU names.
+const DirectKernels& direct_kernels() noexcept;
+// Requires: `level` is not above cpu_level().
+const DirectKernels& direct_kernels_of(CpuLevel level) noexcept;
+
+}  // namespace cfck::codec

@@ -1,0 +1,48 @@
+// Included once for each CPU level, by a source that is compiled for it and
+// defines CFCK_CPU_NAMESPACE.
+#include "codec/direct/direct_kernels.hpp"
+#include "codec/direct/quantise.hpp"
+#include "codec/direct/split_codes.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+namespace {
+
+template <class Visitor>
+auto visit_value(DType dtype, Visitor&& visitor) {
+  switch (dtype) {
+    case DType::kF64:
+      return visitor(ValueF64{});
+    case DType::kBF16:
+      return visitor(ValueBf16{});
+    case DType::kF16:
+      return visitor(ValueF16{});
+    default:
+      return visitor(ValueF32{});
+  }
+}
+
+ErrorTotals quantise(DType dtype, const std::byte* values, std::size_t n_values,
+                     const ValueSteps& steps, std::int32_t* codes, std::byte* decoded) {
+  return visit_value(dtype, [&](auto value) {
+    return quantise_values<decltype(value)>(values, n_values, steps, codes, decoded);
+  });
+}
+
+void dequantise(DType dtype, const std::int32_t* codes, std::size_t n_values,
+                const ValueSteps& steps, std::byte* values) {
+  visit_value(dtype, [&](auto value) {
+    dequantise_values<decltype(value)>(codes, n_values, steps, values);
+  });
+}
+
+}  // namespace
+
+const DirectKernels& direct_kernel_set() noexcept {
+  static const DirectKernels set{&quantise, &dequantise, &classify_codes, &split_codes,
+                                 &merge_codes};
+  return set;
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec
