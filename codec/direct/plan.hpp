@@ -1,0 +1,33 @@
+// Chooses the parameters of a record by exact bytes (codec/direct/spec.md, section 7).
+#pragma once
+
+#include <functional>
+
+#include "codec/direct/direct.hpp"
+
+namespace cfck::codec {
+
+struct DirectRecord {
+  DType dtype = DType::kF32;
+  EntropyId entropy = EntropyId::kZstd;
+  std::span<const std::uint64_t> shape;
+  std::uint64_t chunk_elems = 0;  // of all chunks but the last
+};
+
+// The bytes of `n` values from `first` on; `room` may hold them. May be called
+// several times for the same values.
+using ReadValues = std::function<Result<ByteView>(std::uint64_t first, std::uint64_t n,
+                                                  std::vector<std::byte>& room)>;
+
+struct DirectPlan {
+  DirectParameters parameters;
+  ParameterPlace place = ParameterPlace::kInline;  // inline where there is one chunk
+  bool prefers_lossless = false;                   // the lossless codec takes no more bytes
+};
+
+// Requires: the record has values. Errors: kInvalidArgument for a bound that is
+// refused by step_of; those of `read`.
+Result<DirectPlan> plan_direct(const DirectRecord& record, const DirectBounds& bounds,
+                               const ReadValues& read, Scratch& scratch);
+
+}  // namespace cfck::codec

@@ -1,0 +1,14 @@
+// A separable scale field for a tensor (codec/direct/spec.md, section 7.2).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codec/direct/parameters.hpp"
+
+namespace cfck::codec {
+
+// Fits the field to all codes (or residuals) of a tensor, in order.
+ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> codes);
+
+}  // namespace cfck::codec
