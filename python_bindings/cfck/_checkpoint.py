@@ -112,6 +112,19 @@ class Checkpoint:
             merged = {**part.metadata, **merged}
         return merged
 
+    def attachment(self, name: str, max_bytes: int) -> bytes | None:
+        """A named byte string; of shards, the first one that has it. None if there is none."""
+        for part in self._parts:
+            n_bytes = part.file.attachments().get(name)
+            if n_bytes is None:
+                continue
+            if n_bytes > max_bytes:
+                raise LimitExceededError(
+                    f"attachment `{name}` has {n_bytes} bytes; at most {max_bytes} can be read"
+                )
+            return part.file.attachment(name)
+        return None
+
     def record(self, name: str) -> _native.Record:
         part, index = self._find(name)
         return part.records[index]
@@ -147,7 +160,7 @@ class Checkpoint:
         total_bytes = sum(n for _, requests in by_part.values() for _, _, n in requests)
         done_bytes = 0
         for part, requests in by_part.values():
-            part.file.read_many(requests, _shift(progress, done_bytes, total_bytes))
+            part.file.read_many(requests, shift(progress, done_bytes, total_bytes))
             done_bytes += sum(n_bytes for _, _, n_bytes in requests)
 
     def read_slice_into(
@@ -180,8 +193,14 @@ class Checkpoint:
         progress: Progress | None = None,
     ) -> dict[str, Any]:
         """Several tensors, tied where the file ties them. ``device`` None: the host."""
-        names = list(names)
-        return _Loading(framework, device, progress).run([(n, *self._find(n)) for n in names])
+        wanted = [(name, *self._find(name)) for name in names]
+        return _Loading(framework, device, progress).run(wanted)
+
+    def bytes_to_load(self, names: Iterable[str]) -> int:
+        """What load() of these names decodes, and reports as the total of its progress."""
+        wanted = [(name, *self._find(name)) for name in names]
+        storages = _storages(wanted, _sources(wanted))
+        return sum(part.records[index].decoded_bytes for part, index in storages)
 
 
 class _Loading:
@@ -196,12 +215,10 @@ class _Loading:
         self.loaded: dict[tuple[int, int], Any] = {}
 
     def run(self, wanted: list[tuple[str, _Part, int]]) -> dict[str, Any]:
-        sources = self._sources(wanted)
-        storages: dict[tuple[int, int], tuple[_Part, int]] = {}
-        for (_, part, _), source in zip(wanted, sources, strict=True):
-            storages[id(part), source] = part, source
-        self.total_bytes = sum(p.records[i].decoded_bytes for p, i in storages.values())
-        self._read(list(storages.values()))
+        sources = _sources(wanted)
+        storages = _storages(wanted, sources)
+        self.total_bytes = sum(part.records[i].decoded_bytes for part, i in storages)
+        self._read(storages)
         result = {}
         for (name, part, index), source in zip(wanted, sources, strict=True):
             tensor = self.loaded[id(part), source]
@@ -209,19 +226,6 @@ class _Loading:
                 tensor = self._tied(part, index, tensor)
             result[name] = tensor
         return result
-
-    def _sources(self, wanted: list[tuple[str, _Part, int]]) -> list[int]:
-        """For each tensor the record to decode: its own, or the base it shares."""
-        storages = []
-        for _, part, index in wanted:
-            record = part.records[index]
-            is_alias = record.kind == _native.RecordKind.ALIAS
-            storages.append((id(part), record.base if is_alias else index))
-        members = Counter(storages)
-        return [
-            storage[1] if members[storage] > 1 else index
-            for storage, (_, _, index) in zip(storages, wanted, strict=True)
-        ]
 
     def _tied(self, part: _Part, index: int, base: Any) -> Any:
         record = part.records[index]
@@ -257,7 +261,7 @@ class _Loading:
             memory, address, n_bytes = self.framework.allocate(record.dtype, record.shape)
             memories.append(memory)
             requests.append((index, address, n_bytes))
-        part.file.read_many(requests, _shift(self.progress, self.done_bytes, self.total_bytes))
+        part.file.read_many(requests, shift(self.progress, self.done_bytes, self.total_bytes))
         self.done_bytes += sum(n_bytes for _, _, n_bytes in requests)
         for (_, index), memory in zip(group, memories, strict=True):
             record = part.records[index]
@@ -267,7 +271,29 @@ class _Loading:
             self.loaded[id(part), index] = tensor
 
 
-def _shift(progress: Progress | None, before: int, total: int) -> Progress | None:
+def _sources(wanted: list[tuple[str, _Part, int]]) -> list[int]:
+    """For each tensor the record to decode: its own, or the base it shares."""
+    storages = []
+    for _, part, index in wanted:
+        record = part.records[index]
+        is_alias = record.kind == _native.RecordKind.ALIAS
+        storages.append((id(part), record.base if is_alias else index))
+    members = Counter(storages)
+    return [
+        storage[1] if members[storage] > 1 else index
+        for storage, (_, _, index) in zip(storages, wanted, strict=True)
+    ]
+
+
+def _storages(wanted: list[tuple[str, _Part, int]], sources: list[int]) -> list[tuple[_Part, int]]:
+    """What is to be decoded, each once."""
+    storages: dict[tuple[int, int], tuple[_Part, int]] = {}
+    for (_, part, _), source in zip(wanted, sources, strict=True):
+        storages[id(part), source] = part, source
+    return list(storages.values())
+
+
+def shift(progress: Progress | None, before: int, total: int) -> Progress | None:
     """``progress`` for a part of a longer job."""
     if progress is None:
         return None

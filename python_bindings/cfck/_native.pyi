@@ -92,6 +92,11 @@ class File:
 
     def metadata(self) -> dict[str, str]: ...
 
+    def attachments(self) -> dict[str, int]:
+        """Names of the attachments, and how many bytes each has."""
+
+    def attachment(self, name: str) -> bytes: ...
+
     @property
     def file_bytes(self) -> int: ...
 
@@ -110,7 +115,7 @@ class File:
     def read_slice(self, record: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int) -> None:
         """Decodes a box of a record into memory."""
 
-def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str], *, codec: str, threads: int, chunk_elems: int, verify: bool, sync: bool, progress: object | None, total_bytes: int) -> None:
+def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str], attachments: Mapping[str, bytes], *, codec: str, threads: int, chunk_elems: int, verify: bool, sync: bool, progress: object | None, total_bytes: int) -> None:
     """
     Writes a file that appears complete or not at all. A unit is a list of host tensors
     (name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _native
 from ._checkpoint import native_path
-from ._framework import Framework, Progress, check_metadata
+from ._framework import Framework, Prepared, Progress, check_metadata
 from .errors import InvalidArgumentError, MissingFileError, NotFoundError
 
 
@@ -31,12 +31,39 @@ def write_file(
     fsync: bool,
     chunk_elems: int = 0,
 ) -> None:
-    prepared = framework.prepare(tensors)
+    write_prepared(
+        framework.prepare(tensors),
+        filename,
+        metadata,
+        {},
+        codec=codec,
+        threads=threads,
+        verify=verify,
+        progress=progress,
+        fsync=fsync,
+        chunk_elems=chunk_elems,
+    )
+
+
+def write_prepared(
+    prepared: Prepared,
+    filename: Any,
+    metadata: Any,
+    attachments: Mapping[str, bytes],
+    *,
+    codec: str,
+    threads: int,
+    verify: bool,
+    progress: Progress | None,
+    fsync: bool,
+    chunk_elems: int = 0,
+) -> None:
     try:
         _native.write_file(
             native_path(filename),
             prepared.units,
             check_metadata(metadata),
+            attachments,
             codec=codec,
             threads=check_threads(threads),
             chunk_elems=chunk_elems,

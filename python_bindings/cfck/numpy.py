@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from ._array_values import ArrayValues
 from ._arrays import NumpyFramework
 from ._checkpoint import Checkpoint
 from ._framework import Progress
 from ._save import check_threads, write_bytes, write_file
+from ._tree import Kinds, load_tree, save_tree
 
-__all__ = ["load", "load_file", "save", "save_file"]
+__all__ = ["load", "load_checkpoint", "load_file", "save", "save_checkpoint", "save_file"]
 
 _FRAMEWORK = NumpyFramework()
+_KINDS: Kinds = ((ArrayValues(), _FRAMEWORK),)
 
 
 def save(
@@ -131,3 +135,79 @@ def load_file(
         max_decoded_bytes=max_decoded_bytes,
     )
     return checkpoint.load(checkpoint.names(), _FRAMEWORK, None, progress)
+
+
+def save_checkpoint(
+    obj: Any,
+    filename: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    codec: str = "auto",
+    threads: int = 0,
+    verify: bool = False,
+    progress: Progress | None = None,
+    fsync: bool = True,
+) -> None:
+    """Saves nested containers with arrays and plain values.
+
+    The arrays become records as those of save_file, named by their path
+    ("optimizer.state.12.exp_avg"), so load_file, safe_open and cfck-inspect see them; the rest
+    becomes typed JSON. Nothing is pickled.
+
+    Args:
+        obj: dict, OrderedDict, Counter, list, tuple, set and frozenset of one another and of
+            None, bool, int, float, complex, str, bytes, numpy scalars and numpy arrays. Keys, and
+            elements of sets, are str, int, float, bool, None and tuples of these. A container or
+            array that occurs twice is stored once; arrays that share elements are, too.
+        filename: replaced if it exists.
+        metadata: str to str, kept beside the arrays; safe_open(...).metadata() returns it.
+        Others: as in save_file.
+
+    Raises:
+        CfckError: InvalidArgumentError for anything else, subclasses of these types (namedtuple,
+            defaultdict) and containers that contain themselves, with the path to it;
+            LimitExceededError; what save_file raises.
+    """
+    save_tree(
+        _KINDS,
+        obj,
+        filename,
+        metadata,
+        codec=codec,
+        threads=threads,
+        verify=verify,
+        progress=progress,
+        fsync=fsync,
+    )
+
+
+def load_checkpoint(
+    filename: str | os.PathLike[str],
+    *,
+    backend: str = "pread",
+    threads: int = 0,
+    verify: bool = True,
+    progress: Progress | None = None,
+    max_decoded_bytes: int = 0,
+) -> Any:
+    """Loads what save_checkpoint saved: the same types, values, order and sharing.
+
+    Args:
+        filename: a file that save_checkpoint wrote.
+        Others: as in load_file.
+
+    Raises:
+        CfckError: InvalidArgumentError for a file of tensors alone, UnsupportedError for one with
+            values of torch (load it with cfck.torch) or that a newer version wrote, CorruptError;
+            what load_file raises.
+    """
+    return load_tree(
+        _KINDS,
+        {},
+        filename,
+        backend,
+        progress,
+        threads=check_threads(threads),
+        verify=verify,
+        max_decoded_bytes=max_decoded_bytes,
+    )

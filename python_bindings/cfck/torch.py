@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
+from ._array_values import ArrayValues
+from ._arrays import NumpyFramework
 from ._checkpoint import Checkpoint
 from ._framework import Progress
 from ._model import load_into
 from ._save import check_threads, write_bytes, write_file
 from ._tensors import TorchFramework
+from ._torch_values import TorchValues
+from ._tree import Kinds, load_tree, save_tree
 
-__all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
+__all__ = [
+    "load",
+    "load_checkpoint",
+    "load_file",
+    "load_model",
+    "save",
+    "save_checkpoint",
+    "save_file",
+    "save_model",
+]
 
 _FRAMEWORK = TorchFramework()
+_KINDS: Kinds = ((TorchValues(), _FRAMEWORK), (ArrayValues(), NumpyFramework()))
 
 
 def save(
@@ -228,3 +243,85 @@ def load_model(
             error += ", ".join(f'"{name}"' for name in sorted(unexpected))
         raise RuntimeError(error)
     return missing, unexpected
+
+
+def save_checkpoint(
+    obj: Any,
+    filename: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    codec: str = "auto",
+    threads: int = 0,
+    verify: bool = False,
+    progress: Progress | None = None,
+    fsync: bool = True,
+) -> None:
+    """Saves nested containers with tensors and plain values: all that a training job keeps.
+
+    The tensors become records as those of save_file, named by their path
+    ("optimizer.state.12.exp_avg"), so load_file, safe_open and cfck-inspect see them; the rest
+    becomes typed JSON. Nothing is pickled.
+
+    Args:
+        obj: dict, OrderedDict, Counter, list, tuple, set and frozenset of one another and of
+            None, bool, int, float, complex, str, bytes, torch.Size, torch.dtype, torch.device,
+            numpy scalars, numpy arrays, tensors and parameters. Keys, and elements of sets, are
+            str, int, float, bool, None and tuples of these. A container or tensor that occurs
+            twice is stored once; tensors that share elements are, too.
+        filename: replaced if it exists.
+        metadata: str to str, kept beside the tensors; safe_open(...).metadata() returns it.
+        Others: as in save_file.
+
+    Raises:
+        CfckError: InvalidArgumentError for anything else, subclasses of these types (namedtuple,
+            defaultdict) and containers that contain themselves, with the path to it;
+            LimitExceededError; what save_file raises.
+    """
+    save_tree(
+        _KINDS,
+        obj,
+        filename,
+        metadata,
+        codec=codec,
+        threads=threads,
+        verify=verify,
+        progress=progress,
+        fsync=fsync,
+    )
+
+
+def load_checkpoint(
+    filename: str | os.PathLike[str],
+    device: str | int | torch.device = "cpu",
+    *,
+    backend: str = "pread",
+    threads: int = 0,
+    verify: bool = True,
+    progress: Progress | None = None,
+    max_decoded_bytes: int = 0,
+) -> Any:
+    """Loads what save_checkpoint saved: the same types, values, order and sharing.
+
+    Tensors come back contiguous, detached, and tied where they shared elements. Parameters are
+    parameters again, arrays arrays. Nothing that the file names is imported or called.
+
+    Args:
+        filename: a file that save_checkpoint wrote.
+        device: where the tensors go, all of them; numpy arrays stay on the host. torch wants the
+            states of its random number generators on the host.
+        Others: as in load_file.
+
+    Raises:
+        CfckError: InvalidArgumentError for a file of tensors alone, UnsupportedError for one that
+            a newer version wrote, CorruptError; what load_file raises.
+    """
+    return load_tree(
+        _KINDS,
+        {"torch": _FRAMEWORK.check_device(device)},
+        filename,
+        backend,
+        progress,
+        threads=check_threads(threads),
+        verify=verify,
+        max_decoded_bytes=max_decoded_bytes,
+    )

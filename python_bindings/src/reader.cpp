@@ -6,6 +6,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,6 +66,11 @@ class File {
   std::unique_ptr<ByteSource> source_;
   std::optional<Reader> reader_;
 };
+
+nb::bytes read_attachment(const File& file, const std::string& name) {
+  const auto bytes = take(without_gil([&] { return file.reader().attachment(name); }));
+  return nb::bytes(bytes.data(), bytes.size());
+}
 
 DecodeOptions decode_options(unsigned threads, bool verify, std::uint64_t max_decoded_bytes) {
   DecodeOptions options;
@@ -147,6 +153,17 @@ void bind_reader(nb::module_& module) {
           },
           "All records in file order, hidden ones included.")
       .def("metadata", [](const File& file) { return file.reader().metadata(); })
+      .def(
+          "attachments",
+          [](const File& file) {
+            std::map<std::string, std::uint64_t> sizes;
+            for (const Attachment& attachment : file.reader().attachments()) {
+              sizes.emplace(attachment.name, attachment.decoded_bytes);
+            }
+            return sizes;
+          },
+          "Names of the attachments, and how many bytes each has.")
+      .def("attachment", &read_attachment, "name"_a)
       .def_prop_ro("file_bytes", [](const File& file) { return file.reader().file_bytes(); })
       .def_prop_ro("dead_bytes", [](const File& file) { return file.reader().dead_bytes(); })
       .def_prop_ro("generation", [](const File& file) { return file.reader().generation(); })

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -31,6 +32,9 @@ using DeviceTensor = std::tuple<std::string, std::string, std::vector<std::uint6
 
 // Lists of host tensors, and device tensors.
 using Units = nb::typed<nb::sequence, nb::object>;
+
+// The bytes belong to the caller for as long as the call lasts.
+using Attachments = std::map<std::string, nb::bytes>;
 
 DType dtype_of(const std::string& name) {
   const auto dtype = dtype_from_name(name);
@@ -88,7 +92,12 @@ EncodeOptions encode_options(const std::string& codec, unsigned threads,
 // of other devices, in order.
 class Contents {
  public:
-  Contents(const Units& units, Metadata metadata, Watch& watch) : metadata_(std::move(metadata)) {
+  Contents(const Units& units, Metadata metadata, const Attachments& attachments, Watch& watch)
+      : metadata_(std::move(metadata)) {
+    for (const auto& [name, bytes] : attachments) {
+      const auto* data = reinterpret_cast<const std::byte*>(bytes.c_str());
+      attachments_.emplace(name, ByteView(data, bytes.size()));
+    }
     for (nb::handle unit : units) {
       Unit& added = units_.emplace_back();
       if (nb::isinstance<nb::list>(unit)) {
@@ -113,6 +122,7 @@ class Contents {
                                   : writer.add_tensors(unit.family));
     }
     for (const auto& [key, value] : metadata_) CFCK_TRY(writer.set_metadata(key, value));
+    for (const auto& [name, bytes] : attachments_) CFCK_TRY(writer.attach(name, bytes));
     return writer.finish();
   }
 
@@ -137,6 +147,7 @@ class Contents {
   std::vector<Unit> units_;
   std::deque<DeviceSource> sources_;
   Metadata metadata_;
+  std::map<std::string, ByteView> attachments_;
 };
 
 // Decodes everything and compares with the digests that were taken of the tensors.
@@ -155,13 +166,14 @@ Result<void> verify_written(AtomicFile& file, unsigned threads, const ReadProgre
 std::string text(const nb::bytes& path) { return {path.c_str(), path.size()}; }
 
 void write_file(const nb::bytes& path_bytes, const Units& units, Metadata metadata,
-                const std::string& codec, unsigned threads, std::uint32_t chunk_elems, bool verify,
-                bool sync, nb::object progress, std::uint64_t total_bytes) {
+                const Attachments& attachments, const std::string& codec, unsigned threads,
+                std::uint32_t chunk_elems, bool verify, bool sync, nb::object progress,
+                std::uint64_t total_bytes) {
   const std::string path = text(path_bytes);
   const EncodeOptions options = encode_options(codec, threads, chunk_elems);
   Watch watch(std::move(progress), total_bytes);
   Watch verify_watch(nb::none(), 0);
-  const Contents contents(units, std::move(metadata), watch);
+  const Contents contents(units, std::move(metadata), attachments, watch);
   const auto write = [&]() -> Result<void> {
     CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, {true, sync}));
     CFCK_TRY(contents.write(*file, options, watch.listener()));
@@ -178,7 +190,7 @@ nb::bytes write_bytes(const Units& units, Metadata metadata, const std::string& 
                       std::uint64_t total_bytes) {
   const EncodeOptions options = encode_options(codec, threads, chunk_elems);
   Watch watch(std::move(progress), total_bytes);
-  const Contents contents(units, std::move(metadata), watch);
+  const Contents contents(units, std::move(metadata), {}, watch);
   BytesSink sink(contents.likely_bytes(total_bytes));
   watch.take(without_gil([&] { return contents.write(sink, options, watch.listener()); }));
   return sink.take();
@@ -200,8 +212,9 @@ void update_file(const nb::bytes& path_bytes, const std::vector<HostTensor>& ten
 
 void bind_writer(nb::module_& module) {
   module.def(
-      "write_file", &write_file, "path"_a, "units"_a, "metadata"_a, nb::kw_only(), "codec"_a,
-      "threads"_a, "chunk_elems"_a, "verify"_a, "sync"_a, "progress"_a.none(), "total_bytes"_a,
+      "write_file", &write_file, "path"_a, "units"_a, "metadata"_a, "attachments"_a, nb::kw_only(),
+      "codec"_a, "threads"_a, "chunk_elems"_a, "verify"_a, "sync"_a, "progress"_a.none(),
+      "total_bytes"_a,
       "Writes a file that appears complete or not at all. A unit is a list of host tensors\n"
       "(name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).");
   module.def("write_bytes", &write_bytes, "units"_a, "metadata"_a, nb::kw_only(), "codec"_a,
