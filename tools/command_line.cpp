@@ -23,9 +23,9 @@ namespace {
 constexpr unsigned kMaxThreads = 4096;
 
 constexpr const char* kExitCodes =
-    "Exit codes: 0 ok; 1 something was lost; 2 wrong usage; 3 input or output failed;\n"
-    "4 malformed file; 5 checksum; 6 unsupported file or feature; 7 limit or memory;\n"
-    "70 a bug in cfck; 128 + n stopped by signal n.";
+    "Exit codes: 0 ok; 1 files differ, or something was lost; 2 wrong usage; 3 input or\n"
+    "output failed; 4 malformed file; 5 checksum; 6 unsupported file or feature; 7 limit or\n"
+    "memory; 70 a bug in cfck; 128 + n stopped by signal n.";
 
 // Everything that may stand on a command line. The command that was chosen sets
 // `run`.
@@ -35,6 +35,7 @@ struct Choices {
   ShowOptions show;
   VerifyOptions verify;
   DigestOptions digest;
+  DiffOptions diff;
   ExtractOptions extract;
   CompactOptions compact;
   RepairOptions repair;
@@ -113,7 +114,8 @@ void set_up_show(CLI::App& app, Choices& choices) {
       {"ratio", SortKey::kRatio}, {"stored", SortKey::kStored}, {"bits", SortKey::kBits}};
   app.description(
       "Show what files contain: totals, then each tensor. Reads the index only.\n"
-      "After `verify`, `digest` or `extract` as the first word, that command (see cfck --help).");
+      "After `verify`, `digest`, `diff` or `extract` as the first word, that command (see\n"
+      "cfck --help).");
   app.add_option("FILE", choices.show.paths, ".cfck or safetensors files, or folders of them")
       ->required()
       ->option_text(" ");
@@ -165,6 +167,25 @@ void set_up_digest(CLI::App& app, Choices& choices) {
   set_footer(app, "  cfck digest model.safetensors model.cfck\n");
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_digest(choices.digest, console); };
+  });
+}
+
+void set_up_diff(CLI::App& app, Choices& choices) {
+  app.description(
+      "Compare tensors, by name, and metadata. Of values that changed the largest and the root\n"
+      "mean square error are shown. Exit code 0 if all are equal, 1 if not.");
+  app.add_option("A", choices.diff.a, "A .cfck or safetensors file, or a folder of them")
+      ->required()
+      ->option_text(" ");
+  app.add_option("B", choices.diff.b, "The same")->required()->option_text(" ");
+  app.add_flag("--fast,--digest-only", choices.diff.fast,
+               "Compare digests only; those of .cfck files are in the index, nothing is decoded");
+  add_common(app, choices);
+  set_footer(app,
+             "  cfck-inspect diff old.cfck new.cfck\n"
+             "  cfck-inspect diff --fast model.safetensors model.cfck && echo the same\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_diff(choices.diff, console); };
   });
 }
 
@@ -232,6 +253,7 @@ constexpr Command kCommands[] = {
     {"show", "", set_up_show},
     {"verify", "Check every hash of .cfck files, with --deep every value", set_up_verify},
     {"digest", "Print one hash for the tensors of a file, however they are stored", set_up_digest},
+    {"diff", "Compare the tensors of two files", set_up_diff},
     {"extract", "Write one tensor as a .npy file", set_up_extract},
     {"compact", "Rewrite .cfck files without what updates left behind", set_up_compact},
     {"repair", "Save what is whole of a damaged .cfck file", set_up_repair},
@@ -246,7 +268,7 @@ const Command* find_command(const std::string& name) {
 // "cfck-inspect verify ..." and "cfck inspect verify ...": the word after
 // `inspect` may be a command of its own.
 bool continues_inspect(const std::vector<std::string>& arguments) {
-  static constexpr std::string_view kNames[] = {"show", "verify", "digest", "extract"};
+  static constexpr std::string_view kNames[] = {"show", "verify", "digest", "diff", "extract"};
   return !arguments.empty() &&
          std::find(std::begin(kNames), std::end(kNames), arguments[0]) != std::end(kNames);
 }

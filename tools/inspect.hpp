@@ -32,6 +32,14 @@ struct DigestOptions {
 };
 int run_digest(const DigestOptions& options, Console& console);
 
+struct DiffOptions {
+  std::string a;
+  std::string b;
+  bool fast = false;  // digests only: no errors
+};
+// kExitOk for equal tensors and metadata, else kExitDifference.
+int run_diff(const DiffOptions& options, Console& console);
+
 struct ExtractOptions {
   std::string path;
   std::string name;

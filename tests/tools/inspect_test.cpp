@@ -355,7 +355,7 @@ TEST(CommandLine, HelpAndVersion) {
     EXPECT_EQ(version.out, "cfck 0.1.0\n");
   }
   for (const char* command :
-       {"convert", "inspect", "show", "verify", "digest", "extract", "compact", "repair"}) {
+       {"convert", "inspect", "show", "verify", "digest", "diff", "extract", "compact", "repair"}) {
     EXPECT_EQ(run({command, "--help"}).code, 0) << command;
     EXPECT_NE(run({"--help"}).out.find(command), std::string::npos) << command;
   }

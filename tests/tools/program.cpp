@@ -160,6 +160,18 @@ std::string with_header(std::string_view json, std::string_view data) {
   return file.append(json).append(data);
 }
 
+std::string model_of(const std::vector<TestTensor>& tensors, const std::string& metadata) {
+  std::string header = "{\"__metadata__\":{" + metadata + "}";
+  std::string data;
+  for (const TestTensor& tensor : tensors) {
+    header += ",\"" + tensor.name + R"(":{"dtype":")" + tensor.dtype + R"(","shape":)" +
+              tensor.shape + R"(,"data_offsets":[)" + std::to_string(data.size()) + ",";
+    data += tensor.data;
+    header += std::to_string(data.size()) + "]}";
+  }
+  return with_header(header + "}", data);
+}
+
 std::string one_tensor(std::uint64_t n_elems) {
   // Floats of one sign around 1, as weights are in their upper bits.
   std::string data = noise(4 * n_elems, 5);

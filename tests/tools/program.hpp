@@ -58,6 +58,19 @@ std::string small_model();
 std::string one_tensor(std::uint64_t n_elems);
 // A file with this header and these data.
 std::string with_header(std::string_view json, std::string_view data = {});
+// A file with these tensors. Shapes are JSON.
+struct TestTensor {
+  std::string name;
+  std::string dtype;
+  std::string shape;
+  std::string data;
+};
+std::string model_of(const std::vector<TestTensor>& tensors, const std::string& metadata = {});
+// The values as they lie in a file.
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
 // Deterministic bytes that do not compress.
 std::string noise(std::size_t n_bytes, std::uint64_t seed);
 
