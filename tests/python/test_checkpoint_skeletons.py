@@ -134,6 +134,8 @@ def test_what_is_no_skeleton(skeleton, message, path):
         ('{"torch.device":"nonsense:x"}', "no device"),
         ('{"torch.device":"cuda:99999999999999999999"}', "no device"),
         ('{"torch.device":""}', "no device"),
+        ('{"torch.device":"cuda:256"}', "out of range"),
+        ('{"tensor":"\\u001b[2J"}', r"no record `\\x1b\[2J`"),
         ('{"tensor":"absent"}', "no record `absent`"),
         ('{"array":"absent"}', "no record `absent`"),
         ('{"tensor":["w"]}', "not a string"),
