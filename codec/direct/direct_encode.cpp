@@ -232,7 +232,7 @@ class DirectEncoder {
 
 // Below this share of the values' bytes the lossless codec is not tried on large
 // chunks; a plan compares both for the whole record.
-inline constexpr std::size_t kShareWithoutLossless = 4;
+inline constexpr std::size_t kShareWithoutLossless = 2;
 inline constexpr std::size_t kSmallChunkBytes = 16384;
 
 Result<void> try_lossless(const DirectChunkInfo& info, ByteView values, Scratch& scratch,
