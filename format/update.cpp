@@ -57,8 +57,9 @@ Result<WriterStart> next_generation(const Reader& reader, const Update& changes)
 }
 
 Result<WriteSummary> append(File& file, format::AppendSink& sink, EncodeOptions options,
-                            WriterStart start, const Update& changes) {
+                            WriterStart start, const Update& changes, WriteProgress progress) {
   Writer writer = WriterAccess::append(sink, options, std::move(start));
+  writer.set_progress(std::move(progress));
   for (const auto& [key, value] : changes.metadata) {
     CFCK_TRY(writer.set_metadata(key, value));
   }
@@ -86,7 +87,8 @@ Error take_back(File& file, std::uint64_t n_bytes, Error error) {
 }
 
 Result<WriteSummary> update_file(const std::string& path, const Update& changes,
-                                 EncodeOptions options, DecodeOptions decode, FileSystem& files) {
+                                 EncodeOptions options, DecodeOptions decode, FileSystem& files,
+                                 WriteProgress progress) {
   CFCK_TRY_ASSIGN(const std::unique_ptr<File> file, files.open_read_write(path));
   CFCK_TRY(file->lock());
   CFCK_TRY_ASSIGN(const std::uint64_t old_bytes, file->size());
@@ -94,8 +96,8 @@ Result<WriteSummary> update_file(const std::string& path, const Update& changes,
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source, decode));
   CFCK_TRY_ASSIGN(WriterStart start, next_generation(reader, changes));
   format::AppendSink sink(*file, old_bytes);
-  Result<WriteSummary> summary =
-      run_guarded([&] { return append(*file, sink, options, std::move(start), changes); });
+  Result<WriteSummary> summary = run_guarded(
+      [&] { return append(*file, sink, options, std::move(start), changes, std::move(progress)); });
   if (!summary && sink.touched()) {
     return take_back(*file, old_bytes, std::move(summary).error());
   }
@@ -105,8 +107,9 @@ Result<WriteSummary> update_file(const std::string& path, const Update& changes,
 }  // namespace
 
 Result<WriteSummary> update(const std::string& path, const Update& changes, EncodeOptions options,
-                            DecodeOptions decode, FileSystem& files) {
-  return run_guarded([&] { return update_file(path, changes, options, decode, files); });
+                            DecodeOptions decode, FileSystem& files, WriteProgress progress) {
+  return run_guarded(
+      [&] { return update_file(path, changes, options, decode, files, std::move(progress)); });
 }
 
 }  // namespace cfck

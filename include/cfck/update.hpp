@@ -28,9 +28,10 @@ struct Update {
 // removes. Aliases of a replaced or removed record keep their own values. The
 // attachment that makes conversion back to safetensors byte-exact is dropped.
 // One writer at a time: the file is locked, and kIo reported if it is in use.
+// `progress` counts the bytes of the tensors in `changes`.
 Result<WriteSummary> update(const std::string& path, const Update& changes,
                             EncodeOptions options = {}, DecodeOptions decode = {},
-                            FileSystem& files = system_files());
+                            FileSystem& files = system_files(), WriteProgress progress = {});
 
 // Rewrites the file at `path` without its dead bytes, as generation 0. Chunks
 // are copied and checked, not encoded again. Returns the bytes freed. The file

@@ -124,5 +124,5 @@ def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str]
 def write_bytes(units: Sequence[object], metadata: Mapping[str, str], *, codec: str, threads: int, chunk_elems: int, progress: object | None, total_bytes: int) -> bytes:
     """The same, as bytes."""
 
-def update_file(path: bytes, tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], int]], remove: Sequence[str], metadata: Mapping[str, str], *, codec: str, threads: int) -> None:
+def update_file(path: bytes, tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], int]], remove: Sequence[str], metadata: Mapping[str, str], *, codec: str, threads: int, progress: object | None, total_bytes: int) -> None:
     """Appends a generation to a file."""

@@ -106,6 +106,7 @@ def update_file(
     *,
     codec: str,
     threads: int,
+    progress: Progress | None,
 ) -> None:
     if os.path.isdir(filename):
         raise InvalidArgumentError(
@@ -120,6 +121,8 @@ def update_file(
             check_metadata(metadata),
             codec=codec,
             threads=check_threads(threads),
+            progress=progress,
+            total_bytes=prepared.total_bytes,
         )
     except NotFoundError as error:
         if os.path.exists(filename):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._checkpoint import Checkpoint
-from ._framework import check_metadata, find_framework, framework_of
+from ._framework import Progress, check_metadata, find_framework, framework_of
 from ._save import check_threads, update_file, write_bytes
 from .errors import InvalidArgumentError
 
@@ -75,6 +75,7 @@ def update(
     *,
     codec: str = "auto",
     threads: int = 0,
+    progress: Progress | None = None,
 ) -> None:
     """Changes a file by appending to it: what stays is not written again.
 
@@ -84,6 +85,7 @@ def update(
         remove: names of tensors to remove.
         metadata: entries to set; all others stay.
         codec, threads: as in compress().
+        progress: as in save_file, of the tensors added.
 
     The old bytes stay in the file until `cfck compact` rewrites it. A failed update leaves the
     file as it was; after a kill in the middle, `cfck repair` brings back the last good state.
@@ -105,4 +107,5 @@ def update(
         check_metadata(metadata),
         codec=codec,
         threads=threads,
+        progress=progress,
     )

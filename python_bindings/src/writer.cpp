@@ -198,14 +198,16 @@ nb::bytes write_bytes(const Units& units, Metadata metadata, const std::string& 
 
 void update_file(const nb::bytes& path_bytes, const std::vector<HostTensor>& tensors,
                  std::vector<std::string> remove, Metadata metadata, const std::string& codec,
-                 unsigned threads) {
+                 unsigned threads, nb::object progress, std::uint64_t total_bytes) {
   const std::string path = text(path_bytes);
   Update changes;
   for (const auto& tensor : tensors) changes.tensors.push_back(strided(tensor));
   changes.remove = std::move(remove);
   changes.metadata = std::move(metadata);
   const EncodeOptions options = encode_options(codec, threads, 0);
-  take(without_gil([&] { return update(path, changes, options); }));
+  Watch watch(std::move(progress), total_bytes);
+  watch.take(without_gil(
+      [&] { return update(path, changes, options, {}, system_files(), watch.listener()); }));
 }
 
 }  // namespace
@@ -221,7 +223,8 @@ void bind_writer(nb::module_& module) {
              "threads"_a, "chunk_elems"_a, "progress"_a.none(), "total_bytes"_a,
              "The same, as bytes.");
   module.def("update_file", &update_file, "path"_a, "tensors"_a, "remove"_a, "metadata"_a,
-             nb::kw_only(), "codec"_a, "threads"_a, "Appends a generation to a file.");
+             nb::kw_only(), "codec"_a, "threads"_a, "progress"_a.none(), "total_bytes"_a,
+             "Appends a generation to a file.");
 }
 
 }  // namespace cfck::python

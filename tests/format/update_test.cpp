@@ -195,6 +195,34 @@ TEST(Update, WhatCannotBeDoneLeavesTheFileAlone) {
   EXPECT_FALSE(compact(folder.path("text")));
 }
 
+TEST(Update, ProgressCountsWhatIsAddedAndCanCancel) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("model.cfck");
+  const Bytes a = weights(1, 100000);
+  const Bytes b = weights(2, 200000);
+  save(path, {floats("a", a)});
+  const Bytes before = bytes_of(path);
+  std::uint64_t last = 0;
+  const WriteProgress count = [&](std::uint64_t done, std::string_view name) {
+    EXPECT_GE(done, last);
+    EXPECT_TRUE(name == "b" || name == "c");
+    last = done;
+    return true;
+  };
+  const WriteProgress cancel = [](std::uint64_t, std::string_view name) { return name != "c"; };
+  const Update changes{{floats("b", b), floats("c", a)}, {}, {}};
+  const Result<WriteSummary> cancelled = update(path, changes, {}, {}, system_files(), cancel);
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(cancelled.error().message, "cancelled");
+  EXPECT_EQ(bytes_of(path) == before, true);
+  take(update(path, changes, {}, {}, system_files(), count));
+  EXPECT_EQ(last, a.size() + b.size());
+  OpenFile file(bytes_of(path));
+  EXPECT_EQ(file.tensor("b"), b);
+  EXPECT_EQ(file.tensor("c"), a);
+}
+
 TEST(Update, OneWriterAtATime) {
   const TemporaryFolder folder;
   const std::string path = folder.path("model.cfck");

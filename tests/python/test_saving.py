@@ -18,6 +18,10 @@ def big():
     return {f"w{i}": weights(700, 800, seed=i) for i in range(4)}
 
 
+def more():
+    return {f"more{i}": weights(700, 800, seed=9 + i) for i in range(4)}
+
+
 def only(path):
     return sorted(entry.name for entry in path.parent.iterdir()) == [path.name]
 
@@ -84,6 +88,7 @@ def test_an_exception_of_the_callback_ends_the_call_and_keeps_the_old_file(path,
     for call in (
         lambda: save_file({**big(), "more": weights(9)}, path, progress=stop, threads=threads),
         lambda: save(big(), progress=stop, threads=threads),
+        lambda: cfck.update(path, more(), progress=stop, threads=threads),
         lambda: load_file(path, progress=stop, threads=threads),
         lambda: cfck.numpy.load_file(path, progress=stop, threads=threads),
     ):
@@ -91,6 +96,19 @@ def test_an_exception_of_the_callback_ends_the_call_and_keeps_the_old_file(path,
             call()
     assert path.read_bytes() == before
     assert only(path)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_progress_of_an_update_counts_what_is_added(path, threads):
+    save_file(big(), path)
+    calls: list[tuple[int, int, str]] = []
+    cfck.update(path, more(), progress=lambda *args: calls.append(args), threads=threads)
+    total = sum(4 * tensor.numel() for tensor in more().values())
+    done = [args[0] for args in calls]
+    assert done == sorted(done) and len(done) >= 4
+    assert calls[-1][:2] == (total, total)
+    assert {args[2] for args in calls} == set(more())
+    assert set(load_file(path)) == {*big(), *more()}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -109,52 +127,64 @@ def test_progress_counts_to_the_total(path, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_signal_handler_that_raises_ends_the_call(path, threads):
+@pytest.mark.parametrize("call", ["save", "update"])
+def test_a_signal_handler_that_raises_ends_the_call(path, call, threads):
     """As Ctrl-C does. The handler runs while the native code works, not after it."""
     program = textwrap.dedent(
         """
         import os, pathlib, signal, sys, threading, time
         import numpy as np
+        import cfck
         import cfck.numpy
 
         # Whoever started this process may have told it to ignore Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        path, threads = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+        path, call, threads = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+        cfck.numpy.save_file({"old": np.arange(3)}, path)
+        old = path.read_bytes()
         generator = np.random.Generator(np.random.PCG64(1))
         piece = generator.standard_normal((500, 1000), dtype=np.float32)
 
-        def save(n_tensors):
+        def work(n_tensors):
             # Not equal to each other: every one is encoded.
             tensors = {f"w{i}": piece * np.float32(1 + i / 7) for i in range(n_tensors)}
-            cfck.numpy.save_file(tensors, path, threads=threads, codec="lossless")
+            if call == "update":
+                cfck.update(path, tensors, threads=threads, codec="lossless")
+            else:
+                cfck.numpy.save_file(tensors, path, threads=threads, codec="lossless")
+
+        def something_is_written():
+            if call == "update":
+                return path.stat().st_size > len(old)
+            return any(e != path and e.stat().st_size for e in path.parent.iterdir())
 
         def interrupt_once_something_is_written(done):
-            while not any(e != path and e.stat().st_size for e in path.parent.iterdir()):
+            while not something_is_written():
                 if done.wait(0.001):
                     return
             os.kill(os.getpid(), signal.SIGINT)
 
         # More work each time, until the signal arrives in the middle of it.
         for n_tensors in (50, 200, 800):
-            path.write_bytes(b"old")
+            path.write_bytes(old)
             done = threading.Event()
             killer = threading.Thread(target=interrupt_once_something_is_written, args=[done])
             try:
                 killer.start()
-                save(n_tensors)
+                work(n_tensors)
                 done.set()
                 killer.join()
             except KeyboardInterrupt:
                 killer.join()
-                if path.read_bytes() == b"old":
+                if path.read_bytes() == old:
                     print("interrupted")
                     break
         """
     )
-    command = [sys.executable, "-c", program, str(path), str(threads)]
+    command = [sys.executable, "-c", program, str(path), call, str(threads)]
     words = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert words == ["interrupted"]
-    assert path.read_bytes() == b"old"
+    assert list(load_file(path)) == ["old"]
     assert only(path)
 
 
