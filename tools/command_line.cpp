@@ -35,6 +35,7 @@ struct Choices {
   ShowOptions show;
   VerifyOptions verify;
   DigestOptions digest;
+  StatsOptions stats;
   DiffOptions diff;
   ExtractOptions extract;
   CompactOptions compact;
@@ -114,8 +115,8 @@ void set_up_show(CLI::App& app, Choices& choices) {
       {"ratio", SortKey::kRatio}, {"stored", SortKey::kStored}, {"bits", SortKey::kBits}};
   app.description(
       "Show what files contain: totals, then each tensor. Reads the index only.\n"
-      "After `verify`, `digest`, `diff` or `extract` as the first word, that command (see\n"
-      "cfck --help).");
+      "After `verify`, `digest`, `stats`, `diff` or `extract` as the first word, that command\n"
+      "(see cfck --help).");
   app.add_option("FILE", choices.show.paths, ".cfck or safetensors files, or folders of them")
       ->required()
       ->option_text(" ");
@@ -167,6 +168,31 @@ void set_up_digest(CLI::App& app, Choices& choices) {
   set_footer(app, "  cfck digest model.safetensors model.cfck\n");
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_digest(choices.digest, console); };
+  });
+}
+
+void set_up_stats(CLI::App& app, Choices& choices) {
+  StatsOptions& options = choices.stats;
+  app.description(
+      "Decode tensors and describe their values: range, mean, standard deviation (of the\n"
+      "population), exact quantiles, zeros, NaN, Inf, a histogram within four deviations.\n"
+      "With --ref the errors too, recomputed from both files: the largest, absolute and relative\n"
+      "to the range of the reference, RMSE, PSNR, cosine. Exit code 1 if a tensor has no partner.");
+  app.add_option("FILE", options.path, "A .cfck or safetensors file, or a folder of them")
+      ->required()
+      ->option_text(" ");
+  app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
+      ->option_text("...");
+  app.add_option("--ref", options.reference, "What to compare with: a file or folder as above")
+      ->option_text("FILE");
+  app.add_flag("--common", options.common, "With --ref: pass over tensors that only one side has");
+  app.add_flag("--ascii", options.ascii, "Draw with #; also where the locale is not UTF-8");
+  add_common(app, choices);
+  set_footer(app,
+             "  cfck-inspect stats model.cfck '*.weight'\n"
+             "  cfck-inspect stats --quiet small.cfck --ref model.safetensors\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_stats(choices.stats, console); };
   });
 }
 
@@ -253,6 +279,7 @@ constexpr Command kCommands[] = {
     {"show", "", set_up_show},
     {"verify", "Check every hash of .cfck files, with --deep every value", set_up_verify},
     {"digest", "Print one hash for the tensors of a file, however they are stored", set_up_digest},
+    {"stats", "Describe the values of tensors, and how far they are from others", set_up_stats},
     {"diff", "Compare the tensors of two files", set_up_diff},
     {"extract", "Write one tensor as a .npy file", set_up_extract},
     {"compact", "Rewrite .cfck files without what updates left behind", set_up_compact},
@@ -268,7 +295,8 @@ const Command* find_command(const std::string& name) {
 // "cfck-inspect verify ..." and "cfck inspect verify ...": the word after
 // `inspect` may be a command of its own.
 bool continues_inspect(const std::vector<std::string>& arguments) {
-  static constexpr std::string_view kNames[] = {"show", "verify", "digest", "diff", "extract"};
+  static constexpr std::string_view kNames[] = {"show",  "verify", "digest",
+                                                "stats", "diff",   "extract"};
   return !arguments.empty() &&
          std::find(std::begin(kNames), std::end(kNames), arguments[0]) != std::end(kNames);
 }

@@ -32,6 +32,16 @@ struct DigestOptions {
 };
 int run_digest(const DigestOptions& options, Console& console);
 
+struct StatsOptions {
+  std::string path;
+  std::vector<std::string> patterns;  // names or shell patterns; none: all tensors
+  std::string reference;              // to compare with; empty: nothing
+  bool common = false;                // pass over tensors that only one side has
+  bool ascii = false;
+};
+// kExitDifference where tensors cannot be compared with the reference.
+int run_stats(const StatsOptions& options, Console& console);
+
 struct DiffOptions {
   std::string a;
   std::string b;

@@ -142,6 +142,7 @@ Result<TensorErrors> TensorErrors::measure(const TensorSet& set, const StoredTen
 
 void TensorErrors::add(const TensorErrors& other) {
   n_values_ += other.n_values_;
+  n_finite_ += other.n_finite_;
   n_special_mismatches_ += other.n_special_mismatches_;
   max_abs_ = std::max(max_abs_, other.max_abs_);
   max_rel_ = std::max(max_rel_, other.max_rel_);

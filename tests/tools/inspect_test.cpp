@@ -354,8 +354,8 @@ TEST(CommandLine, HelpAndVersion) {
     EXPECT_EQ(version.code, 0);
     EXPECT_EQ(version.out, "cfck 0.1.0\n");
   }
-  for (const char* command :
-       {"convert", "inspect", "show", "verify", "digest", "diff", "extract", "compact", "repair"}) {
+  for (const char* command : {"convert", "inspect", "show", "verify", "digest", "stats", "diff",
+                              "extract", "compact", "repair"}) {
     EXPECT_EQ(run({command, "--help"}).code, 0) << command;
     EXPECT_NE(run({"--help"}).out.find(command), std::string::npos) << command;
   }

@@ -1,0 +1,298 @@
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <langinfo.h>
+#include <locale.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/text.hpp"
+#include "tools/inspect.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/progress_bar.hpp"
+#include "tools/tensor_errors.hpp"
+#include "tools/tensor_set.hpp"
+#include "tools/tensor_stats.hpp"
+
+namespace cfck::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kBarColumns = 40;
+
+// What became of one tensor.
+struct TensorReport {
+  const StoredTensor* tensor = nullptr;
+  std::optional<TensorStats> stats;
+  std::optional<Error> failure;  // instead of stats
+  std::optional<TensorErrors> errors;
+};
+
+struct StatsReport {
+  std::vector<TensorReport> tensors;
+  std::vector<Error> problems;  // what cannot be compared with the reference
+  std::optional<TensorErrors> total;
+};
+
+bool locale_is_utf8() {
+  const locale_t locale = ::newlocale(LC_CTYPE_MASK, "", nullptr);
+  if (locale == nullptr) return false;
+  const bool is_utf8 = std::string_view(::nl_langinfo_l(CODESET, locale)) == "UTF-8";
+  ::freelocale(locale);
+  return is_utf8;
+}
+
+bool matches(const std::string& name, const std::string& pattern) {
+  return name == pattern || ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+bool is_selected(const std::string& name, const std::vector<std::string>& patterns) {
+  return patterns.empty() ||
+         std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches(name, pattern); });
+}
+
+// Each pattern has to match something: it may be misspelt.
+Result<std::vector<const StoredTensor*>> select(const TensorSet& set,
+                                                const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    const auto all = set.tensors();
+    const bool found = std::any_of(all.begin(), all.end(), [&](const StoredTensor& tensor) {
+      return matches(tensor.name, pattern);
+    });
+    if (!found) return no_such_tensor(set, pattern);
+  }
+  std::vector<const StoredTensor*> selected;
+  for (const StoredTensor& tensor : set.tensors()) {
+    if (is_selected(tensor.name, patterns)) selected.push_back(&tensor);
+  }
+  return selected;
+}
+
+std::string type_text(const StoredTensor& tensor) {
+  return fmt::format("{} [{}]", dtype_name(tensor.dtype), fmt::join(tensor.shape, ","));
+}
+
+Error difference(const std::string& name, std::string message) {
+  return {ErrorCode::kInvalidArgument, std::move(message), name, {}};
+}
+
+Result<void> compare(const TensorSet& set, const TensorSet& reference_set,
+                     const StatsOptions& options, TensorReport& report, StatsReport& all) {
+  const StoredTensor& tensor = *report.tensor;
+  const StoredTensor* reference = reference_set.find(tensor.name);
+  if (reference == nullptr) {
+    if (!options.common) {
+      all.problems.push_back(difference(tensor.name, "the reference has no tensor of this name"));
+    }
+    return {};
+  }
+  if (reference->dtype != tensor.dtype || reference->shape != tensor.shape) {
+    all.problems.push_back(
+        difference(tensor.name, fmt::format("{} here, {} in the reference: not comparable",
+                                            type_text(tensor), type_text(*reference))));
+    return {};
+  }
+  CFCK_TRY_ASSIGN(report.errors, TensorErrors::measure(set, tensor, reference_set, *reference));
+  if (!all.total) all.total.emplace();
+  all.total->add(*report.errors);
+  return {};
+}
+
+Result<StatsReport> measure(const TensorSet& set, const TensorSet* reference,
+                            const std::vector<const StoredTensor*>& selected,
+                            const StatsOptions& options, ProgressBar& bar) {
+  StatsReport all;
+  std::uint64_t done_bytes = 0;
+  for (const StoredTensor* tensor : selected) {
+    TensorReport report;
+    report.tensor = tensor;
+    auto stats = tensor_stats(set, *tensor);
+    CFCK_TRY(check_interrupt());
+    if (stats) {
+      report.stats = std::move(*stats);
+      if (reference != nullptr) CFCK_TRY(compare(set, *reference, options, report, all));
+    } else {
+      report.failure = std::move(stats).error();
+      if (report.failure->record.empty()) report.failure->record = tensor->name;
+    }
+    all.tensors.push_back(std::move(report));
+    done_bytes += tensor->n_bytes;
+    bar.update(done_bytes, 0);
+  }
+  if (reference == nullptr || options.common) return all;
+  for (const StoredTensor& tensor : reference->tensors()) {
+    if (is_selected(tensor.name, options.patterns) && set.find(tensor.name) == nullptr) {
+      all.problems.push_back(difference(tensor.name, "only the reference has this tensor"));
+    }
+  }
+  return all;
+}
+
+std::string drawn_bar(std::uint64_t count, std::uint64_t most, bool ascii) {
+  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const double share = static_cast<double>(count) / static_cast<double>(most);
+  auto eighths = static_cast<std::uint64_t>(share * static_cast<double>(8 * kBarColumns));
+  // Few are not none.
+  if (count > 0) eighths = std::max<std::uint64_t>(eighths, 1);
+  if (ascii) return std::string((eighths + 7) / 8, '#');
+  std::string text;
+  for (std::uint64_t i = 0; i < eighths / 8; ++i) text += "█";
+  return text + kEighths[eighths % 8];
+}
+
+void append_histogram(std::string& text, const TensorStats& stats, bool ascii) {
+  const Histogram& histogram = stats.histogram;
+  const std::uint64_t most = *std::max_element(histogram.counts.begin(), histogram.counts.end());
+  const auto n_bins = static_cast<double>(histogram.counts.size());
+  for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
+    const double part = static_cast<double>(i) / n_bins;
+    const double start = histogram.low * (1 - part) + histogram.high * part;
+    // What lies below the first bin is in it.
+    const char* sign = i == 0 && histogram.low > stats.min.real ? "<=" : "";
+    text += fmt::format("  {:>14}  {} {}\n", sign + fmt::format("{:.5g}", start),
+                        drawn_bar(histogram.counts[i], most, ascii), histogram.counts[i]);
+  }
+}
+
+std::string report_text(const TensorReport& report, const Console& console, bool ascii) {
+  const StoredTensor& tensor = *report.tensor;
+  const TensorStats& stats = *report.stats;
+  std::string text = fmt::format(
+      "{}  {}  {} values{}\n", console.bold(tensor.name.empty() ? "\"\"" : escaped(tensor.name)),
+      type_text(tensor), tensor.n_elems * parts_per_element(tensor.dtype),
+      parts_per_element(tensor.dtype) > 1 ? " (real and imaginary parts)" : "");
+  text += fmt::format("  zeros {}  NaN {}  +Inf {}  -Inf {}\n", stats.n_zeros, stats.n_nan,
+                      stats.n_positive_inf, stats.n_negative_inf);
+  if (stats.n_finite > 0) {
+    text += fmt::format("  min {}  max {}  mean {:.6g}  std {:.6g}\n", stats.min.text(),
+                        stats.max.text(), stats.mean, stats.standard_deviation);
+    text += "  quantiles (exact)";
+    for (std::size_t i = 0; i < kPercents.size(); ++i) {
+      text += fmt::format("  {}% {}", kPercents[i], stats.quantiles[i].text());
+    }
+    text += '\n';
+  }
+  if (report.errors) text += "  against the reference: " + report.errors->text() + "\n";
+  if (stats.n_finite > 0 && !console.quiet()) append_histogram(text, stats, ascii);
+  return text;
+}
+
+Json exact_json(const Number& number) {
+  switch (number.kind) {
+    case Number::Kind::kSigned:
+      return static_cast<std::int64_t>(number.integer);
+    case Number::Kind::kUnsigned:
+      return number.integer;
+    case Number::Kind::kReal:
+      break;
+  }
+  return number_json(number.real);
+}
+
+Json report_json(const TensorReport& report) {
+  const StoredTensor& tensor = *report.tensor;
+  Json json{{"name", tensor.name},
+            {"dtype", dtype_name(tensor.dtype)},
+            {"shape", tensor.shape},
+            {"n_elems", tensor.n_elems}};
+  if (report.failure) {
+    json["error"] = Json::parse(error_json(*report.failure));
+    return json;
+  }
+  const TensorStats& stats = *report.stats;
+  json["n_finite"] = stats.n_finite;
+  json["n_zeros"] = stats.n_zeros;
+  json["n_nan"] = stats.n_nan;
+  json["n_positive_inf"] = stats.n_positive_inf;
+  json["n_negative_inf"] = stats.n_negative_inf;
+  if (stats.n_finite > 0) {
+    json["min"] = exact_json(stats.min);
+    json["max"] = exact_json(stats.max);
+    json["mean"] = number_json(stats.mean);
+    json["std"] = number_json(stats.standard_deviation);
+    json["quantile_method"] = "exact";
+    for (std::size_t i = 0; i < kPercents.size(); ++i) {
+      json["quantiles"][std::to_string(kPercents[i])] = exact_json(stats.quantiles[i]);
+    }
+    json["histogram"] = {{"low", number_json(stats.histogram.low)},
+                         {"high", number_json(stats.histogram.high)},
+                         {"counts", stats.histogram.counts}};
+  }
+  if (report.errors) json["errors"] = report.errors->json();
+  return json;
+}
+
+void print_json(Console& console, const StatsOptions& options, const StatsReport& all) {
+  Json json{{"schema_version", 1}, {"file", json_text(options.path)}};
+  if (!options.reference.empty()) {
+    json["ref"] = json_text(options.reference);
+    json["total"] = all.total ? all.total->json() : Json(nullptr);
+    json["problems"] = Json::array();
+    for (const Error& problem : all.problems) {
+      json["problems"].push_back({{"name", problem.record}, {"message", problem.message}});
+    }
+  }
+  json["records"] = Json::array();
+  for (const TensorReport& report : all.tensors) json["records"].push_back(report_json(report));
+  console.print(json.dump(-1, ' ', true) + "\n");
+}
+
+void print_text(Console& console, const StatsOptions& options, const StatsReport& all) {
+  const bool ascii = options.ascii || !locale_is_utf8();
+  bool separate = false;
+  for (const TensorReport& report : all.tensors) {
+    if (!report.stats) continue;
+    if (std::exchange(separate, true)) console.print("\n");
+    console.print(report_text(report, console, ascii));
+  }
+  if (all.total) {
+    console.print(fmt::format("{}all {} compared values: {}\n", separate ? "\n" : "",
+                              all.total->n_values(), all.total->text()));
+  }
+}
+
+Result<int> stats(const StatsOptions& options, Console& console) {
+  CFCK_TRY_ASSIGN(const TensorSet set, TensorSet::open(options.path));
+  std::optional<TensorSet> reference;
+  if (!options.reference.empty()) {
+    CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference));
+  }
+  const auto selected = select(set, options.patterns);
+  if (!selected) return with_path(selected.error(), options.path);
+  std::uint64_t total_bytes = 0;
+  for (const StoredTensor* tensor : *selected) total_bytes += tensor->n_bytes;
+  std::optional<ProgressBar> bar;
+  bar.emplace(console.shows_progress(), total_bytes);
+  bar->start("reading");
+  CFCK_TRY_ASSIGN(const StatsReport all,
+                  measure(set, reference ? &*reference : nullptr, *selected, options, *bar));
+  bar.reset();
+  if (console.json()) {
+    print_json(console, options, all);
+  } else {
+    print_text(console, options, all);
+  }
+  int code = kExitOk;
+  for (const TensorReport& report : all.tensors) {
+    if (!report.failure) continue;
+    const int failed = console.complain(*report.failure, options.path);
+    if (code == kExitOk) code = failed;
+  }
+  for (const Error& problem : all.problems) console.complain(problem, options.path);
+  return code == kExitOk && !all.problems.empty() ? kExitDifference : code;
+}
+
+}  // namespace
+
+int run_stats(const StatsOptions& options, Console& console) {
+  catch_interrupts();
+  const auto code = stats(options, console);
+  if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
+  return code ? *code : console.fail(code.error());
+}
+
+}  // namespace cfck::tools
