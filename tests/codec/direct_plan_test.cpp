@@ -1,0 +1,161 @@
+// The plan of a record: what it chooses, and that it pays.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "codec/direct/plan.hpp"
+#include "codec/lossless/lossless.hpp"
+#include "tests/codec/direct_cases.hpp"
+
+namespace cfck::codec {
+namespace {
+
+ReadValues reader_of(const std::vector<std::byte>& values, std::size_t value_bytes) {
+  return [&values, value_bytes](std::uint64_t first, std::uint64_t n, std::vector<std::byte>&) {
+    return Result<ByteView>(ByteView(values).subspan(first * value_bytes, n * value_bytes));
+  };
+}
+
+// Bytes of all chunks and the preamble.
+std::size_t encoded_bytes(const DirectRecord& record, const DirectPlan& plan,
+                          const DirectBounds& bounds, const std::vector<std::byte>& values) {
+  Scratch scratch;
+  std::vector<std::byte> preamble;
+  const bool apart = plan.place == ParameterPlace::kPreamble;
+  if (apart) {
+    append_parameters(plan.parameters, preamble);
+  }
+  std::size_t bytes = preamble.size();
+  const std::size_t value_bytes = bits_per_element(record.dtype) / 8;
+  const std::uint64_t n_values = values.size() / value_bytes;
+  for (std::uint64_t first = 0; first < n_values; first += record.chunk_elems) {
+    const std::uint64_t n = std::min(record.chunk_elems, n_values - first);
+    const DirectChunkInfo info{
+        record.dtype, record.entropy, record.shape, first, n, apart ? &plan.parameters : nullptr};
+    const ByteView part = ByteView(values).subspan(first * value_bytes, n * value_bytes);
+    std::vector<std::byte> decoded(part.size());
+    std::vector<std::byte> back(part.size());
+    DirectChunk chunk;
+    EXPECT_TRUE(
+        encode_direct(info, plan.parameters, plan.place, bounds, part, scratch, decoded, chunk));
+    EXPECT_TRUE(decode_direct(info, chunk.encoded.payload, scratch, back));
+    EXPECT_TRUE(back == decoded);
+    bytes += chunk.encoded.payload.size();
+  }
+  return bytes;
+}
+
+DirectPlan plain_plan(const DirectPlan& plan, double bound) {
+  DirectPlan plain;
+  plain.place = plan.place;
+  plain.parameters.step = *step_of(bound);
+  return plain;
+}
+
+// Kernels of nine values, each like the one before it, rows of different scale.
+std::vector<std::byte> smooth_kernels(std::uint64_t n_kernels, std::uint64_t kernels_per_row,
+                                      bool by_row) {
+  Random random(2);
+  std::vector<std::byte> values(n_kernels * 9 * 4);
+  for (std::uint64_t k = 0; k < n_kernels; ++k) {
+    const double scale = by_row ? 0.01 * (1 << (k / kernels_per_row % 6)) : 0.05;
+    double value = 0;
+    for (std::uint64_t t = 0; t < 9; ++t) {
+      const double news = static_cast<double>(random.gaussian()) * 0x1p-30;
+      value = by_row ? news : 0.9 * value + 0.4 * news;
+      put_double(DType::kF32, value * scale, &values[(k * 9 + t) * 4]);
+    }
+  }
+  return values;
+}
+
+TEST(DirectPlanOf, PredictsSmoothKernels) {
+  Scratch scratch;
+  const std::vector<std::uint64_t> shape{32, 32, 3, 3};
+  const auto values = smooth_kernels(1024, 32, false);
+  const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 18};
+  const auto plan = plan_direct(record, {1e-4, {}}, reader_of(values, 4), scratch);
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(plan->parameters.coefficients.empty());
+  EXPECT_EQ(plan->place, ParameterPlace::kInline);
+  EXPECT_FALSE(plan->prefers_lossless);
+  // Half a bit or more of each value.
+  EXPECT_LT(encoded_bytes(record, *plan, {1e-4, {}}, values) + values.size() / 64,
+            encoded_bytes(record, plain_plan(*plan, 1e-4), {1e-4, {}}, values));
+}
+
+TEST(DirectPlanOf, OrdersByScaleWhereItPays) {
+  Scratch scratch;
+  const std::vector<std::uint64_t> shape{8, 2048, 3, 3};
+  auto values = smooth_kernels(8 * 2048, 2048, true);
+  // Every other column is eight times as small.
+  for (std::size_t i = 0; i < values.size() / 4; ++i) {
+    if (i / 9 % 2 == 0) {
+      put_double(DType::kF32, double_of(DType::kF32, &values[4 * i]) / 8, &values[4 * i]);
+    }
+  }
+  const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 15};
+  const auto plan = plan_direct(record, {1e-4, {}}, reader_of(values, 4), scratch);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->place, ParameterPlace::kPreamble);
+  EXPECT_FALSE(plan->parameters.field.empty());
+  EXPECT_LT(encoded_bytes(record, *plan, {1e-4, {}}, values) + values.size() / 64,
+            encoded_bytes(record, plain_plan(*plan, 1e-4), {1e-4, {}}, values));
+}
+
+// Near their own resolution 16-bit types are not made longer than lossless.
+TEST(DirectPlanOf, SixteenBitTypesAreNeverLongerThanLossless) {
+  Scratch scratch;
+  const std::vector<std::uint64_t> shape{100, 300};
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    const auto values = make_spread(dtype, Spread::kGaussian, 30000, 0.05);
+    EncodedChunk lossless;
+    ASSERT_TRUE(LosslessEncoder().encode(
+        {dtype, EntropyId::kZstd, ScanId::kStorageOrder, 30000, {}}, values, scratch, lossless));
+    std::size_t before = SIZE_MAX;
+    for (const double sigmas : {1e-5, 1e-4, 1e-3, 1e-2}) {
+      const DirectBounds bounds{0.058 * sigmas, {}};
+      const DirectRecord record{dtype, EntropyId::kZstd, shape, 1u << 18};
+      const auto plan = plan_direct(record, bounds, reader_of(values, 2), scratch);
+      ASSERT_TRUE(plan);
+      const std::size_t bytes = encoded_bytes(record, *plan, bounds, values);
+      EXPECT_LE(bytes, lossless.payload.size());
+      EXPECT_LE(bytes, before);
+      before = bytes;
+    }
+    EXPECT_LT(before, lossless.payload.size() * 7 / 8);
+  }
+}
+
+TEST(DirectPlanOf, PrefersLosslessForAFewValues) {
+  Scratch scratch;
+  std::vector<std::byte> values(40000);
+  for (std::size_t i = 0; i < 10000; ++i) {
+    put_double(DType::kF32, i < 5000 ? 0.123456 : -0.7654321, &values[4 * i]);
+  }
+  const std::vector<std::uint64_t> shape{100, 100};
+  const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 18};
+  const auto plan = plan_direct(record, {1e-9, {}}, reader_of(values, 4), scratch);
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->prefers_lossless);
+}
+
+TEST(DirectPlanOf, BadRequestsAreErrors) {
+  Scratch scratch;
+  const auto values = make_spread(DType::kF32, Spread::kGaussian, 100, 0.05);
+  const std::vector<std::uint64_t> shape{10, 10};
+  const std::vector<std::uint64_t> empty{10, 0};
+  const std::vector<double> rows(9, 1e-3);
+  const auto fails = [&](const std::vector<std::uint64_t>& of, const DirectBounds& bounds) {
+    const DirectRecord record{DType::kF32, EntropyId::kZstd, of, 1u << 18};
+    return !plan_direct(record, bounds, reader_of(values, 4), scratch);
+  };
+  EXPECT_TRUE(fails(shape, {0, {}}));
+  EXPECT_TRUE(fails(shape, {-1, {}}));
+  EXPECT_TRUE(fails(shape, {0, rows}));
+  EXPECT_TRUE(fails(empty, {1e-3, {}}));
+  EXPECT_FALSE(fails(shape, {1e-3, {}}));
+}
+
+}  // namespace
+}  // namespace cfck::codec
