@@ -127,12 +127,13 @@ bool measure(const Tensor& tensor, double bound, Scratch& scratch, Cost& cost) {
       return false;
     }
     const double middle = seconds();
-    if (!decode_direct(info, chunk.encoded.payload, scratch, back) || back != decoded) {
+    const auto done = decode_direct(info, chunk.encoded.payload, scratch, back);
+    cost.decode_seconds += seconds() - middle;
+    if (!done || back != decoded) {
       std::fprintf(stderr, "decoding failed\n");
       return false;
     }
     cost.encode_seconds += middle - start;
-    cost.decode_seconds += seconds() - middle;
     cost.bits += 8.0 * static_cast<double>(chunk.encoded.payload.size());
   }
   return true;

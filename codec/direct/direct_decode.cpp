@@ -59,9 +59,8 @@ class DirectDecoder {
   }
 
   Result<void> decode(MutableBytes out) {
-    std::int32_t* const room = scratch_.impl().codes.room_for(n_values_);
-    codes_ = {room, n_values_};
-    std::fill(codes_.begin(), codes_.end(), 0);
+    // Whole groups, for merging in place.
+    codes_ = {scratch_.impl().codes.room_for(n_values_ + kGroupSize), n_values_};
     CFCK_TRY(hide_masked());
     CFCK_TRY(decode_symbols());
     CFCK_TRY(read_escapes());
@@ -77,6 +76,9 @@ class DirectDecoder {
  private:
   Result<void> hide_masked() {
     if ((h_.flags & kDirectMask) == 0) {
+      if (!parameters_.field.empty()) {
+        std::fill(codes_.begin(), codes_.end(), 0);  // none is hidden
+      }
       return {};
     }
     const std::size_t mask_bytes = (n_values_ + 7) / 8;
@@ -184,23 +186,23 @@ class DirectDecoder {
   }
 
   Result<void> merge() {
-    std::int32_t* const merged = scratch_.impl().ordered_codes.room_for(n_groups_ * kGroupSize);
+    const bool in_place = classes_ == nullptr && (h_.flags & kDirectMask) == 0;
+    std::int32_t* const merged =
+        in_place ? codes_.data() : scratch_.impl().ordered_codes.room_for(n_groups_ * kGroupSize);
     if (!direct_kernels().merge(merged, n_left_, groups_, from_) || from_.n_escapes != 0) {
       return corrupt("the escapes are not as many as the symbols need", h_.header_bytes);
     }
     if (classes_ != nullptr) {
       unsort(merged, classes_, codes_);
-    } else if (h_.flags & kDirectMask) {
+    } else if (!in_place) {
       spread_shown(merged, codes_);
-    } else {
-      std::memcpy(codes_.data(), merged, n_values_ * sizeof(std::int32_t));
     }
     return {};
   }
 
   Result<void> write_values(MutableBytes out) {
-    for (std::int32_t& code : codes_) {
-      code = code == kHidden ? 0 : code;
+    if (h_.flags & kDirectMask) {
+      std::replace(codes_.begin(), codes_.end(), kHidden, 0);
     }
     ValueSteps steps;
     steps.step = parameters_.step;

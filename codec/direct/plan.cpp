@@ -177,8 +177,7 @@ class Planner {
             nullptr};
   }
 
-  // bytes * n_values / n_sampled without overflow: both factors are below 2^40 in
-  // any tensor that fits an address space.
+  // bytes * n_values / n_sampled without overflow: a sample has at most 2^28 bytes.
   std::uint64_t scaled(std::uint64_t bytes, std::uint64_t n_sampled) const {
     return n_sampled == n_values_
                ? bytes

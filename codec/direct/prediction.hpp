@@ -14,7 +14,7 @@ namespace cfck::codec {
 void predict_codes(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
                    std::uint64_t first_value, std::span<std::int32_t> codes);
 
-// The inverse; kHidden becomes 0. False if a code is out of range.
+// The inverse; kExact and kHidden stay. False if a code is out of range.
 bool restore_codes(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
                    std::uint64_t first_value, std::span<std::int32_t> codes);
 
