@@ -13,9 +13,9 @@
 #include <tuple>
 #include <vector>
 
+#include "bytes_sink.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
-#include "bytes_sink.hpp"
 #include "errors.hpp"
 #include "progress.hpp"
 
