@@ -8,7 +8,7 @@
 
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
-#include "codec/direct/numbers.hpp"
+#include "codec/numbers.hpp"
 
 namespace cfck::codec {
 

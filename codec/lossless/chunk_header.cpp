@@ -1,6 +1,7 @@
 #include "codec/lossless/chunk_header.hpp"
 
 #include "codec/errors.hpp"
+#include "codec/numbers.hpp"
 #include "codec/symboliser/float_format.hpp"
 #include "codec/symboliser/symboliser.hpp"
 
@@ -9,47 +10,6 @@ namespace {
 
 // A chunk has at most this many bytes; so every length fits 32 bits.
 inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 30;
-
-class HeaderReader {
- public:
-  explicit HeaderReader(ByteView bytes) : bytes_(bytes) {}
-
-  Result<std::uint8_t> byte() {
-    if (position_ == bytes_.size()) {
-      return truncated("the chunk ends inside its header", position_);
-    }
-    return static_cast<std::uint8_t>(bytes_[position_++]);
-  }
-
-  // Seven bits a byte, low ones first, in as few bytes as possible.
-  Result<std::uint32_t> number() {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0; shift < 35; shift += 7) {
-      CFCK_TRY_ASSIGN(const std::uint8_t next, byte());
-      value |= std::uint64_t{next & 0x7fu} << shift;
-      if (next < 0x80) {
-        if ((next == 0 && shift != 0) || value > 0xffffffffu) {
-          break;
-        }
-        return static_cast<std::uint32_t>(value);
-      }
-    }
-    return corrupt("bad number in the header of the chunk", position_);
-  }
-
-  std::uint32_t position() const { return static_cast<std::uint32_t>(position_); }
-
- private:
-  ByteView bytes_;
-  std::size_t position_ = 0;
-};
-
-void append_varint(std::uint32_t value, std::vector<std::byte>& out) {
-  for (; value >= 0x80; value >>= 7) {
-    out.push_back(static_cast<std::byte>(value | 0x80));
-  }
-  out.push_back(static_cast<std::byte>(value));
-}
 
 struct FormatLimits {
   bool is_float = false;
@@ -68,7 +28,7 @@ FormatLimits format_limits(DType dtype) {
 }
 
 // Reads the fields in the order of spec section 2.3, then checks them.
-Result<SymbolsHeader> read_symbols_header(HeaderReader& in) {
+Result<SymbolsHeader> read_symbols_header(NumberReader& in) {
   SymbolsHeader h;
   CFCK_TRY_ASSIGN(h.flags, in.byte());
   CFCK_TRY_ASSIGN(h.first_class, in.number());
@@ -126,7 +86,7 @@ Result<std::uint64_t> check_symbols_header(SymbolsHeader& h, const ChunkShape& s
 }
 
 // Returns the bytes of all sections.
-Result<std::uint64_t> read_planes_header(HeaderReader& in, const ChunkShape& shape,
+Result<std::uint64_t> read_planes_header(NumberReader& in, const ChunkShape& shape,
                                          PlanesHeader& header) {
   CFCK_TRY_ASSIGN(const std::uint8_t transform, in.byte());
   if (transform > static_cast<std::uint8_t>(PlaneTransform::kDelta)) {
@@ -136,7 +96,7 @@ Result<std::uint64_t> read_planes_header(HeaderReader& in, const ChunkShape& sha
   std::uint64_t total = 0;
   for (unsigned i = 0; i < shape.value_bytes; ++i) {
     PlaneHeader& plane = header.planes[i];
-    const std::uint32_t at = in.position();
+    const std::uint32_t at = static_cast<std::uint32_t>(in.position());
     CFCK_TRY_ASSIGN(const std::uint8_t coding, in.byte());
     plane.coding = static_cast<PlaneCoding>(coding);
     switch (plane.coding) {
@@ -183,7 +143,7 @@ Result<ChunkShape> chunk_shape(const ChunkInfo& info) {
 
 Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) {
   CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(info));
-  HeaderReader in(payload);
+  NumberReader in(payload);
   ChunkHeader header;
   CFCK_TRY_ASSIGN(const std::uint8_t mode, in.byte());
   header.mode = static_cast<ChunkMode>(mode);
@@ -208,7 +168,7 @@ Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) 
     default:
       return corrupt("unknown mode of a lossless chunk", 0);
   }
-  header.header_bytes = in.position();
+  header.header_bytes = static_cast<std::uint32_t>(in.position());
   if (section_bytes + header.header_bytes > 0xffffffffu) {
     return corrupt("the sections of the chunk are too long", 0);
   }
@@ -219,27 +179,27 @@ Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) 
 void append_symbols_header(const SymbolsHeader& h, std::vector<std::byte>& out) {
   out.push_back(static_cast<std::byte>(ChunkMode::kSymbols));
   out.push_back(static_cast<std::byte>(h.flags));
-  append_varint(h.first_class, out);
+  append_number(h.first_class, out);
   if (h.flags & kHasMask) {
-    append_varint(h.mask_bytes, out);
-    append_varint(h.n_masked, out);
+    append_number(h.mask_bytes, out);
+    append_number(h.n_masked, out);
   }
   if (h.flags & kHasCleanBase) {
     out.push_back(static_cast<std::byte>(h.clean_base));
   }
   if (h.flags & kHasZeroGroups) {
-    append_varint(h.n_symbols, out);
+    append_number(h.n_symbols, out);
   }
   if (h.flags & kHasFourTables) {
     for (const std::uint32_t n : h.table_symbols) {
-      append_varint(n, out);
+      append_number(n, out);
     }
   }
   if (h.flags & kHasEscapes) {
-    append_varint(h.n_class_escapes, out);
-    append_varint(h.n_escapes, out);
+    append_number(h.n_class_escapes, out);
+    append_number(h.n_escapes, out);
   }
-  append_varint(h.raw_bytes, out);
+  append_number(h.raw_bytes, out);
 }
 
 void append_planes_header(const PlanesHeader& header, unsigned n_planes,
@@ -252,7 +212,7 @@ void append_planes_header(const PlanesHeader& header, unsigned n_planes,
     if (plane.coding == PlaneCoding::kConstant) {
       out.push_back(plane.value);
     } else if (plane.coding == PlaneCoding::kZstd) {
-      append_varint(plane.stored_bytes, out);
+      append_number(plane.stored_bytes, out);
     }
   }
 }

@@ -32,13 +32,12 @@ class NumberReader {
 
   Result<std::uint8_t> byte() {
     if (position_ == bytes_.size()) {
-      return truncated("the chunk ends inside a header", origin_ + position_);
+      return truncated("the chunk ends inside its header", origin_ + position_);
     }
     return static_cast<std::uint8_t>(bytes_[position_++]);
   }
 
   Result<std::uint32_t> number() {
-    const std::size_t start = position_;
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 35; shift += 7) {
       CFCK_TRY_ASSIGN(const std::uint8_t next, byte());
@@ -50,12 +49,12 @@ class NumberReader {
         return static_cast<std::uint32_t>(value);
       }
     }
-    return corrupt("bad number in a header", origin_ + start);
+    return corrupt("bad number in the header of the chunk", origin_ + position_);
   }
 
   Result<ByteView> take(std::size_t n) {
     if (n > bytes_.size() - position_) {
-      return truncated("the chunk ends inside a header", origin_ + bytes_.size());
+      return truncated("the chunk ends inside its header", origin_ + bytes_.size());
     }
     position_ += n;
     return bytes_.subspan(position_ - n, n);
