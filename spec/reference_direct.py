@@ -1,0 +1,351 @@
+"""Decodes the payloads of chunks within an error bound: codec/direct/spec.md, whose
+sections the comments name."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import numpy as np
+import zstandard
+from reference_codec import (
+    CLASS_ESCAPE,
+    GROUP,
+    ZERO_GROUP,
+    Body,
+    decode_chunk,
+    decompress_frame,
+    read_mask,
+    unpack_bits,
+)
+from reference_container import DTYPES, Refused, check, require
+
+WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
+INLINE, PREAMBLE = 4, 5  # modes
+MAX_CODE = 2**30 - 1
+MAX_CLASS = 153
+MAX_PACKED = 2**26
+FIRST_LOW_BITS = 40  # the first class whose values have low bits
+
+
+def decode_direct(
+    dtype: int,
+    shape: tuple[int, ...],
+    first_elem: int,
+    n_elems: int,
+    preamble: bytes | None,
+    payload: bytes,
+    entropy: int = 1,
+    body_bytes: int | None = None,
+) -> np.ndarray:
+    """The bytes of the `n_elems` values from number `first_elem` of a tensor of the shape.
+    `body_bytes`: what the CHNK frame says, if there is one. Raises Refused."""
+    name = DTYPES[dtype][0]
+    check(name in WORDS, "unsupported", f"an error bound for dtype {name}")
+    if payload[:1] and payload[0] < INLINE:
+        return decode_chunk(payload, dtype, n_elems, entropy, body_bytes)
+    geometry = Geometry.of(shape)
+    body = Body(payload)
+    mode = body.byte()
+    if mode == INLINE:
+        parameters = Parameters(body, geometry)
+    else:
+        require(mode == PREAMBLE, f"mode {mode}")
+        require(preamble is not None, "mode 5 in a record without a preamble")
+        parameters = read_preamble(preamble, geometry)
+    check(entropy == 1, "unsupported", "symbols of an unknown entropy stage")
+    chunk = DirectChunk(body, WORDS[name], geometry, parameters, first_elem, n_elems)
+    require(body_bytes in (None, body.position), "the body has another length than its frame")
+    words = chunk.values(chunk.decode(body.rest()), name)
+    return words.view(np.uint8)
+
+
+@dataclasses.dataclass
+class Geometry:
+    """Section 1."""
+
+    rows: int
+    columns: int
+    taps: int
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...]) -> Geometry:
+        taps = math.prod(shape[2:]) if len(shape) >= 3 else 1
+        taps = taps if 2 <= taps <= 64 else 1
+        rows = shape[0] if len(shape) >= 2 else 1
+        return cls(rows, math.prod(shape) // (rows * taps), taps)
+
+
+# Section 3
+
+
+def read_preamble(preamble: bytes, geometry: Geometry) -> Parameters:
+    body = Body(preamble)
+    parameters = Parameters(body, geometry)
+    body.end("preamble")
+    return parameters
+
+
+class Parameters:
+    def __init__(self, body: Body, geometry: Geometry):
+        flags = body.byte()
+        require(flags < 8, f"flags {flags} of the parameters")
+        has_row_steps, has_prediction, has_field = (flags >> bit & 1 for bit in range(3))
+        require(not has_prediction or geometry.taps >= 2, "prediction without kernels")
+        self.step = self.row_steps = None
+        if has_row_steps:
+            halves = body.array(geometry.rows, 2)
+            require((halves < 0x7F80).all(), "a row step that is no number")
+            self.row_steps = (halves.astype("<u4") << 16).view("<f4").astype(np.float64)
+        else:
+            self.step = float(np.frombuffer(body.take(8), "<f8")[0])
+            require(self.step > 0 and math.isfinite(self.step), f"a step of {self.step}")
+        self.coefficients = self.field = None
+        if has_prediction:
+            count = geometry.taps * (geometry.taps - 1) // 2
+            self.coefficients = read_packed(body, count)
+        if has_field:
+            self.field = [
+                read_packed(body, count)
+                for count in (geometry.taps, geometry.rows, geometry.columns)
+            ]
+
+    def steps(self, rows: np.ndarray) -> np.ndarray | float:
+        return self.step if self.row_steps is None else self.row_steps[rows]
+
+
+def read_packed(body: Body, count: int) -> np.ndarray:
+    least = unzigzag(np.array(body.number()))
+    width = body.byte()
+    require(width <= 16, f"a packed vector of {width} bits an entry")
+    require(count <= MAX_PACKED, f"a packed vector of {count} entries")
+    packed = np.frombuffer(body.take(-(-count * width // 8)), np.uint8)
+    bits = np.unpackbits(packed, bitorder="little")
+    require(not bits[count * width :].any(), "unused bits of a packed vector are set")
+    above = bits[: count * width].reshape(count, width) @ (1 << np.arange(width))
+    entries = least + above
+    fit = -(2**15) <= least and entries.max() < 2**15
+    require(fit, "a packed vector with entries of more than 16 bits")
+    return entries
+
+
+def unzigzag(numbers: np.ndarray) -> np.ndarray:
+    return np.where(numbers % 2, -(numbers + 1) // 2, numbers // 2)
+
+
+# Sections 2, 5 and 6
+
+
+class ClassCoding(NamedTuple):
+    """Section 6.1."""
+
+    tuple_values: int  # m
+    reach: int  # A
+    low_bits: int  # k
+    stream: int  # 1 and up: stream 0 has the classes
+
+
+def coding_of(scale_class: int) -> ClassCoding:
+    above = scale_class - FIRST_LOW_BITS
+    if above >= 0:
+        return ClassCoding(1, 62, 1 + above // 4, FIRST_LOW_BITS + above % 4)
+    for last, values, reach in ((12, 4, 1), (20, 3, 2), (29, 2, 7)):
+        if scale_class <= last:
+            return ClassCoding(values, reach, 0, scale_class)
+    return ClassCoding(1, 62, 0, scale_class)
+
+
+class DirectChunk:
+    """Modes 4 and 5: the constructor reads the body, `decode` the symbols behind it."""
+
+    def __init__(self, body, word, geometry, parameters, first_elem: int, n_values: int):
+        self.geometry, self.parameters, self.n_values = geometry, parameters, n_values
+        self.elements = first_elem + np.arange(n_values)
+        self.read_header(body)
+        masked = np.zeros(n_values, bool)
+        if self.mask_bytes is not None:
+            require(self.mask_bytes <= -(-n_values // 8), "a mask that compression made longer")
+            masked = read_mask(body, self.mask_bytes, n_values)
+        require(np.count_nonzero(masked) == self.n_masked, "the mask hides another number")
+        self.class_escapes = body.array(self.n_class_escapes, 2)
+        self.escape_is_exact = unpack_bits(body.take(-(-self.n_escapes // 8)), self.n_escapes)
+        self.escape_codes = Body(body.take(self.code_bytes))
+        self.exact = np.frombuffer(body.take(np.dtype(word).itemsize * self.n_exact), word)
+        self.raw = np.frombuffer(body.take(self.raw_bytes), np.uint8)
+        self.order_values(np.flatnonzero(~masked))
+
+    def read_header(self, body: Body) -> None:
+        """Section 2."""
+        flags = body.byte()
+        require(flags < 16, f"flags {flags}")
+        has_mask, has_escapes, has_class_escapes, has_raw = (flags >> bit & 1 for bit in range(4))
+        has_field = self.parameters.field is not None
+        require(not (has_class_escapes and has_field), "class escapes and a scale field")
+        self.first_class = 0 if has_field else body.number()
+        require(self.first_class <= MAX_CLASS, f"a first class of {self.first_class}")
+        self.mask_bytes, self.n_masked = (body.number(), body.number()) if has_mask else (None, 0)
+        require(self.n_masked < self.n_values, "everything is masked")
+        self.n_escapes = self.n_exact = self.code_bytes = 0
+        if has_escapes:
+            self.n_escapes, self.n_exact, self.code_bytes = (body.number() for _ in range(3))
+        self.n_class_escapes = body.number() if has_class_escapes else 0
+        self.raw_bytes = body.number() if has_raw else 0
+        pairs = (self.n_escapes, has_escapes), (self.n_class_escapes, has_class_escapes)
+        for count, flag in (*pairs, (self.raw_bytes, has_raw)):
+            require((count > 0) == flag, "a flag for something that is not there")
+
+    def order_values(self, shown: np.ndarray) -> None:
+        """Section 5.3. `order` has the places in the chunk of the values that are not masked."""
+        self.order, self.predicted_classes = shown, None
+        if self.parameters.field is not None:
+            bands, rows, columns = self.parameters.field
+            per_row = self.geometry.columns * self.geometry.taps
+            classes = bands[self.elements % self.geometry.taps]
+            classes = classes + rows[self.elements // per_row]
+            classes += columns[self.elements // self.geometry.taps % self.geometry.columns]
+            classes = np.clip(classes, 1, MAX_CLASS)[shown]
+            by_class = np.argsort(classes, kind="stable")
+            self.order, self.predicted_classes = shown[by_class], classes[by_class]
+        self.n_groups = -(-len(shown) // GROUP)
+        self.group_values = np.full(self.n_groups, GROUP)
+        self.group_values[-1] = len(shown) - GROUP * (self.n_groups - 1)
+
+    def decode(self, frame: bytes) -> tuple[np.ndarray, np.ndarray]:
+        """The codes of all values, and which values are exact; both in storage order."""
+        n_classes = 0 if self.predicted_classes is not None else self.n_groups
+        symbols = np.frombuffer(read_symbols(frame, n_classes + len(self.order)), np.uint8)
+        require(len(symbols) >= n_classes, "fewer symbols than groups")
+        if self.predicted_classes is None:
+            classes = self.read_classes(symbols[:n_classes].tolist())
+        else:
+            middle = GROUP * np.arange(self.n_groups) + self.group_values // 2
+            classes = self.predicted_classes[middle]
+        coded, is_exact = self.read_groups(classes, symbols[n_classes:])
+        codes = np.zeros(self.n_values, np.int64)
+        exact = np.zeros(self.n_values, bool)
+        codes[self.order], exact[self.order] = coded, is_exact
+        if self.parameters.coefficients is not None:
+            has_residual = np.zeros(self.n_values, bool)
+            has_residual[self.order] = ~is_exact
+            self.add_predictions(codes, has_residual)
+        require((np.abs(codes) <= MAX_CODE).all(), "a code above 2^30 - 1")
+        return codes, exact
+
+    def read_classes(self, symbols: list[int]) -> np.ndarray:
+        """Section 5.4: the class of every group, 0 for groups of zeros."""
+        escapes = iter(self.class_escapes.tolist())
+        classes, current = [], self.first_class
+        for symbol in symbols:
+            require(symbol <= CLASS_ESCAPE, f"class symbol {symbol}")
+            if symbol == ZERO_GROUP:
+                classes.append(0)
+                continue
+            if symbol == CLASS_ESCAPE:
+                current = next(escapes, 0)
+            else:
+                current += -(symbol + 1) // 2 if symbol % 2 else symbol // 2
+            require(1 <= current <= MAX_CLASS, "a class out of range, or no class escape left")
+            classes.append(current)
+        require(next(escapes, None) is None, "class escapes left over")
+        return np.array(classes)
+
+    def read_groups(self, classes: np.ndarray, symbols: np.ndarray):
+        """Section 6: codes or residuals of the values in order, and which are exact."""
+        codings = [coding_of(scale_class) for scale_class in range(MAX_CLASS + 1)]
+        tuple_values, _, low_bits, stream = np.array(codings)[classes].T
+        is_zero = classes == 0
+        n_symbols = np.where(is_zero, 0, -(-self.group_values // tuple_values))
+        raw_bytes = np.where(is_zero, 0, low_bits * -(-self.group_values // 8))
+        require(n_symbols.sum() == len(symbols), "not as many symbols as the classes need")
+        require(raw_bytes.sum() == len(self.raw), "raw bits of the wrong length")
+        by_stream = np.argsort(np.where(is_zero, 0, stream), kind="stable")
+        first_symbol = np.zeros(self.n_groups, np.int64)
+        first_symbol[by_stream] = np.cumsum(n_symbols[by_stream]) - n_symbols[by_stream]
+        first_raw = np.cumsum(raw_bytes) - raw_bytes
+        codes = np.zeros((self.n_groups, GROUP), np.int64)
+        escaped = np.zeros((self.n_groups, GROUP), bool)
+        for scale_class, count in set(zip(classes.tolist(), self.group_values.tolist())):
+            if scale_class == 0:
+                continue
+            coding = codings[scale_class]
+            alike = np.flatnonzero((classes == scale_class) & (self.group_values == count))
+            places = first_symbol[alike][:, None] + np.arange(n_symbols[alike[0]])
+            high, escaped[alike, :count] = split_tuples(symbols[places], coding, count)
+            places = first_raw[alike][:, None] + np.arange(raw_bytes[alike[0]])
+            low = join_planes(self.raw[places], coding.low_bits, count)
+            codes[alike, :count] = (high << coding.low_bits) + low
+        used = np.arange(GROUP) < self.group_values[:, None]
+        return self.put_escapes(codes[used], escaped[used])
+
+    def put_escapes(self, codes: np.ndarray, escaped: np.ndarray):
+        """Section 6.3."""
+        require(np.count_nonzero(escaped) == self.n_escapes, "escapes of the wrong number")
+        require(np.count_nonzero(self.escape_is_exact) == self.n_exact, "another number of exact")
+        numbers = [self.escape_codes.number() for _ in range(self.n_escapes - self.n_exact)]
+        self.escape_codes.end("escape codes")
+        escapes = np.zeros(self.n_escapes, np.int64)
+        escapes[~self.escape_is_exact] = unzigzag(np.array(numbers, np.int64))
+        codes[escaped] = escapes
+        is_exact = np.zeros(len(codes), bool)
+        is_exact[escaped] = self.escape_is_exact
+        return codes, is_exact
+
+    def add_predictions(self, codes: np.ndarray, has_residual: np.ndarray) -> None:
+        """Section 5.1."""
+        taps = self.geometry.taps
+        start = int(-self.elements[0] % taps)
+        n_kernels = max(0, self.n_values - start) // taps
+        kernels = codes[start : start + n_kernels * taps].reshape(-1, taps)
+        has_residual = has_residual[start : start + n_kernels * taps].reshape(-1, taps)
+        for tap in range(1, taps):
+            row = self.parameters.coefficients[tap * (tap - 1) // 2 :][:tap]
+            known = np.clip(kernels[:, :tap], -MAX_CODE, MAX_CODE)  # beyond it is refused later
+            predicted = np.clip(128 + known @ row >> 8, -MAX_CODE, MAX_CODE)
+            kernels[:, tap] += np.where(has_residual[:, tap], predicted, 0)
+
+    def values(self, decoded: tuple[np.ndarray, np.ndarray], name: str) -> np.ndarray:
+        """Section 4: all bits of the values."""
+        codes, is_exact = decoded
+        rows = self.elements // (self.geometry.columns * self.geometry.taps)
+        with np.errstate(over="ignore", under="ignore"):
+            products = codes.astype(np.float64) * self.parameters.steps(rows)
+            singles = products.astype("<f4")
+            if name == "F64":
+                words = products.view("<u8")
+            elif name == "F32":
+                words = singles.view("<u4")
+            elif name == "F16":
+                words = singles.astype("<f2").view("<u2")
+            else:
+                bits = singles.view("<u4").astype(np.uint64)
+                words = (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype("<u2")
+        words[is_exact] = self.exact
+        return words
+
+
+def read_symbols(frame: bytes, at_most: int) -> bytes:
+    try:
+        content_bytes = zstandard.get_frame_parameters(frame).content_size
+    except zstandard.ZstdError as error:
+        raise Refused("corrupt", f"Zstd: {error}") from None
+    require(content_bytes <= at_most, "more symbols than groups and values")
+    return decompress_frame(frame, content_bytes)
+
+
+def split_tuples(symbols: np.ndarray, coding: ClassCoding, count: int):
+    """A row of symbols for each group to a row of values; and which of these escape."""
+    base, values = 2 * coding.reach + 1, coding.tuple_values
+    require(symbols.max() <= base**values, f"a symbol above {base**values}")
+    number = symbols.astype(np.int64)[:, :, None] - 1
+    digits = number // base ** np.arange(values) % base - coding.reach
+    escaped = np.repeat(symbols == 0, values, axis=1)
+    return digits.reshape(len(symbols), -1)[:, :count], escaped[:, :count]
+
+
+def join_planes(raw: np.ndarray, low_bits: int, count: int) -> np.ndarray:
+    """Section 6.2: one row of bytes for each group, one row of integers back."""
+    planes = raw.reshape(len(raw), low_bits, -(-count // 8))
+    bits = np.unpackbits(planes, axis=2, count=count, bitorder="little").astype(np.int64)
+    weights = 1 << np.arange(low_bits)[::-1]
+    return (bits * weights[:, None]).sum(axis=1)

@@ -1,0 +1,179 @@
+// write_direct CASES.json DATA.bin OUT.bin: chunks of the direct codec for
+// test_direct_*.py, which writes both inputs. A case encodes values or decodes a
+// payload; OUT.bin has for each case four strings, a u32 length before each: the
+// preamble, the payload, the decoded values, the name of the error code.
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "codec/direct/direct.hpp"
+
+namespace {
+
+using nlohmann::json;
+using namespace cfck;
+using namespace cfck::codec;
+using Bytes = std::vector<std::byte>;
+
+struct Outcome {
+  Bytes preamble;
+  Bytes payload;
+  Bytes decoded;
+  std::string error;
+};
+
+Bytes read_all(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  file.exceptions(std::ios::failbit | std::ios::badbit);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
+  return {first, first + bytes.size()};
+}
+
+// The part of DATA.bin that a pair (offset, length) names.
+ByteView part(ByteView data, const json& place) {
+  return data.subspan(place.at(0).get<std::size_t>(), place.at(1).get<std::size_t>());
+}
+
+template <class T>
+T value(const Result<T>& result) {
+  if (!result) {
+    throw std::runtime_error(result.error().to_string());
+  }
+  return *result;
+}
+
+DirectParameters parameters_of(const json& item, DirectBounds& bounds,
+                               std::vector<double>& row_bounds) {
+  DirectParameters parameters;
+  if (item.contains("row_bounds")) {
+    row_bounds = item.at("row_bounds").get<std::vector<double>>();
+    bounds.rows = row_bounds;
+    for (const double bound : row_bounds) {
+      parameters.row_steps.push_back(value(row_step_of(bound)));
+    }
+  } else {
+    bounds.bound = item.at("bound").get<double>();
+    parameters.step = item.value("step", value(step_of(bounds.bound)));
+  }
+  const auto read = [&](const char* name, std::vector<std::int16_t>& vector) {
+    vector = item.value(name, std::vector<std::int16_t>());
+  };
+  read("coefficients", parameters.coefficients);
+  read("bands", parameters.field.bands);
+  read("rows", parameters.field.rows);
+  read("columns", parameters.field.columns);
+  return parameters;
+}
+
+Result<void> decode(const DirectChunkInfo& info, Scratch& scratch, Outcome& outcome) {
+  outcome.decoded.resize(info.n_elems * bits_per_element(info.dtype) / 8);
+  CFCK_TRY_ASSIGN(const std::uint32_t body_bytes, direct_body_bytes(info, outcome.payload));
+  CFCK_TRY(decode_direct(info, outcome.payload, scratch, outcome.decoded));
+  if (body_bytes > outcome.payload.size()) {
+    throw std::runtime_error("a body longer than the payload was decoded");
+  }
+  return {};
+}
+
+void encode(const json& item, const DirectChunkInfo& info, ByteView data, Scratch& scratch,
+            Outcome& outcome) {
+  DirectBounds bounds;
+  std::vector<double> row_bounds;
+  const DirectParameters parameters = parameters_of(item, bounds, row_bounds);
+  const ByteView values = part(data, item.at("values"));
+  const bool in_preamble = item.value("in_preamble", false);
+  DirectChunk chunk;
+  outcome.decoded.resize(values.size());
+  const auto place = in_preamble ? ParameterPlace::kPreamble : ParameterPlace::kInline;
+  const auto done =
+      encode_direct(info, parameters, place, bounds, values, scratch, outcome.decoded, chunk);
+  if (!done) {
+    throw std::runtime_error(done.error().to_string());
+  }
+  outcome.payload = chunk.encoded.payload;
+  if (in_preamble) {
+    append_parameters(parameters, outcome.preamble);
+  }
+}
+
+Outcome play(const json& item, ByteView data, Scratch& scratch) {
+  const auto shape = item.at("shape").get<std::vector<std::uint64_t>>();
+  const auto dtype = dtype_from_name(item.at("dtype").get<std::string>());
+  DirectChunkInfo info{dtype.value(),
+                       EntropyId::kZstd,
+                       shape,
+                       item.at("first").get<std::uint64_t>(),
+                       item.at("n").get<std::uint64_t>(),
+                       nullptr};
+  Outcome outcome;
+  if (item.contains("values")) {
+    encode(item, info, data, scratch, outcome);
+  } else {
+    const ByteView payload = part(data, item.at("payload"));
+    outcome.payload.assign(payload.begin(), payload.end());
+    if (item.contains("preamble")) {
+      const ByteView preamble = part(data, item.at("preamble"));
+      outcome.preamble.assign(preamble.begin(), preamble.end());
+    }
+  }
+  const Bytes expected = outcome.decoded;
+  std::optional<DirectParameters> parameters;
+  if (item.contains("preamble") || !outcome.preamble.empty()) {
+    auto parsed = parse_parameters(value(direct_geometry(shape)), outcome.preamble);
+    if (!parsed) {
+      outcome.error = error_code_name(parsed.error().code);
+      return outcome;
+    }
+    parameters = std::move(parsed).value();
+    info.parameters = &*parameters;
+  }
+  if (const auto done = decode(info, scratch, outcome); !done) {
+    outcome.error = error_code_name(done.error().code);
+  }
+  if (item.contains("values") && (!outcome.error.empty() || outcome.decoded != expected)) {
+    throw std::runtime_error("the encoder says other values than the decoder");
+  }
+  return outcome;
+}
+
+void append(std::ofstream& out, const void* bytes, std::size_t n) {
+  const auto length = static_cast<std::uint32_t>(n);
+  out.write(reinterpret_cast<const char*>(&length), sizeof(length));
+  out.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(n));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fputs("usage: write_direct CASES.json DATA.bin OUT.bin\n", stderr);
+    return 2;
+  }
+  try {
+    const Bytes text = read_all(argv[1]);
+    const auto* first = reinterpret_cast<const char*>(text.data());
+    const json cases = json::parse(first, first + text.size());
+    const Bytes data = read_all(argv[2]);
+    std::ofstream out(argv[3], std::ios::binary);
+    out.exceptions(std::ios::failbit | std::ios::badbit);
+    Scratch scratch;
+    for (const json& item : cases) {
+      const Outcome outcome = play(item, data, scratch);
+      append(out, outcome.preamble.data(), outcome.preamble.size());
+      append(out, outcome.payload.data(), outcome.payload.size());
+      append(out, outcome.decoded.data(), outcome.decoded.size());
+      append(out, outcome.error.data(), outcome.error.size());
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "write_direct: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
