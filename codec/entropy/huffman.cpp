@@ -23,35 +23,89 @@ std::uint64_t pair_indices(std::uint64_t eight) {
   return (eight & 0x003f003f003f003f) | (eight >> 2 & 0x0fc00fc00fc00fc0);
 }
 
-struct Leaf {
-  std::uint64_t count;
-  unsigned symbol;
+// The symbols that occur, in ascending order of (count, symbol).
+class Leaves {
+ public:
+  explicit Leaves(const Histogram& counts) {
+    for (unsigned symbol = 0; symbol < counts.size(); ++symbol) {
+      keys_[size_] = std::uint64_t{counts[symbol]} << 8 | symbol;
+      size_ += counts[symbol] != 0 ? 1 : 0;
+    }
+    std::sort(keys_.begin(), keys_.begin() + static_cast<std::ptrdiff_t>(size_));
+  }
+  std::size_t size() const { return size_; }
+  std::uint64_t count(std::size_t i) const { return keys_[i] >> 8; }
+  unsigned symbol(std::size_t i) const { return keys_[i] & 0xff; }
+
+ private:
+  std::array<std::uint64_t, 257> keys_;
+  std::size_t size_ = 0;
 };
 
-// Package-merge keeps, for each level, the counts of its list in ascending order
-// and which of them are leaves; leaves come in the same order in every list.
+// Counts in ascending order, between a count below and one above all others.
+struct Counts {
+  std::array<std::uint64_t, 258> values;
+  std::size_t size = 0;
+
+  void enclose() {
+    values[0] = 0;
+    values[size + 1] = ~std::uint64_t{0};
+  }
+};
+
+Counts counts_of(const Leaves& leaves) {
+  Counts counts;
+  counts.size = leaves.size();
+  for (std::size_t i = 0; i < counts.size; ++i) {
+    counts.values[1 + i] = leaves.count(i);
+  }
+  counts.enclose();
+  return counts;
+}
+
+// A list of package-merge: counts in ascending order, and how many leaves there
+// are before each element.
 struct Level {
   std::array<std::uint64_t, 512> counts;
-  std::array<bool, 512> is_leaf;
+  std::array<std::uint16_t, 513> leaves_before;
   std::size_t size = 0;
+
+  void pairs(Counts& to) const {
+    to.size = size / 2;
+    for (std::size_t i = 0; i < to.size; ++i) {
+      to.values[1 + i] = counts[2 * i] + counts[2 * i + 1];
+    }
+    to.enclose();
+  }
 };
 
-// Leaves and pairs of the level below, merged; a leaf goes before a pair of
-// equal count.
-void merge_level(std::span<const Leaf> leaves, const Level& below, Level& level) {
-  std::size_t leaf = 0;
-  std::size_t pair = 0;
-  level.size = 0;
-  while (leaf < leaves.size() || 2 * pair + 1 < below.size) {
-    const bool has_pair = 2 * pair + 1 < below.size;
-    const std::uint64_t pair_count =
-        has_pair ? below.counts[2 * pair] + below.counts[2 * pair + 1] : 0;
-    const bool take_leaf = leaf < leaves.size() && (!has_pair || leaves[leaf].count <= pair_count);
-    level.counts[level.size] = take_leaf ? leaves[leaf].count : pair_count;
-    level.is_leaf[level.size] = take_leaf;
-    ++level.size;
-    ++(take_leaf ? leaf : pair);
+// Of two numbers the first if `take_first` is 1, the second if it is 0. Compilers
+// make branches of the conditional operator, which nobody could foretell here.
+std::uint64_t pick(std::uint64_t take_first, std::uint64_t first, std::uint64_t second) {
+  return second ^ ((first ^ second) & (0 - take_first));
+}
+
+// A leaf goes before a pair of equal count. Merges from both ends at once, since
+// each comparison waits for the one before.
+void merge_level(const Counts& leaves, const Counts& pairs, Level& level) {
+  level.size = leaves.size + pairs.size;
+  std::size_t leaf = 1;
+  std::size_t last_leaf = leaves.size;
+  for (std::size_t k = 0; k < (level.size + 1) / 2; ++k) {
+    const std::uint64_t early_leaf = leaves.values[leaf];
+    const std::uint64_t early_pair = pairs.values[k + 2 - leaf];
+    const std::uint64_t takes_leaf = early_leaf <= early_pair ? 1 : 0;
+    level.counts[k] = pick(takes_leaf, early_leaf, early_pair);
+    level.leaves_before[k] = static_cast<std::uint16_t>(leaf - 1);
+    leaf += takes_leaf;
+    const std::uint64_t late_leaf = leaves.values[last_leaf];
+    const std::uint64_t late_pair = pairs.values[level.size - k - last_leaf];
+    const std::uint64_t takes_late_leaf = late_leaf > late_pair ? 1 : 0;
+    last_leaf -= takes_late_leaf;
+    level.counts[level.size - 1 - k] = pick(takes_late_leaf, late_leaf, late_pair);
+    level.leaves_before[level.size - 1 - k] = static_cast<std::uint16_t>(last_leaf);
   }
+  level.leaves_before[level.size] = static_cast<std::uint16_t>(leaves.size);
 }
 
 }  // namespace
@@ -109,44 +163,57 @@ void count_symbols(std::span<const std::uint8_t> symbols, Histogram& counts) {
   }
 }
 
-HuffmanCode build_huffman_code(const Histogram& counts) {
-  std::array<Leaf, 256> all;
-  std::size_t n_leaves = 0;
-  for (unsigned symbol = 0; symbol < counts.size(); ++symbol) {
-    if (counts[symbol] != 0) {
-      all[n_leaves++] = {counts[symbol], symbol};
-    }
-  }
-  const std::span<Leaf> leaves(all.data(), n_leaves);
-  HuffmanCode code;
-  code.max_symbol = leaves.back().symbol;
-  std::sort(leaves.begin(), leaves.end(), [](const Leaf& a, const Leaf& b) {
-    return a.count != b.count ? a.count < b.count : a.symbol < b.symbol;
-  });
-
+HuffmanCode build_huffman_code(const Histogram& histogram) {
+  const Leaves leaves(histogram);
+  const Counts counts = counts_of(leaves);
   std::array<Level, kMaxCodeLength> levels;
-  for (std::size_t i = 0; i < n_leaves; ++i) {
-    levels[0].counts[i] = leaves[i].count;
-    levels[0].is_leaf[i] = true;
-  }
-  levels[0].size = n_leaves;
-  for (unsigned i = 1; i < kMaxCodeLength; ++i) {
-    merge_level(leaves, levels[i - 1], levels[i]);
+  Counts pairs;
+  pairs.enclose();
+  for (unsigned i = 0; i < kMaxCodeLength; ++i) {
+    merge_level(counts, pairs, levels[i]);
+    levels[i].pairs(pairs);
   }
   // A symbol is as long as the number of lists in which its leaf is taken.
-  std::size_t n_taken = 2 * n_leaves - 2;
+  std::array<std::uint8_t, 256> lengths{};
+  std::size_t n_taken = 2 * leaves.size() - 2;
   for (unsigned i = kMaxCodeLength; i-- > 0;) {
-    std::size_t leaves_taken = 0;
-    for (std::size_t k = 0; k < n_taken; ++k) {
-      leaves_taken += levels[i].is_leaf[k] ? 1 : 0;
-    }
+    const std::size_t leaves_taken = levels[i].leaves_before[n_taken];
     for (std::size_t k = 0; k < leaves_taken; ++k) {
-      ++code.lengths[leaves[k].symbol];
+      ++lengths[k];
     }
     n_taken = 2 * (n_taken - leaves_taken);
   }
-  code.max_length = *std::max_element(code.lengths.begin(), code.lengths.end());
+  HuffmanCode code;
+  code.max_length = lengths[0];
+  for (std::size_t k = 0; k < leaves.size(); ++k) {
+    code.lengths[leaves.symbol(k)] = lengths[k];
+    code.max_symbol = std::max(code.max_symbol, leaves.symbol(k));
+  }
   return code;
+}
+
+std::uint64_t least_coded_bits(const Histogram& histogram) {
+  const Leaves leaves(histogram);
+  const Counts counts = counts_of(leaves);
+  // Nodes come into being in ascending order.
+  std::array<std::uint64_t, 512> nodes;
+  nodes.fill(~std::uint64_t{0});
+  std::size_t leaf = 1;
+  std::size_t node = 0;
+  const auto take = [&] {
+    const std::uint64_t takes_leaf = counts.values[leaf] <= nodes[node] ? 1 : 0;
+    const std::uint64_t count = pick(takes_leaf, counts.values[leaf], nodes[node]);
+    leaf += takes_leaf;
+    node += 1 - takes_leaf;
+    return count;
+  };
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i + 1 < leaves.size(); ++i) {
+    const std::uint64_t first = take();
+    nodes[i] = first + take();
+    bits += nodes[i];
+  }
+  return bits;
 }
 
 std::uint64_t coded_bits(const HuffmanCode& code, const Histogram& counts) {

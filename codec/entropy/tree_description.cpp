@@ -18,6 +18,7 @@ using Frequencies = std::array<unsigned, kMaxWeight + 1>;
 // Four bits each, the first weight of a byte in its high half.
 std::vector<std::byte> direct_form(std::span<const std::uint8_t> weights) {
   std::vector<std::byte> bytes;
+  bytes.reserve(1 + (weights.size() + 1) / 2);
   bytes.push_back(static_cast<std::byte>(127 + weights.size()));
   for (std::size_t i = 0; i < weights.size(); i += 2) {
     const unsigned second = i + 1 < weights.size() ? weights[i + 1] : 0;
@@ -26,22 +27,28 @@ std::vector<std::byte> direct_form(std::span<const std::uint8_t> weights) {
   return bytes;
 }
 
+// At most 255 weights of six bits, and less than 32 bytes of shares.
+inline constexpr std::size_t kMaxFormBytes = 256;
+
+// The first bit of all is the lowest of the first byte.
 class BitWriter {
  public:
+  // Requires: value < 2^n_bits, n_bits <= 16.
   void put(unsigned value, unsigned n_bits) {
-    for (unsigned i = 0; i < n_bits; ++i) {
-      if (n_bits_ % 8 == 0) {
-        bytes_.push_back(std::byte{0});
-      }
-      bytes_.back() |= static_cast<std::byte>((value >> i & 1) << (n_bits_ % 8));
-      ++n_bits_;
+    bits_ |= std::uint64_t{value} << n_bits_;
+    for (n_bits_ += n_bits; n_bits_ >= 8; n_bits_ -= 8) {
+      bytes_[n_bytes_++] = static_cast<std::byte>(bits_);
+      bits_ >>= 8;
     }
   }
-  const std::vector<std::byte>& bytes() const { return bytes_; }
+  void fill_byte() { put(0, (8 - n_bits_) % 8); }
+  std::span<const std::byte> bytes() const { return {bytes_.data(), n_bytes_}; }
 
  private:
-  std::vector<std::byte> bytes_;
-  std::size_t n_bits_ = 0;
+  std::array<std::byte, kMaxFormBytes> bytes_;
+  std::size_t n_bytes_ = 0;
+  std::uint64_t bits_ = 0;
+  unsigned n_bits_ = 0;
 };
 
 // Spec, section 6: shares of 2^table_log, none of them 0.
@@ -93,78 +100,71 @@ void write_shares(const Frequencies& shares, unsigned table_log, BitWriter& out)
   }
 }
 
-struct State {
-  std::uint8_t weight = 0;
-  unsigned n_bits = 0;
-  unsigned baseline = 0;
-};
-
-// RFC 8878, section 4.1.1, "From normalized distribution to decoding tables".
-std::vector<State> build_states(const Frequencies& shares, unsigned table_log) {
-  const unsigned size = 1u << table_log;
-  std::vector<State> states(size);
-  unsigned position = 0;
-  for (unsigned w = 0; w < shares.size(); ++w) {
-    for (unsigned i = 0; i < shares[w]; ++i) {
-      states[position].weight = static_cast<std::uint8_t>(w);
-      position = (position + (size >> 1) + (size >> 3) + 3) % size;
+// RFC 8878, section 4.1.1, "From normalized distribution to decoding tables", the
+// other way round. The states of a weight of share f have the numbers f to 2f - 1
+// among themselves, in ascending order; number x follows, after some bits, on every
+// state whose number from 2^table_log on begins with the bits of x.
+class States {
+ public:
+  States(const Frequencies& shares, unsigned table_log)
+      : shares_(shares), table_log_(table_log), size_(1u << table_log) {
+    std::array<std::uint8_t, 1u << kMaxTableLog> weight_of;
+    unsigned position = 0;
+    unsigned n_before = 0;
+    for (unsigned w = 0; w < shares.size(); ++w) {
+      for (unsigned i = 0; i < shares[w]; ++i) {
+        weight_of[position] = static_cast<std::uint8_t>(w);
+        position = (position + (size_ >> 1) + (size_ >> 3) + 3) % size_;
+      }
+      first_[w] = n_before;
+      n_before += shares[w];
+    }
+    std::array<unsigned, kMaxWeight + 1> next = first_;
+    for (unsigned state = 0; state < size_; ++state) {
+      states_[next[weight_of[state]]++] = static_cast<std::uint8_t>(state);
     }
   }
-  Frequencies next = shares;
-  for (State& state : states) {
-    const unsigned x = next[state.weight]++;
-    state.n_bits = table_log + 1 - static_cast<unsigned>(std::bit_width(x));
-    state.baseline = (x << state.n_bits) - size;
-  }
-  return states;
-}
 
-// The first state of a weight, or the one from which `next` can be reached.
-unsigned first_state(const std::vector<State>& states, std::uint8_t weight) {
-  unsigned s = 0;
-  while (states[s].weight != weight) {
-    ++s;
-  }
-  return s;
-}
+  unsigned first(std::uint8_t weight) const { return states_[first_[weight]]; }
 
-unsigned state_before(const std::vector<State>& states, std::uint8_t weight, unsigned next) {
-  unsigned s = 0;
-  while (states[s].weight != weight || next < states[s].baseline ||
-         next >= states[s].baseline + (1u << states[s].n_bits)) {
-    ++s;
+  // The state of `weight` from which `next` is reached by the bits it puts.
+  unsigned before(std::uint8_t weight, unsigned next, BitWriter& bits) const {
+    const unsigned share = shares_[weight];
+    unsigned n_bits = table_log_ + 1 - static_cast<unsigned>(std::bit_width(share));
+    n_bits -= ((size_ + next) >> n_bits) < share ? 1 : 0;
+    bits.put((size_ + next) & ((1u << n_bits) - 1), n_bits);
+    return states_[first_[weight] + ((size_ + next) >> n_bits) - share];
   }
-  return s;
-}
+
+ private:
+  const Frequencies& shares_;
+  unsigned table_log_;
+  unsigned size_;
+  std::array<unsigned, kMaxWeight + 1> first_;
+  std::array<std::uint8_t, 1u << kMaxTableLog> states_;
+};
 
 // Spec, section 6. Two states take turns; bits are written from the last weight to
-// the first, since they are read backwards.
-std::vector<std::byte> fse_form(std::span<const std::uint8_t> weights, const Frequencies& counts,
-                                unsigned table_log) {
+// the first, since they are read backwards. The byte in front comes later.
+BitWriter fse_form(std::span<const std::uint8_t> weights, const Frequencies& counts,
+                   unsigned table_log) {
   const Frequencies shares = normalise(counts, static_cast<unsigned>(weights.size()), table_log);
-  BitWriter header;
-  write_shares(shares, table_log, header);
-  const std::vector<State> states = build_states(shares, table_log);
   BitWriter bits;
+  write_shares(shares, table_log, bits);
+  bits.fill_byte();
+  const States states(shares, table_log);
   std::size_t i = weights.size() - 2;
   unsigned current[2];
-  current[i % 2] = first_state(states, weights[i]);
-  current[(i + 1) % 2] = first_state(states, weights[i + 1]);
+  current[i % 2] = states.first(weights[i]);
+  current[(i + 1) % 2] = states.first(weights[i + 1]);
   while (i-- > 0) {
-    unsigned& state = current[i % 2];
-    const unsigned before = state_before(states, weights[i], state);
-    bits.put(state - states[before].baseline, states[before].n_bits);
-    state = before;
+    current[i % 2] = states.before(weights[i], current[i % 2], bits);
   }
   bits.put(current[1], table_log);
   bits.put(current[0], table_log);
   bits.put(1, 1);
-
-  std::vector<std::byte> form(1);
-  form.insert(form.end(), header.bytes().begin(), header.bytes().end());
-  form.insert(form.end(), bits.bytes().begin(), bits.bytes().end());
-  form[0] = static_cast<std::byte>(std::min<std::size_t>(form.size() - 1, 255));
-  return form;
+  bits.fill_byte();
+  return bits;
 }
 
 }  // namespace
@@ -184,9 +184,11 @@ std::vector<std::byte> describe_weights(std::span<const std::uint8_t> weights) {
     return best;
   }
   for (unsigned table_log = kMinTableLog; table_log <= kMaxTableLog; ++table_log) {
-    std::vector<std::byte> form = fse_form(weights, counts, table_log);
-    if (form.size() <= 1 + kMaxCodedBytes && (best.empty() || form.size() < best.size())) {
-      best = std::move(form);
+    const BitWriter form = fse_form(weights, counts, table_log);
+    const std::span<const std::byte> bytes = form.bytes();
+    if (bytes.size() <= kMaxCodedBytes && (best.empty() || 1 + bytes.size() < best.size())) {
+      best.assign(1, static_cast<std::byte>(bytes.size()));
+      best.insert(best.end(), bytes.begin(), bytes.end());
     }
   }
   return best;

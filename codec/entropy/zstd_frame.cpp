@@ -40,8 +40,8 @@ std::uint64_t block_overhead(std::size_t n) {
   return n < 1024 ? 3 + 3 + 1 + 1 : n < 16384 ? 3 + 4 + 10 + 1 : 3 + 5 + 10 + 1;
 }
 
-// Chooses the coding of a run whose symbols have been counted. Trees are not
-// described where they could not make the estimate as low as `limit` anyway.
+// Chooses the coding of a run whose symbols have been counted. Trees are neither
+// made nor described where they could not make the estimate as low as `limit`.
 void plan_run(Run& run, std::uint64_t limit = ~std::uint64_t{0}) {
   const std::size_t n = run.n_symbols;
   if (n == 0) {
@@ -57,6 +57,9 @@ void plan_run(Run& run, std::uint64_t limit = ~std::uint64_t{0}) {
       run.coding = Run::Coding::kOneSymbol;
       run.estimated_bytes = 4 * n_blocks;
     }
+    return;
+  }
+  if (limit < run.estimated_bytes && (least_coded_bits(run.counts) + 7) / 8 > limit) {
     return;
   }
   run.code = build_huffman_code(run.counts);
