@@ -70,6 +70,12 @@ class DirectDecoder {
         return corrupt("a predicted code is out of range", h_.body_bytes);
       }
     }
+    const auto in_range = [](std::int32_t code) {
+      return (code >= -kMaxCode && code <= kMaxCode) || code == kExact || code == kHidden;
+    };
+    if (may_exceed_ && !std::all_of(codes_.begin(), codes_.end(), in_range)) {
+      return corrupt("a code is out of range", h_.body_bytes);
+    }
     return write_values(out);
   }
 
@@ -145,6 +151,7 @@ class DirectDecoder {
       const std::size_t n = std::min<std::size_t>(kGroupSize, n_left_ - g * kGroupSize);
       lengths[code.stream] += group_symbols(code, n);
       raw_bytes += group_raw_bytes(code, n);
+      may_exceed_ = may_exceed_ || code.low_bits > 24;
     }
     std::size_t at = n_classes;
     for (unsigned s = 0; s < kDirectStreams; ++s) {
@@ -176,6 +183,7 @@ class DirectDecoder {
       if (escapes[i] == kExact || escapes[i] == kHidden) {
         return corrupt("an escaped code is out of range", h_.header_bytes);
       }
+      may_exceed_ = may_exceed_ || escapes[i] > kMaxCode || escapes[i] < -kMaxCode;
     }
     if (n_exact != h_.n_exact || !in.at_end()) {
       return corrupt("the escapes are not as long as the header says", h_.header_bytes);
@@ -236,6 +244,7 @@ class DirectDecoder {
   std::uint8_t* symbols_ = nullptr;
   std::uint8_t* classes_ = nullptr;  // of every value; with a scale field
   GroupCode* groups_ = nullptr;
+  bool may_exceed_ = false;  // codes beyond kMaxCode
 };
 
 Result<void> decode_chunk(const DirectChunkInfo& info, ByteView payload, Scratch& scratch,

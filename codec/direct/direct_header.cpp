@@ -34,8 +34,11 @@ Result<std::uint64_t> check_fields(const DirectHeader& h, bool has_field, const 
   const std::uint64_t n_left = shape.n_values - h.n_masked;
   const std::uint64_t n_groups = (n_left + kGroupSize - 1) / kGroupSize;
   if (h.flags > (kDirectMask | kDirectEscapes | kDirectClassEscapes | kDirectRaw) ||
-      (has_field && (h.flags & kDirectClassEscapes))) {
-    return corrupt("unknown flags of a direct chunk", 1);
+      (has_field && (h.flags & kDirectClassEscapes)) ||
+      ((h.flags & kDirectEscapes) != 0) != (h.n_escapes != 0) ||
+      ((h.flags & kDirectClassEscapes) != 0) != (h.n_class_escapes != 0) ||
+      ((h.flags & kDirectRaw) != 0) != (h.raw_bytes != 0)) {
+    return corrupt("the flags of a direct chunk do not fit what it has", 1);
   }
   if (h.n_masked >= shape.n_values || h.mask_bytes > (shape.n_values + 7) / 8) {
     return corrupt("the mask does not fit the chunk", 1);
@@ -54,7 +57,8 @@ Result<std::uint64_t> check_fields(const DirectHeader& h, bool has_field, const 
 }  // namespace
 
 ChunkInfo lossless_info(const DirectChunkInfo& info) {
-  return {info.dtype, info.entropy, ScanId::kStorageOrder, info.n_elems, {}};
+  return {info.dtype, info.entropy, ScanId::kStorageOrder, info.n_elems,
+          {},         info.shape,   info.first_elem};
 }
 
 Result<DirectGeometry> check_direct_chunk(const DirectChunkInfo& info) {

@@ -192,8 +192,12 @@ inline bool merge_single(const std::uint8_t* symbols, unsigned low_bits, const s
   for (unsigned i = 0; i < kGroupSize; ++i) {
     const std::uint32_t high = static_cast<std::uint32_t>(symbols[i]) - (kReach + 1);
     codes[i] = static_cast<std::int32_t>(high << low_bits | low[i]);
-    const bool bad = codes[i] == kExact || codes[i] == kHidden || symbols[i] > 2 * kReach + 1;
-    n_bad += bad && symbols[i] != 0 ? 1u : 0u;
+    n_bad += symbols[i] > 2 * kReach + 1 ? 1u : 0u;
+  }
+  // 63 * 2^25 fits 32 bits; with more low bits a code may not, or be kExact or kHidden.
+  for (unsigned i = 0; low_bits > 25 && i < kGroupSize; ++i) {
+    const bool fits = codes[i] > kHidden && codes[i] >> low_bits == symbols[i] - (kReach + 1);
+    n_bad += symbols[i] != 0 && !fits ? 1u : 0u;
   }
   return n_bad == 0;
 }

@@ -185,7 +185,7 @@ def make_cases() -> list[Case]:
     for dtype in FLOATS:
         for kind in VALUE_KINDS:
             for variant, features in VARIANTS.items():
-                for bound in (8.0, 0.9, 0.3, 0.1, 0.02, 1e-3, 1e-6, 1e-8, 1e-30):
+                for bound in (8.0, 0.9, 0.3, 0.1, 0.02, 1e-3, 1e-6, 1e-8, 5e-10, 1e-30):
                     seed = len(cases)
                     n = (540, 1, 77, 128, 1037)[seed % 5] if seed % 3 else 1080
                     first = seed * 31 % (2 * (540 - 77)) if n < 540 else 0

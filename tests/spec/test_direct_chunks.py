@@ -71,7 +71,7 @@ def test_the_cases_use_every_part_of_the_format(made):
     assert set(modes) == {0, 1, 2, 3, 4, 5}
     assert modes[4] > 300 and modes[5] > 300
     assert len(seen) == 10 and min(seen.values()) >= 10, seen
-    assert classes >= set(range(125)), set(range(125)) - classes
+    assert classes >= set(range(150)), set(range(150)) - classes
 
 
 @direct_cases.needs_writer
