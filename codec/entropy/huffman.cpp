@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codec/entropy/huffman_vectors.hpp"
 #include "codec/entropy/tree_description.hpp"
 
 namespace cfck::codec {
@@ -224,7 +225,33 @@ std::uint64_t coded_bits(const HuffmanCode& code, const Histogram& counts) {
   return bits;
 }
 
-void assign_code_words(const HuffmanCode& code, std::size_t n_symbols, CodeWords& words) {
+namespace {
+
+bool has_vectors(CpuLevel level) {
+#ifdef CFCK_HAS_X86_LEVELS
+  return level >= CpuLevel::kV4;
+#else
+  (void)level;
+  return false;
+#endif
+}
+
+// The higher symbol comes first.
+void fill_pairs(std::span<const std::uint8_t> used, CodeWords& words) {
+  for (const std::uint8_t high_symbol : used) {
+    const std::uint64_t high = words.of_symbol[high_symbol];
+    for (const std::uint8_t low_symbol : used) {
+      const std::uint64_t low = words.of_symbol[low_symbol];
+      words.of_pair[high_symbol * kSmallSymbols + low_symbol] =
+          (high & ~kLengthBits) >> (low & kLengthBits) | ((high & kLengthBits) + low);
+    }
+  }
+}
+
+}  // namespace
+
+void assign_code_words(const HuffmanCode& code, std::size_t n_symbols, CodeWords& words,
+                       CpuLevel level) {
   // Longest codes first, equal ones by symbol, counting up from zero.
   std::array<std::uint8_t, 256> used;
   std::size_t n_used = 0;
@@ -239,18 +266,20 @@ void assign_code_words(const HuffmanCode& code, std::size_t n_symbols, CodeWords
     }
     next >>= 1;
   }
-  words.has_pairs = n_symbols >= kMinSymbolsOfPairs && code.max_symbol < kSmallSymbols;
-  if (!words.has_pairs) {
+  words.small_table = CodeWords::SmallTable::kNone;
+  if (code.max_symbol >= kSmallSymbols) {
     return;
   }
-  // The higher symbol comes first.
-  for (std::size_t h = 0; h < n_used; ++h) {
-    const std::uint64_t high = words.of_symbol[used[h]];
-    for (std::size_t l = 0; l < n_used; ++l) {
-      const std::uint64_t low = words.of_symbol[used[l]];
-      words.of_pair[used[h] * kSmallSymbols + used[l]] =
-          (high & ~kLengthBits) >> (low & kLengthBits) | ((high & kLengthBits) + low);
+  if (has_vectors(level)) {
+    words.small_table = CodeWords::SmallTable::kVectors;
+    for (const std::uint8_t symbol : std::span(used).first(n_used)) {
+      const std::uint64_t word = words.of_symbol[symbol];
+      const std::uint64_t length = word & kLengthBits;
+      words.in_vectors[symbol] = static_cast<std::uint16_t>((word >> (64 - length)) << 4 | length);
     }
+  } else if (n_symbols >= kMinSymbolsOfPairs) {
+    words.small_table = CodeWords::SmallTable::kPairs;
+    fill_pairs(std::span(used).first(n_used), words);
   }
 }
 
@@ -270,6 +299,13 @@ namespace {
 class BitStream {
  public:
   explicit BitStream(std::byte* to) : to_(to) {}
+  explicit BitStream(const OpenStream& open)
+      : to_(open.to),
+        bits_(open.n_bits == 0 ? 0 : open.bits << (64 - open.n_bits)),
+        n_bits_(open.n_bits) {}
+
+  // Requires: flush() came last.
+  OpenStream open() const { return {to_, n_bits_ == 0 ? 0 : bits_ >> (64 - n_bits_), n_bits_}; }
 
   // At most four symbols of at most 11 bits between two flushes.
   void put(std::uint64_t word) {
@@ -338,6 +374,33 @@ void put_four(const std::uint8_t* symbols, const CodeWords& words, BitStream& st
   stream.flush();
 }
 
+// How many symbols of a stream put_small() takes at once; with no table none at all.
+std::size_t step_of(CodeWords::SmallTable table) {
+  switch (table) {
+    case CodeWords::SmallTable::kVectors:
+      return kVectorSymbols;
+    case CodeWords::SmallTable::kPairs:
+      return 8;
+    default:
+      return ~std::size_t{0};
+  }
+}
+
+void put_small(const std::uint8_t* first, const std::uint8_t* second, std::size_t n,
+               const CodeWords& words, BitStream& a, BitStream& b) {
+#ifdef CFCK_HAS_X86_LEVELS
+  if (words.small_table == CodeWords::SmallTable::kVectors) {
+    OpenStream open_a = a.open();
+    OpenStream open_b = b.open();
+    append_vectors(first, second, n, words.in_vectors.data(), open_a, open_b);
+    a = BitStream(open_a);
+    b = BitStream(open_b);
+    return;
+  }
+#endif
+  put_pairs(first, second, n, words.of_pair, a, b);
+}
+
 }  // namespace
 
 std::byte* write_huffman_stream(std::span<const std::uint8_t> symbols, const CodeWords& words,
@@ -361,12 +424,12 @@ TwoStreamEnds write_two_huffman_streams(std::span<const std::uint8_t> first,
   for (; left_a != left_b; left_a -= 4) {
     put_four(first.data() + left_a - 4, words, a);
   }
-  const std::size_t n_paired = words.has_pairs ? left_a / 8 * 8 : 0;
-  for (std::size_t left = left_a; left != n_paired; left -= 4) {
+  const std::size_t n_small = left_a - left_a % step_of(words.small_table);
+  for (std::size_t left = left_a; left != n_small; left -= 4) {
     put_four(first.data() + left - 4, words, a);
     put_four(second.data() + left - 4, words, b);
   }
-  put_pairs(first.data(), second.data(), n_paired, words.of_pair, a, b);
+  put_small(first.data(), second.data(), n_small, words, a, b);
   std::byte* const end = a.finish();
   const auto second_bytes = static_cast<std::size_t>(b.finish() - apart);
   std::memmove(end, apart, second_bytes);

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "base/cpu_level.hpp"
+
 namespace cfck::codec {
 
 inline constexpr unsigned kMaxCodeLength = 11;
@@ -46,15 +48,19 @@ template <class T>
 using PairTable = std::array<T, kSmallSymbols * kSmallSymbols>;
 
 // Code words: the word in the highest bits, its length in the lowest six. Only
-// those of symbols that occur are set.
+// those of symbols that occur are set. Small symbols may have a table of their own:
+// of pairs, or one for vectors (huffman_vectors.hpp).
 struct CodeWords {
+  enum class SmallTable { kNone, kPairs, kVectors } small_table = SmallTable::kNone;
   std::array<std::uint64_t, 256> of_symbol;
   PairTable<std::uint64_t> of_pair;
-  bool has_pairs = false;
+  std::array<std::uint16_t, kSmallSymbols> in_vectors;
 };
 
-// `n_symbols` are to be written with the words.
-void assign_code_words(const HuffmanCode& code, std::size_t n_symbols, CodeWords& words);
+// `n_symbols` are to be written with the words. Requires: `level` is not above
+// cpu_level(); it changes nothing but the speed.
+void assign_code_words(const HuffmanCode& code, std::size_t n_symbols, CodeWords& words,
+                       CpuLevel level = cpu_level());
 
 // Bytes that a bit stream of n symbols needs while it is written, at most.
 constexpr std::size_t max_huffman_stream_bytes(std::size_t n_symbols) {

@@ -117,6 +117,55 @@ TEST(Huffman, CodesAreOptimal) {
   }
 }
 
+TEST(Huffman, LeastBitsAreBelowEveryCode) {
+  Random random(9);
+  for (unsigned round = 0; round < 200; ++round) {
+    Histogram counts{};
+    for (unsigned s = 0; s < 2 + round; ++s) {
+      counts[s] = 1 + static_cast<std::uint32_t>(random.next() >> 44 >> random.next() % 20);
+    }
+    const HuffmanCode code = build_huffman_code(counts);
+    const std::uint64_t bits = coded_bits(code, counts);
+    EXPECT_LE(least_coded_bits(counts), bits);
+    if (code.max_length < kMaxCodeLength) {
+      EXPECT_EQ(least_coded_bits(counts), bits);
+    }
+  }
+}
+
+// Pairs of streams at every CPU level, against each stream alone. Long words come
+// both scattered and next to each other.
+TEST(Huffman, LevelsWriteTheSameStreams) {
+  std::vector<std::uint8_t> symbols = symbols_of(fibonacci_counts(21), 10);
+  for (unsigned i = 0; i < 200; ++i) {
+    symbols.insert(symbols.begin() + 3000, static_cast<std::uint8_t>(i % 21));
+  }
+  Histogram counts{};
+  count_symbols(symbols, counts);
+  const HuffmanCode code = build_huffman_code(counts);
+  for (const CpuLevel level : {CpuLevel::kBaseline, CpuLevel::kV3, CpuLevel::kV4}) {
+    if (level > cpu_level()) {
+      continue;
+    }
+    CodeWords words;
+    assign_code_words(code, symbols.size(), words, level);
+    for (std::size_t n : {3u, 31u, 32u, 33u, 64u, 127u, 2999u, 3300u, 8192u}) {
+      for (std::size_t shorter = 0; shorter < 4; ++shorter) {
+        const auto first = std::span(symbols).first(n);
+        const auto second = std::span(symbols).subspan(n, n - shorter);
+        std::vector<std::byte> apart(2 * max_huffman_stream_bytes(n));
+        const auto first_end = write_huffman_stream(first, words, apart.data());
+        const auto second_end = write_huffman_stream(second, words, first_end);
+        std::vector<std::byte> together(2 * max_huffman_stream_bytes(n));
+        const TwoStreamEnds ends = write_two_huffman_streams(first, second, words, together.data());
+        EXPECT_EQ(ends.first - together.data(), first_end - apart.data());
+        ASSERT_EQ(ends.second - together.data(), second_end - apart.data());
+        EXPECT_TRUE(std::equal(apart.data(), second_end, together.data())) << n;
+      }
+    }
+  }
+}
+
 TEST(ZstdFrame, FibonacciCountsReachTheLimit) {
   expect_frame_of({symbols_of(fibonacci_counts(20), 5)});
 }
