@@ -10,6 +10,7 @@ namespace cfck::codec {
 namespace {
 
 inline constexpr std::size_t kMinSymbolsOfPairs = 16384;
+inline constexpr std::size_t kMinSymbolsOfVectors = 512;
 inline constexpr std::uint64_t kAboveSmall = 0xc0c0c0c0c0c0c0c0;
 inline constexpr std::uint64_t kLengthBits = 63;
 
@@ -113,6 +114,15 @@ void merge_level(const Counts& leaves, const Counts& pairs, Level& level) {
 
 namespace {
 
+bool has_vectors(CpuLevel level) {
+#ifdef CFCK_HAS_X86_LEVELS
+  return level >= CpuLevel::kV4;
+#else
+  (void)level;
+  return false;
+#endif
+}
+
 // Symbols in pairs, where all are below 64: half as many counters to raise, and
 // equal neighbours do not wait for each other. Adds as many of the symbols as
 // allow it to `counts` and returns how many those were.
@@ -143,7 +153,12 @@ std::size_t count_pairs(std::span<const std::uint8_t> symbols, Histogram& counts
 
 }  // namespace
 
-void count_symbols(std::span<const std::uint8_t> symbols, Histogram& counts) {
+void count_symbols(std::span<const std::uint8_t> symbols, Histogram& counts, CpuLevel level) {
+#ifdef CFCK_HAS_X86_LEVELS
+  if (symbols.size() >= kMinSymbolsOfVectors && has_vectors(level) && can_count_vectors()) {
+    symbols = symbols.subspan(count_vectors(symbols.data(), symbols.size(), counts.data()));
+  }
+#endif
   if (symbols.size() >= kMinSymbolsOfPairs) {
     symbols = symbols.subspan(count_pairs(symbols, counts));
   }
@@ -226,15 +241,6 @@ std::uint64_t coded_bits(const HuffmanCode& code, const Histogram& counts) {
 }
 
 namespace {
-
-bool has_vectors(CpuLevel level) {
-#ifdef CFCK_HAS_X86_LEVELS
-  return level >= CpuLevel::kV4;
-#else
-  (void)level;
-  return false;
-#endif
-}
 
 // The higher symbol comes first.
 void fill_pairs(std::span<const std::uint8_t> used, CodeWords& words) {

@@ -16,8 +16,10 @@ inline constexpr unsigned kMaxCodeLength = 11;
 
 using Histogram = std::array<std::uint32_t, 256>;
 
-// Adds the bytes of `symbols` to `counts`. Requires: at most 2^32 - 1 in all.
-void count_symbols(std::span<const std::uint8_t> symbols, Histogram& counts);
+// Adds the bytes of `symbols` to `counts`. Requires: at most 2^32 - 1 in all, and
+// `level` not above cpu_level(); it changes nothing but the speed.
+void count_symbols(std::span<const std::uint8_t> symbols, Histogram& counts,
+                   CpuLevel level = cpu_level());
 
 struct HuffmanCode {
   std::array<std::uint8_t, 256> lengths{};  // 0: the symbol does not occur

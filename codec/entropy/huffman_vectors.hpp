@@ -22,4 +22,12 @@ struct OpenStream {
 void append_vectors(const std::uint8_t* first, const std::uint8_t* second, std::size_t n,
                     const std::uint16_t* words, OpenStream& a, OpenStream& b) noexcept;
 
+// Whether this CPU has what count_vectors() needs beside x86-64-v4.
+bool can_count_vectors() noexcept;
+
+// Adds the leading symbols to `counts` of 64 symbols and returns how many those
+// were: all, or as many whole blocks as have no symbol that is not below 64.
+std::size_t count_vectors(const std::uint8_t* symbols, std::size_t n,
+                          std::uint32_t* counts) noexcept;
+
 }  // namespace cfck::codec

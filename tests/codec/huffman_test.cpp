@@ -117,6 +117,29 @@ TEST(Huffman, CodesAreOptimal) {
   }
 }
 
+TEST(Huffman, LevelsCountTheSame) {
+  Random random(11);
+  for (const std::size_t n : {0u, 1u, 511u, 512u, 577u, 8191u, 8192u, 8193u, 16384u, 40001u}) {
+    for (const std::size_t large_at : {n, n / 2, std::size_t{9000}}) {
+      std::vector<std::uint8_t> symbols(n);
+      Histogram expected{};
+      expected[3] = 5;  // what was there before
+      Histogram before = expected;
+      for (std::size_t i = 0; i < n; ++i) {
+        symbols[i] = static_cast<std::uint8_t>(i == large_at ? 64 : (random.next() >> 58));
+        ++expected[symbols[i]];
+      }
+      for (const CpuLevel level : {CpuLevel::kBaseline, CpuLevel::kV3, CpuLevel::kV4}) {
+        if (level <= cpu_level()) {
+          Histogram counts = before;
+          count_symbols(symbols, counts, level);
+          EXPECT_EQ(counts, expected) << n << " symbols, a large one at " << large_at;
+        }
+      }
+    }
+  }
+}
+
 TEST(Huffman, LeastBitsAreBelowEveryCode) {
   Random random(9);
   for (unsigned round = 0; round < 200; ++round) {
