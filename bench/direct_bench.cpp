@@ -2,10 +2,16 @@
 // two or more dimensions of a safetensors file, or on a file of raw F32.
 //
 //   build/bench/direct_bench FILE...
+//
+// Or the seconds that one matrix takes, a file of raw F32, as JSON; bench/bounds.py
+// puts them beside those of its peers:
+//
+//   build/bench/direct_bench --seconds ROWS COLUMNS BOUND FILE
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -139,9 +145,128 @@ bool measure(const Tensor& tensor, double bound, Scratch& scratch, Cost& cost) {
   return true;
 }
 
+// A whole tensor at a time, as a program would code it: chunks of `kTimedChunk` values
+// one behind the other, then all of them into one array.
+inline constexpr std::uint64_t kTimedChunk = std::uint64_t{1} << 18;
+
+struct CodedTensor {
+  DirectPlan plan;
+  std::vector<std::byte> payloads;
+  std::vector<std::size_t> ends;
+};
+
+DirectChunkInfo timed_chunk(const Tensor& tensor, const DirectPlan& plan, std::uint64_t first) {
+  return {tensor.dtype,
+          EntropyId::kZstd,
+          tensor.shape,
+          first,
+          std::min(kTimedChunk, tensor.n_elems() - first),
+          plan.place == ParameterPlace::kPreamble ? &plan.parameters : nullptr};
+}
+
+bool encode_tensor(const Tensor& tensor, double bound, Scratch& scratch, CodedTensor& coded,
+                   double& plan_seconds) {
+  const auto values_of = [&](std::uint64_t first, std::uint64_t n) {
+    return ByteView(tensor.values).subspan(first * sizeof(float), n * sizeof(float));
+  };
+  const DirectRecord record{tensor.dtype, EntropyId::kZstd, tensor.shape, kTimedChunk};
+  const double start = seconds();
+  auto plan = plan_direct(
+      record, {bound, {}},
+      [&](std::uint64_t first, std::uint64_t n, std::vector<std::byte>&) {
+        return Result<ByteView>(values_of(first, n));
+      },
+      scratch);
+  plan_seconds = seconds() - start;
+  if (!plan) {
+    return false;
+  }
+  coded.plan = *std::move(plan);
+  coded.payloads.clear();
+  coded.ends.clear();
+  std::vector<std::byte> decoded(kTimedChunk * sizeof(float));
+  DirectChunk chunk;
+  for (std::uint64_t first = 0; first < tensor.n_elems(); first += kTimedChunk) {
+    const DirectChunkInfo info = timed_chunk(tensor, coded.plan, first);
+    const ByteView values = values_of(first, info.n_elems);
+    if (!encode_direct(info, coded.plan.parameters, coded.plan.place, {bound, {}}, values, scratch,
+                       MutableBytes(decoded).first(values.size()), chunk)) {
+      return false;
+    }
+    const std::vector<std::byte>& payload = chunk.encoded.payload;
+    coded.payloads.insert(coded.payloads.end(), payload.begin(), payload.end());
+    coded.ends.push_back(coded.payloads.size());
+  }
+  return true;
+}
+
+bool decode_tensor(const Tensor& tensor, const CodedTensor& coded, Scratch& scratch,
+                   std::vector<std::byte>& back) {
+  std::uint64_t first = 0;
+  std::size_t begin = 0;
+  for (const std::size_t end : coded.ends) {
+    const ByteView payload = ByteView(coded.payloads).subspan(begin, end - begin);
+    const DirectChunkInfo info = timed_chunk(tensor, coded.plan, first);
+    if (!decode_direct(
+            info, payload, scratch,
+            MutableBytes(back).subspan(first * sizeof(float), info.n_elems * sizeof(float)))) {
+      return false;
+    }
+    first += info.n_elems;
+    begin = end;
+  }
+  return true;
+}
+
+bool beyond_bound(const Tensor& tensor, const std::vector<std::byte>& back, double bound) {
+  for (std::size_t i = 0; i < back.size(); i += sizeof(float)) {
+    const double x = load<float>(tensor.values.data() + i);
+    if (std::fabs(x - load<float>(back.data() + i)) > bound) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The second of two passes: memory is there, and caches are as warm as they get.
+int print_seconds(std::uint64_t rows, std::uint64_t columns, double bound, const char* path) {
+  Tensor tensor{DType::kF32, {rows, columns}, read_file(path)};
+  if (rows * columns == 0 || tensor.n_elems() != rows * columns) {
+    std::fprintf(stderr, "%s does not have rows * columns values\n", path);
+    return 1;
+  }
+  Scratch scratch;
+  CodedTensor coded;
+  std::vector<std::byte> back(tensor.values.size());
+  double plan_seconds = 0;
+  double times[3] = {};
+  for (int pass = 0; pass < 2; ++pass) {
+    times[0] = seconds();
+    bool done = encode_tensor(tensor, bound, scratch, coded, plan_seconds);
+    times[1] = seconds();
+    done = done && decode_tensor(tensor, coded, scratch, back);
+    times[2] = seconds();
+    if (!done || beyond_bound(tensor, back, bound)) {
+      std::fprintf(stderr, "coding failed\n");
+      return 1;
+    }
+  }
+  std::printf("%s\n", nlohmann::json{{"bytes", coded.payloads.size()},
+                                     {"plan", plan_seconds},
+                                     {"encode", times[1] - times[0]},
+                                     {"decode", times[2] - times[1]}}
+                          .dump()
+                          .c_str());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 6 && std::string(argv[1]) == "--seconds") {
+    return print_seconds(std::strtoull(argv[2], nullptr, 10), std::strtoull(argv[3], nullptr, 10),
+                         std::strtod(argv[4], nullptr), argv[5]);
+  }
   Scratch scratch;
   for (int i = 1; i < argc; ++i) {
     const std::vector<Tensor> tensors = read_tensors(argv[i]);

@@ -1,7 +1,7 @@
 // How a class says that its values are coded (codec/direct/spec.md, section 6).
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "codec/symboliser/symboliser.hpp"
@@ -59,13 +59,24 @@ constexpr ClassCode make_class_code(unsigned scale_class) {
           static_cast<std::uint8_t>(kFirstLowBits - 1 + above % kPhases)};
 }
 
-inline constexpr std::array<ClassCode, kMaxDirectClass + 1> kClassCodes = [] {
-  std::array<ClassCode, kMaxDirectClass + 1> codes{};
-  for (unsigned c = 0; c < codes.size(); ++c) {
-    codes[c] = make_class_code(c);
+// Without functions, of which there would have to be one for each CPU level.
+struct ClassCodes {
+  ClassCode of[kMaxDirectClass + 1];
+};
+inline constexpr ClassCodes kClassCodes = [] {
+  ClassCodes codes{};
+  for (unsigned c = 0; c <= kMaxDirectClass; ++c) {
+    codes.of[c] = make_class_code(c);
   }
   return codes;
 }();
+
+inline namespace CFCK_CPU_NAMESPACE {
+
+// Values of a group with n_left values from its first on.
+constexpr unsigned group_values(std::size_t n_left) {
+  return n_left < kGroupSize ? static_cast<unsigned>(n_left) : kGroupSize;
+}
 
 constexpr std::size_t group_symbols(const ClassCode& code, std::size_t n_values) {
   return code.tuple == 0 ? 0 : (n_values + code.tuple - 1) / code.tuple;
@@ -74,5 +85,7 @@ constexpr std::size_t group_symbols(const ClassCode& code, std::size_t n_values)
 constexpr std::size_t group_raw_bytes(const ClassCode& code, std::size_t n_values) {
   return code.low_bits * ((n_values + 7) / 8);
 }
+
+}  // namespace CFCK_CPU_NAMESPACE
 
 }  // namespace cfck::codec

@@ -54,6 +54,10 @@ Result<void> encode_direct(const DirectChunkInfo& info, const DirectParameters& 
 // kUnsupported.
 Result<DirectGeometry> check_direct_chunk(const DirectChunkInfo& info);
 
+// The steps of a chunk's values.
+ValueSteps value_steps(const DirectGeometry& geometry, const DirectParameters& parameters,
+                       const DirectBounds& bounds, std::uint64_t first_elem);
+
 // The chunk as the lossless codec sees it.
 ChunkInfo lossless_info(const DirectChunkInfo& info);
 

@@ -147,7 +147,7 @@ class DirectDecoder {
       if (group.scale_class == 0) {
         return corrupt("the classes of the chunk do not fit", h_.body_bytes);
       }
-      const ClassCode code = kClassCodes[group.scale_class];
+      const ClassCode code = kClassCodes.of[group.scale_class];
       const std::size_t n = std::min<std::size_t>(kGroupSize, n_left_ - g * kGroupSize);
       lengths[code.stream] += group_symbols(code, n);
       raw_bytes += group_raw_bytes(code, n);
@@ -212,11 +212,7 @@ class DirectDecoder {
     if (h_.flags & kDirectMask) {
       std::replace(codes_.begin(), codes_.end(), kHidden, 0);
     }
-    ValueSteps steps;
-    steps.step = parameters_.step;
-    steps.row_steps = parameters_.row_steps;
-    steps.row_values = geometry_.row_values();
-    steps.first_value = info_.first_elem;
+    const ValueSteps steps = value_steps(geometry_, parameters_, {}, info_.first_elem);
     direct_kernels().dequantise(info_.dtype, codes_.data(), n_values_, steps, out.data());
     const std::byte* exact = s_.exact.data();
     for (std::size_t i = 0; h_.n_exact != 0 && i < n_values_; ++i) {

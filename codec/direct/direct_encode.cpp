@@ -38,13 +38,13 @@ class DirectEncoder {
         codes_(memory_.codes.room_for(n_values_), n_values_) {}
 
   Result<void> encode(const DirectBounds& bounds, MutableBytes decoded, DirectChunk& out) {
-    const ValueSteps steps{parameters_.step, bounds.bound,           parameters_.row_steps,
-                           bounds.rows,      geometry_.row_values(), info_.first_elem};
-    out.errors = direct_kernels().quantise(info_.dtype, values_.data(), n_values_, steps,
-                                           codes_.data(), decoded.data());
+    const ValueSteps steps = value_steps(geometry_, parameters_, bounds, info_.first_elem);
+    const QuantisedTotals totals = direct_kernels().quantise(info_.dtype, values_.data(), n_values_,
+                                                             steps, codes_.data(), decoded.data());
+    out.errors = totals.errors;
     header_.n_exact = static_cast<std::uint32_t>(out.errors.n_exact);
     gather_exact();
-    const std::size_t n_hidden = count_zeros();
+    const std::size_t n_hidden = totals.n_zeros;  // zeros always have code 0
     if (n_hidden * 32 < n_values_ || n_hidden == n_values_) {
       return encode_codes(out.encoded);
     }
@@ -74,14 +74,6 @@ class DirectEncoder {
   // Spec, section 5.2: zeros of either sign whose code is 0.
   bool may_hide(std::size_t i) const {
     return codes_[i] == 0 && is_zero(values_.data() + i * value_bytes_, value_bytes_);
-  }
-
-  std::size_t count_zeros() const {
-    std::size_t n = 0;
-    for (std::size_t i = 0; i < n_values_; ++i) {
-      n += codes_[i] == 0 && may_hide(i) ? 1 : 0;
-    }
-    return n;
   }
 
   Result<void> hide_zeros(std::size_t n_hidden) {
@@ -138,7 +130,7 @@ class DirectEncoder {
       if (groups_[g].kind == GroupKind::kAllZero) {
         continue;
       }
-      const ClassCode code = kClassCodes[groups_[g].scale_class];
+      const ClassCode code = kClassCodes.of[groups_[g].scale_class];
       const std::size_t n = std::min<std::size_t>(kGroupSize, n_left - g * kGroupSize);
       lengths[code.stream] += group_symbols(code, n);
       raw_bytes += group_raw_bytes(code, n);

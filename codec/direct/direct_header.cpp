@@ -61,6 +61,19 @@ ChunkInfo lossless_info(const DirectChunkInfo& info) {
           {},         info.shape,   info.first_elem};
 }
 
+ValueSteps value_steps(const DirectGeometry& geometry, const DirectParameters& parameters,
+                       const DirectBounds& bounds, std::uint64_t first_elem) {
+  ValueSteps steps;
+  steps.step = parameters.step;
+  steps.bound = bounds.bound;
+  steps.row_steps = parameters.row_steps.empty() ? nullptr : parameters.row_steps.data();
+  steps.row_bounds = bounds.rows.empty() ? nullptr : bounds.rows.data();
+  steps.n_rows = geometry.rows;
+  steps.row_values = geometry.row_values();
+  steps.first_value = first_elem;
+  return steps;
+}
+
 Result<DirectGeometry> check_direct_chunk(const DirectChunkInfo& info) {
   if (info.dtype != DType::kF32 && info.dtype != DType::kF64 && info.dtype != DType::kF16 &&
       info.dtype != DType::kBF16) {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "base/cpu_level.hpp"
 #include "cfck/dtype.hpp"
@@ -15,8 +14,9 @@ namespace cfck::codec {
 struct ValueSteps {
   double step = 0;
   double bound = 0;
-  std::span<const std::uint16_t> row_steps;
-  std::span<const double> row_bounds;  // encoder only
+  const std::uint16_t* row_steps = nullptr;
+  const double* row_bounds = nullptr;  // encoder only
+  std::uint64_t n_rows = 0;
   std::uint64_t row_values = 1;
   std::uint64_t first_value = 0;  // of the chunk in its record
 };
@@ -43,11 +43,16 @@ struct DirectMerge {
   std::size_t n_escapes = 0;  // left
 };
 
+struct QuantisedTotals {
+  ErrorTotals errors;
+  std::size_t n_zeros = 0;  // values that are +0 or -0
+};
+
 struct DirectKernels {
   // Codes of the values, kExact where the decoded value would break the bound, and
   // the decoded values.
-  ErrorTotals (*quantise)(DType dtype, const std::byte* values, std::size_t n_values,
-                          const ValueSteps& steps, std::int32_t* codes, std::byte* decoded);
+  QuantisedTotals (*quantise)(DType dtype, const std::byte* values, std::size_t n_values,
+                              const ValueSteps& steps, std::int32_t* codes, std::byte* decoded);
   // What is decoded from kExact means nothing.
   void (*dequantise)(DType dtype, const std::int32_t* codes, std::size_t n_values,
                      const ValueSteps& steps, std::byte* values);

@@ -1,6 +1,10 @@
 // Included once for each CPU level, by a source that is compiled for it and
 // defines CFCK_CPU_NAMESPACE.
+#include "codec/direct/x86_intrinsics.hpp"
+//
+#include "codec/direct/classify_codes.hpp"
 #include "codec/direct/direct_kernels.hpp"
+#include "codec/direct/merge_codes.hpp"
 #include "codec/direct/quantise.hpp"
 #include "codec/direct/split_codes.hpp"
 
@@ -22,8 +26,8 @@ auto visit_value(DType dtype, Visitor&& visitor) {
   }
 }
 
-ErrorTotals quantise(DType dtype, const std::byte* values, std::size_t n_values,
-                     const ValueSteps& steps, std::int32_t* codes, std::byte* decoded) {
+QuantisedTotals quantise(DType dtype, const std::byte* values, std::size_t n_values,
+                         const ValueSteps& steps, std::int32_t* codes, std::byte* decoded) {
   return visit_value(dtype, [&](auto value) {
     return quantise_values<decltype(value)>(values, n_values, steps, codes, decoded);
   });

@@ -2,7 +2,6 @@
 // the 16-bit type, each to nearest even. Written so that compilers vectorise.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 #include "cfck/dtype.hpp"
@@ -11,28 +10,37 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
+// As std::bit_cast, which the CPU levels would share where it is not inlined.
+template <class To, class From>
+inline To same_bits(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
 struct ValueF64 {
   using Word = std::uint64_t;
   static constexpr Word kInfinity = 0x7ff0000000000000u;
-  static double to_double(Word word) { return std::bit_cast<double>(word); }
-  static Word from_double(double value) { return std::bit_cast<Word>(value); }
+  static double to_double(Word word) { return same_bits<double>(word); }
+  static Word from_double(double value) { return same_bits<Word>(value); }
 };
 
 struct ValueF32 {
   using Word = std::uint32_t;
   static constexpr Word kInfinity = 0x7f800000u;
-  static double to_double(Word word) { return std::bit_cast<float>(word); }
-  static Word from_double(double value) { return std::bit_cast<Word>(static_cast<float>(value)); }
+  static double to_double(Word word) { return same_bits<float>(word); }
+  static Word from_double(double value) { return same_bits<Word>(static_cast<float>(value)); }
 };
 
 struct ValueBf16 {
   using Word = std::uint16_t;
   static constexpr Word kInfinity = 0x7f80;
   static double to_double(Word word) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(word) << 16);
+    return same_bits<float>(static_cast<std::uint32_t>(word) << 16);
   }
   static Word from_double(double value) {
-    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    const auto bits = same_bits<std::uint32_t>(static_cast<float>(value));
     return static_cast<Word>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   }
 };
@@ -42,17 +50,17 @@ struct ValueF16 {
   static constexpr Word kInfinity = 0x7c00;
   static double to_double(Word word) {
     const std::uint32_t magnitude = static_cast<std::uint32_t>(word & 0x7fff) << 13;
-    const auto scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
+    const auto scaled = same_bits<std::uint32_t>(same_bits<float>(magnitude) * 0x1p112f);
     const std::uint32_t special = magnitude | 0x7f800000u;
     const std::uint32_t sign = static_cast<std::uint32_t>(word & 0x8000) << 16;
-    return std::bit_cast<float>(((word & 0x7fff) >= kInfinity ? special : scaled) | sign);
+    return same_bits<float>(((word & 0x7fff) >= kInfinity ? special : scaled) | sign);
   }
   static Word from_double(double value) {
-    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    const auto bits = same_bits<std::uint32_t>(static_cast<float>(value));
     const std::uint32_t magnitude = bits & 0x7fffffffu;
     // Adding 1/2 leaves the bits of a subnormal, rounded, in the low mantissa.
     const std::uint32_t small =
-        std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+        same_bits<std::uint32_t>(same_bits<float>(magnitude) + 0.5f) - 0x3f000000u;
     const std::uint32_t normal = (magnitude - 0x38000000u + 0xfff + (magnitude >> 13 & 1)) >> 13;
     std::uint32_t half = magnitude < 0x38800000u ? small : normal;
     half = magnitude >= 0x47800000u ? kInfinity : half;

@@ -107,8 +107,7 @@ class Planner {
   void quantise(const DirectParameters& parameters, std::uint64_t first, ByteView values,
                 std::vector<std::int32_t>& codes) {
     const std::size_t n = values.size() * 8 / bits_per_element(record_.dtype);
-    const ValueSteps steps{parameters.step, bounds_.bound,          parameters.row_steps,
-                           bounds_.rows,    geometry_.row_values(), first};
+    const ValueSteps steps = value_steps(geometry_, parameters, bounds_, first);
     codes.resize(codes.size() + n);
     decoded_.resize(values.size());
     direct_kernels().quantise(record_.dtype, values.data(), n, steps,

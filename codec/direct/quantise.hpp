@@ -2,48 +2,97 @@
 // what the decoder will do and compares without rounding.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
 #include "codec/direct/direct_kernels.hpp"
 #include "codec/direct/float_values.hpp"
+#include "codec/direct/quantise_lanes.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-inline constexpr unsigned kErrorLanes = 32;
+// Values are taken in blocks of as many as there are sums of errors.
+inline constexpr unsigned kBlock = 32;
 
-// Steps of one group, value by value.
-struct GroupSteps {
-  double step[kGroupSize];
-  double inverse[kGroupSize];
-  double bound[kGroupSize];
+// The steps of a block's values.
+struct BlockSteps {
+  double step[kBlock];
+  double inverse[kBlock];
+  double bound[kBlock];
 
   void set(unsigned i, double value_step, double value_bound) {
     step[i] = value_step;
     inverse[i] = value_step == 0 ? 0 : 1 / value_step;
     bound[i] = value_bound;
   }
-  void set_all(const ValueSteps& steps) {
-    for (unsigned i = 0; i < kGroupSize; ++i) {
-      set(i, steps.step, steps.bound);
-    }
-  }
-  // Of the values from `first` of the chunk on.
-  void set_rows(const ValueSteps& steps, std::size_t first, unsigned n) {
-    for (unsigned i = 0; i < n; ++i) {
-      const std::uint64_t row = (steps.first_value + first + i) / steps.row_values;
-      const std::uint32_t bits = static_cast<std::uint32_t>(steps.row_steps[row]) << 16;
-      set(i, std::bit_cast<float>(bits), steps.row_bounds.empty() ? 0 : steps.row_bounds[row]);
+  void set_all(double value_step, double value_bound) {
+    set(0, value_step, value_bound);
+    for (unsigned i = 1; i < kBlock; ++i) {
+      step[i] = step[0];
+      inverse[i] = inverse[0];
+      bound[i] = bound[0];
     }
   }
 };
 
+// The steps of one block after the other.
+class StepWalk {
+ public:
+  explicit StepWalk(const ValueSteps& steps) : steps_(steps) {
+    if (steps.row_steps == nullptr) {
+      block_.set_all(steps.step, steps.bound);
+    } else {
+      row_ = steps.first_value / steps.row_values;
+      left_ = steps.row_values - steps.first_value % steps.row_values;
+      block_.set_all(row_step(), row_bound());
+    }
+  }
+
+  // Of the next n values; n is kBlock but at the end.
+  const BlockSteps& next(unsigned n) {
+    if (steps_.row_steps == nullptr) {
+      return block_;
+    }
+    if (left_ > n) {
+      if (is_mixed_) {
+        block_.set_all(row_step(), row_bound());
+        is_mixed_ = false;
+      }
+      left_ -= n;
+      return block_;
+    }
+    is_mixed_ = true;
+    for (unsigned i = 0; i < n; ++i) {
+      block_.set(i, row_step(), row_bound());
+      if (--left_ == 0) {
+        ++row_;
+        left_ = steps_.row_values;
+        if (row_ == steps_.n_rows) {
+          left_ = ~std::uint64_t{0};  // the chunk ends here
+          row_ = 0;
+        }
+      }
+    }
+    return block_;
+  }
+
+ private:
+  double row_step() const {
+    return same_bits<float>(static_cast<std::uint32_t>(steps_.row_steps[row_]) << 16);
+  }
+  double row_bound() const { return steps_.row_bounds == nullptr ? 0 : steps_.row_bounds[row_]; }
+
+  const ValueSteps& steps_;
+  std::uint64_t row_ = 0;
+  std::uint64_t left_ = 0;  // values of the row
+  bool is_mixed_ = false;
+  BlockSteps block_;
+};
+
+inline double magnitude(double x) { return x < 0 ? -x : x; }
+
 // |x - y| <= bound, exactly.
 inline bool keeps_bound(double x, double y, double bound) {
   const double difference = x - y;
-  const double rounded = std::fabs(difference);
+  const double rounded = magnitude(difference);
   if (rounded != bound) {
     return rounded < bound;
   }
@@ -53,125 +102,237 @@ inline bool keeps_bound(double x, double y, double bound) {
   return difference < 0 ? rest >= 0 : rest <= 0;
 }
 
-// The common path of a whole group: codes, decoded words and |x - y|; returns
-// whether |x - y|, rounded, is below the bound everywhere.
+inline constexpr double kRound = 0x1.8p52;
+
 template <class Value>
-bool quantise_group(const typename Value::Word* words, const GroupSteps& steps, std::int32_t* codes,
-                    typename Value::Word* decoded, double* errors) {
-  constexpr double kRound = 0x1.8p52;
-  unsigned n_bad = 0;
-  for (unsigned i = 0; i < kGroupSize; ++i) {
-    const double x = Value::to_double(words[i]);
-    const double scaled = x * steps.inverse[i];
-    const bool in_range = std::fabs(scaled) <= kMaxCode;
-    const double code = ((in_range ? scaled : 0) + kRound) - kRound;
-    const auto word = Value::from_double(code * steps.step[i]);
-    const double error = std::fabs(x - Value::to_double(word));
-    codes[i] = static_cast<std::int32_t>(code);
-    decoded[i] = word;
-    errors[i] = error;
-    n_bad += in_range && error < steps.bound[i] ? 0u : 1u;
-  }
-  return n_bad == 0;
+inline typename Value::Word load_word(const std::byte* from) {
+  typename Value::Word word;
+  __builtin_memcpy(&word, from, sizeof(word));
+  return word;
 }
 
-// What the common path could not settle.
 template <class Value>
-std::size_t settle_group(const typename Value::Word* words, unsigned n, const GroupSteps& steps,
-                         std::int32_t* codes, typename Value::Word* decoded, double* errors) {
-  std::size_t n_exact = 0;
-  for (unsigned i = 0; i < n; ++i) {
-    const double x = Value::to_double(words[i]);
-    const bool in_range = std::fabs(x * steps.inverse[i]) <= kMaxCode;
-    if (!in_range || !keeps_bound(x, Value::to_double(decoded[i]), steps.bound[i])) {
-      codes[i] = kExact;
-      decoded[i] = words[i];
-      errors[i] = 0;
-      ++n_exact;
-    }
-  }
-  return n_exact;
+inline void store_word(typename Value::Word word, std::byte* to) {
+  __builtin_memcpy(to, &word, sizeof(word));
 }
+
+struct BlockCounts {
+  unsigned n_zeros = 0;
+  unsigned n_exact = 0;
+  unsigned n_special = 0;  // neither finite
+};
+
+// A block value by value: what counts, and what the lanes must equal.
+template <class Value>
+inline BlockCounts quantise_block(const std::byte* values, const BlockSteps& steps,
+                                  std::int32_t* codes, std::byte* decoded, double* errors) {
+  BlockCounts counts;
+  for (unsigned i = 0; i < kBlock; ++i) {
+    const auto word = load_word<Value>(values + i * sizeof(typename Value::Word));
+    const double x = Value::to_double(word);
+    const double scaled = x * steps.inverse[i];
+    const bool in_range = magnitude(scaled) <= kMaxCode;
+    const double code = ((in_range ? scaled : 0) + kRound) - kRound;
+    auto back = Value::from_double(code * steps.step[i]);
+    const double y = Value::to_double(back);
+    codes[i] = static_cast<std::int32_t>(code);
+    errors[i] = magnitude(x - y);
+    if (!in_range || !keeps_bound(x, y, steps.bound[i])) {
+      codes[i] = kExact;
+      back = word;
+      errors[i] = 0;
+      ++counts.n_exact;
+    }
+    store_word<Value>(back, decoded + i * sizeof(back));
+    counts.n_zeros += x == 0 ? 1u : 0u;
+    counts.n_special += magnitude_of<Value>(word) >= Value::kInfinity ? 1u : 0u;
+  }
+  return counts;
+}
+
+#if defined(CFCK_HAS_DOUBLE_LANES)
 
 class ErrorSums {
  public:
-  void add(const double* errors, unsigned n) {
-    for (unsigned first = 0; first < n; first += kErrorLanes) {
-      for (unsigned lane = 0; lane < kErrorLanes; ++lane) {
-        const double error = first + lane < n ? errors[first + lane] : 0;
-        squares_[lane] += error * error;
-        max_[lane] = error > max_[lane] ? error : max_[lane];
-      }
+  ErrorSums() {
+    for (unsigned v = 0; v < kVectors; ++v) {
+      squares_[v] = max_[v] = DoubleLanes::all(0);
     }
   }
-  void finish(ErrorTotals& totals) {
-    for (unsigned half = kErrorLanes / 2; half > 0; half /= 2) {
-      for (unsigned lane = 0; lane < half; ++lane) {
-        squares_[lane] += squares_[lane + half];
-        max_[lane] = std::max(max_[lane], max_[lane + half]);
-      }
+  void add(const DoubleLanes* errors) {
+    for (unsigned v = 0; v < kVectors; ++v) {
+      squares_[v] = squares_[v] + errors[v] * errors[v];
+      max_[v] = errors[v].above(max_[v]);
     }
-    totals.max_error = max_[0];
-    totals.sum_of_squares = squares_[0];
+  }
+  void add(const double* errors) {
+    DoubleLanes lanes[kVectors];
+    for (unsigned v = 0; v < kVectors; ++v) {
+      lanes[v] = DoubleLanes::load(errors + v * kDoubleLanes);
+    }
+    add(lanes);
+  }
+  void store(double* squares, double* max) const {
+    for (unsigned v = 0; v < kVectors; ++v) {
+      squares_[v].store(squares + v * kDoubleLanes);
+      max_[v].store(max + v * kDoubleLanes);
+    }
+  }
+
+  static constexpr unsigned kVectors = kBlock / kDoubleLanes;
+
+ private:
+  DoubleLanes squares_[kVectors];
+  DoubleLanes max_[kVectors];
+};
+
+// The common case, in which all values keep the bound with room to spare. False, and
+// nothing added, in others.
+template <class Value>
+inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int32_t* codes,
+                      std::byte* decoded, ErrorSums& sums, std::size_t& n_zeros) {
+  constexpr unsigned kBytes = kDoubleLanes * sizeof(typename Value::Word);
+  const DoubleLanes round = DoubleLanes::all(kRound);
+  const DoubleLanes limit = DoubleLanes::all(kMaxCode);
+  DoubleLanes errors[ErrorSums::kVectors];
+  unsigned good = (1u << kDoubleLanes) - 1;
+  std::uint32_t zeros = 0;
+  for (unsigned v = 0; v < ErrorSums::kVectors; ++v) {
+    const DoubleLanes x = ValueLanes<Value>::load(values + v * kBytes);
+    const DoubleLanes scaled = x * DoubleLanes::load(steps.inverse + v * kDoubleLanes);
+    unsigned in_range;
+    const DoubleLanes code = (scaled.within(limit, in_range) + round) - round;
+    const DoubleLanes y = ValueLanes<Value>::store(
+        code * DoubleLanes::load(steps.step + v * kDoubleLanes), decoded + v * kBytes);
+    code.store_codes(codes + v * kDoubleLanes);
+    errors[v] = (x - y).magnitude();
+    good &= in_range & errors[v].is_below(DoubleLanes::load(steps.bound + v * kDoubleLanes));
+    zeros |= x.is_zero() << (v * kDoubleLanes);
+  }
+  if (good != (1u << kDoubleLanes) - 1) {
+    return false;
+  }
+  sums.add(errors);
+  n_zeros += static_cast<unsigned>(__builtin_popcount(zeros));
+  return true;
+}
+
+#else
+
+class ErrorSums {
+ public:
+  void add(const double* errors) {
+    for (unsigned i = 0; i < kBlock; ++i) {
+      squares_[i] += errors[i] * errors[i];
+      max_[i] = errors[i] > max_[i] ? errors[i] : max_[i];
+    }
+  }
+  void store(double* squares, double* max) const {
+    __builtin_memcpy(squares, squares_, sizeof(squares_));
+    __builtin_memcpy(max, max_, sizeof(max_));
   }
 
  private:
-  double squares_[kErrorLanes] = {};
-  double max_[kErrorLanes] = {};
+  double squares_[kBlock] = {};
+  double max_[kBlock] = {};
 };
 
 template <class Value>
-ErrorTotals quantise_values(const std::byte* values, std::size_t n_values, const ValueSteps& steps,
-                            std::int32_t* codes, std::byte* decoded) {
-  using Word = typename Value::Word;
-  ErrorTotals totals;
-  ErrorSums sums;
-  GroupSteps group_steps;
-  group_steps.set_all(steps);
-  for (std::size_t first = 0; first < n_values; first += kGroupSize) {
-    const auto n = static_cast<unsigned>(std::min<std::size_t>(kGroupSize, n_values - first));
-    if (!steps.row_steps.empty()) {
-      group_steps.set_rows(steps, first, n);
+inline bool try_block(const std::byte*, const BlockSteps&, std::int32_t*, std::byte*, ErrorSums&,
+                      std::size_t&) {
+  return false;
+}
+
+#endif
+
+inline void finish_totals(const ErrorSums& sums, ErrorTotals& totals) {
+  double squares[kBlock];
+  double max[kBlock];
+  sums.store(squares, max);
+  for (unsigned half = kBlock / 2; half > 0; half /= 2) {
+    for (unsigned i = 0; i < half; ++i) {
+      squares[i] += squares[i + half];
+      max[i] = max[i + half] > max[i] ? max[i + half] : max[i];
     }
-    Word words[kGroupSize] = {};
-    Word back[kGroupSize];
-    std::int32_t group_codes[kGroupSize];
-    double errors[kGroupSize];
-    std::memcpy(words, values + first * sizeof(Word), n * sizeof(Word));
-    if (!quantise_group<Value>(words, group_steps, group_codes, back, errors)) {
-      totals.n_exact += settle_group<Value>(words, n, group_steps, group_codes, back, errors);
-    }
-    sums.add(errors, n);
-    unsigned n_special = 0;
-    for (unsigned i = 0; i < kGroupSize; ++i) {
-      n_special += magnitude_of<Value>(words[i]) >= Value::kInfinity ? 1u : 0u;
-    }
-    totals.n_finite += n - n_special;
-    std::memcpy(codes + first, group_codes, n * sizeof(std::int32_t));
-    std::memcpy(decoded + first * sizeof(Word), back, n * sizeof(Word));
   }
-  sums.finish(totals);
+  totals.max_error = max[0];
+  totals.sum_of_squares = squares[0];
+}
+
+template <class Value>
+QuantisedTotals quantise_values(const std::byte* values, std::size_t n_values,
+                                const ValueSteps& steps, std::int32_t* codes, std::byte* decoded) {
+  constexpr std::size_t kBytes = sizeof(typename Value::Word);
+  QuantisedTotals totals;
+  totals.errors.n_finite = n_values;
+  ErrorSums sums;
+  StepWalk walk(steps);
+  double errors[kBlock];
+  const auto settle = [&](const std::byte* from, const BlockSteps& block, std::int32_t* to,
+                          std::byte* back) {
+    const BlockCounts counts = quantise_block<Value>(from, block, to, back, errors);
+    sums.add(errors);
+    totals.n_zeros += counts.n_zeros;
+    totals.errors.n_exact += counts.n_exact;
+    totals.errors.n_finite -= counts.n_special;
+  };
+  std::size_t first = 0;
+  for (; first + kBlock <= n_values; first += kBlock) {
+    const BlockSteps& block = walk.next(kBlock);
+    const std::byte* const from = values + first * kBytes;
+    std::byte* const back = decoded + first * kBytes;
+    if (!try_block<Value>(from, block, codes + first, back, sums, totals.n_zeros)) {
+      settle(from, block, codes + first, back);
+    }
+  }
+  if (first < n_values) {
+    // Filled up with zeros, which have no errors.
+    const auto n = static_cast<unsigned>(n_values - first);
+    std::byte from[kBlock * kBytes] = {};
+    std::byte back[kBlock * kBytes];
+    std::int32_t to[kBlock];
+    __builtin_memcpy(from, values + first * kBytes, n * kBytes);
+    settle(from, walk.next(n), to, back);
+    totals.n_zeros -= kBlock - n;
+    __builtin_memcpy(codes + first, to, n * sizeof(std::int32_t));
+    __builtin_memcpy(decoded + first * kBytes, back, n * kBytes);
+  }
+  finish_totals(sums, totals.errors);
   return totals;
+}
+
+template <class Value>
+inline void dequantise_block(const std::int32_t* codes, const BlockSteps& steps,
+                             std::byte* values) {
+  constexpr unsigned kBytes = sizeof(typename Value::Word);
+#if defined(CFCK_HAS_DOUBLE_LANES)
+  for (unsigned i = 0; i < kBlock; i += kDoubleLanes) {
+    ValueLanes<Value>::store(DoubleLanes::of_codes(codes + i) * DoubleLanes::load(steps.step + i),
+                             values + i * kBytes);
+  }
+#else
+  for (unsigned i = 0; i < kBlock; ++i) {
+    store_word<Value>(Value::from_double(codes[i] * steps.step[i]), values + i * kBytes);
+  }
+#endif
 }
 
 template <class Value>
 void dequantise_values(const std::int32_t* codes, std::size_t n_values, const ValueSteps& steps,
                        std::byte* values) {
-  using Word = typename Value::Word;
-  GroupSteps group_steps;
-  group_steps.set_all(steps);
-  for (std::size_t first = 0; first < n_values; first += kGroupSize) {
-    const auto n = static_cast<unsigned>(std::min<std::size_t>(kGroupSize, n_values - first));
-    if (!steps.row_steps.empty()) {
-      group_steps.set_rows(steps, first, n);
-    }
-    Word words[kGroupSize];
-    std::int32_t group[kGroupSize] = {};
-    std::memcpy(group, codes + first, n * sizeof(std::int32_t));
-    for (unsigned i = 0; i < kGroupSize; ++i) {
-      words[i] = Value::from_double(group[i] * group_steps.step[i]);
-    }
-    std::memcpy(values + first * sizeof(Word), words, n * sizeof(Word));
+  constexpr std::size_t kBytes = sizeof(typename Value::Word);
+  StepWalk walk(steps);
+  std::size_t first = 0;
+  for (; first + kBlock <= n_values; first += kBlock) {
+    dequantise_block<Value>(codes + first, walk.next(kBlock), values + first * kBytes);
+  }
+  if (first < n_values) {
+    const auto n = static_cast<unsigned>(n_values - first);
+    std::int32_t from[kBlock] = {};
+    std::byte to[kBlock * kBytes];
+    __builtin_memcpy(from, codes + first, n * sizeof(std::int32_t));
+    dequantise_block<Value>(from, walk.next(n), to);
+    __builtin_memcpy(values + first * kBytes, to, n * kBytes);
   }
 }
 

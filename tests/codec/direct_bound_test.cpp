@@ -165,10 +165,12 @@ TEST(DirectBound16, PowerOfTwoStepNeverEscapes) {
       std::vector<std::byte> decoded(values.size());
       const DirectKernels& kernels = direct_kernels();
       std::vector<std::int32_t> codes(5000);
-      const ErrorTotals totals =
-          kernels.quantise(dtype, values.data(), 5000, {parameters.step, bound, {}, {}, 1, 0},
-                           codes.data(), decoded.data());
-      EXPECT_EQ(totals.n_exact, 0u);
+      ValueSteps steps;
+      steps.step = parameters.step;
+      steps.bound = bound;
+      const QuantisedTotals totals =
+          kernels.quantise(dtype, values.data(), 5000, steps, codes.data(), decoded.data());
+      EXPECT_EQ(totals.errors.n_exact, 0u);
       const Coded coded = code(info_of(dtype, shape), parameters, {bound, {}}, values, scratch);
       expect_bound(dtype, coded, values, bound);
     }

@@ -201,30 +201,6 @@ TEST(DirectChunk, DamageIsAnErrorOrSomeValues) {
   }
 }
 
-TEST(DirectChunk, SameBytesAtEveryCpuLevel) {
-  const auto values = make_spread(DType::kF32, Spread::kHeavy, 5000, 0.02);
-  const ValueSteps steps{*step_of(kBound), kBound, {}, {}, 1, 0};
-  std::vector<std::vector<std::byte>> decoded;
-  std::vector<std::vector<std::int32_t>> codes;
-  std::vector<double> sums;
-  for (const CpuLevel level : {CpuLevel::kBaseline, CpuLevel::kV3, CpuLevel::kV4}) {
-    if (level > cpu_level()) {
-      continue;
-    }
-    decoded.emplace_back(values.size());
-    codes.emplace_back(5000 + kGroupSize);
-    sums.push_back(direct_kernels_of(level)
-                       .quantise(DType::kF32, values.data(), 5000, steps, codes.back().data(),
-                                 decoded.back().data())
-                       .sum_of_squares);
-    std::vector<GroupCode> groups(40);
-    direct_kernels_of(level).classify(codes.back().data(), 5000, groups.data());
-    EXPECT_TRUE(codes.back() == codes.front());
-    EXPECT_TRUE(decoded.back() == decoded.front());
-    EXPECT_EQ(sums.back(), sums.front());
-  }
-}
-
 TEST(DirectPrediction, RestoresWhatItPredicts) {
   Random random(4);
   const DirectGeometry geometry = *direct_geometry(std::vector<std::uint64_t>{10, 10, 3, 3});
