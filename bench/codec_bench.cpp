@@ -83,7 +83,8 @@ void decode_chunk(benchmark::State& state, DType dtype) {
 template <class Format>
 struct SplitChunk {
   SplitChunk() {
-    layout.has_signs = chunk_kernels<Format>().analyse(values.data(), kValues, groups.data());
+    layout.has_signs =
+        chunk_kernels<Format>().analyse(values.data(), kValues, groups.data()).has_signs;
     std::vector<std::uint8_t> class_symbols(groups.size());
     std::vector<std::byte> class_escapes(2 * groups.size());
     write_class_stream(groups.data(), groups.size(), class_symbols.data(), class_escapes.data());

@@ -30,10 +30,11 @@ class SymbolsEncoder {
         scratch_(scratch) {}
 
   Result<void> encode(EncodedChunk& out) {
-    CFCK_TRY(hide_zeros());
-    n_groups_ = (n_left_ + kGroupSize - 1) / kGroupSize;
-    groups_ = scratch_.impl().groups.room_for(n_groups_);
-    layout_.has_signs = chunk_kernels<Format>().analyse(values_, n_left_, groups_);
+    const ZeroCounts zeros = analyse();
+    CFCK_TRY(hide_zeros(zeros));
+    if (header_.flags & kHasMask) {
+      analyse();
+    }
     header_.flags |= layout_.has_signs ? 0 : kHasNoSigns;
     choose_clean_bits();
     write_streams();
@@ -42,9 +43,16 @@ class SymbolsEncoder {
   }
 
  private:
+  ZeroCounts analyse() {
+    n_groups_ = (n_left_ + kGroupSize - 1) / kGroupSize;
+    groups_ = scratch_.impl().groups.room_for(n_groups_);
+    const ChunkAnalysis found = chunk_kernels<Format>().analyse(values_, n_left_, groups_);
+    layout_.has_signs = found.has_signs;
+    return found.zeros;
+  }
+
   // Spec, section 3.1.
-  Result<void> hide_zeros() {
-    const ZeroCounts zeros = chunk_kernels<Format>().count_zeros(values_, n_values_);
+  Result<void> hide_zeros(const ZeroCounts& zeros) {
     const bool with_signs = zeros.negative * Format::kRawBits > zeros.negative + zeros.positive;
     const std::size_t n_hidden = zeros.positive + (with_signs ? zeros.negative : 0);
     if (n_hidden * 32 < n_values_ || n_hidden == n_values_) {

@@ -2,6 +2,9 @@
 // compiled for it and defines CFCK_CPU_NAMESPACE.
 #include <cstring>
 
+#if defined(__x86_64__)
+#include "codec/symboliser/group_analysis_x86.hpp"
+#endif
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/kernel_levels.hpp"
 #include "codec/symboliser/raw_bits.hpp"
@@ -25,41 +28,59 @@ unsigned load_group(const std::byte* values, std::size_t n_values, std::size_t i
   return static_cast<unsigned>(left);
 }
 
-template <class Format>
-ZeroCounts count_zeros(const std::byte* values, std::size_t n_values) {
-  using Word = typename Format::Word;
-  ZeroCounts counts;
-  for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
-    Word group[kGroupSize];
-    const unsigned n = load_group(values, n_values, index, group);
-    // Words count as far as a group goes, and keep the loops in narrow lanes.
-    const Word positive = SerialLanes::reduce_sum<Word>(
-        [&](unsigned i) { return static_cast<Word>(group[i] == 0 ? 1 : 0); });
-    const Word zeros = SerialLanes::reduce_sum<Word>([&](unsigned i) {
-      return static_cast<Word>(static_cast<Word>(group[i] << 1) == 0 ? 1 : 0);
-    });
-    counts.positive += positive - (kGroupSize - n);
-    counts.negative += zeros - positive;
-  }
-  return counts;
+// Adds the zeros among the first n values of a group that is filled up with zeros.
+template <class Word>
+void count_zeros(const Word (&group)[kGroupSize], unsigned n, ZeroCounts& counts) {
+  // Words count as far as a group goes, and keep the loops in narrow lanes.
+  const Word positive = SerialLanes::reduce_sum<Word>(
+      [&](unsigned i) { return static_cast<Word>(group[i] == 0 ? 1 : 0); });
+  const Word zeros = SerialLanes::reduce_sum<Word>(
+      [&](unsigned i) { return static_cast<Word>(static_cast<Word>(group[i] << 1) == 0 ? 1 : 0); });
+  counts.positive += positive - (kGroupSize - n);
+  counts.negative += zeros - positive;
 }
 
 template <class Format>
-bool analyse(const std::byte* values, std::size_t n_values, GroupCode* groups) {
-  bool has_signs = false;
+GroupAnalysis analyse_one(const std::byte* values, std::size_t n_values, std::size_t index,
+                          ZeroCounts& zeros) {
+  using Word = typename Format::Word;
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(Word) == 2) {
+    if (n_values - index * kGroupSize >= kGroupSize) {
+      const GroupAnalysis found =
+          analyse_group_x86<Format>(values + index * kGroupSize * sizeof(Word));
+      if (found.n_finite == kGroupSize) {
+        return found;
+      }
+      Word group[kGroupSize];
+      count_zeros(group, load_group(values, n_values, index, group), zeros);
+      return found;
+    }
+  }
+#endif
+  Word group[kGroupSize];
+  const unsigned n = load_group(values, n_values, index, group);
+  const GroupAnalysis found = analyse_group<Format, SerialLanes>(group);
+  if (found.n_finite != kGroupSize) {
+    count_zeros(group, n, zeros);
+  }
+  return found;
+}
+
+template <class Format>
+ChunkAnalysis analyse(const std::byte* values, std::size_t n_values, GroupCode* groups) {
+  ChunkAnalysis result;
   for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
-    typename Format::Word group[kGroupSize];
-    load_group(values, n_values, index, group);
-    const GroupAnalysis found = analyse_group<Format, SerialLanes>(group);
+    const GroupAnalysis found = analyse_one<Format>(values, n_values, index, result.zeros);
     GroupCode& code = groups[index];
     code.scale_class = static_cast<std::uint16_t>(found.scale_class);
     code.clean_bits = static_cast<std::uint8_t>(found.clean_bits);
-    has_signs = has_signs || found.has_signs;
+    result.has_signs = result.has_signs || found.has_signs;
     code.kind = found.all_zero    ? GroupKind::kAllZero
                 : found.has_class ? GroupKind::kValues
                                   : GroupKind::kNoClass;
   }
-  return has_signs;
+  return result;
 }
 
 template <class Format>
@@ -136,8 +157,7 @@ bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
 }
 
 template <class Format>
-constexpr ChunkKernels<Format> kKernels = {&count_zeros<Format>, &analyse<Format>, &split<Format>,
-                                           &merge<Format>};
+constexpr ChunkKernels<Format> kKernels = {&analyse<Format>, &split<Format>, &merge<Format>};
 
 }  // namespace
 

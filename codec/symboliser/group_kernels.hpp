@@ -23,6 +23,7 @@ struct GroupAnalysis {
   bool all_zero = true;    // every bit of every value
   bool has_signs = false;  // some value is negative
   bool has_class = false;  // some finite value is not zero
+  unsigned n_finite = 0;   // how many those are
   std::uint32_t scale_class = 0;
   unsigned clean_bits = 0;  // low raw bits that are zero in every value
 };
@@ -30,8 +31,8 @@ struct GroupAnalysis {
 // floor(4 * log2(mean / 2^8)) for a mean of codes below 2^16, given 128 * mean.
 CFCK_HD constexpr std::uint32_t quarter_octaves(std::uint32_t scaled_mean) {
   unsigned top = 15;
-  while (top < 22 && (scaled_mean >> (top + 1)) != 0) {
-    ++top;
+  for (unsigned bit = 16; bit <= 22; ++bit) {
+    top += (scaled_mean >> bit) != 0;  // no branch that nobody could foretell
   }
   const std::uint32_t fraction = scaled_mean >> (top - 15);
   // 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
@@ -103,6 +104,7 @@ CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
   });
   const auto sum = Lanes::template reduce_sum<std::uint32_t>([&](unsigned i) { return codes[i]; });
   result.has_class = true;
+  result.n_finite = n_values;
   result.scale_class = 4 * top_exponent + quarter_octaves(sum * kGroupSize / n_values);
   return result;
 }

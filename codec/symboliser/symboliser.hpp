@@ -74,15 +74,18 @@ struct ZeroCounts {
   std::size_t negative = 0;  // -0
 };
 
+struct ChunkAnalysis {
+  bool has_signs = false;  // some value is negative
+  ZeroCounts zeros;
+};
+
 // The passes over a chunk. Values are little-endian, of any alignment. `groups`
 // has one entry for each 128 values, the last for what is left. Stream regions
 // must have room for (split) or hold (merge) the symbols of all their groups
 // and 128 bytes more.
 template <class Format>
 struct ChunkKernels {
-  ZeroCounts (*count_zeros)(const std::byte* values, std::size_t n_values);
-  // Returns whether any value is negative.
-  bool (*analyse)(const std::byte* values, std::size_t n_values, GroupCode* groups);
+  ChunkAnalysis (*analyse)(const std::byte* values, std::size_t n_values, GroupCode* groups);
   void (*split)(const std::byte* values, std::size_t n_values, const GroupCode* groups,
                 const SymbolLayout& layout, SplitCursors& to);
   // False if there are more escapes than MergeCursors says, or invalid symbols.

@@ -12,6 +12,7 @@ namespace cfck::codec {
 namespace {
 
 struct SplitResult {
+  ChunkAnalysis analysis;
   std::vector<GroupCode> groups;
   std::vector<std::uint8_t> symbols;
   std::vector<std::byte> raw;
@@ -27,7 +28,8 @@ SplitResult run_level(CpuLevel level, const std::vector<std::byte>& values) {
   SplitResult result;
   result.groups.resize(n_groups);
   SymbolLayout layout;
-  layout.has_signs = kernels.analyse(values.data(), n, result.groups.data());
+  result.analysis = kernels.analyse(values.data(), n, result.groups.data());
+  layout.has_signs = result.analysis.has_signs;
   std::vector<std::uint8_t> class_symbols(n_groups);
   std::vector<std::byte> class_escapes(2 * n_groups);
   write_class_stream(result.groups.data(), n_groups, class_symbols.data(), class_escapes.data());
@@ -55,6 +57,18 @@ SplitResult run_level(CpuLevel level, const std::vector<std::byte>& values) {
   return result;
 }
 
+template <class Word>
+ZeroCounts count_zeros(const std::vector<std::byte>& values) {
+  ZeroCounts counts;
+  for (std::size_t i = 0; i < values.size(); i += sizeof(Word)) {
+    Word value;
+    std::memcpy(&value, values.data() + i, sizeof(Word));
+    counts.positive += value == 0;
+    counts.negative += value == static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
+  }
+  return counts;
+}
+
 template <class Format>
 void compare_levels(DType dtype) {
   for (const Pattern pattern : kAllPatterns) {
@@ -63,11 +77,17 @@ void compare_levels(DType dtype) {
       const std::vector<std::byte> values = make_values(dtype, pattern, n);
       const SplitResult expected = run_level<Format>(CpuLevel::kBaseline, values);
       EXPECT_TRUE(expected.merged == values);
+      const ZeroCounts zeros = count_zeros<typename Format::Word>(values);
+      EXPECT_EQ(expected.analysis.zeros.positive, zeros.positive);
+      EXPECT_EQ(expected.analysis.zeros.negative, zeros.negative);
       for (const CpuLevel level : {CpuLevel::kV3, CpuLevel::kV4}) {
         if (level > cpu_level()) {
           continue;
         }
         const SplitResult result = run_level<Format>(level, values);
+        EXPECT_EQ(result.analysis.has_signs, expected.analysis.has_signs);
+        EXPECT_EQ(result.analysis.zeros.positive, zeros.positive);
+        EXPECT_EQ(result.analysis.zeros.negative, zeros.negative);
         EXPECT_EQ(std::memcmp(result.groups.data(), expected.groups.data(),
                               expected.groups.size() * sizeof(GroupCode)),
                   0);

@@ -24,6 +24,7 @@ void compare_lanes(DType dtype, Pattern pattern) {
     const GroupAnalysis lanes = analyse_group<Format, EmulatedLanes>(values);
     EXPECT_EQ(serial.all_zero, lanes.all_zero);
     EXPECT_EQ(serial.has_class, lanes.has_class);
+    EXPECT_EQ(serial.n_finite, lanes.n_finite);
     EXPECT_EQ(serial.has_signs, lanes.has_signs);
     EXPECT_EQ(serial.scale_class, lanes.scale_class);
     EXPECT_EQ(serial.clean_bits, lanes.clean_bits);
