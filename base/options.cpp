@@ -1,5 +1,7 @@
 #include "cfck/options.hpp"
 
+#include <cmath>
+
 namespace cfck {
 
 std::string_view codec_name(CodecId id) noexcept {
@@ -8,6 +10,8 @@ std::string_view codec_name(CodecId id) noexcept {
       return "raw";
     case CodecId::kLossless:
       return "lossless";
+    case CodecId::kDirect:
+      return "direct";
   }
   return "unknown";
 }
@@ -32,7 +36,91 @@ std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcep
   if (name == "lossless") {
     return CodecChoice::kLossless;
   }
+  if (name == "direct") {
+    return CodecChoice::kDirect;
+  }
   return std::nullopt;
+}
+
+std::string_view bound_kind_name(BoundKind kind) noexcept {
+  switch (kind) {
+    case BoundKind::kAbs:
+      return "abs";
+    case BoundKind::kRel:
+      return "rel";
+    case BoundKind::kSigma:
+      return "sigma";
+  }
+  return "unknown";
+}
+
+std::string_view lossless_reason_name(LosslessReason reason) noexcept {
+  switch (reason) {
+    case LosslessReason::kNotFloat:
+      return "not_float";
+    case LosslessReason::kFewDimensions:
+      return "few_dimensions";
+    case LosslessReason::kFewValues:
+      return "few_values";
+    case LosslessReason::kOptimizerState:
+      return "optimizer_state";
+    case LosslessReason::kNearZero:
+      return "near_zero";
+    case LosslessReason::kConstant:
+      return "constant";
+    case LosslessReason::kSharedMemory:
+      return "shared_memory";
+    case LosslessReason::kNotSmaller:
+      return "not_smaller";
+  }
+  return "unknown";
+}
+
+Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options) {
+  const auto refuse = [](const char* message) {
+    return Error{ErrorCode::kInvalidArgument, message, {}, {}};
+  };
+  std::optional<ErrorBound> bound;
+  const auto take = [&](const std::optional<double>& value, BoundKind kind) {
+    if (!value) {
+      return true;
+    }
+    const bool is_first = !bound.has_value();
+    bound = ErrorBound{kind, options.per_row, *value};
+    return is_first;
+  };
+  const bool is_single = take(options.max_abs_error, BoundKind::kAbs) &&
+                         take(options.max_rel_error, BoundKind::kRel) &&
+                         take(options.max_sigma_error, BoundKind::kSigma);
+  if (!is_single) {
+    return refuse("give one of max_abs_error, max_rel_error and max_sigma_error, not several");
+  }
+  if (!bound) {
+    if (options.per_row) {
+      return refuse("per_row needs max_rel_error or max_sigma_error");
+    }
+    if (options.codec == CodecChoice::kDirect) {
+      return refuse(
+          "codec direct needs max_abs_error, max_rel_error or max_sigma_error to say what may be "
+          "lost");
+    }
+    return bound;
+  }
+  if (!(bound->value > 0) || !std::isfinite(bound->value)) {
+    return refuse("a maximum error must be positive and finite; without one nothing is lost");
+  }
+  if (bound->kind == BoundKind::kAbs && bound->per_row) {
+    return refuse(
+        "per_row needs max_rel_error or max_sigma_error; max_abs_error is the same for all rows");
+  }
+  if (bound->kind == BoundKind::kAbs && (bound->value < 0x1p-1000 || bound->value > 0x1p1000)) {
+    return refuse("max_abs_error must be between 2^-1000 and 2^1000");
+  }
+  if (options.codec == CodecChoice::kRaw || options.codec == CodecChoice::kLossless) {
+    return refuse(
+        "codec raw and codec lossless lose nothing; leave out the maximum error, or the codec");
+  }
+  return bound;
 }
 
 }  // namespace cfck

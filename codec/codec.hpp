@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -20,7 +21,11 @@ struct ChunkInfo {
   EntropyId entropy = EntropyId::kNone;
   ScanId scan = ScanId::kStorageOrder;
   std::uint64_t n_elems = 0;
-  ByteView preamble;  // the record's, already verified; empty if it has none
+  ByteView preamble = {};  // the record's, already verified; empty if it has none
+  // Of the tensor, and which of its values is the chunk's first. Codecs that look at
+  // values one by one need neither.
+  std::span<const std::uint64_t> shape = {};
+  std::uint64_t first_elem = 0;
 };
 
 // A payload is a body (headers and sections) followed by the Zstd frame of its
@@ -84,7 +89,8 @@ class Encoder {
 };
 
 // nullptr for an id this version does not know. kRaw has neither: the container
-// stores its bytes as they are.
+// stores its bytes as they are. Lossy codecs have an encoder of their own kind
+// (codec/lossy.hpp).
 const Decoder* find_decoder(CodecId id) noexcept;
 const Encoder* find_encoder(CodecId id) noexcept;
 

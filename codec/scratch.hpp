@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "codec/codec.hpp"
+#include "codec/direct/parameters.hpp"
 #include "codec/symboliser/symboliser.hpp"
 
 namespace cfck::codec {
@@ -31,6 +32,13 @@ class GrowingBuffer {
   std::size_t capacity_ = 0;
 };
 
+// A preamble and what it says.
+struct DirectPreamble {
+  Shape shape;
+  std::vector<std::byte> bytes;
+  DirectParameters parameters;
+};
+
 struct Scratch::Impl {
   GrowingBuffer<GroupCode> groups;
   GrowingBuffer<std::uint8_t> symbols;
@@ -44,6 +52,7 @@ struct Scratch::Impl {
   GrowingBuffer<std::int32_t> ordered_codes;
   GrowingBuffer<std::int32_t> escaped_codes;
   GrowingBuffer<std::uint8_t> predicted_classes;
+  std::unique_ptr<DirectPreamble> preamble;  // the last one that was parsed
 
   // Created at first use; nullptr if there is no memory.
   ZSTD_CCtx* compressor();

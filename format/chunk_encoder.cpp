@@ -3,6 +3,21 @@
 #include <algorithm>
 
 namespace cfck::format {
+namespace {
+
+// As read_values, into a buffer of the caller's.
+Result<ByteView> read_range(const EncodePlan& plan, std::uint64_t offset_bytes,
+                            std::uint64_t n_bytes, std::vector<std::byte>& room) {
+  const ByteView mapped = plan.source->mapped();
+  if (!mapped.empty()) {
+    return mapped.subspan(plan.offset_bytes + offset_bytes, n_bytes);
+  }
+  room.resize(n_bytes);
+  CFCK_TRY(plan.source->read_at(plan.offset_bytes + offset_bytes, room));
+  return ByteView(room);
+}
+
+}  // namespace
 
 Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
                              std::uint64_t n_bytes, WorkerMemory& memory) {
@@ -48,6 +63,32 @@ Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteVi
   info.entropy = encoder->default_entropy(plan.dtype);
   info.n_elems = plan.geometry.elems_of(chunk);
   return encoder->encode(info, values, memory.scratch, memory.encoded);
+}
+
+Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& memory) {
+  codec::LossyRecord record;
+  record.dtype = plan.dtype;
+  record.shape = plan.shape;
+  record.chunk_elems = plan.geometry.chunk_elems;
+  record.bound = *plan.choice.bound;
+  record.is_forced = plan.choice.codec == CodecChoice::kDirect;
+  record.keeps_near_zero = plan.choice.keeps_near_zero;
+  const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
+  const codec::ReadValues read = [&](std::uint64_t first_elem, std::uint64_t n_elems,
+                                     std::vector<std::byte>& room) -> Result<ByteView> {
+    return read_range(plan, first_elem * value_bytes, n_elems * value_bytes, room);
+  };
+  return codec::find_lossy_encoder(CodecId::kDirect)->plan(record, read, memory.scratch);
+}
+
+Result<codec::ErrorTotals> encode_lossy(const EncodePlan& plan, const codec::LossyPlan& lossy,
+                                        std::uint64_t chunk, ByteView values,
+                                        WorkerMemory& memory) {
+  memory.decoded.resize(values.size());
+  codec::ErrorTotals errors;
+  CFCK_TRY(lossy.encode(chunk * plan.geometry.chunk_elems, values, memory.scratch, memory.decoded,
+                        memory.encoded, errors));
+  return errors;
 }
 
 FrameBytes chunk_extent(const codec::EncodedChunk& encoded, FramePool& frames) {

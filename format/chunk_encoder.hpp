@@ -10,7 +10,8 @@
 #include "base/hashing.hpp"
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
-#include "codec/codec.hpp"
+#include "codec/lossy.hpp"
+#include "format/encode_rules.hpp"
 #include "format/frame_bytes.hpp"
 #include "format/record_layout.hpp"
 
@@ -20,7 +21,8 @@ namespace cfck::format {
 struct EncodePlan {
   std::string name;  // for messages
   DType dtype = DType::kU8;
-  CodecChoice choice = CodecChoice::kAuto;
+  Shape shape;
+  TensorChoice choice;
   ChunkGeometry geometry;
   const ByteSource* source = nullptr;
   std::uint64_t offset_bytes = 0;  // of the tensor in the source
@@ -32,6 +34,7 @@ struct WorkerMemory {
   codec::EncodedChunk encoded;
   std::unique_ptr<std::byte[]> values;
   std::size_t values_bytes = 0;
+  std::vector<std::byte> decoded;  // of a lossy chunk
 };
 
 // Bytes of a chunk that belong to digest leaves it shares with its neighbours.
@@ -54,6 +57,11 @@ void add_edges(DigestBuilder& digest, const LeafEdges& edges);
 // Encodes with the lossless codec into memory.encoded.
 Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteView values,
                              WorkerMemory& memory);
+// Plans a tensor that has a bound.
+Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& memory);
+// Encodes with `lossy` into memory.encoded, and decodes into memory.decoded.
+Result<codec::ErrorTotals> encode_lossy(const EncodePlan& plan, const codec::LossyPlan& lossy,
+                                        std::uint64_t chunk, ByteView values, WorkerMemory& memory);
 // The extent of a CHNK frame: its header, then the payload.
 FrameBytes chunk_extent(const codec::EncodedChunk& encoded, FramePool& frames);
 

@@ -50,6 +50,22 @@ Error too_many(const char* what, std::string record = {}) {
                {}};
 }
 
+// What holds for a base holds for its aliases and duplicates.
+bool has_error_entry(const Record& record) {
+  return record.error &&
+         (record.kind == RecordKind::kChunked || record.kind == RecordKind::kPacked);
+}
+
+void put_error(FieldWriter& out, const RecordError& error) {
+  out.put(error.bound.value);
+  out.put(error.max_abs_error);
+  out.put(error.rmse);
+  out.put(static_cast<std::uint8_t>(error.bound.kind));
+  out.put(static_cast<std::uint8_t>(error.bound.per_row ? 1 : 0));
+  out.put(std::uint16_t{0});
+  out.put(std::uint32_t{0});
+}
+
 void put_record(FieldWriter& out, const StoredRecord& stored) {
   const Record& record = stored.record;
   out.put(static_cast<std::uint16_t>(record.name.size()));
@@ -59,7 +75,8 @@ void put_record(FieldWriter& out, const StoredRecord& stored) {
   out.put(static_cast<std::uint8_t>(record.entropy));
   out.put(static_cast<std::uint8_t>(record.scan));
   out.put(static_cast<std::uint8_t>(record.shape.size()));
-  out.put(static_cast<std::uint32_t>((record.hidden ? 1 : 0) | (stored.has_preamble ? 2 : 0)));
+  out.put(static_cast<std::uint32_t>((record.hidden ? 1 : 0) | (stored.has_preamble ? 2 : 0) |
+                                     (has_error_entry(record) ? 4 : 0)));
   std::uint32_t a = 0;
   std::uint64_t b = 0;
   std::uint64_t c = 0;
@@ -159,15 +176,17 @@ std::array<std::byte, kTailBytes> encode_tail(const Tail& tail) {
 Result<std::vector<std::byte>> encode_index(const Index& index) {
   CFCK_TRY(check_counts(index));
   std::uint64_t n_dims = 0;
+  std::uint64_t n_errors = 0;
   std::uint64_t name_bytes = 0;
   for (const StoredRecord& stored : index.records) {
+    n_errors += has_error_entry(stored.record) ? 1 : 0;
     n_dims += stored.record.shape.size() + stored.record.strides.size();
     name_bytes += stored.record.name.size();
   }
   const std::vector<const ChunkEntry*> chunks = chunks_in_order(index);
   FieldWriter out(kIndexTag);
   out.reserve(kFrameHeaderBytes + 32 + index.records.size() * 48 + index.packs.size() * 24 +
-              chunks.size() * 12 + n_dims * 8 + name_bytes);
+              chunks.size() * 12 + n_dims * 8 + n_errors * 32 + name_bytes);
   out.put(static_cast<std::uint32_t>(index.records.size()));
   out.put(static_cast<std::uint32_t>(index.packs.size()));
   out.put(static_cast<std::uint64_t>(chunks.size()));
@@ -191,6 +210,11 @@ Result<std::vector<std::byte>> encode_index(const Index& index) {
   for (const StoredRecord& stored : index.records) {
     out.put_bytes(std::as_bytes(std::span(stored.record.shape)));
     out.put_bytes(std::as_bytes(std::span(stored.record.strides)));
+  }
+  for (const StoredRecord& stored : index.records) {
+    if (has_error_entry(stored.record)) {
+      put_error(out, *stored.record.error);
+    }
   }
   for (const StoredRecord& stored : index.records) {
     out.put_text(stored.record.name);

@@ -1,5 +1,7 @@
 // Section 5 of the specification, read.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -14,6 +16,9 @@ constexpr std::uint64_t kRecordBytes = 48;
 constexpr std::uint64_t kPackBytes = 24;
 constexpr unsigned kHiddenFlag = 1;
 constexpr unsigned kPreambleFlag = 2;
+constexpr unsigned kErrorFlag = 4;
+constexpr std::uint64_t kErrorBytes = 32;
+constexpr std::uint64_t kFlagsOffset = 8;  // in a record entry
 
 // The parts of the frame, each read in order.
 struct Tables {
@@ -22,6 +27,7 @@ struct Tables {
   FieldReader lengths;
   FieldReader hashes;
   FieldReader dims;
+  FieldReader errors;
   FieldReader names;
 };
 
@@ -30,6 +36,7 @@ struct Counts {
   std::uint32_t packs = 0;
   std::uint64_t chunks = 0;
   std::uint64_t dims = 0;
+  std::uint64_t errors = 0;
   std::uint64_t name_bytes = 0;
 };
 
@@ -43,6 +50,17 @@ struct Entry {
   std::uint64_t c = 0;
   std::uint64_t offset_bytes = 0;
 };
+
+// The entries of the error table are not counted anywhere else. Requires: as many
+// record entries as `n_records`.
+std::uint64_t count_errors(ByteView records, std::uint32_t n_records) {
+  std::uint64_t n_errors = 0;
+  for (std::uint64_t i = 0; i < n_records; ++i) {
+    const auto flags = static_cast<unsigned>(records[i * kRecordBytes + kFlagsOffset]);
+    n_errors += (flags & kErrorFlag) != 0 ? 1 : 0;
+  }
+  return n_errors;
+}
 
 Result<Counts> take_counts(FieldReader& fields, const Limits& limits) {
   const std::uint64_t start = fields.offset_bytes();
@@ -60,8 +78,11 @@ Result<Counts> take_counts(FieldReader& fields, const Limits& limits) {
   const bool each_fits = counts.records <= bytes / kRecordBytes &&
                          counts.packs <= bytes / kPackBytes && counts.chunks <= bytes / 12 &&
                          counts.dims <= bytes / 8 && counts.name_bytes <= bytes;
+  if (each_fits) {
+    counts.errors = count_errors(fields.rest(), counts.records);
+  }
   if (!each_fits || counts.records * kRecordBytes + counts.packs * kPackBytes + counts.chunks * 12 +
-                            counts.dims * 8 + counts.name_bytes !=
+                            counts.dims * 8 + counts.errors * kErrorBytes + counts.name_bytes !=
                         bytes) {
     return corrupt("the counts of the index do not match its length", start);
   }
@@ -86,7 +107,8 @@ Tables split_tables(FieldReader fields, const Counts& counts) {
   FieldReader lengths = part(counts.chunks * 4);
   FieldReader hashes = part(counts.chunks * 8);
   FieldReader dims = part(counts.dims * 8);
-  return {records, packs, lengths, hashes, dims, part(counts.name_bytes)};
+  FieldReader errors = part(counts.errors * kErrorBytes);
+  return {records, packs, lengths, hashes, dims, errors, part(counts.name_bytes)};
 }
 
 Result<void> take_packs(FieldReader& fields, std::uint32_t n_packs, std::vector<PackEntry>& out) {
@@ -130,7 +152,7 @@ Result<Entry> take_entry(FieldReader& fields, Record& record) {
     return corrupt("a record has " + std::to_string(entry.n_dims) + " dimensions; 64 are the most",
                    entry.offset_bytes + 7);
   }
-  if (zero != 0 || (entry.flags & ~(kHiddenFlag | kPreambleFlag)) != 0) {
+  if (zero != 0 || (entry.flags & ~(kHiddenFlag | kPreambleFlag | kErrorFlag)) != 0) {
     return corrupt("reserved bits of a record are set", entry.offset_bytes + 8);
   }
   record.kind = static_cast<RecordKind>(kind);
@@ -325,11 +347,53 @@ Result<void> take_shared(Tables& tables, const Entry& entry, StoredRecord& store
   return {};
 }
 
+// Codecs that lose something say what; raw and lossless records have nothing to say.
+Result<void> take_error(Tables& tables, const Entry& entry, Record& record) {
+  const bool has_error = (entry.flags & kErrorFlag) != 0;
+  const bool owns_data = record.kind == RecordKind::kChunked || record.kind == RecordKind::kPacked;
+  const bool is_exact = record.codec == CodecId::kRaw || record.codec == CodecId::kLossless;
+  if (has_error && (!owns_data || is_exact || record.n_elems == 0)) {
+    return corrupt("a record that loses nothing has an entry in the error table",
+                   entry.offset_bytes + kFlagsOffset, record.name);
+  }
+  if (!has_error) {
+    return owns_data && record.codec == CodecId::kDirect
+               ? Result<void>(corrupt("a lossy record does not say what was lost",
+                                      entry.offset_bytes + kFlagsOffset, record.name))
+               : Result<void>();
+  }
+  const std::uint64_t offset_bytes = tables.errors.offset_bytes();
+  RecordError error;
+  error.bound.value = std::bit_cast<double>(tables.errors.take<std::uint64_t>());
+  error.max_abs_error = std::bit_cast<double>(tables.errors.take<std::uint64_t>());
+  error.rmse = std::bit_cast<double>(tables.errors.take<std::uint64_t>());
+  const auto kind = tables.errors.take<std::uint8_t>();
+  const auto per_row = tables.errors.take<std::uint8_t>();
+  const unsigned zero = tables.errors.take<std::uint16_t>() | tables.errors.take<std::uint32_t>();
+  error.bound.kind = static_cast<BoundKind>(kind);
+  error.bound.per_row = per_row != 0;
+  if (kind == 0 || kind > static_cast<std::uint8_t>(BoundKind::kSigma) || per_row > 1 ||
+      zero != 0 || (error.bound.kind == BoundKind::kAbs && per_row != 0)) {
+    return corrupt("an entry of the error table has an unknown kind of bound", offset_bytes + 24,
+                   record.name);
+  }
+  const bool is_sound =
+      std::isfinite(error.bound.value) && error.bound.value > 0 &&
+      std::isfinite(error.max_abs_error) && error.rmse >= 0 && error.rmse <= error.max_abs_error &&
+      (error.bound.kind != BoundKind::kAbs || error.max_abs_error <= error.bound.value);
+  if (!is_sound) {
+    return corrupt("an entry of the error table has impossible numbers", offset_bytes, record.name);
+  }
+  record.error = error;
+  return {};
+}
+
 Result<void> take_record(Tables& tables, Index& index, StoredRecord& stored) {
   Record& record = stored.record;
   CFCK_TRY_ASSIGN(const Entry entry, take_entry(tables.records, record));
   CFCK_TRY(take_name(tables.names, entry, record));
   CFCK_TRY(take_shape(tables.dims, entry, record));
+  CFCK_TRY(take_error(tables, entry, record));
   if (record.kind == RecordKind::kChunked) {
     return take_chunked(tables, entry, index, stored);
   }
@@ -366,6 +430,12 @@ Result<Index> decode_index(ByteView frame, std::uint64_t frame_offset, const Lim
   }
   CFCK_TRY(check_names(index, frame_offset));
   CFCK_TRY(check_bases(index, frame_offset));
+  for (StoredRecord& stored : index.records) {
+    Record& record = stored.record;
+    if (record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate) {
+      record.error = index.records[record.base].record.error;
+    }
+  }
   return index;
 }
 

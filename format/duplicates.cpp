@@ -45,14 +45,17 @@ Result<std::optional<std::uint32_t>> DuplicateFinder::find_or_add(std::uint32_t 
                                                                   const EncodePlan& plan) {
   const std::uint64_t leaf = std::min<std::uint64_t>(kLeafBytes, plan.geometry.n_bytes);
   CFCK_TRY_ASSIGN(const ByteView first, range_of(*plan.source, plan.offset_bytes, leaf, left_));
-  std::vector<Place>& places = places_[Key(plan.dtype, plan.choice, shape, hash128(first))];
+  std::vector<Place>& places = places_[Key(plan.dtype, shape, hash128(first))];
   for (const Place& place : places) {
+    if (!place.choice.stores_as(plan.choice)) {
+      continue;
+    }
     CFCK_TRY_ASSIGN(const bool is_equal, equal(place, plan));
     if (is_equal) {
       return std::optional(place.record);
     }
   }
-  places.push_back({record, plan.source, plan.offset_bytes});
+  places.push_back({record, plan.choice, plan.source, plan.offset_bytes});
   return std::optional<std::uint32_t>();
 }
 

@@ -12,7 +12,7 @@
 
 namespace cfck::format {
 
-// Only tensors of equal dtype, shape, codec choice and first leaf are compared,
+// Only tensors of equal dtype, shape, first leaf and choices are compared,
 // byte by byte, range by range. Memory: a few hundred bytes a tensor.
 class DuplicateFinder {
  public:
@@ -24,10 +24,11 @@ class DuplicateFinder {
  private:
   struct Place {
     std::uint32_t record;
+    TensorChoice choice;
     const ByteSource* source;
     std::uint64_t offset_bytes;
   };
-  using Key = std::tuple<DType, CodecChoice, Shape, Digest>;
+  using Key = std::tuple<DType, Shape, Digest>;
 
   Result<bool> equal(const Place& place, const EncodePlan& plan);
 

@@ -30,6 +30,9 @@ class FieldReader {
   // Of the next field, from the start of the file.
   std::uint64_t offset_bytes() const noexcept { return offset_bytes_ + position_; }
 
+  // What was not taken yet.
+  ByteView rest() const noexcept { return bytes_.subspan(position_); }
+
   template <class T>
   T take() noexcept {
     const T value = load<T>(bytes_.data() + position_);

@@ -26,8 +26,15 @@ bool is_single_frame(ByteView bytes) {
          content != ZSTD_CONTENTSIZE_UNKNOWN && content != ZSTD_CONTENTSIZE_ERROR;
 }
 
-codec::ChunkInfo info_of(const Record& record, std::uint64_t n_elems, ByteView preamble) {
-  return {record.dtype, record.entropy, record.scan, n_elems, preamble};
+codec::ChunkInfo info_of(const ChunkPlace& place) {
+  const Record& record = place.stored->record;
+  return {record.dtype,
+          record.entropy,
+          record.scan,
+          place.n_elems,
+          place.preamble,
+          record.shape,
+          place.chunk * record.chunk_elems};
 }
 
 struct RawFrame {
@@ -74,8 +81,7 @@ Error payload_error(Error error, const std::string& record, std::uint64_t offset
 Result<ByteView> payload_of(ByteView extent, const ChunkPlace& place,
                             const codec::Decoder& decoder) {
   const ByteView payload = extent.subspan(kFrameHeaderBytes);
-  const codec::ChunkInfo info = info_of(place.stored->record, place.n_elems, place.preamble);
-  Result<std::uint32_t> body_bytes = decoder.body_bytes(info, payload);
+  Result<std::uint32_t> body_bytes = decoder.body_bytes(info_of(place), payload);
   if (!body_bytes) {
     return payload_error(std::move(body_bytes).error(), {}, place.offset_bytes + kFrameHeaderBytes);
   }
@@ -227,8 +233,7 @@ Result<void> OpenFile::read_chunk(const ChunkPlace& place, bool verify, ReadWork
     const codec::Decoder& decoder = *codec::find_decoder(record.codec);
     CFCK_TRY_ASSIGN(const ByteView extent, read_extent(place, verify, worker));
     CFCK_TRY_ASSIGN(const ByteView payload, payload_of(extent, place, decoder));
-    Result<void> decoded = decoder.decode(info_of(record, place.n_elems, place.preamble), payload,
-                                          worker.scratch(), out);
+    Result<void> decoded = decoder.decode(info_of(place), payload, worker.scratch(), out);
     if (!decoded) {
       return payload_error(std::move(decoded).error(), {}, place.offset_bytes + kFrameHeaderBytes);
     }
@@ -325,8 +330,9 @@ Result<void> OpenFile::decode_packed(const StoredRecord& stored, const std::stri
     return {};
   }
   const codec::Decoder& decoder = *codec::find_decoder(record.codec);
-  Result<void> decoded =
-      decoder.decode(info_of(record, record.n_elems, {}), payload, worker.scratch(), out);
+  const codec::ChunkInfo info{record.dtype, record.entropy, record.scan, record.n_elems,
+                              {},           record.shape};
+  Result<void> decoded = decoder.decode(info, payload, worker.scratch(), out);
   if (!decoded) {
     return payload_error(std::move(decoded).error(), name,
                          index.packs[stored.pack].offset_bytes + stored.pack_offset);

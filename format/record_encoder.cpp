@@ -28,16 +28,27 @@ Result<void> RecordEncoder::encode(std::uint32_t record, EncodePlan plan) {
     return pipeline_->submit(std::make_unique<SingleJob>(*this, record, std::move(plan)));
   }
   const auto chunked = std::make_shared<ChunkedRecord>(record, std::move(plan));
-  switch (chunked->plan.choice) {
+  if (chunked->plan.choice.bound) {
+    Result<codec::LossyDecision> decision = plan_lossy(chunked->plan, memory_.back());
+    if (!decision) {
+      return naming(std::move(decision).error(), chunked->plan);
+    }
+    chunked->lossy = std::move(decision->plan);
+    if (chunked->lossy != nullptr) {
+      return submit_lossy(chunked);
+    }
+    kept_lossless_.emplace(record, decision->reason);
+    return submit_auto(chunked);
+  }
+  switch (chunked->plan.choice.codec) {
     case CodecChoice::kRaw:
       return submit_raw(chunked);
     case CodecChoice::kLossless:
       chunked->state = ChunkedRecord::State::kLossless;
       return submit_lossless(chunked);
-    case CodecChoice::kAuto:
+    default:
       return submit_auto(chunked);
   }
-  return Error{ErrorCode::kInvalidArgument, "unknown codec choice", chunked->plan.name, {}};
 }
 
 Result<void> RecordEncoder::digest_only(std::uint32_t record, EncodePlan plan) {
@@ -51,6 +62,13 @@ Result<void> RecordEncoder::digest_only(std::uint32_t record, EncodePlan plan) {
 Result<void> RecordEncoder::submit_raw(const std::shared_ptr<ChunkedRecord>& record) {
   for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
     CFCK_TRY(pipeline_->submit(std::make_unique<RawJob>(*this, record, chunk)));
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::submit_lossy(const std::shared_ptr<ChunkedRecord>& record) {
+  for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
+    CFCK_TRY(pipeline_->submit(std::make_unique<LossyJob>(*this, record, chunk)));
   }
   return {};
 }
@@ -86,7 +104,7 @@ Result<void> RecordEncoder::submit_auto(const std::shared_ptr<ChunkedRecord>& re
 }
 
 Result<void> RecordEncoder::take(const std::shared_ptr<ChunkedRecord>& record, std::uint64_t chunk,
-                                 LosslessChunk encoded) {
+                                 EncodedChunk encoded) {
   if (record->state == ChunkedRecord::State::kUndecided) {
     return weigh(record, std::move(encoded));
   }
@@ -99,7 +117,7 @@ Result<void> RecordEncoder::take(const std::shared_ptr<ChunkedRecord>& record, s
 }
 
 Result<void> RecordEncoder::weigh(const std::shared_ptr<ChunkedRecord>& record,
-                                  LosslessChunk encoded) {
+                                  EncodedChunk encoded) {
   const ChunkGeometry& geometry = record->plan.geometry;
   record->lossless_cost += encoded.extent_bytes();
   record->weighed += 1;
@@ -130,18 +148,33 @@ Result<void> RecordEncoder::weigh(const std::shared_ptr<ChunkedRecord>& record,
 Result<void> RecordEncoder::start_lossless(ChunkedRecord& record) {
   record.state = ChunkedRecord::State::kLossless;
   record.start_over = record.held.size() < record.weighed;
-  std::vector<LosslessChunk> held = std::exchange(record.held, {});
-  for (LosslessChunk& chunk : held) {
+  std::vector<EncodedChunk> held = std::exchange(record.held, {});
+  for (EncodedChunk& chunk : held) {
     CFCK_TRY(write_lossless(record, chunk));
   }
   return {};
 }
 
-Result<void> RecordEncoder::write_lossless(ChunkedRecord& record, LosslessChunk& encoded) {
+Result<void> RecordEncoder::write_lossless(ChunkedRecord& record, EncodedChunk& encoded) {
   CFCK_TRY(begin_if_first(record));
   CFCK_TRY(layout_.add_chunk(encoded.extent.with_prefix(kFrameHeaderBytes), encoded.hash));
   frames_.give_back(std::move(encoded.extent));
   set_codec(layout_.index().records[record.number].record, CodecId::kLossless);
+  return finish_chunk(record, encoded.edges);
+}
+
+Result<void> RecordEncoder::write_lossy(ChunkedRecord& record, EncodedChunk& encoded,
+                                        const codec::ErrorTotals& errors) {
+  if (record.next == 0) {
+    CFCK_TRY(layout_.begin_chunked(record.number, record.lossy->preamble()));
+  }
+  CFCK_TRY(layout_.add_chunk(encoded.extent.with_prefix(kFrameHeaderBytes), encoded.hash));
+  frames_.give_back(std::move(encoded.extent));
+  record.errors.add(errors);
+  if (record.next + 1 == record.plan.geometry.n_chunks) {
+    set_lossy(layout_.index().records[record.number].record, *record.lossy,
+              *record.plan.choice.bound, record.errors);
+  }
   return finish_chunk(record, encoded.edges);
 }
 

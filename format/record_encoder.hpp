@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -34,24 +35,32 @@ class RecordEncoder {
   // Counts bytes that needed no encoding, and asks whether to go on.
   Result<void> report(std::uint32_t record, std::uint64_t n_bytes);
 
+  // Records that are lossless although a bound was given, by number: as far as
+  // encoding decides it, complete after drain().
+  std::map<std::uint32_t, LosslessReason>& kept_lossless() noexcept { return kept_lossless_; }
+
  private:
   class SingleJob;
   class DigestJob;
   class LosslessJob;
+  class LossyJob;
   class RawJob;
-  struct LosslessChunk;
+  struct EncodedChunk;
   struct ChunkedRecord;
 
   Result<void> submit_lossless(const std::shared_ptr<ChunkedRecord>& record);
   Result<void> submit_raw(const std::shared_ptr<ChunkedRecord>& record);
+  Result<void> submit_lossy(const std::shared_ptr<ChunkedRecord>& record);
   Result<void> submit_auto(const std::shared_ptr<ChunkedRecord>& record);
 
   // The ordered stage: on the caller's thread, chunk after chunk.
   Result<void> take(const std::shared_ptr<ChunkedRecord>& record, std::uint64_t chunk,
-                    LosslessChunk encoded);
-  Result<void> weigh(const std::shared_ptr<ChunkedRecord>& record, LosslessChunk encoded);
+                    EncodedChunk encoded);
+  Result<void> weigh(const std::shared_ptr<ChunkedRecord>& record, EncodedChunk encoded);
   Result<void> start_lossless(ChunkedRecord& record);
-  Result<void> write_lossless(ChunkedRecord& record, LosslessChunk& encoded);
+  Result<void> write_lossless(ChunkedRecord& record, EncodedChunk& encoded);
+  Result<void> write_lossy(ChunkedRecord& record, EncodedChunk& encoded,
+                           const codec::ErrorTotals& errors);
   Result<void> write_raw_now(const std::shared_ptr<ChunkedRecord>& record);
   Result<void> begin_if_first(const ChunkedRecord& record);
   Result<void> finish_chunk(ChunkedRecord& record, const LeafEdges& edges);
@@ -64,6 +73,7 @@ class RecordEncoder {
   FramePool frames_;
   WriteProgress progress_;
   std::uint64_t done_bytes_ = 0;
+  std::map<std::uint32_t, LosslessReason> kept_lossless_;
   std::unique_ptr<OrderedPipeline> pipeline_;  // goes first: its jobs use all of the above
 };
 

@@ -1,11 +1,34 @@
 #include "format/record_jobs.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace cfck::format {
 namespace {
 
-// Adds the record's name to an error that has none.
+// Outside, squares of errors may have overflowed or lost their last bits.
+constexpr double kLeastSquares = 0x1p-960;
+
+}  // namespace
+
+void RecordErrors::add(const codec::ErrorTotals& chunk) noexcept {
+  totals.max_error = std::max(totals.max_error, chunk.max_error);
+  totals.sum_of_squares += chunk.sum_of_squares;
+  totals.n_finite += chunk.n_finite;
+  totals.n_exact += chunk.n_exact;
+}
+
+double RecordErrors::rmse() const noexcept {
+  if (totals.max_error == 0) {
+    return 0;
+  }
+  const double squares = totals.sum_of_squares;
+  if (!std::isfinite(squares) || squares < kLeastSquares) {
+    return totals.max_error;
+  }
+  return std::min(totals.max_error, std::sqrt(squares / static_cast<double>(totals.n_finite)));
+}
+
 Result<void> naming(Result<void> result, const EncodePlan& plan) {
   if (result || !result.error().record.empty()) {
     return result;
@@ -15,13 +38,18 @@ Result<void> naming(Result<void> result, const EncodePlan& plan) {
   return error;
 }
 
-}  // namespace
-
 void set_codec(Record& record, CodecId codec) {
   record.codec = codec;
   record.entropy = codec == CodecId::kRaw
                        ? EntropyId::kNone
                        : codec::find_encoder(codec)->default_entropy(record.dtype);
+}
+
+void set_lossy(Record& record, const codec::LossyPlan& plan, const ErrorBound& bound,
+               const RecordErrors& errors) {
+  record.codec = CodecId::kDirect;
+  record.entropy = plan.entropy();
+  record.error = RecordError{bound, errors.totals.max_error, errors.rmse()};
 }
 
 Result<void> RecordEncoder::SingleJob::run(unsigned worker) {
@@ -31,15 +59,22 @@ Result<void> RecordEncoder::SingleJob::run(unsigned worker) {
 Result<void> RecordEncoder::SingleJob::encode(WorkerMemory& memory) {
   const ChunkGeometry& geometry = plan_.geometry;
   CFCK_TRY_ASSIGN(const ByteView values, read_values(plan_, 0, geometry.n_bytes, memory));
+  if (plan_.choice.bound) {
+    CFCK_TRY_ASSIGN(const bool is_lossy, encode_lossy_values(values, memory));
+    if (is_lossy) {
+      return {};
+    }
+  }
   digest_ = digest_of(values);
-  if (plan_.choice == CodecChoice::kRaw) {
+  if (plan_.choice.codec == CodecChoice::kRaw) {
     keep_raw(values);
     return {};
   }
   CFCK_TRY(encode_lossless(plan_, 0, values, memory));
   const std::uint64_t lossless_bytes = memory.encoded.payload.size();
-  if (plan_.choice == CodecChoice::kAuto && single_chunk_cost(geometry, lossless_bytes) >=
-                                                single_chunk_cost(geometry, geometry.n_bytes)) {
+  if (plan_.choice.codec != CodecChoice::kLossless &&
+      single_chunk_cost(geometry, lossless_bytes) >=
+          single_chunk_cost(geometry, geometry.n_bytes)) {
     keep_raw(values);
     return {};
   }
@@ -47,6 +82,23 @@ Result<void> RecordEncoder::SingleJob::encode(WorkerMemory& memory) {
   payload_bytes_ = lossless_bytes;
   bytes_ = chunk_extent(memory.encoded, encoder_.frames_);
   return {};
+}
+
+Result<bool> RecordEncoder::SingleJob::encode_lossy_values(ByteView values, WorkerMemory& memory) {
+  CFCK_TRY_ASSIGN(codec::LossyDecision decision, plan_lossy(plan_, memory));
+  if (decision.plan == nullptr) {
+    reason_ = decision.reason;
+    return false;
+  }
+  CFCK_TRY_ASSIGN(const codec::ErrorTotals errors,
+                  encode_lossy(plan_, *decision.plan, 0, values, memory));
+  errors_.add(errors);
+  digest_ = digest_of(memory.decoded);
+  lossy_ = std::move(decision.plan);
+  codec_ = CodecId::kDirect;
+  payload_bytes_ = memory.encoded.payload.size();
+  bytes_ = chunk_extent(memory.encoded, encoder_.frames_);
+  return true;
 }
 
 void RecordEncoder::SingleJob::keep_raw(ByteView values) {
@@ -63,7 +115,14 @@ Result<void> RecordEncoder::SingleJob::finish() {
   RecordLayout& layout = encoder_.layout_;
   Record& record = layout.index().records[record_].record;
   record.digest = digest_;
-  set_codec(record, codec_);
+  if (lossy_ != nullptr) {
+    set_lossy(record, *lossy_, *plan_.choice.bound, errors_);
+  } else {
+    set_codec(record, codec_);
+  }
+  if (reason_) {
+    encoder_.kept_lossless_.emplace(record_, *reason_);
+  }
   if (is_packed(plan_.geometry, payload_bytes_)) {
     CFCK_TRY(layout.add_packed(record_, in_place_.empty() ? ByteView(bytes_.bytes()) : in_place_));
   } else {
@@ -112,6 +171,29 @@ Result<void> RecordEncoder::LosslessJob::run(unsigned worker) {
 
 Result<void> RecordEncoder::LosslessJob::finish() {
   return encoder_.take(record_, chunk_, std::move(encoded_));
+}
+
+Result<void> RecordEncoder::LossyJob::run(unsigned worker) {
+  const EncodePlan& plan = record_->plan;
+  WorkerMemory& memory = encoder_.memory_[worker];
+  const std::uint64_t offset = chunk_ * plan.geometry.chunk_bytes;
+  Result<ByteView> values = read_values(plan, offset, plan.geometry.bytes_of(chunk_), memory);
+  if (!values) {
+    return naming(std::move(values).error(), plan);
+  }
+  Result<codec::ErrorTotals> errors = encode_lossy(plan, *record_->lossy, chunk_, *values, memory);
+  if (!errors) {
+    return naming(std::move(errors).error(), plan);
+  }
+  errors_ = *errors;
+  encoded_.edges = hash_leaves(record_->digest, offset, memory.decoded);
+  encoded_.extent = chunk_extent(memory.encoded, encoder_.frames_);
+  encoded_.hash = hash64(encoded_.extent.with_prefix(kFrameHeaderBytes));
+  return {};
+}
+
+Result<void> RecordEncoder::LossyJob::finish() {
+  return encoder_.write_lossy(*record_, encoded_, errors_);
 }
 
 Result<void> RecordEncoder::RawJob::run(unsigned) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,13 +12,22 @@
 
 namespace cfck::format {
 
-// A chunk that the lossless codec encoded, ready to be written.
-struct RecordEncoder::LosslessChunk {
+// A chunk that a codec encoded, ready to be written.
+struct RecordEncoder::EncodedChunk {
   FrameBytes extent;
   std::uint64_t hash = 0;
   LeafEdges edges;
 
   std::uint64_t extent_bytes() const noexcept { return kFrameHeaderBytes + extent.size(); }
+};
+
+// Errors of a record, from those of its chunks in order (spec/format.md, section
+// "Errors").
+struct RecordErrors {
+  codec::ErrorTotals totals;
+
+  void add(const codec::ErrorTotals& chunk) noexcept;
+  double rmse() const noexcept;
 };
 
 // A record of several chunks, while some of them are in flight. Workers touch
@@ -34,10 +44,14 @@ struct RecordEncoder::ChunkedRecord {
   State state = State::kUndecided;
   std::uint64_t next = 0;  // chunk to be written next
 
+  // Of a lossy record. Its state means nothing.
+  std::unique_ptr<const codec::LossyPlan> lossy;
+  RecordErrors errors;
+
   // While undecided: what lossless would take so far, and its first chunks.
   std::uint64_t lossless_cost = 0;
   std::uint64_t weighed = 0;
-  std::vector<LosslessChunk> held;
+  std::vector<EncodedChunk> held;
   // Decided after chunks were let go: submit again, beginning with `next`.
   bool start_over = false;
 };
@@ -51,6 +65,8 @@ class RecordEncoder::SingleJob final : public OrderedPipeline::Job {
 
  private:
   Result<void> encode(WorkerMemory& memory);
+  // False if the tensor should be stored without loss.
+  Result<bool> encode_lossy_values(ByteView values, WorkerMemory& memory);
   void keep_raw(ByteView values);
 
   RecordEncoder& encoder_;
@@ -58,6 +74,9 @@ class RecordEncoder::SingleJob final : public OrderedPipeline::Job {
   const EncodePlan plan_;
   Digest digest_ = {};
   CodecId codec_ = CodecId::kRaw;
+  std::unique_ptr<const codec::LossyPlan> lossy_;
+  RecordErrors errors_;
+  std::optional<LosslessReason> reason_;
   std::uint64_t payload_bytes_ = 0;
   ByteView in_place_;  // raw values of a source in memory
   FrameBytes bytes_;   // everything else
@@ -88,7 +107,22 @@ class RecordEncoder::LosslessJob final : public OrderedPipeline::Job {
   RecordEncoder& encoder_;
   const std::shared_ptr<ChunkedRecord> record_;
   const std::uint64_t chunk_;
-  LosslessChunk encoded_;
+  EncodedChunk encoded_;
+};
+
+class RecordEncoder::LossyJob final : public OrderedPipeline::Job {
+ public:
+  LossyJob(RecordEncoder& encoder, std::shared_ptr<ChunkedRecord> record, std::uint64_t chunk)
+      : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+  Result<void> run(unsigned worker) override;
+  Result<void> finish() override;
+
+ private:
+  RecordEncoder& encoder_;
+  const std::shared_ptr<ChunkedRecord> record_;
+  const std::uint64_t chunk_;
+  EncodedChunk encoded_;
+  codec::ErrorTotals errors_;
 };
 
 class RecordEncoder::RawJob final : public OrderedPipeline::Job {
@@ -110,5 +144,11 @@ class RecordEncoder::RawJob final : public OrderedPipeline::Job {
 
 // Codec and entropy stage as they stand in the index.
 void set_codec(Record& record, CodecId codec);
+// Likewise of a lossy record, and what was lost.
+void set_lossy(Record& record, const codec::LossyPlan& plan, const ErrorBound& bound,
+               const RecordErrors& errors);
+
+// Adds the record's name to an error that has none.
+Result<void> naming(Result<void> result, const EncodePlan& plan);
 
 }  // namespace cfck::format

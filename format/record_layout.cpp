@@ -48,7 +48,7 @@ Result<void> RecordLayout::add_packed(std::uint32_t record, ByteView payload) {
   return {};
 }
 
-Result<void> RecordLayout::begin_chunked(std::uint32_t record) {
+Result<void> RecordLayout::begin_chunked(std::uint32_t record, ByteView preamble) {
   if (!pack_.empty() && !pack_.stays_open()) {
     CFCK_TRY(close_pack());
   }
@@ -56,7 +56,15 @@ Result<void> RecordLayout::begin_chunked(std::uint32_t record) {
   stored.record.kind = RecordKind::kChunked;
   stored.offset_bytes = offset_bytes_;
   stored.first_chunk = index_.chunks.size();
-  return {};
+  if (preamble.empty()) {
+    return {};
+  }
+  stored.has_preamble = true;
+  FrameBytes frame(preamble.size());
+  std::copy(preamble.begin(), preamble.end(), frame.bytes().begin());
+  const MutableBytes extent = frame.with_prefix(kFrameHeaderBytes);
+  store_frame_header(extent.data(), kPreambleTag, extent.size());
+  return add_chunk(extent, hash64(extent));
 }
 
 Result<void> RecordLayout::add_chunk(ByteView extent, std::uint64_t hash) {

@@ -43,8 +43,9 @@ class RecordLayout {
   std::uint64_t offset_bytes() const noexcept { return offset_bytes_; }
 
   Result<void> add_packed(std::uint32_t record, ByteView payload);
-  // A record with chunks of its own; its chunks follow, in order.
-  Result<void> begin_chunked(std::uint32_t record);
+  // A record with chunks of its own; its preamble, unless that is empty, is written
+  // now, and its chunks follow, in order.
+  Result<void> begin_chunked(std::uint32_t record, ByteView preamble = {});
   // A whole extent: with its frame header, or of raw values that start no frame.
   Result<void> add_chunk(ByteView extent, std::uint64_t hash);
   // The first chunk of a RAWD frame: gets the frame's start in front.

@@ -58,7 +58,7 @@ Result<WriterStart> next_generation(const Reader& reader, const Update& changes)
 
 Result<WriteSummary> append(File& file, format::AppendSink& sink, EncodeOptions options,
                             WriterStart start, const Update& changes, WriteProgress progress) {
-  Writer writer = WriterAccess::append(sink, options, std::move(start));
+  CFCK_TRY_ASSIGN(Writer writer, WriterAccess::append(sink, std::move(options), std::move(start)));
   writer.set_progress(std::move(progress));
   for (const auto& [key, value] : changes.metadata) {
     CFCK_TRY(writer.set_metadata(key, value));

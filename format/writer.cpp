@@ -10,14 +10,17 @@
 namespace cfck {
 
 using format::EncodePlan;
+using format::TensorChoice;
 
-Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, WriterStart start)
-    : options(encode_options),
+Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, format::EncodeRules encode_rules,
+                   WriterStart start)
+    : options(std::move(encode_options)),
+      rules(std::move(encode_rules)),
       generation(start.generation),
       previous_file_bytes(start.previous_file_bytes),
       layout(sink, start.offset_bytes, std::move(start.index)),
       metadata(std::move(start.metadata)),
-      encoder(layout, encode_options.threads) {
+      encoder(layout, options.threads) {
   const std::vector<format::StoredRecord>& records = layout.index().records;
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (!records[i].record.hidden) {
@@ -81,22 +84,44 @@ Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DTy
   return number;
 }
 
-EncodePlan Writer::Impl::plan_for(std::uint32_t number, const ByteSource& source,
-                                  std::uint64_t offset_bytes, CodecChoice choice) const {
+EncodePlan Writer::Impl::plan_for(std::uint32_t number, const Place& place) const {
   const Record& entry = layout.index().records[number].record;
   EncodePlan plan;
   plan.name = entry.name;
   plan.dtype = entry.dtype;
-  plan.choice = choice;
+  plan.shape = entry.shape;
+  plan.choice = place.choice;
   plan.geometry =
       format::chunk_geometry(entry.dtype, entry.n_elems, entry.decoded_bytes, entry.chunk_elems);
-  plan.source = &source;
-  plan.offset_bytes = offset_bytes;
+  plan.source = place.source;
+  plan.offset_bytes = place.offset_bytes;
   return plan;
 }
 
+Result<void> Writer::Impl::encode(std::uint32_t number, const Place& place) {
+  places.emplace(number, place);
+  if (place.choice.reason) {
+    encoder.kept_lossless().emplace(number, *place.choice.reason);
+  }
+  return encoder.encode(number, plan_for(number, place));
+}
+
+void Writer::Impl::share(std::uint32_t number, const TensorChoice& choice) {
+  equal_to_base.push_back(number);
+  if (choice.reason) {
+    encoder.kept_lossless().emplace(number, *choice.reason);
+  } else if (choice.bound) {
+    bounded_shares.push_back(number);
+  }
+}
+
+Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource& tensor) {
+  CFCK_TRY_ASSIGN(const TensorChoice choice, rules.choose(name, tensor.dtype, tensor.shape));
+  return add_source(name, tensor, choice);
+}
+
 Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource& tensor,
-                                      CodecChoice choice) {
+                                      const TensorChoice& choice) {
   CFCK_TRY(check_name(name));
   CFCK_TRY_ASSIGN(const std::uint32_t number, push(name, false, tensor.dtype, tensor.shape));
   const std::uint64_t total = record(number).decoded_bytes;
@@ -110,16 +135,16 @@ Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource&
                  std::string(name),
                  {}};
   }
-  EncodePlan plan = plan_for(number, *tensor.source, tensor.offset_bytes, choice);
-  places.emplace(number, Place{tensor.source, tensor.offset_bytes});
+  const Place place{tensor.source, tensor.offset_bytes, choice};
   CFCK_TRY_ASSIGN(const std::optional<std::uint32_t> twin,
-                  duplicates.find_or_add(number, tensor.shape, plan));
+                  duplicates.find_or_add(number, tensor.shape, plan_for(number, place)));
   if (!twin) {
-    return encoder.encode(number, std::move(plan));
+    return encode(number, place);
   }
+  places.emplace(number, place);
   record(number).kind = RecordKind::kDuplicate;
   record(number).base = *twin;
-  equal_to_base.push_back(number);
+  share(number, choice);
   return encoder.report(number, total);
 }
 
@@ -133,7 +158,7 @@ Result<void> Writer::Impl::add_view(std::string_view name, const TensorView& ten
                  {}};
   }
   const ByteSource& source = keep(std::make_unique<MemorySource>(tensor.data));
-  return add_source(name, TensorSource{tensor.dtype, tensor.shape, &source, 0}, options.codec);
+  return add_source(name, TensorSource{tensor.dtype, tensor.shape, &source, 0});
 }
 
 const ByteSource& Writer::Impl::keep(std::unique_ptr<ByteSource> source) {
@@ -154,7 +179,7 @@ Writer& Writer::operator=(Writer&&) noexcept = default;
 
 Result<Writer> Writer::create(ByteSink& sink, EncodeOptions options) {
   return run_guarded([&]() -> Result<Writer> {
-    Writer writer(std::make_unique<Impl>(sink, options, WriterStart{}));
+    CFCK_TRY_ASSIGN(Writer writer, WriterAccess::append(sink, std::move(options), {}));
     CFCK_TRY(writer.impl_->layout.write(format::encode_head()));
     return writer;
   });
@@ -165,11 +190,16 @@ Result<void> Writer::add(std::string_view name, const TensorView& tensor) {
 }
 
 Result<void> Writer::add(std::string_view name, const TensorSource& tensor) {
-  return impl_ ? add(name, tensor, impl_->options.codec) : kMovedFrom;
+  return impl_ ? impl_->guarded([&] { return impl_->add_source(name, tensor); }) : kMovedFrom;
 }
 
-Result<void> Writer::add(std::string_view name, const TensorSource& tensor, CodecChoice codec) {
-  return impl_ ? impl_->guarded([&] { return impl_->add_source(name, tensor, codec); })
+Result<void> Writer::add(std::string_view name, const TensorSource& tensor,
+                         const TensorOptions& options) {
+  return impl_ ? impl_->guarded([&]() -> Result<void> {
+    CFCK_TRY_ASSIGN(const TensorChoice choice,
+                    format::EncodeRules::choose(name, tensor.dtype, options));
+    return impl_->add_source(name, tensor, choice);
+  })
                : kMovedFrom;
 }
 

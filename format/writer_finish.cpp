@@ -45,6 +45,12 @@ Result<void> Writer::Impl::finish_data() {
   for (const std::uint32_t number : equal_to_base) {
     record(number).digest = record(record(number).base).digest;
   }
+  std::map<std::uint32_t, LosslessReason>& reasons = encoder.kept_lossless();
+  for (const std::uint32_t number : bounded_shares) {
+    if (const auto found = reasons.find(record(number).base); found != reasons.end()) {
+      reasons.emplace(number, found->second);
+    }
+  }
   for (format::StoredRecord& stored : layout.index().records) {
     Record& entry = stored.record;
     if (entry.kind == RecordKind::kAlias || entry.kind == RecordKind::kDuplicate) {
@@ -52,6 +58,7 @@ Result<void> Writer::Impl::finish_data() {
       entry.codec = base.codec;
       entry.entropy = base.entropy;
       entry.scan = base.scan;
+      entry.error = base.error;
     }
   }
   std::vector<format::StoredAttachment>& attachments = metadata.attachments;
@@ -82,14 +89,22 @@ Result<WriteSummary> Writer::Impl::finish_index() {
   for (const format::ChunkEntry& chunk : layout.index().chunks) {
     summary.stored_bytes += chunk.n_bytes;
   }
+  for (const auto& [number, reason] : encoder.kept_lossless()) {
+    if (!record(number).hidden) {
+      summary.kept_lossless.push_back({record(number).name, reason});
+    }
+  }
+  summary.unmatched_rules = rules.unmatched();
   CFCK_TRY_ASSIGN(summary.file_bytes,
                   format::write_end(layout, metadata, generation, previous_file_bytes));
   finished = true;
   return summary;
 }
 
-Writer WriterAccess::append(ByteSink& sink, EncodeOptions options, WriterStart start) {
-  return Writer(std::make_unique<Writer::Impl>(sink, options, std::move(start)));
+Result<Writer> WriterAccess::append(ByteSink& sink, EncodeOptions options, WriterStart start) {
+  CFCK_TRY_ASSIGN(format::EncodeRules rules, format::EncodeRules::create(options));
+  return Writer(
+      std::make_unique<Writer::Impl>(sink, std::move(options), std::move(rules), std::move(start)));
 }
 
 Result<void> WriterAccess::finish_data(Writer& writer) {

@@ -15,6 +15,7 @@
 #include "cfck/writer.hpp"
 #include "format/alias_plan.hpp"
 #include "format/duplicates.hpp"
+#include "format/encode_rules.hpp"
 #include "format/record_encoder.hpp"
 #include "format/record_layout.hpp"
 
@@ -30,17 +31,36 @@ struct WriterStart {
 };
 
 struct Writer::Impl {
-  Impl(ByteSink& sink, EncodeOptions encode_options, WriterStart start);
+  Impl(ByteSink& sink, EncodeOptions encode_options, format::EncodeRules encode_rules,
+       WriterStart start);
 
   // Calls `function` unless an earlier call failed, and remembers its error.
   template <class Function>
   std::invoke_result_t<Function> guarded(Function&& function);
 
-  Result<void> add_source(std::string_view name, const TensorSource& tensor, CodecChoice choice);
+  // Where the contiguous bytes of a tensor are, and how to store them.
+  struct Place {
+    const ByteSource* source = nullptr;
+    std::uint64_t offset_bytes = 0;
+    format::TensorChoice choice;
+  };
+  // Memory that several tensors share, as they see it.
+  struct SharedMemory {
+    std::uint32_t record = 0;  // that stores it
+    std::uint64_t n_elems = 0;
+    format::TensorChoice choice;
+  };
+
+  Result<void> add_source(std::string_view name, const TensorSource& tensor);
+  Result<void> add_source(std::string_view name, const TensorSource& tensor,
+                          const format::TensorChoice& choice);
   Result<void> add_view(std::string_view name, const TensorView& tensor);
   Result<void> add_tensors(std::span<const StridedTensor> tensors);
+  std::vector<SharedMemory> plan_memory(std::span<const StridedTensor> tensors,
+                                        const format::AliasPlan& plan,
+                                        std::span<const format::TensorChoice> choices) const;
   Result<void> add_planned(const StridedTensor& tensor, const format::PlannedTensor& planned,
-                           std::uint32_t base);
+                           const format::TensorChoice& choice, const SharedMemory& memory);
   Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
                          const Shape& shape, std::span<const std::uint64_t> strides);
   Result<void> attach(std::string_view name, ByteView bytes);
@@ -50,13 +70,16 @@ struct Writer::Impl {
   Result<void> check_name(std::string_view name) const;
   // Appends an entry for the record; the tensor has been checked.
   Result<std::uint32_t> push(std::string_view name, bool hidden, DType dtype, const Shape& shape);
-  Result<std::uint32_t> push_hidden(DType dtype, const Shape& shape, const ByteSource& source,
-                                    std::uint64_t offset_bytes);
+  // Remembers where the bytes of the record are, and why it keeps all of them.
+  Result<void> encode(std::uint32_t record, const Place& place);
+  Result<std::uint32_t> push_hidden(DType dtype, const Shape& shape, const Place& place);
+  // `is_whole`: the view has all elements of the base in their order.
   Result<void> push_alias(std::string_view name, std::uint32_t base, std::uint64_t element_offset,
-                          DType dtype, const Shape& shape, std::vector<std::uint64_t> strides,
-                          const ByteSource& source, std::uint64_t offset_bytes);
-  format::EncodePlan plan_for(std::uint32_t record, const ByteSource& source,
-                              std::uint64_t offset_bytes, CodecChoice choice) const;
+                          const Shape& shape, std::vector<std::uint64_t> strides, bool is_whole,
+                          DType dtype, const Place& place);
+  format::EncodePlan plan_for(std::uint32_t record, const Place& place) const;
+  // Notes that a record with this choice shares the bytes of another.
+  void share(std::uint32_t record, const format::TensorChoice& choice);
   Result<std::uint32_t> storage_of(std::uint32_t record, std::uint64_t& element_offset);
   Result<const ByteSource*> view_source(std::uint32_t base, std::uint64_t element_offset,
                                         const Shape& shape,
@@ -65,16 +88,13 @@ struct Writer::Impl {
   const ByteSource& keep(std::unique_ptr<ByteSource> source);
   Record& record(std::uint32_t number) { return layout.index().records[number].record; }
 
-  struct Place {
-    const ByteSource* source = nullptr;
-    std::uint64_t offset_bytes = 0;
-  };
   struct PendingAttachment {
     std::vector<std::byte> frame;
     std::uint64_t decoded_bytes = 0;
   };
 
   const EncodeOptions options;
+  format::EncodeRules rules;
   const std::uint64_t generation;
   const std::uint64_t previous_file_bytes;
   format::RecordLayout layout;
@@ -84,6 +104,7 @@ struct Writer::Impl {
   format::DuplicateFinder duplicates;
   std::unordered_map<std::uint32_t, Place> places;  // of the bytes of stored records
   std::vector<std::uint32_t> equal_to_base;         // records with the digest of their base
+  std::vector<std::uint32_t> bounded_shares;        // that have a bound, as their base has
   std::vector<std::unique_ptr<ByteSource>> sources;
   std::optional<Error> error;
   bool finished = false;
@@ -108,7 +129,7 @@ std::invoke_result_t<Function> Writer::Impl::guarded(Function&& function) {
 // How update starts a writer behind an existing file and syncs between data and
 // index.
 struct WriterAccess {
-  static Writer append(ByteSink& sink, EncodeOptions options, WriterStart start);
+  static Result<Writer> append(ByteSink& sink, EncodeOptions options, WriterStart start);
   static Result<void> finish_data(Writer& writer);
   static Result<WriteSummary> finish_index(Writer& writer);
 };

@@ -1,4 +1,6 @@
 // Tensors that share memory: add_tensors and add_alias.
+#include <algorithm>
+
 #include "base/bytes.hpp"
 #include "base/hashing.hpp"
 #include "format/alias_plan.hpp"
@@ -9,6 +11,7 @@ namespace cfck {
 namespace {
 
 using format::PlannedTensor;
+using format::TensorChoice;
 
 // Digests are taken over pieces of this many bytes: whole leaves.
 constexpr std::uint64_t kDigestPieceBytes = 16 * kLeafBytes;
@@ -41,23 +44,76 @@ std::unique_ptr<ByteSource> source_of(const StridedTensor& tensor) {
                                                 tensor.strides);
 }
 
+// What shared memory is stored as: with a bound if all its tensors agree on it and
+// none sees only a part, whose digest would need the decoded values at hand.
+TensorChoice choice_for(std::span<const TensorChoice* const> members, const TensorChoice& base,
+                        bool all_whole) {
+  const bool agree = std::all_of(members.begin(), members.end(), [&](const TensorChoice* member) {
+    return member->stores_as(base);
+  });
+  if (!base.bound || (agree && all_whole)) {
+    return base;
+  }
+  TensorChoice lossless;
+  lossless.reason = LosslessReason::kSharedMemory;
+  return lossless;
+}
+
+bool is_whole(const StridedTensor& tensor, std::uint64_t n_base_elems) {
+  const Result<std::uint64_t> n = n_elems(tensor.shape);
+  return n && *n == n_base_elems && format::is_contiguous(tensor.shape, tensor.strides);
+}
+
+// The memory of a family, and what to store it as; its record is not known yet.
+struct Family {
+  std::vector<const TensorChoice*> choices;
+  bool all_whole = true;
+};
+
 }  // namespace
+
+// Numbers the records that will store the memory of each family, before the first
+// is pushed: a base may come after its aliases.
+std::vector<Writer::Impl::SharedMemory> Writer::Impl::plan_memory(
+    std::span<const StridedTensor> tensors, const format::AliasPlan& plan,
+    std::span<const TensorChoice> choices) const {
+  std::vector<SharedMemory> memory(plan.families.size());
+  std::vector<Family> families(plan.families.size());
+  std::vector<bool> numbered(plan.families.size());
+  auto number = static_cast<std::uint32_t>(layout.index().records.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i, ++number) {
+    const PlannedTensor& planned = plan.tensors[i];
+    if (planned.way == PlannedTensor::Way::kAlone || planned.way == PlannedTensor::Way::kGathered) {
+      continue;
+    }
+    const format::AliasFamily& family = plan.families[planned.family];
+    if (planned.way == PlannedTensor::Way::kBase) {
+      memory[planned.family].record = number;
+    } else if (!family.base && !numbered[planned.family]) {
+      memory[planned.family].record = number++;
+      numbered[planned.family] = true;
+    }
+    families[planned.family].choices.push_back(&choices[i]);
+    families[planned.family].all_whole &= is_whole(tensors[i], family.n_elems);
+  }
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    const std::optional<std::size_t> base = plan.families[i].base;
+    memory[i].n_elems = plan.families[i].n_elems;
+    memory[i].choice.codec = format::lossless_codec(options.codec);
+    if (base) {
+      memory[i].choice = choice_for(families[i].choices, choices[*base], families[i].all_whole);
+    }
+  }
+  return memory;
+}
 
 Result<void> Writer::Impl::add_tensors(std::span<const StridedTensor> tensors) {
   CFCK_TRY_ASSIGN(const format::AliasPlan plan, format::plan_aliases(tensors));
-  // A base may come after its aliases: number all records before the first.
-  std::vector<std::optional<std::uint32_t>> bases(plan.families.size());
-  auto number = static_cast<std::uint32_t>(layout.index().records.size());
+  std::vector<TensorChoice> choices(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const PlannedTensor& planned = plan.tensors[i];
-    if (planned.way == PlannedTensor::Way::kBase) {
-      bases[planned.family] = number;
-    } else if (planned.way == PlannedTensor::Way::kAlias && !plan.families[planned.family].base &&
-               !bases[planned.family]) {
-      bases[planned.family] = number++;
-    }
-    ++number;
+    CFCK_TRY_ASSIGN(choices[i], rules.choose(tensors[i].name, tensors[i].dtype, tensors[i].shape));
   }
+  const std::vector<SharedMemory> memory = plan_memory(tensors, plan, choices);
   std::vector<bool> stored(plan.families.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const PlannedTensor& planned = plan.tensors[i];
@@ -65,66 +121,71 @@ Result<void> Writer::Impl::add_tensors(std::span<const StridedTensor> tensors) {
         planned.way == PlannedTensor::Way::kBase || planned.way == PlannedTensor::Way::kAlias;
     if (in_family && !plan.families[planned.family].base && !stored[planned.family]) {
       const format::AliasFamily& family = plan.families[planned.family];
-      const ByteSource& memory = keep(std::make_unique<MemorySource>(
+      const ByteSource& source = keep(std::make_unique<MemorySource>(
           ByteView(family.data, bytes_of_elems(family.dtype, family.n_elems))));
-      CFCK_TRY(push_hidden(family.dtype, {family.n_elems}, memory, 0));
+      CFCK_TRY(push_hidden(family.dtype, {family.n_elems},
+                           Place{&source, 0, memory[planned.family].choice}));
       stored[planned.family] = true;
     }
-    CFCK_TRY(add_planned(tensors[i], planned, in_family ? *bases[planned.family] : 0));
+    CFCK_TRY(add_planned(tensors[i], planned, choices[i],
+                         in_family ? memory[planned.family] : SharedMemory()));
   }
   return {};
 }
 
 Result<void> Writer::Impl::add_planned(const StridedTensor& tensor, const PlannedTensor& planned,
-                                       std::uint32_t base) {
+                                       const TensorChoice& choice, const SharedMemory& memory) {
   const ByteSource& source = keep(source_of(tensor));
   switch (planned.way) {
     case PlannedTensor::Way::kAlone:
     case PlannedTensor::Way::kGathered:
-      return add_source(tensor.name, TensorSource{tensor.dtype, tensor.shape, &source, 0},
-                        options.codec);
+      return add_source(tensor.name, TensorSource{tensor.dtype, tensor.shape, &source, 0}, choice);
     case PlannedTensor::Way::kBase: {
       // Never a duplicate: its aliases must not be tied to a stranger.
       CFCK_TRY(check_name(tensor.name));
       CFCK_TRY_ASSIGN(const std::uint32_t number,
                       push(tensor.name, false, tensor.dtype, tensor.shape));
-      places.emplace(number, Place{&source, 0});
-      return encoder.encode(number, plan_for(number, source, 0, options.codec));
+      return encode(number, Place{&source, 0, memory.choice});
     }
-    case PlannedTensor::Way::kAlias:
+    case PlannedTensor::Way::kAlias: {
       CFCK_TRY(check_name(tensor.name));
-      return push_alias(tensor.name, base, planned.element_offset, tensor.dtype, tensor.shape,
-                        planned.strides, source, 0);
+      Place place{&source, 0, choice};
+      if (choice.bound && !memory.choice.bound) {
+        place.choice = TensorChoice();
+        place.choice.reason = LosslessReason::kSharedMemory;
+      }
+      return push_alias(tensor.name, memory.record, planned.element_offset, tensor.shape,
+                        planned.strides, is_whole(tensor, memory.n_elems), tensor.dtype, place);
+    }
   }
   return {};
 }
 
 Result<std::uint32_t> Writer::Impl::push_hidden(DType dtype, const Shape& shape,
-                                                const ByteSource& source,
-                                                std::uint64_t offset_bytes) {
+                                                const Place& place) {
   CFCK_TRY_ASSIGN(const std::uint32_t number, push({}, true, dtype, shape));
-  places.emplace(number, Place{&source, offset_bytes});
-  CFCK_TRY(encoder.encode(number, plan_for(number, source, offset_bytes, options.codec)));
+  CFCK_TRY(encode(number, place));
   return number;
 }
 
 Result<void> Writer::Impl::push_alias(std::string_view name, std::uint32_t base,
-                                      std::uint64_t element_offset, DType dtype, const Shape& shape,
-                                      std::vector<std::uint64_t> strides, const ByteSource& source,
-                                      std::uint64_t offset_bytes) {
+                                      std::uint64_t element_offset, const Shape& shape,
+                                      std::vector<std::uint64_t> strides, bool is_whole,
+                                      DType dtype, const Place& place) {
   CFCK_TRY_ASSIGN(const std::uint32_t number, push(name, false, dtype, shape));
   Record& alias = record(number);
   alias.kind = RecordKind::kAlias;
   alias.base = base;
   alias.element_offset = element_offset;
   alias.strides = std::move(strides);
-  // The base may follow later: then its digest is not asked for.
-  if (base < number && alias.n_elems == record(base).n_elems &&
-      format::is_contiguous(shape, alias.strides)) {
-    equal_to_base.push_back(number);
+  if (is_whole) {
+    share(number, place.choice);
     return encoder.report(number, alias.decoded_bytes);
   }
-  format::EncodePlan plan = plan_for(number, source, offset_bytes, CodecChoice::kRaw);
+  if (place.choice.reason) {
+    encoder.kept_lossless().emplace(number, *place.choice.reason);
+  }
+  format::EncodePlan plan = plan_for(number, place);
   format::ChunkGeometry& geometry = plan.geometry;
   geometry.chunk_bytes = kDigestPieceBytes;
   geometry.n_chunks = ceil_div(geometry.n_bytes, kDigestPieceBytes);
@@ -151,8 +212,7 @@ Result<std::uint32_t> Writer::Impl::storage_of(std::uint32_t number,
   }
   const Place place = places.at(number);
   const Shape shape = entry.shape;
-  CFCK_TRY_ASSIGN(const std::uint32_t hidden,
-                  push_hidden(entry.dtype, shape, *place.source, place.offset_bytes));
+  CFCK_TRY_ASSIGN(const std::uint32_t hidden, push_hidden(entry.dtype, shape, place));
   Record& tied = record(number);
   tied.kind = RecordKind::kAlias;
   tied.base = hidden;
@@ -208,7 +268,7 @@ Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view bas
   CFCK_TRY_ASSIGN(const std::uint64_t covered, format::covered_elems(shape, strides));
   CFCK_TRY(n_bytes(dtype, shape));
   if (covered == 0) {
-    return add_source(name, TensorSource{dtype, shape, nullptr, 0}, options.codec);
+    return add_source(name, TensorSource{dtype, shape, nullptr, 0});
   }
   const std::uint64_t base_elems = record(found->second).n_elems;
   if (covered > base_elems || element_offset > base_elems - covered) {
@@ -219,11 +279,24 @@ Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view bas
     return refuse(ErrorCode::kInvalidArgument, "the base is not one of this writer's tensors");
   }
   std::vector<std::uint64_t> normalised = format::normalised_strides(shape, strides);
-  std::uint64_t offset_bytes = 0;
-  CFCK_TRY_ASSIGN(const ByteSource* source,
-                  view_source(storage, element_offset, shape, normalised, offset_bytes));
-  return push_alias(name, storage, element_offset, dtype, shape, std::move(normalised), *source,
-                    offset_bytes);
+  const bool is_whole =
+      format::is_contiguous(shape, normalised) && covered == record(storage).n_elems;
+  CFCK_TRY_ASSIGN(TensorChoice choice, rules.choose(name, dtype, shape));
+  const TensorChoice& stored = places.at(storage).choice;
+  if (stored.bound && !(is_whole && choice.stores_as(stored))) {
+    return refuse(ErrorCode::kInvalidArgument,
+                  "the base is stored with a maximum error: only all of it can be tied, to a name "
+                  "with the same one; add the base lossless");
+  }
+  if (choice.bound && !stored.bound) {
+    choice = TensorChoice();
+    choice.reason = LosslessReason::kSharedMemory;
+  }
+  Place place{nullptr, 0, choice};
+  CFCK_TRY_ASSIGN(place.source,
+                  view_source(storage, element_offset, shape, normalised, place.offset_bytes));
+  return push_alias(name, storage, element_offset, shape, std::move(normalised), is_whole, dtype,
+                    place);
 }
 
 }  // namespace cfck

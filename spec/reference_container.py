@@ -14,7 +14,7 @@ import xxhash
 MAGIC = 0x184D2A5C
 HEAD_BYTES = 16
 TAIL_BYTES = 128
-VERSION = (0, 1)
+VERSION = (0, 2)
 MAX_CHUNK_BYTES = 1 << 26
 MAX_PACK_BYTES = 131072
 MAX_PACKED_PAYLOAD = 16384
@@ -23,7 +23,10 @@ RAW_FRAME_BYTES = 2**32 - 128
 CHUNKED, PACKED, ALIAS, DUPLICATE = range(4)
 KINDS = ("chunked", "packed", "alias", "duplicate")
 RAW = 0
-CODECS = {0: "raw", 1: "lossless"}
+LOSSLESS = 1
+DIRECT = 2
+CODECS = {0: "raw", 1: "lossless", 2: "direct"}
+BOUND_KINDS = {1: "abs", 2: "rel", 3: "sigma"}
 ENTROPY_STAGES = {0: "none", 1: "zstd"}
 SCANS = {0: "storage order"}
 
@@ -79,6 +82,17 @@ class Limits:
 
 
 @dataclasses.dataclass
+class RecordError:
+    """Section 5.4."""
+
+    bound: float
+    max_abs_error: float
+    rmse: float
+    kind: int
+    per_row: bool
+
+
+@dataclasses.dataclass
 class Record:
     number: int
     name: str
@@ -98,6 +112,7 @@ class Record:
     preamble: tuple[int, int, int] | None  # offset, length, hash
     extents: list[tuple[int, int, int]]  # chunked: offset, length, hash of each chunk
     digest: bytes
+    error: RecordError | None = None
 
     @property
     def n_elems(self) -> int:
@@ -258,9 +273,9 @@ class File:
     def read_index(self) -> None:
         fields = Fields(self.index, self.index_offset + 12)
         n_records, n_packs, n_entries, n_dimensions, heap_bytes = fields.numbers("IIQQQ")
-        expected = (
-            32 + 48 * n_records + 24 * n_packs + 12 * n_entries + 8 * n_dimensions + heap_bytes
-        )
+        n_errors = sum(flags >> 2 & 1 for flags in bytes(self.index[40 : 32 + 48 * n_records : 48]))
+        expected = 32 + 48 * n_records + 24 * n_packs + 12 * n_entries + 8 * n_dimensions
+        expected += 32 * n_errors + heap_bytes
         require(len(self.index) == expected, "the tables do not fill INDX", self.index_offset)
         check(
             n_records <= self.limits.max_records,
@@ -276,6 +291,7 @@ class File:
         self.chunk_table = zip(lengths, fields.table("<u8", n_entries))
         self.chunks_left = n_entries
         self.dimensions = Fields(fields.take(8 * n_dimensions), fields.file_offset)
+        self.errors = Fields(fields.take(32 * n_errors), fields.file_offset)
         self.heap = Fields(fields.take(heap_bytes), fields.file_offset)
         for offset, length, zero, _ in self.packs:
             require(zero == 0, "pack: a zero field is not zero", offset)
@@ -289,6 +305,7 @@ class File:
         for record in self.records:
             if record.kind in (ALIAS, DUPLICATE):
                 self.check_base(record)
+                record.error = self.records[record.base].error
 
     def read_record(self, number: int, fields: Fields) -> Record:
         place = fields.file_offset
@@ -298,7 +315,7 @@ class File:
         digest = fields.take(16)
         require(kind <= DUPLICATE, f"record {number}: kind {kind}", place)
         require(n_dims <= 64, f"record {number}: {n_dims} dimensions", place)
-        require(flags < 4 and not any(zeros), f"record {number}: unused bits are set", place)
+        require(flags < 8 and not any(zeros), f"record {number}: unused bits are set", place)
         hidden, has_preamble = bool(flags & 1), bool(flags & 2)
         name = self.heap.text(name_bytes)
         require(not (hidden and name), f"record {number}: hidden, but has a name", place)
@@ -319,6 +336,7 @@ class File:
             preamble=None, extents=[], digest=digest,
         )  # fmt: skip
         check_shape(record, place)
+        self.read_error(record, bool(flags & 4), place)
         require(kind == CHUNKED or not has_preamble, f"record {number}: a preamble", place)
         if kind == CHUNKED:
             require(a == 0, f"record {number}: A is not zero", place)
@@ -336,6 +354,23 @@ class File:
             unused = c == 0 and (kind == ALIAS or b == 0)
             require(unused, f"record {number}: an unused field is not zero", place)
         return record
+
+    def read_error(self, record: Record, has_error: bool, place: int) -> None:
+        own = record.kind in (CHUNKED, PACKED)
+        if not has_error:
+            require(not own or record.codec != DIRECT, f"record {record.number}: no error", place)
+            return
+        lossy = own and record.codec not in (RAW, LOSSLESS) and record.n_elems > 0
+        require(lossy, f"record {record.number}: an error, but nothing is lost", place)
+        bound, greatest, rmse, kind, per_row = self.errors.numbers("dddBB")
+        zeros = self.errors.take(6)
+        known = kind in BOUND_KINDS and per_row < 2 and not any(zeros)
+        require(known, f"record {record.number}: an unknown kind of bound", place)
+        require(kind > 1 or not per_row, f"record {record.number}: an absolute bound by row", place)
+        sound = 0 < bound < math.inf and 0 <= rmse <= greatest < math.inf
+        sound = sound and (kind > 1 or greatest <= bound)
+        require(sound, f"record {record.number}: impossible errors", place)
+        record.error = RecordError(bound, greatest, rmse, kind, bool(per_row))
 
     def read_extents(self, record: Record, offset: int, has_preamble: bool, place: int) -> None:
         check_chunk_elems(record, record.chunk_elems, place)

@@ -7,6 +7,7 @@
 #include "base/cpu_level.hpp"
 #include "cfck/dtype.hpp"
 #include "codec/direct/class_codes.hpp"
+#include "codec/error_totals.hpp"
 
 namespace cfck::codec {
 
@@ -19,13 +20,6 @@ struct ValueSteps {
   std::uint64_t n_rows = 0;
   std::uint64_t row_values = 1;
   std::uint64_t first_value = 0;  // of the chunk in its record
-};
-
-struct ErrorTotals {
-  double max_error = 0;
-  double sum_of_squares = 0;  // in a fixed order: spec, section 4
-  std::uint64_t n_finite = 0;
-  std::uint64_t n_exact = 0;
 };
 
 // Where a split writes, or a merge reads, the streams and raw bytes; pointers are

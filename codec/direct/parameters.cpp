@@ -179,6 +179,10 @@ Result<DirectParameters> parse_parameters(const DirectGeometry& geometry, ByteVi
   return parameters;
 }
 
+bool has_scale_field(ByteView preamble) noexcept {
+  return !preamble.empty() && (preamble[0] & std::byte{kHasField}) != std::byte{0};
+}
+
 Result<double> step_of(double bound) {
   if (!(bound >= 0x1p-1000 && bound <= 0x1p1000)) {
     return Error{ErrorCode::kInvalidArgument,

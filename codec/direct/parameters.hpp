@@ -61,6 +61,9 @@ Result<DirectParameters> read_parameters(const DirectGeometry& geometry, NumberR
 // A preamble: parameters and nothing after them.
 Result<DirectParameters> parse_parameters(const DirectGeometry& geometry, ByteView preamble);
 
+// Whether a preamble that is sound has a scale field; false for an empty one.
+bool has_scale_field(ByteView preamble) noexcept;
+
 // The largest step that keeps `bound` at every value but rare ones: 2 * bound *
 // (1 - 2^-20), rounded down. Error: kInvalidArgument for a bound that is not
 // between 2^-1000 and 2^1000.

@@ -1,9 +1,8 @@
 // Chooses the parameters of a record by exact bytes (codec/direct/spec.md, section 7).
 #pragma once
 
-#include <functional>
-
 #include "codec/direct/direct.hpp"
+#include "codec/lossy.hpp"
 
 namespace cfck::codec {
 
@@ -13,11 +12,6 @@ struct DirectRecord {
   std::span<const std::uint64_t> shape;
   std::uint64_t chunk_elems = 0;  // of all chunks but the last
 };
-
-// The bytes of `n` values from `first` on; `room` may hold them. May be called
-// several times for the same values.
-using ReadValues = std::function<Result<ByteView>(std::uint64_t first, std::uint64_t n,
-                                                  std::vector<std::byte>& room)>;
 
 struct DirectPlan {
   DirectParameters parameters;

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "cfck/status.hpp"
 
 namespace cfck {
 
@@ -12,6 +15,7 @@ namespace cfck {
 enum class CodecId : std::uint8_t {
   kRaw = 0,       // bytes as they are
   kLossless = 1,  // float fields through the symboliser, byte planes for integers
+  kDirect = 2,    // error-bounded quantisation of the values themselves
 };
 
 enum class EntropyId : std::uint8_t {
@@ -23,16 +27,88 @@ enum class ScanId : std::uint8_t {
   kStorageOrder = 0,  // row-major, as the tensor lies in memory
 };
 
-// "raw", "lossless"; "none", "zstd"; "unknown" for ids of newer versions.
+// "raw", "lossless", "direct"; "none", "zstd"; "unknown" for ids of newer versions.
 std::string_view codec_name(CodecId id) noexcept;
 std::string_view entropy_name(EntropyId id) noexcept;
 
-// What to use for a tensor. kAuto takes whichever needs fewer bytes, raw on a tie.
-enum class CodecChoice : std::uint8_t { kAuto, kRaw, kLossless };
+// What to use for a tensor. kAuto takes whichever needs fewer bytes: of raw and
+// lossless (raw on a tie), and where a maximum error is given of direct and
+// lossless. kDirect needs a maximum error; what it exempts is as with kAuto.
+enum class CodecChoice : std::uint8_t { kAuto, kRaw, kLossless, kDirect };
 std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept;
 
-struct EncodeOptions {
+// What a maximum error is relative to. The ids are wire values (spec/format.md,
+// section "Errors").
+enum class BoundKind : std::uint8_t {
+  kAbs = 1,    // nothing: |x - y| <= value
+  kRel = 2,    // the value range: |x - y| <= value * (max - min)
+  kSigma = 3,  // the standard deviation: |x - y| <= value * sigma
+};
+// "abs", "rel", "sigma"; "unknown" for ids of newer versions.
+std::string_view bound_kind_name(BoundKind kind) noexcept;
+
+// The maximum error of any value of a tensor. Range and deviation are those of
+// the finite values of the tensor, or of each row of axis 0 with per_row. NaN and
+// infinities come back exactly, bit for bit; -0 may become +0.
+struct ErrorBound {
+  BoundKind kind = BoundKind::kAbs;
+  bool per_row = false;  // not with kAbs
+  double value = 0;      // positive and finite
+
+  bool operator==(const ErrorBound&) const = default;
+};
+
+// Choices for a tensor. At most one of the three errors may be given.
+struct TensorOptions {
   CodecChoice codec = CodecChoice::kAuto;
+  std::optional<double> max_abs_error = std::nullopt;
+  std::optional<double> max_rel_error = std::nullopt;
+  std::optional<double> max_sigma_error = std::nullopt;
+  bool per_row = false;  // with max_rel_error or max_sigma_error
+
+  bool operator==(const TensorOptions&) const = default;
+};
+
+// The maximum error that the options ask for, if any. Errors: kInvalidArgument
+// for one that is not positive and finite (max_abs_error: from 2^-1000 to 2^1000),
+// for two of them, for per_row without one that it can apply to, for codec raw or
+// lossless with one, and for codec direct without.
+Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options);
+
+// Why a tensor came through without loss although a maximum error was given.
+enum class LosslessReason : std::uint8_t {
+  kNotFloat,        // its dtype has no fractions
+  kFewDimensions,   // fewer than two
+  kFewValues,       // fewer than 1024
+  kOptimizerState,  // by its name, or named in EncodeOptions::exempt
+  kNearZero,        // its root mean square is below the absolute bound
+  kConstant,        // its range or deviation is 0, or below 2^-1000
+  kSharedMemory,    // stored as an alias: of a part, or under other options
+  kNotSmaller,      // lossless takes no more bytes
+};
+// "not_float", "few_dimensions", and so on.
+std::string_view lossless_reason_name(LosslessReason reason) noexcept;
+
+// Options for the tensors whose names match. In a pattern `*` stands for any
+// characters, `?` for one, `[abc]`, `[a-z]` and `[!abc]` for one of (not) these;
+// all else for itself.
+struct EncodeRule {
+  std::string pattern;
+  TensorOptions options;
+};
+
+// The options of a file. For each tensor the first rule that matches its name
+// counts, and nothing else; where no rule does, the plain options.
+//
+// A plain maximum error reaches float tensors of two or more dimensions and at
+// least 1024 values which are neither named in `exempt` nor match *exp_avg*,
+// *momentum_buffer* or optimizer.*, and, if it is absolute, whose root mean square
+// is not below it. All others stay lossless. A rule lifts these exemptions. A
+// tensor that is no float stays lossless, but naming one without wildcards in a
+// rule with a maximum error is an error (kInvalidArgument).
+struct EncodeOptions : TensorOptions {
+  std::vector<EncodeRule> rules;
+  std::vector<std::string> exempt;  // names: buffers, optimizer state
   // Worker threads; 0: the CPUs this process may use (default_thread_count()).
   // The bytes written do not depend on it.
   unsigned threads = 0;

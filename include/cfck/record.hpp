@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,15 @@ enum class RecordKind : std::uint8_t {
   kPacked = 1,     // one small chunk inside a pack
   kAlias = 2,      // shares elements with its base; comes back tied
   kDuplicate = 3,  // equal bytes by chance: shares stored bytes with its base, never memory
+};
+
+// What was asked and what was lost, measured by decoding.
+struct RecordError {
+  ErrorBound bound;          // as the user gave it
+  double max_abs_error = 0;  // the largest |x - y| of a finite value
+  double rmse = 0;           // root mean square of x - y over the finite values
+
+  bool operator==(const RecordError&) const = default;
 };
 
 struct Record {
@@ -50,6 +60,9 @@ struct Record {
   std::uint64_t chunk_elems = 0;
   std::uint64_t n_chunks = 0;
   Digest digest = {};  // of the decoded bytes (spec/format.md, section "Digests")
+  // Of a lossy record; none means that every bit came through. An alias or a
+  // duplicate repeats that of its base.
+  std::optional<RecordError> error;
 
   // 8 * stored_bytes / n_elems; 0 for a record without elements.
   double bits_per_weight() const;

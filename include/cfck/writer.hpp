@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
@@ -24,11 +25,21 @@ struct TensorSource {
   std::uint64_t offset_bytes = 0;
 };
 
+struct KeptLossless {
+  std::string name;
+  LosslessReason reason = LosslessReason::kNotFloat;
+};
+
 struct WriteSummary {
   std::uint64_t n_records = 0;      // named ones
   std::uint64_t decoded_bytes = 0;  // of all named records
   std::uint64_t stored_bytes = 0;   // of all records, as in Record::stored_bytes
   std::uint64_t file_bytes = 0;     // length of the file
+  // Tensors that a maximum error was meant for and that are lossless all the same,
+  // in the order of the file.
+  std::vector<KeptLossless> kept_lossless;
+  // Patterns of rules that matched no tensor, in the order given.
+  std::vector<std::string> unmatched_rules;
 };
 
 // Called on the thread that adds, after each chunk: bytes of tensors encoded so
@@ -48,20 +59,25 @@ class Writer {
   Writer& operator=(Writer&&) noexcept;
 
   // Adds a record under `name` (unique, valid UTF-8, at most 65535 bytes), with
-  // the writer's options or with `codec` for this tensor. What the tensor refers
-  // to must stay valid and unchanged until finish() returns. Errors:
-  // kInvalidArgument, kLimitExceeded, and what source and sink report.
+  // the writer's options, or with `options` alone, which lift exemptions as a rule
+  // does. What the tensor refers to must stay valid and unchanged until finish()
+  // returns. Errors: kInvalidArgument, kLimitExceeded, and what source and sink
+  // report.
   Result<void> add(std::string_view name, const TensorView& tensor);
   Result<void> add(std::string_view name, const TensorSource& tensor);
-  Result<void> add(std::string_view name, const TensorSource& tensor, CodecChoice codec);
+  Result<void> add(std::string_view name, const TensorSource& tensor, const TensorOptions& options);
 
   // Adds tensors that may share memory. Those that share elements become one
   // record and aliases of it, and come back tied; those that are not contiguous
-  // are copied first, one at a time. Records are written in the order given.
+  // are copied first, one at a time. Records are written in the order given. Shared
+  // memory keeps a maximum error only if it is that of all its tensors and each of
+  // them has all of it; else it stays lossless (LosslessReason::kSharedMemory).
   Result<void> add_tensors(std::span<const StridedTensor> tensors);
 
   // Adds a view of the elements of record `base`, which was added before:
-  // element i0, i1, ... lies at element_offset + i0*strides[0] + ...
+  // element i0, i1, ... lies at element_offset + i0*strides[0] + ... A base that
+  // was added with a maximum error can be tied only whole, and to a name with the
+  // same one: kInvalidArgument.
   Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
                          const Shape& shape, std::span<const std::uint64_t> strides);
 

@@ -82,8 +82,8 @@ def at_the_end() -> list[Broken]:
     """Faults of the tail, the head, and the frames before the tail."""
     data = sound().seal()
     future, feature, gap, tail = sound(), sound(), sound(), sound()
-    future.version = (0, 2)
-    future.body[:16] = frame(b"CFCK", struct.pack("<HH", 0, 2))
+    future.version = (0, 3)
+    future.body[:16] = frame(b"CFCK", struct.pack("<HH", 0, 3))
     feature.required = 2
     meta = gap.meta_frame()
     moved = gap.seal(meta=meta + frame(b"DEAD", b""), meta_length=len(meta))
@@ -171,7 +171,7 @@ def in_the_index() -> list[Broken]:
         changed("hidden_with_a_name", set_field(1, flags=1)),
         changed("hidden_alias", set_field(3, flags=1, name=b"")),
         changed("unknown_kind", set_field(1, kind=4)),
-        changed("unknown_flag", set_field(1, flags=4)),
+        changed("unknown_flag", set_field(1, flags=8)),
         changed("zero_field_not_zero", set_field(1, zeros=b"\0\1\0")),
         changed("sixty_five_dimensions", set_field(1, shape=[4] + [1] * 64)),
         changed("dimension_too_large", set_field(0, shape=[2**48, 0])),

@@ -45,6 +45,7 @@ class Entry:
     c: int = 0
     digest: bytes = bytes(16)
     chunks: list[list[int]] = dataclasses.field(default_factory=list)  # length, hash
+    error: bytes = b""  # its entry in the error table (5.4), 32 bytes if there is one
 
 
 @dataclasses.dataclass
@@ -64,7 +65,7 @@ class Layout:
     packs: list[list[int]] = dataclasses.field(default_factory=list)  # offset, length, zero, hash
     metadata: list[tuple[bytes, bytes]] = dataclasses.field(default_factory=list)
     attachments: list[Attached] = dataclasses.field(default_factory=list)
-    version: tuple[int, int] = (0, 1)
+    version: tuple[int, int] = (0, 2)
     required: int = 0
     optional: int = 0
     generation: int = 0
@@ -72,7 +73,7 @@ class Layout:
 
     @classmethod
     def empty(cls) -> Layout:
-        return cls(bytearray(frame(b"CFCK", struct.pack("<HH", 0, 1))))
+        return cls(bytearray(frame(b"CFCK", struct.pack("<HH", 0, 2))))
 
     @classmethod
     def parse(cls, data: bytes) -> Layout:
@@ -111,6 +112,8 @@ class Layout:
         chunks = [list(pair) for pair in zip(lengths, hashes, strict=True)]
         dims = list(struct.unpack_from(f"<{n_dims}Q", index, at + 12 * n_chunks))
         heap = index[at + 12 * n_chunks + 8 * n_dims :]
+        n_errors = sum(flags >> 2 & 1 for flags in index[40 : 32 + 48 * n_records : 48])
+        errors, heap = heap[: 32 * n_errors], heap[32 * n_errors :]
         for i in range(n_records):
             fields = struct.unpack_from("<HBBBBBBB3sIQQ16s", index, 32 + 48 * i)
             name_bytes, kind, dtype, codec, entropy, scan, rank, flags, zeros, a, b, c, digest = (
@@ -120,6 +123,8 @@ class Layout:
             entry.flags, entry.zeros, entry.a, entry.b, entry.c = flags, zeros, a, b, c
             entry.digest = digest
             heap, dims = heap[name_bytes:], dims[rank:]
+            if flags & 4:
+                entry.error, errors = errors[:32], errors[32:]
             if kind == 2:
                 entry.strides, dims = dims[:rank], dims[rank:]
             if kind == 0:
@@ -172,6 +177,7 @@ class Layout:
         parts.append(struct.pack(f"<{len(chunks)}I", *(length for length, _ in chunks)))
         parts.append(struct.pack(f"<{len(chunks)}Q", *(value for _, value in chunks)))
         parts.append(struct.pack(f"<{len(dims)}Q", *dims))
+        parts += [entry.error for entry in self.entries]
         return frame(b"INDX", b"".join(parts) + heap)
 
     def seal(self, meta: bytes | None = None, index: bytes | None = None, **tail) -> bytes:

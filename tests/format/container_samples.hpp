@@ -1,6 +1,7 @@
 // Metadata and a tail that fit each other.
 #pragma once
 
+#include "cfck/version.hpp"
 #include "format/container.hpp"
 
 namespace cfck::format {
@@ -12,7 +13,7 @@ inline MetadataFrame sample_metadata() {
 
 inline Tail sample_tail() {
   Tail tail;
-  tail.minor = 1;
+  tail.minor = kFormatMinor;
   tail.metadata = {16, 20};
   tail.index = {36, 44};
   tail.file_bytes = 80 + kTailBytes;

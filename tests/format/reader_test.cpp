@@ -323,7 +323,7 @@ TEST(Reader, MapsRawRecords) {
         expect_ok(writer.add("none", TensorView{DType::kU8, {0}, {}}));
         const MemorySource* source = new MemorySource(soft);
         expect_ok(writer.add("soft", TensorSource{DType::kF32, {30000}, source, 0},
-                             CodecChoice::kLossless));
+                             TensorOptions{.codec = CodecChoice::kLossless}));
         // Freed with the test process: the writer may read it until finish().
         static std::vector<std::unique_ptr<const MemorySource>> kept;
         kept.emplace_back(source);
@@ -391,7 +391,7 @@ TEST(Reader, AttachmentsAndMetadata) {
   EXPECT_EQ(file->attachments()[1].decoded_bytes, 3000U);
   EXPECT_EQ(take(file->attachment("text")), text);
   EXPECT_TRUE(take(file->attachment("nothing")).empty());
-  EXPECT_EQ(file->format_version(), "0.1");
+  EXPECT_EQ(file->format_version(), "0.2");
   EXPECT_EQ(file->generation(), 0U);
   EXPECT_EQ(file->dead_bytes(), 0U);
   EXPECT_EQ(file->file_bytes(), file_bytes.size());

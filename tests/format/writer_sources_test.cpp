@@ -169,7 +169,7 @@ TEST(WriterSources, EqualTensorsAreStoredOnce) {
     add("twin of other", DType::kF32, {300000}, other);
     expect_ok(writer.add("slow twin", TensorSource{DType::kF32, {300000}, &slow, 0}));
     expect_ok(writer.add("other codec", TensorSource{DType::kF32, {300000}, &slow, 0},
-                         CodecChoice::kRaw));
+                         TensorOptions{.codec = CodecChoice::kRaw}));
   }));
   for (const char* name : {"first", "other", "other shape", "other dtype", "other codec"}) {
     EXPECT_EQ(file.record(name).kind, RecordKind::kChunked) << name;

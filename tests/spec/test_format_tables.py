@@ -39,10 +39,9 @@ def test_kinds():
 
 
 def test_codecs_entropy_stages_and_scans():
-    header = "| codec | name | entropy stage | name |"
-    assert pairs(header, [0]) == reference_container.CODECS
-    assert pairs(header, [2]) == reference_container.ENTROPY_STAGES
-    assert pairs(header, [4]) == reference_container.SCANS
+    assert pairs("| codec | name |", [0]) == reference_container.CODECS
+    assert pairs("| entropy stage | name |", [0]) == reference_container.ENTROPY_STAGES
+    assert pairs("| scan | name |", [0]) == reference_container.SCANS
 
 
 def test_version():

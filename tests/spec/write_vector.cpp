@@ -32,15 +32,23 @@ cfck::Result<std::vector<std::byte>> read_all(const std::string& path) {
   return std::vector<std::byte>(first, first + bytes.size());
 }
 
-cfck::Result<cfck::CodecChoice> codec_choice(const json& step, cfck::CodecChoice otherwise) {
-  if (!step.contains("codec")) {
-    return otherwise;
-  }
-  const auto choice = cfck::codec_choice_from_name(step["codec"].get<std::string>());
-  if (!choice) {
+std::optional<double> number(const json& step, const char* key) {
+  return step.contains(key) ? std::optional(step[key].get<double>()) : std::nullopt;
+}
+
+// "codec", "max_abs_error" and so on; what is missing is as in `otherwise`.
+cfck::Result<cfck::TensorOptions> tensor_options(const json& step, cfck::CodecChoice otherwise) {
+  cfck::TensorOptions options;
+  const auto codec = cfck::codec_choice_from_name(step.value("codec", "auto"));
+  if (!codec) {
     return wrong_recipe("no such codec");
   }
-  return *choice;
+  options.codec = step.contains("codec") ? *codec : otherwise;
+  options.max_abs_error = number(step, "max_abs_error");
+  options.max_rel_error = number(step, "max_rel_error");
+  options.max_sigma_error = number(step, "max_sigma_error");
+  options.per_row = step.value("per_row", false);
+  return options;
 }
 
 cfck::Result<cfck::DType> dtype_of(const json& step) {
@@ -59,7 +67,8 @@ class Recipe {
 
   cfck::Result<void> play(const std::string& out) {
     cfck::EncodeOptions options;
-    CFCK_TRY_ASSIGN(options.codec, codec_choice(recipe_, cfck::CodecChoice::kAuto));
+    CFCK_TRY_ASSIGN(static_cast<cfck::TensorOptions&>(options),
+                    tensor_options(recipe_, cfck::CodecChoice::kAuto));
     options.threads = recipe_.value("threads", 1U);
     options.chunk_elems = recipe_.value("chunk_elems", 0U);
     CFCK_TRY_ASSIGN(auto file, cfck::AtomicFile::create(out, {}));
@@ -80,7 +89,7 @@ class Recipe {
                                cfck::CodecChoice codec) const {
     const auto op = step.at("op").get<std::string>();
     if (op == "add") {
-      CFCK_TRY_ASSIGN(const cfck::CodecChoice choice, codec_choice(step, codec));
+      CFCK_TRY_ASSIGN(const cfck::TensorOptions choice, tensor_options(step, codec));
       CFCK_TRY_ASSIGN(const cfck::DType dtype, dtype_of(step));
       const cfck::TensorSource tensor{dtype, step.at("shape").get<cfck::Shape>(), &source_,
                                       step.at("offset").get<std::uint64_t>()};

@@ -41,7 +41,7 @@ TEST_F(Inspect, ShowsEveryTensor) {
                              "ids",          "I64",      "[1,64]",      "empty",
                              "BF16",         "[0,7]",    "scale",       "F16",
                              "[]",           "8000",     "5 tensors",   "generation 0",
-                             "format = pt",  "cfck 0.1", "bits/weight", "ratio"}) {
+                             "format = pt",  "cfck 0.2", "bits/weight", "ratio"}) {
       EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
     }
     EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
@@ -55,7 +55,7 @@ TEST_F(Inspect, JsonHasEveryField) {
   EXPECT_EQ(json["schema_version"], 1);
   EXPECT_EQ(json["file"], file);
   EXPECT_EQ(json["format"], "cfck");
-  EXPECT_EQ(json["format_version"], "0.1");
+  EXPECT_EQ(json["format_version"], "0.2");
   EXPECT_EQ(json["generation"], 0);
   EXPECT_EQ(json["dead_bytes"], 0);
   EXPECT_EQ(json["file_bytes"], fs::file_size(file));

@@ -1,0 +1,253 @@
+#include "codec/direct/derived_bounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#define CFCK_CPU_NAMESPACE cpu_baseline
+#include "codec/direct/float_values.hpp"
+
+namespace cfck::codec {
+namespace {
+
+constexpr std::size_t kPieceValues = 1024;
+constexpr unsigned kLanes = 16;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// What step_of takes.
+constexpr double kLeastBound = 0x1p-1000;
+constexpr double kGreatestBound = 0x1p1000;
+// More than all roundings of a range times a factor.
+constexpr double kBelowRange = 1 - 0x1p-50;
+// More than those of a deviation.
+constexpr double kBelowDeviation = 1 - 0x1p-20;
+
+template <class Value>
+void widen(ByteView bytes, double* values) {
+  for (std::size_t i = 0; i < bytes.size() / sizeof(typename Value::Word); ++i) {
+    typename Value::Word word;
+    std::memcpy(&word, bytes.data() + i * sizeof(word), sizeof(word));
+    values[i] = Value::to_double(word);
+  }
+}
+
+void widen_values(DType dtype, ByteView bytes, double* values) {
+  switch (dtype) {
+    case DType::kF64:
+      return widen<ValueF64>(bytes, values);
+    case DType::kF32:
+      return widen<ValueF32>(bytes, values);
+    case DType::kBF16:
+      return widen<ValueBf16>(bytes, values);
+    default:
+      return widen<ValueF16>(bytes, values);
+  }
+}
+
+// Calls `action(values)` with pieces of up to 1024 values, none across the end of a
+// row of `row_values`, until it returns false.
+template <class Action>
+Result<void> for_pieces(const LossyRecord& record, std::uint64_t row_values, const ReadValues& read,
+                        Action&& action) {
+  CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
+  const std::size_t value_bytes = bits_per_element(record.dtype) / 8;
+  std::vector<std::byte> room;
+  double values[kPieceValues];
+  for (std::uint64_t first = 0; first < total; first += record.chunk_elems) {
+    const std::uint64_t n = std::min(record.chunk_elems, total - first);
+    CFCK_TRY_ASSIGN(const ByteView bytes, read(first, n, room));
+    for (std::uint64_t done = 0; done < n;) {
+      const std::uint64_t row_left = row_values - (first + done) % row_values;
+      const std::uint64_t piece = std::min({std::uint64_t{kPieceValues}, n - done, row_left});
+      widen_values(record.dtype, bytes.subspan(done * value_bytes, piece * value_bytes), values);
+      if (!action(std::span<const double>(values, piece))) {
+        return {};
+      }
+      done += piece;
+    }
+  }
+  return {};
+}
+
+struct Range {
+  double least = kInfinity;
+  double greatest = -kInfinity;
+
+  void add(std::span<const double> values) {
+    double low[kLanes];
+    double high[kLanes];
+    std::fill_n(low, kLanes, kInfinity);
+    std::fill_n(high, kLanes, -kInfinity);
+    std::size_t i = 0;
+    for (; i + kLanes <= values.size(); i += kLanes) {
+      for (unsigned lane = 0; lane < kLanes; ++lane) {
+        add(values[i + lane], low[lane], high[lane]);
+      }
+    }
+    for (; i < values.size(); ++i) {
+      add(values[i], low[0], high[0]);
+    }
+    least = std::min(least, *std::min_element(low, low + kLanes));
+    greatest = std::max(greatest, *std::max_element(high, high + kLanes));
+  }
+  bool empty() const { return least > greatest; }
+  double largest() const { return empty() ? 0 : std::max(std::fabs(least), std::fabs(greatest)); }
+  // A factor of the range, rounded down; the halves keep it from overflowing.
+  double times(double factor) const {
+    return empty() ? 0 : (greatest / 2 - least / 2) * kBelowRange * factor * 2;
+  }
+
+ private:
+  // NaN compares false.
+  static void add(double value, double& low, double& high) {
+    const bool is_finite = std::fabs(value) < kInfinity;
+    low = is_finite && value < low ? value : low;
+    high = is_finite && value > high ? value : high;
+  }
+};
+
+// Mean and squared deviations, of values that were scaled and shifted first.
+class Moments {
+ public:
+  Moments() = default;
+  explicit Moments(double scale) : scale_(scale) {}
+
+  void add(std::span<const double> values) {
+    double shifted[kPieceValues];
+    std::size_t n = 0;
+    for (const double value : values) {
+      if (std::fabs(value) < kInfinity) {
+        if (n_ + static_cast<double>(n) == 0) {
+          origin_ = value * scale_;
+        }
+        shifted[n++] = value * scale_ - origin_;
+      }
+    }
+    if (n == 0) {
+      return;
+    }
+    const double count = static_cast<double>(n);
+    const double mean = sum_of(n, [&](std::size_t i) { return shifted[i]; }) / count;
+    const double squares =
+        sum_of(n, [&](std::size_t i) { return (shifted[i] - mean) * (shifted[i] - mean); });
+    const double both = n_ + count;
+    const double step = mean - mean_;
+    squares_ += squares + step * step * (n_ * count / both);
+    mean_ += step * (count / both);
+    n_ = both;
+  }
+  // Times a factor and 1 - 2^-20.
+  double deviation_times(double factor) const {
+    return n_ == 0 ? 0 : std::sqrt(squares_ / n_) * kBelowDeviation * factor / scale_;
+  }
+
+ private:
+  template <class Term>
+  static double sum_of(std::size_t n, Term&& term) {
+    double lanes[kLanes] = {};
+    for (std::size_t i = 0; i < n; ++i) {
+      lanes[i % kLanes] += term(i);
+    }
+    for (unsigned half = kLanes / 2; half > 0; half /= 2) {
+      for (unsigned lane = 0; lane < half; ++lane) {
+        lanes[lane] += lanes[lane + half];
+      }
+    }
+    return lanes[0];
+  }
+
+  double scale_ = 1;
+  double origin_ = 0;
+  double n_ = 0;
+  double mean_ = 0;
+  double squares_ = 0;
+};
+
+// A power of two that brings values of this size near 1, where squares could
+// overflow or vanish; else 1.
+double scale_for(double largest) {
+  if (largest == 0 || (largest > 0x1p-400 && largest < 0x1p400)) {
+    return 1;
+  }
+  return largest < 1 ? 0x1p500 : 0x1p-540;
+}
+
+// What can be kept: never more than asked, and nothing below the least step.
+double allowed(double bound) { return bound < kLeastBound ? 0 : std::min(bound, kGreatestBound); }
+
+// Ranges or moments of the whole, or of each row.
+template <class Statistic>
+Result<std::vector<Statistic>> collect(const LossyRecord& record, const ReadValues& read,
+                                       bool per_row, const Statistic& empty) {
+  CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
+  CFCK_TRY_ASSIGN(const DirectGeometry geometry, direct_geometry(record.shape));
+  const std::uint64_t row_values = per_row ? geometry.row_values() : total;
+  std::vector<Statistic> statistics(total / row_values, empty);
+  std::uint64_t done = 0;
+  CFCK_TRY(for_pieces(record, row_values, read, [&](std::span<const double> values) {
+    statistics[done / row_values].add(values);
+    done += values.size();
+    return true;
+  }));
+  return statistics;
+}
+
+template <class Statistic, class BoundOf>
+DerivedBounds bounds_of(const std::vector<Statistic>& statistics, bool per_row,
+                        BoundOf&& bound_of) {
+  DerivedBounds bounds;
+  if (!per_row) {
+    bounds.bound = allowed(bound_of(statistics.front()));
+    return bounds;
+  }
+  for (const Statistic& statistic : statistics) {
+    bounds.rows.push_back(allowed(bound_of(statistic)));
+  }
+  return bounds;
+}
+
+}  // namespace
+
+bool DerivedBounds::is_zero() const {
+  return bound == 0 && std::all_of(rows.begin(), rows.end(), [](double row) { return row == 0; });
+}
+
+Result<DerivedBounds> derive_bounds(const LossyRecord& record, const ReadValues& read) {
+  const ErrorBound& asked = record.bound;
+  if (asked.kind == BoundKind::kAbs) {
+    return DerivedBounds{asked.value, {}};
+  }
+  if (asked.kind == BoundKind::kRel) {
+    CFCK_TRY_ASSIGN(const std::vector<Range> ranges, collect(record, read, asked.per_row, Range()));
+    return bounds_of(ranges, asked.per_row,
+                     [&](const Range& range) { return range.times(asked.value); });
+  }
+  double scale = 1;
+  if (record.dtype == DType::kF64) {
+    CFCK_TRY_ASSIGN(const std::vector<Range> whole, collect(record, read, false, Range()));
+    scale = scale_for(whole.front().largest());
+  }
+  CFCK_TRY_ASSIGN(const std::vector<Moments> moments,
+                  collect(record, read, asked.per_row, Moments(scale)));
+  return bounds_of(moments, asked.per_row,
+                   [&](const Moments& part) { return part.deviation_times(asked.value); });
+}
+
+Result<bool> is_near_zero(const LossyRecord& record, double bound, const ReadValues& read) {
+  // Most tensors show after a few values that they are not.
+  CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
+  double squares = 0;  // in units of the bound
+  std::uint64_t n_finite = 0;
+  CFCK_TRY(for_pieces(record, total, read, [&](std::span<const double> values) {
+    for (const double value : values) {
+      const double scaled = std::fabs(value) < kInfinity ? value / bound : 0;
+      squares += scaled * scaled;
+      n_finite += std::fabs(value) < kInfinity ? 1 : 0;
+    }
+    return squares < static_cast<double>(total);
+  }));
+  return n_finite != 0 && squares < static_cast<double>(n_finite);
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,78 @@
+#include <utility>
+
+#include "codec/direct/derived_bounds.hpp"
+#include "codec/direct/direct_codec.hpp"
+#include "codec/direct/plan.hpp"
+
+namespace cfck::codec {
+namespace {
+
+class PlannedTensor final : public LossyPlan {
+ public:
+  PlannedTensor(const LossyRecord& record, DerivedBounds bounds, DirectPlan plan)
+      : dtype_(record.dtype),
+        shape_(record.shape),
+        bounds_(std::move(bounds)),
+        plan_(std::move(plan)) {
+    entropy_ = EntropyId::kZstd;
+    if (plan_.place == ParameterPlace::kPreamble) {
+      append_parameters(plan_.parameters, preamble_);
+    }
+  }
+
+  Result<void> encode(std::uint64_t first_elem, ByteView values, Scratch& scratch,
+                      MutableBytes decoded, EncodedChunk& out, ErrorTotals& errors) const override {
+    DirectChunkInfo info;
+    info.dtype = dtype_;
+    info.entropy = entropy_;
+    info.shape = shape_;
+    info.first_elem = first_elem;
+    info.n_elems = values.size() * 8 / bits_per_element(dtype_);
+    DirectChunk chunk;
+    std::swap(chunk.encoded, out);  // its memory is used again
+    CFCK_TRY(encode_direct(info, plan_.parameters, plan_.place, bounds_.view(), values, scratch,
+                           decoded, chunk));
+    std::swap(chunk.encoded, out);
+    errors = chunk.errors;
+    return {};
+  }
+
+ private:
+  const DType dtype_;
+  const Shape shape_;
+  const DerivedBounds bounds_;
+  const DirectPlan plan_;
+};
+
+}  // namespace
+
+bool DirectEncoder::supports(DType dtype) const {
+  return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kBF16 ||
+         dtype == DType::kF16;
+}
+
+Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadValues& read,
+                                          Scratch& scratch) const {
+  if (record.keeps_near_zero && record.bound.kind == BoundKind::kAbs) {
+    CFCK_TRY_ASSIGN(const bool near_zero, is_near_zero(record, record.bound.value, read));
+    if (near_zero) {
+      return LossyDecision{nullptr, LosslessReason::kNearZero};
+    }
+  }
+  CFCK_TRY_ASSIGN(DerivedBounds bounds, derive_bounds(record, read));
+  if (bounds.is_zero()) {
+    return LossyDecision{nullptr, LosslessReason::kConstant};
+  }
+  DirectRecord direct;
+  direct.dtype = record.dtype;
+  direct.shape = record.shape;
+  direct.chunk_elems = record.chunk_elems;
+  CFCK_TRY_ASSIGN(DirectPlan plan, plan_direct(direct, bounds.view(), read, scratch));
+  if (plan.prefers_lossless && !record.is_forced) {
+    return LossyDecision{nullptr, LosslessReason::kNotSmaller};
+  }
+  return LossyDecision{std::make_unique<PlannedTensor>(record, std::move(bounds), std::move(plan)),
+                       {}};
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,71 @@
+// What the container asks of a codec that loses something: a plan for the whole
+// tensor first, then its chunks, in any order and on any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "codec/codec.hpp"
+#include "codec/error_totals.hpp"
+
+namespace cfck::codec {
+
+// The tensor to plan. It has values.
+struct LossyRecord {
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::uint64_t chunk_elems = 0;  // of all chunks but the last
+  ErrorBound bound;
+  bool is_forced = false;        // rather than lossless, whatever it takes
+  bool keeps_near_zero = false;  // lossless where the root mean square is below the bound
+};
+
+// The bytes of `n_elems` values from `first_elem` on, in place or in `room`. May be
+// called several times for the same values.
+using ReadValues = std::function<Result<ByteView>(std::uint64_t first_elem, std::uint64_t n_elems,
+                                                  std::vector<std::byte>& room)>;
+
+// What is the same for all chunks of a tensor. Immutable.
+class LossyPlan {
+ public:
+  virtual ~LossyPlan() = default;
+
+  EntropyId entropy() const noexcept { return entropy_; }
+  // To be stored once, before the chunks; empty if there is none.
+  ByteView preamble() const noexcept { return preamble_; }
+
+  // Encodes the n_elems values from `first_elem` on. `decoded` has the size of
+  // `values` and gets what the decoder will give: no finite value is off by more
+  // than the bound. Errors: kInvalidArgument, kOutOfMemory.
+  virtual Result<void> encode(std::uint64_t first_elem, ByteView values, Scratch& scratch,
+                              MutableBytes decoded, EncodedChunk& out,
+                              ErrorTotals& errors) const = 0;
+
+ protected:
+  EntropyId entropy_ = EntropyId::kZstd;
+  std::vector<std::byte> preamble_;
+};
+
+// Either a plan, or why the tensor should be stored without loss.
+struct LossyDecision {
+  std::unique_ptr<const LossyPlan> plan;
+  LosslessReason reason = LosslessReason::kNotSmaller;  // where there is no plan
+};
+
+// Stateless, as Encoder. The same values give the same plan everywhere.
+class LossyEncoder {
+ public:
+  virtual ~LossyEncoder() = default;
+  virtual bool supports(DType dtype) const = 0;
+  // Requires: supports(record.dtype). Errors: those of `read`, kInvalidArgument for
+  // a bound that cannot be kept, kOutOfMemory.
+  virtual Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
+                                     Scratch& scratch) const = 0;
+};
+
+// nullptr for codecs that lose nothing.
+const LossyEncoder* find_lossy_encoder(CodecId id) noexcept;
+
+}  // namespace cfck::codec

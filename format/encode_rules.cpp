@@ -1,0 +1,158 @@
+#include "format/encode_rules.hpp"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "codec/lossy.hpp"
+
+namespace cfck::format {
+namespace {
+
+constexpr std::uint64_t kLeastValues = 1024;
+constexpr std::size_t kLeastDimensions = 2;
+constexpr const char* kOptimizerNames[] = {"*exp_avg*", "*momentum_buffer*", "optimizer.*"};
+
+bool matches(const char* pattern, std::string_view name) {
+  return ::fnmatch(pattern, std::string(name).c_str(), FNM_NOESCAPE) == 0;
+}
+
+// A name may have characters that mean something in patterns.
+bool matches(const std::string& pattern, std::string_view name) {
+  return pattern == name || matches(pattern.c_str(), name);
+}
+
+Error naming(Error error, std::string_view what, const std::string& name) {
+  error.message = std::string(what) + " '" + name + "': " + error.message;
+  return error;
+}
+
+bool can_be_lossy(DType dtype) {
+  return codec::find_lossy_encoder(CodecId::kDirect)->supports(dtype);
+}
+
+TensorChoice lossless(CodecChoice codec, std::optional<LosslessReason> reason = {}) {
+  TensorChoice choice;
+  choice.codec = lossless_codec(codec);
+  choice.reason = reason;
+  return choice;
+}
+
+TensorChoice lossy(CodecChoice codec, const ErrorBound& bound, bool keeps_near_zero) {
+  TensorChoice choice;
+  choice.codec = codec;
+  choice.bound = bound;
+  choice.keeps_near_zero = keeps_near_zero && bound.kind == BoundKind::kAbs;
+  return choice;
+}
+
+Error not_float(std::string_view name) {
+  return Error{
+      ErrorCode::kInvalidArgument,
+      "a maximum error is for F64, F32, BF16 and F16 tensors; leave this name out, or use a "
+      "pattern with wildcards, which keeps other tensors lossless",
+      std::string(name),
+      {}};
+}
+
+}  // namespace
+
+Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
+  EncodeRules made;
+  made.codec_ = options.codec;
+  CFCK_TRY_ASSIGN(made.bound_, error_bound(options));
+  made.exempt_.insert(options.exempt.begin(), options.exempt.end());
+  for (const EncodeRule& rule : options.rules) {
+    Result<std::optional<ErrorBound>> bound = error_bound(rule.options);
+    if (!bound) {
+      return naming(std::move(bound).error(), "rule", rule.pattern);
+    }
+    const bool contradicts =
+        std::any_of(made.rules_.begin(), made.rules_.end(), [&](const Rule& earlier) {
+          return earlier.pattern == rule.pattern &&
+                 (earlier.codec != rule.options.codec || earlier.bound != *bound);
+        });
+    if (contradicts) {
+      return naming(Error{ErrorCode::kInvalidArgument,
+                          "there are two rules of this pattern, and they differ; keep one",
+                          {},
+                          {}},
+                    "rule", rule.pattern);
+    }
+    made.rules_.push_back({rule.pattern, rule.options.codec, *bound});
+  }
+  return made;
+}
+
+std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
+                                                     const Shape& shape) const {
+  const bool is_optimizer_state =
+      exempt_.contains(name) ||
+      std::any_of(std::begin(kOptimizerNames), std::end(kOptimizerNames),
+                  [&](const char* pattern) { return matches(pattern, name); });
+  if (is_optimizer_state) {
+    return LosslessReason::kOptimizerState;
+  }
+  if (shape.size() < kLeastDimensions) {
+    return LosslessReason::kFewDimensions;
+  }
+  // What does not fit 64 bits is refused where it is added.
+  const Result<std::uint64_t> values = n_elems(shape);
+  if (values && *values < kLeastValues) {
+    return LosslessReason::kFewValues;
+  }
+  return std::nullopt;
+}
+
+Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape) {
+  for (Rule& rule : rules_) {
+    if (!matches(rule.pattern, name)) {
+      continue;
+    }
+    rule.used = true;
+    if (!rule.bound) {
+      return lossless(rule.codec);
+    }
+    if (!can_be_lossy(dtype)) {
+      if (rule.pattern == name) {
+        return not_float(name);
+      }
+      return lossless(rule.codec, LosslessReason::kNotFloat);
+    }
+    return lossy(rule.codec, *rule.bound, false);
+  }
+  if (!bound_) {
+    return lossless(codec_);
+  }
+  if (!can_be_lossy(dtype)) {
+    return lossless(codec_, LosslessReason::kNotFloat);
+  }
+  if (const std::optional<LosslessReason> reason = exemption(name, shape)) {
+    return lossless(codec_, reason);
+  }
+  return lossy(codec_, *bound_, true);
+}
+
+Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype,
+                                         const TensorOptions& options) {
+  CFCK_TRY_ASSIGN(const std::optional<ErrorBound> bound, error_bound(options));
+  if (!bound) {
+    return lossless(options.codec);
+  }
+  if (!can_be_lossy(dtype)) {
+    return not_float(name);
+  }
+  return lossy(options.codec, *bound, false);
+}
+
+std::vector<std::string> EncodeRules::unmatched() const {
+  std::vector<std::string> patterns;
+  for (const Rule& rule : rules_) {
+    if (!rule.used) {
+      patterns.push_back(rule.pattern);
+    }
+  }
+  return patterns;
+}
+
+}  // namespace cfck::format

@@ -1,0 +1,67 @@
+// Which options hold for a tensor, and what a plain error bound leaves alone.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cfck/options.hpp"
+#include "cfck/tensor.hpp"
+
+namespace cfck::format {
+
+// How to store one tensor.
+struct TensorChoice {
+  CodecChoice codec = CodecChoice::kAuto;
+  std::optional<ErrorBound> bound;  // none: every bit must come through
+  bool keeps_near_zero = false;     // an exemption that only the values can show
+  // Why there is no bound although one was given.
+  std::optional<LosslessReason> reason;
+
+  // What it was decided for does not count.
+  bool stores_as(const TensorChoice& other) const {
+    return codec == other.codec && bound == other.bound && keeps_near_zero == other.keeps_near_zero;
+  }
+};
+
+// What a tensor gets that has no bound: direct needs one.
+inline CodecChoice lossless_codec(CodecChoice codec) {
+  return codec == CodecChoice::kDirect ? CodecChoice::kAuto : codec;
+}
+
+// Decides by name, dtype and shape; remembers which rules were of use.
+class EncodeRules {
+ public:
+  // Errors: kInvalidArgument for options that contradict themselves, and for two
+  // rules of one pattern that differ.
+  static Result<EncodeRules> create(const EncodeOptions& options);
+
+  // Error: kInvalidArgument where a rule names a tensor that cannot have a bound.
+  Result<TensorChoice> choose(std::string_view name, DType dtype, const Shape& shape);
+  // With these options instead of rules and plain ones.
+  static Result<TensorChoice> choose(std::string_view name, DType dtype,
+                                     const TensorOptions& options);
+
+  // Patterns that no tensor met first, in the order given.
+  std::vector<std::string> unmatched() const;
+
+ private:
+  struct Rule {
+    std::string pattern;
+    CodecChoice codec;
+    std::optional<ErrorBound> bound;
+    bool used = false;
+  };
+
+  std::optional<LosslessReason> exemption(std::string_view name, const Shape& shape) const;
+
+  std::vector<Rule> rules_;
+  CodecChoice codec_ = CodecChoice::kAuto;
+  std::optional<ErrorBound> bound_;
+  std::set<std::string, std::less<>> exempt_;
+};
+
+}  // namespace cfck::format
