@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "base/bytes.hpp"
 #include "tests/format/container_samples.hpp"
@@ -36,6 +37,8 @@ Index sample_index() {
   Index index;
   StoredRecord first = chunked("first", DType::kF32, {10, 10}, 40);
   first.has_preamble = true;
+  first.record.codec = CodecId::kDirect;
+  first.record.error = RecordError{{BoundKind::kSigma, true, 0.5}, 0.25, 0.125};
   for (std::uint32_t i = 0; i < 4; ++i) {
     index.chunks.push_back({100 + i, 77 * (i + 1)});
     first.record.stored_bytes += 100 + i;
@@ -60,6 +63,7 @@ Index sample_index() {
   index.records.push_back(alias);
   StoredRecord duplicate = chunked("copy", DType::kF32, {10, 10}, 40);
   duplicate.record.kind = RecordKind::kDuplicate;
+  duplicate.record.codec = CodecId::kDirect;
   index.records.push_back(duplicate);
   for (std::size_t i = 3; i < 5; ++i) {
     Record& record = index.records[i].record;
@@ -67,9 +71,12 @@ Index sample_index() {
     record.n_chunks = 0;
     index.records[i].offset_bytes = 0;
   }
+  index.records[4].record.error = index.records[0].record.error;
   index.packs.push_back({16, 42, 5});
   return index;
 }
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<std::byte> encoded(const Index& index) { return *encode_index(index); }
 
@@ -91,6 +98,7 @@ void expect_equal(const StoredRecord& a, const StoredRecord& b) {
   EXPECT_EQ(a.record.chunk_elems, b.record.chunk_elems);
   EXPECT_EQ(a.record.n_chunks, b.record.n_chunks);
   EXPECT_EQ(a.record.digest, b.record.digest);
+  EXPECT_EQ(a.record.error, b.record.error);
   EXPECT_EQ(a.has_preamble, b.has_preamble);
   EXPECT_EQ(a.offset_bytes, b.offset_bytes);
   EXPECT_EQ(a.pack, b.pack);
@@ -156,6 +164,8 @@ TEST_P(BadIndexTest, IsRefused) {
 Record& record_of(Index& index, std::size_t i) { return index.records[i].record; }
 enum Place : std::size_t { kFirst, kNone, kPackedPlace, kAliasPlace, kCopy };
 
+ErrorBound& bound_of(Index& index) { return record_of(index, kFirst).error->bound; }
+
 const BadIndex kBadIndexes[] = {
     {"duplicate name", [](Index& i) { record_of(i, kAliasPlace).name = "copy"; }},
     {"two empty names",
@@ -198,6 +208,29 @@ const BadIndex kBadIndexes[] = {
      [](Index& i) {
        record_of(i, kPackedPlace).dtype = record_of(i, kAliasPlace).dtype = DType::kF6E2M3;
      }},
+    {"lossy without an error", [](Index& i) { record_of(i, kFirst).error.reset(); }},
+    {"lossless with an error",
+     [](Index& i) { record_of(i, kPackedPlace).error = record_of(i, kFirst).error; }},
+    {"empty record with an error",
+     [](Index& i) {
+       record_of(i, kNone).codec = CodecId::kDirect;
+       record_of(i, kNone).error = record_of(i, kFirst).error;
+     }},
+    {"unknown kind of bound", [](Index& i) { bound_of(i).kind = static_cast<BoundKind>(4); }},
+    {"no kind of bound", [](Index& i) { bound_of(i).kind = static_cast<BoundKind>(0); }},
+    {"absolute bound by row", [](Index& i) { bound_of(i).kind = BoundKind::kAbs; }},
+    {"bound of zero", [](Index& i) { bound_of(i).value = 0; }},
+    {"bound below zero", [](Index& i) { bound_of(i).value = -1; }},
+    {"bound of infinity", [](Index& i) { bound_of(i).value = kInfinity; }},
+    {"bound that is no number", [](Index& i) { bound_of(i).value = kInfinity - kInfinity; }},
+    {"absolute bound not kept",
+     [](Index& i) {
+       bound_of(i) = {BoundKind::kAbs, false, 0.2};
+     }},
+    {"root mean square above the greatest error",
+     [](Index& i) { record_of(i, kFirst).error->rmse = 0.3; }},
+    {"negative root mean square", [](Index& i) { record_of(i, kFirst).error->rmse = -0.1; }},
+    {"infinite error", [](Index& i) { record_of(i, kFirst).error->max_abs_error = kInfinity; }},
     {"offset in the head", [](Index& i) { i.records[kFirst].offset_bytes = 8; }},
     {"offset wraps", [](Index& i) { i.records[kFirst].offset_bytes = ~std::uint64_t{0} - 50; }},
     {"chunk shorter than its header", [](Index& i) { i.chunks[1].n_bytes = 12; }},
@@ -255,7 +288,10 @@ const BadIndex kBadIndexes[] = {
      }},
     {"duplicate of another digest", [](Index& i) { record_of(i, kCopy).digest[3] ^= 1; }},
     {"raw with an entropy stage",
-     [](Index& i) { record_of(i, kFirst).codec = record_of(i, kCopy).codec = CodecId::kRaw; }},
+     [](Index& i) {
+       record_of(i, kFirst).codec = record_of(i, kCopy).codec = CodecId::kRaw;
+       record_of(i, kFirst).error.reset();
+     }},
     {"raw chunk of a wrong length",
      [](Index& i) {
        for (const std::size_t place : {std::size_t{kFirst}, std::size_t{kCopy}}) {
@@ -263,6 +299,7 @@ const BadIndex kBadIndexes[] = {
          record_of(i, place).entropy = EntropyId::kNone;
        }
        i.records[kFirst].has_preamble = false;
+       record_of(i, kFirst).error.reset();
        record_of(i, kFirst).chunk_elems = 25;
      }},
     {"raw payload of a wrong length",
@@ -290,6 +327,18 @@ TEST(Index, ReservedBytesMustBeZero) {
   for (const std::size_t place : {8, 9, 10, 11, 12, 15}) {
     std::vector<std::byte> frame = good;
     frame[record + place] ^= std::byte{0x80};
+    EXPECT_EQ(decode_index(frame, kOffset, {}).error().code, ErrorCode::kCorrupt) << place;
+  }
+}
+
+TEST(Index, ReservedBytesOfErrorsMustBeZero) {
+  const Index index = sample_index();
+  const std::vector<std::byte> good = encoded(index);
+  const std::size_t name_bytes = 5 + 4 + 0 + 5 + 4;
+  const std::size_t end = good.size() - name_bytes;
+  for (std::size_t place = end - 7; place < end; ++place) {
+    std::vector<std::byte> frame = good;
+    frame[place] ^= std::byte{2};
     EXPECT_EQ(decode_index(frame, kOffset, {}).error().code, ErrorCode::kCorrupt) << place;
   }
 }

@@ -1,6 +1,7 @@
 // Every prefix of a file, every bit of it flipped: an error, or the same data.
 #include <gtest/gtest.h>
 
+#include "format/reader_access.hpp"
 #include "tests/malformed/small_files.hpp"
 
 namespace cfck::test {
@@ -100,6 +101,7 @@ TEST(SmallFiles, CoverWhatTheyShould) {
   std::map<CodecId, int> codecs;
   int n_hidden = 0;
   int n_generations = 0;
+  int n_preambles = 0;
   for (const SmallFile& file : small_files()) {
     const OpenFile open(file.bytes);
     n_generations += open->generation() != 0 ? 1 : 0;
@@ -108,9 +110,13 @@ TEST(SmallFiles, CoverWhatTheyShould) {
       ++codecs[record.codec];
       n_hidden += record.hidden ? 1 : 0;
     }
+    for (const format::StoredRecord& stored : ReaderAccess::index(open.reader()).records) {
+      n_preambles += stored.has_preamble ? 1 : 0;
+    }
   }
   EXPECT_EQ(kinds.size(), 4U);
-  EXPECT_EQ(codecs.size(), 2U);
+  EXPECT_EQ(codecs.size(), 3U);
+  EXPECT_GE(n_preambles, 3);
   EXPECT_GE(n_hidden, 2);
   EXPECT_EQ(n_generations, 1);
 }

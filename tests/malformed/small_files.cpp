@@ -72,6 +72,32 @@ void add_dtypes(std::vector<SmallFile>& files) {
   }
 }
 
+Bytes lossy_tensor(const TensorOptions& tensor_options, DType dtype, const Shape& shape,
+                   std::uint32_t chunk_elems = 0) {
+  EncodeOptions options;
+  options.rules = {{"*", tensor_options}};
+  options.chunk_elems = chunk_elems;
+  const Bytes bytes = values(Pattern::kNarrow, dtype, *n_elems(shape), 18);
+  return write_file(
+      [&](Writer& writer) {
+        expect_ok(writer.add("t", TensorView{dtype, shape, bytes}));
+      },
+      options);
+}
+
+void add_lossy(std::vector<SmallFile>& files) {
+  const auto direct = CodecChoice::kDirect;
+  const TensorOptions abs{.codec = direct, .max_abs_error = 1e-3};
+  const TensorOptions sigma{.codec = direct, .max_sigma_error = 1e-2, .per_row = true};
+  const TensorOptions whole{.codec = direct, .max_sigma_error = 1e-3};
+  const TensorOptions tiny{.codec = direct, .max_rel_error = 1e-7};
+  files.push_back({"direct_packed", lossy_tensor(abs, DType::kF32, {8, 20})});
+  files.push_back({"direct_chunked", lossy_tensor(abs, DType::kF32, {10, 16}, 64)});
+  files.push_back({"direct_kernels", lossy_tensor(whole, DType::kF64, {6, 4, 3, 3}, 108)});
+  files.push_back({"direct_rows", lossy_tensor(sigma, DType::kBF16, {10, 16}, 64)});
+  files.push_back({"direct_exact", lossy_tensor(tiny, DType::kF16, {12, 12})});
+}
+
 void add_patterns(std::vector<SmallFile>& files) {
   using P = Pattern;
   const auto lossless = CodecChoice::kLossless;
@@ -169,6 +195,7 @@ const std::vector<SmallFile>& small_files() {
     std::vector<SmallFile> made;
     add_dtypes(made);
     add_patterns(made);
+    add_lossy(made);
     add_kinds(made);
     return made;
   }();
@@ -231,8 +258,9 @@ Bytes put_together(FileParts parts) {
   };
   for (const format::StoredRecord& stored : parts.index.records) {
     std::uint64_t offset_bytes = stored.offset_bytes;
-    const std::uint64_t n_entries =
-        stored.record.kind == RecordKind::kChunked ? stored.record.n_chunks : 0;
+    const std::uint64_t n_entries = stored.record.kind == RecordKind::kChunked
+                                        ? stored.record.n_chunks + (stored.has_preamble ? 1 : 0)
+                                        : 0;
     for (std::uint64_t i = 0; i < n_entries; ++i) {
       format::ChunkEntry& entry = parts.index.chunks[stored.first_chunk + i];
       hash_of(offset_bytes, entry.n_bytes, entry.hash);
