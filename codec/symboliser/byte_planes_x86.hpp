@@ -15,16 +15,18 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 #if defined(__AVX512BW__)
 
-inline void pack_byte_planes_x86(const std::uint8_t* bytes, unsigned n_planes,
-                                 std::uint8_t* planes) {
-  const __m512i low = _mm512_loadu_si512(bytes);
-  const __m512i high = _mm512_loadu_si512(bytes + 64);
+inline void pack_registers(__m512i low, __m512i high, unsigned n_planes, std::uint8_t* planes) {
   for (unsigned plane = 0; plane < n_planes; ++plane) {
     const __m512i bit = _mm512_set1_epi8(static_cast<char>(1u << (n_planes - 1 - plane)));
     const std::uint64_t words[2] = {_mm512_test_epi8_mask(low, bit),
                                     _mm512_test_epi8_mask(high, bit)};
     std::memcpy(planes + 16 * plane, words, sizeof(words));
   }
+}
+
+inline void pack_byte_planes_x86(const std::uint8_t* bytes, unsigned n_planes,
+                                 std::uint8_t* planes) {
+  pack_registers(_mm512_loadu_si512(bytes), _mm512_loadu_si512(bytes + 64), n_planes, planes);
 }
 
 inline void unpack_byte_planes_x86(const std::uint8_t* planes, unsigned n_planes,

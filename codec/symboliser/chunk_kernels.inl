@@ -4,6 +4,7 @@
 
 #if defined(__x86_64__)
 #include "codec/symboliser/group_analysis_x86.hpp"
+#include "codec/symboliser/group_split_x86.hpp"
 #endif
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/kernel_levels.hpp"
@@ -83,6 +84,44 @@ ChunkAnalysis analyse(const std::byte* values, std::size_t n_values, GroupCode* 
   return result;
 }
 
+// Appends the values of a group that have the escape symbol.
+template <class Word>
+void write_escapes(const std::byte* values, const std::uint8_t* symbols, unsigned n,
+                   std::uint8_t escape, std::byte*& to) {
+  for (unsigned i = 0; i < n; ++i) {
+    if (symbols[i] == escape) {
+      std::memcpy(to, values + i * sizeof(Word), sizeof(Word));
+      to += sizeof(Word);
+    }
+  }
+}
+
+// The symbols and raw bits of a group; returns whether any value escapes.
+template <class Format>
+bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
+               const GroupCode& code, bool has_signs, std::uint8_t* symbols, std::byte*& raw_bits) {
+  using Word = typename Format::Word;
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(Word) == 2 && Format::kRawBits <= 8) {
+    if (has_signs && code.clean_bits == 0 && n_values - index * kGroupSize >= kGroupSize) {
+      const bool escapes = split_group_x86<Format>(values + index * kGroupSize * sizeof(Word),
+                                                   code.scale_class, symbols, raw_bits);
+      raw_bits += Format::kRawBits * kPlaneBytes;
+      return escapes;
+    }
+  }
+#endif
+  Word group[kGroupSize];
+  Word raw[kGroupSize];
+  const unsigned n = load_group(values, n_values, index, group);
+  const bool escapes = split_group<Format, SerialLanes>(group, code.scale_class, symbols, raw);
+  raw_bits = with_group_constants(
+      has_signs, code.clean_bits, n, [&](auto signs, auto clean_bits, auto count) {
+        return write_raw_bits<Format>(raw, signs, clean_bits, count, raw_bits);
+      });
+  return escapes;
+}
+
 template <class Format>
 void split(const std::byte* values, std::size_t n_values, const GroupCode* groups,
            const SymbolLayout& layout, SplitCursors& to) {
@@ -92,23 +131,14 @@ void split(const std::byte* values, std::size_t n_values, const GroupCode* group
     if (code.kind == GroupKind::kAllZero) {
       continue;
     }
-    Word group[kGroupSize];
-    Word raw[kGroupSize];
-    const unsigned n = load_group(values, n_values, index, group);
+    const std::size_t left = n_values - index * kGroupSize;
+    const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
     std::uint8_t*& stream = to.streams[layout.n_tables == 1 ? 0 : code.scale_class % kPhases];
-    if (split_group<Format, SerialLanes>(group, code.scale_class, stream, raw)) {
-      for (unsigned i = 0; i < n; ++i) {
-        if (stream[i] == Format::kSymbolEscape) {
-          std::memcpy(to.escapes, &group[i], sizeof(Word));
-          to.escapes += sizeof(Word);
-        }
-      }
+    if (split_one<Format>(values, n_values, index, code, layout.has_signs, stream, to.raw)) {
+      write_escapes<Word>(values + index * kGroupSize * sizeof(Word), stream, n,
+                          Format::kSymbolEscape, to.escapes);
     }
     stream += n;
-    to.raw = with_group_constants(
-        layout.has_signs, code.clean_bits, n, [&](auto has_signs, auto clean_bits, auto count) {
-          return write_raw_bits<Format>(raw, has_signs, clean_bits, count, to.raw);
-        });
   }
 }
 

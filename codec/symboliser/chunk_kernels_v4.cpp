@@ -1,6 +1,7 @@
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 takes the undefined registers in its own header for a mistake.
+// GCC 12 takes undefined registers in its own header for mistakes.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #define CFCK_CPU_NAMESPACE cpu_v4
 #include "codec/symboliser/chunk_kernels.inl"
