@@ -78,6 +78,19 @@ constexpr unsigned group_values(std::size_t n_left) {
   return n_left < kGroupSize ? static_cast<unsigned>(n_left) : kGroupSize;
 }
 
+// 29 + floor(4 * log2(sum / n)), at least 1. Requires: 0 < sum < 2^48, 0 < n.
+inline unsigned class_of_mean(std::uint64_t sum, std::uint64_t n) {
+  const std::uint64_t mean = (sum << 16) / n;
+  const int top = 63 - __builtin_clzll(mean);
+  const std::uint64_t fraction = top >= 15 ? mean >> (top - 15) : mean << (15 - top);
+  // 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
+  const int quarter = (fraction >= 38968) + (fraction >= 46341) + (fraction >= 55109);
+  const int scale_class = static_cast<int>(kClassOfOne) + 4 * (top - 16) + quarter;
+  return scale_class < 1                                   ? 1
+         : scale_class > static_cast<int>(kMaxDirectClass) ? kMaxDirectClass
+                                                           : static_cast<unsigned>(scale_class);
+}
+
 constexpr std::size_t group_symbols(const ClassCode& code, std::size_t n_values) {
   return code.tuple == 0 ? 0 : (n_values + code.tuple - 1) / code.tuple;
 }

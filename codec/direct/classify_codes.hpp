@@ -6,19 +6,6 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// 29 + floor(4 * log2(sum / n)), at least 1. Requires: 0 < sum < 2^38, n <= 128.
-inline unsigned class_of_mean(std::uint64_t sum, unsigned n) {
-  const std::uint64_t mean = (sum << 16) / n;
-  const int top = 63 - __builtin_clzll(mean);
-  const std::uint64_t fraction = top >= 15 ? mean >> (top - 15) : mean << (15 - top);
-  // 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
-  const int quarter = (fraction >= 38968) + (fraction >= 46341) + (fraction >= 55109);
-  const int scale_class = static_cast<int>(kClassOfOne) + 4 * (top - 16) + quarter;
-  return scale_class < 1                                   ? 1
-         : scale_class > static_cast<int>(kMaxDirectClass) ? kMaxDirectClass
-                                                           : static_cast<unsigned>(scale_class);
-}
-
 // The sum of the magnitudes, none counted as more than `limit`.
 template <class Sum>
 inline std::uint64_t clamped_sum(const std::uint32_t* magnitudes, std::uint32_t limit) {

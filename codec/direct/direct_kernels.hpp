@@ -57,6 +57,10 @@ struct DirectKernels {
   // False if symbols and escapes do not fit each other, or a symbol is invalid.
   bool (*merge)(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
                 DirectMerge& from);
+  // sums[i] += |codes[i]| * weight, and the sum of |codes[i]| * weights[i]; kExact
+  // counts as 0.
+  void (*add_magnitudes)(const std::int32_t* codes, std::size_t n, double weight, double* sums);
+  double (*weigh_magnitudes)(const std::int32_t* codes, std::size_t n, const double* weights);
 };
 
 // Those of the best level of this CPU, or of the one CFCK_CPU names.

@@ -4,6 +4,7 @@
 //
 #include "codec/direct/classify_codes.hpp"
 #include "codec/direct/direct_kernels.hpp"
+#include "codec/direct/magnitude_sums.hpp"
 #include "codec/direct/merge_codes.hpp"
 #include "codec/direct/quantise.hpp"
 #include "codec/direct/split_codes.hpp"
@@ -43,8 +44,8 @@ void dequantise(DType dtype, const std::int32_t* codes, std::size_t n_values,
 }  // namespace
 
 const DirectKernels& direct_kernel_set() noexcept {
-  static const DirectKernels set{&quantise, &dequantise, &classify_codes, &split_codes,
-                                 &merge_codes};
+  static const DirectKernels set{&quantise,    &dequantise,     &classify_codes,  &split_codes,
+                                 &merge_codes, &add_magnitudes, &weigh_magnitudes};
   return set;
 }
 

@@ -1,7 +1,11 @@
 #include "codec/direct/plan.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
+#include "codec/direct/code_cost.hpp"
+#include "codec/direct/plan_sample.hpp"
 #include "codec/direct/prediction.hpp"
 #include "codec/direct/prediction_fit.hpp"
 #include "codec/direct/scale_field_fit.hpp"
@@ -10,9 +14,47 @@
 namespace cfck::codec {
 namespace {
 
-inline constexpr std::uint64_t kSampledChunks = 4;
-// A scale field needs all codes at once, and pays little on large tensors.
-inline constexpr std::uint64_t kMaxFieldValues = std::uint64_t{1} << 22;
+// Without kernels a field must save one byte in so many: it costs time.
+inline constexpr std::uint64_t kFieldShare = 100;
+// Estimates are off by one part in so many.
+inline constexpr std::uint64_t kEstimateShare = 32;
+// Up to so many bytes both codecs are always tried.
+inline constexpr std::size_t kSmallSample = 16384;
+
+// Whether the distribution of the values is such that the lossless codec could
+// win far below the size of the values: a sample of them shows each four times.
+bool repeats_values(ByteView values, std::size_t value_bytes) {
+  constexpr std::size_t kMaxValues = 256;
+  const std::size_t n_values = values.size() / value_bytes;
+  const std::size_t n = std::min(kMaxValues, n_values);
+  std::vector<std::uint64_t> sample;
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, values.data() + i * n_values / n * value_bytes, value_bytes);
+    sample.push_back(value);
+  }
+  std::sort(sample.begin(), sample.end());
+  const auto n_distinct = std::unique(sample.begin(), sample.end()) - sample.begin();
+  return 4 * static_cast<std::size_t>(n_distinct) <= n;
+}
+
+// A bound on what the spread of a field's columns, and of its rows where groups have
+// several, can save, in 1/256 bit of each value: 256 times 0.03 times the variance of
+// the quarter octaves. For a log-normal spread the factor is ln(2) / 32, 0.022.
+std::uint64_t gain_of_field(const DirectGeometry& geometry, const ScaleField& field) {
+  const auto variance_256 = [](const std::vector<std::int16_t>& quarters) {
+    std::int64_t sum = 0;
+    std::int64_t squares = 0;
+    for (const std::int16_t number : quarters) {
+      sum += number;
+      squares += std::int64_t{number} * number;
+    }
+    const auto n = static_cast<std::int64_t>(quarters.size());
+    return static_cast<std::uint64_t>(256 * (squares * n - sum * sum) / (n * n));
+  };
+  const bool has_row_groups = geometry.row_values() >= 2 * kGroupSize;
+  return (variance_256(field.columns) + (has_row_groups ? 0 : variance_256(field.rows))) * 3 / 100;
+}
 
 class Planner {
  public:
@@ -23,23 +65,36 @@ class Planner {
         bounds_(bounds),
         read_(read),
         scratch_(scratch),
+        value_bytes_(bits_per_element(record.dtype) / 8),
         n_values_(geometry.n_values()),
         n_chunks_(ceil_div(n_values_, record.chunk_elems)) {}
 
   Result<DirectPlan> plan() {
     best_.place = n_chunks_ == 1 ? ParameterPlace::kInline : ParameterPlace::kPreamble;
     CFCK_TRY(set_steps());
-    CFCK_TRY_ASSIGN(best_bytes_, cost(best_.parameters));
+    CFCK_TRY_ASSIGN(sample_, take_plan_sample(record_, geometry_, bounds_, read_));
     if (record_.dtype == DType::kF16 || record_.dtype == DType::kBF16) {
-      CFCK_TRY(try_parameters(with_powers_of_two()));
+      CFCK_TRY(try_powers_of_two());
     }
-    CFCK_TRY(try_models());
-    CFCK_TRY_ASSIGN(const std::uint64_t lossless_bytes, lossless_cost());
-    best_.prefers_lossless = lossless_bytes <= best_bytes_;
+    Candidate chosen{sample_.parameters(best_.parameters), {}};
+    std::uint64_t n_exact = 0;
+    chosen.codes = quantised(sample_.geometry, chosen.parameters, sample_.bounds(bounds_), 0,
+                             sample_.values, &n_exact);
+    chosen.cost = grouped_cost(codes_of(chosen));
+    CFCK_TRY(try_models(chosen));
+    CFCK_TRY(try_lossless(chosen, n_exact));
     return std::move(best_);
   }
 
  private:
+  // A way of coding the sample.
+  struct Candidate {
+    DirectParameters parameters;
+    std::vector<std::int32_t> codes;  // or residuals; zeros up to whole groups
+    std::uint64_t cost = 0;           // estimated, 1/256 bit
+    std::uint64_t bytes = 0;          // of the record; 0 where not known
+  };
+
   Result<void> set_steps() {
     if (bounds_.rows.empty()) {
       CFCK_TRY_ASSIGN(best_.parameters.step, step_of(bounds_.bound));
@@ -52,144 +107,200 @@ class Planner {
     return {};
   }
 
-  DirectParameters with_powers_of_two() const {
+  Result<void> try_powers_of_two() {
+    Candidate asked{sample_.parameters(best_.parameters), {}};
+    CFCK_TRY(weigh(asked));
     DirectParameters parameters = best_.parameters;
     parameters.step = power_of_two_below(parameters.step);
     for (std::uint16_t& step : parameters.row_steps) {
       step = step & 0x7f80;
     }
-    return parameters;
-  }
-
-  // Prediction, a field, and both.
-  Result<void> try_models() {
-    const DirectParameters plain = best_.parameters;
-    std::vector<std::int32_t> codes;
-    const bool whole = n_values_ <= kMaxFieldValues;
-    DirectParameters predicted = plain;
-    if (geometry_.taps > 1) {
-      CFCK_TRY_ASSIGN(predicted.coefficients, fit_prediction(plain, whole ? &codes : nullptr));
-      if (!predicted.coefficients.empty()) {
-        CFCK_TRY(try_parameters(predicted));
-      }
-    } else if (whole && geometry_.rows > 1) {
-      CFCK_TRY(each_chunk(
-          1, [&](std::uint64_t first, ByteView values) { quantise(plain, first, values, codes); }));
-    }
-    if (codes.empty() || geometry_.rows == 1) {
-      return {};
-    }
-    DirectParameters fielded = plain;
-    fielded.field = fit_scale_field(geometry_, codes);
-    CFCK_TRY(try_parameters(fielded));
-    if (!predicted.coefficients.empty()) {
-      predict_codes(geometry_, predicted.coefficients, 0, codes);
-      predicted.field = fit_scale_field(geometry_, codes);
-      CFCK_TRY(try_parameters(predicted));
-    }
-    return {};
-  }
-
-  // `codes`, if not null, gets the codes of all values.
-  Result<std::vector<std::int16_t>> fit_prediction(const DirectParameters& parameters,
-                                                   std::vector<std::int32_t>* codes) {
-    PredictionFit fit(geometry_.taps);
-    CFCK_TRY(each_chunk(codes == nullptr ? stride() : 1, [&](std::uint64_t first, ByteView values) {
-      std::vector<std::int32_t> sampled;
-      std::vector<std::int32_t>& to = codes == nullptr ? sampled : *codes;
-      const std::size_t before = to.size();
-      quantise(parameters, first, values, to);
-      fit.add(first, std::span<const std::int32_t>(to).subspan(before));
-    }));
-    return fit.solve();
-  }
-
-  void quantise(const DirectParameters& parameters, std::uint64_t first, ByteView values,
-                std::vector<std::int32_t>& codes) {
-    const std::size_t n = values.size() * 8 / bits_per_element(record_.dtype);
-    const ValueSteps steps = value_steps(geometry_, parameters, bounds_, first);
-    codes.resize(codes.size() + n);
-    decoded_.resize(values.size());
-    direct_kernels().quantise(record_.dtype, values.data(), n, steps,
-                              codes.data() + codes.size() - n, decoded_.data());
-  }
-
-  std::uint64_t stride() const { return ceil_div(n_chunks_, kSampledChunks); }
-
-  template <class Action>
-  Result<void> each_chunk(std::uint64_t step, Action&& action) {
-    for (std::uint64_t chunk = 0; chunk < n_chunks_; chunk += step) {
-      const std::uint64_t first = chunk * record_.chunk_elems;
-      const std::uint64_t n = std::min(record_.chunk_elems, n_values_ - first);
-      CFCK_TRY_ASSIGN(const ByteView values, read_(first, n, room_));
-      action(first, values);
-    }
-    return {};
-  }
-
-  // Bytes of the sampled chunks, scaled to the record, and of the parameters.
-  Result<std::uint64_t> cost(const DirectParameters& parameters) {
-    std::uint64_t bytes = 0;
-    std::uint64_t n_sampled = 0;
-    Result<void> done;
-    CFCK_TRY(each_chunk(stride(), [&](std::uint64_t first, ByteView values) {
-      const DirectChunkInfo info = chunk_info(first, values);
-      decoded_.resize(values.size());
-      if (done) {
-        done = encode_direct(info, parameters, best_.place, bounds_, values, scratch_, decoded_,
-                             chunk_);
-      }
-      bytes += chunk_.encoded.payload.size();
-      n_sampled += info.n_elems;
-    }));
-    CFCK_TRY(std::move(done));
-    if (best_.place == ParameterPlace::kInline) {
-      return bytes;
-    }
-    std::vector<std::byte> preamble;
-    append_parameters(parameters, preamble);
-    return scaled(bytes, n_sampled) + preamble.size();
-  }
-
-  Result<std::uint64_t> lossless_cost() {
-    std::uint64_t bytes = 0;
-    std::uint64_t n_sampled = 0;
-    Result<void> done;
-    CFCK_TRY(each_chunk(stride(), [&](std::uint64_t first, ByteView values) {
-      const DirectChunkInfo info = chunk_info(first, values);
-      if (done) {
-        done = LosslessEncoder().encode(lossless_info(info), values, scratch_, chunk_.encoded);
-      }
-      bytes += chunk_.encoded.payload.size();
-      n_sampled += info.n_elems;
-    }));
-    CFCK_TRY(std::move(done));
-    return scaled(bytes, n_sampled);
-  }
-
-  DirectChunkInfo chunk_info(std::uint64_t first, ByteView values) const {
-    return {record_.dtype,
-            record_.entropy,
-            record_.shape,
-            first,
-            values.size() * 8 / bits_per_element(record_.dtype),
-            nullptr};
-  }
-
-  // bytes * n_values / n_sampled without overflow: a sample has at most 2^28 bytes.
-  std::uint64_t scaled(std::uint64_t bytes, std::uint64_t n_sampled) const {
-    return n_sampled == n_values_
-               ? bytes
-               : n_values_ / n_sampled * bytes + n_values_ % n_sampled * bytes / n_sampled;
-  }
-
-  Result<void> try_parameters(DirectParameters parameters) {
-    CFCK_TRY_ASSIGN(const std::uint64_t bytes, cost(parameters));
-    if (bytes < best_bytes_) {
-      best_bytes_ = bytes;
+    Candidate other{sample_.parameters(parameters), {}};
+    CFCK_TRY(weigh(other));
+    if (other.bytes < asked.bytes) {
       best_.parameters = std::move(parameters);
     }
     return {};
+  }
+
+  // Prediction, a field, and both: the one that is estimated best, if that is so.
+  Result<void> try_models(Candidate& chosen) {
+    std::vector<Candidate> models;
+    if (geometry_.taps > 1) {
+      PredictionFit fit(geometry_.taps);
+      fit.add(0, codes_of(chosen));
+      Candidate predicted{chosen.parameters, {}};
+      predicted.parameters.coefficients = fit.solve();
+      if (!predicted.parameters.coefficients.empty()) {
+        predicted.codes = chosen.codes;
+        predict_codes(sample_.geometry, predicted.parameters.coefficients, 0,
+                      {predicted.codes.data(), sample_.n_values()});
+        predicted.cost = grouped_cost(codes_of(predicted));
+        models.push_back(std::move(predicted));
+      }
+    }
+    if (may_have_field() && field_may_pay(chosen)) {
+      const std::size_t n_models = models.size();
+      models.push_back(fielded(chosen));
+      for (std::size_t i = 0; i < n_models; ++i) {
+        models.push_back(fielded(models[i]));
+      }
+    }
+    CFCK_TRY_ASSIGN(Candidate* const best, best_of(models, chosen.cost));
+    if (best == nullptr) {
+      return {};
+    }
+    CFCK_TRY(weigh(chosen));
+    const bool has_field = !best->parameters.field.empty();
+    const std::uint64_t least_gain =
+        has_field && geometry_.taps == 1 ? chosen.bytes / kFieldShare : 0;
+    if (best->bytes + least_gain >= chosen.bytes) {
+      return {};
+    }
+    chosen = std::move(*best);
+    best_.parameters.coefficients = chosen.parameters.coefficients;
+    if (has_field) {
+      CFCK_TRY(set_field(chosen));
+    }
+    return {};
+  }
+
+  // The candidate of fewest bytes among those that are estimated to take less than
+  // `limit`, and not much more than the best.
+  Result<Candidate*> best_of(std::vector<Candidate>& candidates, std::uint64_t limit) {
+    Candidate* best = nullptr;
+    std::uint64_t least = limit;
+    for (const Candidate& candidate : candidates) {
+      least = std::min(least, candidate.cost);
+    }
+    for (Candidate& candidate : candidates) {
+      if (candidate.cost >= limit || candidate.cost > least + least / kEstimateShare) {
+        continue;
+      }
+      CFCK_TRY(weigh(candidate));
+      if (best == nullptr || candidate.bytes < best->bytes) {
+        best = &candidate;
+      }
+    }
+    return best;
+  }
+
+  bool may_have_field() const { return may_fit_field(geometry_) && sample_.has_whole_rows; }
+
+  // One alternation tells how much the scales of rows and columns differ.
+  bool field_may_pay(const Candidate& plain) const {
+    if (geometry_.taps > 1) {
+      return true;
+    }
+    const ScaleField rough = fit_scale_field(sample_.geometry, codes_of(plain), 1);
+    return gain_of_field(sample_.geometry, rough) * sample_.n_values() >= plain.cost / kFieldShare;
+  }
+
+  Candidate fielded(const Candidate& of) const {
+    Candidate candidate{of.parameters, of.codes};
+    candidate.parameters.field = fit_scale_field(sample_.geometry, codes_of(candidate));
+    candidate.cost =
+        fielded_cost(sample_.geometry, candidate.parameters.field, codes_of(candidate)) +
+        8 * 256 * parameter_bytes(candidate.parameters) * sample_.n_values() / n_values_;
+    return candidate;
+  }
+
+  // Fits the field of the record.
+  Result<void> set_field(const Candidate& chosen) {
+    if (sample_.is_whole) {
+      best_.parameters.field = chosen.parameters.field;
+      return {};
+    }
+    std::vector<std::int32_t> codes;
+    codes.reserve(n_values_ + record_.chunk_elems);
+    for (std::uint64_t first = 0; first < n_values_; first += record_.chunk_elems) {
+      const std::uint64_t n = std::min(record_.chunk_elems, n_values_ - first);
+      CFCK_TRY_ASSIGN(const ByteView values, read_(first, n, room_));
+      std::vector<std::int32_t> some =
+          quantised(geometry_, best_.parameters, bounds_, first, values, nullptr);
+      codes.insert(codes.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n));
+    }
+    if (!best_.parameters.coefficients.empty()) {
+      predict_codes(geometry_, best_.parameters.coefficients, 0, codes);
+    }
+    best_.parameters.field = fit_scale_field(geometry_, codes);
+    return {};
+  }
+
+  // Lossless may take less where few values differ, or where direct saves little.
+  Result<void> try_lossless(Candidate& chosen, std::uint64_t n_exact) {
+    const std::uint64_t estimate =
+        chosen.cost / (8 * 256) + n_exact * (value_bytes_ + 2) + kSmallSample / 8;
+    if (estimate < sample_.values.size() * 2 / 5 && sample_.values.size() > kSmallSample &&
+        !repeats_values(sample_.values, value_bytes_)) {
+      return {};
+    }
+    CFCK_TRY(weigh(chosen));
+    EncodedChunk lossless;
+    CFCK_TRY(
+        LosslessEncoder().encode(lossless_info(sample_info()), sample_.values, scratch_, lossless));
+    best_.prefers_lossless = scaled(lossless.payload.size()) <= chosen.bytes;
+    return {};
+  }
+
+  // Exact bytes.
+  Result<void> weigh(Candidate& candidate) {
+    if (candidate.bytes != 0) {
+      return {};
+    }
+    const bool is_record = sample_.is_whole && best_.place == ParameterPlace::kInline;
+    DirectChunk chunk;
+    std::vector<std::byte> decoded(sample_.values.size());
+    CFCK_TRY(encode_direct(sample_info(), candidate.parameters,
+                           is_record ? ParameterPlace::kInline : ParameterPlace::kPreamble,
+                           sample_.bounds(bounds_), sample_.values, scratch_, decoded, chunk));
+    candidate.bytes = scaled(chunk.encoded.payload.size());
+    candidate.bytes += is_record ? 0 : parameter_bytes(candidate.parameters);
+    return {};
+  }
+
+  // Those of the record, whose parameters have more rows than those of the sample.
+  std::uint64_t parameter_bytes(const DirectParameters& parameters) const {
+    std::vector<std::byte> packed;
+    append_parameters(parameters, packed);
+    const std::uint64_t more_rows = geometry_.rows - sample_.geometry.rows;
+    std::uint64_t row_bits = parameters.row_steps.empty() ? 0 : 16;
+    if (!parameters.field.empty()) {
+      const auto [low, high] =
+          std::minmax_element(parameters.field.rows.begin(), parameters.field.rows.end());
+      row_bits += static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(*high - *low)));
+    }
+    return packed.size() + more_rows * row_bits / 8;
+  }
+
+  std::vector<std::int32_t> quantised(const DirectGeometry& geometry,
+                                      const DirectParameters& parameters,
+                                      const DirectBounds& bounds, std::uint64_t first,
+                                      ByteView values, std::uint64_t* n_exact) {
+    const std::size_t n = values.size() / value_bytes_;
+    std::vector<std::int32_t> codes(ceil_div(n, kGroupSize) * kGroupSize);
+    decoded_.resize(values.size());
+    const QuantisedTotals totals = direct_kernels().quantise(
+        record_.dtype, values.data(), n, value_steps(geometry, parameters, bounds, first),
+        codes.data(), decoded_.data());
+    if (n_exact != nullptr) {
+      *n_exact = totals.errors.n_exact;
+    }
+    return codes;
+  }
+
+  std::span<const std::int32_t> codes_of(const Candidate& candidate) const {
+    return {candidate.codes.data(), sample_.n_values()};
+  }
+
+  DirectChunkInfo sample_info() const {
+    return {record_.dtype, record_.entropy, sample_.shape, 0, sample_.n_values(), nullptr};
+  }
+
+  // From the sample to the record. No overflow: a sample has at most 2^20 bytes.
+  std::uint64_t scaled(std::uint64_t bytes) const {
+    const std::uint64_t n_sampled = sample_.n_values();
+    return n_values_ / n_sampled * bytes + n_values_ % n_sampled * bytes / n_sampled;
   }
 
   const DirectRecord& record_;
@@ -197,11 +308,11 @@ class Planner {
   const DirectBounds& bounds_;
   const ReadValues& read_;
   Scratch& scratch_;
+  const std::size_t value_bytes_;
   const std::uint64_t n_values_;
   const std::uint64_t n_chunks_;
   DirectPlan best_;
-  std::uint64_t best_bytes_ = 0;
-  DirectChunk chunk_;
+  PlanSample sample_;
   std::vector<std::byte> room_;
   std::vector<std::byte> decoded_;
 };

@@ -1,4 +1,4 @@
-// Chooses the parameters of a record by exact bytes (codec/direct/spec.md, section 7).
+// Chooses the parameters of a record from a sample of it (codec/direct/spec.md, section 7).
 #pragma once
 
 #include "codec/direct/direct.hpp"

@@ -1,15 +1,13 @@
 #include "codec/direct/scale_field_fit.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
-#include "codec/direct/class_codes.hpp"
+#include "codec/direct/direct_kernels.hpp"
 
 namespace cfck::codec {
 namespace {
 
-inline constexpr int kAlternations = 3;
 inline constexpr int kMaxQuarters = 4 * 40;
 
 inline constexpr double kFourthRoot = 0x1.306fe0a31b715p+0;    // 2^(1/4)
@@ -35,25 +33,6 @@ double inverse_scale(int quarters) {
          std::bit_cast<double>(static_cast<std::uint64_t>(up / 4 - 256 + 1023) << 52);
 }
 
-// Mean magnitudes along one axis, each value divided by what the other axes say.
-struct AxisSums {
-  explicit AxisSums(std::size_t n) : sums(n), counts(n) {}
-  void add(std::size_t i, double magnitude) {
-    sums[i] += magnitude;
-    ++counts[i];
-  }
-  // floor(4 * log2(mean * factor)); the least for zeros.
-  void write(double factor, int least, std::vector<std::int16_t>& out) const {
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const double mean = counts[i] == 0 ? 0 : sums[i] / static_cast<double>(counts[i]);
-      const int quarters = mean < 0x1p-40 ? least : floor_quarters(mean * factor);
-      out[i] = static_cast<std::int16_t>(std::max(quarters, least));
-    }
-  }
-  std::vector<double> sums;
-  std::vector<std::uint64_t> counts;
-};
-
 class FieldFit {
  public:
   FieldFit(const DirectGeometry& geometry, std::span<const std::int32_t> codes)
@@ -63,15 +42,13 @@ class FieldFit {
     field_.columns.assign(geometry.columns, 0);
   }
 
-  ScaleField fit() {
-    for (int i = 0; i < kAlternations; ++i) {
+  ScaleField fit(int alternations) {
+    for (int i = 0; i < alternations; ++i) {
+      add_up_rows();
       // Of the classes only the bands are absolute, rounded down; the others are nearest.
-      fit_axis(field_.bands, 1.0, -static_cast<int>(kClassOfOne),
-               [](std::size_t, std::size_t, std::size_t band) { return band; });
-      fit_axis(field_.rows, kEighthRoot, -32,
-               [](std::size_t row, std::size_t, std::size_t) { return row; });
-      fit_axis(field_.columns, kEighthRoot, -32,
-               [](std::size_t, std::size_t column, std::size_t) { return column; });
+      fit_bands();
+      fit_columns();
+      fit_rows();
     }
     for (std::int16_t& band : field_.bands) {
       band = static_cast<std::int16_t>(band + static_cast<int>(kClassOfOne));
@@ -80,40 +57,77 @@ class FieldFit {
   }
 
  private:
-  template <class Index>
-  void fit_axis(std::vector<std::int16_t>& axis, double factor, int least, Index index) {
-    std::fill(axis.begin(), axis.end(), std::int16_t{0});
-    AxisSums sums(axis.size());
-    const auto weights = [](const std::vector<std::int16_t>& numbers) {
-      std::vector<double> result(numbers.size());
-      std::transform(numbers.begin(), numbers.end(), result.begin(), inverse_scale);
-      return result;
-    };
-    const std::vector<double> bands = weights(field_.bands);
-    const std::vector<double> rows = weights(field_.rows);
-    const std::vector<double> columns = weights(field_.columns);
-    std::size_t i = 0;
+  static std::vector<double> weights_of(const std::vector<std::int16_t>& quarters) {
+    std::vector<double> weights(quarters.size());
+    std::transform(quarters.begin(), quarters.end(), weights.begin(), inverse_scale);
+    return weights;
+  }
+
+  static std::int16_t quarters_of(double sum, std::uint64_t n, double factor, int least) {
+    const double mean = sum / static_cast<double>(n);
+    const int quarters = mean < 0x1p-40 ? least : floor_quarters(mean * factor);
+    return static_cast<std::int16_t>(std::max(quarters, least));
+  }
+
+  // The sums of the columns and taps over all rows.
+  void add_up_rows() {
+    const std::size_t n = geometry_.row_values();
+    sums_.assign(n, 0);
+    const std::vector<double> rows = weights_of(field_.rows);
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      for (std::size_t column = 0; column < columns.size(); ++column) {
-        const double weight = rows[row] * columns[column];
-        for (std::size_t band = 0; band < bands.size(); ++band, ++i) {
-          const double code = codes_[i] == kExact ? 0 : codes_[i];
-          sums.add(index(row, column, band), (code < 0 ? -code : code) * weight * bands[band]);
-        }
-      }
+      direct_kernels().add_magnitudes(codes_.data() + row * n, n, rows[row], sums_.data());
     }
-    sums.write(factor, least, axis);
+  }
+
+  void fit_bands() {
+    const std::vector<double> columns = weights_of(field_.columns);
+    for (std::size_t band = 0; band < field_.bands.size(); ++band) {
+      double sum = 0;
+      for (std::size_t column = 0; column < columns.size(); ++column) {
+        sum += sums_[column * geometry_.taps + band] * columns[column];
+      }
+      field_.bands[band] =
+          quarters_of(sum, geometry_.rows * geometry_.columns, 1.0, -static_cast<int>(kClassOfOne));
+    }
+  }
+
+  void fit_columns() {
+    const std::vector<double> bands = weights_of(field_.bands);
+    for (std::size_t column = 0; column < field_.columns.size(); ++column) {
+      double sum = 0;
+      for (std::size_t band = 0; band < bands.size(); ++band) {
+        sum += sums_[column * bands.size() + band] * bands[band];
+      }
+      field_.columns[column] = quarters_of(sum, geometry_.rows * geometry_.taps, kEighthRoot, -32);
+    }
+  }
+
+  void fit_rows() {
+    const std::size_t n = geometry_.row_values();
+    std::vector<double>& weights = sums_;
+    const std::vector<double> bands = weights_of(field_.bands);
+    const std::vector<double> columns = weights_of(field_.columns);
+    for (std::size_t i = 0; i < n; ++i) {
+      weights[i] = bands[i % bands.size()] * columns[i / bands.size()];
+    }
+    for (std::size_t row = 0; row < field_.rows.size(); ++row) {
+      const double sum =
+          direct_kernels().weigh_magnitudes(codes_.data() + row * n, n, weights.data());
+      field_.rows[row] = quarters_of(sum, n, kEighthRoot, -32);
+    }
   }
 
   const DirectGeometry& geometry_;
   std::span<const std::int32_t> codes_;
+  std::vector<double> sums_;
   ScaleField field_;
 };
 
 }  // namespace
 
-ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> codes) {
-  return FieldFit(geometry, codes).fit();
+ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> codes,
+                           int alternations) {
+  return FieldFit(geometry, codes).fit(alternations);
 }
 
 }  // namespace cfck::codec

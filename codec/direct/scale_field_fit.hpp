@@ -9,6 +9,8 @@
 namespace cfck::codec {
 
 // Fits the field to all codes (or residuals) of a tensor, in order.
-ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> codes);
+inline constexpr int kFieldAlternations = 3;
+ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> codes,
+                           int alternations = kFieldAlternations);
 
 }  // namespace cfck::codec
