@@ -44,6 +44,9 @@ Words four_symbols(const std::uint8_t* symbols, __m512i words_low, __m512i words
   return {four, four_length};
 }
 
+// Loads cost less than taking vectors apart, which compilers would do instead.
+inline void keep_in_memory() { asm volatile("" ::: "memory"); }
+
 inline void append(std::uint64_t bits, std::uint64_t n_bits, OpenStream& stream) {
   stream.bits |= bits << stream.n_bits;
   stream.n_bits += n_bits;
@@ -76,6 +79,7 @@ void append_vectors(const std::uint8_t* first, const std::uint8_t* second, std::
                     _mm512_unpackhi_epi64(in_a.bits, in_b.bits),
                     _mm512_sllv_epi64(_mm512_unpacklo_epi64(in_a.bits, in_b.bits), later_length)));
       _mm512_store_si512(lengths, length);
+      keep_in_memory();
       for (unsigned k = kFours; k != 0; k -= 2) {
         append(bits[k - 2], lengths[k - 2], a);
         append(bits[k - 1], lengths[k - 1], b);

@@ -54,20 +54,25 @@ bool is_constant(ByteView values, std::size_t value_bytes) {
 bool repeats_values(const ChunkShape& shape, ByteView values) {
   constexpr std::uint64_t kMaxSample = 256;
   const std::uint64_t n = std::min(kMaxSample, shape.n_values);
-  std::array<std::uint64_t, kMaxSample> sample;
+  std::array<std::uint64_t, kMaxSample / 4> distinct;
+  std::size_t n_distinct = 0;
   std::size_t n_sampled = 0;
   for (std::uint64_t i = 0; i < n; ++i) {
     std::uint64_t value = 0;
     std::memcpy(&value, values.data() + i * shape.n_values / n * shape.value_bytes,
                 shape.value_bytes);
-    if (value != 0) {
-      sample[n_sampled++] = value;
+    if (value == 0) {
+      continue;
+    }
+    ++n_sampled;
+    const auto end = distinct.begin() + static_cast<std::ptrdiff_t>(n_distinct);
+    if (std::find(distinct.begin(), end, value) == end) {
+      if (4 * (n_distinct + 1) > n) {
+        return false;  // whatever the rest of the sample is
+      }
+      distinct[n_distinct++] = value;
     }
   }
-  const auto end = sample.begin() + static_cast<std::ptrdiff_t>(n_sampled);
-  std::sort(sample.begin(), end);
-  const auto n_distinct =
-      static_cast<std::size_t>(std::unique(sample.begin(), end) - sample.begin());
   return n_sampled != 0 && 4 * n_distinct <= n_sampled;
 }
 

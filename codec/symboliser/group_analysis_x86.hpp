@@ -89,8 +89,12 @@ GroupAnalysis analyse_group_x86(const std::byte* values) {
     words[i] = _mm512_maskz_srlv_epi16(finite[i], linear, distance);
   }
   result.has_class = true;
-  result.scale_class =
-      4 * top_exponent + quarter_octaves(sum_of_words(words) * kGroupSize / result.n_finite);
+  // Mostly all values are finite, and dividing takes long.
+  std::uint32_t scaled_mean = sum_of_words(words);
+  if (result.n_finite != kGroupSize) {
+    scaled_mean = scaled_mean * kGroupSize / result.n_finite;
+  }
+  result.scale_class = 4 * top_exponent + quarter_octaves(scaled_mean);
   return result;
 }
 

@@ -4,6 +4,7 @@
 // A group is always 128 values: the last one of a chunk is filled up with zeros.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -28,12 +29,10 @@ struct GroupAnalysis {
   unsigned clean_bits = 0;  // low raw bits that are zero in every value
 };
 
-// floor(4 * log2(mean / 2^8)) for a mean of codes below 2^16, given 128 * mean.
+// floor(4 * log2(mean / 2^8)) for a mean of codes from 2^8 to below 2^16, given
+// 128 * mean.
 CFCK_HD constexpr std::uint32_t quarter_octaves(std::uint32_t scaled_mean) {
-  unsigned top = 15;
-  for (unsigned bit = 16; bit <= 22; ++bit) {
-    top += (scaled_mean >> bit) != 0;  // no branch that nobody could foretell
-  }
+  const auto top = static_cast<unsigned>(std::bit_width(scaled_mean)) - 1;
   const std::uint32_t fraction = scaled_mean >> (top - 15);
   // 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
   const unsigned quarter = (fraction >= 38968) + (fraction >= 46341) + (fraction >= 55109);
