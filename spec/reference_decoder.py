@@ -37,6 +37,7 @@ from reference_codec import decode_chunk, decompress_frame
 from reference_container import (
     ALIAS,
     CODECS,
+    DIRECT,
     DTYPES,
     DUPLICATE,
     ENTROPY_STAGES,
@@ -58,6 +59,7 @@ from reference_container import (
     raw_start_bytes,
     require,
 )
+from reference_direct import decode_direct
 
 
 @dataclasses.dataclass
@@ -108,35 +110,56 @@ def read_values(file: File, record: Record) -> np.ndarray:
     known = record.dtype in DTYPES and record.codec in CODECS
     known = known and record.entropy in ENTROPY_STAGES and record.scan in SCANS
     check(known, "unsupported", "a dtype, codec, entropy stage or scan of a newer version")
-    check(record.preamble is None, "unsupported", "a preamble, which no codec of this version has")
+    require(record.preamble is None or record.codec == DIRECT, "a preamble without a use")
     if record.kind == PACKED:
-        return decode(record, packed_payload(file, record), record.n_elems)
+        return decode(record, packed_payload(file, record), 0, record.n_elems)
     if record.codec == RAW:
         return read_raw(file, record)
+    preamble = read_preamble(file, record)
     parts = [np.empty(0, np.uint8)]
-    elems_left = record.n_elems
+    first_elem = 0
     for place in record.extents:
         extent = hashed_extent(file, place)
         magic, following, tag = struct.unpack("<II4s", extent[:12])
         chunk = magic == MAGIC and tag == b"CHNK" and 4 <= following <= len(extent) - 8
         require(chunk, "no CHNK frame", place[0])
-        n_elems = min(record.chunk_elems, elems_left)
-        parts.append(decode(record, extent[12:], n_elems, following - 4))
-        elems_left -= n_elems
+        n_elems = min(record.chunk_elems, record.n_elems - first_elem)
+        parts.append(decode(record, extent[12:], first_elem, n_elems, preamble, following - 4))
+        first_elem += n_elems
     return np.concatenate(parts)
+
+
+def read_preamble(file: File, record: Record) -> bytes | None:
+    """Section 4.4."""
+    if record.preamble is None:
+        return None
+    frame = hashed_extent(file, record.preamble)
+    check_frame_header(frame, b"PREA", "preamble", record.preamble[0])
+    return bytes(frame[12:])
 
 
 def hashed_extent(file: File, place: tuple[int, int, int]):
     offset, length, expected = place
     extent = file.data[offset : offset + length]
-    check(hash64(extent) == expected, "checksum", "a chunk is damaged", offset)
+    check(hash64(extent) == expected, "checksum", "a chunk or preamble is damaged", offset)
     return extent
 
 
-def decode(record: Record, payload, n_elems: int, body_bytes: int | None = None) -> np.ndarray:
+def decode(
+    record: Record,
+    payload,
+    first_elem: int,
+    n_elems: int,
+    preamble: bytes | None = None,
+    body_bytes: int | None = None,
+) -> np.ndarray:
     if record.codec == RAW:
         return np.frombuffer(payload, np.uint8)
-    return decode_chunk(bytes(payload), record.dtype, n_elems, record.entropy, body_bytes)
+    payload, how = bytes(payload), (record.entropy, body_bytes)
+    if record.codec == DIRECT:
+        place = record.dtype, record.shape, first_elem, n_elems
+        return decode_direct(*place, preamble, payload, *how)
+    return decode_chunk(payload, record.dtype, n_elems, *how)
 
 
 def packed_payload(file: File, record: Record):

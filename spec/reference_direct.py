@@ -43,17 +43,17 @@ def decode_direct(
     `body_bytes`: what the CHNK frame says, if there is one. Raises Refused."""
     name = DTYPES[dtype][0]
     check(name in WORDS, "unsupported", f"an error bound for dtype {name}")
+    geometry = Geometry.of(shape)
+    parameters = None if preamble is None else read_preamble(preamble, geometry)
     if payload[:1] and payload[0] < INLINE:
         return decode_chunk(payload, dtype, n_elems, entropy, body_bytes)
-    geometry = Geometry.of(shape)
     body = Body(payload)
     mode = body.byte()
     if mode == INLINE:
         parameters = Parameters(body, geometry)
     else:
         require(mode == PREAMBLE, f"mode {mode}")
-        require(preamble is not None, "mode 5 in a record without a preamble")
-        parameters = read_preamble(preamble, geometry)
+        require(parameters is not None, "mode 5 in a record without a preamble")
     check(entropy == 1, "unsupported", "symbols of an unknown entropy stage")
     chunk = DirectChunk(body, WORDS[name], geometry, parameters, first_elem, n_elems)
     require(body_bytes in (None, body.position), "the body has another length than its frame")
