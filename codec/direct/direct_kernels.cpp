@@ -2,8 +2,9 @@
 
 namespace cfck::codec {
 
-// One definition each, from direct_kernels_LEVEL.cpp.
-namespace cpu_baseline {
+// One definition each, from direct_kernels_LEVEL.cpp. The headers that this file
+// includes are in the first of these namespaces, and have it inline.
+inline namespace cpu_baseline {
 const DirectKernels& direct_kernel_set() noexcept;
 }
 #ifdef CFCK_HAS_X86_LEVELS
