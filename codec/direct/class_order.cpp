@@ -2,89 +2,164 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "codec/direct/class_codes.hpp"
 
 namespace cfck::codec {
 namespace {
 
-// Where the codes of each class begin among the sorted ones; the last is their number.
-using ClassStarts = std::array<std::size_t, kMaxDirectClass + 2>;
+// The values of a chunk in four parts, which are counted and moved side by side: each
+// alone waits for its own counters.
+inline constexpr std::size_t kParts = 4;
 
-ClassStarts class_starts(std::span<const std::int32_t> codes, const std::uint8_t* classes) {
-  ClassStarts starts{};
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    starts[classes[i] + 1u] += codes[i] != kHidden ? 1 : 0;
+using ClassCounts = std::array<std::uint32_t, kMaxDirectClass + 1>;
+
+// Where the codes of each class begin among the sorted ones, for each part.
+class ClassStarts {
+ public:
+  ClassStarts(std::span<const std::int32_t> codes, const std::uint8_t* classes, bool has_hidden)
+      : codes_(codes), classes_(classes), has_hidden_(has_hidden) {
+    for (ClassCounts& counts : next_) {
+      counts.fill(0);
+    }
+    each([&](std::size_t part, std::size_t i) { ++next_[part][classes_[i]]; });
+    std::uint32_t total = 0;
+    for (std::size_t c = 0; c <= kMaxDirectClass; ++c) {
+      for (ClassCounts& counts : next_) {
+        const std::uint32_t count = counts[c];
+        counts[c] = total;
+        total += count;
+      }
+      ends_[c] = total;
+    }
   }
-  for (std::size_t c = 1; c < starts.size(); ++c) {
-    starts[c] += starts[c - 1];
+
+  std::size_t n_shown() const { return ends_.back(); }
+
+  // Groups take the class of their middle code.
+  void set_groups(GroupCode* groups) const {
+    std::size_t scale_class = 0;
+    for (std::size_t first = 0; first < n_shown(); first += kGroupSize) {
+      const std::size_t middle = first + group_values(n_shown() - first) / 2;
+      while (ends_[scale_class] <= middle) {
+        ++scale_class;
+      }
+      groups[first / kGroupSize] = {static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
+    }
   }
-  return starts;
+
+  // Calls `action` with the number of every code that is shown and its place among
+  // the sorted ones. Once only.
+  template <class Action>
+  void move(Action&& action) {
+    each([&](std::size_t part, std::size_t i) { action(i, next_[part][classes_[i]]++); });
+  }
+
+ private:
+  template <class Action>
+  void each(Action&& action) const {
+    has_hidden_ ? each_shown<true>(action) : each_shown<false>(action);
+  }
+  template <bool has_hidden, class Action>
+  void each_shown(Action&& action) const {
+    const std::size_t part_size = codes_.size() / kParts;
+    const auto visit = [&](std::size_t part, std::size_t i) {
+      if (!has_hidden || codes_[i] != kHidden) {
+        action(part, i);
+      }
+    };
+    for (std::size_t i = 0; i < part_size; ++i) {
+      for (std::size_t part = 0; part < kParts; ++part) {
+        visit(part, part * part_size + i);
+      }
+    }
+    for (std::size_t i = kParts * part_size; i < codes_.size(); ++i) {
+      visit(kParts - 1, i);
+    }
+  }
+
+  std::span<const std::int32_t> codes_;
+  const std::uint8_t* classes_;
+  bool has_hidden_;
+  std::array<ClassCounts, kParts> next_;
+  ClassCounts ends_;
+};
+
+// Classes of consecutive values of a row. `offsets` are what its columns and taps add.
+template <class Number>
+void clamp_classes(int base, const Number* offsets, std::size_t n, std::uint8_t* classes) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto sum = static_cast<Number>(base + offsets[i]);
+    const Number low = sum < 1 ? Number{1} : sum;
+    classes[i] = static_cast<std::uint8_t>(
+        low > static_cast<Number>(kMaxDirectClass) ? static_cast<Number>(kMaxDirectClass) : low);
+  }
 }
 
-void set_groups(const ClassStarts& starts, GroupCode* groups) {
-  const std::size_t n_values = starts.back();
-  std::size_t scale_class = 0;
-  for (std::size_t first = 0; first < n_values; first += kGroupSize) {
-    const std::size_t middle = first + std::min<std::size_t>(kGroupSize, n_values - first) / 2;
-    while (starts[scale_class + 1] <= middle) {
-      ++scale_class;
-    }
-    groups[first / kGroupSize] = {static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
+template <class Number>
+void predict_rows(const DirectGeometry& geometry, const ScaleField& field,
+                  std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes) {
+  // Of the values of a row that occur.
+  const std::uint64_t row_values = geometry.row_values();
+  std::uint64_t at = first_value % row_values;
+  const std::uint64_t n_used = at + n_values;
+  const std::uint64_t begin = n_used > row_values ? 0 : at;
+  std::vector<Number> offsets;
+  offsets.reserve(std::min(n_used, row_values) - begin);
+  for (std::uint64_t i = begin; i < std::min(n_used, row_values); ++i) {
+    offsets.push_back(
+        static_cast<Number>(field.columns[i / geometry.taps] + field.bands[i % geometry.taps]));
   }
+  std::uint64_t row = first_value / row_values;
+  for (std::size_t done = 0; done < n_values; at = 0, ++row) {
+    const auto n =
+        static_cast<std::size_t>(std::min<std::uint64_t>(n_values - done, row_values - at));
+    clamp_classes(field.rows[row], offsets.data() + (at - begin), n, classes + done);
+    done += n;
+  }
+}
+
+// Whether sums of three fit 16 bits.
+bool has_small_numbers(const ScaleField& field) {
+  const auto is_small = [](std::int16_t number) { return number >= -8192 && number <= 8192; };
+  return std::all_of(field.bands.begin(), field.bands.end(), is_small) &&
+         std::all_of(field.rows.begin(), field.rows.end(), is_small) &&
+         std::all_of(field.columns.begin(), field.columns.end(), is_small);
 }
 
 }  // namespace
 
 void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
                      std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes) {
-  std::uint64_t row = first_value / geometry.row_values();
-  std::uint64_t column = first_value / geometry.taps % geometry.columns;
-  std::uint64_t band = first_value % geometry.taps;
-  for (std::size_t i = 0; i < n_values;) {
-    const int base = field.rows[row] + field.columns[column];
-    for (; band < geometry.taps && i < n_values; ++band, ++i) {
-      classes[i] = static_cast<std::uint8_t>(
-          std::clamp(base + field.bands[band], 1, static_cast<int>(kMaxDirectClass)));
-    }
-    band = 0;
-    if (++column == geometry.columns) {
-      column = 0;
-      ++row;
-    }
+  if (has_small_numbers(field)) {
+    predict_rows<std::int16_t>(geometry, field, first_value, n_values, classes);
+  } else {
+    predict_rows<std::int32_t>(geometry, field, first_value, n_values, classes);
   }
 }
 
 std::size_t sort_by_class(std::span<const std::int32_t> codes, const std::uint8_t* classes,
-                          std::int32_t* sorted, GroupCode* groups) {
-  ClassStarts next = class_starts(codes, classes);
+                          bool has_hidden, std::int32_t* sorted, GroupCode* groups) {
+  ClassStarts starts(codes, classes, has_hidden);
   if (groups != nullptr) {
-    set_groups(next, groups);
+    starts.set_groups(groups);
   }
-  const std::size_t n_shown = next.back();
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    if (codes[i] != kHidden) {
-      sorted[next[classes[i]]++] = codes[i];
-    }
-  }
-  return n_shown;
+  starts.move([&](std::size_t i, std::uint32_t place) { sorted[place] = codes[i]; });
+  return starts.n_shown();
 }
 
 std::size_t classes_of_sorted(std::span<const std::int32_t> codes, const std::uint8_t* classes,
-                              GroupCode* groups) {
-  const ClassStarts starts = class_starts(codes, classes);
-  set_groups(starts, groups);
-  return starts.back();
+                              bool has_hidden, GroupCode* groups) {
+  const ClassStarts starts(codes, classes, has_hidden);
+  starts.set_groups(groups);
+  return starts.n_shown();
 }
 
-void unsort(const std::int32_t* sorted, const std::uint8_t* classes,
+void unsort(const std::int32_t* sorted, const std::uint8_t* classes, bool has_hidden,
             std::span<std::int32_t> codes) {
-  ClassStarts next = class_starts(codes, classes);
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    if (codes[i] != kHidden) {
-      codes[i] = sorted[next[classes[i]]++];
-    }
-  }
+  ClassStarts starts(codes, classes, has_hidden);
+  starts.move([&](std::size_t i, std::uint32_t place) { codes[i] = sorted[place]; });
 }
 
 std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* shown) {

@@ -16,15 +16,17 @@ void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
 
 // Codes other than kHidden, sorted stably by class and cut into groups, which take
 // the class of their middle code. Returns how many there are. `groups` may be null.
+// Without `has_hidden` no code is kHidden.
 std::size_t sort_by_class(std::span<const std::int32_t> codes, const std::uint8_t* classes,
-                          std::int32_t* sorted, GroupCode* groups);
+                          bool has_hidden, std::int32_t* sorted, GroupCode* groups);
 
 // The classes of the groups alone; the codes need only say which are kHidden.
 std::size_t classes_of_sorted(std::span<const std::int32_t> codes, const std::uint8_t* classes,
-                              GroupCode* groups);
+                              bool has_hidden, GroupCode* groups);
 
 // The inverse of sort_by_class: replaces the codes that are not kHidden.
-void unsort(const std::int32_t* sorted, const std::uint8_t* classes, std::span<std::int32_t> codes);
+void unsort(const std::int32_t* sorted, const std::uint8_t* classes, bool has_hidden,
+            std::span<std::int32_t> codes);
 
 // The same in storage order.
 std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* shown);

@@ -20,6 +20,10 @@ inline constexpr std::array<std::uint16_t, 50> kClassCost = {
 // A group's class, and what 128 values gain by a class of their own that others lack.
 inline constexpr std::uint64_t kGroupCost = 820;
 
+// A count of one, above any sum of the magnitudes of 2^17 codes.
+inline constexpr std::uint64_t kOne = std::uint64_t{1} << 46;
+inline constexpr std::uint64_t kMaxMagnitude = std::uint64_t{1} << 28;
+
 std::uint64_t cost_of_class(unsigned scale_class) {
   const unsigned last = kClassCost.size() - 1;
   return scale_class <= last ? kClassCost[scale_class]
@@ -45,18 +49,23 @@ std::uint64_t fielded_cost(const DirectGeometry& geometry, const ScaleField& fie
                            std::span<const std::int32_t> codes) {
   std::vector<std::uint8_t> classes(codes.size());
   predict_classes(geometry, field, 0, codes.size(), classes.data());
-  std::array<std::uint64_t, kMaxDirectClass + 1> sums{};
-  std::array<std::uint64_t, kMaxDirectClass + 1> counts{};
+  // Counts and sums in one number, and four of them, so that equal neighbours do not
+  // wait for each other.
+  std::array<std::array<std::uint64_t, kMaxDirectClass + 1>, 4> parts{};
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const std::int64_t code = codes[i] == kExact ? 0 : codes[i];
-    sums[classes[i]] += static_cast<std::uint64_t>(code < 0 ? -code : code);
-    ++counts[classes[i]];
+    parts[i % 4][classes[i]] +=
+        kOne + std::min(static_cast<std::uint64_t>(code < 0 ? -code : code), kMaxMagnitude);
   }
   std::uint64_t cost = 0;
   for (unsigned c = 0; c <= kMaxDirectClass; ++c) {
-    if (sums[c] != 0) {
-      cost += counts[c] * cost_of_class(class_of_mean(sums[c], counts[c]));
+    std::uint64_t sum = 0;
+    std::uint64_t n = 0;
+    for (const auto& part : parts) {
+      sum += part[c] % kOne;
+      n += part[c] / kOne;
     }
+    cost += sum == 0 ? 0 : n * cost_of_class(class_of_mean(sum, n));
   }
   return cost;
 }

@@ -82,9 +82,6 @@ class DirectDecoder {
  private:
   Result<void> hide_masked() {
     if ((h_.flags & kDirectMask) == 0) {
-      if (!parameters_.field.empty()) {
-        std::fill(codes_.begin(), codes_.end(), 0);  // none is hidden
-      }
       return {};
     }
     const std::size_t mask_bytes = (n_values_ + 7) / 8;
@@ -128,7 +125,7 @@ class DirectDecoder {
     if (has_field) {
       classes_ = scratch_.impl().predicted_classes.room_for(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes_);
-      classes_of_sorted(codes_, classes_, groups_);
+      classes_of_sorted(codes_, classes_, h_.n_masked != 0, groups_);
     } else if (!read_class_stream({symbols_, n_groups_}, h_.first_class, kMaxDirectClass,
                                   s_.class_escapes, groups_)) {
       return corrupt("the classes of the chunk do not fit", h_.body_bytes);
@@ -201,7 +198,7 @@ class DirectDecoder {
       return corrupt("the escapes are not as many as the symbols need", h_.header_bytes);
     }
     if (classes_ != nullptr) {
-      unsort(merged, classes_, codes_);
+      unsort(merged, classes_, h_.n_masked != 0, codes_);
     } else if (!in_place) {
       spread_shown(merged, codes_);
     }

@@ -107,7 +107,7 @@ class DirectEncoder {
     if (has_field) {
       std::uint8_t* const classes = memory_.predicted_classes.room_for(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes);
-      sort_by_class(codes_, classes, ordered_, groups_);
+      sort_by_class(codes_, classes, header_.n_masked != 0, ordered_, groups_);
     } else if (header_.n_masked != 0) {
       gather_shown(codes_, ordered_);
     } else {

@@ -57,6 +57,12 @@ struct DirectKernels {
   // False if symbols and escapes do not fit each other, or a symbol is invalid.
   bool (*merge)(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
                 DirectMerge& from);
+  // Codes of whole kernels into residuals, and back; kExact and kHidden stay. False if
+  // a code is out of range.
+  void (*predict)(const std::int16_t* coefficients, unsigned taps, std::size_t n_kernels,
+                  std::int32_t* codes);
+  bool (*restore)(const std::int16_t* coefficients, unsigned taps, std::size_t n_kernels,
+                  std::int32_t* codes);
   // sums[i] += |codes[i]| * weight, and the sum of |codes[i]| * weights[i]; kExact
   // counts as 0.
   void (*add_magnitudes)(const std::int32_t* codes, std::size_t n, double weight, double* sums);

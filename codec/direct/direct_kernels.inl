@@ -4,6 +4,7 @@
 //
 #include "codec/direct/classify_codes.hpp"
 #include "codec/direct/direct_kernels.hpp"
+#include "codec/direct/kernel_prediction.hpp"
 #include "codec/direct/magnitude_sums.hpp"
 #include "codec/direct/merge_codes.hpp"
 #include "codec/direct/quantise.hpp"
@@ -44,8 +45,9 @@ void dequantise(DType dtype, const std::int32_t* codes, std::size_t n_values,
 }  // namespace
 
 const DirectKernels& direct_kernel_set() noexcept {
-  static const DirectKernels set{&quantise,    &dequantise,     &classify_codes,  &split_codes,
-                                 &merge_codes, &add_magnitudes, &weigh_magnitudes};
+  static const DirectKernels set{&quantise,        &dequantise,     &classify_codes,
+                                 &split_codes,     &merge_codes,    &predict_kernels,
+                                 &restore_kernels, &add_magnitudes, &weigh_magnitudes};
   return set;
 }
 

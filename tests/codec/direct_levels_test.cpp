@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/codec/direct_cases.hpp"
 
@@ -204,6 +205,65 @@ TEST(DirectLevelsOfCodes, ClassifySplitAndMerge) {
         }
       }
       expect_same_parts(codes, n, groups);
+    }
+  }
+}
+
+TEST(DirectLevelsOfCodes, Prediction) {
+  Random random(12);
+  for (const unsigned taps : {2u, 3u, 9u, 25u, 64u}) {
+    for (const unsigned most : {1u, 300u, 32768u}) {
+      std::vector<std::int16_t> coefficients(taps * (taps - 1) / 2);
+      for (std::int16_t& a : coefficients) {
+        a = static_cast<std::int16_t>(static_cast<int>(random.next() % (2 * most)) -
+                                      static_cast<int>(most));
+      }
+      for (const double scale : {1.0, 1e3, 1e6, 1e9}) {
+        SCOPED_TRACE(std::to_string(taps) + ", " + std::to_string(most));
+        std::vector<std::int32_t> codes = make_codes(taps * 50, scale, random);
+        for (std::int32_t& code : codes) {
+          code = code == kExact ? code : std::clamp(code, -kMaxCode, kMaxCode);
+        }
+        codes[5] = kHidden;
+        std::vector<std::int32_t> residuals = codes;
+        levels()[0]->predict(coefficients.data(), taps, 50, residuals.data());
+        for (const DirectKernels* level : levels()) {
+          std::vector<std::int32_t> other = codes;
+          level->predict(coefficients.data(), taps, 50, other.data());
+          EXPECT_TRUE(other == residuals);
+          EXPECT_TRUE(level->restore(coefficients.data(), taps, 50, other.data()));
+          EXPECT_TRUE(other == codes);
+        }
+        residuals[3 * taps] = kMaxCode + 1;  // no prediction makes up for it
+        for (const DirectKernels* level : levels()) {
+          std::vector<std::int32_t> other = residuals;
+          EXPECT_FALSE(level->restore(coefficients.data(), taps, 50, other.data()));
+        }
+      }
+    }
+  }
+}
+
+TEST(DirectLevelsOfCodes, MagnitudeSums) {
+  Random random(13);
+  for (const std::size_t n : {1u, 7u, 8u, 1000u}) {
+    const auto codes = make_codes(n, 1000, random);
+    std::vector<double> weights(n);
+    for (double& weight : weights) {
+      weight = 1.0 / static_cast<double>(1 + random.next() % 100);
+    }
+    std::vector<double> sums = weights;
+    levels()[0]->add_magnitudes(codes.data(), n, 0.3, sums.data());
+    const double sum = levels()[0]->weigh_magnitudes(codes.data(), n, weights.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      const double code = codes[i] == kExact ? 0 : codes[i];
+      EXPECT_EQ(sums[i], weights[i] + std::fabs(code) * 0.3);
+    }
+    for (const DirectKernels* level : levels()) {
+      std::vector<double> other = weights;
+      level->add_magnitudes(codes.data(), n, 0.3, other.data());
+      EXPECT_TRUE(other == sums);
+      EXPECT_EQ(level->weigh_magnitudes(codes.data(), n, weights.data()), sum);
     }
   }
 }
