@@ -83,8 +83,9 @@ class Expected:
     name: str
     dtype: str
     shape: list[int]
-    content: bytes
+    content: bytes  # what goes in
     kind: str | None = None  # where the format leaves no choice
+    asked: dict | None = None  # the maximum error, where what comes out may differ
 
 
 @dataclasses.dataclass
@@ -111,13 +112,14 @@ class Vector:
         assert len(content) * 8 == math.prod(shape) * BITS[dtype], name
         self.tensors[name] = Expected(name, dtype, list(shape), content, kind)
 
-    def add(self, name, dtype, shape, content, codec=None, kind=None) -> None:
+    def add(self, name, dtype, shape, content, codec=None, kind=None, asked=None) -> None:
         step = {"op": "add", "name": name, "dtype": dtype, "shape": list(shape)}
         step["offset"] = self._store(content)
         if codec:
             step["codec"] = codec
-        self.steps.append(step)
+        self.steps.append(step | (asked or {}))
         self._expect(name, dtype, shape, content, kind)
+        self.tensors[name].asked = asked
 
     def alias(self, name, base, element_offset, shape, strides) -> None:
         step = {"op": "alias", "name": name, "base": base, "element_offset": element_offset}
