@@ -45,7 +45,7 @@ template <class Format>
 GroupAnalysis analyse_one(const std::byte* values, std::size_t n_values, std::size_t index,
                           ZeroCounts& zeros) {
   using Word = typename Format::Word;
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
   if constexpr (sizeof(Word) == 2) {
     if (n_values - index * kGroupSize >= kGroupSize) {
       const GroupAnalysis found =
@@ -101,7 +101,7 @@ template <class Format>
 bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
                const GroupCode& code, bool has_signs, std::uint8_t* symbols, std::byte*& raw_bits) {
   using Word = typename Format::Word;
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
   if constexpr (sizeof(Word) == 2 && Format::kRawBits <= 8) {
     if (has_signs && code.clean_bits == 0 && n_values - index * kGroupSize >= kGroupSize) {
       const bool escapes = split_group_x86<Format>(values + index * kGroupSize * sizeof(Word),
