@@ -2,9 +2,11 @@
 // that of storage, or by predicted class.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
+#include "codec/direct/class_codes.hpp"
 #include "codec/direct/parameters.hpp"
 #include "codec/symboliser/symboliser.hpp"
 
@@ -31,5 +33,25 @@ void unsort(const std::int32_t* sorted, const std::uint8_t* classes, bool has_hi
 // The same in storage order.
 std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* shown);
 void spread_shown(const std::int32_t* shown, std::span<std::int32_t> codes);
+
+// Calls `action` with the number of each code that is kExact, of which there are
+// n_exact, in order.
+template <class Action>
+void each_exact(std::span<const std::int32_t> codes, std::size_t n_exact, Action&& action) {
+  constexpr std::size_t kBlock = 64;
+  for (std::size_t first = 0; n_exact != 0 && first < codes.size(); first += kBlock) {
+    const std::size_t n = std::min(kBlock, codes.size() - first);
+    std::uint32_t n_found = 0;
+    for (std::size_t i = first; i < first + n; ++i) {
+      n_found += codes[i] == kExact ? 1u : 0u;
+    }
+    for (std::size_t i = first; n_found != 0 && n_exact != 0 && i < first + n; ++i) {
+      if (codes[i] == kExact) {
+        action(i);
+        --n_exact;
+      }
+    }
+  }
+}
 
 }  // namespace cfck::codec

@@ -212,12 +212,10 @@ class DirectDecoder {
     const ValueSteps steps = value_steps(geometry_, parameters_, {}, info_.first_elem);
     direct_kernels().dequantise(info_.dtype, codes_.data(), n_values_, steps, out.data());
     const std::byte* exact = s_.exact.data();
-    for (std::size_t i = 0; h_.n_exact != 0 && i < n_values_; ++i) {
-      if (codes_[i] == kExact) {
-        std::memcpy(out.data() + i * value_bytes_, exact, value_bytes_);
-        exact += value_bytes_;
-      }
-    }
+    each_exact(codes_, h_.n_exact, [&](std::size_t i) {
+      std::memcpy(out.data() + i * value_bytes_, exact, value_bytes_);
+      exact += value_bytes_;
+    });
     return {};
   }
 

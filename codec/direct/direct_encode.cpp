@@ -35,7 +35,7 @@ class DirectEncoder {
         value_bytes_(bits_per_element(info.dtype) / 8),
         memory_(scratch.impl()),
         scratch_(scratch),
-        codes_(memory_.codes.room_for(n_values_), n_values_) {}
+        codes_(memory_.codes.room_for(n_values_ + kGroupSize), n_values_) {}
 
   Result<void> encode(const DirectBounds& bounds, MutableBytes decoded, DirectChunk& out) {
     const ValueSteps steps = value_steps(geometry_, parameters_, bounds, info_.first_elem);
@@ -63,12 +63,11 @@ class DirectEncoder {
  private:
   void gather_exact() {
     exact_.clear();
-    for (std::size_t i = 0; header_.n_exact != 0 && i < n_values_; ++i) {
-      if (codes_[i] == kExact) {
-        const auto at = values_.begin() + static_cast<std::ptrdiff_t>(i * value_bytes_);
-        exact_.insert(exact_.end(), at, at + static_cast<std::ptrdiff_t>(value_bytes_));
-      }
-    }
+    exact_.reserve(header_.n_exact * value_bytes_);
+    each_exact(codes_, header_.n_exact, [&](std::size_t i) {
+      const auto at = values_.begin() + static_cast<std::ptrdiff_t>(i * value_bytes_);
+      exact_.insert(exact_.end(), at, at + static_cast<std::ptrdiff_t>(value_bytes_));
+    });
   }
 
   // Spec, section 5.2: zeros of either sign whose code is 0.
@@ -102,16 +101,16 @@ class DirectEncoder {
     }
     const std::size_t n_left = n_values_ - header_.n_masked;
     n_groups_ = (n_left + kGroupSize - 1) / kGroupSize;
-    ordered_ = memory_.ordered_codes.room_for(n_groups_ * kGroupSize + 1);
+    const bool in_place = !has_field && header_.n_masked == 0;
+    ordered_ =
+        in_place ? codes_.data() : memory_.ordered_codes.room_for(n_groups_ * kGroupSize + 1);
     groups_ = memory_.groups.room_for(n_groups_);
     if (has_field) {
       std::uint8_t* const classes = memory_.predicted_classes.room_for(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes);
       sort_by_class(codes_, classes, header_.n_masked != 0, ordered_, groups_);
-    } else if (header_.n_masked != 0) {
+    } else if (!in_place) {
       gather_shown(codes_, ordered_);
-    } else {
-      std::memcpy(ordered_, codes_.data(), n_values_ * sizeof(std::int32_t));
     }
     std::fill(ordered_ + n_left, ordered_ + n_groups_ * kGroupSize, 0);
     if (!has_field) {
