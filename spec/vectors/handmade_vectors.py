@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+
+import broken_direct
 from broken_payloads import Symbols, file_of, sound_values
 from broken_vectors import sound
 from vector import Expected, Vector
@@ -35,4 +38,12 @@ def lossless() -> tuple[Vector, bytes]:
     return vector, file_of(Symbols().payload(), 14, [10], sound_values())
 
 
-HANDMADE_VECTORS = (container, lossless)
+def direct() -> tuple[Vector, bytes]:
+    purpose = "put together by hand: a direct record with a chunk of every kind"
+    vector = Vector("handmade_direct.cfck", purpose)
+    content = struct.pack("<12f", *broken_direct.sound_values())
+    vector.tensors["t"] = Expected("t", "F32", broken_direct.SHAPE, content, "chunked")
+    return vector, broken_direct.sound_file()
+
+
+HANDMADE_VECTORS = (container, lossless, direct)

@@ -11,6 +11,7 @@ import json
 import pathlib
 import sys
 
+import broken_direct
 import broken_payloads
 import broken_vectors
 
@@ -25,6 +26,8 @@ def broken_files() -> list[broken_vectors.Broken]:
         *broken_vectors.in_records(),
         *broken_payloads.in_symbols(),
         *broken_payloads.in_other_modes(),
+        *broken_direct.in_preambles(),
+        *broken_direct.in_chunks(),
     ]
 
 
