@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/hashing.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
@@ -39,19 +40,39 @@ Result<bool> extent_is_whole(const ByteSource& source, std::uint64_t offset_byte
   return is_whole(format::read_hashed(source, offset_bytes, hash, bytes));
 }
 
-// Marks the records whose bytes, or whose base's bytes, are damaged.
-Result<std::vector<bool>> damaged_records(const ByteSource& source, const format::Index& index) {
+// Whether a record decodes to values of the right digest, whatever the hashes of the
+// file say. Requires: `unverified` does not compare them.
+Result<bool> values_are_whole(const Reader& unverified, const Record& record) {
+  std::vector<std::byte> values(record.decoded_bytes);
+  Result<void> read = unverified.read(record, values);
+  if (!read && read.error().code == ErrorCode::kUnsupported) {
+    return false;  // nobody can tell
+  }
+  CFCK_TRY_ASSIGN(const bool decodes, is_whole(std::move(read)));
+  return decodes && digest_of(values) == record.digest;
+}
+
+// Marks the records whose bytes, or whose base's bytes, are damaged. A damaged pack
+// costs only those of its records whose values are not what they were: its hash in
+// the index becomes that of the bytes that are there.
+Result<std::vector<bool>> damaged_records(const ByteSource& source, const Reader& unverified,
+                                          format::Index& index) {
   std::vector<bool> whole_packs;
-  for (const format::PackEntry& pack : index.packs) {
-    CFCK_TRY_ASSIGN(const bool whole,
-                    extent_is_whole(source, pack.offset_bytes, pack.n_bytes, pack.hash));
-    whole_packs.push_back(whole);
+  for (format::PackEntry& pack : index.packs) {
+    std::vector<std::byte> bytes(pack.n_bytes);
+    CFCK_TRY(source.read_at(pack.offset_bytes, bytes));
+    const std::uint64_t hash = hash64(bytes);
+    whole_packs.push_back(hash == pack.hash);
+    pack.hash = hash;
   }
   std::vector<bool> damaged(index.records.size());
   for (std::uint32_t i = 0; i < damaged.size(); ++i) {
     const format::StoredRecord& stored = index.records[i];
     if (stored.record.kind == RecordKind::kPacked) {
-      damaged[i] = !whole_packs[stored.pack];
+      if (!whole_packs[stored.pack]) {
+        CFCK_TRY_ASSIGN(const bool whole, values_are_whole(unverified, unverified.records()[i]));
+        damaged[i] = !whole;
+      }
     } else if (stored.record.kind == RecordKind::kChunked) {
       CFCK_TRY_ASSIGN(const bool whole, is_whole(format::check_chunks(source, index, i)));
       damaged[i] = !whole;
@@ -108,8 +129,10 @@ Result<RepairReport> repair_file(const std::string& damaged, const std::string& 
   CFCK_TRY_ASSIGN(const std::uint64_t end_bytes, end_of_last_generation(whole, options));
   const format::PrefixSource source(whole, end_bytes);
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source, options));
-  const format::Index& index = ReaderAccess::index(reader);
-  CFCK_TRY_ASSIGN(const std::vector<bool> drop, damaged_records(source, index));
+  format::Index index = ReaderAccess::index(reader);
+  options.verify_chunks = false;
+  CFCK_TRY_ASSIGN(const Reader unverified, Reader::open(source, options));
+  CFCK_TRY_ASSIGN(const std::vector<bool> drop, damaged_records(source, unverified, index));
   RepairReport report;
   report.generation = reader.generation();
   report.end_bytes = end_bytes;

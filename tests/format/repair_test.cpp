@@ -152,7 +152,9 @@ TEST(Repair, RecordsWithDamagedBytesAreLeftOutWithAllThatNeedThem) {
   const std::map<std::string, Bytes> tensors = all_tensors(original.reader());
   const format::Index& index = ReaderAccess::index(original.reader());
   std::vector<std::pair<std::uint64_t, std::set<std::string>>> cases = {
-      {index.packs[0].offset_bytes + 20, {"small", "tiny"}},
+      {index.packs[0].offset_bytes + 8, {"small", "tiny"}},
+      {index.packs[0].offset_bytes + 20, {"small"}},
+      {index.packs[0].offset_bytes + index.packs[0].n_bytes - 1, {"tiny"}},
       {ReaderAccess::metadata(original.reader()).attachments[0].extent.offset_bytes + 9,
        {"attachment notes"}}};
   for (const format::StoredRecord& stored : index.records) {
@@ -168,7 +170,7 @@ TEST(Repair, RecordsWithDamagedBytesAreLeftOutWithAllThatNeedThem) {
       }
     }
   }
-  ASSERT_EQ(cases.size(), 14U);
+  ASSERT_EQ(cases.size(), 16U);
   for (const auto& [offset, lost] : cases) {
     Bytes damaged = whole;
     damaged[offset] ^= std::byte{0x10};
