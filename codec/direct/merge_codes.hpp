@@ -189,7 +189,8 @@ inline bool merge_codes(std::int32_t* codes, std::size_t n_values, const GroupCo
     if (!merge_group(symbols, code, n, from.raw, group)) {
       return false;
     }
-    for (unsigned i = 0; i < n; ++i) {
+    const bool escapes = __builtin_memchr(symbols, 0, n_symbols) != nullptr;
+    for (unsigned i = 0; escapes && i < n; ++i) {
       fits = fits && (symbols[i / code.tuple] != 0 || take_escape(i));
     }
     if (!fits) {

@@ -87,7 +87,7 @@ class StepWalk {
   BlockSteps block_;
 };
 
-inline double magnitude(double x) { return x < 0 ? -x : x; }
+inline double magnitude(double x) { return __builtin_fabs(x); }
 
 // |x - y| <= bound, exactly.
 inline bool keeps_bound(double x, double y, double bound) {
@@ -238,9 +238,33 @@ class ErrorSums {
 };
 
 template <class Value>
-inline bool try_block(const std::byte*, const BlockSteps&, std::int32_t*, std::byte*, ErrorSums&,
-                      std::size_t&) {
-  return false;
+inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int32_t* codes,
+                      std::byte* decoded, ErrorSums& sums, std::size_t& n_zeros) {
+  using Word = typename Value::Word;
+  Word words[kBlock];
+  __builtin_memcpy(words, values, sizeof(words));
+  Word back[kBlock];
+  double errors[kBlock];
+  unsigned n_bad = 0;
+  unsigned zeros = 0;
+  for (unsigned i = 0; i < kBlock; ++i) {
+    const double x = Value::to_double(words[i]);
+    const double scaled = x * steps.inverse[i];
+    const bool in_range = magnitude(scaled) <= kMaxCode;
+    const double code = ((in_range ? scaled : 0) + kRound) - kRound;
+    back[i] = Value::from_double(code * steps.step[i]);
+    codes[i] = static_cast<std::int32_t>(code);
+    errors[i] = magnitude(x - Value::to_double(back[i]));
+    n_bad += in_range && errors[i] < steps.bound[i] ? 0u : 1u;
+    zeros += x == 0 ? 1u : 0u;
+  }
+  if (n_bad != 0) {
+    return false;
+  }
+  __builtin_memcpy(decoded, back, sizeof(back));
+  sums.add(errors);
+  n_zeros += zeros;
+  return true;
 }
 
 #endif
