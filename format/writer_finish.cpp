@@ -81,6 +81,9 @@ Result<WriteSummary> Writer::Impl::finish_index() {
     if (!stored.record.hidden) {
       summary.n_records += 1;
       summary.decoded_bytes += stored.record.decoded_bytes;
+      if (stored.record.error) {
+        summary.lossy.push_back({stored.record.name, *stored.record.error});
+      }
     }
     if (stored.record.kind == RecordKind::kPacked) {
       summary.stored_bytes += stored.payload_bytes;

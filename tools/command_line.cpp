@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "cfck/version.hpp"
 #include "tools/console.hpp"
 #include "tools/convert.hpp"
+#include "tools/encode_options.hpp"
 #include "tools/inspect.hpp"
 
 namespace cfck::tools {
@@ -68,13 +70,50 @@ void set_footer(CLI::App& app, const std::string& examples) {
   app.footer("Examples:\n" + examples + "\n" + kExitCodes);
 }
 
+void add_max_errors(CLI::App& app, ConvertOptions& options) {
+  const auto add = [&](const std::string& name, std::optional<double>& error,
+                       const std::string& text) {
+    app.add_option_function<std::string>(
+           name,
+           [name, &error](const std::string& value) {
+             const auto number = parse_max_error(value);
+             if (!number) throw CLI::ValidationError(name, number.error().message);
+             error = *number;
+           },
+           text)
+        ->option_text("X");
+  };
+  add("--max-abs-error", options.encode.max_abs_error,
+      "Largest error of any value of float tensors with two or more dimensions and 1024 or more "
+      "values; others, optimizer state and tensors near zero stay lossless");
+  add("--max-rel-error", options.encode.max_rel_error,
+      "The same, times the value range of the tensor");
+  add("--max-sigma-error", options.encode.max_sigma_error,
+      "The same, times the standard deviation of the tensor");
+  app.add_flag("--per-row", options.encode.per_row,
+               "With the last two: range or deviation of each row of the first dimension");
+  app.add_option(
+         "--rule", options.rules,
+         "'PATTERN: option=value, ...' for tensors whose names match: codec, max_abs_error, "
+         "max_rel_error, max_sigma_error, per_row. The first rule that matches counts; may "
+         "be repeated")
+      ->option_text("RULE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--rules", options.rules_file,
+                 "A file with one rule a line, which come after those of --rule")
+      ->option_text("FILE");
+}
+
 void set_up_convert(CLI::App& app, Choices& choices) {
   static const std::map<std::string, CodecChoice> kCodecs = {{"auto", CodecChoice::kAuto},
                                                              {"raw", CodecChoice::kRaw},
-                                                             {"lossless", CodecChoice::kLossless}};
+                                                             {"lossless", CodecChoice::kLossless},
+                                                             {"direct", CodecChoice::kDirect}};
   ConvertOptions& options = choices.convert;
   app.description(
-      "Convert safetensors to .cfck, or back, byte for byte. Contents decide which, not suffixes.\n"
+      "Convert safetensors to .cfck, or back, byte for byte, or within a maximum error if one is\n"
+      "given. Contents decide which way, not suffixes.\n"
       "A folder is converted shard by shard; its other files are copied, folders that begin with\n"
       "a dot are left out.");
   app.add_option("IN", options.input, "A safetensors or .cfck file, or a folder of them")
@@ -85,13 +124,15 @@ void set_up_convert(CLI::App& app, Choices& choices) {
                  "folder <-> folder-cfck")
       ->option_text(" ");
   app.add_option("--codec", options.encode.codec,
-                 "auto (whichever needs fewer bytes), raw, lossless")
+                 "auto (whichever needs fewer bytes), raw, lossless, direct (with a maximum error)")
       ->option_text("NAME")
       ->transform(CLI::CheckedTransformer(kCodecs));
+  add_max_errors(app, options);
   add_threads(app, options.encode.threads);
-  CLI::Option* verify =
-      app.add_flag("--verify", options.verify,
-                   "Decode what was written and compare it with IN, before it gets its name");
+  CLI::Option* verify = app.add_flag(
+      "--verify", options.verify,
+      "Decode what was written and compare it with IN, before it gets its name: bit for "
+      "bit, or that no value is beyond its maximum error");
   verify->option_text(" ");
   app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
       ->excludes(verify)
@@ -102,7 +143,12 @@ void set_up_convert(CLI::App& app, Choices& choices) {
              "  cfck-convert model.safetensors                  writes model.cfck\n"
              "  cfck-convert model.cfck back.safetensors        the same bytes again\n"
              "  cfck-convert --verify llama/ llama-cfck/        a folder with shards\n"
-             "  cfck-convert --dry-run --json model.safetensors what would it save?\n");
+             "  cfck-convert --dry-run --json model.safetensors what would it save?\n"
+             "  cfck-convert model.safetensors --max-sigma-error 1e-2 --per-row\n"
+             "  cfck-convert model.safetensors --max-rel-error 1e-3 \\\n"
+             "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
+             "A rule lifts the exemptions of the options for all tensors. In a file of rules each\n"
+             "line is one; lines that start with # are comments.\n");
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_convert(choices.convert, console); };
   });
@@ -114,7 +160,8 @@ void set_up_show(CLI::App& app, Choices& choices) {
       {"codec", SortKey::kCodec}, {"elems", SortKey::kElems},   {"raw", SortKey::kRaw},
       {"ratio", SortKey::kRatio}, {"stored", SortKey::kStored}, {"bits", SortKey::kBits}};
   app.description(
-      "Show what files contain: totals, then each tensor. Reads the index only.\n"
+      "Show what files contain: totals, then each tensor; of lossy ones the maximum error asked\n"
+      "for and the largest one measured. Reads the index only.\n"
       "After `verify`, `digest`, `stats`, `diff` or `extract` as the first word, that command\n"
       "(see cfck --help).");
   app.add_option("FILE", choices.show.paths, ".cfck or safetensors files, or folders of them")

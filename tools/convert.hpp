@@ -15,6 +15,8 @@ struct ConvertOptions {
   std::string input;
   std::string output;  // empty: the name beside the input
   EncodeOptions encode;
+  std::vector<std::string> rules;  // as given; run_convert adds them to `encode`
+  std::string rules_file;
   bool verify = false;
   bool dry_run = false;
   bool force = false;  // replace what exists
@@ -31,6 +33,9 @@ struct ConvertReport {
 // `paths` may not be the same file, by any name; `output` must not exist unless
 // `force`. Errors: kInvalidArgument.
 Result<void> check_output(const std::string& input, const std::string& output, bool force);
+
+// Maximum errors and rules make no sense on the way back. Error: kInvalidArgument.
+Result<void> check_direction(const ConvertOptions& options, FileKind to);
 
 Result<ConvertReport> convert_folder(const ConvertOptions& options, bool show_progress);
 

@@ -141,11 +141,15 @@ Result<void> to_cfck(Work& work) {
     CFCK_TRY(writer.attach(kShardIndexAttachment,
                            std::as_bytes(std::span(work.conversion.shard_index))));
   }
-  CFCK_TRY_ASSIGN(const WriteSummary summary, writer.finish());
+  CFCK_TRY_ASSIGN(WriteSummary summary, writer.finish());
   for (const SafetensorsEntry& entry : header.entries) {
     CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(entry.shape));
     work.result.n_elems += count;
+    if (!work.conversion.encode.rules.empty()) work.result.names.push_back(entry.name);
   }
+  for (const LossyTensor& tensor : summary.lossy) work.result.loss.add(tensor.error);
+  work.result.kept_lossless = std::move(summary.kept_lossless);
+  work.result.unmatched_rules = std::move(summary.unmatched_rules);
   work.result.n_records = summary.n_records;
   work.result.decoded_bytes = summary.decoded_bytes;
   work.result.stored_bytes = summary.stored_bytes;
@@ -170,6 +174,7 @@ Result<void> to_safetensors(Work& work) {
     work.result.n_records += 1;
     work.result.n_elems += record.n_elems;
     work.result.decoded_bytes += record.decoded_bytes;
+    if (record.error) work.result.loss.add(*record.error);
   }
   work.result.output_bytes = sink.n_bytes();
   if (!work.conversion.verify || work.file == nullptr) return {};

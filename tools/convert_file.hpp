@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cfck/options.hpp"
 #include "cfck/status.hpp"
+#include "cfck/writer.hpp"
 #include "tools/file_kind.hpp"
+#include "tools/loss.hpp"
 #include "tools/progress_bar.hpp"
 
 namespace cfck::tools {
@@ -31,6 +34,11 @@ struct ConvertedFile {
   std::uint64_t stored_bytes = 0;  // of the records on the .cfck side
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
+  LossTotals loss;
+  // Of conversions to .cfck.
+  std::vector<std::string> names;  // if there are rules
+  std::vector<KeptLossless> kept_lossless;
+  std::vector<std::string> unmatched_rules;
 };
 
 // What is known of an input before it is converted.

@@ -342,6 +342,7 @@ Result<void> FolderConversion::move_into_place(const std::string& from) {
 }
 
 Result<ConvertReport> FolderConversion::run(bool show_progress) {
+  CFCK_TRY(check_direction(options_, to_));
   CFCK_TRY(choose_output());
   CFCK_TRY(plan_names());
   CFCK_TRY(read_indexes());

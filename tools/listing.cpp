@@ -53,6 +53,7 @@ TensorRow row_of(const Record& record, std::span<const Record> records) {
   row.decoded_bytes = record.decoded_bytes;
   row.stored_bytes = record.stored_bytes;
   row.digest = hexadecimal(record.digest);
+  row.error = record.error;
   return row;
 }
 
@@ -135,6 +136,7 @@ void RowTotals::add(const TensorRow& row) {
   n_records += 1;
   n_elems += row.n_elems;
   decoded_bytes += row.decoded_bytes;
+  if (row.error) loss.add(*row.error);
 }
 
 double RowTotals::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
@@ -179,6 +181,17 @@ void append_row_json(std::string& text, const TensorRow& row, const std::string&
   append_number(text, row.stored_bytes);
   text += ",\"bits_per_weight\":";
   append_fraction(text, row.bits_per_weight());
+  if (row.error) {
+    text += ",\"bound_kind\":";
+    append_quoted(text, std::string(bound_kind_name(row.error->bound.kind)));
+    text += ",\"bound\":";
+    append_fraction(text, row.error->bound.value);
+    text += row.error->bound.per_row ? ",\"per_row\":true" : ",\"per_row\":false";
+    text += ",\"max_abs_error\":";
+    append_fraction(text, row.error->max_abs_error);
+    text += ",\"rmse\":";
+    append_fraction(text, row.error->rmse);
+  }
   if (!row.digest.empty()) {
     text += ",\"digest\":";
     append_quoted(text, row.digest);
@@ -196,6 +209,7 @@ void add_totals_json(nlohmann::ordered_json& json, const RowTotals& totals) {
   json["decoded_bytes"] = totals.decoded_bytes;
   json["stored_bytes"] = totals.stored_bytes;
   json["bits_per_weight"] = totals.bits_per_weight();
+  json["lossy"] = totals.loss.json();
 }
 
 std::string hexadecimal(const Digest& digest) {

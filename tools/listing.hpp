@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cfck/record.hpp"
 #include "cfck/status.hpp"
 #include "tools/file_kind.hpp"
+#include "tools/loss.hpp"
 
 namespace cfck::tools {
 
@@ -25,6 +27,7 @@ struct TensorRow {
   std::uint64_t decoded_bytes = 0;
   std::uint64_t stored_bytes = 0;
   std::string digest;  // hexadecimal; empty in safetensors
+  std::optional<RecordError> error;
 
   double bits_per_weight() const;
   double ratio() const;  // 0 where nothing is stored
@@ -48,6 +51,7 @@ struct RowTotals {
   std::uint64_t n_elems = 0;
   std::uint64_t decoded_bytes = 0;
   std::uint64_t stored_bytes = 0;
+  LossTotals loss;
 
   void add(const TensorRow& row);
   double bits_per_weight() const;

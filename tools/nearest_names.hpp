@@ -13,4 +13,9 @@ namespace cfck::tools {
 std::vector<std::string> nearest_names(std::span<const std::string_view> names,
                                        std::string_view wanted);
 
+// The same for a shell pattern that matches nothing: `*` stands for any characters
+// and `?` for one, the rest is compared.
+std::vector<std::string> nearest_to_pattern(std::span<const std::string_view> names,
+                                            std::string_view pattern);
+
 }  // namespace cfck::tools

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "base/text.hpp"
@@ -111,8 +112,10 @@ std::size_t columns_of(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-constexpr std::size_t kColumns = 8;
-using Cells = std::array<std::string, kColumns>;
+// The last two only where something is lossy.
+constexpr std::size_t kAllColumns = 10;
+constexpr std::size_t kLosslessColumns = 8;
+using Cells = std::array<std::string, kAllColumns>;
 
 std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
@@ -128,7 +131,9 @@ Cells cells_of(const TensorRow& row) {
           std::to_string(row.decoded_bytes),
           std::to_string(row.stored_bytes),
           row.stored_bytes == 0 ? "-" : fmt::format("{:.3f}", row.ratio()),
-          row.n_elems == 0 ? "-" : fmt::format("{:.2f}", row.bits_per_weight())};
+          row.n_elems == 0 ? "-" : fmt::format("{:.2f}", row.bits_per_weight()),
+          row.error ? bound_text(row.error->bound) : "-",
+          row.error ? short_number(row.error->max_abs_error) : "-"};
 }
 
 // Hands the text on in parts: fresh memory for all of it takes longer than writing it.
@@ -139,11 +144,10 @@ void print_full(Console& console, std::string& text) {
   text.clear();
 }
 
-void append_line(std::string& text, const Cells& cells,
-                 const std::array<std::size_t, kColumns>& widths) {
-  for (std::size_t i = 0; i < kColumns; ++i) {
+void append_line(std::string& text, const Cells& cells, std::span<const std::size_t> widths) {
+  for (std::size_t i = 0; i < widths.size(); ++i) {
     const std::size_t padding = widths[i] - columns_of(cells[i]);
-    const bool is_number = i >= 4;
+    const bool is_number = i >= 4 && i != kLosslessColumns;
     if (i > 0) text += "  ";
     if (is_number) text.append(padding, ' ');
     text += cells[i];
@@ -153,13 +157,17 @@ void append_line(std::string& text, const Cells& cells,
 }
 
 void print_table(Console& console, const std::vector<ShownRow>& rows) {
-  static const Cells kHeader = {"name", "dtype",  "shape", "codec",
-                                "raw",  "stored", "ratio", "bits/weight"};
-  std::array<std::size_t, kColumns> widths{};
-  for (std::size_t i = 0; i < kColumns; ++i) widths[i] = kHeader[i].size();
+  static const Cells kHeader = {"name",   "dtype", "shape",       "codec", "raw",
+                                "stored", "ratio", "bits/weight", "bound", "max err"};
+  const bool any_lossy = std::any_of(
+      rows.begin(), rows.end(), [](const ShownRow& shown) { return shown.row->error.has_value(); });
+  std::vector<std::size_t> widths(any_lossy ? kAllColumns : kLosslessColumns);
+  for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = kHeader[i].size();
   for (const ShownRow& shown : rows) {
     const Cells line = cells_of(*shown.row);
-    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], columns_of(line[i]));
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      widths[i] = std::max(widths[i], columns_of(line[i]));
+    }
   }
   std::string header;
   append_line(header, kHeader, widths);
@@ -228,6 +236,7 @@ void print_summary(Console& console, const Model& model) {
   if (is_cfck && totals.n_records > 0) {
     console.print(fmt::format("  codecs  {}\n", codec_mix(model)));
   }
+  console.print(totals.loss.text("  "));
   for (const auto& [key, value] : first.metadata) {
     console.print(fmt::format("  metadata  {} = {}\n", escaped(key), escaped(value)));
   }

@@ -30,6 +30,11 @@ struct KeptLossless {
   LosslessReason reason = LosslessReason::kNotFloat;
 };
 
+struct LossyTensor {
+  std::string name;
+  RecordError error;
+};
+
 struct WriteSummary {
   std::uint64_t n_records = 0;      // named ones
   std::uint64_t decoded_bytes = 0;  // of all named records
@@ -38,6 +43,8 @@ struct WriteSummary {
   // Tensors that a maximum error was meant for and that are lossless all the same,
   // in the order of the file.
   std::vector<KeptLossless> kept_lossless;
+  // Named records that are lossy, in the order of the file.
+  std::vector<LossyTensor> lossy;
   // Patterns of rules that matched no tensor, in the order given.
   std::vector<std::string> unmatched_rules;
 };

@@ -153,6 +153,30 @@ std::string noise(std::size_t n_bytes, std::uint64_t seed) {
   return text;
 }
 
+std::vector<float> weights(std::size_t count, std::uint64_t seed, float scale) {
+  const std::string bytes = noise(16 * count, seed);
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    float sum = 0;
+    for (std::size_t part = 0; part < 4; ++part) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, bytes.data() + 16 * i + 4 * part, 4);
+      sum += static_cast<float>(bits) * 0x1p-32F - 0.5F;
+    }
+    values[i] = sum * scale;
+  }
+  return values;
+}
+
+std::string weights_model() {
+  return model_of({{"a.weight", "F32", "[64,64]", bytes_of(weights(4096, 1, 0.1F))},
+                   {"b.weight", "F32", "[64,64]", bytes_of(weights(4096, 2, 0.1F))},
+                   {"norm.bias", "F32", "[64]", bytes_of(weights(64, 3, 0.1F))},
+                   {"ids", "I32", "[64,64]", noise(16384, 4)},
+                   {"optimizer.state", "F32", "[64,64]", bytes_of(weights(4096, 5, 0.1F))},
+                   {"tiny", "F32", "[64,64]", bytes_of(weights(4096, 6, 1e-6F))}});
+}
+
 std::string with_header(std::string_view json, std::string_view data) {
   const std::uint64_t length = json.size();
   std::string file(8, '\0');

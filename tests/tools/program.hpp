@@ -71,6 +71,12 @@ template <class T>
 std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
+// Deterministic values around 0 with a deviation of 0.58 * `scale`.
+std::vector<float> weights(std::size_t count, std::uint64_t seed, float scale);
+// A file with tensors that maximum errors reach, and some that they do not reach:
+// "a.weight" and "b.weight" [64,64], "norm.bias" [64], "ids" [64,64] of I32,
+// "optimizer.state" [64,64], "tiny" [64,64] with values near 1e-6.
+std::string weights_model();
 // Deterministic bytes that do not compress.
 std::string noise(std::size_t n_bytes, std::uint64_t seed);
 

@@ -1,0 +1,13 @@
+// What cfck convert tells of what it did.
+#pragma once
+
+#include "tools/convert.hpp"
+
+namespace cfck::tools {
+
+// Text or JSON; rules that were of no use are warned of. Errors: what reading the
+// index of the new files reports.
+Result<void> report_conversion(Console& console, const ConvertOptions& options,
+                               const ConvertReport& report, double seconds);
+
+}  // namespace cfck::tools

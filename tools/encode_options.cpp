@@ -1,0 +1,176 @@
+#include "tools/encode_options.hpp"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/text.hpp"
+#include "tools/model_folder.hpp"
+
+namespace cfck::tools {
+namespace {
+
+constexpr std::size_t kMaxRuleBytes = std::size_t{16} << 20;
+constexpr const char* kOptionNames =
+    "codec, max_abs_error, max_rel_error, max_sigma_error, per_row";
+
+Error wrong(std::string message) {
+  return {ErrorCode::kInvalidArgument, std::move(message), {}, {}};
+}
+
+Error prefixed(const std::string& where, Error error) {
+  error.message = where + ": " + error.message;
+  return error;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+Result<bool> parse_flag(std::optional<std::string_view> value) {
+  if (!value || *value == "true") return true;
+  if (*value == "false") return false;
+  return wrong(fmt::format("'{}' is neither true nor false", escaped(*value)));
+}
+
+Result<void> set_option(TensorOptions& options, std::string_view name,
+                        std::optional<std::string_view> value) {
+  if (name == "per_row") {
+    CFCK_TRY_ASSIGN(options.per_row, parse_flag(value));
+    return {};
+  }
+  if (name == "codec") {
+    const auto codec = codec_choice_from_name(value.value_or(""));
+    if (!codec) {
+      return wrong(fmt::format("'{}' is no codec; give auto, raw, lossless or direct",
+                               escaped(value.value_or(""))));
+    }
+    options.codec = *codec;
+    return {};
+  }
+  std::optional<double>* const error = name == "max_abs_error"     ? &options.max_abs_error
+                                       : name == "max_rel_error"   ? &options.max_rel_error
+                                       : name == "max_sigma_error" ? &options.max_sigma_error
+                                                                   : nullptr;
+  if (error == nullptr) return wrong(fmt::format("no such option; there are {}", kOptionNames));
+  CFCK_TRY_ASSIGN(*error, parse_max_error(value.value_or("")));
+  return {};
+}
+
+struct LocatedRule {
+  EncodeRule rule;
+  std::string where;  // for errors
+};
+
+Result<void> add_rule(std::vector<LocatedRule>& rules, std::string_view text, std::string where) {
+  auto rule = parse_rule(text);
+  if (!rule) return prefixed(where, std::move(rule).error());
+  for (const LocatedRule& other : rules) {
+    if (other.rule.pattern == rule->pattern && other.rule.options != rule->options) {
+      return prefixed(where, wrong(fmt::format("contradicts {}, which has the same pattern; keep "
+                                               "one of them",
+                                               other.where)));
+    }
+  }
+  rules.push_back({std::move(*rule), std::move(where)});
+  return {};
+}
+
+Result<void> add_file(std::vector<LocatedRule>& rules, const std::string& path) {
+  CFCK_TRY_ASSIGN(const std::string text, read_text(path, kMaxRuleBytes));
+  if (text.find('\0') != std::string::npos) {
+    return wrong("'" + escaped(path) + "' has bytes that are no text; --rules takes a text file");
+  }
+  std::size_t number = 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = trimmed(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    ++number;
+    if (line.empty() || line.front() == '#') continue;
+    CFCK_TRY(add_rule(rules, line, fmt::format("{}:{}", escaped(path), number)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<double> parse_max_error(std::string_view text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc::result_out_of_range && stop == end) {
+    return wrong(
+        fmt::format("'{}' is too large or too small for a number of 64 bits", escaped(text)));
+  }
+  if (error != std::errc() || stop != end) {
+    return wrong(fmt::format("'{}' is not a number; write it as 1e-4 or 0.0001", escaped(text)));
+  }
+  if (!(number > 0) || !std::isfinite(number)) {
+    return wrong(
+        fmt::format("'{}' is not positive and finite; without a maximum error nothing is "
+                    "lost",
+                    escaped(text)));
+  }
+  return number;
+}
+
+Result<EncodeRule> parse_rule(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) {
+    return wrong("no colon; a rule is 'PATTERN: option=value, option=value'");
+  }
+  EncodeRule rule;
+  rule.pattern = trimmed(text.substr(0, colon));
+  if (rule.pattern.empty()) return wrong("no pattern before the colon; * is all tensors");
+  std::vector<std::string> given;
+  for (std::string_view rest = text.substr(colon + 1);;) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view option = trimmed(rest.substr(0, end));
+    const std::size_t equals = option.find('=');
+    std::string name(trimmed(option.substr(0, equals)));
+    std::replace(name.begin(), name.end(), '-', '_');
+    if (name.empty()) {
+      return wrong(fmt::format("an option is missing behind the colon or a comma; there are {}",
+                               kOptionNames));
+    }
+    std::optional<std::string_view> value;
+    if (equals != std::string_view::npos) value = trimmed(option.substr(equals + 1));
+    if (std::find(given.begin(), given.end(), name) != given.end()) {
+      return prefixed(escaped(name), wrong("given twice"));
+    }
+    const auto set = set_option(rule.options, name, value);
+    if (!set) return prefixed(escaped(name), set.error());
+    given.push_back(std::move(name));
+    if (end == rest.size()) break;
+    rest.remove_prefix(end + 1);
+  }
+  CFCK_TRY(error_bound(rule.options));
+  return rule;
+}
+
+Result<std::vector<EncodeRule>> collect_rules(const std::vector<std::string>& texts,
+                                              const std::string& file) {
+  std::vector<LocatedRule> located;
+  for (const std::string& text : texts) {
+    CFCK_TRY(add_rule(located, text, "--rule '" + escaped(text) + "'"));
+  }
+  if (!file.empty()) CFCK_TRY(add_file(located, file));
+  std::vector<EncodeRule> rules;
+  for (LocatedRule& entry : located) rules.push_back(std::move(entry.rule));
+  return rules;
+}
+
+bool rule_matches(const std::string& pattern, const std::string& name) {
+  return pattern == name || ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
+}
+
+}  // namespace cfck::tools

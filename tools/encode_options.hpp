@@ -1,0 +1,30 @@
+// Maximum errors and rules, as they stand on a command line and in files of rules.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cfck/options.hpp"
+#include "cfck/status.hpp"
+
+namespace cfck::tools {
+
+// A decimal number that is all of the text, whatever the locale: positive and
+// finite. Error: kInvalidArgument.
+Result<double> parse_max_error(std::string_view text);
+
+// "PATTERN: option=value, option=value". The last colon separates; options have
+// none, patterns may. Errors: kInvalidArgument, which name the option.
+Result<EncodeRule> parse_rule(std::string_view text);
+
+// The rules of the command line, then those of the file: one a line, blank lines and
+// lines that start with # aside. Two of one pattern must be the same. Errors name
+// the rule or the line; kIo, kInvalidArgument.
+Result<std::vector<EncodeRule>> collect_rules(const std::vector<std::string>& texts,
+                                              const std::string& file);
+
+// Which rules a name matches: as the writer decides it.
+bool rule_matches(const std::string& pattern, const std::string& name);
+
+}  // namespace cfck::tools
