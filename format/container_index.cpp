@@ -300,6 +300,9 @@ Result<void> take_chunked(Tables& tables, const Entry& entry, Index& index, Stor
   if (record.codec == CodecId::kRaw) {
     return check_raw_chunks(stored, index.chunks, entry);
   }
+  if (record.codec == CodecId::kLossless && stored.has_preamble) {
+    return corrupt("a lossless record has a preamble", entry.offset_bytes + 8, record.name);
+  }
   return {};
 }
 

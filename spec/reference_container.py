@@ -324,6 +324,8 @@ class File:
         )
         bare = codec != RAW or (entropy == 0 and not has_preamble)
         require(bare, f"record {number}: raw, but with an entropy stage or a preamble", place)
+        bare = codec != LOSSLESS or not has_preamble
+        require(bare, f"record {number}: lossless, but with a preamble", place)
         shape = self.dimensions.numbers(f"{n_dims}Q")
         strides = self.dimensions.numbers(f"{n_dims}Q") if kind == ALIAS else ()
         record = Record(

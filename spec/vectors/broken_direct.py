@@ -112,6 +112,9 @@ def in_preambles() -> list[Broken]:
         Broken("direct_no_preamble", "corrupt", "read", file_of(chunks, None, content), "t"),
         Broken("direct_preamble_of_another_tag", "corrupt", "read", tagged, "t"),
         Broken("direct_preamble_unsound_and_unused", "corrupt", "read", unused, "t"),
+        Broken("lossless_with_a_preamble", "corrupt", "open",
+               file_of(chunks[2:3] * 4, frame(b"PREA", PREDICTION), content,
+                       codec=1, flags=2, error=b"")),
         broken("preamble_left_over", None, PREDICTION + b"\0"),
         broken("preamble_cut", None, PREDICTION[:-1]),
         broken("preamble_unknown_flag", None, b"\x08" + STEP[1:]),
@@ -125,7 +128,7 @@ def in_preambles() -> list[Broken]:
         with_vector("vector_of_17_bits", packed(0, 17, bytes(7))),
         with_vector("vector_entry_too_large", packed(2**15 - 1, 1, b"\1")),
         with_vector("vector_unused_bits", packed(0, 1, b"\x09")),
-    ]
+    ]  # fmt: skip
 
 
 def in_chunks() -> list[Broken]:
