@@ -50,7 +50,7 @@ std::uint64_t gain_of_field(const DirectGeometry& geometry, const ScaleField& fi
       squares += std::int64_t{number} * number;
     }
     const auto n = static_cast<std::int64_t>(quarters.size());
-    return static_cast<std::uint64_t>(256 * (squares * n - sum * sum) / (n * n));
+    return static_cast<std::uint64_t>((squares * n - sum * sum) / n * 256 / n);
   };
   const bool has_row_groups = geometry.row_values() >= 2 * kGroupSize;
   return (variance_256(field.columns) + (has_row_groups ? 0 : variance_256(field.rows))) * 3 / 100;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "codec/direct/plan.hpp"
 #include "codec/lossless/lossless.hpp"
@@ -124,6 +125,87 @@ TEST(DirectPlanOf, SixteenBitTypesAreNeverLongerThanLossless) {
       before = bytes;
     }
     EXPECT_LT(before, lossless.payload.size() * 7 / 8);
+  }
+}
+
+// Counts the values that a plan reads of Gaussian ones, row by row of another scale.
+struct CountingReader {
+  std::uint64_t row_values;
+  bool by_row;
+  std::uint64_t n_read = 0;
+
+  Result<ByteView> operator()(std::uint64_t first, std::uint64_t n, std::vector<std::byte>& room) {
+    n_read += n;
+    room.resize(n * 4);
+    Random random(first + 1);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      const double scale = by_row ? 1 << ((first + i) / row_values % 8) : 1;
+      put_double(DType::kF32, static_cast<double>(random.gaussian()) * 0x1p-34 * scale,
+                 &room[4 * i]);
+    }
+    return ByteView(room);
+  }
+};
+
+TEST(DirectPlanOf, ReadsABoundedPart) {
+  Scratch scratch;
+  for (const std::vector<std::uint64_t>& shape :
+       std::vector<std::vector<std::uint64_t>>{{4096, 4096},
+                                               {1u << 24},
+                                               {3, 1u << 22},
+                                               {1u << 20, 5},
+                                               {1u << 13, 64, 5, 5},
+                                               {2, 1u << 19, 3}}) {
+    const DirectGeometry geometry = *direct_geometry(shape);
+    CountingReader reader{geometry.row_values(), false};
+    const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 18};
+    const auto plan = plan_direct(record, {1e-4, {}}, std::ref(reader), scratch);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->place, ParameterPlace::kPreamble);
+    EXPECT_TRUE(plan->parameters.field.empty());
+    EXPECT_LE(reader.n_read, 1u << 16);
+    EXPECT_GE(reader.n_read, 1u << 13);
+  }
+}
+
+// Bounds of rows of which the sample has some.
+TEST(DirectPlanOf, StepsOfAllRows) {
+  Scratch scratch;
+  const std::vector<std::uint64_t> shape{1000, 300};
+  std::vector<double> bounds;
+  for (int row = 0; row < 1000; ++row) {
+    bounds.push_back(1e-4 * (1 << (row % 8)));
+  }
+  CountingReader reader{300, true};
+  const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 18};
+  const auto plan = plan_direct(record, {0, bounds}, std::ref(reader), scratch);
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->parameters.row_steps.size(), 1000u);
+  for (int row = 0; row < 1000; ++row) {
+    EXPECT_EQ(plan->parameters.row_steps[row], *row_step_of(bounds[row]));
+  }
+  EXPECT_LT(reader.n_read, 1u << 17);
+}
+
+// A linear layer gets a field where it pays, fitted to all of its columns and rows.
+TEST(DirectPlanOf, FieldOfALinearLayer) {
+  Scratch scratch;
+  const std::vector<std::uint64_t> shape{700, 200};
+  const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 16};
+  for (const int octaves : {0, 6}) {
+    auto values = make_spread(DType::kF32, Spread::kGaussian, 140000, 0.05);
+    for (std::size_t i = 0; octaves != 0 && i < 140000; ++i) {
+      const double scale = 1.0 / (1 << (i % 200 * 7 % octaves));
+      put_double(DType::kF32, double_of(DType::kF32, &values[4 * i]) * scale, &values[4 * i]);
+    }
+    const auto plan = plan_direct(record, {1e-4, {}}, reader_of(values, 4), scratch);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->parameters.field.empty(), octaves == 0);
+    if (octaves != 0) {
+      EXPECT_EQ(plan->parameters.field.rows.size(), 700u);
+      EXPECT_LT(encoded_bytes(record, *plan, {1e-4, {}}, values) + values.size() / 64,
+                encoded_bytes(record, plain_plan(*plan, 1e-4), {1e-4, {}}, values));
+    }
   }
 }
 
