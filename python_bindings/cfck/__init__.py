@@ -19,7 +19,10 @@ from types import ModuleType
 from . import errors
 from ._native import library_version as _library_version
 from ._open import TensorSlice, safe_open
+from ._options import TensorOptions
+from ._records import RecordInfo
 from ._single import compress, decompress, update
+from ._summary import RuleWarning, SaveSummary
 from .errors import (
     CfckError,
     ChecksumError,
@@ -46,6 +49,10 @@ __all__ = [
     "MissingFileError",
     "NotFoundError",
     "OutOfMemoryError",
+    "RecordInfo",
+    "RuleWarning",
+    "SaveSummary",
+    "TensorOptions",
     "TensorSlice",
     "TruncatedError",
     "UnsupportedError",

@@ -129,6 +129,13 @@ class Checkpoint:
         part, index = self._find(name)
         return part.records[index]
 
+    def base(self, name: str) -> _native.Record | None:
+        """The record whose stored bytes an alias or a duplicate uses."""
+        part, index = self._find(name)
+        record = part.records[index]
+        shares = record.kind in (_native.RecordKind.ALIAS, _native.RecordKind.DUPLICATE)
+        return part.records[record.base] if shares else None
+
     def source(self, name: str) -> tuple[Any, ...]:
         """Equal for names that are the same elements of one file."""
         part, index = self._find(name)

@@ -24,6 +24,14 @@ class Prepared:
     owners: list[Any] = dataclasses.field(default_factory=list)
     total_bytes: int = 0
 
+    def names(self) -> list[str]:
+        """Names of the tensors, in the order of the file."""
+        return [
+            tensor[0]
+            for unit in self.units
+            for tensor in (unit if isinstance(unit, list) else [unit])
+        ]
+
 
 class Framework(Protocol):
     """Tensors of one library. ``dtype`` is a name of safetensors; shapes count elements."""

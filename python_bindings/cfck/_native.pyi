@@ -10,6 +10,17 @@ def default_thread_count() -> int:
 def advise_huge_pages(address: int, n_bytes: int) -> None:
     """Asks for huge pages in memory that is about to be filled."""
 
+class TensorOptions:
+    """Choices for a tensor, not checked yet."""
+
+    def __init__(self, *, codec: str, max_abs_error: float | None, max_rel_error: float | None, max_sigma_error: float | None, per_row: bool) -> None: ...
+
+class EncodeOptions:
+    """Choices for a file, not checked yet."""
+
+    def __init__(self, *, plain: TensorOptions, rules: Sequence[tuple[str, TensorOptions]], exempt: Sequence[str], threads: int) -> None:
+        """A rule is a pattern and its options."""
+
 class RecordKind(enum.Enum):
     """How a record is stored."""
 
@@ -78,6 +89,21 @@ class Record:
     @property
     def bits_per_weight(self) -> float: ...
 
+    @property
+    def bound_kind(self) -> str | None: ...
+
+    @property
+    def bound(self) -> float | None: ...
+
+    @property
+    def per_row(self) -> bool | None: ...
+
+    @property
+    def max_abs_error(self) -> float | None: ...
+
+    @property
+    def rmse(self) -> float | None: ...
+
 class File:
     """An open file. All methods may be called concurrently."""
 
@@ -115,14 +141,38 @@ class File:
     def read_slice(self, record: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int) -> None:
         """Decodes a box of a record into memory."""
 
-def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str], attachments: Mapping[str, bytes], *, codec: str, threads: int, chunk_elems: int, verify: bool, sync: bool, progress: object | None, total_bytes: int) -> None:
+class WriteSummary:
+    """What became of the tensors that were written."""
+
+    @property
+    def n_records(self) -> int: ...
+
+    @property
+    def decoded_bytes(self) -> int: ...
+
+    @property
+    def stored_bytes(self) -> int: ...
+
+    @property
+    def file_bytes(self) -> int: ...
+
+    @property
+    def kept_lossless(self) -> list[tuple[str, str]]:
+        """
+        Tensors that were meant to have a maximum error and have none, and why.
+        """
+
+    @property
+    def unmatched_rules(self) -> list[str]: ...
+
+def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str], attachments: Mapping[str, bytes], *, options: EncodeOptions, verify: bool, sync: bool, progress: object | None, total_bytes: int) -> WriteSummary:
     """
     Writes a file that appears complete or not at all. A unit is a list of host tensors
     (name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).
     """
 
-def write_bytes(units: Sequence[object], metadata: Mapping[str, str], *, codec: str, threads: int, chunk_elems: int, progress: object | None, total_bytes: int) -> bytes:
+def write_bytes(units: Sequence[object], metadata: Mapping[str, str], *, options: EncodeOptions, progress: object | None, total_bytes: int) -> tuple[bytes, WriteSummary]:
     """The same, as bytes."""
 
-def update_file(path: bytes, tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], int]], remove: Sequence[str], metadata: Mapping[str, str], *, codec: str, threads: int, progress: object | None, total_bytes: int) -> None:
+def update_file(path: bytes, tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], int]], remove: Sequence[str], metadata: Mapping[str, str], *, options: EncodeOptions, progress: object | None, total_bytes: int) -> WriteSummary:
     """Appends a generation to a file."""

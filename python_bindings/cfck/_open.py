@@ -8,7 +8,8 @@ from typing import Any
 
 from ._checkpoint import Checkpoint
 from ._framework import Framework, find_framework
-from ._save import check_threads
+from ._options import check_threads
+from ._records import RecordInfo, record_info
 from .errors import CfckError, InvalidArgumentError
 
 
@@ -81,6 +82,19 @@ class safe_open:
     def metadata(self) -> dict[str, str] | None:
         """What was saved as metadata; None if that was nothing."""
         return self._opened().metadata() or None
+
+    def get_record(self, name: str) -> RecordInfo:
+        """What the file says about a tensor: shape, codec, bytes, errors. Decodes nothing.
+
+        Raises:
+            NotFoundError: there is no tensor of that name.
+        """
+        checkpoint = self._opened()
+        return record_info(checkpoint.record(name), checkpoint.base(name))
+
+    def records(self) -> list[RecordInfo]:
+        """get_record() of all tensors, in the order in which they were saved."""
+        return [self.get_record(name) for name in self.offset_keys()]
 
     def get_tensor(self, name: str, *, out: Any = None) -> Any:
         """One tensor, in memory of its own.

@@ -8,14 +8,10 @@ from typing import Any
 
 from . import _native
 from ._checkpoint import native_path
-from ._framework import Framework, Prepared, Progress, check_metadata
+from ._framework import Framework, Prepared, check_metadata
+from ._options import SaveFileOptions, SaveOptions, complete, native_options
+from ._summary import SaveSummary, summarize
 from .errors import InvalidArgumentError, MissingFileError, NotFoundError
-
-
-def check_threads(threads: int) -> int:
-    if not isinstance(threads, int) or not 0 <= threads < 1 << 16:
-        raise InvalidArgumentError(f"threads is a number from 0 (all) up, not {threads!r}")
-    return threads
 
 
 def write_file(
@@ -23,26 +19,11 @@ def write_file(
     tensors: Mapping[str, Any],
     filename: Any,
     metadata: Any,
-    *,
-    codec: str,
-    threads: int,
-    verify: bool,
-    progress: Progress | None,
-    fsync: bool,
-    chunk_elems: int = 0,
-) -> None:
-    write_prepared(
-        framework.prepare(tensors),
-        filename,
-        metadata,
-        {},
-        codec=codec,
-        threads=threads,
-        verify=verify,
-        progress=progress,
-        fsync=fsync,
-        chunk_elems=chunk_elems,
-    )
+    options: SaveFileOptions,
+    exempt: Mapping[str, str] | None = None,
+) -> SaveSummary:
+    """Arguments as of write_prepared."""
+    return write_prepared(framework.prepare(tensors), filename, metadata, {}, options, exempt)
 
 
 def write_prepared(
@@ -50,51 +31,43 @@ def write_prepared(
     filename: Any,
     metadata: Any,
     attachments: Mapping[str, bytes],
-    *,
-    codec: str,
-    threads: int,
-    verify: bool,
-    progress: Progress | None,
-    fsync: bool,
-    chunk_elems: int = 0,
-) -> None:
+    options: SaveFileOptions,
+    exempt: Mapping[str, str] | None = None,
+) -> SaveSummary:
+    """``exempt``: names that plain maximum errors leave alone, and why."""
+    checked = complete(SaveFileOptions, options)
+    exempt = exempt or {}
     try:
-        _native.write_file(
+        summary = _native.write_file(
             native_path(filename),
             prepared.units,
             check_metadata(metadata),
             attachments,
-            codec=codec,
-            threads=check_threads(threads),
-            chunk_elems=chunk_elems,
-            verify=verify,
-            sync=fsync,
-            progress=progress,
+            options=native_options(checked, exempt),
+            verify=checked["verify"],
+            sync=checked["fsync"],
+            progress=checked["progress"],
             total_bytes=prepared.total_bytes,
         )
     except NotFoundError as error:
         raise _missing(filename, error) from None
+    return summarize(summary, prepared.names(), exempt)
 
 
 def write_bytes(
-    framework: Framework,
-    tensors: Mapping[str, Any],
-    metadata: Any,
-    *,
-    codec: str,
-    threads: int,
-    progress: Progress | None = None,
+    framework: Framework, tensors: Mapping[str, Any], metadata: Any, options: SaveOptions
 ) -> bytes:
+    checked = complete(SaveOptions, options)
     prepared = framework.prepare(tensors)
-    return _native.write_bytes(
+    data, summary = _native.write_bytes(
         prepared.units,
         check_metadata(metadata),
-        codec=codec,
-        threads=check_threads(threads),
-        chunk_elems=0,
-        progress=progress,
+        options=native_options(checked),
+        progress=checked["progress"],
         total_bytes=prepared.total_bytes,
     )
+    summarize(summary, prepared.names(), {})
+    return data
 
 
 def update_file(
@@ -103,31 +76,29 @@ def update_file(
     tensors: Mapping[str, Any],
     remove: Iterable[str],
     metadata: Any,
-    *,
-    codec: str,
-    threads: int,
-    progress: Progress | None,
-) -> None:
+    options: SaveOptions,
+) -> SaveSummary:
     if os.path.isdir(filename):
         raise InvalidArgumentError(
             f"{os.fspath(filename)} is a folder; update the shard that has the tensor"
         )
+    checked = complete(SaveOptions, options)
     prepared = framework.prepare(tensors)
     try:
-        _native.update_file(
+        summary = _native.update_file(
             native_path(filename),
             framework.on_host(prepared),
             list(remove),
             check_metadata(metadata),
-            codec=codec,
-            threads=check_threads(threads),
-            progress=progress,
+            options=native_options(checked),
+            progress=checked["progress"],
             total_bytes=prepared.total_bytes,
         )
     except NotFoundError as error:
         if os.path.exists(filename):
             raise
         raise _missing(filename, error) from None
+    return summarize(summary, prepared.names(), {})
 
 
 def _missing(filename: Any, error: NotFoundError) -> MissingFileError:

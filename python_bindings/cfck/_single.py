@@ -4,29 +4,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._checkpoint import Checkpoint
-from ._framework import Progress, check_metadata, find_framework, framework_of
-from ._save import check_threads, update_file, write_bytes
+from ._framework import check_metadata, find_framework, framework_of
+from ._options import CompressOptions, SaveOptions, TensorOptions, check_threads, complete, takes
+from ._save import update_file, write_bytes
+from ._summary import SaveSummary
 from .errors import InvalidArgumentError
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def compress(tensor: Any, *, codec: str = "auto", threads: int = 0) -> bytes:
+
+@takes(CompressOptions)
+def compress(tensor: Any, **options: Unpack[CompressOptions]) -> bytes:
     """Compresses one tensor to bytes: a whole small file with one record, named "".
 
     Args:
         tensor: a torch.Tensor or numpy.ndarray of any shape and any dtype of safetensors.
-        codec: "auto" (fewest bytes), "raw" or "lossless". All of them keep every bit.
+        codec: "auto" (fewest bytes), "raw", "lossless", or "direct", which needs a maximum error.
+        max_abs_error, max_rel_error, max_sigma_error, per_row: as in save_file, but for tensors
+            of any shape and size. Without a maximum error every bit is kept.
         threads: worker threads; 0: the CPUs this process may use. The bytes do not depend on it.
 
     Raises:
         CfckError: UnsupportedError for dtypes that files cannot hold and tensors without data,
-            InvalidArgumentError for sparse tensors.
+            InvalidArgumentError for sparse tensors, and for a maximum error that is not positive
+            and finite, or for a tensor that is not F64, F32, BF16 or F16.
+        TypeError: an option has the wrong type.
 
     May be called from several threads at once.
     """
-    return write_bytes(framework_of(tensor), {"": tensor}, None, codec=codec, threads=threads)
+    checked = complete(CompressOptions, options)
+    threads = checked.pop("threads")
+    chosen: TensorOptions = checked  # type: ignore[assignment]
+    # A rule, so that the maximum error is for this tensor whatever its shape.
+    rules = [("", chosen)]
+    every: SaveOptions = {**chosen, "rules": rules, "threads": threads, "progress": None}
+    return write_bytes(framework_of(tensor), {"": tensor}, None, every)
 
 
 def decompress(
@@ -67,16 +83,14 @@ def decompress(
     return checkpoint.load_one("", chosen, None, out)
 
 
+@takes(SaveOptions)
 def update(
     path: str | os.PathLike[str],
     tensors: Mapping[str, Any],
     remove: Iterable[str] = (),
     metadata: Mapping[str, str] | None = None,
-    *,
-    codec: str = "auto",
-    threads: int = 0,
-    progress: Progress | None = None,
-) -> None:
+    **options: Unpack[SaveOptions],
+) -> SaveSummary:
     """Changes a file by appending to it: what stays is not written again.
 
     Args:
@@ -84,8 +98,13 @@ def update(
         tensors: torch tensors or numpy arrays to add; those whose names exist are replaced.
         remove: names of tensors to remove.
         metadata: entries to set; all others stay.
-        codec, threads: as in compress().
+        codec, max_abs_error, max_rel_error, max_sigma_error, per_row, rules: as in save_file, of
+            the tensors added.
+        threads: as in compress().
         progress: as in save_file, of the tensors added.
+
+    Returns:
+        What the whole file has now; kept_lossless and unmatched_rules of the tensors added.
 
     The old bytes stay in the file until `cfck compact` rewrites it. A failed update leaves the
     file as it was; after a kill in the middle, `cfck repair` brings back the last good state.
@@ -99,13 +118,4 @@ def update(
     framework = framework_of(values[0]) if values else find_framework("numpy")
     if isinstance(remove, str):
         raise TypeError("remove is a collection of names, not one name")
-    update_file(
-        framework,
-        path,
-        tensors,
-        remove,
-        check_metadata(metadata),
-        codec=codec,
-        threads=threads,
-        progress=progress,
-    )
+    return update_file(framework, path, tensors, remove, check_metadata(metadata), options)

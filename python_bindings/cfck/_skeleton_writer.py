@@ -9,6 +9,7 @@ import enum
 import functools
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -31,6 +32,9 @@ _CONTAINERS: dict[type, str] = {
     frozenset: "frozenset",
 }
 _MAPPINGS = ("dict", "OrderedDict", "Counter", "state_dict")
+# Keys of optimizer state, and the keys of what an optimizer's state_dict() returns.
+_OPTIMIZER_KEY = re.compile(r"(?:^|[^a-z])optim(?:s|izers?)?(?:$|[^a-z])", re.IGNORECASE)
+_OPTIMIZER_KEYS = {"state", "param_groups"}
 
 # Stores a tensor, and returns the name of its record.
 AddTensor = Callable[[Any], str]
@@ -60,6 +64,10 @@ class _Open:
     items: list[Any]  # JSON
     step: Any = None  # key or index of the item at hand
 
+    @property
+    def is_optimizer(self) -> bool:
+        return isinstance(self.source, dict) and _OPTIMIZER_KEYS <= self.source.keys()
+
     def add(self, item: Any) -> None:
         if self.tag not in _MAPPINGS or isinstance(self.step, _Attribute):
             self.items.append(item)
@@ -68,11 +76,17 @@ class _Open:
 
 
 class SkeletonWriter:
-    """Encodes one tree. ``tensors`` has what it found, by kind of encoder and name of record."""
+    """Encodes one tree.
+
+    Attributes:
+        tensors: what it found, by kind of encoder and name of record.
+        optimizer_state: names of the records that belong to an optimizer.
+    """
 
     def __init__(self, encoders: Sequence[ValueEncoder]) -> None:
         self._encoders = encoders
         self.tensors: dict[str, dict[str, Any]] = {encoder.kind: {} for encoder in encoders}
+        self.optimizer_state: set[str] = set()
         self._open: list[_Open] = []
         self._open_ids: set[int] = set()
         self._done: dict[int, int] = {}  # id of a container: its place
@@ -158,7 +172,15 @@ class SkeletonWriter:
             name = self._free_name()
             self._names[id(tensor)] = name
             self.tensors[kind][name] = tensor
+        if self._inside_optimizer():
+            self.optimizer_state.add(name)
         return name
+
+    def _inside_optimizer(self) -> bool:
+        if any(container.is_optimizer for container in self._open):
+            return True
+        keys = (container.step for container in self._open[:-1])
+        return any(isinstance(key, str) and _OPTIMIZER_KEY.search(key) for key in keys)
 
     def _free_name(self) -> str:
         """The path, or if another path reads the same, that and a number."""

@@ -7,10 +7,12 @@ from typing import Any, Protocol
 
 from ._checkpoint import Checkpoint, shift
 from ._framework import Framework, Prepared, Progress
+from ._options import SaveFileOptions
 from ._plain import bad_skeleton, shown
 from ._save import write_prepared
 from ._skeleton_reader import SkeletonReader, ValueDecoder
 from ._skeleton_writer import ATTACHMENT, MAX_SKELETON_BYTES, SkeletonWriter, ValueEncoder
+from ._summary import SaveSummary
 from .errors import InvalidArgumentError
 
 
@@ -27,9 +29,8 @@ def save_tree(
     tree: Any,
     filename: Any,
     metadata: Any,
-    **options: Any,
-) -> None:
-    """``options`` are those of write_prepared."""
+    options: SaveFileOptions,
+) -> SaveSummary:
     writer = SkeletonWriter([values for values, _ in kinds])
     skeleton = writer.run(tree)
     prepared = Prepared()
@@ -38,7 +39,8 @@ def save_tree(
         prepared.units += part.units
         prepared.owners += part.owners
         prepared.total_bytes += part.total_bytes
-    write_prepared(prepared, filename, metadata, {ATTACHMENT: skeleton}, **options)
+    exempt = dict.fromkeys(writer.optimizer_state, "optimizer_state")
+    return write_prepared(prepared, filename, metadata, {ATTACHMENT: skeleton}, options, exempt)
 
 
 def load_tree(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,13 @@ from ._array_values import ArrayValues
 from ._arrays import NumpyFramework
 from ._checkpoint import Checkpoint
 from ._framework import Progress
-from ._save import check_threads, write_bytes, write_file
+from ._options import SaveFileOptions, SaveOptions, check_threads, takes
+from ._save import write_bytes, write_file
+from ._summary import SaveSummary
 from ._tree import Kinds, load_tree, save_tree
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["load", "load_checkpoint", "load_file", "save", "save_checkpoint", "save_file"]
 
@@ -24,31 +29,23 @@ _FRAMEWORK = NumpyFramework()
 _KINDS: Kinds = ((ArrayValues(), _FRAMEWORK),)
 
 
+@takes(SaveOptions)
 def save(
     tensor_dict: Mapping[str, np.ndarray],
     metadata: Mapping[str, str] | None = None,
-    *,
-    codec: str = "auto",
-    threads: int = 0,
-    progress: Progress | None = None,
+    **options: Unpack[SaveOptions],
 ) -> bytes:
     """Saves arrays to bytes. Arguments as in save_file."""
-    return write_bytes(
-        _FRAMEWORK, tensor_dict, metadata, codec=codec, threads=threads, progress=progress
-    )
+    return write_bytes(_FRAMEWORK, tensor_dict, metadata, options)
 
 
+@takes(SaveFileOptions)
 def save_file(
     tensor_dict: Mapping[str, np.ndarray],
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
-    *,
-    codec: str = "auto",
-    threads: int = 0,
-    verify: bool = False,
-    progress: Progress | None = None,
-    fsync: bool = True,
-) -> None:
+    **options: Unpack[SaveFileOptions],
+) -> SaveSummary:
     """Saves arrays to a file, which appears under its name complete or not at all.
 
     Args:
@@ -58,31 +55,41 @@ def save_file(
             change during the call.
         filename: replaced if it exists.
         metadata: str to str, kept beside the tensors.
-        codec: "auto" (fewest bytes), "raw" or "lossless". All of them keep every bit.
+        codec: "auto" (fewest bytes), "raw", "lossless", or "direct", which needs a maximum error.
+        max_abs_error: the most by which a value may change, in the units of the values. Without
+            a maximum error every bit is kept. At most one of the three may be given. They reach
+            F64, F32, BF16 and F16 arrays of two or more dimensions and at least 1024 values,
+            except optimizer state (*exp_avg*, *momentum_buffer*, optimizer.*) and arrays whose
+            root mean square is below max_abs_error; a rule reaches those too. All others keep
+            every bit. NaN and infinities come back bit for bit, -0.0 may become 0.0.
+        max_rel_error: the same as a fraction of the range of each array, largest minus smallest
+            finite value.
+        max_sigma_error: the same in standard deviations of the finite values of each array.
+        per_row: take the range or deviation of each row of axis 0, not of the whole array.
+        rules: options by name, {"*.weight": {"max_sigma_error": 1e-3}, ...} or a list of such
+            pairs: those above (cfck.TensorOptions) for the arrays whose names match the pattern.
+            The first rule that matches counts, and nothing else. * stands for any characters,
+            ? for one, [abc] and [!abc] for one of (not) these.
         threads: worker threads; 0: the CPUs this process may use. The bytes do not depend on it.
         verify: decode what was written and compare it before the old file is replaced.
         progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it
             raises ends the call.
         fsync: wait until the file is on the disk.
 
+    Returns:
+        How many bytes went where, which tensors kept every bit although a maximum error was given
+        and why, and which rules had no effect; of these a RuleWarning warns as well.
+
     Raises:
-        CfckError: InvalidArgumentError, UnsupportedError (dtypes that files cannot hold),
-            IoError, LimitExceededError.
-        TypeError: a name or a metadata entry is no str.
+        CfckError: UnsupportedError (dtypes that files cannot hold), IoError, LimitExceededError;
+            InvalidArgumentError (a ValueError) for what is no array, for a maximum error that is
+            not positive and finite, for two of them, for per_row without one that it can apply
+            to, and for a rule with one that names, without wildcards, an array of another dtype.
+        TypeError: a name or a metadata entry is no str, or an option has the wrong type.
 
     Any error, and Ctrl-C, leaves an old file as it was. May be called from several threads.
     """
-    write_file(
-        _FRAMEWORK,
-        tensor_dict,
-        filename,
-        metadata,
-        codec=codec,
-        threads=threads,
-        verify=verify,
-        progress=progress,
-        fsync=fsync,
-    )
+    return write_file(_FRAMEWORK, tensor_dict, filename, metadata, options)
 
 
 def load(
@@ -137,17 +144,13 @@ def load_file(
     return checkpoint.load(checkpoint.names(), _FRAMEWORK, None, progress)
 
 
+@takes(SaveFileOptions)
 def save_checkpoint(
     obj: Any,
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
-    *,
-    codec: str = "auto",
-    threads: int = 0,
-    verify: bool = False,
-    progress: Progress | None = None,
-    fsync: bool = True,
-) -> None:
+    **options: Unpack[SaveFileOptions],
+) -> SaveSummary:
     """Saves nested containers with arrays and plain values.
 
     The arrays become records as those of save_file, named by their path
@@ -161,24 +164,19 @@ def save_checkpoint(
             array that occurs twice is stored once; arrays that share elements are, too.
         filename: replaced if it exists.
         metadata: str to str, kept beside the arrays; safe_open(...).metadata() returns it.
-        Others: as in save_file.
+        Others: as in save_file. Optimizer state keeps every bit unless a rule matches it: all that
+            is below a key like "optimizer", "optim" or "optimizer_state_dict", or in a dict with
+            "state" and "param_groups", as state_dict() of an optimizer has them.
+
+    Returns:
+        As save_file.
 
     Raises:
         CfckError: InvalidArgumentError for anything else, subclasses of these types (namedtuple,
             defaultdict) and containers that contain themselves, with the path to it;
             LimitExceededError; what save_file raises.
     """
-    save_tree(
-        _KINDS,
-        obj,
-        filename,
-        metadata,
-        codec=codec,
-        threads=threads,
-        verify=verify,
-        progress=progress,
-        fsync=fsync,
-    )
+    return save_tree(_KINDS, obj, filename, metadata, options)
 
 
 def load_checkpoint(

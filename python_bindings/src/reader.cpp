@@ -1,6 +1,7 @@
 #include "cfck/reader.hpp"
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -107,6 +108,15 @@ std::string digest_hex(const Record& record) {
   return text;
 }
 
+// A property of what was lost; None for a record that lost nothing.
+template <class Get>
+auto of_error(Get get) {
+  return [get](const Record& record) {
+    using Value = decltype(get(*record.error));
+    return record.error ? std::optional<Value>(get(*record.error)) : std::nullopt;
+  };
+}
+
 void bind_record(nb::module_& module) {
   nb::enum_<RecordKind>(module, "RecordKind", "How a record is stored.")
       .value("CHUNKED", RecordKind::kChunked)
@@ -133,7 +143,16 @@ void bind_record(nb::module_& module) {
       .def_ro("stored_bytes", &Record::stored_bytes)
       .def_ro("n_chunks", &Record::n_chunks)
       .def_prop_ro("digest", digest_hex, "Hash of the decoded bytes, in hexadecimal.")
-      .def_prop_ro("bits_per_weight", &Record::bits_per_weight);
+      .def_prop_ro("bits_per_weight", &Record::bits_per_weight)
+      .def_prop_ro("bound_kind", of_error([](const RecordError& error) {
+                     return std::string(bound_kind_name(error.bound.kind));
+                   }))
+      .def_prop_ro("bound", of_error([](const RecordError& error) { return error.bound.value; }))
+      .def_prop_ro("per_row",
+                   of_error([](const RecordError& error) { return error.bound.per_row; }))
+      .def_prop_ro("max_abs_error",
+                   of_error([](const RecordError& error) { return error.max_abs_error; }))
+      .def_prop_ro("rmse", of_error([](const RecordError& error) { return error.rmse; }));
 }
 
 }  // namespace

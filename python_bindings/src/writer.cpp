@@ -1,6 +1,7 @@
 #include "cfck/writer.hpp"
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bytes_sink.hpp"
@@ -72,22 +74,6 @@ class DeviceSource final : public ByteSource {
   Watch& watch_;
 };
 
-EncodeOptions encode_options(const std::string& codec, unsigned threads,
-                             std::uint32_t chunk_elems) {
-  EncodeOptions options;
-  const auto choice = codec_choice_from_name(codec);
-  if (!choice) {
-    raise({ErrorCode::kInvalidArgument,
-           "unknown codec \"" + codec + "\"; it may be auto, raw or lossless",
-           {},
-           {}});
-  }
-  options.codec = *choice;
-  options.threads = threads;
-  options.chunk_elems = chunk_elems;
-  return options;
-}
-
 // What a file is made of: families of tensors that may share memory, and tensors
 // of other devices, in order.
 class Contents {
@@ -114,7 +100,8 @@ class Contents {
     }
   }
 
-  Result<WriteSummary> write(ByteSink& sink, EncodeOptions options, WriteProgress progress) const {
+  Result<WriteSummary> write(ByteSink& sink, const EncodeOptions& options,
+                             WriteProgress progress) const {
     CFCK_TRY_ASSIGN(Writer writer, Writer::create(sink, options));
     writer.set_progress(std::move(progress));
     for (const Unit& unit : units_) {
@@ -165,65 +152,83 @@ Result<void> verify_written(AtomicFile& file, unsigned threads, const ReadProgre
 // Paths are bytes: not every file name is valid UTF-8.
 std::string text(const nb::bytes& path) { return {path.c_str(), path.size()}; }
 
-void write_file(const nb::bytes& path_bytes, const Units& units, Metadata metadata,
-                const Attachments& attachments, const std::string& codec, unsigned threads,
-                std::uint32_t chunk_elems, bool verify, bool sync, nb::object progress,
-                std::uint64_t total_bytes) {
+WriteSummary write_file(const nb::bytes& path_bytes, const Units& units, Metadata metadata,
+                        const Attachments& attachments, const EncodeOptions& options, bool verify,
+                        bool sync, nb::object progress, std::uint64_t total_bytes) {
   const std::string path = text(path_bytes);
-  const EncodeOptions options = encode_options(codec, threads, chunk_elems);
   Watch watch(std::move(progress), total_bytes);
   Watch verify_watch(nb::none(), 0);
   const Contents contents(units, std::move(metadata), attachments, watch);
-  const auto write = [&]() -> Result<void> {
+  const auto write = [&]() -> Result<WriteSummary> {
     CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, {true, sync}));
-    CFCK_TRY(contents.write(*file, options, watch.listener()));
-    if (verify) CFCK_TRY(verify_written(*file, threads, verify_watch.listener()));
-    return file->commit();
+    CFCK_TRY_ASSIGN(WriteSummary summary, contents.write(*file, options, watch.listener()));
+    if (verify) CFCK_TRY(verify_written(*file, options.threads, verify_watch.listener()));
+    CFCK_TRY(file->commit());
+    return summary;
   };
   auto result = without_gil(write);
   verify_watch.rethrow_pending();
-  watch.take(std::move(result));
+  return watch.take(std::move(result));
 }
 
-nb::bytes write_bytes(const Units& units, Metadata metadata, const std::string& codec,
-                      unsigned threads, std::uint32_t chunk_elems, nb::object progress,
-                      std::uint64_t total_bytes) {
-  const EncodeOptions options = encode_options(codec, threads, chunk_elems);
+std::pair<nb::bytes, WriteSummary> write_bytes(const Units& units, Metadata metadata,
+                                               const EncodeOptions& options, nb::object progress,
+                                               std::uint64_t total_bytes) {
   Watch watch(std::move(progress), total_bytes);
   const Contents contents(units, std::move(metadata), {}, watch);
   BytesSink sink(contents.likely_bytes(total_bytes));
-  watch.take(without_gil([&] { return contents.write(sink, options, watch.listener()); }));
-  return sink.take();
+  WriteSummary summary =
+      watch.take(without_gil([&] { return contents.write(sink, options, watch.listener()); }));
+  return {sink.take(), std::move(summary)};
 }
 
-void update_file(const nb::bytes& path_bytes, const std::vector<HostTensor>& tensors,
-                 std::vector<std::string> remove, Metadata metadata, const std::string& codec,
-                 unsigned threads, nb::object progress, std::uint64_t total_bytes) {
+WriteSummary update_file(const nb::bytes& path_bytes, const std::vector<HostTensor>& tensors,
+                         std::vector<std::string> remove, Metadata metadata,
+                         const EncodeOptions& options, nb::object progress,
+                         std::uint64_t total_bytes) {
   const std::string path = text(path_bytes);
   Update changes;
   for (const auto& tensor : tensors) changes.tensors.push_back(strided(tensor));
   changes.remove = std::move(remove);
   changes.metadata = std::move(metadata);
-  const EncodeOptions options = encode_options(codec, threads, 0);
   Watch watch(std::move(progress), total_bytes);
-  watch.take(without_gil(
+  return watch.take(without_gil(
       [&] { return update(path, changes, options, {}, system_files(), watch.listener()); }));
+}
+
+// Names, and the reason of each.
+std::vector<std::pair<std::string, std::string>> kept_lossless(const WriteSummary& summary) {
+  std::vector<std::pair<std::string, std::string>> kept;
+  for (const KeptLossless& tensor : summary.kept_lossless) {
+    kept.emplace_back(tensor.name, lossless_reason_name(tensor.reason));
+  }
+  return kept;
+}
+
+void bind_summary(nb::module_& module) {
+  nb::class_<WriteSummary>(module, "WriteSummary", "What became of the tensors that were written.")
+      .def_ro("n_records", &WriteSummary::n_records)
+      .def_ro("decoded_bytes", &WriteSummary::decoded_bytes)
+      .def_ro("stored_bytes", &WriteSummary::stored_bytes)
+      .def_ro("file_bytes", &WriteSummary::file_bytes)
+      .def_prop_ro("kept_lossless", &kept_lossless,
+                   "Tensors that were meant to have a maximum error and have none, and why.")
+      .def_ro("unmatched_rules", &WriteSummary::unmatched_rules);
 }
 
 }  // namespace
 
 void bind_writer(nb::module_& module) {
+  bind_summary(module);
   module.def(
       "write_file", &write_file, "path"_a, "units"_a, "metadata"_a, "attachments"_a, nb::kw_only(),
-      "codec"_a, "threads"_a, "chunk_elems"_a, "verify"_a, "sync"_a, "progress"_a.none(),
-      "total_bytes"_a,
+      "options"_a, "verify"_a, "sync"_a, "progress"_a.none(), "total_bytes"_a,
       "Writes a file that appears complete or not at all. A unit is a list of host tensors\n"
       "(name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).");
-  module.def("write_bytes", &write_bytes, "units"_a, "metadata"_a, nb::kw_only(), "codec"_a,
-             "threads"_a, "chunk_elems"_a, "progress"_a.none(), "total_bytes"_a,
-             "The same, as bytes.");
+  module.def("write_bytes", &write_bytes, "units"_a, "metadata"_a, nb::kw_only(), "options"_a,
+             "progress"_a.none(), "total_bytes"_a, "The same, as bytes.");
   module.def("update_file", &update_file, "path"_a, "tensors"_a, "remove"_a, "metadata"_a,
-             nb::kw_only(), "codec"_a, "threads"_a, "progress"_a.none(), "total_bytes"_a,
+             nb::kw_only(), "options"_a, "progress"_a.none(), "total_bytes"_a,
              "Appends a generation to a file.");
 }
 

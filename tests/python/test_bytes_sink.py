@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 from cfck import _native
+from cfck._options import SaveOptions, complete, native_options
 from cfck._tensors import TorchFramework
 from cfck.torch import load, save
 from conftest import assert_same, weights
@@ -13,9 +14,11 @@ from conftest import assert_same, weights
 
 def written(tensors, total_bytes):
     units = TorchFramework().prepare(tensors).units
-    return _native.write_bytes(
-        units, {}, codec="raw", threads=2, chunk_elems=0, progress=None, total_bytes=total_bytes
+    options = native_options(complete(SaveOptions, {"codec": "raw", "threads": 2}))
+    data, _ = _native.write_bytes(
+        units, {}, options=options, progress=None, total_bytes=total_bytes
     )
+    return data
 
 
 # None of the space at first, a little of it, too much, more than any machine has.
@@ -38,14 +41,15 @@ def test_no_memory_to_grow_is_an_error():
         import numpy as np
         from cfck import _native
         from cfck._arrays import NumpyFramework
+        from cfck._options import SaveOptions, complete, native_options
 
         array = np.random.Generator(np.random.PCG64(1)).integers(0, 256, 120_000_000, np.uint8)
         units = NumpyFramework().prepare({"a": array}).units
 
+        options = native_options(complete(SaveOptions, {"codec": "raw", "threads": 1}))
+
         def write():
-            return _native.write_bytes(
-                units, {}, codec="raw", threads=1, chunk_elems=0, progress=None, total_bytes=0
-            )
+            return _native.write_bytes(units, {}, options=options, progress=None, total_bytes=0)[0]
 
         with open("/proc/self/statm") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()

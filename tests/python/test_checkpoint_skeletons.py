@@ -23,11 +23,7 @@ def write(path, skeleton, tensors=None):
         path,
         None,
         {"cfck.checkpoint": skeleton if isinstance(skeleton, bytes) else skeleton.encode()},
-        codec="auto",
-        threads=1,
-        verify=False,
-        progress=None,
-        fsync=False,
+        {"threads": 1, "fsync": False},
     )
 
 

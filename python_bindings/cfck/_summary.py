@@ -1,0 +1,111 @@
+"""What a call that wrote tells its caller."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import fnmatch
+import re
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+
+from . import _native
+
+
+class RuleWarning(UserWarning):
+    """A rule had no effect: no tensor has a name that it matches first."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SaveSummary:
+    """What was written.
+
+    Attributes:
+        n_records: tensors in the file.
+        decoded_bytes: what they occupy in memory, together.
+        stored_bytes: what they occupy in the file, without index and metadata.
+        file_bytes: length of the file.
+        kept_lossless: tensors that a maximum error was meant for and that kept every bit all the
+            same, in the order of the file, and why: "not_float", "few_dimensions" (fewer than 2),
+            "few_values" (fewer than 1024), "optimizer_state", "buffer" (of a model), "near_zero"
+            (root mean square below the absolute bound), "constant" (no range or deviation),
+            "shared_memory" (tied to tensors with other options, or to a part of one),
+            "not_smaller".
+        unmatched_rules: patterns of rules that had no effect, in the order given.
+    """
+
+    n_records: int
+    decoded_bytes: int
+    stored_bytes: int
+    file_bytes: int
+    kept_lossless: dict[str, str] = dataclasses.field(default_factory=dict)
+    unmatched_rules: tuple[str, ...] = ()
+
+
+def summarize(
+    native: _native.WriteSummary, names: Sequence[str], exempt: Mapping[str, str]
+) -> SaveSummary:
+    """The summary for the caller, who is warned of rules without effect.
+
+    Args:
+        names: those of the tensors written.
+        exempt: names that the caller exempted, and the reason of each.
+    """
+    summary = SaveSummary(
+        n_records=native.n_records,
+        decoded_bytes=native.decoded_bytes,
+        stored_bytes=native.stored_bytes,
+        file_bytes=native.file_bytes,
+        kept_lossless={
+            name: exempt.get(name, reason) if reason == "optimizer_state" else reason
+            for name, reason in native.kept_lossless
+        },
+        unmatched_rules=tuple(native.unmatched_rules),
+    )
+    for pattern in summary.unmatched_rules:
+        message = f"rule {pattern!r} has no effect: {_why_unmatched(pattern, names)}"
+        warnings.warn(message, RuleWarning, stacklevel=_level_of_caller())
+    return summary
+
+
+def _why_unmatched(pattern: str, names: Sequence[str]) -> str:
+    matched = [name for name in names if name == pattern or fnmatch.fnmatchcase(name, pattern)]
+    if matched:
+        return f"earlier rules match all that it matches, {_listed(matched)}"
+    near = nearest_names(pattern, names)
+    return "it matches no tensor" + (f"; the nearest names are {_listed(near)}" if near else "")
+
+
+def nearest_names(pattern: str, names: Sequence[str]) -> list[str]:
+    """At most three names that somebody may have meant."""
+    letters = re.sub(r"\[.[^]]*\]|[*?]", "", pattern)
+    if not letters:
+        return []
+    compared: dict[str, list[str]] = {}
+    for name in names:
+        part = name
+        if pattern.startswith("*"):
+            part = name[-len(letters) :]
+        elif pattern.endswith("*"):
+            part = name[: len(letters)]
+        compared.setdefault(part, []).append(name)
+    parts = difflib.get_close_matches(letters, compared, n=3)
+    return [name for part in parts for name in compared[part]][:3]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def _level_of_caller() -> int:
+    """For warnings.warn: the level of the code that called this package."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] != __package__:
+            break
+        frame = frame.f_back
+        level += 1
+    return level

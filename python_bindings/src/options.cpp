@@ -1,0 +1,77 @@
+#include "cfck/options.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <new>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "errors.hpp"
+
+namespace cfck::python {
+namespace {
+
+using namespace nb::literals;
+
+using Rules = std::vector<std::tuple<std::string, TensorOptions>>;
+
+CodecChoice codec_choice(const std::string& name) {
+  const auto choice = codec_choice_from_name(name);
+  if (!choice) {
+    raise({ErrorCode::kInvalidArgument,
+           "unknown codec \"" + name + "\"; it may be auto, raw, lossless or direct",
+           {},
+           {}});
+  }
+  return *choice;
+}
+
+TensorOptions tensor_options(const std::string& codec, std::optional<double> max_abs_error,
+                             std::optional<double> max_rel_error,
+                             std::optional<double> max_sigma_error, bool per_row) {
+  return {codec_choice(codec), max_abs_error, max_rel_error, max_sigma_error, per_row};
+}
+
+EncodeOptions encode_options(const TensorOptions& plain, Rules rules,
+                             std::vector<std::string> exempt, unsigned threads) {
+  EncodeOptions options;
+  static_cast<TensorOptions&>(options) = plain;
+  for (auto& [pattern, chosen] : rules) options.rules.push_back({std::move(pattern), chosen});
+  options.exempt = std::move(exempt);
+  options.threads = threads;
+  return options;
+}
+
+}  // namespace
+
+void bind_options(nb::module_& module) {
+  nb::class_<TensorOptions>(module, "TensorOptions", "Choices for a tensor, not checked yet.")
+      .def(
+          "__init__",
+          [](TensorOptions* self, const std::string& codec, std::optional<double> max_abs_error,
+             std::optional<double> max_rel_error, std::optional<double> max_sigma_error,
+             bool per_row) {
+            new (self) TensorOptions(
+                tensor_options(codec, max_abs_error, max_rel_error, max_sigma_error, per_row));
+          },
+          nb::kw_only(), "codec"_a, "max_abs_error"_a.none(), "max_rel_error"_a.none(),
+          "max_sigma_error"_a.none(), "per_row"_a);
+  nb::class_<EncodeOptions>(module, "EncodeOptions", "Choices for a file, not checked yet.")
+      .def(
+          "__init__",
+          [](EncodeOptions* self, const TensorOptions& plain, Rules rules,
+             std::vector<std::string> exempt, unsigned threads) {
+            new (self)
+                EncodeOptions(encode_options(plain, std::move(rules), std::move(exempt), threads));
+          },
+          nb::kw_only(), "plain"_a, "rules"_a, "exempt"_a, "threads"_a,
+          "A rule is a pattern and its options.");
+}
+
+}  // namespace cfck::python
