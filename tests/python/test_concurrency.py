@@ -48,6 +48,7 @@ def test_many_threads_save_and_load(tmp_path):
     [
         ("save", "write_bytes"),
         ("save_file", "write_file"),
+        ("save with a bound", "write_bytes"),
         ("compress", "write_bytes"),
         ("update", "update_file"),
         ("load", "File.read_many"),
@@ -64,6 +65,7 @@ def test_the_gil_is_released(path, monkeypatch, call, native):
     calls = {
         "save": lambda: save(state, threads=1),
         "save_file": lambda: save_file(state, path, threads=1, fsync=False),
+        "save with a bound": lambda: save(state, threads=1, max_sigma_error=1e-3),
         "compress": lambda: cfck.compress(state["w"], threads=1),
         "update": lambda: cfck.update(path, state, threads=1),
         "load": lambda: load_file(path, threads=1),

@@ -26,6 +26,10 @@ def only(path):
     return sorted(entry.name for entry in path.parent.iterdir()) == [path.name]
 
 
+# Lossless, and with a maximum error.
+BOUNDS = [{}, {"max_sigma_error": 1e-3}]
+
+
 @pytest.mark.parametrize("options", [{}, {"verify": True}, {"fsync": False}, {"codec": "raw"}])
 def test_options(path, options):
     save_file(big(), path, **options)
@@ -75,7 +79,8 @@ def test_a_symbolic_link_is_followed(tmp_path):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_an_exception_of_the_callback_ends_the_call_and_keeps_the_old_file(path, threads):
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_an_exception_of_the_callback_ends_the_call_and_keeps_the_old_file(path, bound, threads):
     class Stop(Exception):
         pass
 
@@ -83,14 +88,15 @@ def test_an_exception_of_the_callback_ends_the_call_and_keeps_the_old_file(path,
         if done_bytes > total_bytes // 3:
             raise Stop(name)
 
-    save_file(big(), path)
+    save_file(big(), path, **bound)
     before = path.read_bytes()
+    options = {"progress": stop, "threads": threads}
     for call in (
-        lambda: save_file({**big(), "more": weights(9)}, path, progress=stop, threads=threads),
-        lambda: save(big(), progress=stop, threads=threads),
-        lambda: cfck.update(path, more(), progress=stop, threads=threads),
-        lambda: load_file(path, progress=stop, threads=threads),
-        lambda: cfck.numpy.load_file(path, progress=stop, threads=threads),
+        lambda: save_file({**big(), "more": weights(9)}, path, **options, **bound),
+        lambda: save(big(), **options, **bound),
+        lambda: cfck.update(path, more(), **options, **bound),
+        lambda: load_file(path, **options),
+        lambda: cfck.numpy.load_file(path, **options),
     ):
         with pytest.raises(Stop):
             call()
@@ -99,10 +105,12 @@ def test_an_exception_of_the_callback_ends_the_call_and_keeps_the_old_file(path,
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_progress_of_an_update_counts_what_is_added(path, threads):
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_progress_of_an_update_counts_what_is_added(path, bound, threads):
     save_file(big(), path)
     calls: list[tuple[int, int, str]] = []
-    cfck.update(path, more(), progress=lambda *args: calls.append(args), threads=threads)
+    report = lambda *args: calls.append(args)  # noqa: E731
+    cfck.update(path, more(), progress=report, threads=threads, **bound)
     total = sum(4 * tensor.numel() for tensor in more().values())
     done = [args[0] for args in calls]
     assert done == sorted(done) and len(done) >= 4
@@ -112,10 +120,11 @@ def test_progress_of_an_update_counts_what_is_added(path, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_progress_counts_to_the_total(path, threads):
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_progress_counts_to_the_total(path, bound, threads):
     total = sum(4 * tensor.numel() for tensor in big().values())
     for call in (
-        lambda report: save_file(big(), path, progress=report, threads=threads),
+        lambda report: save_file(big(), path, progress=report, threads=threads, **bound),
         lambda report: load_file(path, progress=report, threads=threads),
     ):
         calls: list[tuple[int, int, str]] = []
@@ -127,7 +136,7 @@ def test_progress_counts_to_the_total(path, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("call", ["save", "update"])
+@pytest.mark.parametrize("call", ["save", "save with a bound", "update"])
 def test_a_signal_handler_that_raises_ends_the_call(path, call, threads):
     """As Ctrl-C does. The handler runs while the native code works, not after it."""
     program = textwrap.dedent(
@@ -150,8 +159,10 @@ def test_a_signal_handler_that_raises_ends_the_call(path, call, threads):
             tensors = {f"w{i}": piece * np.float32(1 + i / 7) for i in range(n_tensors)}
             if call == "update":
                 cfck.update(path, tensors, threads=threads, codec="lossless")
-            else:
+            elif call == "save":
                 cfck.numpy.save_file(tensors, path, threads=threads, codec="lossless")
+            else:
+                cfck.numpy.save_file(tensors, path, threads=threads, max_sigma_error=1e-3)
 
         def something_is_written():
             if call == "update":

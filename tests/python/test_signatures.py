@@ -1,6 +1,7 @@
 """Names and arguments are those of safetensors."""
 
 import inspect
+import typing
 
 import cfck
 import cfck.numpy
@@ -41,6 +42,48 @@ def test_safe_open_has_the_arguments_and_methods_of_safetensors():
     for name in dir(safetensors.safe_open):
         if not name.startswith("_"):
             assert hasattr(cfck.safe_open, name), name
+
+
+OF_TENSORS = ["codec", "max_abs_error", "max_rel_error", "max_sigma_error", "per_row"]
+
+
+@pytest.mark.parametrize(
+    ("functions", "others"),
+    [
+        ([cfck.compress], {"threads": 0}),
+        (
+            [cfck.torch.save, cfck.numpy.save, cfck.update],
+            {"rules": None, "threads": 0, "progress": None},
+        ),
+        (
+            [cfck.torch.save_file, cfck.torch.save_model, cfck.torch.save_checkpoint,
+             cfck.numpy.save_file, cfck.numpy.save_checkpoint],
+            {"rules": None, "threads": 0, "progress": None, "verify": False, "fsync": True},
+        ),
+    ],
+)  # fmt: skip
+def test_everything_that_writes_spells_out_its_options(functions, others):
+    for function in functions:
+        signature = inspect.signature(function)
+        options = {
+            name: parameter
+            for name, parameter in signature.parameters.items()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
+        defaults = {name: parameter.default for name, parameter in options.items()}
+        assert defaults == {
+            **dict.fromkeys(OF_TENSORS, None), "codec": "auto", "per_row": False, **others
+        }  # fmt: skip
+        hints = typing.get_type_hints(function)
+        assert hints["max_abs_error"] == float | None
+        assert hints["return"] in (bytes, cfck.SaveSummary)
+        assert set(options) < set(hints) and "options" not in hints
+        for name in signature.parameters:
+            assert name in function.__doc__ or "as in save_file" in function.__doc__
+
+
+def test_options_of_rules_are_a_type():
+    assert list(typing.get_type_hints(cfck.TensorOptions)) == OF_TENSORS
 
 
 @pytest.mark.parametrize("module", [cfck.torch, cfck.numpy])
