@@ -16,8 +16,10 @@ namespace {
 
 // Without kernels a field must save one byte in so many: it costs time.
 inline constexpr std::uint64_t kFieldShare = 100;
-// Estimates are off by one part in so many.
+// Estimates of models are compared but for one part in so many; with plain coding,
+// which has other trees and classes, but for more.
 inline constexpr std::uint64_t kEstimateShare = 32;
+inline constexpr std::uint64_t kSureShare = 16;
 // Up to so many bytes both codecs are always tried.
 inline constexpr std::size_t kSmallSample = 16384;
 
@@ -80,7 +82,7 @@ class Planner {
     std::uint64_t n_exact = 0;
     chosen.codes = quantised(sample_.geometry, chosen.parameters, sample_.bounds(bounds_), 0,
                              sample_.values, &n_exact);
-    chosen.cost = grouped_cost(codes_of(chosen));
+    chosen.cost = grouped_cost(codes_of(chosen)) + cost_of_parameters(chosen.parameters);
     CFCK_TRY(try_models(chosen));
     CFCK_TRY(try_lossless(chosen, n_exact));
     return std::move(best_);
@@ -135,7 +137,8 @@ class Planner {
         predicted.codes = chosen.codes;
         predict_codes(sample_.geometry, predicted.parameters.coefficients, 0,
                       {predicted.codes.data(), sample_.n_values()});
-        predicted.cost = grouped_cost(codes_of(predicted));
+        predicted.cost =
+            grouped_cost(codes_of(predicted)) + cost_of_parameters(predicted.parameters);
         models.push_back(std::move(predicted));
       }
     }
@@ -150,12 +153,15 @@ class Planner {
     if (best == nullptr) {
       return {};
     }
-    CFCK_TRY(weigh(chosen));
     const bool has_field = !best->parameters.field.empty();
-    const std::uint64_t least_gain =
-        has_field && geometry_.taps == 1 ? chosen.bytes / kFieldShare : 0;
-    if (best->bytes + least_gain >= chosen.bytes) {
-      return {};
+    if (best->cost + best->cost / kSureShare >= chosen.cost) {
+      CFCK_TRY(weigh(chosen));
+      CFCK_TRY(weigh(*best));
+      const std::uint64_t least_gain =
+          has_field && geometry_.taps == 1 ? chosen.bytes / kFieldShare : 0;
+      if (best->bytes + least_gain >= chosen.bytes) {
+        return {};
+      }
     }
     chosen = std::move(*best);
     best_.parameters.coefficients = chosen.parameters.coefficients;
@@ -165,21 +171,24 @@ class Planner {
     return {};
   }
 
-  // The candidate of fewest bytes among those that are estimated to take less than
-  // `limit`, and not much more than the best.
+  // Of the candidates that are estimated to take less than `limit`, and not much more
+  // than the best, the one of fewest bytes; nullptr if there is none.
   Result<Candidate*> best_of(std::vector<Candidate>& candidates, std::uint64_t limit) {
-    Candidate* best = nullptr;
     std::uint64_t least = limit;
     for (const Candidate& candidate : candidates) {
       least = std::min(least, candidate.cost);
     }
+    std::vector<Candidate*> near;
     for (Candidate& candidate : candidates) {
-      if (candidate.cost >= limit || candidate.cost > least + least / kEstimateShare) {
-        continue;
+      if (candidate.cost < limit && candidate.cost <= least + least / kEstimateShare) {
+        near.push_back(&candidate);
       }
-      CFCK_TRY(weigh(candidate));
-      if (best == nullptr || candidate.bytes < best->bytes) {
-        best = &candidate;
+    }
+    Candidate* best = near.size() == 1 ? near[0] : nullptr;
+    for (Candidate* const candidate : best == nullptr ? near : std::vector<Candidate*>()) {
+      CFCK_TRY(weigh(*candidate));
+      if (best == nullptr || candidate->bytes < best->bytes) {
+        best = candidate;
       }
     }
     return best;
@@ -201,7 +210,7 @@ class Planner {
     candidate.parameters.field = fit_scale_field(sample_.geometry, codes_of(candidate));
     candidate.cost =
         fielded_cost(sample_.geometry, candidate.parameters.field, codes_of(candidate)) +
-        8 * 256 * parameter_bytes(candidate.parameters) * sample_.n_values() / n_values_;
+        cost_of_parameters(candidate.parameters);
     return candidate;
   }
 
@@ -257,6 +266,11 @@ class Planner {
     candidate.bytes = scaled(chunk.encoded.payload.size());
     candidate.bytes += is_record ? 0 : parameter_bytes(candidate.parameters);
     return {};
+  }
+
+  // The part of the sample in the cost of parameters.
+  std::uint64_t cost_of_parameters(const DirectParameters& parameters) const {
+    return 8 * 256 * parameter_bytes(parameters) * sample_.n_values() / n_values_;
   }
 
   // Those of the record, whose parameters have more rows than those of the sample.
