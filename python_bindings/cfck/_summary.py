@@ -13,8 +13,12 @@ from collections.abc import Mapping, Sequence
 from . import _native
 
 
+# Rules for which near names are looked up: among 10,000 names that takes half a second each.
+_MOST_SEARCHES = 5
+
+
 class RuleWarning(UserWarning):
-    """A rule had no effect: no tensor has a name that it matches first."""
+    """A rule had no effect: no tensor has a name that it matches first. All else was written."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,17 +67,18 @@ def summarize(
         },
         unmatched_rules=tuple(native.unmatched_rules),
     )
-    for pattern in summary.unmatched_rules:
-        message = f"rule {pattern!r} has no effect: {_why_unmatched(pattern, names)}"
+    for position, pattern in enumerate(summary.unmatched_rules):
+        reason = _why_unmatched(pattern, names, position < _MOST_SEARCHES)
+        message = f"rule {pattern!r} has no effect: {reason}"
         warnings.warn(message, RuleWarning, stacklevel=_level_of_caller())
     return summary
 
 
-def _why_unmatched(pattern: str, names: Sequence[str]) -> str:
+def _why_unmatched(pattern: str, names: Sequence[str], search: bool) -> str:
     matched = [name for name in names if name == pattern or fnmatch.fnmatchcase(name, pattern)]
     if matched:
         return f"earlier rules match all that it matches, {_listed(matched)}"
-    near = nearest_names(pattern, names)
+    near = nearest_names(pattern, names) if search else []
     return "it matches no tensor" + (f"; the nearest names are {_listed(near)}" if near else "")
 
 

@@ -1,8 +1,11 @@
 """Maximum errors: that they hold, which tensors they reach, and what the caller learns."""
 
+import dataclasses
 import fractions
 import json
 import math
+import pickle
+import warnings
 
 import cfck
 import cfck.numpy
@@ -234,6 +237,34 @@ def test_a_rule_without_effect_is_a_warning(path, module, pattern, message):
         if not isinstance(result, bytes):
             assert result.unmatched_rules == (pattern,)
     assert issubclass(cfck.RuleWarning, UserWarning)
+
+
+def test_rules_by_the_hundred(path):
+    tensors = {f"block.{i}.weight": weights(3) for i in range(300)}
+    rules = {f"block.{i}.wieght": {} for i in range(100)}
+    with pytest.warns(cfck.RuleWarning) as caught:
+        summary = save_file(tensors, path, rules=rules)
+    assert summary.unmatched_rules == tuple(rules)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == 100
+    assert "nearest names are 'block.0.weight'" in messages[0]
+    assert messages[99] == "rule 'block.99.wieght' has no effect: it matches no tensor"
+
+
+def test_as_an_error_the_warning_comes_after_the_file(path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", cfck.RuleWarning)
+        with pytest.raises(cfck.RuleWarning, match="'b' has no effect"):
+            save_file({"a": weights(3)}, path, rules={"b": {}})
+    assert_same(load_file(path)["a"], weights(3))
+
+
+def test_what_is_returned_can_be_pickled_and_compared(path):
+    summary = save_file(state(), path, max_abs_error=1e-3)
+    for value in (summary, records(path)["layer.weight"]):
+        assert pickle.loads(pickle.dumps(value)) == value
+        assert dataclasses.replace(value) == value
+        assert "layer" in repr(value)
 
 
 def test_an_exact_name_of_integers_is_an_error(path):
