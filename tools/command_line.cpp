@@ -224,7 +224,9 @@ void set_up_stats(CLI::App& app, Choices& choices) {
       "Decode tensors and describe their values: range, mean, standard deviation (of the\n"
       "population), exact quantiles, zeros, NaN, Inf, a histogram within four deviations.\n"
       "With --ref the errors too, recomputed from both files: the largest, absolute and relative\n"
-      "to the range of the reference, RMSE, PSNR, cosine. Exit code 1 if a tensor has no partner.");
+      "to the range of the reference, RMSE, PSNR, cosine, and of lossy tensors whether the "
+      "maximum\n"
+      "error was kept. Exit code 1 if it was not, or if a tensor has no partner.");
   app.add_option("FILE", options.path, "A .cfck or safetensors file, or a folder of them")
       ->required()
       ->option_text(" ");

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "cfck/reader.hpp"
 #include "cfck/safetensors.hpp"
 #include "cfck/writer.hpp"
+#include "tools/comparing_sink.hpp"
 #include "tools/interrupt.hpp"
 
 namespace cfck::tools {
@@ -30,40 +30,6 @@ class CountingSink final : public ByteSink {
  private:
   ByteSink* next_;
   std::uint64_t n_bytes_ = 0;
-};
-
-// Compares what is written to it with what a source holds.
-class ComparingSink final : public ByteSink {
- public:
-  explicit ComparingSink(const ByteSource& expected) : expected_(expected) {}
-
-  Result<void> write(ByteView bytes) override {
-    if (bytes.size() > expected_.size() - position_) return difference(expected_.size());
-    buffer_.resize(bytes.size());
-    CFCK_TRY(expected_.read_at(position_, buffer_));
-    if (!bytes.empty() && std::memcmp(buffer_.data(), bytes.data(), bytes.size()) != 0) {
-      return difference(position_);
-    }
-    position_ += bytes.size();
-    return {};
-  }
-
-  Result<void> finish() const {
-    return position_ == expected_.size() ? Result<void>() : difference(position_);
-  }
-
- private:
-  static Error difference(std::uint64_t position) {
-    return {ErrorCode::kChecksum,
-            "what was written does not decode to the input; the output is dropped. Check the "
-            "memory and the disk of this machine, then try again",
-            {},
-            position};
-  }
-
-  const ByteSource& expected_;
-  std::uint64_t position_ = 0;
-  std::vector<std::byte> buffer_;
 };
 
 // Notices that somebody else changes the input while it is read.
@@ -116,10 +82,9 @@ DecodeOptions one_thread() {
   return options;
 }
 
-// Decodes all of `reader` and compares it with the safetensors file `expected`.
-Result<void> compare(Work& work, const Reader& reader, const ByteSource& expected) {
+// Decodes all of `reader` and compares it with a safetensors file.
+Result<void> compare(Work& work, const Reader& reader, ComparingSink& sink) {
   work.bar.start("checking " + short_name(work.conversion.output));
-  ComparingSink sink(expected);
   const auto progress = [&](std::uint64_t done_bytes, std::string_view) {
     work.bar.update(done_bytes, 0);
     return go_on();
@@ -157,7 +122,9 @@ Result<void> to_cfck(Work& work) {
   if (!work.conversion.verify || work.file == nullptr) return {};
   CFCK_TRY_ASSIGN(const auto written, work.file->read_back());
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*written, one_thread()));
-  return compare(work, reader, work.source);
+  ComparingSink comparison(work.source);
+  comparison.expect_losses(header, reader);
+  return compare(work, reader, comparison);
 }
 
 Result<void> to_safetensors(Work& work) {
@@ -180,7 +147,8 @@ Result<void> to_safetensors(Work& work) {
   if (!work.conversion.verify || work.file == nullptr) return {};
   CFCK_TRY_ASSIGN(const auto written, work.file->read_back());
   CFCK_TRY(read_safetensors_header(*written));
-  return compare(work, reader, *written);
+  ComparingSink comparison(*written);
+  return compare(work, reader, comparison);
 }
 
 }  // namespace

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "tools/bound_check.hpp"
 #include "tools/inspect.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/loss.hpp"
 #include "tools/progress_bar.hpp"
 #include "tools/tensor_errors.hpp"
 #include "tools/tensor_set.hpp"
@@ -23,12 +25,21 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kBarColumns = 40;
 
+// Whether a lossy tensor is within its maximum error, and the index right.
+struct BoundReport {
+  bool kept = false;
+  std::uint64_t n_beyond = 0;
+  std::uint64_t first_beyond = 0;
+  bool index_agrees = false;
+};
+
 // What became of one tensor.
 struct TensorReport {
   const StoredTensor* tensor = nullptr;
   std::optional<TensorStats> stats;
   std::optional<Error> failure;  // instead of stats
   std::optional<TensorErrors> errors;
+  std::optional<BoundReport> bound;
 };
 
 struct StatsReport {
@@ -80,6 +91,24 @@ Error difference(const std::string& name, std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message), name, {}};
 }
 
+void add_bound(const StoredTensor& tensor, const BoundCheck& check, TensorReport& report,
+               StatsReport& all) {
+  const RecordError& asked = *tensor.error;
+  report.bound = {check.kept(), check.n_beyond(), check.first_beyond(),
+                  check.max_abs_error() == asked.max_abs_error};
+  if (!check.kept()) {
+    all.problems.push_back(difference(
+        tensor.name, fmt::format("{} values are beyond the maximum error {}, the first is number "
+                                 "{}; is this the reference the file was made of?",
+                                 check.n_beyond(), bound_text(asked.bound), check.first_beyond())));
+  }
+  if (!report.bound->index_agrees) {
+    all.problems.push_back(
+        difference(tensor.name, fmt::format("the largest error is {}, but the index says {}",
+                                            check.max_abs_error(), asked.max_abs_error)));
+  }
+}
+
 Result<void> compare(const TensorSet& set, const TensorSet& reference_set,
                      const StatsOptions& options, TensorReport& report, StatsReport& all) {
   const StoredTensor& tensor = *report.tensor;
@@ -96,7 +125,16 @@ Result<void> compare(const TensorSet& set, const TensorSet& reference_set,
                                             type_text(tensor), type_text(*reference))));
     return {};
   }
-  CFCK_TRY_ASSIGN(report.errors, TensorErrors::measure(set, tensor, reference_set, *reference));
+  std::optional<BoundCheck> check;
+  if (tensor.error) {
+    const auto read = [&](std::uint64_t first, std::uint64_t count, MutableBytes out) {
+      return reference_set.read(*reference, first, count, out);
+    };
+    check.emplace(tensor.error->bound, tensor.dtype, tensor.n_elems, tensor.bound_rows, read);
+  }
+  CFCK_TRY_ASSIGN(report.errors, TensorErrors::measure(set, tensor, reference_set, *reference,
+                                                       check ? &*check : nullptr));
+  if (check) add_bound(tensor, *check, report, all);
   if (!all.total) all.total.emplace();
   all.total->add(*report.errors);
   return {};
@@ -177,6 +215,11 @@ std::string report_text(const TensorReport& report, const Console& console, bool
     text += '\n';
   }
   if (report.errors) text += "  against the reference: " + report.errors->text() + "\n";
+  if (report.bound) {
+    text += fmt::format(
+        "  maximum error {}: {}\n", bound_text(tensor.error->bound),
+        report.bound->kept ? "kept" : fmt::format("broken by {} values", report.bound->n_beyond));
+  }
   if (stats.n_finite > 0 && !console.quiet()) append_histogram(text, stats, ascii);
   return text;
 }
@@ -222,7 +265,19 @@ Json report_json(const TensorReport& report) {
                          {"high", number_json(stats.histogram.high)},
                          {"counts", stats.histogram.counts}};
   }
+  if (tensor.error) {
+    json["bound_kind"] = bound_kind_name(tensor.error->bound.kind);
+    json["bound"] = tensor.error->bound.value;
+    json["per_row"] = tensor.error->bound.per_row;
+  }
   if (report.errors) json["errors"] = report.errors->json();
+  if (report.bound) {
+    json["bound_kept"] = report.bound->kept;
+    json["n_beyond"] = report.bound->n_beyond;
+    if (!report.bound->kept) json["first_beyond"] = report.bound->first_beyond;
+    json["index_max_abs_error"] = tensor.error->max_abs_error;
+    json["index_agrees"] = report.bound->index_agrees;
+  }
   return json;
 }
 

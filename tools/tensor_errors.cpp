@@ -108,7 +108,7 @@ class ErrorScan {
 
 Result<TensorErrors> TensorErrors::measure(const TensorSet& set, const StoredTensor& tensor,
                                            const TensorSet& reference_set,
-                                           const StoredTensor& reference) {
+                                           const StoredTensor& reference, BoundCheck* check) {
   TensorErrors sums;
   const unsigned bits = bits_per_element(tensor.dtype);
   if (bits == 0) {
@@ -124,6 +124,10 @@ Result<TensorErrors> TensorErrors::measure(const TensorSet& set, const StoredTen
     const std::size_t n_bytes = (count * bits + 7) / 8;
     CFCK_TRY(set.read(tensor, first, count, std::span(buffers[0]).first(n_bytes)));
     CFCK_TRY(reference_set.read(reference, first, count, std::span(buffers[1]).first(n_bytes)));
+    if (check != nullptr) {
+      CFCK_TRY(
+          check->add(std::span(buffers[0]).first(n_bytes), std::span(buffers[1]).first(n_bytes)));
+    }
     for (std::uint64_t done = 0; done < count; done += kLeafElems) {
       const std::uint64_t part = std::min(kLeafElems, count - done);
       const std::size_t at = done * bits / 8;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
 
+#include "tools/bound_check.hpp"
 #include "tools/scaled_sum.hpp"
 #include "tools/tensor_set.hpp"
 
@@ -14,10 +15,11 @@ namespace cfck::tools {
 // equal bits are equal, all else is counted.
 class TensorErrors {
  public:
-  // Both read piece by piece. Requires: equal dtype and shape.
+  // Both read piece by piece; `check`, if there is one, gets the same values.
+  // Requires: equal dtype and shape.
   static Result<TensorErrors> measure(const TensorSet& set, const StoredTensor& tensor,
-                                      const TensorSet& reference_set,
-                                      const StoredTensor& reference);
+                                      const TensorSet& reference_set, const StoredTensor& reference,
+                                      BoundCheck* check = nullptr);
   // Adds the values of another tensor. Its relative error stays relative to its
   // own range.
   void add(const TensorErrors& other);

@@ -8,6 +8,7 @@
 #include "base/hashing.hpp"
 #include "base/text.hpp"
 #include "cfck/safetensors.hpp"
+#include "tools/bound_check.hpp"
 #include "tools/console.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/model_folder.hpp"
@@ -35,6 +36,8 @@ Result<void> TensorSet::add_cfck(OpenFile& file) {
     tensor.file = files_.size();
     tensor.record = i;
     tensor.chunk_elems = record.chunk_elems;
+    tensor.error = record.error;
+    tensor.bound_rows = bound_rows(record, records);
     tensors_.push_back(std::move(tensor));
   }
   metadata_.insert(reader.metadata().begin(), reader.metadata().end());

@@ -25,9 +25,11 @@ struct StoredTensor {
   std::uint64_t n_elems = 0;
   std::uint64_t n_bytes = 0;  // 0 if the dtype is unknown
   std::size_t file = 0;
-  std::size_t record = 0;          // in a .cfck file
-  std::uint64_t offset_bytes = 0;  // in a safetensors file
-  std::uint64_t chunk_elems = 0;   // 0: can be cut anywhere
+  std::size_t record = 0;            // in a .cfck file
+  std::uint64_t offset_bytes = 0;    // in a safetensors file
+  std::uint64_t chunk_elems = 0;     // 0: can be cut anywhere
+  std::optional<RecordError> error;  // of a lossy record
+  std::uint64_t bound_rows = 1;      // see bound_rows()
 };
 
 // Takes the bytes of consecutive elements.

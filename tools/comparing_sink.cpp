@@ -1,0 +1,114 @@
+#include "tools/comparing_sink.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/text.hpp"
+#include "tools/loss.hpp"
+
+namespace cfck::tools {
+namespace {
+
+Error difference(std::uint64_t position) {
+  return {ErrorCode::kChecksum,
+          "what was written does not decode to the input; the output is dropped. Check the "
+          "memory and the disk of this machine, then try again",
+          {},
+          position};
+}
+
+Error broken_bound(const std::string& name, const std::string& what, std::uint64_t position) {
+  return {ErrorCode::kChecksum,
+          what +
+              "; the output is dropped. Check the memory and the disk of this machine, then try "
+              "again",
+          name, position};
+}
+
+}  // namespace
+
+void ComparingSink::expect_losses(const SafetensorsHeader& header, const Reader& reader) {
+  for (const SafetensorsEntry& entry : header.entries) {
+    const Record* record = reader.find(entry.name);
+    if (record == nullptr || !record->error || record->n_elems == 0) continue;
+    parts_.push_back({entry.name, entry.dtype, entry.offset_bytes,
+                      entry.offset_bytes + entry.n_bytes, bound_rows(*record, reader.records()),
+                      *record->error});
+  }
+}
+
+Result<void> ComparingSink::write(ByteView bytes) {
+  if (bytes.size() > expected_.size() - position_) return difference(expected_.size());
+  while (!bytes.empty()) {
+    std::uint64_t limit = expected_.size();
+    bool is_lossy = false;
+    if (n_finished_ < parts_.size()) {
+      const LossyPart& part = parts_[n_finished_];
+      is_lossy = position_ >= part.begin;
+      limit = is_lossy ? part.end : part.begin;
+    }
+    const ByteView piece = bytes.first(std::min<std::uint64_t>(bytes.size(), limit - position_));
+    CFCK_TRY(is_lossy ? compare_values(piece) : compare_exactly(piece));
+    position_ += piece.size();
+    bytes = bytes.subspan(piece.size());
+    if (is_lossy && position_ == limit) CFCK_TRY(finish_part());
+  }
+  return {};
+}
+
+Result<void> ComparingSink::compare_exactly(ByteView bytes) {
+  buffer_.resize(bytes.size());
+  CFCK_TRY(expected_.read_at(position_, buffer_));
+  return std::memcmp(buffer_.data(), bytes.data(), bytes.size()) == 0 ? Result<void>()
+                                                                      : difference(position_);
+}
+
+BoundCheck ComparingSink::check_of(const LossyPart& part) const {
+  const auto read = [this, begin = part.begin, value_bytes = part.value_bytes()](
+                        std::uint64_t first, std::uint64_t, MutableBytes out) {
+    return expected_.read_at(begin + first * value_bytes, out);
+  };
+  const std::uint64_t n_elems = (part.end - part.begin) / part.value_bytes();
+  return {part.error.bound, part.dtype, n_elems, part.n_rows, read};
+}
+
+Result<void> ComparingSink::compare_values(ByteView bytes) {
+  const LossyPart& part = parts_[n_finished_];
+  if (!check_) check_.emplace(check_of(part));
+  const std::uint64_t first = position_ - cut_value_.size();
+  if (!cut_value_.empty()) {
+    cut_value_.insert(cut_value_.end(), bytes.begin(), bytes.end());
+    bytes = cut_value_;
+  }
+  const ByteView whole = bytes.first(bytes.size() / part.value_bytes() * part.value_bytes());
+  buffer_.resize(whole.size());
+  CFCK_TRY(expected_.read_at(first, buffer_));
+  CFCK_TRY(check_->add(whole, buffer_));
+  const ByteView rest = bytes.subspan(whole.size());
+  cut_value_ = std::vector<std::byte>(rest.begin(), rest.end());
+  if (check_->kept()) return {};
+  return broken_bound(
+      part.name,
+      fmt::format("a value is beyond the maximum error {}", bound_text(part.error.bound)),
+      part.begin + check_->first_beyond() * part.value_bytes());
+}
+
+Result<void> ComparingSink::finish_part() {
+  const LossyPart& part = parts_[n_finished_++];
+  const double measured = check_->max_abs_error();
+  check_.reset();
+  if (measured == part.error.max_abs_error) return {};
+  return broken_bound(part.name,
+                      fmt::format("the largest error is {}, not {} as the index says", measured,
+                                  part.error.max_abs_error),
+                      part.begin);
+}
+
+Result<void> ComparingSink::finish() const {
+  return position_ == expected_.size() ? Result<void>() : difference(position_);
+}
+
+}  // namespace cfck::tools
