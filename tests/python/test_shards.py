@@ -44,6 +44,16 @@ def test_folder_and_index_are_accepted_wherever_a_file_is(folder):
     assert set(cfck.numpy.load_file(path)) == set(tensors)
 
 
+def test_records_of_all_shards(folder):
+    path, tensors = folder
+    with cfck.safe_open(path, "pt") as file:
+        found = {record.name: record for record in file.records()}
+    assert list(found) == list(tensors)
+    assert found["head"].shares_with == "embed"
+    assert found["b"].shares_with is None
+    assert [found[name].dtype for name in ("b", "c")] == ["F32", "I64"]
+
+
 def test_progress_goes_over_all_shards(folder):
     path, tensors = folder
     calls = []
