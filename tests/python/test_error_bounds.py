@@ -4,7 +4,10 @@ import dataclasses
 import fractions
 import json
 import math
+import pathlib
 import pickle
+import subprocess
+import sys
 import warnings
 
 import cfck
@@ -550,6 +553,22 @@ def test_records_say_what_was_asked_and_lost(path):
     lost = (ids.bound_kind, ids.bound, ids.per_row, ids.max_abs_error, ids.rmse)
     assert lost == (None,) * 5
     json.dumps([vars(record) for record in records(path).values()])
+
+
+def test_records_say_what_the_program_says(path):
+    base = weights(64, 64)
+    tensors = {"w": base, "tied": base.view(64, 64), "twin": base.clone(), "ids": torch.arange(5)}
+    rules = {"rows": {"max_rel_error": 1e-2, "per_row": True}}
+    save_file({**tensors, "rows": weights(40, 50)}, path, max_sigma_error=1e-3, rules=rules)
+    program = pathlib.Path(sys.executable).parent / "cfck-inspect"
+    shown = subprocess.run([program, "--json", path], capture_output=True, check=True).stdout
+    of_program = {record["name"]: record for record in json.loads(shown)["records"]}
+    assert set(of_program) == set(records(path))
+    for name, record in records(path).items():
+        ours = json.loads(json.dumps(dataclasses.asdict(record)))
+        assert of_program[name].items() <= ours.items()
+        missing = {name: ours[name] for name in ours.keys() - of_program[name].keys()}
+        assert not any(missing.values()), missing
 
 
 def test_parts_of_a_lossy_tensor_are_those_of_the_whole(path):
