@@ -124,6 +124,42 @@ def test_values_that_are_no_numbers_come_back_bit_for_bit(dtype):
             assert (np.isfinite(loaded) == np.isfinite(array)).all()
 
 
+DEGENERATE = {
+    "nan": np.full((40, 40), np.nan),
+    "infinite": np.full((40, 40), -np.inf),
+    "constant": np.full((40, 40), 0.1),
+    "zeros": np.zeros((40, 40)),
+    "empty": np.zeros((0, 40)),
+    "scalar": np.array(0.1),
+    "whole range": np.linspace(-1, 1, 1600).reshape(40, 40) * np.finfo(np.float64).max,
+    "subnormal": np.arange(1600).reshape(40, 40) * 5e-324,
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_tensors_without_much_of_a_range(path, bound, name):
+    array = DEGENERATE[name]
+    options = {bound: 1e-2, "per_row": bound != "max_abs_error"}
+    for call in (options, {"rules": {"*": options}}):
+        summary = cfck.numpy.save_file({name: array}, path, **call)
+        loaded = cfck.numpy.load_file(path)[name]
+        assert loaded.shape == array.shape
+        if name == "whole range":
+            assert (np.abs(loaded / 2 - array / 2) <= 1e-2 * np.ptp(array / 2, axis=1).max()).all()
+        elif name == "subnormal" and bound == "max_abs_error":
+            assert np.abs(loaded - array).max() <= 1e-2
+        elif bound != "max_abs_error" or name in ("nan", "infinite", "empty"):
+            assert loaded.tobytes() == array.tobytes()
+        else:
+            assert np.abs(loaded - array).max(initial=0) <= 1e-2
+        # Either the file says what was lost, or nothing was.
+        record = records(path)[name]
+        assert (record.bound is None) == (loaded.tobytes() == array.tobytes()) or array.size == 0
+        if array.size and record.bound is None:
+            assert set(summary.kept_lossless) == {name}
+
+
 def test_the_summary_says_what_kept_every_bit_and_why(path):
     tensors = state()
     summary = save_file(tensors, path, max_abs_error=1e-3)
