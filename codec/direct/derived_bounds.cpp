@@ -18,6 +18,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // What step_of takes.
 constexpr double kLeastBound = 0x1p-1000;
 constexpr double kGreatestBound = 0x1p1000;
+// Above this, squares and their sums have all their bits.
+constexpr double kLeastSquare = 0x1p-960;
 // More than all roundings of a range times a factor.
 constexpr double kBelowRange = 1 - 0x1p-50;
 // More than those of a deviation.
@@ -139,7 +141,10 @@ class Moments {
   }
   // Times a factor and 1 - 2^-20.
   double deviation_times(double factor) const {
-    return n_ == 0 ? 0 : std::sqrt(squares_ / n_) * kBelowDeviation * factor / scale_;
+    // Smaller squares have lost bits: such rows come back exactly.
+    return n_ == 0 || squares_ < n_ * kLeastSquare
+               ? 0
+               : std::sqrt(squares_ / n_) * kBelowDeviation * factor / scale_;
   }
 
  private:

@@ -140,6 +140,27 @@ TEST_F(InspectBounds, EveryBoundIsFoundKept) {
   }
 }
 
+// Squares of the second row are below the normal numbers; each is rounded up.
+TEST_F(InspectBounds, DeviationsOfTinyRowsAreNotRoundedUp) {
+  std::vector<double> values;
+  for (const float value : weights(4096, 8, 1)) values.push_back(value);
+  const std::vector<float> parts = weights(4096, 9, 0.5F);
+  for (const double square : {83.55, 20.55, 5.55}) {  // in units of the least double
+    const double size = std::sqrt(square) * 0x1p-537;
+    values.resize(4096);
+    for (std::size_t i = 0; i < 4096; ++i) {
+      const double part = i >= 8 && i < 400 && i % 2 == 0 ? static_cast<double>(parts[i]) : 1;
+      values.push_back(i % 2 == 0 ? -size * part : size * part);
+    }
+    for (const char* bound : {"0.31", "0.3", "0.29"}) {
+      make(model_of({{"w", "F64", "[2,4096]", bytes_of(values)}}),
+           {"--verify", "--rule",
+            "w: codec=direct, per_row, max_sigma_error=" + std::string(bound)});
+      EXPECT_EQ(against(in)["w"]["bound_kept"], true) << square << " " << bound;
+    }
+  }
+}
+
 // Writes the index of OUT anew, with `change` made to its records.
 template <class Change>
 void change_index(const std::string& path, const Change& change) {
