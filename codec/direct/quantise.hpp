@@ -287,7 +287,7 @@ template <class Value>
 QuantisedTotals quantise_values(const std::byte* values, std::size_t n_values,
                                 const ValueSteps& steps, std::int32_t* codes, std::byte* decoded) {
   constexpr std::size_t kBytes = sizeof(typename Value::Word);
-  QuantisedTotals totals;
+  QuantisedTotals totals{};
   totals.errors.n_finite = n_values;
   ErrorSums sums;
   StepWalk walk(steps);
