@@ -139,16 +139,18 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       ->option_text(" ");
   app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
   add_common(app, choices);
-  set_footer(app,
-             "  cfck-convert model.safetensors                  writes model.cfck\n"
-             "  cfck-convert model.cfck back.safetensors        the same bytes again\n"
-             "  cfck-convert --verify llama/ llama-cfck/        a folder with shards\n"
-             "  cfck-convert --dry-run --json model.safetensors what would it save?\n"
-             "  cfck-convert model.safetensors --max-sigma-error 1e-2 --per-row\n"
-             "  cfck-convert model.safetensors --max-rel-error 1e-3 \\\n"
-             "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
-             "A rule lifts the exemptions of the options for all tensors. In a file of rules each\n"
-             "line is one; lines that start with # are comments.\n");
+  set_footer(
+      app,
+      "  cfck-convert model.safetensors                  writes model.cfck\n"
+      "  cfck-convert model.cfck back.safetensors        the same bytes again\n"
+      "  cfck-convert --verify llama/ llama-cfck/        a folder with shards\n"
+      "  cfck-convert --dry-run --json model.safetensors what would it save?\n"
+      "  cfck-convert model.safetensors --max-sigma-error 1e-2 --per-row\n"
+      "  cfck-convert model.safetensors --max-rel-error 1e-3 \\\n"
+      "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
+      "A rule lifts the exemptions of the options for all tensors. Its last colon ends the\n"
+      "pattern: * any characters, ? one, [abc] one of these. In a file each line is a rule;\n"
+      "lines that start with # are comments.\n");
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_convert(choices.convert, console); };
   });

@@ -23,8 +23,8 @@ Error difference(std::uint64_t position) {
 Error broken_bound(const std::string& name, const std::string& what, std::uint64_t position) {
   return {ErrorCode::kChecksum,
           what +
-              "; the output is dropped. Check the memory and the disk of this machine, then try "
-              "again",
+              "; the output is dropped. Memory, disk or cfck is at fault: try again, and report "
+              "it if that does not help",
           name, position};
 }
 

@@ -215,6 +215,10 @@ std::string report_text(const TensorReport& report, const Console& console, bool
     text += '\n';
   }
   if (report.errors) text += "  against the reference: " + report.errors->text() + "\n";
+  if (tensor.error && !report.errors) {
+    text += fmt::format("  maximum error {}: by the index the largest is {}\n",
+                        bound_text(tensor.error->bound), short_number(tensor.error->max_abs_error));
+  }
   if (report.bound) {
     text += fmt::format(
         "  maximum error {}: {}\n", bound_text(tensor.error->bound),

@@ -70,6 +70,29 @@ TEST_F(InspectBounds, ShowHasBoundAndError) {
   EXPECT_EQ(json["lossy"]["sigma"]["n_records"], 1);
 }
 
+TEST_F(InspectBounds, ShardsAreOneModel) {
+  for (const char* name : {"a", "b"}) {
+    write_file(folder / ("m/" + std::string(name) + ".safetensors"),
+               model_of({{name, "F32", "[64,64]", bytes_of(weights(4096, 1, 1))}}));
+  }
+  ASSERT_EQ(run({"convert", folder / "m", folder / "c", "--rule", "a: max_abs_error=1e-3", "--rule",
+                 "b: max_abs_error=1e-2"})
+                .code,
+            0);
+  const auto json = run({"show", "--json", folder / "c"}).json();
+  EXPECT_EQ(json["lossy"]["abs"]["n_records"], 2);
+  EXPECT_EQ(json["lossy"]["abs"]["max_abs_error"], json["records"][1]["max_abs_error"]);
+  EXPECT_EQ(json["shards"][0]["lossy"]["abs"]["max_abs_error"],
+            json["records"][0]["max_abs_error"]);
+  EXPECT_NE(run({"show", folder / "c"}).out.find("lossy  2 tensors, abs 1e-03 to 1e-02"),
+            std::string::npos);
+  const Outcome outcome = run({"stats", "--json", folder / "c", "--ref", folder / "m"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const auto& record : outcome.json()["records"]) EXPECT_EQ(record["bound_kept"], true);
+  EXPECT_NE(run({"stats", folder / "c"}).out.find("maximum error abs 1e-03: by the index the "),
+            std::string::npos);
+}
+
 TEST_F(InspectBounds, LosslessFilesLookAsBefore) {
   make(weights_model(), {});
   const Outcome text = run({"show", out});
