@@ -62,6 +62,8 @@ std::string_view lossless_reason_name(LosslessReason reason) noexcept {
       return "few_dimensions";
     case LosslessReason::kFewValues:
       return "few_values";
+    case LosslessReason::kExempt:
+      return "exempt";
     case LosslessReason::kOptimizerState:
       return "optimizer_state";
     case LosslessReason::kNearZero:
@@ -77,8 +79,8 @@ std::string_view lossless_reason_name(LosslessReason reason) noexcept {
 }
 
 Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options) {
-  const auto refuse = [](const char* message) {
-    return Error{ErrorCode::kInvalidArgument, message, {}, {}};
+  const auto refuse = [](std::string message) {
+    return Error{ErrorCode::kInvalidArgument, std::move(message), {}, {}};
   };
   std::optional<ErrorBound> bound;
   const auto take = [&](const std::optional<double>& value, BoundKind kind) {
@@ -107,7 +109,9 @@ Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options) {
     return bound;
   }
   if (!(bound->value > 0) || !std::isfinite(bound->value)) {
-    return refuse("a maximum error must be positive and finite; without one nothing is lost");
+    return refuse("max_" + std::string(bound_kind_name(bound->kind)) +
+                  "_error must be positive and finite, not " + std::to_string(bound->value) +
+                  "; without one nothing is lost");
   }
   if (bound->kind == BoundKind::kAbs && bound->per_row) {
     return refuse(

@@ -65,7 +65,8 @@ Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteVi
   return encoder->encode(info, values, memory.scratch, memory.encoded);
 }
 
-Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& memory) {
+Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& memory,
+                                        const std::function<Result<void>()>& before_read) {
   codec::LossyRecord record;
   record.dtype = plan.dtype;
   record.shape = plan.shape;
@@ -76,6 +77,9 @@ Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& me
   const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
   const codec::ReadValues read = [&](std::uint64_t first_elem, std::uint64_t n_elems,
                                      std::vector<std::byte>& room) -> Result<ByteView> {
+    if (before_read) {
+      CFCK_TRY(before_read());
+    }
     return read_range(plan, first_elem * value_bytes, n_elems * value_bytes, room);
   };
   return codec::find_lossy_encoder(CodecId::kDirect)->plan(record, read, memory.scratch);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,8 +58,10 @@ void add_edges(DigestBuilder& digest, const LeafEdges& edges);
 // Encodes with the lossless codec into memory.encoded.
 Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteView values,
                              WorkerMemory& memory);
-// Plans a tensor that has a bound.
-Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& memory);
+// Plans a tensor that has a bound. `before_read`, if there is one, is called now and
+// then; its error ends the plan.
+Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& memory,
+                                        const std::function<Result<void>()>& before_read = {});
 // Encodes with `lossy` into memory.encoded, and decodes into memory.decoded.
 Result<codec::ErrorTotals> encode_lossy(const EncodePlan& plan, const codec::LossyPlan& lossy,
                                         std::uint64_t chunk, ByteView values, WorkerMemory& memory);

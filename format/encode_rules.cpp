@@ -1,9 +1,8 @@
 #include "format/encode_rules.hpp"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 
+#include "base/glob.hpp"
 #include "codec/lossy.hpp"
 
 namespace cfck::format {
@@ -12,15 +11,6 @@ namespace {
 constexpr std::uint64_t kLeastValues = 1024;
 constexpr std::size_t kLeastDimensions = 2;
 constexpr const char* kOptimizerNames[] = {"*exp_avg*", "*momentum_buffer*", "optimizer.*"};
-
-bool matches(const char* pattern, std::string_view name) {
-  return ::fnmatch(pattern, std::string(name).c_str(), FNM_NOESCAPE) == 0;
-}
-
-// A name may have characters that mean something in patterns.
-bool matches(const std::string& pattern, std::string_view name) {
-  return pattern == name || matches(pattern.c_str(), name);
-}
 
 Error naming(Error error, std::string_view what, const std::string& name) {
   error.message = std::string(what) + " '" + name + "': " + error.message;
@@ -86,10 +76,12 @@ Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
 
 std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
                                                      const Shape& shape) const {
+  if (exempt_.contains(name)) {
+    return LosslessReason::kExempt;
+  }
   const bool is_optimizer_state =
-      exempt_.contains(name) ||
       std::any_of(std::begin(kOptimizerNames), std::end(kOptimizerNames),
-                  [&](const char* pattern) { return matches(pattern, name); });
+                  [&](const char* pattern) { return matches_glob(pattern, name); });
   if (is_optimizer_state) {
     return LosslessReason::kOptimizerState;
   }
@@ -106,7 +98,7 @@ std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
 
 Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape) {
   for (Rule& rule : rules_) {
-    if (!matches(rule.pattern, name)) {
+    if (!matches_glob(rule.pattern, name)) {
       continue;
     }
     rule.used = true;

@@ -29,7 +29,8 @@ Result<void> RecordEncoder::encode(std::uint32_t record, EncodePlan plan) {
   }
   const auto chunked = std::make_shared<ChunkedRecord>(record, std::move(plan));
   if (chunked->plan.choice.bound) {
-    Result<codec::LossyDecision> decision = plan_lossy(chunked->plan, memory_.back());
+    Result<codec::LossyDecision> decision =
+        plan_lossy(chunked->plan, memory_.back(), [&] { return report(record, 0); });
     if (!decision) {
       return naming(std::move(decision).error(), chunked->plan);
     }

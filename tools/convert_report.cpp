@@ -62,6 +62,8 @@ std::string_view reason_text(LosslessReason reason) {
       return "fewer than two dimensions";
     case LosslessReason::kFewValues:
       return "fewer than 1024 values";
+    case LosslessReason::kExempt:
+      return "exempt";
     case LosslessReason::kOptimizerState:
       return "optimizer state, by the name";
     case LosslessReason::kNearZero:

@@ -80,7 +80,8 @@ enum class LosslessReason : std::uint8_t {
   kNotFloat,        // its dtype has no fractions
   kFewDimensions,   // fewer than two
   kFewValues,       // fewer than 1024
-  kOptimizerState,  // by its name, or named in EncodeOptions::exempt
+  kExempt,          // named in EncodeOptions::exempt
+  kOptimizerState,  // by its name
   kNearZero,        // its root mean square is below the absolute bound
   kConstant,        // its range or deviation is 0, or below 2^-1000
   kSharedMemory,    // stored as an alias: of a part, or under other options
@@ -91,7 +92,8 @@ std::string_view lossless_reason_name(LosslessReason reason) noexcept;
 
 // Options for the tensors whose names match. In a pattern `*` stands for any
 // characters, `?` for one, `[abc]`, `[a-z]` and `[!abc]` for one of (not) these;
-// all else for itself.
+// all else for itself. A pattern that is the name itself matches too. Names are
+// UTF-8, compared by code points.
 struct EncodeRule {
   std::string pattern;
   TensorOptions options;

@@ -62,7 +62,7 @@ def summarize(
         stored_bytes=native.stored_bytes,
         file_bytes=native.file_bytes,
         kept_lossless={
-            name: exempt.get(name, reason) if reason == "optimizer_state" else reason
+            name: exempt.get(name, reason) if reason == "exempt" else reason
             for name, reason in native.kept_lossless
         },
         unmatched_rules=tuple(native.unmatched_rules),
