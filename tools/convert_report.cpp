@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/glob.hpp"
 #include "base/text.hpp"
-#include "tools/encode_options.hpp"
 #include "tools/listing.hpp"
 #include "tools/loss.hpp"
 #include "tools/nearest_names.hpp"
@@ -63,7 +63,7 @@ std::string_view reason_text(LosslessReason reason) {
     case LosslessReason::kFewValues:
       return "fewer than 1024 values";
     case LosslessReason::kExempt:
-      return "exempt";
+      return "exempt by the caller";
     case LosslessReason::kOptimizerState:
       return "optimizer state, by the name";
     case LosslessReason::kNearZero:
@@ -119,13 +119,13 @@ std::string unmatched_text(const std::string& pattern, std::span<const std::stri
   std::size_t n_matches = 0;
   std::string first;
   for (const std::string_view name : names) {
-    if (!rule_matches(pattern, std::string(name))) continue;
+    if (!matches_glob(pattern, name)) continue;
     if (n_matches++ == 0) first = name;
   }
   std::string text = "the rule '" + escaped(pattern) + "' ";
   if (n_matches > 0) {
     const auto earlier = std::find_if(rules.begin(), rules.end(), [&](const EncodeRule& rule) {
-      return rule_matches(rule.pattern, first);
+      return matches_glob(rule.pattern, first);
     });
     return text + fmt::format(
                       "has no effect: earlier rules match all of its {} tensors first, "

@@ -1,7 +1,6 @@
 #include "tools/encode_options.hpp"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <charconv>
@@ -167,10 +166,6 @@ Result<std::vector<EncodeRule>> collect_rules(const std::vector<std::string>& te
   std::vector<EncodeRule> rules;
   for (LocatedRule& entry : located) rules.push_back(std::move(entry.rule));
   return rules;
-}
-
-bool rule_matches(const std::string& pattern, const std::string& name) {
-  return pattern == name || ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
 }
 
 }  // namespace cfck::tools

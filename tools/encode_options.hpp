@@ -24,7 +24,4 @@ Result<EncodeRule> parse_rule(std::string_view text);
 Result<std::vector<EncodeRule>> collect_rules(const std::vector<std::string>& texts,
                                               const std::string& file);
 
-// Which rules a name matches: as the writer decides it.
-bool rule_matches(const std::string& pattern, const std::string& name);
-
 }  // namespace cfck::tools

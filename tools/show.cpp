@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/glob.hpp"
 #include "base/text.hpp"
 #include "tools/inspect.hpp"
 #include "tools/listing.hpp"
@@ -56,9 +56,8 @@ Result<Model> read_model(const std::string& path) {
 
 bool matches(const TensorRow& row, const std::vector<std::string>& filters) {
   return filters.empty() ||
-         std::any_of(filters.begin(), filters.end(), [&](const std::string& pattern) {
-           return ::fnmatch(pattern.c_str(), row.name.c_str(), 0) == 0;
-         });
+         std::any_of(filters.begin(), filters.end(),
+                     [&](const std::string& pattern) { return matches_glob(pattern, row.name); });
 }
 
 // Names ascend, sizes descend: the largest is what one looks for.

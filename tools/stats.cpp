@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fnmatch.h>
 #include <langinfo.h>
 #include <locale.h>
 
@@ -8,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/glob.hpp"
 #include "base/text.hpp"
 #include "tools/bound_check.hpp"
 #include "tools/inspect.hpp"
@@ -56,14 +56,10 @@ bool locale_is_utf8() {
   return is_utf8;
 }
 
-bool matches(const std::string& name, const std::string& pattern) {
-  return name == pattern || ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
 bool is_selected(const std::string& name, const std::vector<std::string>& patterns) {
   return patterns.empty() ||
          std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return matches(name, pattern); });
+                     [&](const std::string& pattern) { return matches_glob(pattern, name); });
 }
 
 // Each pattern has to match something: it may be misspelt.
@@ -72,7 +68,7 @@ Result<std::vector<const StoredTensor*>> select(const TensorSet& set,
   for (const std::string& pattern : patterns) {
     const auto all = set.tensors();
     const bool found = std::any_of(all.begin(), all.end(), [&](const StoredTensor& tensor) {
-      return matches(tensor.name, pattern);
+      return matches_glob(pattern, tensor.name);
     });
     if (!found) return no_such_tensor(set, pattern);
   }

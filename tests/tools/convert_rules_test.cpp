@@ -91,6 +91,22 @@ TEST_F(ConvertRules, TheLastColonSeparates) {
   EXPECT_EQ(stored()["a: b"], "rel 0.01");
 }
 
+TEST_F(ConvertRules, PatternsAreTheSameInEveryCommand) {
+  write_file(in, model_of({{"blocks[0].w", "F32", "[64,64]", bytes_of(weights(4096, 1, 1))},
+                           {"größe", "F32", "[64,64]", bytes_of(weights(4096, 2, 1))}}));
+  const Outcome outcome =
+      convert({"--rule", "blocks[0].w: max_abs_error=1e-3", "--rule", "gr??e: max_rel_error=1e-2"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(stored()["blocks[0].w"], "abs 0.001");
+  EXPECT_EQ(stored()["größe"], "rel 0.01");
+  for (const char* pattern : {"blocks[0].w", "gr??e", "*[ß]*"}) {
+    const auto shown = run({"show", "--json", out, "--filter", pattern}).json();
+    EXPECT_EQ(shown["records"].size(), 1U) << pattern;
+    const auto described = run({"stats", "--json", out, pattern}).json();
+    EXPECT_EQ(described["records"].size(), 1U) << pattern;
+  }
+}
+
 TEST_F(ConvertRules, MalformedOnesSayWhere) {
   const std::map<std::string, std::string> wrong = {
       {"a.weight", "no colon"},
