@@ -116,18 +116,17 @@ class Moments {
   explicit Moments(double scale) : scale_(scale) {}
 
   void add(std::span<const double> values) {
-    double shifted[kPieceValues];
-    std::size_t n = 0;
-    for (const double value : values) {
-      if (std::fabs(value) < kInfinity) {
-        if (n_ + static_cast<double>(n) == 0) {
-          origin_ = value * scale_;
-        }
-        shifted[n++] = value * scale_ - origin_;
-      }
-    }
+    double finite[kPieceValues];
+    const std::size_t n = keep_finite(values, finite);
     if (n == 0) {
       return;
+    }
+    if (n_ == 0) {
+      origin_ = finite[0] * scale_;
+    }
+    double shifted[kPieceValues];
+    for (std::size_t i = 0; i < n; ++i) {
+      shifted[i] = finite[i] * scale_ - origin_;
     }
     const double count = static_cast<double>(n);
     const double mean = sum_of(n, [&](std::size_t i) { return shifted[i]; }) / count;
@@ -148,11 +147,32 @@ class Moments {
   }
 
  private:
+  static std::size_t keep_finite(std::span<const double> values, double* finite) {
+    std::size_t n = 0;
+    for (const double value : values) {
+      n += std::fabs(value) < kInfinity ? 1 : 0;
+    }
+    if (n == values.size()) {  // as a rule
+      std::copy(values.begin(), values.end(), finite);
+      return n;
+    }
+    std::copy_if(values.begin(), values.end(), finite,
+                 [](double value) { return std::fabs(value) < kInfinity; });
+    return n;
+  }
+
+  // Term i is added to sum i mod 16, and these are added up by halves.
   template <class Term>
   static double sum_of(std::size_t n, Term&& term) {
     double lanes[kLanes] = {};
-    for (std::size_t i = 0; i < n; ++i) {
-      lanes[i % kLanes] += term(i);
+    std::size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      for (unsigned lane = 0; lane < kLanes; ++lane) {
+        lanes[lane] += term(i + lane);
+      }
+    }
+    for (unsigned lane = 0; i + lane < n; ++lane) {
+      lanes[lane] += term(i + lane);
     }
     for (unsigned half = kLanes / 2; half > 0; half /= 2) {
       for (unsigned lane = 0; lane < half; ++lane) {
