@@ -1,9 +1,11 @@
 // cfck-convert with maximum errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "tests/tools/program.hpp"

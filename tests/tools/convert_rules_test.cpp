@@ -1,6 +1,7 @@
 // cfck-convert with rules.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "base/hashing.hpp"
@@ -160,6 +161,35 @@ TEST_F(InspectBounds, EveryBoundIsFoundKept) {
     }
     // At least these are lossy.
     EXPECT_EQ(records({"show", out})["w"]["codec"], "direct") << dtype;
+  }
+}
+
+TEST_F(InspectBounds, RangesThatOverflowAndBoundsOfNoUse) {
+  const double most = std::numeric_limits<double>::max();
+  const double least = std::numeric_limits<double>::denorm_min();
+  const std::string parts = noise(2048, 3);
+  for (const auto& [low, high] : {std::pair<double, double>{-most, most},
+                                  {most / 2, most},
+                                  {0, least},
+                                  {1, 1 + std::numeric_limits<double>::epsilon()}}) {
+    std::vector<double> values;
+    for (const char part : parts) {
+      const double share = (part & 7) / 7.0;
+      values.push_back(low * (1 - share) + high * share);
+    }
+    for (const char* option :
+         {"max_rel_error=1e-3", "max_rel_error=1e-30", "max_rel_error=1e300",
+          "max_sigma_error=1e-2", "max_sigma_error=1e300", "max_sigma_error=1e-2, per_row",
+          "max_abs_error=1e-300", "max_abs_error=1e300"}) {
+      make(model_of({{"w", "F64", "[2,1024]", bytes_of(values)}}),
+           {"--verify", "--rule", "w: codec=direct, " + std::string(option)});
+      const auto w = against(in)["w"];
+      if (w.contains("bound")) {
+        EXPECT_EQ(w["bound_kept"], true) << low << " " << option;
+      } else {
+        EXPECT_EQ(w["errors"]["max_abs_error"], 0) << low << " " << option;
+      }
+    }
   }
 }
 
