@@ -25,6 +25,7 @@ from .errors import (
 INDEX_NAME = "model.cfck.index.json"
 SINGLE_NAME = "model.cfck"
 _MAX_INDEX_BYTES = 64 << 20
+_LONGEST_PATH = 4096  # of Linux
 # What is decoded into host memory at once, on its way to another device.
 _STAGED_BYTES = 256 << 20
 
@@ -32,6 +33,10 @@ _STAGED_BYTES = 256 << 20
 def native_path(filename: Any) -> bytes:
     path = os.fsencode(filename)
     if b"\0" in path:
+        if len(path) > _LONGEST_PATH:
+            raise InvalidArgumentError(
+                f"{len(path)} bytes are no path; the contents of a file go to load()"
+            )
         raise InvalidArgumentError(f"{filename!r} contains a null byte")
     return path
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from . import _native
 
-
 # Rules for which near names are looked up: among 10,000 names that takes half a second each.
 _MOST_SEARCHES = 5
 

@@ -29,6 +29,12 @@ def test_every_error_can_be_pickled(error):
         assert restored.code == original.code
 
 
+def test_contents_where_a_path_is_wanted():
+    with pytest.raises(cfck.errors.InvalidArgumentError, match="are no path") as error:
+        load_file(save({"w": weights(70, 100)}))
+    assert len(str(error.value)) < 300
+
+
 def test_every_code_of_the_library_has_a_class():
     codes = [
         "invalid_argument", "not_found", "truncated", "corrupt", "checksum", "unsupported",
