@@ -49,8 +49,8 @@ std::string_view bound_kind_name(BoundKind kind) noexcept;
 
 // The maximum error of any value of a tensor. Range and deviation are those of
 // the finite values of the tensor, or of each row of axis 0 with per_row (a tensor of
-// fewer than two dimensions is one row). NaN and
-// infinities come back exactly, bit for bit; -0 may become +0.
+// fewer than two dimensions is one row). NaN and infinities come back exactly, bit
+// for bit; -0 may become +0.
 struct ErrorBound {
   BoundKind kind = BoundKind::kAbs;
   bool per_row = false;  // not with kAbs
