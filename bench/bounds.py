@@ -1,24 +1,21 @@
 #!/usr/bin/env python3
 """Measures error-bounded codecs on real weights and makes the tables in bench/results/.
 
-    python bench/bounds.py -o bench/results/ --direct build/bench/direct_bench
+    python bench/bounds.py -o bench/results/
 
 bench/README.md says what to install and where the data come from. Sizes are bits per weight over
-the float tensors of two or more dimensions, each coded for itself; a bound relative to the range
-is that of each tensor. Errors are the largest |x - y| divided by the bound, in float64. Speeds are
-those of one matrix, all codecs taking turns; the direct codec runs in a program of its own, which
-times planning and encoding, and decoding, as a whole.
+the float tensors of two or more dimensions, peers coding each for itself, cfck all in a file, of
+which the stored bytes of the records count; a bound relative to the range is that of each tensor.
+Errors are the largest |x - y| divided by the bound, in float64. Speeds are those of one matrix, all
+codecs taking turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,11 +24,15 @@ from pathlib import Path
 import numpy as np
 
 import bounded_peers
+import bounded_product
 import data
 import report
 from bounded_peers import BoundedPeer, Missing
 
 DATASETS = ["resnet20-f32", "resnet56-f32", "minilm-f32"]
+CASTS = ["minilm-2d-bf16", "minilm-2d-f16"]
+CAST_BOUNDS = [1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2]
+CAST_COLUMNS = ["data", "bound", "bits per weight", "lossless", "largest error / bound", "verdict"]
 SPEED_BYTES = 64 * 2**20
 SPEED_BOUND = 1e-4
 SPEED_BASE = "SZ3, no predictor"
@@ -52,11 +53,12 @@ def of_range(part: float) -> Callable[[np.ndarray], float]:
     return lambda tensor: part * (float(tensor.max()) - float(tensor.min()))
 
 
-BOUNDS: dict[str, Callable[[np.ndarray], float]] = {
-    "ABS 1e-4": absolute(1e-4),
-    "REL 1e-2": of_range(1e-2),
-    "REL 1e-3": of_range(1e-3),
-    "REL 1e-4": of_range(1e-4),
+# What cfck is asked for, and the bound that peers are given.
+BOUNDS: dict[str, tuple[str, float, Callable[[np.ndarray], float]]] = {
+    "ABS 1e-4": ("abs", 1e-4, absolute(1e-4)),
+    "REL 1e-2": ("rel", 1e-2, of_range(1e-2)),
+    "REL 1e-3": ("rel", 1e-3, of_range(1e-3)),
+    "REL 1e-4": ("rel", 1e-4, of_range(1e-4)),
 }
 
 
@@ -87,9 +89,10 @@ class Tally:
 
 @dataclass
 class Results:
-    """The rows of both tables."""
+    """The rows of the tables."""
 
     sizes: list[list[str]] = field(default_factory=list)
+    casts: list[list[str]] = field(default_factory=list)
     speeds: list[list[str]] = field(default_factory=list)
 
 
@@ -113,13 +116,42 @@ def measure_sizes(peers: list[BoundedPeer], results: Results) -> None:
         except data.MissingData as error:
             print(f"SKIPPED {name}: {error}", file=sys.stderr)
             continue
-        for label, bound_of in BOUNDS.items():
+        for label, (kind, value, bound_of) in BOUNDS.items():
             print(f"{name}, {label}", file=sys.stderr)
+            if bounded_product.is_installed():
+                results.sizes.append(product_row(name, label, tensors, (kind, value)))
             for peer in peers:
                 tally = Tally()
                 for tensor in tensors.values():
                     tally.add(peer, np.ascontiguousarray(tensor), bound_of(tensor))
                 results.sizes.append(tally.row(name, label, peer))
+
+
+def product_row(
+    name: str, label: str, tensors: dict[str, np.ndarray], asked: tuple[str, float]
+) -> list[str]:
+    """The line of cfck, from one file."""
+    found = bounded_product.tally(tensors, *asked)
+    cells = [f"{found.bits_per_weight:.4f}", f"{found.worst:.7f}", str(found.beyond)]
+    return [name, label, "cfck", found.version, *cells]
+
+
+def measure_casts(results: Results) -> None:
+    """16-bit types near their own resolution: a bound must never cost bytes."""
+    for name in CASTS:
+        try:
+            tensors = data.build(name).tensors
+        except data.MissingData as error:
+            print(f"SKIPPED {name}: {error}", file=sys.stderr)
+            continue
+        print(name, file=sys.stderr)
+        lossless = bounded_product.tally(tensors, "sigma", 0).bits_per_weight
+        for value in CAST_BOUNDS:
+            found = bounded_product.tally(tensors, "sigma", value)
+            good = found.bits_per_weight <= lossless and found.beyond == 0
+            cells = [f"{bits:.4f}" for bits in (found.bits_per_weight, lossless)]
+            cells += [f"{found.worst:.7f}", "pass" if good else "fail"]
+            results.casts.append([name, f"{value:g} sigma", *cells])
 
 
 def speed_data() -> dict[str, np.ndarray]:
@@ -145,35 +177,23 @@ def peer_times(peer: BoundedPeer, tensor: np.ndarray) -> tuple[float, float]:
     return middle - start, time.perf_counter() - middle
 
 
-def direct_times(program: Path, tensor: np.ndarray, file: Path) -> tuple[float, float]:
-    """The same of the direct codec, planning included."""
-    rows = str(tensor.shape[0])
-    columns = str(tensor.size // tensor.shape[0])
-    done = subprocess.run(
-        [program, "--seconds", rows, columns, repr(SPEED_BOUND), file],
-        check=True,
-        capture_output=True,
-    )
-    seconds = json.loads(done.stdout)
-    return seconds["encode"], seconds["decode"]
-
-
-def measure_speeds(
-    peers: list[BoundedPeer], direct: Path | None, results: Results, repetitions: int
-) -> None:
+def measure_speeds(peers: list[BoundedPeer], results: Results, repetitions: int) -> None:
     """Encoding and decoding of one matrix, taking turns."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, tensor in speed_data().items():
-            print(f"speed, {name}", file=sys.stderr)
-            file = Path(folder) / "tensor"
-            tensor.tofile(file)
-            times: dict[str, list[tuple[float, float]]] = {}
-            for _ in range(repetitions):
-                for peer in peers:
-                    times.setdefault(peer.name, []).append(peer_times(peer, tensor))
-                if direct is not None:
-                    times.setdefault("cfck direct", []).append(direct_times(direct, tensor, file))
-            results.speeds += speed_rows(name, tensor.nbytes, times)
+    if bounded_product.is_installed():
+        product = BoundedPeer(
+            "cfck",
+            "",
+            bounded_product.encode,
+            lambda blob, shape, bound: bounded_product.decode(blob),
+        )
+        peers = [product, *peers]
+    for name, tensor in speed_data().items():
+        print(f"speed, {name}", file=sys.stderr)
+        times: dict[str, list[tuple[float, float]]] = {}
+        for _ in range(repetitions):
+            for peer in peers:
+                times.setdefault(peer.name, []).append(peer_times(peer, tensor))
+        results.speeds += speed_rows(name, tensor.nbytes, times)
 
 
 def speed_rows(
@@ -204,7 +224,11 @@ def write_sizes(results: Results, folder: Path) -> list[Path]:
     stem = folder / f"bounds-{report.file_stem(facts)}"
     with stem.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([COLUMNS, *results.sizes])
-    write_text(stem.with_suffix(".md"), "Sizes", table(COLUMNS, results.sizes))
+    lines = table(COLUMNS, results.sizes)
+    if results.casts:
+        title = "## 16-bit types: bounds against lossless"
+        lines = "\n".join([lines, "", title, "", table(CAST_COLUMNS, results.casts)])
+    write_text(stem.with_suffix(".md"), "Sizes", lines)
     return [stem.with_suffix(".md"), stem.with_suffix(".csv")]
 
 
@@ -218,7 +242,7 @@ def write_speeds(results: Results, folder: Path) -> list[Path]:
 
 def write_text(path: Path, title: str, lines: str) -> None:
     """A page with the facts of the machine and one table."""
-    command = "python bench/bounds.py -o bench/results/ --direct build/bench/direct_bench"
+    command = "python bench/bounds.py -o bench/results/"
     text = ["# Error-bounded codecs", "", f"Made by `{command}`; bench/README.md explains it.", ""]
     text += [f"- {key}: {value}" for key, value in report.machine().items()]
     text += ["", f"## {title}", "", lines]
@@ -230,16 +254,17 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder for the tables")
     parser.add_argument("--rows", choices=["sizes", "speed"], help="one table; both if not given")
-    parser.add_argument("--direct", type=Path, help="the program direct_bench, for its speed")
     parser.add_argument("--repetitions", type=int, default=5, help="of the speeds")
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     peers, results, paths = available(), Results(), []
     if options.rows != "speed":
         measure_sizes(peers, results)
+        if bounded_product.is_installed():
+            measure_casts(results)
         paths += write_sizes(results, options.output)
     if options.rows != "sizes":
-        measure_speeds(peers, options.direct, results, options.repetitions)
+        measure_speeds(peers, results, options.repetitions)
         paths += write_speeds(results, options.output)
     for path in paths:
         print(path)
