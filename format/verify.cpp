@@ -1,6 +1,8 @@
 #include "format/verify.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/hashing.hpp"
 #include "base/threads.hpp"
@@ -28,10 +30,18 @@ class HashCheck {
   Result<void> run();
 
  private:
+  // Chunks of a record come one after another: each thread reads their preamble once.
+  struct Worker {
+    ReadWorker reader;
+    std::optional<std::uint32_t> record;             // whose preamble this is
+    std::optional<std::vector<std::byte>> preamble;  // none if it is damaged
+  };
+
   void collect_units();
   void collect_chunks(std::uint32_t number);
   Result<void> walk();
-  Result<void> check(const Unit& unit, ReadWorker& worker);
+  Result<void> check(const Unit& unit, Worker& worker);
+  Result<void> check_chunk(const Unit& unit, Worker& worker);
   Result<void> report(const Unit& unit, Error error);
 
   const OpenFile& file_;
@@ -130,17 +140,39 @@ Result<void> HashCheck::report(const Unit& unit, Error error) {
   return {};
 }
 
-Result<void> HashCheck::check(const Unit& unit, ReadWorker& worker) {
+// What its header means depends on the preamble. That one may be damaged, which is
+// found out on its own.
+Result<void> HashCheck::check_chunk(const Unit& unit, Worker& worker) {
+  const StoredRecord& stored = file_.index.records[unit.number];
+  const std::string& name = file_.records[unit.number].name;
+  ChunkPlace place = file_.place_of(stored, unit.chunk, unit.offset_bytes, name);
+  if (!stored.has_preamble) {
+    return file_.check_chunk(place, worker.reader);
+  }
+  if (worker.record != unit.number) {
+    worker.record = unit.number;
+    Result<std::vector<std::byte>> preamble = file_.read_preamble(stored, name);
+    worker.preamble.reset();
+    if (preamble) {
+      worker.preamble = std::move(preamble).value();
+    }
+  }
+  if (!worker.preamble) {
+    return read_hashed(*file_.source, unit.offset_bytes, file_.entry_of(place).hash,
+                       worker.reader.stored(unit.n_bytes));
+  }
+  place.preamble = *worker.preamble;
+  return file_.check_chunk(place, worker.reader);
+}
+
+Result<void> HashCheck::check(const Unit& unit, Worker& worker) {
   const std::string no_name;
   const bool of_record = unit.kind == Unit::Kind::kChunk || unit.kind == Unit::Kind::kPreamble;
   const std::string& name = of_record ? file_.records[unit.number].name : no_name;
   const auto checked = [&]() -> Result<void> {
     switch (unit.kind) {
-      case Unit::Kind::kChunk: {
-        const StoredRecord& stored = file_.index.records[unit.number];
-        return file_.check_chunk(file_.place_of(stored, unit.chunk, unit.offset_bytes, name),
-                                 worker);
-      }
+      case Unit::Kind::kChunk:
+        return check_chunk(unit, worker);
       case Unit::Kind::kPreamble:
         CFCK_TRY(file_.read_preamble(file_.index.records[unit.number], name));
         return {};
@@ -155,7 +187,7 @@ Result<void> HashCheck::check(const Unit& unit, ReadWorker& worker) {
         break;
     }
     const bool is_index = unit.kind == Unit::Kind::kIndex;
-    const MutableBytes bytes = worker.stored(unit.n_bytes);
+    const MutableBytes bytes = worker.reader.stored(unit.n_bytes);
     CFCK_TRY(file_.source->read_at(unit.offset_bytes, bytes));
     if (hash128(bytes) != (is_index ? file_.tail.index_hash : file_.tail.metadata_hash)) {
       return Error{ErrorCode::kChecksum,
@@ -177,7 +209,7 @@ Result<void> HashCheck::run() {
   CFCK_TRY(walk());
   CFCK_TRY(findings_.count(kHeadBytes + kTailBytes + file_.dead_bytes, {}));
   const unsigned threads = resolve_threads(file_.options.threads);
-  std::vector<ReadWorker> workers(threads);
+  std::vector<Worker> workers(threads);
   return parallel_for(units_.size(), threads, [&](std::size_t i, unsigned worker) {
     return check(units_[i], workers[worker]);
   });

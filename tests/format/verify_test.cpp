@@ -127,6 +127,42 @@ TEST(Verify, ComparesDigestsOnlyWhenDeep) {
   EXPECT_EQ(found, changed);
 }
 
+// What the header of a lossy chunk means is in the preamble of its record.
+TEST(Verify, LossyRecordsOfManyChunks) {
+  const Bytes values = weights(9, 60000);
+  EncodeOptions options;
+  options.chunk_elems = 4096;
+  options.max_sigma_error = 0.01;
+  const Bytes good = write_file(
+      [&](Writer& writer) {
+        expect_ok(writer.add("lossy", TensorView{DType::kF32, {100, 600}, values}));
+        expect_ok(
+            writer.add("more", TensorView{DType::kF32, {50, 600}, ByteView(values).first(120000)}));
+      },
+      options);
+  const OpenFile file(good);
+  const auto& stored = ReaderAccess::index(file.reader()).records[0];
+  ASSERT_EQ(stored.record.codec, CodecId::kDirect);
+  ASSERT_TRUE(stored.has_preamble);
+  for (const VerifyLevel level : kBoth) {
+    const VerifyReport report = take(file->verify(level));
+    EXPECT_EQ(report.checked_bytes, good.size());
+    for (const Error& problem : report.problems) ADD_FAILURE() << problem.message;
+  }
+  const std::uint64_t first_chunk =
+      stored.offset_bytes + ReaderAccess::index(file.reader()).chunks[stored.first_chunk].n_bytes;
+  for (const std::uint64_t place : {stored.offset_bytes, first_chunk}) {
+    Bytes bytes = good;
+    bytes[place + 20] ^= std::byte{1};
+    const OpenFile damaged(bytes);
+    const auto problems = take(damaged->verify(VerifyLevel::kHashes)).problems;
+    ASSERT_EQ(problems.size(), 1U);
+    EXPECT_EQ(problems[0].code, ErrorCode::kChecksum);
+    EXPECT_EQ(problems[0].record, "lossy");
+    EXPECT_EQ(problems[0].byte_offset, place);
+  }
+}
+
 TEST(Verify, CanBeCancelled) {
   const OpenFile file(sample());
   for (const VerifyLevel level : kBoth) {
