@@ -38,6 +38,12 @@ cfck-convert "$out/model.cfck" "$out/back.safetensors"
 cmp "$model" "$out/back.safetensors"
 echo "identical"
 
+step "cfck-convert: no weight off by more than a hundredth of its tensor's deviation"
+cfck-convert "$model" "$out/bounded.cfck" --max-sigma-error 0.01 --verify
+cfck-inspect "$out/bounded.cfck" | head -n 10
+echo "..."
+cfck-inspect stats "$out/bounded.cfck" --ref "$model" pooler.dense.weight
+
 step "Loading from Python, compared with safetensors"
 python - "$model" "$out/model.cfck" <<'PY'
 import sys
@@ -52,4 +58,4 @@ for name, array in expected.items():
     assert loaded[name].tobytes() == array.tobytes(), name
 print(f"{len(loaded)} tensors, all identical")
 PY
-ls -l "$model" "$out/model.cfck" | awk '{print $5, $NF}'
+ls -l "$model" "$out/model.cfck" "$out/bounded.cfck" | awk '{print $5, $NF}'
