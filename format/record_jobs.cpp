@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/float_environment.hpp"
+
 namespace cfck::format {
 namespace {
 
@@ -12,13 +14,14 @@ constexpr double kLeastSquares = 0x1p-960;
 }  // namespace
 
 void RecordErrors::add(const codec::ErrorTotals& chunk) noexcept {
+  const DefaultFloatEnvironment environment;
   totals.max_error = std::max(totals.max_error, chunk.max_error);
   totals.sum_of_squares += chunk.sum_of_squares;
   totals.n_finite += chunk.n_finite;
-  totals.n_exact += chunk.n_exact;
 }
 
 double RecordErrors::rmse() const noexcept {
+  const DefaultFloatEnvironment environment;
   if (totals.max_error == 0) {
     return 0;
   }

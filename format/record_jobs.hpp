@@ -24,7 +24,7 @@ struct RecordEncoder::EncodedChunk {
 // Errors of a record, from those of its chunks in order (spec/format.md, section
 // "Errors").
 struct RecordErrors {
-  codec::ErrorTotals totals;
+  codec::ErrorTotals totals;  // but for n_exact
 
   void add(const codec::ErrorTotals& chunk) noexcept;
   double rmse() const noexcept;

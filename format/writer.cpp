@@ -136,14 +136,19 @@ Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource&
                  {}};
   }
   const Place place{tensor.source, tensor.offset_bytes, choice};
-  CFCK_TRY_ASSIGN(const std::optional<std::uint32_t> twin,
-                  duplicates.find_or_add(number, tensor.shape, plan_for(number, place)));
+  const Result<std::optional<std::uint32_t>> twin =
+      duplicates.find_or_add(number, tensor.shape, plan_for(number, place));
   if (!twin) {
+    Error unread = twin.error();
+    unread.record = name;
+    return unread;
+  }
+  if (!*twin) {
     return encode(number, place);
   }
   places.emplace(number, place);
   record(number).kind = RecordKind::kDuplicate;
-  record(number).base = *twin;
+  record(number).base = **twin;
   share(number, choice);
   return encoder.report(number, total);
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/float_environment.hpp"
 #include "codec/direct/direct.hpp"
 #include "codec/direct/direct_codec.hpp"
 #include "codec/scratch.hpp"
@@ -51,6 +52,7 @@ Result<std::uint32_t> DirectDecoder::body_bytes(const ChunkInfo& info, ByteView 
 
 Result<void> DirectDecoder::decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                                    MutableBytes out) const {
+  const DefaultFloatEnvironment environment;
   if (info.preamble.empty()) {
     return decode_direct(direct_info(info, nullptr), payload, scratch, out);
   }

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "base/float_environment.hpp"
 #include "codec/direct/derived_bounds.hpp"
 #include "codec/direct/direct_codec.hpp"
 #include "codec/direct/plan.hpp"
@@ -22,6 +23,7 @@ class PlannedTensor final : public LossyPlan {
 
   Result<void> encode(std::uint64_t first_elem, ByteView values, Scratch& scratch,
                       MutableBytes decoded, EncodedChunk& out, ErrorTotals& errors) const override {
+    const DefaultFloatEnvironment environment;
     DirectChunkInfo info;
     info.dtype = dtype_;
     info.entropy = entropy_;
@@ -53,6 +55,7 @@ bool DirectEncoder::supports(DType dtype) const {
 
 Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadValues& read,
                                           Scratch& scratch) const {
+  const DefaultFloatEnvironment environment;
   if (record.keeps_near_zero && record.bound.kind == BoundKind::kAbs) {
     CFCK_TRY_ASSIGN(const bool near_zero, is_near_zero(record, record.bound.value, read));
     if (near_zero) {

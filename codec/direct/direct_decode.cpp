@@ -31,10 +31,10 @@ struct DirectSections {
   ByteView raw;
 };
 
-class DirectDecoder {
+class ChunkDecoder {
  public:
-  DirectDecoder(const DirectChunkInfo& info, const DirectGeometry& geometry,
-                const DirectHeader& header, ByteView payload, Scratch& scratch)
+  ChunkDecoder(const DirectChunkInfo& info, const DirectGeometry& geometry,
+               const DirectHeader& header, ByteView payload, Scratch& scratch)
       : info_(info),
         geometry_(geometry),
         h_(header),
@@ -252,7 +252,7 @@ Result<void> decode_chunk(const DirectChunkInfo& info, ByteView payload, Scratch
     return Error{ErrorCode::kInvalidArgument, "the output does not have the chunk's size", {}, {}};
   }
   CFCK_TRY_ASSIGN(const DirectHeader header, parse_direct_header(info, geometry, payload));
-  return DirectDecoder(info, geometry, header, payload, scratch).decode(out);
+  return ChunkDecoder(info, geometry, header, payload, scratch).decode(out);
 }
 
 }  // namespace

@@ -20,11 +20,11 @@ bool is_zero(const std::byte* value, std::size_t value_bytes) {
   return (word & ~(std::uint64_t{1} << (8 * value_bytes - 1))) == 0;
 }
 
-class DirectEncoder {
+class ChunkEncoder {
  public:
-  DirectEncoder(const DirectChunkInfo& info, const DirectGeometry& geometry,
-                const DirectParameters& parameters, ParameterPlace place,
-                const EntropyEncoder& stage, ByteView values, Scratch& scratch)
+  ChunkEncoder(const DirectChunkInfo& info, const DirectGeometry& geometry,
+               const DirectParameters& parameters, ParameterPlace place,
+               const EntropyEncoder& stage, ByteView values, Scratch& scratch)
       : info_(info),
         geometry_(geometry),
         parameters_(parameters),
@@ -52,7 +52,7 @@ class DirectEncoder {
     CFCK_TRY(encode_codes(out.encoded));
     std::copy(kept.begin(), kept.end(), codes_.begin());
     EncodedChunk masked;
-    CFCK_TRY(hide_zeros(n_hidden));
+    CFCK_TRY(hide_zeros());
     CFCK_TRY(encode_codes(masked));
     if (masked.payload.size() < out.encoded.payload.size()) {
       std::swap(masked, out.encoded);
@@ -75,11 +75,13 @@ class DirectEncoder {
     return codes_[i] == 0 && is_zero(values_.data() + i * value_bytes_, value_bytes_);
   }
 
-  Result<void> hide_zeros(std::size_t n_hidden) {
+  Result<void> hide_zeros() {
+    std::uint32_t n_hidden = 0;
     std::vector<std::byte> mask((n_values_ + 7) / 8);
     for (std::size_t i = 0; i < n_values_; ++i) {
       if (may_hide(i)) {
         codes_[i] = kHidden;
+        ++n_hidden;
         mask[i / 8] |= static_cast<std::byte>(1u << (i % 8));
       }
     }
@@ -89,7 +91,7 @@ class DirectEncoder {
     }
     header_.flags |= kDirectMask;
     header_.mask_bytes = static_cast<std::uint32_t>(mask_.size());
-    header_.n_masked = static_cast<std::uint32_t>(n_hidden);
+    header_.n_masked = n_hidden;
     return {};
   }
 
@@ -280,7 +282,7 @@ Result<void> encode_chunk(const DirectChunkInfo& info, const DirectParameters& p
                  {}};
   }
   out.is_lossless = false;
-  CFCK_TRY(DirectEncoder(info, geometry, parameters, place, *stage, values, scratch)
+  CFCK_TRY(ChunkEncoder(info, geometry, parameters, place, *stage, values, scratch)
                .encode(bounds, decoded, out));
   return try_lossless(info, values, scratch, decoded, out);
 }
