@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <span>
+#include <utility>
 
 #define CFCK_CPU_NAMESPACE cpu_baseline
 #include "codec/direct/float_values.hpp"
@@ -112,7 +113,6 @@ struct Range {
 // Mean and squared deviations, of values that were scaled and shifted first.
 class Moments {
  public:
-  Moments() = default;
   explicit Moments(double scale) : scale_(scale) {}
 
   void add(std::span<const double> values) {
@@ -138,12 +138,12 @@ class Moments {
     mean_ += step * (count / both);
     n_ = both;
   }
-  // Times a factor and 1 - 2^-20.
+  // Times a factor and 1 - 2^-20. The factor comes last: until then nothing underflows.
   double deviation_times(double factor) const {
     // Smaller squares have lost bits: such rows come back exactly.
     return n_ == 0 || squares_ < n_ * kLeastSquare
                ? 0
-               : std::sqrt(squares_ / n_) * kBelowDeviation * factor / scale_;
+               : std::sqrt(squares_ / n_) * kBelowDeviation / scale_ * factor;
   }
 
  private:
@@ -182,7 +182,7 @@ class Moments {
     return lanes[0];
   }
 
-  double scale_ = 1;
+  double scale_;
   double origin_ = 0;
   double n_ = 0;
   double mean_ = 0;
@@ -201,34 +201,30 @@ double scale_for(double largest) {
 // What can be kept: never more than asked, and nothing below the least step.
 double allowed(double bound) { return bound < kLeastBound ? 0 : std::min(bound, kGreatestBound); }
 
-// Ranges or moments of the whole, or of each row.
-template <class Statistic>
-Result<std::vector<Statistic>> collect(const LossyRecord& record, const ReadValues& read,
-                                       bool per_row, const Statistic& empty) {
-  CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
+// What `bound_of` says of the statistics of the whole, or of each row.
+template <class Statistic, class BoundOf>
+Result<DerivedBounds> bounds_of(const LossyRecord& record, const ReadValues& read,
+                                const Statistic& empty, BoundOf&& bound_of) {
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, direct_geometry(record.shape));
-  const std::uint64_t row_values = per_row ? geometry.row_values() : total;
-  std::vector<Statistic> statistics(total / row_values, empty);
-  std::uint64_t done = 0;
+  const bool per_row = record.bound.per_row;
+  const std::uint64_t row_values = per_row ? geometry.row_values() : geometry.n_values();
+  DerivedBounds bounds;
+  bounds.rows.reserve(per_row ? geometry.rows : 0);
+  Statistic statistic = empty;
+  std::uint64_t left = row_values;
   CFCK_TRY(for_pieces(record, row_values, read, [&](std::span<const double> values) {
-    statistics[done / row_values].add(values);
-    done += values.size();
+    statistic.add(values);
+    left -= values.size();
+    if (left == 0) {
+      bounds.bound = allowed(bound_of(statistic));
+      if (per_row) {
+        bounds.rows.push_back(std::exchange(bounds.bound, 0));
+      }
+      statistic = empty;
+      left = row_values;
+    }
     return true;
   }));
-  return statistics;
-}
-
-template <class Statistic, class BoundOf>
-DerivedBounds bounds_of(const std::vector<Statistic>& statistics, bool per_row,
-                        BoundOf&& bound_of) {
-  DerivedBounds bounds;
-  if (!per_row) {
-    bounds.bound = allowed(bound_of(statistics.front()));
-    return bounds;
-  }
-  for (const Statistic& statistic : statistics) {
-    bounds.rows.push_back(allowed(bound_of(statistic)));
-  }
   return bounds;
 }
 
@@ -244,18 +240,20 @@ Result<DerivedBounds> derive_bounds(const LossyRecord& record, const ReadValues&
     return DerivedBounds{asked.value, {}};
   }
   if (asked.kind == BoundKind::kRel) {
-    CFCK_TRY_ASSIGN(const std::vector<Range> ranges, collect(record, read, asked.per_row, Range()));
-    return bounds_of(ranges, asked.per_row,
+    return bounds_of(record, read, Range(),
                      [&](const Range& range) { return range.times(asked.value); });
   }
   double scale = 1;
   if (record.dtype == DType::kF64) {
-    CFCK_TRY_ASSIGN(const std::vector<Range> whole, collect(record, read, false, Range()));
-    scale = scale_for(whole.front().largest());
+    CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
+    Range whole;
+    CFCK_TRY(for_pieces(record, total, read, [&](std::span<const double> values) {
+      whole.add(values);
+      return true;
+    }));
+    scale = scale_for(whole.largest());
   }
-  CFCK_TRY_ASSIGN(const std::vector<Moments> moments,
-                  collect(record, read, asked.per_row, Moments(scale)));
-  return bounds_of(moments, asked.per_row,
+  return bounds_of(record, read, Moments(scale),
                    [&](const Moments& part) { return part.deviation_times(asked.value); });
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "codec/direct/derived_bounds.hpp"
 #include "codec/direct/plan.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "tests/codec/direct_cases.hpp"
@@ -220,6 +221,28 @@ TEST(DirectPlanOf, PrefersLosslessForAFewValues) {
   const auto plan = plan_direct(record, {1e-9, {}}, reader_of(values, 4), scratch);
   ASSERT_TRUE(plan);
   EXPECT_TRUE(plan->prefers_lossless);
+}
+
+// A factor below the normal numbers of a deviation far above 1.
+TEST(DerivedBoundsOf, NothingUnderflowsOnTheWay) {
+  std::vector<std::byte> values(8 * 4096);
+  for (std::size_t i = 0; i < 4096; ++i) {
+    put_double(DType::kF64, i % 2 == 0 ? 0x1p500 : -0x1p500, &values[8 * i]);
+  }
+  LossyRecord record;
+  record.dtype = DType::kF64;
+  record.shape = {64, 64};
+  record.chunk_elems = 1000;
+  record.bound = {BoundKind::kSigma, false, 0x1.cp-1034};
+  for (const bool per_row : {false, true}) {
+    record.bound.per_row = per_row;
+    const auto bounds = derive_bounds(record, reader_of(values, 8));
+    ASSERT_TRUE(bounds);
+    EXPECT_EQ(bounds->rows.size(), per_row ? 64u : 0u);
+    const double bound = per_row ? bounds->rows.back() : bounds->bound;
+    EXPECT_LE(bound, 0x1.cp-534);
+    EXPECT_GT(bound, 0x1.bfp-534);
+  }
 }
 
 TEST(DirectPlanOf, BadRequestsAreErrors) {
