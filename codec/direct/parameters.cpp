@@ -15,7 +15,7 @@ enum ParameterFlag : std::uint8_t {
 
 inline constexpr unsigned kMaxWidth = 16;
 
-// Spec, section 3.2: minimum, width, and what each number has above the minimum.
+// Spec, section 3: minimum, width, and what each number has above the minimum.
 void append_packed(std::span<const std::int16_t> numbers, std::vector<std::byte>& out) {
   const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
   const auto range = static_cast<std::uint32_t>(*high - *low);

@@ -318,7 +318,7 @@ class Planner {
     return {record_.dtype, record_.entropy, sample_.shape, 0, sample_.n_values(), nullptr};
   }
 
-  // From the sample to the record. No overflow: a sample has at most 2^20 bytes.
+  // From the sample to the record. No overflow: a sample has at most 2^21 bytes.
   std::uint64_t scaled(std::uint64_t bytes) const {
     const std::uint64_t n_sampled = sample_.n_values();
     return n_values_ / n_sampled * bytes + n_values_ % n_sampled * bytes / n_sampled;

@@ -12,6 +12,12 @@ namespace {
 inline constexpr std::int32_t kMaxMomentCode = 1 << 20;
 inline constexpr std::uint64_t kMaxKernels = std::uint64_t{1} << 22;
 
+// From -100 to 100, also where the number overflowed and is none any more.
+double limited(double coefficient) {
+  constexpr double kMost = 100;
+  return coefficient < kMost ? std::max(coefficient, -kMost) : kMost;
+}
+
 }  // namespace
 
 PredictionFit::PredictionFit(std::uint32_t taps)
@@ -73,8 +79,7 @@ std::vector<std::int16_t> PredictionFit::solve() const {
       for (std::uint32_t u = s + 1; u < t; ++u) {
         solution[s] -= lower[std::size_t{u} * taps_ + s] * solution[u];
       }
-      rounded[s] =
-          static_cast<std::int16_t>(std::floor(std::clamp(solution[s], -100.0, 100.0) * 256 + 0.5));
+      rounded[s] = static_cast<std::int16_t>(std::floor(limited(solution[s]) * 256 + 0.5));
     }
     if (gains(t, rounded)) {
       any = true;
