@@ -4,14 +4,32 @@
 #include <cstdlib>
 #include <string_view>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace cfck {
 namespace {
+
+#if defined(__x86_64__)
+// Parts of x86-64-v3 that not all compilers have names for. Virtual machines may hide
+// them where AVX2 is there.
+bool has_f16c_and_lzcnt() noexcept {
+  constexpr unsigned kF16c = 1U << 29;
+  constexpr unsigned kLzcnt = 1U << 5;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  unsigned extended = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & kF16c) != 0 &&
+         __get_cpuid(0x80000001, &a, &b, &extended, &d) != 0 && (extended & kLzcnt) != 0;
+}
+#endif
 
 CpuLevel detect() noexcept {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool v3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("bmi") != 0 &&
-                  __builtin_cpu_supports("bmi2") != 0 && __builtin_cpu_supports("fma") != 0;
+                  __builtin_cpu_supports("bmi2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+                  has_f16c_and_lzcnt();
   const bool v4 =
       v3 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
       __builtin_cpu_supports("avx512cd") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
