@@ -7,14 +7,26 @@ namespace {
 
 constexpr unsigned kDigitBits = 16;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
+// As much memory as counts need.
+constexpr std::uint64_t kMostSorted = kDigits;
 
 }  // namespace
 
-KeySelector::KeySelector(unsigned key_bits) : unknown_bits_(key_bits) {
-  counts_.push_back({0, std::vector<std::uint64_t>(kDigits)});
+KeySelector::KeySelector(unsigned key_bits, std::uint64_t most_keys)
+    : sorts_(most_keys <= kMostSorted), unknown_bits_(key_bits) {
+  if (sorts_) {
+    sorted_.reserve(most_keys);
+  } else {
+    counts_.push_back({0, std::vector<std::uint64_t>(kDigits)});
+  }
 }
 
 void KeySelector::add(std::span<const std::uint64_t> keys) {
+  if (done()) return;
+  if (sorts_) {
+    sorted_.insert(sorted_.end(), keys.begin(), keys.end());
+    return;
+  }
   const unsigned shift = unknown_bits_ - kDigitBits;
   for (const std::uint64_t key : keys) {
     const std::uint64_t digits = key >> shift;
@@ -29,10 +41,14 @@ void KeySelector::add(std::span<const std::uint64_t> keys) {
 
 void KeySelector::end_first_pass(std::span<const std::uint64_t> ranks) {
   for (const std::uint64_t rank : ranks) targets_.push_back({rank, 0});
-  end_pass();
+  if (!sorts_) return end_pass();
+  std::sort(sorted_.begin(), sorted_.end());
+  for (Target& target : targets_) target.prefix = sorted_[target.rank];
+  unknown_bits_ = 0;
 }
 
 void KeySelector::end_pass() {
+  if (done()) return;
   for (Target& target : targets_) {
     const auto counts = std::find_if(counts_.begin(), counts_.end(), [&](const Counts& entry) {
       return entry.prefix == target.prefix;

@@ -1,5 +1,5 @@
-// Finds order statistics without sorting and in fixed memory: one pass over the
-// keys for each 16 bits of them.
+// Finds order statistics in fixed memory: few keys are sorted, of many the first pass
+// and each further one over the keys find 16 bits.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,10 @@ namespace cfck::tools {
 
 class KeySelector {
  public:
-  explicit KeySelector(unsigned key_bits);
+  // At most `most_keys` will be added in a pass.
+  KeySelector(unsigned key_bits, std::uint64_t most_keys);
 
-  // The same keys in each pass.
+  // The same keys in each pass, until it is done.
   void add(std::span<const std::uint64_t> keys);
   // Ends the first pass: which keys to find, counted from 0 in ascending order.
   // Requires: ascending ranks below the number of keys.
@@ -34,6 +35,8 @@ class KeySelector {
 
   void begin_pass();
 
+  bool sorts_;
+  std::vector<std::uint64_t> sorted_;
   unsigned unknown_bits_;
   std::vector<Target> targets_;
   std::vector<Counts> counts_;  // ascending prefixes

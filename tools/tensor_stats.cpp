@@ -22,7 +22,7 @@ class StatsScan {
       : set_(set),
         tensor_(tensor),
         decoder_(tensor.dtype),
-        selector_(decoder_.key_bits()),
+        selector_(decoder_.key_bits(), tensor.n_elems * decoder_.parts()),
         values_(kLeafElems * decoder_.parts()),
         keys_(values_.size()) {}
 
@@ -39,7 +39,7 @@ class StatsScan {
     stats_.standard_deviation = squares_.root_mean(stats_.n_finite, scale_.exponent());
     choose_bins();
     CFCK_TRY(for_each_leaf([&](std::size_t n_values) { third_leaf(n_values); }));
-    if (!selector_.done()) selector_.end_pass();
+    selector_.end_pass();
     while (!selector_.done()) {
       CFCK_TRY(for_each_leaf(
           [&](std::size_t n_values) { selector_.add(finite_keys(keep_finite(n_values))); }));
@@ -163,7 +163,7 @@ class StatsScan {
 
   void third_leaf(std::size_t n_values) {
     const std::size_t n_finite = keep_finite(n_values);
-    if (!selector_.done()) selector_.add(finite_keys(n_finite));
+    selector_.add(finite_keys(n_finite));
     Histogram& histogram = stats_.histogram;
     const double low = scale_(histogram.low);
     const double width = scale_(histogram.high) - low;

@@ -6,7 +6,10 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <type_traits>
+#include <vector>
 
 #include "base/bytes.hpp"
 
@@ -74,8 +77,14 @@ double decode_small(const SmallFloat& format, std::uint32_t code) {
   return sign != 0 ? -size : size;
 }
 
-std::vector<double> small_table(DType dtype) {
-  std::vector<double> table(std::size_t{1} << bits_per_element(dtype));
+// Made once for each dtype: it takes longer than decoding most tensors.
+std::span<const double> small_table(DType dtype) {
+  static std::mutex mutex;
+  static std::map<DType, std::vector<double>> tables;
+  const std::lock_guard lock(mutex);
+  std::vector<double>& table = tables[dtype];
+  if (!table.empty()) return table;
+  table.resize(std::size_t{1} << bits_per_element(dtype));
   for (std::uint32_t code = 0; code < table.size(); ++code) {
     if (dtype == DType::kF8E8M0) {
       table[code] = code == 255 ? kNan : std::ldexp(1.0, static_cast<int>(code) - 127);

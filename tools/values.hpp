@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "cfck/tensor.hpp"
 
@@ -56,7 +55,7 @@ class ValueDecoder {
   unsigned bits_;
   unsigned key_bits_;
   unsigned parts_;
-  std::vector<double> table_;  // of every code, for floats of 16 bits and less
+  std::span<const double> table_;  // of every code, for floats of 16 bits and less
 };
 
 }  // namespace cfck::tools
