@@ -17,6 +17,7 @@
 #include "tools/tensor_errors.hpp"
 #include "tools/tensor_set.hpp"
 #include "tools/tensor_stats.hpp"
+#include "tools/values.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -44,8 +45,8 @@ struct TensorReport {
 
 struct StatsReport {
   std::vector<TensorReport> tensors;
-  std::vector<Error> problems;  // what cannot be compared with the reference
-  std::optional<TensorErrors> total;
+  std::vector<Error> problems;        // what cannot be compared with the reference
+  std::optional<TensorErrors> total;  // of floats: positions or counts would hide them
 };
 
 bool locale_is_utf8() {
@@ -131,8 +132,10 @@ Result<void> compare(const TensorSet& set, const TensorSet& reference_set,
   CFCK_TRY_ASSIGN(report.errors, TensorErrors::measure(set, tensor, reference_set, *reference,
                                                        check ? &*check : nullptr));
   if (check) add_bound(tensor, *check, report, all);
-  if (!all.total) all.total.emplace();
-  all.total->add(*report.errors);
+  if (!is_integer(tensor.dtype)) {
+    if (!all.total) all.total.emplace();
+    all.total->add(*report.errors);
+  }
   return {};
 }
 
@@ -305,7 +308,7 @@ void print_text(Console& console, const StatsOptions& options, const StatsReport
     console.print(report_text(report, console, ascii));
   }
   if (all.total) {
-    console.print(fmt::format("{}all {} compared values: {}\n", separate ? "\n" : "",
+    console.print(fmt::format("{}all {} compared floats: {}\n", separate ? "\n" : "",
                               all.total->n_values(), all.total->text()));
   }
 }

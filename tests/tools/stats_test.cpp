@@ -82,22 +82,25 @@ TEST_F(Stats, AFewValuesByHand) {
   EXPECT_EQ(record["histogram"]["counts"][4], 2);
 }
 
+// Up to 65,536 of them are sorted, more are counted.
 TEST_F(Stats, ManyValuesOfEveryWidth) {
-  std::vector<float> floats(300'001);
-  std::vector<double> doubles;
-  std::vector<std::int16_t> shorts(floats.size());
-  const std::string bits = noise(4 * floats.size(), 17);
-  for (std::size_t i = 0; i < floats.size(); ++i) {
-    std::uint32_t word = 0;
-    std::memcpy(&word, bits.data() + 4 * i, 4);
-    floats[i] = static_cast<float>(std::cbrt(static_cast<double>(word) - 2e9));
-    doubles.push_back(static_cast<double>(word) * static_cast<double>(word) - 1e18);
-    shorts[i] = static_cast<std::int16_t>(word >> 16);
+  for (const std::size_t count : {65'536U, 65'537U, 300'001U}) {
+    std::vector<float> floats(count);
+    std::vector<double> doubles;
+    std::vector<std::int16_t> shorts(count);
+    const std::string bits = noise(4 * count, 17);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, bits.data() + 4 * i, 4);
+      floats[i] = static_cast<float>(std::cbrt(static_cast<double>(word) - 2e9));
+      doubles.push_back(static_cast<double>(word) * static_cast<double>(word) - 1e18);
+      shorts[i] = static_cast<std::int16_t>(word >> 16);
+    }
+    const std::string shape = "[" + std::to_string(count) + "]";
+    expect_moments(stats_of("F32", shape, bytes_of(floats)), {floats.begin(), floats.end()});
+    expect_moments(stats_of("F64", shape, bytes_of(doubles)), doubles);
+    expect_moments(stats_of("I16", shape, bytes_of(shorts)), {shorts.begin(), shorts.end()});
   }
-  const std::string shape = "[" + std::to_string(floats.size()) + "]";
-  expect_moments(stats_of("F32", shape, bytes_of(floats)), {floats.begin(), floats.end()});
-  expect_moments(stats_of("F64", shape, bytes_of(doubles)), doubles);
-  expect_moments(stats_of("I16", shape, bytes_of(shorts)), {shorts.begin(), shorts.end()});
 }
 
 // Larger than what is kept between passes: it is read again, the numbers stay.
@@ -196,10 +199,13 @@ TEST_F(Stats, SmallFloats) {
 }
 
 TEST_F(Stats, ErrorsAgainstAReference) {
+  // Integers are compared, but not in the total: their range is another.
   make("new", model_of({{"x", "F32", "[4]", bytes_of<float>({1, 2, 3, 4.5})},
-                        {"y", "F64", "[2]", bytes_of<double>({0, 1})}}));
+                        {"y", "F64", "[2]", bytes_of<double>({0, 1})},
+                        {"z", "I64", "[1]", bytes_of<std::int64_t>({1000})}}));
   make("old", model_of({{"x", "F32", "[4]", bytes_of<float>({1, 2, 3, 5})},
-                        {"y", "F64", "[2]", bytes_of<double>({0, 1})}}));
+                        {"y", "F64", "[2]", bytes_of<double>({0, 1})},
+                        {"z", "I64", "[1]", bytes_of<std::int64_t>({1001})}}));
   for (const char* reference : {"old.safetensors", "old.cfck"}) {
     const Outcome outcome =
         run({"stats", "--json", folder / "new.cfck", "--ref", folder / reference});
@@ -213,14 +219,29 @@ TEST_F(Stats, ErrorsAgainstAReference) {
     EXPECT_NEAR(errors["cosine"].get<double>(), 36.5 / std::sqrt(34.25 * 39), 1e-14);
     EXPECT_EQ(json["records"][1]["errors"]["psnr"], "inf");
     EXPECT_EQ(json["records"][1]["errors"]["cosine"], 1);
+    EXPECT_EQ(json["records"][2]["errors"]["max_abs_error"], 1);
     EXPECT_EQ(json["total"]["n_values"], 6);
+    EXPECT_EQ(json["total"]["max_abs_error"], 0.5);
     EXPECT_DOUBLE_EQ(json["total"]["rmse"], std::sqrt(0.25 / 6));
     EXPECT_NEAR(json["total"]["cosine"].get<double>(), 37.5 / std::sqrt(35.25 * 40), 1e-14);
   }
   const Outcome text = run({"stats", folder / "new.cfck", "x", "--ref", folder / "old.cfck"});
+  EXPECT_NE(text.out.find("all 4 compared floats: max abs 0.5"), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("max abs 0.5  max rel 0.125  RMSE 0.25  PSNR 24.08 dB"),
             std::string::npos)
       << text.out;
+}
+
+TEST_F(Stats, IntegersAloneHaveNoTotal) {
+  make("a", model_of({{"z", "I64", "[1]", bytes_of<std::int64_t>({1000})}}));
+  const std::vector<std::string> command = {"stats", folder / "a.cfck", "--ref",
+                                            folder / "a.safetensors"};
+  const Outcome text = run(command);
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_EQ(text.out.find("compared"), std::string::npos) << text.out;
+  EXPECT_TRUE(run({"stats", "--json", folder / "a.cfck", "--ref", folder / "a.safetensors"})
+                  .json()["total"]
+                  .is_null());
 }
 
 TEST_F(Stats, SpecialValuesAgainstAReference) {
