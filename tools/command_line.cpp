@@ -45,23 +45,39 @@ struct Choices {
   std::function<int(Console&)> run;
 };
 
+// An option whose values are a few words.
+template <class T>
+void add_choice(CLI::App& app, const std::string& name, T& choice,
+                const std::map<std::string, T>& words, const std::string& text,
+                const std::string& value) {
+  const auto choose = [name, &choice, words](const std::string& word) {
+    const auto found = words.find(word);
+    if (found != words.end()) {
+      choice = found->second;
+      return;
+    }
+    std::string known;
+    for (const auto& entry : words) known += (known.empty() ? "" : ", ") + entry.first;
+    throw CLI::ValidationError(name, fmt::format("'{}' is none of {}", escaped(word), known));
+  };
+  app.add_option_function<std::string>(name, choose, text)->option_text(value);
+}
+
 void add_common(CLI::App& app, Choices& choices) {
-  static const std::map<std::string, ColorChoice> kColors = {{"auto", ColorChoice::kAuto},
-                                                             {"always", ColorChoice::kAlways},
-                                                             {"never", ColorChoice::kNever}};
   app.add_flag("--json", choices.console.json,
                "Print one line of JSON (\"schema_version\": 1) for each FILE");
   app.add_flag("-q,--quiet", choices.console.quiet, "Print results and errors only");
-  app.add_option("--color", choices.console.color,
-                 "auto (terminals, unless NO_COLOR is set), always, never")
-      ->option_text("WHEN")
-      ->transform(CLI::CheckedTransformer(kColors));
+  add_choice<ColorChoice>(app, "--color", choices.console.color,
+                          {{"auto", ColorChoice::kAuto},
+                           {"always", ColorChoice::kAlways},
+                           {"never", ColorChoice::kNever}},
+                          "auto (terminals, unless NO_COLOR is set), always, never", "WHEN");
 }
 
 void add_threads(CLI::App& app, unsigned& threads) {
   app.add_option("--threads", threads,
-                 "Worker threads; default: the CPUs this process may use. The bytes written do "
-                 "not depend on it")
+                 "Worker threads; default: the CPUs this process may use. Results do not depend "
+                 "on it")
       ->option_text("N")
       ->check(CLI::Range(0U, kMaxThreads));
 }
@@ -106,10 +122,6 @@ void add_max_errors(CLI::App& app, ConvertOptions& options) {
 }
 
 void set_up_convert(CLI::App& app, Choices& choices) {
-  static const std::map<std::string, CodecChoice> kCodecs = {{"auto", CodecChoice::kAuto},
-                                                             {"raw", CodecChoice::kRaw},
-                                                             {"lossless", CodecChoice::kLossless},
-                                                             {"direct", CodecChoice::kDirect}};
   ConvertOptions& options = choices.convert;
   app.description(
       "Convert safetensors to .cfck, or back, byte for byte, or within a maximum error if one is\n"
@@ -123,10 +135,13 @@ void set_up_convert(CLI::App& app, Choices& choices) {
                  "What to write; default: beside IN, model.safetensors <-> model.cfck, "
                  "folder <-> folder-cfck")
       ->option_text(" ");
-  app.add_option("--codec", options.encode.codec,
-                 "auto (whichever needs fewer bytes), raw, lossless, direct (with a maximum error)")
-      ->option_text("NAME")
-      ->transform(CLI::CheckedTransformer(kCodecs));
+  add_choice<CodecChoice>(
+      app, "--codec", options.encode.codec,
+      {{"auto", CodecChoice::kAuto},
+       {"raw", CodecChoice::kRaw},
+       {"lossless", CodecChoice::kLossless},
+       {"direct", CodecChoice::kDirect}},
+      "auto (whichever needs fewer bytes), raw, lossless, direct (with a maximum error)", "NAME");
   add_max_errors(app, options);
   add_threads(app, options.encode.threads);
   CLI::Option* verify = app.add_flag(
@@ -157,10 +172,6 @@ void set_up_convert(CLI::App& app, Choices& choices) {
 }
 
 void set_up_show(CLI::App& app, Choices& choices) {
-  static const std::map<std::string, SortKey> kKeys = {
-      {"file", SortKey::kFile},   {"name", SortKey::kName},     {"dtype", SortKey::kDType},
-      {"codec", SortKey::kCodec}, {"elems", SortKey::kElems},   {"raw", SortKey::kRaw},
-      {"ratio", SortKey::kRatio}, {"stored", SortKey::kStored}, {"bits", SortKey::kBits}};
   app.description(
       "Show what files contain: totals, then each tensor; of lossy ones the maximum error asked\n"
       "for and the largest one measured. Reads the index only.\n"
@@ -169,11 +180,18 @@ void set_up_show(CLI::App& app, Choices& choices) {
   app.add_option("FILE", choices.show.paths, ".cfck or safetensors files, or folders of them")
       ->required()
       ->option_text(" ");
-  app.add_option(
-         "--sort", choices.show.sort,
-         "file (default), name, dtype, codec; largest first: elems, raw, stored, ratio, bits")
-      ->option_text("KEY")
-      ->transform(CLI::CheckedTransformer(kKeys));
+  add_choice<SortKey>(
+      app, "--sort", choices.show.sort,
+      {{"file", SortKey::kFile},
+       {"name", SortKey::kName},
+       {"dtype", SortKey::kDType},
+       {"codec", SortKey::kCodec},
+       {"elems", SortKey::kElems},
+       {"raw", SortKey::kRaw},
+       {"ratio", SortKey::kRatio},
+       {"stored", SortKey::kStored},
+       {"bits", SortKey::kBits}},
+      "file (default), name, dtype, codec; largest first: elems, raw, stored, ratio, bits", "KEY");
   app.add_option("--filter", choices.show.filters,
                  "Only tensors whose names match the shell pattern; may be repeated")
       ->option_text("GLOB")
@@ -234,9 +252,12 @@ void set_up_stats(CLI::App& app, Choices& choices) {
       ->option_text(" ");
   app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
       ->option_text("...");
-  app.add_option("--ref", options.reference, "What to compare with: a file or folder as above")
-      ->option_text("FILE");
-  app.add_flag("--common", options.common, "With --ref: pass over tensors that only one side has");
+  CLI::Option* reference =
+      app.add_option("--ref", options.reference, "What to compare with: a file or folder as above")
+          ->option_text("FILE");
+  app.add_flag("--common", options.common, "With --ref: pass over tensors that only one side has")
+      ->needs(reference)
+      ->option_text(" ");
   app.add_flag("--ascii", options.ascii, "Draw with #; also where the locale is not UTF-8");
   add_common(app, choices);
   set_footer(app,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "base/hashing.hpp"
 #include "cfck/update.hpp"
@@ -359,7 +360,12 @@ TEST(CommandLine, HelpAndVersion) {
     EXPECT_EQ(run({command, "--help"}).code, 0) << command;
     EXPECT_NE(run({"--help"}).out.find(command), std::string::npos) << command;
   }
-  EXPECT_EQ(run({"inspect", "verify", "--help"}).out, run({"inspect", "verify", "--help"}).out);
+  for (const char* command : {"verify", "digest", "stats", "diff", "extract"}) {
+    std::string help = run({"inspect", command, "--help"}).out;
+    const std::size_t usage = help.find("cfck inspect ");
+    ASSERT_NE(usage, std::string::npos) << help;
+    EXPECT_EQ(help.erase(usage + 5, 8), run({command, "--help"}).out) << command;
+  }
 }
 
 TEST(CommandLine, WrongUsage) {
@@ -367,7 +373,15 @@ TEST(CommandLine, WrongUsage) {
   EXPECT_EQ(run({"explode"}).code, 2);
   EXPECT_NE(run({"explode"}).err.find("no command 'explode'"), std::string::npos);
   EXPECT_EQ(run({"inspect", "--what", "x"}).code, 2);
-  EXPECT_EQ(run({"inspect", "--color", "blue", "x"}).code, 2);
+  for (const auto& [command, message] : std::map<std::vector<std::string>, std::string>{
+           {{"inspect", "--color", "blue", "x"}, "'blue' is none of always, auto, never"},
+           {{"inspect", "--sort", "size", "x"}, "'size' is none of bits, codec, dtype, elems"},
+           {{"convert", "--codec", "zip", "x"}, "'zip' is none of auto, direct, lossless, raw"},
+           {{"stats", "x", "--common"}, "--common requires --ref"}}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+  }
   const Outcome outcome = run({"convert", "--json", "--what"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.json()["error"]["code"], "invalid_argument");
