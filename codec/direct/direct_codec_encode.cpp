@@ -8,6 +8,9 @@
 namespace cfck::codec {
 namespace {
 
+// A preamble of steps of rows must fit a frame, whose length has 32 bits.
+constexpr std::uint64_t kMaxRows = std::uint64_t{1} << 30;
+
 class PlannedTensor final : public LossyPlan {
  public:
   PlannedTensor(const LossyRecord& record, DerivedBounds bounds, DirectPlan plan)
@@ -61,6 +64,13 @@ Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadV
     if (near_zero) {
       return LossyDecision{nullptr, LosslessReason::kNearZero};
     }
+  }
+  CFCK_TRY_ASSIGN(const DirectGeometry geometry, direct_geometry(record.shape));
+  if (record.bound.per_row && geometry.rows > kMaxRows) {
+    return Error{ErrorCode::kUnsupported,
+                 "a bound for each row is for tensors of up to 2^30 rows; leave out per_row",
+                 {},
+                 {}};
   }
   CFCK_TRY_ASSIGN(DerivedBounds bounds, derive_bounds(record, read));
   if (bounds.is_zero()) {

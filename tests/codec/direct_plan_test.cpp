@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "codec/direct/derived_bounds.hpp"
+#include "codec/direct/direct_codec.hpp"
 #include "codec/direct/plan.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "tests/codec/direct_cases.hpp"
@@ -221,6 +222,25 @@ TEST(DirectPlanOf, PrefersLosslessForAFewValues) {
   const auto plan = plan_direct(record, {1e-9, {}}, reader_of(values, 4), scratch);
   ASSERT_TRUE(plan);
   EXPECT_TRUE(plan->prefers_lossless);
+}
+
+TEST(DirectPlanOf, MoreRowsThanAPreambleHolds) {
+  LossyRecord record;
+  record.shape = {(std::uint64_t{1} << 30) + 1, 2};
+  record.chunk_elems = 1u << 18;
+  record.bound = {BoundKind::kRel, true, 1e-3};
+  Scratch scratch;
+  bool has_read = false;
+  const auto plan = DirectEncoder().plan(
+      record,
+      [&](std::uint64_t, std::uint64_t, std::vector<std::byte>&) -> Result<ByteView> {
+        has_read = true;
+        return Error{ErrorCode::kIo, "read", {}, {}};
+      },
+      scratch);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::kUnsupported);
+  EXPECT_FALSE(has_read);
 }
 
 // A factor below the normal numbers of a deviation far above 1.
