@@ -42,6 +42,23 @@ Result<void> save(const std::string& path, FileSystem& files) {
   return out->commit();
 }
 
+// Lossy records: of several chunks with a preamble, packed, and one that stays lossless.
+Result<void> save_lossy(const std::string& path, FileSystem& files) {
+  static const Bytes large = weights(5, 30000);
+  static const Bytes small = weights(6, 2048);
+  EncodeOptions options;
+  options.max_rel_error = 1e-2;
+  options.chunk_elems = 8000;
+  CFCK_TRY_ASSIGN(const std::unique_ptr<AtomicFile> out, AtomicFile::create(path, {}, files));
+  CFCK_TRY_ASSIGN(Writer writer, Writer::create(*out, options));
+  CFCK_TRY(writer.add("large", TensorView{DType::kF32, {100, 300}, large}));
+  CFCK_TRY(writer.add("small", TensorView{DType::kF32, {64, 32}, small}));
+  CFCK_TRY(writer.add("vector", TensorView{DType::kF32, {2048}, small}));
+  CFCK_TRY_ASSIGN(const WriteSummary summary, writer.finish());
+  EXPECT_EQ(summary.lossy.size(), 2U);
+  return out->commit();
+}
+
 // A change, and the files it may leave behind: name, contents before and after.
 struct Change {
   const char* name;
@@ -69,6 +86,11 @@ std::vector<Change> all_changes() {
            {},
            [](const TemporaryFolder& folder, FileSystem& files) {
              return save(folder.path("f"), files);
+           }},
+          {"lossy save",
+           {{"f", first_file()}},
+           [](const TemporaryFolder& folder, FileSystem& files) {
+             return save_lossy(folder.path("f"), files);
            }},
           {"update",
            {{"f", first_file()}},
@@ -177,11 +199,12 @@ TEST_P(Faults, LeaveTheOldFileOrTheNewOne) {
 }
 
 std::string change_name(const ::testing::TestParamInfo<std::size_t>& info) {
-  static const char* const kNames[] = {"Save", "FirstSave", "Update", "Compact", "Repair"};
+  static const char* const kNames[] = {"Save",   "FirstSave", "LossySave",
+                                       "Update", "Compact",   "Repair"};
   return kNames[info.param];
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Faults, ::testing::Range(std::size_t{0}, std::size_t{5}),
+INSTANTIATE_TEST_SUITE_P(All, Faults, ::testing::Range(std::size_t{0}, std::size_t{6}),
                          change_name);
 
 TEST(FaultsReported, AFailedUpdateThatIsTakenBackSaysWhyOnly) {
