@@ -120,19 +120,32 @@ void predict_rows(const DirectGeometry& geometry, const ScaleField& field,
   }
 }
 
-// Whether sums of three fit 16 bits.
-bool has_small_numbers(const ScaleField& field) {
-  const auto is_small = [](std::int16_t number) { return number >= -8192 && number <= 8192; };
-  return std::all_of(field.bands.begin(), field.bands.end(), is_small) &&
-         std::all_of(field.rows.begin(), field.rows.end(), is_small) &&
-         std::all_of(field.columns.begin(), field.columns.end(), is_small);
+// Whether sums of three fit 16 bits, for the values of a chunk. What other chunks use is
+// not looked at: a record may have many chunks and long vectors.
+bool has_small_numbers(const DirectGeometry& geometry, const ScaleField& field,
+                       std::uint64_t first_value, std::size_t n_values) {
+  const auto are_small = [](std::span<const std::int16_t> numbers) {
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [](std::int16_t number) { return number >= -8192 && number <= 8192; });
+  };
+  const std::uint64_t row_values = geometry.row_values();
+  const std::uint64_t last_value = first_value + n_values - 1;
+  const std::uint64_t row = first_value / row_values;
+  const std::uint64_t n_more_rows = last_value / row_values - row;
+  std::span<const std::int16_t> columns(field.columns);
+  if (n_more_rows == 0) {
+    const std::uint64_t column = first_value % row_values / geometry.taps;
+    columns = columns.subspan(column, last_value % row_values / geometry.taps + 1 - column);
+  }
+  return are_small(field.bands) && are_small(columns) &&
+         are_small(std::span(field.rows).subspan(row, n_more_rows + 1));
 }
 
 }  // namespace
 
 void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
                      std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes) {
-  if (has_small_numbers(field)) {
+  if (has_small_numbers(geometry, field, first_value, n_values)) {
     predict_rows<std::int16_t>(geometry, field, first_value, n_values, classes);
   } else {
     predict_rows<std::int32_t>(geometry, field, first_value, n_values, classes);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "codec/direct/class_order.hpp"
 #include "codec/direct/prediction.hpp"
 #include "tests/codec/direct_cases.hpp"
 
@@ -218,6 +219,28 @@ TEST(DirectPrediction, RestoresWhatItPredicts) {
   EXPECT_FALSE(residuals == codes);
   EXPECT_TRUE(restore_codes(geometry, coefficients, 0, residuals));
   EXPECT_TRUE(residuals == codes);
+}
+
+// Of chunks that see all, some or none of the numbers whose sums do not fit 16 bits.
+TEST(DirectClasses, AreTheSumsOfTheField) {
+  const std::vector<std::uint64_t> shape{5, 7, 3};
+  const DirectGeometry geometry = *direct_geometry(shape);
+  ScaleField field;
+  field.bands = {-20, 30, 90};
+  field.rows = {10, 32767, -32768, 0, 8193};
+  field.columns = {0, 5, -32768, 32767, 40, -8193, 60};
+  for (std::uint64_t first = 0; first < 105; ++first) {
+    for (std::uint64_t n = 1; n <= 105 - first; ++n) {
+      std::vector<std::uint8_t> classes(n);
+      predict_classes(geometry, field, first, n, classes.data());
+      for (std::uint64_t i = 0; i < n; ++i) {
+        const std::uint64_t value = first + i;
+        const int sum =
+            field.bands[value % 3] + field.rows[value / 21] + field.columns[value / 3 % 7];
+        ASSERT_EQ(classes[i], std::clamp(sum, 1, 153)) << first << ' ' << n << ' ' << i;
+      }
+    }
+  }
 }
 
 TEST(DirectGeometryOf, Shapes) {
