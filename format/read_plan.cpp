@@ -52,10 +52,10 @@ Result<void> ReadPlan::add(ViewRead read) {
     late_reads_.push_back({std::move(read), {}});
     return {};
   }
-  CFCK_TRY_ASSIGN(std::vector<std::byte> preamble,
-                  file_.read_preamble(*read.stored, read.asked->name));
+  if (!preambles_.contains(read.stored)) {
+    CFCK_TRY_ASSIGN(preambles_[read.stored], file_.read_preamble(*read.stored, read.asked->name));
+  }
   reads_.push_back(std::move(read));
-  preambles_.push_back(std::move(preamble));
   const std::size_t number = reads_.size() - 1;
   if (reads_[number].stored->record.kind == RecordKind::kPacked) {
     add_pack_task(number);
@@ -133,7 +133,7 @@ Result<void> ReadPlan::report(const ViewRead& read, std::uint64_t n_bytes) {
 Result<void> ReadPlan::run_chunk(const ChunkTask& task, ReadWorker& worker) {
   const ViewRead& read = reads_[task.read];
   ChunkPlace place = file_.place_of(*read.stored, task.chunk, task.offset_bytes, read.asked->name);
-  place.preamble = preambles_[task.read];
+  place.preamble = preambles_.at(read.stored);
   const MutableBytes to = destination(read, task, place.n_elems, place.decoded_bytes, worker);
   CFCK_TRY(file_.read_chunk(place, file_.options.verify_chunks, worker, to));
   if (task.end - task.begin != place.n_elems) {

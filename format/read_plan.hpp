@@ -72,7 +72,8 @@ class ReadPlan {
   const OpenFile& file_;
   const ReadProgress& progress_;
   std::vector<ViewRead> reads_;
-  std::vector<std::vector<std::byte>> preambles_;  // of each read
+  // Of records, however many reads they have.
+  std::unordered_map<const StoredRecord*, std::vector<std::byte>> preambles_;
   std::vector<ChunkTask> chunk_tasks_;
   std::vector<PackTask> pack_tasks_;
   std::unordered_map<std::uint32_t, std::size_t> pack_task_of_;
