@@ -166,7 +166,8 @@ void say_report(Console& console, const ConvertOptions& options, const ConvertRe
   for (const ConvertedFile& file : report.files) loss.add(file.loss);
   console.say(loss.text("  ") + kept_lossless_text(report));
   if (!report.copied.empty()) {
-    console.say(fmt::format("{} other files {}\n", report.copied.size(),
+    console.say(fmt::format("{} other {} {}\n", report.copied.size(),
+                            report.copied.size() == 1 ? "file" : "files",
                             options.dry_run ? "would be copied" : "copied"));
   }
   const auto rate =

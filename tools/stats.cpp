@@ -101,7 +101,8 @@ void add_bound(const StoredTensor& tensor, const BoundCheck& check, TensorReport
   }
   if (!report.bound->index_agrees) {
     all.problems.push_back(
-        difference(tensor.name, fmt::format("the largest error is {}, but the index says {}",
+        difference(tensor.name, fmt::format("the largest error is {}, but the index says {}; is "
+                                            "this the reference the file was made of?",
                                             check.max_abs_error(), asked.max_abs_error)));
   }
 }
@@ -272,13 +273,13 @@ Json report_json(const TensorReport& report) {
     json["bound_kind"] = bound_kind_name(tensor.error->bound.kind);
     json["bound"] = tensor.error->bound.value;
     json["per_row"] = tensor.error->bound.per_row;
+    json["index_max_abs_error"] = tensor.error->max_abs_error;
   }
   if (report.errors) json["errors"] = report.errors->json();
   if (report.bound) {
     json["bound_kept"] = report.bound->kept;
     json["n_beyond"] = report.bound->n_beyond;
     if (!report.bound->kept) json["first_beyond"] = report.bound->first_beyond;
-    json["index_max_abs_error"] = tensor.error->max_abs_error;
     json["index_agrees"] = report.bound->index_agrees;
   }
   return json;

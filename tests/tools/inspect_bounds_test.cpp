@@ -65,6 +65,7 @@ TEST_F(InspectBounds, ShowHasBoundAndError) {
   for (const char* key : {"bound_kind", "bound", "per_row", "max_abs_error", "rmse"}) {
     EXPECT_FALSE(shown["ids"].contains(key)) << key;
   }
+  EXPECT_EQ(records({"stats", out})["a.weight"]["index_max_abs_error"], a["max_abs_error"]);
   const auto json = run({"show", "--json", out}).json();
   EXPECT_EQ(json["lossy"]["abs"],
             (nlohmann::json{{"n_records", 1}, {"max_abs_error", a["max_abs_error"]}}));

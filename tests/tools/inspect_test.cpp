@@ -368,6 +368,35 @@ TEST(CommandLine, HelpAndVersion) {
   }
 }
 
+// Also where the path is a word of the message, or a part of one.
+TEST(CommandLine, MessagesNameTheFile) {
+  const TemporaryFolder folder;
+  RunOptions options;
+  options.folder = folder.path();
+  for (const std::string name : {"e", "empty", "file", "the"}) {
+    write_file(folder / name, "");
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"show", name}, {"convert", name}, {"stats", name}}) {
+      const Outcome outcome = run(command, options);
+      EXPECT_EQ(outcome.code, 4);
+      EXPECT_NE(outcome.err.find(" error: " + name + ": the file is empty"), std::string::npos)
+          << outcome.err;
+    }
+    const std::string missing = name + "x";
+    const Outcome outcome = run({"show", missing}, options);
+    EXPECT_NE(outcome.err.find(" error: cannot open '" + missing + "'"), std::string::npos)
+        << outcome.err;
+  }
+  // A file of a folder is named once.
+  write_file(folder / "m/a.safetensors", "");
+  for (const char* path : {"m", "m/", "./m"}) {
+    const Outcome outcome = run({"show", path}, options);
+    EXPECT_NE(outcome.err.find("a.safetensors: the file is empty"), std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(outcome.err.find("m: "), std::string::npos) << outcome.err;
+  }
+}
+
 TEST(CommandLine, WrongUsage) {
   EXPECT_EQ(run({}).code, 2);
   EXPECT_EQ(run({"explode"}).code, 2);
