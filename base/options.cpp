@@ -1,8 +1,19 @@
 #include "cfck/options.hpp"
 
+#include <charconv>
 #include <cmath>
+#include <iterator>
 
 namespace cfck {
+namespace {
+
+// The fewest digits that mean the same number.
+std::string shortest(double number) {
+  char digits[32];
+  return {digits, std::to_chars(digits, std::end(digits), number).ptr};
+}
+
+}  // namespace
 
 std::string_view codec_name(CodecId id) noexcept {
   switch (id) {
@@ -110,7 +121,7 @@ Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options) {
   }
   if (!(bound->value > 0) || !std::isfinite(bound->value)) {
     return refuse("max_" + std::string(bound_kind_name(bound->kind)) +
-                  "_error must be positive and finite, not " + std::to_string(bound->value) +
+                  "_error must be positive and finite, not " + shortest(bound->value) +
                   "; without one nothing is lost");
   }
   if (bound->kind == BoundKind::kAbs && bound->per_row) {

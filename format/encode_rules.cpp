@@ -39,8 +39,8 @@ TensorChoice lossy(CodecChoice codec, const ErrorBound& bound, bool keeps_near_z
 Error not_float(std::string_view name) {
   return Error{
       ErrorCode::kInvalidArgument,
-      "a maximum error is for F64, F32, BF16 and F16 tensors; leave this name out, or use a "
-      "pattern with wildcards, which keeps other tensors lossless",
+      "a maximum error is for F64, F32, BF16 and F16 tensors, not for this one; leave it out here "
+      "(a rule with wildcards keeps such tensors lossless)",
       std::string(name),
       {}};
 }
