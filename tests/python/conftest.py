@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+import cfck
 import numpy as np
 import pytest
 import torch
@@ -54,3 +57,23 @@ def shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "model.cfck"
+
+
+def state() -> dict[str, torch.Tensor]:
+    """One tensor for each reason to keep every bit, and two without."""
+    return {
+        "layer.weight": weights(64, 64),
+        "layer.bias": weights(4096, seed=2),
+        "small.weight": weights(31, 33, seed=3),
+        "tiny.weight": weights(64, 64, seed=4) * 1e-4,
+        "a.exp_avg": weights(64, 64, seed=5),
+        "ids": torch.arange(4096).reshape(64, 64),
+        "constant.weight": torch.full((64, 64), 0.5),
+        "other.weight": weights(64, 64, seed=6),
+    }
+
+
+def records(path: os.PathLike[str]) -> dict[str, cfck.RecordInfo]:
+    """What the file says of its tensors, by name."""
+    with cfck.safe_open(path, "pt") as file:
+        return {record.name: record for record in file.records()}
