@@ -137,24 +137,8 @@ def longer_index() -> Broken:
 
 
 def in_the_index() -> list[Broken]:
-    def alias_cycle(layout: Layout) -> None:
-        layout.entries[3].a, layout.entries[4].a = 4, 3
-
-    def overlap(layout: Layout) -> None:
-        layout.entries[2].b -= 1
-
-    def gap(layout: Layout) -> None:
-        layout.body += frame(b"DEAD", b"hidden")
-
-    def shared_extent(layout: Layout) -> None:
-        copy = dataclasses.replace(layout.entries[0], name=b"again")
-        layout.entries.append(copy)
-
     def extra_chunk(layout: Layout) -> None:
         layout.entries[0].chunks.append([0, hash64(b"")])
-
-    def pack_length(layout: Layout) -> None:
-        layout.packs[0][1] += 131072
 
     def preamble_of_nothing(layout: Layout) -> None:
         layout.entries.append(Entry(b"e", [0], [], flags=2, c=1, chunks=[[0, hash64(b"")]]))
@@ -185,6 +169,14 @@ def in_the_index() -> list[Broken]:
         changed("more_chunks_than_entries", set_field(0, c=1)),
         changed("chunk_entries_left_over", extra_chunk),
         changed("preamble_without_chunks", preamble_of_nothing),
+    ]
+
+
+def in_shared_records() -> list[Broken]:
+    def alias_cycle(layout: Layout) -> None:
+        layout.entries[3].a, layout.entries[4].a = 4, 3
+
+    return [
         changed("alias_cycle", alias_cycle),
         changed("alias_of_itself", set_field(3, a=3)),
         changed("alias_of_a_duplicate", set_field(3, a=4)),
@@ -195,6 +187,24 @@ def in_the_index() -> list[Broken]:
         changed("base_out_of_range", set_field(3, a=6)),
         changed("duplicate_of_another_shape", set_field(4, shape=[2, 2])),
         changed("duplicate_of_another_digest", set_field(4, digest=bytes(16))),
+    ]
+
+
+def in_extents() -> list[Broken]:
+    def overlap(layout: Layout) -> None:
+        layout.entries[2].b -= 1
+
+    def gap(layout: Layout) -> None:
+        layout.body += frame(b"DEAD", b"hidden")
+
+    def shared_extent(layout: Layout) -> None:
+        copy = dataclasses.replace(layout.entries[0], name=b"again")
+        layout.entries.append(copy)
+
+    def pack_length(layout: Layout) -> None:
+        layout.packs[0][1] += 131072
+
+    return [
         changed("raw_with_entropy_stage", set_field(2, entropy=1)),
         changed("pack_out_of_range", set_field(1, a=1)),
         changed("payload_beyond_its_pack", set_field(2, c=3)),

@@ -22,6 +22,8 @@ def broken_files() -> list[broken_vectors.Broken]:
     return [
         *broken_vectors.at_the_end(),
         *broken_vectors.in_the_index(),
+        *broken_vectors.in_shared_records(),
+        *broken_vectors.in_extents(),
         *broken_vectors.in_the_metadata(),
         *broken_vectors.in_records(),
         *broken_payloads.in_symbols(),
@@ -32,6 +34,9 @@ def broken_files() -> list[broken_vectors.Broken]:
 
 
 def main(arguments: list[str]) -> int:
+    if arguments not in ([], ["--check"]):
+        print("usage: make_broken.py [--check]", file=sys.stderr)
+        return 2
     manifest, files = [], {}
     for broken in broken_files():
         name = broken.name + ".cfck"
