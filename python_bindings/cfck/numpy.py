@@ -65,13 +65,15 @@ def save_file(
         max_rel_error: the same as a fraction of the range of each array, largest minus smallest
             finite value.
         max_sigma_error: the same in standard deviations of the finite values of each array.
-        per_row: take the range or deviation of each row of axis 0, not of the whole array.
+        per_row: take the range or deviation of each row of axis 0, not of the whole array; one of
+            fewer than two dimensions is one row.
         rules: options by name, {"*.weight": {"max_sigma_error": 1e-3}, ...} or a list of such
             pairs: those above (cfck.TensorOptions) for the arrays whose names match the pattern.
             The first rule that matches counts, and nothing else. * stands for any characters,
             ? for one, [abc] and [!abc] for one of (not) these.
         threads: worker threads; 0: the CPUs this process may use. The bytes do not depend on it.
-        verify: decode what was written and compare it before the old file is replaced.
+        verify: decode what was written and compare it before the old file is replaced; arrays that
+            lose something with the values whose errors were measured.
         progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it
             raises ends the call.
         fsync: wait until the file is on the disk.
