@@ -99,10 +99,6 @@ Result<Differences> compare(const TensorSet& a, const TensorSet& b, bool fast, P
   return differences;
 }
 
-std::string type_text(const StoredTensor& tensor) {
-  return fmt::format("{} [{}]", dtype_name(tensor.dtype), fmt::join(tensor.shape, ","));
-}
-
 std::string change_text(const Pair& pair) {
   if (!pair.same_type()) {
     return fmt::format("{} -> {}", type_text(*pair.a), type_text(*pair.b));

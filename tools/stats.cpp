@@ -80,10 +80,6 @@ Result<std::vector<const StoredTensor*>> select(const TensorSet& set,
   return selected;
 }
 
-std::string type_text(const StoredTensor& tensor) {
-  return fmt::format("{} [{}]", dtype_name(tensor.dtype), fmt::join(tensor.shape, ","));
-}
-
 Error difference(const std::string& name, std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message), name, {}};
 }

@@ -1,5 +1,7 @@
 #include "tools/tensor_set.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -20,6 +22,10 @@ namespace {
 constexpr std::uint64_t kPieceElems = std::uint64_t{1} << 21;
 
 }  // namespace
+
+std::string type_text(const StoredTensor& tensor) {
+  return fmt::format("{} [{}]", dtype_name(tensor.dtype), fmt::join(tensor.shape, ","));
+}
 
 Result<void> TensorSet::add_cfck(OpenFile& file) {
   CFCK_TRY_ASSIGN(Reader reader, Reader::open(*file.source));

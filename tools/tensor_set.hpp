@@ -32,6 +32,9 @@ struct StoredTensor {
   std::uint64_t bound_rows = 1;      // see bound_rows()
 };
 
+// "F32 [512,384]"
+std::string type_text(const StoredTensor& tensor);
+
 // Takes the bytes of consecutive elements.
 using TakeElements = std::function<Result<void>(ByteView bytes)>;
 
