@@ -57,21 +57,36 @@ Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
     if (!bound) {
       return naming(std::move(bound).error(), "rule", rule.pattern);
     }
-    const bool contradicts =
-        std::any_of(made.rules_.begin(), made.rules_.end(), [&](const Rule& earlier) {
-          return earlier.pattern == rule.pattern &&
-                 (earlier.codec != rule.options.codec || earlier.bound != *bound);
-        });
-    if (contradicts) {
+    const std::size_t number = made.rules_.size();
+    const auto [first, is_new] = made.by_pattern_.emplace(rule.pattern, number);
+    if (!is_new && (made.rules_[first->second].codec != rule.options.codec ||
+                    made.rules_[first->second].bound != *bound)) {
       return naming(Error{ErrorCode::kInvalidArgument,
                           "there are two rules of this pattern, and they differ; keep one",
                           {},
                           {}},
                     "rule", rule.pattern);
     }
+    if (rule.pattern.find_first_of("*?[") != std::string::npos) {
+      made.with_wildcards_.push_back(number);
+    }
     made.rules_.push_back({rule.pattern, rule.options.codec, *bound});
   }
   return made;
+}
+
+EncodeRules::Rule* EncodeRules::find_rule(std::string_view name) {
+  const auto same = by_pattern_.find(name);
+  std::size_t first = same == by_pattern_.end() ? rules_.size() : same->second;
+  for (const std::size_t number : with_wildcards_) {
+    if (number >= first) {
+      break;
+    }
+    if (matches_glob(rules_[number].pattern, name)) {
+      first = number;
+    }
+  }
+  return first == rules_.size() ? nullptr : &rules_[first];
 }
 
 std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
@@ -97,21 +112,18 @@ std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
 }
 
 Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape) {
-  for (Rule& rule : rules_) {
-    if (!matches_glob(rule.pattern, name)) {
-      continue;
-    }
-    rule.used = true;
-    if (!rule.bound) {
-      return lossless(rule.codec);
+  if (Rule* const rule = find_rule(name)) {
+    rule->used = true;
+    if (!rule->bound) {
+      return lossless(rule->codec);
     }
     if (!can_be_lossy(dtype)) {
-      if (rule.pattern == name) {
+      if (rule->pattern == name) {
         return not_float(name);
       }
-      return lossless(rule.codec, LosslessReason::kNotFloat);
+      return lossless(rule->codec, LosslessReason::kNotFloat);
     }
-    return lossy(rule.codec, *rule.bound, false);
+    return lossy(rule->codec, *rule->bound, false);
   }
   if (!bound_) {
     return lossless(codec_);

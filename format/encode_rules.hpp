@@ -1,7 +1,9 @@
 // Which options hold for a tensor, and what a plain error bound leaves alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -56,9 +58,14 @@ class EncodeRules {
     bool used = false;
   };
 
+  // The first rule that matches; nullptr if none does.
+  Rule* find_rule(std::string_view name);
   std::optional<LosslessReason> exemption(std::string_view name, const Shape& shape) const;
 
   std::vector<Rule> rules_;
+  // Rules may be as many as tensors, one for each name: these are looked up.
+  std::map<std::string, std::size_t, std::less<>> by_pattern_;  // the first of each
+  std::vector<std::size_t> with_wildcards_;
   CodecChoice codec_ = CodecChoice::kAuto;
   std::optional<ErrorBound> bound_;
   std::set<std::string, std::less<>> exempt_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -101,14 +102,17 @@ std::string kept_lossless_text(const ConvertReport& report) {
 std::vector<std::string> unmatched_rules(const ConvertReport& report) {
   std::vector<std::string> patterns;
   if (report.files.empty()) return patterns;
+  std::map<std::string_view, std::size_t> n_files;  // in which a pattern matched nothing
+  for (const ConvertedFile& file : report.files) {
+    const std::set<std::string_view> of_file(file.unmatched_rules.begin(),
+                                             file.unmatched_rules.end());
+    for (const std::string_view pattern : of_file) ++n_files[pattern];
+  }
   for (const std::string& pattern : report.files.front().unmatched_rules) {
-    const bool everywhere =
-        std::all_of(report.files.begin(), report.files.end(), [&](const ConvertedFile& file) {
-          const auto& unmatched = file.unmatched_rules;
-          return std::find(unmatched.begin(), unmatched.end(), pattern) != unmatched.end();
-        });
-    const bool is_new = std::find(patterns.begin(), patterns.end(), pattern) == patterns.end();
-    if (everywhere && is_new) patterns.push_back(pattern);
+    const auto found = n_files.find(pattern);
+    if (found == n_files.end() || found->second != report.files.size()) continue;
+    patterns.push_back(pattern);
+    n_files.erase(found);  // once is enough
   }
   return patterns;
 }
@@ -127,10 +131,10 @@ std::string unmatched_text(const std::string& pattern, std::span<const std::stri
     const auto earlier = std::find_if(rules.begin(), rules.end(), [&](const EncodeRule& rule) {
       return matches_glob(rule.pattern, first);
     });
-    return text + fmt::format(
-                      "has no effect: earlier rules match all of its {} tensors first, "
-                      "'{}' by the rule '{}'",
-                      n_matches, escaped(first), escaped(earlier->pattern));
+    const std::string all =
+        n_matches == 1 ? "its only tensor" : fmt::format("all of its {} tensors", n_matches);
+    return text + fmt::format("has no effect: earlier rules match {} first, '{}' by the rule '{}'",
+                              all, escaped(first), escaped(earlier->pattern));
   }
   text += "matches no tensor";
   const bool is_name = pattern.find_first_of("*?[") == std::string::npos;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -64,26 +65,30 @@ Result<void> set_option(TensorOptions& options, std::string_view name,
   return {};
 }
 
-struct LocatedRule {
-  EncodeRule rule;
-  std::string where;  // for errors
+struct Rules {
+  struct First {
+    TensorOptions options;
+    std::string where;  // for errors
+  };
+  std::vector<EncodeRule> rules;
+  std::map<std::string, First> of_pattern;
 };
 
-Result<void> add_rule(std::vector<LocatedRule>& rules, std::string_view text, std::string where) {
+Result<void> add_rule(Rules& rules, std::string_view text, const std::string& where) {
   auto rule = parse_rule(text);
   if (!rule) return prefixed(where, std::move(rule).error());
-  for (const LocatedRule& other : rules) {
-    if (other.rule.pattern == rule->pattern && other.rule.options != rule->options) {
-      return prefixed(where, wrong(fmt::format("contradicts {}, which has the same pattern; keep "
-                                               "one of them",
-                                               other.where)));
-    }
+  const auto& [pattern, first] =
+      *rules.of_pattern.try_emplace(rule->pattern, Rules::First{rule->options, where}).first;
+  if (first.options != rule->options) {
+    return prefixed(where, wrong(fmt::format("contradicts {}, which has the same pattern; keep "
+                                             "one of them",
+                                             first.where)));
   }
-  rules.push_back({std::move(*rule), std::move(where)});
+  rules.rules.push_back(std::move(*rule));
   return {};
 }
 
-Result<void> add_file(std::vector<LocatedRule>& rules, const std::string& path) {
+Result<void> add_file(Rules& rules, const std::string& path) {
   CFCK_TRY_ASSIGN(const std::string text, read_text(path, kMaxRuleBytes));
   if (text.find('\0') != std::string::npos) {
     return wrong("'" + escaped(path) + "' has bytes that are no text; --rules takes a text file");
@@ -158,14 +163,12 @@ Result<EncodeRule> parse_rule(std::string_view text) {
 
 Result<std::vector<EncodeRule>> collect_rules(const std::vector<std::string>& texts,
                                               const std::string& file) {
-  std::vector<LocatedRule> located;
+  Rules rules;
   for (const std::string& text : texts) {
-    CFCK_TRY(add_rule(located, text, "--rule '" + escaped(text) + "'"));
+    CFCK_TRY(add_rule(rules, text, "--rule '" + escaped(text) + "'"));
   }
-  if (!file.empty()) CFCK_TRY(add_file(located, file));
-  std::vector<EncodeRule> rules;
-  for (LocatedRule& entry : located) rules.push_back(std::move(entry.rule));
-  return rules;
+  if (!file.empty()) CFCK_TRY(add_file(rules, file));
+  return std::move(rules.rules);
 }
 
 }  // namespace cfck::tools

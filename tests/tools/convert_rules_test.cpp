@@ -60,6 +60,27 @@ TEST_F(ConvertRules, TheFirstThatMatchesCounts) {
                                                           {"tiny", "abs 1e-07"}}));
 }
 
+// Names are looked up, patterns are tried: the order counts for both.
+TEST_F(ConvertRules, NamesAndPatternsInOrder) {
+  const Outcome outcome =
+      convert({"--rule", "norm.bias: codec=raw", "--rule", "b.*: max_abs_error=1e-3", "--rule",
+               "b.weight: codec=raw", "--rule", "[!ab]*: codec=lossless", "--rule",
+               "*: max_abs_error=1e-2", "--rule", "tiny: codec=raw"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  auto found = stored();
+  EXPECT_EQ(found["norm.bias"], "raw");
+  EXPECT_EQ(found["b.weight"], "abs 0.001");
+  EXPECT_EQ(found["a.weight"], "abs 0.01");
+  EXPECT_EQ(found["tiny"], "lossless");
+  for (const char* text : {"'b.weight' has no effect: earlier rules match its only tensor first, "
+                           "'b.weight' by the rule 'b.*'",
+                           "'tiny' has no effect: earlier rules match its only tensor first, "
+                           "'tiny' by the rule '[!ab]*'"}) {
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+  }
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 2) << outcome.err;
+}
+
 TEST_F(ConvertRules, ThoseOfTheFileComeLast) {
   const Outcome outcome = with_file(
       "# heads first\n"
@@ -74,8 +95,8 @@ TEST_F(ConvertRules, ThoseOfTheFileComeLast) {
   EXPECT_EQ(stored()["b.weight"], "rel 0.01 rows");
   EXPECT_EQ(stored()["norm.bias"], "raw");
   EXPECT_EQ(outcome.json()["unmatched_rules"], (nlohmann::json{"a.weight", "b.weight"}));
-  EXPECT_NE(outcome.err.find("the rule 'a.weight' has no effect: earlier rules match all of its 1 "
-                             "tensors first, 'a.weight' by the rule 'a.weight*'"),
+  EXPECT_NE(outcome.err.find("the rule 'a.weight' has no effect: earlier rules match its "
+                             "only tensor first, 'a.weight' by the rule 'a.weight*'"),
             std::string::npos)
       << outcome.err;
   EXPECT_EQ(with_file("").code, 0);
