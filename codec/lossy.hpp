@@ -60,7 +60,8 @@ class LossyEncoder {
   virtual ~LossyEncoder() = default;
   virtual bool supports(DType dtype) const = 0;
   // Requires: supports(record.dtype). Errors: those of `read`, kInvalidArgument for
-  // a bound that cannot be kept, kOutOfMemory.
+  // a bound that cannot be kept, kUnsupported for one for each of too many rows,
+  // kOutOfMemory.
   virtual Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                                      Scratch& scratch) const = 0;
 };

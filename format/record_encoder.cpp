@@ -1,6 +1,6 @@
 #include "format/record_encoder.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "format/record_jobs.hpp"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "codec/direct/class_order.hpp"
 #include "codec/direct/direct_kernels.hpp"

@@ -33,7 +33,6 @@ struct DirectChunk {
   EncodedChunk encoded;
   // Of the decoded values; zero errors where the chunk is stored losslessly.
   ErrorTotals errors;
-  bool is_lossless = false;
 };
 
 // Length of the body at the start of `payload`. Errors: kTruncated, kCorrupt.

@@ -244,7 +244,6 @@ Result<void> try_lossless(const DirectChunkInfo& info, ByteView values, Scratch&
     out.errors.max_error = 0;
     out.errors.sum_of_squares = 0;
     out.errors.n_exact = 0;
-    out.is_lossless = true;
     std::copy(values.begin(), values.end(), decoded.begin());
   }
   return {};
@@ -281,7 +280,6 @@ Result<void> encode_chunk(const DirectChunkInfo& info, const DirectParameters& p
                  {},
                  {}};
   }
-  out.is_lossless = false;
   CFCK_TRY(ChunkEncoder(info, geometry, parameters, place, *stage, values, scratch)
                .encode(bounds, decoded, out));
   return try_lossless(info, values, scratch, decoded, out);

@@ -1,7 +1,6 @@
 #include "codec/entropy/zstd_frame.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "codec/entropy/huffman.hpp"
 
