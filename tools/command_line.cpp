@@ -103,7 +103,7 @@ void add_max_errors(CLI::App& app, ConvertOptions& options) {
       "Largest error of any value of float tensors with two or more dimensions and 1024 or more "
       "values; others, optimizer state and tensors near zero stay lossless");
   add("--max-rel-error", options.encode.max_rel_error,
-      "The same, times the value range of the tensor");
+      "The same, times the value range of the tensor: 1e-3 is a thousandth of it");
   add("--max-sigma-error", options.encode.max_sigma_error,
       "The same, times the standard deviation of the tensor");
   app.add_flag("--per-row", options.encode.per_row,

@@ -8,6 +8,7 @@
 #include "tools/convert_report.hpp"
 #include "tools/encode_options.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/loss.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -85,6 +86,24 @@ Result<ConvertOptions> with_rules(const ConvertOptions& options) {
   return complete;
 }
 
+// Somebody may have meant percent.
+void warn_of_wide_bounds(Console& console, const EncodeOptions& encode) {
+  const auto check = [&](const TensorOptions& options) {
+    if (options.max_rel_error && *options.max_rel_error >= 0.5) {
+      console.warn("max_rel_error " + short_number(*options.max_rel_error) +
+                   " is so much of the range that all values of a tensor may become one; 0.01 "
+                   "is a hundredth of the range");
+    }
+    if (options.max_sigma_error && *options.max_sigma_error >= 1) {
+      console.warn("max_sigma_error " + short_number(*options.max_sigma_error) +
+                   " makes most values of a tensor one; 0.01 is a hundredth of a standard "
+                   "deviation");
+    }
+  };
+  check(encode);
+  for (const EncodeRule& rule : encode.rules) check(rule.options);
+}
+
 }  // namespace
 
 int run_convert(const ConvertOptions& given, Console& console) {
@@ -92,6 +111,7 @@ int run_convert(const ConvertOptions& given, Console& console) {
   catch_interrupts();
   const auto options = with_rules(given);
   if (!options) return console.fail(options.error());
+  warn_of_wide_bounds(console, options->encode);
   std::error_code error;
   const bool is_folder = fs::is_directory(options->input, error);
   auto report = is_folder ? convert_folder(*options, console.shows_progress())

@@ -159,6 +159,22 @@ TEST_F(ConvertBounds, BadMaximumErrors) {
   EXPECT_FALSE(fs::exists(folder / "none"));
 }
 
+// Percent, perhaps.
+TEST_F(ConvertBounds, WideOnesAreWarnedOf) {
+  const auto warnings = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"convert", "-f", in, out});
+    const Outcome outcome = run(options);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_NE(warnings({"--max-rel-error", "5"}).find("warning: max_rel_error 5e+00 is so much"),
+            std::string::npos);
+  EXPECT_NE(warnings({"--rule", "*: max_sigma_error=1"}).find("max_sigma_error 1e+00 makes most"),
+            std::string::npos);
+  EXPECT_EQ(warnings({"--max-rel-error", "0.4"}), "");
+  EXPECT_EQ(warnings({"--max-sigma-error", "0.9"}), "");
+}
+
 TEST_F(ConvertBounds, OptionsThatContradict) {
   const std::vector<std::vector<std::string>> all = {
       {"--max-abs-error", "1", "--max-rel-error", "1"},
