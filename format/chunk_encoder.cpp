@@ -3,21 +3,17 @@
 #include <algorithm>
 
 namespace cfck::format {
-namespace {
 
-// As read_values, into a buffer of the caller's.
-Result<ByteView> read_range(const EncodePlan& plan, std::uint64_t offset_bytes,
-                            std::uint64_t n_bytes, std::vector<std::byte>& room) {
-  const ByteView mapped = plan.source->mapped();
+Result<ByteView> range_of(const ByteSource& source, std::uint64_t offset_bytes,
+                          std::uint64_t n_bytes, std::vector<std::byte>& buffer) {
+  const ByteView mapped = source.mapped();
   if (!mapped.empty()) {
-    return mapped.subspan(plan.offset_bytes + offset_bytes, n_bytes);
+    return mapped.subspan(offset_bytes, n_bytes);
   }
-  room.resize(n_bytes);
-  CFCK_TRY(plan.source->read_at(plan.offset_bytes + offset_bytes, room));
-  return ByteView(room);
+  buffer.resize(n_bytes);
+  CFCK_TRY(source.read_at(offset_bytes, buffer));
+  return ByteView(buffer);
 }
-
-}  // namespace
 
 Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
                              std::uint64_t n_bytes, WorkerMemory& memory) {
@@ -80,7 +76,8 @@ Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& me
     if (before_read) {
       CFCK_TRY(before_read());
     }
-    return read_range(plan, first_elem * value_bytes, n_elems * value_bytes, room);
+    return range_of(*plan.source, plan.offset_bytes + first_elem * value_bytes,
+                    n_elems * value_bytes, room);
   };
   return codec::find_lossy_encoder(CodecId::kDirect)->plan(record, read, memory.scratch);
 }

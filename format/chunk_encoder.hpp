@@ -46,6 +46,10 @@ struct LeafEdges {
   std::vector<std::byte> tail;
 };
 
+// Bytes [offset, offset + n) of a source: in place where it is in memory, else read
+// into `buffer`.
+Result<ByteView> range_of(const ByteSource& source, std::uint64_t offset_bytes,
+                          std::uint64_t n_bytes, std::vector<std::byte>& buffer);
 // Bytes [offset, offset + n) of the tensor: in place where the source is in
 // memory, else a copy in the worker's buffer, valid until its next use.
 Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,

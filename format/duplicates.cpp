@@ -10,18 +10,6 @@ namespace {
 
 constexpr std::uint64_t kCompareBytes = std::uint64_t{1} << 18;
 
-// A range of a source: in place, or read into `buffer`.
-Result<ByteView> range_of(const ByteSource& source, std::uint64_t offset_bytes,
-                          std::uint64_t n_bytes, std::vector<std::byte>& buffer) {
-  const ByteView mapped = source.mapped();
-  if (!mapped.empty()) {
-    return mapped.subspan(offset_bytes, n_bytes);
-  }
-  buffer.resize(n_bytes);
-  CFCK_TRY(source.read_at(offset_bytes, buffer));
-  return ByteView(buffer);
-}
-
 }  // namespace
 
 Result<bool> DuplicateFinder::equal(const Place& place, const EncodePlan& plan) {

@@ -29,16 +29,15 @@ Result<void> RecordEncoder::encode(std::uint32_t record, EncodePlan plan) {
   }
   const auto chunked = std::make_shared<ChunkedRecord>(record, std::move(plan));
   if (chunked->plan.choice.bound) {
-    Result<codec::LossyDecision> decision =
-        plan_lossy(chunked->plan, memory_.back(), [&] { return report(record, 0); });
-    if (!decision) {
-      return naming(std::move(decision).error(), chunked->plan);
-    }
-    chunked->lossy = std::move(decision->plan);
+    CFCK_TRY_ASSIGN(
+        codec::LossyDecision decision,
+        naming(plan_lossy(chunked->plan, memory_.back(), [&] { return report(record, 0); }),
+               chunked->plan));
+    chunked->lossy = std::move(decision.plan);
     if (chunked->lossy != nullptr) {
       return submit_lossy(chunked);
     }
-    kept_lossless_.emplace(record, decision->reason);
+    kept_lossless_.emplace(record, decision.reason);
     return submit_auto(chunked);
   }
   switch (chunked->plan.choice.codec) {

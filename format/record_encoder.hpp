@@ -41,6 +41,7 @@ class RecordEncoder {
 
  private:
   class SingleJob;
+  class ChunkJob;
   class DigestJob;
   class LosslessJob;
   class LossyJob;

@@ -32,15 +32,6 @@ double RecordErrors::rmse() const noexcept {
   return std::min(totals.max_error, std::sqrt(squares / static_cast<double>(totals.n_finite)));
 }
 
-Result<void> naming(Result<void> result, const EncodePlan& plan) {
-  if (result || !result.error().record.empty()) {
-    return result;
-  }
-  Error error = result.error();
-  error.record = plan.name;
-  return error;
-}
-
 void set_codec(Record& record, CodecId codec) {
   record.codec = codec;
   record.entropy = codec == CodecId::kRaw
@@ -143,32 +134,32 @@ Result<void> RecordEncoder::SingleJob::finish() {
   return encoder_.report(record_, plan_.geometry.n_bytes);
 }
 
+Result<ByteView> RecordEncoder::ChunkJob::read(WorkerMemory& memory) const {
+  return naming(read_values(plan(), offset_bytes(), n_bytes(), memory), plan());
+}
+
+RecordEncoder::EncodedChunk RecordEncoder::ChunkJob::seal(const WorkerMemory& memory,
+                                                          ByteView decoded) {
+  EncodedChunk sealed;
+  sealed.edges = hash_leaves(record_->digest, offset_bytes(), decoded);
+  sealed.extent = chunk_extent(memory.encoded, encoder_.frames_);
+  sealed.hash = hash64(sealed.extent.with_prefix(kFrameHeaderBytes));
+  return sealed;
+}
+
 Result<void> RecordEncoder::DigestJob::run(unsigned worker) {
-  const EncodePlan& plan = record_->plan;
-  const std::uint64_t offset = chunk_ * plan.geometry.chunk_bytes;
-  Result<ByteView> values =
-      read_values(plan, offset, plan.geometry.bytes_of(chunk_), encoder_.memory_[worker]);
-  if (!values) {
-    return naming(std::move(values).error(), plan);
-  }
-  edges_ = hash_leaves(record_->digest, offset, *values);
+  CFCK_TRY_ASSIGN(const ByteView values, read(encoder_.memory_[worker]));
+  edges_ = hash_leaves(record_->digest, offset_bytes(), values);
   return {};
 }
 
 Result<void> RecordEncoder::DigestJob::finish() { return encoder_.finish_chunk(*record_, edges_); }
 
 Result<void> RecordEncoder::LosslessJob::run(unsigned worker) {
-  const EncodePlan& plan = record_->plan;
   WorkerMemory& memory = encoder_.memory_[worker];
-  const std::uint64_t offset = chunk_ * plan.geometry.chunk_bytes;
-  Result<ByteView> values = read_values(plan, offset, plan.geometry.bytes_of(chunk_), memory);
-  if (!values) {
-    return naming(std::move(values).error(), plan);
-  }
-  encoded_.edges = hash_leaves(record_->digest, offset, *values);
-  CFCK_TRY(naming(encode_lossless(plan, chunk_, *values, memory), plan));
-  encoded_.extent = chunk_extent(memory.encoded, encoder_.frames_);
-  encoded_.hash = hash64(encoded_.extent.with_prefix(kFrameHeaderBytes));
+  CFCK_TRY_ASSIGN(const ByteView values, read(memory));
+  CFCK_TRY(naming(encode_lossless(plan(), chunk_, values, memory), plan()));
+  encoded_ = seal(memory, values);
   return {};
 }
 
@@ -177,21 +168,11 @@ Result<void> RecordEncoder::LosslessJob::finish() {
 }
 
 Result<void> RecordEncoder::LossyJob::run(unsigned worker) {
-  const EncodePlan& plan = record_->plan;
   WorkerMemory& memory = encoder_.memory_[worker];
-  const std::uint64_t offset = chunk_ * plan.geometry.chunk_bytes;
-  Result<ByteView> values = read_values(plan, offset, plan.geometry.bytes_of(chunk_), memory);
-  if (!values) {
-    return naming(std::move(values).error(), plan);
-  }
-  Result<codec::ErrorTotals> errors = encode_lossy(plan, *record_->lossy, chunk_, *values, memory);
-  if (!errors) {
-    return naming(std::move(errors).error(), plan);
-  }
-  errors_ = *errors;
-  encoded_.edges = hash_leaves(record_->digest, offset, memory.decoded);
-  encoded_.extent = chunk_extent(memory.encoded, encoder_.frames_);
-  encoded_.hash = hash64(encoded_.extent.with_prefix(kFrameHeaderBytes));
+  CFCK_TRY_ASSIGN(const ByteView values, read(memory));
+  CFCK_TRY_ASSIGN(errors_,
+                  naming(encode_lossy(plan(), *record_->lossy, chunk_, values, memory), plan()));
+  encoded_ = seal(memory, memory.decoded);
   return {};
 }
 
@@ -200,19 +181,17 @@ Result<void> RecordEncoder::LossyJob::finish() {
 }
 
 Result<void> RecordEncoder::RawJob::run(unsigned) {
-  const EncodePlan& plan = record_->plan;
-  const std::uint64_t offset = chunk_ * plan.geometry.chunk_bytes;
-  const std::uint64_t n_bytes = plan.geometry.bytes_of(chunk_);
-  const bool first = starts_raw_frame(plan.geometry, chunk_);
-  const ByteView mapped = plan.source->mapped();
+  const bool first = starts_raw_frame(plan().geometry, chunk_);
+  const std::uint64_t place = plan().offset_bytes + offset_bytes();
+  const ByteView mapped = plan().source->mapped();
   if (!first && !mapped.empty()) {
-    in_place_ = mapped.subspan(plan.offset_bytes + offset, n_bytes);
+    in_place_ = mapped.subspan(place, n_bytes());
   } else {
-    bytes_ = encoder_.frames_.take(n_bytes);
-    CFCK_TRY(naming(plan.source->read_at(plan.offset_bytes + offset, bytes_.bytes()), plan));
+    bytes_ = encoder_.frames_.take(n_bytes());
+    CFCK_TRY(naming(plan().source->read_at(place, bytes_.bytes()), plan()));
     in_place_ = bytes_.bytes();
   }
-  edges_ = hash_leaves(record_->digest, offset, in_place_);
+  edges_ = hash_leaves(record_->digest, offset_bytes(), in_place_);
   hash_ = first ? 0 : hash64(in_place_);
   return {};
 }
@@ -221,8 +200,8 @@ Result<void> RecordEncoder::RawJob::finish() {
   CFCK_TRY(encoder_.begin_if_first(*record_));
   RecordLayout& layout = encoder_.layout_;
   set_codec(layout.index().records[record_->number].record, CodecId::kRaw);
-  if (starts_raw_frame(record_->plan.geometry, chunk_)) {
-    CFCK_TRY(layout.add_first_raw_chunk(record_->plan.geometry, chunk_, bytes_));
+  if (starts_raw_frame(plan().geometry, chunk_)) {
+    CFCK_TRY(layout.add_first_raw_chunk(plan().geometry, chunk_, bytes_));
   } else {
     CFCK_TRY(layout.add_chunk(in_place_, hash_));
   }

@@ -82,60 +82,65 @@ class RecordEncoder::SingleJob final : public OrderedPipeline::Job {
   FrameBytes bytes_;   // everything else
 };
 
-class RecordEncoder::DigestJob final : public OrderedPipeline::Job {
+// What is done to one chunk of a record of several.
+class RecordEncoder::ChunkJob : public OrderedPipeline::Job {
  public:
-  DigestJob(RecordEncoder& encoder, std::shared_ptr<ChunkedRecord> record, std::uint64_t chunk)
+  ChunkJob(RecordEncoder& encoder, std::shared_ptr<ChunkedRecord> record, std::uint64_t chunk)
       : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+
+ protected:
+  const EncodePlan& plan() const noexcept { return record_->plan; }
+  // Of the chunk in the tensor.
+  std::uint64_t offset_bytes() const noexcept { return chunk_ * plan().geometry.chunk_bytes; }
+  std::uint64_t n_bytes() const noexcept { return plan().geometry.bytes_of(chunk_); }
+  // The chunk's values, as read_values.
+  Result<ByteView> read(WorkerMemory& memory) const;
+  // What memory.encoded becomes in the file; `decoded` counts for the digest.
+  EncodedChunk seal(const WorkerMemory& memory, ByteView decoded);
+
+  RecordEncoder& encoder_;
+  const std::shared_ptr<ChunkedRecord> record_;
+  const std::uint64_t chunk_;
+};
+
+class RecordEncoder::DigestJob final : public ChunkJob {
+ public:
+  using ChunkJob::ChunkJob;
   Result<void> run(unsigned worker) override;
   Result<void> finish() override;
 
  private:
-  RecordEncoder& encoder_;
-  const std::shared_ptr<ChunkedRecord> record_;
-  const std::uint64_t chunk_;
   LeafEdges edges_;
 };
 
-class RecordEncoder::LosslessJob final : public OrderedPipeline::Job {
+class RecordEncoder::LosslessJob final : public ChunkJob {
  public:
-  LosslessJob(RecordEncoder& encoder, std::shared_ptr<ChunkedRecord> record, std::uint64_t chunk)
-      : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+  using ChunkJob::ChunkJob;
   Result<void> run(unsigned worker) override;
   Result<void> finish() override;
 
  private:
-  RecordEncoder& encoder_;
-  const std::shared_ptr<ChunkedRecord> record_;
-  const std::uint64_t chunk_;
   EncodedChunk encoded_;
 };
 
-class RecordEncoder::LossyJob final : public OrderedPipeline::Job {
+class RecordEncoder::LossyJob final : public ChunkJob {
  public:
-  LossyJob(RecordEncoder& encoder, std::shared_ptr<ChunkedRecord> record, std::uint64_t chunk)
-      : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+  using ChunkJob::ChunkJob;
   Result<void> run(unsigned worker) override;
   Result<void> finish() override;
 
  private:
-  RecordEncoder& encoder_;
-  const std::shared_ptr<ChunkedRecord> record_;
-  const std::uint64_t chunk_;
   EncodedChunk encoded_;
   codec::ErrorTotals errors_;
 };
 
-class RecordEncoder::RawJob final : public OrderedPipeline::Job {
+class RecordEncoder::RawJob final : public ChunkJob {
  public:
-  RawJob(RecordEncoder& encoder, std::shared_ptr<ChunkedRecord> record, std::uint64_t chunk)
-      : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+  using ChunkJob::ChunkJob;
   Result<void> run(unsigned worker) override;
   Result<void> finish() override;
 
  private:
-  RecordEncoder& encoder_;
-  const std::shared_ptr<ChunkedRecord> record_;
-  const std::uint64_t chunk_;
   ByteView in_place_;
   FrameBytes bytes_;
   std::uint64_t hash_ = 0;
@@ -149,6 +154,14 @@ void set_lossy(Record& record, const codec::LossyPlan& plan, const ErrorBound& b
                const RecordErrors& errors);
 
 // Adds the record's name to an error that has none.
-Result<void> naming(Result<void> result, const EncodePlan& plan);
+template <class T>
+Result<T> naming(Result<T> result, const EncodePlan& plan) {
+  if (result || !result.error().record.empty()) {
+    return result;
+  }
+  Error error = std::move(result).error();
+  error.record = plan.name;
+  return error;
+}
 
 }  // namespace cfck::format
