@@ -1,27 +1,10 @@
 // Replays the corpus of tests/fuzz/fuzz_chunk.cpp.
-#include <gtest/gtest.h>
+#include "tests/support/replay_corpus.hpp"
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <vector>
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
+namespace cfck::test {
 namespace {
 
-TEST(ChunkCorpus, Replays) {
-  unsigned n_files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(CFCK_CHUNK_CORPUS)) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-    SCOPED_TRACE(entry.path().filename().string());
-    EXPECT_EQ(
-        LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()),
-        0);
-    ++n_files;
-  }
-  EXPECT_GT(n_files, 10u);
-}
+TEST(ChunkCorpus, Replays) { EXPECT_GT(replay_corpus(CFCK_CHUNK_CORPUS), 10U); }
 
 }  // namespace
+}  // namespace cfck::test

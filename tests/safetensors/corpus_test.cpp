@@ -1,33 +1,10 @@
-// The corpus of the fuzzer, once more.
-#include <gtest/gtest.h>
+// Replays the corpus of tests/fuzz/fuzz_safetensors.cpp.
+#include "tests/support/replay_corpus.hpp"
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <vector>
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t n_bytes);
-
-namespace cfck {
+namespace cfck::test {
 namespace {
 
-TEST(SafetensorsCorpus, Replay) {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(CFCK_CORPUS_FOLDER)) {
-    paths.push_back(entry.path());
-  }
-  ASSERT_GE(paths.size(), 20U);
-  std::sort(paths.begin(), paths.end());
-  for (const auto& path : paths) {
-    SCOPED_TRACE(path.filename());
-    std::ifstream file(path, std::ios::binary);
-    const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
-    EXPECT_EQ(
-        LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()),
-        0);
-  }
-}
+TEST(SafetensorsCorpus, Replay) { EXPECT_GE(replay_corpus(CFCK_CORPUS_FOLDER), 20U); }
 
 }  // namespace
-}  // namespace cfck
+}  // namespace cfck::test
