@@ -33,8 +33,41 @@ std::string_view entropy_name(EntropyId id) noexcept {
       return "none";
     case EntropyId::kZstd:
       return "zstd";
+    case EntropyId::kRans:
+      return "rans";
   }
   return "unknown";
+}
+
+std::optional<EntropyId> entropy_choice_from_name(std::string_view name) noexcept {
+  for (const EntropyId id : {EntropyId::kZstd, EntropyId::kRans}) {
+    if (name == entropy_name(id)) {
+      return id;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string_view encode_level_name(EncodeLevel level) noexcept {
+  switch (level) {
+    case EncodeLevel::kFast:
+      return "fast";
+    case EncodeLevel::kDefault:
+      return "default";
+    case EncodeLevel::kArchive:
+      return "archive";
+  }
+  return "unknown";
+}
+
+std::optional<EncodeLevel> encode_level_from_name(std::string_view name) noexcept {
+  for (const EncodeLevel level :
+       {EncodeLevel::kFast, EncodeLevel::kDefault, EncodeLevel::kArchive}) {
+    if (name == encode_level_name(level)) {
+      return level;
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept {

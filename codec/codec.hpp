@@ -26,6 +26,7 @@ struct ChunkInfo {
   // values one by one need neither.
   std::span<const std::uint64_t> shape = {};
   std::uint64_t first_elem = 0;
+  EncodeLevel level = EncodeLevel::kDefault;  // for encoders only
 };
 
 // A payload is a body (headers and sections) followed by the Zstd frame of its
@@ -78,8 +79,8 @@ class Encoder {
  public:
   virtual ~Encoder() = default;
 
-  // The entropy stage that this codec uses for `dtype` by default.
-  virtual EntropyId default_entropy(DType dtype) const = 0;
+  // The entropy stage of records of `dtype` where the caller asks for `wanted`.
+  virtual EntropyId entropy_for(DType dtype, EntropyId wanted) const = 0;
 
   // `values` are the chunk's bytes. The payload is never longer than the values
   // by more than max_overhead_bytes(): what does not shrink is stored.

@@ -20,6 +20,8 @@ struct LossyRecord {
   ErrorBound bound;
   bool is_forced = false;        // rather than lossless, whatever it takes
   bool keeps_near_zero = false;  // lossless where the root mean square is below the bound
+  EntropyId entropy = EntropyId::kZstd;
+  EncodeLevel level = EncodeLevel::kDefault;
 };
 
 // The bytes of `n_elems` values from `first_elem` on, in place or in `room`. May be
@@ -44,7 +46,7 @@ class LossyPlan {
                               ErrorTotals& errors) const = 0;
 
  protected:
-  EntropyId entropy_ = EntropyId::kZstd;
+  EntropyId entropy_ = EntropyId::kZstd;  // that of all chunks
   std::vector<std::byte> preamble_;
 };
 

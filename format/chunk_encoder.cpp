@@ -51,13 +51,18 @@ void add_edges(DigestBuilder& digest, const LeafEdges& edges) {
   }
 }
 
+EntropyId lossless_entropy(const EncodePlan& plan) {
+  return codec::find_encoder(CodecId::kLossless)->entropy_for(plan.dtype, plan.entropy);
+}
+
 Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteView values,
                              WorkerMemory& memory) {
   const codec::Encoder* encoder = codec::find_encoder(CodecId::kLossless);
   codec::ChunkInfo info;
   info.dtype = plan.dtype;
-  info.entropy = encoder->default_entropy(plan.dtype);
+  info.entropy = lossless_entropy(plan);
   info.n_elems = plan.geometry.elems_of(chunk);
+  info.level = plan.level;
   return encoder->encode(info, values, memory.scratch, memory.encoded);
 }
 
@@ -70,6 +75,8 @@ Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& me
   record.bound = *plan.choice.bound;
   record.is_forced = plan.choice.codec == CodecChoice::kDirect;
   record.keeps_near_zero = plan.choice.keeps_near_zero;
+  record.entropy = plan.entropy;
+  record.level = plan.level;
   const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
   const codec::ReadValues read = [&](std::uint64_t first_elem, std::uint64_t n_elems,
                                      std::vector<std::byte>& room) -> Result<ByteView> {

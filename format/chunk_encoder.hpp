@@ -26,7 +26,9 @@ struct EncodePlan {
   TensorChoice choice;
   ChunkGeometry geometry;
   const ByteSource* source = nullptr;
-  std::uint64_t offset_bytes = 0;  // of the tensor in the source
+  std::uint64_t offset_bytes = 0;       // of the tensor in the source
+  EntropyId entropy = kDefaultEntropy;  // as the caller wants it
+  EncodeLevel level = EncodeLevel::kDefault;
 };
 
 // What one thread keeps between chunks.
@@ -59,6 +61,8 @@ Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
 LeafEdges hash_leaves(DigestBuilder& digest, std::uint64_t offset_bytes, ByteView values);
 void add_edges(DigestBuilder& digest, const LeafEdges& edges);
 
+// The entropy stage that the lossless codec uses where the plan's is wanted.
+EntropyId lossless_entropy(const EncodePlan& plan);
 // Encodes with the lossless codec into memory.encoded.
 Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteView values,
                              WorkerMemory& memory);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/hashing.hpp"
+#include "codec/entropy/entropy.hpp"
 #include "format/element_view.hpp"
 #include "format/frame_fields.hpp"
 #include "format/open_file.hpp"
@@ -129,7 +130,8 @@ Result<void> check_readable(const Record& record) {
   if (record.codec != CodecId::kRaw && codec::find_decoder(record.codec) == nullptr) {
     return missing("codec", static_cast<unsigned>(record.codec));
   }
-  if (record.entropy != EntropyId::kNone && record.entropy != EntropyId::kZstd) {
+  if (record.entropy != EntropyId::kNone &&
+      codec::find_entropy_decoder(record.entropy) == nullptr) {
     return missing("entropy stage", static_cast<unsigned>(record.entropy));
   }
   if (record.scan != ScanId::kStorageOrder) {

@@ -159,7 +159,8 @@ Result<void> RecordEncoder::write_lossless(ChunkedRecord& record, EncodedChunk& 
   CFCK_TRY(begin_if_first(record));
   CFCK_TRY(layout_.add_chunk(encoded.extent.with_prefix(kFrameHeaderBytes), encoded.hash));
   frames_.give_back(std::move(encoded.extent));
-  set_codec(layout_.index().records[record.number].record, CodecId::kLossless);
+  set_codec(layout_.index().records[record.number].record, CodecId::kLossless,
+            lossless_entropy(record.plan));
   return finish_chunk(record, encoded.edges);
 }
 

@@ -32,11 +32,9 @@ double RecordErrors::rmse() const noexcept {
   return std::min(totals.max_error, std::sqrt(squares / static_cast<double>(totals.n_finite)));
 }
 
-void set_codec(Record& record, CodecId codec) {
+void set_codec(Record& record, CodecId codec, EntropyId entropy) {
   record.codec = codec;
-  record.entropy = codec == CodecId::kRaw
-                       ? EntropyId::kNone
-                       : codec::find_encoder(codec)->default_entropy(record.dtype);
+  record.entropy = codec == CodecId::kRaw ? EntropyId::kNone : entropy;
 }
 
 void set_lossy(Record& record, const codec::LossyPlan& plan, const ErrorBound& bound,
@@ -112,7 +110,7 @@ Result<void> RecordEncoder::SingleJob::finish() {
   if (lossy_ != nullptr) {
     set_lossy(record, *lossy_, *plan_.choice.bound, errors_);
   } else {
-    set_codec(record, codec_);
+    set_codec(record, codec_, lossless_entropy(plan_));
   }
   if (reason_) {
     encoder_.kept_lossless_.emplace(record_, *reason_);
@@ -199,7 +197,7 @@ Result<void> RecordEncoder::RawJob::run(unsigned) {
 Result<void> RecordEncoder::RawJob::finish() {
   CFCK_TRY(encoder_.begin_if_first(*record_));
   RecordLayout& layout = encoder_.layout_;
-  set_codec(layout.index().records[record_->number].record, CodecId::kRaw);
+  set_codec(layout.index().records[record_->number].record, CodecId::kRaw, EntropyId::kNone);
   if (starts_raw_frame(plan().geometry, chunk_)) {
     CFCK_TRY(layout.add_first_raw_chunk(plan().geometry, chunk_, bytes_));
   } else {

@@ -147,8 +147,8 @@ class RecordEncoder::RawJob final : public ChunkJob {
   LeafEdges edges_;
 };
 
-// Codec and entropy stage as they stand in the index.
-void set_codec(Record& record, CodecId codec);
+// Codec and entropy stage as they stand in the index; raw has no stage.
+void set_codec(Record& record, CodecId codec, EntropyId entropy);
 // Likewise of a lossy record, and what was lost.
 void set_lossy(Record& record, const codec::LossyPlan& plan, const ErrorBound& bound,
                const RecordErrors& errors);

@@ -95,6 +95,8 @@ EncodePlan Writer::Impl::plan_for(std::uint32_t number, const Place& place) cons
       format::chunk_geometry(entry.dtype, entry.n_elems, entry.decoded_bytes, entry.chunk_elems);
   plan.source = place.source;
   plan.offset_bytes = place.offset_bytes;
+  plan.entropy = options.entropy;
+  plan.level = options.level;
   return plan;
 }
 

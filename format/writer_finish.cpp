@@ -5,6 +5,7 @@
 
 #include "base/hashing.hpp"
 #include "base/text.hpp"
+#include "codec/entropy/entropy.hpp"
 #include "format/container.hpp"
 #include "format/file_end.hpp"
 #include "format/writer_impl.hpp"
@@ -13,6 +14,22 @@ namespace cfck {
 namespace {
 
 constexpr int kAttachmentLevel = 3;
+
+Result<void> check_options(const EncodeOptions& options) {
+  const auto refuse = [](std::string message) {
+    return Error{ErrorCode::kInvalidArgument, std::move(message), {}, {}};
+  };
+  if (codec::find_entropy_encoder(options.entropy) == nullptr) {
+    return refuse("a file cannot be written with entropy stage " +
+                  std::to_string(static_cast<unsigned>(options.entropy)) + " (" +
+                  std::string(entropy_name(options.entropy)) + "); choose zstd or rans");
+  }
+  if (encode_level_name(options.level) == "unknown") {
+    return refuse("there is no level " + std::to_string(static_cast<unsigned>(options.level)) +
+                  "; choose fast, default or archive");
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -105,6 +122,7 @@ Result<WriteSummary> Writer::Impl::finish_index() {
 }
 
 Result<Writer> WriterAccess::append(ByteSink& sink, EncodeOptions options, WriterStart start) {
+  CFCK_TRY(check_options(options));
   CFCK_TRY_ASSIGN(format::EncodeRules rules, format::EncodeRules::create(options));
   return Writer(
       std::make_unique<Writer::Impl>(sink, std::move(options), std::move(rules), std::move(start)));

@@ -27,7 +27,7 @@ LOSSLESS = 1
 DIRECT = 2
 CODECS = {0: "raw", 1: "lossless", 2: "direct"}
 BOUND_KINDS = {1: "abs", 2: "rel", 3: "sigma"}
-ENTROPY_STAGES = {0: "none", 1: "zstd"}
+ENTROPY_STAGES = {0: "none", 1: "zstd", 2: "rans"}
 SCANS = {0: "storage order"}
 
 # id: name, bits, numpy dtype of Tensor.array(), numpy dtype in the npz

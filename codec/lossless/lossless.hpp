@@ -14,7 +14,7 @@ class LosslessDecoder final : public Decoder {
 
 class LosslessEncoder final : public Encoder {
  public:
-  EntropyId default_entropy(DType dtype) const override;
+  EntropyId entropy_for(DType dtype, EntropyId wanted) const override;
   Result<void> encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
                       EncodedChunk& out) const override;
   std::uint32_t max_overhead_bytes() const override;

@@ -128,7 +128,10 @@ Result<void> encode_chunk(const ChunkInfo& info, ByteView values, Scratch& scrat
 
 }  // namespace
 
-EntropyId LosslessEncoder::default_entropy(DType) const { return EntropyId::kZstd; }
+EntropyId LosslessEncoder::entropy_for(DType dtype, EntropyId wanted) const {
+  return visit_format(
+      dtype, [&](auto) { return wanted; }, [] { return EntropyId::kZstd; });
+}
 
 std::uint32_t LosslessEncoder::max_overhead_bytes() const { return 1; }
 

@@ -21,15 +21,37 @@ enum class CodecId : std::uint8_t {
 enum class EntropyId : std::uint8_t {
   kNone = 0,  // no entropy stage (raw records)
   kZstd = 1,  // Huffman literals in a Zstd frame
+  kRans = 2,  // 32 interleaved rANS lanes
 };
 
 enum class ScanId : std::uint8_t {
   kStorageOrder = 0,  // row-major, as the tensor lies in memory
 };
 
-// "raw", "lossless", "direct"; "none", "zstd"; "unknown" for ids of newer versions.
+// "raw", "lossless", "direct"; "none", "zstd", "rans"; "unknown" for ids of newer
+// versions.
 std::string_view codec_name(CodecId id) noexcept;
 std::string_view entropy_name(EntropyId id) noexcept;
+
+// The stages that a writer may be asked for: "zstd" and "rans". Every reader reads
+// both; chunks of zstd can be taken apart with any Zstd besides.
+std::optional<EntropyId> entropy_choice_from_name(std::string_view name) noexcept;
+inline constexpr EntropyId kDefaultEntropy = EntropyId::kZstd;
+
+// How much time a writer spends for fewer bytes. The same readers read all levels.
+enum class EncodeLevel : std::uint8_t {
+  // As few passes over the values as possible: direct searches neither a scale field
+  // nor a prediction.
+  kFast = 0,
+  kDefault = 1,
+  // May take several times as long, and decode somewhat slower: every record is
+  // encoded with both entropy stages and the smaller kept; direct tries scale fields
+  // on linear layers too.
+  kArchive = 2,
+};
+// "fast", "default", "archive"; "unknown" for anything else.
+std::string_view encode_level_name(EncodeLevel level) noexcept;
+std::optional<EncodeLevel> encode_level_from_name(std::string_view name) noexcept;
 
 // What to use for a tensor. kAuto takes whichever needs fewer bytes: of raw and
 // lossless (raw on a tie), and where a maximum error is given of direct and
@@ -118,6 +140,10 @@ struct EncodeOptions : TensorOptions {
   // Values per chunk, the unit of random access; 0: 2^18. Rounded down to whole
   // rows of axis 0 where at least one fits, and to a multiple of 8 below that.
   std::uint32_t chunk_elems = 0;
+  // kZstd or kRans. Floats only: integers always use kZstd. The index names what each
+  // record uses: a record of one chunk may use kZstd where that is smaller than kRans.
+  EntropyId entropy = kDefaultEntropy;
+  EncodeLevel level = EncodeLevel::kDefault;
 };
 
 // Upper bounds on what a file may make the reader allocate. Every one can be

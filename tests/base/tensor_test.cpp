@@ -68,11 +68,32 @@ TEST(Options, NamesOfCodecs) {
   EXPECT_EQ(codec_name(static_cast<CodecId>(77)), "unknown");
   EXPECT_EQ(entropy_name(EntropyId::kNone), "none");
   EXPECT_EQ(entropy_name(EntropyId::kZstd), "zstd");
+  EXPECT_EQ(entropy_name(EntropyId::kRans), "rans");
   EXPECT_EQ(entropy_name(static_cast<EntropyId>(77)), "unknown");
   EXPECT_EQ(codec_choice_from_name("auto"), CodecChoice::kAuto);
   EXPECT_EQ(codec_choice_from_name("raw"), CodecChoice::kRaw);
   EXPECT_EQ(codec_choice_from_name("lossless"), CodecChoice::kLossless);
   EXPECT_FALSE(codec_choice_from_name("Lossless"));
+}
+
+TEST(Options, NamesOfEntropyStagesAndLevels) {
+  for (const EntropyId id : {EntropyId::kZstd, EntropyId::kRans}) {
+    EXPECT_EQ(entropy_choice_from_name(entropy_name(id)), id);
+  }
+  for (const char* name : {"none", "unknown", "", "Zstd", "rans "}) {
+    EXPECT_FALSE(entropy_choice_from_name(name)) << name;
+  }
+  EXPECT_EQ(encode_level_name(EncodeLevel::kFast), "fast");
+  EXPECT_EQ(encode_level_name(EncodeLevel::kDefault), "default");
+  EXPECT_EQ(encode_level_name(EncodeLevel::kArchive), "archive");
+  EXPECT_EQ(encode_level_name(static_cast<EncodeLevel>(3)), "unknown");
+  for (const EncodeLevel level :
+       {EncodeLevel::kFast, EncodeLevel::kDefault, EncodeLevel::kArchive}) {
+    EXPECT_EQ(encode_level_from_name(encode_level_name(level)), level);
+  }
+  for (const char* name : {"unknown", "", "Fast", "best"}) {
+    EXPECT_FALSE(encode_level_from_name(name)) << name;
+  }
 }
 
 TEST(Version, HasThreeNumbers) {

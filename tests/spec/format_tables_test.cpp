@@ -62,7 +62,7 @@ TEST(FormatPage, CodecsAndEntropyStages) {
   }
   EXPECT_EQ(cfck::codec_name(static_cast<cfck::CodecId>(codecs.size())), "unknown");
   const std::vector<Row> stages = table("| entropy stage | name |");
-  ASSERT_EQ(stages.size(), 2U);
+  ASSERT_EQ(stages.size(), 3U);
   for (const Row& row : stages) {
     EXPECT_EQ(cfck::entropy_name(static_cast<cfck::EntropyId>(std::stoi(row.at(0)))), row.at(1));
   }
