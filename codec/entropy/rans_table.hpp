@@ -1,0 +1,57 @@
+// Frequency tables of the stage `rans`, and what coding makes of them
+// (codec/entropy/rans.md, section 3).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace cfck::codec {
+
+inline constexpr unsigned kRansSymbols = 32;
+inline constexpr unsigned kRansTotalBits = 12;
+inline constexpr std::uint32_t kRansTotal = 1u << kRansTotalBits;
+inline constexpr unsigned kRansBucketBits = 7;
+inline constexpr std::uint32_t kRansBucket = 1u << kRansBucketBits;
+// States are from 2^15 to below 2^31; words have 16 bits.
+inline constexpr unsigned kRansStateBits = 15;
+inline constexpr std::uint32_t kRansLowest = 1u << kRansStateBits;
+
+// They sum to kRansTotal.
+using Frequencies = std::array<std::uint16_t, kRansSymbols>;
+
+// For symbol and next state one looks up a bucket: below `limit` its own entry counts,
+// else that of its alias, 32 further on.
+struct RansDecodeTable {
+  alignas(64) std::uint32_t limit[kRansSymbols];  // the first slot of the alias
+  alignas(64) std::uint32_t entry[2 * kRansSymbols];
+};
+
+// An entry: rank - slot in the 15 bits from 17 on, signed; the symbol in the five from
+// 12; its frequency less 1 below.
+constexpr std::uint32_t pack_entry(std::int32_t bias, unsigned symbol, std::uint32_t frequency) {
+  return static_cast<std::uint32_t>(bias) << 17 | symbol << 12 | (frequency - 1);
+}
+constexpr std::int32_t entry_bias(std::uint32_t entry) {
+  return static_cast<std::int32_t>(entry) >> 17;
+}
+constexpr unsigned entry_symbol(std::uint32_t entry) { return entry >> 12 & 31; }
+constexpr std::uint32_t entry_frequency(std::uint32_t entry) { return (entry & 4095) + 1; }
+
+struct RansEncodeTable {
+  // By symbol. A division by the frequency is a multiplication by `reciprocal`, of which
+  // the upper half counts, and a shift; a frequency of 1 divides nothing.
+  alignas(64) std::uint32_t reciprocal[kRansSymbols];
+  // The shift in the bits from 24 on, the first rank's place in `slots` in the 12 from 12
+  // on, the frequency less 1 below.
+  alignas(64) std::uint32_t packed[kRansSymbols];
+  // Slots by symbol and rank. Vectors read four bytes at each.
+  std::uint16_t slots[kRansTotal + 2];
+};
+
+// Requires: the frequencies sum to kRansTotal.
+void build_decode_table(const Frequencies& frequencies, RansDecodeTable& table);
+void build_encode_table(const Frequencies& frequencies, RansEncodeTable& table);
+
+}  // namespace cfck::codec
