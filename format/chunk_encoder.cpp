@@ -51,22 +51,30 @@ void add_edges(DigestBuilder& digest, const LeafEdges& edges) {
   }
 }
 
-EntropyId lossless_entropy(const EncodePlan& plan) {
-  return codec::find_encoder(CodecId::kLossless)->entropy_for(plan.dtype, plan.entropy);
+std::vector<EntropyId> stages_to_try(const EncodePlan& plan) {
+  const EntropyId wanted =
+      codec::find_encoder(CodecId::kLossless)->entropy_for(plan.dtype, plan.entropy);
+  const bool tries_both = plan.level == EncodeLevel::kArchive ||
+                          (plan.level == EncodeLevel::kDefault && plan.geometry.n_chunks == 1);
+  if (wanted == EntropyId::kRans && tries_both) {
+    return {wanted, EntropyId::kZstd};
+  }
+  return {wanted};
 }
 
-Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteView values,
-                             WorkerMemory& memory) {
-  const codec::Encoder* encoder = codec::find_encoder(CodecId::kLossless);
+Result<void> encode_lossless(const EncodePlan& plan, EntropyId entropy, std::uint64_t chunk,
+                             ByteView values, WorkerMemory& memory) {
   codec::ChunkInfo info;
   info.dtype = plan.dtype;
-  info.entropy = lossless_entropy(plan);
+  info.entropy = entropy;
   info.n_elems = plan.geometry.elems_of(chunk);
   info.level = plan.level;
-  return encoder->encode(info, values, memory.scratch, memory.encoded);
+  return codec::find_encoder(CodecId::kLossless)
+      ->encode(info, values, memory.scratch, memory.encoded);
 }
 
-Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& memory,
+Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, EntropyId entropy,
+                                        WorkerMemory& memory,
                                         const std::function<Result<void>()>& before_read) {
   codec::LossyRecord record;
   record.dtype = plan.dtype;
@@ -75,7 +83,7 @@ Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& me
   record.bound = *plan.choice.bound;
   record.is_forced = plan.choice.codec == CodecChoice::kDirect;
   record.keeps_near_zero = plan.choice.keeps_near_zero;
-  record.entropy = plan.entropy;
+  record.entropy = entropy;
   record.level = plan.level;
   const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
   const codec::ReadValues read = [&](std::uint64_t first_elem, std::uint64_t n_elems,

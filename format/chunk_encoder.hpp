@@ -35,6 +35,7 @@ struct EncodePlan {
 struct WorkerMemory {
   codec::Scratch scratch;
   codec::EncodedChunk encoded;
+  codec::EncodedChunk other;  // with another entropy stage
   std::unique_ptr<std::byte[]> values;
   std::size_t values_bytes = 0;
   std::vector<std::byte> decoded;  // of a lossy chunk
@@ -61,14 +62,18 @@ Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
 LeafEdges hash_leaves(DigestBuilder& digest, std::uint64_t offset_bytes, ByteView values);
 void add_edges(DigestBuilder& digest, const LeafEdges& edges);
 
-// The entropy stage that the lossless codec uses where the plan's is wanted.
-EntropyId lossless_entropy(const EncodePlan& plan);
+// The entropy stages to encode the tensor with: the first of those that need the
+// fewest bytes is for the file. Where rans is wanted, records of one chunk are tried with
+// zstd too, since the states of the lanes weigh most in the smallest; archive tries it
+// for all records, fast for none.
+std::vector<EntropyId> stages_to_try(const EncodePlan& plan);
 // Encodes with the lossless codec into memory.encoded.
-Result<void> encode_lossless(const EncodePlan& plan, std::uint64_t chunk, ByteView values,
-                             WorkerMemory& memory);
+Result<void> encode_lossless(const EncodePlan& plan, EntropyId entropy, std::uint64_t chunk,
+                             ByteView values, WorkerMemory& memory);
 // Plans a tensor that has a bound. `before_read`, if there is one, is called now and
 // then; its error ends the plan.
-Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, WorkerMemory& memory,
+Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, EntropyId entropy,
+                                        WorkerMemory& memory,
                                         const std::function<Result<void>()>& before_read = {});
 // Encodes with `lossy` into memory.encoded, and decodes into memory.decoded.
 Result<codec::ErrorTotals> encode_lossy(const EncodePlan& plan, const codec::LossyPlan& lossy,

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/hashing.hpp"
-#include "codec/entropy/entropy.hpp"
 #include "format/element_view.hpp"
 #include "format/frame_fields.hpp"
 #include "format/open_file.hpp"
@@ -130,8 +129,7 @@ Result<void> check_readable(const Record& record) {
   if (record.codec != CodecId::kRaw && codec::find_decoder(record.codec) == nullptr) {
     return missing("codec", static_cast<unsigned>(record.codec));
   }
-  if (record.entropy != EntropyId::kNone &&
-      codec::find_entropy_decoder(record.entropy) == nullptr) {
+  if (entropy_name(record.entropy) == "unknown") {
     return missing("entropy stage", static_cast<unsigned>(record.entropy));
   }
   if (record.scan != ScanId::kStorageOrder) {

@@ -1,5 +1,6 @@
 #include "format/record_encoder.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "format/record_jobs.hpp"
@@ -28,27 +29,72 @@ Result<void> RecordEncoder::encode(std::uint32_t record, EncodePlan plan) {
     return pipeline_->submit(std::make_unique<SingleJob>(*this, record, std::move(plan)));
   }
   const auto chunked = std::make_shared<ChunkedRecord>(record, std::move(plan));
-  if (chunked->plan.choice.bound) {
-    CFCK_TRY_ASSIGN(
-        codec::LossyDecision decision,
-        naming(plan_lossy(chunked->plan, memory_.back(), [&] { return report(record, 0); }),
-               chunked->plan));
-    chunked->lossy = std::move(decision.plan);
-    if (chunked->lossy != nullptr) {
-      return submit_lossy(chunked);
-    }
-    kept_lossless_.emplace(record, decision.reason);
-    return submit_auto(chunked);
+  if (chunked->plan.choice.codec == CodecChoice::kRaw) {
+    return submit_raw(chunked);
   }
-  switch (chunked->plan.choice.codec) {
-    case CodecChoice::kRaw:
+  CFCK_TRY(plan_ways(*chunked));
+  CFCK_TRY(choose_way(chunked));
+  if (chunked->lossy != nullptr) {
+    return submit_lossy(chunked);
+  }
+  if (chunked->plan.choice.codec == CodecChoice::kLossless) {
+    chunked->state = ChunkedRecord::State::kLossless;
+  }
+  switch (chunked->state) {
+    case ChunkedRecord::State::kRaw:
       return submit_raw(chunked);
-    case CodecChoice::kLossless:
-      chunked->state = ChunkedRecord::State::kLossless;
+    case ChunkedRecord::State::kLossless:
       return submit_lossless(chunked);
     default:
       return submit_auto(chunked);
   }
+}
+
+Result<void> RecordEncoder::plan_ways(ChunkedRecord& record) {
+  const std::vector<EntropyId> stages = stages_to_try(record.plan);
+  if (record.plan.choice.bound) {
+    for (const EntropyId entropy : stages) {
+      CFCK_TRY_ASSIGN(codec::LossyDecision decision,
+                      naming(plan_lossy(record.plan, entropy, memory_.back(),
+                                        [&] { return report(record.number, 0); }),
+                             record.plan));
+      if (decision.plan != nullptr) {
+        const std::uint64_t preamble_bytes = decision.plan->preamble().size();
+        record.ways.push_back({entropy, std::move(decision.plan),
+                               preamble_bytes == 0 ? 0 : kFrameHeaderBytes + preamble_bytes});
+      } else if (record.ways.empty()) {
+        kept_lossless_.emplace(record.number, decision.reason);
+        break;
+      }
+    }
+  }
+  if (record.ways.empty()) {
+    for (const EntropyId entropy : stages) {
+      record.ways.push_back({entropy, nullptr, 0});
+    }
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::choose_way(const std::shared_ptr<ChunkedRecord>& record) {
+  std::vector<ChunkedRecord::Way>& ways = record->ways;
+  if (ways.size() > 1) {
+    for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
+      CFCK_TRY(pipeline_->submit(std::make_unique<WeighJob>(*this, record, chunk)));
+    }
+    CFCK_TRY(pipeline_->drain());
+  }
+  const auto shortest = std::min_element(
+      ways.begin(), ways.end(), [](const auto& a, const auto& b) { return a.n_bytes < b.n_bytes; });
+  if (ways.size() > 1) {
+    record->state = shortest->n_bytes < raw_cost(record->plan.geometry)
+                        ? ChunkedRecord::State::kLossless
+                        : ChunkedRecord::State::kRaw;
+  }
+  record->entropy = shortest->entropy;
+  record->lossy = std::move(shortest->lossy);
+  ways.clear();
+  return {};
 }
 
 Result<void> RecordEncoder::digest_only(std::uint32_t record, EncodePlan plan) {
@@ -159,8 +205,7 @@ Result<void> RecordEncoder::write_lossless(ChunkedRecord& record, EncodedChunk& 
   CFCK_TRY(begin_if_first(record));
   CFCK_TRY(layout_.add_chunk(encoded.extent.with_prefix(kFrameHeaderBytes), encoded.hash));
   frames_.give_back(std::move(encoded.extent));
-  set_codec(layout_.index().records[record.number].record, CodecId::kLossless,
-            lossless_entropy(record.plan));
+  set_codec(layout_.index().records[record.number].record, CodecId::kLossless, record.entropy);
   return finish_chunk(record, encoded.edges);
 }
 

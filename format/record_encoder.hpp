@@ -43,12 +43,18 @@ class RecordEncoder {
   class SingleJob;
   class ChunkJob;
   class DigestJob;
+  class WeighJob;
   class LosslessJob;
   class LossyJob;
   class RawJob;
   struct EncodedChunk;
   struct ChunkedRecord;
 
+  // The ways to encode the record, the one that is wanted first. Those of a record with
+  // a bound may turn out to lose nothing.
+  Result<void> plan_ways(ChunkedRecord& record);
+  // Leaves one way.
+  Result<void> choose_way(const std::shared_ptr<ChunkedRecord>& record);
   Result<void> submit_lossless(const std::shared_ptr<ChunkedRecord>& record);
   Result<void> submit_raw(const std::shared_ptr<ChunkedRecord>& record);
   Result<void> submit_lossy(const std::shared_ptr<ChunkedRecord>& record);

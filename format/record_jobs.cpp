@@ -62,7 +62,7 @@ Result<void> RecordEncoder::SingleJob::encode(WorkerMemory& memory) {
     keep_raw(values);
     return {};
   }
-  CFCK_TRY(encode_lossless(plan_, 0, values, memory));
+  CFCK_TRY(encode_lossless_values(values, memory));
   const std::uint64_t lossless_bytes = memory.encoded.payload.size();
   if (plan_.choice.codec != CodecChoice::kLossless &&
       single_chunk_cost(geometry, lossless_bytes) >=
@@ -76,17 +76,43 @@ Result<void> RecordEncoder::SingleJob::encode(WorkerMemory& memory) {
   return {};
 }
 
-Result<bool> RecordEncoder::SingleJob::encode_lossy_values(ByteView values, WorkerMemory& memory) {
-  CFCK_TRY_ASSIGN(codec::LossyDecision decision, plan_lossy(plan_, memory));
-  if (decision.plan == nullptr) {
-    reason_ = decision.reason;
-    return false;
+Result<void> RecordEncoder::SingleJob::encode_lossless_values(ByteView values,
+                                                              WorkerMemory& memory) {
+  for (const EntropyId entropy : stages_to_try(plan_)) {
+    std::swap(memory.encoded, memory.other);
+    CFCK_TRY(encode_lossless(plan_, entropy, 0, values, memory));
+    if (entropy_ == EntropyId::kNone ||
+        memory.encoded.payload.size() < memory.other.payload.size()) {
+      entropy_ = entropy;
+    } else {
+      std::swap(memory.encoded, memory.other);
+    }
   }
-  CFCK_TRY_ASSIGN(const codec::ErrorTotals errors,
-                  encode_lossy(plan_, *decision.plan, 0, values, memory));
-  errors_.add(errors);
-  digest_ = digest_of(memory.decoded);
-  lossy_ = std::move(decision.plan);
+  return {};
+}
+
+Result<bool> RecordEncoder::SingleJob::encode_lossy_values(ByteView values, WorkerMemory& memory) {
+  for (const EntropyId entropy : stages_to_try(plan_)) {
+    CFCK_TRY_ASSIGN(codec::LossyDecision decision, plan_lossy(plan_, entropy, memory));
+    if (decision.plan == nullptr) {
+      if (lossy_ != nullptr) {
+        continue;
+      }
+      reason_ = decision.reason;
+      return false;
+    }
+    std::swap(memory.encoded, memory.other);
+    CFCK_TRY_ASSIGN(const codec::ErrorTotals errors,
+                    encode_lossy(plan_, *decision.plan, 0, values, memory));
+    if (lossy_ != nullptr && memory.encoded.payload.size() >= memory.other.payload.size()) {
+      std::swap(memory.encoded, memory.other);
+      continue;
+    }
+    errors_ = {};
+    errors_.add(errors);
+    digest_ = digest_of(memory.decoded);
+    lossy_ = std::move(decision.plan);
+  }
   codec_ = CodecId::kDirect;
   payload_bytes_ = memory.encoded.payload.size();
   bytes_ = chunk_extent(memory.encoded, encoder_.frames_);
@@ -110,7 +136,7 @@ Result<void> RecordEncoder::SingleJob::finish() {
   if (lossy_ != nullptr) {
     set_lossy(record, *lossy_, *plan_.choice.bound, errors_);
   } else {
-    set_codec(record, codec_, lossless_entropy(plan_));
+    set_codec(record, codec_, entropy_);
   }
   if (reason_) {
     encoder_.kept_lossless_.emplace(record_, *reason_);
@@ -153,10 +179,31 @@ Result<void> RecordEncoder::DigestJob::run(unsigned worker) {
 
 Result<void> RecordEncoder::DigestJob::finish() { return encoder_.finish_chunk(*record_, edges_); }
 
+Result<void> RecordEncoder::WeighJob::run(unsigned worker) {
+  WorkerMemory& memory = encoder_.memory_[worker];
+  CFCK_TRY_ASSIGN(const ByteView values, read(memory));
+  for (const ChunkedRecord::Way& way : record_->ways) {
+    if (way.lossy != nullptr) {
+      CFCK_TRY(naming(encode_lossy(plan(), *way.lossy, chunk_, values, memory), plan()));
+    } else {
+      CFCK_TRY(naming(encode_lossless(plan(), way.entropy, chunk_, values, memory), plan()));
+    }
+    extent_bytes_.push_back(kFrameHeaderBytes + memory.encoded.payload.size());
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::WeighJob::finish() {
+  for (std::size_t i = 0; i < extent_bytes_.size(); ++i) {
+    record_->ways[i].n_bytes += extent_bytes_[i];
+  }
+  return encoder_.report(record_->number, 0);
+}
+
 Result<void> RecordEncoder::LosslessJob::run(unsigned worker) {
   WorkerMemory& memory = encoder_.memory_[worker];
   CFCK_TRY_ASSIGN(const ByteView values, read(memory));
-  CFCK_TRY(naming(encode_lossless(plan(), chunk_, values, memory), plan()));
+  CFCK_TRY(naming(encode_lossless(plan(), record_->entropy, chunk_, values, memory), plan()));
   encoded_ = seal(memory, values);
   return {};
 }

@@ -30,8 +30,9 @@ struct RecordErrors {
   double rmse() const noexcept;
 };
 
-// A record of several chunks, while some of them are in flight. Workers touch
-// `plan` and whole leaves of `digest`; everything else is the ordered stage's.
+// A record of several chunks, while some of them are in flight. Workers read `plan`,
+// `entropy`, `lossy` and `ways`, and touch whole leaves of `digest`; everything else is
+// the ordered stage's.
 struct RecordEncoder::ChunkedRecord {
   ChunkedRecord(std::uint32_t record, EncodePlan encode_plan)
       : number(record), plan(std::move(encode_plan)), digest(plan.geometry.n_bytes) {}
@@ -43,6 +44,15 @@ struct RecordEncoder::ChunkedRecord {
   DigestBuilder digest;
   State state = State::kUndecided;
   std::uint64_t next = 0;  // chunk to be written next
+
+  // One way to encode the record, and what its extents take with it.
+  struct Way {
+    EntropyId entropy = EntropyId::kNone;
+    std::unique_ptr<const codec::LossyPlan> lossy;  // none: without loss
+    std::uint64_t n_bytes = 0;
+  };
+  std::vector<Way> ways;  // to be weighed
+  EntropyId entropy = EntropyId::kNone;
 
   // Of a lossy record. Its state means nothing.
   std::unique_ptr<const codec::LossyPlan> lossy;
@@ -65,6 +75,8 @@ class RecordEncoder::SingleJob final : public OrderedPipeline::Job {
 
  private:
   Result<void> encode(WorkerMemory& memory);
+  // These two leave the shortest payload in memory.encoded.
+  Result<void> encode_lossless_values(ByteView values, WorkerMemory& memory);
   // False if the tensor should be stored without loss.
   Result<bool> encode_lossy_values(ByteView values, WorkerMemory& memory);
   void keep_raw(ByteView values);
@@ -74,6 +86,7 @@ class RecordEncoder::SingleJob final : public OrderedPipeline::Job {
   const EncodePlan plan_;
   Digest digest_ = {};
   CodecId codec_ = CodecId::kRaw;
+  EntropyId entropy_ = EntropyId::kNone;
   std::unique_ptr<const codec::LossyPlan> lossy_;
   RecordErrors errors_;
   std::optional<LosslessReason> reason_;
@@ -111,6 +124,17 @@ class RecordEncoder::DigestJob final : public ChunkJob {
 
  private:
   LeafEdges edges_;
+};
+
+// Encodes a chunk in every way of its record and keeps only the lengths.
+class RecordEncoder::WeighJob final : public ChunkJob {
+ public:
+  using ChunkJob::ChunkJob;
+  Result<void> run(unsigned worker) override;
+  Result<void> finish() override;
+
+ private:
+  std::vector<std::uint64_t> extent_bytes_;  // of each way
 };
 
 class RecordEncoder::LosslessJob final : public ChunkJob {

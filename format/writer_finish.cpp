@@ -5,7 +5,6 @@
 
 #include "base/hashing.hpp"
 #include "base/text.hpp"
-#include "codec/entropy/entropy.hpp"
 #include "format/container.hpp"
 #include "format/file_end.hpp"
 #include "format/writer_impl.hpp"
@@ -19,7 +18,7 @@ Result<void> check_options(const EncodeOptions& options) {
   const auto refuse = [](std::string message) {
     return Error{ErrorCode::kInvalidArgument, std::move(message), {}, {}};
   };
-  if (codec::find_entropy_encoder(options.entropy) == nullptr) {
+  if (options.entropy != EntropyId::kZstd && options.entropy != EntropyId::kRans) {
     return refuse("a file cannot be written with entropy stage " +
                   std::to_string(static_cast<unsigned>(options.entropy)) + " (" +
                   std::string(entropy_name(options.entropy)) + "); choose zstd or rans");
