@@ -9,6 +9,13 @@ Scratch::~Scratch() = default;
 Scratch::Scratch(Scratch&&) noexcept = default;
 Scratch& Scratch::operator=(Scratch&&) noexcept = default;
 
+RansEncodeTables& Scratch::Impl::encode_tables() {
+  if (!encode_tables_) {
+    encode_tables_ = std::make_unique<RansEncodeTables>();
+  }
+  return *encode_tables_;
+}
+
 ZSTD_CCtx* Scratch::Impl::compressor() {
   if (!compressor_) {
     compressor_.reset(ZSTD_createCCtx());

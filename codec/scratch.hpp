@@ -3,11 +3,13 @@
 
 #include <zstd.h>
 
+#include <array>
 #include <cstddef>
 #include <memory>
 
 #include "codec/codec.hpp"
 #include "codec/direct/parameters.hpp"
+#include "codec/entropy/rans_section.hpp"
 #include "codec/symboliser/symboliser.hpp"
 
 namespace cfck::codec {
@@ -39,6 +41,12 @@ struct DirectPreamble {
   DirectParameters parameters;
 };
 
+// Encoding tables, and the frequencies of which they were made.
+struct RansEncodeTables {
+  std::array<Frequencies, kMaxPlaces> made_of{};
+  std::array<RansEncodeTable, kMaxPlaces> tables;
+};
+
 struct Scratch::Impl {
   GrowingBuffer<GroupCode> groups;
   GrowingBuffer<std::uint8_t> symbols;
@@ -54,11 +62,18 @@ struct Scratch::Impl {
   GrowingBuffer<std::uint8_t> predicted_classes;
   std::unique_ptr<DirectPreamble> preamble;  // the last one that was parsed
 
+  // Of the entropy stage `rans`.
+  GrowingBuffer<std::uint8_t> places;
+  GrowingBuffer<std::uint16_t> words;
+  RansReader rans_reader;
+  RansEncodeTables& encode_tables();
+
   // Created at first use; nullptr if there is no memory.
   ZSTD_CCtx* compressor();
   ZSTD_DCtx* decompressor();
 
  private:
+  std::unique_ptr<RansEncodeTables> encode_tables_;
   std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> compressor_{nullptr, &ZSTD_freeCCtx};
   std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> decompressor_{nullptr, &ZSTD_freeDCtx};
 };

@@ -36,7 +36,11 @@ class EntropyDecoder {
                               Scratch& scratch, std::span<std::uint8_t> symbols) const = 0;
 };
 
-// nullptr for kNone and for an id this version does not know.
+// Whether this version can code symbols by it: false for kNone and for newer ones.
+bool has_entropy_stage(EntropyId id) noexcept;
+
+// Of stages that code streams: nullptr for all but kZstd. Symbols of kRans, whose tables
+// change from group to group, are a section of a chunk (rans_section.hpp).
 const EntropyEncoder* find_entropy_encoder(EntropyId id) noexcept;
 const EntropyDecoder* find_entropy_decoder(EntropyId id) noexcept;
 

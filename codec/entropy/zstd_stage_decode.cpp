@@ -19,6 +19,10 @@ class ZstdDecoder final : public EntropyDecoder {
 
 }  // namespace
 
+bool has_entropy_stage(EntropyId id) noexcept {
+  return id == EntropyId::kZstd || id == EntropyId::kRans;
+}
+
 const EntropyDecoder* find_entropy_decoder(EntropyId id) noexcept {
   static const ZstdDecoder zstd;
   return id == EntropyId::kZstd ? &zstd : nullptr;

@@ -11,6 +11,10 @@ namespace {
 // A chunk has at most this many bytes; so every length fits 32 bits.
 inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 30;
 
+// A word for a value, one for its share of classes and clean bits; and the tables and
+// states before them.
+inline constexpr std::uint64_t kMaxCodedOverhead = 16384;
+
 struct FormatLimits {
   bool is_float = false;
   std::uint32_t max_class = 0;
@@ -27,10 +31,13 @@ FormatLimits format_limits(DType dtype) {
       [] { return FormatLimits{}; });
 }
 
-// Reads the fields in the order of spec section 2.3, then checks them.
-Result<SymbolsHeader> read_symbols_header(NumberReader& in) {
+// Reads the fields in the order of spec section 3.1.
+Result<SymbolsHeader> read_symbols_header(EntropyId entropy, NumberReader& in) {
   SymbolsHeader h;
   CFCK_TRY_ASSIGN(h.flags, in.byte());
+  if (entropy == EntropyId::kRans && (h.flags & (kHasZeroGroups | kHasFourTables)) != 0) {
+    return corrupt("flags that the entropy stage rans does not have", 1);
+  }
   CFCK_TRY_ASSIGN(h.first_class, in.number());
   if (h.flags & kHasMask) {
     CFCK_TRY_ASSIGN(h.mask_bytes, in.number());
@@ -50,6 +57,9 @@ Result<SymbolsHeader> read_symbols_header(NumberReader& in) {
   if (h.flags & kHasEscapes) {
     CFCK_TRY_ASSIGN(h.n_class_escapes, in.number());
     CFCK_TRY_ASSIGN(h.n_escapes, in.number());
+  }
+  if (entropy == EntropyId::kRans) {
+    CFCK_TRY_ASSIGN(h.coded_bytes, in.number());
   }
   CFCK_TRY_ASSIGN(h.raw_bytes, in.number());
   return h;
@@ -76,13 +86,14 @@ Result<std::uint64_t> check_symbols_header(SymbolsHeader& h, const ChunkShape& s
   if (h.first_class > limits.max_class || h.clean_base >= limits.raw_bits || h.n_symbols > n_left ||
       in_tables > h.n_symbols || h.n_escapes > h.n_symbols ||
       h.n_class_escapes > (n_left + kGroupSize - 1) / kGroupSize ||
-      h.raw_bytes > (n + kGroupSize) * shape.value_bytes) {
+      h.raw_bytes > (n + kGroupSize) * shape.value_bytes ||
+      h.coded_bytes > 4 * n + kMaxCodedOverhead) {
     return corrupt("a count in the header of the chunk is out of range", 1);
   }
   const std::uint64_t sign_bytes =
       h.flags & kHasMaskSigns ? (std::uint64_t{h.n_masked} + 7) / 8 : 0;
   return h.mask_bytes + sign_bytes + 2 * std::uint64_t{h.n_class_escapes} +
-         std::uint64_t{shape.value_bytes} * h.n_escapes + h.raw_bytes;
+         std::uint64_t{shape.value_bytes} * h.n_escapes + h.coded_bytes + h.raw_bytes;
 }
 
 // Returns the bytes of all sections.
@@ -156,7 +167,7 @@ Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) 
       section_bytes = shape.value_bytes;
       break;
     case ChunkMode::kSymbols: {
-      CFCK_TRY_ASSIGN(header.symbols, read_symbols_header(in));
+      CFCK_TRY_ASSIGN(header.symbols, read_symbols_header(info.entropy, in));
       CFCK_TRY_ASSIGN(section_bytes,
                       check_symbols_header(header.symbols, shape, format_limits(info.dtype)));
       break;
@@ -176,7 +187,7 @@ Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) 
   return header;
 }
 
-void append_symbols_header(const SymbolsHeader& h, std::vector<std::byte>& out) {
+void append_symbols_header(const SymbolsHeader& h, EntropyId entropy, std::vector<std::byte>& out) {
   out.push_back(static_cast<std::byte>(ChunkMode::kSymbols));
   out.push_back(static_cast<std::byte>(h.flags));
   append_number(h.first_class, out);
@@ -198,6 +209,9 @@ void append_symbols_header(const SymbolsHeader& h, std::vector<std::byte>& out) 
   if (h.flags & kHasEscapes) {
     append_number(h.n_class_escapes, out);
     append_number(h.n_escapes, out);
+  }
+  if (entropy == EntropyId::kRans) {
+    append_number(h.coded_bytes, out);
   }
   append_number(h.raw_bytes, out);
 }

@@ -42,6 +42,7 @@ struct SymbolsHeader {
   std::array<std::uint32_t, 3> table_symbols{};
   std::uint32_t n_class_escapes = 0;
   std::uint32_t n_escapes = 0;
+  std::uint32_t coded_bytes = 0;  // with the entropy stage `rans`
   std::uint32_t raw_bytes = 0;
 };
 
@@ -82,7 +83,8 @@ Result<ChunkShape> chunk_shape(const ChunkInfo& info);
 Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload);
 
 // Append a header, mode byte included.
-void append_symbols_header(const SymbolsHeader& header, std::vector<std::byte>& out);
+void append_symbols_header(const SymbolsHeader& header, EntropyId entropy,
+                           std::vector<std::byte>& out);
 void append_planes_header(const PlanesHeader& header, unsigned n_planes,
                           std::vector<std::byte>& out);
 

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "codec/entropy/entropy.hpp"
+#include "codec/entropy/rans_section.hpp"
 #include "codec/errors.hpp"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/lossless/integer_planes.hpp"
@@ -42,8 +43,10 @@ struct SymbolsSections {
   ByteView mask_signs;
   ByteView class_escapes;
   ByteView escapes;
+  ByteView coded;  // with `rans`
   ByteView raw;
   std::size_t mask_at = 0;
+  std::size_t coded_at = 0;
   std::size_t raw_at = 0;
 };
 
@@ -55,6 +58,8 @@ SymbolsSections take_sections(const SymbolsHeader& h, unsigned value_bytes,
   s.mask_signs = sections.take(h.flags & kHasMaskSigns ? (std::size_t{h.n_masked} + 7) / 8 : 0);
   s.class_escapes = sections.take(2 * std::size_t{h.n_class_escapes});
   s.escapes = sections.take(std::size_t{value_bytes} * h.n_escapes);
+  s.coded_at = sections.position();
+  s.coded = sections.take(h.coded_bytes);
   s.raw_at = sections.position();
   s.raw = sections.take(h.raw_bytes);
   return s;
@@ -84,6 +89,7 @@ GroupTotals total_of_groups(const GroupCode* groups, std::size_t n_values,
 template <class Format>
 class SymbolsDecoder {
   using Word = typename Format::Word;
+  static constexpr bool kIsRans = Format::kSymbolMantissaBits == 1;
 
  public:
   SymbolsDecoder(const ChunkInfo& info, const ChunkShape& shape, const ChunkHeader& header,
@@ -97,12 +103,13 @@ class SymbolsDecoder {
         sections_(
             take_sections(h_, sizeof(Word),
                           SectionReader(payload.first(header.body_bytes), header.header_bytes))),
-        coded_(payload.subspan(header.body_bytes)),
-        coded_at_(header.body_bytes),
+        coded_(kIsRans ? sections_.coded : payload.subspan(header.body_bytes)),
+        coded_at_(kIsRans ? sections_.coded_at : header.body_bytes),
+        payload_end_(payload.data() + payload.size()),
         scratch_(scratch) {}
 
   Result<void> decode(MutableBytes out) {
-    CFCK_TRY(decode_symbols());
+    CFCK_TRY(decode_side());
     CFCK_TRY(read_groups());
     if (!(h_.flags & kHasMask)) {
       return merge(out.data());
@@ -113,9 +120,37 @@ class SymbolsDecoder {
   }
 
  private:
+  bool has_clean_stream() const { return (h_.flags & kHasCleanStream) != 0; }
+
+  // Classes and clean bits; with `zstd` the symbols too.
+  Result<void> decode_side() {
+    if constexpr (kIsRans) {
+      return decode_runs();
+    } else {
+      return decode_streams();
+    }
+  }
+
+  Result<void> decode_runs() {
+    // Kernels write whole groups.
+    symbols_ = scratch_.impl().symbols.room_for(2 * (n_groups_ + kGroupSize));
+    RansReader& reader = scratch_.impl().rans_reader;
+    auto opened = reader.open(coded_, payload_end_, kLosslessValueTables);
+    if (!opened) {
+      return shifted(std::move(opened).error(), coded_at_);
+    }
+    classes_ = {symbols_, n_groups_};
+    clean_ = has_clean_stream() ? symbols_ + n_groups_ + kGroupSize : nullptr;
+    if (!reader.decode({symbols_, n_groups_, nullptr, kClassPlace}) ||
+        (clean_ != nullptr && !reader.decode({clean_, n_groups_, nullptr, kCleanPlace}))) {
+      return corrupt("the lane sets end before the classes", coded_at_);
+    }
+    return {};
+  }
+
   // Class stream, clean stream, tables.
-  Result<void> decode_symbols() {
-    lengths_ = {n_groups_, h_.flags & kHasCleanStream ? n_groups_ : 0, h_.n_symbols, 0, 0, 0};
+  Result<void> decode_streams() {
+    lengths_ = {n_groups_, has_clean_stream() ? n_groups_ : 0, h_.n_symbols, 0, 0, 0};
     if (layout_.n_tables == kPhases) {
       for (unsigned t = 0; t < 3; ++t) {
         lengths_[2 + t] = h_.table_symbols[t];
@@ -138,30 +173,35 @@ class SymbolsDecoder {
       return shifted(std::move(done).error(), coded_at_);
     }
     std::memset(symbols_ + total, 0, kGroupSize);
+    classes_ = {symbols_, n_groups_};
+    clean_ = has_clean_stream() ? symbols_ + n_groups_ : nullptr;
     return {};
   }
 
   Result<void> read_groups() {
     groups_ = scratch_.impl().groups.room_for(n_groups_);
-    if (!read_class_stream({symbols_, n_groups_}, h_.first_class, max_class<Format>(),
-                           sections_.class_escapes, groups_)) {
+    if (!read_class_stream(classes_, h_.first_class, max_class<Format>(), sections_.class_escapes,
+                           groups_)) {
       return corrupt("the classes of the chunk do not fit", coded_at_);
     }
-    const std::uint8_t* const clean = h_.flags & kHasCleanStream ? symbols_ + n_groups_ : nullptr;
     for (std::size_t g = 0; g < n_groups_; ++g) {
-      const unsigned bits = h_.clean_base + (clean == nullptr ? 0u : clean[g]);
+      const unsigned bits = h_.clean_base + (clean_ == nullptr ? 0u : clean_[g]);
       if (bits >= Format::kRawBits) {
         return corrupt("more clean bits than raw bits", coded_at_);
       }
       groups_[g].clean_bits = static_cast<std::uint8_t>(bits);
     }
     const GroupTotals totals = total_of_groups<Format>(groups_, n_left_, layout_);
-    for (unsigned t = 0; t < kPhases; ++t) {
-      if (totals.symbols[t] != lengths_[2 + t]) {
-        return corrupt("the tables do not have the symbols that the classes need", coded_at_);
+    if constexpr (kIsRans) {
+      in_tail_ = tail_bytes(scratch_.impl().rans_reader.n_sets(), totals.raw_bytes);
+    } else {
+      for (unsigned t = 0; t < kPhases; ++t) {
+        if (totals.symbols[t] != lengths_[2 + t]) {
+          return corrupt("the tables do not have the symbols that the classes need", coded_at_);
+        }
       }
     }
-    if (totals.raw_bytes != h_.raw_bytes) {
+    if (totals.raw_bytes != h_.raw_bytes + in_tail_) {
       return corrupt("the raw bits are not as long as the classes need", sections_.raw_at);
     }
     return {};
@@ -169,19 +209,95 @@ class SymbolsDecoder {
 
   Result<void> merge(std::byte* values) {
     MergeCursors from;
-    const std::uint8_t* stream = symbols_ + lengths_[0] + lengths_[1];
-    for (unsigned t = 0; t < kPhases; ++t) {
-      from.streams[t] = stream;
-      stream += lengths_[2 + t];
-    }
     from.raw = sections_.raw.data();
     from.escapes = sections_.escapes.data();
     from.n_escapes = h_.n_escapes;
-    if (!chunk_kernels<Format>().merge(values, n_left_, groups_, layout_, from) ||
-        from.n_escapes != 0) {
-      return corrupt("the escapes are not as many as the symbols need", sections_.raw_at);
+    if constexpr (kIsRans) {
+      CFCK_TRY(merge_lanes(values, from));
+    } else {
+      const std::uint8_t* stream = symbols_ + lengths_[0] + lengths_[1];
+      for (unsigned t = 0; t < kPhases; ++t) {
+        from.streams[t] = stream;
+        stream += lengths_[2 + t];
+      }
+      CFCK_TRY(merge_groups(values, 0, n_groups_, from));
+    }
+    if (from.n_escapes != 0) {
+      return wrong_escapes();
     }
     return {};
+  }
+
+  Error wrong_escapes() const {
+    return corrupt("the escapes are not as many as the symbols need", sections_.raw_at);
+  }
+
+  // Groups first … last-1, whose symbols are at from.streams.
+  Result<void> merge_groups(std::byte* values, std::size_t first, std::size_t last,
+                            MergeCursors& from) {
+    const std::size_t n = std::min(n_left_, last * kGroupSize) - first * kGroupSize;
+    if (!chunk_kernels<Format>().merge(values + first * kGroupSize * sizeof(Word), n,
+                                       groups_ + first, layout_, from)) {
+      return wrong_escapes();
+    }
+    return {};
+  }
+
+  // All groups but those whose raw bits the lanes carry are merged as they are decoded.
+  // For these the lanes must have come to their end.
+  Result<void> merge_lanes(std::byte* values, MergeCursors& from) {
+    std::size_t first_of_tail = n_groups_;
+    std::size_t raw_of_tail = 0;
+    std::size_t symbols_of_tail = 0;
+    while (raw_of_tail < in_tail_) {
+      --first_of_tail;
+      if (groups_[first_of_tail].kind != GroupKind::kAllZero) {
+        const std::size_t n =
+            std::min<std::size_t>(kGroupSize, n_left_ - first_of_tail * kGroupSize);
+        symbols_of_tail += n;
+        raw_of_tail +=
+            raw_group_bytes<Format>(layout_.has_signs, groups_[first_of_tail].clean_bits, n);
+      }
+    }
+    RansReader& reader = scratch_.impl().rans_reader;
+    const std::size_t n_before = std::min(n_left_, first_of_tail * kGroupSize);
+    if (!chunk_kernels<Format>().merge_coded(values, n_before, groups_, layout_, reader.lanes(),
+                                             reader.tables() + kFirstValuePlace, from)) {
+      return corrupt("the symbols do not fit the lane sets or the escapes", coded_at_);
+    }
+    return merge_tail(values, first_of_tail, symbols_of_tail, raw_of_tail, from);
+  }
+
+  Result<void> merge_tail(std::byte* values, std::size_t first_group, std::size_t n_symbols,
+                          std::size_t n_raw, MergeCursors& from) {
+    RansReader& reader = scratch_.impl().rans_reader;
+    const std::size_t n_groups = n_groups_ - first_group;
+    std::uint8_t* const symbols = scratch_.impl().symbols.room_for(n_symbols + 2 * kGroupSize);
+    std::uint8_t* const places = scratch_.impl().places.room_for(n_groups);
+    std::size_t n_places = 0;
+    for (std::size_t g = first_group; g < n_groups_; ++g) {
+      if (groups_[g].kind != GroupKind::kAllZero) {
+        places[n_places++] =
+            static_cast<std::uint8_t>(kFirstValuePlace + groups_[g].scale_class % kPhases);
+      }
+    }
+    std::byte payload[payload_bytes(kMaxLaneSets)];
+    if (!reader.decode({symbols, n_symbols, places, 0}) || !reader.finish(payload)) {
+      return corrupt("the lane sets do not end as they must", coded_at_);
+    }
+    std::memset(symbols + n_symbols, 0, kGroupSize);
+    const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
+    if (!std::all_of(payload + in_tail_, payload + payload_bytes(reader.n_sets()), is_zero)) {
+      return corrupt("the lanes carry more than the raw bits need", coded_at_);
+    }
+    // What of the tail's groups is in the section comes before what the lanes carry.
+    std::byte* const raw = scratch_.impl().raw.room_for(n_raw);
+    const std::size_t in_section = n_raw - in_tail_;
+    std::memcpy(raw, sections_.raw.data() + sections_.raw.size() - in_section, in_section);
+    std::memcpy(raw + in_section, payload, in_tail_);
+    from.raw = raw;
+    from.streams[0] = symbols;
+    return merge_groups(values, first_group, n_groups_, from);
   }
 
   Result<void> spread(const std::byte* values, MutableBytes out) {
@@ -211,9 +327,13 @@ class SymbolsDecoder {
   const SymbolsSections sections_;
   const ByteView coded_;
   const std::size_t coded_at_;
+  const std::byte* const payload_end_;
   Scratch& scratch_;
   std::array<std::size_t, 2 + kPhases> lengths_{};
   std::uint8_t* symbols_ = nullptr;
+  std::span<const std::uint8_t> classes_;
+  std::uint8_t* clean_ = nullptr;  // of each group, if any have some
+  std::size_t in_tail_ = 0;        // raw bytes that the lanes carry
   GroupCode* groups_ = nullptr;
 };
 
@@ -259,7 +379,8 @@ Result<void> decode_chunk(const ChunkInfo& info, ByteView payload, Scratch& scra
   if (header.body_bytes > payload.size()) {
     return truncated("the chunk is shorter than its header says", payload.size());
   }
-  if (header.mode != ChunkMode::kSymbols && header.body_bytes != payload.size()) {
+  const bool has_frame = header.mode == ChunkMode::kSymbols && info.entropy == EntropyId::kZstd;
+  if (!has_frame && header.body_bytes != payload.size()) {
     return corrupt("bytes after the end of the chunk", header.body_bytes);
   }
   SectionReader sections(payload.first(header.body_bytes), header.header_bytes);
@@ -281,7 +402,10 @@ Result<void> decode_chunk(const ChunkInfo& info, ByteView payload, Scratch& scra
       info.dtype,
       [&](auto tag) {
         using Format = typename decltype(tag)::type;
-        return SymbolsDecoder<Format>(info, shape, header, payload, scratch).decode(out);
+        return info.entropy == EntropyId::kRans
+                   ? SymbolsDecoder<With32Symbols<Format>>(info, shape, header, payload, scratch)
+                         .decode(out)
+                   : SymbolsDecoder<Format>(info, shape, header, payload, scratch).decode(out);
       },
       [] { return Result<void>(corrupt("chunk mode 2 is for float types only", 0)); });
 }

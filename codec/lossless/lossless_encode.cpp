@@ -99,10 +99,10 @@ Result<void> encode_chunk(const ChunkInfo& info, ByteView values, Scratch& scrat
                           EncodedChunk& out) {
   CFCK_TRY(check_lossless_chunk(info));
   CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(info));
-  const EntropyEncoder* const stage = find_entropy_encoder(info.entropy);
-  if (values.size() != shape.n_bytes() || stage == nullptr) {
+  const bool has_stage = has_entropy_stage(info.entropy);
+  if (values.size() != shape.n_bytes() || !has_stage) {
     return Error{ErrorCode::kInvalidArgument,
-                 stage == nullptr ? "unknown entropy stage" : "not as many bytes as the chunk has",
+                 has_stage ? "not as many bytes as the chunk has" : "unknown entropy stage",
                  {},
                  {}};
   }
@@ -114,7 +114,7 @@ Result<void> encode_chunk(const ChunkInfo& info, ByteView values, Scratch& scrat
   const ValueKind kind = value_kind(info.dtype);
   const std::size_t stored_bytes = 1 + values.size();
   if (kind == ValueKind::kFloat || kind == ValueKind::kByteFloat) {
-    CFCK_TRY(encode_symbols(info.dtype, shape, *stage, values, scratch, out));
+    CFCK_TRY(encode_symbols(info.dtype, shape, info.entropy, values, scratch, out));
   }
   if (kind != ValueKind::kFloat || out.payload.size() >= stored_bytes ||
       repeats_values(shape, values)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codec/entropy/rans_writer.hpp"
 #include "codec/lossless/planes_encode.hpp"
 #include "codec/lossless/zero_mask.hpp"
 #include "codec/scratch.hpp"
@@ -19,12 +20,12 @@ inline constexpr std::size_t kMaxCleanAboveBase = 31;
 template <class Format>
 class SymbolsEncoder {
   using Word = typename Format::Word;
+  static constexpr bool kIsRans = Format::kSymbolMantissaBits == 1;
+  static constexpr EntropyId kEntropy = kIsRans ? EntropyId::kRans : EntropyId::kZstd;
 
  public:
-  SymbolsEncoder(const ChunkShape& shape, const EntropyEncoder& stage, ByteView values,
-                 Scratch& scratch)
+  SymbolsEncoder(const ChunkShape& shape, ByteView values, Scratch& scratch)
       : n_values_(shape.n_values),
-        stage_(stage),
         values_(values.data()),
         n_left_(shape.n_values),
         scratch_(scratch) {}
@@ -38,7 +39,11 @@ class SymbolsEncoder {
     header_.flags |= layout_.has_signs ? 0 : kHasNoSigns;
     choose_clean_bits();
     write_streams();
-    assemble(out);
+    assemble(out.payload);
+    out.body_bytes = static_cast<std::uint32_t>(out.payload.size());
+    if constexpr (!kIsRans) {
+      find_entropy_encoder(kEntropy)->encode(streams_, out.payload);
+    }
     return {};
   }
 
@@ -128,7 +133,8 @@ class SymbolsEncoder {
   }
 
   void write_streams() {
-    layout_.n_tables = n_left_ >= kMinValuesOfFourTables ? kPhases : 1;
+    // Symbols in one stream with `rans`, whose tables change from group to group.
+    layout_.n_tables = !kIsRans && n_left_ >= kMinValuesOfFourTables ? kPhases : 1;
     Scratch::Impl& memory = scratch_.impl();
     class_escapes_ = std::make_unique_for_overwrite<std::byte[]>(2 * n_groups_);
     // Streams, each with room for what a kernel writes past a partial group.
@@ -175,7 +181,7 @@ class SymbolsEncoder {
 
     const std::size_t n_symbols = symbols[0] + symbols[1] + symbols[2] + symbols[3];
     header_.n_symbols = static_cast<std::uint32_t>(n_symbols);
-    header_.flags |= n_symbols != n_left_ ? kHasZeroGroups : 0;
+    header_.flags |= !kIsRans && n_symbols != n_left_ ? kHasZeroGroups : 0;
     if (layout_.n_tables == kPhases) {
       header_.flags |= kHasFourTables;
       for (unsigned t = 0; t < 3; ++t) {
@@ -191,10 +197,41 @@ class SymbolsEncoder {
     return layout_.n_tables == 1 ? 0 : groups_[g].scale_class % kPhases;
   }
 
-  void assemble(EncodedChunk& out) {
-    std::vector<std::byte>& payload = out.payload;
+  // Codes the symbols, and takes the tail from the raw bits.
+  void code_symbols() {
+    std::uint8_t* const places = scratch_.impl().places.room_for(n_groups_);
+    std::size_t n_places = 0;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (groups_[g].kind != GroupKind::kAllZero) {
+        places[n_places++] =
+            static_cast<std::uint8_t>(kFirstValuePlace + groups_[g].scale_class % kPhases);
+      }
+    }
+    const auto run = [](SymbolStream stream, const std::uint8_t* of_groups, unsigned place) {
+      return SymbolRun{const_cast<std::uint8_t*>(stream.data()), stream.size(), of_groups,
+                       static_cast<std::uint8_t>(place)};
+    };
+    RansSymbols symbols;
+    symbols.classes = run(streams_[0], nullptr, kClassPlace);
+    symbols.clean_bits = run(streams_[1], nullptr, kCleanPlace);
+    symbols.values = run(streams_[2], places, 0);
+    symbols.tables = kLosslessValueTables;
+    symbols.n_sets = lane_sets_for(n_left_);
+    const std::size_t in_tail = tail_bytes(symbols.n_sets, raw_.size());
+    symbols.tail = raw_.last(in_tail);
+    raw_ = raw_.first(raw_.size() - in_tail);
+    coded_.clear();
+    append_rans_section(symbols, scratch_, coded_);
+    header_.coded_bytes = static_cast<std::uint32_t>(coded_.size());
+    header_.raw_bytes = static_cast<std::uint32_t>(raw_.size());
+  }
+
+  void assemble(std::vector<std::byte>& payload) {
+    if constexpr (kIsRans) {
+      code_symbols();
+    }
     payload.clear();
-    append_symbols_header(header_, payload);
+    append_symbols_header(header_, kEntropy, payload);
     const auto append = [&](ByteView section) {
       payload.insert(payload.end(), section.begin(), section.end());
     };
@@ -202,13 +239,11 @@ class SymbolsEncoder {
     append(mask_signs_);
     append({class_escapes_.get(), 2 * std::size_t{header_.n_class_escapes}});
     append(escapes_);
+    append(coded_);
     append(raw_);
-    out.body_bytes = static_cast<std::uint32_t>(payload.size());
-    stage_.encode(streams_, payload);
   }
 
   const std::size_t n_values_;
-  const EntropyEncoder& stage_;
   const std::byte* values_;  // all, or what a mask leaves
   std::size_t n_left_;
   Scratch& scratch_;
@@ -222,17 +257,20 @@ class SymbolsEncoder {
   std::unique_ptr<std::byte[]> class_escapes_;
   ByteView escapes_;
   ByteView raw_;
+  std::vector<std::byte> coded_;  // with `rans`
 };
 
 }  // namespace
 
-Result<void> encode_symbols(DType dtype, const ChunkShape& shape, const EntropyEncoder& stage,
+Result<void> encode_symbols(DType dtype, const ChunkShape& shape, EntropyId entropy,
                             ByteView values, Scratch& scratch, EncodedChunk& out) {
   return visit_format(
       dtype,
       [&](auto tag) {
         using Format = typename decltype(tag)::type;
-        return SymbolsEncoder<Format>(shape, stage, values, scratch).encode(out);
+        return entropy == EntropyId::kRans
+                   ? SymbolsEncoder<With32Symbols<Format>>(shape, values, scratch).encode(out)
+                   : SymbolsEncoder<Format>(shape, values, scratch).encode(out);
       },
       [] {
         return Result<void>(Error{ErrorCode::kInternal, "not a float type", {}, {}});

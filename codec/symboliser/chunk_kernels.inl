@@ -6,6 +6,7 @@
 #include "codec/symboliser/group_analysis_x86.hpp"
 #include "codec/symboliser/group_split_x86.hpp"
 #endif
+#include "codec/entropy/rans_scalar.hpp"
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/kernel_levels.hpp"
 #include "codec/symboliser/raw_bits.hpp"
@@ -142,59 +143,100 @@ void split(const std::byte* values, std::size_t n_values, const GroupCode* group
   }
 }
 
+// Values of a group from its symbols, of which there are 128, whatever n is: those
+// after the last belong to nobody.
 template <class Format>
-bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
-           const SymbolLayout& layout, MergeCursors& from) {
+bool merge_one(const std::uint8_t* symbols, const GroupCode& code, bool has_signs, unsigned n,
+               MergeCursors& from, std::byte* to) {
   using Word = typename Format::Word;
-  for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
-    const GroupCode& code = groups[index];
-    const std::size_t left = n_values - index * kGroupSize;
-    const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
-    std::byte* to = values + index * kGroupSize * sizeof(Word);
-    if (code.kind == GroupKind::kAllZero) {
-      std::memset(to, 0, n * sizeof(Word));
-      continue;
-    }
-    Word group[kGroupSize];
-    Word raw[kGroupSize];
-    from.raw = with_group_constants(
-        layout.has_signs, code.clean_bits, n, [&](auto has_signs, auto clean_bits, auto count) {
-          return read_raw_bits<Format>(from.raw, has_signs, clean_bits, count, raw);
-        });
-    const std::uint8_t*& stream =
-        from.streams[layout.n_tables == 1 ? 0 : code.scale_class % kPhases];
-    // Symbols after the last of a partial group belong to nobody.
-    if (merge_group<Format, SerialLanes>(stream, code.scale_class, raw, group)) {
-      for (unsigned i = 0; i < n; ++i) {
-        if (stream[i] >= Format::kSymbolEscape) {
-          if (stream[i] > Format::kSymbolEscape || from.n_escapes == 0) {
-            return false;
-          }
-          std::memcpy(&group[i], from.escapes, sizeof(Word));
-          from.escapes += sizeof(Word);
-          --from.n_escapes;
+  Word group[kGroupSize];
+  Word raw[kGroupSize];
+  from.raw = with_group_constants(
+      has_signs, code.clean_bits, n, [&](auto signs, auto clean_bits, auto count) {
+        return read_raw_bits<Format>(from.raw, signs, clean_bits, count, raw);
+      });
+  if (merge_group<Format, SerialLanes>(symbols, code.scale_class, raw, group)) {
+    for (unsigned i = 0; i < n; ++i) {
+      if (symbols[i] >= Format::kSymbolEscape) {
+        if (symbols[i] > Format::kSymbolEscape || from.n_escapes == 0) {
+          return false;
         }
+        std::memcpy(&group[i], from.escapes, sizeof(Word));
+        from.escapes += sizeof(Word);
+        --from.n_escapes;
       }
     }
-    stream += n;
-    if (n == kGroupSize) {
-      std::memcpy(to, group, sizeof(group));
-    } else {
-      std::memcpy(to, group, n * sizeof(Word));
+  }
+  if (n == kGroupSize) {
+    std::memcpy(to, group, sizeof(group));
+  } else {
+    std::memcpy(to, group, n * sizeof(Word));
+  }
+  return true;
+}
+
+// Calls `merge(index, n, values of the group)` for each group that has symbols, until
+// one returns false; the others become zeros.
+template <class Word, class Merge>
+bool each_group(std::byte* values, std::size_t n_values, const GroupCode* groups, Merge&& merge) {
+  for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
+    const std::size_t left = n_values - index * kGroupSize;
+    const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
+    std::byte* const to = values + index * kGroupSize * sizeof(Word);
+    if (groups[index].kind == GroupKind::kAllZero) {
+      std::memset(to, 0, n * sizeof(Word));
+    } else if (!merge(index, n, to)) {
+      return false;
     }
   }
   return true;
 }
 
 template <class Format>
-constexpr ChunkKernels<Format> kKernels = {&analyse<Format>, &split<Format>, &merge<Format>};
+bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
+           const SymbolLayout& layout, MergeCursors& from) {
+  return each_group<typename Format::Word>(
+      values, n_values, groups, [&](std::size_t index, unsigned n, std::byte* to) {
+        const GroupCode& code = groups[index];
+        const std::uint8_t*& stream =
+            from.streams[layout.n_tables == 1 ? 0 : code.scale_class % kPhases];
+        const bool fits = merge_one<Format>(stream, code, layout.has_signs, n, from, to);
+        stream += n;
+        return fits;
+      });
+}
+
+template <class Format>
+bool merge_coded(std::byte* values, std::size_t n_values, const GroupCode* groups,
+                 const SymbolLayout& layout, RansLanes& lanes, const RansDecodeTable* const* tables,
+                 MergeCursors& from) {
+  return each_group<typename Format::Word>(
+      values, n_values, groups, [&](std::size_t index, unsigned n, std::byte* to) {
+        const GroupCode& code = groups[index];
+        std::uint8_t symbols[kGroupSize] = {};
+        return decode_group(lanes, *tables[code.scale_class % kPhases], n, symbols) &&
+               merge_one<Format>(symbols, code, layout.has_signs, n, from, to);
+      });
+}
+
+template <class Format>
+constexpr ChunkKernels<Format> make_chunk_kernels() {
+  ChunkKernels<Format> kernels = {&analyse<Format>, &split<Format>, &merge<Format>, nullptr};
+  if constexpr (Format::kSymbolMantissaBits == 1) {
+    kernels.merge_coded = &merge_coded<Format>;
+  }
+  return kernels;
+}
+
+template <class... Formats>
+constexpr KernelSet make_kernels(FormatList<Formats...>) {
+  return {make_chunk_kernels<Formats>()...};
+}
 
 }  // namespace
 
 const KernelSet& kernel_set() noexcept {
-  static constexpr KernelSet kSet = {
-      kKernels<FormatF64>,  kKernels<FormatF32>,      kKernels<FormatBf16>, kKernels<FormatF16>,
-      kKernels<FormatE5m2>, kKernels<FormatE5m2Fnuz>, kKernels<FormatE4m3>};
+  static constexpr KernelSet kSet = make_kernels(AllFormats{});
   return kSet;
 }
 

@@ -9,8 +9,8 @@ namespace cfck::codec {
 
 // `kLowBits` of the mantissa are stored as integers where a group has no clean
 // bits. `kHasSpecials`: an exponent of all ones means infinity or NaN.
-// `kSymbolMantissaBits` go into the symbol: two, since the entropy stage `zstd`
-// codes 62 symbols in fewer bits than 32 and one bit more sent raw.
+// `kSymbolMantissaBits` go into the symbol: two with the entropy stage `zstd`, which
+// codes 62 symbols in fewer bits than 32 and one bit more sent raw; one with `rans`.
 template <class WordType, unsigned exponent_bits, unsigned mantissa_bits, unsigned low_bits,
           bool has_specials, unsigned symbol_mantissa_bits = 2>
 struct FloatFormat {
@@ -33,6 +33,11 @@ struct FloatFormat {
   static_assert(kBits == 8 * sizeof(Word));
 };
 
+// As the entropy stage `rans` has it: 32 symbols.
+template <class F>
+using With32Symbols = FloatFormat<typename F::Word, F::kExponentBits, F::kMantissaBits, F::kLowBits,
+                                  F::kHasSpecials, 1>;
+
 using FormatF64 = FloatFormat<std::uint64_t, 11, 52, 48, true>;
 using FormatF32 = FloatFormat<std::uint32_t, 8, 23, 16, true>;
 using FormatBf16 = FloatFormat<std::uint16_t, 8, 7, 0, true>;
@@ -40,6 +45,15 @@ using FormatF16 = FloatFormat<std::uint16_t, 5, 10, 0, true>;
 using FormatE5m2 = FloatFormat<std::uint8_t, 5, 2, 0, true>;
 using FormatE5m2Fnuz = FloatFormat<std::uint8_t, 5, 2, 0, false>;
 using FormatE4m3 = FloatFormat<std::uint8_t, 4, 3, 0, false>;
+
+// A list of types, to apply a template to each.
+template <class... Formats>
+struct FormatList {};
+using AllFormats =
+    FormatList<FormatF64, FormatF32, FormatBf16, FormatF16, FormatE5m2, FormatE5m2Fnuz, FormatE4m3,
+               With32Symbols<FormatF64>, With32Symbols<FormatF32>, With32Symbols<FormatBf16>,
+               With32Symbols<FormatF16>, With32Symbols<FormatE5m2>, With32Symbols<FormatE5m2Fnuz>,
+               With32Symbols<FormatE4m3>>;
 
 template <class Format>
 struct FormatTag {

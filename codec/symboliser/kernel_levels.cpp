@@ -34,12 +34,19 @@ const ChunkKernels<Format>& chunk_kernels() noexcept {
   return std::get<ChunkKernels<Format>>(set);
 }
 
-template const ChunkKernels<FormatF64>& chunk_kernels<FormatF64>() noexcept;
-template const ChunkKernels<FormatF32>& chunk_kernels<FormatF32>() noexcept;
-template const ChunkKernels<FormatBf16>& chunk_kernels<FormatBf16>() noexcept;
-template const ChunkKernels<FormatF16>& chunk_kernels<FormatF16>() noexcept;
-template const ChunkKernels<FormatE5m2>& chunk_kernels<FormatE5m2>() noexcept;
-template const ChunkKernels<FormatE5m2Fnuz>& chunk_kernels<FormatE5m2Fnuz>() noexcept;
-template const ChunkKernels<FormatE4m3>& chunk_kernels<FormatE4m3>() noexcept;
+template const ChunkKernels<FormatF64>& chunk_kernels() noexcept;
+template const ChunkKernels<With32Symbols<FormatF64>>& chunk_kernels() noexcept;
+template const ChunkKernels<FormatF32>& chunk_kernels() noexcept;
+template const ChunkKernels<With32Symbols<FormatF32>>& chunk_kernels() noexcept;
+template const ChunkKernels<FormatBf16>& chunk_kernels() noexcept;
+template const ChunkKernels<With32Symbols<FormatBf16>>& chunk_kernels() noexcept;
+template const ChunkKernels<FormatF16>& chunk_kernels() noexcept;
+template const ChunkKernels<With32Symbols<FormatF16>>& chunk_kernels() noexcept;
+template const ChunkKernels<FormatE5m2>& chunk_kernels() noexcept;
+template const ChunkKernels<With32Symbols<FormatE5m2>>& chunk_kernels() noexcept;
+template const ChunkKernels<FormatE5m2Fnuz>& chunk_kernels() noexcept;
+template const ChunkKernels<With32Symbols<FormatE5m2Fnuz>>& chunk_kernels() noexcept;
+template const ChunkKernels<FormatE4m3>& chunk_kernels() noexcept;
+template const ChunkKernels<With32Symbols<FormatE4m3>>& chunk_kernels() noexcept;
 
 }  // namespace cfck::codec

@@ -9,10 +9,13 @@
 
 namespace cfck::codec {
 
-using KernelSet =
-    std::tuple<ChunkKernels<FormatF64>, ChunkKernels<FormatF32>, ChunkKernels<FormatBf16>,
-               ChunkKernels<FormatF16>, ChunkKernels<FormatE5m2>, ChunkKernels<FormatE5m2Fnuz>,
-               ChunkKernels<FormatE4m3>>;
+template <class List>
+struct KernelSetOf;
+template <class... Formats>
+struct KernelSetOf<FormatList<Formats...>> {
+  using type = std::tuple<ChunkKernels<Formats>...>;
+};
+using KernelSet = KernelSetOf<AllFormats>::type;
 
 // Requires: `level` is not above cpu_level(). Without code for a level of its own
 // an architecture has the baseline at every level.

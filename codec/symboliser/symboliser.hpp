@@ -69,6 +69,9 @@ struct MergeCursors {
   std::size_t n_escapes = 0;  // left
 };
 
+struct RansLanes;
+struct RansDecodeTable;
+
 struct ZeroCounts {
   std::size_t positive = 0;  // +0
   std::size_t negative = 0;  // -0
@@ -91,6 +94,11 @@ struct ChunkKernels {
   // False if there are more escapes than MergeCursors says, or invalid symbols.
   bool (*merge)(std::byte* values, std::size_t n_values, const GroupCode* groups,
                 const SymbolLayout& layout, MergeCursors& from);
+  // The same with symbols that the lanes still hold; `tables` are those of the phases.
+  // False also if the lanes run out of words. Formats of 32 symbols only.
+  bool (*merge_coded)(std::byte* values, std::size_t n_values, const GroupCode* groups,
+                      const SymbolLayout& layout, RansLanes& lanes,
+                      const RansDecodeTable* const* tables, MergeCursors& from);
 };
 
 // Those of the best level of this CPU, or of the one CFCK_CPU names.

@@ -32,48 +32,52 @@ Outcome decode_copy(const ChunkInfo& info, ByteView payload, std::size_t n_bytes
   return outcome;
 }
 
-class Damaged : public testing::TestWithParam<DType> {};
+class Damaged : public testing::TestWithParam<DType> {
+ protected:
+  // Calls `action` with chunks of n elements, of every pattern and entropy stage.
+  template <class Action>
+  void each_chunk(std::uint64_t n, Action&& action) {
+    for (const Pattern pattern : kAllPatterns) {
+      for (const EntropyId entropy : kAllStages) {
+        SCOPED_TRACE(describe(GetParam(), pattern, n) + std::string(entropy_name(entropy)));
+        const std::vector<std::byte> values = make_values(GetParam(), pattern, n);
+        EncodedChunk encoded = encode_lossless(GetParam(), n, values, entropy);
+        action(chunk_info(GetParam(), n, entropy), values.size(), encoded);
+      }
+    }
+  }
+};
 
 TEST_P(Damaged, EveryPrefixIsAnError) {
   Scratch scratch;
-  for (const Pattern pattern : kAllPatterns) {
-    const std::vector<std::byte> values = make_values(GetParam(), pattern, 300);
-    const EncodedChunk encoded = encode_lossless(GetParam(), 300, values);
+  each_chunk(300, [&](const ChunkInfo& info, std::size_t n_bytes, EncodedChunk& encoded) {
     for (std::size_t n = 0; n < encoded.payload.size(); ++n) {
-      EXPECT_FALSE(decode_copy(chunk_info(GetParam(), 300), ByteView(encoded.payload).first(n),
-                               values.size(), scratch)
-                       .decoded)
-          << describe(GetParam(), pattern, 300) << ", " << n << " bytes";
+      EXPECT_FALSE(decode_copy(info, ByteView(encoded.payload).first(n), n_bytes, scratch).decoded)
+          << n << " bytes";
     }
-  }
+  });
 }
 
 TEST_P(Damaged, BytesAfterTheEndAreAnError) {
   Scratch scratch;
-  for (const Pattern pattern : kAllPatterns) {
-    const std::vector<std::byte> values = make_values(GetParam(), pattern, 300);
-    EncodedChunk encoded = encode_lossless(GetParam(), 300, values);
+  each_chunk(300, [&](const ChunkInfo& info, std::size_t n_bytes, EncodedChunk& encoded) {
     encoded.payload.push_back(std::byte{0});
-    EXPECT_FALSE(
-        decode_copy(chunk_info(GetParam(), 300), encoded.payload, values.size(), scratch).decoded);
-  }
+    EXPECT_FALSE(decode_copy(info, encoded.payload, n_bytes, scratch).decoded);
+  });
 }
 
 TEST_P(Damaged, NoFlippedBitReadsOutOfBounds) {
   Scratch scratch;
-  for (const Pattern pattern : kAllPatterns) {
-    for (const std::uint64_t n : {40u, 300u}) {
-      const std::vector<std::byte> values = make_values(GetParam(), pattern, n);
-      EncodedChunk encoded = encode_lossless(GetParam(), n, values);
+  for (const std::uint64_t n : {40u, 300u}) {
+    each_chunk(n, [&](const ChunkInfo& info, std::size_t n_bytes, EncodedChunk& encoded) {
       for (std::size_t bit = 0; bit < 8 * encoded.payload.size(); ++bit) {
         const auto flip = static_cast<std::byte>(1u << (bit % 8));
         encoded.payload[bit / 8] ^= flip;
-        (void)decode_copy(chunk_info(GetParam(), n), encoded.payload, values.size(), scratch);
+        (void)decode_copy(info, encoded.payload, n_bytes, scratch);
         encoded.payload[bit / 8] ^= flip;
       }
-      EXPECT_TRUE(
-          decode_copy(chunk_info(GetParam(), n), encoded.payload, values.size(), scratch).decoded);
-    }
+      EXPECT_TRUE(decode_copy(info, encoded.payload, n_bytes, scratch).decoded);
+    });
   }
 }
 

@@ -6,10 +6,9 @@
 namespace cfck::codec {
 namespace {
 
-void expect_round_trip(DType dtype, Pattern pattern, std::uint64_t n_elems, Scratch& scratch) {
-  SCOPED_TRACE(describe(dtype, pattern, n_elems));
-  const std::vector<std::byte> values = make_values(dtype, pattern, n_elems);
-  const ChunkInfo info = chunk_info(dtype, n_elems);
+void expect_round_trip(const ChunkInfo& info, const std::vector<std::byte>& values,
+                       Scratch& scratch) {
+  SCOPED_TRACE(entropy_name(info.entropy));
   const Encoder* const encoder = find_encoder(CodecId::kLossless);
   const Decoder* const decoder = find_decoder(CodecId::kLossless);
   EncodedChunk encoded;
@@ -24,6 +23,14 @@ void expect_round_trip(DType dtype, Pattern pattern, std::uint64_t n_elems, Scra
   ASSERT_TRUE(decoded == values);
 }
 
+void expect_round_trip(DType dtype, Pattern pattern, std::uint64_t n_elems, Scratch& scratch) {
+  SCOPED_TRACE(describe(dtype, pattern, n_elems));
+  const std::vector<std::byte> values = make_values(dtype, pattern, n_elems);
+  for (const EntropyId entropy : kAllStages) {
+    expect_round_trip(chunk_info(dtype, n_elems, entropy), values, scratch);
+  }
+}
+
 class RoundTrip : public testing::TestWithParam<DType> {};
 
 TEST_P(RoundTrip, SmallSizes) {
@@ -35,11 +42,13 @@ TEST_P(RoundTrip, SmallSizes) {
   }
 }
 
-// Either side of four tables, of four bit streams, of a Zstd block.
+// Either side of four tables, of four bit streams, of a Zstd block; of two and four
+// lane sets.
 TEST_P(RoundTrip, Boundaries) {
   Scratch scratch;
   for (const Pattern pattern : kAllPatterns) {
-    for (const std::uint64_t n : {4095u, 4096u, 4097u, 16500u, 140001u}) {
+    for (const std::uint64_t n :
+         {4095u, 4096u, 4097u, 8191u, 8192u, 16500u, 32767u, 32768u, 140001u}) {
       expect_round_trip(GetParam(), pattern, n, scratch);
     }
   }

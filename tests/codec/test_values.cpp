@@ -155,11 +155,11 @@ std::vector<std::byte> make_values(DType dtype, Pattern pattern, std::uint64_t n
 }
 
 EncodedChunk encode_lossless(DType dtype, std::uint64_t n_elems,
-                             const std::vector<std::byte>& values) {
+                             const std::vector<std::byte>& values, EntropyId entropy) {
   Scratch scratch;
   EncodedChunk encoded;
   const auto done = find_encoder(CodecId::kLossless)
-                        ->encode(chunk_info(dtype, n_elems), values, scratch, encoded);
+                        ->encode(chunk_info(dtype, n_elems, entropy), values, scratch, encoded);
   EXPECT_TRUE(done) << (done ? "" : done.error().message);
   return encoded;
 }

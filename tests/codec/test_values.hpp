@@ -57,13 +57,17 @@ inline constexpr DType kAllDTypes[] = {
 std::vector<std::byte> make_values(DType dtype, Pattern pattern, std::uint64_t n_elems,
                                    std::uint64_t seed = 1);
 
-inline ChunkInfo chunk_info(DType dtype, std::uint64_t n_elems) {
-  return {dtype, EntropyId::kZstd, ScanId::kStorageOrder, n_elems, {}};
+inline constexpr EntropyId kAllStages[] = {EntropyId::kZstd, EntropyId::kRans};
+
+inline ChunkInfo chunk_info(DType dtype, std::uint64_t n_elems,
+                            EntropyId entropy = EntropyId::kZstd) {
+  return {dtype, entropy, ScanId::kStorageOrder, n_elems, {}};
 }
 
 // Encodes with the lossless codec; fails the test where that fails.
 EncodedChunk encode_lossless(DType dtype, std::uint64_t n_elems,
-                             const std::vector<std::byte>& values);
+                             const std::vector<std::byte>& values,
+                             EntropyId entropy = EntropyId::kZstd);
 
 // "F32 gaussian 129", for messages.
 std::string describe(DType dtype, Pattern pattern, std::uint64_t n_elems);

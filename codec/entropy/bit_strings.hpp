@@ -1,0 +1,70 @@
+// Bits in bytes, least significant first.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.hpp"
+
+namespace cfck::codec {
+
+class BitWriter {
+ public:
+  explicit BitWriter(std::vector<std::byte>& out) : out_(out) {}
+
+  // The low n bits of `value`; n is at most 32, and higher bits are zero.
+  void put(std::uint32_t value, unsigned n) {
+    bits_ |= std::uint64_t{value} << n_bits_;
+    n_bits_ += n;
+    for (; n_bits_ >= 8; n_bits_ -= 8) {
+      out_.push_back(static_cast<std::byte>(bits_));
+      bits_ >>= 8;
+    }
+  }
+
+  // Fills the last byte up with zeros.
+  void finish() {
+    if (n_bits_ != 0) {
+      put(0, 8 - n_bits_);
+    }
+  }
+
+ private:
+  std::vector<std::byte>& out_;
+  std::uint64_t bits_ = 0;
+  unsigned n_bits_ = 0;
+};
+
+class BitReader {
+ public:
+  explicit BitReader(ByteView bytes) : bytes_(bytes) {}
+
+  // Bits that are not there are zeros; see is_past_end(). n is at most 32.
+  std::uint32_t take(unsigned n) {
+    while (n_bits_ < n) {
+      const std::uint64_t next =
+          position_ < bytes_.size() ? static_cast<std::uint64_t>(bytes_[position_]) : 0;
+      ++position_;
+      bits_ |= next << n_bits_;
+      n_bits_ += 8;
+    }
+    const auto value = static_cast<std::uint32_t>(bits_ & ((std::uint64_t{1} << n) - 1));
+    bits_ >>= n;
+    n_bits_ -= n;
+    return value;
+  }
+
+  bool is_past_end() const { return position_ > bytes_.size(); }
+  // Bytes begun; and whether the rest of the last one is zero.
+  std::size_t position() const { return position_; }
+  bool rest_is_zero() const { return bits_ == 0; }
+
+ private:
+  ByteView bytes_;
+  std::size_t position_ = 0;
+  std::uint64_t bits_ = 0;
+  unsigned n_bits_ = 0;
+};
+
+}  // namespace cfck::codec
