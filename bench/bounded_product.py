@@ -30,10 +30,11 @@ def deviation(tensor: np.ndarray) -> float:
     return float(tensor.astype(np.float64).std())
 
 
-def tally(tensors: dict[str, np.ndarray], kind: str, value: float) -> FileTally:
+def tally(tensors: dict[str, np.ndarray], kind: str, value: float, **options: str) -> FileTally:
     """Saves tensors with a rule for all of them, loads them, and compares.
 
-    `kind` is "abs", "rel" or "sigma"; a value of 0 saves without loss.
+    `kind` is "abs", "rel" or "sigma"; a value of 0 saves without loss. `options` are those of
+    the whole file.
     """
     import cfck
     import cfck.numpy
@@ -42,7 +43,7 @@ def tally(tensors: dict[str, np.ndarray], kind: str, value: float) -> FileTally:
     worst, beyond = 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.cfck")
-        cfck.numpy.save_file(tensors, path, rules=rules)
+        cfck.numpy.save_file(tensors, path, rules=rules, **options)
         with cfck.safe_open(path, framework="np") as file:
             records = file.records()
         loaded = cfck.numpy.load_file(path)

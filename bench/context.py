@@ -111,10 +111,10 @@ class Context:
     def _measure(self, dataset: data.Dataset) -> list[Measurement]:
         joined = dataset.joined()
         codecs = self._peers(dataset.dtype)
-        tensor_sizes = {peer.name: _tensor_by_tensor(peer, dataset) for peer in codecs}
+        tensor_sizes = {peer.name: tensor_by_tensor(peer, dataset) for peer in codecs}
         if self.product is not None:
             codecs.append(self.product.array_codec())
-            tensor_sizes[self.product.name] = self._product_size(self.product, dataset)
+            tensor_sizes[self.product.name] = self.product_size(self.product, dataset)
         sizes = {codec.name: measure.encoded_size(codec, joined) for codec in codecs}
         repetitions = self._repetitions(dataset.name)
         times = measure.alternate_codecs(codecs, joined, repetitions)
@@ -138,7 +138,8 @@ class Context:
             return 1
         return 9 if name in SPEED_DATASETS else 3
 
-    def _product_size(self, product: Product, dataset: data.Dataset) -> int:
+    def product_size(self, product: Product, dataset: data.Dataset) -> int:
+        """Stored bytes of the records, or of the whole file, after comparing."""
         if not dataset.whole_file:
             return product.stored_bytes(dataset.tensors, self.scratch)
         source = dataset.file
@@ -156,7 +157,7 @@ SPEED_DATASETS = ("minilm-f32", "minilm-2d-bf16")
 Row = Callable[[Context], None]
 
 
-def _tensor_by_tensor(peer: peers.Peer, dataset: data.Dataset) -> int:
+def tensor_by_tensor(peer: peers.Peer, dataset: data.Dataset) -> int:
     """Bytes of one call per tensor; the header too where the whole file counts."""
     total = 0
     for tensor in dataset.tensors.values():

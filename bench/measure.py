@@ -93,8 +93,10 @@ def alternate_codecs(
     }
 
 
-def alternate(actions: dict[str, Callable[[], object]], repetitions: int) -> dict[str, Seconds]:
-    """Median time of every action, taking turns, after one warming run of each."""
+def alternate_samples(
+    actions: dict[str, Callable[[], object]], repetitions: int
+) -> dict[str, list[Seconds]]:
+    """Times of every action, taking turns, after one warming run of each."""
     for action in actions.values():
         action()
     samples: dict[str, list[Seconds]] = {name: [] for name in actions}
@@ -103,7 +105,12 @@ def alternate(actions: dict[str, Callable[[], object]], repetitions: int) -> dic
             taken, result = timed(action)
             del result
             samples[name].append(taken)
-    return {name: median(runs) for name, runs in samples.items()}
+    return samples
+
+
+def alternate(actions: dict[str, Callable[[], object]], repetitions: int) -> dict[str, Seconds]:
+    """Medians of alternate_samples."""
+    return {name: median(runs) for name, runs in alternate_samples(actions, repetitions).items()}
 
 
 def run_program(arguments: Sequence[str | Path]) -> ProgramRun:

@@ -19,19 +19,22 @@ class Unavailable(Exception):
 
 
 class Product:
-    """The installed cfck, with the codec the benchmark was asked to use."""
+    """The installed cfck, with the options the benchmark was asked to use."""
 
     name = "cfck"
 
-    def __init__(self, codec: str = "auto") -> None:
-        """Imports cfck; raises Unavailable where that fails."""
+    def __init__(self, codec: str = "auto", **options: str) -> None:
+        """Imports cfck; raises Unavailable where that fails.
+
+        `options` go to everything that encodes, to the programs as --name value.
+        """
         try:
             import cfck
             import cfck.numpy
         except ImportError as error:
             raise Unavailable(f"cfck cannot be imported ({error})") from None
         self._cfck: ModuleType = cfck
-        self.codec = codec
+        self.options: dict[str, str] = {"codec": codec, **options}
         self.version: str = cfck.__version__
 
     def array_codec(self) -> Peer:
@@ -42,7 +45,7 @@ class Product:
             package="cfck",
             version=self.version,
             prepare=lambda array: array,
-            encode=lambda array: cfck.compress(array, codec=self.codec, threads=1),
+            encode=lambda array: cfck.compress(array, threads=1, **self.options),
             decode=lambda blob: cfck.decompress(blob, threads=1),
         )
 
@@ -52,11 +55,18 @@ class Product:
 
     def save_file(self, tensors: dict[str, np.ndarray], path: Path, codec: str = "") -> None:
         """Writes a file from tensors in memory."""
-        self._cfck.numpy.save_file(tensors, path, codec=codec or self.codec)
+        options = {**self.options, "codec": codec} if codec else self.options
+        self._cfck.numpy.save_file(tensors, path, **options)
 
     def load_file(self, path: Path, threads: int) -> dict[str, np.ndarray]:
         """Reads all tensors of a file."""
         return self._cfck.numpy.load_file(path, threads=threads)
+
+    def save_file_torch(self, tensors: dict[str, object], path: Path, threads: int) -> None:
+        """Writes a file from torch tensors and waits until it is on the disk."""
+        import cfck.torch
+
+        cfck.torch.save_file(tensors, path, threads=threads, **self.options)
 
     def load_file_torch(self, path: Path, threads: int) -> dict[str, object]:
         """Reads all tensors of a file as torch tensors."""
@@ -76,7 +86,9 @@ class Product:
         """Converts a safetensors file, and back, compares bytes; the size of the .cfck file."""
         convert = self.program("cfck-convert")
         packed, back = folder / "packed.cfck", folder / "back.safetensors"
-        options = ["--quiet", "--force", "--codec", self.codec]
+        options = ["--quiet", "--force"]
+        for name, value in self.options.items():
+            options += [f"--{name}", value]
         subprocess.run([convert, *options, source, packed], check=True)
         subprocess.run([convert, "--quiet", "--force", packed, back], check=True)
         size = packed.stat().st_size

@@ -20,7 +20,8 @@ MEASUREMENT_COLUMNS = [
 ]  # fmt: skip
 
 
-def _first_line(arguments: list[str], folder: Path | None = None) -> str:
+def first_line(arguments: list[str], folder: Path | None = None) -> str:
+    """The first line that a program prints, or "unknown"."""
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, cwd=folder, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -48,9 +49,9 @@ def machine() -> dict[str, str]:
         "processor": _cpu_model(),
         "cores": str(cores),
         "system": f"{platform.system()} {platform.machine()}",
-        "compiler": _first_line([os.environ.get("CXX", "c++"), "--version"]),
+        "compiler": first_line([os.environ.get("CXX", "c++"), "--version"]),
         "python": platform.python_version(),
-        "commit": _first_line(["git", "describe", "--always", "--dirty"], here),
+        "commit": first_line(["git", "describe", "--always", "--dirty"], here),
     }
 
 
@@ -99,7 +100,8 @@ def _finding_cells(finding: Finding) -> list[str]:
     return [getattr(finding, column) for column in FINDING_COLUMNS]
 
 
-def _markdown(columns: list[str], rows: list[list[str]]) -> str:
+def markdown_table(columns: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -111,8 +113,8 @@ def markdown(context: Context, facts: dict[str, str], command: str) -> str:
     missing = "".join(
         f"- peer skipped: {name}: {why}\n" for name, why in context.missing_peers.items()
     )
-    findings = _markdown(FINDING_COLUMNS, [_finding_cells(f) for f in context.findings])
-    measurements = _markdown(MEASUREMENT_COLUMNS, measurement_table(context))
+    findings = markdown_table(FINDING_COLUMNS, [_finding_cells(f) for f in context.findings])
+    measurements = markdown_table(MEASUREMENT_COLUMNS, measurement_table(context))
     return (
         f"# Lossless benchmark\n\nMade by `{command}`; bench/README.md explains every row.\n\n"
         f"{described}{missing}\n## Targets\n\n{findings}\n"
@@ -122,9 +124,8 @@ def markdown(context: Context, facts: dict[str, str], command: str) -> str:
     )
 
 
-def _write_csv(
-    path: Path, facts: dict[str, str], columns: list[str], rows: list[list[str]]
-) -> None:
+def write_csv(path: Path, facts: dict[str, str], columns: list[str], rows: list[list[str]]) -> None:
+    """A CSV file that starts with the facts of the machine."""
     with path.open("w", newline="", encoding="utf-8") as stream:
         for key, value in facts.items():
             stream.write(f"# {key}: {value}\n")
@@ -140,6 +141,6 @@ def write(context: Context, facts: dict[str, str], command: str, folder: Path) -
     paths = [folder / f"{stem}{end}" for end in (".md", "-targets.csv", "-measurements.csv")]
     paths[0].write_text(markdown(context, facts, command), encoding="utf-8")
     findings = [_finding_cells(f) for f in context.findings]
-    _write_csv(paths[1], facts, FINDING_COLUMNS, findings)
-    _write_csv(paths[2], facts, MEASUREMENT_COLUMNS, measurement_table(context))
+    write_csv(paths[1], facts, FINDING_COLUMNS, findings)
+    write_csv(paths[2], facts, MEASUREMENT_COLUMNS, measurement_table(context))
     return paths

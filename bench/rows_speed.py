@@ -114,9 +114,9 @@ def loading(context: Context) -> None:
     packed = context.scratch / "minilm.cfck"
     product.save_file(data.minilm(), packed)
     repetitions = 3 if context.quick else 15
-    _load_row(context, "numpy", repetitions, _numpy_loaders(product, plain, packed))
+    _load_row(context, "numpy", repetitions, numpy_loaders(product, plain, packed))
     try:
-        loaders = _torch_loaders(product, plain, packed)
+        loaders = torch_loaders(product, plain, packed)
     except ImportError as error:
         context.skip(row, f"{name}, torch", target, f"no torch ({error})")
     else:
@@ -127,14 +127,16 @@ def loading(context: Context) -> None:
 Loaders = dict[str, Callable[[], object]]
 
 
-def _numpy_loaders(product: Product, plain: Path, packed: Path) -> Loaders:
+def numpy_loaders(product: Product, plain: Path, packed: Path) -> Loaders:
+    """Both ways to load a file into numpy."""
     return {
         "safetensors": lambda: safetensors.numpy.load_file(plain, backend="pread"),
         "cfck": lambda: product.load_file(packed, threads=2),
     }
 
 
-def _torch_loaders(product: Product, plain: Path, packed: Path) -> Loaders:
+def torch_loaders(product: Product, plain: Path, packed: Path) -> Loaders:
+    """Both ways to load a file into torch; raises ImportError without it."""
     import safetensors.torch
     import torch  # noqa: F401
 
