@@ -4,6 +4,7 @@
 
 #if defined(__x86_64__)
 #include "codec/symboliser/group_analysis_x86.hpp"
+#include "codec/symboliser/group_merge_x86.hpp"
 #include "codec/symboliser/group_split_x86.hpp"
 #endif
 #include "codec/entropy/rans_scalar.hpp"
@@ -14,6 +15,20 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 namespace {
+
+#if defined(__AVX2__)
+// Formats that group_split_x86 and group_merge_x86 are for.
+template <class Format>
+constexpr bool has_word_kernels() {
+  if constexpr (kHasHighWords<Format>) {
+    return HighWords<Format>::kRawBits <= 8;
+  } else {
+    return false;
+  }
+}
+template <class Format>
+inline constexpr bool kHasWordKernels = has_word_kernels<Format>();
+#endif
 
 // Group `index` of a chunk, filled up with zeros; returns its number of values.
 template <class Word>
@@ -47,15 +62,14 @@ GroupAnalysis analyse_one(const std::byte* values, std::size_t n_values, std::si
                           ZeroCounts& zeros) {
   using Word = typename Format::Word;
 #if defined(__AVX2__)
-  if constexpr (sizeof(Word) == 2) {
-    if (n_values - index * kGroupSize >= kGroupSize) {
-      const GroupAnalysis found =
-          analyse_group_x86<Format>(values + index * kGroupSize * sizeof(Word));
-      if (found.n_finite == kGroupSize) {
-        return found;
+  if constexpr (kHasHighWords<Format>) {
+    GroupAnalysis found;
+    if (n_values - index * kGroupSize >= kGroupSize &&
+        analyse_group_x86<Format>(values + index * kGroupSize * sizeof(Word), found)) {
+      if (found.n_finite != kGroupSize) {
+        Word group[kGroupSize];
+        count_zeros(group, load_group(values, n_values, index, group), zeros);
       }
-      Word group[kGroupSize];
-      count_zeros(group, load_group(values, n_values, index, group), zeros);
       return found;
     }
   }
@@ -103,11 +117,11 @@ bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
                const GroupCode& code, bool has_signs, std::uint8_t* symbols, std::byte*& raw_bits) {
   using Word = typename Format::Word;
 #if defined(__AVX2__)
-  if constexpr (sizeof(Word) == 2 && Format::kRawBits <= 8) {
+  if constexpr (kHasWordKernels<Format>) {
     if (has_signs && code.clean_bits == 0 && n_values - index * kGroupSize >= kGroupSize) {
       const bool escapes = split_group_x86<Format>(values + index * kGroupSize * sizeof(Word),
                                                    code.scale_class, symbols, raw_bits);
-      raw_bits += Format::kRawBits * kPlaneBytes;
+      raw_bits += raw_group_bytes<Format>(true, 0, kGroupSize);
       return escapes;
     }
   }
@@ -143,36 +157,48 @@ void split(const std::byte* values, std::size_t n_values, const GroupCode* group
   }
 }
 
+// Puts the next escapes where the symbols want them. False if there are too few, or a
+// symbol is above the escape.
+template <class Format>
+bool put_escapes(const std::uint8_t* symbols, unsigned n, MergeCursors& from, std::byte* values) {
+  constexpr std::size_t kBytes = sizeof(typename Format::Word);
+  for (unsigned i = 0; i < n; ++i) {
+    if (symbols[i] >= Format::kSymbolEscape) {
+      if (symbols[i] > Format::kSymbolEscape || from.n_escapes == 0) {
+        return false;
+      }
+      std::memcpy(values + i * kBytes, from.escapes, kBytes);
+      from.escapes += kBytes;
+      --from.n_escapes;
+    }
+  }
+  return true;
+}
+
 // Values of a group from its symbols, of which there are 128, whatever n is: those
 // after the last belong to nobody.
 template <class Format>
 bool merge_one(const std::uint8_t* symbols, const GroupCode& code, bool has_signs, unsigned n,
                MergeCursors& from, std::byte* to) {
   using Word = typename Format::Word;
+#if defined(__AVX2__)
+  if constexpr (kHasWordKernels<Format>) {
+    if (has_signs && code.clean_bits == 0 && n == kGroupSize) {
+      const bool escapes = merge_group_x86<Format>(symbols, code.scale_class, from.raw, to);
+      from.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
+      return !escapes || put_escapes<Format>(symbols, n, from, to);
+    }
+  }
+#endif
   Word group[kGroupSize];
   Word raw[kGroupSize];
   from.raw = with_group_constants(
       has_signs, code.clean_bits, n, [&](auto signs, auto clean_bits, auto count) {
         return read_raw_bits<Format>(from.raw, signs, clean_bits, count, raw);
       });
-  if (merge_group<Format, SerialLanes>(symbols, code.scale_class, raw, group)) {
-    for (unsigned i = 0; i < n; ++i) {
-      if (symbols[i] >= Format::kSymbolEscape) {
-        if (symbols[i] > Format::kSymbolEscape || from.n_escapes == 0) {
-          return false;
-        }
-        std::memcpy(&group[i], from.escapes, sizeof(Word));
-        from.escapes += sizeof(Word);
-        --from.n_escapes;
-      }
-    }
-  }
-  if (n == kGroupSize) {
-    std::memcpy(to, group, sizeof(group));
-  } else {
-    std::memcpy(to, group, n * sizeof(Word));
-  }
-  return true;
+  const bool escapes = merge_group<Format, SerialLanes>(symbols, code.scale_class, raw, group);
+  std::memcpy(to, group, n == kGroupSize ? sizeof(group) : n * sizeof(Word));
+  return !escapes || put_escapes<Format>(symbols, n, from, to);
 }
 
 // Calls `merge(index, n, values of the group)` for each group that has symbols, until

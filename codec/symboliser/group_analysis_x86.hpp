@@ -1,5 +1,5 @@
-// analyse_group() for words of 16 bits with the vector instructions of the CPU
-// level, in lanes of 16 bits throughout. Twice as fast as what compilers make of the plain
+// analyse_group() with the vector instructions of the CPU level, in lanes of 16 bits
+// throughout. Twice as fast as what compilers make of the plain
 // kernel (bench/codec_bench.cpp); cpu_levels_test compares them.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "codec/symboliser/group_kernels.hpp"
+#include "codec/symboliser/high_words_x86.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -38,23 +39,36 @@ inline std::uint32_t sum_of_words(const __m512i (&words)[4]) {
   return static_cast<std::uint32_t>(_mm512_reduce_add_epi32(sums));
 }
 
-// `values` may have any alignment.
+inline std::uint16_t or_of_words(__m512i words) {
+  const auto pairs = static_cast<std::uint32_t>(_mm512_reduce_or_epi32(words));
+  return static_cast<std::uint16_t>(pairs | pairs >> 16);
+}
+
+// `values` may have any alignment. False, and no result, where the high words of 32-bit
+// values do not say whether these are zero.
 template <class Format>
-GroupAnalysis analyse_group_x86(const std::byte* values) {
-  static_assert(sizeof(typename Format::Word) == 2 && Format::kMantissaBits >= 7);
-  GroupAnalysis result;
+bool analyse_group_x86(const std::byte* values, GroupAnalysis& result) {
+  using High = HighWords<Format>;
+  using Word = typename Format::Word;
+  static_assert(High::kMantissaBits >= 7);
+  result = {};
   __m512i words[4];
+  __m512i in_use = _mm512_setzero_si512();
+  __m512i low_in_use = _mm512_setzero_si512();
   for (unsigned i = 0; i < 4; ++i) {
-    words[i] = _mm512_loadu_si512(values + 64 * i);
+    const WordLanes lanes = WordLanes::load<Format>(values + i * kGroupSize / 4 * sizeof(Word));
+    words[i] = lanes.high;
+    in_use = _mm512_or_si512(in_use, lanes.high);
+    low_in_use = _mm512_or_si512(low_in_use, lanes.low);
   }
-  const __m512i in_use =
-      _mm512_or_si512(_mm512_or_si512(words[0], words[1]), _mm512_or_si512(words[2], words[3]));
   // Mostly some value has its lowest bit set, which says all there is to know.
-  if (_mm512_test_epi16_mask(in_use, _mm512_set1_epi16(1)) == 0) {
-    const auto pairs = static_cast<std::uint32_t>(_mm512_reduce_or_epi32(in_use));
-    const auto bits = static_cast<std::uint16_t>(pairs | pairs >> 16);
+  if (_mm512_test_epi16_mask(High::kHaveLow ? low_in_use : in_use, _mm512_set1_epi16(1)) == 0) {
+    Word bits = or_of_words(in_use);
+    if constexpr (High::kHaveLow) {
+      bits = bits << 16 | or_of_words(low_in_use);
+    }
     if (bits == 0) {
-      return result;
+      return true;
     }
     result.clean_bits = count_clean_bits<Format>(bits);
   }
@@ -63,21 +77,28 @@ GroupAnalysis analyse_group_x86(const std::byte* values) {
 
   // Zero wraps around to the largest word.
   constexpr unsigned kFirstSpecial =
-      Format::kHasSpecials ? Format::kMaxExponent << Format::kMantissaBits : 0x8000;
+      Format::kHasSpecials ? Format::kMaxExponent << High::kMantissaBits : 0x8000;
   __mmask32 finite[4];
+  __mmask32 zeros = 0;
   __m512i largest = _mm512_setzero_si512();
   for (unsigned i = 0; i < 4; ++i) {
     words[i] = _mm512_and_si512(words[i], _mm512_set1_epi16(0x7fff));
+    if constexpr (High::kHaveLow) {
+      zeros |= _mm512_testn_epi16_mask(words[i], words[i]);
+    }
     finite[i] = _mm512_cmplt_epu16_mask(_mm512_sub_epi16(words[i], _mm512_set1_epi16(1)),
                                         _mm512_set1_epi16(kFirstSpecial - 1));
-    words[i] = _mm512_srli_epi16(words[i], Format::kMantissaBits - 7);
+    words[i] = _mm512_srli_epi16(words[i], High::kMantissaBits - 7);
     largest = _mm512_mask_max_epu16(largest, finite[i], largest, words[i]);
+  }
+  if (zeros != 0) {
+    return false;
   }
   result.n_finite = static_cast<unsigned>(
       std::popcount(std::uint64_t{finite[0]} | std::uint64_t{finite[1]} << 32) +
       std::popcount(std::uint64_t{finite[2]} | std::uint64_t{finite[3]} << 32));
   if (result.n_finite == 0) {
-    return result;
+    return true;
   }
   const std::uint32_t top_exponent = largest_word(largest) >> 7;
   for (unsigned i = 0; i < 4; ++i) {
@@ -95,7 +116,7 @@ GroupAnalysis analyse_group_x86(const std::byte* values) {
     scaled_mean = scaled_mean * kGroupSize / result.n_finite;
   }
   result.scale_class = 4 * top_exponent + quarter_octaves(scaled_mean);
-  return result;
+  return true;
 }
 
 #elif defined(__AVX2__)
@@ -142,19 +163,27 @@ inline __m256i shift_right(__m256i words, __m256i exponents) {
 
 // As above.
 template <class Format>
-GroupAnalysis analyse_group_x86(const std::byte* values) {
-  static_assert(sizeof(typename Format::Word) == 2 && Format::kMantissaBits >= 7);
-  GroupAnalysis result;
+bool analyse_group_x86(const std::byte* values, GroupAnalysis& result) {
+  using High = HighWords<Format>;
+  using Word = typename Format::Word;
+  static_assert(High::kMantissaBits >= 7);
+  result = {};
   __m256i words[8];
   __m256i in_use = _mm256_setzero_si256();
+  __m256i low_in_use = _mm256_setzero_si256();
   for (unsigned i = 0; i < 8; ++i) {
-    words[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values + 32 * i));
-    in_use = _mm256_or_si256(in_use, words[i]);
+    const WordLanes lanes = WordLanes::load<Format>(values + i * kGroupSize / 8 * sizeof(Word));
+    words[i] = lanes.high;
+    in_use = _mm256_or_si256(in_use, lanes.high);
+    low_in_use = _mm256_or_si256(low_in_use, lanes.low);
   }
-  if (_mm256_testz_si256(in_use, _mm256_set1_epi16(1)) != 0) {
-    const std::uint16_t bits = or_of_words(in_use);
+  if (_mm256_testz_si256(High::kHaveLow ? low_in_use : in_use, _mm256_set1_epi16(1)) != 0) {
+    Word bits = or_of_words(in_use);
+    if constexpr (High::kHaveLow) {
+      bits = bits << 16 | or_of_words(low_in_use);
+    }
     if (bits == 0) {
-      return result;
+      return true;
     }
     result.clean_bits = count_clean_bits<Format>(bits);
   }
@@ -162,22 +191,29 @@ GroupAnalysis analyse_group_x86(const std::byte* values) {
   result.has_signs = (static_cast<unsigned>(_mm256_movemask_epi8(in_use)) & 0xaaaaaaaau) != 0;
 
   constexpr unsigned kFirstSpecial =
-      Format::kHasSpecials ? Format::kMaxExponent << Format::kMantissaBits : 0x8000;
+      Format::kHasSpecials ? Format::kMaxExponent << High::kMantissaBits : 0x8000;
   __m256i finite[8];
+  __m256i zeros = _mm256_setzero_si256();
   __m256i largest = _mm256_setzero_si256();
   __m256i n_finite = _mm256_setzero_si256();
   for (unsigned i = 0; i < 8; ++i) {
     words[i] = _mm256_and_si256(words[i], _mm256_set1_epi16(0x7fff));
+    if constexpr (High::kHaveLow) {
+      zeros = _mm256_or_si256(zeros, _mm256_cmpeq_epi16(words[i], _mm256_setzero_si256()));
+    }
     const __m256i before = _mm256_sub_epi16(words[i], _mm256_set1_epi16(1));
     finite[i] =
         _mm256_cmpeq_epi16(_mm256_min_epu16(before, _mm256_set1_epi16(kFirstSpecial - 2)), before);
     n_finite = _mm256_sub_epi16(n_finite, finite[i]);
-    words[i] = _mm256_and_si256(_mm256_srli_epi16(words[i], Format::kMantissaBits - 7), finite[i]);
+    words[i] = _mm256_and_si256(_mm256_srli_epi16(words[i], High::kMantissaBits - 7), finite[i]);
     largest = _mm256_max_epu16(largest, words[i]);
+  }
+  if (_mm256_testz_si256(zeros, zeros) == 0) {
+    return false;
   }
   result.n_finite = sum_of_double_words(_mm256_madd_epi16(n_finite, _mm256_set1_epi16(1)));
   if (result.n_finite == 0) {
-    return result;
+    return true;
   }
   const std::uint32_t top_exponent = largest_word(largest) >> 7;
   __m256i low = _mm256_setzero_si256();
@@ -199,7 +235,7 @@ GroupAnalysis analyse_group_x86(const std::byte* values) {
   }
   result.has_class = true;
   result.scale_class = 4 * top_exponent + quarter_octaves(scaled_mean);
-  return result;
+  return true;
 }
 
 #endif

@@ -1,6 +1,6 @@
-// split_group() and write_raw_bits() in one, for whole groups of words of 16 bits
-// whose raw bits fit a byte, with the vector instructions of the CPU level.
-// Twice as fast as both (bench/codec_bench.cpp); cpu_levels_test compares them.
+// split_group() and write_raw_bits() in one, for whole groups whose raw bits fit a
+// byte, the low halves of 32-bit values aside, with the vector instructions of the CPU
+// level. Twice as fast as both (bench/codec_bench.cpp); cpu_levels_test compares them.
 #pragma once
 
 #include <immintrin.h>
@@ -9,33 +9,32 @@
 
 #include "codec/symboliser/byte_planes_x86.hpp"
 #include "codec/symboliser/group_kernels.hpp"
+#include "codec/symboliser/high_words_x86.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
 #if defined(__AVX512BW__)
 
-// Words below 256 as bytes.
-inline __m512i join_bytes(__m512i first, __m512i second) {
-  return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7),
-                                  _mm512_packus_epi16(first, second));
-}
-
-// `values` may have any alignment. Writes 128 symbols and all raw planes, sign
-// included; returns whether any value escapes.
+// `values` may have any alignment. Writes 128 symbols and all raw bits, sign
+// included, for a group without clean bits; returns whether any value escapes.
 template <class Format>
 bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::uint8_t* symbols,
                      std::byte* planes) {
-  constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
-  static_assert(sizeof(typename Format::Word) == 2 && Format::kRawBits <= 8);
+  using High = HighWords<Format>;
+  constexpr unsigned kRawMantissa = High::kRawMantissaBits;
+  static_assert(High::kRawBits <= 8);
+  constexpr unsigned kGroupBytes = kGroupSize * sizeof(typename Format::Word);
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
   const __m512i first = _mm512_set1_epi16(static_cast<short>(
       window_top(scale_class) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
   __m512i chosen[4];
   __m512i raw[4];
   __mmask32 any_escape = 0;
+  std::byte* const low_halves = planes + High::kRawBits * (kGroupSize / 8);
   for (unsigned i = 0; i < 4; ++i) {
-    const __m512i word = _mm512_loadu_si512(values + 64 * i);
+    const WordLanes lanes = WordLanes::load<Format>(values + i * kGroupBytes / 4);
+    const __m512i word = lanes.high;
     // See split_group(); the mantissa counts upwards once it is turned round.
     const __m512i field = _mm512_srli_epi16(_mm512_slli_epi16(word, 1), kRawMantissa + 1);
     const __m512i symbol =
@@ -53,39 +52,41 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::ui
                                           _mm512_set1_epi16(1 << kRawMantissa));
     const __m512i low = _mm512_and_si512(word, _mm512_set1_epi16((1 << kRawMantissa) - 1));
     raw[i] = _mm512_maskz_mov_epi16(~escape, _mm512_or_si512(sign, low));
+    if constexpr (High::kHaveLow) {
+      _mm512_storeu_si512(low_halves + 64 * i, _mm512_maskz_mov_epi16(~escape, lanes.low));
+    }
   }
   _mm512_storeu_si512(symbols, join_bytes(chosen[0], chosen[1]));
   _mm512_storeu_si512(symbols + 64, join_bytes(chosen[2], chosen[3]));
-  pack_registers(join_bytes(raw[0], raw[1]), join_bytes(raw[2], raw[3]), Format::kRawBits,
+  pack_registers(join_bytes(raw[0], raw[1]), join_bytes(raw[2], raw[3]), High::kRawBits,
                  reinterpret_cast<std::uint8_t*>(planes));
   return any_escape != 0;
 }
 
 #elif defined(__AVX2__)
 
-// Words below 256 as bytes.
-inline __m256i join_bytes(__m256i first, __m256i second) {
-  return _mm256_permute4x64_epi64(_mm256_packus_epi16(first, second), 0xd8);
-}
-
 // As above.
 template <class Format>
 bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::uint8_t* symbols,
                      std::byte* planes) {
-  constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
-  static_assert(sizeof(typename Format::Word) == 2 && Format::kRawBits <= 8);
+  using High = HighWords<Format>;
+  constexpr unsigned kRawMantissa = High::kRawMantissaBits;
+  static_assert(High::kRawBits <= 8);
+  constexpr unsigned kGroupBytes = kGroupSize * sizeof(typename Format::Word);
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
   const __m256i first = _mm256_set1_epi16(static_cast<short>(
       window_top(scale_class) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
   const __m256i last_in_window = _mm256_set1_epi16(Format::kSymbolZero - 1);
   __m256i any_escape = _mm256_setzero_si256();
   std::uint8_t raw_bytes[kGroupSize];
+  std::byte* const low_halves = planes + High::kRawBits * (kGroupSize / 8);
   for (unsigned i = 0; i < kGroupSize; i += 32) {
     __m256i chosen[2];
     __m256i raw[2];
     for (unsigned k = 0; k < 2; ++k) {
-      const __m256i word =
-          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values + 2 * (i + 16 * k)));
+      const unsigned at = i + WordLanes::kCount * k;
+      const WordLanes lanes = WordLanes::load<Format>(values + at * kGroupBytes / kGroupSize);
+      const __m256i word = lanes.high;
       const __m256i field = _mm256_srli_epi16(_mm256_slli_epi16(word, 1), kRawMantissa + 1);
       const __m256i symbol =
           _mm256_sub_epi16(first, _mm256_xor_si256(field, _mm256_set1_epi16(kTopMantissa)));
@@ -102,11 +103,15 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::ui
                                             _mm256_set1_epi16(1 << kRawMantissa));
       const __m256i low = _mm256_and_si256(word, _mm256_set1_epi16((1 << kRawMantissa) - 1));
       raw[k] = _mm256_andnot_si256(escape, _mm256_or_si256(sign, low));
+      if constexpr (High::kHaveLow) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(low_halves + 2 * at),
+                            _mm256_andnot_si256(escape, lanes.low));
+      }
     }
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + i), join_bytes(chosen[0], chosen[1]));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(raw_bytes + i), join_bytes(raw[0], raw[1]));
   }
-  pack_byte_planes_x86(raw_bytes, Format::kRawBits, reinterpret_cast<std::uint8_t*>(planes));
+  pack_byte_planes_x86(raw_bytes, High::kRawBits, reinterpret_cast<std::uint8_t*>(planes));
   return _mm256_testz_si256(any_escape, any_escape) == 0;
 }
 

@@ -107,6 +107,12 @@ TEST(CpuLevels, GiveTheSameBytes) {
   compare_levels<FormatF16>(DType::kF16);
   compare_levels<FormatE5m2>(DType::kF8E5M2);
   compare_levels<FormatE4m3>(DType::kF8E4M3);
+  compare_levels<With32Symbols<FormatF64>>(DType::kF64);
+  compare_levels<With32Symbols<FormatF32>>(DType::kF32);
+  compare_levels<With32Symbols<FormatBf16>>(DType::kBF16);
+  compare_levels<With32Symbols<FormatF16>>(DType::kF16);
+  compare_levels<With32Symbols<FormatE5m2>>(DType::kF8E5M2);
+  compare_levels<With32Symbols<FormatE4m3>>(DType::kF8E4M3);
 }
 
 }  // namespace
