@@ -71,6 +71,46 @@ inline constexpr ClassCodes kClassCodes = [] {
   return codes;
 }();
 
+// With the stage `rans` every code has a symbol: its high bits, moved up, or the escape.
+inline constexpr unsigned kSymbolOfZero = 15;
+inline constexpr unsigned kSymbolEscape = 31;
+
+// The first class of each reach, and the first with low bits.
+inline constexpr unsigned kFirstReach7 = 13;
+inline constexpr unsigned kFirstReach15 = 25;
+inline constexpr unsigned kFirstWithLowBits = 36;
+
+// Above, codes of symbols may not fit the range of codes.
+inline constexpr unsigned kMaxSafeLowBits = 26;
+
+struct SymbolCode {
+  std::uint8_t reach = 0;
+  std::uint8_t low_bits = 0;
+  std::uint8_t table = 0;
+};
+
+constexpr SymbolCode make_symbol_code(unsigned scale_class) {
+  if (scale_class >= kFirstWithLowBits) {
+    const unsigned above = scale_class - kFirstWithLowBits;
+    return {15, static_cast<std::uint8_t>(1 + above / kPhases),
+            static_cast<std::uint8_t>(kFirstWithLowBits - 1 + above % kPhases)};
+  }
+  const unsigned reach = scale_class < kFirstReach7 ? 3 : scale_class < kFirstReach15 ? 7 : 15;
+  return {static_cast<std::uint8_t>(reach), 0,
+          static_cast<std::uint8_t>(scale_class == 0 ? 0 : scale_class - 1)};
+}
+
+struct SymbolCodes {
+  SymbolCode of[kMaxDirectClass + 1];
+};
+inline constexpr SymbolCodes kSymbolCodes = [] {
+  SymbolCodes codes{};
+  for (unsigned c = 0; c <= kMaxDirectClass; ++c) {
+    codes.of[c] = make_symbol_code(c);
+  }
+  return codes;
+}();
+
 inline namespace CFCK_CPU_NAMESPACE {
 
 // Values of a group with n_left values from its first on.
@@ -95,7 +135,8 @@ constexpr std::size_t group_symbols(const ClassCode& code, std::size_t n_values)
   return code.tuple == 0 ? 0 : (n_values + code.tuple - 1) / code.tuple;
 }
 
-constexpr std::size_t group_raw_bytes(const ClassCode& code, std::size_t n_values) {
+template <class Code>
+constexpr std::size_t group_raw_bytes(const Code& code, std::size_t n_values) {
   return code.low_bits * ((n_values + 7) / 8);
 }
 

@@ -16,23 +16,30 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 #if defined(__AVX512BW__)
 
-// Codes shifted right by `shift` and cut off at what a signed byte can say.
-inline void high_bytes(const std::int32_t* codes, unsigned shift, std::uint8_t* bytes) {
+namespace code_lanes {
+
+inline __m512i load(const std::int32_t* codes) { return _mm512_loadu_si512(codes); }
+// Undoes the order in which 32-bit lanes come out of two steps of packing.
+inline __m512i in_order(__m512i packed) {
+  return _mm512_permutexvar_epi32(
+      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), packed);
+}
+inline __m512i high_bytes(const std::int32_t* codes, unsigned shift) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
-  for (unsigned i = 0; i < kGroupSize; i += 16) {
-    const __m512i moved = _mm512_sra_epi32(_mm512_loadu_si512(codes + i), count);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes + i), _mm512_cvtsepi32_epi8(moved));
-  }
+  const auto moved = [&](unsigned at) { return _mm512_sra_epi32(load(codes + at), count); };
+  return in_order(_mm512_packs_epi16(_mm512_packs_epi32(moved(0), moved(16)),
+                                     _mm512_packs_epi32(moved(32), moved(48))));
+}
+inline __m512i low_bytes(const std::int32_t* codes, unsigned shift) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const auto moved = [&](unsigned at) {
+    return _mm512_and_si512(_mm512_srl_epi32(load(codes + at), count), _mm512_set1_epi32(0xff));
+  };
+  return in_order(_mm512_packus_epi16(_mm512_packs_epi32(moved(0), moved(16)),
+                                      _mm512_packs_epi32(moved(32), moved(48))));
 }
 
-// Bits shift .. shift + 7.
-inline void low_bytes(const std::int32_t* codes, unsigned shift, std::uint8_t* bytes) {
-  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
-  for (unsigned i = 0; i < kGroupSize; i += 16) {
-    const __m512i moved = _mm512_srl_epi32(_mm512_loadu_si512(codes + i), count);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes + i), _mm512_cvtepi32_epi8(moved));
-  }
-}
+}  // namespace code_lanes
 
 // Signed bytes shifted left.
 inline void codes_of_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* codes) {
@@ -59,8 +66,16 @@ struct ByteLanes {
 
   static ByteLanes load(const std::uint8_t* from) { return {_mm512_loadu_si512(from)}; }
   static ByteLanes all(unsigned byte) { return {_mm512_set1_epi8(static_cast<char>(byte))}; }
+  // Of kCount codes, shifted right: cut off at what a signed byte can say, or the low bits.
+  static ByteLanes high_of(const std::int32_t* codes, unsigned shift) {
+    return {code_lanes::high_bytes(codes, shift)};
+  }
+  static ByteLanes low_of(const std::int32_t* codes, unsigned shift) {
+    return {code_lanes::low_bytes(codes, shift)};
+  }
   void store(std::uint8_t* to) const { _mm512_storeu_si512(to, v); }
   ByteLanes operator+(ByteLanes other) const { return {_mm512_add_epi8(v, other.v)}; }
+  ByteLanes operator&(ByteLanes other) const { return {_mm512_and_si512(v, other.v)}; }
   // *this where `other` is not above the limit, else 0 or 255.
   ByteLanes where_at_most(ByteLanes other, ByteLanes limit) const {
     return {_mm512_maskz_mov_epi8(_mm512_cmple_epu8_mask(other.v, limit.v), v)};
@@ -114,32 +129,22 @@ inline __m256i in_order(__m256i packed) {
   return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
+inline __m256i high_bytes(const std::int32_t* codes, unsigned shift) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const auto moved = [&](unsigned at) { return _mm256_sra_epi32(load(codes + at), count); };
+  return in_order(_mm256_packs_epi16(_mm256_packs_epi32(moved(0), moved(8)),
+                                     _mm256_packs_epi32(moved(16), moved(24))));
+}
+inline __m256i low_bytes(const std::int32_t* codes, unsigned shift) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const auto moved = [&](unsigned at) {
+    return _mm256_and_si256(_mm256_srl_epi32(load(codes + at), count), _mm256_set1_epi32(0xff));
+  };
+  return in_order(_mm256_packus_epi16(_mm256_packs_epi32(moved(0), moved(8)),
+                                      _mm256_packs_epi32(moved(16), moved(24))));
+}
+
 }  // namespace code_lanes
-
-inline void high_bytes(const std::int32_t* codes, unsigned shift, std::uint8_t* bytes) {
-  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
-  for (unsigned i = 0; i < kGroupSize; i += 32) {
-    const auto moved = [&](unsigned at) {
-      return _mm256_sra_epi32(code_lanes::load(codes + i + at), count);
-    };
-    const __m256i low = _mm256_packs_epi32(moved(0), moved(8));
-    const __m256i high = _mm256_packs_epi32(moved(16), moved(24));
-    code_lanes::store(bytes + i, code_lanes::in_order(_mm256_packs_epi16(low, high)));
-  }
-}
-
-inline void low_bytes(const std::int32_t* codes, unsigned shift, std::uint8_t* bytes) {
-  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
-  for (unsigned i = 0; i < kGroupSize; i += 32) {
-    const auto moved = [&](unsigned at) {
-      return _mm256_and_si256(_mm256_srl_epi32(code_lanes::load(codes + i + at), count),
-                              _mm256_set1_epi32(0xff));
-    };
-    const __m256i low = _mm256_packs_epi32(moved(0), moved(8));
-    const __m256i high = _mm256_packs_epi32(moved(16), moved(24));
-    code_lanes::store(bytes + i, code_lanes::in_order(_mm256_packus_epi16(low, high)));
-  }
-}
 
 inline void codes_of_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* codes) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
@@ -164,8 +169,16 @@ struct ByteLanes {
 
   static ByteLanes load(const std::uint8_t* from) { return {code_lanes::load(from)}; }
   static ByteLanes all(unsigned byte) { return {_mm256_set1_epi8(static_cast<char>(byte))}; }
+  // Of kCount codes, shifted right: cut off at what a signed byte can say, or the low bits.
+  static ByteLanes high_of(const std::int32_t* codes, unsigned shift) {
+    return {code_lanes::high_bytes(codes, shift)};
+  }
+  static ByteLanes low_of(const std::int32_t* codes, unsigned shift) {
+    return {code_lanes::low_bytes(codes, shift)};
+  }
   void store(std::uint8_t* to) const { code_lanes::store(to, v); }
   ByteLanes operator+(ByteLanes other) const { return {_mm256_add_epi8(v, other.v)}; }
+  ByteLanes operator&(ByteLanes other) const { return {_mm256_and_si256(v, other.v)}; }
   // *this where `other` is not above the limit, else 0 or 255.
   ByteLanes where_at_most(ByteLanes other, ByteLanes limit) const {
     return {_mm256_and_si256(v, other.at_most(limit))};

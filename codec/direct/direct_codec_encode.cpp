@@ -18,7 +18,7 @@ class PlannedTensor final : public LossyPlan {
         shape_(record.shape),
         bounds_(std::move(bounds)),
         plan_(std::move(plan)) {
-    entropy_ = EntropyId::kZstd;
+    entropy_ = record.entropy;
     if (plan_.place == ParameterPlace::kPreamble) {
       append_parameters(plan_.parameters, preamble_);
     }
@@ -78,6 +78,7 @@ Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadV
   }
   DirectRecord direct;
   direct.dtype = record.dtype;
+  direct.entropy = record.entropy;
   direct.shape = record.shape;
   direct.chunk_elems = record.chunk_elems;
   CFCK_TRY_ASSIGN(DirectPlan plan, plan_direct(direct, bounds.view(), read, scratch));

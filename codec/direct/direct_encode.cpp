@@ -6,6 +6,7 @@
 #include "codec/direct/direct_header.hpp"
 #include "codec/direct/prediction.hpp"
 #include "codec/entropy/entropy.hpp"
+#include "codec/entropy/rans_writer.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/lossless/planes_encode.hpp"
 #include "codec/scratch.hpp"
@@ -23,13 +24,13 @@ bool is_zero(const std::byte* value, std::size_t value_bytes) {
 class ChunkEncoder {
  public:
   ChunkEncoder(const DirectChunkInfo& info, const DirectGeometry& geometry,
-               const DirectParameters& parameters, ParameterPlace place,
-               const EntropyEncoder& stage, ByteView values, Scratch& scratch)
+               const DirectParameters& parameters, ParameterPlace place, ByteView values,
+               Scratch& scratch)
       : info_(info),
         geometry_(geometry),
         parameters_(parameters),
         place_(place),
-        stage_(stage),
+        is_rans_(info.entropy == EntropyId::kRans),
         values_(values),
         n_values_(info.n_elems),
         value_bytes_(bits_per_element(info.dtype) / 8),
@@ -118,9 +119,72 @@ class ChunkEncoder {
     if (!has_field) {
       direct_kernels().classify(ordered_, n_left, groups_);
     }
-    write_streams(n_left, has_field);
+    is_rans_ ? write_runs(n_left, has_field) : write_streams(n_left, has_field);
     assemble(has_field, out);
     return {};
+  }
+
+  // Classes as symbols, from `next` on.
+  void write_classes(std::uint8_t* next) {
+    class_escapes_.resize(2 * n_groups_);
+    const ClassStream classes = write_class_stream(groups_, n_groups_, next, class_escapes_.data());
+    class_escapes_.resize(2 * classes.n_escapes);
+    header_.first_class = classes.first_class;
+    header_.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
+    streams_[0] = {next, n_groups_};
+  }
+
+  // The symbols of `rans`, and their section.
+  void write_runs(std::size_t n_left, bool has_field) {
+    std::size_t n_symbols = 0;
+    std::size_t raw_bytes = 0;
+    std::size_t n_places = 0;
+    std::uint8_t* const places = memory_.places.room_for(n_groups_);
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (groups_[g].kind == GroupKind::kAllZero) {
+        continue;
+      }
+      const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
+      const std::size_t n = std::min<std::size_t>(kGroupSize, n_left - g * kGroupSize);
+      places[n_places++] = static_cast<std::uint8_t>(kFirstValuePlace + code.table);
+      n_symbols += n;
+      raw_bytes += group_raw_bytes(code, n);
+    }
+    std::uint8_t* const next = memory_.symbols.room_for(n_groups_ + n_symbols + kGroupSize);
+    streams_.assign(2, {});
+    if (!has_field) {
+      write_classes(next);
+    }
+    std::uint8_t* const symbols = next + n_groups_;
+    streams_[1] = {symbols, n_symbols};
+    DirectSplit to;
+    to.streams[0] = symbols;
+    to.raw = memory_.raw.room_for(raw_bytes);
+    raw_ = {to.raw, raw_bytes};
+    std::int32_t* const escapes = memory_.escaped_codes.room_for(n_left);
+    to.escapes = escapes;
+    direct_kernels().split_symbols(ordered_, n_left, groups_, to);
+    code_symbols(n_left, places);
+    write_escapes({escapes, to.escapes});
+  }
+
+  // Takes the tail from the raw bits.
+  void code_symbols(std::size_t n_left, const std::uint8_t* places) {
+    const auto run = [](SymbolStream stream, const std::uint8_t* of_groups) {
+      return SymbolRun{const_cast<std::uint8_t*>(stream.data()), stream.size(), of_groups,
+                       kClassPlace};
+    };
+    RansSymbols symbols;
+    symbols.classes = run(streams_[0], nullptr);
+    symbols.values = run(streams_[1], places);
+    symbols.tables = kDirectValueTables;
+    symbols.n_sets = lane_sets_for(n_left);
+    const std::size_t in_tail = tail_bytes(symbols.n_sets, raw_.size());
+    symbols.tail = raw_.last(in_tail);
+    raw_ = raw_.first(raw_.size() - in_tail);
+    coded_.clear();
+    append_rans_section(symbols, scratch_, coded_);
+    header_.coded_bytes = static_cast<std::uint32_t>(coded_.size());
   }
 
   void write_streams(std::size_t n_left, bool has_field) {
@@ -142,13 +206,7 @@ class ChunkEncoder {
         memory_.symbols.room_for(n_groups_ + n_symbols + kDirectStreams * kGroupSize);
     streams_.assign(1 + kDirectStreams, {});
     if (!has_field) {
-      class_escapes_.resize(2 * n_groups_);
-      const ClassStream classes =
-          write_class_stream(groups_, n_groups_, next, class_escapes_.data());
-      class_escapes_.resize(2 * classes.n_escapes);
-      header_.first_class = classes.first_class;
-      header_.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
-      streams_[0] = {next, n_groups_};
+      write_classes(next);
       next += n_groups_;
     }
     DirectSplit to;
@@ -187,23 +245,26 @@ class ChunkEncoder {
   void assemble(bool has_field, EncodedChunk& out) {
     std::vector<std::byte>& payload = out.payload;
     payload.clear();
-    append_direct_header(header_, has_field,
+    append_direct_header(header_, info_.entropy, has_field,
                          place_ == ParameterPlace::kInline ? &parameters_ : nullptr, payload);
     for (const ByteView section :
          {header_.flags & kDirectMask ? ByteView(mask_) : ByteView(),
           has_field ? ByteView() : ByteView(class_escapes_), ByteView(escape_flags_),
-          ByteView(escape_codes_), ByteView(exact_), raw_}) {
+          ByteView(escape_codes_), ByteView(exact_), is_rans_ ? ByteView(coded_) : ByteView(),
+          raw_}) {
       payload.insert(payload.end(), section.begin(), section.end());
     }
     out.body_bytes = static_cast<std::uint32_t>(payload.size());
-    stage_.encode(streams_, payload);
+    if (!is_rans_) {
+      find_entropy_encoder(info_.entropy)->encode(streams_, payload);
+    }
   }
 
   const DirectChunkInfo& info_;
   const DirectGeometry& geometry_;
   const DirectParameters& parameters_;
   const ParameterPlace place_;
-  const EntropyEncoder& stage_;
+  const bool is_rans_;
   const ByteView values_;
   const std::size_t n_values_;
   const std::size_t value_bytes_;
@@ -220,6 +281,7 @@ class ChunkEncoder {
   std::vector<std::byte> escape_flags_;
   std::vector<std::byte> escape_codes_;
   std::vector<std::byte> exact_;
+  std::vector<std::byte> coded_;  // with `rans`
   ByteView raw_;
 };
 
@@ -272,15 +334,15 @@ Result<void> encode_chunk(const DirectChunkInfo& info, const DirectParameters& p
                           Scratch& scratch, MutableBytes decoded, DirectChunk& out) {
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, check_direct_chunk(info));
   CFCK_TRY(check_request(geometry, parameters, bounds));
-  const EntropyEncoder* const stage = find_entropy_encoder(info.entropy);
-  if (stage == nullptr || values.size() != info.n_elems * (bits_per_element(info.dtype) / 8) ||
+  const bool has_stage = has_entropy_stage(info.entropy);
+  if (!has_stage || values.size() != info.n_elems * (bits_per_element(info.dtype) / 8) ||
       decoded.size() != values.size()) {
     return Error{ErrorCode::kInvalidArgument,
-                 stage == nullptr ? "unknown entropy stage" : "not as many bytes as the chunk has",
+                 has_stage ? "not as many bytes as the chunk has" : "unknown entropy stage",
                  {},
                  {}};
   }
-  CFCK_TRY(ChunkEncoder(info, geometry, parameters, place, *stage, values, scratch)
+  CFCK_TRY(ChunkEncoder(info, geometry, parameters, place, values, scratch)
                .encode(bounds, decoded, out));
   return try_lossless(info, values, scratch, decoded, out);
 }

@@ -6,8 +6,12 @@
 namespace cfck::codec {
 namespace {
 
+// With `rans`, a word for a value and one for its share of classes; and the tables and
+// states before them.
+inline constexpr std::uint64_t kMaxCodedOverhead = 16384;
+
 // Reads the fields in the order of spec, section 2.
-Result<void> read_fields(NumberReader& in, bool has_field, DirectHeader& h) {
+Result<void> read_fields(NumberReader& in, EntropyId entropy, bool has_field, DirectHeader& h) {
   CFCK_TRY_ASSIGN(h.flags, in.byte());
   if (!has_field) {
     CFCK_TRY_ASSIGN(h.first_class, in.number());
@@ -23,6 +27,9 @@ Result<void> read_fields(NumberReader& in, bool has_field, DirectHeader& h) {
   }
   if (h.flags & kDirectClassEscapes) {
     CFCK_TRY_ASSIGN(h.n_class_escapes, in.number());
+  }
+  if (entropy == EntropyId::kRans) {
+    CFCK_TRY_ASSIGN(h.coded_bytes, in.number());
   }
   if (h.flags & kDirectRaw) {
     CFCK_TRY_ASSIGN(h.raw_bytes, in.number());
@@ -46,12 +53,13 @@ Result<std::uint64_t> check_fields(const DirectHeader& h, bool has_field, const 
   const std::uint32_t n_codes = h.n_escapes - h.n_exact;
   if (h.first_class > kMaxDirectClass || h.n_escapes > n_left || h.n_exact > h.n_escapes ||
       h.code_bytes < n_codes || h.code_bytes > std::uint64_t{5} * n_codes ||
-      h.n_class_escapes > n_groups || h.raw_bytes > 4 * (n_left + kGroupSize)) {
+      h.n_class_escapes > n_groups || h.raw_bytes > 4 * (n_left + kGroupSize) ||
+      h.coded_bytes > 4 * n_left + kMaxCodedOverhead) {
     return corrupt("a count in the header of the chunk is out of range", 1);
   }
   return std::uint64_t{h.mask_bytes} + 2 * std::uint64_t{h.n_class_escapes} +
          (std::uint64_t{h.n_escapes} + 7) / 8 + h.code_bytes +
-         std::uint64_t{h.n_exact} * shape.value_bytes + h.raw_bytes;
+         std::uint64_t{h.n_exact} * shape.value_bytes + h.coded_bytes + h.raw_bytes;
 }
 
 }  // namespace
@@ -103,7 +111,7 @@ Result<DirectHeader> parse_direct_header(const DirectChunkInfo& info,
     return corrupt("the chunk needs parameters, and the record has no preamble", 0);
   }
   const bool has_field = !parameters->field.empty();
-  CFCK_TRY(read_fields(in, has_field, header));
+  CFCK_TRY(read_fields(in, info.entropy, has_field, header));
   CFCK_TRY_ASSIGN(const std::uint64_t section_bytes, check_fields(header, has_field, shape));
   if (section_bytes + in.position() > 0xffffffffu) {
     return corrupt("the sections of the chunk are too long", 0);
@@ -113,7 +121,7 @@ Result<DirectHeader> parse_direct_header(const DirectChunkInfo& info,
   return header;
 }
 
-void append_direct_header(const DirectHeader& h, bool has_field,
+void append_direct_header(const DirectHeader& h, EntropyId entropy, bool has_field,
                           const DirectParameters* inline_parameters, std::vector<std::byte>& out) {
   out.push_back(std::byte{inline_parameters == nullptr ? kDirectPreamble : kDirectInline});
   if (inline_parameters != nullptr) {
@@ -134,6 +142,9 @@ void append_direct_header(const DirectHeader& h, bool has_field,
   }
   if (h.flags & kDirectClassEscapes) {
     append_number(h.n_class_escapes, out);
+  }
+  if (entropy == EntropyId::kRans) {
+    append_number(h.coded_bytes, out);
   }
   if (h.flags & kDirectRaw) {
     append_number(h.raw_bytes, out);

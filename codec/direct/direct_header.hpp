@@ -28,6 +28,7 @@ struct DirectHeader {
   std::uint32_t n_exact = 0;
   std::uint32_t code_bytes = 0;
   std::uint32_t n_class_escapes = 0;
+  std::uint32_t coded_bytes = 0;  // with `rans`
   std::uint32_t raw_bytes = 0;
   std::uint32_t header_bytes = 0;
   std::uint32_t body_bytes = 0;
@@ -39,7 +40,7 @@ Result<DirectHeader> parse_direct_header(const DirectChunkInfo& info,
                                          const DirectGeometry& geometry, ByteView payload);
 
 // Mode byte, inline parameters if there are any, header.
-void append_direct_header(const DirectHeader& header, bool has_field,
+void append_direct_header(const DirectHeader& header, EntropyId entropy, bool has_field,
                           const DirectParameters* inline_parameters, std::vector<std::byte>& out);
 
 }  // namespace cfck::codec

@@ -34,7 +34,8 @@ struct DirectMerge {
   const std::uint8_t* streams[kDirectStreams] = {};
   const std::byte* raw = nullptr;
   const std::int32_t* escapes = nullptr;
-  std::size_t n_escapes = 0;  // left
+  std::size_t n_escapes = 0;         // left
+  const std::byte* exact = nullptr;  // values, where they are merged
 };
 
 struct QuantisedTotals {
@@ -57,6 +58,16 @@ struct DirectKernels {
   // False if symbols and escapes do not fit each other, or a symbol is invalid.
   bool (*merge)(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
                 DirectMerge& from);
+  // The same with the stage `rans`: one symbol for each code, all in the first stream.
+  // All symbols below 32 are valid.
+  void (*split_symbols)(const std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+                        DirectSplit& to);
+  bool (*merge_symbols)(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+                        DirectMerge& from);
+  // Values at once, where the order is that of storage. As many escapes are exact as
+  // there are exact values. Requires: low bits are at most kMaxSafeLowBits.
+  bool (*merge_values)(DType dtype, std::size_t n_values, const GroupCode* groups,
+                       const ValueSteps& steps, DirectMerge& from, std::byte* values);
   // Codes of whole kernels into residuals, and back; kExact and kHidden stay. False if
   // a code is out of range.
   void (*predict)(const std::int16_t* coefficients, unsigned taps, std::size_t n_kernels,

@@ -9,6 +9,7 @@
 #include "codec/direct/merge_codes.hpp"
 #include "codec/direct/quantise.hpp"
 #include "codec/direct/split_codes.hpp"
+#include "codec/direct/symbol_codes.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -42,11 +43,19 @@ void dequantise(DType dtype, const std::int32_t* codes, std::size_t n_values,
   });
 }
 
+bool merge_values(DType dtype, std::size_t n_values, const GroupCode* groups,
+                  const ValueSteps& steps, DirectMerge& from, std::byte* values) {
+  return visit_value(dtype, [&](auto value) {
+    return values_of_symbols<decltype(value)>(n_values, groups, steps, from, values);
+  });
+}
+
 }  // namespace
 
 const DirectKernels& direct_kernel_set() noexcept {
   static const DirectKernels set{&quantise,        &dequantise,     &classify_codes,
-                                 &split_codes,     &merge_codes,    &predict_kernels,
+                                 &split_codes,     &merge_codes,    &split_symbols,
+                                 &merge_symbols,   &merge_values,   &predict_kernels,
                                  &restore_kernels, &add_magnitudes, &weigh_magnitudes};
   return set;
 }

@@ -91,10 +91,9 @@ inline constexpr unsigned kMaxLaneShift = 24;
 inline void split_single_lanes(const std::int32_t* codes, unsigned low_bits, unsigned n,
                                std::uint8_t* symbols, std::byte*& raw) {
   std::uint8_t high[kGroupSize];
-  high_bytes(codes, low_bits, high);
   const ByteLanes limit = ByteLanes::all(2 * kReach);
   for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
-    const ByteLanes moved = ByteLanes::load(high + i) + ByteLanes::all(kReach);
+    const ByteLanes moved = ByteLanes::high_of(codes + i, low_bits) + ByteLanes::all(kReach);
     (moved + ByteLanes::all(1)).where_at_most(moved, limit).store(symbols + i);
     moved.store(high + i);
   }
@@ -102,9 +101,10 @@ inline void split_single_lanes(const std::int32_t* codes, unsigned low_bits, uns
     const unsigned n_planes = end < 8 ? end : 8;
     end -= n_planes;
     std::uint8_t low[kGroupSize];
-    low_bytes(codes, end, low);
     for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
-      ByteLanes::load(low + i).where_at_most(ByteLanes::load(high + i), limit).store(low + i);
+      ByteLanes::low_of(codes + i, end)
+          .where_at_most(ByteLanes::load(high + i), limit)
+          .store(low + i);
     }
     if (n == kGroupSize) {
       pack_byte_planes(low, n_planes, reinterpret_cast<std::uint8_t*>(raw));
@@ -124,11 +124,10 @@ inline void split_tuples_lanes(const std::int32_t* codes, const ClassCode& code,
                                std::uint8_t* symbols) {
   // The last three values reach past the group, and so do vectors.
   std::uint8_t moved[kGroupSize + ByteLanes::kCount];
-  high_bytes(codes, 0, moved);
   const ByteLanes reach = ByteLanes::all(code.reach);
   const ByteLanes limit = ByteLanes::all(2u * code.reach);
   for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
-    (ByteLanes::load(moved + i) + reach).or_ones_above(limit).store(moved + i);
+    (ByteLanes::high_of(codes + i, 0) + reach).or_ones_above(limit).store(moved + i);
   }
   if (code.tuple == 2) {
     for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {

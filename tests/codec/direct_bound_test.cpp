@@ -53,7 +53,7 @@ void expect_bound(DType dtype, const Coded& coded, const std::vector<std::byte>&
   EXPECT_EQ(coded.chunk.errors.n_finite, n_finite);
 }
 
-DirectChunkInfo info_of(DType dtype, const std::vector<std::uint64_t>& shape) {
+DirectChunkInfo chunk_of(DType dtype, const std::vector<std::uint64_t>& shape) {
   DirectChunkInfo info;
   info.dtype = dtype;
   info.shape = shape;
@@ -70,17 +70,24 @@ DirectParameters parameters_of(double bound) {
   return parameters;
 }
 
-class DirectBound : public testing::TestWithParam<DType> {};
+class DirectBound : public testing::TestWithParam<std::tuple<DType, EntropyId>> {
+ protected:
+  static DType dtype() { return std::get<0>(GetParam()); }
+  static DirectChunkInfo info_of(const std::vector<std::uint64_t>& shape) {
+    DirectChunkInfo info = chunk_of(dtype(), shape);
+    info.entropy = std::get<1>(GetParam());
+    return info;
+  }
+};
 
 TEST_P(DirectBound, Spreads) {
   Scratch scratch;
   for (const Spread spread : {Spread::kGaussian, Spread::kLaplace, Spread::kHeavy}) {
     for (const double bound : {1e-6, 1e-4, 3e-3, 0.02, 0.3}) {
-      const auto values = make_spread(GetParam(), spread, 5000, 0.05);
+      const auto values = make_spread(dtype(), spread, 5000, 0.05);
       const std::vector<std::uint64_t> shape{50, 100};
-      const Coded coded =
-          code(info_of(GetParam(), shape), parameters_of(bound), {bound, {}}, values, scratch);
-      expect_bound(GetParam(), coded, values, bound);
+      const Coded coded = code(info_of(shape), parameters_of(bound), {bound, {}}, values, scratch);
+      expect_bound(dtype(), coded, values, bound);
       EXPECT_LT(coded.chunk.encoded.payload.size(), values.size());
     }
   }
@@ -91,12 +98,11 @@ TEST_P(DirectBound, EveryPatternAndBound) {
   for (const Pattern pattern : kAllPatterns) {
     for (const double bound :
          {1e-300, 1e-200, 1e-45, 1e-38, 1e-20, 1e-9, 1e-4, 0.25, 1.0, 7e4, 1e30, 1e300}) {
-      const auto values = make_values(GetParam(), pattern, 700);
+      const auto values = make_values(dtype(), pattern, 700);
       const std::vector<std::uint64_t> shape{7, 100};
-      const Coded coded =
-          code(info_of(GetParam(), shape), parameters_of(bound), {bound, {}}, values, scratch);
-      SCOPED_TRACE(describe(GetParam(), pattern, 700));
-      expect_bound(GetParam(), coded, values, bound);
+      const Coded coded = code(info_of(shape), parameters_of(bound), {bound, {}}, values, scratch);
+      SCOPED_TRACE(describe(dtype(), pattern, 700));
+      expect_bound(dtype(), coded, values, bound);
     }
   }
 }
@@ -104,38 +110,36 @@ TEST_P(DirectBound, EveryPatternAndBound) {
 TEST_P(DirectBound, Sizes) {
   Scratch scratch;
   for (const std::uint64_t n : {1u, 2u, 7u, 127u, 128u, 129u, 255u, 1000u, 1u << 18}) {
-    const auto values = make_spread(GetParam(), Spread::kGaussian, n, 0.05);
+    const auto values = make_spread(dtype(), Spread::kGaussian, n, 0.05);
     const std::vector<std::uint64_t> shape{n};
-    const Coded coded =
-        code(info_of(GetParam(), shape), parameters_of(1e-3), {1e-3, {}}, values, scratch);
-    expect_bound(GetParam(), coded, values, 1e-3);
+    const Coded coded = code(info_of(shape), parameters_of(1e-3), {1e-3, {}}, values, scratch);
+    expect_bound(dtype(), coded, values, 1e-3);
   }
 }
 
 // Values on the very edge between two codes, where rounding decides.
 TEST_P(DirectBound, HalfwayValues) {
   Scratch scratch;
-  const std::size_t value_bytes = bits_per_element(GetParam()) / 8;
+  const std::size_t value_bytes = bits_per_element(dtype()) / 8;
   for (const double bound : {0.125, 0.1, 1e-3, 0x1p-20}) {
     std::vector<std::byte> values(2000 * value_bytes);
     for (int i = 0; i < 2000; ++i) {
       const double edge = (i - 1000) * bound + (i % 3 - 1) * bound * 0x1p-22;
-      put_double(GetParam(), edge, values.data() + static_cast<std::size_t>(i) * value_bytes);
+      put_double(dtype(), edge, values.data() + static_cast<std::size_t>(i) * value_bytes);
     }
     const std::vector<std::uint64_t> shape{2000};
     for (const double step : {*step_of(bound), 2 * bound}) {
       DirectParameters parameters;
       parameters.step = step;
-      const Coded coded =
-          code(info_of(GetParam(), shape), parameters, {bound, {}}, values, scratch);
-      expect_bound(GetParam(), coded, values, bound);
+      const Coded coded = code(info_of(shape), parameters, {bound, {}}, values, scratch);
+      expect_bound(dtype(), coded, values, bound);
     }
   }
 }
 
 TEST_P(DirectBound, StepForEachRow) {
   Scratch scratch;
-  const auto values = make_spread(GetParam(), Spread::kLaplace, 4000, 0.05);
+  const auto values = make_spread(dtype(), Spread::kLaplace, 4000, 0.05);
   const std::vector<std::uint64_t> shape{40, 100};
   DirectParameters parameters;
   std::vector<double> bounds;
@@ -144,11 +148,11 @@ TEST_P(DirectBound, StepForEachRow) {
     parameters.row_steps.push_back(*row_step_of(bounds.back()));
     EXPECT_LE(row_step_value(parameters.row_steps.back()), 2 * bounds.back());
   }
-  const Coded coded = code(info_of(GetParam(), shape), parameters, {0, bounds}, values, scratch);
-  const std::size_t value_bytes = bits_per_element(GetParam()) / 8;
+  const Coded coded = code(info_of(shape), parameters, {0, bounds}, values, scratch);
+  const std::size_t value_bytes = bits_per_element(dtype()) / 8;
   for (std::size_t i = 0; i < 4000; ++i) {
-    ASSERT_TRUE(within(double_of(GetParam(), values.data() + i * value_bytes),
-                       double_of(GetParam(), coded.decoded.data() + i * value_bytes),
+    ASSERT_TRUE(within(double_of(dtype(), values.data() + i * value_bytes),
+                       double_of(dtype(), coded.decoded.data() + i * value_bytes),
                        bounds[i / 100]));
   }
 }
@@ -171,7 +175,7 @@ TEST(DirectBound16, PowerOfTwoStepNeverEscapes) {
       const QuantisedTotals totals =
           kernels.quantise(dtype, values.data(), 5000, steps, codes.data(), decoded.data());
       EXPECT_EQ(totals.errors.n_exact, 0u);
-      const Coded coded = code(info_of(dtype, shape), parameters, {bound, {}}, values, scratch);
+      const Coded coded = code(chunk_of(dtype, shape), parameters, {bound, {}}, values, scratch);
       expect_bound(dtype, coded, values, bound);
     }
   }
@@ -182,7 +186,7 @@ TEST(DirectRms, SumOfSquaresIsThatOfTheDecodedValues) {
   const auto values = make_spread(DType::kF32, Spread::kGaussian, 10000, 0.05);
   const std::vector<std::uint64_t> shape{10000};
   const Coded coded =
-      code(info_of(DType::kF32, shape), parameters_of(1e-3), {1e-3, {}}, values, scratch);
+      code(chunk_of(DType::kF32, shape), parameters_of(1e-3), {1e-3, {}}, values, scratch);
   double sum = 0;
   for (std::size_t i = 0; i < values.size(); i += 4) {
     const double error =
@@ -209,8 +213,13 @@ TEST(DirectSteps, RoundedDownAndRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Floats, DirectBound,
-                         testing::Values(DType::kF64, DType::kF32, DType::kBF16, DType::kF16),
-                         [](const auto& test) { return std::string(dtype_name(test.param)); });
+                         testing::Combine(testing::Values(DType::kF64, DType::kF32, DType::kBF16,
+                                                          DType::kF16),
+                                          testing::ValuesIn(kBothStages)),
+                         [](const auto& test) {
+                           return std::string(dtype_name(std::get<0>(test.param))) + "_" +
+                                  std::string(entropy_name(std::get<1>(test.param)));
+                         });
 
 }  // namespace
 }  // namespace cfck::codec

@@ -11,6 +11,8 @@
 
 namespace cfck::codec {
 
+inline constexpr EntropyId kBothStages[] = {EntropyId::kZstd, EntropyId::kRans};
+
 inline double double_of(DType dtype, const std::byte* at) {
   const auto word = [&](auto value) {
     typename decltype(value)::Word bits;

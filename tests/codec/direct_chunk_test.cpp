@@ -7,6 +7,7 @@
 #include "codec/direct/class_order.hpp"
 #include "codec/direct/prediction.hpp"
 #include "tests/codec/direct_cases.hpp"
+#include "tests/codec/guarded_copy.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -17,11 +18,18 @@ struct Variant {
   const char* name;
   bool prediction;
   bool field;
+  EntropyId entropy = EntropyId::kZstd;
 };
-constexpr Variant kVariants[] = {{"plain", false, false},
+constexpr Variant kPlain = {"plain", false, false};
+constexpr Variant kPlainRans = {"plain, rans", false, false, EntropyId::kRans};
+constexpr Variant kVariants[] = {kPlain,
                                  {"prediction", true, false},
                                  {"field", false, true},
-                                 {"both", true, true}};
+                                 {"both", true, true},
+                                 kPlainRans,
+                                 {"prediction, rans", true, false, EntropyId::kRans},
+                                 {"field, rans", false, true, EntropyId::kRans},
+                                 {"both, rans", true, true, EntropyId::kRans}};
 
 DirectParameters make_parameters(const std::vector<std::uint64_t>& shape, const Variant& variant) {
   const DirectGeometry geometry = *direct_geometry(shape);
@@ -62,7 +70,7 @@ std::unique_ptr<Sample> make_sample(DType dtype, const std::vector<std::uint64_t
   auto sample = std::make_unique<Sample>();
   sample->shape = shape;
   sample->parameters = make_parameters(shape, variant);
-  sample->info = {dtype, EntropyId::kZstd, sample->shape, first, n, nullptr};
+  sample->info = {dtype, variant.entropy, sample->shape, first, n, nullptr};
   sample->values = std::move(values);
   sample->decoded.resize(sample->values.size());
   Scratch scratch;
@@ -119,9 +127,11 @@ TEST(DirectChunk, LowRates) {
   Scratch scratch;
   for (int i = 0; i < 60; ++i) {
     const double scale = kBound * 0.02 * (1 << (i / 4)) * (1 + 0.25 * (i % 4));
-    const auto sample = make_sample(DType::kF32, {40, 101}, kVariants[0], 0, 4040,
-                                    make_spread(DType::kF32, Spread::kLaplace, 4040, scale, 5));
-    expect_decodes(*sample, scratch);
+    for (const Variant& variant : {kPlain, kPlainRans}) {
+      const auto sample = make_sample(DType::kF32, {40, 101}, variant, 0, 4040,
+                                      make_spread(DType::kF32, Spread::kLaplace, 4040, scale, 5));
+      expect_decodes(*sample, scratch);
+    }
   }
 }
 
@@ -134,10 +144,12 @@ TEST(DirectChunk, ZerosThatAreScatteredAreHidden) {
       std::memset(&values[i], 0, 4);
     }
   }
-  const auto sample = make_sample(DType::kF32, {256, 256}, kVariants[0], 0, 1 << 16, values);
-  expect_decodes(*sample, scratch);
-  // One bit per value, and the codes of the quarter that is left.
-  EXPECT_LT(8 * sample->chunk.encoded.payload.size(), std::size_t{35} << 15);
+  for (const Variant& variant : {kPlain, kPlainRans}) {
+    const auto sample = make_sample(DType::kF32, {256, 256}, variant, 0, 1 << 16, values);
+    expect_decodes(*sample, scratch);
+    // One bit per value, and the codes of the quarter that is left.
+    EXPECT_LT(8 * sample->chunk.encoded.payload.size(), std::size_t{35} << 15);
+  }
 }
 
 TEST(DirectChunk, ParametersInThePreamble) {
@@ -165,13 +177,12 @@ TEST(DirectChunk, ParametersInThePreamble) {
   }
 }
 
-// Decodes from memory of exactly the payload's size, so that reading past it shows.
+// Decodes from memory after which none may be read.
 bool decodes(const DirectChunkInfo& info, ByteView payload, std::size_t n_bytes, Scratch& scratch) {
-  const auto exact = std::make_unique<std::byte[]>(payload.size());
-  std::copy(payload.begin(), payload.end(), exact.get());
+  const GuardedCopy copy(payload);
   std::vector<std::byte> out(n_bytes);
-  (void)direct_body_bytes(info, {exact.get(), payload.size()});
-  const auto done = decode_direct(info, {exact.get(), payload.size()}, scratch, out);
+  (void)direct_body_bytes(info, copy.bytes());
+  const auto done = decode_direct(info, copy.bytes(), scratch, out);
   if (!done) {
     EXPECT_FALSE(done.error().message.empty());
     EXPECT_LE(done.error().byte_offset.value_or(0), payload.size());
@@ -198,6 +209,31 @@ TEST(DirectChunk, DamageIsAnErrorOrSomeValues) {
       ASSERT_TRUE(decodes(sample->info, payload, 2160, scratch));
       payload.push_back(std::byte{0});
       ASSERT_FALSE(decodes(sample->info, payload, 2160, scratch));
+    }
+  }
+}
+
+// With several lane sets, raw bits in the lanes, and all kinds of groups.
+TEST(DirectChunk, DamageOfLargeChunks) {
+  Scratch scratch;
+  Random random(7);
+  for (const std::uint64_t n : {7000u, 9000u, 40000u}) {
+    for (const double scale : {0.002, 0.05}) {
+      auto values = make_spread(DType::kF32, Spread::kLaplace, n, scale);
+      std::fill_n(values.begin() + 8000, 4096, std::byte{0});
+      const auto sample = make_sample(DType::kF32, {n}, kPlainRans, 0, n, values);
+      ASSERT_GE(sample->chunk.encoded.payload[0], std::byte{4});
+      std::vector<std::byte> payload = sample->chunk.encoded.payload;
+      for (int i = 0; i < 400; ++i) {
+        const std::size_t cut = random.next() % payload.size();
+        ASSERT_FALSE(decodes(sample->info, ByteView(payload).first(cut), 4 * n, scratch)) << cut;
+        const std::size_t bit = random.next() % (8 * payload.size());
+        payload[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+        (void)decodes(sample->info, payload, 4 * n, scratch);
+        payload[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+      }
+      ASSERT_TRUE(decodes(sample->info, payload, 4 * n, scratch));
+      expect_decodes(*sample, scratch);
     }
   }
 }

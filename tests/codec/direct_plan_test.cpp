@@ -72,11 +72,13 @@ std::vector<std::byte> smooth_kernels(std::uint64_t n_kernels, std::uint64_t ker
   return values;
 }
 
-TEST(DirectPlanOf, PredictsSmoothKernels) {
+class DirectPlanOf : public testing::TestWithParam<EntropyId> {};
+
+TEST_P(DirectPlanOf, PredictsSmoothKernels) {
   Scratch scratch;
   const std::vector<std::uint64_t> shape{32, 32, 3, 3};
   const auto values = smooth_kernels(1024, 32, false);
-  const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 18};
+  const DirectRecord record{DType::kF32, GetParam(), shape, 1u << 18};
   const auto plan = plan_direct(record, {1e-4, {}}, reader_of(values, 4), scratch);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->parameters.coefficients.empty());
@@ -87,7 +89,7 @@ TEST(DirectPlanOf, PredictsSmoothKernels) {
             encoded_bytes(record, plain_plan(*plan, 1e-4), {1e-4, {}}, values));
 }
 
-TEST(DirectPlanOf, OrdersByScaleWhereItPays) {
+TEST_P(DirectPlanOf, OrdersByScaleWhereItPays) {
   Scratch scratch;
   const std::vector<std::uint64_t> shape{8, 2048, 3, 3};
   auto values = smooth_kernels(8 * 2048, 2048, true);
@@ -97,7 +99,7 @@ TEST(DirectPlanOf, OrdersByScaleWhereItPays) {
       put_double(DType::kF32, double_of(DType::kF32, &values[4 * i]) / 8, &values[4 * i]);
     }
   }
-  const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 15};
+  const DirectRecord record{DType::kF32, GetParam(), shape, 1u << 15};
   const auto plan = plan_direct(record, {1e-4, {}}, reader_of(values, 4), scratch);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->place, ParameterPlace::kPreamble);
@@ -107,18 +109,18 @@ TEST(DirectPlanOf, OrdersByScaleWhereItPays) {
 }
 
 // Near their own resolution 16-bit types are not made longer than lossless.
-TEST(DirectPlanOf, SixteenBitTypesAreNeverLongerThanLossless) {
+TEST_P(DirectPlanOf, SixteenBitTypesAreNeverLongerThanLossless) {
   Scratch scratch;
   const std::vector<std::uint64_t> shape{100, 300};
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     const auto values = make_spread(dtype, Spread::kGaussian, 30000, 0.05);
     EncodedChunk lossless;
-    ASSERT_TRUE(LosslessEncoder().encode(
-        {dtype, EntropyId::kZstd, ScanId::kStorageOrder, 30000, {}}, values, scratch, lossless));
+    ASSERT_TRUE(LosslessEncoder().encode({dtype, GetParam(), ScanId::kStorageOrder, 30000, {}},
+                                         values, scratch, lossless));
     std::size_t before = SIZE_MAX;
     for (const double sigmas : {1e-5, 1e-4, 1e-3, 1e-2}) {
       const DirectBounds bounds{0.058 * sigmas, {}};
-      const DirectRecord record{dtype, EntropyId::kZstd, shape, 1u << 18};
+      const DirectRecord record{dtype, GetParam(), shape, 1u << 18};
       const auto plan = plan_direct(record, bounds, reader_of(values, 2), scratch);
       ASSERT_TRUE(plan);
       const std::size_t bytes = encoded_bytes(record, *plan, bounds, values);
@@ -149,7 +151,7 @@ struct CountingReader {
   }
 };
 
-TEST(DirectPlanOf, ReadsABoundedPart) {
+TEST_P(DirectPlanOf, ReadsABoundedPart) {
   Scratch scratch;
   for (const std::vector<std::uint64_t>& shape :
        std::vector<std::vector<std::uint64_t>>{{4096, 4096},
@@ -160,7 +162,7 @@ TEST(DirectPlanOf, ReadsABoundedPart) {
                                                {2, 1u << 19, 3}}) {
     const DirectGeometry geometry = *direct_geometry(shape);
     CountingReader reader{geometry.row_values(), false};
-    const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 18};
+    const DirectRecord record{DType::kF32, GetParam(), shape, 1u << 18};
     const auto plan = plan_direct(record, {1e-4, {}}, std::ref(reader), scratch);
     ASSERT_TRUE(plan);
     EXPECT_EQ(plan->place, ParameterPlace::kPreamble);
@@ -171,7 +173,7 @@ TEST(DirectPlanOf, ReadsABoundedPart) {
 }
 
 // Bounds of rows of which the sample has some.
-TEST(DirectPlanOf, StepsOfAllRows) {
+TEST_P(DirectPlanOf, StepsOfAllRows) {
   Scratch scratch;
   const std::vector<std::uint64_t> shape{1000, 300};
   std::vector<double> bounds;
@@ -179,7 +181,7 @@ TEST(DirectPlanOf, StepsOfAllRows) {
     bounds.push_back(1e-4 * (1 << (row % 8)));
   }
   CountingReader reader{300, true};
-  const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 18};
+  const DirectRecord record{DType::kF32, GetParam(), shape, 1u << 18};
   const auto plan = plan_direct(record, {0, bounds}, std::ref(reader), scratch);
   ASSERT_TRUE(plan);
   ASSERT_EQ(plan->parameters.row_steps.size(), 1000u);
@@ -190,10 +192,10 @@ TEST(DirectPlanOf, StepsOfAllRows) {
 }
 
 // A linear layer gets a field where it pays, fitted to all of its columns and rows.
-TEST(DirectPlanOf, FieldOfALinearLayer) {
+TEST_P(DirectPlanOf, FieldOfALinearLayer) {
   Scratch scratch;
   const std::vector<std::uint64_t> shape{700, 200};
-  const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 16};
+  const DirectRecord record{DType::kF32, GetParam(), shape, 1u << 16};
   for (const int octaves : {0, 6}) {
     auto values = make_spread(DType::kF32, Spread::kGaussian, 140000, 0.05);
     for (std::size_t i = 0; octaves != 0 && i < 140000; ++i) {
@@ -211,20 +213,20 @@ TEST(DirectPlanOf, FieldOfALinearLayer) {
   }
 }
 
-TEST(DirectPlanOf, PrefersLosslessForAFewValues) {
+TEST_P(DirectPlanOf, PrefersLosslessForAFewValues) {
   Scratch scratch;
   std::vector<std::byte> values(40000);
   for (std::size_t i = 0; i < 10000; ++i) {
     put_double(DType::kF32, i < 5000 ? 0.123456 : -0.7654321, &values[4 * i]);
   }
   const std::vector<std::uint64_t> shape{100, 100};
-  const DirectRecord record{DType::kF32, EntropyId::kZstd, shape, 1u << 18};
+  const DirectRecord record{DType::kF32, GetParam(), shape, 1u << 18};
   const auto plan = plan_direct(record, {1e-9, {}}, reader_of(values, 4), scratch);
   ASSERT_TRUE(plan);
   EXPECT_TRUE(plan->prefers_lossless);
 }
 
-TEST(DirectPlanOf, MoreRowsThanAPreambleHolds) {
+TEST(DirectPlanOfRows, MoreRowsThanAPreambleHolds) {
   LossyRecord record;
   record.shape = {(std::uint64_t{1} << 30) + 1, 2};
   record.chunk_elems = 1u << 18;
@@ -265,14 +267,14 @@ TEST(DerivedBoundsOf, NothingUnderflowsOnTheWay) {
   }
 }
 
-TEST(DirectPlanOf, BadRequestsAreErrors) {
+TEST_P(DirectPlanOf, BadRequestsAreErrors) {
   Scratch scratch;
   const auto values = make_spread(DType::kF32, Spread::kGaussian, 100, 0.05);
   const std::vector<std::uint64_t> shape{10, 10};
   const std::vector<std::uint64_t> empty{10, 0};
   const std::vector<double> rows(9, 1e-3);
   const auto fails = [&](const std::vector<std::uint64_t>& of, const DirectBounds& bounds) {
-    const DirectRecord record{DType::kF32, EntropyId::kZstd, of, 1u << 18};
+    const DirectRecord record{DType::kF32, GetParam(), of, 1u << 18};
     return !plan_direct(record, bounds, reader_of(values, 4), scratch);
   };
   EXPECT_TRUE(fails(shape, {0, {}}));
@@ -281,6 +283,9 @@ TEST(DirectPlanOf, BadRequestsAreErrors) {
   EXPECT_TRUE(fails(empty, {1e-3, {}}));
   EXPECT_FALSE(fails(shape, {1e-3, {}}));
 }
+
+INSTANTIATE_TEST_SUITE_P(Stages, DirectPlanOf, testing::ValuesIn(kBothStages),
+                         [](const auto& test) { return std::string(entropy_name(test.param)); });
 
 }  // namespace
 }  // namespace cfck::codec
