@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/hashing.hpp"
+#include "codec/entropy/entropy.hpp"
 #include "format/element_view.hpp"
 #include "format/frame_fields.hpp"
 #include "format/open_file.hpp"
@@ -129,7 +130,7 @@ Result<void> check_readable(const Record& record) {
   if (record.codec != CodecId::kRaw && codec::find_decoder(record.codec) == nullptr) {
     return missing("codec", static_cast<unsigned>(record.codec));
   }
-  if (entropy_name(record.entropy) == "unknown") {
+  if (record.entropy != EntropyId::kNone && !codec::has_entropy_stage(record.entropy)) {
     return missing("entropy stage", static_cast<unsigned>(record.entropy));
   }
   if (record.scan != ScanId::kStorageOrder) {

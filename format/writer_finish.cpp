@@ -5,6 +5,7 @@
 
 #include "base/hashing.hpp"
 #include "base/text.hpp"
+#include "codec/entropy/entropy.hpp"
 #include "format/container.hpp"
 #include "format/file_end.hpp"
 #include "format/writer_impl.hpp"
@@ -18,7 +19,7 @@ Result<void> check_options(const EncodeOptions& options) {
   const auto refuse = [](std::string message) {
     return Error{ErrorCode::kInvalidArgument, std::move(message), {}, {}};
   };
-  if (options.entropy != EntropyId::kZstd && options.entropy != EntropyId::kRans) {
+  if (!codec::has_entropy_stage(options.entropy)) {
     return refuse("a file cannot be written with entropy stage " +
                   std::to_string(static_cast<unsigned>(options.entropy)) + " (" +
                   std::string(entropy_name(options.entropy)) + "); choose zstd or rans");

@@ -121,6 +121,22 @@ void add_max_errors(CLI::App& app, ConvertOptions& options) {
       ->option_text("FILE");
 }
 
+void add_effort(CLI::App& app, EncodeOptions& encode) {
+  add_choice<EntropyId>(
+      app, "--entropy", encode.entropy, {{"zstd", EntropyId::kZstd}, {"rans", EntropyId::kRans}},
+      fmt::format("Entropy stage of floats: rans (fewer bytes, faster to read) or zstd (any Zstd "
+                  "unpacks the symbols); default: {}",
+                  entropy_name(kDefaultEntropy)),
+      "NAME");
+  add_choice<EncodeLevel>(app, "--level", encode.level,
+                          {{"fast", EncodeLevel::kFast},
+                           {"default", EncodeLevel::kDefault},
+                           {"archive", EncodeLevel::kArchive}},
+                          "fast (the fewest passes), default, archive (the fewest bytes: may take "
+                          "several times as long, and be somewhat slower to read)",
+                          "NAME");
+}
+
 void set_up_convert(CLI::App& app, Choices& choices) {
   ConvertOptions& options = choices.convert;
   app.description(
@@ -143,6 +159,7 @@ void set_up_convert(CLI::App& app, Choices& choices) {
        {"direct", CodecChoice::kDirect}},
       "auto (whichever needs fewer bytes), raw, lossless, direct (with a maximum error)", "NAME");
   add_max_errors(app, options);
+  add_effort(app, options.encode);
   add_threads(app, options.encode.threads);
   CLI::Option* verify = app.add_flag(
       "--verify", options.verify,

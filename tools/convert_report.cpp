@@ -251,6 +251,10 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
     files.push_back(std::move(entry));
   }
   add_totals(json, report.to, all);
+  if (report.to == FileKind::kCfck) {
+    json["entropy"] = entropy_name(options.encode.entropy);
+    json["level"] = encode_level_name(options.encode.level);
+  }
   json["seconds"] = seconds;
   json["files"] = std::move(files);
   Json copied = Json::array();

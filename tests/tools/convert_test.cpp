@@ -99,6 +99,28 @@ TEST(Convert, ALinkAsOutputIsFollowed) {
   EXPECT_NE(read_file(folder / "target"), "old");
 }
 
+TEST(Convert, EntropyStagesAndLevels) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", one_tensor(600000));
+  for (const std::string entropy : {"zstd", "rans"}) {
+    for (const std::string level : {"fast", "default", "archive"}) {
+      const Outcome outcome = convert({folder / "in", folder / "out", "-f", "--json", "--verify",
+                                       "--entropy", entropy, "--level", level});
+      ASSERT_EQ(outcome.code, 0) << outcome.err;
+      const auto report = outcome.json();
+      EXPECT_EQ(report["entropy"], entropy);
+      EXPECT_EQ(report["level"], level);
+      if (level != "archive") {  // which takes the shorter
+        EXPECT_EQ(report["records"][0]["entropy"], entropy);
+      }
+      ASSERT_EQ(convert({folder / "out", folder / "back", "-f"}).code, 0);
+      EXPECT_TRUE(read_file(folder / "back") == one_tensor(600000));
+    }
+  }
+  const auto back = convert({folder / "out", folder / "back", "-f", "--json"}).json();
+  EXPECT_FALSE(back.contains("entropy") || back.contains("level"));
+}
+
 TEST(Convert, CodecsAndThreads) {
   const TemporaryFolder folder;
   write_file(folder / "in", one_tensor(600000));

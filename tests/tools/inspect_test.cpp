@@ -42,7 +42,7 @@ TEST_F(Inspect, ShowsEveryTensor) {
                              "ids",          "I64",      "[1,64]",      "empty",
                              "BF16",         "[0,7]",    "scale",       "F16",
                              "[]",           "8000",     "5 tensors",   "generation 0",
-                             "format = pt",  "cfck 0.2", "bits/weight", "ratio"}) {
+                             "format = pt",  "cfck 0.3", "bits/weight", "ratio"}) {
       EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
     }
     EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
@@ -56,7 +56,7 @@ TEST_F(Inspect, JsonHasEveryField) {
   EXPECT_EQ(json["schema_version"], 1);
   EXPECT_EQ(json["file"], file);
   EXPECT_EQ(json["format"], "cfck");
-  EXPECT_EQ(json["format_version"], "0.2");
+  EXPECT_EQ(json["format_version"], "0.3");
   EXPECT_EQ(json["generation"], 0);
   EXPECT_EQ(json["dead_bytes"], 0);
   EXPECT_EQ(json["file_bytes"], fs::file_size(file));
@@ -406,6 +406,8 @@ TEST(CommandLine, WrongUsage) {
            {{"inspect", "--color", "blue", "x"}, "'blue' is none of always, auto, never"},
            {{"inspect", "--sort", "size", "x"}, "'size' is none of bits, codec, dtype, elems"},
            {{"convert", "--codec", "zip", "x"}, "'zip' is none of auto, direct, lossless, raw"},
+           {{"convert", "--entropy", "none", "x"}, "'none' is none of rans, zstd"},
+           {{"convert", "--level", "best", "x"}, "'best' is none of archive, default, fast"},
            {{"stats", "x", "--common"}, "--common requires --ref"}}) {
     const Outcome outcome = run(command);
     EXPECT_EQ(outcome.code, 2) << message;
