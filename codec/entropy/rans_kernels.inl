@@ -2,13 +2,22 @@
 // CFCK_CPU_NAMESPACE.
 #include "codec/direct/x86_intrinsics.hpp"
 //
-#include "codec/entropy/rans_scalar.hpp"
+#include "codec/entropy/rans_lanes.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
+namespace {
+
+bool decode(RansLanes& lanes, const RansDecodeTable* const* tables, const SymbolRun& run) {
+  return lanes.n_sets == 4   ? decode_run<4>(lanes, tables, run)
+         : lanes.n_sets == 2 ? decode_run<2>(lanes, tables, run)
+                             : decode_run<1>(lanes, tables, run);
+}
+
+}  // namespace
 
 const RansKernels& rans_kernel_set() noexcept {
-  static constexpr RansKernels kSet{&decode_run_scalar, &encode_runs_scalar};
+  static constexpr RansKernels kSet{&decode, &encode_runs_scalar};
   return kSet;
 }
 

@@ -44,18 +44,6 @@ inline bool decode_group(RansLanes& lanes, const RansDecodeTable& table, unsigne
   return true;
 }
 
-inline bool decode_run_scalar(RansLanes& lanes, const RansDecodeTable* const* tables,
-                              const SymbolRun& run) {
-  for (std::size_t first = 0; first < run.n_symbols; first += kGroupSize) {
-    const std::size_t left = run.n_symbols - first;
-    const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
-    if (!decode_group(lanes, *tables[run.place_of(first / kGroupSize)], n, run.symbols + first)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 inline void encode_symbol(std::uint32_t& state, const RansEncodeTable& table, unsigned symbol,
                           std::uint16_t*& end) {
   const std::uint32_t packed = table.packed[symbol];

@@ -61,6 +61,34 @@ void each_part(const Frequencies& frequencies, Action&& action) {
 
 }  // namespace
 
+namespace {
+
+// The forms for vectors, from that of scalar code.
+void fill_lanes(const Frequencies& frequencies, RansDecodeTable& table) {
+  table.only_symbol = kRansSymbols;
+  for (unsigned b = 0; b < kRansSymbols; ++b) {
+    if (frequencies[b] == kRansTotal) {
+      table.only_symbol = b;
+    }
+    table.limits[b] = static_cast<std::uint16_t>(table.limit[b] - 1);
+    table.own[b] = static_cast<std::uint8_t>(table.limit[b] - b * kRansBucket);
+    table.alias[b] = static_cast<std::uint8_t>(entry_symbol(table.entry[b + kRansSymbols]));
+    table.scaled_low[b] = static_cast<std::uint8_t>(frequencies[b] << 4);
+    table.scaled_high[b] = static_cast<std::uint8_t>(frequencies[b] >> 4);
+  }
+  for (unsigned i = 0; i < 2 * kRansSymbols; ++i) {
+    const std::uint32_t entry = table.entry[i];
+    const unsigned symbol = entry_symbol(entry);
+    const std::uint32_t offset = static_cast<std::uint32_t>(entry_bias(entry)) % kRansTotal;
+    table.scaled[i] = static_cast<std::uint16_t>(entry_frequency(entry) << 4 | symbol % 16);
+    table.offsets[i] = static_cast<std::uint16_t>(symbol / 16 << 12 | offset);
+    table.offset_low[i] = static_cast<std::uint8_t>(offset);
+    table.offset_high[i] = static_cast<std::uint8_t>(offset >> 8);
+  }
+}
+
+}  // namespace
+
 void build_decode_table(const Frequencies& frequencies, RansDecodeTable& table) {
   for (unsigned b = 0; b < kRansSymbols; ++b) {
     table.limit[b] = (b + 1) * kRansBucket;
@@ -75,6 +103,7 @@ void build_decode_table(const Frequencies& frequencies, RansDecodeTable& table) 
       table.limit[entry - kRansSymbols] = slot;
     }
   });
+  fill_lanes(frequencies, table);
 }
 
 void build_encode_table(const Frequencies& frequencies, RansEncodeTable& table) {

@@ -26,6 +26,25 @@ using Frequencies = std::array<std::uint16_t, kRansSymbols>;
 struct RansDecodeTable {
   alignas(64) std::uint32_t limit[kRansSymbols];  // the first slot of the alias
   alignas(64) std::uint32_t entry[2 * kRansSymbols];
+  // The symbol that has all slots, or kRansSymbols. Decoding it changes no state; the
+  // fields below are for the other tables, whose frequencies have 12 bits.
+  std::uint32_t only_symbol;
+
+  // The same for vectors of 16-bit lanes. An entry is a scaled frequency, 16 f, with the
+  // lower four bits of the symbol below, and an offset, rank - slot modulo 4096, with the
+  // upper bit of the symbol above.
+  alignas(64) std::uint16_t limits[kRansSymbols];
+  alignas(64) std::uint16_t scaled[2 * kRansSymbols];
+  alignas(64) std::uint16_t offsets[2 * kRansSymbols];
+
+  // And for vectors of bytes: the length of a bucket's own part and its alias, by
+  // bucket; scaled frequencies by symbol; offsets by entry.
+  alignas(32) std::uint8_t own[kRansSymbols];
+  std::uint8_t alias[kRansSymbols];
+  std::uint8_t scaled_low[kRansSymbols];
+  std::uint8_t scaled_high[kRansSymbols];
+  std::uint8_t offset_low[2 * kRansSymbols];
+  std::uint8_t offset_high[2 * kRansSymbols];
 };
 
 // An entry: rank - slot in the 15 bits from 17 on, signed; the symbol in the five from
