@@ -9,6 +9,8 @@
 #include "codec/direct/direct_kernels.hpp"
 #include "codec/direct/parameters.hpp"
 #include "codec/entropy/entropy.hpp"
+#include "codec/entropy/rans_section.hpp"
+#include "codec/entropy/rans_writer.hpp"
 #include "codec/lossy.hpp"
 #include "codec/symboliser/class_stream.hpp"
 
@@ -26,6 +28,9 @@ struct PlannedTensor {
   std::unique_ptr<const LossyPlan> plan;
 };
 
+// As many groups are decoded before they are merged.
+inline constexpr std::size_t kBatchGroups = 32;
+
 // What the stages make of a chunk, groups in storage order and nothing predicted.
 struct CodedChunk {
   PlannedTensor* tensor = nullptr;
@@ -34,10 +39,11 @@ struct CodedChunk {
   std::vector<GroupCode> groups;
   ClassStream classes;
   std::vector<std::byte> class_escapes;
-  std::array<std::size_t, 1 + kDirectStreams> lengths{};
-  std::vector<std::byte> raw;
+  std::array<std::size_t, 1 + kDirectStreams> lengths{};  // with rans the first two
   std::vector<std::int32_t> escapes;
-  std::vector<std::byte> coded;
+  std::vector<std::byte> exact;  // values of the escapes that are exact
+  std::vector<std::byte> coded;  // then the raw bits
+  std::size_t coded_bytes = 0;
   EncodedChunk whole;
 
   ByteView values() const {
@@ -50,7 +56,8 @@ struct CodedChunk {
 
 class DirectStages {
  public:
-  DirectStages(const StageOptions& options, StageClock& clock) : options_(options), clock_(clock) {}
+  DirectStages(const StageOptions& options, StageClock& clock)
+      : options_(options), clock_(clock), is_rans_(options.entropy == EntropyId::kRans) {}
 
   bool plan(PlannedTensor& planned) {
     LossyRecord record;
@@ -93,49 +100,29 @@ class DirectStages {
           write_class_stream(groups_.data(), n_groups, symbols_.data(), chunk.class_escapes.data());
     });
     chunk.groups = groups_;
-    prepare_streams(chunk);
+    is_rans_ ? prepare_run(chunk) : prepare_streams(chunk);
     clock_.time("encode: split", [&] { split(chunk.n); });
-    chunk.raw = raw_;
     chunk.escapes.assign(escapes_.begin(), escapes_.begin() + n_escapes_);
-    const EntropyEncoder* const stage = find_entropy_encoder(options_.entropy);
+    gather_exact(chunk);
     clock_.time("encode: entropy", [&] {
       coded_.clear();
-      stage->encode(streams_, coded_);
+      write_symbols(chunk);
     });
     chunk.coded = coded_;
+    chunk.coded_bytes = coded_.size();
+    chunk.coded.insert(chunk.coded.end(), raw_.begin(), raw_.end());
     clock_.time("encode: hash of values", [&] {
       DigestBuilder digest(decoded_.size());
       digest.hash_whole_leaves(0, decoded_);
     });
-    clock_.time("encode: hash of payload", [&] { use(hash64(raw_) + hash64(coded_)); });
+    clock_.time("encode: hash of payload", [&] { use(hash64(chunk.coded)); });
   }
 
   bool decode(const CodedChunk& chunk) {
-    clock_.time("decode: hash of payload", [&] { use(hash64(chunk.raw) + hash64(chunk.coded)); });
-    std::size_t total = 0;
-    for (const std::size_t length : chunk.lengths) {
-      total += length;
-    }
-    symbols_.resize(total + kGroupSize);
-    bool good = true;
-    const EntropyDecoder* const stage = find_entropy_decoder(options_.entropy);
-    clock_.time("decode: entropy", [&] {
-      good &=
-          stage->decode(chunk.coded, chunk.lengths, scratch_, {symbols_.data(), total}).has_value();
-    });
+    clock_.time("decode: hash of payload", [&] { use(hash64(chunk.coded)); });
     groups_.resize(chunk.groups.size());
     codes_.resize(groups_.size() * kGroupSize + kGroupSize);
-    clock_.time("decode: classes", [&] {
-      good &= read_class_stream(
-          {symbols_.data(), groups_.size()}, chunk.classes.first_class, kMaxDirectClass,
-          ByteView(chunk.class_escapes).first(2 * chunk.classes.n_escapes), groups_.data());
-    });
-    clock_.time("decode: merge", [&] { good &= merge(chunk); });
-    clock_.time("decode: dequantise", [&] {
-      direct_kernels().dequantise(DType::kF32, codes_.data(), chunk.n, chunk.tensor->steps,
-                                  chunk.out().data());
-    });
-    return good && keeps_bound(chunk);
+    return (is_rans_ ? decode_lanes(chunk) : decode_streams(chunk)) && keeps_bound(chunk);
   }
 
   bool encode_whole(CodedChunk& chunk) {
@@ -169,15 +156,18 @@ class DirectStages {
   }
 
  private:
+  std::size_t group_size(std::size_t g, std::size_t n) const {
+    return std::min<std::size_t>(kGroupSize, n - g * kGroupSize);
+  }
+
   void prepare_streams(CodedChunk& chunk) {
     chunk.lengths = {groups_.size()};
     std::size_t raw_bytes = 0;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
         const ClassCode code = kClassCodes.of[groups_[g].scale_class];
-        const std::size_t n = std::min<std::size_t>(kGroupSize, chunk.n - g * kGroupSize);
-        chunk.lengths[1 + code.stream] += group_symbols(code, n);
-        raw_bytes += group_raw_bytes(code, n);
+        chunk.lengths[1 + code.stream] += group_symbols(code, group_size(g, chunk.n));
+        raw_bytes += group_raw_bytes(code, group_size(g, chunk.n));
       }
     }
     raw_.resize(raw_bytes);
@@ -189,6 +179,34 @@ class DirectStages {
     }
   }
 
+  void prepare_run(CodedChunk& chunk) {
+    chunk.lengths = {groups_.size()};
+    place_groups();
+    std::size_t raw_bytes = 0;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].kind != GroupKind::kAllZero) {
+        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
+        chunk.lengths[1] += group_size(g, chunk.n);
+        raw_bytes += group_raw_bytes(code, group_size(g, chunk.n));
+      }
+    }
+    raw_.resize(raw_bytes);
+    escapes_.resize(chunk.n);
+    streams_[0] = {symbols_.data(), groups_.size()};
+    streams_[1] = {symbols_.data() + groups_.size(), chunk.lengths[1]};
+  }
+
+  // Places of the tables of the groups that have symbols.
+  void place_groups() {
+    places_.clear();
+    for (const GroupCode& group : groups_) {
+      if (group.kind != GroupKind::kAllZero) {
+        places_.push_back(
+            static_cast<std::uint8_t>(kFirstValuePlace + kSymbolCodes.of[group.scale_class].table));
+      }
+    }
+  }
+
   void split(std::size_t n) {
     DirectSplit to;
     for (unsigned s = 0; s < kDirectStreams; ++s) {
@@ -196,21 +214,143 @@ class DirectStages {
     }
     to.raw = raw_.data();
     to.escapes = escapes_.data();
-    direct_kernels().split(codes_.data(), n, groups_.data(), to);
+    const DirectKernels& kernels = direct_kernels();
+    (is_rans_ ? kernels.split_symbols : kernels.split)(codes_.data(), n, groups_.data(), to);
     n_escapes_ = to.escapes - escapes_.data();
   }
 
-  bool merge(const CodedChunk& chunk) {
-    DirectMerge from;
-    const std::uint8_t* next = symbols_.data() + chunk.lengths[0];
-    for (unsigned s = 0; s < kDirectStreams; ++s) {
-      from.streams[s] = next;
-      next += chunk.lengths[1 + s];
+  void gather_exact(CodedChunk& chunk) const {
+    chunk.exact.clear();
+    const ByteView values = chunk.values();
+    for (std::size_t i = 0; i < chunk.n; ++i) {
+      if (codes_[i] == kExact) {
+        const auto at = values.begin() + static_cast<std::ptrdiff_t>(i * sizeof(float));
+        chunk.exact.insert(chunk.exact.end(), at, at + sizeof(float));
+      }
     }
-    from.raw = chunk.raw.data();
+  }
+
+  void write_symbols(const CodedChunk& chunk) {
+    if (!is_rans_) {
+      find_entropy_encoder(EntropyId::kZstd)->encode(streams_, coded_);
+      return;
+    }
+    const auto run = [](SymbolStream stream, const std::uint8_t* places) {
+      return SymbolRun{const_cast<std::uint8_t*>(stream.data()), stream.size(), places,
+                       kClassPlace};
+    };
+    RansSymbols symbols;
+    symbols.classes = run(streams_[0], nullptr);
+    symbols.values = run(streams_[1], places_.data());
+    symbols.tables = kDirectValueTables;
+    symbols.n_sets = lane_sets_for(chunk.n);
+    append_rans_section(symbols, scratch_, coded_);
+  }
+
+  bool read_classes(const CodedChunk& chunk, const std::uint8_t* symbols) {
+    return read_class_stream({symbols, groups_.size()}, chunk.classes.first_class, kMaxDirectClass,
+                             ByteView(chunk.class_escapes).first(2 * chunk.classes.n_escapes),
+                             groups_.data());
+  }
+
+  bool decode_streams(const CodedChunk& chunk) {
+    const std::size_t total =
+        std::accumulate(chunk.lengths.begin(), chunk.lengths.end(), std::size_t{0});
+    symbols_.resize(total + kGroupSize);
+    bool good = true;
+    clock_.time("decode: entropy", [&] {
+      good &= find_entropy_decoder(EntropyId::kZstd)
+                  ->decode(ByteView(chunk.coded).first(chunk.coded_bytes), chunk.lengths, scratch_,
+                           {symbols_.data(), total})
+                  .has_value();
+    });
+    clock_.time("decode: classes", [&] { good &= read_classes(chunk, symbols_.data()); });
+    clock_.time("decode: merge", [&] {
+      DirectMerge from = cursors(chunk);
+      const std::uint8_t* next = symbols_.data() + chunk.lengths[0];
+      for (unsigned s = 0; s < kDirectStreams; ++s) {
+        from.streams[s] = next;
+        next += chunk.lengths[1 + s];
+      }
+      good &= direct_kernels().merge(codes_.data(), chunk.n, groups_.data(), from);
+    });
+    clock_.time("decode: dequantise", [&] {
+      direct_kernels().dequantise(DType::kF32, codes_.data(), chunk.n, chunk.tensor->steps,
+                                  chunk.out().data());
+    });
+    return good;
+  }
+
+  // The codec decodes some groups and merges them before it goes on; either alone is for
+  // comparison.
+  bool decode_lanes(const CodedChunk& chunk) {
+    const std::size_t room = groups_.size() + kGroupSize;
+    symbols_.resize(room + chunk.n + 2 * kGroupSize);
+    std::uint8_t* const values = symbols_.data() + room;
+    bool good = true;
+    clock_.time("decode: classes", [&] {
+      good &= reader_
+                  .open(ByteView(chunk.coded).first(chunk.coded_bytes),
+                        chunk.coded.data() + chunk.coded.size(), kDirectValueTables)
+                  .has_value() &&
+              reader_.decode({symbols_.data(), groups_.size(), nullptr, kClassPlace}) &&
+              read_classes(chunk, symbols_.data());
+    });
+    place_groups();
+    const RansLanes lanes = reader_.lanes();
+    clock_.time("decode: entropy alone", [&] {
+      reader_.lanes() = lanes;
+      good &= reader_.decode({values, chunk.lengths[1], places_.data(), 0});
+    });
+    clock_.time("decode: merge alone", [&] {
+      DirectMerge from = cursors(chunk);
+      from.streams[0] = values;
+      good &= merge_values(chunk, 0, groups_.size(), from);
+    });
+    clock_.time("decode: entropy and merge", [&] {
+      reader_.lanes() = lanes;
+      good &= decode_in_batches(chunk, values);
+    });
+    return good;
+  }
+
+  bool decode_in_batches(const CodedChunk& chunk, std::uint8_t* symbols) {
+    DirectMerge from = cursors(chunk);
+    const std::uint8_t* places = places_.data();
+    bool good = true;
+    for (std::size_t first = 0; good && first < groups_.size(); first += kBatchGroups) {
+      const std::size_t last = std::min(first + kBatchGroups, groups_.size());
+      std::size_t n_symbols = 0;
+      std::size_t n_places = 0;
+      for (std::size_t g = first; g < last; ++g) {
+        if (groups_[g].kind != GroupKind::kAllZero) {
+          n_symbols += group_size(g, chunk.n);
+          ++n_places;
+        }
+      }
+      good = reader_.decode({symbols, n_symbols, places, 0});
+      places += n_places;
+      from.streams[0] = symbols;
+      good = good && merge_values(chunk, first, last, from);
+    }
+    return good;
+  }
+
+  bool merge_values(const CodedChunk& chunk, std::size_t first, std::size_t last,
+                    DirectMerge& from) const {
+    const std::size_t at = first * kGroupSize;
+    return direct_kernels().merge_values(DType::kF32, std::min(chunk.n, last * kGroupSize) - at,
+                                         groups_.data() + first, chunk.tensor->steps, from,
+                                         chunk.out().data() + at * sizeof(float));
+  }
+
+  DirectMerge cursors(const CodedChunk& chunk) const {
+    DirectMerge from;
+    from.raw = chunk.coded.data() + chunk.coded_bytes;
     from.escapes = chunk.escapes.data();
     from.n_escapes = chunk.escapes.size();
-    return direct_kernels().merge(codes_.data(), chunk.n, groups_.data(), from);
+    from.exact = chunk.exact.data();
+    return from;
   }
 
   // Values that quantising kept exactly are left out: kernels alone lose them.
@@ -227,10 +367,13 @@ class DirectStages {
 
   const StageOptions& options_;
   StageClock& clock_;
+  const bool is_rans_;
   Scratch scratch_;
+  RansReader reader_;
   std::vector<GroupCode> groups_;
   std::vector<std::int32_t> codes_;
   std::vector<std::uint8_t> symbols_;
+  std::vector<std::uint8_t> places_;
   std::array<SymbolStream, 1 + kDirectStreams> streams_{};
   std::vector<std::byte> raw_;
   std::vector<std::int32_t> escapes_;
