@@ -7,7 +7,7 @@
 #include "codec/symboliser/group_merge_x86.hpp"
 #include "codec/symboliser/group_split_x86.hpp"
 #endif
-#include "codec/entropy/rans_scalar.hpp"
+#include "codec/entropy/rans_lanes.hpp"
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/kernel_levels.hpp"
 #include "codec/symboliser/raw_bits.hpp"
@@ -232,13 +232,51 @@ bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
       });
 }
 
+// Whole groups as their symbols are decoded, while these are at hand.
+template <class Format, unsigned n_sets>
+bool merge_whole_groups(std::byte* values, std::size_t n_groups, const GroupCode* groups,
+                        bool has_signs, RansLanes& lanes, const RansDecodeTable* const* tables,
+                        MergeCursors& from) {
+  constexpr std::size_t kGroupBytes = kGroupSize * sizeof(typename Format::Word);
+  RansWords<n_sets> words(lanes);
+  RansRegisters<n_sets> registers(lanes, words);
+  alignas(64) std::uint8_t symbols[kGroupSize];
+  for (std::size_t g = 0; g < n_groups;) {
+    const std::size_t ready = registers.ready_groups();
+    for (const std::size_t end = g + (ready < n_groups - g ? ready : n_groups - g); g < end; ++g) {
+      std::byte* const to = values + g * kGroupBytes;
+      if (groups[g].kind == GroupKind::kAllZero) {
+        std::memset(to, 0, kGroupBytes);
+        continue;
+      }
+      registers.decode_group(*tables[groups[g].scale_class % kPhases], symbols);
+      if (!merge_one<Format>(symbols, groups[g], has_signs, kGroupSize, from, to)) {
+        return false;
+      }
+    }
+    if (!registers.in_bounds()) {
+      return false;
+    }
+  }
+  registers.store(lanes);
+  return true;
+}
+
 template <class Format>
 bool merge_coded(std::byte* values, std::size_t n_values, const GroupCode* groups,
                  const SymbolLayout& layout, RansLanes& lanes, const RansDecodeTable* const* tables,
                  MergeCursors& from) {
+  const std::size_t n_whole = n_values / kGroupSize;
+  const auto merge_groups = lanes.n_sets == 4   ? merge_whole_groups<Format, 4>
+                            : lanes.n_sets == 2 ? merge_whole_groups<Format, 2>
+                                                : merge_whole_groups<Format, 1>;
+  if (!merge_groups(values, n_whole, groups, layout.has_signs, lanes, tables, from)) {
+    return false;
+  }
   return each_group<typename Format::Word>(
-      values, n_values, groups, [&](std::size_t index, unsigned n, std::byte* to) {
-        const GroupCode& code = groups[index];
+      values + n_whole * kGroupSize * sizeof(typename Format::Word), n_values % kGroupSize,
+      groups + n_whole, [&](std::size_t, unsigned n, std::byte* to) {
+        const GroupCode& code = groups[n_whole];
         std::uint8_t symbols[kGroupSize] = {};
         return decode_group(lanes, *tables[code.scale_class % kPhases], n, symbols) &&
                merge_one<Format>(symbols, code, layout.has_signs, n, from, to);
