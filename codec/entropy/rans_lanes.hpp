@@ -102,23 +102,44 @@ class RansRegisters {
 template <unsigned n_sets>
 class RansRegisters {
  public:
-  RansRegisters(const RansLanes& lanes, RansWords<n_sets>&) : lanes_(lanes) {}
+  RansRegisters(const RansLanes& lanes, RansWords<n_sets>& words) : bounds_(&words) {
+    std::memcpy(states_, lanes.states, sizeof(states_));
+    std::memcpy(words_, lanes.words, sizeof(words_));
+  }
 
-  void store(RansLanes& lanes) const { lanes = lanes_; }
-  std::size_t ready_groups() { return 16; }
-  bool in_bounds() const { return in_bounds_; }
+  void store(RansLanes& lanes) const {
+    std::memcpy(lanes.states, states_, sizeof(states_));
+    for (unsigned set = 0; set < n_sets; ++set) {
+      lanes.words[set] = bounds_->stored(set, words_[set]);
+    }
+  }
 
-  // A group of 128 symbols; zeros if words have run out.
+  std::size_t ready_groups() { return bounds_->ready_groups(words_); }
+  bool in_bounds() const { return bounds_->in_bounds(words_); }
+
+  // A group of 128 symbols.
   void decode_group(const RansDecodeTable& table, std::uint8_t* symbols) {
-    in_bounds_ = in_bounds_ && codec::decode_group(lanes_, table, kGroupSize, symbols);
-    if (!in_bounds_) {
-      std::memset(symbols, 0, kGroupSize);
+    for (unsigned step = 0; step < kGroupSize / kRansLanes; ++step) {
+      std::uint32_t* const states = states_ + step % n_sets * kRansLanes;
+      const std::byte* words = words_[step % n_sets];
+      for (unsigned lane = 0; lane < kRansLanes; ++lane) {
+        const std::uint32_t next = next_state(states[lane], table, symbols[lane]);
+        std::uint16_t word;
+        std::memcpy(&word, words, sizeof(word));
+        // Without a branch, which nothing could predict.
+        const std::uint32_t takes = (next - kRansLowest) >> 31;
+        states[lane] = next << (16 * takes) | (word & (0 - takes));
+        words += 2 * takes;
+      }
+      words_[step % n_sets] = words;
+      symbols += kRansLanes;
     }
   }
 
  private:
-  RansLanes lanes_;
-  bool in_bounds_ = true;
+  std::uint32_t states_[n_sets * kRansLanes];
+  const std::byte* words_[n_sets];
+  RansWords<n_sets>* bounds_;
 };
 
 #endif

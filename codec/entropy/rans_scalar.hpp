@@ -8,15 +8,21 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// One symbol of one lane; false if it needs a word and there is none.
-inline bool decode_symbol(std::uint32_t& state, const RansDecodeTable& table,
-                          const std::byte*& words, const std::byte* end, std::uint8_t& symbol) {
+// The symbol of a state, and the state after it, which may be too low.
+inline std::uint32_t next_state(std::uint32_t state, const RansDecodeTable& table,
+                                std::uint8_t& symbol) {
   const std::uint32_t slot = state % kRansTotal;
   const std::uint32_t bucket = slot >> kRansBucketBits;
   const std::uint32_t entry = table.entry[bucket + (slot >= table.limit[bucket] ? 32 : 0)];
   symbol = static_cast<std::uint8_t>(entry_symbol(entry));
-  std::uint32_t next = entry_frequency(entry) * (state >> kRansTotalBits) + slot +
-                       static_cast<std::uint32_t>(entry_bias(entry));
+  return entry_frequency(entry) * (state >> kRansTotalBits) + slot +
+         static_cast<std::uint32_t>(entry_bias(entry));
+}
+
+// One symbol of one lane; false if it needs a word and there is none.
+inline bool decode_symbol(std::uint32_t& state, const RansDecodeTable& table,
+                          const std::byte*& words, const std::byte* end, std::uint8_t& symbol) {
+  std::uint32_t next = next_state(state, table, symbol);
   if (next < kRansLowest) {
     if (end - words < 2) {
       return false;

@@ -1,5 +1,6 @@
 #include "codec/entropy/rans_table.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace cfck::codec {
@@ -106,6 +107,78 @@ void build_decode_table(const Frequencies& frequencies, RansDecodeTable& table) 
   fill_lanes(frequencies, table);
 }
 
+namespace {
+
+constexpr unsigned kMaxPieces = 2 * kRansSymbols;
+constexpr unsigned kPositionBits = 6;  // of those that `pieces` does not mind
+
+// One piece after the other, in the order of the positions.
+struct Piece {
+  unsigned symbol;
+  std::uint32_t position;
+  std::uint32_t n;
+  std::uint32_t slot;
+};
+
+void fill_pieces(const Piece* pieces, unsigned n_pieces, RansEncodeTable& table) {
+  std::uint32_t n_probes = 0;
+  std::uint32_t first_of_symbol = 0;
+  for (unsigned i = 0; i < n_pieces; ++i) {
+    const Piece& piece = pieces[i];
+    const std::uint32_t last = piece.position + piece.n - 1;
+    table.lasts[i] = static_cast<std::uint16_t>(last);
+    table.offsets[i] = static_cast<std::uint16_t>(piece.slot - piece.position);
+    if (i == 0 || pieces[i - 1].symbol != piece.symbol) {
+      first_of_symbol = i;
+      table.first_pieces[piece.symbol] = static_cast<std::uint16_t>(i);
+    }
+    // At the first of the positions where it can be found, where most pieces are before it.
+    const std::uint32_t block = piece.position >> kPositionBits;
+    const std::uint32_t from_block =
+        (piece.position & ((1u << kPositionBits) - 1)) == 0 ? i : table.pieces[block];
+    const std::uint32_t seed = std::max(first_of_symbol, from_block);
+    n_probes = std::max(n_probes, i - seed);
+    for (std::uint32_t b = (piece.position + (1u << kPositionBits) - 1) >> kPositionBits;
+         b << kPositionBits <= last; ++b) {
+      table.pieces[b] = static_cast<std::uint16_t>(i);
+    }
+  }
+  for (unsigned i = n_pieces; i < kMaxPieces; ++i) {
+    table.lasts[i] = kRansTotal;
+    table.offsets[i] = 0;
+  }
+  table.n_probes = n_probes;
+}
+
+// The forms for vectors.
+void fill_lanes(const Frequencies& frequencies, RansEncodeTable& table) {
+  table.only_symbol = kRansSymbols;
+  std::uint32_t next = 0;
+  for (unsigned s = 0; s < kRansSymbols; ++s) {
+    if (frequencies[s] == kRansTotal) {
+      table.only_symbol = s;
+    }
+    table.frequencies[s] = frequencies[s];
+    table.starts[s] = static_cast<std::uint16_t>(next);
+    table.first_pieces[s] = 0;
+    // 2^-21 less.
+    table.inverses[s] =
+        frequencies[s] == 0 ? 0 : static_cast<float>((1 - 0x1p-21) / frequencies[s]);
+    next += frequencies[s];
+  }
+  Piece by_slot[kMaxPieces];
+  unsigned n_pieces = 0;
+  each_part(frequencies, [&](unsigned symbol, std::uint32_t slot, std::uint32_t n,
+                             std::uint32_t rank, unsigned) {
+    by_slot[n_pieces++] = {symbol, table.starts[symbol] + rank, n, slot};
+  });
+  std::sort(by_slot, by_slot + n_pieces,
+            [](const Piece& a, const Piece& b) { return a.position < b.position; });
+  fill_pieces(by_slot, n_pieces, table);
+}
+
+}  // namespace
+
 void build_encode_table(const Frequencies& frequencies, RansEncodeTable& table) {
   std::array<std::uint32_t, kRansSymbols> first{};
   std::uint32_t next = 0;
@@ -131,6 +204,7 @@ void build_encode_table(const Frequencies& frequencies, RansEncodeTable& table) 
     }
   });
   table.slots[kRansTotal] = table.slots[kRansTotal + 1] = 0;
+  fill_lanes(frequencies, table);
 }
 
 }  // namespace cfck::codec

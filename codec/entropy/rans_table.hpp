@@ -67,6 +67,25 @@ struct RansEncodeTable {
   alignas(64) std::uint32_t packed[kRansSymbols];
   // Slots by symbol and rank. Vectors read four bytes at each.
   std::uint16_t slots[kRansTotal + 2];
+  // The symbol that has all slots, or kRansSymbols. Coding it changes no state.
+  std::uint32_t only_symbol;
+
+  // For vectors of 16-bit lanes. A position is the first rank's place plus the rank. Each
+  // part of a bucket is a piece: slots that follow one another, as their positions do.
+  alignas(64) std::uint16_t frequencies[kRansSymbols];
+  alignas(64) std::uint16_t starts[kRansSymbols];        // positions of ranks 0
+  alignas(64) std::uint16_t first_pieces[kRansSymbols];  // of the symbol
+  // A little less than 1 / frequency, so that products with states below
+  // frequency * 2^19, rounded down, are the quotient or one less.
+  alignas(64) float inverses[kRansSymbols];
+  // By 64 positions: the piece of the first.
+  alignas(64) std::uint16_t pieces[2 * kRansSymbols];
+  // By piece: its last position, and slot - position modulo 2^16.
+  alignas(64) std::uint16_t lasts[2 * kRansSymbols];
+  alignas(64) std::uint16_t offsets[2 * kRansSymbols];
+  // The piece of a position is at most this many after both the first of its symbol and
+  // that of its 64 positions.
+  std::uint32_t n_probes;
 };
 
 // Requires: the frequencies sum to kRansTotal.

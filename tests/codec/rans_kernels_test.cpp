@@ -334,5 +334,25 @@ TEST(RansKernels, WordsAndStatesOfNoEncoder) {
   EXPECT_LT(n_complete, 300u);
 }
 
+TEST(RansTables, ProductsWithInversesAreQuotientsOrOneLess) {
+  std::mt19937 random(5);
+  for (unsigned f = 1; f < kRansTotal; ++f) {
+    Frequencies frequencies{};
+    frequencies[2] = static_cast<std::uint16_t>(f);
+    RansEncodeTable table;
+    build_encode_table(completed(frequencies, 1), table);
+    for (unsigned i = 0; i < 400; ++i) {
+      const std::uint32_t largest = (1u << 19) - 1;
+      const std::uint32_t q = i < 100 ? largest - i : i < 110 ? i - 100 : random() % (largest + 1);
+      for (const std::uint32_t rank : {0u, f / 2, f - 1}) {
+        const auto product =
+            static_cast<float>(static_cast<std::int32_t>(q * f + rank)) * table.inverses[2];
+        const auto found = static_cast<std::uint32_t>(product);
+        ASSERT_TRUE(found == q || found + 1 == q) << f << " " << q << " " << rank;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cfck::codec
