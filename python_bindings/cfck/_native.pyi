@@ -10,6 +10,9 @@ def default_thread_count() -> int:
 def advise_huge_pages(address: int, n_bytes: int) -> None:
     """Asks for huge pages in memory that is about to be filled."""
 
+def default_entropy() -> str:
+    """What writers use unless told otherwise."""
+
 class TensorOptions:
     """Choices for a tensor, not checked yet."""
 
@@ -18,7 +21,7 @@ class TensorOptions:
 class EncodeOptions:
     """Choices for a file, not checked yet."""
 
-    def __init__(self, *, plain: TensorOptions, rules: Sequence[tuple[str, TensorOptions]], exempt: Sequence[str], threads: int) -> None:
+    def __init__(self, *, plain: TensorOptions, rules: Sequence[tuple[str, TensorOptions]], exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
         """A rule is a pattern and its options."""
 
 class RecordKind(enum.Enum):

@@ -37,11 +37,16 @@ class TensorOptions(TypedDict, total=False):
 Rules = Mapping[str, TensorOptions] | Sequence[tuple[str, TensorOptions]]
 
 
-class CompressOptions(TensorOptions, total=False):
+class EffortOptions(TypedDict, total=False):
+    entropy: Literal["zstd", "rans"]
+    level: Literal["fast", "default", "archive"]
+
+
+class CompressOptions(TensorOptions, EffortOptions, total=False):
     threads: int
 
 
-class SaveOptions(TensorOptions, total=False):
+class SaveOptions(TensorOptions, EffortOptions, total=False):
     rules: Rules | None
     threads: int
     progress: Progress | None
@@ -58,13 +63,15 @@ _DEFAULTS: dict[str, Any] = {
     "max_rel_error": None,
     "max_sigma_error": None,
     "per_row": False,
+    "entropy": _native.default_entropy(),
+    "level": "default",
     "rules": None,
     "threads": 0,
     "progress": None,
     "verify": False,
     "fsync": True,
 }
-_OF_TENSORS = tuple(get_type_hints(TensorOptions))
+OF_TENSORS = tuple(get_type_hints(TensorOptions))
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -105,6 +112,9 @@ def complete(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _native.EncodeOptions:
     """The options of a call for the library, which checks what they mean together."""
+    for name in get_type_hints(EffortOptions):
+        if not isinstance(options[name], str):
+            raise TypeError(f"{name} is str, not {type(options[name]).__name__}: {options[name]!r}")
     return _native.EncodeOptions(
         plain=_native_tensor_options(options, ""),
         rules=[
@@ -113,6 +123,8 @@ def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _n
         ],
         exempt=list(exempt),
         threads=check_threads(options["threads"]),
+        entropy=options["entropy"],
+        level=options["level"],
     )
 
 
@@ -147,9 +159,9 @@ def _pairs(rules: Any) -> list[tuple[str, Mapping[str, Any]]]:
                 f"rule {pattern!r}: its options are a dict, not {type(chosen).__name__}"
             )
         for name in chosen:
-            if name not in _OF_TENSORS:
+            if name not in OF_TENSORS:
                 raise InvalidArgumentError(
-                    f"rule {pattern!r}: unknown option {name!r}{_instead(name, _OF_TENSORS)}"
+                    f"rule {pattern!r}: unknown option {name!r}{_instead(name, OF_TENSORS)}"
                 )
         pairs.append((check_utf8(pattern), chosen))
     return pairs

@@ -20,7 +20,7 @@ class RecordInfo:
         dtype: "F32", "BF16", ..., as in safetensors.
         shape: dimensions, in elements.
         codec: "raw", "lossless" or "direct".
-        entropy: "none" or "zstd".
+        entropy: "none", "zstd" or "rans".
         n_elems: product of the shape.
         decoded_bytes: of the contiguous tensor.
         stored_bytes: of the file, for this tensor alone; 0 for aliases and duplicates.

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from ._checkpoint import Checkpoint
 from ._framework import check_metadata, find_framework, framework_of
-from ._options import CompressOptions, SaveOptions, TensorOptions, check_threads, complete, takes
+from ._options import (
+    OF_TENSORS,
+    CompressOptions,
+    SaveOptions,
+    TensorOptions,
+    check_threads,
+    complete,
+    takes,
+)
 from ._save import update_file, write_bytes
 from ._summary import SaveSummary
 from .errors import InvalidArgumentError
@@ -26,6 +34,7 @@ def compress(tensor: Any, **options: Unpack[CompressOptions]) -> bytes:
         codec: "auto" (fewest bytes), "raw", "lossless", or "direct", which needs a maximum error.
         max_abs_error, max_rel_error, max_sigma_error, per_row: as in save_file, but for tensors
             of any shape and size. Without a maximum error every bit is kept.
+        entropy, level: as in save_file.
         threads: worker threads; 0: the CPUs this process may use. The bytes do not depend on it.
 
     Raises:
@@ -37,11 +46,9 @@ def compress(tensor: Any, **options: Unpack[CompressOptions]) -> bytes:
     May be called from several threads at once.
     """
     checked = complete(CompressOptions, options)
-    threads = checked.pop("threads")
-    chosen: TensorOptions = checked  # type: ignore[assignment]
+    chosen: TensorOptions = {name: checked[name] for name in OF_TENSORS}  # type: ignore[assignment]
     # A rule, so that the maximum error is for this tensor whatever its shape.
-    rules = [("", chosen)]
-    every: SaveOptions = {**chosen, "rules": rules, "threads": threads, "progress": None}
+    every: SaveOptions = {**checked, "rules": [("", chosen)], "progress": None}  # type: ignore[typeddict-item]
     return write_bytes(framework_of(tensor), {"": tensor}, None, every)
 
 
@@ -100,6 +107,7 @@ def update(
         metadata: entries to set; all others stay.
         codec, max_abs_error, max_rel_error, max_sigma_error, per_row, rules: as in save_file, of
             the tensors added.
+        entropy, level: as in save_file, of the tensors added.
         threads: as in compress().
         progress: as in save_file, of the tensors added.
 

@@ -80,6 +80,10 @@ def save_file(
             pairs: those above (cfck.TensorOptions) for the tensors whose names match the pattern.
             The first rule that matches counts, and nothing else. * stands for any characters,
             ? for one, [abc] and [!abc] for one of (not) these.
+        entropy: how the bytes of floats are coded: "rans" (fewer bytes, and faster to load) or
+            "zstd" (any Zstd unpacks the symbols). RecordInfo names what each record uses.
+        level: "fast" (the fewest passes), "default", or "archive" (the fewest bytes: may take
+            several times as long, and load somewhat slower).
         threads: worker threads; 0: the CPUs this process may use. The bytes do not depend on it.
         verify: decode what was written and compare it before the old file is replaced; tensors that
             lose something with the values whose errors were measured.

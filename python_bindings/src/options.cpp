@@ -32,6 +32,28 @@ CodecChoice codec_choice(const std::string& name) {
   return *choice;
 }
 
+EntropyId entropy_choice(const std::string& name) {
+  const auto choice = entropy_choice_from_name(name);
+  if (!choice) {
+    raise({ErrorCode::kInvalidArgument,
+           "unknown entropy stage \"" + name + "\"; it may be zstd or rans",
+           {},
+           {}});
+  }
+  return *choice;
+}
+
+EncodeLevel encode_level(const std::string& name) {
+  const auto level = encode_level_from_name(name);
+  if (!level) {
+    raise({ErrorCode::kInvalidArgument,
+           "unknown level \"" + name + "\"; it may be fast, default or archive",
+           {},
+           {}});
+  }
+  return *level;
+}
+
 TensorOptions tensor_options(const std::string& codec, std::optional<double> max_abs_error,
                              std::optional<double> max_rel_error,
                              std::optional<double> max_sigma_error, bool per_row) {
@@ -39,18 +61,24 @@ TensorOptions tensor_options(const std::string& codec, std::optional<double> max
 }
 
 EncodeOptions encode_options(const TensorOptions& plain, Rules rules,
-                             std::vector<std::string> exempt, unsigned threads) {
+                             std::vector<std::string> exempt, unsigned threads,
+                             const std::string& entropy, const std::string& level) {
   EncodeOptions options;
   static_cast<TensorOptions&>(options) = plain;
   for (auto& [pattern, chosen] : rules) options.rules.push_back({std::move(pattern), chosen});
   options.exempt = std::move(exempt);
   options.threads = threads;
+  options.entropy = entropy_choice(entropy);
+  options.level = encode_level(level);
   return options;
 }
 
 }  // namespace
 
 void bind_options(nb::module_& module) {
+  module.def(
+      "default_entropy", [] { return std::string(entropy_name(kDefaultEntropy)); },
+      "What writers use unless told otherwise.");
   nb::class_<TensorOptions>(module, "TensorOptions", "Choices for a tensor, not checked yet.")
       .def(
           "__init__",
@@ -66,11 +94,12 @@ void bind_options(nb::module_& module) {
       .def(
           "__init__",
           [](EncodeOptions* self, const TensorOptions& plain, Rules rules,
-             std::vector<std::string> exempt, unsigned threads) {
-            new (self)
-                EncodeOptions(encode_options(plain, std::move(rules), std::move(exempt), threads));
+             std::vector<std::string> exempt, unsigned threads, const std::string& entropy,
+             const std::string& level) {
+            new (self) EncodeOptions(encode_options(plain, std::move(rules), std::move(exempt),
+                                                    threads, entropy, level));
           },
-          nb::kw_only(), "plain"_a, "rules"_a, "exempt"_a, "threads"_a,
+          nb::kw_only(), "plain"_a, "rules"_a, "exempt"_a, "threads"_a, "entropy"_a, "level"_a,
           "A rule is a pattern and its options.");
 }
 
