@@ -4,12 +4,14 @@
 #include "codec/entropy/rans_lanes.hpp"
 #if defined(__AVX512BW__)
 #include "codec/entropy/rans_encode_v4.hpp"
+#elif defined(__AVX2__)
+#include "codec/entropy/rans_encode_v3.hpp"
 #endif
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-#if defined(__AVX512BW__)
+#ifndef CFCK_SCALAR_LANES
 
 template <unsigned n_sets>
 class RansEncodeRegisters {

@@ -2,9 +2,8 @@
 // their bytes.
 #pragma once
 
-#include <array>
-
 #include "codec/direct/x86_intrinsics.hpp"
+#include "codec/entropy/rans_word_orders.hpp"
 #include "codec/entropy/rans_words.hpp"
 
 namespace cfck::codec {
@@ -57,6 +56,24 @@ struct LaneEntries {
   __m256i symbols;  // bytes of all 32
 };
 
+// Bytes of tables of 16, 32 and 64, and pairs of bytes as words of 16 lanes each.
+CFCK_INLINE __m256i of_16(const std::uint8_t* bytes, __m256i indices) {
+  const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(some), indices);
+}
+CFCK_INLINE __m256i of_32(const std::uint8_t* bytes, __m256i indices) {
+  // Bit 4 of each index chooses a half.
+  return _mm256_blendv_epi8(of_16(bytes, indices), of_16(bytes + 16, indices),
+                            _mm256_slli_epi16(indices, 3));
+}
+CFCK_INLINE __m256i of_64(const std::uint8_t* bytes, __m256i indices, __m256i upper) {
+  return _mm256_blendv_epi8(of_32(bytes, indices), of_32(bytes + 32, indices), upper);
+}
+CFCK_INLINE void to_words(__m256i low, __m256i high, __m256i (&words)[2]) {
+  words[0] = _mm256_unpacklo_epi8(low, high);
+  words[1] = _mm256_unpackhi_epi8(low, high);
+}
+
 // Tables stay in memory: there are too few registers.
 struct LaneTable {
   const RansDecodeTable& table;
@@ -82,42 +99,7 @@ struct LaneTable {
              found.offsets);
     return found;
   }
-
- private:
-  static CFCK_INLINE __m256i of_16(const std::uint8_t* bytes, __m256i indices) {
-    const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
-    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(some), indices);
-  }
-  static CFCK_INLINE __m256i of_32(const std::uint8_t* bytes, __m256i indices) {
-    // Bit 4 of each index chooses a half.
-    return _mm256_blendv_epi8(of_16(bytes, indices), of_16(bytes + 16, indices),
-                              _mm256_slli_epi16(indices, 3));
-  }
-  static CFCK_INLINE __m256i of_64(const std::uint8_t* bytes, __m256i indices, __m256i upper) {
-    return _mm256_blendv_epi8(of_32(bytes, indices), of_32(bytes + 32, indices), upper);
-  }
-  static CFCK_INLINE void to_words(__m256i low, __m256i high, __m256i (&words)[2]) {
-    words[0] = _mm256_unpacklo_epi8(low, high);
-    words[1] = _mm256_unpackhi_epi8(low, high);
-  }
 };
-
-// For each set of eight lanes, which bytes of the next words they take.
-inline constexpr auto kWordOrders = [] {
-  struct Orders {
-    alignas(16) std::uint8_t bytes[256][16];
-  } orders{};
-  for (unsigned lanes = 0; lanes < 256; ++lanes) {
-    std::uint8_t next = 0;
-    for (unsigned lane = 0; lane < 8; ++lane) {
-      const bool takes = (lanes >> lane & 1) != 0;
-      orders.bytes[lanes][2 * lane] = takes ? next : 0;
-      orders.bytes[lanes][2 * lane + 1] = takes ? static_cast<std::uint8_t>(next + 1) : 0;
-      next = static_cast<std::uint8_t>(next + (takes ? 2 : 0));
-    }
-  }
-  return orders;
-}();
 
 // The next words for eight lanes and, from `later` on, for eight others.
 CFCK_INLINE __m256i take_words(const std::byte* words, std::uint32_t lanes, const std::byte* later,

@@ -165,6 +165,14 @@ void fill_lanes(const Frequencies& frequencies, RansEncodeTable& table) {
     table.inverses[s] =
         frequencies[s] == 0 ? 0 : static_cast<float>((1 - 0x1p-21) / frequencies[s]);
     next += frequencies[s];
+    const auto inverse = std::bit_cast<std::uint32_t>(table.inverses[s]);
+    for (unsigned i = 0; i < 4; ++i) {
+      table.inverse_bytes[i][s] = static_cast<std::uint8_t>(inverse >> 8 * i);
+      if (i < 2) {
+        table.frequency_bytes[i][s] = static_cast<std::uint8_t>(table.frequencies[s] >> 8 * i);
+        table.start_bytes[i][s] = static_cast<std::uint8_t>(table.starts[s] >> 8 * i);
+      }
+    }
   }
   Piece by_slot[kMaxPieces];
   unsigned n_pieces = 0;
@@ -203,7 +211,6 @@ void build_encode_table(const Frequencies& frequencies, RansEncodeTable& table) 
       table.slots[first[symbol] + rank + i] = static_cast<std::uint16_t>(slot + i);
     }
   });
-  table.slots[kRansTotal] = table.slots[kRansTotal + 1] = 0;
   fill_lanes(frequencies, table);
 }
 

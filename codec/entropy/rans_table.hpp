@@ -65,8 +65,8 @@ struct RansEncodeTable {
   // The shift in the bits from 24 on, the first rank's place in `slots` in the 12 from 12
   // on, the frequency less 1 below.
   alignas(64) std::uint32_t packed[kRansSymbols];
-  // Slots by symbol and rank. Vectors read four bytes at each.
-  std::uint16_t slots[kRansTotal + 2];
+  // Slots by symbol and rank.
+  std::uint16_t slots[kRansTotal];
   // The symbol that has all slots, or kRansSymbols. Coding it changes no state.
   std::uint32_t only_symbol;
 
@@ -86,6 +86,11 @@ struct RansEncodeTable {
   // The piece of a position is at most this many after both the first of its symbol and
   // that of its 64 positions.
   std::uint32_t n_probes;
+
+  // And for vectors of bytes: bytes of frequencies, starts, and inverses, lower ones first.
+  alignas(32) std::uint8_t frequency_bytes[2][kRansSymbols];
+  std::uint8_t start_bytes[2][kRansSymbols];
+  std::uint8_t inverse_bytes[4][kRansSymbols];
 };
 
 // Requires: the frequencies sum to kRansTotal.
