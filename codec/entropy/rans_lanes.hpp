@@ -25,6 +25,8 @@
 #include "codec/entropy/rans_lanes_v4.hpp"
 #elif defined(__AVX2__)
 #include "codec/entropy/rans_lanes_v3.hpp"
+#elif defined(__aarch64__)
+#include "codec/entropy/rans_lanes_neon.hpp"
 #else
 #define CFCK_SCALAR_LANES
 #endif
