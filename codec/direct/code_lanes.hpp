@@ -84,6 +84,14 @@ struct ByteLanes {
     return {_mm512_mask_mov_epi8(_mm512_set1_epi8(-1), _mm512_cmple_epu8_mask(v, limit.v), v)};
   }
   std::uint64_t zero_bits() const { return _mm512_testn_epi8_mask(v, v); }
+  std::uint64_t equal_bits(ByteLanes other) const { return _mm512_cmpeq_epi8_mask(v, other.v); }
+  // Doubled, and one more where a bit of `plane` is set.
+  ByteLanes twice_plus(const std::byte* plane) const {
+    std::uint64_t bits;
+    __builtin_memcpy(&bits, plane, sizeof(bits));
+    const __m512i twice = _mm512_add_epi8(v, v);
+    return {_mm512_mask_sub_epi8(twice, bits, twice, _mm512_set1_epi8(-1))};
+  }
   bool any_above(ByteLanes limit) const { return _mm512_cmpgt_epu8_mask(v, limit.v) != 0; }
 
   // Sums of products with one, two, or three and four weights, each a lane of 16 or
@@ -187,6 +195,18 @@ struct ByteLanes {
     return {_mm256_or_si256(v, _mm256_andnot_si256(at_most(limit), _mm256_set1_epi8(-1)))};
   }
   std::uint64_t zero_bits() const { return bits(_mm256_cmpeq_epi8(v, _mm256_setzero_si256())); }
+  std::uint64_t equal_bits(ByteLanes other) const { return bits(_mm256_cmpeq_epi8(v, other.v)); }
+  // Doubled, and one more where a bit of `plane` is set.
+  ByteLanes twice_plus(const std::byte* plane) const {
+    const __m256i byte_of = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2,
+                                             2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+    const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
+    int word;
+    __builtin_memcpy(&word, plane, sizeof(word));
+    const __m256i spread =
+        _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(word), byte_of), bit_of);
+    return {_mm256_sub_epi8(_mm256_add_epi8(v, v), _mm256_cmpeq_epi8(spread, bit_of))};
+  }
   bool any_above(ByteLanes limit) const { return bits(at_most(limit)) != 0xffffffffu; }
 
   // Sums of products with one, two, or three and four weights, each a lane of 16 or

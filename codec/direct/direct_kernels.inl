@@ -10,6 +10,7 @@
 #include "codec/direct/quantise.hpp"
 #include "codec/direct/split_codes.hpp"
 #include "codec/direct/symbol_codes.hpp"
+#include "codec/direct/symbol_values.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {

@@ -325,9 +325,8 @@ QuantisedTotals quantise_values(const std::byte* values, std::size_t n_values,
   return totals;
 }
 
-template <class Value>
-inline void dequantise_block(const std::int32_t* codes, const BlockSteps& steps,
-                             std::byte* values) {
+template <class Value, class Code>
+inline void dequantise_block(const Code* codes, const BlockSteps& steps, std::byte* values) {
   constexpr unsigned kBytes = sizeof(typename Value::Word);
 #if defined(CFCK_HAS_DOUBLE_LANES)
   for (unsigned i = 0; i < kBlock; i += kDoubleLanes) {

@@ -24,6 +24,14 @@ struct DoubleLanes {
   static DoubleLanes of_codes(const std::int32_t* from) {
     return {_mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
   }
+  static DoubleLanes of_codes(const std::int16_t* from) {
+    return {_mm512_cvtepi32_pd(
+        _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))))};
+  }
+  static DoubleLanes of_codes(const std::int8_t* from) {
+    return {_mm512_cvtepi32_pd(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))))};
+  }
   void store(void* to) const { _mm512_storeu_pd(to, v); }
   // Requires: whole numbers that fit.
   void store_codes(std::int32_t* to) const {
@@ -74,6 +82,15 @@ struct DoubleLanes {
   }
   static DoubleLanes of_codes(const std::int32_t* from) {
     return {_mm256_cvtepi32_pd(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
+  }
+  static DoubleLanes of_codes(const std::int16_t* from) {
+    return {_mm256_cvtepi32_pd(
+        _mm_cvtepi16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))))};
+  }
+  static DoubleLanes of_codes(const std::int8_t* from) {
+    int four;
+    __builtin_memcpy(&four, from, sizeof(four));
+    return {_mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)))};
   }
   void store(void* to) const { _mm256_storeu_pd(static_cast<double*>(to), v); }
   // Requires: whole numbers that fit.

@@ -222,51 +222,5 @@ inline bool merge_symbols(std::int32_t* codes, std::size_t n_values, const Group
   return true;
 }
 
-template <class Value>
-bool values_of_symbols(std::size_t n_values, const GroupCode* groups, const ValueSteps& steps,
-                       DirectMerge& from, std::byte* values) {
-  constexpr unsigned kBytes = sizeof(typename Value::Word);
-  StepWalk walk(steps);
-  for (std::size_t first = 0; first < n_values; first += kGroupSize) {
-    const GroupCode& group = groups[first / kGroupSize];
-    const unsigned n = group_values(n_values - first);
-    std::int32_t codes[kGroupSize];
-    EscapeBits escaped;
-    std::uint64_t exact[2] = {};
-    if (group.kind == GroupKind::kAllZero) {
-      __builtin_memset(codes, 0, sizeof(codes));
-    } else {
-      (void)merge_one_group(kSymbolCodes.of[group.scale_class], n, from, codes, escaped);
-    }
-    const bool fits = escaped.each([&](unsigned i) {
-      if (from.n_escapes == 0) {
-        return false;
-      }
-      codes[i] = *from.escapes++;
-      --from.n_escapes;
-      exact[i / 64] |= std::uint64_t{codes[i] == kExact} << (i % 64);
-      return true;
-    });
-    if (!fits) {
-      return false;
-    }
-    std::byte room[kGroupSize * kBytes];
-    std::byte* const to = n == kGroupSize ? values + first * kBytes : room;
-    for (unsigned i = 0; i < n; i += kBlock) {
-      dequantise_block<Value>(codes + i, walk.next(n - i < kBlock ? n - i : kBlock),
-                              to + i * kBytes);
-    }
-    EscapeBits{{exact[0], exact[1]}}.each([&](unsigned i) {
-      __builtin_memcpy(to + i * kBytes, from.exact, kBytes);
-      from.exact += kBytes;
-      return true;
-    });
-    if (n != kGroupSize) {
-      __builtin_memcpy(values + first * kBytes, room, n * kBytes);
-    }
-  }
-  return true;
-}
-
 }  // namespace CFCK_CPU_NAMESPACE
 }  // namespace cfck::codec
