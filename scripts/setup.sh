@@ -16,16 +16,22 @@ fail() {
   exit 1
 }
 
+# Prints those of the given Debian packages that are not installed.
+missing_packages() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+      printf '%s\n' "$package"
+  done
+}
+
 # Installs the Debian packages that are missing, as root or with sudo; otherwise
 # prints the line to type and stops.
 need_packages() {
   command -v dpkg-query >/dev/null ||
     fail "this script knows Debian and Ubuntu only; install the equivalents of: $*"
-  local missing=() package
-  for package in "$@"; do
-    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
-      missing+=("$package")
-  done
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
   [ ${#missing[@]} -eq 0 ] && return 0
   step "Installing ${missing[*]}"
   local as_root=()
@@ -36,6 +42,18 @@ need_packages() {
   fi
   "${as_root[@]}" apt-get update -qq
   DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq "${missing[@]}" >/dev/null
+}
+
+# The same for packages of another architecture, which dpkg must know.
+need_foreign_packages() {
+  local architecture=$1 packages=() package
+  shift
+  for package in "$@"; do packages+=("$package:$architecture"); done
+  if ! dpkg --print-foreign-architectures | grep -qx "$architecture"; then
+    [ "$(id -u)" -eq 0 ] || fail "as root: dpkg --add-architecture $architecture"
+    dpkg --add-architecture "$architecture"
+  fi
+  need_packages "${packages[@]}"
 }
 
 # Stops unless the disk of the repository has that many gigabytes left.
