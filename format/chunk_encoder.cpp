@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace cfck::format {
+namespace {
+
+// Longer records gain hundredths of a per cent from a second stage, and take half the
+// time again.
+constexpr std::uint64_t kMaxElemsTriedTwice = std::uint64_t{1} << 15;
+
+}  // namespace
 
 Result<ByteView> range_of(const ByteSource& source, std::uint64_t offset_bytes,
                           std::uint64_t n_bytes, std::vector<std::byte>& buffer) {
@@ -55,7 +62,8 @@ std::vector<EntropyId> stages_to_try(const EncodePlan& plan) {
   const EntropyId wanted =
       codec::find_encoder(CodecId::kLossless)->entropy_for(plan.dtype, plan.entropy);
   const bool tries_both = plan.level == EncodeLevel::kArchive ||
-                          (plan.level == EncodeLevel::kDefault && plan.geometry.n_chunks == 1);
+                          (plan.level == EncodeLevel::kDefault && plan.geometry.n_chunks == 1 &&
+                           plan.geometry.n_elems <= kMaxElemsTriedTwice);
   if (wanted == EntropyId::kRans && tries_both) {
     return {wanted, EntropyId::kZstd};
   }

@@ -63,9 +63,9 @@ LeafEdges hash_leaves(DigestBuilder& digest, std::uint64_t offset_bytes, ByteVie
 void add_edges(DigestBuilder& digest, const LeafEdges& edges);
 
 // The entropy stages to encode the tensor with: the first of those that need the
-// fewest bytes is for the file. Where rans is wanted, records of one chunk are tried with
-// zstd too, since the states of the lanes weigh most in the smallest; archive tries it
-// for all records, fast for none.
+// fewest bytes is for the file. Where rans is wanted, short records are tried with zstd
+// too, since the states of the lanes weigh most there; archive tries it for all records,
+// fast for none.
 std::vector<EntropyId> stages_to_try(const EncodePlan& plan);
 // Encodes with the lossless codec into memory.encoded.
 Result<void> encode_lossless(const EncodePlan& plan, EntropyId entropy, std::uint64_t chunk,

@@ -40,13 +40,13 @@ inline constexpr EntropyId kDefaultEntropy = EntropyId::kZstd;
 
 // How much time a writer spends for fewer bytes. The same readers read all levels.
 enum class EncodeLevel : std::uint8_t {
-  // As few passes over the values as possible: direct searches neither a scale field
-  // nor a prediction.
+  // As few passes over the values as possible: one entropy stage; direct searches
+  // neither a scale field nor a prediction.
   kFast = 0,
   kDefault = 1,
-  // May take several times as long, and decode somewhat slower: every record is
-  // encoded with both entropy stages and the smaller kept; direct tries scale fields
-  // on linear layers too.
+  // May take several times as long, and decode somewhat slower: where kRans is wanted,
+  // every record is encoded with both entropy stages and the smaller kept (kZstd is kept
+  // to); direct tries scale fields on linear layers too.
   kArchive = 2,
 };
 // "fast", "default", "archive"; "unknown" for anything else.
@@ -140,8 +140,8 @@ struct EncodeOptions : TensorOptions {
   // Values per chunk, the unit of random access; 0: 2^18. Rounded down to whole
   // rows of axis 0 where at least one fits, and to a multiple of 8 below that.
   std::uint32_t chunk_elems = 0;
-  // kZstd or kRans. Floats only: integers always use kZstd. The index names what each
-  // record uses: a record of one chunk may use kZstd where that is smaller than kRans.
+  // kZstd or kRans. For floats: all else always uses kZstd. The index names what each
+  // record uses: with kRans, records of up to 2^15 values use kZstd if that is smaller.
   EntropyId entropy = kDefaultEntropy;
   EncodeLevel level = EncodeLevel::kDefault;
 };

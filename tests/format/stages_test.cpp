@@ -154,6 +154,25 @@ TEST(Stages, TheSmallerIsKeptAndNamed) {
   EXPECT_GT(n_exchanged, 0U);
 }
 
+TEST(Stages, LongRecordsOfOneChunkAreTriedTwiceByArchiveOnly) {
+  for (const std::size_t n : {32768, 32769}) {
+    Random random(n);
+    std::vector<float> even(n);
+    for (float& value : even) {
+      value = static_cast<float>(random.next() >> 40) * 0x1p-24F;
+    }
+    const Named tensor{"even", {n}, bytes_from(even)};
+    const auto stage = [&](EncodeLevel level) {
+      EncodeOptions options = options_of(EntropyId::kRans, level);
+      options.chunk_elems = 0;
+      return OpenFile(write_all({tensor}, options).file).record("even").entropy;
+    };
+    EXPECT_EQ(stage(EncodeLevel::kFast), EntropyId::kRans);
+    EXPECT_EQ(stage(EncodeLevel::kDefault), n == 32768 ? EntropyId::kZstd : EntropyId::kRans);
+    EXPECT_EQ(stage(EncodeLevel::kArchive), EntropyId::kZstd);
+  }
+}
+
 TEST(Stages, ThreadsChangeNothing) {
   std::vector<Named> tensors = floats();
   std::vector<std::uint64_t> lengths;
