@@ -46,16 +46,17 @@ void count_bytes(benchmark::State& state, std::size_t n_bytes) {
   state.SetBytesProcessed(static_cast<std::int64_t>(n_bytes * state.iterations()));
 }
 
-ChunkInfo chunk_of(DType dtype) {
-  return {dtype, EntropyId::kZstd, ScanId::kStorageOrder, kValues, {}};
+ChunkInfo chunk_of(DType dtype, EntropyId entropy) {
+  return {dtype, entropy, ScanId::kStorageOrder, kValues, {}};
 }
 
-void encode_chunk(benchmark::State& state, DType dtype) {
+void encode_chunk(benchmark::State& state, DType dtype, EntropyId entropy) {
+  const ChunkInfo info = chunk_of(dtype, entropy);
   const std::vector<std::byte> values = make_weights(dtype);
   Scratch scratch;
   EncodedChunk encoded;
   for (auto _ : state) {
-    if (!find_encoder(CodecId::kLossless)->encode(chunk_of(dtype), values, scratch, encoded)) {
+    if (!find_encoder(CodecId::kLossless)->encode(info, values, scratch, encoded)) {
       state.SkipWithError("encoding failed");
     }
   }
@@ -63,15 +64,14 @@ void encode_chunk(benchmark::State& state, DType dtype) {
   state.counters["bits_per_weight"] = 8.0 * static_cast<double>(encoded.payload.size()) / kValues;
 }
 
-void decode_chunk(benchmark::State& state, DType dtype) {
+void decode_chunk(benchmark::State& state, DType dtype, EntropyId entropy) {
+  const ChunkInfo info = chunk_of(dtype, entropy);
   std::vector<std::byte> values = make_weights(dtype);
   Scratch scratch;
   EncodedChunk encoded;
-  bool done{find_encoder(CodecId::kLossless)->encode(chunk_of(dtype), values, scratch, encoded)};
+  bool done{find_encoder(CodecId::kLossless)->encode(info, values, scratch, encoded)};
   for (auto _ : state) {
-    done =
-        done &&
-        find_decoder(CodecId::kLossless)->decode(chunk_of(dtype), encoded.payload, scratch, values);
+    done = done && find_decoder(CodecId::kLossless)->decode(info, encoded.payload, scratch, values);
   }
   if (!done) {
     state.SkipWithError("decoding failed");
@@ -211,10 +211,14 @@ void unpack_planes_tuned(benchmark::State& state) {
   count_bytes(state, kGroupSize);
 }
 
-BENCHMARK_CAPTURE(encode_chunk, bf16, DType::kBF16);
-BENCHMARK_CAPTURE(encode_chunk, f32, DType::kF32);
-BENCHMARK_CAPTURE(decode_chunk, bf16, DType::kBF16);
-BENCHMARK_CAPTURE(decode_chunk, f32, DType::kF32);
+BENCHMARK_CAPTURE(encode_chunk, bf16_zstd, DType::kBF16, EntropyId::kZstd);
+BENCHMARK_CAPTURE(encode_chunk, bf16_rans, DType::kBF16, EntropyId::kRans);
+BENCHMARK_CAPTURE(encode_chunk, f32_zstd, DType::kF32, EntropyId::kZstd);
+BENCHMARK_CAPTURE(encode_chunk, f32_rans, DType::kF32, EntropyId::kRans);
+BENCHMARK_CAPTURE(decode_chunk, bf16_zstd, DType::kBF16, EntropyId::kZstd);
+BENCHMARK_CAPTURE(decode_chunk, bf16_rans, DType::kBF16, EntropyId::kRans);
+BENCHMARK_CAPTURE(decode_chunk, f32_zstd, DType::kF32, EntropyId::kZstd);
+BENCHMARK_CAPTURE(decode_chunk, f32_rans, DType::kF32, EntropyId::kRans);
 BENCHMARK_TEMPLATE(analyse, FormatBf16);
 BENCHMARK_TEMPLATE(analyse, FormatF32);
 BENCHMARK_TEMPLATE(split, FormatBf16);
