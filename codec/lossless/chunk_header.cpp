@@ -21,12 +21,15 @@ struct FormatLimits {
   unsigned raw_bits = 0;
 };
 
-FormatLimits format_limits(DType dtype) {
+FormatLimits format_limits(DType dtype, EntropyId entropy) {
   return visit_format(
       dtype,
-      [](auto tag) {
+      [entropy](auto tag) {
         using Format = typename decltype(tag)::type;
-        return FormatLimits{true, max_class<Format>(), Format::kRawBits};
+        const unsigned raw_bits = entropy == EntropyId::kRans
+                                      ? unsigned{With32Symbols<Format>::kRawBits}
+                                      : unsigned{Format::kRawBits};
+        return FormatLimits{true, max_class<Format>(), raw_bits};
       },
       [] { return FormatLimits{}; });
 }
@@ -168,8 +171,8 @@ Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) 
       break;
     case ChunkMode::kSymbols: {
       CFCK_TRY_ASSIGN(header.symbols, read_symbols_header(info.entropy, in));
-      CFCK_TRY_ASSIGN(section_bytes,
-                      check_symbols_header(header.symbols, shape, format_limits(info.dtype)));
+      CFCK_TRY_ASSIGN(section_bytes, check_symbols_header(header.symbols, shape,
+                                                          format_limits(info.dtype, info.entropy)));
       break;
     }
     case ChunkMode::kPlanes: {

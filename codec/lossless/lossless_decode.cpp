@@ -189,6 +189,9 @@ class SymbolsDecoder {
       if (bits >= Format::kRawBits) {
         return corrupt("more clean bits than raw bits", coded_at_);
       }
+      if (groups_[g].kind == GroupKind::kAllZero && bits != h_.clean_base) {
+        return corrupt("clean bits of a group of zeros", coded_at_);
+      }
       groups_[g].clean_bits = static_cast<std::uint8_t>(bits);
     }
     const GroupTotals totals = total_of_groups<Format>(groups_, n_left_, layout_);
@@ -235,6 +238,9 @@ class SymbolsDecoder {
   // Groups first … last-1, whose symbols are at from.streams.
   Result<void> merge_groups(std::byte* values, std::size_t first, std::size_t last,
                             MergeCursors& from) {
+    if (first == last) {
+      return {};
+    }
     const std::size_t n = std::min(n_left_, last * kGroupSize) - first * kGroupSize;
     if (!chunk_kernels<Format>().merge(values + first * kGroupSize * sizeof(Word), n,
                                        groups_ + first, layout_, from)) {
@@ -379,7 +385,7 @@ Result<void> decode_chunk(const ChunkInfo& info, ByteView payload, Scratch& scra
   if (header.body_bytes > payload.size()) {
     return truncated("the chunk is shorter than its header says", payload.size());
   }
-  const bool has_frame = header.mode == ChunkMode::kSymbols && info.entropy == EntropyId::kZstd;
+  const bool has_frame = header.mode == ChunkMode::kSymbols && info.entropy != EntropyId::kRans;
   if (!has_frame && header.body_bytes != payload.size()) {
     return corrupt("bytes after the end of the chunk", header.body_bytes);
   }
