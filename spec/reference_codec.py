@@ -1,5 +1,5 @@
 """Decodes the payloads of lossless chunks: codec/lossless/spec.md (called "lossless"
-below), codec/symboliser/spec.md ("symboliser") and codec/entropy/spec.md."""
+below), codec/symboliser/spec.md ("symboliser"), codec/entropy/spec.md and rans.md."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import dataclasses
 import numpy as np
 import zstandard
 from reference_container import DTYPES, Fields, Refused, check, require
+from reference_rans import FIRST_VALUE_PLACE, Lanes, join_raw
 
 GROUP = 128
 ZERO_GROUP, CLASS_ESCAPE = 30, 31  # among the symbols of classes
-TOP_BITS = 2  # of the mantissa, in symbols: S
+ZSTD, RANS = 1, 2  # entropy stages
 WINDOW = 15  # exponents
-ZERO = WINDOW << TOP_BITS  # among the symbols of values
-ESCAPE = ZERO + 1
 WINDOW_ABOVE = 4  # the largest exponent of a class's window is floor(class / 4) - 4
 
 
@@ -25,11 +24,21 @@ class Format:
     exponent_bits: int
     mantissa_bits: int
     low_bits: int
+    top_bits: int = 2  # of the mantissa, in symbols: S; with rans 1
 
     @property
     def raw_bits(self) -> int:
         """R: the sign, and what of the mantissa is not in symbols."""
-        return 1 + self.mantissa_bits - TOP_BITS
+        return 1 + self.mantissa_bits - self.top_bits
+
+    @property
+    def largest_class(self) -> int:
+        return 4 * (2**self.exponent_bits - 1) + 31
+
+    @property
+    def zero(self) -> int:
+        """Among the symbols of values; the next one is the escape."""
+        return WINDOW << self.top_bits
 
 
 FORMATS = {
@@ -109,9 +118,13 @@ def decode_chunk(
         values = np.repeat(body.array(1, size), n_values)
     elif mode == 2:
         require(name in FORMATS, f"symbols of dtype {name}")
-        check(entropy == 1, "unsupported", "symbols of an unknown entropy stage")
-        chunk = SymbolChunk(body, FORMATS[name], n_values, size)
-        n_symbols = sum(chunk.stream_lengths)
+        check(entropy in (ZSTD, RANS), "unsupported", "symbols of an unknown entropy stage")
+        if entropy == RANS:
+            format = dataclasses.replace(FORMATS[name], top_bits=1)
+            values = SymbolChunk(body, format, n_values, size, RANS).decode_lanes()
+        else:
+            chunk = SymbolChunk(body, FORMATS[name], n_values, size)
+            n_symbols = sum(chunk.stream_lengths)
     elif mode == 3:
         values = decode_planes(body, n_values, size)
     else:
@@ -157,9 +170,10 @@ def decode_planes(body: Body, n_values: int, size: int) -> np.ndarray:
 
 
 class SymbolChunk:
-    """Mode 2: the constructor reads the body, `decode` the symbols behind it."""
+    """Mode 2: the constructor reads the body, `decode` the symbols behind it, and
+    `decode_lanes` those that are in it."""
 
-    def __init__(self, body: Body, format: Format, n_values: int, size: int):
+    def __init__(self, body: Body, format: Format, n_values: int, size: int, entropy: int = ZSTD):
         self.format, self.n_values, self.size = format, n_values, size
         flags = body.byte()
         flag = [bool(flags >> bit & 1) for bit in range(8)]
@@ -167,18 +181,26 @@ class SymbolChunk:
             flag[:6]
         )
         require(has_mask or not has_mask_signs, "signs of a mask that is not there")
+        if entropy == RANS:
+            require(not self.has_zero_groups and not four_tables, "flags of the other stage")
+            self.has_zero_groups = True  # nothing says that there are none
         self.first_class = body.number()
         mask_bytes = body.number() if has_mask else 0
         n_masked = body.number() if has_mask else 0
         require(n_masked < n_values, "everything is masked")
+        require(mask_bytes <= -(-n_values // 8), "a mask that compression made longer")
         self.clean_base = body.byte() if has_base else 0
+        require(self.clean_base < format.raw_bits, "too many clean bits")
+        require(self.first_class <= format.largest_class, "the first class is out of range")
         self.n_shown = n_values - n_masked
-        n_symbols = body.number() if self.has_zero_groups else self.n_shown
+        has_count = self.has_zero_groups and entropy == ZSTD
+        n_symbols = body.number() if has_count else self.n_shown
         self.table_symbols = [body.number() for _ in range(3)] if four_tables else []
         self.table_symbols.append(n_symbols - sum(self.table_symbols))
         self.has_signs = not flag[6]
         n_class_escapes = body.number() if flag[7] else 0
         n_escapes = body.number() if flag[7] else 0
+        coded_bytes = body.number() if entropy == RANS else 0
         raw_bytes = body.number()
         require(self.table_symbols[-1] >= 0, "more symbols in tables than there are")
         require(n_symbols <= self.n_shown, "more symbols than values")
@@ -189,6 +211,7 @@ class SymbolChunk:
         self.signs = unpack_bits(body.take(-(-n_masked // 8)), n_masked) if has_mask_signs else None
         self.class_escapes = body.array(n_class_escapes, 2)
         self.escapes = body.array(n_escapes, size)
+        self.coded = body.take(coded_bytes)
         self.raw = np.frombuffer(body.take(raw_bytes), np.uint8)
 
     @property
@@ -202,14 +225,29 @@ class SymbolChunk:
         classes, clean, *tables = np.split(symbols, ends[:-1])
         self.read_classes(classes.tolist())
         self.read_clean_bits(clean)
-        shown = self.join(self.read_symbols(tables), self.read_raw_bits())
+        return self.values(self.read_symbols(tables))
+
+    def decode_lanes(self) -> np.ndarray:
+        """Lossless, section 3.3: the runs of the entropy stage rans."""
+        lanes = Lanes(Body(self.coded), "lossless")
+        self.read_classes(lanes.decode(self.n_groups, [0] * self.n_groups).tolist())
+        n_clean_groups = self.n_groups * self.has_clean
+        self.read_clean_bits(lanes.decode(n_clean_groups, [1] * n_clean_groups))
+        busy = ~self.is_zero
+        places = FIRST_VALUE_PLACE + self.classes[busy] % 4
+        symbols = lanes.decode(int(self.group_values[busy].sum()), places.tolist())
+        raw = join_raw(self.raw.tobytes(), lanes.payload(), int(self.raw_lengths().sum()))
+        self.raw = np.frombuffer(raw, np.uint8)
+        return self.values(symbols)
+
+    def values(self, symbols: np.ndarray) -> np.ndarray:
+        shown = self.join(symbols, self.read_raw_bits())
         return shown if self.hidden is None else self.unmask(shown)
 
     def read_classes(self, symbols: list[int]) -> None:
         """Symboliser, section 4: the class of every group, and which are all zero."""
         escapes = iter(self.class_escapes.tolist())
-        largest = 4 * (2**self.format.exponent_bits - 1) + 31
-        classes, current = [], self.first_class
+        largest, classes, current = self.format.largest_class, [], self.first_class
         for symbol in symbols:
             require(symbol <= CLASS_ESCAPE, f"class symbol {symbol}")
             if symbol == CLASS_ESCAPE:
@@ -229,6 +267,7 @@ class SymbolChunk:
         clean = np.full(self.n_groups, self.clean_base)
         if self.has_clean:
             require(symbols.max() < 32, "a clean bits symbol above 31")
+            require(not symbols[self.is_zero].any(), "clean bits of a group of zeros")
             clean += symbols
         clean[self.is_zero] = 0
         require((clean < self.format.raw_bits).all(), "too many clean bits")
@@ -246,11 +285,12 @@ class SymbolChunk:
             wanted = table == number
             require(np.count_nonzero(wanted) == len(stream), "tables of the wrong length")
             symbols[wanted] = stream
-        require(not len(symbols) or symbols.max() <= ESCAPE, f"a symbol above {ESCAPE}")
+        escape = self.format.zero + 1
+        require(not len(symbols) or symbols.max() <= escape, f"a symbol above {escape}")
         return symbols
 
-    def read_raw_bits(self) -> np.ndarray:
-        """Symboliser, section 6: groups of equal layout are read together."""
+    def raw_lengths(self) -> np.ndarray:
+        """Symboliser, section 6: bytes of each group."""
         low = self.format.low_bits
         plane_bytes = -(-self.group_values // 8)
         self.first_plane = self.format.raw_bits - 1 if self.has_signs else self.format.raw_bits - 2
@@ -258,6 +298,11 @@ class SymbolChunk:
         lengths = n_planes * plane_bytes
         lengths += np.where(self.clean, 0, low // 8 * self.group_values)
         lengths[self.is_zero] = 0
+        return lengths
+
+    def read_raw_bits(self) -> np.ndarray:
+        """Symboliser, section 6: groups of equal layout are read together."""
+        lengths = self.raw_lengths()
         require(lengths.sum() == len(self.raw), "raw bits of the wrong length")
         starts = np.cumsum(lengths) - lengths
         bits = np.zeros((self.n_groups, GROUP), np.uint64)
@@ -291,14 +336,14 @@ class SymbolChunk:
         """Symboliser, section 5: values from symbols and raw bits; groups of zeros between."""
         exponent, mantissa = self.format.exponent_bits, self.format.mantissa_bits
         first = self.of_values(self.classes // 4 - WINDOW_ABOVE)
-        steps, top_bits = np.divmod(symbols, 1 << TOP_BITS)
-        t = ((first - steps) % 2**exponent << TOP_BITS) + top_bits
-        t[symbols == ZERO] = 0
+        steps, top_bits = np.divmod(symbols, 1 << self.format.top_bits)
+        t = ((first - steps) % 2**exponent << self.format.top_bits) + top_bits
+        t[symbols == self.format.zero] = 0
         sign, fraction = np.divmod(raw_bits, np.uint64(1 << self.format.raw_bits - 1))
         values = sign << np.uint64(exponent + mantissa)
-        values |= t.astype(np.uint64) << np.uint64(mantissa - TOP_BITS)
+        values |= t.astype(np.uint64) << np.uint64(mantissa - self.format.top_bits)
         values |= fraction
-        escaped = symbols == ESCAPE
+        escaped = symbols == self.format.zero + 1
         require(np.count_nonzero(escaped) == len(self.escapes), "escapes of the wrong number")
         values[escaped] = self.escapes
         shown = np.zeros(self.n_shown, f"<u{self.size}")

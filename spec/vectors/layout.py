@@ -65,7 +65,7 @@ class Layout:
     packs: list[list[int]] = dataclasses.field(default_factory=list)  # offset, length, zero, hash
     metadata: list[tuple[bytes, bytes]] = dataclasses.field(default_factory=list)
     attachments: list[Attached] = dataclasses.field(default_factory=list)
-    version: tuple[int, int] = (0, 2)
+    version: tuple[int, int] = (0, 3)
     required: int = 0
     optional: int = 0
     generation: int = 0
@@ -73,7 +73,7 @@ class Layout:
 
     @classmethod
     def empty(cls) -> Layout:
-        return cls(bytearray(frame(b"CFCK", struct.pack("<HH", 0, 2))))
+        return cls(bytearray(frame(b"CFCK", struct.pack("<HH", 0, 3))))
 
     @classmethod
     def parse(cls, data: bytes) -> Layout:

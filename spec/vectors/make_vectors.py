@@ -28,6 +28,7 @@ from container_vectors import CONTAINER_VECTORS
 from direct_vectors import DIRECT_VECTORS
 from handmade_vectors import HANDMADE_VECTORS
 from lossless_vectors import LOSSLESS_VECTORS
+from rans_vectors import RANS_VECTORS
 from vector import Vector
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -79,7 +80,7 @@ def main() -> int:
     arguments = parser.parse_args()
     libzstd = subprocess.run([arguments.writer, "--libzstd"], capture_output=True, text=True)
     files, manifest = {}, {"libzstd": libzstd.stdout.strip(), "vectors": []}
-    for make in (*CONTAINER_VECTORS, *LOSSLESS_VECTORS, *DIRECT_VECTORS):
+    for make in (*CONTAINER_VECTORS, *LOSSLESS_VECTORS, *DIRECT_VECTORS, *RANS_VECTORS):
         vector = make()
         files[vector.file] = write(vector, arguments.writer)
         manifest["vectors"].append(describe(vector, files[vector.file]))

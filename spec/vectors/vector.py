@@ -96,6 +96,7 @@ class Vector:
     purpose: str
     codec: str = "auto"
     chunk_elems: int = 0
+    entropy: str = "zstd"
     steps: list[dict] = dataclasses.field(default_factory=list)
     updates: list[dict] = dataclasses.field(default_factory=list)
     data: bytearray = dataclasses.field(default_factory=bytearray)
@@ -164,7 +165,7 @@ class Vector:
         self.updates.append(step)
 
     def recipe(self) -> dict:
-        recipe = {"codec": self.codec, "chunk_elems": self.chunk_elems}
+        recipe = {"codec": self.codec, "chunk_elems": self.chunk_elems, "entropy": self.entropy}
         return recipe | {"steps": self.steps, "updates": self.updates}
 
 

@@ -71,6 +71,11 @@ class Recipe {
                     tensor_options(recipe_, cfck::CodecChoice::kAuto));
     options.threads = recipe_.value("threads", 1U);
     options.chunk_elems = recipe_.value("chunk_elems", 0U);
+    const auto entropy = cfck::entropy_choice_from_name(recipe_.value("entropy", "zstd"));
+    if (!entropy) {
+      return wrong_recipe("no such entropy stage");
+    }
+    options.entropy = *entropy;
     CFCK_TRY_ASSIGN(auto file, cfck::AtomicFile::create(out, {}));
     CFCK_TRY_ASSIGN(auto writer, cfck::Writer::create(*file, options));
     for (const json& step : recipe_.at("steps")) {

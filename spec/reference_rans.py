@@ -1,0 +1,166 @@
+"""Decodes the section "coded" of the entropy stage rans: codec/entropy/rans.md, whose
+sections the comments name. The static tables are those of frequency_tables.csv."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import pathlib
+
+import numpy as np
+from reference_container import require
+
+GROUP = 128
+SYMBOLS = 32
+LANES = 32  # of a lane set
+TOTAL = 4096  # of the frequencies of a table, and slots
+BUCKET = TOTAL // SYMBOLS
+LOWEST = 2**15  # state
+PAYLOAD_BITS = 15  # of a lane
+EXPLICIT = 4  # bit of the field layout
+FIRST_VALUE_PLACE = 2  # after the tables for classes and for clean bits
+STATIC_TABLES = pathlib.Path(__file__).resolve().parent / "frequency_tables.csv"
+
+
+@functools.cache
+def static_tables() -> dict[str, tuple[int, ...]]:
+    with open(STATIC_TABLES, newline="") as rows:
+        return {name: tuple(map(int, f)) for name, *f in list(csv.reader(rows))[1:]}
+
+
+def tables_of_choice(choice: int, codec: str) -> list[tuple[int, ...]]:
+    """The static tables by place. `codec`: "lossless" or "direct"."""
+    tables, family = static_tables(), f"family {choice & 7} {codec} "
+    values = [table for name, table in tables.items() if name.startswith(family)]
+    return [tables[f"classes {choice >> 3 & 7}"], tables[f"clean bits {choice >> 6}"], *values]
+
+
+class BitString:
+    """Reads bits, the least significant of a byte first."""
+
+    def __init__(self, body):
+        self.body, self.value, self.count = body, 0, 0
+
+    def take(self, count: int) -> int:
+        while self.count < count:
+            self.value |= self.body.byte() << self.count
+            self.count += 8
+        taken = self.value & (1 << count) - 1
+        self.value >>= count
+        self.count -= count
+        return taken
+
+    def end(self, what: str) -> None:
+        require(self.value == 0, f"unused bits of {what} are set")
+
+
+def read_table(body) -> tuple[int, ...]:
+    """Section 3: an explicit table."""
+    bits, frequencies = BitString(body), []
+    for _ in range(SYMBOLS - 1):
+        n = bits.take(4)
+        frequencies.append(2 ** (n - 1) + bits.take(n - 1) if n else 0)
+    bits.end("a frequency table")
+    require(sum(frequencies) <= TOTAL, "frequencies that sum to more than 4096")
+    return *frequencies, TOTAL - sum(frequencies)
+
+
+class Slots:
+    """Section 3: symbol, frequency and rank of every slot."""
+
+    def __init__(self, frequencies: tuple[int, ...]):
+        left, own = list(frequencies), [BUCKET] * SYMBOLS
+        alias, is_closed = list(range(SYMBOLS)), [False] * SYMBOLS
+        while True:
+            short = [b for b in range(SYMBOLS) if not is_closed[b] and left[b] < BUCKET]
+            if not short:
+                break
+            a = short[0]
+            b = next(b for b in range(SYMBOLS) if left[b] > BUCKET)
+            own[a], alias[a], is_closed[a] = left[a], b, True
+            left[b] -= BUCKET - left[a]
+        symbols = [[b] * own[b] + [alias[b]] * (BUCKET - own[b]) for b in range(SYMBOLS)]
+        self.symbol = np.array(symbols, np.int64).reshape(-1)
+        self.frequency = np.array(frequencies, np.int64)[self.symbol]
+        self.rank = np.empty(TOTAL, np.int64)
+        for symbol in range(SYMBOLS):
+            own_slots = self.symbol == symbol
+            self.rank[own_slots] = np.arange(np.count_nonzero(own_slots))
+
+
+slots_of = functools.lru_cache(maxsize=512)(Slots)
+
+
+class Lanes:
+    """Section 4: the constructor reads the whole of `body`, `decode` run after run."""
+
+    def __init__(self, body, codec: str):
+        layout = body.byte()
+        require(layout < 8 and layout & 3 < 3, f"layout {layout} of the lanes")
+        self.n_sets = 1 << (layout & 3)
+        self.tables = tables_of_choice(body.byte(), codec)
+        if layout & EXPLICIT:
+            self.read_tables(body)
+        n_words = [body.number() for _ in range(self.n_sets)]
+        states = BitString(body)
+        self.states = np.array([self.read_state(states) for _ in range(LANES * self.n_sets)])
+        states.end("the states")
+        self.words = [body.array(n, 2).astype(np.int64) for n in n_words]
+        body.end("section of symbols")
+
+    def read_tables(self, body) -> None:
+        count = body.byte()
+        require(count > 0, "explicit tables, but none")
+        before = -1
+        for _ in range(count):
+            place = body.byte()
+            require(before < place < len(self.tables), f"a table of place {place}")
+            self.tables[place] = read_table(body)
+            before = place
+
+    @staticmethod
+    def read_state(bits: BitString) -> int:
+        n = bits.take(4) + PAYLOAD_BITS
+        return 2**n + bits.take(n)
+
+    def decode(self, n_symbols: int, places) -> np.ndarray:
+        """A run; `places` has that of each group's table."""
+        symbols = np.empty(n_symbols, np.uint8)
+        step = LANES * self.n_sets
+        for group, place in enumerate(places):
+            slots = slots_of(self.tables[place])
+            end = min((group + 1) * GROUP, n_symbols)
+            for first in range(group * GROUP, end, step):
+                n = min(step, end - first)
+                symbols[first : first + n] = self.decode_step(slots, n)
+        return symbols
+
+    def decode_step(self, slots: Slots, n_lanes: int) -> np.ndarray:
+        """Section 2, for the first `n_lanes` lanes of all sets."""
+        x = self.states[:n_lanes]
+        slot = x % TOTAL
+        new = slots.frequency[slot] * (x // TOTAL) + slots.rank[slot]
+        for s in range(-(-n_lanes // LANES)):
+            of_set = new[s * LANES : (s + 1) * LANES]
+            short = np.flatnonzero(of_set < LOWEST)
+            require(len(short) <= len(self.words[s]), f"lane set {s} has too few words")
+            of_set[short] = of_set[short] * 2**16 + self.words[s][: len(short)]
+            self.words[s] = self.words[s][len(short) :]
+        self.states[:n_lanes] = new
+        return slots.symbol[slot]
+
+    def payload(self) -> bytes:
+        """Behind the last symbol."""
+        require(not any(map(len, self.words)), "words left over")
+        require((self.states < 2 * LOWEST).all(), "a state that is not one of the end")
+        low = self.states.astype("<u2").view(np.uint8).reshape(-1, 2)
+        bits = np.unpackbits(low, axis=1, count=PAYLOAD_BITS, bitorder="little")
+        return np.packbits(bits.reshape(-1), bitorder="little").tobytes()
+
+
+def join_raw(raw: bytes, payload: bytes, n_bytes: int) -> bytes:
+    """Section 5: `raw` is the section of that name, `n_bytes` what it has with the tail."""
+    tail_bytes = min(n_bytes, len(payload))
+    require(len(raw) == n_bytes - tail_bytes, "raw bits of the wrong length")
+    require(not any(payload[tail_bytes:]), "bits behind the tail are set")
+    return raw + payload[:tail_bytes]
