@@ -8,6 +8,7 @@
 
 #include "base/cpu_level.hpp"
 #include "codec/entropy/rans_table.hpp"
+#include "codec/entropy/trellis.hpp"
 #include "codec/symboliser/symboliser.hpp"
 
 namespace cfck::codec {
@@ -37,9 +38,13 @@ struct SymbolRun {
   const std::uint8_t* places = nullptr;
   std::uint8_t place = 0;
 
-  unsigned place_of(std::size_t group) const {
-    return places == nullptr ? place : places[group];
-  }
+  unsigned place_of(std::size_t group) const { return places == nullptr ? place : places[group]; }
+};
+
+// What a lane's trellis state chooses between.
+template <class Table>
+struct RansTablePair {
+  const Table* of[2] = {};
 };
 
 struct RansKernels {
@@ -51,6 +56,14 @@ struct RansKernels {
   // the set, and for 16 words more. Every symbol has a frequency.
   void (*encode)(std::span<const SymbolRun> runs, const RansEncodeTable* const* tables,
                  unsigned n_sets, std::uint32_t* states, std::uint16_t** ends);
+  // A run with two tables for each place. `trellis_states` are those of the lanes before
+  // the run, and then after it.
+  bool (*decode_chosen)(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
+                        const Trellis& trellis, std::uint8_t* trellis_states, const SymbolRun& run);
+  // `choices` are those of choose_tables().
+  void (*encode_chosen)(const SymbolRun& run, const std::uint8_t* choices,
+                        const RansTablePair<RansEncodeTable>* tables, unsigned n_sets,
+                        std::uint32_t* states, std::uint16_t** ends);
 };
 
 // Those of the best level of this CPU, or of the one CFCK_CPU names.

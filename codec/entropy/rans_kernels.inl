@@ -2,7 +2,7 @@
 // CFCK_CPU_NAMESPACE.
 #include "codec/direct/x86_intrinsics.hpp"
 //
-#include "codec/entropy/rans_encode.hpp"
+#include "codec/entropy/rans_trellis.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -17,7 +17,7 @@ bool decode(RansLanes& lanes, const RansDecodeTable* const* tables, const Symbol
 }  // namespace
 
 const RansKernels& rans_kernel_set() noexcept {
-  static constexpr RansKernels kSet{&decode, &encode_runs};
+  static constexpr RansKernels kSet{&decode, &encode_runs, &decode_chosen, &encode_chosen};
   return kSet;
 }
 

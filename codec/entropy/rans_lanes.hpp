@@ -93,7 +93,7 @@ class RansRegisters {
     });
   }
 
- private:
+ protected:
   LaneStates states_[n_sets];
   const std::byte* words_[n_sets];
   RansWords<n_sets>* bounds_;

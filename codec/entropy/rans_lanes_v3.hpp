@@ -136,17 +136,22 @@ struct HalfStep {
     takes = _mm256_cmpeq_epi16(above, _mm256_setzero_si256());
   }
 
+  // Where `idle` is ones the state stays.
+  CFCK_INLINE void keep(__m256i idle, __m256i x_low, __m256i x_high) {
+    low = _mm256_blendv_epi8(low, x_low, idle);
+    high = _mm256_blendv_epi8(high, x_high, idle);
+    takes = _mm256_andnot_si256(idle, takes);
+  }
+
   CFCK_INLINE void finish(__m256i words, __m256i& x_low, __m256i& x_high) const {
     x_low = _mm256_blendv_epi8(low, words, takes);
     x_high = _mm256_blendv_epi8(high, low, takes);
   }
 };
 
-// A step of a set; returns the symbols.
-CFCK_INLINE __m256i decode_step(LaneStates& x, const LaneTable& table, const std::byte*& words) {
-  const LaneEntries found = table.look_up(x);
-  const HalfStep first(x.low[0], x.high[0], found.scaled[0], found.offsets[0]);
-  const HalfStep second(x.low[1], x.high[1], found.scaled[1], found.offsets[1]);
+// Takes the words that both halves of a step need.
+CFCK_INLINE void finish_step(LaneStates& x, const HalfStep& first, const HalfStep& second,
+                             const std::byte*& words) {
   const auto takes = static_cast<std::uint32_t>(
       _mm256_movemask_epi8(_mm256_packs_epi16(first.takes, second.takes)));
   const auto place = [&](std::uint32_t lanes) {
@@ -157,6 +162,14 @@ CFCK_INLINE __m256i decode_step(LaneStates& x, const LaneTable& table, const std
   words = place(0xffffffff);
   first.finish(first_words, x.low[0], x.high[0]);
   second.finish(second_words, x.low[1], x.high[1]);
+}
+
+// A step of a set; returns the symbols.
+CFCK_INLINE __m256i decode_step(LaneStates& x, const LaneTable& table, const std::byte*& words) {
+  const LaneEntries found = table.look_up(x);
+  const HalfStep first(x.low[0], x.high[0], found.scaled[0], found.offsets[0]);
+  const HalfStep second(x.low[1], x.high[1], found.scaled[1], found.offsets[1]);
+  finish_step(x, first, second, words);
   return found.symbols;
 }
 

@@ -77,9 +77,11 @@ CFCK_INLINE __m512i take_words(__m512i above, const std::byte*& words) {
   return _mm512_permutexvar_epi16(select(_mm512_set1_epi32(0xffff), low, high), next);
 }
 
-// A step of a set, from the entries of its slots; returns the symbols.
+// A step of a set, from the entries of its slots; returns the symbols. Where `idle` is ones
+// states stay.
+template <bool may_be_idle>
 CFCK_INLINE __m512i finish_step(LaneStates& x, __m512i scaled_symbol, __m512i offset_symbol,
-                                const std::byte*& words) {
+                                __m512i idle, const std::byte*& words) {
   const __m512i slot_bits = _mm512_set1_epi16(4095);
   const __m512i scaled = _mm512_and_si512(scaled_symbol, _mm512_set1_epi16(-16));
   const __m512i rank = _mm512_and_si512(_mm512_add_epi16(x.low, offset_symbol), slot_bits);
@@ -93,11 +95,16 @@ CFCK_INLINE __m512i finish_step(LaneStates& x, __m512i scaled_symbol, __m512i of
   const __m512i carries = _mm512_ternarylogic_epi32(product, rest, low, 0xd4);
   const __m512i high = _mm512_add_epi16(product_high, _mm512_srli_epi16(carries, 15));
   // 0 where the new state is below 2^15.
-  const __m512i above = _mm512_ternarylogic_epi32(product_high, _mm512_adds_epu16(product, rest),
-                                                  _mm512_set1_epi16(-0x8000), 0xf8);
+  __m512i above = _mm512_ternarylogic_epi32(product_high, _mm512_adds_epu16(product, rest),
+                                            _mm512_set1_epi16(-0x8000), 0xf8);
+  if constexpr (may_be_idle) {
+    above = _mm512_or_si512(above, idle);
+  }
   const __mmask32 takes = _mm512_testn_epi16_mask(above, above);
-  x.low = _mm512_mask_mov_epi16(low, takes, take_words(above, words));
-  x.high = _mm512_mask_mov_epi16(high, takes, low);
+  const __m512i next_low = _mm512_mask_mov_epi16(low, takes, take_words(above, words));
+  const __m512i next_high = _mm512_mask_mov_epi16(high, takes, low);
+  x.low = may_be_idle ? select(idle, x.low, next_low) : next_low;
+  x.high = may_be_idle ? select(idle, x.high, next_high) : next_high;
   // Bits 0 to 3 of one, bit 4 of the other.
   return select(_mm512_set1_epi16(15), scaled_symbol, _mm512_srli_epi16(offset_symbol, 8));
 }
@@ -105,7 +112,7 @@ CFCK_INLINE __m512i finish_step(LaneStates& x, __m512i scaled_symbol, __m512i of
 CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTable& table, const std::byte*& words) {
   __m512i scaled_symbol, offset_symbol;
   table.look_up(x.low, scaled_symbol, offset_symbol);
-  return finish_step(x, scaled_symbol, offset_symbol, words);
+  return finish_step<false>(x, scaled_symbol, offset_symbol, _mm512_setzero_si512(), words);
 }
 
 // The symbols of two steps as bytes.

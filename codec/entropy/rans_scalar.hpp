@@ -50,6 +50,24 @@ inline bool decode_group(RansLanes& lanes, const RansDecodeTable& table, unsigne
   return true;
 }
 
+// The same with two tables.
+inline bool decode_group(RansLanes& lanes, const RansTablePair<RansDecodeTable>& tables,
+                         const Trellis& trellis, std::uint8_t* trellis_states, unsigned n,
+                         std::uint8_t* symbols) {
+  const unsigned n_lanes = lanes.n_sets * kRansLanes;
+  for (unsigned i = 0; i < n; ++i) {
+    const unsigned lane = i % n_lanes;
+    const unsigned set = lane / kRansLanes;
+    std::uint8_t& state = trellis_states[lane];
+    if (!decode_symbol(lanes.states[lane], *tables.of[trellis.table(state)], lanes.words[set],
+                       lanes.ends[set], symbols[i])) {
+      return false;
+    }
+    state = trellis.next[state][symbols[i] & 1];
+  }
+  return true;
+}
+
 inline void encode_symbol(std::uint32_t& state, const RansEncodeTable& table, unsigned symbol,
                           std::uint16_t*& end) {
   const std::uint32_t packed = table.packed[symbol];
@@ -68,6 +86,15 @@ inline void encode_group(const std::uint8_t* symbols, unsigned n, const RansEnco
   for (unsigned i = n; i-- > 0;) {
     const unsigned lane = i % (n_sets * kRansLanes);
     encode_symbol(states[lane], table, symbols[i], ends[lane / kRansLanes]);
+  }
+}
+
+inline void encode_group(const std::uint8_t* symbols, const std::uint8_t* choices, unsigned n,
+                         const RansTablePair<RansEncodeTable>& tables, unsigned n_sets,
+                         std::uint32_t* states, std::uint16_t** ends) {
+  for (unsigned i = n; i-- > 0;) {
+    const unsigned lane = i % (n_sets * kRansLanes);
+    encode_symbol(states[lane], *tables.of[choices[i]], symbols[i], ends[lane / kRansLanes]);
   }
 }
 

@@ -1,0 +1,115 @@
+// Runs with two tables for each group, between which lanes choose (codec/entropy/rans.md,
+// section 1).
+#pragma once
+
+#include "codec/entropy/rans_encode.hpp"
+#if defined(__AVX512BW__)
+#include "codec/entropy/rans_trellis_v4.hpp"
+#elif defined(__AVX2__)
+#include "codec/entropy/rans_trellis_v3.hpp"
+#endif
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+#if defined(__AVX2__)
+
+// RansRegisters with the trellis states of the lanes.
+template <unsigned n_sets>
+class RansTrellisRegisters : public RansRegisters<n_sets> {
+ public:
+  RansTrellisRegisters(const RansLanes& lanes, RansWords<n_sets>& words, const Trellis& trellis,
+                       const std::uint8_t* trellis_states)
+      : RansRegisters<n_sets>(lanes, words) {
+    each_constant<n_sets>([&](auto set) {
+      choices_[set] = LaneChoices::load(trellis, trellis_states + set * kRansLanes);
+    });
+  }
+
+  void store(RansLanes& lanes, std::uint8_t* trellis_states) const {
+    RansRegisters<n_sets>::store(lanes);
+    each_constant<n_sets>(
+        [&](auto set) { choices_[set].store(trellis_states + set * kRansLanes); });
+  }
+
+  CFCK_INLINE void decode_group(const RansTablePair<RansDecodeTable>& tables,
+                                std::uint8_t* symbols) {
+    const LaneTablePair registers(tables);
+    each_constant<2>([&](auto pair) __attribute__((always_inline)) {
+      constexpr unsigned a = 2 * pair % n_sets;
+      constexpr unsigned b = (2 * pair + 1) % n_sets;
+      decode_two_steps(this->states_[a], this->states_[b], registers, choices_[a], choices_[b],
+                       this->words_[a], this->words_[b], symbols + 64 * pair);
+    });
+  }
+
+ private:
+  LaneChoices choices_[n_sets];
+};
+
+// The whole groups of a run.
+template <unsigned n_sets>
+bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
+                          const Trellis& trellis, std::uint8_t* trellis_states,
+                          const SymbolRun& run) {
+  const std::size_t n_groups = run.n_symbols / kGroupSize;
+  RansWords<n_sets> words(lanes);
+  RansTrellisRegisters<n_sets> x(lanes, words, trellis, trellis_states);
+  for (std::size_t group = 0; group < n_groups;) {
+    const std::size_t ready = x.ready_groups();
+    const std::size_t end = group + (ready < n_groups - group ? ready : n_groups - group);
+    for (; group < end; ++group) {
+      x.decode_group(tables[run.place_of(group)], run.symbols + group * kGroupSize);
+    }
+    if (!x.in_bounds()) {
+      return false;
+    }
+  }
+  x.store(lanes, trellis_states);
+  return true;
+}
+
+#else
+
+template <unsigned>
+bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
+                          const Trellis& trellis, std::uint8_t* trellis_states,
+                          const SymbolRun& run) {
+  for (std::size_t group = 0; group < run.n_symbols / kGroupSize; ++group) {
+    if (!decode_group(lanes, tables[run.place_of(group)], trellis, trellis_states, kGroupSize,
+                      run.symbols + group * kGroupSize)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+#endif
+
+inline bool decode_chosen(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
+                          const Trellis& trellis, std::uint8_t* trellis_states,
+                          const SymbolRun& run) {
+  const auto decode_groups = lanes.n_sets == 4   ? &decode_chosen_groups<4>
+                             : lanes.n_sets == 2 ? &decode_chosen_groups<2>
+                                                 : &decode_chosen_groups<1>;
+  const std::size_t n_groups = run.n_symbols / kGroupSize;
+  const auto left = static_cast<unsigned>(run.n_symbols % kGroupSize);
+  return (n_groups == 0 || decode_groups(lanes, tables, trellis, trellis_states, run)) &&
+         (left == 0 || decode_group(lanes, tables[run.place_of(n_groups)], trellis, trellis_states,
+                                    left, run.symbols + n_groups * kGroupSize));
+}
+
+inline void encode_chosen(const SymbolRun& run, const std::uint8_t* choices,
+                          const RansTablePair<RansEncodeTable>* tables, unsigned n_sets,
+                          std::uint32_t* states, std::uint16_t** ends) {
+  for (std::size_t group = (run.n_symbols + kGroupSize - 1) / kGroupSize; group-- > 0;) {
+    const std::size_t first = group * kGroupSize;
+    const std::size_t left = run.n_symbols - first;
+    const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
+    encode_group(run.symbols + first, choices + first, n, tables[run.place_of(group)], n_sets,
+                 states, ends);
+  }
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

@@ -1,0 +1,65 @@
+// Which of two tables a symbol has, where a trellis says so: each lane has a state, first
+// 0; the parity of each symbol leads to the next one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cfck::codec {
+
+inline constexpr unsigned kMaxTrellisStates = 8;
+
+struct Trellis {
+  unsigned n_states = 0;
+  // By state and parity.
+  std::uint8_t next[kMaxTrellisStates][2] = {};
+  // Bit s says that in state s symbols have the second table.
+  std::uint8_t second = 0;
+
+  constexpr unsigned table(unsigned state) const { return second >> state & 1u; }
+};
+
+// Those of video codecs. At high rates they gain 1.02 and 1.09 dB.
+inline constexpr Trellis kTrellis4{4, {{0, 2}, {2, 0}, {1, 3}, {3, 1}}, 0x0c};
+inline constexpr Trellis kTrellis8{
+    8, {{0, 2}, {5, 7}, {1, 3}, {6, 4}, {2, 0}, {4, 6}, {3, 1}, {7, 5}}, 0xaa};
+
+// Writes for each symbol 0 or 1, its table. `states` are those of the n_lanes lanes, to
+// which symbols belong in turn.
+inline void choose_tables(const Trellis& trellis, const std::uint8_t* symbols, std::size_t n,
+                          unsigned n_lanes, std::uint8_t* states, std::uint8_t* choices) {
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint8_t& state = states[i % n_lanes];
+    choices[i] = static_cast<std::uint8_t>(trellis.table(state));
+    state = trellis.next[state][symbols[i] & 1];
+  }
+}
+
+// Appends the symbols of a group to the streams of their tables, which have room for all
+// of them; pointers are advanced.
+inline void split_chosen(const Trellis& trellis, const std::uint8_t* symbols, std::size_t n,
+                         unsigned n_lanes, std::uint8_t* states, std::uint8_t* (&streams)[2]) {
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint8_t& state = states[i % n_lanes];
+    *streams[trellis.table(state)]++ = symbols[i];
+    state = trellis.next[state][symbols[i] & 1];
+  }
+}
+
+// Takes the symbols of a group from the streams of their tables. False if one ends early.
+inline bool merge_chosen(const Trellis& trellis, const std::uint8_t* (&streams)[2],
+                         const std::uint8_t* const (&ends)[2], std::size_t n, unsigned n_lanes,
+                         std::uint8_t* states, std::uint8_t* symbols) {
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint8_t& state = states[i % n_lanes];
+    const unsigned table = trellis.table(state);
+    if (streams[table] == ends[table]) {
+      return false;
+    }
+    symbols[i] = *streams[table]++;
+    state = trellis.next[state][symbols[i] & 1];
+  }
+  return true;
+}
+
+}  // namespace cfck::codec
