@@ -11,7 +11,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-#ifndef CFCK_SCALAR_LANES
+#if defined(__AVX2__)
 
 template <unsigned n_sets>
 class RansEncodeRegisters {
