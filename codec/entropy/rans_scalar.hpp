@@ -70,15 +70,14 @@ inline bool decode_group(RansLanes& lanes, const RansTablePair<RansDecodeTable>&
 
 inline void encode_symbol(std::uint32_t& state, const RansEncodeTable& table, unsigned symbol,
                           std::uint16_t*& end) {
-  const std::uint32_t packed = table.packed[symbol];
-  const std::uint32_t frequency = packed % kRansTotal + 1;
+  const std::uint32_t frequency = table.frequencies[symbol];
   if (state >= frequency << (31 - kRansTotalBits)) {
     *--end = static_cast<std::uint16_t>(state);
     state >>= 16;
   }
   const std::uint32_t quotient = state / frequency;
   const std::uint32_t rank = state - quotient * frequency;
-  state = (quotient << kRansTotalBits) + table.slots[(packed >> 12) % kRansTotal + rank];
+  state = (quotient << kRansTotalBits) + table.slots[table.starts[symbol] + rank];
 }
 
 inline void encode_group(const std::uint8_t* symbols, unsigned n, const RansEncodeTable& table,

@@ -60,10 +60,6 @@ void each_part(const Frequencies& frequencies, Action&& action) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // The forms for vectors, from that of scalar code.
 void fill_lanes(const Frequencies& frequencies, RansDecodeTable& table) {
   table.only_symbol = kRansSymbols;
@@ -87,27 +83,6 @@ void fill_lanes(const Frequencies& frequencies, RansDecodeTable& table) {
     table.offset_high[i] = static_cast<std::uint8_t>(offset >> 8);
   }
 }
-
-}  // namespace
-
-void build_decode_table(const Frequencies& frequencies, RansDecodeTable& table) {
-  for (unsigned b = 0; b < kRansSymbols; ++b) {
-    table.limit[b] = (b + 1) * kRansBucket;
-    table.entry[b] = table.entry[b + kRansSymbols] = 0;
-  }
-  each_part(frequencies, [&](unsigned symbol, std::uint32_t slot, std::uint32_t n,
-                             std::uint32_t rank, unsigned entry) {
-    (void)n;
-    const auto bias = static_cast<std::int32_t>(rank) - static_cast<std::int32_t>(slot);
-    table.entry[entry] = pack_entry(bias, symbol, frequencies[symbol]);
-    if (entry >= kRansSymbols) {
-      table.limit[entry - kRansSymbols] = slot;
-    }
-  });
-  fill_lanes(frequencies, table);
-}
-
-namespace {
 
 constexpr unsigned kMaxPieces = 2 * kRansSymbols;
 constexpr unsigned kPositionBits = 6;  // of those that `pieces` does not mind
@@ -150,68 +125,77 @@ void fill_pieces(const Piece* pieces, unsigned n_pieces, RansEncodeTable& table)
   table.n_probes = n_probes;
 }
 
-// The forms for vectors.
-void fill_lanes(const Frequencies& frequencies, RansEncodeTable& table) {
+// What is known of a symbol.
+void fill_symbols(const Frequencies& frequencies, RansEncodeTable& table) {
   table.only_symbol = kRansSymbols;
   std::uint32_t next = 0;
   for (unsigned s = 0; s < kRansSymbols; ++s) {
-    if (frequencies[s] == kRansTotal) {
+    const std::uint32_t frequency = frequencies[s];
+    if (frequency == kRansTotal) {
       table.only_symbol = s;
     }
     table.frequencies[s] = frequencies[s];
     table.starts[s] = static_cast<std::uint16_t>(next);
     table.first_pieces[s] = 0;
+    next += frequency;
     // 2^-21 less.
-    table.inverses[s] =
-        frequencies[s] == 0 ? 0 : static_cast<float>((1 - 0x1p-21) / frequencies[s]);
-    next += frequencies[s];
+    table.inverses[s] = frequency == 0 ? 0 : static_cast<float>((1 - 0x1p-21) / frequency);
     const auto inverse = std::bit_cast<std::uint32_t>(table.inverses[s]);
     for (unsigned i = 0; i < 4; ++i) {
       table.inverse_bytes[i][s] = static_cast<std::uint8_t>(inverse >> 8 * i);
-      if (i < 2) {
-        table.frequency_bytes[i][s] = static_cast<std::uint8_t>(table.frequencies[s] >> 8 * i);
-        table.start_bytes[i][s] = static_cast<std::uint8_t>(table.starts[s] >> 8 * i);
-      }
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+      table.frequency_bytes[i][s] = static_cast<std::uint8_t>(frequency >> 8 * i);
+      table.start_bytes[i][s] = static_cast<std::uint8_t>(table.starts[s] >> 8 * i);
     }
   }
-  Piece by_slot[kMaxPieces];
-  unsigned n_pieces = 0;
-  each_part(frequencies, [&](unsigned symbol, std::uint32_t slot, std::uint32_t n,
-                             std::uint32_t rank, unsigned) {
-    by_slot[n_pieces++] = {symbol, table.starts[symbol] + rank, n, slot};
-  });
-  std::sort(by_slot, by_slot + n_pieces,
-            [](const Piece& a, const Piece& b) { return a.position < b.position; });
-  fill_pieces(by_slot, n_pieces, table);
 }
 
 }  // namespace
 
-void build_encode_table(const Frequencies& frequencies, RansEncodeTable& table) {
-  std::array<std::uint32_t, kRansSymbols> first{};
-  std::uint32_t next = 0;
-  for (unsigned s = 0; s < kRansSymbols; ++s) {
-    const std::uint32_t frequency = frequencies[s];
-    first[s] = next;
-    next += frequency;
-    if (frequency <= 1) {
-      table.reciprocal[s] = ~std::uint32_t{0};
-      table.packed[s] = first[s] % kRansTotal << 12;
-      continue;
-    }
-    // Exact for dividends below 2^31 (Granlund and Montgomery 1994).
-    const auto shift = static_cast<unsigned>(std::bit_width(frequency - 1));
-    table.reciprocal[s] = static_cast<std::uint32_t>(
-        ((std::uint64_t{1} << (shift + 31)) + frequency - 1) / frequency);
-    table.packed[s] = (shift - 1) << 24 | first[s] << 12 | (frequency - 1);
+void build_decode_table(const Frequencies& frequencies, RansDecodeTable& table) {
+  for (unsigned b = 0; b < kRansSymbols; ++b) {
+    table.limit[b] = (b + 1) * kRansBucket;
+    table.entry[b] = table.entry[b + kRansSymbols] = 0;
   }
   each_part(frequencies, [&](unsigned symbol, std::uint32_t slot, std::uint32_t n,
-                             std::uint32_t rank, unsigned) {
-    for (std::uint32_t i = 0; i < n; ++i) {
-      table.slots[first[symbol] + rank + i] = static_cast<std::uint16_t>(slot + i);
+                             std::uint32_t rank, unsigned entry) {
+    (void)n;
+    const auto bias = static_cast<std::int32_t>(rank) - static_cast<std::int32_t>(slot);
+    table.entry[entry] = pack_entry(bias, symbol, frequencies[symbol]);
+    if (entry >= kRansSymbols) {
+      table.limit[entry - kRansSymbols] = slot;
     }
   });
   fill_lanes(frequencies, table);
+}
+
+void build_encode_table(const Frequencies& frequencies, RansEncodeTable& table) {
+  fill_symbols(frequencies, table);
+  // By symbol, and those of a symbol by rank, as they come.
+  Piece by_slot[kMaxPieces];
+  unsigned n_pieces = 0;
+  std::uint8_t places[kRansSymbols + 1] = {};
+  each_part(frequencies, [&](unsigned symbol, std::uint32_t slot, std::uint32_t n,
+                             std::uint32_t rank, unsigned) {
+    const std::uint32_t position = table.starts[symbol] + rank;
+    by_slot[n_pieces++] = {symbol, position, n, slot};
+    ++places[symbol + 1];
+    // All in 16 bits, which makes the vectors of compilers short.
+    std::uint16_t* const to = table.slots + position;
+    const auto first = static_cast<std::uint16_t>(slot);
+    for (std::uint16_t i = 0; i < n; ++i) {
+      to[i] = static_cast<std::uint16_t>(first + i);
+    }
+  });
+  for (unsigned s = 0; s < kRansSymbols; ++s) {
+    places[s + 1] = static_cast<std::uint8_t>(places[s + 1] + places[s]);
+  }
+  Piece by_position[kMaxPieces];
+  for (unsigned i = 0; i < n_pieces; ++i) {
+    by_position[places[by_slot[i].symbol]++] = by_slot[i];
+  }
+  fill_pieces(by_position, n_pieces, table);
 }
 
 }  // namespace cfck::codec

@@ -59,21 +59,16 @@ constexpr unsigned entry_symbol(std::uint32_t entry) { return entry >> 12 & 31; 
 constexpr std::uint32_t entry_frequency(std::uint32_t entry) { return (entry & 4095) + 1; }
 
 struct RansEncodeTable {
-  // By symbol. A division by the frequency is a multiplication by `reciprocal`, of which
-  // the upper half counts, and a shift; a frequency of 1 divides nothing.
-  alignas(64) std::uint32_t reciprocal[kRansSymbols];
-  // The shift in the bits from 24 on, the first rank's place in `slots` in the 12 from 12
-  // on, the frequency less 1 below.
-  alignas(64) std::uint32_t packed[kRansSymbols];
-  // Slots by symbol and rank.
-  std::uint16_t slots[kRansTotal];
   // The symbol that has all slots, or kRansSymbols. Coding it changes no state.
   std::uint32_t only_symbol;
-
-  // For vectors of 16-bit lanes. A position is the first rank's place plus the rank. Each
-  // part of a bucket is a piece: slots that follow one another, as their positions do.
+  // By symbol. A position is that of rank 0 plus the rank.
   alignas(64) std::uint16_t frequencies[kRansSymbols];
-  alignas(64) std::uint16_t starts[kRansSymbols];        // positions of ranks 0
+  alignas(64) std::uint16_t starts[kRansSymbols];  // positions of ranks 0
+  // Slots by position.
+  std::uint16_t slots[kRansTotal];
+
+  // For vectors of 16-bit lanes. Each part of a bucket is a piece: slots that follow one
+  // another, as their positions do.
   alignas(64) std::uint16_t first_pieces[kRansSymbols];  // of the symbol
   // A little less than 1 / frequency, so that products with states below
   // frequency * 2^19, rounded down, are the quotient or one less.
