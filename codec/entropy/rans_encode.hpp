@@ -42,6 +42,20 @@ class RansEncodeRegisters {
     });
   }
 
+#if defined(__AVX512BW__)
+  // The same with two tables; `choices` are those of choose_tables().
+  CFCK_INLINE void encode_group(const RansTablePair<RansEncodeTable>& tables,
+                                const std::uint8_t* symbols, const std::uint8_t* choices) {
+    const EncodeLaneTable first(*tables.of[0]);
+    const EncodeLaneTable second(*tables.of[1]);
+    each_constant<kGroupSize / kRansLanes>([&](auto i) __attribute__((always_inline)) {
+      constexpr unsigned step = kGroupSize / kRansLanes - 1 - i;
+      encode_step(states_[step % n_sets], first, second, symbols + step * kRansLanes,
+                  choices + step * kRansLanes, ends_[step % n_sets]);
+    });
+  }
+#endif
+
  private:
   LaneStates states_[n_sets];
   std::uint16_t* ends_[n_sets];

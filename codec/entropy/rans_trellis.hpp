@@ -99,16 +99,39 @@ inline bool decode_chosen(RansLanes& lanes, const RansTablePair<RansDecodeTable>
                                     left, run.symbols + n_groups * kGroupSize));
 }
 
+// The first groups of a run, from the last of them on, in vectors where there is code for them.
+template <unsigned n_sets>
+void encode_chosen_groups(const SymbolRun& run, const std::uint8_t* choices,
+                          const RansTablePair<RansEncodeTable>* tables, std::size_t n_groups,
+                          std::uint32_t* states, std::uint16_t** ends) {
+#if defined(__AVX512BW__)
+  RansEncodeRegisters<n_sets> x(states, ends);
+  for (std::size_t group = n_groups; group-- > 0;) {
+    x.encode_group(tables[run.place_of(group)], run.symbols + group * kGroupSize,
+                   choices + group * kGroupSize);
+  }
+  x.store(states, ends);
+#else
+  for (std::size_t group = n_groups; group-- > 0;) {
+    encode_group(run.symbols + group * kGroupSize, choices + group * kGroupSize, kGroupSize,
+                 tables[run.place_of(group)], n_sets, states, ends);
+  }
+#endif
+}
+
 inline void encode_chosen(const SymbolRun& run, const std::uint8_t* choices,
                           const RansTablePair<RansEncodeTable>* tables, unsigned n_sets,
                           std::uint32_t* states, std::uint16_t** ends) {
-  for (std::size_t group = (run.n_symbols + kGroupSize - 1) / kGroupSize; group-- > 0;) {
-    const std::size_t first = group * kGroupSize;
-    const std::size_t left = run.n_symbols - first;
-    const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
-    encode_group(run.symbols + first, choices + first, n, tables[run.place_of(group)], n_sets,
-                 states, ends);
+  const std::size_t n_groups = run.n_symbols / kGroupSize;
+  const auto left = static_cast<unsigned>(run.n_symbols % kGroupSize);
+  if (left != 0) {
+    encode_group(run.symbols + n_groups * kGroupSize, choices + n_groups * kGroupSize, left,
+                 tables[run.place_of(n_groups)], n_sets, states, ends);
   }
+  const auto encode_groups = n_sets == 4   ? &encode_chosen_groups<4>
+                             : n_sets == 2 ? &encode_chosen_groups<2>
+                                           : &encode_chosen_groups<1>;
+  encode_groups(run, choices, tables, n_groups, states, ends);
 }
 
 }  // namespace CFCK_CPU_NAMESPACE

@@ -1,31 +1,13 @@
 #include "codec/symboliser/kernel_levels.hpp"
 
+#include "codec/level_switch.hpp"
+
 namespace cfck::codec {
 
-// One definition each, from chunk_kernels_LEVEL.cpp.
-namespace cpu_baseline {
-const KernelSet& kernel_set() noexcept;
-}
-#ifdef CFCK_HAS_X86_LEVELS
-namespace cpu_v3 {
-const KernelSet& kernel_set() noexcept;
-}
-namespace cpu_v4 {
-const KernelSet& kernel_set() noexcept;
-}
-#endif
+CFCK_DECLARE_LEVELS(KernelSet, kernel_set)
 
 const KernelSet& kernels_of(CpuLevel level) noexcept {
-#ifdef CFCK_HAS_X86_LEVELS
-  if (level == CpuLevel::kV4) {
-    return cpu_v4::kernel_set();
-  }
-  if (level == CpuLevel::kV3) {
-    return cpu_v3::kernel_set();
-  }
-#endif
-  (void)level;
-  return cpu_baseline::kernel_set();
+  return CFCK_SET_OF_LEVEL(level, kernel_set);
 }
 
 template <class Format>
