@@ -53,6 +53,10 @@ FORMATS = {
     "F8_E4M3FNUZ": Format(4, 3, 0),
 }
 
+FORMATS_OF_RANS = {
+    name: dataclasses.replace(format, top_bits=1) for name, format in FORMATS.items()
+}
+
 
 def decompress_frame(frame: bytes, decoded_bytes: int) -> bytes:
     """One ordinary Zstd frame that fills `frame` and states its content size."""
@@ -120,7 +124,7 @@ def decode_chunk(
         require(name in FORMATS, f"symbols of dtype {name}")
         check(entropy in (ZSTD, RANS), "unsupported", "symbols of an unknown entropy stage")
         if entropy == RANS:
-            format = dataclasses.replace(FORMATS[name], top_bits=1)
+            format = FORMATS_OF_RANS[name]
             values = SymbolChunk(body, format, n_values, size, RANS).decode_lanes()
         else:
             chunk = SymbolChunk(body, FORMATS[name], n_values, size)
@@ -175,6 +179,7 @@ class SymbolChunk:
 
     def __init__(self, body: Body, format: Format, n_values: int, size: int, entropy: int = ZSTD):
         self.format, self.n_values, self.size = format, n_values, size
+        self.entropy = entropy
         flags = body.byte()
         flag = [bool(flags >> bit & 1) for bit in range(8)]
         has_mask, has_mask_signs, has_base, self.has_clean, self.has_zero_groups, four_tables = (

@@ -12,7 +12,9 @@ import zstandard
 from reference_codec import (
     CLASS_ESCAPE,
     GROUP,
+    RANS,
     ZERO_GROUP,
+    ZSTD,
     Body,
     decode_chunk,
     decompress_frame,
@@ -20,13 +22,17 @@ from reference_codec import (
     unpack_bits,
 )
 from reference_container import DTYPES, Refused, check, require
+from reference_rans import FIRST_VALUE_PLACE, Lanes, join_raw
 
 WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
 INLINE, PREAMBLE = 4, 5  # modes
 MAX_CODE = 2**30 - 1
 MAX_CLASS = 153
 MAX_PACKED = 2**26
-FIRST_LOW_BITS = 40  # the first class whose values have low bits
+FIRST_LOW_BITS = 40  # the first class whose values have low bits; with rans 36
+FIRST_LOW_BITS_OF_LANES = 36
+LANE_REACH = 15  # a symbol is this above what it means, or LANE_ESCAPE
+LANE_ESCAPE = 31
 
 
 def decode_direct(
@@ -36,29 +42,49 @@ def decode_direct(
     n_elems: int,
     preamble: bytes | None,
     payload: bytes,
-    entropy: int = 1,
+    entropy: int = ZSTD,
     body_bytes: int | None = None,
 ) -> np.ndarray:
     """The bytes of the `n_elems` values from number `first_elem` of a tensor of the shape.
     `body_bytes`: what the CHNK frame says, if there is one. Raises Refused."""
     name = DTYPES[dtype][0]
     check(name in WORDS, "unsupported", f"an error bound for dtype {name}")
-    geometry = Geometry.of(shape)
-    parameters = None if preamble is None else read_preamble(preamble, geometry)
     if payload[:1] and payload[0] < INLINE:
+        if preamble is not None:
+            read_preamble(preamble, Geometry.of(shape))
         return decode_chunk(payload, dtype, n_elems, entropy, body_bytes)
     body = Body(payload)
+    chunk = chunk_of(name, shape, first_elem, n_elems, preamble, body, entropy)
+    require(body_bytes in (None, body.position), "the body has another length than its frame")
+    if entropy == RANS:
+        body.end("payload")
+        decoded = chunk.decode_lanes()
+    else:
+        decoded = chunk.decode(body.rest())
+    words = chunk.values(decoded, name)
+    return words.view(np.uint8)
+
+
+def chunk_of(
+    name: str,
+    shape: tuple[int, ...],
+    first_elem: int,
+    n_elems: int,
+    preamble: bytes | None,
+    body: Body,
+    entropy: int,
+) -> DirectChunk:
+    """Modes 4 and 5. `name`: of the dtype."""
+    geometry = Geometry.of(shape)
+    parameters = None if preamble is None else read_preamble(preamble, geometry)
     mode = body.byte()
     if mode == INLINE:
         parameters = Parameters(body, geometry)
     else:
         require(mode == PREAMBLE, f"mode {mode}")
         require(parameters is not None, "mode 5 in a record without a preamble")
-    check(entropy == 1, "unsupported", "symbols of an unknown entropy stage")
-    chunk = DirectChunk(body, WORDS[name], geometry, parameters, first_elem, n_elems)
-    require(body_bytes in (None, body.position), "the body has another length than its frame")
-    words = chunk.values(chunk.decode(body.rest()), name)
-    return words.view(np.uint8)
+    check(entropy in (ZSTD, RANS), "unsupported", "symbols of an unknown entropy stage")
+    return DirectChunk(body, WORDS[name], geometry, parameters, first_elem, n_elems, entropy)
 
 
 @dataclasses.dataclass
@@ -157,10 +183,21 @@ def coding_of(scale_class: int) -> ClassCoding:
 
 
 class DirectChunk:
-    """Modes 4 and 5: the constructor reads the body, `decode` the symbols behind it."""
+    """Modes 4 and 5: the constructor reads the body, `decode` the symbols behind it, and
+    `decode_lanes` those that are in it."""
 
-    def __init__(self, body, word, geometry, parameters, first_elem: int, n_values: int):
+    def __init__(
+        self,
+        body: Body,
+        word: str,
+        geometry: Geometry,
+        parameters: Parameters,
+        first_elem: int,
+        n_values: int,
+        entropy: int = ZSTD,
+    ):
         self.geometry, self.parameters, self.n_values = geometry, parameters, n_values
+        self.entropy = entropy
         self.elements = first_elem + np.arange(n_values)
         self.read_header(body)
         masked = np.zeros(n_values, bool)
@@ -172,6 +209,7 @@ class DirectChunk:
         self.escape_is_exact = unpack_bits(body.take(-(-self.n_escapes // 8)), self.n_escapes)
         self.escape_codes = Body(body.take(self.code_bytes))
         self.exact = np.frombuffer(body.take(np.dtype(word).itemsize * self.n_exact), word)
+        self.coded = body.take(self.coded_bytes)
         self.raw = np.frombuffer(body.take(self.raw_bytes), np.uint8)
         self.order_values(np.flatnonzero(~masked))
 
@@ -190,6 +228,7 @@ class DirectChunk:
         if has_escapes:
             self.n_escapes, self.n_exact, self.code_bytes = (body.number() for _ in range(3))
         self.n_class_escapes = body.number() if has_class_escapes else 0
+        self.coded_bytes = body.number() if self.entropy == RANS else 0
         self.raw_bytes = body.number() if has_raw else 0
         pairs = (self.n_escapes, has_escapes), (self.n_class_escapes, has_class_escapes)
         for count, flag in (*pairs, (self.raw_bytes, has_raw)):
@@ -219,9 +258,37 @@ class DirectChunk:
         if self.predicted_classes is None:
             classes = self.read_classes(symbols[:n_classes].tolist())
         else:
-            middle = GROUP * np.arange(self.n_groups) + self.group_values // 2
-            classes = self.predicted_classes[middle]
-        coded, is_exact = self.read_groups(classes, symbols[n_classes:])
+            classes = self.classes_of_the_field()
+        return self.codes(*self.read_groups(classes, symbols[n_classes:]))
+
+    def decode_lanes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Section 6.2, the runs of the entropy stage rans; as decode()."""
+        lanes = Lanes(Body(self.coded), "direct")
+        if self.predicted_classes is None:
+            symbols = lanes.decode(self.n_groups, [0] * self.n_groups)
+            classes = self.read_classes(symbols.tolist())
+        else:
+            classes = self.classes_of_the_field()
+        above = classes - FIRST_LOW_BITS_OF_LANES
+        low_bits = np.where(above >= 0, 1 + above // 4, 0)
+        table = np.where(above >= 0, FIRST_LOW_BITS_OF_LANES - 1 + above % 4, classes - 1)
+        busy = classes > 0
+        places = FIRST_VALUE_PLACE + table[busy]
+        symbols = lanes.decode(int(self.group_values[busy].sum()), places.tolist())
+        n_raw = int((low_bits * -(-self.group_values // 8)).sum())
+        joined = join_raw(self.raw.tobytes(), lanes.payload(), n_raw)
+        self.raw = np.frombuffer(joined, np.uint8)
+        high = np.zeros((self.n_groups, GROUP), np.int64)
+        used = np.arange(GROUP) < self.group_values[:, None]
+        high[used & busy[:, None]] = symbols.astype(np.int64) - LANE_REACH
+        return self.codes(*self.join(high, high == LANE_ESCAPE - LANE_REACH, low_bits))
+
+    def classes_of_the_field(self) -> np.ndarray:
+        middle = GROUP * np.arange(self.n_groups) + self.group_values // 2
+        return self.predicted_classes[middle]
+
+    def codes(self, coded: np.ndarray, is_exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """From groups to storage order, and from residuals to codes."""
         codes = np.zeros(self.n_values, np.int64)
         exact = np.zeros(self.n_values, bool)
         codes[self.order], exact[self.order] = coded, is_exact
@@ -251,19 +318,16 @@ class DirectChunk:
         return np.array(classes)
 
     def read_groups(self, classes: np.ndarray, symbols: np.ndarray):
-        """Section 6: codes or residuals of the values in order, and which are exact."""
+        """Section 6.1: codes or residuals of the values in order, and which are exact."""
         codings = [coding_of(scale_class) for scale_class in range(MAX_CLASS + 1)]
         tuple_values, _, low_bits, stream = np.array(codings)[classes].T
         is_zero = classes == 0
         n_symbols = np.where(is_zero, 0, -(-self.group_values // tuple_values))
-        raw_bytes = np.where(is_zero, 0, low_bits * -(-self.group_values // 8))
         require(n_symbols.sum() == len(symbols), "not as many symbols as the classes need")
-        require(raw_bytes.sum() == len(self.raw), "raw bits of the wrong length")
         by_stream = np.argsort(np.where(is_zero, 0, stream), kind="stable")
         first_symbol = np.zeros(self.n_groups, np.int64)
         first_symbol[by_stream] = np.cumsum(n_symbols[by_stream]) - n_symbols[by_stream]
-        first_raw = np.cumsum(raw_bytes) - raw_bytes
-        codes = np.zeros((self.n_groups, GROUP), np.int64)
+        high = np.zeros((self.n_groups, GROUP), np.int64)
         escaped = np.zeros((self.n_groups, GROUP), bool)
         for scale_class, count in set(zip(classes.tolist(), self.group_values.tolist())):
             if scale_class == 0:
@@ -271,15 +335,25 @@ class DirectChunk:
             coding = codings[scale_class]
             alike = np.flatnonzero((classes == scale_class) & (self.group_values == count))
             places = first_symbol[alike][:, None] + np.arange(n_symbols[alike[0]])
-            high, escaped[alike, :count] = split_tuples(symbols[places], coding, count)
+            parts = split_tuples(symbols[places], coding, count)
+            high[alike, :count], escaped[alike, :count] = parts
+        return self.join(high, escaped, np.where(is_zero, 0, low_bits))
+
+    def join(self, high: np.ndarray, escaped: np.ndarray, low_bits: np.ndarray):
+        """Section 6.3: with the low bits; a row for each group."""
+        raw_bytes = low_bits * -(-self.group_values // 8)
+        require(raw_bytes.sum() == len(self.raw), "raw bits of the wrong length")
+        first_raw = np.cumsum(raw_bytes) - raw_bytes
+        codes = high << low_bits[:, None]
+        for bits, count in set(zip(low_bits.tolist(), self.group_values.tolist())):
+            alike = np.flatnonzero((low_bits == bits) & (self.group_values == count))
             places = first_raw[alike][:, None] + np.arange(raw_bytes[alike[0]])
-            low = join_planes(self.raw[places], coding.low_bits, count)
-            codes[alike, :count] = (high << coding.low_bits) + low
+            codes[alike, :count] += join_planes(self.raw[places], bits, count)
         used = np.arange(GROUP) < self.group_values[:, None]
         return self.put_escapes(codes[used], escaped[used])
 
     def put_escapes(self, codes: np.ndarray, escaped: np.ndarray):
-        """Section 6.3."""
+        """Section 6.4."""
         require(np.count_nonzero(escaped) == self.n_escapes, "escapes of the wrong number")
         require(np.count_nonzero(self.escape_is_exact) == self.n_exact, "another number of exact")
         numbers = [self.escape_codes.number() for _ in range(self.n_escapes - self.n_exact)]

@@ -30,9 +30,10 @@ def sparse(random: Random, count: int) -> list[float]:
     return [value if random.below(4) == 0 else 0.0 for value in values]
 
 
-def of_dtype(file: str, dtype: str, seed: int) -> Vector:
+def of_dtype(file: str, dtype: str, seed: int, entropy: str = "zstd") -> Vector:
     purpose = f"{dtype} under every kind of bound, records of one chunk and of several"
-    vector = Vector(file, purpose, chunk_elems=1200)
+    purpose += ", entropy stage rans" if entropy == "rans" else ""
+    vector = Vector(file, purpose, chunk_elems=1200, entropy=entropy)
     random = Random(seed)
     fine = {"F64": 1e-9, "F32": 1e-6}.get(dtype, 1e-4)
 

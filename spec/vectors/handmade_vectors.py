@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 
 import broken_direct
+import broken_rans
 from broken_payloads import Symbols, file_of, sound_values
-from broken_vectors import sound
+from broken_vectors import digest, pack_of, sound
+from layout import Entry, Layout
 from vector import Expected, Vector
 
 
@@ -46,4 +48,28 @@ def direct() -> tuple[Vector, bytes]:
     return vector, broken_direct.sound_file()
 
 
-HANDMADE_VECTORS = (container, lossless, direct)
+def rans() -> tuple[Vector, bytes]:
+    purpose = "put together by hand: lane sets and tables that no encoder chooses"
+    vector = Vector("handmade_rans.cfck", purpose)
+    layout, payloads, entries = Layout.empty(), [], []
+    for name, lanes in broken_rans.sound_chunks().items():
+        values = lanes.values()
+        vector.tensors[name] = Expected(name, "BF16", [140], values, "packed")
+        payloads.append(lanes.payload())
+        entry = Entry(name.encode(), [140], [], dtype=broken_rans.BF16, codec=1, entropy=2)
+        entry.digest = digest(values)
+        entries.append(entry)
+    pack_of(payloads, entries, layout)
+    layout.rehash()
+    return vector, layout.seal()
+
+
+def direct_rans() -> tuple[Vector, bytes]:
+    purpose = "put together by hand: a direct record with the entropy stage rans"
+    vector = Vector("handmade_direct_rans.cfck", purpose)
+    content = struct.pack("<12f", *broken_direct.sound_values())
+    vector.tensors["t"] = Expected("t", "F32", broken_direct.SHAPE, content, "chunked")
+    return vector, broken_rans.direct_file(broken_rans.direct_chunks(), content)
+
+
+HANDMADE_VECTORS = (container, lossless, direct, rans, direct_rans)

@@ -13,6 +13,7 @@ import sys
 
 import broken_direct
 import broken_payloads
+import broken_rans
 import broken_vectors
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "broken"
@@ -30,6 +31,9 @@ def broken_files() -> list[broken_vectors.Broken]:
         *broken_payloads.in_other_modes(),
         *broken_direct.in_preambles(),
         *broken_direct.in_chunks(),
+        *broken_rans.in_sections(),
+        *broken_rans.in_streams(),
+        *broken_rans.in_direct_chunks(),
     ]
 
 

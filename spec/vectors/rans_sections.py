@@ -82,10 +82,14 @@ def slots_of(table: Table) -> list[list[int]]:
     return slots
 
 
-def coded(runs: list[Run], tables: list[Table], n_sets: int, payload: bytes):
+def start_states(n_sets: int, payload: bytes) -> list[int]:
+    bits = int.from_bytes(payload, "little")
+    return [LOWEST + (bits >> PAYLOAD_BITS * lane) % LOWEST for lane in range(LANES * n_sets)]
+
+
+def coded(runs: list[Run], tables: list[Table], n_sets: int, start: list[int]):
     """Section 6: the states of all lanes, and the words of each set."""
-    start = int.from_bytes(payload, "little")
-    states = [LOWEST + (start >> PAYLOAD_BITS * lane) % LOWEST for lane in range(LANES * n_sets)]
+    states = list(start)
     words: list[list[int]] = [[] for _ in range(n_sets)]
     for symbols, places in reversed(runs):
         for i in reversed(range(len(symbols))):
@@ -110,18 +114,29 @@ class Section:
     words: list[list[int]]
     n_words: list[int] | None = None  # as said; None: as they are
     n_explicit: int | None = None
+    unused_bits: int = 0  # behind the states
     behind: bytes = b""
 
     @classmethod
-    def of(cls, runs: list[Run], n_sets: int, payload: bytes, codec: str, choice=0, explicit=None):
-        """`explicit`: tables by place."""
+    def of(
+        cls,
+        runs: list[Run],
+        n_sets: int,
+        payload: bytes,
+        codec: str,
+        choice=0,
+        explicit=None,
+        start=None,
+    ) -> Section:
+        """`explicit`: tables by place. `start`: states that have another payload."""
         explicit = explicit or {}
         tables = tables_of_choice(choice, codec)
         for place, table in explicit.items():
             tables[place] = table
         layout = {1: 0, 2: 1, 4: 2}[n_sets] | bool(explicit) << 2
         listed = [(place, table_bytes(explicit[place])) for place in sorted(explicit)]
-        return cls(layout, choice, listed, *coded(runs, tables, n_sets, payload))
+        start = start or start_states(n_sets, payload)
+        return cls(layout, choice, listed, *coded(runs, tables, n_sets, start))
 
     def state_bytes(self) -> bytes:
         bits = Bits()
@@ -129,6 +144,7 @@ class Section:
             n = state.bit_length() - 1 - PAYLOAD_BITS
             bits.put(n, 4)
             bits.put(state - (1 << n + PAYLOAD_BITS), n + PAYLOAD_BITS)
+        bits.put(self.unused_bits, -bits.count % 8)
         return bits.bytes()
 
     def bytes(self) -> bytes:

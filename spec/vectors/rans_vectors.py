@@ -3,6 +3,7 @@ the other stage, where it is shorter; those of several chunks have not."""
 
 from __future__ import annotations
 
+import direct_vectors
 from lossless_vectors import Floats, float_features
 from vector import Random, Vector, packed_floats
 
@@ -73,4 +74,29 @@ def tables() -> Vector:
     return vector
 
 
-RANS_VECTORS = (lossless_features, two_lane_sets, four_lane_sets, tables)
+def direct_f32() -> Vector:
+    return direct_vectors.of_dtype("rans_direct_f32.cfck", "F32", 85, "rans")
+
+
+def direct_bf16() -> Vector:
+    return direct_vectors.of_dtype("rans_direct_bf16.cfck", "BF16", 86, "rans")
+
+
+def direct_lane_sets() -> Vector:
+    """At about 1 bit a value, and at about 3."""
+    purpose = "lossy records with two and four lane sets"
+    vector = Vector("rans_direct_lane_sets.cfck", purpose, entropy="rans")
+    random = Random(87)
+    for shape in ([64, 160], [132, 256]):
+        count = shape[0] * shape[1]
+        for dtype, bound in (("F16", 0.2), ("F64", 0.05)):
+            content = packed_floats(dtype, random.weights(count, 0.1))
+            asked = {direct_vectors.ABS: bound}
+            vector.add(f"{dtype} {shape}", dtype, shape, content, asked=asked)
+    return vector
+
+
+RANS_VECTORS = (
+    lossless_features, two_lane_sets, four_lane_sets, tables,
+    direct_f32, direct_bf16, direct_lane_sets,
+)  # fmt: skip

@@ -13,6 +13,7 @@ import subprocess
 import ml_dtypes
 import numpy as np
 import pytest
+import reference_codec
 import reference_container
 import reference_direct
 
@@ -46,6 +47,11 @@ class Case:
     payload: bytes = b""
     preamble: bytes | None = None
     options: dict = dataclasses.field(default_factory=dict)  # of encoding
+    entropy: str = "zstd"
+
+    @property
+    def stage(self) -> int:
+        return {"zstd": reference_codec.ZSTD, "rans": reference_codec.RANS}[self.entropy]
 
 
 @dataclasses.dataclass
@@ -67,6 +73,7 @@ def run(cases: list[Case], folder: pathlib.Path) -> list[Outcome]:
 
     for case in cases:
         item = {"dtype": case.dtype, "shape": case.shape, "first": case.first, "n": case.n}
+        item["entropy"] = case.entropy
         if case.values is not None:
             item |= case.options | {"values": place(case.values)}
         else:
@@ -89,7 +96,13 @@ def reference_values(case: Case, outcome: Outcome) -> bytes:
     """What the reference decoder makes of the payload. Raises Refused."""
     preamble = case.preamble if case.values is None else outcome.preamble or None
     decoded = reference_direct.decode_direct(
-        DTYPE_IDS[case.dtype], case.shape, case.first, case.n, preamble, outcome.payload
+        DTYPE_IDS[case.dtype],
+        case.shape,
+        case.first,
+        case.n,
+        preamble,
+        outcome.payload,
+        case.stage,
     )
     return decoded.tobytes()
 

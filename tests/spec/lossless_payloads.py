@@ -7,17 +7,19 @@ import reference_container as container
 VECTORS = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors"
 
 
-def files(but: str = ""):
+def files(but: str = "none"):
+    """But those whose names begin so."""
     for path in sorted(VECTORS.glob("*.cfck")):
-        if path.name != but:
+        if not path.name.startswith(but):
             yield container.File(path.read_bytes(), container.Limits())
 
 
-def lossless_payloads(but: str = ""):
-    """(dtype name, number of elements, payload) of every lossless chunk."""
+def lossless_payloads(but: str = "none", stage: int | None = None):
+    """(dtype name, number of elements, payload) of every lossless chunk, or of those that
+    have this entropy stage."""
     for file in files(but):
         for record in file.records:
-            if record.codec != 1:
+            if record.codec != 1 or stage not in (None, record.entropy):
                 continue
             dtype = container.DTYPES[record.dtype][0]
             if record.kind == container.PACKED:

@@ -1,5 +1,6 @@
 """Encodes the values of a mode 2 chunk, as codec/symboliser/spec.md and section 3 of
-codec/lossless/spec.md say: all but the choice of a mask, which is given.
+codec/lossless/spec.md say: all but the choice of a mask, which is given. With the formats
+of rans the entropy stage is that.
 
 Made from those pages alone: the library must write the same bytes.
 """
@@ -12,6 +13,7 @@ import operator
 
 import entropy_encoder
 import numpy as np
+import rans_encoder
 from reference_codec import Format
 
 GROUP = 128
@@ -33,12 +35,13 @@ class Group:
 
     def __post_init__(self):
         mantissa, exponent = self.format.mantissa_bits, self.format.exponent_bits
+        below = mantissa - self.format.top_bits
         self.is_zero = not any(self.values)
         self.exponents = [v >> mantissa & 2**exponent - 1 for v in self.values]
-        self.tops = [v >> mantissa - 2 & 2 ** (exponent + 2) - 1 for v in self.values]
-        low = 2 ** (mantissa - 2) - 1
+        self.tops = [v >> below & 2 ** (exponent + mantissa - below) - 1 for v in self.values]
+        low = 2**below - 1
         sign = exponent + mantissa
-        self.raw = [v >> sign << mantissa - 2 | v & low for v in self.values]
+        self.raw = [v >> sign << below | v & low for v in self.values]
         union = functools.reduce(operator.or_, self.raw)
         limit = self.format.raw_bits - 1
         self.clean_bits = min(limit, (union & -union).bit_length() - 1) if union else limit
@@ -62,15 +65,15 @@ class Group:
         return 4 * (top + b - 15) + (q >= 38968) + (q >= 46341) + (q >= 55109)
 
     def choose_symbols(self, scale_class: int) -> None:
-        e0 = scale_class // 4 - 4
+        e0, per_exponent = scale_class // 4 - 4, 2**self.format.top_bits
         self.symbols, self.escapes = [], []
         for i, (value, e, t) in enumerate(zip(self.values, self.exponents, self.tops, strict=True)):
             if t == 0:
-                self.symbols.append(60)
+                self.symbols.append(self.format.zero)
             elif e0 - 14 <= e <= e0:
-                self.symbols.append(4 * (e0 - e) + t % 4)
+                self.symbols.append(per_exponent * (e0 - e) + t % per_exponent)
             else:
-                self.symbols.append(61)
+                self.symbols.append(self.format.zero + 1)
                 self.escapes.append(value)
                 self.raw[i] = 0
 
@@ -111,7 +114,7 @@ def class_symbols(groups: list[Group], first_class: int) -> tuple[list[int], lis
 
 def encode(shown: np.ndarray, format: Format, specials: bool, mask: bytes, mask_header) -> bytes:
     """The payload. `mask`: its sections; `mask_header`: (mask_bytes, n_masked, signs) or None."""
-    values = shown.tolist()
+    values, is_rans = shown.tolist(), format.top_bits == 1
     parts = [values[i : i + GROUP] for i in range(0, len(values), GROUP)]
     groups = [Group(part, format, specials) for part in parts]
     chosen = (g.scale_class() for g in groups)
@@ -127,7 +130,7 @@ def encode(shown: np.ndarray, format: Format, specials: bool, mask: bytes, mask_
     if not clean_stream:
         above = [0] * len(groups)
     has_signs = any(v >> format.exponent_bits + format.mantissa_bits for v in values)
-    n_tables = 4 if len(values) >= 4096 else 1
+    n_tables = 4 if len(values) >= 4096 or is_rans else 1
     tables = [bytearray() for _ in range(n_tables)]
     raw = bytearray()
     for group, clean in zip(groups, above, strict=True):
@@ -136,18 +139,28 @@ def encode(shown: np.ndarray, format: Format, specials: bool, mask: bytes, mask_
             raw += group.packed_raw(base + clean, has_signs)
     escapes = [value for group in busy for value in group.escapes]
     has_escapes = bool(escapes or class_escapes)
-    has_zero_groups = len(busy) < len(groups)
+    has_zero_groups = len(busy) < len(groups) and not is_rans
+    has_four_tables = n_tables == 4 and not is_rans
     flags = (mask_header is not None) | (base > 0) << 2 | clean_stream << 3
     flags |= bool(mask_header and mask_header[2]) << 1
-    flags |= has_zero_groups << 4 | (n_tables == 4) << 5 | (not has_signs) << 6 | has_escapes << 7
+    flags |= has_zero_groups << 4 | has_four_tables << 5 | (not has_signs) << 6 | has_escapes << 7
     header = bytes([2, flags]) + number(first_class)
     if mask_header:
         header += number(mask_header[0]) + number(mask_header[1])
     header += bytes([base]) if base else b""
     header += number(sum(map(len, tables))) if has_zero_groups else b""
-    header += b"".join(number(len(t)) for t in tables[:3]) if n_tables == 4 else b""
+    header += b"".join(number(len(t)) for t in tables[:3]) if has_four_tables else b""
     header += number(len(class_escapes)) + number(len(escapes)) if has_escapes else b""
-    header += number(len(raw)) + mask
-    header += np.array(class_escapes, "<u2").tobytes() + np.array(escapes, shown.dtype).tobytes()
-    streams = [bytes(classes), bytes(above) if clean_stream else b"", *map(bytes, tables)]
-    return header + bytes(raw) + entropy_encoder.encode(streams)
+    mask += np.array(class_escapes, "<u2").tobytes() + np.array(escapes, shown.dtype).tobytes()
+    if not is_rans:
+        streams = [bytes(classes), bytes(above) if clean_stream else b"", *map(bytes, tables)]
+        return header + number(len(raw)) + mask + bytes(raw) + entropy_encoder.encode(streams)
+    runs = [(bytes(classes), [0] * len(groups))]
+    if clean_stream:
+        runs.append((bytes(above), [1] * len(groups)))
+    places = [2 + group.own_class % 4 for group in busy]
+    runs.append((bytes(symbol for group in busy for symbol in group.symbols), places))
+    in_section = max(0, len(raw) - 60 * rans_encoder.lane_sets(len(values)))
+    tail = bytes(raw[in_section:])
+    coded = rans_encoder.encode(runs, len(values), tail, "lossless")
+    return header + number(len(coded)) + number(in_section) + mask + coded + raw[:in_section]

@@ -30,14 +30,10 @@ def test_no_value_is_beyond_the_bound(made):
 
 def direct_chunk(case, outcome):
     """The chunk of a payload of mode 4 or 5, and its symbol frame."""
-    geometry = reference_direct.Geometry.of(case.shape)
     body = reference_codec.Body(outcome.payload)
-    if body.byte() == reference_direct.INLINE:
-        parameters = reference_direct.Parameters(body, geometry)
-    else:
-        parameters = reference_direct.read_preamble(outcome.preamble, geometry)
-    word = reference_direct.WORDS[case.dtype]
-    chunk = reference_direct.DirectChunk(body, word, geometry, parameters, case.first, case.n)
+    chunk = reference_direct.chunk_of(
+        case.dtype, case.shape, case.first, case.n, outcome.preamble or None, body, case.stage
+    )
     return chunk, body.rest()
 
 

@@ -7,6 +7,8 @@ import direct_cases
 import direct_vectors
 import numpy as np
 import pytest
+import rans_vectors
+import reference_codec
 import reference_container
 import reference_decoder
 import reference_direct
@@ -14,9 +16,14 @@ from test_direct_chunks import direct_chunk
 from test_direct_files import breaks_bound, doubles
 
 VECTORS = pathlib.Path(reference_decoder.__file__).parent / "vectors"
+WITH_EVERY_PART = (
+    *direct_vectors.DIRECT_VECTORS,
+    rans_vectors.direct_f32,
+    rans_vectors.direct_bf16,
+)
 
 
-@pytest.mark.parametrize("make", direct_vectors.DIRECT_VECTORS)
+@pytest.mark.parametrize("make", (*WITH_EVERY_PART, rans_vectors.direct_lane_sets))
 def test_bounds(make):
     vector = make()
     read = reference_decoder.read(VECTORS / vector.file)
@@ -42,11 +49,12 @@ def payloads(file: reference_container.File, record: reference_container.Record)
         n = min(step, record.n_elems - number * step)
         dtype = reference_container.DTYPES[record.dtype][0]
         case = direct_cases.Case(record.name, dtype, record.shape, number * step, n)
+        case.entropy = "rans" if record.entropy == reference_codec.RANS else "zstd"
         yield case, direct_cases.Outcome(preamble or b"", payload, b"", "")
 
 
 def test_they_use_every_part_of_the_codec():
-    for make in direct_vectors.DIRECT_VECTORS:
+    for make in WITH_EVERY_PART:
         path = VECTORS / make().file
         file = reference_container.File(path.read_bytes(), reference_container.Limits())
         seen = collections.Counter()

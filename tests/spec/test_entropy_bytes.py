@@ -5,12 +5,16 @@ import reference_codec
 import reference_container as container
 from lossless_payloads import lossless_payloads
 
+OTHER = "handmade"
+
 SIZES = {name: bits // 8 for name, bits, *_ in container.DTYPES.values()}
 
 
 def symbol_frames():
     """(streams, frame) of every chunk of mode 2."""
-    for dtype, n_elems, payload in lossless_payloads(but="handmade_lossless.cfck"):
+    for dtype, n_elems, payload in lossless_payloads(
+        "handmade_lossless.cfck", reference_codec.ZSTD
+    ):
         if payload[0] != 2:
             continue
         n_values, size = (2 * n_elems, 4) if dtype == "C64" else (n_elems, SIZES[dtype])

@@ -107,7 +107,7 @@ Outcome play(const json& item, ByteView data, Scratch& scratch) {
   const auto shape = item.at("shape").get<std::vector<std::uint64_t>>();
   const auto dtype = dtype_from_name(item.at("dtype").get<std::string>());
   DirectChunkInfo info{dtype.value(),
-                       EntropyId::kZstd,
+                       entropy_choice_from_name(item.value("entropy", "zstd")).value(),
                        shape,
                        item.at("first").get<std::uint64_t>(),
                        item.at("n").get<std::uint64_t>(),
