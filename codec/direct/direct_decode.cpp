@@ -34,7 +34,7 @@ struct DirectSections {
 };
 
 // Groups of symbols that are decoded at once: they stay in the first cache.
-inline constexpr std::size_t kBatchGroups = 32;
+inline constexpr std::size_t kBatchGroups = 16;
 
 class ChunkDecoder {
  public:
@@ -280,8 +280,17 @@ class ChunkDecoder {
       }
     }
     steps_ = value_steps(geometry_, parameters_, {}, info_.first_elem);
+    steps_.has_float_products = values != nullptr && info_.dtype == DType::kF32 &&
+                                direct_kernels().has_float_products(parameters_.step);
     from_.exact = s_.exact.data();
-    for (std::size_t first = 0; first < first_of_tail; first += kBatchGroups) {
+    RansReader& reader = scratch_.impl().rans_reader;
+    const std::size_t n_whole =
+        values == nullptr ? 0 : std::min(first_of_tail, n_left_ / kGroupSize);
+    if (!direct_kernels().decode_values(info_.dtype, n_whole, groups_, steps_, reader.lanes(),
+                                        reader.tables() + kFirstValuePlace, from_, values)) {
+      return corrupt("the symbols do not fit the lane sets or the escapes", coded_at_);
+    }
+    for (std::size_t first = n_whole; first < first_of_tail; first += kBatchGroups) {
       const std::size_t last = std::min(first + kBatchGroups, first_of_tail);
       CFCK_TRY(decode_groups(first, last));
       CFCK_TRY(merge_groups(first, last, codes, values));

@@ -20,6 +20,7 @@ struct ValueSteps {
   std::uint64_t n_rows = 0;
   std::uint64_t row_values = 1;
   std::uint64_t first_value = 0;  // of the chunk in its record
+  bool has_float_products = false;
 };
 
 // Where a split writes, or a merge reads, the streams and raw bytes; pointers are
@@ -68,6 +69,14 @@ struct DirectKernels {
   // there are exact values. Requires: low bits are at most kMaxSafeLowBits.
   bool (*merge_values)(DType dtype, std::size_t n_values, const GroupCode* groups,
                        const ValueSteps& steps, DirectMerge& from, std::byte* values);
+  // The same for whole groups, whose symbols the lanes still hold; `tables` are those of
+  // the codec. False also if the lanes run out of words.
+  bool (*decode_values)(DType dtype, std::size_t n_groups, const GroupCode* groups,
+                        const ValueSteps& steps, RansLanes& lanes,
+                        const RansDecodeTable* const* tables, DirectMerge& from, std::byte* values);
+  // Whether `step` may have them: products with small codes that are right without
+  // binary64.
+  bool (*has_float_products)(double step);
   // Codes of whole kernels into residuals, and back; kExact and kHidden stay. False if
   // a code is out of range.
   void (*predict)(const std::int16_t* coefficients, unsigned taps, std::size_t n_kernels,

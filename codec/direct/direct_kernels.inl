@@ -51,13 +51,33 @@ bool merge_values(DType dtype, std::size_t n_values, const GroupCode* groups,
   });
 }
 
+bool decode_values(DType dtype, std::size_t n_groups, const GroupCode* groups,
+                   const ValueSteps& steps, RansLanes& lanes, const RansDecodeTable* const* tables,
+                   DirectMerge& from, std::byte* values) {
+  return visit_value(dtype, [&](auto value) {
+    using Value = decltype(value);
+    const auto decode = lanes.n_sets == 4   ? &values_of_lanes<Value, 4>
+                        : lanes.n_sets == 2 ? &values_of_lanes<Value, 2>
+                                            : &values_of_lanes<Value, 1>;
+    return decode(n_groups, groups, steps, lanes, tables, from, values);
+  });
+}
+
+bool has_float_products([[maybe_unused]] double step) {
+#if defined(CFCK_HAS_FLOAT_PRODUCTS)
+  return FloatStep::is_exact(step);
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 const DirectKernels& direct_kernel_set() noexcept {
-  static const DirectKernels set{&quantise,        &dequantise,     &classify_codes,
-                                 &split_codes,     &merge_codes,    &split_symbols,
-                                 &merge_symbols,   &merge_values,   &predict_kernels,
-                                 &restore_kernels, &add_magnitudes, &weigh_magnitudes};
+  static const DirectKernels set{
+      &quantise,        &dequantise,      &classify_codes, &split_codes,     &merge_codes,
+      &split_symbols,   &merge_symbols,   &merge_values,   &decode_values,   &has_float_products,
+      &predict_kernels, &restore_kernels, &add_magnitudes, &weigh_magnitudes};
   return set;
 }
 

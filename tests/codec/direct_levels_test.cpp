@@ -1,23 +1,13 @@
 // The passes of the direct codec do the same at every CPU level.
+#include "tests/codec/direct_levels.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "tests/codec/direct_cases.hpp"
-
 namespace cfck::codec {
 namespace {
-
-std::vector<const DirectKernels*> levels() {
-  std::vector<const DirectKernels*> found;
-  for (const CpuLevel level : {CpuLevel::kBaseline, CpuLevel::kV3, CpuLevel::kV4}) {
-    if (level <= cpu_level()) {
-      found.push_back(&direct_kernels_of(level));
-    }
-  }
-  return found;
-}
 
 // What a level makes of values, and back.
 struct Quantised {
@@ -157,100 +147,6 @@ bool merges_to(const DirectKernels& level, const Parts& parts,
          std::equal(codes.begin(), codes.begin() + static_cast<std::ptrdiff_t>(n), back.begin());
 }
 
-// The same with one symbol for each code, and merged to values at once.
-Parts split_symbols(const DirectKernels& level, const std::vector<std::int32_t>& codes,
-                    std::size_t n, const std::vector<GroupCode>& groups) {
-  Parts parts;
-  parts.streams.assign(1, std::vector<std::uint8_t>(n + kGroupSize));
-  parts.raw.resize(4 * n + 64);
-  parts.escapes.resize(n);
-  DirectSplit to;
-  to.streams[0] = parts.streams[0].data();
-  to.raw = parts.raw.data();
-  to.escapes = parts.escapes.data();
-  level.split_symbols(codes.data(), n, groups.data(), to);
-  parts.streams[0].resize(static_cast<std::size_t>(to.streams[0] - parts.streams[0].data()));
-  parts.raw.resize(static_cast<std::size_t>(to.raw - parts.raw.data()));
-  parts.escapes.resize(static_cast<std::size_t>(to.escapes - parts.escapes.data()));
-  return parts;
-}
-
-DirectMerge merge_of(const Parts& parts, const std::vector<std::uint8_t>& symbols) {
-  DirectMerge from;
-  from.streams[0] = symbols.data();
-  from.raw = parts.raw.data();
-  from.escapes = parts.escapes.data();
-  from.n_escapes = parts.escapes.size();
-  return from;
-}
-
-void expect_same_symbols(const std::vector<std::int32_t>& codes, std::size_t n,
-                         const std::vector<GroupCode>& groups) {
-  const Parts first = split_symbols(*levels()[0], codes, n, groups);
-  std::vector<std::uint8_t> symbols = first.streams[0];
-  EXPECT_EQ(static_cast<std::size_t>(std::count(symbols.begin(), symbols.end(), kSymbolEscape)),
-            first.escapes.size());
-  EXPECT_TRUE(std::all_of(symbols.begin(), symbols.end(), [](auto symbol) { return symbol < 32; }));
-  symbols.resize(symbols.size() + kGroupSize);
-  for (const DirectKernels* level : levels()) {
-    const Parts other = split_symbols(*level, codes, n, groups);
-    EXPECT_TRUE(other.streams == first.streams);
-    EXPECT_TRUE(other.raw == first.raw);
-    EXPECT_TRUE(other.escapes == first.escapes);
-    std::vector<std::int32_t> back(codes.size(), 99);
-    DirectMerge from = merge_of(first, symbols);
-    EXPECT_TRUE(level->merge_symbols(back.data(), n, groups.data(), from));
-    EXPECT_EQ(from.n_escapes, 0u);
-    EXPECT_EQ(from.raw, first.raw.data() + first.raw.size());
-    back.resize(n);
-    EXPECT_TRUE(std::equal(back.begin(), back.end(), codes.begin()));
-    if (!first.escapes.empty()) {
-      from = merge_of(first, symbols);
-      --from.n_escapes;
-      EXPECT_FALSE(level->merge_symbols(back.data(), n, groups.data(), from));
-    }
-  }
-}
-
-// What merge_values makes of symbols is what merge_symbols and dequantise make of them.
-void expect_same_merged_values(DType dtype, const std::vector<std::int32_t>& codes, std::size_t n,
-                               const std::vector<GroupCode>& groups, const ValueSteps& steps) {
-  const Parts parts = split_symbols(*levels()[0], codes, n, groups);
-  std::vector<std::uint8_t> symbols = parts.streams[0];
-  symbols.resize(symbols.size() + kGroupSize);
-  const std::size_t value_bytes = bits_per_element(dtype) / 8;
-  std::vector<std::byte> exact(n * value_bytes);
-  Random random(n);
-  for (std::byte& byte : exact) {
-    byte = static_cast<std::byte>(random.next());
-  }
-  std::vector<std::byte> expected(n * value_bytes);
-  levels()[0]->dequantise(dtype, codes.data(), n, steps, expected.data());
-  const std::byte* next = exact.data();
-  for (std::size_t i = 0; i < n; ++i) {
-    if (codes[i] == kExact) {
-      std::copy(next, next + value_bytes,
-                expected.begin() + static_cast<std::ptrdiff_t>(i * value_bytes));
-      next += value_bytes;
-    }
-  }
-  for (const DirectKernels* level : levels()) {
-    std::vector<std::byte> values(n * value_bytes);
-    DirectMerge from = merge_of(parts, symbols);
-    from.exact = exact.data();
-    EXPECT_TRUE(level->merge_values(dtype, n, groups.data(), steps, from, values.data()));
-    EXPECT_EQ(from.n_escapes, 0u);
-    EXPECT_TRUE(from.exact == next);
-    EXPECT_TRUE(values == expected);
-    if (!parts.escapes.empty()) {
-      from = merge_of(parts, symbols);
-      from.exact = exact.data();
-      --from.n_escapes;
-      EXPECT_FALSE(level->merge_values(dtype, n, groups.data(), steps, from, values.data()));
-    }
-  }
-}
-
 void expect_same_parts(const std::vector<std::int32_t>& codes, std::size_t n,
                        const std::vector<GroupCode>& groups) {
   const Parts first = split(*levels()[0], codes, n, groups);
@@ -261,21 +157,6 @@ void expect_same_parts(const std::vector<std::int32_t>& codes, std::size_t n,
     EXPECT_TRUE(other.escapes == first.escapes);
     EXPECT_TRUE(merges_to(*level, first, codes, n, groups));
   }
-}
-
-// Codes of about `scale`, with zeros up to a whole group, some large and exact ones.
-std::vector<std::int32_t> make_codes(std::size_t n, double scale, Random& random) {
-  std::vector<std::int32_t> codes((n + kGroupSize - 1) / kGroupSize * kGroupSize);
-  for (std::size_t i = 0; i < n; ++i) {
-    const double unit = static_cast<double>(random.next() % 20001) / 10000 - 1;
-    const double cubed = 4 * unit * unit * unit * scale;
-    codes[i] = static_cast<std::int32_t>(
-        std::clamp(cubed, -double{kMaxCode} - 1.0 * kMaxCode, double{kMaxCode} + 1.0 * kMaxCode));
-    codes[i] = random.next() % 200 == 0 ? kExact : codes[i];
-    codes[i] = random.next() % 300 == 0 ? 2 * kMaxCode : codes[i];
-    codes[i] = random.next() % 300 == 0 ? -2 * kMaxCode : codes[i];
-  }
-  return codes;
 }
 
 TEST(DirectLevelsOfCodes, ClassifySplitAndMerge) {
@@ -296,35 +177,6 @@ TEST(DirectLevelsOfCodes, ClassifySplitAndMerge) {
         }
       }
       expect_same_parts(codes, n, groups);
-      expect_same_symbols(codes, n, groups);
-    }
-  }
-}
-
-TEST_P(DirectLevels, MergeValues) {
-  Random random(14);
-  const std::vector<std::uint16_t> row_steps{0x3c00, 0x3b12, 0, 0x3d01, 0x3c00};
-  for (unsigned scale_class = 1; scale_class <= kMaxDirectClass; ++scale_class) {
-    if (kSymbolCodes.of[scale_class].low_bits > kMaxSafeLowBits) {
-      continue;
-    }
-    for (const std::size_t n : {5u, 128u, 500u}) {
-      SCOPED_TRACE(std::to_string(scale_class) + ", " + std::to_string(n));
-      for (const double scale : {0.3, 5.0, 1e3, 1e6}) {
-        auto codes = make_codes(n, scale, random);
-        std::fill_n(codes.begin(), n == 500 ? 128 : 0, 0);
-        const GroupCode group{static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
-        std::vector<GroupCode> groups(codes.size() / kGroupSize, group);
-        groups[0].kind = n == 500 ? GroupKind::kAllZero : GroupKind::kValues;
-        ValueSteps steps;
-        steps.step = 1.7e-3;
-        expect_same_merged_values(GetParam(), codes, n, groups, steps);
-        steps.row_steps = row_steps.data();
-        steps.n_rows = 5;
-        steps.row_values = 111;
-        steps.first_value = 30;
-        expect_same_merged_values(GetParam(), codes, n, groups, steps);
-      }
     }
   }
 }
@@ -399,7 +251,6 @@ TEST(DirectLevelsOfCodes, SplitAndMergeInEveryClass) {
         const GroupCode group{static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
         const std::vector<GroupCode> groups(codes.size() / kGroupSize, group);
         expect_same_parts(codes, n, groups);
-        expect_same_symbols(codes, n, groups);
       }
     }
   }
