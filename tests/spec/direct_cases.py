@@ -193,8 +193,8 @@ def options_of(features, bound: float, shape, first: int, seed: int) -> dict:
     return options
 
 
-def make_cases() -> list[Case]:
-    cases = []
+def make_cases(entropy: str = "zstd") -> list[Case]:
+    cases: list[Case] = []
     for dtype in FLOATS:
         for kind in VALUE_KINDS:
             for variant, features in VARIANTS.items():
@@ -213,6 +213,7 @@ def make_cases() -> list[Case]:
                             n,
                             values.tobytes(),
                             options=options_of(features, bound, shape, first, seed),
+                            entropy=entropy,
                         )
                     )
     return cases
