@@ -14,6 +14,9 @@ struct Kernel {
 
 Kernel choose() noexcept {
 #if defined(__x86_64__)
+  if (cpu_level() >= CpuLevel::kV4) {
+    return {hash64_v4, hash128_v4};
+  }
   if (cpu_level() >= CpuLevel::kV3) {
     return {hash64_v3, hash128_v3};
   }

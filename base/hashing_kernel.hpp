@@ -15,7 +15,9 @@ struct HashPair {
 
 uint64_t hash64_baseline(const void* bytes, size_t n_bytes) noexcept;
 uint64_t hash64_v3(const void* bytes, size_t n_bytes) noexcept;
+uint64_t hash64_v4(const void* bytes, size_t n_bytes) noexcept;
 HashPair hash128_baseline(const void* bytes, size_t n_bytes) noexcept;
 HashPair hash128_v3(const void* bytes, size_t n_bytes) noexcept;
+HashPair hash128_v4(const void* bytes, size_t n_bytes) noexcept;
 
 }  // namespace cfck

@@ -44,6 +44,11 @@ TEST(Hashing, IsTheSameOnEveryCpuLevel) {
       EXPECT_EQ(hash128_v3(bytes.data(), n_bytes).low, pair.low);
       EXPECT_EQ(hash128_v3(bytes.data(), n_bytes).high, pair.high);
     }
+    if (cpu_level() >= CpuLevel::kV4) {
+      EXPECT_EQ(hash64_v4(bytes.data(), n_bytes), expected);
+      EXPECT_EQ(hash128_v4(bytes.data(), n_bytes).low, pair.low);
+      EXPECT_EQ(hash128_v4(bytes.data(), n_bytes).high, pair.high);
+    }
 #endif
     const Digest digest = hash128(part);
     EXPECT_EQ(std::memcmp(digest.data(), &pair.low, 8), 0);

@@ -1,0 +1,17 @@
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/hashing_kernel.hpp"
+
+namespace cfck {
+
+uint64_t hash64_v4(const void* bytes, size_t n_bytes) noexcept {
+  return XXH3_64bits(bytes, n_bytes);
+}
+
+HashPair hash128_v4(const void* bytes, size_t n_bytes) noexcept {
+  const XXH128_hash_t hash = XXH3_128bits(bytes, n_bytes);
+  return {hash.low64, hash.high64};
+}
+
+}  // namespace cfck
