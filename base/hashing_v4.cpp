@@ -1,3 +1,9 @@
+// Compilers warn of the registers that their own intrinsics leave undefined on purpose
+// (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
