@@ -28,12 +28,16 @@ Error open_error(const Bytes& bytes, DecodeOptions options = {}) {
 
 Bytes sample() {
   const Bytes bytes = weights(1, 20000);
-  return write_file([&](Writer& writer) {
-    expect_ok(writer.add("large", TensorView{DType::kF32, {20000}, bytes}));
-    expect_ok(writer.add("small", TensorView{DType::kF32, {10}, ByteView(bytes).first(40)}));
-    expect_ok(writer.set_metadata("key", "value"));
-    expect_ok(writer.attach("text", ByteView(bytes).first(100)));
-  });
+  EncodeOptions options;
+  options.entropy = EntropyId::kZstd;  // which puts a frame behind the one of the chunk
+  return write_file(
+      [&](Writer& writer) {
+        expect_ok(writer.add("large", TensorView{DType::kF32, {20000}, bytes}));
+        expect_ok(writer.add("small", TensorView{DType::kF32, {10}, ByteView(bytes).first(40)}));
+        expect_ok(writer.set_metadata("key", "value"));
+        expect_ok(writer.attach("text", ByteView(bytes).first(100)));
+      },
+      options);
 }
 
 TEST(Open, SaysWhatOtherFilesAre) {
