@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 // From here on a call of the system costs less than one more copy.
 constexpr std::size_t kDirectBytes = std::size_t{1} << 16;
+// The device is told of so much at once, and works while more is encoded.
+constexpr std::uint64_t kSyncBytes = std::uint64_t{4} << 20;
 constexpr int kMaxLinks = 40;  // as Linux has it
 constexpr int kMaxAttempts = 100;
 constexpr std::size_t kMaxNameBytes = 255;
@@ -70,6 +72,7 @@ struct AtomicFile::Impl {
   Result<void> check_target();
   Result<void> flush();
   Result<void> write(ByteView bytes);
+  Result<void> write_through(ByteView bytes);
   Result<void> commit();
   void discard() noexcept;
   Result<void> remember(Result<void> result);
@@ -82,6 +85,7 @@ struct AtomicFile::Impl {
   std::unique_ptr<File> file;
   std::vector<std::byte> buffer;
   std::uint64_t written_bytes = 0;
+  std::uint64_t announced_bytes = 0;  // to sync_soon()
   std::optional<Error> error;
   bool committed = false;
 };
@@ -145,9 +149,18 @@ Result<void> AtomicFile::Impl::flush() {
   if (buffer.empty()) {
     return {};
   }
-  CFCK_TRY(file->write_at(written_bytes, buffer));
-  written_bytes += buffer.size();
+  CFCK_TRY(write_through(buffer));
   buffer.clear();
+  return {};
+}
+
+Result<void> AtomicFile::Impl::write_through(ByteView bytes) {
+  CFCK_TRY(file->write_at(written_bytes, bytes));
+  written_bytes += bytes.size();
+  if (options.sync && written_bytes - announced_bytes >= kSyncBytes) {
+    file->sync_soon(announced_bytes, written_bytes - announced_bytes);
+    announced_bytes = written_bytes;
+  }
   return {};
 }
 
@@ -156,9 +169,7 @@ Result<void> AtomicFile::Impl::write(ByteView bytes) {
     CFCK_TRY(flush());
   }
   if (bytes.size() >= kDirectBytes) {
-    CFCK_TRY(file->write_at(written_bytes, bytes));
-    written_bytes += bytes.size();
-    return {};
+    return write_through(bytes);
   }
   buffer.reserve(kBufferBytes);
   buffer.insert(buffer.end(), bytes.begin(), bytes.end());

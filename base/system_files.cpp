@@ -45,6 +45,7 @@ class PosixFile final : public File {
   Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override;
   Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) override;
   Result<void> sync() override;
+  void sync_soon(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept override;
   Result<void> truncate(std::uint64_t n_bytes) override;
   Result<void> lock() override;
   Result<void> close() override;
@@ -127,6 +128,19 @@ Result<void> PosixFile::sync() {
     return system_error("sync", path_, errno);
   }
   return {};
+}
+
+void PosixFile::sync_soon(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept {
+#if defined(__linux__)
+  // Whatever fails here fails, and is reported, in sync() too.
+  if (fits_offset(offset_bytes, n_bytes)) {
+    (void)::sync_file_range(descriptor_, static_cast<off64_t>(offset_bytes),
+                            static_cast<off64_t>(n_bytes), SYNC_FILE_RANGE_WRITE);
+  }
+#else
+  (void)offset_bytes;
+  (void)n_bytes;
+#endif
 }
 
 Result<void> PosixFile::truncate(std::uint64_t n_bytes) {

@@ -73,6 +73,11 @@ class File {
   virtual Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const = 0;
   virtual Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) = 0;
   virtual Result<void> sync() = 0;  // fsync: data and metadata are on the device
+  // A hint: sync() will come, and the device may begin with these bytes. Does not wait.
+  virtual void sync_soon(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept {
+    (void)offset_bytes;
+    (void)n_bytes;
+  }
   virtual Result<void> truncate(std::uint64_t n_bytes) = 0;
   // Keeps other writers out until the file is closed, without waiting. Errors:
   // kIo if another has the lock, or if the file was replaced since it was opened.

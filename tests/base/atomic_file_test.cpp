@@ -177,6 +177,20 @@ TEST_F(AtomicFileTest, SyncsBeforeItRenames) {
   EXPECT_EQ(files.trace().back().path, folder_);
 }
 
+TEST_F(AtomicFileTest, LongFilesAreAnnouncedWhileTheyAreWritten) {
+  const std::string text(std::size_t{9} << 20, 'x');
+  FaultFiles synced;
+  ASSERT_TRUE(save("f", text, synced));
+  EXPECT_EQ(get("f"), text);
+  EXPECT_GE(synced.announced_bytes(), std::uint64_t{8} << 20);
+  EXPECT_LE(synced.announced_bytes(), text.size());
+  FaultFiles not_synced;
+  AtomicFile::Options options;
+  options.sync = false;
+  ASSERT_TRUE(save("g", text, not_synced, options));
+  EXPECT_EQ(not_synced.announced_bytes(), 0u);
+}
+
 TEST_F(AtomicFileTest, EveryFailureLeavesTheOldOrTheNewFile) {
   FaultFiles counter;
   put("f", "old");

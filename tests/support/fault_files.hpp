@@ -2,6 +2,7 @@
 // can go wrong once, or from some step on.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -73,11 +74,16 @@ class FaultFiles final : public FileSystem {
                     std::uint64_t n_bytes = 0);
   std::uint64_t bytes_written_before_failure() const;
 
+  // Bytes of which a file was told that they will be synced.
+  void announce(std::uint64_t n_bytes) noexcept { announced_bytes_ += n_bytes; }
+  std::uint64_t announced_bytes() const noexcept { return announced_bytes_; }
+
  private:
   FileSystem& inner_;
   mutable std::mutex mutex_;
   std::optional<Fault> fault_;
   std::vector<TraceEntry> trace_;
+  std::atomic<std::uint64_t> announced_bytes_ = 0;
 };
 
 }  // namespace cfck::test
