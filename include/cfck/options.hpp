@@ -36,7 +36,7 @@ std::string_view entropy_name(EntropyId id) noexcept;
 // The stages that a writer may be asked for: "zstd" and "rans". Every reader reads
 // both; chunks of zstd can be taken apart with any Zstd besides.
 std::optional<EntropyId> entropy_choice_from_name(std::string_view name) noexcept;
-inline constexpr EntropyId kDefaultEntropy = EntropyId::kZstd;
+inline constexpr EntropyId kDefaultEntropy = EntropyId::kRans;
 
 // How much time a writer spends for fewer bytes. The same readers read all levels.
 enum class EncodeLevel : std::uint8_t {
