@@ -1,6 +1,7 @@
 #include "base/cpu_level.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <string_view>
 
@@ -46,11 +47,17 @@ CpuLevel requested() noexcept {
   return name == "baseline" ? CpuLevel::kBaseline : name == "v3" ? CpuLevel::kV3 : CpuLevel::kV4;
 }
 
+std::atomic<CpuLevel>& current() noexcept {
+  static std::atomic<CpuLevel> level = std::min(detect(), requested());
+  return level;
+}
+
 }  // namespace
 
-CpuLevel cpu_level() noexcept {
-  static const CpuLevel level = std::min(detect(), requested());
-  return level;
+CpuLevel cpu_level() noexcept { return current().load(std::memory_order_relaxed); }
+
+void set_cpu_level(CpuLevel level) noexcept {
+  current().store(std::min(detect(), level), std::memory_order_relaxed);
 }
 
 }  // namespace cfck

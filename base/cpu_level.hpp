@@ -16,4 +16,8 @@ enum class CpuLevel : std::uint8_t {
 // it, for tests; it never raises it above what the CPU has.
 CpuLevel cpu_level() noexcept;
 
+// The same from within, at any time: for tests that compare levels. What is above the
+// CPU's level stands for it.
+void set_cpu_level(CpuLevel level) noexcept;
+
 }  // namespace cfck

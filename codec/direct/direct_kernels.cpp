@@ -10,9 +10,6 @@ const DirectKernels& direct_kernels_of(CpuLevel level) noexcept {
   return CFCK_SET_OF_LEVEL(level, direct_kernel_set);
 }
 
-const DirectKernels& direct_kernels() noexcept {
-  static const DirectKernels& set = direct_kernels_of(cpu_level());
-  return set;
-}
+const DirectKernels& direct_kernels() noexcept { return direct_kernels_of(cpu_level()); }
 
 }  // namespace cfck::codec

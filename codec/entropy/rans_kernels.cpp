@@ -10,9 +10,6 @@ const RansKernels& rans_kernels_of(CpuLevel level) noexcept {
   return CFCK_SET_OF_LEVEL(level, rans_kernel_set);
 }
 
-const RansKernels& rans_kernels() noexcept {
-  static const RansKernels& set = rans_kernels_of(cpu_level());
-  return set;
-}
+const RansKernels& rans_kernels() noexcept { return rans_kernels_of(cpu_level()); }
 
 }  // namespace cfck::codec

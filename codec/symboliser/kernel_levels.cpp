@@ -12,8 +12,7 @@ const KernelSet& kernels_of(CpuLevel level) noexcept {
 
 template <class Format>
 const ChunkKernels<Format>& chunk_kernels() noexcept {
-  static const KernelSet& set = kernels_of(cpu_level());
-  return std::get<ChunkKernels<Format>>(set);
+  return std::get<ChunkKernels<Format>>(kernels_of(cpu_level()));
 }
 
 template const ChunkKernels<FormatF64>& chunk_kernels() noexcept;

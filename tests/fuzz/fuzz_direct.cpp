@@ -1,20 +1,23 @@
 // Decodes arbitrary bytes as a chunk of the direct codec. Before the payload stand
-// one byte for the dtype, one for the number of dimensions, one for each dimension,
-// two for the first value, two for the number of values, one that says whether there
-// is a preamble, and then two for its length, and the preamble. What decodes must
-// also encode within a bound and decode again to what the encoder said.
+// one byte for the dtype (from 128 on with the entropy stage rans), one for the number of
+// dimensions, one for each dimension, two for the first value, two for the number of
+// values, one that says whether there is a preamble, and then two for its length, and the
+// preamble. What decodes must also encode within a bound and decode again to what the
+// encoder said; all CPU levels do the same.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <vector>
 
 #include "tests/codec/direct_cases.hpp"
+#include "tests/fuzz/every_level.hpp"
 
 namespace {
 
 using namespace cfck;
 using namespace cfck::codec;
+using cfck::test::at_every_level;
+using cfck::test::require;
 
 constexpr DType kDTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 constexpr std::uint64_t kMaxValues = 3000;
@@ -40,12 +43,6 @@ class Input {
   std::size_t at_ = 0;
 };
 
-void require(bool condition) {
-  if (!condition) {
-    std::abort();
-  }
-}
-
 void check_encoding(DirectChunkInfo info, const DirectParameters& parameters,
                     const std::vector<std::byte>& values, Scratch& scratch) {
   std::vector<double> row_bounds;
@@ -59,9 +56,13 @@ void check_encoding(DirectChunkInfo info, const DirectParameters& parameters,
   if (row_bounds.empty() && bounds.bound == 0) {
     return;  // half of the least subnormal
   }
-  require(encode_direct(info, parameters, ParameterPlace::kPreamble, bounds, values, scratch,
-                        decoded, chunk)
-              .has_value());
+  std::vector<std::byte> payload;
+  require(at_every_level(payload, [&](std::vector<std::byte>& out) -> Result<void> {
+            CFCK_TRY(encode_direct(info, parameters, ParameterPlace::kPreamble, bounds, values,
+                                   scratch, decoded, chunk));
+            out = chunk.encoded.payload;
+            return {};
+          }).has_value());
   info.parameters = &parameters;
   require(decode_direct(info, chunk.encoded.payload, scratch, again) && again == decoded);
   const std::uint64_t row_values = direct_geometry(info.shape)->row_values();
@@ -81,7 +82,9 @@ void check_encoding(DirectChunkInfo info, const DirectParameters& parameters,
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Input input({reinterpret_cast<const std::byte*>(data), size});
   DirectChunkInfo info;
-  info.dtype = kDTypes[input.byte() % 4];
+  const unsigned kind = input.byte();
+  info.dtype = kDTypes[kind % 4];
+  info.entropy = kind < 128 ? EntropyId::kZstd : EntropyId::kRans;
   std::vector<std::uint64_t> shape(input.byte() % 5);
   for (std::uint64_t& dimension : shape) {
     dimension = 1 + input.byte() % 64;
@@ -98,11 +101,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       info.parameters = &*parameters;
     }
   }
-  const ByteView payload = input.rest();
+  const ByteView rest = input.rest();
+  const std::vector<std::byte> payload(rest.begin(), rest.end());  // nothing stands before it
   static Scratch scratch;
   const auto body_bytes = direct_body_bytes(info, payload);
   std::vector<std::byte> values(info.n_elems * bits_per_element(info.dtype) / 8);
-  if (decode_direct(info, payload, scratch, values)) {
+  const auto decode = [&](std::vector<std::byte>& out) {
+    return decode_direct(info, payload, scratch, out);
+  };
+  if (at_every_level(values, decode)) {
     require(body_bytes && *body_bytes <= payload.size());
     if (parameters) {
       check_encoding(info, *parameters, values, scratch);

@@ -1,4 +1,4 @@
-// Bytes with a page behind them that nobody may touch.
+// Bytes with a page behind or before them that nobody may touch.
 #pragma once
 
 #include <sys/mman.h>
@@ -11,19 +11,27 @@
 
 namespace cfck::test {
 
-// A copy of bytes that ends where memory ends.
+// Where it is.
+enum class Guard { kBehind, kBefore };
+
+// A copy of bytes that ends where memory ends, or begins where it begins.
 class GuardedBytes {
  public:
-  explicit GuardedBytes(std::span<const std::byte> bytes) : size_(bytes.size()) {
+  explicit GuardedBytes(std::span<const std::byte> bytes, Guard guard = Guard::kBehind)
+      : size_(bytes.size()) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t usable = (size_ + page - 1) / page * page;
     mapped_ = usable + page;
     memory_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory_ == MAP_FAILED ||
-        mprotect(static_cast<std::byte*>(memory_) + usable, page, PROT_NONE) != 0) {
+    if (memory_ == MAP_FAILED) {
       throw std::bad_alloc();
     }
-    data_ = static_cast<std::byte*>(memory_) + usable - size_;
+    auto* const first = static_cast<std::byte*>(memory_);
+    const bool is_behind = guard == Guard::kBehind;
+    data_ = is_behind ? first + usable - size_ : first + page;
+    if (mprotect(is_behind ? first + usable : first, page, PROT_NONE) != 0) {
+      throw std::bad_alloc();
+    }
     if (size_ != 0) {
       std::memcpy(data_, bytes.data(), size_);
     }

@@ -1,0 +1,47 @@
+// The same call at each CPU level that this machine has, to see that it does the same.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "base/cpu_level.hpp"
+#include "cfck/status.hpp"
+
+namespace cfck::test {
+
+inline void require(bool condition) {
+  if (!condition) {
+    std::abort();
+  }
+}
+
+// Calls `code(bytes)`, which fills in bytes it may also resize, and requires that all
+// levels give the same result and, where it is no error, the same bytes. Bytes are
+// `bytes` in the end.
+template <class Code>
+Result<void> at_every_level(std::vector<std::byte>& bytes, Code&& code) {
+  const CpuLevel best = cpu_level();
+  const std::size_t n_bytes = bytes.size();
+  set_cpu_level(CpuLevel::kBaseline);
+  const Result<void> first = code(bytes);
+  for (const CpuLevel level : {CpuLevel::kV3, CpuLevel::kV4}) {
+    if (level > best) {
+      break;
+    }
+    set_cpu_level(level);
+    std::vector<std::byte> other(n_bytes, std::byte{0xa5});
+    const Result<void> result = code(other);
+    require(result.has_value() == first.has_value());
+    if (result) {
+      require(other == bytes);
+    } else {
+      require(result.error().code == first.error().code);
+      require(result.error().byte_offset == first.error().byte_offset);
+    }
+  }
+  set_cpu_level(best);
+  return first;
+}
+
+}  // namespace cfck::test
