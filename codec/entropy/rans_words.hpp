@@ -16,16 +16,14 @@ inline namespace CFCK_CPU_NAMESPACE {
 template <unsigned n_sets>
 class RansWords {
  public:
-  explicit RansWords(const RansLanes& lanes) { reset(lanes); }
-  RansWords(const RansWords&) = delete;
-  RansWords& operator=(const RansWords&) = delete;
-
-  void reset(const RansLanes& lanes) {
+  explicit RansWords(const RansLanes& lanes) {
     for (unsigned set = 0; set < n_sets; ++set) {
       ends_[set] = stored_ends_[set] = lanes.ends[set];
       readable_[set] = lanes.readable_end;
     }
   }
+  RansWords(const RansWords&) = delete;
+  RansWords& operator=(const RansWords&) = delete;
 
   // How many groups can be decoded before in_bounds() must be asked: one at least.
   // Requires: in_bounds(words).
