@@ -7,7 +7,7 @@
 #include "codec/direct/class_order.hpp"
 #include "codec/direct/prediction.hpp"
 #include "tests/codec/direct_cases.hpp"
-#include "tests/codec/guarded_copy.hpp"
+#include "tests/support/guarded_bytes.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -179,7 +179,7 @@ TEST(DirectChunk, ParametersInThePreamble) {
 
 // Decodes from memory after which none may be read.
 bool decodes(const DirectChunkInfo& info, ByteView payload, std::size_t n_bytes, Scratch& scratch) {
-  const GuardedCopy copy(payload);
+  const test::GuardedBytes copy(payload);
   std::vector<std::byte> out(n_bytes);
   (void)direct_body_bytes(info, copy.bytes());
   const auto done = decode_direct(info, copy.bytes(), scratch, out);

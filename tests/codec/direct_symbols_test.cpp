@@ -8,7 +8,7 @@
 #include "codec/entropy/rans_section.hpp"
 #include "codec/entropy/rans_writer.hpp"
 #include "tests/codec/direct_levels.hpp"
-#include "tests/codec/guarded_copy.hpp"
+#include "tests/support/guarded_bytes.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -94,7 +94,7 @@ void expect_same_decoded_values(DType dtype, const Parts& parts, std::size_t n,
     Scratch scratch;
     std::vector<std::byte> coded;
     append_rans_section(to_code, scratch, coded);
-    const GuardedCopy copy(coded);
+    const test::GuardedBytes copy(coded);
     const std::size_t n_bytes = n / kGroupSize * kGroupSize * bits_per_element(dtype) / 8;
     for (const DirectKernels* level : levels()) {
       RansReader reader;

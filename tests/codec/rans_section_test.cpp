@@ -11,8 +11,8 @@
 
 #include "codec/entropy/rans_cost.hpp"
 #include "codec/entropy/rans_writer.hpp"
+#include "tests/codec/direct_cases.hpp"
 #include "tests/codec/rans_tables.hpp"
-#include "tests/codec/test_values.hpp"
 #include "tests/support/guarded_bytes.hpp"
 
 namespace cfck::codec {
@@ -336,8 +336,8 @@ TEST(RansSections, RoundTrips) {
           EXPECT_TRUE(runs.section(scratch) == section);
           const test::GuardedBytes behind(section);
           const test::GuardedBytes before(section, test::Guard::kBefore);
-          EXPECT_EQ(runs.decoded({behind.data(), behind.size()}), true);
-          EXPECT_EQ(runs.decoded({before.data(), before.size()}), true);
+          EXPECT_EQ(runs.decoded(behind.bytes()), true);
+          EXPECT_EQ(runs.decoded(before.bytes()), true);
         });
       }
     }
@@ -353,7 +353,7 @@ TEST(RansSections, EveryPrefixAndEveryByteMoreIsRefused) {
       at_each_level([&] {
         for (std::size_t n = 0; n < section.size(); ++n) {
           const test::GuardedBytes cut(ByteView(section).first(n));
-          EXPECT_FALSE(runs.decoded({cut.data(), cut.size()})) << n;
+          EXPECT_FALSE(runs.decoded(cut.bytes())) << n;
         }
         section.push_back(std::byte{0});
         EXPECT_FALSE(runs.decoded(section));
@@ -374,7 +374,7 @@ TEST(RansSections, AllLevelsSayTheSameOfDamage) {
       section[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
       const test::GuardedBytes damaged(section);
       std::vector<std::optional<bool>> outcomes;
-      at_each_level([&] { outcomes.push_back(runs.decoded({damaged.data(), damaged.size()})); });
+      at_each_level([&] { outcomes.push_back(runs.decoded(damaged.bytes())); });
       for (const auto& outcome : outcomes) {
         EXPECT_EQ(outcome, outcomes[0]) << bit;
       }
@@ -400,9 +400,37 @@ TEST(RansChunks, AreReadFromWithinTheirBytes) {
           for (const test::Guard guard : {test::Guard::kBehind, test::Guard::kBefore}) {
             const test::GuardedBytes payload(encoded.payload, guard);
             std::vector<std::byte> out(values.size());
-            EXPECT_TRUE(find_decoder(CodecId::kLossless)
-                            ->decode(info, {payload.data(), payload.size()}, scratch, out));
+            EXPECT_TRUE(
+                find_decoder(CodecId::kLossless)->decode(info, payload.bytes(), scratch, out));
             EXPECT_TRUE(out == values);
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST(RansChunks, DirectOnesAreReadFromWithinTheirBytes) {
+  Scratch scratch;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kF64}) {
+    for (const std::uint64_t n : {5u, 128u, 1000u, 9000u}) {
+      for (const double bound : {0.05, 1e-3, 1e-6}) {
+        SCOPED_TRACE(std::string(dtype_name(dtype)) + " " + std::to_string(n));
+        const std::vector<std::byte> values = make_spread(dtype, Spread::kHeavy, n, 0.05);
+        const std::vector<std::uint64_t> shape = {n};
+        const DirectChunkInfo info{dtype, EntropyId::kRans, shape, 0, n, nullptr};
+        DirectParameters parameters;
+        parameters.step = *step_of(bound);
+        std::vector<std::byte> decoded(values.size());
+        DirectChunk chunk;
+        ASSERT_TRUE(encode_direct(info, parameters, ParameterPlace::kInline, {bound, {}}, values,
+                                  scratch, decoded, chunk));
+        at_each_level([&] {
+          for (const test::Guard guard : {test::Guard::kBehind, test::Guard::kBefore}) {
+            const test::GuardedBytes payload(chunk.encoded.payload, guard);
+            std::vector<std::byte> out(values.size());
+            EXPECT_TRUE(decode_direct(info, payload.bytes(), scratch, out));
+            EXPECT_TRUE(out == decoded);
           }
         });
       }

@@ -42,6 +42,7 @@ class GuardedBytes {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
 
  private:
   std::size_t size_;
