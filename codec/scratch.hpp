@@ -65,6 +65,7 @@ struct Scratch::Impl {
   // Of the entropy stage `rans`.
   GrowingBuffer<std::uint8_t> places;
   GrowingBuffer<std::uint16_t> words;
+  std::vector<std::byte> coded;  // the section of a chunk
   RansReader rans_reader;
   RansEncodeTables& encode_tables();
 

@@ -37,7 +37,7 @@ inline unsigned class_of_group(const std::int32_t* codes, unsigned n) {
     return small ? clamped_sum<std::uint32_t>(magnitudes, limit)
                  : clamped_sum<std::uint64_t>(magnitudes, limit);
   };
-  const std::uint64_t limit = 8 * sum_below(UINT32_MAX) / n;
+  const std::uint64_t limit = share_of(8 * sum_below(UINT32_MAX), n);
   return class_of_mean(sum_below(static_cast<std::uint32_t>(limit < 1            ? 1
                                                             : limit < UINT32_MAX ? limit
                                                                                  : UINT32_MAX)),

@@ -79,6 +79,7 @@ Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadV
   DirectRecord direct;
   direct.dtype = record.dtype;
   direct.entropy = record.entropy;
+  direct.level = record.level;
   direct.shape = record.shape;
   direct.chunk_elems = record.chunk_elems;
   CFCK_TRY_ASSIGN(DirectPlan plan, plan_direct(direct, bounds.view(), read, scratch));

@@ -40,13 +40,16 @@ class ChunkEncoder {
 
   Result<void> encode(const DirectBounds& bounds, MutableBytes decoded, DirectChunk& out) {
     const ValueSteps steps = value_steps(geometry_, parameters_, bounds, info_.first_elem);
+    if (is_rans_ && parameters_.coefficients.empty() && parameters_.field.empty() &&
+        encode_at_once(steps, decoded, out)) {
+      return {};
+    }
     const QuantisedTotals totals = direct_kernels().quantise(info_.dtype, values_.data(), n_values_,
                                                              steps, codes_.data(), decoded.data());
     out.errors = totals.errors;
     header_.n_exact = static_cast<std::uint32_t>(out.errors.n_exact);
     gather_exact();
-    const std::size_t n_hidden = totals.n_zeros;  // zeros always have code 0
-    if (n_hidden * 32 < n_values_ || n_hidden == n_values_) {
+    if (!may_have_mask(totals)) {
       return encode_codes(out.encoded);
     }
     const std::vector<std::int32_t> kept(codes_.begin(), codes_.end());
@@ -62,6 +65,32 @@ class ChunkEncoder {
   }
 
  private:
+  // Zeros always have code 0.
+  bool may_have_mask(const QuantisedTotals& totals) const {
+    return totals.n_zeros * 32 >= n_values_ && totals.n_zeros != n_values_;
+  }
+
+  // With `rans` and nothing between values and groups. False where a mask may pay.
+  bool encode_at_once(const ValueSteps& steps, MutableBytes decoded, DirectChunk& out) {
+    n_groups_ = (n_values_ + kGroupSize - 1) / kGroupSize;
+    groups_ = memory_.groups.room_for(n_groups_);
+    DirectSplit to = split_start(n_values_, sizeof(std::int32_t) * (n_values_ + kGroupSize));
+    std::byte* const exact = memory_.escapes.room_for(n_values_ * value_bytes_);
+    to.exact = exact;
+    const DirectSplit start = to;
+    const QuantisedTotals totals = direct_kernels().quantise_symbols(
+        info_.dtype, values_.data(), n_values_, steps, decoded.data(), groups_, to);
+    if (may_have_mask(totals)) {
+      return false;
+    }
+    out.errors = totals.errors;
+    header_.n_exact = static_cast<std::uint32_t>(out.errors.n_exact);
+    exact_.assign(exact, to.exact);
+    finish_runs(n_values_, false, start, to);
+    assemble(false, out.encoded);
+    return true;
+  }
+
   void gather_exact() {
     exact_.clear();
     exact_.reserve(header_.n_exact * value_bytes_);
@@ -134,38 +163,48 @@ class ChunkEncoder {
     streams_[0] = {next, n_groups_};
   }
 
+  // Where the symbols of `rans`, after those of the classes, raw bits and escapes go.
+  DirectSplit split_start(std::size_t n_symbols, std::size_t raw_bytes) {
+    DirectSplit to;
+    to.streams[0] = memory_.symbols.room_for(n_groups_ + n_symbols + kGroupSize) + n_groups_;
+    to.raw = memory_.raw.room_for(raw_bytes);
+    to.escapes = memory_.escaped_codes.room_for(n_symbols);
+    return to;
+  }
+
   // The symbols of `rans`, and their section.
   void write_runs(std::size_t n_left, bool has_field) {
-    std::size_t n_symbols = 0;
     std::size_t raw_bytes = 0;
-    std::size_t n_places = 0;
-    std::uint8_t* const places = memory_.places.room_for(n_groups_);
     for (std::size_t g = 0; g < n_groups_; ++g) {
-      if (groups_[g].kind == GroupKind::kAllZero) {
-        continue;
-      }
-      const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
-      const std::size_t n = std::min<std::size_t>(kGroupSize, n_left - g * kGroupSize);
-      places[n_places++] = static_cast<std::uint8_t>(kFirstValuePlace + code.table);
-      n_symbols += n;
-      raw_bytes += group_raw_bytes(code, n);
+      raw_bytes += groups_[g].kind == GroupKind::kAllZero
+                       ? 0
+                       : group_raw_bytes(kSymbolCodes.of[groups_[g].scale_class], kGroupSize);
     }
-    std::uint8_t* const next = memory_.symbols.room_for(n_groups_ + n_symbols + kGroupSize);
+    DirectSplit to = split_start(n_left, raw_bytes);
+    const DirectSplit start = to;
+    direct_kernels().split_symbols(ordered_, n_left, groups_, to);
+    finish_runs(n_left, has_field, start, to);
+  }
+
+  // What lies between start and end.
+  void finish_runs(std::size_t n_left, bool has_field, const DirectSplit& start,
+                   const DirectSplit& end) {
     streams_.assign(2, {});
     if (!has_field) {
-      write_classes(next);
+      write_classes(start.streams[0] - n_groups_);
     }
-    std::uint8_t* const symbols = next + n_groups_;
-    streams_[1] = {symbols, n_symbols};
-    DirectSplit to;
-    to.streams[0] = symbols;
-    to.raw = memory_.raw.room_for(raw_bytes);
-    raw_ = {to.raw, raw_bytes};
-    std::int32_t* const escapes = memory_.escaped_codes.room_for(n_left);
-    to.escapes = escapes;
-    direct_kernels().split_symbols(ordered_, n_left, groups_, to);
+    streams_[1] = {start.streams[0], end.streams[0]};
+    raw_ = {start.raw, end.raw};
+    std::uint8_t* const places = memory_.places.room_for(n_groups_);
+    std::size_t n_places = 0;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (groups_[g].kind != GroupKind::kAllZero) {
+        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
+        places[n_places++] = static_cast<std::uint8_t>(kFirstValuePlace + code.table);
+      }
+    }
     code_symbols(n_left, places);
-    write_escapes({escapes, to.escapes});
+    write_escapes({start.escapes, end.escapes});
   }
 
   // Takes the tail from the raw bits.
@@ -182,9 +221,9 @@ class ChunkEncoder {
     const std::size_t in_tail = tail_bytes(symbols.n_sets, raw_.size());
     symbols.tail = raw_.last(in_tail);
     raw_ = raw_.first(raw_.size() - in_tail);
-    coded_.clear();
-    append_rans_section(symbols, scratch_, coded_);
-    header_.coded_bytes = static_cast<std::uint32_t>(coded_.size());
+    memory_.coded.clear();
+    append_rans_section(symbols, scratch_, memory_.coded);
+    header_.coded_bytes = static_cast<std::uint32_t>(memory_.coded.size());
   }
 
   void write_streams(std::size_t n_left, bool has_field) {
@@ -250,8 +289,8 @@ class ChunkEncoder {
     for (const ByteView section :
          {header_.flags & kDirectMask ? ByteView(mask_) : ByteView(),
           has_field ? ByteView() : ByteView(class_escapes_), ByteView(escape_flags_),
-          ByteView(escape_codes_), ByteView(exact_), is_rans_ ? ByteView(coded_) : ByteView(),
-          raw_}) {
+          ByteView(escape_codes_), ByteView(exact_),
+          is_rans_ ? ByteView(memory_.coded) : ByteView(), raw_}) {
       payload.insert(payload.end(), section.begin(), section.end());
     }
     out.body_bytes = static_cast<std::uint32_t>(payload.size());
@@ -281,7 +320,6 @@ class ChunkEncoder {
   std::vector<std::byte> escape_flags_;
   std::vector<std::byte> escape_codes_;
   std::vector<std::byte> exact_;
-  std::vector<std::byte> coded_;  // with `rans`
   ByteView raw_;
 };
 

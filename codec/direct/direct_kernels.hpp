@@ -29,6 +29,7 @@ struct DirectSplit {
   std::uint8_t* streams[kDirectStreams] = {};
   std::byte* raw = nullptr;
   std::int32_t* escapes = nullptr;  // codes, in scan order
+  std::byte* exact = nullptr;       // values, where they are quantised at once
 };
 
 struct DirectMerge {
@@ -49,6 +50,11 @@ struct DirectKernels {
   // the decoded values.
   QuantisedTotals (*quantise)(DType dtype, const std::byte* values, std::size_t n_values,
                               const ValueSteps& steps, std::int32_t* codes, std::byte* decoded);
+  // The same, and what classify() and split_symbols() make of the codes; also the values
+  // that are exact. Needs room for as many raw bytes, codes and values as there can be.
+  QuantisedTotals (*quantise_symbols)(DType dtype, const std::byte* values, std::size_t n_values,
+                                      const ValueSteps& steps, std::byte* decoded,
+                                      GroupCode* groups, DirectSplit& to);
   // What is decoded from kExact means nothing.
   void (*dequantise)(DType dtype, const std::int32_t* codes, std::size_t n_values,
                      const ValueSteps& steps, std::byte* values);

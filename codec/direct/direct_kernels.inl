@@ -8,6 +8,7 @@
 #include "codec/direct/magnitude_sums.hpp"
 #include "codec/direct/merge_codes.hpp"
 #include "codec/direct/quantise.hpp"
+#include "codec/direct/quantise_symbols.hpp"
 #include "codec/direct/split_codes.hpp"
 #include "codec/direct/symbol_codes.hpp"
 #include "codec/direct/symbol_values.hpp"
@@ -34,6 +35,14 @@ QuantisedTotals quantise(DType dtype, const std::byte* values, std::size_t n_val
                          const ValueSteps& steps, std::int32_t* codes, std::byte* decoded) {
   return visit_value(dtype, [&](auto value) {
     return quantise_values<decltype(value)>(values, n_values, steps, codes, decoded);
+  });
+}
+
+QuantisedTotals quantise_symbols(DType dtype, const std::byte* values, std::size_t n_values,
+                                 const ValueSteps& steps, std::byte* decoded, GroupCode* groups,
+                                 DirectSplit& to) {
+  return visit_value(dtype, [&](auto value) {
+    return quantise_to_symbols<decltype(value)>(values, n_values, steps, decoded, groups, to);
   });
 }
 
@@ -74,10 +83,21 @@ bool has_float_products([[maybe_unused]] double step) {
 }  // namespace
 
 const DirectKernels& direct_kernel_set() noexcept {
-  static const DirectKernels set{
-      &quantise,        &dequantise,      &classify_codes, &split_codes,     &merge_codes,
-      &split_symbols,   &merge_symbols,   &merge_values,   &decode_values,   &has_float_products,
-      &predict_kernels, &restore_kernels, &add_magnitudes, &weigh_magnitudes};
+  static const DirectKernels set{.quantise = &quantise,
+                                 .quantise_symbols = &quantise_symbols,
+                                 .dequantise = &dequantise,
+                                 .classify = &classify_codes,
+                                 .split = &split_codes,
+                                 .merge = &merge_codes,
+                                 .split_symbols = &split_symbols,
+                                 .merge_symbols = &merge_symbols,
+                                 .merge_values = &merge_values,
+                                 .decode_values = &decode_values,
+                                 .has_float_products = &has_float_products,
+                                 .predict = &predict_kernels,
+                                 .restore = &restore_kernels,
+                                 .add_magnitudes = &add_magnitudes,
+                                 .weigh_magnitudes = &weigh_magnitudes};
   return set;
 }
 

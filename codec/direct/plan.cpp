@@ -132,6 +132,10 @@ class Planner {
 
   // Prediction, a field, and both: the one that is estimated best, if that is so.
   Result<void> try_models(Candidate& chosen) {
+    if (record_.level == EncodeLevel::kFast) {
+      return {};
+    }
+    const bool by_bytes = record_.level == EncodeLevel::kArchive;
     std::vector<Candidate> models;
     if (geometry_.taps > 1) {
       PredictionFit fit(geometry_.taps);
@@ -154,16 +158,17 @@ class Planner {
         models.push_back(fielded(models[i]));
       }
     }
-    CFCK_TRY_ASSIGN(Candidate* const best, best_of(models, chosen.cost));
+    CFCK_TRY_ASSIGN(Candidate* const best,
+                    by_bytes ? smallest_of(models) : best_of(models, chosen.cost));
     if (best == nullptr) {
       return {};
     }
     const bool has_field = !best->parameters.field.empty();
-    if (best->cost + best->cost / kSureShare >= chosen.cost) {
+    if (by_bytes || best->cost + best->cost / kSureShare >= chosen.cost) {
       CFCK_TRY(weigh(chosen));
       CFCK_TRY(weigh(*best));
       const std::uint64_t least_gain =
-          has_field && geometry_.taps == 1 ? chosen.bytes / kFieldShare : 0;
+          has_field && geometry_.taps == 1 && !by_bytes ? chosen.bytes / kFieldShare : 0;
       if (best->bytes + least_gain >= chosen.bytes) {
         return {};
       }
@@ -189,8 +194,21 @@ class Planner {
         near.push_back(&candidate);
       }
     }
-    Candidate* best = near.size() == 1 ? near[0] : nullptr;
-    for (Candidate* const candidate : best == nullptr ? near : std::vector<Candidate*>()) {
+    return near.size() == 1 ? near[0] : smallest_of(near);
+  }
+
+  Result<Candidate*> smallest_of(std::vector<Candidate>& candidates) {
+    std::vector<Candidate*> all;
+    for (Candidate& candidate : candidates) {
+      all.push_back(&candidate);
+    }
+    return smallest_of(all);
+  }
+
+  // The first of fewest bytes; nullptr if there is none.
+  Result<Candidate*> smallest_of(const std::vector<Candidate*>& candidates) {
+    Candidate* best = nullptr;
+    for (Candidate* const candidate : candidates) {
       CFCK_TRY(weigh(*candidate));
       if (best == nullptr || candidate->bytes < best->bytes) {
         best = candidate;
@@ -199,11 +217,13 @@ class Planner {
     return best;
   }
 
-  bool may_have_field() const { return may_fit_field(geometry_) && sample_.has_whole_rows; }
+  bool may_have_field() const {
+    return may_fit_field(geometry_, record_.level) && sample_.has_whole_rows;
+  }
 
   // One alternation tells how much the scales of rows and columns differ.
   bool field_may_pay(const Candidate& plain) const {
-    if (geometry_.taps > 1) {
+    if (geometry_.taps > 1 || record_.level == EncodeLevel::kArchive) {
       return true;
     }
     const ScaleField rough = fit_scale_field(sample_.geometry, codes_of(plain), 1);

@@ -11,6 +11,7 @@ struct DirectRecord {
   EntropyId entropy = EntropyId::kZstd;
   std::span<const std::uint64_t> shape;
   std::uint64_t chunk_elems = 0;  // of all chunks but the last
+  EncodeLevel level = EncodeLevel::kDefault;
 };
 
 struct DirectPlan {

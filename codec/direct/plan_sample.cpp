@@ -25,7 +25,7 @@ struct SampleLayout {
   std::uint64_t stride = 0;      // from piece to piece
 };
 
-SampleLayout layout_of(const DirectGeometry& geometry) {
+SampleLayout layout_of(const DirectGeometry& geometry, EncodeLevel level) {
   const std::uint64_t n_values = geometry.n_values();
   SampleLayout layout;
   layout.row_values = geometry.row_values();
@@ -35,7 +35,7 @@ SampleLayout layout_of(const DirectGeometry& geometry) {
   }
   std::uint64_t wanted = std::clamp(n_values / kShare, kMinSample, kMaxSample);
   const std::uint64_t of_columns = ceil_div(kColumnValues, geometry.taps) * geometry.row_values();
-  const bool fits_field = may_fit_field(geometry) && of_columns <= kMaxFieldSample;
+  const bool fits_field = may_fit_field(geometry, level) && of_columns <= kMaxFieldSample;
   wanted = fits_field ? std::max(wanted, of_columns) : wanted;
   if (!fits_field && geometry.row_values() > wanted / 4) {
     // Pieces of rows, all the same distance apart.
@@ -79,7 +79,7 @@ DirectParameters PlanSample::parameters(const DirectParameters& of_record) const
 
 Result<PlanSample> take_plan_sample(const DirectRecord& record, const DirectGeometry& geometry,
                                     const DirectBounds& bounds, const ReadValues& read) {
-  const SampleLayout layout = layout_of(geometry);
+  const SampleLayout layout = layout_of(geometry, record.level);
   PlanSample sample;
   sample.has_whole_rows = layout.row_values == geometry.row_values();
   sample.is_whole = sample.has_whole_rows && layout.n_pieces * layout.piece_rows == geometry.rows;

@@ -8,8 +8,11 @@ namespace cfck::codec {
 
 // A scale field needs all codes at once, and pays little on large tensors.
 inline constexpr std::uint64_t kMaxFieldValues = std::uint64_t{1} << 22;
-inline bool may_fit_field(const DirectGeometry& geometry) {
-  return geometry.rows > 1 && geometry.n_values() <= kMaxFieldValues;
+inline constexpr std::uint64_t kMaxArchivedFieldValues = std::uint64_t{1} << 24;
+inline bool may_fit_field(const DirectGeometry& geometry, EncodeLevel level) {
+  return geometry.rows > 1 && level != EncodeLevel::kFast &&
+         geometry.n_values() <=
+             (level == EncodeLevel::kArchive ? kMaxArchivedFieldValues : kMaxFieldValues);
 }
 
 struct PlanSample {

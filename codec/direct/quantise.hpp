@@ -186,6 +186,19 @@ class ErrorSums {
   DoubleLanes max_[kVectors];
 };
 
+// Values of a block that are +0 or -0.
+template <class Value>
+inline unsigned zeros_of_block(const std::byte* values) {
+  using Word = typename Value::Word;
+  Word words[kBlock];
+  __builtin_memcpy(words, values, sizeof(words));
+  Word n_zeros = 0;
+  for (unsigned i = 0; i < kBlock; ++i) {
+    n_zeros = static_cast<Word>(n_zeros + (magnitude_of<Value>(words[i]) == 0 ? 1 : 0));
+  }
+  return static_cast<unsigned>(n_zeros);
+}
+
 // The common case, in which all values keep the bound with room to spare. False, and
 // nothing added, in others.
 template <class Value>
@@ -193,27 +206,28 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
                       std::byte* decoded, ErrorSums& sums, std::size_t& n_zeros) {
   constexpr unsigned kBytes = kDoubleLanes * sizeof(typename Value::Word);
   const DoubleLanes round = DoubleLanes::all(kRound);
-  const DoubleLanes limit = DoubleLanes::all(kMaxCode);
   DoubleLanes errors[ErrorSums::kVectors];
-  unsigned good = (1u << kDoubleLanes) - 1;
-  std::uint32_t zeros = 0;
+  DoubleLanes greatest = DoubleLanes::all(0);
+  AllBelow below;
+  AnyZero zeros;
   for (unsigned v = 0; v < ErrorSums::kVectors; ++v) {
     const DoubleLanes x = ValueLanes<Value>::load(values + v * kBytes);
+    zeros.add(x);
     const DoubleLanes scaled = x * DoubleLanes::load(steps.inverse + v * kDoubleLanes);
-    unsigned in_range;
-    const DoubleLanes code = (scaled.within(limit, in_range) + round) - round;
+    // A NaN is not the greatest, but neither are errors below a bound.
+    greatest = scaled.magnitude().above(greatest);
+    const DoubleLanes code = (scaled + round) - round;
     const DoubleLanes y = ValueLanes<Value>::store(
         code * DoubleLanes::load(steps.step + v * kDoubleLanes), decoded + v * kBytes);
     code.store_codes(codes + v * kDoubleLanes);
     errors[v] = (x - y).magnitude();
-    good &= in_range & errors[v].is_below(DoubleLanes::load(steps.bound + v * kDoubleLanes));
-    zeros |= x.is_zero() << (v * kDoubleLanes);
+    below.add(errors[v], DoubleLanes::load(steps.bound + v * kDoubleLanes));
   }
-  if (good != (1u << kDoubleLanes) - 1) {
+  if (!below.holds() || !greatest.are_at_most(DoubleLanes::all(kMaxCode))) {
     return false;
   }
   sums.add(errors);
-  n_zeros += static_cast<unsigned>(__builtin_popcount(zeros));
+  n_zeros += zeros.holds() ? zeros_of_block<Value>(values) : 0;
   return true;
 }
 
@@ -283,46 +297,72 @@ inline void finish_totals(const ErrorSums& sums, ErrorTotals& totals) {
   totals.sum_of_squares = squares[0];
 }
 
+// Quantises the values of a chunk, some at a time.
+template <class Value>
+class Quantiser {
+ public:
+  explicit Quantiser(const ValueSteps& steps) : walk_(steps) {}
+
+  // n_values is a multiple of kBlock but at the end.
+  void add(const std::byte* values, std::size_t n_values, std::int32_t* codes, std::byte* decoded) {
+    totals_.errors.n_finite += n_values;
+    std::size_t first = 0;
+    ErrorSums sums = sums_;  // in registers
+    std::size_t n_zeros = 0;
+    for (; first + kBlock <= n_values; first += kBlock) {
+      const BlockSteps& block = walk_.next(kBlock);
+      const std::byte* const from = values + first * kBytes;
+      std::byte* const back = decoded + first * kBytes;
+      if (!try_block<Value>(from, block, codes + first, back, sums, n_zeros)) {
+        settle(from, block, codes + first, back, sums);
+      }
+    }
+    totals_.n_zeros += n_zeros;
+    if (first < n_values) {
+      // Filled up with zeros, which have no errors.
+      const auto n = static_cast<unsigned>(n_values - first);
+      std::byte from[kBlock * kBytes] = {};
+      std::byte back[kBlock * kBytes];
+      std::int32_t to[kBlock];
+      __builtin_memcpy(from, values + first * kBytes, n * kBytes);
+      settle(from, walk_.next(n), to, back, sums);
+      totals_.n_zeros -= kBlock - n;
+      __builtin_memcpy(codes + first, to, n * sizeof(std::int32_t));
+      __builtin_memcpy(decoded + first * kBytes, back, n * kBytes);
+    }
+    sums_ = sums;
+  }
+
+  std::uint64_t n_exact() const { return totals_.errors.n_exact; }
+  QuantisedTotals finish() {
+    finish_totals(sums_, totals_.errors);
+    return totals_;
+  }
+
+ private:
+  static constexpr std::size_t kBytes = sizeof(typename Value::Word);
+
+  void settle(const std::byte* from, const BlockSteps& block, std::int32_t* to, std::byte* back,
+              ErrorSums& sums) {
+    double errors[kBlock];
+    const BlockCounts counts = quantise_block<Value>(from, block, to, back, errors);
+    sums.add(errors);
+    totals_.n_zeros += counts.n_zeros;
+    totals_.errors.n_exact += counts.n_exact;
+    totals_.errors.n_finite -= counts.n_special;
+  }
+
+  StepWalk walk_;
+  ErrorSums sums_;
+  QuantisedTotals totals_{};
+};
+
 template <class Value>
 QuantisedTotals quantise_values(const std::byte* values, std::size_t n_values,
                                 const ValueSteps& steps, std::int32_t* codes, std::byte* decoded) {
-  constexpr std::size_t kBytes = sizeof(typename Value::Word);
-  QuantisedTotals totals{};
-  totals.errors.n_finite = n_values;
-  ErrorSums sums;
-  StepWalk walk(steps);
-  double errors[kBlock];
-  const auto settle = [&](const std::byte* from, const BlockSteps& block, std::int32_t* to,
-                          std::byte* back) {
-    const BlockCounts counts = quantise_block<Value>(from, block, to, back, errors);
-    sums.add(errors);
-    totals.n_zeros += counts.n_zeros;
-    totals.errors.n_exact += counts.n_exact;
-    totals.errors.n_finite -= counts.n_special;
-  };
-  std::size_t first = 0;
-  for (; first + kBlock <= n_values; first += kBlock) {
-    const BlockSteps& block = walk.next(kBlock);
-    const std::byte* const from = values + first * kBytes;
-    std::byte* const back = decoded + first * kBytes;
-    if (!try_block<Value>(from, block, codes + first, back, sums, totals.n_zeros)) {
-      settle(from, block, codes + first, back);
-    }
-  }
-  if (first < n_values) {
-    // Filled up with zeros, which have no errors.
-    const auto n = static_cast<unsigned>(n_values - first);
-    std::byte from[kBlock * kBytes] = {};
-    std::byte back[kBlock * kBytes];
-    std::int32_t to[kBlock];
-    __builtin_memcpy(from, values + first * kBytes, n * kBytes);
-    settle(from, walk.next(n), to, back);
-    totals.n_zeros -= kBlock - n;
-    __builtin_memcpy(codes + first, to, n * sizeof(std::int32_t));
-    __builtin_memcpy(decoded + first * kBytes, back, n * kBytes);
-  }
-  finish_totals(sums, totals.errors);
-  return totals;
+  Quantiser<Value> quantiser(steps);
+  quantiser.add(values, n_values, codes, decoded);
+  return quantiser.finish();
 }
 
 template <class Value, class Code>

@@ -42,15 +42,40 @@ struct DoubleLanes {
   DoubleLanes operator*(DoubleLanes other) const { return {_mm512_mul_pd(v, other.v)}; }
   DoubleLanes magnitude() const { return {_mm512_abs_pd(v)}; }
   DoubleLanes above(DoubleLanes other) const { return {_mm512_max_pd(v, other.v)}; }
-  // One bit for each lane; comparisons with NaN are false.
-  unsigned is_below(DoubleLanes other) const { return _mm512_cmp_pd_mask(v, other.v, _CMP_LT_OQ); }
-  unsigned is_zero() const { return _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_EQ_OQ); }
-  // *this where its magnitude is at most `limit`, else 0.
+  // Comparisons with NaN are false.
+  bool are_at_most(DoubleLanes limit) const {
+    return _mm512_cmp_pd_mask(v, limit.v, _CMP_LE_OQ) == 0xff;
+  }
+  // *this where its magnitude is at most `limit`, else 0. One bit for each lane.
   DoubleLanes within(DoubleLanes limit, unsigned& which) const {
     const __mmask8 mask = _mm512_cmp_pd_mask(magnitude().v, limit.v, _CMP_LE_OQ);
     which = mask;
     return {_mm512_maskz_mov_pd(mask, v)};
   }
+};
+
+// Comparisons of several vectors, ones after the others.
+class AllBelow {
+ public:
+  void add(DoubleLanes lanes, DoubleLanes limit) {
+    good_ = _mm512_mask_cmp_pd_mask(good_, lanes.v, limit.v, _CMP_LT_OQ);
+  }
+  bool holds() const { return good_ == 0xff; }
+
+ private:
+  __mmask8 good_ = 0xff;
+};
+
+class AnyZero {
+ public:
+  void add(DoubleLanes lanes) {
+    found_ = static_cast<__mmask8>(found_ |
+                                   _mm512_cmp_pd_mask(lanes.v, _mm512_setzero_pd(), _CMP_EQ_OQ));
+  }
+  bool holds() const { return found_ != 0; }
+
+ private:
+  __mmask8 found_ = 0;
 };
 
 using FloatLanes = __m256;
@@ -102,10 +127,11 @@ struct DoubleLanes {
   DoubleLanes operator*(DoubleLanes other) const { return {_mm256_mul_pd(v, other.v)}; }
   DoubleLanes magnitude() const { return {_mm256_andnot_pd(_mm256_set1_pd(-0.0), v)}; }
   DoubleLanes above(DoubleLanes other) const { return {_mm256_max_pd(v, other.v)}; }
-  // One bit for each lane; comparisons with NaN are false.
-  unsigned is_below(DoubleLanes other) const { return bits(_mm256_cmp_pd(v, other.v, _CMP_LT_OQ)); }
-  unsigned is_zero() const { return bits(_mm256_cmp_pd(v, _mm256_setzero_pd(), _CMP_EQ_OQ)); }
-  // *this where its magnitude is at most `limit`, else 0.
+  // Comparisons with NaN are false.
+  bool are_at_most(DoubleLanes limit) const {
+    return bits(_mm256_cmp_pd(v, limit.v, _CMP_LE_OQ)) == 0xf;
+  }
+  // *this where its magnitude is at most `limit`, else 0. One bit for each lane.
   DoubleLanes within(DoubleLanes limit, unsigned& which) const {
     const __m256d mask = _mm256_cmp_pd(magnitude().v, limit.v, _CMP_LE_OQ);
     which = bits(mask);
@@ -114,6 +140,29 @@ struct DoubleLanes {
 
  private:
   static unsigned bits(__m256d mask) { return static_cast<unsigned>(_mm256_movemask_pd(mask)); }
+};
+
+// Comparisons of several vectors, ones after the others.
+class AllBelow {
+ public:
+  void add(DoubleLanes lanes, DoubleLanes limit) {
+    good_ = _mm256_and_pd(good_, _mm256_cmp_pd(lanes.v, limit.v, _CMP_LT_OQ));
+  }
+  bool holds() const { return _mm256_movemask_pd(good_) == 0xf; }
+
+ private:
+  __m256d good_ = _mm256_castsi256_pd(_mm256_set1_epi32(-1));
+};
+
+class AnyZero {
+ public:
+  void add(DoubleLanes lanes) {
+    found_ = _mm256_or_pd(found_, _mm256_cmp_pd(lanes.v, _mm256_setzero_pd(), _CMP_EQ_OQ));
+  }
+  bool holds() const { return _mm256_movemask_pd(found_) != 0; }
+
+ private:
+  __m256d found_ = _mm256_setzero_pd();
 };
 
 using FloatLanes = __m128;
