@@ -213,6 +213,37 @@ TEST_P(DirectPlanOf, FieldOfALinearLayer) {
   }
 }
 
+// More time, fewer bytes; and none spent on models at the level fast.
+TEST_P(DirectPlanOf, Levels) {
+  Scratch scratch;
+  const std::vector<std::uint64_t> kernels{32, 32, 3, 3};
+  const std::vector<std::uint64_t> layer{300, 200};
+  auto layer_values = make_spread(DType::kF32, Spread::kGaussian, 60000, 0.05);
+  for (std::size_t i = 0; i < 60000; ++i) {
+    // Columns that differ too little for the default level.
+    const double scale = i % 200 % 4 == 0 ? 0.7 : 1.0;
+    put_double(DType::kF32, double_of(DType::kF32, &layer_values[4 * i]) * scale,
+               &layer_values[4 * i]);
+  }
+  for (const auto& [shape, values] :
+       {std::pair(kernels, smooth_kernels(1024, 32, false)), std::pair(layer, layer_values)}) {
+    std::size_t bytes[3];
+    for (const EncodeLevel level :
+         {EncodeLevel::kFast, EncodeLevel::kDefault, EncodeLevel::kArchive}) {
+      const DirectRecord record{DType::kF32, GetParam(), shape, 1u << 18, level};
+      const auto plan = plan_direct(record, {1e-4, {}}, reader_of(values, 4), scratch);
+      ASSERT_TRUE(plan);
+      if (level == EncodeLevel::kFast) {
+        EXPECT_TRUE(plan->parameters.coefficients.empty() && plan->parameters.field.empty());
+      }
+      bytes[static_cast<int>(level)] = encoded_bytes(record, *plan, {1e-4, {}}, values);
+    }
+    EXPECT_GE(bytes[0], bytes[1]);
+    EXPECT_GE(bytes[1], bytes[2]);
+    EXPECT_GT(bytes[0], bytes[2]);
+  }
+}
+
 TEST_P(DirectPlanOf, PrefersLosslessForAFewValues) {
   Scratch scratch;
   std::vector<std::byte> values(40000);

@@ -201,6 +201,68 @@ TEST_P(DirectSymbols, ValuesOfEveryClass) {
 INSTANTIATE_TEST_SUITE_P(, DirectSymbols,
                          testing::Values(DType::kF32, DType::kF64, DType::kF16, DType::kBF16));
 
+// Values into symbols in one pass give what the passes of the baseline give.
+TEST_P(DirectSymbols, QuantiseInOnePass) {
+  const DirectKernels& baseline = *levels()[0];
+  const std::size_t value_bytes = bits_per_element(GetParam()) / 8;
+  for (const Pattern pattern : kAllPatterns) {
+    for (const std::size_t n : {1u, 127u, 2048u, 5000u}) {
+      for (const double bound : {1e-20, 1e-4, 0.25, 7e4}) {
+        SCOPED_TRACE(describe(GetParam(), pattern, n) + ", " + std::to_string(bound));
+        const auto values = make_values(GetParam(), pattern, n);
+        ValueSteps steps;
+        steps.step = *step_of(bound);
+        steps.bound = bound;
+        std::vector<std::int32_t> codes((n + kGroupSize - 1) / kGroupSize * kGroupSize);
+        std::vector<std::byte> decoded(values.size());
+        const QuantisedTotals totals =
+            baseline.quantise(GetParam(), values.data(), n, steps, codes.data(), decoded.data());
+        std::vector<GroupCode> groups(codes.size() / kGroupSize);
+        baseline.classify(codes.data(), n, groups.data());
+        const Parts parts = split_symbols(baseline, codes, n, groups);
+        std::vector<std::byte> exact;
+        for (std::size_t i = 0; i < n; ++i) {
+          const auto at = values.begin() + static_cast<std::ptrdiff_t>(i * value_bytes);
+          if (codes[i] == kExact) {
+            exact.insert(exact.end(), at, at + static_cast<std::ptrdiff_t>(value_bytes));
+          }
+        }
+        for (const DirectKernels* level : levels()) {
+          Parts other{std::vector<std::uint8_t>(n + kGroupSize),
+                      std::vector<std::byte>(4 * (n + kGroupSize)), std::vector<std::int32_t>(n)};
+          std::vector<std::byte> other_exact(values.size());
+          std::vector<std::byte> other_decoded(values.size());
+          std::vector<GroupCode> other_groups(groups.size());
+          DirectSplit to;
+          to.streams[0] = other.symbols.data();
+          to.raw = other.raw.data();
+          to.escapes = other.escapes.data();
+          to.exact = other_exact.data();
+          const QuantisedTotals found = level->quantise_symbols(
+              GetParam(), values.data(), n, steps, other_decoded.data(), other_groups.data(), to);
+          other.symbols.resize(static_cast<std::size_t>(to.streams[0] - other.symbols.data()));
+          other.raw.resize(static_cast<std::size_t>(to.raw - other.raw.data()));
+          other.escapes.resize(static_cast<std::size_t>(to.escapes - other.escapes.data()));
+          other_exact.resize(static_cast<std::size_t>(to.exact - other_exact.data()));
+          EXPECT_TRUE(other.symbols == parts.symbols);
+          EXPECT_TRUE(other.raw == parts.raw);
+          EXPECT_TRUE(other.escapes == parts.escapes);
+          EXPECT_TRUE(other_exact == exact);
+          EXPECT_TRUE(other_decoded == decoded);
+          EXPECT_TRUE(std::ranges::equal(groups, other_groups, [](auto a, auto b) {
+            return a.scale_class == b.scale_class && a.kind == b.kind;
+          }));
+          EXPECT_EQ(found.n_zeros, totals.n_zeros);
+          EXPECT_EQ(found.errors.n_exact, totals.errors.n_exact);
+          EXPECT_EQ(found.errors.n_finite, totals.errors.n_finite);
+          EXPECT_EQ(found.errors.max_error, totals.errors.max_error);
+          EXPECT_EQ(found.errors.sum_of_squares, totals.errors.sum_of_squares);
+        }
+      }
+    }
+  }
+}
+
 // Products in floats where a level says that they are right.
 TEST(DirectSymbolsOfCodes, FloatProducts) {
   Random random(15);
