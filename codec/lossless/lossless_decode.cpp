@@ -74,14 +74,24 @@ struct GroupTotals {
 template <class Format>
 GroupTotals total_of_groups(const GroupCode* groups, std::size_t n_values,
                             const SymbolLayout& layout) {
+  std::array<std::uint32_t, Format::kRawBits> raw_bytes_of;  // a whole group, by clean bits
+  for (unsigned clean_bits = 0; clean_bits < Format::kRawBits; ++clean_bits) {
+    raw_bytes_of[clean_bits] = static_cast<std::uint32_t>(
+        raw_group_bytes<Format>(layout.has_signs, clean_bits, kGroupSize));
+  }
   GroupTotals totals;
-  for (std::size_t g = 0; g * kGroupSize < n_values; ++g) {
-    if (groups[g].kind == GroupKind::kAllZero) {
-      continue;
-    }
-    const std::size_t n = std::min<std::size_t>(kGroupSize, n_values - g * kGroupSize);
-    totals.symbols[layout.n_tables == 1 ? 0 : groups[g].scale_class % kPhases] += n;
-    totals.raw_bytes += raw_group_bytes<Format>(layout.has_signs, groups[g].clean_bits, n);
+  const auto add = [&](const GroupCode& group, std::size_t n, std::size_t raw_bytes) {
+    const bool has_symbols = group.kind != GroupKind::kAllZero;
+    totals.symbols[layout.n_tables == 1 ? 0 : group.scale_class % kPhases] += has_symbols ? n : 0;
+    totals.raw_bytes += has_symbols ? raw_bytes : 0;
+  };
+  const std::size_t n_whole = n_values / kGroupSize;
+  for (std::size_t g = 0; g < n_whole; ++g) {
+    add(groups[g], kGroupSize, raw_bytes_of[groups[g].clean_bits]);
+  }
+  if (const std::size_t n = n_values % kGroupSize; n != 0) {
+    const GroupCode& last = groups[n_whole];
+    add(last, n, raw_group_bytes<Format>(layout.has_signs, last.clean_bits, n));
   }
   return totals;
 }

@@ -1,35 +1,47 @@
 #include "codec/symboliser/class_stream.hpp"
 
+#include <array>
 #include <cstring>
 
 namespace cfck::codec {
 
+namespace {
+
+// What a symbol adds to the class; none for all-zero groups.
+constexpr auto kDifferences = [] {
+  std::array<std::int8_t, kClassEscape> differences{};
+  for (unsigned symbol = 0; symbol < kClassAllZero; ++symbol) {
+    const int half = static_cast<int>((symbol + 1) / 2);
+    differences[symbol] = static_cast<std::int8_t>(symbol % 2 == 0 ? half : -half);
+  }
+  return differences;
+}();
+
+}  // namespace
+
 bool read_class_stream(std::span<const std::uint8_t> symbols, std::uint32_t first_class,
                        std::uint32_t max_class, ByteView escapes, GroupCode* groups) {
-  std::int64_t current = first_class;
+  // Differences are small, so that what leaves the range is seen before it wraps around.
+  std::uint32_t current = first_class;
+  bool in_range = true;
   for (std::size_t g = 0; g < symbols.size(); ++g) {
     const std::uint8_t symbol = symbols[g];
-    groups[g].kind = symbol == kClassAllZero ? GroupKind::kAllZero : GroupKind::kValues;
-    if (symbol > kClassEscape) {
-      return false;
-    }
-    if (symbol == kClassEscape) {
-      if (escapes.size() < 2) {
+    if (symbol >= kClassEscape) {
+      if (symbol > kClassEscape || escapes.size() < 2) {
         return false;
       }
       std::uint16_t exact;
       std::memcpy(&exact, escapes.data(), sizeof(exact));
       escapes = escapes.subspan(sizeof(exact));
       current = exact;
-    } else if (symbol != kClassAllZero) {
-      current += symbol % 2 == 0 ? symbol / 2 : -(symbol + 1) / 2;
+    } else {
+      current += static_cast<std::uint32_t>(std::int32_t{kDifferences[symbol]});
     }
-    if (current < 0 || current > max_class) {
-      return false;
-    }
+    in_range = in_range && current <= max_class;
+    groups[g].kind = symbol == kClassAllZero ? GroupKind::kAllZero : GroupKind::kValues;
     groups[g].scale_class = static_cast<std::uint16_t>(current);
   }
-  return escapes.empty();
+  return in_range && escapes.empty();
 }
 
 ClassStream write_class_stream(GroupCode* groups, std::size_t n_groups, std::uint8_t* symbols,
