@@ -308,13 +308,15 @@ class Quantiser {
     totals_.errors.n_finite += n_values;
     std::size_t first = 0;
     ErrorSums sums = sums_;  // in registers
+    double errors[kBlock];
     std::size_t n_zeros = 0;
     for (; first + kBlock <= n_values; first += kBlock) {
       const BlockSteps& block = walk_.next(kBlock);
       const std::byte* const from = values + first * kBytes;
       std::byte* const back = decoded + first * kBytes;
       if (!try_block<Value>(from, block, codes + first, back, sums, n_zeros)) {
-        settle(from, block, codes + first, back, sums);
+        settle(from, block, codes + first, back, errors);
+        sums.add(errors);
       }
     }
     totals_.n_zeros += n_zeros;
@@ -325,7 +327,8 @@ class Quantiser {
       std::byte back[kBlock * kBytes];
       std::int32_t to[kBlock];
       __builtin_memcpy(from, values + first * kBytes, n * kBytes);
-      settle(from, walk_.next(n), to, back, sums);
+      settle(from, walk_.next(n), to, back, errors);
+      sums.add(errors);
       totals_.n_zeros -= kBlock - n;
       __builtin_memcpy(codes + first, to, n * sizeof(std::int32_t));
       __builtin_memcpy(decoded + first * kBytes, back, n * kBytes);
@@ -342,11 +345,9 @@ class Quantiser {
  private:
   static constexpr std::size_t kBytes = sizeof(typename Value::Word);
 
-  void settle(const std::byte* from, const BlockSteps& block, std::int32_t* to, std::byte* back,
-              ErrorSums& sums) {
-    double errors[kBlock];
+  [[gnu::noinline]] void settle(const std::byte* from, const BlockSteps& block, std::int32_t* to,
+                                std::byte* back, double* errors) {
     const BlockCounts counts = quantise_block<Value>(from, block, to, back, errors);
-    sums.add(errors);
     totals_.n_zeros += counts.n_zeros;
     totals_.errors.n_exact += counts.n_exact;
     totals_.errors.n_finite -= counts.n_special;
