@@ -19,6 +19,13 @@ LOWEST = 2**15  # state
 PAYLOAD_BITS = 15  # of a lane
 EXPLICIT = 4  # bit of the field layout
 FIRST_VALUE_PLACE = 2  # after the tables for classes and for clean bits
+TRELLISES = {  # by states: next ones after even and odd symbols, and which have the second table
+    4: (((0, 2), (2, 0), (1, 3), (3, 1)), (0, 0, 1, 1)),
+    8: (
+        ((0, 2), (5, 7), (1, 3), (6, 4), (2, 0), (4, 6), (3, 1), (7, 5)),
+        (0, 1, 0, 1, 0, 1, 0, 1),
+    ),
+}
 STATIC_TABLES = pathlib.Path(__file__).resolve().parent / "frequency_tables.csv"
 
 
@@ -91,6 +98,14 @@ class Slots:
 slots_of = functools.lru_cache(maxsize=512)(Slots)
 
 
+def both(first: Slots, second: Slots) -> Slots:
+    """The slots of the second table behind those of the first."""
+    slots = object.__new__(Slots)
+    for name in vars(first):
+        setattr(slots, name, np.concatenate([getattr(first, name), getattr(second, name)]))
+    return slots
+
+
 class Lanes:
     """Section 4: the constructor reads the whole of `body`, `decode` run after run."""
 
@@ -126,19 +141,35 @@ class Lanes:
     def decode(self, n_symbols: int, places) -> np.ndarray:
         """A run; `places` has that of each group's table."""
         symbols = np.empty(n_symbols, np.uint8)
-        step = LANES * self.n_sets
-        for group, place in enumerate(places):
-            slots = slots_of(self.tables[place])
-            end = min((group + 1) * GROUP, n_symbols)
-            for first in range(group * GROUP, end, step):
-                n = min(step, end - first)
-                symbols[first : first + n] = self.decode_step(slots, n)
+        for group, first, n in self.steps(n_symbols, len(places)):
+            slots = slots_of(self.tables[places[group]])
+            symbols[first : first + n] = self.decode_step(slots, n, 0)
         return symbols
 
-    def decode_step(self, slots: Slots, n_lanes: int) -> np.ndarray:
+    def decode_chosen(self, n_symbols: int, places, n_trellis_states: int) -> np.ndarray:
+        """Section 1: a run with two tables for each group, at a pair of places."""
+        symbols = np.empty(n_symbols, np.uint8)
+        following, second = map(np.array, TRELLISES[n_trellis_states])
+        states = np.zeros(LANES * self.n_sets, np.int64)
+        for group, first, n in self.steps(n_symbols, len(places)):
+            slots = both(*(slots_of(self.tables[place]) for place in places[group]))
+            step = self.decode_step(slots, n, TOTAL * second[states[:n]])
+            states[:n] = following[states[:n], step % 2]
+            symbols[first : first + n] = step
+        return symbols
+
+    def steps(self, n_symbols: int, n_groups: int):
+        """Group, first symbol and number of symbols of every step of a run."""
+        step = LANES * self.n_sets
+        for group in range(n_groups):
+            end = min((group + 1) * GROUP, n_symbols)
+            for first in range(group * GROUP, end, step):
+                yield group, first, min(step, end - first)
+
+    def decode_step(self, slots: Slots, n_lanes: int, first_slot) -> np.ndarray:
         """Section 2, for the first `n_lanes` lanes of all sets."""
         x = self.states[:n_lanes]
-        slot = x % TOTAL
+        slot = first_slot + x % TOTAL
         new = slots.frequency[slot] * (x // TOTAL) + slots.rank[slot]
         for s in range(-(-n_lanes // LANES)):
             of_set = new[s * LANES : (s + 1) * LANES]
