@@ -1,90 +1,12 @@
 #include "codec/direct/class_order.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "codec/direct/class_codes.hpp"
 
 namespace cfck::codec {
 namespace {
-
-// The values of a chunk in four parts, which are counted and moved side by side: each
-// alone waits for its own counters.
-inline constexpr std::size_t kParts = 4;
-
-using ClassCounts = std::array<std::uint32_t, kMaxDirectClass + 1>;
-
-// Where the codes of each class begin among the sorted ones, for each part.
-class ClassStarts {
- public:
-  ClassStarts(std::span<const std::int32_t> codes, const std::uint8_t* classes, bool has_hidden)
-      : codes_(codes), classes_(classes), has_hidden_(has_hidden) {
-    for (ClassCounts& counts : next_) {
-      counts.fill(0);
-    }
-    each([&](std::size_t part, std::size_t i) { ++next_[part][classes_[i]]; });
-    std::uint32_t total = 0;
-    for (std::size_t c = 0; c <= kMaxDirectClass; ++c) {
-      for (ClassCounts& counts : next_) {
-        const std::uint32_t count = counts[c];
-        counts[c] = total;
-        total += count;
-      }
-      ends_[c] = total;
-    }
-  }
-
-  std::size_t n_shown() const { return ends_.back(); }
-
-  // Groups take the class of their middle code.
-  void set_groups(GroupCode* groups) const {
-    std::size_t scale_class = 0;
-    for (std::size_t first = 0; first < n_shown(); first += kGroupSize) {
-      const std::size_t middle = first + group_values(n_shown() - first) / 2;
-      while (ends_[scale_class] <= middle) {
-        ++scale_class;
-      }
-      groups[first / kGroupSize] = {static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
-    }
-  }
-
-  // Calls `action` with the number of every code that is shown and its place among
-  // the sorted ones. Once only.
-  template <class Action>
-  void move(Action&& action) {
-    each([&](std::size_t part, std::size_t i) { action(i, next_[part][classes_[i]]++); });
-  }
-
- private:
-  template <class Action>
-  void each(Action&& action) const {
-    has_hidden_ ? each_shown<true>(action) : each_shown<false>(action);
-  }
-  template <bool has_hidden, class Action>
-  void each_shown(Action&& action) const {
-    const std::size_t part_size = codes_.size() / kParts;
-    const auto visit = [&](std::size_t part, std::size_t i) {
-      if (!has_hidden || codes_[i] != kHidden) {
-        action(part, i);
-      }
-    };
-    for (std::size_t i = 0; i < part_size; ++i) {
-      for (std::size_t part = 0; part < kParts; ++part) {
-        visit(part, part * part_size + i);
-      }
-    }
-    for (std::size_t i = kParts * part_size; i < codes_.size(); ++i) {
-      visit(kParts - 1, i);
-    }
-  }
-
-  std::span<const std::int32_t> codes_;
-  const std::uint8_t* classes_;
-  bool has_hidden_;
-  std::array<ClassCounts, kParts> next_;
-  ClassCounts ends_;
-};
 
 // Classes of consecutive values of a row. `offsets` are what its columns and taps add.
 template <class Number>
@@ -152,27 +74,64 @@ void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
   }
 }
 
-std::size_t sort_by_class(std::span<const std::int32_t> codes, const std::uint8_t* classes,
-                          bool has_hidden, std::int32_t* sorted, GroupCode* groups) {
-  ClassStarts starts(codes, classes, has_hidden);
-  if (groups != nullptr) {
-    starts.set_groups(groups);
+ClassOrder::ClassOrder(std::span<const std::int32_t> codes, const std::uint8_t* classes,
+                       bool has_hidden)
+    : codes_(codes), classes_(classes), has_hidden_(has_hidden) {
+  for (ClassCounts& counts : next_) {
+    counts.fill(0);
   }
-  starts.move([&](std::size_t i, std::uint32_t place) { sorted[place] = codes[i]; });
-  return starts.n_shown();
+  each([&](std::size_t part, std::size_t i) { ++next_[part][classes_[i]]; });
+  std::uint32_t total = 0;
+  for (std::size_t c = 0; c <= kMaxDirectClass; ++c) {
+    for (ClassCounts& counts : next_) {
+      const std::uint32_t count = counts[c];
+      counts[c] = total;
+      total += count;
+    }
+    ends_[c] = total;
+  }
 }
 
-std::size_t classes_of_sorted(std::span<const std::int32_t> codes, const std::uint8_t* classes,
-                              bool has_hidden, GroupCode* groups) {
-  const ClassStarts starts(codes, classes, has_hidden);
-  starts.set_groups(groups);
-  return starts.n_shown();
+void ClassOrder::set_groups(GroupCode* groups) const {
+  std::size_t scale_class = 0;
+  for (std::size_t first = 0; first < n_shown(); first += kGroupSize) {
+    const std::size_t middle = first + group_values(n_shown() - first) / 2;
+    while (ends_[scale_class] <= middle) {
+      ++scale_class;
+    }
+    groups[first / kGroupSize] = {static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
+  }
 }
 
-void unsort(const std::int32_t* sorted, const std::uint8_t* classes, bool has_hidden,
-            std::span<std::int32_t> codes) {
-  ClassStarts starts(codes, classes, has_hidden);
-  starts.move([&](std::size_t i, std::uint32_t place) { codes[i] = sorted[place]; });
+void ClassOrder::sort(std::int32_t* sorted) {
+  each([&](std::size_t part, std::size_t i) { sorted[next_[part][classes_[i]]++] = codes_[i]; });
+}
+
+void ClassOrder::unsort(const std::int32_t* sorted, std::int32_t* codes) {
+  each([&](std::size_t part, std::size_t i) { codes[i] = sorted[next_[part][classes_[i]]++]; });
+}
+
+template <class Action>
+void ClassOrder::each(Action&& action) const {
+  has_hidden_ ? each_shown<true>(action) : each_shown<false>(action);
+}
+
+template <bool has_hidden, class Action>
+void ClassOrder::each_shown(Action&& action) const {
+  const std::size_t part_size = codes_.size() / kParts;
+  const auto visit = [&](std::size_t part, std::size_t i) {
+    if (!has_hidden || codes_[i] != kHidden) {
+      action(part, i);
+    }
+  };
+  for (std::size_t i = 0; i < part_size; ++i) {
+    for (std::size_t part = 0; part < kParts; ++part) {
+      visit(part, part * part_size + i);
+    }
+  }
+  for (std::size_t i = kParts * part_size; i < codes_.size(); ++i) {
+    visit(kParts - 1, i);
+  }
 }
 
 std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* shown) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -16,21 +17,39 @@ namespace cfck::codec {
 void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
                      std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes);
 
-// Codes other than kHidden, sorted stably by class and cut into groups, which take
-// the class of their middle code. Returns how many there are. `groups` may be null.
-// Without `has_hidden` no code is kHidden.
-std::size_t sort_by_class(std::span<const std::int32_t> codes, const std::uint8_t* classes,
-                          bool has_hidden, std::int32_t* sorted, GroupCode* groups);
+// The order of the codes of a chunk other than kHidden: stably by class.
+class ClassOrder {
+ public:
+  // Codes and classes must stay. Without `has_hidden` no code is kHidden; else the codes
+  // need only say which are.
+  ClassOrder(std::span<const std::int32_t> codes, const std::uint8_t* classes, bool has_hidden);
 
-// The classes of the groups alone; the codes need only say which are kHidden.
-std::size_t classes_of_sorted(std::span<const std::int32_t> codes, const std::uint8_t* classes,
-                              bool has_hidden, GroupCode* groups);
+  std::size_t n_shown() const { return ends_.back(); }
+  // Groups take the class of their middle code.
+  void set_groups(GroupCode* groups) const;
+  // One of these, once: the codes in this order; or codes that are, where they belong.
+  void sort(std::int32_t* sorted);
+  void unsort(const std::int32_t* sorted, std::int32_t* codes);
 
-// The inverse of sort_by_class: replaces the codes that are not kHidden.
-void unsort(const std::int32_t* sorted, const std::uint8_t* classes, bool has_hidden,
-            std::span<std::int32_t> codes);
+ private:
+  // The values of a chunk in four parts, which are counted and moved side by side: each
+  // alone waits for its own counters.
+  static constexpr std::size_t kParts = 4;
+  using ClassCounts = std::array<std::uint32_t, kMaxDirectClass + 1>;
 
-// The same in storage order.
+  template <class Action>
+  void each(Action&& action) const;
+  template <bool has_hidden, class Action>
+  void each_shown(Action&& action) const;
+
+  std::span<const std::int32_t> codes_;
+  const std::uint8_t* classes_;
+  bool has_hidden_;
+  std::array<ClassCounts, kParts> next_;  // where the next code of each class goes
+  ClassCounts ends_;
+};
+
+// Codes that are not kHidden, in the order of storage, and back.
 std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* shown);
 void spread_shown(const std::int32_t* shown, std::span<std::int32_t> codes);
 

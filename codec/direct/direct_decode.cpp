@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "codec/direct/class_order.hpp"
 #include "codec/direct/direct_header.hpp"
@@ -142,7 +143,8 @@ class ChunkDecoder {
     if (!parameters_.field.empty()) {
       classes_ = scratch_.impl().predicted_classes.room_for(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes_);
-      classes_of_sorted(codes_, classes_, h_.n_masked != 0, groups_);
+      order_.emplace(codes_, classes_, h_.n_masked != 0);
+      order_->set_groups(groups_);
     } else if (!read_class_stream({symbols_, n_groups_}, h_.first_class, kMaxDirectClass,
                                   s_.class_escapes, groups_)) {
       return corrupt("the classes of the chunk do not fit", coded_at_);
@@ -253,7 +255,7 @@ class ChunkDecoder {
       return wrong_escapes();
     }
     if (classes_ != nullptr) {
-      unsort(merged, classes_, h_.n_masked != 0, codes_);
+      order_->unsort(merged, codes_.data());
     } else if (!in_place) {
       spread_shown(merged, codes_);
     }
@@ -388,6 +390,7 @@ class ChunkDecoder {
   std::span<std::int32_t> codes_;
   std::uint8_t* symbols_ = nullptr;
   std::uint8_t* classes_ = nullptr;  // of every value; with a scale field
+  std::optional<ClassOrder> order_;  // the same
   GroupCode* groups_ = nullptr;
   bool may_exceed_ = false;  // codes beyond kMaxCode
 };

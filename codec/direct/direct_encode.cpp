@@ -140,7 +140,9 @@ class ChunkEncoder {
     if (has_field) {
       std::uint8_t* const classes = memory_.predicted_classes.room_for(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes);
-      sort_by_class(codes_, classes, header_.n_masked != 0, ordered_, groups_);
+      ClassOrder order(codes_, classes, header_.n_masked != 0);
+      order.set_groups(groups_);
+      order.sort(ordered_);
     } else if (!in_place) {
       gather_shown(codes_, ordered_);
     }
