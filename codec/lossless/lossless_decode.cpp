@@ -309,8 +309,9 @@ class SymbolsDecoder {
     // What of the tail's groups is in the section comes before what the lanes carry.
     std::byte* const raw = scratch_.impl().raw.room_for(n_raw);
     const std::size_t in_section = n_raw - in_tail_;
-    std::memcpy(raw, sections_.raw.data() + sections_.raw.size() - in_section, in_section);
-    std::memcpy(raw + in_section, payload, in_tail_);
+    const ByteView before = sections_.raw.last(in_section);
+    std::copy(before.begin(), before.end(), raw);  // nothing, perhaps, to nowhere
+    std::copy(payload, payload + in_tail_, raw + in_section);
     from.raw = raw;
     from.streams[0] = symbols;
     return merge_groups(values, first_group, n_groups_, from);
