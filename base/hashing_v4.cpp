@@ -1,9 +1,5 @@
-// Compilers warn of the registers that their own intrinsics leave undefined on purpose
-// (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
+#include "base/x86_intrinsics.hpp"
+//
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -1,8 +1,8 @@
 // The classes of groups (codec/direct/spec.md, section 5.4).
 #pragma once
 
+#include "base/x86_intrinsics.hpp"
 #include "codec/direct/direct_kernels.hpp"
-#include "codec/direct/x86_intrinsics.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {

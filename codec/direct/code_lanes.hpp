@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codec/direct/x86_intrinsics.hpp"
+#include "base/x86_intrinsics.hpp"
 #include "codec/symboliser/symboliser.hpp"
 
 #if defined(__AVX2__)

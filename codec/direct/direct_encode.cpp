@@ -4,6 +4,7 @@
 
 #include "codec/direct/class_order.hpp"
 #include "codec/direct/direct_header.hpp"
+#include "codec/direct/even_classes.hpp"
 #include "codec/direct/prediction.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans_writer.hpp"
@@ -70,7 +71,8 @@ class ChunkEncoder {
     return totals.n_zeros * 32 >= n_values_ && totals.n_zeros != n_values_;
   }
 
-  // With `rans` and nothing between values and groups. False where a mask may pay.
+  // With `rans` and nothing between values and groups. False where a mask may pay, or one
+  // class for all groups.
   bool encode_at_once(const ValueSteps& steps, MutableBytes decoded, DirectChunk& out) {
     n_groups_ = (n_values_ + kGroupSize - 1) / kGroupSize;
     groups_ = memory_.groups.room_for(n_groups_);
@@ -80,7 +82,7 @@ class ChunkEncoder {
     const DirectSplit start = to;
     const QuantisedTotals totals = direct_kernels().quantise_symbols(
         info_.dtype, values_.data(), n_values_, steps, decoded.data(), groups_, to);
-    if (may_have_mask(totals)) {
+    if (may_have_mask(totals) || classes_are_even(groups_, n_groups_)) {
       return false;
     }
     out.errors = totals.errors;
@@ -149,6 +151,9 @@ class ChunkEncoder {
     std::fill(ordered_ + n_left, ordered_ + n_groups_ * kGroupSize, 0);
     if (!has_field) {
       direct_kernels().classify(ordered_, n_left, groups_);
+      if (is_rans_ && classes_are_even(groups_, n_groups_)) {
+        even_classes(ordered_, n_left, groups_, n_groups_);
+      }
     }
     is_rans_ ? write_runs(n_left, has_field) : write_streams(n_left, has_field);
     assemble(has_field, out);

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/x86_intrinsics.hpp"
 #include "codec/direct/float_values.hpp"
-#include "codec/direct/x86_intrinsics.hpp"
 
 #if defined(__AVX512F__) || (defined(__AVX2__) && defined(__FMA__))
 #define CFCK_HAS_FLOAT_PRODUCTS

@@ -2,8 +2,8 @@
 // enough to pay. CFCK_HAS_DOUBLE_LANES says which do.
 #pragma once
 
+#include "base/x86_intrinsics.hpp"
 #include "codec/direct/float_values.hpp"
-#include "codec/direct/x86_intrinsics.hpp"
 
 #if defined(__AVX2__)
 #define CFCK_HAS_DOUBLE_LANES

@@ -1,6 +1,6 @@
 // Included once for each CPU level, by a source that is compiled for it and defines
 // CFCK_CPU_NAMESPACE.
-#include "codec/direct/x86_intrinsics.hpp"
+#include "base/x86_intrinsics.hpp"
 //
 #include "codec/entropy/rans_trellis.hpp"
 

@@ -2,7 +2,7 @@
 // their bytes.
 #pragma once
 
-#include "codec/direct/x86_intrinsics.hpp"
+#include "base/x86_intrinsics.hpp"
 #include "codec/entropy/rans_word_orders.hpp"
 #include "codec/entropy/rans_words.hpp"
 

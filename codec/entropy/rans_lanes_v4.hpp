@@ -1,7 +1,7 @@
 // Steps of a lane set at x86-64-v4: a register has 32 elements of 16 bits.
 #pragma once
 
-#include "codec/direct/x86_intrinsics.hpp"
+#include "base/x86_intrinsics.hpp"
 #include "codec/entropy/rans_words.hpp"
 
 namespace cfck::codec {

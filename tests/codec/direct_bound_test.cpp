@@ -201,9 +201,9 @@ TEST(DirectRms, SumOfSquaresIsThatOfTheDecodedValues) {
 TEST(DirectSteps, RoundedDownAndRefused) {
   for (const double bound : {1e-300, 3e-45, 1e-4, 0.1, 1.0, 1e30, 1e300}) {
     const double step = *step_of(bound);
-    const __float128 ideal = 2 * static_cast<__float128>(bound) * (1 - 0x1p-20);
-    EXPECT_LE(static_cast<__float128>(step), ideal);
-    EXPECT_GT(static_cast<__float128>(step) * (1 + 0x1p-51), ideal);
+    const Quad ideal = 2 * static_cast<Quad>(bound) * (1 - 0x1p-20);
+    EXPECT_LE(static_cast<Quad>(step), ideal);
+    EXPECT_GT(static_cast<Quad>(step) * (1 + 0x1p-51), ideal);
   }
   for (const double bound : {0.0, -1.0, 1e-310, 1e305, double(NAN), double(INFINITY)}) {
     EXPECT_FALSE(step_of(bound));

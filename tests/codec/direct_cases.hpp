@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "codec/direct/direct.hpp"
@@ -58,12 +59,20 @@ inline std::vector<std::byte> make_spread(DType dtype, Spread spread, std::size_
   return bytes;
 }
 
-// Whether |x - y| <= bound. Exact where it says yes: __float128 has 113 bits, and
+// 113 bits, as long double has them where there is no other type with as many.
+#if defined(__SIZEOF_FLOAT128__)
+using Quad = __float128;
+#else
+using Quad = long double;
+static_assert(std::numeric_limits<Quad>::digits >= 113);
+#endif
+
+// Whether |x - y| <= bound. Exact where it says yes: Quad has 113 bits, and
 // the exponents of x and y are either less than 60 apart, or y is 0, or the bound
 // is broken by far.
 inline bool within(double x, double y, double bound) {
-  const __float128 difference = static_cast<__float128>(x) - static_cast<__float128>(y);
-  return (difference < 0 ? -difference : difference) <= static_cast<__float128>(bound);
+  const Quad difference = static_cast<Quad>(x) - static_cast<Quad>(y);
+  return (difference < 0 ? -difference : difference) <= static_cast<Quad>(bound);
 }
 
 }  // namespace cfck::codec

@@ -1,0 +1,19 @@
+// One class for all groups of a chunk whose scale is the same everywhere
+// (codec/direct/spec.md, section 5.4).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "codec/symboliser/symboliser.hpp"
+
+namespace cfck::codec {
+
+// Whether the classes of the groups cost more than they save.
+bool classes_are_even(const GroupCode* groups, std::size_t n_groups);
+
+// Gives all groups the class of all values together. Requires: classes_are_even().
+void even_classes(const std::int32_t* codes, std::size_t n_values, GroupCode* groups,
+                  std::size_t n_groups);
+
+}  // namespace cfck::codec
