@@ -158,6 +158,8 @@ void count_symbols(std::span<const std::uint8_t> symbols, Histogram& counts, Cpu
   if (symbols.size() >= kMinSymbolsOfVectors && has_vectors(level) && can_count_vectors()) {
     symbols = symbols.subspan(count_vectors(symbols.data(), symbols.size(), counts.data()));
   }
+#else
+  (void)level;
 #endif
   if (symbols.size() >= kMinSymbolsOfPairs) {
     symbols = symbols.subspan(count_pairs(symbols, counts));
