@@ -22,14 +22,14 @@ void clamp_classes(int base, const Number* offsets, std::size_t n, std::uint8_t*
 template <class Number>
 void predict_rows(const DirectGeometry& geometry, const ScaleField& field,
                   std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes) {
-  // Of the values of a row that occur.
+  // Of the values of a row that occur: rows may be much longer than chunks.
   const std::uint64_t row_values = geometry.row_values();
   std::uint64_t at = first_value % row_values;
-  const std::uint64_t n_used = at + n_values;
-  const std::uint64_t begin = n_used > row_values ? 0 : at;
+  const std::uint64_t begin = n_values < row_values ? at : 0;
+  const auto n_used = static_cast<std::size_t>(std::min<std::uint64_t>(n_values, row_values));
   std::vector<Number> offsets;
-  offsets.reserve(std::min(n_used, row_values) - begin);
-  for (std::uint64_t i = begin; i < std::min(n_used, row_values); ++i) {
+  offsets.reserve(n_used);
+  for (std::uint64_t i = begin; offsets.size() < n_used; i = i + 1 < row_values ? i + 1 : 0) {
     offsets.push_back(
         static_cast<Number>(field.columns[i / geometry.taps] + field.bands[i % geometry.taps]));
   }
@@ -37,7 +37,8 @@ void predict_rows(const DirectGeometry& geometry, const ScaleField& field,
   for (std::size_t done = 0; done < n_values; at = 0, ++row) {
     const auto n =
         static_cast<std::size_t>(std::min<std::uint64_t>(n_values - done, row_values - at));
-    clamp_classes(field.rows[row], offsets.data() + (at - begin), n, classes + done);
+    const std::uint64_t from = at >= begin ? at - begin : at + (row_values - begin);
+    clamp_classes(field.rows[row], offsets.data() + from, n, classes + done);
     done += n;
   }
 }

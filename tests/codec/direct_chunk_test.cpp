@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "codec/direct/class_order.hpp"
@@ -277,6 +278,23 @@ TEST(DirectClasses, AreTheSumsOfTheField) {
       }
     }
   }
+}
+
+// Of rows that are much longer than the chunk, where one ends: the numbers of a whole row
+// would take 8 GiB.
+TEST(DirectClasses, TakeNoMoreMemoryThanTheChunk) {
+  constexpr std::uint64_t kColumns = std::uint64_t{1} << 26;
+  const std::vector<std::uint64_t> shape{3, kColumns, 64};
+  const DirectGeometry geometry = *direct_geometry(shape);
+  ScaleField field;
+  field.bands.resize(64);
+  field.bands[63] = 7;
+  field.rows = {10, 20, 30};
+  field.columns.resize(kColumns);
+  field.columns.back() = 50;
+  std::uint8_t classes[4];
+  predict_classes(geometry, field, 64 * kColumns - 2, 4, classes);
+  EXPECT_EQ(std::to_array(classes), (std::array<std::uint8_t, 4>{60, 67, 20, 20}));
 }
 
 TEST(DirectGeometryOf, Shapes) {
