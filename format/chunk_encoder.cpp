@@ -8,6 +8,24 @@ namespace {
 // Longer records gain hundredths of a per cent from a second stage, and take half the
 // time again.
 constexpr std::uint64_t kMaxElemsTriedTwice = std::uint64_t{1} << 15;
+// So many values say how many bits each of a long record takes, about.
+constexpr std::uint64_t kProbeElems = 4096;
+
+bool wants_rans(const EncodePlan& plan) {
+  return codec::find_encoder(CodecId::kLossless)->entropy_for(plan.dtype, plan.entropy) ==
+         EntropyId::kRans;
+}
+
+Result<void> encode_values(const EncodePlan& plan, EntropyId entropy, std::uint64_t n_elems,
+                           ByteView values, WorkerMemory& memory) {
+  codec::ChunkInfo info;
+  info.dtype = plan.dtype;
+  info.entropy = entropy;
+  info.n_elems = n_elems;
+  info.level = plan.level;
+  return codec::find_encoder(CodecId::kLossless)
+      ->encode(info, values, memory.scratch, memory.encoded);
+}
 
 }  // namespace
 
@@ -64,21 +82,30 @@ std::vector<EntropyId> stages_to_try(const EncodePlan& plan) {
   const bool tries_both = plan.level == EncodeLevel::kArchive ||
                           (plan.level == EncodeLevel::kDefault && plan.geometry.n_chunks == 1 &&
                            plan.geometry.n_elems <= kMaxElemsTriedTwice);
-  if (wanted == EntropyId::kRans && tries_both) {
+  if (wants_rans(plan) && tries_both) {
     return {wanted, EntropyId::kZstd};
   }
   return {wanted};
 }
 
+bool may_prefer_zstd(const EncodePlan& plan, std::uint64_t payload_bytes, std::uint64_t n_elems) {
+  return plan.level == EncodeLevel::kDefault && wants_rans(plan) && payload_bytes < n_elems / 4;
+}
+
+Result<bool> may_prefer_zstd(const EncodePlan& plan, WorkerMemory& memory) {
+  if (plan.level != EncodeLevel::kDefault || !wants_rans(plan)) {
+    return false;
+  }
+  const std::uint64_t n_elems = std::min(kProbeElems, plan.geometry.elems_of(0));
+  CFCK_TRY_ASSIGN(const ByteView values,
+                  read_values(plan, 0, n_elems * bits_per_element(plan.dtype) / 8, memory));
+  CFCK_TRY(encode_values(plan, EntropyId::kRans, n_elems, values, memory));
+  return may_prefer_zstd(plan, memory.encoded.payload.size(), n_elems);
+}
+
 Result<void> encode_lossless(const EncodePlan& plan, EntropyId entropy, std::uint64_t chunk,
                              ByteView values, WorkerMemory& memory) {
-  codec::ChunkInfo info;
-  info.dtype = plan.dtype;
-  info.entropy = entropy;
-  info.n_elems = plan.geometry.elems_of(chunk);
-  info.level = plan.level;
-  return codec::find_encoder(CodecId::kLossless)
-      ->encode(info, values, memory.scratch, memory.encoded);
+  return encode_values(plan, entropy, plan.geometry.elems_of(chunk), values, memory);
 }
 
 Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, EntropyId entropy,

@@ -67,6 +67,12 @@ void add_edges(DigestBuilder& digest, const LeafEdges& edges);
 // too, since the states of the lanes weigh most there; archive tries it for all records,
 // fast for none.
 std::vector<EntropyId> stages_to_try(const EncodePlan& plan);
+// Whether the default level, which encoded so many values without loss with rans alone,
+// should try zstd too: with less than two bits for each there is next to nothing in
+// their symbols, and zstd may need fewer bytes and less time.
+bool may_prefer_zstd(const EncodePlan& plan, std::uint64_t payload_bytes, std::uint64_t n_elems);
+// The same for a record of several chunks, from its first values.
+Result<bool> may_prefer_zstd(const EncodePlan& plan, WorkerMemory& memory);
 // Encodes with the lossless codec into memory.encoded.
 Result<void> encode_lossless(const EncodePlan& plan, EntropyId entropy, std::uint64_t chunk,
                              ByteView values, WorkerMemory& memory);

@@ -51,7 +51,7 @@ Result<void> RecordEncoder::encode(std::uint32_t record, EncodePlan plan) {
 }
 
 Result<void> RecordEncoder::plan_ways(ChunkedRecord& record) {
-  const std::vector<EntropyId> stages = stages_to_try(record.plan);
+  std::vector<EntropyId> stages = stages_to_try(record.plan);
   if (record.plan.choice.bound) {
     for (const EntropyId entropy : stages) {
       CFCK_TRY_ASSIGN(codec::LossyDecision decision,
@@ -69,6 +69,13 @@ Result<void> RecordEncoder::plan_ways(ChunkedRecord& record) {
     }
   }
   if (record.ways.empty()) {
+    if (stages.size() == 1) {
+      CFCK_TRY_ASSIGN(const bool tries_zstd,
+                      naming(may_prefer_zstd(record.plan, memory_.back()), record.plan));
+      if (tries_zstd) {
+        stages.push_back(EntropyId::kZstd);
+      }
+    }
     for (const EntropyId entropy : stages) {
       record.ways.push_back({entropy, nullptr, 0});
     }

@@ -78,14 +78,18 @@ Result<void> RecordEncoder::SingleJob::encode(WorkerMemory& memory) {
 
 Result<void> RecordEncoder::SingleJob::encode_lossless_values(ByteView values,
                                                               WorkerMemory& memory) {
-  for (const EntropyId entropy : stages_to_try(plan_)) {
+  std::vector<EntropyId> stages = stages_to_try(plan_);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
     std::swap(memory.encoded, memory.other);
-    CFCK_TRY(encode_lossless(plan_, entropy, 0, values, memory));
-    if (entropy_ == EntropyId::kNone ||
-        memory.encoded.payload.size() < memory.other.payload.size()) {
-      entropy_ = entropy;
+    CFCK_TRY(encode_lossless(plan_, stages[i], 0, values, memory));
+    const std::uint64_t n_bytes = memory.encoded.payload.size();
+    if (i == 0 || n_bytes < memory.other.payload.size()) {
+      entropy_ = stages[i];
     } else {
       std::swap(memory.encoded, memory.other);
+    }
+    if (stages.size() == 1 && may_prefer_zstd(plan_, n_bytes, plan_.geometry.n_elems)) {
+      stages.push_back(EntropyId::kZstd);
     }
   }
   return {};

@@ -46,7 +46,7 @@ enum class EncodeLevel : std::uint8_t {
   kDefault = 1,
   // May take several times as long, and decode somewhat slower: where kRans is wanted,
   // every record is encoded with both entropy stages and the smaller kept (kZstd is kept
-  // to); direct tries scale fields on linear layers too.
+  // to); direct tries scale fields on large tensors too, and where they hardly pay.
   kArchive = 2,
 };
 // "fast", "default", "archive"; "unknown" for anything else.
@@ -140,8 +140,11 @@ struct EncodeOptions : TensorOptions {
   // Values per chunk, the unit of random access; 0: 2^18. Rounded down to whole
   // rows of axis 0 where at least one fits, and to a multiple of 8 below that.
   std::uint32_t chunk_elems = 0;
-  // kZstd or kRans. For floats: all else always uses kZstd. The index names what each
-  // record uses: with kRans, records of up to 2^15 values use kZstd if that is smaller.
+  // kZstd or kRans, for F64, F32, BF16 and F16; other dtypes always use kZstd, and raw
+  // records neither. The index names what each record uses: with kRans, records of one
+  // chunk and up to 2^15 values, or with less than two bits for each value, use kZstd if
+  // that is smaller; with kFast none do, with kArchive any. Both choices are for the
+  // records that this writer adds: what a file has already stays as it is.
   EntropyId entropy = kDefaultEntropy;
   EncodeLevel level = EncodeLevel::kDefault;
 };

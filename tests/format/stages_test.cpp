@@ -115,8 +115,11 @@ TEST(Stages, EveryTensorComesBackFromEveryLevel) {
 // The stage of a record, from what each of them needs.
 EntropyId expected_stage(const Named& tensor, EntropyId wanted, EncodeLevel level) {
   const bool is_single = tensor.shape[0] <= kChunk;
-  const bool weighs =
-      level == EncodeLevel::kArchive || (level == EncodeLevel::kDefault && is_single);
+  Named first = tensor;
+  first.bytes.resize(std::min(tensor.bytes.size(), kChunk * bits_per_element(tensor.dtype) / 8));
+  const bool says_little = lossless_bytes(first, EntropyId::kRans, level) < kChunk / 4;
+  const bool weighs = level == EncodeLevel::kArchive ||
+                      (level == EncodeLevel::kDefault && (is_single || says_little));
   return wanted == EntropyId::kRans && weighs &&
                  lossless_bytes(tensor, EntropyId::kZstd, level) <
                      lossless_bytes(tensor, EntropyId::kRans, level)
@@ -170,6 +173,27 @@ TEST(Stages, LongRecordsOfOneChunkAreTriedTwiceByArchiveOnly) {
     EXPECT_EQ(stage(EncodeLevel::kFast), EntropyId::kRans);
     EXPECT_EQ(stage(EncodeLevel::kDefault), n == 32768 ? EntropyId::kZstd : EntropyId::kRans);
     EXPECT_EQ(stage(EncodeLevel::kArchive), EntropyId::kZstd);
+  }
+}
+
+// Signs are all that such values have, and one symbol: zstd needs a few bytes less.
+TEST(Stages, LongRecordsOfFewBitsAreTriedTwice) {
+  for (const std::size_t n : {40000, 300000}) {
+    Random random(n);
+    std::vector<float> signs(n);
+    for (float& value : signs) {
+      value = (random.next() >> 63) == 0 ? -1.0F : 1.0F;
+    }
+    const Named tensor{"signs", {n}, bytes_from(signs)};
+    const auto record = [&](EncodeLevel level) {
+      EncodeOptions options = options_of(EntropyId::kRans, level);
+      options.chunk_elems = 0;
+      return OpenFile(write_all({tensor}, options).file).record("signs");
+    };
+    EXPECT_EQ(record(EncodeLevel::kFast).entropy, EntropyId::kRans);
+    EXPECT_EQ(record(EncodeLevel::kDefault).entropy, EntropyId::kZstd);
+    EXPECT_EQ(record(EncodeLevel::kDefault).stored_bytes,
+              record(EncodeLevel::kArchive).stored_bytes);
   }
 }
 
