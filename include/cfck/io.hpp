@@ -73,7 +73,8 @@ class File {
   virtual Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const = 0;
   virtual Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) = 0;
   virtual Result<void> sync() = 0;  // fsync: data and metadata are on the device
-  // A hint: sync() will come, and the device may begin with these bytes. Does not wait.
+  // A hint: sync() will come, and the device may begin with these bytes. Does not wait
+  // for them.
   virtual void sync_soon(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept {
     (void)offset_bytes;
     (void)n_bytes;
