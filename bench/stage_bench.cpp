@@ -4,11 +4,11 @@
 //   build/bench/stage_bench [--entropy E] [--level L] [--rel BOUND] [--repetitions N] FILE
 //   CFCK_CPU=v3 build/bench/stage_bench FILE     another CPU level
 //
-// Without --rel the codec is lossless, over the tensors of the file's most frequent
-// float type; with it direct, over the F32 tensors. Each stage is measured twice: in
-// chunks of 2^18 values, as files have them, so that values come from memory; and in
-// chunks of 2^16 that are in the cache already. A cycle is one of the clock that the
-// CPU ran at meanwhile.
+// Without --rel the codec is lossless, over the tensors of two or more dimensions that
+// have the type of the file's last tensor; with it direct, for F32. Each stage is
+// measured twice: in chunks of 2^18 values, as files have them, so that values come from
+// memory; and in chunks of 2^16 that are in the cache already. A cycle is one of the
+// clock found after that by a chain of dependent instructions.
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
