@@ -8,6 +8,7 @@
 #include <utility>
 
 #define CFCK_CPU_NAMESPACE cpu_baseline
+#include "codec/direct/direct_kernels.hpp"
 #include "codec/direct/float_values.hpp"
 
 namespace cfck::codec {
@@ -48,26 +49,38 @@ void widen_values(DType dtype, ByteView bytes, double* values) {
   }
 }
 
-// Calls `action(values)` with pieces of up to 1024 values, none across the end of a
-// row of `row_values`, until it returns false.
+// A piece of a tensor.
+struct Piece {
+  DType dtype;
+  ByteView bytes;
+
+  std::size_t size() const { return bytes.size() / (bits_per_element(dtype) / 8); }
+  // In the memory given, which has kPieceValues.
+  std::span<const double> widened(double* values) const {
+    widen_values(dtype, bytes, values);
+    return {values, size()};
+  }
+};
+
+// Calls `action(piece)` with pieces of up to kPieceValues values, none across the end of
+// a row of `row_values`, until it returns false.
 template <class Action>
 Result<void> for_pieces(const LossyRecord& record, std::uint64_t row_values, const ReadValues& read,
                         Action&& action) {
   CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
   const std::size_t value_bytes = bits_per_element(record.dtype) / 8;
   std::vector<std::byte> room;
-  double values[kPieceValues];
   for (std::uint64_t first = 0; first < total; first += record.chunk_elems) {
     const std::uint64_t n = std::min(record.chunk_elems, total - first);
     CFCK_TRY_ASSIGN(const ByteView bytes, read(first, n, room));
     for (std::uint64_t done = 0; done < n;) {
       const std::uint64_t row_left = row_values - (first + done) % row_values;
-      const std::uint64_t piece = std::min({std::uint64_t{kPieceValues}, n - done, row_left});
-      widen_values(record.dtype, bytes.subspan(done * value_bytes, piece * value_bytes), values);
-      if (!action(std::span<const double>(values, piece))) {
+      const std::uint64_t n_piece = std::min({std::uint64_t{kPieceValues}, n - done, row_left});
+      const Piece piece{record.dtype, bytes.subspan(done * value_bytes, n_piece * value_bytes)};
+      if (!action(piece)) {
         return {};
       }
-      done += piece;
+      done += n_piece;
     }
   }
   return {};
@@ -77,36 +90,14 @@ struct Range {
   double least = kInfinity;
   double greatest = -kInfinity;
 
-  void add(std::span<const double> values) {
-    double low[kLanes];
-    double high[kLanes];
-    std::fill_n(low, kLanes, kInfinity);
-    std::fill_n(high, kLanes, -kInfinity);
-    std::size_t i = 0;
-    for (; i + kLanes <= values.size(); i += kLanes) {
-      for (unsigned lane = 0; lane < kLanes; ++lane) {
-        add(values[i + lane], low[lane], high[lane]);
-      }
-    }
-    for (; i < values.size(); ++i) {
-      add(values[i], low[0], high[0]);
-    }
-    least = std::min(least, *std::min_element(low, low + kLanes));
-    greatest = std::max(greatest, *std::max_element(high, high + kLanes));
+  void add(const Piece& piece) {
+    direct_kernels().extend_range(piece.dtype, piece.bytes.data(), piece.size(), least, greatest);
   }
   bool empty() const { return least > greatest; }
   double largest() const { return empty() ? 0 : std::max(std::fabs(least), std::fabs(greatest)); }
   // A factor of the range, rounded down; the halves keep it from overflowing.
   double times(double factor) const {
     return empty() ? 0 : (greatest / 2 - least / 2) * kBelowRange * factor * 2;
-  }
-
- private:
-  // NaN compares false.
-  static void add(double value, double& low, double& high) {
-    const bool is_finite = std::fabs(value) < kInfinity;
-    low = is_finite && value < low ? value : low;
-    high = is_finite && value > high ? value : high;
   }
 };
 
@@ -115,9 +106,10 @@ class Moments {
  public:
   explicit Moments(double scale) : scale_(scale) {}
 
-  void add(std::span<const double> values) {
+  void add(const Piece& piece) {
+    double values[kPieceValues];
     double finite[kPieceValues];
-    const std::size_t n = keep_finite(values, finite);
+    const std::size_t n = keep_finite(piece.widened(values), finite);
     if (n == 0) {
       return;
     }
@@ -212,9 +204,9 @@ Result<DerivedBounds> bounds_of(const LossyRecord& record, const ReadValues& rea
   bounds.rows.reserve(per_row ? geometry.rows : 0);
   Statistic statistic = empty;
   std::uint64_t left = row_values;
-  CFCK_TRY(for_pieces(record, row_values, read, [&](std::span<const double> values) {
-    statistic.add(values);
-    left -= values.size();
+  CFCK_TRY(for_pieces(record, row_values, read, [&](const Piece& piece) {
+    statistic.add(piece);
+    left -= piece.size();
     if (left == 0) {
       bounds.bound = allowed(bound_of(statistic));
       if (per_row) {
@@ -247,8 +239,8 @@ Result<DerivedBounds> derive_bounds(const LossyRecord& record, const ReadValues&
   if (record.dtype == DType::kF64) {
     CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
     Range whole;
-    CFCK_TRY(for_pieces(record, total, read, [&](std::span<const double> values) {
-      whole.add(values);
+    CFCK_TRY(for_pieces(record, total, read, [&](const Piece& piece) {
+      whole.add(piece);
       return true;
     }));
     scale = scale_for(whole.largest());
@@ -262,8 +254,9 @@ Result<bool> is_near_zero(const LossyRecord& record, double bound, const ReadVal
   CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
   double squares = 0;  // in units of the bound
   std::uint64_t n_finite = 0;
-  CFCK_TRY(for_pieces(record, total, read, [&](std::span<const double> values) {
-    for (const double value : values) {
+  CFCK_TRY(for_pieces(record, total, read, [&](const Piece& piece) {
+    double values[kPieceValues];
+    for (const double value : piece.widened(values)) {
       const double scaled = std::fabs(value) < kInfinity ? value / bound : 0;
       squares += scaled * scaled;
       n_finite += std::fabs(value) < kInfinity ? 1 : 0;

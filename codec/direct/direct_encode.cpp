@@ -152,7 +152,7 @@ class ChunkEncoder {
     if (!has_field) {
       direct_kernels().classify(ordered_, n_left, groups_);
       if (is_rans_ && classes_are_even(groups_, n_groups_)) {
-        even_classes(ordered_, n_left, groups_, n_groups_);
+        even_classes(groups_, n_groups_);
       }
     }
     is_rans_ ? write_runs(n_left, has_field) : write_streams(n_left, has_field);

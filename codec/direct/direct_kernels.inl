@@ -12,6 +12,7 @@
 #include "codec/direct/split_codes.hpp"
 #include "codec/direct/symbol_codes.hpp"
 #include "codec/direct/symbol_values.hpp"
+#include "codec/direct/value_range.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -80,6 +81,12 @@ bool has_float_products([[maybe_unused]] double step) {
 #endif
 }
 
+void extend_range_of(DType dtype, const std::byte* values, std::size_t n, double& least,
+                     double& greatest) {
+  visit_value(dtype,
+              [&](auto value) { extend_range<decltype(value)>(values, n, least, greatest); });
+}
+
 }  // namespace
 
 const DirectKernels& direct_kernel_set() noexcept {
@@ -97,7 +104,8 @@ const DirectKernels& direct_kernel_set() noexcept {
                                  .predict = &predict_kernels,
                                  .restore = &restore_kernels,
                                  .add_magnitudes = &add_magnitudes,
-                                 .weigh_magnitudes = &weigh_magnitudes};
+                                 .weigh_magnitudes = &weigh_magnitudes,
+                                 .extend_range = &extend_range_of};
   return set;
 }
 

@@ -27,10 +27,6 @@ std::uint64_t cost_of_classes(const SymbolCounts& counts) {
   return least;
 }
 
-std::uint64_t magnitude_of(std::int32_t code) {
-  return code == kExact ? 0 : static_cast<std::uint64_t>(code < 0 ? -std::int64_t{code} : code);
-}
-
 }  // namespace
 
 bool classes_are_even(const GroupCode* groups, std::size_t n_groups) {
@@ -63,20 +59,13 @@ bool classes_are_even(const GroupCode* groups, std::size_t n_groups) {
   return saving < cost_of_classes(counts);
 }
 
-void even_classes(const std::int32_t* codes, std::size_t n_values, GroupCode* groups,
-                  std::size_t n_groups) {
+void even_classes(GroupCode* groups, std::size_t n_groups) {
   std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < n_values; ++i) {
-    sum += magnitude_of(codes[i]);
+  for (std::size_t g = 0; g < n_groups; ++g) {
+    sum += groups[g].scale_class;
   }
-  const std::uint64_t limit = std::max<std::uint64_t>(1, 8 * sum / n_values);
-  std::uint64_t limited = 0;
-  for (std::size_t i = 0; i < n_values; ++i) {
-    limited += std::min(magnitude_of(codes[i]), limit);
-  }
-  const auto scale_class = static_cast<std::uint16_t>(class_of_mean(limited, n_values));
-  std::for_each(groups, groups + n_groups,
-                [&](GroupCode& group) { group.scale_class = scale_class; });
+  const auto mean = static_cast<std::uint16_t>((2 * sum + n_groups) / (2 * n_groups));
+  std::for_each(groups, groups + n_groups, [&](GroupCode& group) { group.scale_class = mean; });
 }
 
 }  // namespace cfck::codec

@@ -12,8 +12,7 @@ namespace cfck::codec {
 // Whether the classes of the groups cost more than they save.
 bool classes_are_even(const GroupCode* groups, std::size_t n_groups);
 
-// Gives all groups the class of all values together. Requires: classes_are_even().
-void even_classes(const std::int32_t* codes, std::size_t n_values, GroupCode* groups,
-                  std::size_t n_groups);
+// Gives all groups the mean of their classes.
+void even_classes(GroupCode* groups, std::size_t n_groups);
 
 }  // namespace cfck::codec

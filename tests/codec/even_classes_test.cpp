@@ -35,7 +35,7 @@ TEST(EvenClasses, OneScaleIsEven) {
   const std::vector<std::int32_t> codes = normal_codes(0);
   std::vector<GroupCode> groups = classify(codes);
   ASSERT_TRUE(classes_are_even(groups.data(), groups.size()));
-  even_classes(codes.data(), codes.size(), groups.data(), groups.size());
+  even_classes(groups.data(), groups.size());
   // The mean magnitude of all values: 100 * 1.15 * sqrt(2 / pi).
   const unsigned expected = kClassOfOne + static_cast<unsigned>(4 * std::log2(92.1));
   for (const GroupCode& group : groups) {
