@@ -43,6 +43,20 @@ TEST(EvenClasses, OneScaleIsEven) {
   }
 }
 
+// Exact values count as 0, and their groups have the least class.
+TEST(EvenClasses, OfExactValuesIsTheLeast) {
+  for (const std::int32_t first : {kExact, 1}) {
+    std::vector<std::int32_t> codes(4 * kValues, kExact);
+    codes[0] = first;
+    std::vector<GroupCode> groups(4 * kGroups);
+    direct_kernels().classify(codes.data(), codes.size(), groups.data());
+    ASSERT_TRUE(classes_are_even(groups.data(), groups.size()));
+    even_classes(groups.data(), groups.size());
+    EXPECT_EQ(groups.front().scale_class, 1U);
+    EXPECT_EQ(groups.back().scale_class, 1U);
+  }
+}
+
 TEST(EvenClasses, TwoScalesAreNot) {
   const std::vector<GroupCode> groups = classify(normal_codes(1));
   EXPECT_FALSE(classes_are_even(groups.data(), groups.size()));
