@@ -123,9 +123,12 @@ inline std::uint64_t share_of(std::uint64_t sum, std::uint64_t n) {
   return n == kGroupSize ? sum / kGroupSize : sum / n;
 }
 
-// 29 + floor(4 * log2(sum / n)), at least 1. Requires: 0 < sum < 2^48, 0 < n.
+// 29 + floor(4 * log2(sum / n)), at least 1. Requires: sum < 2^48, 0 < n.
 inline unsigned class_of_mean(std::uint64_t sum, std::uint64_t n) {
   const std::uint64_t mean = share_of(sum << 16, n);
+  if (mean == 0) {
+    return 1;
+  }
   const int top = 63 - __builtin_clzll(mean);
   const std::uint64_t fraction = top >= 15 ? mean >> (top - 15) : mean << (15 - top);
   // 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.

@@ -280,6 +280,14 @@ TEST(DirectClasses, AreTheSumsOfTheField) {
   }
 }
 
+// Means of many values may be less than the least number they are computed as.
+TEST(DirectClasses, OfSmallMeansAreTheLeast) {
+  EXPECT_EQ(class_of_mean(1, (1 << 16) + 1), 1U);
+  EXPECT_EQ(class_of_mean(3, 1 << 18), 1U);
+  EXPECT_EQ(class_of_mean(1, 1 << 16), 1U);
+  EXPECT_EQ(class_of_mean(1 << 16, 1 << 16), kClassOfOne);
+}
+
 // Of rows that are much longer than the chunk, where one ends: the numbers of a whole row
 // would take 8 GiB.
 TEST(DirectClasses, TakeNoMoreMemoryThanTheChunk) {
