@@ -14,6 +14,32 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
+// Clean bits and signs; false where every bit is zero.
+template <class Format, class Words>
+bool start_analysis(const Words& group, GroupAnalysis& result) {
+  result = {};
+  // Mostly some value has its lowest bit set, which says all there is to know.
+  if (!group.has_lowest_bit()) {
+    const typename Format::Word bits = group.bits();
+    if (bits == 0) {
+      return false;
+    }
+    result.clean_bits = count_clean_bits<Format>(bits);
+  }
+  result.all_zero = false;
+  result.has_signs = group.has_signs();
+  return true;
+}
+
+// The class, from the sum of the codes of all finite values.
+inline void finish_analysis(std::uint32_t top_exponent, std::uint32_t sum, GroupAnalysis& result) {
+  // Mostly all values are finite, and dividing takes long.
+  const std::uint32_t scaled_mean =
+      result.n_finite == kGroupSize ? sum : sum * kGroupSize / result.n_finite;
+  result.has_class = true;
+  result.scale_class = 4 * top_exponent + quarter_octaves(scaled_mean);
+}
+
 #if defined(__AVX512BW__)
 
 inline std::uint32_t largest_word(__m512i words) {
@@ -44,36 +70,47 @@ inline std::uint16_t or_of_words(__m512i words) {
   return static_cast<std::uint16_t>(pairs | pairs >> 16);
 }
 
+// The high words of a group, and the bits that some value has.
+template <class Format>
+struct GroupWords {
+  using Word = typename Format::Word;
+  __m512i words[4];
+  __m512i in_use = _mm512_setzero_si512();
+  __m512i low_in_use = _mm512_setzero_si512();
+
+  explicit GroupWords(const std::byte* values) {
+    for (unsigned i = 0; i < 4; ++i) {
+      const WordLanes lanes = WordLanes::load<Format>(values + i * kGroupSize / 4 * sizeof(Word));
+      words[i] = lanes.high;
+      in_use = _mm512_or_si512(in_use, lanes.high);
+      low_in_use = _mm512_or_si512(low_in_use, lanes.low);
+    }
+  }
+  bool has_lowest_bit() const {
+    const __m512i lowest = HighWords<Format>::kHaveLow ? low_in_use : in_use;
+    return _mm512_test_epi16_mask(lowest, _mm512_set1_epi16(1)) != 0;
+  }
+  Word bits() const {
+    Word bits = or_of_words(in_use);
+    if constexpr (HighWords<Format>::kHaveLow) {
+      bits = bits << 16 | or_of_words(low_in_use);
+    }
+    return bits;
+  }
+  bool has_signs() const { return _mm512_movepi16_mask(in_use) != 0; }
+};
+
 // `values` may have any alignment. False, and no result, where the high words of 32-bit
 // values do not say whether these are zero.
 template <class Format>
 bool analyse_group_x86(const std::byte* values, GroupAnalysis& result) {
   using High = HighWords<Format>;
-  using Word = typename Format::Word;
   static_assert(High::kMantissaBits >= 7);
-  result = {};
-  __m512i words[4];
-  __m512i in_use = _mm512_setzero_si512();
-  __m512i low_in_use = _mm512_setzero_si512();
-  for (unsigned i = 0; i < 4; ++i) {
-    const WordLanes lanes = WordLanes::load<Format>(values + i * kGroupSize / 4 * sizeof(Word));
-    words[i] = lanes.high;
-    in_use = _mm512_or_si512(in_use, lanes.high);
-    low_in_use = _mm512_or_si512(low_in_use, lanes.low);
+  GroupWords<Format> group(values);
+  if (!start_analysis<Format>(group, result)) {
+    return true;
   }
-  // Mostly some value has its lowest bit set, which says all there is to know.
-  if (_mm512_test_epi16_mask(High::kHaveLow ? low_in_use : in_use, _mm512_set1_epi16(1)) == 0) {
-    Word bits = or_of_words(in_use);
-    if constexpr (High::kHaveLow) {
-      bits = bits << 16 | or_of_words(low_in_use);
-    }
-    if (bits == 0) {
-      return true;
-    }
-    result.clean_bits = count_clean_bits<Format>(bits);
-  }
-  result.all_zero = false;
-  result.has_signs = _mm512_movepi16_mask(in_use) != 0;
+  __m512i(&words)[4] = group.words;
 
   // Zero wraps around to the largest word.
   constexpr unsigned kFirstSpecial =
@@ -109,13 +146,7 @@ bool analyse_group_x86(const std::byte* values, GroupAnalysis& result) {
         _mm512_or_si512(_mm512_slli_epi16(words[i], 8), _mm512_set1_epi16(-0x8000));
     words[i] = _mm512_maskz_srlv_epi16(finite[i], linear, distance);
   }
-  result.has_class = true;
-  // Mostly all values are finite, and dividing takes long.
-  std::uint32_t scaled_mean = sum_of_words(words);
-  if (result.n_finite != kGroupSize) {
-    scaled_mean = scaled_mean * kGroupSize / result.n_finite;
-  }
-  result.scale_class = 4 * top_exponent + quarter_octaves(scaled_mean);
+  finish_analysis(top_exponent, sum_of_words(words), result);
   return true;
 }
 
@@ -163,32 +194,45 @@ inline __m256i shift_right(__m256i words, __m256i exponents) {
 
 // As above.
 template <class Format>
-bool analyse_group_x86(const std::byte* values, GroupAnalysis& result) {
-  using High = HighWords<Format>;
+struct GroupWords {
   using Word = typename Format::Word;
-  static_assert(High::kMantissaBits >= 7);
-  result = {};
   __m256i words[8];
   __m256i in_use = _mm256_setzero_si256();
   __m256i low_in_use = _mm256_setzero_si256();
-  for (unsigned i = 0; i < 8; ++i) {
-    const WordLanes lanes = WordLanes::load<Format>(values + i * kGroupSize / 8 * sizeof(Word));
-    words[i] = lanes.high;
-    in_use = _mm256_or_si256(in_use, lanes.high);
-    low_in_use = _mm256_or_si256(low_in_use, lanes.low);
+
+  explicit GroupWords(const std::byte* values) {
+    for (unsigned i = 0; i < 8; ++i) {
+      const WordLanes lanes = WordLanes::load<Format>(values + i * kGroupSize / 8 * sizeof(Word));
+      words[i] = lanes.high;
+      in_use = _mm256_or_si256(in_use, lanes.high);
+      low_in_use = _mm256_or_si256(low_in_use, lanes.low);
+    }
   }
-  if (_mm256_testz_si256(High::kHaveLow ? low_in_use : in_use, _mm256_set1_epi16(1)) != 0) {
+  bool has_lowest_bit() const {
+    const __m256i lowest = HighWords<Format>::kHaveLow ? low_in_use : in_use;
+    return _mm256_testz_si256(lowest, _mm256_set1_epi16(1)) == 0;
+  }
+  Word bits() const {
     Word bits = or_of_words(in_use);
-    if constexpr (High::kHaveLow) {
+    if constexpr (HighWords<Format>::kHaveLow) {
       bits = bits << 16 | or_of_words(low_in_use);
     }
-    if (bits == 0) {
-      return true;
-    }
-    result.clean_bits = count_clean_bits<Format>(bits);
+    return bits;
   }
-  result.all_zero = false;
-  result.has_signs = (static_cast<unsigned>(_mm256_movemask_epi8(in_use)) & 0xaaaaaaaau) != 0;
+  bool has_signs() const {
+    return (static_cast<unsigned>(_mm256_movemask_epi8(in_use)) & 0xaaaaaaaau) != 0;
+  }
+};
+
+template <class Format>
+bool analyse_group_x86(const std::byte* values, GroupAnalysis& result) {
+  using High = HighWords<Format>;
+  static_assert(High::kMantissaBits >= 7);
+  GroupWords<Format> group(values);
+  if (!start_analysis<Format>(group, result)) {
+    return true;
+  }
+  __m256i(&words)[8] = group.words;
 
   constexpr unsigned kFirstSpecial =
       Format::kHasSpecials ? Format::kMaxExponent << High::kMantissaBits : 0x8000;
@@ -227,14 +271,10 @@ bool analyse_group_x86(const std::byte* values, GroupAnalysis& result) {
     low = _mm256_add_epi16(low, _mm256_and_si256(shifted, _mm256_set1_epi16(0xff)));
     high = _mm256_add_epi16(high, _mm256_srli_epi16(shifted, 8));
   }
-  std::uint32_t scaled_mean =
+  const std::uint32_t sum =
       sum_of_double_words(_mm256_add_epi32(_mm256_madd_epi16(low, _mm256_set1_epi16(1)),
                                            _mm256_madd_epi16(high, _mm256_set1_epi16(256))));
-  if (result.n_finite != kGroupSize) {
-    scaled_mean = scaled_mean * kGroupSize / result.n_finite;
-  }
-  result.has_class = true;
-  result.scale_class = 4 * top_exponent + quarter_octaves(scaled_mean);
+  finish_analysis(top_exponent, sum, result);
   return true;
 }
 
