@@ -62,13 +62,18 @@ Result<void> RecordEncoder::plan_ways(ChunkedRecord& record) {
         const std::uint64_t preamble_bytes = decision.plan->preamble().size();
         record.ways.push_back({entropy, std::move(decision.plan),
                                preamble_bytes == 0 ? 0 : kFrameHeaderBytes + preamble_bytes});
-      } else if (record.ways.empty()) {
+      } else {
         kept_lossless_.emplace(record.number, decision.reason);
-        break;
+        if (decision.reason != LosslessReason::kNotSmaller) {
+          break;
+        }
+        record.ways.push_back({entropy, nullptr, 0});
       }
     }
   }
-  if (record.ways.empty()) {
+  if (std::all_of(record.ways.begin(), record.ways.end(),
+                  [](const auto& way) { return way.lossy == nullptr; })) {
+    record.ways.clear();
     if (stages.size() == 1) {
       CFCK_TRY_ASSIGN(const bool tries_zstd,
                       naming(may_prefer_zstd(record.plan, memory_.back()), record.plan));
@@ -100,6 +105,9 @@ Result<void> RecordEncoder::choose_way(const std::shared_ptr<ChunkedRecord>& rec
   }
   record->entropy = shortest->entropy;
   record->lossy = std::move(shortest->lossy);
+  if (record->lossy != nullptr) {
+    kept_lossless_.erase(record->number);
+  }
   ways.clear();
   return {};
 }

@@ -99,11 +99,11 @@ Result<bool> RecordEncoder::SingleJob::encode_lossy_values(ByteView values, Work
   for (const EntropyId entropy : stages_to_try(plan_)) {
     CFCK_TRY_ASSIGN(codec::LossyDecision decision, plan_lossy(plan_, entropy, memory));
     if (decision.plan == nullptr) {
-      if (lossy_ != nullptr) {
-        continue;
-      }
       reason_ = decision.reason;
-      return false;
+      if (decision.reason != LosslessReason::kNotSmaller) {
+        return false;
+      }
+      continue;
     }
     std::swap(memory.encoded, memory.other);
     CFCK_TRY_ASSIGN(const codec::ErrorTotals errors,
@@ -116,6 +116,20 @@ Result<bool> RecordEncoder::SingleJob::encode_lossy_values(ByteView values, Work
     errors_.add(errors);
     digest_ = digest_of(memory.decoded);
     lossy_ = std::move(decision.plan);
+  }
+  // Without loss a stage may be shorter than another one with.
+  if (reason_ && lossy_ != nullptr) {
+    codec::EncodedChunk direct = std::move(memory.encoded);
+    CFCK_TRY(encode_lossless_values(values, memory));
+    if (std::min(memory.encoded.payload.size(), values.size()) <= direct.payload.size()) {
+      lossy_.reset();
+    } else {
+      reason_.reset();
+    }
+    std::swap(memory.encoded, direct);
+  }
+  if (lossy_ == nullptr) {
+    return false;
   }
   codec_ = CodecId::kDirect;
   payload_bytes_ = memory.encoded.payload.size();

@@ -246,6 +246,24 @@ TEST(Stages, BoundsHoldOnEveryLevel) {
   }
 }
 
+// The lanes of rans cost a short tensor more than a bound saves; zstd has none.
+TEST(Stages, WhatOneStageKeepsLosslessAnotherMayNot) {
+  const Named tensor{"scales", {32}, bytes_from(bell(9, 32, 0.1))};
+  const auto stored = [&](EntropyId entropy, EncodeLevel level) {
+    EncodeOptions options = options_of(entropy, level);
+    TensorOptions coarse;
+    coarse.max_abs_error = 1e-2;
+    options.rules.push_back({"*", coarse});
+    const Written written = write_all({tensor}, options);
+    EXPECT_EQ(written.summary.lossy.size() + written.summary.kept_lossless.size(), 1U);
+    return OpenFile(written.file).record("scales").stored_bytes;
+  };
+  const std::uint64_t by_zstd = stored(EntropyId::kZstd, EncodeLevel::kDefault);
+  EXPECT_LT(by_zstd, tensor.bytes.size() * 3 / 4);
+  EXPECT_LE(stored(EntropyId::kRans, EncodeLevel::kDefault), by_zstd);
+  EXPECT_LE(stored(EntropyId::kRans, EncodeLevel::kArchive), by_zstd);
+}
+
 TEST(Stages, ACallerMayCancelWhileTheyAreWeighed) {
   const Named tensor{"w", {200000}, weights(5, 200000)};
   for (const EntropyId entropy : kStages) {
