@@ -108,7 +108,18 @@ Result<void> encode_lossless(const EncodePlan& plan, EntropyId entropy, std::uin
   return encode_values(plan, entropy, plan.geometry.elems_of(chunk), values, memory);
 }
 
-Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, EntropyId entropy,
+std::vector<LossyTrial> lossy_trials(const EncodePlan& plan) {
+  std::vector<LossyTrial> trials;
+  for (const EntropyId entropy : stages_to_try(plan)) {
+    trials.push_back({entropy, plan.level});
+    if (plan.level == EncodeLevel::kArchive) {
+      trials.push_back({entropy, EncodeLevel::kDefault});
+    }
+  }
+  return trials;
+}
+
+Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, const LossyTrial& trial,
                                         WorkerMemory& memory,
                                         const std::function<Result<void>()>& before_read) {
   codec::LossyRecord record;
@@ -118,8 +129,8 @@ Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, EntropyId entrop
   record.bound = *plan.choice.bound;
   record.is_forced = plan.choice.codec == CodecChoice::kDirect;
   record.keeps_near_zero = plan.choice.keeps_near_zero;
-  record.entropy = entropy;
-  record.level = plan.level;
+  record.entropy = trial.entropy;
+  record.level = trial.level;
   const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
   const codec::ReadValues read = [&](std::uint64_t first_elem, std::uint64_t n_elems,
                                      std::vector<std::byte>& room) -> Result<ByteView> {

@@ -76,9 +76,16 @@ Result<bool> may_prefer_zstd(const EncodePlan& plan, WorkerMemory& memory);
 // Encodes with the lossless codec into memory.encoded.
 Result<void> encode_lossless(const EncodePlan& plan, EntropyId entropy, std::uint64_t chunk,
                              ByteView values, WorkerMemory& memory);
+// How to plan a tensor that has a bound: with every stage to try; at level archive also
+// as the default level would, since plans are made from samples.
+struct LossyTrial {
+  EntropyId entropy;
+  EncodeLevel level;
+};
+std::vector<LossyTrial> lossy_trials(const EncodePlan& plan);
 // Plans a tensor that has a bound. `before_read`, if there is one, is called now and
 // then; its error ends the plan.
-Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, EntropyId entropy,
+Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, const LossyTrial& trial,
                                         WorkerMemory& memory,
                                         const std::function<Result<void>()>& before_read = {});
 // Encodes with `lossy` into memory.encoded, and decodes into memory.decoded.

@@ -53,21 +53,21 @@ Result<void> RecordEncoder::encode(std::uint32_t record, EncodePlan plan) {
 Result<void> RecordEncoder::plan_ways(ChunkedRecord& record) {
   std::vector<EntropyId> stages = stages_to_try(record.plan);
   if (record.plan.choice.bound) {
-    for (const EntropyId entropy : stages) {
+    for (const LossyTrial& trial : lossy_trials(record.plan)) {
       CFCK_TRY_ASSIGN(codec::LossyDecision decision,
-                      naming(plan_lossy(record.plan, entropy, memory_.back(),
+                      naming(plan_lossy(record.plan, trial, memory_.back(),
                                         [&] { return report(record.number, 0); }),
                              record.plan));
       if (decision.plan != nullptr) {
         const std::uint64_t preamble_bytes = decision.plan->preamble().size();
-        record.ways.push_back({entropy, std::move(decision.plan),
+        record.ways.push_back({trial.entropy, std::move(decision.plan),
                                preamble_bytes == 0 ? 0 : kFrameHeaderBytes + preamble_bytes});
       } else {
         kept_lossless_.emplace(record.number, decision.reason);
         if (decision.reason != LosslessReason::kNotSmaller) {
           break;
         }
-        record.ways.push_back({entropy, nullptr, 0});
+        record.ways.push_back({trial.entropy, nullptr, 0});
       }
     }
   }

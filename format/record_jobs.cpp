@@ -96,8 +96,8 @@ Result<void> RecordEncoder::SingleJob::encode_lossless_values(ByteView values,
 }
 
 Result<bool> RecordEncoder::SingleJob::encode_lossy_values(ByteView values, WorkerMemory& memory) {
-  for (const EntropyId entropy : stages_to_try(plan_)) {
-    CFCK_TRY_ASSIGN(codec::LossyDecision decision, plan_lossy(plan_, entropy, memory));
+  for (const LossyTrial& trial : lossy_trials(plan_)) {
+    CFCK_TRY_ASSIGN(codec::LossyDecision decision, plan_lossy(plan_, trial, memory));
     if (decision.plan == nullptr) {
       reason_ = decision.reason;
       if (decision.reason != LosslessReason::kNotSmaller) {

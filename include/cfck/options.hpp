@@ -46,7 +46,8 @@ enum class EncodeLevel : std::uint8_t {
   kDefault = 1,
   // May take several times as long, and decode somewhat slower: where kRans is wanted,
   // every record is encoded with both entropy stages and the smaller kept (kZstd is kept
-  // to); direct tries scale fields on large tensors too, and where they hardly pay.
+  // to); direct tries scale fields on large tensors too, and where they hardly pay, and
+  // keeps the plan of kDefault where that takes fewer bytes.
   kArchive = 2,
 };
 // "fast", "default", "archive"; "unknown" for anything else.

@@ -224,10 +224,15 @@ TEST(Stages, BoundsHoldOnEveryLevel) {
       {"one chunk", {40, 100}, bytes_from({values.begin(), values.begin() + 4000})},
       {"several", {400, 100}, bytes_from(values)}};
   for (const EntropyId entropy : kStages) {
+    std::uint64_t default_bytes = 0;
     for (const EncodeLevel level : kLevels) {
       EncodeOptions options = options_of(entropy, level);
       options.max_abs_error = 1e-4;
       const Written written = write_all(tensors, options);
+      if (level == EncodeLevel::kArchive) {
+        EXPECT_LE(written.summary.stored_bytes, default_bytes);
+      }
+      default_bytes = written.summary.stored_bytes;
       EXPECT_EQ(written.summary.lossy.size(), 2U);
       const OpenFile file(written.file);
       expect_sound(file.reader());
