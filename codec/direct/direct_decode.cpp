@@ -10,6 +10,7 @@
 #include "codec/direct/prediction.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans_section.hpp"
+#include "codec/errors.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/lossless/zero_mask.hpp"
 #include "codec/scratch.hpp"
@@ -17,12 +18,6 @@
 
 namespace cfck::codec {
 namespace {
-
-// Offsets in `error` count from `start`; afterwards from the start of the payload.
-Error shifted(Error error, std::size_t start) {
-  error.byte_offset = error.byte_offset.value_or(0) + start;
-  return error;
-}
 
 struct DirectSections {
   ByteView mask;

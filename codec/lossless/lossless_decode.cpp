@@ -16,12 +16,6 @@
 namespace cfck::codec {
 namespace {
 
-// Offsets in `error` count from `start`; afterwards from the start of the payload.
-Error shifted(Error error, std::size_t start) {
-  error.byte_offset = error.byte_offset.value_or(0) + start;
-  return error;
-}
-
 // Takes sections one after another; their lengths were checked with the header.
 class SectionReader {
  public:

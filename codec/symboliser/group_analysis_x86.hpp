@@ -16,7 +16,7 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 // Clean bits and signs; false where every bit is zero.
 template <class Format, class Words>
-bool start_analysis(const Words& group, GroupAnalysis& result) {
+[[gnu::always_inline]] inline bool start_analysis(const Words& group, GroupAnalysis& result) {
   result = {};
   // Mostly some value has its lowest bit set, which says all there is to know.
   if (!group.has_lowest_bit()) {
