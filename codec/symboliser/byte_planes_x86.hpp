@@ -29,17 +29,24 @@ inline void pack_byte_planes_x86(const std::uint8_t* bytes, unsigned n_planes,
   pack_registers(_mm512_loadu_si512(bytes), _mm512_loadu_si512(bytes + 64), n_planes, planes);
 }
 
-inline void unpack_byte_planes_x86(const std::uint8_t* planes, unsigned n_planes,
-                                   std::uint8_t* bytes) {
-  __m512i low = _mm512_setzero_si512();
-  __m512i high = _mm512_setzero_si512();
+// The first 64 bytes, and the other 64.
+inline void unpack_registers(const std::uint8_t* planes, unsigned n_planes, __m512i& low,
+                             __m512i& high) {
+  low = high = _mm512_setzero_si512();
   for (unsigned plane = 0; plane < n_planes; ++plane) {
     const __m512i bit = _mm512_set1_epi8(static_cast<char>(1u << (n_planes - 1 - plane)));
     std::uint64_t words[2];
     std::memcpy(words, planes + 16 * plane, sizeof(words));
-    low = _mm512_or_si512(low, _mm512_maskz_mov_epi8(words[0], bit));
-    high = _mm512_or_si512(high, _mm512_maskz_mov_epi8(words[1], bit));
+    low = _mm512_mask_add_epi8(low, words[0], low, bit);
+    high = _mm512_mask_add_epi8(high, words[1], high, bit);
   }
+}
+
+inline void unpack_byte_planes_x86(const std::uint8_t* planes, unsigned n_planes,
+                                   std::uint8_t* bytes) {
+  __m512i low;
+  __m512i high;
+  unpack_registers(planes, n_planes, low, high);
   _mm512_storeu_si512(bytes, low);
   _mm512_storeu_si512(bytes + 64, high);
 }

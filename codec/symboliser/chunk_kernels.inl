@@ -178,8 +178,8 @@ bool put_escapes(const std::uint8_t* symbols, unsigned n, MergeCursors& from, st
 // Values of a group from its symbols, of which there are 128, whatever n is: those
 // after the last belong to nobody.
 template <class Format>
-bool merge_one(const std::uint8_t* symbols, const GroupCode& code, bool has_signs, unsigned n,
-               MergeCursors& from, std::byte* to) {
+CFCK_INLINE bool merge_one(const std::uint8_t* symbols, const GroupCode& code, bool has_signs,
+                           unsigned n, MergeCursors& from, std::byte* to) {
   using Word = typename Format::Word;
 #if defined(__AVX2__)
   if constexpr (kHasWordKernels<Format>) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "codec/entropy/rans_words.hpp"
 #include "codec/symboliser/byte_planes_x86.hpp"
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/high_words_x86.hpp"
@@ -40,8 +41,8 @@ __m512i merge_words(__m512i symbols, __m512i raw, __m512i first) {
 // Reads all raw bits of the group; `symbols` has 128. Returns whether any symbol is an
 // escape or above.
 template <class Format>
-bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scale_class, const std::byte* raw,
-                     std::byte* values) {
+CFCK_INLINE bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scale_class,
+                                 const std::byte* raw, std::byte* values) {
   using High = HighWords<Format>;
   std::uint8_t raw_bytes[kGroupSize];
   unpack_byte_planes_x86(reinterpret_cast<const std::uint8_t*>(raw), High::kRawBits, raw_bytes);
@@ -49,12 +50,13 @@ bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scale_class, con
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
   const __m512i first = _mm512_set1_epi16(static_cast<short>(
       window_top(scale_class) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
-  for (unsigned i = 0; i < kGroupSize; i += WordLanes::kCount) {
-    const auto words = [&](const std::uint8_t* bytes) {
-      return _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes + i)));
-    };
-    WordLanes lanes{merge_words<Format>(words(symbols), words(raw_bytes), first),
-                    _mm512_setzero_si512()};
+  for (unsigned part = 0; part < 4; ++part) {
+    const unsigned i = part * WordLanes::kCount;
+    const __m256i of_values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(symbols + i));
+    const __m256i some_raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(raw_bytes + i));
+    WordLanes lanes{
+        merge_words<Format>(_mm512_cvtepu8_epi16(of_values), _mm512_cvtepu8_epi16(some_raw), first),
+        _mm512_setzero_si512()};
     if constexpr (High::kHaveLow) {
       lanes.low = _mm512_loadu_si512(low + 2 * i);
     }
@@ -85,8 +87,8 @@ __m256i merge_words(__m256i symbols, __m256i raw, __m256i first) {
 }
 
 template <class Format>
-bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scale_class, const std::byte* raw,
-                     std::byte* values) {
+CFCK_INLINE bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scale_class,
+                                 const std::byte* raw, std::byte* values) {
   using High = HighWords<Format>;
   std::uint8_t raw_bytes[kGroupSize];
   unpack_byte_planes_x86(reinterpret_cast<const std::uint8_t*>(raw), High::kRawBits, raw_bytes);
