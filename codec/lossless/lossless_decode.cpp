@@ -76,7 +76,9 @@ GroupTotals total_of_groups(const GroupCode* groups, std::size_t n_values,
   GroupTotals totals;
   const auto add = [&](const GroupCode& group, std::size_t n, std::size_t raw_bytes) {
     const bool has_symbols = group.kind != GroupKind::kAllZero;
-    totals.symbols[layout.n_tables == 1 ? 0 : group.scale_class % kPhases] += has_symbols ? n : 0;
+    if constexpr (Format::kSymbolMantissaBits != 1) {  // `rans` has no tables of its own length
+      totals.symbols[layout.n_tables == 1 ? 0 : group.scale_class % kPhases] += has_symbols ? n : 0;
+    }
     totals.raw_bytes += has_symbols ? raw_bytes : 0;
   };
   const std::size_t n_whole = n_values / kGroupSize;
@@ -185,11 +187,11 @@ class SymbolsDecoder {
   Result<void> read_groups() {
     groups_ = scratch_.impl().groups.room_for(n_groups_);
     if (!read_class_stream(classes_, h_.first_class, max_class<Format>(), sections_.class_escapes,
-                           groups_)) {
+                           groups_, h_.clean_base)) {
       return corrupt("the classes of the chunk do not fit", coded_at_);
     }
-    for (std::size_t g = 0; g < n_groups_; ++g) {
-      const unsigned bits = h_.clean_base + (clean_ == nullptr ? 0u : clean_[g]);
+    for (std::size_t g = 0; clean_ != nullptr && g < n_groups_; ++g) {
+      const unsigned bits = unsigned{h_.clean_base} + clean_[g];
       if (bits >= Format::kRawBits) {
         return corrupt("more clean bits than raw bits", coded_at_);
       }

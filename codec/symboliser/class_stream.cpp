@@ -20,7 +20,8 @@ constexpr auto kDifferences = [] {
 }  // namespace
 
 bool read_class_stream(std::span<const std::uint8_t> symbols, std::uint32_t first_class,
-                       std::uint32_t max_class, ByteView escapes, GroupCode* groups) {
+                       std::uint32_t max_class, ByteView escapes, GroupCode* groups,
+                       std::uint8_t clean_bits) {
   // Differences are small, so that what leaves the range is seen before it wraps around.
   std::uint32_t current = first_class;
   bool in_range = true;
@@ -38,8 +39,8 @@ bool read_class_stream(std::span<const std::uint8_t> symbols, std::uint32_t firs
       current += static_cast<std::uint32_t>(std::int32_t{kDifferences[symbol]});
     }
     in_range = in_range && current <= max_class;
-    groups[g].kind = symbol == kClassAllZero ? GroupKind::kAllZero : GroupKind::kValues;
-    groups[g].scale_class = static_cast<std::uint16_t>(current);
+    groups[g] = {static_cast<std::uint16_t>(current), clean_bits,
+                 symbol == kClassAllZero ? GroupKind::kAllZero : GroupKind::kValues};
   }
   return in_range && escapes.empty();
 }

@@ -14,10 +14,11 @@ namespace cfck::codec {
 inline constexpr unsigned kClassAllZero = 30;
 inline constexpr unsigned kClassEscape = 31;
 
-// Fills in classes and kinds. False unless all symbols and escapes are valid and
-// every escape is used.
+// Fills in classes and kinds; all groups get these clean bits. False unless all symbols
+// and escapes are valid and every escape is used.
 bool read_class_stream(std::span<const std::uint8_t> symbols, std::uint32_t first_class,
-                       std::uint32_t max_class, ByteView escapes, GroupCode* groups);
+                       std::uint32_t max_class, ByteView escapes, GroupCode* groups,
+                       std::uint8_t clean_bits = 0);
 
 struct ClassStream {
   std::uint32_t first_class = 0;
