@@ -87,6 +87,28 @@ inline void expand_tuples(const std::uint8_t* symbols, unsigned n_symbols, const
   }
 }
 
+// Puts the planes of the low bits into the codes, and moves `raw` behind them.
+inline void add_low_planes(unsigned low_bits, unsigned n, const std::byte*& raw,
+                           std::int32_t* codes) {
+  for (unsigned end = low_bits; end > 0;) {
+    const unsigned n_planes = end < 8 ? end : 8;
+    end -= n_planes;
+    std::uint8_t low[kGroupSize];
+    if (n == kGroupSize) {
+      unpack_byte_planes(reinterpret_cast<const std::uint8_t*>(raw), n_planes, low);
+      raw += n_planes * kPlaneBytes;
+    } else {
+      std::uint8_t planes[8 * kPlaneBytes] = {};
+      for (unsigned plane = 0; plane < n_planes; ++plane) {
+        __builtin_memcpy(planes + plane * kPlaneBytes, raw, (n + 7) / 8);
+        raw += (n + 7) / 8;
+      }
+      unpack_byte_planes(planes, n_planes, low);
+    }
+    add_low_bytes(low, end, codes);
+  }
+}
+
 // `symbols` are kGroupSize bytes, valid ones after the last that counts.
 inline bool merge_group_lanes(const std::uint8_t* symbols, const ClassCode& code, unsigned n,
                               const std::byte*& raw, std::int32_t* codes) {
@@ -110,23 +132,7 @@ inline bool merge_group_lanes(const std::uint8_t* symbols, const ClassCode& code
     expand_tuples<4>(symbols, n_symbols, kFours, bytes);
   }
   codes_of_bytes(bytes, code.low_bits, codes);
-  for (unsigned end = code.low_bits; end > 0;) {
-    const unsigned n_planes = end < 8 ? end : 8;
-    end -= n_planes;
-    std::uint8_t low[kGroupSize];
-    if (n == kGroupSize) {
-      unpack_byte_planes(reinterpret_cast<const std::uint8_t*>(raw), n_planes, low);
-      raw += n_planes * kPlaneBytes;
-    } else {
-      std::uint8_t planes[8 * kPlaneBytes] = {};
-      for (unsigned plane = 0; plane < n_planes; ++plane) {
-        __builtin_memcpy(planes + plane * kPlaneBytes, raw, (n + 7) / 8);
-        raw += (n + 7) / 8;
-      }
-      unpack_byte_planes(planes, n_planes, low);
-    }
-    add_low_bytes(low, end, codes);
-  }
+  add_low_planes(code.low_bits, n, raw, codes);
   return true;
 }
 

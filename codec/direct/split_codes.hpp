@@ -86,17 +86,10 @@ inline bool split_group(const std::int32_t* codes, const ClassCode& code, unsign
 // Above, kExact shifted right fits a symbol.
 inline constexpr unsigned kMaxLaneShift = 24;
 
-// The same with vectors. Requires: low bits are at most kMaxLaneShift. Symbols need
-// room for kGroupSize bytes.
-inline void split_single_lanes(const std::int32_t* codes, unsigned low_bits, unsigned n,
-                               std::uint8_t* symbols, std::byte*& raw) {
-  std::uint8_t high[kGroupSize];
-  const ByteLanes limit = ByteLanes::all(2 * kReach);
-  for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
-    const ByteLanes moved = ByteLanes::high_of(codes + i, low_bits) + ByteLanes::all(kReach);
-    (moved + ByteLanes::all(1)).where_at_most(moved, limit).store(symbols + i);
-    moved.store(high + i);
-  }
+// Writes the planes of the low bits, zeros for codes whose byte of `high` is above the
+// limit, and moves `raw` behind them.
+inline void write_low_planes(const std::int32_t* codes, const std::uint8_t* high, ByteLanes limit,
+                             unsigned low_bits, unsigned n, std::byte*& raw) {
   for (unsigned end = low_bits; end > 0;) {
     const unsigned n_planes = end < 8 ? end : 8;
     end -= n_planes;
@@ -118,6 +111,20 @@ inline void split_single_lanes(const std::int32_t* codes, unsigned low_bits, uns
       raw += (n + 7) / 8;
     }
   }
+}
+
+// The same with vectors. Requires: low bits are at most kMaxLaneShift. Symbols need
+// room for kGroupSize bytes.
+inline void split_single_lanes(const std::int32_t* codes, unsigned low_bits, unsigned n,
+                               std::uint8_t* symbols, std::byte*& raw) {
+  std::uint8_t high[kGroupSize];
+  const ByteLanes limit = ByteLanes::all(2 * kReach);
+  for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
+    const ByteLanes moved = ByteLanes::high_of(codes + i, low_bits) + ByteLanes::all(kReach);
+    (moved + ByteLanes::all(1)).where_at_most(moved, limit).store(symbols + i);
+    moved.store(high + i);
+  }
+  write_low_planes(codes, high, limit, low_bits, n, raw);
 }
 
 inline void split_tuples_lanes(const std::int32_t* codes, const ClassCode& code,

@@ -96,27 +96,7 @@ inline EscapeBits split_group_symbols_lanes(const std::int32_t* codes, const Sym
     escaped.words[i / 64] |= above.zero_bits() << (i % 64);
     high.store(moved + i);
   }
-  for (unsigned end = code.low_bits; end > 0;) {
-    const unsigned n_planes = end < 8 ? end : 8;
-    end -= n_planes;
-    std::uint8_t low[kGroupSize];
-    for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
-      ByteLanes::low_of(codes + i, end)
-          .where_at_most(ByteLanes::load(moved + i), limit)
-          .store(low + i);
-    }
-    if (n == kGroupSize) {
-      pack_byte_planes(low, n_planes, reinterpret_cast<std::uint8_t*>(raw));
-      raw += n_planes * kPlaneBytes;
-      continue;
-    }
-    std::uint8_t planes[8 * kPlaneBytes];
-    pack_byte_planes(low, n_planes, planes);
-    for (unsigned plane = 0; plane < n_planes; ++plane) {
-      __builtin_memcpy(raw, planes + plane * kPlaneBytes, (n + 7) / 8);
-      raw += (n + 7) / 8;
-    }
-  }
+  write_low_planes(codes, moved, limit, code.low_bits, n, raw);
   return escaped;
 }
 
@@ -130,23 +110,7 @@ inline void merge_group_symbols_lanes(const std::uint8_t* symbols, const SymbolC
     (lanes + ByteLanes::all(256 - kSymbolOfZero)).store(bytes + i);
   }
   codes_of_bytes(bytes, code.low_bits, codes);
-  for (unsigned end = code.low_bits; end > 0;) {
-    const unsigned n_planes = end < 8 ? end : 8;
-    end -= n_planes;
-    std::uint8_t low[kGroupSize];
-    if (n == kGroupSize) {
-      unpack_byte_planes(reinterpret_cast<const std::uint8_t*>(raw), n_planes, low);
-      raw += n_planes * kPlaneBytes;
-    } else {
-      std::uint8_t planes[8 * kPlaneBytes] = {};
-      for (unsigned plane = 0; plane < n_planes; ++plane) {
-        __builtin_memcpy(planes + plane * kPlaneBytes, raw, (n + 7) / 8);
-        raw += (n + 7) / 8;
-      }
-      unpack_byte_planes(planes, n_planes, low);
-    }
-    add_low_bytes(low, end, codes);
-  }
+  add_low_planes(code.low_bits, n, raw, codes);
 }
 
 #endif
