@@ -295,24 +295,14 @@ class ChunkDecoder {
     CFCK_TRY(decode_groups(first_of_tail, n_groups_));
     const std::size_t in_section = raw_of_tail - in_tail_;
     std::byte* const raw = scratch_.impl().raw.room_for(in_section + payload_bytes(kMaxLaneSets));
-    CFCK_TRY(finish_lanes(raw + in_section));
+    if (auto finished = reader.finish(in_tail_, raw + in_section); !finished) {
+      return shifted(std::move(finished).error(), coded_at_);
+    }
     // What of the tail's groups is in the section comes before what the lanes carry.
     std::copy(s_.raw.end() - static_cast<std::ptrdiff_t>(in_section), s_.raw.end(), raw);
     from_.raw = raw;
     CFCK_TRY(merge_groups(first_of_tail, n_groups_, codes, values));
     return from_.n_escapes == 0 ? Result<void>() : wrong_escapes();
-  }
-
-  Result<void> finish_lanes(std::byte* payload) const {
-    const RansReader& reader = scratch_.impl().rans_reader;
-    const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
-    if (!reader.finish(payload)) {
-      return corrupt("the lane sets do not end as they must", coded_at_);
-    }
-    if (!std::all_of(payload + in_tail_, payload + payload_bytes(reader.n_sets()), is_zero)) {
-      return corrupt("the lanes carry more than the raw bits need", coded_at_);
-    }
-    return {};
   }
 
   // The symbols of groups first … last-1.

@@ -114,26 +114,31 @@ Result<void> RansReader::open(ByteView coded, const std::byte* readable_end,
   return {};
 }
 
-bool RansReader::finish(std::byte* payload) const {
+Result<void> RansReader::finish(std::size_t n_tail, std::byte* raw) const {
+  constexpr const char* kBadEnd = "the lane sets do not end as they must";
   for (unsigned set = 0; set < lanes_.n_sets; ++set) {
     if (lanes_.words[set] != lanes_.ends[set]) {
-      return false;
+      return corrupt(kBadEnd, 0);
     }
   }
+  std::byte* next = raw;
   std::uint64_t bits = 0;
   unsigned n_bits = 0;
   for (unsigned lane = 0; lane < lanes_.n_sets * kRansLanes; ++lane) {
     const std::uint32_t state = lanes_.states[lane];
     if (state >= 2 * kRansLowest) {
-      return false;
+      return corrupt(kBadEnd, 0);
     }
     bits |= std::uint64_t{state - kRansLowest} << n_bits;
     for (n_bits += kRansStateBits; n_bits >= 8; n_bits -= 8) {
-      *payload++ = static_cast<std::byte>(bits);
+      *next++ = static_cast<std::byte>(bits);
       bits >>= 8;
     }
   }
-  return true;
+  if (std::any_of(raw + n_tail, next, [](std::byte b) { return b != std::byte{0}; })) {
+    return corrupt("the lanes carry more than the raw bits need", 0);
+  }
+  return {};
 }
 
 }  // namespace cfck::codec

@@ -54,9 +54,11 @@ class RansReader {
   const RansDecodeTable* const* tables() const { return tables_; }
 
   unsigned n_sets() const { return lanes_.n_sets; }
-  // Writes payload_bytes(n_sets()) bytes. False if words are left, or a state does not
-  // end as it must.
-  bool finish(std::byte* payload) const;
+  // After the last run: takes the raw bytes that the lanes carry, tail_bytes() of them.
+  // `raw` has room for payload_bytes(n_sets()); what is behind the tail becomes zeros.
+  // Errors: kCorrupt if words are left, a state does not end as it must, or the lanes
+  // carry more than the tail; offsets count from the start of the section.
+  Result<void> finish(std::size_t n_tail, std::byte* raw) const;
 
  private:
   Result<void> read_tables(ByteView coded, std::size_t& at, const ValueTables& values);

@@ -293,21 +293,18 @@ class SymbolsDecoder {
             static_cast<std::uint8_t>(kFirstValuePlace + groups_[g].scale_class % kPhases);
       }
     }
-    std::byte payload[payload_bytes(kMaxLaneSets)];
-    if (!reader.decode({symbols, n_symbols, places, 0}) || !reader.finish(payload)) {
-      return corrupt("the lane sets do not end as they must", coded_at_);
+    if (!reader.decode({symbols, n_symbols, places, 0})) {
+      return corrupt("the lane sets end before the symbols", coded_at_);
     }
     std::memset(symbols + n_symbols, 0, kGroupSize);
-    const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
-    if (!std::all_of(payload + in_tail_, payload + payload_bytes(reader.n_sets()), is_zero)) {
-      return corrupt("the lanes carry more than the raw bits need", coded_at_);
-    }
     // What of the tail's groups is in the section comes before what the lanes carry.
-    std::byte* const raw = scratch_.impl().raw.room_for(n_raw);
     const std::size_t in_section = n_raw - in_tail_;
+    std::byte* const raw = scratch_.impl().raw.room_for(in_section + payload_bytes(kMaxLaneSets));
+    if (auto finished = reader.finish(in_tail_, raw + in_section); !finished) {
+      return shifted(std::move(finished).error(), coded_at_);
+    }
     const ByteView before = sections_.raw.last(in_section);
-    std::copy(before.begin(), before.end(), raw);  // nothing, perhaps, to nowhere
-    std::copy(payload, payload + in_tail_, raw + in_section);
+    std::copy(before.begin(), before.end(), raw);
     from.raw = raw;
     from.streams[0] = symbols;
     return merge_groups(values, first_group, n_groups_, from);

@@ -70,7 +70,7 @@ struct Runs {
       same = same && std::equal(wanted[run]->begin(), wanted[run]->end(), out[run].begin());
     }
     std::array<std::byte, payload_bytes(kMaxLaneSets)> payload{};
-    if (!reader.finish(payload.data())) {
+    if (!reader.finish(tail.size(), payload.data())) {
       return std::nullopt;
     }
     std::array<std::byte, payload_bytes(kMaxLaneSets)> expected{};
@@ -130,6 +130,34 @@ TEST(RansSections, EveryPrefixAndEveryByteMoreIsRefused) {
         section.pop_back();
       });
     }
+  }
+}
+
+TEST(RansSections, LanesCarryTheTailAndNothingElse) {
+  Scratch scratch;
+  for (const unsigned n_sets : kLaneSets) {
+    Runs runs(600, n_sets, 1);
+    runs.tail.assign(payload_bytes(n_sets), std::byte{0});
+    runs.tail[20] = std::byte{1};
+    const std::vector<std::byte> section = runs.section(scratch);
+    for (const std::size_t n_tail : {payload_bytes(n_sets), std::size_t{21}}) {
+      runs.tail.resize(n_tail);
+      EXPECT_EQ(runs.decoded(section), true);
+    }
+    runs.tail.resize(20);
+    EXPECT_EQ(runs.decoded(section), std::nullopt);
+    runs.tail.clear();
+    EXPECT_EQ(runs.decoded(section), std::nullopt);
+  }
+}
+
+TEST(RansSections, RunsThatLeaveWordsDoNotFinish) {
+  Scratch scratch;
+  for (const unsigned n_sets : kLaneSets) {
+    Runs runs(5000, n_sets, 0);
+    const std::vector<std::byte> section = runs.section(scratch);
+    runs.values.resize(4000);
+    EXPECT_EQ(runs.decoded(section), std::nullopt);
   }
 }
 
