@@ -156,10 +156,6 @@ class DirectStages {
   }
 
  private:
-  std::size_t group_size(std::size_t g, std::size_t n) const {
-    return std::min<std::size_t>(kGroupSize, n - g * kGroupSize);
-  }
-
   void prepare_streams(CodedChunk& chunk) {
     chunk.lengths = {groups_.size()};
     std::size_t raw_bytes = 0;
@@ -235,13 +231,9 @@ class DirectStages {
       find_entropy_encoder(EntropyId::kZstd)->encode(streams_, coded_);
       return;
     }
-    const auto run = [](SymbolStream stream, const std::uint8_t* places) {
-      return SymbolRun{const_cast<std::uint8_t*>(stream.data()), stream.size(), places,
-                       kClassPlace};
-    };
     RansSymbols symbols;
-    symbols.classes = run(streams_[0], nullptr);
-    symbols.values = run(streams_[1], places_.data());
+    symbols.classes = run_of(streams_[0], nullptr, kClassPlace);
+    symbols.values = run_of(streams_[1], places_.data(), 0);
     symbols.tables = kDirectValueTables;
     symbols.n_sets = lane_sets_for(chunk.n);
     append_rans_section(symbols, scratch_, coded_);

@@ -23,7 +23,7 @@ import rows_memcpy
 import rows_stages
 import targets
 from context import Context
-from product import Product, Unavailable
+from product import find_product
 from run import Run
 
 ROWS: dict[str, Callable[[Run], None]] = {
@@ -52,15 +52,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if unknown:
         parser.error(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}")
     return options
-
-
-def find_product(encoding: dict[str, str]) -> Product | None:
-    """cfck, or None after saying that its rows are skipped."""
-    try:
-        return Product(**encoding)
-    except Unavailable as error:
-        print(f"SKIPPED: every row of the package: {error}", file=sys.stderr)
-        return None
 
 
 def run_row(run: Run, row: str) -> None:
@@ -117,7 +108,7 @@ def main(arguments: list[str]) -> int:
     options = parse(arguments)
     asked = {"entropy": options.entropy, "level": options.level}
     encoding = {name: value for name, value in asked.items() if value}
-    product = find_product(encoding)
+    product = find_product(**encoding)
     with tempfile.TemporaryDirectory(prefix="cfck-bench-", dir=options.scratch) as scratch:
         run = Run(Context(Path(scratch), options.quick, product), encoding, options.build)
         file_system = report.first_line(["stat", "-f", "-c", "%T", scratch])

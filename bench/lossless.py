@@ -18,7 +18,7 @@ import report
 import rows_size
 import rows_speed
 from context import Context, Row
-from product import Product, Unavailable
+from product import find_product
 
 ROWS: dict[str, Row] = {
     "file": rows_size.whole_file,
@@ -51,15 +51,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def find_product(codec: str) -> Product | None:
-    """cfck, or None after saying that its rows are skipped."""
-    try:
-        return Product(codec)
-    except Unavailable as error:
-        print(f"SKIPPED: every row of cfck: {error}. The peers still run.", file=sys.stderr)
-        return None
-
-
 def run_row(context: Context, row: str) -> None:
     """Runs a row; an error of cfck or of a peer fails the row, not the run."""
     try:
@@ -73,7 +64,7 @@ def main(arguments: list[str]) -> int:
     """Runs the rows; the exit code is 1 where a target was missed."""
     warnings.filterwarnings("ignore", category=FutureWarning)
     options = parse(arguments)
-    product = find_product(options.codec)
+    product = find_product(codec=options.codec)
     with tempfile.TemporaryDirectory(prefix="cfck-bench-", dir=options.scratch) as scratch:
         context = Context(Path(scratch), options.quick, product)
         for row in options.rows:

@@ -137,14 +137,10 @@ class LosslessStages {
 
   void write_symbols(const StoredChunk& chunk) {
     if constexpr (kIsRans) {
-      const auto run = [](SymbolStream stream, const std::uint8_t* places, unsigned place) {
-        return SymbolRun{const_cast<std::uint8_t*>(stream.data()), stream.size(), places,
-                         static_cast<std::uint8_t>(place)};
-      };
       RansSymbols symbols;
-      symbols.classes = run(streams_[0], nullptr, kClassPlace);
-      symbols.clean_bits = run(streams_[1], nullptr, kCleanPlace);
-      symbols.values = run(streams_[2], places_.data(), 0);
+      symbols.classes = run_of(streams_[0], nullptr, kClassPlace);
+      symbols.clean_bits = run_of(streams_[1], nullptr, kCleanPlace);
+      symbols.values = run_of(streams_[2], places_.data(), 0);
       symbols.tables = kLosslessValueTables;
       symbols.n_sets = lane_sets_for(chunk.values.size() / sizeof(Word));
       append_rans_section(symbols, scratch_, coded_);
@@ -211,10 +207,6 @@ class LosslessStages {
     return good;
   }
 
-  std::size_t group_values(std::size_t g, std::size_t n) const {
-    return std::min<std::size_t>(kGroupSize, n - g * kGroupSize);
-  }
-
   void prepare_streams(StoredChunk& chunk, std::size_t n) {
     const std::size_t n_groups = groups_.size();
     chunk.lengths = {n_groups, n_groups};
@@ -222,9 +214,9 @@ class LosslessStages {
     for (std::size_t g = 0; g < n_groups; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
         const unsigned table = chunk.layout.n_tables == 1 ? 0 : groups_[g].scale_class % kPhases;
-        chunk.lengths[2 + table] += group_values(g, n);
+        chunk.lengths[2 + table] += group_size(g, n);
         raw_bytes_ += raw_group_bytes<Format>(chunk.layout.has_signs, groups_[g].clean_bits,
-                                              group_values(g, n));
+                                              group_size(g, n));
       }
     }
     raw_.resize(raw_bytes_);

@@ -13,26 +13,19 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/bytes.hpp"
 #include "base/cpu_level.hpp"
+#include "bench/arguments.hpp"
 #include "bench/weights.hpp"
 #include "cfck/cfck.hpp"
 
 namespace {
 
 using namespace cfck;
-
-struct Arguments {
-  EncodeOptions options;
-  double rel_bound = 0;  // 0: lossless
-  unsigned repetitions = 15;
-  std::string path;
-};
 
 class ReusedSink final : public ByteSink {
  public:
@@ -127,13 +120,13 @@ nlohmann::json speed_of(const std::vector<double>& seconds, const std::vector<do
           {"fraction_of_memcpy", median(fractions)}};
 }
 
-nlohmann::json report(const Arguments& arguments, const bench::Weights& weights,
+nlohmann::json report(const bench::Arguments& arguments, const bench::Weights& weights,
                       const WriteSummary& summary, double largest, const Samples& samples) {
   const char* const levels[] = {"baseline", "v3", "v4"};
   const auto n_bytes = static_cast<double>(weights.n_bytes());
   return {{"cpu", levels[static_cast<unsigned>(cpu_level())]},
-          {"entropy", entropy_name(arguments.options.entropy)},
-          {"level", encode_level_name(arguments.options.level)},
+          {"entropy", entropy_name(arguments.entropy)},
+          {"level", encode_level_name(arguments.level)},
           {"tensors", weights.tensors.size()},
           {"decoded_bytes", weights.n_bytes()},
           {"stored_bytes", summary.stored_bytes},
@@ -144,7 +137,7 @@ nlohmann::json report(const Arguments& arguments, const bench::Weights& weights,
           {"decode", speed_of(samples.decode, samples.memcpy, n_bytes)}};
 }
 
-Result<nlohmann::json> measure(const Arguments& arguments) {
+Result<nlohmann::json> measure(const bench::Arguments& arguments, const EncodeOptions& options) {
   CFCK_TRY_ASSIGN(const bench::Weights weights, bench::read_weights(arguments.path));
   Outputs outputs;
   for (const bench::Tensor& tensor : weights.tensors) {
@@ -154,7 +147,7 @@ Result<nlohmann::json> measure(const Arguments& arguments) {
     outputs.emplace_back(tensor.values.size());
   }
   ReusedSink sink;
-  CFCK_TRY_ASSIGN(const WriteSummary summary, encode(weights, arguments.options, sink));
+  CFCK_TRY_ASSIGN(const WriteSummary summary, encode(weights, options, sink));
   CFCK_TRY(decode(weights, sink.bytes(), outputs));
   const double largest = largest_error(weights, outputs, arguments.rel_bound);
   if (largest > (arguments.rel_bound == 0 ? 0.0 : 1.0)) {
@@ -165,7 +158,7 @@ Result<nlohmann::json> measure(const Arguments& arguments) {
     samples.memcpy.push_back(seconds_of([&] { copy(weights, outputs); }));
     Result<void> done;
     samples.encode.push_back(seconds_of([&] {
-      auto written = encode(weights, arguments.options, sink);
+      auto written = encode(weights, options, sink);
       done = written ? Result<void>() : Result<void>(std::move(written).error());
     }));
     CFCK_TRY(std::move(done));
@@ -175,51 +168,35 @@ Result<nlohmann::json> measure(const Arguments& arguments) {
   return report(arguments, weights, summary, largest, samples);
 }
 
-// False for what is not an option or has a value that it cannot have.
-bool take_option(std::string_view name, const char* value, Arguments& arguments) {
-  if (name == "--rel") {
-    arguments.rel_bound = std::strtod(value, nullptr);
-    TensorOptions every;
-    every.max_rel_error = arguments.rel_bound;
-    arguments.options.rules.push_back({"*", every});
-    return arguments.rel_bound > 0;
-  }
-  if (name == "--repetitions") {
-    arguments.repetitions = static_cast<unsigned>(std::strtoul(value, nullptr, 10));
-    return arguments.repetitions > 0;
-  }
-  if (name == "--codec") {
-    const auto codec = codec_choice_from_name(value);
-    arguments.options.codec = codec.value_or(CodecChoice::kAuto);
-    return codec.has_value();
-  }
-  if (name == "--entropy") {
-    const auto entropy = entropy_choice_from_name(value);
-    arguments.options.entropy = entropy.value_or(kDefaultEntropy);
-    return entropy.has_value();
-  }
-  const auto level = encode_level_from_name(value);
-  arguments.options.level = level.value_or(EncodeLevel::kDefault);
-  return name == "--level" && level.has_value();
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  Arguments arguments;
-  arguments.options.threads = 1;
-  bool is_valid = argc % 2 == 0;
-  for (int i = 1; is_valid && i + 1 < argc; i += 2) {
-    is_valid = take_option(argv[i], argv[i + 1], arguments);
-  }
-  if (!is_valid) {
+  bench::Arguments arguments;
+  arguments.repetitions = 15;
+  EncodeOptions options;
+  options.threads = 1;
+  const auto take = [&](std::string_view name, const char* value) {
+    const auto codec = codec_choice_from_name(value);
+    if (name == "--codec" && codec) {
+      options.codec = *codec;
+      return true;
+    }
+    return bench::take_option(name, value, arguments);
+  };
+  if (!bench::read_arguments(argc, argv, arguments, take)) {
     std::fprintf(stderr,
                  "usage: speed_bench [--codec C] [--entropy E] [--level L] [--rel BOUND] "
                  "[--repetitions N] FILE\n");
     return 2;
   }
-  arguments.path = argv[argc - 1];
-  const auto found = measure(arguments);
+  options.entropy = arguments.entropy;
+  options.level = arguments.level;
+  if (arguments.rel_bound > 0) {
+    TensorOptions every;
+    every.max_rel_error = arguments.rel_bound;
+    options.rules.push_back({"*", every});
+  }
+  const auto found = measure(arguments, options);
   if (!found) {
     std::fprintf(stderr, "speed_bench: %s\n", found.error().message.c_str());
     return 1;

@@ -10,11 +10,11 @@
 // memory; and in chunks of 2^16 that are in the cache already. A cycle is one of the
 // clock found after that by a chain of dependent instructions.
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/cpu_level.hpp"
+#include "bench/arguments.hpp"
 #include "bench/stages.hpp"
 
 namespace {
@@ -23,12 +23,6 @@ using namespace cfck;
 
 constexpr std::size_t kFileChunk = std::size_t{1} << 18;
 constexpr std::size_t kCachedChunk = std::size_t{1} << 16;
-
-struct Arguments {
-  bench::StageOptions options;
-  unsigned repetitions = 5;
-  std::string path;
-};
 
 // Cycles in a second: exclusive ors that wait for each other take one each.
 double clock_frequency() {
@@ -68,13 +62,12 @@ std::vector<bench::Tensor> part_of(const std::vector<bench::Tensor>& tensors) {
   return part;
 }
 
-bool time_stages(const std::vector<bench::Tensor>& tensors, const Arguments& arguments,
-                 bench::StageClock& best) {
-  for (unsigned i = 0; i < arguments.repetitions; ++i) {
-    bench::StageClock clock(arguments.options.warm);
-    const bool good = arguments.options.rel_bound > 0
-                          ? bench::time_direct_stages(tensors, arguments.options, clock)
-                          : bench::time_lossless_stages(tensors, arguments.options, clock);
+bool time_stages(const std::vector<bench::Tensor>& tensors, const bench::StageOptions& options,
+                 unsigned repetitions, bench::StageClock& best) {
+  for (unsigned i = 0; i < repetitions; ++i) {
+    bench::StageClock clock(options.warm);
+    const bool good = options.rel_bound > 0 ? bench::time_direct_stages(tensors, options, clock)
+                                            : bench::time_lossless_stages(tensors, options, clock);
     if (!good) {
       return false;
     }
@@ -91,7 +84,7 @@ double n_values(const std::vector<bench::Tensor>& tensors) {
   return total;
 }
 
-int measure(Arguments arguments) {
+int measure(const bench::Arguments& arguments) {
   const auto weights = bench::read_weights(arguments.path);
   if (!weights) {
     std::fprintf(stderr, "stage_bench: %s\n", weights.error().message.c_str());
@@ -100,7 +93,7 @@ int measure(Arguments arguments) {
   std::vector<bench::Tensor> tensors;
   for (const bench::Tensor& tensor : weights->tensors) {
     if (tensor.dtype == weights->tensors.back().dtype && tensor.shape.size() >= 2 &&
-        (arguments.options.rel_bound == 0 || tensor.dtype == DType::kF32)) {
+        (arguments.rel_bound == 0 || tensor.dtype == DType::kF32)) {
       tensors.push_back(tensor);
     }
   }
@@ -111,11 +104,15 @@ int measure(Arguments arguments) {
   }
   bench::StageClock streamed(false);
   bench::StageClock cached(true);
-  arguments.options.chunk_values = kFileChunk;
-  bool good = time_stages(tensors, arguments, streamed);
-  arguments.options.chunk_values = kCachedChunk;
-  arguments.options.warm = true;
-  good = good && time_stages(part, arguments, cached);
+  bench::StageOptions options;
+  options.entropy = arguments.entropy;
+  options.level = arguments.level;
+  options.rel_bound = arguments.rel_bound;
+  options.chunk_values = kFileChunk;
+  bool good = time_stages(tensors, options, arguments.repetitions, streamed);
+  options.chunk_values = kCachedChunk;
+  options.warm = true;
+  good = good && time_stages(part, options, arguments.repetitions, cached);
   if (!good) {
     std::fprintf(stderr, "stage_bench: what was decoded is not what was encoded\n");
     return 1;
@@ -133,7 +130,7 @@ int measure(Arguments arguments) {
           1e-9 * n_values(tensors) * static_cast<double>(value_bytes(part[0])) / stage.seconds()}});
   }
   const nlohmann::json report = {{"cpu", levels[static_cast<unsigned>(cpu_level())]},
-                                 {"entropy", entropy_name(arguments.options.entropy)},
+                                 {"entropy", entropy_name(arguments.entropy)},
                                  {"frequency_ghz", 1e-9 * frequency},
                                  {"values", n_values(tensors)},
                                  {"value_bytes", value_bytes(part[0])},
@@ -142,40 +139,19 @@ int measure(Arguments arguments) {
   return 0;
 }
 
-// False for what is not an option or has a value that it cannot have.
-bool take_option(std::string_view name, const char* value, Arguments& arguments) {
-  if (name == "--rel") {
-    arguments.options.rel_bound = std::strtod(value, nullptr);
-    return arguments.options.rel_bound > 0;
-  }
-  if (name == "--repetitions") {
-    arguments.repetitions = static_cast<unsigned>(std::strtoul(value, nullptr, 10));
-    return arguments.repetitions > 0;
-  }
-  if (name == "--entropy") {
-    const auto entropy = entropy_choice_from_name(value);
-    arguments.options.entropy = entropy.value_or(kDefaultEntropy);
-    return entropy.has_value();
-  }
-  const auto level = encode_level_from_name(value);
-  arguments.options.level = level.value_or(EncodeLevel::kDefault);
-  return name == "--level" && level.has_value();
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  Arguments arguments;
-  bool is_valid = argc % 2 == 0;
-  for (int i = 1; is_valid && i + 1 < argc; i += 2) {
-    is_valid = take_option(argv[i], argv[i + 1], arguments);
-  }
-  if (!is_valid) {
+  bench::Arguments arguments;
+  arguments.repetitions = 5;
+  const auto take = [&](std::string_view name, const char* value) {
+    return bench::take_option(name, value, arguments);
+  };
+  if (!bench::read_arguments(argc, argv, arguments, take)) {
     std::fprintf(stderr,
                  "usage: stage_bench [--entropy E] [--level L] [--rel BOUND] "
                  "[--repetitions N] FILE\n");
     return 2;
   }
-  arguments.path = argv[argc - 1];
   return measure(arguments);
 }

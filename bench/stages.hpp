@@ -6,16 +6,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "bench/weights.hpp"
 #include "cfck/options.hpp"
+#include "codec/entropy/rans_kernels.hpp"
 
 namespace cfck::bench {
 
 // Keeps a compiler from leaving out what makes `value`.
 inline void use(std::uint64_t value) { asm volatile("" : : "r"(value)); }
+
+// Symbols that a writer takes as a run; it only reads them.
+inline codec::SymbolRun run_of(std::span<const std::uint8_t> symbols, const std::uint8_t* places,
+                               std::uint8_t place) {
+  return {const_cast<std::uint8_t*>(symbols.data()), symbols.size(), places, place};
+}
+
+// Values of group g of n values.
+inline std::size_t group_size(std::size_t g, std::size_t n) {
+  return std::min<std::size_t>(codec::kGroupSize, n - g * codec::kGroupSize);
+}
 
 struct StageOptions {
   EntropyId entropy = kDefaultEntropy;

@@ -5,12 +5,29 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "codec/codec.hpp"
 #include "codec/error_totals.hpp"
 
 namespace cfck::codec {
+
+// What the spectral codec is to do (codec/spectral/spec.md). Steps are chosen by the
+// caller: rate control knows the whole file.
+struct SpectralRequest {
+  // Decoded coefficients are whole multiples of it: those of all values, or, with
+  // multipliers of its own, of values whose multiplier is 1. Positive, finite.
+  double step = 0;
+  // Trellis states: 1 (none), 4 or 8.
+  unsigned n_states = 8;
+  // Bits are weighed against squared errors: a bit counts lambda * step^2. 0: errors only.
+  double lambda = 0;
+  // No value may be off by more, if given; as in ErrorBound.
+  std::optional<double> max_abs_error = std::nullopt;
+
+  bool operator==(const SpectralRequest&) const = default;
+};
 
 // The tensor to plan. It has values.
 struct LossyRecord {
@@ -22,6 +39,8 @@ struct LossyRecord {
   bool keeps_near_zero = false;  // lossless where the root mean square is below the bound
   EntropyId entropy = EntropyId::kZstd;
   EncodeLevel level = EncodeLevel::kDefault;
+  // For the spectral codec, which looks at no bound; nullopt for the others.
+  std::optional<SpectralRequest> spectral = std::nullopt;
 };
 
 // The bytes of `n_elems` values from `first_elem` on, in place or in `room`. May be

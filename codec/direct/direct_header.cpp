@@ -1,14 +1,11 @@
 #include "codec/direct/direct_header.hpp"
 
+#include "codec/entropy/rans_section.hpp"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/lossless/lossless.hpp"
 
 namespace cfck::codec {
 namespace {
-
-// With `rans`, a word for a value and one for its share of classes; and the tables and
-// states before them.
-inline constexpr std::uint64_t kMaxCodedOverhead = 16384;
 
 // Reads the fields in the order of spec, section 2.
 Result<void> read_fields(NumberReader& in, EntropyId entropy, bool has_field, DirectHeader& h) {
@@ -54,7 +51,7 @@ Result<std::uint64_t> check_fields(const DirectHeader& h, bool has_field, const 
   if (h.first_class > kMaxDirectClass || h.n_escapes > n_left || h.n_exact > h.n_escapes ||
       h.code_bytes < n_codes || h.code_bytes > std::uint64_t{5} * n_codes ||
       h.n_class_escapes > n_groups || h.raw_bytes > 4 * (n_left + kGroupSize) ||
-      h.coded_bytes > 4 * n_left + kMaxCodedOverhead) {
+      h.coded_bytes > max_section_bytes(n_left)) {
     return corrupt("a count in the header of the chunk is out of range", 1);
   }
   return std::uint64_t{h.mask_bytes} + 2 * std::uint64_t{h.n_class_escapes} +

@@ -23,6 +23,10 @@ constexpr std::size_t tail_bytes(unsigned n_sets, std::size_t raw_bytes) {
   return raw_bytes < room ? raw_bytes : room;
 }
 
+// No section of n values is longer: at most a word for a value and one for its share of
+// classes and clean bits; and the tables and states before them.
+constexpr std::uint64_t max_section_bytes(std::uint64_t n_values) { return 4 * n_values + 16384; }
+
 // Fields of `layout` and `choice`.
 inline constexpr std::uint8_t kLayoutSets = 3;
 inline constexpr std::uint8_t kLayoutExplicit = 4;

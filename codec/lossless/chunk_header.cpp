@@ -1,5 +1,6 @@
 #include "codec/lossless/chunk_header.hpp"
 
+#include "codec/entropy/rans_section.hpp"
 #include "codec/errors.hpp"
 #include "codec/numbers.hpp"
 #include "codec/symboliser/float_format.hpp"
@@ -10,10 +11,6 @@ namespace {
 
 // A chunk has at most this many bytes; so every length fits 32 bits.
 inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 30;
-
-// A word for a value, one for its share of classes and clean bits; and the tables and
-// states before them.
-inline constexpr std::uint64_t kMaxCodedOverhead = 16384;
 
 struct FormatLimits {
   bool is_float = false;
@@ -90,7 +87,7 @@ Result<std::uint64_t> check_symbols_header(SymbolsHeader& h, const ChunkShape& s
       in_tables > h.n_symbols || h.n_escapes > h.n_symbols ||
       h.n_class_escapes > (n_left + kGroupSize - 1) / kGroupSize ||
       h.raw_bytes > (n + kGroupSize) * shape.value_bytes ||
-      h.coded_bytes > 4 * n + kMaxCodedOverhead) {
+      h.coded_bytes > max_section_bytes(n)) {
     return corrupt("a count in the header of the chunk is out of range", 1);
   }
   const std::uint64_t sign_bytes =

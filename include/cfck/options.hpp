@@ -16,6 +16,7 @@ enum class CodecId : std::uint8_t {
   kRaw = 0,       // bytes as they are
   kLossless = 1,  // float fields through the symboliser, byte planes for integers
   kDirect = 2,    // error-bounded quantisation of the values themselves
+  kSpectral = 3,  // trellis-coded quantisation of blockwise DCT coefficients
 };
 
 enum class EntropyId : std::uint8_t {
