@@ -18,6 +18,9 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::size_t kDirectBytes = std::size_t{1} << 16;
 // The device is told of so much at once, and works while more is encoded.
 constexpr std::uint64_t kSyncBytes = std::uint64_t{4} << 20;
+// Room asked for in large pieces costs less than page by page. What is left at the end
+// is given back.
+constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
 constexpr int kMaxLinks = 40;  // as Linux has it
 constexpr int kMaxAttempts = 100;
 constexpr std::size_t kMaxNameBytes = 255;
@@ -73,6 +76,7 @@ struct AtomicFile::Impl {
   Result<void> flush();
   Result<void> write(ByteView bytes);
   Result<void> write_through(ByteView bytes);
+  void reserve_for(std::size_t n_bytes) noexcept;
   Result<void> commit();
   void discard() noexcept;
   Result<void> remember(Result<void> result);
@@ -85,6 +89,7 @@ struct AtomicFile::Impl {
   std::unique_ptr<File> file;
   std::vector<std::byte> buffer;
   std::uint64_t written_bytes = 0;
+  std::uint64_t reserved_bytes = 0;   // where the room asked for ends
   std::uint64_t announced_bytes = 0;  // to sync_soon()
   std::optional<Error> error;
   bool committed = false;
@@ -154,7 +159,17 @@ Result<void> AtomicFile::Impl::flush() {
   return {};
 }
 
+void AtomicFile::Impl::reserve_for(std::size_t n_bytes) noexcept {
+  const std::uint64_t end = written_bytes + n_bytes;
+  if (end > kSyncBytes && end > reserved_bytes) {
+    const std::uint64_t first = std::max(written_bytes, reserved_bytes);
+    reserved_bytes = end + kReserveBytes;
+    file->reserve(first, reserved_bytes - first);
+  }
+}
+
 Result<void> AtomicFile::Impl::write_through(ByteView bytes) {
+  reserve_for(bytes.size());
   CFCK_TRY(file->write_at(written_bytes, bytes));
   written_bytes += bytes.size();
   if (options.sync && written_bytes - announced_bytes >= kSyncBytes) {
@@ -178,6 +193,9 @@ Result<void> AtomicFile::Impl::write(ByteView bytes) {
 
 Result<void> AtomicFile::Impl::commit() {
   CFCK_TRY(flush());
+  if (reserved_bytes > written_bytes) {
+    CFCK_TRY(file->truncate(written_bytes));
+  }
   if (options.sync) {
     CFCK_TRY(file->sync());
   }

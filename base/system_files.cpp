@@ -46,6 +46,7 @@ class PosixFile final : public File {
   Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) override;
   Result<void> sync() override;
   void sync_soon(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept override;
+  void reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept override;
   Result<void> truncate(std::uint64_t n_bytes) override;
   Result<void> lock() override;
   Result<void> close() override;
@@ -136,6 +137,19 @@ void PosixFile::sync_soon(std::uint64_t offset_bytes, std::uint64_t n_bytes) noe
   if (fits_offset(offset_bytes, n_bytes)) {
     (void)::sync_file_range(descriptor_, static_cast<off64_t>(offset_bytes),
                             static_cast<off64_t>(n_bytes), SYNC_FILE_RANGE_WRITE);
+  }
+#else
+  (void)offset_bytes;
+  (void)n_bytes;
+#endif
+}
+
+void PosixFile::reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept {
+#if defined(__linux__)
+  // Where there is no room, or no such call, writing finds out.
+  if (fits_offset(offset_bytes, n_bytes)) {
+    (void)::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset_bytes),
+                      static_cast<off_t>(n_bytes));
   }
 #else
   (void)offset_bytes;

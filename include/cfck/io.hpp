@@ -79,6 +79,12 @@ class File {
     (void)offset_bytes;
     (void)n_bytes;
   }
+  // A hint: so many bytes from `offset_bytes` on will be written, and may be given room
+  // now. The size stays; truncate() frees what was not needed.
+  virtual void reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept {
+    (void)offset_bytes;
+    (void)n_bytes;
+  }
   virtual Result<void> truncate(std::uint64_t n_bytes) = 0;
   // Keeps other writers out until the file is closed, without waiting. Errors:
   // kIo if another has the lock, or if the file was replaced since it was opened.

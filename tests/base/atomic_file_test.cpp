@@ -191,6 +191,32 @@ TEST_F(AtomicFileTest, LongFilesAreAnnouncedWhileTheyAreWritten) {
   EXPECT_EQ(not_synced.announced_bytes(), 0u);
 }
 
+TEST_F(AtomicFileTest, LongFilesGetRoomInAdvanceAndGiveBackWhatIsLeft) {
+  const std::string text(std::size_t{12} << 20, 'x');
+  FaultFiles files;
+  auto file = AtomicFile::create(path("f"), {}, files);
+  ASSERT_TRUE(file);
+  ASSERT_TRUE((*file)->write(view_of(text).first(text.size() / 2)));
+  EXPECT_GT(files.reserved_bytes(), text.size());
+  const auto source = (*file)->read_back();
+  ASSERT_TRUE(source);
+  EXPECT_EQ((*source)->size(), text.size() / 2);
+  ASSERT_TRUE((*file)->write(view_of(text).last(text.size() / 2)));
+  ASSERT_TRUE((*file)->commit());
+  EXPECT_EQ(get("f"), text);
+  EXPECT_EQ(files.count(Operation::kTruncate), 1U);
+  struct stat info {};
+  ASSERT_EQ(::stat(path("f").c_str(), &info), 0);
+  EXPECT_LT(static_cast<std::uint64_t>(info.st_blocks) * 512, text.size() + (1U << 20));
+}
+
+TEST_F(AtomicFileTest, ShortFilesAskForNoRoom) {
+  FaultFiles files;
+  ASSERT_TRUE(save("f", std::string(std::size_t{1} << 20, 'x'), files));
+  EXPECT_EQ(files.reserved_bytes(), 0U);
+  EXPECT_EQ(files.count(Operation::kTruncate), 0U);
+}
+
 TEST_F(AtomicFileTest, EveryFailureLeavesTheOldOrTheNewFile) {
   FaultFiles counter;
   put("f", "old");

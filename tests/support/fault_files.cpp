@@ -38,6 +38,10 @@ class FaultFile final : public File {
     files_.announce(n_bytes);
     inner_->sync_soon(offset_bytes, n_bytes);
   }
+  void reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept override {
+    files_.note_reserved(n_bytes);
+    inner_->reserve(offset_bytes, n_bytes);
+  }
   Result<void> truncate(std::uint64_t n_bytes) override {
     CFCK_TRY(files_.step(Operation::kTruncate, path_, n_bytes));
     return inner_->truncate(n_bytes);

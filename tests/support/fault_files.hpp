@@ -77,6 +77,9 @@ class FaultFiles final : public FileSystem {
   // Bytes of which a file was told that they will be synced.
   void announce(std::uint64_t n_bytes) noexcept { announced_bytes_ += n_bytes; }
   std::uint64_t announced_bytes() const noexcept { return announced_bytes_; }
+  // Bytes for which a file was asked to make room.
+  void note_reserved(std::uint64_t n_bytes) noexcept { reserved_bytes_ += n_bytes; }
+  std::uint64_t reserved_bytes() const noexcept { return reserved_bytes_; }
 
  private:
   FileSystem& inner_;
@@ -84,6 +87,7 @@ class FaultFiles final : public FileSystem {
   std::optional<Fault> fault_;
   std::vector<TraceEntry> trace_;
   std::atomic<std::uint64_t> announced_bytes_ = 0;
+  std::atomic<std::uint64_t> reserved_bytes_ = 0;
 };
 
 }  // namespace cfck::test
