@@ -2,8 +2,8 @@
 # and threads; cfck::cfck adds writing, updates and safetensors.
 add_library(cfck_decode)
 target_sources(cfck_decode PRIVATE
-  $<TARGET_OBJECTS:cfck_base> $<TARGET_OBJECTS:cfck_codec_decode>
-  $<TARGET_OBJECTS:cfck_format_decode>)
+  $<TARGET_OBJECTS:cfck_base> $<TARGET_OBJECTS:cfck_spectral>
+  $<TARGET_OBJECTS:cfck_codec_decode> $<TARGET_OBJECTS:cfck_format_decode>)
 target_link_libraries(cfck_decode PUBLIC Threads::Threads PRIVATE zstd::libzstd)
 add_library(cfck)
 target_sources(cfck PRIVATE

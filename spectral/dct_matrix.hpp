@@ -18,10 +18,10 @@ struct DctMatrix {
 };
 
 // T is float or double; float has the numbers of double, rounded to nearest. Made when
-// first asked for, and kept as long as the program runs; any thread may ask. Throws
-// std::bad_alloc. Requires: 1 <= side <= kMaxBlockSide.
+// first asked for, and kept as long as the program runs; any thread may ask.
+// Requires: 1 <= side <= kMaxBlockSide.
 template <class T>
-const DctMatrix<T>& dct_matrix(std::uint32_t side);
+const DctMatrix<T>& dct_matrix(std::uint32_t side) noexcept;
 
 // The binary64 number nearest to cos(pi * m / (2 * n)). Requires: m <= n,
 // 1 <= n <= kMaxBlockSide.
