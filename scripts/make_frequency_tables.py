@@ -9,6 +9,9 @@ them as they stand, so that nothing here has to give the same results everywhere
 Values are taken as generalised normal: density proportional to exp(-|x/a|^shape). What
 a codec knows of a group is its mean magnitude, to a quarter octave; a table is the
 average over that quarter.
+
+The tables of the spectral codec are counted: drawn values are quantised by the trellis of
+eight states, in half of the families with bits weighed.
 """
 
 from pathlib import Path
@@ -117,6 +120,92 @@ def direct_table(shape, first, low_bits, reach):
     return quantise(p, is_used)
 
 
+# Of the spectral codec: shapes, and what a bit counts in squared steps.
+SPECTRAL_FAMILIES = [(shape, weight) for weight in (0.0, 0.3) for shape in (1.2, 1.5, 1.8, 2.0)]
+SPECTRAL_ZERO = 16  # its symbol
+TRELLIS_NEXT = ((0, 2), (5, 7), (1, 3), (6, 4), (2, 0), (4, 6), (3, 1), (7, 5))
+N_LANES, N_SEARCH_STEPS = 4096, 96
+
+
+def candidates(t, quantiser, parity, most, low_bits, costs):
+    """The nearest code of that parity, or zero where that is better, and what it costs."""
+
+    def cost(code):
+        point = 2 * code - quantiser * np.sign(code)
+        return (t - point) ** 2 + costs[(code >> low_bits) + SPECTRAL_ZERO]
+
+    offset = 2 * parity if quantiser == 0 else 2 * parity - 1
+    code = 2 * np.maximum(np.rint((np.abs(t) - offset) / 4), 0).astype(int) + parity
+    code = np.minimum(code, most if (most - parity) % 2 == 0 else most - 1)
+    code = np.where(t < 0, -code, code)
+    best = cost(code)
+    if parity == 0:
+        zero = cost(np.zeros_like(code))
+        code, best = np.where(zero <= best, 0, code), np.minimum(zero, best)
+    return code, best
+
+
+def count_symbols(values, reach, low_bits, costs, last_states=None):
+    """Counts by quantiser and symbol; a lane is a column of `values`, in steps.
+
+    Paths begin in state 0 and end where they are best, or, with `last_states`, begin
+    anywhere and end there.
+    """
+    n_steps, n_lanes = values.shape
+    most = reach << low_bits
+    paths = np.full((8, n_lanes), 1e30 if last_states is None else 0.0)
+    paths[0] = 0
+    found, origins = [], []
+    into = [[(s, p) for s in range(8) for p in (0, 1) if TRELLIS_NEXT[s][p] == to] for to in range(8)]
+    for t in values:
+        escapes = np.abs(t) > 2 * most
+        options = {}
+        for q in (0, 1):
+            for p in (0, 1):
+                code, cost = candidates(t, q, p, most, low_bits, costs[q])
+                symbol = np.where(escapes, 0, (code >> low_bits) + SPECTRAL_ZERO)
+                options[q, p] = symbol, np.where(escapes, 1e30 * p, cost)
+        ways = [[paths[s] + options[s % 2, p][1] for s, p in into[to]] for to in range(8)]
+        origins.append(np.array([second < first for first, second in ways]))
+        paths = np.array([np.minimum(first, second) for first, second in ways])
+        paths -= paths.min(axis=0)
+        found.append(options)
+    counts = np.zeros((2, N_SYMBOLS))
+    state = paths.argmin(axis=0) if last_states is None else last_states
+    sources = np.array([[s for s, _ in edges] for edges in into])
+    parities = np.array([[p for _, p in edges] for edges in into])
+    lanes = np.arange(n_lanes)
+    for step in range(n_steps - 1, -1, -1):
+        edge = origins[step][state, lanes].astype(int)
+        parity, state = parities[state, edge], sources[state, edge]
+        for q in (0, 1):
+            for p in (0, 1):
+                here = (state % 2 == q) & (parity == p)
+                counts[q] += np.bincount(found[step][q, p][0][here], minlength=N_SYMBOLS)
+    return counts
+
+
+def spectral_pair(shape, weight, first, low_bits, reach, random):
+    """Tables of both quantisers for values whose mean is from 2^(first / 4) codes on."""
+    n = N_LANES * N_SEARCH_STEPS
+    drawn = random.gamma(1 / shape, size=n) ** (1 / shape) * random.choice((-1.0, 1.0), size=n)
+    means = np.exp2((first + random.random(n)) / 4)
+    values = (drawn / np.abs(drawn).mean() * means * 2).reshape(N_SEARCH_STEPS, N_LANES)
+    costs = np.zeros((2, N_SYMBOLS))
+    for _ in range(3 if weight else 1):
+        counts = count_symbols(values, reach, low_bits, costs)
+        p = (counts + 0.3) / (counts.sum(axis=1, keepdims=True) + 10)
+        costs = -weight * np.log2(p)
+    # Few values lead to the second quantiser where almost all are zero, but a lane may come
+    # there from values that are not.
+    last_states = random.integers(8, size=N_LANES)
+    rare = count_symbols(values, reach, low_bits, costs, last_states)
+    counts = counts + 0.02 * rare
+    codes = np.arange(N_SYMBOLS) - SPECTRAL_ZERO
+    is_used = (np.abs(codes) <= reach) | (codes == -SPECTRAL_ZERO)
+    return [quantise(c + 1e-3, is_used) for c in counts]
+
+
 def class_table(spread):
     """Symbols: differences 0, -1, 1, -2, …; 30 a group of zeros; 31 escape."""
     symbols = np.arange(30)
@@ -132,6 +221,18 @@ def class_table(spread):
 def clean_table(ratio):
     """Symbols: clean bits above the base."""
     return quantise(np.power(ratio, np.arange(N_SYMBOLS)))
+
+
+def spectral_tables(number):
+    shape, weight = SPECTRAL_FAMILIES[number]
+    random = np.random.default_rng(number)
+    kinds = [(f"class {c}", c, 0, direct_reach(c)) for c in DIRECT_CLASSES]
+    # As with two low bits, once more.
+    kinds += [(f"phase {i}", 36 + i + 4, 2, DIRECT_REACH) for i in range(PHASES)]
+    for name, scale_class, low_bits, reach in kinds:
+        pair = spectral_pair(shape, weight, scale_class - CLASS_OF_ONE, low_bits, reach, random)
+        for quantiser, table in enumerate(pair):
+            yield f"family {number} spectral {name} quantiser {quantiser}", table
 
 
 def all_tables():
@@ -151,6 +252,7 @@ def all_tables():
             # As with two low bits: between one and many.
             table = direct_table(shape, first + 4, 2, DIRECT_REACH)
             yield f"family {number} direct phase {phase}", table
+        yield from spectral_tables(number)
     for number, spread in enumerate(CLASS_SPREADS):
         yield f"classes {number}", class_table(spread)
     for number, ratio in enumerate((0.02, 0.3, 0.8, 1.0)):

@@ -36,7 +36,7 @@ def static_tables() -> dict[str, tuple[int, ...]]:
 
 
 def tables_of_choice(choice: int, codec: str) -> list[tuple[int, ...]]:
-    """The static tables by place. `codec`: "lossless" or "direct"."""
+    """The static tables by place. `codec`: "lossless", "direct" or "spectral"."""
     tables, family = static_tables(), f"family {choice & 7} {codec} "
     values = [table for name, table in tables.items() if name.startswith(family)]
     return [tables[f"classes {choice >> 3 & 7}"], tables[f"clean bits {choice >> 6}"], *values]

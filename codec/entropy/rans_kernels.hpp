@@ -45,6 +45,9 @@ struct SymbolRun {
 template <class Table>
 struct RansTablePair {
   const Table* of[2] = {};
+  // Not the parities of symbols lead the lanes to their next states, but bits of their own:
+  // a bit for each symbol of the group, the first one lowest.
+  bool has_path_bits = false;
 };
 
 struct RansKernels {
@@ -57,9 +60,11 @@ struct RansKernels {
   void (*encode)(std::span<const SymbolRun> runs, const RansEncodeTable* const* tables,
                  unsigned n_sets, std::uint32_t* states, std::uint16_t** ends);
   // A run with two tables for each place. `trellis_states` are those of the lanes before
-  // the run, and then after it.
+  // the run, and then after it. `path_bits` has ceil(n / 8) bytes for every group of n
+  // symbols with path bits.
   bool (*decode_chosen)(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
-                        const Trellis& trellis, std::uint8_t* trellis_states, const SymbolRun& run);
+                        const Trellis& trellis, std::uint8_t* trellis_states, const SymbolRun& run,
+                        const std::byte* path_bits);
   // `choices` are those of choose_tables().
   void (*encode_chosen)(const SymbolRun& run, const std::uint8_t* choices,
                         const RansTablePair<RansEncodeTable>* tables, unsigned n_sets,

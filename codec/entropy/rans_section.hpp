@@ -15,7 +15,7 @@ namespace cfck::codec {
 inline constexpr unsigned kClassPlace = 0;
 inline constexpr unsigned kCleanPlace = 1;
 inline constexpr unsigned kFirstValuePlace = 2;
-inline constexpr unsigned kMaxPlaces = kFirstValuePlace + kDirectTables;
+inline constexpr unsigned kMaxPlaces = kFirstValuePlace + kSpectralTables;
 
 // Raw bytes that the lanes carry.
 constexpr std::size_t tail_bytes(unsigned n_sets, std::size_t raw_bytes) {

@@ -33,17 +33,29 @@ class RansTrellisRegisters : public RansRegisters<n_sets> {
   }
 
   CFCK_INLINE void decode_group(const RansTablePair<RansDecodeTable>& tables,
-                                std::uint8_t* symbols) {
+                                const std::byte*& path_bits, std::uint8_t* symbols) {
+    if (tables.has_path_bits) {
+      decode_symbols(tables, GivenPaths(path_bits), symbols);
+      path_bits += kGroupSize / 8;
+    } else {
+      decode_symbols(tables, SymbolPaths(), symbols);
+    }
+  }
+
+ private:
+  template <class Paths>
+  CFCK_INLINE void decode_symbols(const RansTablePair<RansDecodeTable>& tables, Paths paths,
+                                  std::uint8_t* symbols) {
     const LaneTablePair registers(tables);
     each_constant<2>([&](auto pair) __attribute__((always_inline)) {
       constexpr unsigned a = 2 * pair % n_sets;
       constexpr unsigned b = (2 * pair + 1) % n_sets;
       decode_two_steps(this->states_[a], this->states_[b], registers, choices_[a], choices_[b],
-                       this->words_[a], this->words_[b], symbols + 64 * pair);
+                       paths.template of<2 * pair>(), this->words_[a], this->words_[b],
+                       symbols + 64 * pair);
     });
   }
 
- private:
   LaneChoices choices_[n_sets];
 };
 
@@ -51,7 +63,7 @@ class RansTrellisRegisters : public RansRegisters<n_sets> {
 template <unsigned n_sets>
 bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                           const Trellis& trellis, std::uint8_t* trellis_states,
-                          const SymbolRun& run) {
+                          const SymbolRun& run, const std::byte*& path_bits) {
   const std::size_t n_groups = run.n_symbols / kGroupSize;
   RansWords<n_sets> words(lanes);
   RansTrellisRegisters<n_sets> x(lanes, words, trellis, trellis_states);
@@ -59,7 +71,7 @@ bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>
     const std::size_t ready = x.ready_groups();
     const std::size_t end = group + (ready < n_groups - group ? ready : n_groups - group);
     for (; group < end; ++group) {
-      x.decode_group(tables[run.place_of(group)], run.symbols + group * kGroupSize);
+      x.decode_group(tables[run.place_of(group)], path_bits, run.symbols + group * kGroupSize);
     }
     if (!x.in_bounds()) {
       return false;
@@ -74,12 +86,14 @@ bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>
 template <unsigned>
 bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                           const Trellis& trellis, std::uint8_t* trellis_states,
-                          const SymbolRun& run) {
+                          const SymbolRun& run, const std::byte*& path_bits) {
   for (std::size_t group = 0; group < run.n_symbols / kGroupSize; ++group) {
-    if (!decode_group(lanes, tables[run.place_of(group)], trellis, trellis_states, kGroupSize,
+    const RansTablePair<RansDecodeTable>& pair = tables[run.place_of(group)];
+    if (!decode_group(lanes, pair, trellis, trellis_states, kGroupSize, path_bits,
                       run.symbols + group * kGroupSize)) {
       return false;
     }
+    path_bits += pair.has_path_bits ? kGroupSize / 8 : 0;
   }
   return true;
 }
@@ -88,15 +102,15 @@ bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>
 
 inline bool decode_chosen(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                           const Trellis& trellis, std::uint8_t* trellis_states,
-                          const SymbolRun& run) {
+                          const SymbolRun& run, const std::byte* path_bits) {
   const auto decode_groups = lanes.n_sets == 4   ? &decode_chosen_groups<4>
                              : lanes.n_sets == 2 ? &decode_chosen_groups<2>
                                                  : &decode_chosen_groups<1>;
   const std::size_t n_groups = run.n_symbols / kGroupSize;
   const auto left = static_cast<unsigned>(run.n_symbols % kGroupSize);
-  return (n_groups == 0 || decode_groups(lanes, tables, trellis, trellis_states, run)) &&
+  return (n_groups == 0 || decode_groups(lanes, tables, trellis, trellis_states, run, path_bits)) &&
          (left == 0 || decode_group(lanes, tables[run.place_of(n_groups)], trellis, trellis_states,
-                                    left, run.symbols + n_groups * kGroupSize));
+                                    left, path_bits, run.symbols + n_groups * kGroupSize));
 }
 
 // The first groups of a run, from the last of them on, in vectors where there is code for them.

@@ -33,9 +33,41 @@ struct LaneChoices {
   // Ones where the second table is chosen.
   __m256i second() const { return _mm256_shuffle_epi8(second_table, states); }
 
-  void advance(__m256i symbols) {
-    const __m256i parity = _mm256_and_si256(symbols, _mm256_set1_epi8(1));
+  // By the lowest bit of each byte.
+  void advance(__m256i paths) {
+    const __m256i parity = _mm256_and_si256(paths, _mm256_set1_epi8(1));
     states = _mm256_shuffle_epi8(next, _mm256_or_si256(states, parity));
+  }
+};
+
+// What leads lanes to their next states: the symbols they decode, or bits that are given.
+struct SymbolPaths {
+  template <unsigned step>
+  SymbolPaths of() const {
+    return {};
+  }
+  SymbolPaths next() const { return {}; }
+  __m256i elements(__m256i symbols) const { return symbols; }
+};
+
+struct GivenPaths {
+  const std::byte* bits;
+
+  CFCK_INLINE explicit GivenPaths(const std::byte* at) : bits(at) {}
+  // Those of the 32 symbols of a step.
+  template <unsigned step>
+  GivenPaths of() const {
+    return GivenPaths(bits + step * kRansLanes / 8);
+  }
+  GivenPaths next() const { return of<1>(); }
+  CFCK_INLINE __m256i elements(__m256i) const {
+    std::int32_t word;
+    std::memcpy(&word, bits, sizeof(word));
+    const __m256i byte_of_lane =
+        _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i bit_of_lane = _mm256_set1_epi64x(static_cast<std::int64_t>(0x8040201008040201));
+    const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(word), byte_of_lane);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit_of_lane), bit_of_lane);
   }
 };
 
@@ -52,8 +84,9 @@ struct LaneTablePair {
   }
 };
 
+template <class Paths>
 CFCK_INLINE __m256i decode_step(LaneStates& x, const LaneTablePair& tables, LaneChoices& choices,
-                                const std::byte*& words) {
+                                Paths paths, const std::byte*& words) {
   const LaneEntries found[2] = {tables.first.look_up(x), tables.second.look_up(x)};
   const __m256i second = choices.second();
   const auto choose = [](__m256i first_one, __m256i second_one, __m256i is_second) {
@@ -72,17 +105,18 @@ CFCK_INLINE __m256i decode_step(LaneStates& x, const LaneTablePair& tables, Lane
     return half;
   };
   finish_step(x, half_step(0), half_step(1), words);
-  choices.advance(symbols);
+  choices.advance(paths.elements(symbols));
   return symbols;
 }
 
+template <class Paths>
 CFCK_INLINE void decode_two_steps(LaneStates& a, LaneStates& b, const LaneTablePair& tables,
-                                  LaneChoices& choices_a, LaneChoices& choices_b,
+                                  LaneChoices& choices_a, LaneChoices& choices_b, Paths paths,
                                   const std::byte*& words_a, const std::byte*& words_b,
                                   std::uint8_t* symbols) {
-  const __m256i first = decode_step(a, tables, choices_a, words_a);
+  const __m256i first = decode_step(a, tables, choices_a, paths, words_a);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols), first);
-  const __m256i second = decode_step(b, tables, choices_b, words_b);
+  const __m256i second = decode_step(b, tables, choices_b, paths.next(), words_b);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + kRansLanes), second);
 }
 

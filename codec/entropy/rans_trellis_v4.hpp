@@ -40,10 +40,40 @@ struct LaneChoices {
   // Ones where the second table is chosen.
   __m512i second() const { return _mm512_srai_epi16(states, 15); }
 
-  void advance(__m512i symbols) {
+  // By the lowest bit of each element.
+  void advance(__m512i paths) {
     // Look-ups mind only the lower bits.
     const __m512i parity = _mm512_set1_epi16(1);
-    states = _mm512_permutexvar_epi16(select(parity, symbols, states), next);
+    states = _mm512_permutexvar_epi16(select(parity, paths, states), next);
+  }
+};
+
+// What leads lanes to their next states: the symbols they decode, or bits that are given.
+struct SymbolPaths {
+  template <unsigned step>
+  SymbolPaths of() const {
+    return {};
+  }
+  SymbolPaths next() const { return {}; }
+  __m512i elements(__m512i symbols) const { return symbols; }
+};
+
+struct GivenPaths {
+  const std::byte* bits;
+
+  CFCK_INLINE explicit GivenPaths(const std::byte* at) : bits(at) {}
+  // Those of the 32 symbols of a step.
+  template <unsigned step>
+  GivenPaths of() const {
+    return GivenPaths(bits + step * kRansLanes / 8);
+  }
+  GivenPaths next() const { return of<1>(); }
+  CFCK_INLINE __m512i elements(__m512i) const {
+    std::uint32_t word;
+    std::memcpy(&word, bits, sizeof(word));
+    // Neighbouring elements are lanes 16 apart.
+    const __mmask32 places = _pdep_u32(word, 0x55555555u) | _pdep_u32(word >> 16, 0xaaaaaaaau);
+    return _mm512_maskz_set1_epi16(places, 1);
   }
 };
 
@@ -65,8 +95,9 @@ struct LaneTablePair {
   }
 };
 
+template <class Paths>
 CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTablePair& tables, LaneChoices& choices,
-                                const std::byte*& words) {
+                                Paths paths, const std::byte*& words) {
   __m512i scaled[2], offset[2];
   tables.first.look_up(x.low, scaled[0], offset[0]);
   tables.second.look_up(x.low, scaled[1], offset[1]);
@@ -74,16 +105,17 @@ CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTablePair& tables, Lane
   const __m512i symbols = finish_step<true>(
       x, select(second, scaled[1], scaled[0]), select(second, offset[1], offset[0]),
       select(second, tables.second_idle, tables.first_idle), words);
-  choices.advance(symbols);
+  choices.advance(paths.elements(symbols));
   return symbols;
 }
 
+template <class Paths>
 CFCK_INLINE void decode_two_steps(LaneStates& a, LaneStates& b, const LaneTablePair& tables,
-                                  LaneChoices& choices_a, LaneChoices& choices_b,
+                                  LaneChoices& choices_a, LaneChoices& choices_b, Paths paths,
                                   const std::byte*& words_a, const std::byte*& words_b,
                                   std::uint8_t* symbols) {
-  const __m512i first = decode_step(a, tables, choices_a, words_a);
-  const __m512i second = decode_step(b, tables, choices_b, words_b);
+  const __m512i first = decode_step(a, tables, choices_a, paths, words_a);
+  const __m512i second = decode_step(b, tables, choices_b, paths.next(), words_b);
   store_symbols(first, second, symbols);
 }
 

@@ -14,7 +14,9 @@ inline constexpr unsigned kLosslessTables = 4;      // by phase
 inline constexpr unsigned kDirectClassTables = 35;  // classes 1 to 35
 inline constexpr unsigned kDirectPhaseTables = 4;   // later ones by phase
 inline constexpr unsigned kDirectTables = kDirectClassTables + kDirectPhaseTables;
-inline constexpr unsigned kFamilyTables = kLosslessTables + kDirectTables;
+// Two for each, one for each quantiser.
+inline constexpr unsigned kSpectralTables = 2 * kDirectTables;
+inline constexpr unsigned kFamilyTables = kLosslessTables + kDirectTables + kSpectralTables;
 inline constexpr unsigned kStaticTables =
     kRansFamilies * kFamilyTables + kRansClassTables + kRansCleanTables;
 
@@ -25,6 +27,7 @@ struct ValueTables {
 };
 inline constexpr ValueTables kLosslessValueTables{0, kLosslessTables};
 inline constexpr ValueTables kDirectValueTables{kLosslessTables, kDirectTables};
+inline constexpr ValueTables kSpectralValueTables{kLosslessTables + kDirectTables, kSpectralTables};
 
 // Numbers of static tables.
 constexpr unsigned value_table(unsigned family, const ValueTables& tables, unsigned i) {

@@ -1,5 +1,5 @@
 // Which of two tables a symbol has, where a trellis says so: each lane has a state, first
-// 0; the parity of each symbol leads to the next one.
+// 0; the parity of each symbol, or a bit that is given for it, leads to the next one.
 #pragma once
 
 #include <cstddef>
@@ -24,32 +24,31 @@ inline constexpr Trellis kTrellis4{4, {{0, 2}, {2, 0}, {1, 3}, {3, 1}}, 0x0c};
 inline constexpr Trellis kTrellis8{
     8, {{0, 2}, {5, 7}, {1, 3}, {6, 4}, {2, 0}, {4, 6}, {3, 1}, {7, 5}}, 0xaa};
 
-// Writes for each symbol 0 or 1, its table. `states` are those of the n_lanes lanes, to
-// which symbols belong in turn.
-inline void choose_tables(const Trellis& trellis, const std::uint8_t* symbols, std::size_t n,
-                          unsigned n_lanes, std::uint8_t* states, std::uint8_t* choices) {
+// What leads on from symbol i of a group: its parity, or its bit of `path_bits`, if they are
+// not nullptr.
+constexpr unsigned path_of(const std::uint8_t* symbols, const std::byte* path_bits, std::size_t i) {
+  const unsigned bits =
+      path_bits == nullptr ? symbols[i] : static_cast<unsigned>(path_bits[i / 8]) >> (i % 8);
+  return bits & 1;
+}
+
+// Writes for each symbol of a group 0 or 1, its table. `states` are those of the n_lanes
+// lanes, to which symbols belong in turn.
+inline void choose_tables(const Trellis& trellis, const std::uint8_t* symbols,
+                          const std::byte* path_bits, std::size_t n, unsigned n_lanes,
+                          std::uint8_t* states, std::uint8_t* choices) {
   for (std::size_t i = 0; i < n; ++i) {
     std::uint8_t& state = states[i % n_lanes];
     choices[i] = static_cast<std::uint8_t>(trellis.table(state));
-    state = trellis.next[state][symbols[i] & 1];
-  }
-}
-
-// Appends the symbols of a group to the streams of their tables, which have room for all
-// of them; pointers are advanced.
-inline void split_chosen(const Trellis& trellis, const std::uint8_t* symbols, std::size_t n,
-                         unsigned n_lanes, std::uint8_t* states, std::uint8_t* (&streams)[2]) {
-  for (std::size_t i = 0; i < n; ++i) {
-    std::uint8_t& state = states[i % n_lanes];
-    *streams[trellis.table(state)]++ = symbols[i];
-    state = trellis.next[state][symbols[i] & 1];
+    state = trellis.next[state][path_of(symbols, path_bits, i)];
   }
 }
 
 // Takes the symbols of a group from the streams of their tables. False if one ends early.
 inline bool merge_chosen(const Trellis& trellis, const std::uint8_t* (&streams)[2],
-                         const std::uint8_t* const (&ends)[2], std::size_t n, unsigned n_lanes,
-                         std::uint8_t* states, std::uint8_t* symbols) {
+                         const std::uint8_t* const (&ends)[2], const std::byte* path_bits,
+                         std::size_t n, unsigned n_lanes, std::uint8_t* states,
+                         std::uint8_t* symbols) {
   for (std::size_t i = 0; i < n; ++i) {
     std::uint8_t& state = states[i % n_lanes];
     const unsigned table = trellis.table(state);
@@ -57,7 +56,7 @@ inline bool merge_chosen(const Trellis& trellis, const std::uint8_t* (&streams)[
       return false;
     }
     symbols[i] = *streams[table]++;
-    state = trellis.next[state][symbols[i] & 1];
+    state = trellis.next[state][path_of(symbols, path_bits, i)];
   }
   return true;
 }

@@ -219,8 +219,9 @@ std::uint64_t hash_of_trellis(const Trellis& trellis, unsigned n_sets) {
     symbol = static_cast<std::uint8_t>((x >> 16) % kRansSymbols);
   }
   for (std::size_t i = 0; i < symbols.size(); i += kGroupSize) {  // groups begin with lane 0
-    choose_tables(trellis, &symbols[i], std::min<std::size_t>(kGroupSize, symbols.size() - i),
-                  n_sets * kRansLanes, trellis_states.data(), &choices[i]);
+    choose_tables(trellis, &symbols[i], nullptr,
+                  std::min<std::size_t>(kGroupSize, symbols.size() - i), n_sets * kRansLanes,
+                  trellis_states.data(), &choices[i]);
   }
   std::vector<std::uint32_t> states(n_sets * kRansLanes);
   std::vector<std::vector<std::uint16_t>> words(n_sets, std::vector<std::uint16_t>(800));

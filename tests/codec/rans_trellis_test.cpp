@@ -16,6 +16,7 @@ struct Sample {
   std::vector<std::uint8_t> symbols;
   std::vector<std::uint8_t> choices;
   std::vector<std::uint8_t> places;
+  std::vector<std::byte> path_bits;  // of the groups with odd places
   std::vector<std::uint8_t> last_trellis_states;
   std::vector<std::uint32_t> first_states;
   std::vector<std::uint32_t> states;
@@ -24,12 +25,12 @@ struct Sample {
   unsigned n_lanes() const { return n_sets * kRansLanes; }
 };
 
-// Pairs of neighbours, the last with the first.
+// Pairs of neighbours, the last with the first; every other one has path bits.
 template <class Table>
 std::vector<RansTablePair<Table>> pairs_of(const std::vector<Table>& tables) {
   std::vector<RansTablePair<Table>> pairs;
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    pairs.push_back({{&tables[i], &tables[(i + 1) % tables.size()]}});
+    pairs.push_back({{&tables[i], &tables[(i + 1) % tables.size()]}, i % 2 == 1});
   }
   return pairs;
 }
@@ -53,7 +54,14 @@ void draw_symbols(Sample& sample, const Tables& tables, std::size_t n, std::mt19
     }
     sample.symbols.push_back(symbol);
     sample.choices.push_back(static_cast<std::uint8_t>(choice));
-    state = sample.trellis->next[state][symbol & 1];
+    unsigned path = symbol & 1;
+    if (place % 2 == 1) {
+      if (i % 8 == 0) {
+        sample.path_bits.push_back(static_cast<std::byte>(random()));
+      }
+      path = static_cast<unsigned>(sample.path_bits.back()) >> (i % 8) & 1;
+    }
+    state = sample.trellis->next[state][path];
   }
   sample.last_trellis_states.assign(states.begin(), states.end());
 }
@@ -112,11 +120,12 @@ bool decode_sample(const Sample& sample, const Tables& tables, const RansKernels
     lanes.words[set] = memory.data() + places[set];
     lanes.ends[set] = lanes.words[set] + 2 * sample.words[set].size();
   }
+  const test::GuardedBytes path_bits(sample.path_bits);
   std::vector<std::uint8_t> symbols(sample.places.size() * kGroupSize);
   std::vector<std::uint8_t> trellis_states(sample.n_lanes());
   const SymbolRun run{symbols.data(), sample.symbols.size(), sample.places.data(), 0};
   if (!kernels.decode_chosen(lanes, pairs_of(tables.decode).data(), *sample.trellis,
-                             trellis_states.data(), run)) {
+                             trellis_states.data(), run, path_bits.data())) {
     return false;
   }
   symbols.resize(sample.symbols.size());
@@ -174,44 +183,52 @@ TEST(RansTrellis, WordsThatRunOut) {
   });
 }
 
+// The bytes of each group that has path bits, or nullptr.
+std::vector<const std::byte*> paths_of(const Sample& sample) {
+  std::vector<const std::byte*> paths;
+  const std::byte* next = sample.path_bits.data();
+  for (const std::uint8_t place : sample.places) {
+    paths.push_back(place % 2 == 1 ? next : nullptr);
+    next += place % 2 == 1 ? kGroupSize / 8 : 0;
+  }
+  return paths;
+}
+
 // Groups of 128 symbols and one shorter; lanes start again with each group's first symbol.
 TEST(RansTrellis, StreamsOfTwoTables) {
   const Tables tables(ordinary_tables());
   each_trellis([&](const Trellis& trellis, unsigned n_sets) {
     const Sample sample = make_sample(trellis, tables, n_sets, 1000, 9);
+    const std::vector<const std::byte*> paths = paths_of(sample);
     const std::size_t n = sample.symbols.size();
-    std::vector<std::uint8_t> memory[2] = {std::vector<std::uint8_t>(n),
-                                           std::vector<std::uint8_t>(n)};
-    std::uint8_t* to[2] = {memory[0].data(), memory[1].data()};
     std::vector<std::uint8_t> states(sample.n_lanes());
     std::vector<std::uint8_t> choices(n);
-    std::vector<std::uint8_t> choosing_states(sample.n_lanes());
     for (std::size_t first = 0; first < n; first += kGroupSize) {
       const std::size_t some = std::min<std::size_t>(kGroupSize, n - first);
-      split_chosen(trellis, sample.symbols.data() + first, some, sample.n_lanes(), states.data(),
-                   to);
-      choose_tables(trellis, sample.symbols.data() + first, some, sample.n_lanes(),
-                    choosing_states.data(), choices.data() + first);
+      choose_tables(trellis, sample.symbols.data() + first, paths[first / kGroupSize], some,
+                    sample.n_lanes(), states.data(), choices.data() + first);
     }
     EXPECT_TRUE(choices == sample.choices);
     EXPECT_TRUE(states == sample.last_trellis_states);
-    const auto n_second = static_cast<std::size_t>(std::count(choices.begin(), choices.end(), 1));
-    EXPECT_EQ(static_cast<std::size_t>(to[1] - memory[1].data()), n_second);
 
+    std::vector<std::uint8_t> memory[2];
+    for (std::size_t i = 0; i < n; ++i) {
+      memory[choices[i]].push_back(sample.symbols[i]);
+    }
     const std::uint8_t* from[2] = {memory[0].data(), memory[1].data()};
-    const std::uint8_t* const ends[2] = {to[0], to[1]};
+    const std::uint8_t* const ends[2] = {from[0] + memory[0].size(), from[1] + memory[1].size()};
     std::vector<std::uint8_t> merged(n);
     std::fill(states.begin(), states.end(), std::uint8_t{0});
     for (std::size_t first = 0; first < n; first += kGroupSize) {
       const std::size_t some = std::min<std::size_t>(kGroupSize, n - first);
-      ASSERT_TRUE(merge_chosen(trellis, from, ends, some, sample.n_lanes(), states.data(),
-                               merged.data() + first));
+      ASSERT_TRUE(merge_chosen(trellis, from, ends, paths[first / kGroupSize], some,
+                               sample.n_lanes(), states.data(), merged.data() + first));
     }
     EXPECT_TRUE(merged == sample.symbols);
     // Nothing is left: one more step fails in one stream or the other.
     EXPECT_TRUE(from[0] == ends[0] && from[1] == ends[1]);
-    EXPECT_FALSE(
-        merge_chosen(trellis, from, ends, 1, sample.n_lanes(), states.data(), merged.data()));
+    EXPECT_FALSE(merge_chosen(trellis, from, ends, nullptr, 1, sample.n_lanes(), states.data(),
+                              merged.data()));
   });
 }
 

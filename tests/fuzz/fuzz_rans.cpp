@@ -105,10 +105,10 @@ bool decode_scalar(const Case& from, RansLanes& lanes, std::uint8_t* trellis_sta
   for (std::size_t i = 0; i < run.n_symbols; i += kGroupSize) {
     const auto n = static_cast<unsigned>(std::min<std::size_t>(kGroupSize, run.n_symbols - i));
     const auto& tables = pairs[run.place_of(i / kGroupSize)];
-    const bool fits =
-        from.trellis != nullptr
-            ? decode_group(lanes, tables, *from.trellis, trellis_states, n, run.symbols + i)
-            : decode_group(lanes, *tables.of[0], n, run.symbols + i);
+    const bool fits = from.trellis != nullptr
+                          ? decode_group(lanes, tables, *from.trellis, trellis_states, n, nullptr,
+                                         run.symbols + i)
+                          : decode_group(lanes, *tables.of[0], n, run.symbols + i);
     if (!fits) {
       return false;
     }
@@ -144,7 +144,7 @@ Decoded decode(const Case& from, const RansKernels* kernels) {
   result.complete = kernels == nullptr ? decode_scalar(from, lanes, trellis_states.data(), run)
                     : from.trellis != nullptr
                         ? kernels->decode_chosen(lanes, from.pairs(from.decode_tables).data(),
-                                                 *from.trellis, trellis_states.data(), run)
+                                                 *from.trellis, trellis_states.data(), run, nullptr)
                         : kernels->decode(lanes, tables.data(), run);
   if (result.complete) {
     result.symbols.assign(symbols.begin(),
@@ -173,7 +173,7 @@ void check_encoding(const Case& from, const Decoded& decoded, const RansKernels&
     std::vector<std::uint8_t> choices(symbols.size());
     std::vector<std::uint8_t> trellis_states(from.n_lanes());
     for (std::size_t i = 0; i < symbols.size(); i += kGroupSize) {
-      choose_tables(*from.trellis, symbols.data() + i,
+      choose_tables(*from.trellis, symbols.data() + i, nullptr,
                     std::min<std::size_t>(kGroupSize, symbols.size() - i), from.n_lanes(),
                     trellis_states.data(), choices.data() + i);
     }

@@ -91,8 +91,9 @@ def test_costs():
 
 def test_static_tables():
     tables = rans_sections.static_tables()
-    assert len(tables) == 8 * (4 + 39) + 8 + 4
+    assert len(tables) == 8 * (4 + 39 + 78) + 8 + 4
     assert all(sum(table) == 4096 and len(table) == 32 for table in tables.values())
     for choice in range(256):
         assert len(rans_sections.tables_of_choice(choice, "lossless")) == 2 + 4
         assert len(rans_sections.tables_of_choice(choice, "direct")) == 2 + 39
+        assert len(rans_sections.tables_of_choice(choice, "spectral")) == 2 + 78
