@@ -14,6 +14,10 @@
 
 namespace cfck::codec {
 
+// No chunk decodes to more bytes (spec/format.md, section 4); so every length in a payload
+// fits 32 bits.
+inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 26;
+
 // What a codec may know of a chunk. `n_elems` is at least 1; the chunk's values
 // are n_elems * bits_per_element(dtype) / 8 bytes, rounded up.
 struct ChunkInfo {

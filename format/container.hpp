@@ -12,6 +12,7 @@
 #include "cfck/record.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
+#include "codec/codec.hpp"
 
 namespace cfck::format {
 
@@ -24,7 +25,7 @@ inline constexpr std::uint64_t kMaxRawFrameBytes = (std::uint64_t{1} << 32) - 12
 inline constexpr std::uint64_t kMaxPackBytes = 131072;
 inline constexpr std::uint64_t kMaxPackedPayloadBytes = 16384;
 inline constexpr std::uint64_t kPackKeepOpenBytes = 65536;
-inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 26;
+using codec::kMaxChunkBytes;
 inline constexpr std::uint64_t kDefaultChunkElems = std::uint64_t{1} << 18;
 inline constexpr std::size_t kMaxDims = 64;
 inline constexpr std::uint64_t kMaxDim = (std::uint64_t{1} << 48) - 1;

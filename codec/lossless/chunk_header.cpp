@@ -9,9 +9,6 @@
 namespace cfck::codec {
 namespace {
 
-// A chunk has at most this many bytes; so every length fits 32 bits.
-inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 30;
-
 struct FormatLimits {
   bool is_float = false;
   std::uint32_t max_class = 0;
@@ -86,8 +83,7 @@ Result<std::uint64_t> check_symbols_header(SymbolsHeader& h, const ChunkShape& s
   if (h.first_class > limits.max_class || h.clean_base >= limits.raw_bits || h.n_symbols > n_left ||
       in_tables > h.n_symbols || h.n_escapes > h.n_symbols ||
       h.n_class_escapes > (n_left + kGroupSize - 1) / kGroupSize ||
-      h.raw_bytes > (n + kGroupSize) * shape.value_bytes ||
-      h.coded_bytes > max_section_bytes(n)) {
+      h.raw_bytes > (n + kGroupSize) * shape.value_bytes || h.coded_bytes > max_section_bytes(n)) {
     return corrupt("a count in the header of the chunk is out of range", 1);
   }
   const std::uint64_t sign_bytes =
@@ -141,12 +137,12 @@ Result<ChunkShape> chunk_shape(const ChunkInfo& info) {
   if (bits == 0) {
     return Error{ErrorCode::kUnsupported, "unknown dtype", {}, {}};
   }
-  if (info.n_elems == 0 || info.n_elems > kMaxChunkBytes) {
-    return Error{ErrorCode::kInvalidArgument, "a chunk has 1 to 2^30 bytes", {}, {}};
+  if (info.n_elems == 0 || info.n_elems > 8 * kMaxChunkBytes) {
+    return Error{ErrorCode::kInvalidArgument, "a chunk has 1 to 2^26 bytes", {}, {}};
   }
   const std::uint64_t n_bytes = (info.n_elems * bits + 7) / 8;
   if (n_bytes > kMaxChunkBytes) {
-    return Error{ErrorCode::kInvalidArgument, "a chunk has 1 to 2^30 bytes", {}, {}};
+    return Error{ErrorCode::kInvalidArgument, "a chunk has 1 to 2^26 bytes", {}, {}};
   }
   const std::uint32_t value_bytes = info.dtype == DType::kC64 ? 4 : bits % 8 == 0 ? bits / 8 : 1;
   return ChunkShape{n_bytes / value_bytes, value_bytes};

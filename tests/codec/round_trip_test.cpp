@@ -102,5 +102,25 @@ TEST(RoundTripArguments, WrongOnesAreRefused) {
   EXPECT_EQ(find_decoder(static_cast<CodecId>(77)), nullptr);
 }
 
+// Spec, section 1; for types that do not fill a byte there are more elements than bytes.
+TEST(RoundTripArguments, ChunksHaveAtMostTwoToThe26Bytes) {
+  Scratch scratch;
+  std::vector<std::byte> values(kMaxChunkBytes, std::byte{7});
+  for (const DType dtype : {DType::kU8, DType::kF32, DType::kC64, DType::kF4}) {
+    SCOPED_TRACE(dtype_name(dtype));
+    const std::uint64_t most = kMaxChunkBytes * 8 / bits_per_element(dtype);
+    values.resize(kMaxChunkBytes);
+    expect_round_trip(chunk_info(dtype, most), values, scratch);
+    const std::vector<std::byte> payload = encode_lossless(dtype, most, values).payload;
+    const ChunkInfo larger = chunk_info(dtype, most + 1);
+    const auto body_bytes = find_decoder(CodecId::kLossless)->body_bytes(larger, payload);
+    ASSERT_FALSE(body_bytes);
+    EXPECT_EQ(body_bytes.error().code, ErrorCode::kInvalidArgument);
+    values.resize(kMaxChunkBytes + (bits_per_element(dtype) + 7) / 8, std::byte{7});
+    EncodedChunk encoded;
+    EXPECT_FALSE(find_encoder(CodecId::kLossless)->encode(larger, values, scratch, encoded));
+  }
+}
+
 }  // namespace
 }  // namespace cfck::codec
