@@ -23,6 +23,8 @@ std::string_view codec_name(CodecId id) noexcept {
       return "lossless";
     case CodecId::kDirect:
       return "direct";
+    case CodecId::kSpectral:
+      return "spectral";
   }
   return "unknown";
 }
@@ -83,11 +85,16 @@ std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcep
   if (name == "direct") {
     return CodecChoice::kDirect;
   }
+  if (name == "spectral") {
+    return CodecChoice::kSpectral;
+  }
   return std::nullopt;
 }
 
 std::string_view bound_kind_name(BoundKind kind) noexcept {
   switch (kind) {
+    case BoundKind::kNone:
+      return "none";
     case BoundKind::kAbs:
       return "abs";
     case BoundKind::kRel:
@@ -156,6 +163,12 @@ Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options) {
     return refuse("max_" + std::string(bound_kind_name(bound->kind)) +
                   "_error must be positive and finite, not " + shortest(bound->value) +
                   "; without one nothing is lost");
+  }
+  const bool has_target = options.nmse || options.psnr || options.bits_per_weight;
+  if (bound->kind != BoundKind::kAbs && (has_target || options.codec == CodecChoice::kSpectral)) {
+    return refuse("codec spectral, which targets need, keeps max_abs_error but not yet max_" +
+                  std::string(bound_kind_name(bound->kind)) +
+                  "_error; give max_abs_error, or codec direct without a target");
   }
   if (bound->kind == BoundKind::kAbs && bound->per_row) {
     return refuse(

@@ -29,7 +29,7 @@ enum class ScanId : std::uint8_t {
   kStorageOrder = 0,  // row-major, as the tensor lies in memory
 };
 
-// "raw", "lossless", "direct"; "none", "zstd", "rans"; "unknown" for ids of newer
+// "raw", "lossless", "direct", "spectral"; "none", "zstd", "rans"; "unknown" for ids of newer
 // versions.
 std::string_view codec_name(CodecId id) noexcept;
 std::string_view entropy_name(EntropyId id) noexcept;
@@ -56,19 +56,21 @@ std::string_view encode_level_name(EncodeLevel level) noexcept;
 std::optional<EncodeLevel> encode_level_from_name(std::string_view name) noexcept;
 
 // What to use for a tensor. kAuto takes whichever needs fewer bytes: of raw and
-// lossless (raw on a tie), and where a maximum error is given of direct and
-// lossless. kDirect needs a maximum error; what it exempts is as with kAuto.
-enum class CodecChoice : std::uint8_t { kAuto, kRaw, kLossless, kDirect };
+// lossless (raw on a tie), where a maximum error is given of direct and lossless, and
+// where a target is given of spectral and lossless. kDirect needs a maximum error,
+// kSpectral max_abs_error, a target or both; what they exempt is as with kAuto.
+enum class CodecChoice : std::uint8_t { kAuto, kRaw, kLossless, kDirect, kSpectral };
 std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept;
 
 // What a maximum error is relative to. The ids are wire values (spec/format.md,
 // section "Errors").
 enum class BoundKind : std::uint8_t {
+  kNone = 0,   // no maximum is promised
   kAbs = 1,    // nothing: |x - y| <= value
   kRel = 2,    // the value range: |x - y| <= value * (max - min)
   kSigma = 3,  // the standard deviation: |x - y| <= value * sigma
 };
-// "abs", "rel", "sigma"; "unknown" for ids of newer versions.
+// "none", "abs", "rel", "sigma"; "unknown" for ids of newer versions.
 std::string_view bound_kind_name(BoundKind kind) noexcept;
 
 // The maximum error of any value of a tensor. Range and deviation are those of
@@ -83,13 +85,47 @@ struct ErrorBound {
   bool operator==(const ErrorBound&) const = default;
 };
 
-// Choices for a tensor. At most one of the three errors may be given.
+// What is to be reached over all values, where no value is promised anything. The ids
+// are wire values (spec/format.md, section "Errors"). With x a finite value and y what
+// it is decoded to:
+enum class TargetKind : std::uint8_t {
+  kNone = 0,
+  kNmse = 1,           // sum of (x - y)^2 over sum of x^2: at most the value
+  kPsnr = 2,           // the square of the range of x over the mean of (x - y)^2, in dB: at least
+  kBitsPerWeight = 3,  // stored bits of the records over their values: at most
+  kSize = 4,           // bytes of the file: at most
+};
+// "none", "nmse", "psnr", "bits_per_weight", "size"; "unknown" for ids of newer versions.
+std::string_view target_kind_name(TargetKind kind) noexcept;
+
+struct Target {
+  TargetKind kind = TargetKind::kNone;
+  bool whole_file = false;  // of all tensors that it reaches; else of each of them
+  double value = 0;
+
+  bool operator==(const Target&) const = default;
+};
+
+// Numbers as people write them. "0.01" or "-20dB"; "40" or "40dB"; "1000", "60MB" (10^6)
+// or "60MiB" (2^20), also k, G and T. Errors: kInvalidArgument, with what is expected.
+Result<double> parse_nmse(std::string_view text);
+Result<double> parse_psnr(std::string_view text);
+Result<std::uint64_t> parse_size(std::string_view text);
+
+// Choices for a tensor. At most one of the three errors may be given, and at most one
+// target, to which max_abs_error may be added. Targets are reached by codec spectral.
 struct TensorOptions {
   CodecChoice codec = CodecChoice::kAuto;
   std::optional<double> max_abs_error = std::nullopt;
   std::optional<double> max_rel_error = std::nullopt;
   std::optional<double> max_sigma_error = std::nullopt;
   bool per_row = false;  // with max_rel_error or max_sigma_error
+  // Targets, in the units of Target::value.
+  std::optional<double> nmse = std::nullopt;
+  std::optional<double> psnr = std::nullopt;
+  std::optional<double> bits_per_weight = std::nullopt;
+  // Of codec spectral: 8 (fewest bytes at an error), 4, or 1 (plain quantisation).
+  unsigned trellis_states = 8;
 
   bool operator==(const TensorOptions&) const = default;
 };
@@ -97,10 +133,19 @@ struct TensorOptions {
 // The maximum error that the options ask for, if any. Errors: kInvalidArgument
 // for one that is not positive and finite (max_abs_error: from 2^-1000 to 2^1000),
 // for two of them, for per_row without one that it can apply to, for codec raw or
-// lossless with one, and for codec direct without.
+// lossless with one, for codec direct without, and for max_rel_error and
+// max_sigma_error with codec spectral or a target.
 Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options);
 
-// Why a tensor came through without loss although a maximum error was given.
+struct EncodeOptions;
+// The target that the options ask for, if any; that of a file holds for the whole of
+// it. Errors: kInvalidArgument for one that makes no sense, for two of them, for codec
+// raw, lossless or direct with one, for codec spectral with neither target nor
+// max_abs_error, and for trellis_states that do not exist.
+Result<std::optional<Target>> error_target(const TensorOptions& options);
+Result<std::optional<Target>> error_target(const EncodeOptions& options);
+
+// Why a tensor came through without loss although a maximum error or target was given.
 enum class LosslessReason : std::uint8_t {
   kNotFloat,        // its dtype has no fractions
   kFewDimensions,   // fewer than two
@@ -127,13 +172,20 @@ struct EncodeRule {
 // The options of a file. For each tensor the first rule that matches its name
 // counts, and nothing else; where no rule does, the plain options.
 //
-// A plain maximum error reaches float tensors of two or more dimensions and at
+// Plain targets are for all tensors they reach together: bits go where they lower the
+// sum of the squared errors most. In a rule each tensor gets its own. A size is met
+// within 0.5 % from below, bits_per_weight likewise; nmse and psnr are met, by at most
+// 0.05 dB too much. Where lossless takes no more bytes it is used.
+//
+// A plain maximum error or target reaches float tensors of two or more dimensions and at
 // least 1024 values which are neither named in `exempt` nor match *exp_avg*,
 // *momentum_buffer* or optimizer.*, and, if it is absolute, whose root mean square
 // is not below it. All others stay lossless. A rule lifts these exemptions. A
 // tensor that is no float stays lossless, but naming one without wildcards in a
-// rule with a maximum error is an error (kInvalidArgument).
+// rule with a maximum error or target is an error (kInvalidArgument).
 struct EncodeOptions : TensorOptions {
+  // A target too: bytes of the file. Not for update().
+  std::optional<std::uint64_t> size = std::nullopt;
   std::vector<EncodeRule> rules;
   std::vector<std::string> exempt;  // names: buffers, optimizer state
   // Worker threads; 0: the CPUs this process may use (default_thread_count()).

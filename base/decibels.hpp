@@ -1,0 +1,10 @@
+// Decibels without libm, whose last bits differ from machine to machine.
+#pragma once
+
+namespace cfck {
+
+// 10^(decibels / 10), within a few units of the last place; 0 or infinity where that is
+// too small or too large for a double. The same bits everywhere.
+double ratio_of_decibels(double decibels) noexcept;
+
+}  // namespace cfck

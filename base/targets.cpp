@@ -1,0 +1,179 @@
+// Targets: what may be asked for, and how it is written.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/decibels.hpp"
+#include "base/text.hpp"
+#include "cfck/options.hpp"
+
+namespace cfck {
+namespace {
+
+Error refuse(std::string message) {
+  return Error{ErrorCode::kInvalidArgument, std::move(message), {}, {}};
+}
+
+// The number at the start of `text`; the rest of the text is its unit, without blanks.
+std::optional<double> take_number(std::string_view& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || !std::isfinite(number)) {
+    return std::nullopt;
+  }
+  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  return number;
+}
+
+bool is_decibels(std::string_view unit) { return unit == "dB" || unit == "db" || unit == "DB"; }
+
+// Bytes of a unit; 0 for none that is known.
+std::uint64_t bytes_of_unit(std::string_view unit) {
+  constexpr std::string_view kPrefixes = "kMGT";
+  if (unit.empty() || unit == "B") {
+    return 1;
+  }
+  const char first = unit.front() == 'K' ? 'k' : unit.front();
+  const std::size_t power = kPrefixes.find(first);
+  const std::string_view rest = unit.substr(1);
+  if (power == std::string_view::npos || (rest != "B" && rest != "iB")) {
+    return 0;
+  }
+  std::uint64_t bytes = 1;
+  for (std::size_t i = 0; i <= power; ++i) {
+    bytes *= rest == "B" ? 1000 : 1024;
+  }
+  return bytes;
+}
+
+Result<void> check_value(const Target& target) {
+  switch (target.kind) {
+    case TargetKind::kNmse:
+      if (!(target.value > 0 && target.value < 1)) {
+        return refuse("nmse must be above 0 and below 1, which is 0 dB; 0.01 is -20 dB");
+      }
+      break;
+    case TargetKind::kPsnr:
+      if (!(target.value > 0 && target.value <= 3000)) {
+        return refuse("psnr must be above 0 dB and at most 3000 dB");
+      }
+      break;
+    case TargetKind::kBitsPerWeight:
+      if (!(target.value > 0 && target.value <= 1000)) {
+        return refuse("bits_per_weight must be above 0 and at most 1000");
+      }
+      break;
+    case TargetKind::kSize:
+      if (!(target.value > 0)) {
+        return refuse("size must be above 0 bytes");
+      }
+      break;
+    case TargetKind::kNone:
+      break;
+  }
+  return {};
+}
+
+Result<std::optional<Target>> only_target(const TensorOptions& options,
+                                          std::optional<std::uint64_t> size, bool whole_file) {
+  std::optional<Target> target;
+  unsigned n_targets = 0;
+  const auto take = [&](const std::optional<double>& value, TargetKind kind) {
+    if (value) {
+      target = Target{kind, whole_file, *value};
+      ++n_targets;
+    }
+  };
+  take(options.nmse, TargetKind::kNmse);
+  take(options.psnr, TargetKind::kPsnr);
+  take(options.bits_per_weight, TargetKind::kBitsPerWeight);
+  take(size ? std::optional(static_cast<double>(*size)) : std::nullopt, TargetKind::kSize);
+  if (n_targets > 1) {
+    return refuse("give one of nmse, psnr, bits_per_weight and size, not several");
+  }
+  if (options.trellis_states != 1 && options.trellis_states != 4 && options.trellis_states != 8) {
+    return refuse("trellis_states must be 1, 4 or 8");
+  }
+  if (target) {
+    CFCK_TRY(check_value(*target));
+    if (options.codec != CodecChoice::kAuto && options.codec != CodecChoice::kSpectral) {
+      return refuse(
+          "nmse, psnr, bits_per_weight and size need codec spectral; leave out the codec");
+    }
+    if (options.max_rel_error || options.max_sigma_error) {
+      return refuse("only max_abs_error can be added to nmse, psnr, bits_per_weight and size yet");
+    }
+  } else if (options.codec == CodecChoice::kSpectral && !options.max_abs_error) {
+    return refuse(
+        "codec spectral needs nmse, psnr, bits_per_weight, size or max_abs_error to say what may "
+        "be lost");
+  }
+  return target;
+}
+
+}  // namespace
+
+std::string_view target_kind_name(TargetKind kind) noexcept {
+  switch (kind) {
+    case TargetKind::kNone:
+      return "none";
+    case TargetKind::kNmse:
+      return "nmse";
+    case TargetKind::kPsnr:
+      return "psnr";
+    case TargetKind::kBitsPerWeight:
+      return "bits_per_weight";
+    case TargetKind::kSize:
+      return "size";
+  }
+  return "unknown";
+}
+
+Result<double> parse_nmse(std::string_view text) {
+  std::string_view unit = text;
+  const std::optional<double> number = take_number(unit);
+  if (!number || !(unit.empty() || is_decibels(unit))) {
+    return refuse("'" + escaped(text) +
+                  "' is no nmse; write a ratio as 0.01, or decibels as -20dB");
+  }
+  const double ratio = unit.empty() ? *number : ratio_of_decibels(*number);
+  if (!(ratio > 0 && ratio < 1)) {
+    return refuse("'" + escaped(text) +
+                  "' is no nmse: it is above 0 and below 1, in decibels below 0 (-20dB)");
+  }
+  return ratio;
+}
+
+Result<double> parse_psnr(std::string_view text) {
+  std::string_view unit = text;
+  const std::optional<double> number = take_number(unit);
+  if (!number || !(unit.empty() || is_decibels(unit)) || !(*number > 0)) {
+    return refuse("'" + escaped(text) + "' is no psnr; write decibels, above 0, as 40 or 40dB");
+  }
+  return *number;
+}
+
+Result<std::uint64_t> parse_size(std::string_view text) {
+  std::string_view unit = text;
+  const std::optional<double> number = take_number(unit);
+  const std::uint64_t unit_bytes = number ? bytes_of_unit(unit) : 0;
+  const double bytes = unit_bytes == 0 ? 0 : std::floor(*number * static_cast<double>(unit_bytes));
+  if (!(bytes >= 1) || bytes >= 0x1p63) {
+    return refuse("'" + escaped(text) +
+                  "' is no size; write bytes as 1000000, or with a unit: 60MB is 60 million bytes, "
+                  "60MiB is 60 * 2^20");
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
+Result<std::optional<Target>> error_target(const TensorOptions& options) {
+  return only_target(options, std::nullopt, false);
+}
+
+Result<std::optional<Target>> error_target(const EncodeOptions& options) {
+  return only_target(options, options.size, true);
+}
+
+}  // namespace cfck
