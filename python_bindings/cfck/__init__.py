@@ -17,6 +17,9 @@ import importlib
 from types import ModuleType
 
 from . import errors
+from ._calibrate import calibrate
+from ._calibration import CalibratedTensor, Calibration, load_calibration
+from ._evaluate import Evaluation, evaluate
 from ._native import library_version as _library_version
 from ._open import TensorSlice, safe_open
 from ._options import TensorOptions
@@ -39,9 +42,12 @@ from .errors import (
 )
 
 __all__ = [
+    "CalibratedTensor",
+    "Calibration",
     "CfckError",
     "ChecksumError",
     "CorruptError",
+    "Evaluation",
     "InternalError",
     "InvalidArgumentError",
     "IoError",
@@ -57,9 +63,12 @@ __all__ = [
     "TruncatedError",
     "UnsupportedError",
     "__version__",
+    "calibrate",
     "compress",
     "decompress",
     "errors",
+    "evaluate",
+    "load_calibration",
     "safe_open",
     "update",
 ]

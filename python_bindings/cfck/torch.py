@@ -10,7 +10,9 @@ import torch
 
 from ._array_values import ArrayValues
 from ._arrays import NumpyFramework
+from ._calibrate import calibrate
 from ._checkpoint import Checkpoint
+from ._evaluate import evaluate
 from ._framework import Progress
 from ._model import load_into
 from ._options import SaveFileOptions, SaveOptions, check_threads, takes
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = [
+    "calibrate",
+    "evaluate",
     "load",
     "load_checkpoint",
     "load_file",
