@@ -160,6 +160,12 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       "auto (whichever needs fewer bytes), raw, lossless, direct (with a maximum error)", "NAME");
   add_max_errors(app, options);
   add_effort(app, options.encode);
+  app.parse_complete_callback([&app, &options] {
+    for (const char* name : {"--codec", "--max-abs-error", "--max-rel-error", "--max-sigma-error",
+                             "--per-row", "--rule", "--rules", "--entropy", "--level"}) {
+      if (app.count(name) != 0) options.for_cfck.push_back(name);
+    }
+  });
   add_threads(app, options.encode.threads);
   CLI::Option* verify = app.add_flag(
       "--verify", options.verify,

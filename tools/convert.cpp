@@ -1,5 +1,7 @@
 #include "tools/convert.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <filesystem>
 #include <utility>
@@ -44,15 +46,12 @@ Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_pr
 }  // namespace
 
 Result<void> check_direction(const ConvertOptions& options, FileKind to) {
-  const EncodeOptions& encode = options.encode;
-  const bool may_lose = encode.max_abs_error || encode.max_rel_error || encode.max_sigma_error ||
-                        encode.codec == CodecChoice::kDirect || !encode.rules.empty();
-  if (to == FileKind::kCfck || !may_lose) return {};
+  if (to == FileKind::kCfck || options.for_cfck.empty()) return {};
   return Error{ErrorCode::kInvalidArgument,
-               "maximum errors and rules are for conversion to .cfck, but '" +
-                   escaped(options.input) +
-                   "' is .cfck already: its tensors come back as they are. Convert the "
-                   "original safetensors with them",
+               fmt::format("{}: for conversion to .cfck, but '{}' is .cfck already: its tensors "
+                           "come back as they are. Leave it out here, or convert the original "
+                           "safetensors with it",
+                           fmt::join(options.for_cfck, ", "), escaped(options.input)),
                {},
                {}};
 }

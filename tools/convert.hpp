@@ -17,6 +17,7 @@ struct ConvertOptions {
   EncodeOptions encode;
   std::vector<std::string> rules;  // as given; run_convert adds them to `encode`
   std::string rules_file;
+  std::vector<std::string> for_cfck;  // options that were given and say how to encode
   bool verify = false;
   bool dry_run = false;
   bool force = false;  // replace what exists
@@ -34,7 +35,7 @@ struct ConvertReport {
 // `force`. Errors: kInvalidArgument.
 Result<void> check_output(const std::string& input, const std::string& output, bool force);
 
-// Maximum errors and rules make no sense on the way back. Error: kInvalidArgument.
+// Options that say how to encode make no sense on the way back. Error: kInvalidArgument.
 Result<void> check_direction(const ConvertOptions& options, FileKind to);
 
 Result<ConvertReport> convert_folder(const ConvertOptions& options, bool show_progress);

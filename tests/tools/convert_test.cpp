@@ -121,6 +121,31 @@ TEST(Convert, EntropyStagesAndLevels) {
   EXPECT_FALSE(back.contains("entropy") || back.contains("level"));
 }
 
+// The way back has no use for them; saying so beats ignoring them.
+TEST(Convert, OptionsOfEncodingAreRefusedOnTheWayBack) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", one_tensor(600));
+  ASSERT_EQ(convert({folder / "in", folder / "in.cfck"}).code, 0);
+  fs::create_directory(folder / "cfck");
+  fs::copy(folder / "in.cfck", folder / "cfck/m.cfck");
+  const std::vector<std::vector<std::string>> given = {
+      {"--entropy", "rans"}, {"--level", "default"}, {"--codec", "auto"}};
+  for (const std::vector<std::string>& option : given) {
+    for (const char* from : {"in.cfck", "cfck"}) {
+      std::vector<std::string> arguments = option;
+      arguments.insert(arguments.end(), {folder / from, folder / "back"});
+      const Outcome outcome = convert(arguments);
+      EXPECT_EQ(outcome.code, 2) << option[0];
+      EXPECT_NE(outcome.err.find(option[0] + ": for conversion to .cfck"), std::string::npos)
+          << outcome.err;
+      EXPECT_FALSE(fs::exists(folder / "back"));
+    }
+  }
+  const Outcome two = convert({folder / "in.cfck", folder / "back", "--level=fast", "--codec=raw"});
+  EXPECT_NE(two.err.find("--codec, --level: for conversion"), std::string::npos) << two.err;
+  EXPECT_EQ(convert({folder / "in.cfck", folder / "back", "--threads", "1", "--verify"}).code, 0);
+}
+
 TEST(Convert, CodecsAndThreads) {
   const TemporaryFolder folder;
   write_file(folder / "in", one_tensor(600000));
