@@ -57,6 +57,11 @@ Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
   return ByteView(values);
 }
 
+Result<ByteView> read_chunk(const EncodePlan& plan, std::uint64_t chunk, WorkerMemory& memory) {
+  const ChunkGeometry& geometry = plan.geometry;
+  return read_values(plan, chunk * geometry.chunk_bytes, geometry.bytes_of(chunk), memory);
+}
+
 LeafEdges hash_leaves(DigestBuilder& digest, std::uint64_t offset_bytes, ByteView values) {
   const DigestBuilder::Edges found = digest.hash_whole_leaves(offset_bytes, values);
   LeafEdges edges;
@@ -109,6 +114,9 @@ Result<void> encode_lossless(const EncodePlan& plan, EntropyId entropy, std::uin
 }
 
 std::vector<LossyTrial> lossy_trials(const EncodePlan& plan) {
+  if (plan.spectral) {
+    return {{plan.entropy, plan.level}};
+  }
   std::vector<LossyTrial> trials;
   for (const EntropyId entropy : stages_to_try(plan)) {
     trials.push_back({entropy, plan.level});
@@ -126,8 +134,10 @@ Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, const LossyTrial
   record.dtype = plan.dtype;
   record.shape = plan.shape;
   record.chunk_elems = plan.geometry.chunk_elems;
-  record.bound = *plan.choice.bound;
-  record.is_forced = plan.choice.codec == CodecChoice::kDirect;
+  record.bound = plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0});
+  // Whether lossless is smaller than codec spectral was found out with its step.
+  record.is_forced = plan.choice.codec == CodecChoice::kDirect || plan.spectral;
+  record.spectral = plan.spectral;
   record.keeps_near_zero = plan.choice.keeps_near_zero;
   record.entropy = trial.entropy;
   record.level = trial.level;
@@ -140,7 +150,8 @@ Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, const LossyTrial
     return range_of(*plan.source, plan.offset_bytes + first_elem * value_bytes,
                     n_elems * value_bytes, room);
   };
-  return codec::find_lossy_encoder(CodecId::kDirect)->plan(record, read, memory.scratch);
+  const CodecId codec = plan.spectral ? CodecId::kSpectral : CodecId::kDirect;
+  return codec::find_lossy_encoder(codec)->plan(record, read, memory.scratch);
 }
 
 Result<codec::ErrorTotals> encode_lossy(const EncodePlan& plan, const codec::LossyPlan& lossy,
@@ -169,6 +180,11 @@ std::uint64_t raw_cost(const ChunkGeometry& geometry) {
   const std::uint64_t n_frames =
       ceil_div(geometry.n_chunks, raw_chunks_per_frame(geometry.chunk_bytes));
   return geometry.n_bytes + n_frames * kFrameHeaderBytes;
+}
+
+std::uint64_t raw_bytes(const ChunkGeometry& geometry) {
+  return geometry.n_chunks == 1 ? single_chunk_cost(geometry, geometry.n_bytes)
+                                : raw_cost(geometry);
 }
 
 }  // namespace cfck::format

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct EncodePlan {
   std::uint64_t offset_bytes = 0;       // of the tensor in the source
   EntropyId entropy = kDefaultEntropy;  // as the caller wants it
   EncodeLevel level = EncodeLevel::kDefault;
+  // Of a choice of codec spectral, as soon as its step is known.
+  std::optional<codec::SpectralRequest> spectral = std::nullopt;
+  RecordQuality quality = {};
 };
 
 // What one thread keeps between chunks.
@@ -58,6 +62,9 @@ Result<ByteView> range_of(const ByteSource& source, std::uint64_t offset_bytes,
 Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
                              std::uint64_t n_bytes, WorkerMemory& memory);
 
+// All values of a chunk, likewise.
+Result<ByteView> read_chunk(const EncodePlan& plan, std::uint64_t chunk, WorkerMemory& memory);
+
 // Hashes the leaves inside the chunk; the result owns copies of the rest.
 LeafEdges hash_leaves(DigestBuilder& digest, std::uint64_t offset_bytes, ByteView values);
 void add_edges(DigestBuilder& digest, const LeafEdges& edges);
@@ -76,14 +83,14 @@ Result<bool> may_prefer_zstd(const EncodePlan& plan, WorkerMemory& memory);
 // Encodes with the lossless codec into memory.encoded.
 Result<void> encode_lossless(const EncodePlan& plan, EntropyId entropy, std::uint64_t chunk,
                              ByteView values, WorkerMemory& memory);
-// How to plan a tensor that has a bound: with every stage to try; at level archive also
-// as the default level would, since plans are made from samples.
+// How to plan a tensor that is lossy: with every stage to try; at level archive also as
+// the default level would, since plans are made from samples. Codec spectral: as wanted.
 struct LossyTrial {
   EntropyId entropy;
   EncodeLevel level;
 };
 std::vector<LossyTrial> lossy_trials(const EncodePlan& plan);
-// Plans a tensor that has a bound. `before_read`, if there is one, is called now and
+// Plans a lossy tensor. `before_read`, if there is one, is called now and
 // then; its error ends the plan.
 Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, const LossyTrial& trial,
                                         WorkerMemory& memory,
@@ -99,5 +106,7 @@ FrameBytes chunk_extent(const codec::EncodedChunk& encoded, FramePool& frames);
 std::uint64_t single_chunk_cost(const ChunkGeometry& geometry, std::uint64_t payload_bytes);
 // Bytes of a raw record of several chunks, likewise without padding.
 std::uint64_t raw_cost(const ChunkGeometry& geometry);
+// Of either kind.
+std::uint64_t raw_bytes(const ChunkGeometry& geometry);
 
 }  // namespace cfck::format

@@ -66,6 +66,21 @@ void put_error(FieldWriter& out, const RecordError& error) {
   out.put(std::uint32_t{0});
 }
 
+bool has_quality_entry(const Record& record) {
+  return has_error_entry(record) && record.error->quality;
+}
+
+void put_quality(FieldWriter& out, const RecordQuality& quality) {
+  out.put(quality.target.value);
+  out.put(quality.rms);
+  out.put(quality.least);
+  out.put(quality.greatest);
+  out.put(static_cast<std::uint8_t>(quality.target.kind));
+  out.put(static_cast<std::uint8_t>(quality.target.whole_file ? 1 : 0));
+  out.put(std::uint16_t{0});
+  out.put(std::uint32_t{0});
+}
+
 void put_record(FieldWriter& out, const StoredRecord& stored) {
   const Record& record = stored.record;
   out.put(static_cast<std::uint16_t>(record.name.size()));
@@ -76,7 +91,8 @@ void put_record(FieldWriter& out, const StoredRecord& stored) {
   out.put(static_cast<std::uint8_t>(record.scan));
   out.put(static_cast<std::uint8_t>(record.shape.size()));
   out.put(static_cast<std::uint32_t>((record.hidden ? 1 : 0) | (stored.has_preamble ? 2 : 0) |
-                                     (has_error_entry(record) ? 4 : 0)));
+                                     (has_error_entry(record) ? 4 : 0) |
+                                     (has_quality_entry(record) ? 8 : 0)));
   std::uint32_t a = 0;
   std::uint64_t b = 0;
   std::uint64_t c = 0;
@@ -176,17 +192,18 @@ std::array<std::byte, kTailBytes> encode_tail(const Tail& tail) {
 Result<std::vector<std::byte>> encode_index(const Index& index) {
   CFCK_TRY(check_counts(index));
   std::uint64_t n_dims = 0;
-  std::uint64_t n_errors = 0;
+  std::uint64_t error_bytes = 0;
   std::uint64_t name_bytes = 0;
   for (const StoredRecord& stored : index.records) {
-    n_errors += has_error_entry(stored.record) ? 1 : 0;
+    error_bytes += has_error_entry(stored.record) ? 32 : 0;
+    error_bytes += has_quality_entry(stored.record) ? 40 : 0;
     n_dims += stored.record.shape.size() + stored.record.strides.size();
     name_bytes += stored.record.name.size();
   }
   const std::vector<const ChunkEntry*> chunks = chunks_in_order(index);
   FieldWriter out(kIndexTag);
   out.reserve(kFrameHeaderBytes + 32 + index.records.size() * 48 + index.packs.size() * 24 +
-              chunks.size() * 12 + n_dims * 8 + n_errors * 32 + name_bytes);
+              chunks.size() * 12 + n_dims * 8 + error_bytes + name_bytes);
   out.put(static_cast<std::uint32_t>(index.records.size()));
   out.put(static_cast<std::uint32_t>(index.packs.size()));
   out.put(static_cast<std::uint64_t>(chunks.size()));
@@ -214,6 +231,11 @@ Result<std::vector<std::byte>> encode_index(const Index& index) {
   for (const StoredRecord& stored : index.records) {
     if (has_error_entry(stored.record)) {
       put_error(out, *stored.record.error);
+    }
+  }
+  for (const StoredRecord& stored : index.records) {
+    if (has_quality_entry(stored.record)) {
+      put_quality(out, *stored.record.error->quality);
     }
   }
   for (const StoredRecord& stored : index.records) {

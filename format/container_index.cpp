@@ -1,12 +1,11 @@
 // Section 5 of the specification, read.
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <string_view>
 
 #include "base/text.hpp"
 #include "format/frame_fields.hpp"
 #include "format/index_checks.hpp"
+#include "format/index_errors.hpp"
 
 namespace cfck::format {
 namespace {
@@ -17,7 +16,10 @@ constexpr std::uint64_t kPackBytes = 24;
 constexpr unsigned kHiddenFlag = 1;
 constexpr unsigned kPreambleFlag = 2;
 constexpr unsigned kErrorFlag = 4;
+constexpr unsigned kQualityFlag = 8;
+constexpr unsigned kKnownFlags = kHiddenFlag | kPreambleFlag | kErrorFlag | kQualityFlag;
 constexpr std::uint64_t kErrorBytes = 32;
+constexpr std::uint64_t kQualityBytes = 40;
 constexpr std::uint64_t kFlagsOffset = 8;  // in a record entry
 
 // The parts of the frame, each read in order.
@@ -28,6 +30,7 @@ struct Tables {
   FieldReader hashes;
   FieldReader dims;
   FieldReader errors;
+  FieldReader qualities;
   FieldReader names;
 };
 
@@ -37,6 +40,7 @@ struct Counts {
   std::uint64_t chunks = 0;
   std::uint64_t dims = 0;
   std::uint64_t errors = 0;
+  std::uint64_t qualities = 0;
   std::uint64_t name_bytes = 0;
 };
 
@@ -51,15 +55,15 @@ struct Entry {
   std::uint64_t offset_bytes = 0;
 };
 
-// The entries of the error table are not counted anywhere else. Requires: as many
-// record entries as `n_records`.
-std::uint64_t count_errors(ByteView records, std::uint32_t n_records) {
-  std::uint64_t n_errors = 0;
+// The entries of the tables of errors and qualities are not counted anywhere else.
+// Requires: as many record entries as `n_records`.
+std::uint64_t count_flags(ByteView records, std::uint32_t n_records, unsigned flag) {
+  std::uint64_t n_entries = 0;
   for (std::uint64_t i = 0; i < n_records; ++i) {
     const auto flags = static_cast<unsigned>(records[i * kRecordBytes + kFlagsOffset]);
-    n_errors += (flags & kErrorFlag) != 0 ? 1 : 0;
+    n_entries += (flags & flag) != 0 ? 1 : 0;
   }
-  return n_errors;
+  return n_entries;
 }
 
 Result<Counts> take_counts(FieldReader& fields, const Limits& limits) {
@@ -79,10 +83,12 @@ Result<Counts> take_counts(FieldReader& fields, const Limits& limits) {
                          counts.packs <= bytes / kPackBytes && counts.chunks <= bytes / 12 &&
                          counts.dims <= bytes / 8 && counts.name_bytes <= bytes;
   if (each_fits) {
-    counts.errors = count_errors(fields.rest(), counts.records);
+    counts.errors = count_flags(fields.rest(), counts.records, kErrorFlag);
+    counts.qualities = count_flags(fields.rest(), counts.records, kQualityFlag);
   }
   if (!each_fits || counts.records * kRecordBytes + counts.packs * kPackBytes + counts.chunks * 12 +
-                            counts.dims * 8 + counts.errors * kErrorBytes + counts.name_bytes !=
+                            counts.dims * 8 + counts.errors * kErrorBytes +
+                            counts.qualities * kQualityBytes + counts.name_bytes !=
                         bytes) {
     return corrupt("the counts of the index do not match its length", start);
   }
@@ -108,7 +114,8 @@ Tables split_tables(FieldReader fields, const Counts& counts) {
   FieldReader hashes = part(counts.chunks * 8);
   FieldReader dims = part(counts.dims * 8);
   FieldReader errors = part(counts.errors * kErrorBytes);
-  return {records, packs, lengths, hashes, dims, errors, part(counts.name_bytes)};
+  FieldReader qualities = part(counts.qualities * kQualityBytes);
+  return {records, packs, lengths, hashes, dims, errors, qualities, part(counts.name_bytes)};
 }
 
 Result<void> take_packs(FieldReader& fields, std::uint32_t n_packs, std::vector<PackEntry>& out) {
@@ -152,7 +159,7 @@ Result<Entry> take_entry(FieldReader& fields, Record& record) {
     return corrupt("a record has " + std::to_string(entry.n_dims) + " dimensions; 64 are the most",
                    entry.offset_bytes + 7);
   }
-  if (zero != 0 || (entry.flags & ~(kHiddenFlag | kPreambleFlag | kErrorFlag)) != 0) {
+  if (zero != 0 || (entry.flags & ~kKnownFlags) != 0) {
     return corrupt("reserved bits of a record are set", entry.offset_bytes + 8);
   }
   record.kind = static_cast<RecordKind>(kind);
@@ -352,42 +359,32 @@ Result<void> take_shared(Tables& tables, const Entry& entry, StoredRecord& store
 
 // Codecs that lose something say what; raw and lossless records have nothing to say.
 Result<void> take_error(Tables& tables, const Entry& entry, Record& record) {
+  const std::uint64_t offset_bytes = entry.offset_bytes + kFlagsOffset;
   const bool has_error = (entry.flags & kErrorFlag) != 0;
+  const bool has_quality = (entry.flags & kQualityFlag) != 0;
   const bool owns_data = record.kind == RecordKind::kChunked || record.kind == RecordKind::kPacked;
   const bool is_exact = record.codec == CodecId::kRaw || record.codec == CodecId::kLossless;
   if (has_error && (!owns_data || is_exact || record.n_elems == 0)) {
-    return corrupt("a record that loses nothing has an entry in the error table",
-                   entry.offset_bytes + kFlagsOffset, record.name);
-  }
-  if (!has_error) {
-    return owns_data && record.codec == CodecId::kDirect
-               ? Result<void>(corrupt("a lossy record does not say what was lost",
-                                      entry.offset_bytes + kFlagsOffset, record.name))
-               : Result<void>();
-  }
-  const std::uint64_t offset_bytes = tables.errors.offset_bytes();
-  RecordError error;
-  error.bound.value = std::bit_cast<double>(tables.errors.take<std::uint64_t>());
-  error.max_abs_error = std::bit_cast<double>(tables.errors.take<std::uint64_t>());
-  error.rmse = std::bit_cast<double>(tables.errors.take<std::uint64_t>());
-  const auto kind = tables.errors.take<std::uint8_t>();
-  const auto per_row = tables.errors.take<std::uint8_t>();
-  const unsigned zero = tables.errors.take<std::uint16_t>() | tables.errors.take<std::uint32_t>();
-  error.bound.kind = static_cast<BoundKind>(kind);
-  error.bound.per_row = per_row != 0;
-  if (kind == 0 || kind > static_cast<std::uint8_t>(BoundKind::kSigma) || per_row > 1 ||
-      zero != 0 || (error.bound.kind == BoundKind::kAbs && per_row != 0)) {
-    return corrupt("an entry of the error table has an unknown kind of bound", offset_bytes + 24,
+    return corrupt("a record that loses nothing has an entry in the error table", offset_bytes,
                    record.name);
   }
-  const bool is_sound =
-      std::isfinite(error.bound.value) && error.bound.value > 0 &&
-      std::isfinite(error.max_abs_error) && error.rmse >= 0 && error.rmse <= error.max_abs_error &&
-      (error.bound.kind != BoundKind::kAbs || error.max_abs_error <= error.bound.value);
-  if (!is_sound) {
-    return corrupt("an entry of the error table has impossible numbers", offset_bytes, record.name);
+  if (has_quality && (!has_error || record.codec == CodecId::kDirect)) {
+    return corrupt("a record has an entry in the quality table that it cannot have", offset_bytes,
+                   record.name);
   }
-  record.error = error;
+  if (!has_error) {
+    const bool is_lossy = record.codec == CodecId::kDirect || record.codec == CodecId::kSpectral;
+    return owns_data && is_lossy ? Result<void>(corrupt("a lossy record does not say what was lost",
+                                                        offset_bytes, record.name))
+                                 : Result<void>();
+  }
+  CFCK_TRY_ASSIGN(record.error, take_bound(tables.errors, record));
+  if (has_quality) {
+    CFCK_TRY_ASSIGN(record.error->quality, take_quality(tables.qualities, record));
+  } else if (record.codec == CodecId::kSpectral) {
+    return corrupt("a spectral record has no entry in the quality table", offset_bytes,
+                   record.name);
+  }
   return {};
 }
 

@@ -17,8 +17,25 @@ Error naming(Error error, std::string_view what, const std::string& name) {
   return error;
 }
 
-bool can_be_lossy(DType dtype) {
-  return codec::find_lossy_encoder(CodecId::kDirect)->supports(dtype);
+bool can_be_lossy(DType dtype, const TensorChoice& request) {
+  const CodecId codec = request.spectral ? CodecId::kSpectral : CodecId::kDirect;
+  return codec::find_lossy_encoder(codec)->supports(dtype);
+}
+
+// What options ask for, of whatever tensor.
+template <class Options>
+Result<TensorChoice> request_of(const Options& options) {
+  TensorChoice request;
+  request.codec = options.codec;
+  CFCK_TRY_ASSIGN(request.bound, error_bound(options));
+  CFCK_TRY_ASSIGN(const std::optional<Target> target, error_target(options));
+  if (target || options.codec == CodecChoice::kSpectral) {
+    request.spectral = SpectralChoice{target.value_or(Target{}), options.trellis_states, 1};
+  }
+  if (request.spectral && codec::find_lossy_encoder(CodecId::kSpectral) == nullptr) {
+    return Error{ErrorCode::kUnsupported, "this build has no codec spectral", {}, {}};
+  }
+  return request;
 }
 
 TensorChoice lossless(CodecChoice codec, std::optional<LosslessReason> reason = {}) {
@@ -28,18 +45,16 @@ TensorChoice lossless(CodecChoice codec, std::optional<LosslessReason> reason = 
   return choice;
 }
 
-TensorChoice lossy(CodecChoice codec, const ErrorBound& bound, bool keeps_near_zero) {
-  TensorChoice choice;
-  choice.codec = codec;
-  choice.bound = bound;
-  choice.keeps_near_zero = keeps_near_zero && bound.kind == BoundKind::kAbs;
-  return choice;
+TensorChoice with_exemptions(TensorChoice request) {
+  request.keeps_near_zero = request.bound && request.bound->kind == BoundKind::kAbs;
+  return request;
 }
 
 Error not_float(std::string_view name) {
   return Error{
       ErrorCode::kInvalidArgument,
-      "a maximum error is for F64, F32, BF16 and F16 tensors, not for this one; leave it out here "
+      "maximum errors and targets are for F64, F32, BF16 and F16 tensors, not for this one; leave "
+      "them out here "
       "(a rule with wildcards keeps such tensors lossless)",
       std::string(name),
       {}};
@@ -49,18 +64,16 @@ Error not_float(std::string_view name) {
 
 Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
   EncodeRules made;
-  made.codec_ = options.codec;
-  CFCK_TRY_ASSIGN(made.bound_, error_bound(options));
+  CFCK_TRY_ASSIGN(made.request_, request_of(options));
   made.exempt_.insert(options.exempt.begin(), options.exempt.end());
   for (const EncodeRule& rule : options.rules) {
-    Result<std::optional<ErrorBound>> bound = error_bound(rule.options);
-    if (!bound) {
-      return naming(std::move(bound).error(), "rule", rule.pattern);
+    const Result<TensorChoice> request = request_of(rule.options);
+    if (!request) {
+      return naming(request.error(), "rule", rule.pattern);
     }
     const std::size_t number = made.rules_.size();
     const auto [first, is_new] = made.by_pattern_.emplace(rule.pattern, number);
-    if (!is_new && (made.rules_[first->second].codec != rule.options.codec ||
-                    made.rules_[first->second].bound != *bound)) {
+    if (!is_new && !made.rules_[first->second].request.stores_as(*request)) {
       return naming(Error{ErrorCode::kInvalidArgument,
                           "there are two rules of this pattern, and they differ; keep one",
                           {},
@@ -70,7 +83,7 @@ Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
     if (rule.pattern.find_first_of("*?[") != std::string::npos) {
       made.with_wildcards_.push_back(number);
     }
-    made.rules_.push_back({rule.pattern, rule.options.codec, *bound});
+    made.rules_.push_back({rule.pattern, *request});
   }
   return made;
 }
@@ -114,39 +127,40 @@ std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
 Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape) {
   if (Rule* const rule = find_rule(name)) {
     rule->used = true;
-    if (!rule->bound) {
-      return lossless(rule->codec);
+    const TensorChoice& request = rule->request;
+    if (!request.is_lossy()) {
+      return lossless(request.codec);
     }
-    if (!can_be_lossy(dtype)) {
+    if (!can_be_lossy(dtype, request)) {
       if (rule->pattern == name) {
         return not_float(name);
       }
-      return lossless(rule->codec, LosslessReason::kNotFloat);
+      return lossless(request.codec, LosslessReason::kNotFloat);
     }
-    return lossy(rule->codec, *rule->bound, false);
+    return request;
   }
-  if (!bound_) {
-    return lossless(codec_);
+  if (!request_.is_lossy()) {
+    return lossless(request_.codec);
   }
-  if (!can_be_lossy(dtype)) {
-    return lossless(codec_, LosslessReason::kNotFloat);
+  if (!can_be_lossy(dtype, request_)) {
+    return lossless(request_.codec, LosslessReason::kNotFloat);
   }
   if (const std::optional<LosslessReason> reason = exemption(name, shape)) {
-    return lossless(codec_, reason);
+    return lossless(request_.codec, reason);
   }
-  return lossy(codec_, *bound_, true);
+  return with_exemptions(request_);
 }
 
 Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype,
                                          const TensorOptions& options) {
-  CFCK_TRY_ASSIGN(const std::optional<ErrorBound> bound, error_bound(options));
-  if (!bound) {
+  CFCK_TRY_ASSIGN(TensorChoice request, request_of(options));
+  if (!request.is_lossy()) {
     return lossless(options.codec);
   }
-  if (!can_be_lossy(dtype)) {
+  if (!can_be_lossy(dtype, request)) {
     return not_float(name);
   }
-  return lossy(options.codec, *bound, false);
+  return request;
 }
 
 std::vector<std::string> EncodeRules::unmatched() const {

@@ -15,23 +15,36 @@
 
 namespace cfck::format {
 
+// What codec spectral is to reach. Its steps are not known yet.
+struct SpectralChoice {
+  Target target;  // kNone: the step follows from the bound
+  unsigned n_states = 8;
+  double step_scale = 1;  // this tensor's step over that of the target
+
+  bool operator==(const SpectralChoice&) const = default;
+};
+
 // How to store one tensor.
 struct TensorChoice {
   CodecChoice codec = CodecChoice::kAuto;
-  std::optional<ErrorBound> bound;  // none: every bit must come through
-  bool keeps_near_zero = false;     // an exemption that only the values can show
-  // Why there is no bound although one was given.
+  std::optional<ErrorBound> bound;
+  std::optional<SpectralChoice> spectral;
+  bool keeps_near_zero = false;  // an exemption that only the values can show
+  // Why every bit must come through although something else was asked for.
   std::optional<LosslessReason> reason;
 
+  bool is_lossy() const { return bound || spectral; }
   // What it was decided for does not count.
   bool stores_as(const TensorChoice& other) const {
-    return codec == other.codec && bound == other.bound && keeps_near_zero == other.keeps_near_zero;
+    return codec == other.codec && bound == other.bound && spectral == other.spectral &&
+           keeps_near_zero == other.keeps_near_zero;
   }
 };
 
-// What a tensor gets that has no bound: direct needs one.
+// What a tensor gets of which every bit must come through.
 inline CodecChoice lossless_codec(CodecChoice codec) {
-  return codec == CodecChoice::kDirect ? CodecChoice::kAuto : codec;
+  return codec == CodecChoice::kDirect || codec == CodecChoice::kSpectral ? CodecChoice::kAuto
+                                                                          : codec;
 }
 
 // Decides by name, dtype and shape; remembers which rules were of use.
@@ -47,14 +60,21 @@ class EncodeRules {
   static Result<TensorChoice> choose(std::string_view name, DType dtype,
                                      const TensorOptions& options);
 
+  // Whether steps depend on tensors that have not been added yet.
+  bool has_file_target() const {
+    return request_.spectral && request_.spectral->target.kind != TargetKind::kNone;
+  }
+
+  // Requires: has_file_target().
+  const Target& file_target() const { return request_.spectral->target; }
+
   // Patterns that no tensor met first, in the order given.
   std::vector<std::string> unmatched() const;
 
  private:
   struct Rule {
     std::string pattern;
-    CodecChoice codec;
-    std::optional<ErrorBound> bound;
+    TensorChoice request;
     bool used = false;
   };
 
@@ -66,8 +86,7 @@ class EncodeRules {
   // Rules may be as many as tensors, one for each name: these are looked up.
   std::map<std::string, std::size_t, std::less<>> by_pattern_;  // the first of each
   std::vector<std::size_t> with_wildcards_;
-  CodecChoice codec_ = CodecChoice::kAuto;
-  std::optional<ErrorBound> bound_;
+  TensorChoice request_;  // of the plain options
   std::set<std::string, std::less<>> exempt_;
 };
 

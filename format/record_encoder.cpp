@@ -52,7 +52,7 @@ Result<void> RecordEncoder::encode(std::uint32_t record, EncodePlan plan) {
 
 Result<void> RecordEncoder::plan_ways(ChunkedRecord& record) {
   std::vector<EntropyId> stages = stages_to_try(record.plan);
-  if (record.plan.choice.bound) {
+  if (record.plan.choice.is_lossy()) {
     for (const LossyTrial& trial : lossy_trials(record.plan)) {
       CFCK_TRY_ASSIGN(codec::LossyDecision decision,
                       naming(plan_lossy(record.plan, trial, memory_.back(),
@@ -233,8 +233,8 @@ Result<void> RecordEncoder::write_lossy(ChunkedRecord& record, EncodedChunk& enc
   frames_.give_back(std::move(encoded.extent));
   record.errors.add(errors);
   if (record.next + 1 == record.plan.geometry.n_chunks) {
-    set_lossy(layout_.index().records[record.number].record, *record.lossy,
-              *record.plan.choice.bound, record.errors);
+    set_lossy(layout_.index().records[record.number].record, *record.lossy, record.plan,
+              record.errors);
   }
   return finish_chunk(record, encoded.edges);
 }

@@ -1,18 +1,11 @@
 #include "format/record_jobs.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/float_environment.hpp"
+#include "format/value_totals.hpp"
 
 namespace cfck::format {
-namespace {
-
-// Outside, squares of errors may have overflowed or lost their last bits.
-constexpr double kLeastSquares = 0x1p-960;
-
-}  // namespace
-
 void RecordErrors::add(const codec::ErrorTotals& chunk) noexcept {
   const DefaultFloatEnvironment environment;
   totals.max_error = std::max(totals.max_error, chunk.max_error);
@@ -21,15 +14,7 @@ void RecordErrors::add(const codec::ErrorTotals& chunk) noexcept {
 }
 
 double RecordErrors::rmse() const noexcept {
-  const DefaultFloatEnvironment environment;
-  if (totals.max_error == 0) {
-    return 0;
-  }
-  const double squares = totals.sum_of_squares;
-  if (!std::isfinite(squares) || squares < kLeastSquares) {
-    return totals.max_error;
-  }
-  return std::min(totals.max_error, std::sqrt(squares / static_cast<double>(totals.n_finite)));
+  return root_mean_square(totals.sum_of_squares, totals.n_finite, totals.max_error);
 }
 
 void set_codec(Record& record, CodecId codec, EntropyId entropy) {
@@ -37,11 +22,15 @@ void set_codec(Record& record, CodecId codec, EntropyId entropy) {
   record.entropy = codec == CodecId::kRaw ? EntropyId::kNone : entropy;
 }
 
-void set_lossy(Record& record, const codec::LossyPlan& plan, const ErrorBound& bound,
+void set_lossy(Record& record, const codec::LossyPlan& lossy, const EncodePlan& plan,
                const RecordErrors& errors) {
-  record.codec = CodecId::kDirect;
-  record.entropy = plan.entropy();
-  record.error = RecordError{bound, errors.totals.max_error, errors.rmse()};
+  record.codec = plan.spectral ? CodecId::kSpectral : CodecId::kDirect;
+  record.entropy = lossy.entropy();
+  record.error = RecordError{plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0}),
+                             errors.totals.max_error, errors.rmse()};
+  if (plan.spectral) {
+    record.error->quality = plan.quality;
+  }
 }
 
 Result<void> RecordEncoder::SingleJob::run(unsigned worker) {
@@ -51,7 +40,7 @@ Result<void> RecordEncoder::SingleJob::run(unsigned worker) {
 Result<void> RecordEncoder::SingleJob::encode(WorkerMemory& memory) {
   const ChunkGeometry& geometry = plan_.geometry;
   CFCK_TRY_ASSIGN(const ByteView values, read_values(plan_, 0, geometry.n_bytes, memory));
-  if (plan_.choice.bound) {
+  if (plan_.choice.is_lossy()) {
     CFCK_TRY_ASSIGN(const bool is_lossy, encode_lossy_values(values, memory));
     if (is_lossy) {
       return {};
@@ -131,7 +120,7 @@ Result<bool> RecordEncoder::SingleJob::encode_lossy_values(ByteView values, Work
   if (lossy_ == nullptr) {
     return false;
   }
-  codec_ = CodecId::kDirect;
+  codec_ = plan_.spectral ? CodecId::kSpectral : CodecId::kDirect;
   payload_bytes_ = memory.encoded.payload.size();
   bytes_ = chunk_extent(memory.encoded, encoder_.frames_);
   return true;
@@ -152,7 +141,7 @@ Result<void> RecordEncoder::SingleJob::finish() {
   Record& record = layout.index().records[record_].record;
   record.digest = digest_;
   if (lossy_ != nullptr) {
-    set_lossy(record, *lossy_, *plan_.choice.bound, errors_);
+    set_lossy(record, *lossy_, plan_, errors_);
   } else {
     set_codec(record, codec_, entropy_);
   }

@@ -174,7 +174,7 @@ class RecordEncoder::RawJob final : public ChunkJob {
 // Codec and entropy stage as they stand in the index; raw has no stage.
 void set_codec(Record& record, CodecId codec, EntropyId entropy);
 // Likewise of a lossy record, and what was lost.
-void set_lossy(Record& record, const codec::LossyPlan& plan, const ErrorBound& bound,
+void set_lossy(Record& record, const codec::LossyPlan& lossy, const EncodePlan& plan,
                const RecordErrors& errors);
 
 // Adds the record's name to an error that has none.

@@ -105,15 +105,24 @@ Result<void> Writer::Impl::encode(std::uint32_t number, const Place& place) {
   if (place.choice.reason) {
     encoder.kept_lossless().emplace(number, *place.choice.reason);
   }
-  return encoder.encode(number, plan_for(number, place));
+  EncodePlan plan = plan_for(number, place);
+  if (rules.has_file_target()) {
+    const bool waits = place.choice.spectral && place.choice.spectral->target.whole_file;
+    deferred.push_back({number, std::move(plan), waits});
+    return {};
+  }
+  if (place.choice.spectral) {
+    CFCK_TRY(decide_alone(number, plan));
+  }
+  return encoder.encode(number, std::move(plan));
 }
 
 void Writer::Impl::share(std::uint32_t number, const TensorChoice& choice) {
   equal_to_base.push_back(number);
   if (choice.reason) {
     encoder.kept_lossless().emplace(number, *choice.reason);
-  } else if (choice.bound) {
-    bounded_shares.push_back(number);
+  } else if (choice.is_lossy()) {
+    lossy_shares.push_back(number);
   }
 }
 

@@ -57,13 +57,14 @@ Result<void> Writer::Impl::attach(std::string_view name, ByteView bytes) {
 }
 
 Result<void> Writer::Impl::finish_data() {
+  CFCK_TRY(encode_deferred());
   CFCK_TRY(encoder.drain());
   CFCK_TRY(layout.close_pack());
   for (const std::uint32_t number : equal_to_base) {
     record(number).digest = record(record(number).base).digest;
   }
   std::map<std::uint32_t, LosslessReason>& reasons = encoder.kept_lossless();
-  for (const std::uint32_t number : bounded_shares) {
+  for (const std::uint32_t number : lossy_shares) {
     if (const auto found = reasons.find(record(number).base); found != reasons.end()) {
       reasons.emplace(number, found->second);
     }
@@ -78,17 +79,20 @@ Result<void> Writer::Impl::finish_data() {
       entry.error = base.error;
     }
   }
-  std::vector<format::StoredAttachment>& attachments = metadata.attachments;
-  std::erase_if(attachments, [&](const auto& kept) { return pending.contains(kept.name); });
+  return write_attachments(layout, metadata.attachments);
+}
+
+Result<void> Writer::Impl::write_attachments(format::RecordLayout& to,
+                                             std::vector<format::StoredAttachment>& kept) const {
+  std::erase_if(kept, [&](const auto& attachment) { return pending.contains(attachment.name); });
   for (const auto& [name, attachment] : pending) {
-    attachments.push_back({name,
-                           {layout.offset_bytes(), attachment.frame.size()},
-                           attachment.decoded_bytes,
-                           hash64(attachment.frame)});
-    CFCK_TRY(layout.write(attachment.frame));
+    kept.push_back({name,
+                    {to.offset_bytes(), attachment.frame.size()},
+                    attachment.decoded_bytes,
+                    hash64(attachment.frame)});
+    CFCK_TRY(to.write(attachment.frame));
   }
-  std::sort(attachments.begin(), attachments.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return {};
 }
 
@@ -123,6 +127,13 @@ Result<WriteSummary> Writer::Impl::finish_index() {
 
 Result<Writer> WriterAccess::append(ByteSink& sink, EncodeOptions options, WriterStart start) {
   CFCK_TRY(check_options(options));
+  if (options.size && start.generation != 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "size is of a whole new file; for the tensors of an update give nmse, psnr or "
+                 "bits_per_weight",
+                 {},
+                 {}};
+  }
   CFCK_TRY_ASSIGN(format::EncodeRules rules, format::EncodeRules::create(options));
   return Writer(
       std::make_unique<Writer::Impl>(sink, std::move(options), std::move(rules), std::move(start)));

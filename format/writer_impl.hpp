@@ -16,6 +16,7 @@
 #include "format/alias_plan.hpp"
 #include "format/duplicates.hpp"
 #include "format/encode_rules.hpp"
+#include "format/rate_control.hpp"
 #include "format/record_encoder.hpp"
 #include "format/record_layout.hpp"
 
@@ -64,8 +65,21 @@ struct Writer::Impl {
   Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
                          const Shape& shape, std::span<const std::uint64_t> strides);
   Result<void> attach(std::string_view name, ByteView bytes);
+  // Encodes what waited for the last tensor.
+  Result<void> encode_deferred();
   Result<void> finish_data();
   Result<WriteSummary> finish_index();
+
+  // The step of a tensor that has its own target, or none.
+  Result<void> decide_alone(std::uint32_t record, format::EncodePlan& plan);
+  // The common step of those that wait for it.
+  Result<void> decide_together();
+  void apply(std::uint32_t record, format::EncodePlan& plan,
+             const format::SpectralDecision& decision);
+  // What the file takes if those that wait take this.
+  Result<std::uint64_t> file_bytes(std::span<const format::RecordSize> sizes) const;
+  Result<void> write_attachments(format::RecordLayout& to,
+                                 std::vector<format::StoredAttachment>& kept) const;
 
   Result<void> check_name(std::string_view name) const;
   // Appends an entry for the record; the tensor has been checked.
@@ -88,6 +102,12 @@ struct Writer::Impl {
   const ByteSource& keep(std::unique_ptr<ByteSource> source);
   Record& record(std::uint32_t number) { return layout.index().records[number].record; }
 
+  // A record to be encoded when all have been added.
+  struct Deferred {
+    std::uint32_t record = 0;
+    format::EncodePlan plan;
+    bool waits_for_step = false;
+  };
   struct PendingAttachment {
     std::vector<std::byte> frame;
     std::uint64_t decoded_bytes = 0;
@@ -104,7 +124,8 @@ struct Writer::Impl {
   format::DuplicateFinder duplicates;
   std::unordered_map<std::uint32_t, Place> places;  // of the bytes of stored records
   std::vector<std::uint32_t> equal_to_base;         // records with the digest of their base
-  std::vector<std::uint32_t> bounded_shares;        // that have a bound, as their base has
+  std::vector<std::uint32_t> lossy_shares;          // that may be lossy, as their base
+  std::vector<Deferred> deferred;                   // in order
   std::vector<std::unique_ptr<ByteSource>> sources;
   std::optional<Error> error;
   bool finished = false;

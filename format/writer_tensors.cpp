@@ -44,14 +44,14 @@ std::unique_ptr<ByteSource> source_of(const StridedTensor& tensor) {
                                                 tensor.strides);
 }
 
-// What shared memory is stored as: with a bound if all its tensors agree on it and
-// none sees only a part, whose digest would need the decoded values at hand.
+// What shared memory is stored as: lossy if all its tensors agree on how and none sees
+// only a part, whose digest would need the decoded values at hand.
 TensorChoice choice_for(std::span<const TensorChoice* const> members, const TensorChoice& base,
                         bool all_whole) {
   const bool agree = std::all_of(members.begin(), members.end(), [&](const TensorChoice* member) {
     return member->stores_as(base);
   });
-  if (!base.bound || (agree && all_whole)) {
+  if (!base.is_lossy() || (agree && all_whole)) {
     return base;
   }
   TensorChoice lossless;
@@ -150,7 +150,7 @@ Result<void> Writer::Impl::add_planned(const StridedTensor& tensor, const Planne
     case PlannedTensor::Way::kAlias: {
       CFCK_TRY(check_name(tensor.name));
       Place place{&source, 0, choice};
-      if (choice.bound && !memory.choice.bound) {
+      if (choice.is_lossy() && !memory.choice.is_lossy()) {
         place.choice = TensorChoice();
         place.choice.reason = LosslessReason::kSharedMemory;
       }
@@ -283,12 +283,13 @@ Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view bas
       format::is_contiguous(shape, normalised) && covered == record(storage).n_elems;
   CFCK_TRY_ASSIGN(TensorChoice choice, rules.choose(name, dtype, shape));
   const TensorChoice& stored = places.at(storage).choice;
-  if (stored.bound && !(is_whole && choice.stores_as(stored))) {
-    return refuse(ErrorCode::kInvalidArgument,
-                  "the base is stored with a maximum error: only all of it can be tied, to a name "
-                  "with the same one; add the base lossless");
+  if (stored.is_lossy() && !(is_whole && choice.stores_as(stored))) {
+    return refuse(
+        ErrorCode::kInvalidArgument,
+        "the base is stored with a maximum error or target: only all of it can be tied, to "
+        "a name with the same one; add the base lossless");
   }
-  if (choice.bound && !stored.bound) {
+  if (choice.is_lossy() && !stored.is_lossy()) {
     choice = TensorChoice();
     choice.reason = LosslessReason::kSharedMemory;
   }

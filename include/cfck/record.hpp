@@ -25,11 +25,22 @@ enum class RecordKind : std::uint8_t {
   kDuplicate = 3,  // equal bytes by chance: shares stored bytes with its base, never memory
 };
 
+// Of a record of codec spectral: the target, and what errors are compared with.
+struct RecordQuality {
+  Target target;        // as the user gave it; kNone: only a maximum error was asked for
+  double rms = 0;       // root mean square of the finite values
+  double least = 0;     // of them
+  double greatest = 0;  // of them
+
+  bool operator==(const RecordQuality&) const = default;
+};
+
 // What was asked and what was lost, measured by decoding.
 struct RecordError {
-  ErrorBound bound;          // as the user gave it
+  ErrorBound bound;          // as the user gave it; kNone: no maximum is promised
   double max_abs_error = 0;  // the largest |x - y| of a finite value
   double rmse = 0;           // root mean square of x - y over the finite values
+  std::optional<RecordQuality> quality = std::nullopt;
 
   bool operator==(const RecordError&) const = default;
 };

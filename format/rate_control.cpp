@@ -1,0 +1,369 @@
+#include "format/rate_control.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/decibels.hpp"
+#include "base/float_environment.hpp"
+#include "format/record_jobs.hpp"
+#include "format/value_totals.hpp"
+
+namespace cfck::format {
+namespace {
+
+// A bit counts so many squared steps where only the mean square matters.
+constexpr double kLambda = 0.3;
+// With a maximum error and no target: the step over that error. What is off by more
+// with such a step is rare enough to be corrected.
+constexpr double kStepOfBound = 1.8;
+// How near a target is near enough: sizes, and squared errors within 0.05 dB.
+constexpr double kSizeShare = 0.995;
+constexpr double kSquaresShare = 0.9886;  // 10^-0.005, rounded up
+// Magnitudes over steps beyond which lossless is as good, and below which all is zero
+// in blocks of any size.
+constexpr double kFinestShare = 0x1p-28;
+constexpr double kCoarsestShare = 0x1p10;
+// One bit is left where the step is 2^1.05 standard deviations; each further bit halves
+// the step.
+constexpr double kOctavesOfNoBits = 2.05;
+
+bool counts_bytes(const Target& target) {
+  return target.kind == TargetKind::kBitsPerWeight || target.kind == TargetKind::kSize;
+}
+
+EncodePlan without_loss(const EncodePlan& plan) {
+  EncodePlan lossless = plan;
+  lossless.choice = TensorChoice();
+  lossless.choice.codec = lossless_codec(plan.choice.codec);
+  return lossless;
+}
+
+}  // namespace
+
+// One tensor, and what is known of it.
+struct RateControl::Item {
+  explicit Item(const EncodePlan& encode_plan) : plan(encode_plan) {}
+
+  const ChunkGeometry& geometry() const { return plan.geometry; }
+  double scale() const { return plan.choice.spectral->step_scale; }
+  // Whether the target is for it.
+  bool counts() const { return reason != LosslessReason::kNearZero; }
+  bool is_lossless() const {
+    return lossy_plan == nullptr ||
+           lossless.stored_bytes(geometry()) <= lossy.stored_bytes(geometry());
+  }
+  const RecordSize& size() const { return is_lossless() ? lossless : lossy; }
+  double squares() const { return is_lossless() ? 0 : errors.totals.sum_of_squares; }
+
+  const EncodePlan& plan;
+  ValueTotals values;
+  RecordSize lossless;
+  std::optional<LosslessReason> reason;  // why no step is tried
+  // Of the last trial.
+  std::unique_ptr<const codec::LossyPlan> lossy_plan;
+  LosslessReason no_plan = LosslessReason::kNotSmaller;
+  RecordSize lossy;
+  RecordErrors errors;
+};
+
+class RateControl::MeasureJob final : public OrderedPipeline::Job {
+ public:
+  MeasureJob(RateControl& control, Item& item, std::uint64_t chunk)
+      : control_(control), item_(item), chunk_(chunk) {}
+
+  Result<void> run(unsigned worker) override {
+    CFCK_TRY_ASSIGN(const ByteView values,
+                    naming(read_chunk(item_.plan, chunk_, control_.memory_[worker]), item_.plan));
+    values_ = total_values(item_.plan.dtype, values);
+    return {};
+  }
+  Result<void> finish() override {
+    item_.values.add(values_);
+    return control_.go_on_();
+  }
+
+ private:
+  RateControl& control_;
+  Item& item_;
+  const std::uint64_t chunk_;
+  ValueTotals values_;
+};
+
+class RateControl::PlanJob final : public OrderedPipeline::Job {
+ public:
+  PlanJob(RateControl& control, Item& item) : control_(control), item_(item) {}
+
+  Result<void> run(unsigned worker) override {
+    EncodePlan plan = item_.plan;
+    plan.spectral = control_.request_of(item_, control_.tried_step_);
+    item_.lossy_plan.reset();
+    item_.lossy = {CodecId::kSpectral, 0, {}};
+    item_.errors = {};
+    item_.no_plan = LosslessReason::kNotSmaller;
+    if (plan.spectral->step < item_.values.greatest_magnitude() * kFinestShare) {
+      return {};
+    }
+    CFCK_TRY_ASSIGN(
+        codec::LossyDecision decision,
+        naming(plan_lossy(plan, {plan.entropy, plan.level}, control_.memory_[worker]), plan));
+    item_.no_plan = decision.reason;
+    item_.lossy_plan = std::move(decision.plan);
+    item_.lossy.preamble_bytes = item_.lossy_plan ? item_.lossy_plan->preamble().size() : 0;
+    return {};
+  }
+  Result<void> finish() override { return control_.go_on_(); }
+
+ private:
+  RateControl& control_;
+  Item& item_;
+};
+
+class RateControl::TrialJob final : public OrderedPipeline::Job {
+ public:
+  TrialJob(RateControl& control, Item& item, std::uint64_t chunk)
+      : control_(control), item_(item), chunk_(chunk) {}
+
+  Result<void> run(unsigned worker) override {
+    WorkerMemory& memory = control_.memory_[worker];
+    CFCK_TRY_ASSIGN(const ByteView values,
+                    naming(read_chunk(item_.plan, chunk_, memory), item_.plan));
+    CFCK_TRY_ASSIGN(
+        errors_,
+        naming(encode_lossy(item_.plan, *item_.lossy_plan, chunk_, values, memory), item_.plan));
+    payload_bytes_ = memory.encoded.payload.size();
+    return {};
+  }
+  Result<void> finish() override {
+    item_.lossy.payload_bytes.push_back(payload_bytes_);
+    item_.errors.add(errors_);
+    return control_.go_on_();
+  }
+
+ private:
+  RateControl& control_;
+  Item& item_;
+  const std::uint64_t chunk_;
+  codec::ErrorTotals errors_;
+  std::uint64_t payload_bytes_ = 0;
+};
+
+RateControl::RateControl(unsigned threads, std::function<Result<void>()> go_on)
+    : go_on_(std::move(go_on)),
+      threads_(threads),
+      pipeline_(std::make_unique<OrderedPipeline>(resolve_threads(threads))) {
+  memory_.resize(std::size_t{pipeline_->threads()} + 1);
+}
+
+RateControl::~RateControl() = default;
+
+codec::SpectralRequest RateControl::request_of(const Item& item, double step) const {
+  codec::SpectralRequest request;
+  request.step = step * item.scale();
+  request.n_states = item.plan.choice.spectral->n_states;
+  request.lambda = target_.kind == TargetKind::kNone || item.scale() != 1 ? 0 : kLambda;
+  if (item.plan.choice.bound) {
+    request.max_abs_error = item.plan.choice.bound->value;
+  }
+  return request;
+}
+
+Result<std::vector<SpectralDecision>> RateControl::decide(const Target& target,
+                                                          std::span<const EncodePlan> plans,
+                                                          const FileBytes& file_bytes) {
+  const DefaultFloatEnvironment environment;
+  target_ = target;
+  file_bytes_ = &file_bytes;
+  CFCK_TRY(measure(plans));
+  CFCK_TRY_ASSIGN(const double step, find());
+  std::vector<SpectralDecision> decisions;
+  for (const std::unique_ptr<Item>& item : items_) {
+    SpectralDecision& decision = decisions.emplace_back();
+    const ValueTotals& values = item->values;
+    decision.quality = {target_, values.rms(), values.least, values.greatest};
+    if (!item->is_lossless()) {
+      decision.request = request_of(*item, step);
+    } else if (item->lossy_plan == nullptr) {
+      decision.reason = item->reason.value_or(item->no_plan);
+    }
+  }
+  return decisions;
+}
+
+Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
+  std::vector<EncodePlan> lossless;
+  items_.clear();
+  for (const EncodePlan& plan : plans) {
+    lossless.push_back(without_loss(plan));
+    items_.push_back(std::make_unique<Item>(plan));
+  }
+  CFCK_TRY_ASSIGN(std::vector<RecordSize> sizes, record_sizes(lossless, threads_, go_on_));
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    items_[i]->lossless = std::move(sizes[i]);
+    for (std::uint64_t chunk = 0; chunk < items_[i]->geometry().n_chunks; ++chunk) {
+      CFCK_TRY(pipeline_->submit(std::make_unique<MeasureJob>(*this, *items_[i], chunk)));
+    }
+  }
+  CFCK_TRY(pipeline_->drain());
+  for (const std::unique_ptr<Item>& item : items_) {
+    const ValueTotals& values = item->values;
+    const TensorChoice& choice = item->plan.choice;
+    if (choice.keeps_near_zero && values.rms() < choice.bound->value) {
+      item->reason = LosslessReason::kNearZero;
+    } else if (values.least == values.greatest || !is_sound_sum(values.sum_of_squares)) {
+      item->reason = LosslessReason::kConstant;
+    }
+  }
+  return {};
+}
+
+Result<double> RateControl::find() {
+  const bool any_open = std::any_of(items_.begin(), items_.end(),
+                                    [](const auto& item) { return !item->reason.has_value(); });
+  if (target_.kind == TargetKind::kNone) {
+    const double step = any_open ? kStepOfBound * items_.front()->plan.choice.bound->value : 0;
+    if (any_open) {
+      CFCK_TRY(try_step(step));
+    }
+    return step;
+  }
+  if (!any_open) {
+    CFCK_TRY_ASSIGN(const double taken, measured());
+    return taken > most_measured() ? Result<double>(unreachable(taken)) : 0.0;
+  }
+  CFCK_TRY_ASSIGN(const FoundStep found,
+                  find_step(goal(), [this](double step) { return try_step(step); }));
+  if (!found.keeps) {
+    return unreachable(found.measured);
+  }
+  if (tried_step_ != found.step) {
+    CFCK_TRY(try_step(found.step));
+  }
+  return found.step;
+}
+
+double RateControl::most_measured() const {
+  double n_elems = 0;
+  ValueTotals values;
+  for (const std::unique_ptr<Item>& item : items_) {
+    if (item->counts()) {
+      n_elems += static_cast<double>(item->geometry().n_elems);
+      values.add(item->values);
+    }
+  }
+  switch (target_.kind) {
+    case TargetKind::kNmse:
+      return target_.value * values.sum_of_squares;
+    case TargetKind::kPsnr: {
+      const double range = values.greatest - values.least;
+      return range * range * ratio_of_decibels(-target_.value) *
+             static_cast<double>(values.n_finite);
+    }
+    case TargetKind::kBitsPerWeight:
+      return target_.value * n_elems / 8;
+    default:
+      return target_.value;
+  }
+}
+
+StepGoal RateControl::goal() const {
+  StepGoal goal;
+  double least_magnitude = std::numeric_limits<double>::infinity();
+  double greatest_magnitude = 0;
+  double n_elems = 0;
+  double octaves = 0;  // of the standard deviations
+  for (const std::unique_ptr<Item>& item : items_) {
+    if (item->reason) {
+      continue;
+    }
+    const double magnitude = item->values.greatest_magnitude() / item->scale();
+    least_magnitude = std::min(least_magnitude, magnitude);
+    greatest_magnitude = std::max(greatest_magnitude, magnitude);
+    const auto n = static_cast<double>(item->geometry().n_elems);
+    n_elems += n;
+    octaves += n * straight_log2(item->values.rms() / item->scale());
+  }
+  goal.finest_step = least_magnitude * kFinestShare / 2;
+  goal.coarsest_step = greatest_magnitude * kCoarsestShare;
+  goal.bytes_per_octave = n_elems / 8;
+  goal.most = most_measured();
+  if (counts_bytes(target_)) {
+    goal.measure = StepGoal::Measure::kBytes;
+    goal.least = goal.most * kSizeShare;
+    const double bits = 8 * goal.most / n_elems;
+    goal.first_step =
+        straight_exp2(std::clamp(octaves / n_elems + kOctavesOfNoBits - bits, -1000.0, 1000.0));
+  } else {
+    goal.measure = StepGoal::Measure::kSquares;
+    goal.least = goal.most * kSquaresShare;
+    goal.first_step = std::sqrt(12 * goal.most / n_elems);
+  }
+  goal.first_step = std::clamp(goal.first_step, goal.finest_step, goal.coarsest_step);
+  return goal;
+}
+
+Result<StepOutcome> RateControl::try_step(double step) {
+  tried_step_ = step;
+  for (const std::unique_ptr<Item>& item : items_) {
+    if (!item->reason) {
+      CFCK_TRY(pipeline_->submit(std::make_unique<PlanJob>(*this, *item)));
+    }
+  }
+  CFCK_TRY(pipeline_->drain());
+  for (const std::unique_ptr<Item>& item : items_) {
+    for (std::uint64_t chunk = 0; item->lossy_plan && chunk < item->geometry().n_chunks; ++chunk) {
+      CFCK_TRY(pipeline_->submit(std::make_unique<TrialJob>(*this, *item, chunk)));
+    }
+  }
+  CFCK_TRY(pipeline_->drain());
+  StepOutcome outcome;
+  CFCK_TRY_ASSIGN(outcome.measured, measured());
+  outcome.is_finest = std::all_of(items_.begin(), items_.end(),
+                                  [](const auto& item) { return item->is_lossless(); });
+  return outcome;
+}
+
+Result<double> RateControl::measured() const {
+  double sum = 0;
+  if (target_.kind == TargetKind::kSize) {
+    std::vector<RecordSize> sizes;
+    for (const std::unique_ptr<Item>& item : items_) {
+      sizes.push_back(item->size());
+    }
+    CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, (*file_bytes_)(sizes));
+    return static_cast<double>(n_bytes);
+  }
+  for (const std::unique_ptr<Item>& item : items_) {
+    if (!item->counts()) {
+      continue;
+    }
+    sum += counts_bytes(target_) ? static_cast<double>(item->size().stored_bytes(item->geometry()))
+                                 : item->squares();
+  }
+  return sum;
+}
+
+// Only bytes have an end that lossless does not reach.
+Error RateControl::unreachable(double measured) const {
+  std::string message;
+  if (target_.kind == TargetKind::kSize) {
+    message = "the file cannot have " + std::to_string(static_cast<std::uint64_t>(target_.value)) +
+              " bytes or fewer: with the coarsest steps it has " +
+              std::to_string(static_cast<std::uint64_t>(measured)) +
+              "; ask for more, or let a rule with a target reach more tensors";
+  } else {
+    const double most = most_measured();
+    message = "bits_per_weight is too small: with the coarsest steps the tensors take " +
+              std::to_string(static_cast<std::uint64_t>(measured)) + " bytes, but it allows " +
+              std::to_string(static_cast<std::uint64_t>(most)) + "; ask for " +
+              std::to_string(target_.value * measured / most) + " or more";
+  }
+  const bool is_single = items_.size() == 1 && !target_.whole_file;
+  return Error{ErrorCode::kInvalidArgument,
+               std::move(message),
+               is_single ? items_.front()->plan.name : std::string(),
+               {}};
+}
+
+}  // namespace cfck::format

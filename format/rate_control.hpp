@@ -1,0 +1,70 @@
+// Steps of codec spectral: those that reach a target, found by encoding.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/threads.hpp"
+#include "format/chunk_encoder.hpp"
+#include "format/record_size.hpp"
+#include "format/step_search.hpp"
+
+namespace cfck::format {
+
+// How a tensor is to be stored after all.
+struct SpectralDecision {
+  std::optional<codec::SpectralRequest> request;  // none: without loss, and why
+  LosslessReason reason = LosslessReason::kNotSmaller;
+  RecordQuality quality;
+};
+
+// Tensors of which each finds its own step, or all together one. The same for any
+// number of threads.
+class RateControl {
+ public:
+  // What the file takes if the tensors given to decide() take this.
+  using FileBytes = std::function<Result<std::uint64_t>(std::span<const RecordSize> sizes)>;
+
+  // `go_on` is called on the caller's thread now and then; its error ends the search.
+  RateControl(unsigned threads, std::function<Result<void>()> go_on);
+  ~RateControl();
+
+  // One target for all of `plans`, with one step times the scale of each. Without a
+  // target, the step follows from the maximum error of the first. `file_bytes` is for
+  // TargetKind::kSize. Errors: kInvalidArgument for a target that cannot be reached;
+  // those of codec and sources.
+  Result<std::vector<SpectralDecision>> decide(const Target& target,
+                                               std::span<const EncodePlan> plans,
+                                               const FileBytes& file_bytes = {});
+
+ private:
+  struct Item;
+  class MeasureJob;
+  class PlanJob;
+  class TrialJob;
+
+  Result<void> measure(std::span<const EncodePlan> plans);
+  // The step of the target; the items are left as they are with it.
+  Result<double> find();
+  StepGoal goal() const;
+  double most_measured() const;
+  Result<StepOutcome> try_step(double step);
+  Result<double> measured() const;
+  Error unreachable(double measured) const;
+  codec::SpectralRequest request_of(const Item& item, double step) const;
+
+  std::function<Result<void>()> go_on_;
+  const unsigned threads_;
+  std::vector<WorkerMemory> memory_;
+  std::vector<std::unique_ptr<Item>> items_;
+  const FileBytes* file_bytes_ = nullptr;
+  Target target_;
+  double tried_step_ = 0;
+  std::unique_ptr<OrderedPipeline> pipeline_;  // goes first: its jobs use all of the above
+};
+
+}  // namespace cfck::format

@@ -1,0 +1,38 @@
+// What records take in a file, before anything is written.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "format/chunk_encoder.hpp"
+
+namespace cfck::format {
+
+struct RecordSize {
+  CodecId codec = CodecId::kLossless;
+  std::uint64_t preamble_bytes = 0;          // 0: none
+  std::vector<std::uint64_t> payload_bytes;  // of each chunk, frame headers left out
+
+  // As Record::stored_bytes, but for the padding of raw frames.
+  std::uint64_t stored_bytes(const ChunkGeometry& geometry) const;
+};
+
+// Encodes tensors as a RecordEncoder does and drops the bytes. `go_on` is called on the
+// caller's thread now and then; its error ends it.
+Result<std::vector<RecordSize>> record_sizes(std::span<const EncodePlan> plans, unsigned threads,
+                                             const std::function<Result<void>()>& go_on);
+
+// Lays out the record with that number in the index of `layout` as if it had these
+// bytes.
+Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const ChunkGeometry& geometry,
+                     const RecordSize& size);
+
+// Takes everything, keeps nothing.
+class DroppingSink final : public ByteSink {
+ public:
+  Result<void> write(ByteView) override { return {}; }
+};
+
+}  // namespace cfck::format

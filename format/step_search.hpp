@@ -1,0 +1,48 @@
+// Finds the step at which tensors take so many bytes, or lose so much.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "cfck/status.hpp"
+
+namespace cfck::format {
+
+// Coarser steps take fewer bytes and lose more. Bytes or errors may rise and fall a
+// little on the way: only what was tried counts.
+struct StepGoal {
+  enum class Measure : std::uint8_t { kBytes, kSquares };
+  Measure measure = Measure::kBytes;
+  double most = 0;   // to be kept
+  double least = 0;  // near enough; not kept where steps do not reach it
+  double first_step = 1;
+  double finest_step = 0;
+  double coarsest_step = 0;
+  // Bytes that a step half as large takes more, about.
+  double bytes_per_octave = 1;
+};
+
+struct StepOutcome {
+  double measured = 0;
+  bool is_finest = false;  // finer steps change nothing more
+};
+using TryStep = std::function<Result<StepOutcome>(double step)>;
+
+struct FoundStep {
+  double step = 0;
+  double measured = 0;
+  bool keeps = false;  // `most`; else this is as near as steps come
+};
+
+// The coarsest (of squares) or finest (of bytes) step that keeps `most`, as far as a
+// few trials tell: it ends with the first that is not below `least`. Errors: those of
+// `try_step`. No libm, nothing that depends on time: the same everywhere.
+Result<FoundStep> find_step(const StepGoal& goal, const TryStep& try_step);
+
+// Requires: positive and finite. A logarithm to the base 2 that is exact at powers of
+// it and straight between them, and its inverse.
+double straight_log2(double number) noexcept;
+double straight_exp2(double exponent) noexcept;
+
+}  // namespace cfck::format

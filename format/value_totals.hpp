@@ -1,0 +1,33 @@
+// What the finite values of a tensor are like, for errors to be compared with.
+#pragma once
+
+#include <cstdint>
+
+#include "cfck/dtype.hpp"
+#include "cfck/record.hpp"
+
+namespace cfck::format {
+
+struct ValueTotals {
+  double least = 0;  // of the finite values; 0 where there are none
+  double greatest = 0;
+  double sum_of_squares = 0;
+  std::uint64_t n_finite = 0;
+
+  // What comes behind. Sums are added in the order of the calls.
+  void add(const ValueTotals& next) noexcept;
+  double greatest_magnitude() const noexcept;
+  double rms() const noexcept;
+};
+
+// Requires: F64, F32, BF16 or F16. Squares are added in eight sums, value i to sum i
+// mod 8, and these in order: the same everywhere.
+ValueTotals total_values(DType dtype, ByteView values) noexcept;
+
+// The root of the mean square of `n` numbers, none above `greatest`, that cannot
+// contradict it (spec/format.md, section "Errors").
+double root_mean_square(double sum_of_squares, std::uint64_t n, double greatest) noexcept;
+// Whether a sum of squares is exact enough to be compared.
+bool is_sound_sum(double sum_of_squares) noexcept;
+
+}  // namespace cfck::format
