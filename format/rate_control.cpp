@@ -232,8 +232,9 @@ Result<double> RateControl::find() {
     CFCK_TRY_ASSIGN(const double taken, measured());
     return taken > most_measured() ? Result<double>(unreachable(taken)) : 0.0;
   }
+  CFCK_TRY_ASSIGN(const StepGoal goal, this->goal());
   CFCK_TRY_ASSIGN(const FoundStep found,
-                  find_step(goal(), [this](double step) { return try_step(step); }));
+                  find_step(goal, [this](double step) { return try_step(step); }));
   if (!found.keeps) {
     return unreachable(found.measured);
   }
@@ -267,7 +268,7 @@ double RateControl::most_measured() const {
   }
 }
 
-StepGoal RateControl::goal() const {
+Result<StepGoal> RateControl::goal() const {
   StepGoal goal;
   double least_magnitude = std::numeric_limits<double>::infinity();
   double greatest_magnitude = 0;
@@ -291,7 +292,8 @@ StepGoal RateControl::goal() const {
   if (counts_bytes(target_)) {
     goal.measure = StepGoal::Measure::kBytes;
     goal.least = goal.most * kSizeShare;
-    const double bits = 8 * goal.most / n_elems;
+    CFCK_TRY_ASSIGN(goal.least_bytes, bytes_of_others());
+    const double bits = 8 * std::max(goal.most - goal.least_bytes, 0.0) / n_elems;
     goal.first_step =
         straight_exp2(std::clamp(octaves / n_elems + kOctavesOfNoBits - bits, -1000.0, 1000.0));
   } else {
@@ -342,6 +344,17 @@ Result<double> RateControl::measured() const {
                                  : item->squares();
   }
   return sum;
+}
+
+// Before any trial: what the target counts besides the tensors that get a step.
+Result<double> RateControl::bytes_of_others() const {
+  CFCK_TRY_ASSIGN(double n_bytes, measured());
+  for (const std::unique_ptr<Item>& item : items_) {
+    if (!item->reason) {
+      n_bytes -= static_cast<double>(item->lossless.stored_bytes(item->geometry()));
+    }
+  }
+  return n_bytes;
 }
 
 // Only bytes have an end that lossless does not reach.

@@ -50,7 +50,8 @@ class RateControl {
   Result<void> measure(std::span<const EncodePlan> plans);
   // The step of the target; the items are left as they are with it.
   Result<double> find();
-  StepGoal goal() const;
+  Result<StepGoal> goal() const;
+  Result<double> bytes_of_others() const;
   double most_measured() const;
   Result<StepOutcome> try_step(double step);
   Result<double> measured() const;

@@ -17,6 +17,15 @@ constexpr double kFirstReach = 0.05;
 // Of the least trials of an interval, from its ends.
 constexpr double kMargin = 0.04;
 
+// Bits of each value fall by one an octave as long as there are many, and ever slower
+// towards none: about as log2(1 + 2^level).
+double level_of_bits(double bits) {
+  if (!(bits > 0)) {
+    return -HUGE_VAL;
+  }
+  return bits > 50 ? bits : straight_log2(straight_exp2(bits) - 1);
+}
+
 // One trial. `place` grows as the measure falls: octaves of the step, or their negative.
 struct Trial {
   double place = 0;
@@ -57,12 +66,12 @@ class Search {
   double clamped(double place) const { return std::clamp(place, first_place_, last_place_); }
   double level_of(double measured) const {
     if (counts_bytes()) {
-      return measured;
+      return level_of_bits((measured - goal_.least_bytes) / goal_.bytes_per_octave);
     }
     return measured > 0 ? straight_log2(measured) : -HUGE_VAL;
   }
   // Of the level, in its place.
-  double slope() const { return counts_bytes() ? -goal_.bytes_per_octave : -2; }
+  double slope() const { return counts_bytes() ? -1 : -2; }
 
   Result<void> take(double place) {
     CFCK_TRY_ASSIGN(const StepOutcome outcome, try_step_(straight_exp2(sign_ * place)));

@@ -19,8 +19,10 @@ struct StepGoal {
   double first_step = 1;
   double finest_step = 0;
   double coarsest_step = 0;
-  // Bytes that a step half as large takes more, about.
+  // Of bytes: what fine steps take more where they are halved, and what coarse ones
+  // still take, about.
   double bytes_per_octave = 1;
+  double least_bytes = 0;
 };
 
 struct StepOutcome {
