@@ -2,6 +2,7 @@
 #include "codec/direct/direct_codec.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/lossy.hpp"
+#include "codec/spectral/spectral_codec.hpp"
 
 namespace cfck::codec {
 
@@ -12,7 +13,15 @@ const Encoder* find_encoder(CodecId id) noexcept {
 
 const LossyEncoder* find_lossy_encoder(CodecId id) noexcept {
   static const DirectEncoder direct;
-  return id == CodecId::kDirect ? &direct : nullptr;
+  static const SpectralEncoder spectral;
+  switch (id) {
+    case CodecId::kDirect:
+      return &direct;
+    case CodecId::kSpectral:
+      return &spectral;
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace cfck::codec

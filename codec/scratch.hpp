@@ -10,6 +10,7 @@
 #include "codec/codec.hpp"
 #include "codec/direct/parameters.hpp"
 #include "codec/entropy/rans_section.hpp"
+#include "codec/spectral/spectral_parameters.hpp"
 #include "codec/symboliser/symboliser.hpp"
 
 namespace cfck::codec {
@@ -41,6 +42,12 @@ struct DirectPreamble {
   DirectParameters parameters;
 };
 
+struct SpectralPreamble {
+  Shape shape;
+  std::vector<std::byte> bytes;
+  SpectralParameters parameters;
+};
+
 // Encoding tables, and the frequencies of which they were made.
 struct RansEncodeTables {
   std::array<Frequencies, kMaxPlaces> made_of{};
@@ -61,6 +68,10 @@ struct Scratch::Impl {
   GrowingBuffer<std::int32_t> escaped_codes;
   GrowingBuffer<std::uint8_t> predicted_classes;
   std::unique_ptr<DirectPreamble> preamble;  // the last one that was parsed
+  // Of the spectral codec.
+  GrowingBuffer<std::uint32_t> coefficient_places;
+  GrowingBuffer<std::byte> coefficients;
+  std::unique_ptr<SpectralPreamble> spectral_preamble;
 
   // Of the entropy stage `rans`.
   GrowingBuffer<std::uint8_t> places;

@@ -17,6 +17,11 @@ inline constexpr unsigned kCleanPlace = 1;
 inline constexpr unsigned kFirstValuePlace = 2;
 inline constexpr unsigned kMaxPlaces = kFirstValuePlace + kSpectralTables;
 
+// Lane sets that an encoder takes for a chunk of n values.
+constexpr unsigned lane_sets_for(std::size_t n_values) {
+  return n_values < 8192 ? 1 : n_values < 32768 ? 2 : 4;
+}
+
 // Raw bytes that the lanes carry.
 constexpr std::size_t tail_bytes(unsigned n_sets, std::size_t raw_bytes) {
   const std::size_t room = payload_bytes(n_sets);

@@ -34,6 +34,17 @@ void count_run(const SymbolRun& run, std::size_t step, PlaceCounts& counts) {
   }
 }
 
+// The same with two tables; every symbol counts for its own.
+void count_chosen(const SymbolRun& run, const std::uint8_t* choices, std::size_t step,
+                  PlaceCounts& counts) {
+  for (std::size_t g = 0; g * kGroupSize < run.n_symbols; g += step) {
+    const std::size_t end = std::min(run.n_symbols, (g + 1) * kGroupSize);
+    for (std::size_t i = g * kGroupSize; i < end; ++i) {
+      counts[run.place_of(g) + choices[i]][run.symbols[i]] += static_cast<std::uint32_t>(step);
+    }
+  }
+}
+
 bool is_empty(const SymbolCounts& counts) {
   return std::ranges::all_of(counts, [](std::uint32_t count) { return count == 0; });
 }
@@ -72,11 +83,20 @@ class SectionWriter {
   void choose_tables() {
     count_run(symbols_.classes, 1, counts_);
     count_run(symbols_.clean_bits, 1, counts_);
-    count_run(symbols_.values, symbols_.n_sets == kMaxLaneSets ? kCountedGroups : 1, counts_);
+    const std::size_t step = symbols_.n_sets == kMaxLaneSets ? kCountedGroups : 1;
+    if (symbols_.choices == nullptr) {
+      count_run(symbols_.values, step, counts_);
+    } else {
+      count_chosen(symbols_.values, symbols_.choices, step, counts_);
+    }
     for (const SymbolRun& run : {symbols_.classes, symbols_.clean_bits, symbols_.values}) {
       for (std::size_t g = 0; g * kGroupSize < run.n_symbols; ++g) {
         is_used_[run.place_of(g)] = true;
       }
+    }
+    for (std::size_t g = 0;
+         symbols_.choices != nullptr && g * kGroupSize < symbols_.values.n_symbols; ++g) {
+      is_used_[symbols_.values.place_of(g) + 1u] = true;
     }
     chosen_.classes = cheapest(kRansClassTables, [&](unsigned i) {
       return coded_cost(counts_[kClassPlace], static_frequencies(class_table(i)));
@@ -185,6 +205,15 @@ class SectionWriter {
     }
   }
 
+  void encode_chosen_values(std::uint32_t* states, std::uint16_t** ends) const {
+    RansTablePair<RansEncodeTable> pairs[kMaxPlaces];
+    for (unsigned place = kFirstValuePlace; place + 1 < n_places_; ++place) {
+      pairs[place] = {{tables_[place], tables_[place + 1]}};
+    }
+    rans_kernels().encode_chosen(symbols_.values, symbols_.choices, pairs, symbols_.n_sets, states,
+                                 ends);
+  }
+
   void encode() {
     const std::array<SymbolRun, 3> runs{symbols_.classes, symbols_.clean_bits, symbols_.values};
     std::size_t n_groups = 0;
@@ -200,7 +229,12 @@ class SectionWriter {
     for (unsigned set = 0; set < symbols_.n_sets; ++set) {
       ends[set] = words + (set + 1) * room;
     }
-    rans_kernels().encode(runs, tables_, symbols_.n_sets, states, ends);
+    if (symbols_.choices != nullptr) {
+      encode_chosen_values(states, ends);
+      rans_kernels().encode(std::span(runs).first(2), tables_, symbols_.n_sets, states, ends);
+    } else {
+      rans_kernels().encode(runs, tables_, symbols_.n_sets, states, ends);
+    }
     std::array<std::size_t, kMaxLaneSets> n_words{};
     for (unsigned set = 0; set < symbols_.n_sets; ++set) {
       n_words[set] = static_cast<std::size_t>(words + (set + 1) * room - ends[set]);

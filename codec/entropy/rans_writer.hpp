@@ -9,11 +9,6 @@
 
 namespace cfck::codec {
 
-// Lane sets for a chunk of n values.
-constexpr unsigned lane_sets_for(std::size_t n_values) {
-  return n_values < 8192 ? 1 : n_values < 32768 ? 2 : 4;
-}
-
 struct RansSymbols {
   SymbolRun classes;  // may be empty, as may be the others
   SymbolRun clean_bits;
@@ -21,6 +16,8 @@ struct RansSymbols {
   ValueTables tables;
   unsigned n_sets = 1;
   ByteView tail;  // at most payload_bytes(n_sets)
+  // Where values have two tables, those of `places` and the next: 0 or 1 for each symbol.
+  const std::uint8_t* choices = nullptr;
 };
 
 // Appends the section to `out`. Every symbol of a group has a frequency in the static

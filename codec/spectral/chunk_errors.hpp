@@ -1,0 +1,21 @@
+// How far decoded values are off (spec/format.md, section 5.4).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cfck/tensor.hpp"
+#include "codec/error_totals.hpp"
+
+namespace cfck::codec {
+
+// Of finite values. n_exact is 0.
+ErrorTotals measure_errors(DType dtype, ByteView values, ByteView decoded);
+
+// Places of the values to keep exactly: NaN, infinities, and those that are off by more than
+// the bound, without rounding, or decoded to no finite number.
+std::vector<std::uint32_t> places_to_correct(DType dtype, ByteView values, ByteView decoded,
+                                             std::optional<double> max_abs_error);
+
+}  // namespace cfck::codec

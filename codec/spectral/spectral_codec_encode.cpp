@@ -1,0 +1,89 @@
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/float_environment.hpp"
+#include "codec/spectral/spectral_codec.hpp"
+#include "codec/spectral/spectral_plan.hpp"
+
+namespace cfck::codec {
+namespace {
+
+class PlannedTensor final : public LossyPlan {
+ public:
+  PlannedTensor(const LossyRecord& record, SpectralPlan plan)
+      : dtype_(record.dtype), shape_(record.shape), parameters_(std::move(plan.parameters)) {
+    entropy_ = record.entropy;
+    choice_.is_inline = plan.is_inline;
+    choice_.lambda = static_cast<float>(record.spectral->lambda);
+    choice_.max_abs_error = record.spectral->max_abs_error;
+    if (!plan.is_inline) {
+      append_spectral_parameters(parameters_, preamble_);
+    }
+  }
+
+  Result<void> encode(std::uint64_t first_elem, ByteView values, Scratch& scratch,
+                      MutableBytes decoded, EncodedChunk& out, ErrorTotals& errors) const override {
+    const DefaultFloatEnvironment environment;
+    SpectralChunkInfo info;
+    info.dtype = dtype_;
+    info.entropy = entropy_;
+    info.shape = shape_;
+    info.first_elem = first_elem;
+    info.n_elems = values.size() * 8 / bits_per_element(dtype_);
+    return encode_spectral(info, parameters_, choice_, values, scratch, decoded, out, errors);
+  }
+
+ private:
+  const DType dtype_;
+  const Shape shape_;
+  const SpectralParameters parameters_;
+  SpectralChoice choice_;
+};
+
+Result<void> check_request(const SpectralRequest& request) {
+  const auto refuse = [](const char* message) {
+    return Error{ErrorCode::kInvalidArgument, message, {}, {}};
+  };
+  if (!(request.step >= 0x1p-1000 && request.step <= 0x1p1000)) {
+    return refuse("the step must be a number from 2^-1000 to 2^1000");
+  }
+  if (request.n_states != 1 && request.n_states != 4 && request.n_states != 8) {
+    return refuse("a trellis has 1, 4 or 8 states");
+  }
+  if (!(request.lambda >= 0 && request.lambda <= 100)) {
+    return refuse("lambda must be a number from 0 to 100");
+  }
+  if (request.max_abs_error &&
+      !(*request.max_abs_error >= 0x1p-1000 && *request.max_abs_error <= 0x1p1000)) {
+    return refuse("the error bound must be a number from 2^-1000 to 2^1000");
+  }
+  return {};
+}
+
+}  // namespace
+
+bool SpectralEncoder::supports(DType dtype) const {
+  return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kBF16 ||
+         dtype == DType::kF16;
+}
+
+Result<LossyDecision> SpectralEncoder::plan(const LossyRecord& record, const ReadValues& read,
+                                            Scratch& scratch) const {
+  const DefaultFloatEnvironment environment;
+  if (!record.spectral) {
+    return Error{ErrorCode::kInvalidArgument, "the spectral codec needs a step", {}, {}};
+  }
+  CFCK_TRY(check_request(*record.spectral));
+  try {
+    CFCK_TRY_ASSIGN(SpectralPlan plan, plan_spectral(record, read, scratch));
+    if (plan.prefers_lossless) {
+      return LossyDecision{nullptr, LosslessReason::kNotSmaller};
+    }
+    return LossyDecision{std::make_unique<PlannedTensor>(record, std::move(plan)), {}};
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "no memory to plan a tensor", {}, {}};
+  }
+}
+
+}  // namespace cfck::codec

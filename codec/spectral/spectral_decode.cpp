@@ -1,0 +1,412 @@
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "codec/direct/class_codes.hpp"
+#include "codec/direct/float_values.hpp"
+#include "codec/entropy/entropy.hpp"
+#include "codec/entropy/rans_section.hpp"
+#include "codec/errors.hpp"
+#include "codec/lossless/lossless.hpp"
+#include "codec/scratch.hpp"
+#include "codec/spectral/coefficient_fields.hpp"
+#include "codec/spectral/quantisers.hpp"
+#include "codec/spectral/spectral_header.hpp"
+#include "codec/symboliser/class_stream.hpp"
+#include "spectral/dct.hpp"
+
+namespace cfck::codec {
+namespace {
+
+struct SpectralSections {
+  ByteView class_escapes;
+  ByteView escape_codes;
+  ByteView gaps;
+  ByteView exact;
+  ByteView path;
+  ByteView coded;  // what the entropy stage made
+  ByteView splits;
+  ByteView raw;
+};
+
+class ChunkDecoder {
+ public:
+  ChunkDecoder(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
+               const SpectralHeader& header, ByteView payload, Scratch& scratch)
+      : info_(info),
+        geometry_(geometry),
+        h_(header),
+        parameters_(header.parameters ? *header.parameters : *info.parameters),
+        trellis_(trellis_of(parameters_.n_states)),
+        n_values_(info.n_elems),
+        n_groups_((n_values_ + kGroupSize - 1) / kGroupSize),
+        value_bytes_(bits_per_element(info.dtype) / 8),
+        is_rans_(info.entropy == EntropyId::kRans),
+        payload_(payload),
+        scratch_(scratch) {
+    std::size_t at = header.header_bytes;
+    const auto take = [&](std::size_t n) {
+      at += n;
+      return payload.subspan(at - n, n);
+    };
+    s_.class_escapes = take(2 * std::size_t{h_.n_class_escapes});
+    s_.escape_codes = take(h_.code_bytes);
+    s_.gaps = take(h_.gap_bytes);
+    s_.exact = take(std::size_t{h_.n_exact} * value_bytes_);
+    s_.path = take(h_.path_bytes);
+    coded_at_ = is_rans_ ? static_cast<std::uint32_t>(at) : h_.body_bytes;
+    s_.coded = is_rans_ ? take(h_.coded_bytes) : payload.subspan(h_.body_bytes);
+    s_.splits = take(h_.split_bytes);
+    s_.raw = take(h_.raw_bytes);
+  }
+
+  Result<void> decode(MutableBytes out) {
+    if (parameters_.transforms) {
+      CFCK_TRY_ASSIGN(region_, geometry_.region_of(info_.first_elem, n_values_));
+    }
+    symbols_ = scratch_.impl().symbols.room_for((n_groups_ + 1) * kGroupSize + n_groups_);
+    groups_ = scratch_.impl().groups.room_for(n_groups_);
+    CFCK_TRY(is_rans_ ? decode_lanes() : decode_frame());
+    CFCK_TRY(merge_points());
+    CFCK_TRY(info_.dtype == DType::kF64 ? write_values<double>(out) : write_values<float>(out));
+    return write_exact(out);
+  }
+
+ private:
+  std::size_t group_size(std::size_t g) const {
+    return std::min<std::size_t>(kGroupSize, n_values_ - g * kGroupSize);
+  }
+  SymbolCode code_of(std::size_t g) const { return kSymbolCodes.of[groups_[g].scale_class]; }
+  bool is_coded(std::size_t g) const { return groups_[g].kind != GroupKind::kAllZero; }
+  bool has_classes() const { return parameters_.order != CoefficientOrder::kClasses; }
+
+  // With the class symbols, if there are any: the order, the groups, and how long what
+  // follows must be.
+  Result<void> read_groups(const std::uint8_t* class_symbols) {
+    places_ = scratch_.impl().coefficient_places.room_for(n_values_);
+    std::uint8_t* classes = nullptr;
+    if (!has_classes()) {
+      classes = scratch_.impl().predicted_classes.room_for(n_values_);
+      predict_spectral_classes(geometry_, parameters_, info_.first_elem, n_values_, classes);
+    }
+    order_coefficients(geometry_, parameters_.order, classes, info_.first_elem, n_values_, places_);
+    if (!has_classes()) {
+      for (std::size_t g = 0; g < n_groups_; ++g) {
+        const std::size_t middle = g * kGroupSize + group_size(g) / 2;
+        groups_[g] = {classes[places_[middle]], 0, GroupKind::kValues};
+      }
+    } else if (!read_class_stream({class_symbols, n_groups_}, h_.first_class, kMaxSpectralClass,
+                                  s_.class_escapes, groups_)) {
+      return corrupt("the classes of the chunk do not fit", coded_at_);
+    }
+    std::size_t path_bytes = 0;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (!is_coded(g)) {
+        continue;
+      }
+      if (groups_[g].scale_class == 0) {
+        return corrupt("the classes of the chunk do not fit", coded_at_);
+      }
+      const unsigned low_bits = code_of(g).low_bits;
+      n_symbols_ += group_size(g);
+      const std::size_t plane_bytes = (group_size(g) + 7) / 8;
+      path_bytes += low_bits != 0 ? plane_bytes : 0;
+      raw_bytes_ += low_bits > 1 ? (low_bits - 1) * plane_bytes : 0;
+    }
+    if (path_bytes != h_.path_bytes) {
+      return corrupt("the path bits are not as long as the classes need", h_.header_bytes);
+    }
+    return {};
+  }
+
+  Result<void> decode_lanes() {
+    RansReader& reader = scratch_.impl().rans_reader;
+    auto opened = reader.open(s_.coded, payload_.data() + payload_.size(), kSpectralValueTables);
+    if (!opened) {
+      return shifted(std::move(opened).error(), coded_at_);
+    }
+    if (has_classes() && !reader.decode({symbols_, n_groups_, nullptr, kClassPlace})) {
+      return corrupt("the lane sets end before the classes", coded_at_);
+    }
+    CFCK_TRY(read_groups(symbols_));
+    n_lanes_ = reader.n_sets() * kRansLanes;
+    if (!decode_symbols(reader)) {
+      return corrupt("the lane sets end before the symbols", coded_at_);
+    }
+    // The last raw bytes, behind those of the section.
+    const std::size_t in_tail = tail_bytes(reader.n_sets(), raw_bytes_);
+    if (raw_bytes_ != h_.raw_bytes + in_tail) {
+      return corrupt("the raw bits are not as long as the classes need", coded_at_);
+    }
+    std::byte* const raw = scratch_.impl().raw.room_for(h_.raw_bytes + payload_bytes(kMaxLaneSets));
+    std::copy(s_.raw.begin(), s_.raw.end(), raw);
+    raw_ = raw;
+    auto finished = reader.finish(in_tail, raw + h_.raw_bytes);
+    return finished ? Result<void>() : shifted(std::move(finished).error(), coded_at_);
+  }
+
+  bool decode_symbols(RansReader& reader) {
+    std::uint8_t* const tables = scratch_.impl().places.room_for(n_groups_);
+    std::size_t n_coded = 0;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (is_coded(g)) {
+        const unsigned table = code_of(g).table;
+        tables[n_coded++] =
+            static_cast<std::uint8_t>(trellis_ == nullptr ? kFirstValuePlace + 2 * table : table);
+      }
+    }
+    const SymbolRun run{symbols_, n_symbols_, tables, 0};
+    if (trellis_ == nullptr) {
+      return reader.decode(run);
+    }
+    RansTablePair<RansDecodeTable> pairs[kDirectTables];
+    for (unsigned t = 0; t < kDirectTables; ++t) {
+      const RansDecodeTable* const* const first = reader.tables() + kFirstValuePlace + 2 * t;
+      pairs[t] = {{first[0], first[1]}, t >= kDirectClassTables};
+    }
+    std::uint8_t states[kMaxLaneSets * kRansLanes] = {};
+    return rans_kernels().decode_chosen(reader.lanes(), pairs, *trellis_, states, run,
+                                        s_.path.data());
+  }
+
+  // Everything that the symbol frame holds: classes, then for each table the symbols of
+  // its first and second quantiser.
+  Result<void> decode_frame() {
+    const EntropyDecoder* const stage = find_entropy_decoder(info_.entropy);
+    if (stage == nullptr) {
+      return codec_error(ErrorCode::kUnsupported, "unknown entropy stage", h_.body_bytes);
+    }
+    const std::uint64_t content = ZSTD_getFrameContentSize(s_.coded.data(), s_.coded.size());
+    const std::size_t n_classes = has_classes() ? n_groups_ : 0;
+    if (content > n_classes + n_values_ || content < n_classes) {
+      return corrupt("the symbols are not as many as the chunk needs", h_.body_bytes);
+    }
+    const auto total = static_cast<std::size_t>(content);
+    std::vector<std::uint8_t> streams(total);
+    auto done = stage->decode(s_.coded, {&total, 1}, scratch_, streams);
+    if (!done) {
+      return shifted(std::move(done).error(), h_.body_bytes);
+    }
+    CFCK_TRY(read_groups(streams.data()));
+    n_lanes_ = spectral_lane_sets(n_values_) * kRansLanes;
+    if (raw_bytes_ != h_.raw_bytes || n_classes + n_symbols_ != total) {
+      return corrupt("the symbols or raw bits are not as many as the classes need", h_.body_bytes);
+    }
+    raw_ = s_.raw.data();
+    return merge_streams(std::span(streams).subspan(n_classes));
+  }
+
+  Result<void> merge_streams(std::span<const std::uint8_t> streams) {
+    std::size_t lengths[kDirectTables] = {};
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      lengths[is_coded(g) ? code_of(g).table : 0] += is_coded(g) ? group_size(g) : 0;
+    }
+    const std::uint8_t* next[kDirectTables][2];
+    const std::uint8_t* ends[kDirectTables][2];
+    NumberReader splits(s_.splits, h_.header_bytes);
+    const std::uint8_t* at = streams.data();
+    for (unsigned t = 0; t < kDirectTables; ++t) {
+      std::size_t n_first = lengths[t];
+      if (trellis_ != nullptr && lengths[t] != 0) {
+        CFCK_TRY_ASSIGN(n_first, splits.number());
+        if (n_first > lengths[t]) {
+          return corrupt("a stream is longer than its table has symbols", h_.header_bytes);
+        }
+      }
+      next[t][0] = at;
+      ends[t][0] = next[t][1] = at + n_first;
+      at += lengths[t];
+      ends[t][1] = at;
+    }
+    if (!splits.at_end()) {
+      return corrupt("the lengths of streams are not as many as the tables", h_.header_bytes);
+    }
+    std::uint8_t states[kMaxLaneSets * kRansLanes] = {};
+    std::uint8_t* symbols = symbols_;
+    const std::byte* path = s_.path.data();
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (!is_coded(g)) {
+        continue;
+      }
+      const SymbolCode code = code_of(g);
+      const std::size_t n = group_size(g);
+      if (trellis_ == nullptr) {
+        std::copy(next[code.table][0], next[code.table][0] + n, symbols);
+        next[code.table][0] += n;
+      } else if (!merge_chosen(*trellis_, next[code.table], ends[code.table],
+                               code.low_bits != 0 ? path : nullptr, n, n_lanes_, states, symbols)) {
+        return corrupt("a stream ends before its symbols", h_.body_bytes);
+      }
+      path += code.low_bits != 0 ? (n + 7) / 8 : 0;
+      symbols += n;
+    }
+    return {};
+  }
+
+  static unsigned bit_of(const std::byte* plane, std::size_t i) {
+    return static_cast<unsigned>(plane[i / 8]) >> (i % 8) & 1u;
+  }
+
+  // Symbols, path bits and raw bits to points, in coded order.
+  Result<void> merge_points() {
+    points_ = scratch_.impl().codes.room_for(n_values_);
+    NumberReader escapes(s_.escape_codes, h_.header_bytes);
+    std::size_t n_escapes = 0;
+    std::uint8_t states[kMaxLaneSets * kRansLanes] = {};
+    const std::uint8_t* symbols = symbols_;
+    const std::byte* path = s_.path.data();
+    const std::byte* raw = raw_;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      std::int32_t* const points = points_ + g * kGroupSize;
+      const std::size_t n = group_size(g);
+      if (!is_coded(g)) {
+        std::fill_n(points, n, 0);
+        continue;
+      }
+      const unsigned low_bits = code_of(g).low_bits;
+      const std::size_t plane_bytes = (n + 7) / 8;
+      for (std::size_t i = 0; i < n; ++i) {
+        std::int32_t code = std::int32_t{symbols[i]} - static_cast<std::int32_t>(kSpectralZero);
+        for (unsigned bit = low_bits; bit-- > 1;) {
+          code = 2 * code +
+                 static_cast<std::int32_t>(bit_of(raw + (low_bits - 1 - bit) * plane_bytes, i));
+        }
+        code = low_bits == 0 ? code : 2 * code + static_cast<std::int32_t>(bit_of(path, i));
+        points[i] = code;
+        if (trellis_ != nullptr) {
+          std::uint8_t& state = states[i % n_lanes_];
+          points[i] = point_of(code, trellis_->table(state));
+          state = trellis_->next[state][path_of(symbols, low_bits != 0 ? path : nullptr, i)];
+        }
+        if (symbols[i] == kSpectralEscape) {
+          CFCK_TRY_ASSIGN(const std::uint32_t point, escapes.number());
+          points[i] = unzigzag(point);
+          ++n_escapes;
+        } else if (symbols[i] > 2 * kSpectralZero - 1) {
+          return corrupt("a symbol is out of range", coded_at_);
+        }
+      }
+      symbols += n;
+      path += low_bits != 0 ? plane_bytes : 0;
+      raw += low_bits > 1 ? (low_bits - 1) * plane_bytes : 0;
+    }
+    if (n_escapes != h_.n_escapes || !escapes.at_end()) {
+      return corrupt("the escapes are not as many as the symbols need", h_.header_bytes);
+    }
+    return {};
+  }
+
+  template <class T>
+  Result<void> write_values(MutableBytes out) {
+    auto* const values =
+        reinterpret_cast<T*>(scratch_.impl().coefficients.room_for(2 * n_values_ * sizeof(T)));
+    T* const steps = values + n_values_;
+    coefficient_steps(geometry_, parameters_, info_.first_elem, n_values_, steps);
+    for (std::size_t j = 0; j < n_values_; ++j) {
+      const std::uint32_t place = places_[j];
+      values[place] = static_cast<T>(points_[j]) * steps[place];
+    }
+    if (parameters_.transforms) {
+      spectral::inverse_dct(values, region_.shape, region_.sides);
+    }
+    switch (info_.dtype) {
+      case DType::kF64:
+        return store_values<ValueF64>(values, out);
+      case DType::kF32:
+        return store_values<ValueF32>(values, out);
+      case DType::kBF16:
+        return store_values<ValueBf16>(values, out);
+      default:
+        return store_values<ValueF16>(values, out);
+    }
+  }
+
+  // What is no number becomes zero: its bits would differ from machine to machine.
+  template <class Value, class T>
+  Result<void> store_values(const T* values, MutableBytes out) {
+    for (std::size_t i = 0; i < n_values_; ++i) {
+      const T value = values[i] == values[i] ? values[i] : T{0};
+      const typename Value::Word word = Value::from_double(value);
+      std::memcpy(out.data() + i * sizeof(word), &word, sizeof(word));
+    }
+    return {};
+  }
+
+  Result<void> write_exact(MutableBytes out) {
+    NumberReader gaps(s_.gaps, h_.header_bytes);
+    std::uint64_t place = 0;
+    for (std::size_t i = 0; i < h_.n_exact; ++i, ++place) {
+      CFCK_TRY_ASSIGN(const std::uint32_t gap, gaps.number());
+      place += gap;
+      if (place >= n_values_) {
+        return corrupt("an exact value has no place in the chunk", h_.header_bytes);
+      }
+      std::memcpy(out.data() + place * value_bytes_, s_.exact.data() + i * value_bytes_,
+                  value_bytes_);
+    }
+    return gaps.at_end()
+               ? Result<void>()
+               : corrupt("the places of exact values are not as many as these", h_.header_bytes);
+  }
+
+  const SpectralChunkInfo& info_;
+  const SpectralGeometry& geometry_;
+  const SpectralHeader& h_;
+  const SpectralParameters& parameters_;
+  const Trellis* const trellis_;  // nullptr for one state
+  const std::size_t n_values_;
+  const std::size_t n_groups_;
+  const std::size_t value_bytes_;
+  const bool is_rans_;
+  const ByteView payload_;
+  Scratch& scratch_;
+  SpectralSections s_;
+  SpectralGeometry::Region region_;
+  std::uint32_t coded_at_ = 0;
+  unsigned n_lanes_ = kRansLanes;
+  std::size_t n_symbols_ = 0;
+  std::size_t raw_bytes_ = 0;
+  std::uint8_t* symbols_ = nullptr;
+  GroupCode* groups_ = nullptr;
+  std::uint32_t* places_ = nullptr;
+  std::int32_t* points_ = nullptr;  // in coded order
+  const std::byte* raw_ = nullptr;
+};
+
+Result<void> decode_chunk(const SpectralChunkInfo& info, ByteView payload, Scratch& scratch,
+                          MutableBytes out) {
+  CFCK_TRY(check_spectral_chunk(info));
+  if (!payload.empty() && payload[0] < std::byte{kSpectralInline}) {
+    return LosslessDecoder().decode(lossless_info(info), payload, scratch, out);
+  }
+  CFCK_TRY_ASSIGN(const std::uint32_t body_bytes, spectral_body_bytes(info, payload));
+  if (body_bytes > payload.size()) {
+    return truncated("the chunk is shorter than its header says", payload.size());
+  }
+  if (info.entropy == EntropyId::kRans && body_bytes != payload.size()) {
+    return corrupt("bytes after the end of the chunk", body_bytes);
+  }
+  if (out.size() != info.n_elems * (bits_per_element(info.dtype) / 8)) {
+    return Error{ErrorCode::kInvalidArgument, "the output does not have the chunk's size", {}, {}};
+  }
+  CFCK_TRY_ASSIGN(const SpectralHeader header, parse_spectral_header(info, payload));
+  const SpectralParameters& parameters = header.parameters ? *header.parameters : *info.parameters;
+  CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
+                  SpectralGeometry::create(info.shape, parameters.sides));
+  return ChunkDecoder(info, geometry, header, payload, scratch).decode(out);
+}
+
+}  // namespace
+
+Result<void> decode_spectral(const SpectralChunkInfo& info, ByteView payload, Scratch& scratch,
+                             MutableBytes out) {
+  try {
+    return decode_chunk(info, payload, scratch, out);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "no memory to decode a chunk", {}, {}};
+  }
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,235 @@
+#include "codec/spectral/spectral_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "codec/direct/scale_field_fit.hpp"
+#include "codec/lossless/lossless.hpp"
+#include "codec/spectral/coefficients.hpp"
+
+namespace cfck::codec {
+namespace {
+
+inline constexpr std::uint64_t kSampleValues = std::uint64_t{1} << 16;
+// A scale field needs all coefficients at once.
+inline constexpr std::uint64_t kMaxFieldValues = std::uint64_t{1} << 24;
+// A transform must save more than this, in bits for each value.
+inline constexpr double kTransformGain = 0.02;
+// Coefficients are rounded to sixteenths of a code for the field: four octaves.
+inline constexpr int kFieldQuarters = 16;
+
+// Some rows of a record, as a tensor of their own.
+struct Sample {
+  std::vector<std::uint64_t> shape;
+  std::vector<std::byte> values;
+  bool is_whole = true;
+};
+
+struct Candidate {
+  bool transforms = false;
+  CoefficientOrder order = CoefficientOrder::kStorage;
+  bool has_blocks = false;
+};
+
+class Planner {
+ public:
+  Planner(const LossyRecord& record, const ReadValues& read, Scratch& scratch)
+      : record_(record),
+        request_(*record.spectral),
+        read_(read),
+        scratch_(scratch),
+        value_bytes_(bits_per_element(record.dtype) / 8) {}
+
+  Result<SpectralPlan> plan() {
+    CFCK_TRY_ASSIGN(const SpectralGeometry flat, SpectralGeometry::create(record_.shape, {}));
+    n_values_ = flat.n_values();
+    row_values_ = flat.row_values();
+    CFCK_TRY(take_sample());
+    CFCK_TRY(choose());
+    SpectralPlan plan;
+    plan.is_inline = n_values_ <= record_.chunk_elems;
+    plan.prefers_lossless = prefers_lossless_;
+    plan.parameters = parameters_of(best_, record_.shape);
+    if (best_.order == CoefficientOrder::kClasses && !prefers_lossless_) {
+      CFCK_TRY_ASSIGN(plan.parameters.scales, fit_record(plan.parameters));
+    }
+    return plan;
+  }
+
+ private:
+  // Whole rows, spread over the record; or the start of the first, if it is long.
+  Result<void> take_sample() {
+    sample_.shape = record_.shape;
+    std::vector<std::byte> room;
+    const auto append = [&](std::uint64_t first, std::uint64_t n) -> Result<void> {
+      CFCK_TRY_ASSIGN(const ByteView values, read_(first, n, room));
+      sample_.values.insert(sample_.values.end(), values.begin(), values.end());
+      return {};
+    };
+    if (n_values_ <= kSampleValues) {
+      return append(0, n_values_);
+    }
+    sample_.is_whole = false;
+    if (record_.shape.size() < 2 || row_values_ > kSampleValues / 2) {
+      sample_.shape = {kSampleValues};
+      return append(n_values_ / 2 - kSampleValues / 2, kSampleValues);
+    }
+    const std::uint64_t n_rows = kSampleValues / row_values_;
+    sample_.shape[0] = n_rows;
+    for (std::uint64_t i = 0; i < n_rows; ++i) {
+      CFCK_TRY(append(record_.shape[0] * i / n_rows * row_values_, row_values_));
+    }
+    return {};
+  }
+
+  std::vector<Candidate> candidates() const {
+    std::vector<Candidate> found{{}};
+    const bool is_shaped = sample_.is_whole || sample_.shape.size() > 1;
+    const bool may_fit = is_shaped && n_values_ <= kMaxFieldValues && record_.shape.size() > 1 &&
+                         record_.level != EncodeLevel::kFast;
+    const bool has_kernels = is_shaped && !kernel_block(record_.shape).empty();
+    const bool whole_rows =
+        n_values_ <= record_.chunk_elems || record_.chunk_elems % row_values_ == 0;
+    if (has_kernels && whole_rows) {
+      found.push_back({true, CoefficientOrder::kBands, true});
+    }
+    if (has_kernels && whole_rows && may_fit) {
+      found.push_back({true, CoefficientOrder::kClasses, true});
+    }
+    if (may_fit) {
+      found.push_back({false, CoefficientOrder::kClasses, has_kernels});
+    }
+    return found;
+  }
+
+  SpectralParameters parameters_of(const Candidate& candidate,
+                                   std::span<const std::uint64_t> shape) const {
+    SpectralParameters parameters;
+    parameters.n_states = request_.n_states;
+    parameters.step = request_.step;
+    parameters.transforms = candidate.transforms;
+    parameters.order = candidate.order;
+    if (candidate.has_blocks) {
+      parameters.sides = kernel_block(shape);
+    }
+    return parameters;
+  }
+
+  SpectralChunkInfo whole_chunk(std::span<const std::uint64_t> shape, std::uint64_t n) const {
+    SpectralChunkInfo info;
+    info.dtype = record_.dtype;
+    info.entropy = record_.entropy;
+    info.shape = shape;
+    info.n_elems = n;
+    return info;
+  }
+
+  // Of the candidates the one that is estimated to take the fewest bits.
+  Result<void> choose() {
+    const std::uint64_t n = sample_.values.size() / value_bytes_;
+    const SpectralChunkInfo info = whole_chunk(sample_.shape, n);
+    double least = INFINITY;
+    for (const Candidate& candidate : candidates()) {
+      CFCK_TRY_ASSIGN(double bits, bits_of(info, candidate));
+      bits += candidate.transforms ? kTransformGain : 0;
+      if (bits < least) {
+        least = bits;
+        best_ = candidate;
+      }
+    }
+    EncodedChunk lossless;
+    CFCK_TRY(LosslessEncoder().encode(lossless_info(info), sample_.values, scratch_, lossless));
+    prefers_lossless_ = !record_.is_forced && static_cast<double>(lossless.payload.size()) * 8 <=
+                                                  least * static_cast<double>(n);
+    return {};
+  }
+
+  // Bits for each value of the record. Vectors of rows grow with these, the others do not.
+  Result<double> bits_of(const SpectralChunkInfo& info, const Candidate& candidate) {
+    SpectralParameters parameters = parameters_of(candidate, info.shape);
+    CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
+                    SpectralGeometry::create(info.shape, parameters.sides));
+    if (candidate.order == CoefficientOrder::kClasses) {
+      std::vector<std::int32_t> codes(info.n_elems);
+      CFCK_TRY(append_codes(info, geometry, parameters, sample_.values, codes.data()));
+      parameters.scales = fit(geometry, codes);
+    }
+    SpectralParameters shared = parameters;
+    shared.scales.rows.clear();
+    std::vector<std::byte> shared_bytes;
+    append_spectral_parameters(shared, shared_bytes);
+    SpectralChoice choice;
+    choice.is_inline = true;
+    choice.lambda = static_cast<float>(request_.lambda);
+    EncodedChunk encoded;
+    CFCK_TRY(encode_quickly(info, parameters, choice, sample_.values, scratch_, encoded));
+    const auto n_record = static_cast<double>(n_values_);
+    const auto n_sample = static_cast<double>(info.n_elems);
+    const auto n_shared = static_cast<double>(shared_bytes.size());
+    const auto n_bytes = static_cast<double>(encoded.payload.size());
+    return 8 * ((n_bytes - n_shared) / n_sample + n_shared / n_record);
+  }
+
+  // Coefficients of a chunk in sixteenths of a code.
+  Result<void> append_codes(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
+                            const SpectralParameters& parameters, ByteView values,
+                            std::int32_t* codes) const {
+    std::vector<float> in_steps(info.n_elems);
+    CFCK_TRY(coefficients_in_steps(info, geometry, parameters, values, in_steps));
+    const float codes_of_step = parameters.n_states == 1 ? 16.0f : 8.0f;
+    for (std::size_t i = 0; i < in_steps.size(); ++i) {
+      codes[i] = static_cast<std::int32_t>(
+          std::nearbyint(std::clamp(in_steps[i] * codes_of_step, -0x1p29f, 0x1p29f)));
+    }
+    return {};
+  }
+
+  QuarterField fit(const SpectralGeometry& geometry, std::span<const std::int32_t> codes) const {
+    const DirectGeometry grid{geometry.n_rows(), geometry.n_columns(), geometry.taps()};
+    ScaleField field = fit_scale_field(grid, codes);
+    QuarterField scales;
+    scales.bands.resize(field.bands.size());
+    for (std::size_t tap = 0; tap < field.bands.size(); ++tap) {
+      scales.bands[geometry.band_of_tap()[tap]] =
+          static_cast<std::int16_t>(field.bands[tap] - kFieldQuarters);
+    }
+    scales.rows = std::move(field.rows);
+    scales.columns = std::move(field.columns);
+    return scales;
+  }
+
+  Result<QuarterField> fit_record(const SpectralParameters& parameters) {
+    CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
+                    SpectralGeometry::create(record_.shape, parameters.sides));
+    std::vector<std::int32_t> codes(n_values_);
+    std::vector<std::byte> room;
+    for (std::uint64_t first = 0; first < n_values_; first += record_.chunk_elems) {
+      SpectralChunkInfo info = whole_chunk(record_.shape, 0);
+      info.first_elem = first;
+      info.n_elems = std::min(record_.chunk_elems, n_values_ - first);
+      CFCK_TRY_ASSIGN(const ByteView values, read_(first, info.n_elems, room));
+      CFCK_TRY(append_codes(info, geometry, parameters, values, codes.data() + first));
+    }
+    return fit(geometry, codes);
+  }
+
+  const LossyRecord& record_;
+  const SpectralRequest& request_;
+  const ReadValues& read_;
+  Scratch& scratch_;
+  const std::size_t value_bytes_;
+  std::uint64_t n_values_ = 0;
+  std::uint64_t row_values_ = 0;
+  Sample sample_;
+  Candidate best_;
+  bool prefers_lossless_ = false;
+};
+
+}  // namespace
+
+Result<SpectralPlan> plan_spectral(const LossyRecord& record, const ReadValues& read,
+                                   Scratch& scratch) {
+  return Planner(record, read, scratch).plan();
+}
+
+}  // namespace cfck::codec
