@@ -28,7 +28,7 @@ WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
 INLINE, PREAMBLE = 4, 5  # modes
 MAX_CODE = 2**30 - 1
 MAX_CLASS = 153
-MAX_PACKED = 2**26
+MAX_PACKED = 2**25
 FIRST_LOW_BITS = 40  # the first class whose values have low bits; with rans 36
 FIRST_LOW_BITS_OF_LANES = 36
 LANE_REACH = 15  # a symbol is this above what it means, or LANE_ESCAPE
@@ -80,6 +80,8 @@ def chunk_of(
     mode = body.byte()
     if mode == INLINE:
         parameters = Parameters(body, geometry)
+        whole = n_elems == math.prod(shape)
+        require(whole or parameters.field is None, "an inline field in a part of a tensor")
     else:
         require(mode == PREAMBLE, f"mode {mode}")
         require(parameters is not None, "mode 5 in a record without a preamble")

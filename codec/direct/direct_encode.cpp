@@ -356,7 +356,8 @@ Result<void> try_lossless(const DirectChunkInfo& info, ByteView values, Scratch&
   return {};
 }
 
-Result<void> check_request(const DirectGeometry& geometry, const DirectParameters& parameters,
+Result<void> check_request(const DirectChunkInfo& info, const DirectGeometry& geometry,
+                           const DirectParameters& parameters, ParameterPlace place,
                            const DirectBounds& bounds) {
   const bool by_row = !parameters.row_steps.empty();
   const bool fits =
@@ -367,7 +368,8 @@ Result<void> check_request(const DirectGeometry& geometry, const DirectParameter
       (!parameters.coefficients.empty() &&
        (geometry.taps < 2 || parameters.coefficients.size() != n_coefficients(geometry.taps))) ||
       (!field.empty() &&
-       (field.bands.size() != geometry.taps || field.rows.size() != geometry.rows ||
+       ((place == ParameterPlace::kInline && info.n_elems != geometry.n_values()) ||
+        field.bands.size() != geometry.taps || field.rows.size() != geometry.rows ||
         field.columns.size() != geometry.columns))) {
     return Error{ErrorCode::kInvalidArgument, "the parameters do not fit the tensor", {}, {}};
   }
@@ -378,7 +380,7 @@ Result<void> encode_chunk(const DirectChunkInfo& info, const DirectParameters& p
                           ParameterPlace place, const DirectBounds& bounds, ByteView values,
                           Scratch& scratch, MutableBytes decoded, DirectChunk& out) {
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, check_direct_chunk(info));
-  CFCK_TRY(check_request(geometry, parameters, bounds));
+  CFCK_TRY(check_request(info, geometry, parameters, place, bounds));
   const bool has_stage = has_entropy_stage(info.entropy);
   if (!has_stage || values.size() != info.n_elems * (bits_per_element(info.dtype) / 8) ||
       decoded.size() != values.size()) {

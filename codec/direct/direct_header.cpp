@@ -101,6 +101,11 @@ Result<DirectHeader> parse_direct_header(const DirectChunkInfo& info,
   CFCK_TRY_ASSIGN(const std::uint8_t mode, in.byte());
   const DirectParameters* parameters = info.parameters;
   if (mode == kDirectInline) {
+    // Constant vectors of a field have no bytes that vouch for their length; but then no
+    // more numbers are made than the chunk has values.
+    if (has_scale_field(payload.subspan(1)) && info.n_elems != geometry.n_values()) {
+      return corrupt("an inline scale field in a chunk that is not the whole tensor", 1);
+    }
     CFCK_TRY_ASSIGN(header.parameters, read_parameters(geometry, in));
     parameters = &*header.parameters;
   }

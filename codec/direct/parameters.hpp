@@ -13,7 +13,7 @@
 namespace cfck::codec {
 
 inline constexpr unsigned kMaxTaps = 64;
-inline constexpr std::uint64_t kMaxPacked = std::uint64_t{1} << 26;  // numbers in a vector
+inline constexpr std::uint64_t kMaxPacked = std::uint64_t{1} << 25;  // numbers in a vector
 
 // A tensor as rows x columns x taps: rows are axis 0, taps the product of the axes
 // from the third on where that is 2 to 64 (a convolution kernel), else 1.

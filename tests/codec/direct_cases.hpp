@@ -37,6 +37,16 @@ inline void put_double(DType dtype, double value, std::byte* at) {
                           : word(ValueF16{});
 }
 
+// Inline, but for a field of a tensor that the chunk is a part of: then `info` has them.
+inline ParameterPlace place_of(const DirectParameters& parameters, DirectChunkInfo& info) {
+  const bool is_whole = info.n_elems == direct_geometry(info.shape)->n_values();
+  if (parameters.field.empty() || is_whole) {
+    return ParameterPlace::kInline;
+  }
+  info.parameters = &parameters;
+  return ParameterPlace::kPreamble;
+}
+
 enum class Spread { kGaussian, kLaplace, kHeavy };
 
 // `scale` times a number of the spread; by the generator's integers alone.

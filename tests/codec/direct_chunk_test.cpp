@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "codec/direct/class_order.hpp"
+#include "codec/direct/direct_header.hpp"
 #include "codec/direct/prediction.hpp"
 #include "tests/codec/direct_cases.hpp"
 #include "tests/support/guarded_bytes.hpp"
@@ -75,9 +76,9 @@ std::unique_ptr<Sample> make_sample(DType dtype, const std::vector<std::uint64_t
   sample->values = std::move(values);
   sample->decoded.resize(sample->values.size());
   Scratch scratch;
-  const auto done =
-      encode_direct(sample->info, sample->parameters, ParameterPlace::kInline, {kBound, {}},
-                    sample->values, scratch, sample->decoded, sample->chunk);
+  const ParameterPlace place = place_of(sample->parameters, sample->info);
+  const auto done = encode_direct(sample->info, sample->parameters, place, {kBound, {}},
+                                  sample->values, scratch, sample->decoded, sample->chunk);
   EXPECT_TRUE(done) << done.error().message;
   return sample;
 }
@@ -110,6 +111,25 @@ TEST(DirectChunk, EveryVariantWithAndWithoutWholeKernels) {
       }
     }
   }
+}
+
+// Entries of 0 bits: 16 bytes that say 2^25 numbers.
+TEST(DirectChunk, AnInlineFieldOfAPartIsRefusedBeforeItIsRead) {
+  const std::vector<std::uint64_t> shape = {std::uint64_t{1} << 25, 2};
+  std::vector<std::byte> payload = {std::byte{kDirectInline}};
+  DirectParameters parameters;
+  parameters.step = kBound;
+  append_parameters(parameters, payload);
+  payload[1] = std::byte{4};  // a field
+  payload.resize(payload.size() + 6 + 40);
+  const DirectChunkInfo info = {DType::kF32, EntropyId::kRans, shape, 0, 1000, nullptr};
+  const auto body_bytes = direct_body_bytes(info, payload);
+  ASSERT_FALSE(body_bytes);
+  EXPECT_EQ(body_bytes.error().code, ErrorCode::kCorrupt);
+  EXPECT_NE(body_bytes.error().message.find("inline scale field"), std::string::npos);
+  Scratch scratch;
+  std::vector<std::byte> out(4000);
+  EXPECT_EQ(decode_direct(info, payload, scratch, out).error().code, ErrorCode::kCorrupt);
 }
 
 TEST(DirectChunk, EveryVariantOnEveryPattern) {

@@ -86,11 +86,13 @@ Bytes decoded_values(const Chunk& chunk, const Bytes& values, Scratch& scratch,
   for (const EntropyId entropy : kBothStages) {
     DirectChunk coded;
     Bytes said(values.size());
-    const auto done = encode_direct(chunk.info(entropy), chunk.parameters, ParameterPlace::kInline,
-                                    {chunk.bound, chunk.row_bounds}, values, scratch, said, coded);
+    DirectChunkInfo info = chunk.info(entropy);
+    const ParameterPlace place = place_of(chunk.parameters, info);
+    const auto done = encode_direct(info, chunk.parameters, place, {chunk.bound, chunk.row_bounds},
+                                    values, scratch, said, coded);
     EXPECT_TRUE(done) << done.error().message;
     Bytes decoded(values.size(), std::byte{0xee});
-    const auto back = decode_direct(chunk.info(entropy), coded.encoded.payload, scratch, decoded);
+    const auto back = decode_direct(info, coded.encoded.payload, scratch, decoded);
     EXPECT_TRUE(back) << back.error().message;
     EXPECT_TRUE(decoded == said);
     if (coded.encoded.payload[0] >= std::byte{4} || kept.empty()) {

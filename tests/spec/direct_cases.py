@@ -204,6 +204,10 @@ def make_cases(entropy: str = "zstd") -> list[Case]:
                     first = seed * 31 % (2 * (540 - 77)) if n < 540 else 0
                     shape = KERNELS if n <= 540 else (24, 5, 9)
                     values = make_values(kind, dtype, n, seed)
+                    options = options_of(features, bound, shape, first, seed)
+                    # An inline field is for whole tensors only.
+                    is_part = "field" in features and n != np.prod(shape)
+                    options["in_preamble"] = options["in_preamble"] or bool(is_part)
                     cases.append(
                         Case(
                             f"{dtype} {kind}, {variant}, bound {bound}, {n} values",
@@ -212,7 +216,7 @@ def make_cases(entropy: str = "zstd") -> list[Case]:
                             first if first + n <= np.prod(shape) else 0,
                             n,
                             values.tobytes(),
-                            options=options_of(features, bound, shape, first, seed),
+                            options=options,
                             entropy=entropy,
                         )
                     )

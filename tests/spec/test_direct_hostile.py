@@ -77,8 +77,9 @@ def predicted(coefficients: bytes, **changes) -> Parts:
 
 
 FIELD = packed([35, 35, 35]) + packed([0, 0]) + packed([0])
+STEP_OF_FIELD = bytes([4]) + f64(0.5)
 COEFFICIENTS = packed([256, 128, -256])
-WIDE = (2 << 26, 1, 1)  # more rows than a packed vector may have
+WIDE = (2 << 25, 1, 1)  # more rows than a packed vector may have
 
 # (what, parts, shape, preamble, part of the reference decoder's message)
 REFUSED = [
@@ -119,7 +120,14 @@ REFUSED = [
         None,
         "wanted",
     ),
-    ("a long vector", fielded(b"\0\0" * 3), WIDE, None, f"{2 << 26} entries"),
+    (
+        "a long vector",
+        single(4, mode=5, parameters=b""),
+        WIDE,
+        STEP_OF_FIELD + b"\0\0" * 3,
+        f"{2 << 25} entries",
+    ),
+    ("an inline field of a part", fielded(b"\0\0" * 3), (100, 1, 3), None, "an inline field"),
     ("flags", single(4, flags=16), (4,), None, "flags 16"),
     ("a first class of 154", single(4, first_class=154), (4,), None, "first class"),
     ("class 0", single(4, first_class=0), (4,), None, "class out of range"),
