@@ -18,7 +18,7 @@ class PlannedTensor final : public LossyPlan {
         shape_(record.shape),
         bounds_(std::move(bounds)),
         plan_(std::move(plan)) {
-    entropy_ = record.entropy;
+    entropy_ = plan_.entropy;
     if (plan_.place == ParameterPlace::kPreamble) {
       append_parameters(plan_.parameters, preamble_);
     }

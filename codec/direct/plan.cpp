@@ -77,6 +77,7 @@ class Planner {
         n_chunks_(ceil_div(n_values_, record.chunk_elems)) {}
 
   Result<DirectPlan> plan() {
+    best_.entropy = record_.entropy;
     best_.place = n_chunks_ == 1 ? ParameterPlace::kInline : ParameterPlace::kPreamble;
     CFCK_TRY(set_steps());
     CFCK_TRY_ASSIGN(sample_, take_plan_sample(record_, geometry_, bounds_, read_));
@@ -89,6 +90,7 @@ class Planner {
                              sample_.values, &n_exact);
     chosen.cost = grouped_cost(codes_of(chosen)) + cost_of_parameters(chosen.parameters);
     CFCK_TRY(try_models(chosen));
+    CFCK_TRY(try_zstd(chosen));
     CFCK_TRY(try_lossless(chosen, n_exact));
     return std::move(best_);
   }
@@ -261,6 +263,25 @@ class Planner {
     return {};
   }
 
+  // Where values take less than two bits the states of the lanes may weigh more than what
+  // rans saves.
+  Result<void> try_zstd(Candidate& chosen) {
+    if (record_.entropy != EntropyId::kRans || record_.level != EncodeLevel::kDefault ||
+        chosen.cost >= 2 * 256 * sample_.n_values()) {
+      return {};
+    }
+    CFCK_TRY(weigh(chosen));
+    Candidate other{chosen.parameters, {}};
+    best_.entropy = EntropyId::kZstd;
+    CFCK_TRY(weigh(other));
+    if (other.bytes < chosen.bytes) {
+      chosen.bytes = other.bytes;
+    } else {
+      best_.entropy = record_.entropy;
+    }
+    return {};
+  }
+
   // Lossless may take less where few values differ, or where direct saves little.
   Result<void> try_lossless(Candidate& chosen, std::uint64_t n_exact) {
     const std::uint64_t estimate =
@@ -335,7 +356,7 @@ class Planner {
   }
 
   DirectChunkInfo sample_info() const {
-    return {record_.dtype, record_.entropy, sample_.shape, 0, sample_.n_values(), nullptr};
+    return {record_.dtype, best_.entropy, sample_.shape, 0, sample_.n_values(), nullptr};
   }
 
   // From the sample to the record. No overflow: a sample has at most 2^21 bytes.

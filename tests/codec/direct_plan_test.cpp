@@ -257,6 +257,25 @@ TEST_P(DirectPlanOf, PrefersLosslessForAFewValues) {
   EXPECT_TRUE(plan->prefers_lossless);
 }
 
+// All codes are zero: the states of the lanes would be nearly all of the payload.
+TEST(DirectPlanOfStages, NothingToSayIsSaidInTheShorterStage) {
+  Scratch scratch;
+  const std::vector<std::uint64_t> shape{256, 256};
+  const std::vector<std::byte> values = make_spread(DType::kF32, Spread::kGaussian, 65536, 1e-6);
+  const DirectBounds bounds{1e-3, {}};
+  DirectRecord record{DType::kF32, EntropyId::kRans, shape, 1u << 18};
+  const auto plan = plan_direct(record, bounds, reader_of(values, 4), scratch);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->entropy, EntropyId::kZstd);
+  const std::size_t with_rans = encoded_bytes(record, *plan, bounds, values);
+  record.entropy = plan->entropy;
+  EXPECT_LT(encoded_bytes(record, *plan, bounds, values), 64u);
+  EXPECT_GT(with_rans, 256u);
+  record.entropy = EntropyId::kRans;
+  record.level = EncodeLevel::kFast;
+  EXPECT_EQ(plan_direct(record, bounds, reader_of(values, 4), scratch)->entropy, EntropyId::kRans);
+}
+
 TEST(DirectPlanOfRows, MoreRowsThanAPreambleHolds) {
   LossyRecord record;
   record.shape = {(std::uint64_t{1} << 30) + 1, 2};
