@@ -17,9 +17,10 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 // From here on a call of the system costs less than one more copy.
 constexpr std::size_t kDirectBytes = std::size_t{1} << 16;
 // The device is told of so much at once, and works while more is encoded.
-constexpr std::uint64_t kSyncBytes = std::uint64_t{4} << 20;
-// Room asked for in large pieces costs less than page by page. What is left at the end
-// is given back.
+constexpr std::uint64_t kSyncBytes = std::uint64_t{1} << 20;
+// Room asked for in large pieces costs less than page by page, in files that become
+// longer than this. What is left at the end is given back.
+constexpr std::uint64_t kShortBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
 constexpr int kMaxLinks = 40;  // as Linux has it
 constexpr int kMaxAttempts = 100;
@@ -161,7 +162,7 @@ Result<void> AtomicFile::Impl::flush() {
 
 void AtomicFile::Impl::reserve_for(std::size_t n_bytes) noexcept {
   const std::uint64_t end = written_bytes + n_bytes;
-  if (end > kSyncBytes && end > reserved_bytes) {
+  if (end > kShortBytes && end > reserved_bytes) {
     const std::uint64_t first = std::max(written_bytes, reserved_bytes);
     reserved_bytes = end + kReserveBytes;
     file->reserve(first, reserved_bytes - first);

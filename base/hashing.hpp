@@ -10,6 +10,8 @@
 namespace cfck {
 
 std::uint64_t hash64(ByteView bytes) noexcept;
+// Of both, one behind the other.
+std::uint64_t hash64(ByteView first, ByteView second) noexcept;
 Digest hash128(ByteView bytes) noexcept;
 
 inline constexpr std::size_t kLeafBytes = 65536;

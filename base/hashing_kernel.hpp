@@ -16,6 +16,12 @@ struct HashPair {
 uint64_t hash64_baseline(const void* bytes, size_t n_bytes) noexcept;
 uint64_t hash64_v3(const void* bytes, size_t n_bytes) noexcept;
 uint64_t hash64_v4(const void* bytes, size_t n_bytes) noexcept;
+uint64_t hash64_of_two_baseline(const void* first, size_t first_bytes, const void* second,
+                                size_t second_bytes) noexcept;
+uint64_t hash64_of_two_v3(const void* first, size_t first_bytes, const void* second,
+                          size_t second_bytes) noexcept;
+uint64_t hash64_of_two_v4(const void* first, size_t first_bytes, const void* second,
+                          size_t second_bytes) noexcept;
 HashPair hash128_baseline(const void* bytes, size_t n_bytes) noexcept;
 HashPair hash128_v3(const void* bytes, size_t n_bytes) noexcept;
 HashPair hash128_v4(const void* bytes, size_t n_bytes) noexcept;

@@ -1,6 +1,7 @@
 #include "format/chunk_encoder.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace cfck::format {
 namespace {
@@ -164,11 +165,10 @@ Result<codec::ErrorTotals> encode_lossy(const EncodePlan& plan, const codec::Los
   return errors;
 }
 
-FrameBytes chunk_extent(const codec::EncodedChunk& encoded, FramePool& frames) {
-  FrameBytes extent = frames.take(encoded.payload.size());
-  std::copy(encoded.payload.begin(), encoded.payload.end(), extent.bytes().begin());
-  store_frame_header(extent.with_prefix(kFrameHeaderBytes).data(), kChunkTag,
-                     kFrameHeaderBytes + encoded.body_bytes);
+ChunkExtent take_extent(codec::EncodedChunk& encoded, PayloadPool& payloads) {
+  ChunkExtent extent;
+  extent.payload = std::exchange(encoded.payload, payloads.take());
+  store_frame_header(extent.header.data(), kChunkTag, kFrameHeaderBytes + encoded.body_bytes);
   return extent;
 }
 

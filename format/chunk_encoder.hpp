@@ -98,8 +98,8 @@ Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, const LossyTrial
 // Encodes with `lossy` into memory.encoded, and decodes into memory.decoded.
 Result<codec::ErrorTotals> encode_lossy(const EncodePlan& plan, const codec::LossyPlan& lossy,
                                         std::uint64_t chunk, ByteView values, WorkerMemory& memory);
-// The extent of a CHNK frame: its header, then the payload.
-FrameBytes chunk_extent(const codec::EncodedChunk& encoded, FramePool& frames);
+// Takes the payload out of `encoded`, which gets other memory for the next one.
+ChunkExtent take_extent(codec::EncodedChunk& encoded, PayloadPool& payloads);
 
 // Bytes that a record of one chunk takes as a pack payload or in a frame of its
 // own. Padding is left out: it depends on where the record stands.

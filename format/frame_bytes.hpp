@@ -1,6 +1,7 @@
 // Memory that becomes a frame or a part of one.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -58,30 +59,40 @@ class FrameBytes {
   std::size_t capacity_ = 0;
 };
 
-// Frame memory that is used again: fresh pages cost more than what is copied into
+// Memory of chunks that is used again: fresh pages cost more than what is copied into
 // them. Holds no more than was in use at once. Thread-safe.
-class FramePool {
+template <class Memory>
+class MemoryPool {
  public:
-  FrameBytes take(std::size_t n_bytes) {
-    FrameBytes frame;
-    {
-      const std::lock_guard lock(mutex_);
-      if (!idle_.empty()) {
-        frame = std::move(idle_.back());
-        idle_.pop_back();
-      }
-    }
-    frame.resize(n_bytes);
-    return frame;
-  }
-  void give_back(FrameBytes frame) {
+  // What is in it is what its last user left.
+  Memory take() {
     const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(frame));
+    if (idle_.empty()) {
+      return {};
+    }
+    Memory memory = std::move(idle_.back());
+    idle_.pop_back();
+    return memory;
+  }
+  void give_back(Memory memory) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(memory));
   }
 
  private:
   std::mutex mutex_;
-  std::vector<FrameBytes> idle_;
+  std::vector<Memory> idle_;
+};
+
+using FramePool = MemoryPool<FrameBytes>;
+using PayloadPool = MemoryPool<std::vector<std::byte>>;
+
+// A frame of tag CHNK, in two pieces.
+struct ChunkExtent {
+  std::array<std::byte, kFrameHeaderBytes> header = {};
+  std::vector<std::byte> payload;
+
+  std::uint64_t n_bytes() const noexcept { return header.size() + payload.size(); }
 };
 
 }  // namespace cfck::format

@@ -172,7 +172,7 @@ Result<void> RecordEncoder::take(const std::shared_ptr<ChunkedRecord>& record, s
   if (record->state == ChunkedRecord::State::kLossless && chunk == record->next) {
     return write_lossless(*record, encoded);
   }
-  frames_.give_back(std::move(encoded.extent));
+  payloads_.give_back(std::move(encoded.extent.payload));
   // Encoded before an earlier chunk was found to be missing: comes again.
   return report(record->number, 0);
 }
@@ -180,12 +180,12 @@ Result<void> RecordEncoder::take(const std::shared_ptr<ChunkedRecord>& record, s
 Result<void> RecordEncoder::weigh(const std::shared_ptr<ChunkedRecord>& record,
                                   EncodedChunk encoded) {
   const ChunkGeometry& geometry = record->plan.geometry;
-  record->lossless_cost += encoded.extent_bytes();
+  record->lossless_cost += encoded.extent.n_bytes();
   record->weighed += 1;
   if (record->held.size() + 1 == record->weighed && record->held.size() < max_held()) {
     record->held.push_back(std::move(encoded));
   } else {
-    frames_.give_back(std::move(encoded.extent));
+    payloads_.give_back(std::move(encoded.extent.payload));
   }
   const std::uint64_t rest_chunks = geometry.n_chunks - record->weighed;
   const std::uint64_t rest_bytes =
@@ -218,8 +218,8 @@ Result<void> RecordEncoder::start_lossless(ChunkedRecord& record) {
 
 Result<void> RecordEncoder::write_lossless(ChunkedRecord& record, EncodedChunk& encoded) {
   CFCK_TRY(begin_if_first(record));
-  CFCK_TRY(layout_.add_chunk(encoded.extent.with_prefix(kFrameHeaderBytes), encoded.hash));
-  frames_.give_back(std::move(encoded.extent));
+  CFCK_TRY(layout_.add_chunk(encoded.extent, encoded.hash));
+  payloads_.give_back(std::move(encoded.extent.payload));
   set_codec(layout_.index().records[record.number].record, CodecId::kLossless, record.entropy);
   return finish_chunk(record, encoded.edges);
 }
@@ -229,8 +229,8 @@ Result<void> RecordEncoder::write_lossy(ChunkedRecord& record, EncodedChunk& enc
   if (record.next == 0) {
     CFCK_TRY(layout_.begin_chunked(record.number, record.lossy->preamble()));
   }
-  CFCK_TRY(layout_.add_chunk(encoded.extent.with_prefix(kFrameHeaderBytes), encoded.hash));
-  frames_.give_back(std::move(encoded.extent));
+  CFCK_TRY(layout_.add_chunk(encoded.extent, encoded.hash));
+  payloads_.give_back(std::move(encoded.extent.payload));
   record.errors.add(errors);
   if (record.next + 1 == record.plan.geometry.n_chunks) {
     set_lossy(layout_.index().records[record.number].record, *record.lossy, record.plan,

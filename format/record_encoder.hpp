@@ -78,6 +78,7 @@ class RecordEncoder {
   RecordLayout& layout_;
   std::vector<WorkerMemory> memory_;  // one for each worker, the last for the caller's thread
   FramePool frames_;
+  PayloadPool payloads_;
   WriteProgress progress_;
   std::uint64_t done_bytes_ = 0;
   std::map<std::uint32_t, LosslessReason> kept_lossless_;

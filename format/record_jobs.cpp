@@ -61,7 +61,7 @@ Result<void> RecordEncoder::SingleJob::encode(WorkerMemory& memory) {
   }
   codec_ = CodecId::kLossless;
   payload_bytes_ = lossless_bytes;
-  bytes_ = chunk_extent(memory.encoded, encoder_.frames_);
+  extent_ = take_extent(memory.encoded, encoder_.payloads_);
   return {};
 }
 
@@ -122,7 +122,7 @@ Result<bool> RecordEncoder::SingleJob::encode_lossy_values(ByteView values, Work
   }
   codec_ = plan_.spectral ? CodecId::kSpectral : CodecId::kDirect;
   payload_bytes_ = memory.encoded.payload.size();
-  bytes_ = chunk_extent(memory.encoded, encoder_.frames_);
+  extent_ = take_extent(memory.encoded, encoder_.payloads_);
   return true;
 }
 
@@ -131,7 +131,8 @@ void RecordEncoder::SingleJob::keep_raw(ByteView values) {
   if (is_packed(plan_.geometry, payload_bytes_) && !plan_.source->mapped().empty()) {
     in_place_ = values;
   } else {
-    bytes_ = encoder_.frames_.take(values.size());
+    bytes_ = encoder_.frames_.take();
+    bytes_.resize(values.size());
     std::copy(values.begin(), values.end(), bytes_.bytes().begin());
   }
 }
@@ -149,32 +150,39 @@ Result<void> RecordEncoder::SingleJob::finish() {
     encoder_.kept_lossless_.emplace(record_, *reason_);
   }
   if (is_packed(plan_.geometry, payload_bytes_)) {
-    CFCK_TRY(layout.add_packed(record_, in_place_.empty() ? ByteView(bytes_.bytes()) : in_place_));
+    CFCK_TRY(layout.add_packed(record_, packed_payload()));
   } else {
     CFCK_TRY(layout.begin_chunked(record_));
     if (codec_ == CodecId::kRaw) {
       CFCK_TRY(layout.add_first_raw_chunk(plan_.geometry, 0, bytes_));
     } else {
-      const ByteView extent = bytes_.with_prefix(kFrameHeaderBytes);
-      CFCK_TRY(layout.add_chunk(extent, hash64(extent)));
+      CFCK_TRY(layout.add_chunk(extent_, hash64(extent_.header, extent_.payload)));
     }
   }
-  if (in_place_.empty()) {
+  if (codec_ != CodecId::kRaw) {
+    encoder_.payloads_.give_back(std::move(extent_.payload));
+  } else if (in_place_.empty()) {
     encoder_.frames_.give_back(std::move(bytes_));
   }
   return encoder_.report(record_, plan_.geometry.n_bytes);
+}
+
+ByteView RecordEncoder::SingleJob::packed_payload() {
+  if (codec_ != CodecId::kRaw) {
+    return extent_.payload;
+  }
+  return in_place_.empty() ? ByteView(bytes_.bytes()) : in_place_;
 }
 
 Result<ByteView> RecordEncoder::ChunkJob::read(WorkerMemory& memory) const {
   return naming(read_values(plan(), offset_bytes(), n_bytes(), memory), plan());
 }
 
-RecordEncoder::EncodedChunk RecordEncoder::ChunkJob::seal(const WorkerMemory& memory,
-                                                          ByteView decoded) {
+RecordEncoder::EncodedChunk RecordEncoder::ChunkJob::seal(WorkerMemory& memory, ByteView decoded) {
   EncodedChunk sealed;
   sealed.edges = hash_leaves(record_->digest, offset_bytes(), decoded);
-  sealed.extent = chunk_extent(memory.encoded, encoder_.frames_);
-  sealed.hash = hash64(sealed.extent.with_prefix(kFrameHeaderBytes));
+  sealed.extent = take_extent(memory.encoded, encoder_.payloads_);
+  sealed.hash = hash64(sealed.extent.header, sealed.extent.payload);
   return sealed;
 }
 
@@ -239,7 +247,8 @@ Result<void> RecordEncoder::RawJob::run(unsigned) {
   if (!first && !mapped.empty()) {
     in_place_ = mapped.subspan(place, n_bytes());
   } else {
-    bytes_ = encoder_.frames_.take(n_bytes());
+    bytes_ = encoder_.frames_.take();
+    bytes_.resize(n_bytes());
     CFCK_TRY(naming(plan().source->read_at(place, bytes_.bytes()), plan()));
     in_place_ = bytes_.bytes();
   }

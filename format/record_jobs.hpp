@@ -14,11 +14,9 @@ namespace cfck::format {
 
 // A chunk that a codec encoded, ready to be written.
 struct RecordEncoder::EncodedChunk {
-  FrameBytes extent;
+  ChunkExtent extent;
   std::uint64_t hash = 0;
   LeafEdges edges;
-
-  std::uint64_t extent_bytes() const noexcept { return kFrameHeaderBytes + extent.size(); }
 };
 
 // Errors of a record, from those of its chunks in order (spec/format.md, section
@@ -80,6 +78,7 @@ class RecordEncoder::SingleJob final : public OrderedPipeline::Job {
   // False if the tensor should be stored without loss.
   Result<bool> encode_lossy_values(ByteView values, WorkerMemory& memory);
   void keep_raw(ByteView values);
+  ByteView packed_payload();
 
   RecordEncoder& encoder_;
   const std::uint32_t record_;
@@ -91,8 +90,9 @@ class RecordEncoder::SingleJob final : public OrderedPipeline::Job {
   RecordErrors errors_;
   std::optional<LosslessReason> reason_;
   std::uint64_t payload_bytes_ = 0;
-  ByteView in_place_;  // raw values of a source in memory
-  FrameBytes bytes_;   // everything else
+  ByteView in_place_;   // raw values of a source in memory
+  FrameBytes bytes_;    // other raw values
+  ChunkExtent extent_;  // everything else
 };
 
 // What is done to one chunk of a record of several.
@@ -108,8 +108,8 @@ class RecordEncoder::ChunkJob : public OrderedPipeline::Job {
   std::uint64_t n_bytes() const noexcept { return plan().geometry.bytes_of(chunk_); }
   // The chunk's values, as read_values.
   Result<ByteView> read(WorkerMemory& memory) const;
-  // What memory.encoded becomes in the file; `decoded` counts for the digest.
-  EncodedChunk seal(const WorkerMemory& memory, ByteView decoded);
+  // What memory.encoded becomes in the file, taken out of it; `decoded` counts for the digest.
+  EncodedChunk seal(WorkerMemory& memory, ByteView decoded);
 
   RecordEncoder& encoder_;
   const std::shared_ptr<ChunkedRecord> record_;

@@ -73,6 +73,13 @@ Result<void> RecordLayout::add_chunk(ByteView extent, std::uint64_t hash) {
   return {};
 }
 
+Result<void> RecordLayout::add_chunk(const ChunkExtent& extent, std::uint64_t hash) {
+  CFCK_TRY(write(extent.header));
+  CFCK_TRY(write(extent.payload));
+  index_.chunks.push_back({static_cast<std::uint32_t>(extent.n_bytes()), hash});
+  return {};
+}
+
 Result<void> RecordLayout::add_first_raw_chunk(const ChunkGeometry& geometry, std::uint64_t chunk,
                                                FrameBytes& values) {
   const std::uint64_t start_bytes = raw_start_bytes(offset_bytes_);

@@ -48,6 +48,7 @@ class RecordLayout {
   Result<void> begin_chunked(std::uint32_t record, ByteView preamble = {});
   // A whole extent: with its frame header, or of raw values that start no frame.
   Result<void> add_chunk(ByteView extent, std::uint64_t hash);
+  Result<void> add_chunk(const ChunkExtent& extent, std::uint64_t hash);
   // The first chunk of a RAWD frame: gets the frame's start in front.
   Result<void> add_first_raw_chunk(const ChunkGeometry& geometry, std::uint64_t chunk,
                                    FrameBytes& values);

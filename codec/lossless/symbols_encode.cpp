@@ -16,6 +16,17 @@ namespace {
 // Spec, section 3.4: fewer values do not pay for four stream lengths.
 inline constexpr std::size_t kMinValuesOfFourTables = 4096;
 inline constexpr std::size_t kMaxCleanAboveBase = 31;
+// At least what a header takes.
+inline constexpr std::size_t kMaxHeaderBytes = 64;
+
+// Empties `payload` and gives it room, for the chunks to come too: they differ a little.
+void make_room(std::size_t n_bytes, std::vector<std::byte>& payload) {
+  payload.clear();
+  if (payload.capacity() < n_bytes) {
+    payload = {};  // nothing to copy
+    payload.reserve(n_bytes + n_bytes / 8);
+  }
+}
 
 template <class Format>
 class SymbolsEncoder {
@@ -230,14 +241,18 @@ class SymbolsEncoder {
     if constexpr (kIsRans) {
       code_symbols();
     }
-    payload.clear();
+    const ByteView mask = header_.flags & kHasMask ? ByteView(mask_) : ByteView();
+    const std::size_t class_escape_bytes = 2 * std::size_t{header_.n_class_escapes};
+    make_room(kMaxHeaderBytes + mask.size() + mask_signs_.size() + class_escape_bytes +
+                  escapes_.size() + coded_.size() + raw_.size(),
+              payload);
     append_symbols_header(header_, kEntropy, payload);
     const auto append = [&](ByteView section) {
       payload.insert(payload.end(), section.begin(), section.end());
     };
-    append(mask_.empty() || !(header_.flags & kHasMask) ? ByteView() : ByteView(mask_));
+    append(mask);
     append(mask_signs_);
-    append({class_escapes_.get(), 2 * std::size_t{header_.n_class_escapes}});
+    append({class_escapes_.get(), class_escape_bytes});
     append(escapes_);
     append(coded_);
     append(raw_);

@@ -56,6 +56,30 @@ TEST(Hashing, IsTheSameOnEveryCpuLevel) {
   }
 }
 
+TEST(Hashing, TwoPiecesHashLikeOne) {
+  const std::vector<std::byte> bytes = some_bytes(5000);
+  const ByteView all(bytes);
+  for (const std::size_t n_bytes : {0U, 1U, 12U, 240U, 241U, 1024U, 5000U}) {
+    const std::uint64_t expected = hash64(all.first(n_bytes));
+    for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, std::size_t{12}, n_bytes}) {
+      if (cut > n_bytes) {
+        continue;
+      }
+      const ByteView first = all.first(cut);
+      const ByteView second = all.subspan(cut, n_bytes - cut);
+      EXPECT_EQ(hash64(first, second), expected);
+      EXPECT_EQ(hash64_of_two_baseline(first.data(), first.size(), second.data(), second.size()),
+                expected);
+#if defined(__x86_64__)
+      if (cpu_level() >= CpuLevel::kV3) {
+        EXPECT_EQ(hash64_of_two_v3(first.data(), first.size(), second.data(), second.size()),
+                  expected);
+      }
+#endif
+    }
+  }
+}
+
 // Section 8 of the format, word for word.
 Digest digest_by_the_book(ByteView bytes) {
   std::vector<std::byte> hashes;
