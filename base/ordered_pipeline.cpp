@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -26,13 +27,17 @@ struct OrderedPipeline::Impl {
 
   void work(unsigned worker);
   void start_worker();
-  Result<void> finish_oldest();
+  Slot* take_waiting();  // the oldest; with the mutex held, n_waiting not 0
+  void run(Slot& slot, unsigned worker, std::unique_lock<std::mutex>& lock);
+  Result<void> finish_oldest(std::size_t n_left_waiting);
   Result<void> run_here(Job& job);
   Result<void> remember(Result<void> result);
 
+  unsigned caller() const noexcept { return n_threads - 1; }  // as a worker
+
   const unsigned n_threads;
-  std::vector<std::thread> workers;
-  std::optional<Error> error;  // touched by the caller's thread only
+  std::vector<std::thread> workers;  // at most one less
+  std::optional<Error> error;        // touched by the caller's thread only
 
   std::mutex mutex;  // guards what follows
   std::condition_variable work_ready;
@@ -52,22 +57,26 @@ void OrderedPipeline::Impl::work(unsigned worker) {
     if (stop) {
       return;
     }
-    Slot* slot = nullptr;
-    for (Slot& candidate : slots) {
-      if (candidate.state == State::kWaiting) {
-        slot = &candidate;
-        break;
-      }
-    }
-    slot->state = State::kRunning;
-    --n_waiting;
-    lock.unlock();
-    Result<void> result = run_guarded([&] { return slot->job->run(worker); });
-    lock.lock();
-    slot->result = std::move(result);
-    slot->state = State::kDone;
+    run(*take_waiting(), worker, lock);
     job_done.notify_one();
   }
+}
+
+Slot* OrderedPipeline::Impl::take_waiting() {
+  const auto slot = std::find_if(slots.begin(), slots.end(), [](const Slot& candidate) {
+    return candidate.state == State::kWaiting;
+  });
+  slot->state = State::kRunning;
+  --n_waiting;
+  return &*slot;
+}
+
+void OrderedPipeline::Impl::run(Slot& slot, unsigned worker, std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  Result<void> result = run_guarded([&] { return slot.job->run(worker); });
+  lock.lock();
+  slot.result = std::move(result);
+  slot.state = State::kDone;
 }
 
 void OrderedPipeline::Impl::start_worker() {
@@ -88,11 +97,15 @@ Result<void> OrderedPipeline::Impl::remember(Result<void> result) {
   return result;
 }
 
-Result<void> OrderedPipeline::Impl::finish_oldest() {
+// Runs jobs meanwhile, as long as more than `n_left_waiting` wait.
+Result<void> OrderedPipeline::Impl::finish_oldest(std::size_t n_left_waiting) {
   std::unique_ptr<Job> job;
   Result<void> result;
   {
     std::unique_lock lock(mutex);
+    while (slots.front().state != State::kDone && n_waiting > n_left_waiting) {
+      run(*take_waiting(), caller(), lock);
+    }
     job_done.wait(lock, [&] { return slots.front().state == State::kDone; });
     job = std::move(slots.front().job);
     result = std::move(slots.front().result);
@@ -103,7 +116,7 @@ Result<void> OrderedPipeline::Impl::finish_oldest() {
 }
 
 Result<void> OrderedPipeline::Impl::run_here(Job& job) {
-  CFCK_TRY(remember(run_guarded([&] { return job.run(0); })));
+  CFCK_TRY(remember(run_guarded([&] { return job.run(caller()); })));
   return remember(run_guarded([&] { return job.finish(); }));
 }
 
@@ -138,10 +151,11 @@ Result<void> OrderedPipeline::submit(std::unique_ptr<Job> job) {
       const std::size_t n_jobs = impl.slots.size();
       finish_one = n_jobs != 0 && (n_jobs >= 2 * std::size_t{impl.n_threads} ||
                                    impl.slots.front().state == State::kDone);
-      want_worker = impl.n_idle <= impl.n_waiting && impl.workers.size() < impl.n_threads;
+      want_worker = impl.n_idle <= impl.n_waiting && impl.workers.size() < impl.caller();
     }
     if (finish_one) {
-      CFCK_TRY(impl.finish_oldest());
+      // No worker shall find nothing to do while this thread runs a job.
+      CFCK_TRY(impl.finish_oldest(impl.workers.size()));
       continue;
     }
     if (want_worker) {
@@ -173,7 +187,7 @@ Result<void> OrderedPipeline::drain() {
         return {};
       }
     }
-    CFCK_TRY(impl.finish_oldest());
+    CFCK_TRY(impl.finish_oldest(0));
   }
 }
 

@@ -22,15 +22,16 @@ Result<void> parallel_for(
     std::size_t n_tasks, unsigned threads,
     const std::function<Result<void>(std::size_t index, unsigned worker)>& task);
 
-// Jobs run on workers; their results are taken on the caller's thread in the
-// order of submission. At most 2 * threads jobs are in flight, so memory stays
-// bounded: submit() blocks, and runs `finish` of older jobs meanwhile.
+// Jobs run on `threads` threads, one of which is the caller's; their results are taken
+// on the caller's thread in the order of submission. At most 2 * threads jobs are in
+// flight, so memory stays bounded: submit() blocks, and runs `finish` of older jobs, or
+// jobs, meanwhile.
 class OrderedPipeline {
  public:
   class Job {
    public:
     virtual ~Job() = default;
-    virtual Result<void> run(unsigned worker) = 0;  // on a worker
+    virtual Result<void> run(unsigned worker) = 0;  // worker < threads
     virtual Result<void> finish() = 0;              // on the caller's thread, in order
   };
 
