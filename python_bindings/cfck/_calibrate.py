@@ -22,7 +22,7 @@ def calibrate(
     output: Callable[[Any], torch.Tensor] | None = None,
     distance: Distance = "auto",
     pool: str = "auto",
-    moments: bool = True,
+    moments: bool | None = None,
     loss: Callable[[Any, Any], torch.Tensor] | str | None = None,
     input_shape: Sequence[int] | None = None,
     n_examples: int = 64,
@@ -55,8 +55,8 @@ def calibrate(
             output, by what made it: Linear layers at the end make logits.
         pool: how outputs of shape (examples, positions, features) become the rows compared:
             "mean", "first" or "none"; "auto": the mean for "cosine", none for "kl".
-        moments: with batches, also gather E[x x^T] of the inputs of each Linear layer, convolution
-            and attention, and how often the rows of embeddings are used.
+        moments: also gather E[x x^T] of the inputs of each Linear layer, convolution and attention,
+            and how often the rows of embeddings are used. None: with batches only.
         loss: with batches, also gather the energy of the gradient of each of these outputs: a
             function of what the model returned and of the batch that gives the mean loss of its
             examples; or "sampled", for logits: the cross entropy against labels drawn from the

@@ -17,6 +17,10 @@ _BATCH_VALUES = 1 << 20
 _FEWEST = 4
 _BATCH_EXAMPLES = 32
 _TOKENS = 24
+# The amplitude of images, and so of what layers see, falls with frequency to about this power; the
+# channels of photographs have most of their energy in common.
+_IMAGE_EXPONENT = 1.2
+_COMMON_ENERGY = 0.9
 # Tried in turn.
 _LENGTHS = (_TOKENS, 16, 8, 4, 1)
 _SIGNAL_LENGTHS = (256, 1024, 128, 64, 32, 16, 16000)
@@ -53,7 +57,7 @@ def generate(
     for shape in noise_shapes:
         probe = torch.randn(2, *shape, generator=torch.Generator().manual_seed(seed))
         if _runs(model, probe.to(device, dtype), refusals):
-            return _noise(shape, n_examples, generator, device, dtype)
+            return _noise(shape, n_examples, generator, device, dtype, _is_convolved(model, shape))
     raise InvalidArgumentError(_refusal(input_shape, refusals))
 
 
@@ -137,15 +141,45 @@ def _noise(
     generator: torch.Generator,
     device: torch.device | None,
     dtype: torch.dtype,
+    is_convolved: bool,
 ) -> Generated:
     n_values = max(1, torch.Size(shape).numel())
     n_examples = max(min(n_examples, _FEWEST), min(n_examples, _BATCH_VALUES // n_values))
     in_batch = max(1, min(_BATCH_EXAMPLES, _BATCH_VALUES // n_values))
+    draw = _field if is_convolved else torch.randn
     batches = [
-        torch.randn(count, *shape, generator=generator).to(device, dtype)
+        draw((count, *shape), generator=generator).to(device, dtype)
         for count in _counts(n_examples, in_batch)
     ]
-    return Generated(batches, f"{n_examples} x {list(shape)} normal noise")
+    kind = "smooth" if is_convolved else "white"
+    return Generated(batches, f"{n_examples} x {list(shape)} {kind} noise")
+
+
+def _field(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    """Noise of unit variance whose amplitude falls with frequency as that of images does."""
+    values = torch.randn(shape, generator=generator)
+    if shape[1] == 3:
+        common = torch.randn((shape[0], 1, *shape[2:]), generator=generator)
+        values = (1 - _COMMON_ENERGY) ** 0.5 * values + _COMMON_ENERGY**0.5 * common
+    axes = tuple(range(2, len(shape)))
+    squares = torch.zeros(shape[2:])
+    for axis, size in enumerate(shape[2:]):
+        frequency = torch.fft.fftfreq(size) ** 2
+        squares += frequency.view(-1, *[1] * (len(axes) - 1 - axis))
+    squares[(0,) * len(axes)] = 1 / max(shape[2:]) ** 2
+    # The same fall of energy from octave to octave, whatever the number of dimensions.
+    falls = squares ** (_IMAGE_EXPONENT * len(axes) / 4)
+    fallen: torch.Tensor = torch.fft.ifftn(torch.fft.fftn(values, dim=axes) / falls, dim=axes).real
+    return fallen.div_(fallen.std().clamp(min=1e-6))
+
+
+def _is_convolved(model: nn.Module, shape: tuple[int, ...]) -> bool:
+    """Whether examples of this shape are channels and places."""
+    dims = len(shape) - 1
+    return 1 <= dims <= len(_CONVOLUTIONS) and any(
+        isinstance(module, (_CONVOLUTIONS[dims - 1], _TRANSPOSED[dims - 1]))
+        for module in model.modules()
+    )
 
 
 def _counts(total: int, largest: int) -> list[int]:

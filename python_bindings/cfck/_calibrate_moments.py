@@ -22,7 +22,8 @@ class Accumulator:
 
     n_groups: int
     n_columns: int
-    is_full: bool
+    input_axis: int
+    is_full: bool = False
     second: torch.Tensor | None = None
     counts: torch.Tensor | None = None
     energy: torch.Tensor | None = None
@@ -30,15 +31,21 @@ class Accumulator:
     n_gradients: int = 0
 
 
-def input_columns(layer: nn.Module) -> tuple[int, int] | None:
-    """Groups of a layer, and the length of the input vector of each; None for other layers."""
+def input_columns(layer: nn.Module) -> tuple[int, int, int] | None:
+    """Groups of a layer, the length of the input vector of each, and the axis of the weight that
+    has the input channels of a group; None for layers without moments."""
     if isinstance(layer, nn.Linear):
-        return 1, layer.in_features
+        return 1, layer.in_features, 1
     if isinstance(layer, _CONVOLUTIONS + _TRANSPOSED):
         n_taps = torch.Size(layer.kernel_size).numel()
-        return layer.groups, layer.in_channels // layer.groups * n_taps
+        n_columns = layer.in_channels // layer.groups * n_taps
+        return layer.groups, n_columns, 0 if isinstance(layer, _TRANSPOSED) else 1
     if isinstance(layer, nn.MultiheadAttention) and layer.in_proj_weight is not None:
-        return 1, layer.embed_dim
+        return 1, layer.embed_dim, 1
+    if type(layer).__name__ == "Conv1D":  # of transformers: a linear layer, transposed
+        weight = getattr(layer, "weight", None)
+        if isinstance(weight, torch.Tensor) and weight.dim() == 2:
+            return 1, weight.shape[0], 0
     return None
 
 
@@ -142,10 +149,10 @@ class MomentHooks:
 
     def _plan(self, layers: list[tuple[nn.Module, str]], max_dim: int, max_bytes: int) -> None:
         for layer, name in layers:
-            columns = input_columns(layer) or (0, 0)
+            geometry = input_columns(layer) or (0, 0, 1)
             known = self.accumulators.get(name)
             if known is None or not known.n_columns:
-                self.accumulators[name] = Accumulator(*columns, is_full=False)
+                self.accumulators[name] = Accumulator(*geometry)
         left = max_bytes
         for one in sorted(self.accumulators.values(), key=lambda a: a.n_groups * a.n_columns**2):
             n_bytes = 8 * one.n_groups * one.n_columns**2

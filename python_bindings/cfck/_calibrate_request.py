@@ -23,7 +23,7 @@ class Request:
     output: Callable[[Any], torch.Tensor] | None
     distance: Any
     pool: str
-    moments: bool
+    moments: bool | None
     loss: Any
     input_shape: Sequence[int] | None
     n_examples: int
@@ -43,8 +43,10 @@ class Request:
             raise InvalidArgumentError(f"cap_octaves is finite and not below 0: {self.cap_octaves}")
         if self.loss is not None and not has_batches:
             raise InvalidArgumentError("a loss needs batches: gradients of noise mean nothing")
-        if self.loss is not None and not self.moments:
+        if self.loss is not None and self.moments is False:
             raise InvalidArgumentError("loss needs moments=True")
+        if self.inputs is not None and not has_batches:
+            raise InvalidArgumentError("inputs= takes apart batches; there are none")
         if isinstance(self.loss, str) and self.loss != "sampled":
             raise InvalidArgumentError(f'loss is a function or "sampled", not {self.loss!r}')
         if has_batches and self.input_shape is not None:

@@ -35,26 +35,24 @@ def run_calibration(
         raise TypeError(f"a model is a torch.nn.Module, not {type(model).__name__}")
     request.check(batches is not None)
     weights = Weights(model)
+    has_batches = batches is not None
+    listens = has_batches if request.moments is None else request.moments
     with undisturbed(model), torch.no_grad():
-        n_moment_examples = 0
-        accumulators: dict[str, Accumulator] = {}
+        source = "batches"
         if batches is None:
             made = generate(model, request.n_examples, request.seed, request.input_shape)
-            kept, source = made.batches, made.source
-        else:
-            reader = _Reader(model, weights, request)
-            kept = reader.run(batches)
-            accumulators, n_moment_examples = reader.accumulators, reader.n_examples
-            source = "batches"
+            batches, source = made.batches, made.source
+        reader = _Reader(model, weights, request, listens)
+        kept = reader.run(batches)
         prober = Prober(model, kept, request)
         measured = prober.run(weights)
-    tensors = weights.describe(measured, accumulators)
+    tensors = weights.describe(measured, reader.accumulators)
     return Calibration(
         with_steps(tensors, request.cap_octaves),
         distance=prober.distance_name,
         source=source,
         n_examples=sum(count_examples(batch) for batch in kept),
-        n_moment_examples=n_moment_examples,
+        n_moment_examples=reader.n_examples,
         seed=request.seed,
         cap_octaves=float(request.cap_octaves),
     )
@@ -63,12 +61,15 @@ def run_calibration(
 class _Reader:
     """One pass over the batches: moments of all, and the first ones kept for the probes."""
 
-    def __init__(self, model: torch.nn.Module, weights: Weights, request: Request) -> None:
+    def __init__(
+        self, model: torch.nn.Module, weights: Weights, request: Request, listens: bool
+    ) -> None:
         self.accumulators: dict[str, Accumulator] = {}
         self.n_examples = 0
         self._model = model
         self._weights = weights
         self._request = request
+        self._listens = listens
         self._device = model_device(model)
 
     def run(self, batches: Iterable[Any]) -> list[Any]:
@@ -93,7 +94,7 @@ class _Reader:
     @contextlib.contextmanager
     def _listening(self) -> Iterator[MomentHooks | None]:
         request = self._request
-        if not request.moments:
+        if not self._listens:
             yield None
             return
         hooks = MomentHooks(

@@ -134,6 +134,7 @@ def _arrays(name: str, sums: Accumulator | None) -> dict[str, Any]:
     if sums.second is not None and sums.n_positions:
         facts["second_moment"] = (sums.second / sums.n_positions).float().numpy()
         facts["n_positions"] = sums.n_positions
+        facts["input_axis"] = sums.input_axis
     if sums.counts is not None and float(sums.counts.sum()) > 0:
         facts["row_frequency"] = (sums.counts / sums.counts.sum()).numpy()
         facts.setdefault("n_positions", int(sums.counts.sum()))

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ MIN_VALUES = 1024
 
 _NUMBERS = ("sigma", "sensitivity", "linearity", "log2_step", "log2_step_uncapped")
 _ARRAYS = ("second_moment", "row_frequency", "gradient_energy")
-_STORED_AS = {"second_moment": "F32", "row_frequency": "F64", "gradient_energy": "F64"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -49,9 +48,11 @@ class CalibratedTensor:
         second_moment: E[x x^T] of the inputs of its layer, (groups, n, n), or only the diagonals,
             (groups, n); None where it was not measured. Order of n: input channel of the group,
             then the taps of the kernel.
+        input_axis: axis of the tensor that has the input channels: 1, or 0 where the layer is
+            transposed.
         row_frequency: of an embedding, how often each row was looked up; adds up to 1.
         gradient_energy: E[g^2] for each output of its layer, g the gradient of an example's loss.
-        n_positions: how many inputs the three were measured on.
+        n_positions: how many inputs the moments were measured on: each example has some.
     """
 
     shape: tuple[int, ...]
@@ -64,6 +65,7 @@ class CalibratedTensor:
     log2_step: float = 0.0
     log2_step_uncapped: float = 0.0
     second_moment: np.ndarray | None = None
+    input_axis: int = 1
     row_frequency: np.ndarray | None = None
     gradient_energy: np.ndarray | None = None
     n_positions: int = 0
@@ -136,6 +138,22 @@ class Calibration(Mapping[str, CalibratedTensor]):
         }
         return {name: 2.0**step if step < 1024 else math.inf for name, step in steps.items()}
 
+    def renamed(self, change: Callable[[str], str]) -> Calibration:
+        """The same calibration for a file with other names: change("encoder.w") gives the new
+        one, "bert.encoder.w" for example."""
+        names = {name: change(name) for name in self._tensors}
+        if len(set(names.values())) != len(names):
+            raise InvalidArgumentError("two tensors would have the same name")
+        tensors = {}
+        for name, tensor in self._tensors.items():
+            tied_to = None if tensor.tied_to is None else names[tensor.tied_to]
+            tensors[names[name]] = dataclasses.replace(tensor, tied_to=tied_to)
+        return Calibration(tensors, **self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        names = ("distance", "source", "n_examples", "n_moment_examples", "seed", "cap_octaves")
+        return {name: getattr(self, name) for name in names}
+
     def check(
         self, tensors: Mapping[str, Any], *, complete: bool = True, values: bool = True
     ) -> None:
@@ -180,18 +198,10 @@ class Calibration(Mapping[str, CalibratedTensor]):
                 array = getattr(tensor, kind)
                 if array is not None:
                     arrays[f"{kind}/{name}"] = array
-        facts = {
-            "distance": self.distance,
-            "source": self.source,
-            "n_examples": self.n_examples,
-            "n_moment_examples": self.n_moment_examples,
-            "seed": self.seed,
-            "cap_octaves": self.cap_octaves,
-        }
         metadata = {
             "format": FORMAT,
             "version": str(VERSION),
-            "calibration": _json(facts),
+            "calibration": _json(self._facts()),
             "tensors": _json(table),
         }
         write_file(NumpyFramework(), arrays, filename, metadata, {})
@@ -284,6 +294,8 @@ def _entry(name: str, tensor: CalibratedTensor) -> dict[str, Any]:
         entry["tied_to"] = tensor.tied_to
     if tensor.n_positions:
         entry["n_positions"] = tensor.n_positions
+    if tensor.second_moment is not None:
+        entry["input_axis"] = tensor.input_axis
     return entry
 
 
@@ -357,6 +369,7 @@ class _Parser:
             digest=_get(entry, "digest", str) if "digest" in entry else "",
             tied_to=tied_to,
             n_positions=_get(entry, "n_positions", int) if "n_positions" in entry else 0,
+            input_axis=_get(entry, "input_axis", int) if "input_axis" in entry else 1,
         )
         if tied_to is not None:
             base = before.get(tied_to)
@@ -367,7 +380,7 @@ class _Parser:
             arrays = {kind: self._arrays.pop(f"{kind}/{name}", None) for kind in _ARRAYS}
             for kind, array in arrays.items():
                 if array is not None:
-                    _check_array(kind, name, array, tensor.shape)
+                    _check_array(kind, name, array, tensor)
         return name, dataclasses.replace(tensor, **arrays)
 
 
@@ -384,18 +397,27 @@ def _get(entry: Mapping[str, Any], key: str, kind: type) -> Any:
     return value
 
 
-def _check_array(kind: str, name: str, array: np.ndarray, shape: Sequence[int]) -> None:
-    """Its dtype, and that it fits a tensor of this shape."""
-    expected = np.float32 if _STORED_AS[kind] == "F32" else np.float64
-    fits = array.dtype == expected
+def _check_array(kind: str, name: str, array: np.ndarray, tensor: CalibratedTensor) -> None:
+    """Its dtype, and that it fits the tensor."""
     if kind == "second_moment":
-        fits = fits and array.ndim in (2, 3) and all(array.shape)
-        fits = fits and (array.ndim == 2 or array.shape[1] == array.shape[2])
-        # One row of the weight for each output: groups * n is the rest of it, or a divisor.
-        fits = fits and math.prod(shape) % array.shape[1] == 0
+        fits = array.dtype == np.float32 and _fits_layer(array, tensor)
     elif kind == "row_frequency":
-        fits = fits and len(shape) == 2 and array.shape == (shape[0],)
+        fits = array.dtype == np.float64 and array.shape == tensor.shape[:1]
     else:
-        fits = fits and array.ndim == 1
+        fits = array.dtype == np.float64 and array.ndim == 1
     if not fits:
         raise _bad(f"record `{kind}/{shown(name)}` is {array.dtype} of {list(array.shape)}")
+
+
+def _fits_layer(array: np.ndarray, tensor: CalibratedTensor) -> bool:
+    """Whether these are the moments of a layer with this weight."""
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[1] != array.shape[2]):
+        return False
+    if len(tensor.shape) < 2 or not array.shape[0]:
+        return False
+    groups, columns = array.shape[:2]
+    if tensor.input_axis == 1:
+        return not tensor.shape[0] % groups and bool(columns == math.prod(tensor.shape[1:]))
+    # The tensor has the input channels of all groups.
+    inputs = tensor.shape[0] * math.prod(tensor.shape[2:])
+    return tensor.input_axis == 0 and bool(groups * columns == inputs)

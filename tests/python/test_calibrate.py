@@ -69,11 +69,11 @@ def noise(*shape: int, seed: int = 5) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("model", "distance", "source"),
     [
-        (mlp, "kl", "64 x [32] normal noise"),
-        (small_conv, "kl", "64 x [3, 32, 32] normal noise"),
+        (mlp, "kl", "64 x [32] white noise"),
+        (small_conv, "kl", "64 x [3, 32, 32] smooth noise"),
         (Reader, "kl", "64 x [24] random tokens below 96"),
-        (lambda: nn.LSTM(40, 32, batch_first=True), "cosine", "64 x [24, 40] normal noise"),
-        (lambda: nn.Conv1d(40, 32, 3), "cosine", "64 x [40, 256] normal noise"),
+        (lambda: nn.LSTM(40, 32, batch_first=True), "cosine", "64 x [24, 40] white noise"),
+        (lambda: nn.Conv1d(40, 32, 3), "cosine", "64 x [40, 256] smooth noise"),
     ],
 )
 def test_inputs_are_found_for_a_model(model, distance, source):
@@ -94,6 +94,22 @@ def test_inputs_are_found_for_a_model(model, distance, source):
             assert 0.2 < known.linearity < 5
             rms = tensor.double().square().mean().sqrt()
             assert known.sigma == pytest.approx(float(rms), rel=1e-12)
+
+
+def test_generated_images_are_smooth_and_nearly_grey():
+    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.Flatten(2), nn.AdaptiveAvgPool1d(1))
+    moment = cfck.calibrate(model, moments=True)["0.weight"].second_moment[0].reshape(3, 9, 3, 9)
+    assert moment[0, 4, 0, 4] == pytest.approx(1, abs=0.15)
+    assert moment[0, 4, 1, 4] == pytest.approx(0.9, abs=0.15)
+    assert 0.6 < moment[0, 3, 0, 4] < 0.95
+    assert moment[0, 0, 0, 8] < moment[0, 3, 0, 4]
+
+
+def test_moments_of_generated_inputs_on_request():
+    calibration = cfck.calibrate(mlp(), moments=True)
+    assert calibration.n_moment_examples == 64
+    np.testing.assert_allclose(calibration["0.weight"].second_moment[0], np.eye(32), atol=1)
+    assert calibration["0.weight"].sensitivity == cfck.calibrate(mlp())["0.weight"].sensitivity
 
 
 def test_a_model_for_positions_longer_than_its_table_gets_fewer_tokens():
@@ -519,6 +535,7 @@ def test_all_batches_count_for_moments_and_the_first_for_sensitivities():
         (mlp, {"batches": [noise(2, 32)], "loss": "kl"}, 'loss is a function or "sampled"'),
         (mlp, {"batches": [noise(2, 32)], "input_shape": (32,)}, "input_shape is for generated"),
         (mlp, {"loss": "sampled"}, "a loss needs batches"),
+        (mlp, {"inputs": lambda batch: batch}, "inputs= takes apart batches"),
         (mlp, {"distance": "l2"}, "distance is one of auto, kl, cosine, mse, not 'l2'"),
         (mlp, {"pool": "max"}, "pool is one of"),
         (mlp, {"cap_octaves": math.inf}, "cap_octaves is finite"),
@@ -576,6 +593,33 @@ def test_a_distance_of_ones_own():
     assert set(seen) == {((4, 10), (4, 10)), ((2, 10), (2, 10))}
     assert len(seen) % (2 * 2) == 0 and len(seen) >= 2 * 2 * 3
     assert calibration["0.weight"].sensitivity > 0
+
+
+class Conv1D(nn.Module):
+    """As of transformers: a linear layer with its weight the other way round."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(before, after))
+        self.bias = nn.Parameter(torch.zeros(after))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+def test_transposed_weights_say_so(path):
+    x = noise(9, 12)
+    calibration = cfck.calibrate(nn.Sequential(Conv1D(12, 5)), [x], loss=lambda out, _: out.mean())
+    tensor = calibration["0.weight"]
+    assert tensor.input_axis == 0
+    np.testing.assert_allclose(tensor.second_moment[0], x.T @ x / 9, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(tensor.gradient_energy, np.full(5, 1 / 25), rtol=1e-5)
+    model = nn.Sequential(nn.ConvTranspose1d(4, 6, 3, groups=2), nn.Conv1d(6, 4, 3, groups=2))
+    calibration = cfck.calibrate(model, [noise(2, 4, 9)])
+    assert [calibration[f"{i}.weight"].input_axis for i in (0, 1)] == [0, 1]
+    calibration.save(path)
+    loaded = cfck.load_calibration(path)
+    assert [loaded[f"{i}.weight"].input_axis for i in (0, 1)] == [0, 1]
 
 
 def test_layers_called_with_names_and_twice():
@@ -652,6 +696,17 @@ def test_another_model_is_refused():
         calibration.check(part)
 
 
+def test_a_calibration_for_other_names(path):
+    model = Reader()
+    calibration = cfck.calibrate(model).renamed(lambda name: f"model.{name}")
+    calibration.check({f"model.{name}": t for name, t in model.state_dict().items()})
+    assert calibration["model.head.weight"].tied_to == "model.words.weight"
+    calibration.save(path)
+    assert repr(cfck.load_calibration(path)) == repr(calibration)
+    with pytest.raises(cfck.InvalidArgumentError, match="the same name"):
+        calibration.renamed(lambda name: "x")
+
+
 def damaged(path, change):
     """The file of a calibration with one thing changed by hand."""
     import cfck.numpy
@@ -680,6 +735,12 @@ def damaged(path, change):
         (lambda m, a: a.update(other=np.ones(5)), cfck.CorruptError, "`other` belongs to no"),
         (lambda m, a: a.update({"second_moment/0.weight": np.ones((1, 32, 31), np.float32)}),
          cfck.CorruptError, r"second_moment/0.weight` is float32 of \[1, 32, 31\]"),
+        (lambda m, a: a.update({"second_moment/0.weight": np.ones((1, 31, 31), np.float32)}),
+         cfck.CorruptError, "second_moment/0.weight`"),
+        (lambda m, a: a.update({"second_moment/0.weight": np.ones((0, 32), np.float32)}),
+         cfck.CorruptError, "second_moment/0.weight`"),
+        (lambda m, a: a.update({"second_moment/0.weight": np.ones((), np.float32)}),
+         cfck.CorruptError, "second_moment/0.weight`"),
         (lambda m, a: a.update({"row_frequency/0.weight": np.ones(9)}), cfck.CorruptError, "row_"),
         (lambda m, a: m.update(tensors=m["tensors"].replace("[64,32]", "[64,-32]")),
          cfck.CorruptError, "shape of `0.weight`"),
