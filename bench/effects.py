@@ -10,7 +10,6 @@ runs with what came back. bench/README.md says what to install.
 from __future__ import annotations
 
 import argparse
-import ast
 import sys
 import tempfile
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from safetensors.numpy import load_file
 import bounds
 import cifar_resnet
 import data
+import models
 import report
 
 # What is asked of save(): every tensor by rule, or the plain options with their exemptions.
@@ -75,18 +75,6 @@ def resnet(depth: int, images: np.ndarray, labels: np.ndarray) -> Subject:
     return Subject(f"ResNet-{depth}", weights, columns, effect)
 
 
-def sentences(count: int) -> list[str]:
-    """First sentences of docstrings of Python's standard library, the same for a version of it."""
-    found: dict[str, None] = {}
-    for path in sorted(Path(ast.__file__).parent.glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
-                words = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
-                if 40 <= len(words) <= 200:
-                    found[words] = None
-    return list(found)[:: max(1, len(found) // count)][:count]
-
-
 def minilm(count: int) -> Subject:
     """Cosine between the embeddings of sentences before and after."""
     from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -96,7 +84,8 @@ def minilm(count: int) -> Subject:
     tokenizer = AutoTokenizer.from_pretrained(path.parent)
     model = AutoModel.from_config(AutoConfig.from_pretrained(path.parent)).eval()
     tokens = [
-        tokenizer(sentence, return_tensors="pt", truncation=True) for sentence in sentences(count)
+        tokenizer(sentence, return_tensors="pt", truncation=True)
+        for sentence in models.sentences(count)
     ]
 
     @torch.inference_mode()
