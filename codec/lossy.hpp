@@ -13,11 +13,22 @@
 
 namespace cfck::codec {
 
+// Quarter octaves to be added to a step: the sum of what band, row and column of a
+// coefficient have. What is empty counts as 0.
+struct StepField {
+  std::vector<std::int16_t> bands;    // of the DCT of a convolution kernel
+  std::vector<std::int16_t> rows;     // by index of axis 0
+  std::vector<std::int16_t> columns;  // by index of axis 1
+
+  bool empty() const { return bands.empty() && rows.empty() && columns.empty(); }
+  bool operator==(const StepField&) const = default;
+};
+
 // What the spectral codec is to do (codec/spectral/spec.md). Steps are chosen by the
 // caller: rate control knows the whole file.
 struct SpectralRequest {
-  // Decoded coefficients are whole multiples of it: those of all values, or, with
-  // multipliers of its own, of values whose multiplier is 1. Positive, finite.
+  // Decoded coefficients are whole multiples of it, or, with a field, of what their
+  // quarters make of it. Positive, finite.
   double step = 0;
   // Trellis states: 1 (none), 4 or 8.
   unsigned n_states = 8;
@@ -25,6 +36,8 @@ struct SpectralRequest {
   double lambda = 0;
   // No value may be off by more, if given; as in ErrorBound.
   std::optional<double> max_abs_error = std::nullopt;
+  // With bands, kernels are transformed, whether that saves bits or not.
+  StepField steps;
 
   bool operator==(const SpectralRequest&) const = default;
 };

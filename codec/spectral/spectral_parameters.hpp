@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "codec/lossy.hpp"
 #include "codec/numbers.hpp"
 #include "codec/spectral/spectral_geometry.hpp"
 
@@ -17,15 +18,8 @@ enum class CoefficientOrder : std::uint8_t {
   kClasses = 2,  // by predicted class, each in storage order
 };
 
-// Quarter octaves by band, row and column; what is empty counts as 0. Their sum belongs to
-// a coefficient.
-struct QuarterField {
-  std::vector<std::int16_t> bands;
-  std::vector<std::int16_t> rows;
-  std::vector<std::int16_t> columns;
-
-  bool empty() const { return bands.empty() && rows.empty() && columns.empty(); }
-};
+// Quarter octaves by band, row and column; as steps so as scales.
+using QuarterField = StepField;
 
 struct SpectralParameters {
   unsigned n_states = 8;    // 1, 4, 8

@@ -17,11 +17,13 @@ inline constexpr std::uint64_t kMaxFieldValues = std::uint64_t{1} << 24;
 inline constexpr double kTransformGain = 0.02;
 // Coefficients are rounded to sixteenths of a code for the field: four octaves.
 inline constexpr int kFieldQuarters = 16;
+inline constexpr int kMaxStepQuarters = 400;
 
 // Some rows of a record, as a tensor of their own.
 struct Sample {
   std::vector<std::uint64_t> shape;
   std::vector<std::byte> values;
+  std::vector<std::uint64_t> rows;  // of the record; where it is neither whole nor a piece
   bool is_whole = true;
 };
 
@@ -30,6 +32,12 @@ struct Candidate {
   CoefficientOrder order = CoefficientOrder::kStorage;
   bool has_blocks = false;
 };
+
+void add_to(std::vector<std::int16_t>& sums, const std::vector<std::int16_t>& steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    sums[i] = static_cast<std::int16_t>(sums[i] + steps[i]);
+  }
+}
 
 class Planner {
  public:
@@ -44,12 +52,13 @@ class Planner {
     CFCK_TRY_ASSIGN(const SpectralGeometry flat, SpectralGeometry::create(record_.shape, {}));
     n_values_ = flat.n_values();
     row_values_ = flat.row_values();
+    CFCK_TRY(check_steps(flat));
     CFCK_TRY(take_sample());
     CFCK_TRY(choose());
     SpectralPlan plan;
     plan.is_inline = n_values_ <= record_.chunk_elems;
     plan.prefers_lossless = prefers_lossless_;
-    plan.parameters = parameters_of(best_, record_.shape);
+    plan.parameters = parameters_of(best_, {});
     if (best_.order == CoefficientOrder::kClasses && !prefers_lossless_) {
       CFCK_TRY_ASSIGN(plan.parameters.scales, fit_record(plan.parameters));
     }
@@ -57,6 +66,27 @@ class Planner {
   }
 
  private:
+  Result<void> check_steps(const SpectralGeometry& flat) const {
+    const StepField& steps = request_.steps;
+    CFCK_TRY_ASSIGN(const SpectralGeometry kernels,
+                    SpectralGeometry::create(record_.shape, kernel_block(record_.shape)));
+    const auto fits = [](const std::vector<std::int16_t>& quarters, std::uint64_t n) {
+      return quarters.empty() ||
+             (quarters.size() == n && std::ranges::all_of(quarters, [](std::int16_t q) {
+                return q >= -kMaxStepQuarters && q <= kMaxStepQuarters;
+              }));
+    };
+    if (!fits(steps.bands, kernels.n_bands()) || !fits(steps.rows, flat.n_rows()) ||
+        !fits(steps.columns, flat.n_columns())) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "the step field does not fit the tensor: another length, or quarter octaves "
+                   "beyond 400",
+                   {},
+                   {}};
+    }
+    return {};
+  }
+
   // Whole rows, spread over the record; or the start of the first, if it is long.
   Result<void> take_sample() {
     sample_.shape = record_.shape;
@@ -77,40 +107,66 @@ class Planner {
     const std::uint64_t n_rows = kSampleValues / row_values_;
     sample_.shape[0] = n_rows;
     for (std::uint64_t i = 0; i < n_rows; ++i) {
-      CFCK_TRY(append(record_.shape[0] * i / n_rows * row_values_, row_values_));
+      sample_.rows.push_back(record_.shape[0] * i / n_rows);
+      CFCK_TRY(append(sample_.rows.back() * row_values_, row_values_));
     }
     return {};
   }
 
-  std::vector<Candidate> candidates() const {
-    std::vector<Candidate> found{{}};
-    const bool is_shaped = sample_.is_whole || sample_.shape.size() > 1;
-    const bool may_fit = is_shaped && n_values_ <= kMaxFieldValues && record_.shape.size() > 1 &&
-                         record_.level != EncodeLevel::kFast;
-    const bool has_kernels = is_shaped && !kernel_block(record_.shape).empty();
+  // Kernels as blocks, each in one chunk and in one piece of the sample.
+  bool may_transform() const {
     const bool whole_rows =
         n_values_ <= record_.chunk_elems || record_.chunk_elems % row_values_ == 0;
-    if (has_kernels && whole_rows) {
+    return is_shaped() && whole_rows && !kernel_block(record_.shape).empty();
+  }
+
+  bool is_shaped() const { return sample_.is_whole || !sample_.rows.empty(); }
+
+  std::vector<Candidate> candidates() const {
+    const bool has_kernels = may_transform();
+    const bool must_transform = has_kernels && !request_.steps.bands.empty();
+    const bool may_fit = is_shaped() && n_values_ <= kMaxFieldValues && record_.shape.size() > 1 &&
+                         record_.level != EncodeLevel::kFast;
+    std::vector<Candidate> found;
+    if (!must_transform) {
+      found.push_back({});
+    }
+    if (has_kernels) {
       found.push_back({true, CoefficientOrder::kBands, true});
     }
-    if (has_kernels && whole_rows && may_fit) {
+    if (has_kernels && may_fit) {
       found.push_back({true, CoefficientOrder::kClasses, true});
     }
-    if (may_fit) {
+    if (may_fit && !must_transform) {
       found.push_back({false, CoefficientOrder::kClasses, has_kernels});
     }
     return found;
   }
 
+  // `rows` are those of the record that the shape has; empty: all.
   SpectralParameters parameters_of(const Candidate& candidate,
-                                   std::span<const std::uint64_t> shape) const {
+                                   std::span<const std::uint64_t> rows) const {
     SpectralParameters parameters;
     parameters.n_states = request_.n_states;
     parameters.step = request_.step;
     parameters.transforms = candidate.transforms;
     parameters.order = candidate.order;
     if (candidate.has_blocks) {
-      parameters.sides = kernel_block(shape);
+      parameters.sides = kernel_block(record_.shape);
+    }
+    if (!is_shaped()) {
+      return parameters;
+    }
+    if (candidate.transforms) {
+      parameters.steps.bands = request_.steps.bands;
+    }
+    parameters.steps.columns = request_.steps.columns;
+    parameters.steps.rows = request_.steps.rows;
+    if (!rows.empty() && !parameters.steps.rows.empty()) {
+      parameters.steps.rows.clear();
+      for (const std::uint64_t row : rows) {
+        parameters.steps.rows.push_back(request_.steps.rows[row]);
+      }
     }
     return parameters;
   }
@@ -146,13 +202,13 @@ class Planner {
 
   // Bits for each value of the record. Vectors of rows grow with these, the others do not.
   Result<double> bits_of(const SpectralChunkInfo& info, const Candidate& candidate) {
-    SpectralParameters parameters = parameters_of(candidate, info.shape);
+    SpectralParameters parameters = parameters_of(candidate, sample_.rows);
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(info.shape, parameters.sides));
     if (candidate.order == CoefficientOrder::kClasses) {
       std::vector<std::int32_t> codes(info.n_elems);
       CFCK_TRY(append_codes(info, geometry, parameters, sample_.values, codes.data()));
-      parameters.scales = fit(geometry, codes);
+      parameters.scales = fit(geometry, parameters.steps, codes);
     }
     SpectralParameters shared = parameters;
     shared.scales.rows.clear();
@@ -184,7 +240,9 @@ class Planner {
     return {};
   }
 
-  QuarterField fit(const SpectralGeometry& geometry, std::span<const std::int32_t> codes) const {
+  // Codes are in steps of their own; the scales are not.
+  QuarterField fit(const SpectralGeometry& geometry, const StepField& steps,
+                   std::span<const std::int32_t> codes) const {
     const DirectGeometry grid{geometry.n_rows(), geometry.n_columns(), geometry.taps()};
     ScaleField field = fit_scale_field(grid, codes);
     QuarterField scales;
@@ -195,6 +253,9 @@ class Planner {
     }
     scales.rows = std::move(field.rows);
     scales.columns = std::move(field.columns);
+    add_to(scales.bands, steps.bands);
+    add_to(scales.rows, steps.rows);
+    add_to(scales.columns, steps.columns);
     return scales;
   }
 
@@ -210,7 +271,7 @@ class Planner {
       CFCK_TRY_ASSIGN(const ByteView values, read_(first, info.n_elems, room));
       CFCK_TRY(append_codes(info, geometry, parameters, values, codes.data() + first));
     }
-    return fit(geometry, codes);
+    return fit(geometry, parameters.steps, codes);
   }
 
   const LossyRecord& record_;

@@ -34,7 +34,7 @@ LossyRecord record_of(const Shape& shape, double step, unsigned n_states = 8) {
   record.chunk_elems = 4096;
   record.entropy = EntropyId::kRans;
   record.is_forced = true;
-  record.spectral = SpectralRequest{step, n_states, 0, {}};
+  record.spectral = SpectralRequest{step, n_states, 0, {}, {}};
   return record;
 }
 
@@ -194,6 +194,43 @@ TEST(Spectral, TransformsKernelsWhereThatPays) {
   EXPECT_LT(transformed.sum_of_squares / plain.sum_of_squares, 1.1);
 }
 
+// Steps by band, row and column: what they are coarser by, errors grow by.
+TEST(Spectral, StepsOfTheirOwn) {
+  const std::size_t n_rows = 64, n_columns = 32, n_taps = 9;
+  const std::vector<float> values = normal_values(n_rows * n_columns * n_taps, 1);
+  LossyRecord record = record_of({n_rows, n_columns, 3, 3}, 0.02);
+  record.chunk_elems = 16 * n_columns * n_taps;
+  for (std::size_t row = 0; row < n_rows; ++row) {
+    record.spectral->steps.rows.push_back(row % 2 == 0 ? 0 : 8);
+  }
+  for (std::size_t column = 0; column < n_columns; ++column) {
+    record.spectral->steps.columns.push_back(column < n_columns / 2 ? -4 : 4);
+  }
+  for (const bool has_bands : {false, true}) {
+    if (has_bands) {
+      record.spectral->steps.bands = {-7, -2, 1, 0, -1, 3, 0, 3, 4};
+    }
+    const Coded coded = code(record, bytes_of(values));
+    double squares[2][2] = {};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      float y;
+      std::memcpy(&y, coded.decoded.data() + 4 * i, 4);
+      const double error = double{y} - double{values[i]};
+      squares[i / (n_columns * n_taps) % 2][i / n_taps % n_columns / (n_columns / 2)] +=
+          error * error;
+    }
+    EXPECT_NEAR(squares[1][0] / squares[0][0], 16, 2);  // 8 quarters: 4 times the error
+    EXPECT_NEAR(squares[0][1] / squares[0][0], 16, 2);
+    EXPECT_NEAR(squares[1][1] / squares[0][0], 256, 40);
+  }
+  record.spectral->steps.rows.pop_back();
+  Scratch scratch;
+  const ReadValues read = [&](std::uint64_t first, std::uint64_t n, std::vector<std::byte>&) {
+    return Result<ByteView>(bytes_of(values).subspan(first * 4, n * 4));
+  };
+  EXPECT_FALSE(find_lossy_encoder(CodecId::kSpectral)->plan(record, read, scratch));
+}
+
 TEST(Spectral, NumbersThatAreNoneStayBitForBit) {
   std::vector<float> values = normal_values(64 * 8 * 9, 0.02f);
   std::vector<std::size_t> places{0, 5, 17, 1000, values.size() - 1};
@@ -261,12 +298,12 @@ TEST(Spectral, RefusesWhatCannotBe) {
     const auto plan = find_lossy_encoder(CodecId::kSpectral)->plan(record, read, scratch);
     return !plan && plan.error().code == ErrorCode::kInvalidArgument;
   };
-  EXPECT_TRUE(refused({0, 8, 0, {}}));
-  EXPECT_TRUE(refused({-1, 8, 0, {}}));
-  EXPECT_TRUE(refused({NAN, 8, 0, {}}));
-  EXPECT_TRUE(refused({1, 3, 0, {}}));
-  EXPECT_TRUE(refused({1, 8, -1, {}}));
-  EXPECT_TRUE(refused({1, 8, 0, 0.0}));
+  EXPECT_TRUE(refused({0, 8, 0, {}, {}}));
+  EXPECT_TRUE(refused({-1, 8, 0, {}, {}}));
+  EXPECT_TRUE(refused({NAN, 8, 0, {}, {}}));
+  EXPECT_TRUE(refused({1, 3, 0, {}, {}}));
+  EXPECT_TRUE(refused({1, 8, -1, {}, {}}));
+  EXPECT_TRUE(refused({1, 8, 0, 0.0, {}}));
 }
 
 // Every byte of a chunk changed and every length cut: an error or some values, no crash.
