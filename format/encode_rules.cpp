@@ -27,8 +27,8 @@ template <class Options>
 Result<TensorChoice> request_of(const Options& options) {
   TensorChoice request;
   request.codec = options.codec;
-  CFCK_TRY_ASSIGN(request.bound, error_bound(options));
   CFCK_TRY_ASSIGN(const std::optional<Target> target, error_target(options));
+  CFCK_TRY_ASSIGN(request.bound, error_bound(options));
   if (target || options.codec == CodecChoice::kSpectral) {
     request.spectral = SpectralChoice{target.value_or(Target{}), options.trellis_states, 1};
   }

@@ -15,9 +15,12 @@ namespace {
 
 // A bit counts so many squared steps where only the mean square matters.
 constexpr double kLambda = 0.3;
-// With a maximum error and no target: the step over that error. What is off by more
-// with such a step is rare enough to be corrected.
-constexpr double kStepOfBound = 1.8;
+// With a maximum error and no target: the steps over that error that are tried, as long
+// as they take fewer bytes. Values that are not transformed are never off by more than
+// half a step; a few of those that are have to be corrected. Trellis states lower the
+// mean square at the cost of the maximum.
+constexpr double kStepsOfBound[] = {2 * (1 - 0x1p-20), 1.6, 1.25, 1};
+constexpr unsigned kStatesOfBound = 1;
 // How near a target is near enough: sizes, and squared errors within 0.05 dB.
 constexpr double kSizeShare = 0.995;
 constexpr double kSquaresShare = 0.9886;  // 10^-0.005, rounded up
@@ -30,7 +33,7 @@ constexpr double kCoarsestShare = 0x1p10;
 constexpr double kOctavesOfNoBits = 2.05;
 
 bool counts_bytes(const Target& target) {
-  return target.kind == TargetKind::kBitsPerWeight || target.kind == TargetKind::kSize;
+  return target.kind != TargetKind::kNmse && target.kind != TargetKind::kPsnr;
 }
 
 EncodePlan without_loss(const EncodePlan& plan) {
@@ -161,7 +164,8 @@ RateControl::~RateControl() = default;
 codec::SpectralRequest RateControl::request_of(const Item& item, double step) const {
   codec::SpectralRequest request;
   request.step = step * item.scale();
-  request.n_states = item.plan.choice.spectral->n_states;
+  request.n_states =
+      target_.kind == TargetKind::kNone ? kStatesOfBound : item.plan.choice.spectral->n_states;
   request.lambda = target_.kind == TargetKind::kNone || item.scale() != 1 ? 0 : kLambda;
   if (item.plan.choice.bound) {
     request.max_abs_error = item.plan.choice.bound->value;
@@ -222,11 +226,7 @@ Result<double> RateControl::find() {
   const bool any_open = std::any_of(items_.begin(), items_.end(),
                                     [](const auto& item) { return !item->reason.has_value(); });
   if (target_.kind == TargetKind::kNone) {
-    const double step = any_open ? kStepOfBound * items_.front()->plan.choice.bound->value : 0;
-    if (any_open) {
-      CFCK_TRY(try_step(step));
-    }
-    return step;
+    return any_open ? find_for_bound() : 0.0;
   }
   if (!any_open) {
     CFCK_TRY_ASSIGN(const double taken, measured());
@@ -242,6 +242,24 @@ Result<double> RateControl::find() {
     CFCK_TRY(try_step(found.step));
   }
   return found.step;
+}
+
+Result<double> RateControl::find_for_bound() {
+  const double bound = items_.front()->plan.choice.bound->value;
+  double best_step = 0;
+  double least_bytes = std::numeric_limits<double>::infinity();
+  for (const double share : kStepsOfBound) {
+    CFCK_TRY_ASSIGN(const StepOutcome outcome, try_step(share * bound));
+    if (!(outcome.measured < least_bytes)) {
+      break;
+    }
+    best_step = tried_step_;
+    least_bytes = outcome.measured;
+  }
+  if (tried_step_ != best_step) {
+    CFCK_TRY(try_step(best_step));
+  }
+  return best_step;
 }
 
 double RateControl::most_measured() const {

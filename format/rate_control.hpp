@@ -34,7 +34,7 @@ class RateControl {
   ~RateControl();
 
   // One target for all of `plans`, with one step times the scale of each. Without a
-  // target, the step follows from the maximum error of the first. `file_bytes` is for
+  // target, it is a multiple of the maximum error of the first. `file_bytes` is for
   // TargetKind::kSize. Errors: kInvalidArgument for a target that cannot be reached;
   // those of codec and sources.
   Result<std::vector<SpectralDecision>> decide(const Target& target,
@@ -50,6 +50,7 @@ class RateControl {
   Result<void> measure(std::span<const EncodePlan> plans);
   // The step of the target; the items are left as they are with it.
   Result<double> find();
+  Result<double> find_for_bound();
   Result<StepGoal> goal() const;
   Result<double> bytes_of_others() const;
   double most_measured() const;

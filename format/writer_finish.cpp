@@ -98,19 +98,28 @@ Result<void> Writer::Impl::write_attachments(format::RecordLayout& to,
 
 Result<WriteSummary> Writer::Impl::finish_index() {
   WriteSummary summary;
+  const std::vector<format::ChunkEntry>& chunks = layout.index().chunks;
   for (const format::StoredRecord& stored : layout.index().records) {
+    std::uint64_t own_bytes = 0;
+    if (stored.record.kind == RecordKind::kPacked) {
+      own_bytes = stored.payload_bytes;
+      summary.stored_bytes += own_bytes;
+    } else if (stored.record.kind == RecordKind::kChunked) {
+      const std::uint64_t n_entries = stored.record.n_chunks + (stored.has_preamble ? 1 : 0);
+      for (std::uint64_t i = 0; i < n_entries; ++i) {
+        own_bytes += chunks[stored.first_chunk + i].n_bytes;
+      }
+    }
     if (!stored.record.hidden) {
       summary.n_records += 1;
       summary.decoded_bytes += stored.record.decoded_bytes;
       if (stored.record.error) {
-        summary.lossy.push_back({stored.record.name, *stored.record.error});
+        summary.lossy.push_back(
+            {stored.record.name, *stored.record.error, stored.record.n_elems, own_bytes});
       }
     }
-    if (stored.record.kind == RecordKind::kPacked) {
-      summary.stored_bytes += stored.payload_bytes;
-    }
   }
-  for (const format::ChunkEntry& chunk : layout.index().chunks) {
+  for (const format::ChunkEntry& chunk : chunks) {
     summary.stored_bytes += chunk.n_bytes;
   }
   for (const auto& [number, reason] : encoder.kept_lossless()) {

@@ -24,8 +24,9 @@ using ReadReference =
 // that owns the values. A tensor of one dimension is one row.
 std::uint64_t bound_rows(const Record& record, std::span<const Record> records);
 
-// Comparisons with absolute bounds and with ranges are exact. Deviations are those
-// of binary64; a 2^-30th more counts as kept.
+// Without a bound only values that are not finite can be beyond it. Comparisons with
+// absolute bounds and with ranges are exact. Deviations are those of binary64; a 2^-30th more
+// counts as kept.
 class BoundCheck {
  public:
   // Requires: n_rows divides n_elems, a float dtype with one part.

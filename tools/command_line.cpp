@@ -18,6 +18,7 @@
 #include "tools/convert.hpp"
 #include "tools/encode_options.hpp"
 #include "tools/inspect.hpp"
+#include "tools/target_arguments.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -111,8 +112,8 @@ void add_max_errors(CLI::App& app, ConvertOptions& options) {
   app.add_option(
          "--rule", options.rules,
          "'PATTERN: option=value, ...' for tensors whose names match: codec, max_abs_error, "
-         "max_rel_error, max_sigma_error, per_row. The first rule that matches counts; may "
-         "be repeated")
+         "max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, trellis_states. "
+         "Targets hold for each tensor. The first rule that matches counts; may be repeated")
       ->option_text("RULE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -156,13 +157,20 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       {{"auto", CodecChoice::kAuto},
        {"raw", CodecChoice::kRaw},
        {"lossless", CodecChoice::kLossless},
-       {"direct", CodecChoice::kDirect}},
-      "auto (whichever needs fewer bytes), raw, lossless, direct (with a maximum error)", "NAME");
+       {"direct", CodecChoice::kDirect},
+       {"spectral", CodecChoice::kSpectral}},
+      "auto (whichever needs fewer bytes), raw, lossless, direct (with a maximum error), spectral "
+      "(with a target or --max-abs-error; auto takes it for targets)",
+      "NAME");
   add_max_errors(app, options);
+  add_targets(app, options.encode);
   add_effort(app, options.encode);
   app.parse_complete_callback([&app, &options] {
     for (const char* name : {"--codec", "--max-abs-error", "--max-rel-error", "--max-sigma-error",
                              "--per-row", "--rule", "--rules", "--entropy", "--level"}) {
+      if (app.count(name) != 0) options.for_cfck.push_back(name);
+    }
+    for (const char* name : kTargetArguments) {
       if (app.count(name) != 0) options.for_cfck.push_back(name);
     }
   });
@@ -186,6 +194,7 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       "  cfck-convert model.safetensors --max-sigma-error 1e-2 --per-row\n"
       "  cfck-convert model.safetensors --max-rel-error 1e-3 \\\n"
       "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
+      "  cfck-convert model.safetensors --size 60MB      as good as 60 million bytes allow\n"
       "A rule lifts the exemptions of the options for all tensors. Its last colon ends the\n"
       "pattern: * any characters, ? one, [abc] one of these. In a file each line is a rule;\n"
       "lines that start with # are comments.\n");

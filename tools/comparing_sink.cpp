@@ -92,7 +92,9 @@ Result<void> ComparingSink::compare_values(ByteView bytes) {
   if (check_->kept()) return {};
   return broken_bound(
       part.name,
-      fmt::format("a value is beyond the maximum error {}", bound_text(part.error.bound)),
+      part.error.bound.kind == BoundKind::kNone
+          ? "a NaN or an infinity changed"
+          : fmt::format("a value is beyond the maximum error {}", bound_text(part.error.bound)),
       part.begin + check_->first_beyond() * part.value_bytes());
 }
 

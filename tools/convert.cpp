@@ -81,6 +81,7 @@ namespace {
 Result<ConvertOptions> with_rules(const ConvertOptions& options) {
   ConvertOptions complete = options;
   CFCK_TRY_ASSIGN(complete.encode.rules, collect_rules(options.rules, options.rules_file));
+  CFCK_TRY(error_target(complete.encode));
   CFCK_TRY(error_bound(complete.encode));
   return complete;
 }

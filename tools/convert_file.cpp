@@ -112,7 +112,9 @@ Result<void> to_cfck(Work& work) {
     work.result.n_elems += count;
     if (!work.conversion.encode.rules.empty()) work.result.names.push_back(entry.name);
   }
-  for (const LossyTensor& tensor : summary.lossy) work.result.loss.add(tensor.error);
+  for (const LossyTensor& tensor : summary.lossy) {
+    work.result.loss.add(tensor.error, tensor.n_elems, tensor.stored_bytes);
+  }
   work.result.kept_lossless = std::move(summary.kept_lossless);
   work.result.unmatched_rules = std::move(summary.unmatched_rules);
   work.result.n_records = summary.n_records;
@@ -141,7 +143,7 @@ Result<void> to_safetensors(Work& work) {
     work.result.n_records += 1;
     work.result.n_elems += record.n_elems;
     work.result.decoded_bytes += record.decoded_bytes;
-    if (record.error) work.result.loss.add(*record.error);
+    if (record.error) work.result.loss.add(*record.error, record.n_elems, record.stored_bytes);
   }
   work.result.output_bytes = sink.n_bytes();
   if (!work.conversion.verify || work.file == nullptr) return {};

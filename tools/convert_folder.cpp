@@ -88,6 +88,7 @@ class FolderConversion {
   Result<ConvertReport> run(bool show_progress);
 
  private:
+  Result<void> check_target() const;
   Result<void> choose_output();
   Result<void> plan_names();
   Result<void> read_indexes();
@@ -122,6 +123,23 @@ bool lies_within(const fs::path& inner, const fs::path& outer) {
   const auto [outer_end, ignored] =
       std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
   return outer_end == outer.end();
+}
+
+// Shards are converted one after another, but a target is for all of them together.
+Result<void> FolderConversion::check_target() const {
+  CFCK_TRY_ASSIGN(const auto target, error_target(options_.encode));
+  if (!target || to_ != FileKind::kCfck || contents_.tensor_files.size() == 1) return {};
+  std::string advice = "convert them one by one";
+  if (target->kind != TargetKind::kSize) {
+    const std::string_view name = target_kind_name(target->kind);
+    advice += fmt::format(", or give each tensor its own: --rule '*: {}=...'", name);
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{} is for a whole model, and '{}' has {} files of tensors; {}",
+                           target_kind_name(target->kind), escaped(options_.input),
+                           contents_.tensor_files.size(), advice),
+               {},
+               {}};
 }
 
 Result<void> FolderConversion::choose_output() {
@@ -343,6 +361,7 @@ Result<void> FolderConversion::move_into_place(const std::string& from) {
 
 Result<ConvertReport> FolderConversion::run(bool show_progress) {
   CFCK_TRY(check_direction(options_, to_));
+  CFCK_TRY(check_target());
   CFCK_TRY(choose_output());
   CFCK_TRY(plan_names());
   CFCK_TRY(read_indexes());

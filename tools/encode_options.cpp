@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t kMaxRuleBytes = std::size_t{16} << 20;
 constexpr const char* kOptionNames =
-    "codec, max_abs_error, max_rel_error, max_sigma_error, per_row";
+    "codec, max_abs_error, max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, "
+    "trellis_states";
 
 Error wrong(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message), {}, {}};
@@ -35,6 +36,24 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
+// `otherwise`: why 0 and less make no sense.
+Result<double> parse_positive(std::string_view text, std::string_view otherwise) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc::result_out_of_range && stop == end) {
+    return wrong(
+        fmt::format("'{}' is too large or too small for a number of 64 bits", escaped(text)));
+  }
+  if (error != std::errc() || stop != end) {
+    return wrong(fmt::format("'{}' is not a number; write it as 1e-4 or 0.0001", escaped(text)));
+  }
+  if (!(number > 0) || !std::isfinite(number)) {
+    return wrong(fmt::format("'{}' is not positive and finite; {}", escaped(text), otherwise));
+  }
+  return number;
+}
+
 Result<bool> parse_flag(std::optional<std::string_view> value) {
   if (!value || *value == "true") return true;
   if (*value == "false") return false;
@@ -50,11 +69,30 @@ Result<void> set_option(TensorOptions& options, std::string_view name,
   if (name == "codec") {
     const auto codec = codec_choice_from_name(value.value_or(""));
     if (!codec) {
-      return wrong(fmt::format("'{}' is no codec; give auto, raw, lossless or direct",
+      return wrong(fmt::format("'{}' is no codec; give auto, raw, lossless, direct or spectral",
                                escaped(value.value_or(""))));
     }
     options.codec = *codec;
     return {};
+  }
+  if (name == "nmse") {
+    CFCK_TRY_ASSIGN(options.nmse, parse_nmse(value.value_or("")));
+    return {};
+  }
+  if (name == "psnr") {
+    CFCK_TRY_ASSIGN(options.psnr, parse_psnr(value.value_or("")));
+    return {};
+  }
+  if (name == "bits_per_weight") {
+    CFCK_TRY_ASSIGN(options.bits_per_weight, parse_bits_per_weight(value.value_or("")));
+    return {};
+  }
+  if (name == "trellis_states") {
+    CFCK_TRY_ASSIGN(options.trellis_states, parse_trellis_states(value.value_or("")));
+    return {};
+  }
+  if (name == "size") {
+    return wrong("is of the whole file: give --size instead; in a rule bits_per_weight can stand");
   }
   std::optional<double>* const error = name == "max_abs_error"     ? &options.max_abs_error
                                        : name == "max_rel_error"   ? &options.max_rel_error
@@ -108,23 +146,18 @@ Result<void> add_file(Rules& rules, const std::string& path) {
 }  // namespace
 
 Result<double> parse_max_error(std::string_view text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc::result_out_of_range && stop == end) {
-    return wrong(
-        fmt::format("'{}' is too large or too small for a number of 64 bits", escaped(text)));
+  return parse_positive(text, "without a maximum error nothing is lost");
+}
+
+Result<double> parse_bits_per_weight(std::string_view text) {
+  return parse_positive(text, "a weight needs some part of a bit");
+}
+
+Result<unsigned> parse_trellis_states(std::string_view text) {
+  for (const unsigned states : {1U, 4U, 8U}) {
+    if (text == std::to_string(states)) return states;
   }
-  if (error != std::errc() || stop != end) {
-    return wrong(fmt::format("'{}' is not a number; write it as 1e-4 or 0.0001", escaped(text)));
-  }
-  if (!(number > 0) || !std::isfinite(number)) {
-    return wrong(
-        fmt::format("'{}' is not positive and finite; without a maximum error nothing is "
-                    "lost",
-                    escaped(text)));
-  }
-  return number;
+  return wrong(fmt::format("'{}' is none of 1, 4, 8", escaped(text)));
 }
 
 Result<EncodeRule> parse_rule(std::string_view text) {
@@ -157,6 +190,7 @@ Result<EncodeRule> parse_rule(std::string_view text) {
     if (end == rest.size()) break;
     rest.remove_prefix(end + 1);
   }
+  CFCK_TRY(error_target(rule.options));
   CFCK_TRY(error_bound(rule.options));
   return rule;
 }

@@ -1,4 +1,4 @@
-// Maximum errors and rules, as they stand on a command line and in files of rules.
+// Maximum errors, targets and rules, as they stand on a command line and in files of rules.
 #pragma once
 
 #include <string>
@@ -13,6 +13,9 @@ namespace cfck::tools {
 // A decimal number that is all of the text, whatever the locale: positive and
 // finite. Error: kInvalidArgument.
 Result<double> parse_max_error(std::string_view text);
+Result<double> parse_bits_per_weight(std::string_view text);
+// 1, 4 or 8.
+Result<unsigned> parse_trellis_states(std::string_view text);
 
 // "PATTERN: option=value, option=value". The last colon separates; options have
 // none, patterns may. Errors: kInvalidArgument, which name the option.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -121,6 +122,26 @@ void append_fraction(std::string& text, double number) {
   }
 }
 
+void append_quality(std::string& text, const RecordError& error) {
+  const Target& target = error.quality->target;
+  if (target.kind != TargetKind::kNone) {
+    text += ",\"target_kind\":";
+    append_quoted(text, std::string(target_kind_name(target.kind)));
+    text += ",\"target\":";
+    append_fraction(text, target.value);
+    text += target.whole_file ? ",\"whole_file\":true" : ",\"whole_file\":false";
+  }
+  text += ",\"rms\":";
+  append_fraction(text, error.quality->rms);
+  text += ",\"nmse_db\":";
+  const double decibels = nmse_decibels(error);
+  if (std::isfinite(decibels)) {
+    append_fraction(text, decibels);
+  } else {
+    text += "\"-inf\"";
+  }
+}
+
 }  // namespace
 
 double TensorRow::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
@@ -136,7 +157,7 @@ void RowTotals::add(const TensorRow& row) {
   n_records += 1;
   n_elems += row.n_elems;
   decoded_bytes += row.decoded_bytes;
-  if (row.error) loss.add(*row.error);
+  if (row.error) loss.add(*row.error, row.n_elems, row.stored_bytes);
 }
 
 double RowTotals::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
@@ -184,13 +205,16 @@ void append_row_json(std::string& text, const TensorRow& row, const std::string&
   if (row.error) {
     text += ",\"bound_kind\":";
     append_quoted(text, std::string(bound_kind_name(row.error->bound.kind)));
-    text += ",\"bound\":";
-    append_fraction(text, row.error->bound.value);
-    text += row.error->bound.per_row ? ",\"per_row\":true" : ",\"per_row\":false";
+    if (row.error->bound.kind != BoundKind::kNone) {
+      text += ",\"bound\":";
+      append_fraction(text, row.error->bound.value);
+      text += row.error->bound.per_row ? ",\"per_row\":true" : ",\"per_row\":false";
+    }
     text += ",\"max_abs_error\":";
     append_fraction(text, row.error->max_abs_error);
     text += ",\"rmse\":";
     append_fraction(text, row.error->rmse);
+    if (row.error->quality) append_quality(text, *row.error);
   }
   if (!row.digest.empty()) {
     text += ",\"digest\":";

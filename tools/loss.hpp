@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -12,18 +13,52 @@ namespace cfck::tools {
 
 // "1e-04": the shortest digits that mean the same, or three where those are many.
 std::string short_number(double number);
-// "abs 1e-04"; "sigma 1e-02/row" where each row has its own.
+// "abs 1e-04"; "sigma 1e-02/row" where each row has its own; "none".
 std::string bound_text(const ErrorBound& bound);
+// What was asked for: the bound, the target or both. "nmse -20.00 dB", "3 b/w" where each
+// tensor has its own; "file 3 b/w" for a target of the whole file.
+std::string asked_text(const RecordError& error);
+// Of the errors to the values, in dB; minus infinity without errors.
+double nmse_decibels(const RecordError& error);  // Requires: quality
+// "-20.03", "-inf".
+std::string decibel_text(double decibels);
+
+// What the tensors of codec spectral are like together.
+class QualityTotals {
+ public:
+  void add(const RecordError& error, std::uint64_t n_elems, std::uint64_t stored_bytes);
+  void add(const QualityTotals& other);
+  bool any() const { return n_records_ > 0; }
+
+  double nmse_decibels() const;
+  double psnr_decibels() const;
+  double bits_per_weight() const;
+
+  // One line.
+  std::string text() const;
+  nlohmann::ordered_json json() const;
+
+ private:
+  std::uint64_t n_records_ = 0;
+  double n_elems_ = 0;
+  double stored_bytes_ = 0;
+  double squared_errors_ = 0;
+  double squares_ = 0;
+  double least_ = std::numeric_limits<double>::infinity();
+  double greatest_ = -std::numeric_limits<double>::infinity();
+};
 
 class LossTotals {
  public:
-  void add(const RecordError& error);
+  // An alias or a duplicate stores nothing; its values count nevertheless.
+  void add(const RecordError& error, std::uint64_t n_elems, std::uint64_t stored_bytes);
   void add(const LossTotals& other);
   bool any() const;
 
-  // One line for each kind of bound, each after `indent`.
+  // One line for each kind of bound, and one of quality, each after `indent`.
   std::string text(const std::string& indent) const;
-  // {"abs": {"n_records", "max_abs_error"}, ...}: kinds that occur.
+  // {"abs": {"n_records", "max_abs_error"}, ...}: kinds that occur; with records of codec
+  // spectral "quality".
   nlohmann::ordered_json json() const;
 
  private:
@@ -33,7 +68,8 @@ class LossTotals {
     double least_bound = 0;
     double greatest_bound = 0;
   };
-  std::array<OfKind, 3> kinds_;  // in the order of BoundKind
+  std::array<OfKind, 4> kinds_;  // in the order of BoundKind
+  QualityTotals quality_;
 };
 
 }  // namespace cfck::tools

@@ -111,8 +111,9 @@ std::size_t columns_of(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-// The last two only where something is lossy.
-constexpr std::size_t kAllColumns = 10;
+// Two only where something is lossy, and the last where codec spectral is.
+constexpr std::size_t kAllColumns = 11;
+constexpr std::size_t kLossyColumns = 10;
 constexpr std::size_t kLosslessColumns = 8;
 using Cells = std::array<std::string, kAllColumns>;
 
@@ -131,8 +132,9 @@ Cells cells_of(const TensorRow& row) {
           std::to_string(row.stored_bytes),
           row.stored_bytes == 0 ? "-" : fmt::format("{:.3f}", row.ratio()),
           row.n_elems == 0 ? "-" : fmt::format("{:.2f}", row.bits_per_weight()),
-          row.error ? bound_text(row.error->bound) : "-",
-          row.error ? short_number(row.error->max_abs_error) : "-"};
+          row.error ? asked_text(*row.error) : "-",
+          row.error ? short_number(row.error->max_abs_error) : "-",
+          row.error && row.error->quality ? decibel_text(nmse_decibels(*row.error)) : "-"};
 }
 
 // Hands the text on in parts: fresh memory for all of it takes longer than writing it.
@@ -156,11 +158,18 @@ void append_line(std::string& text, const Cells& cells, std::span<const std::siz
 }
 
 void print_table(Console& console, const std::vector<ShownRow>& rows) {
-  static const Cells kHeader = {"name",   "dtype", "shape",       "codec", "raw",
-                                "stored", "ratio", "bits/weight", "bound", "max err"};
-  const bool any_lossy = std::any_of(
-      rows.begin(), rows.end(), [](const ShownRow& shown) { return shown.row->error.has_value(); });
-  std::vector<std::size_t> widths(any_lossy ? kAllColumns : kLosslessColumns);
+  static const Cells kHeader = {"name",  "dtype",       "shape", "codec",   "raw",    "stored",
+                                "ratio", "bits/weight", "bound", "max err", "NMSE dB"};
+  const auto any = [&](const auto& has) {
+    return std::any_of(rows.begin(), rows.end(), [&](const ShownRow& shown) {
+      return shown.row->error && has(*shown.row->error);
+    });
+  };
+  const bool any_lossy = any([](const RecordError&) { return true; });
+  const bool any_quality = any([](const RecordError& error) { return error.quality.has_value(); });
+  std::vector<std::size_t> widths(any_quality ? kAllColumns
+                                  : any_lossy ? kLossyColumns
+                                              : kLosslessColumns);
   for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = kHeader[i].size();
   for (const ShownRow& shown : rows) {
     const Cells line = cells_of(*shown.row);

@@ -90,10 +90,13 @@ void add_bound(const StoredTensor& tensor, const BoundCheck& check, TensorReport
   report.bound = {check.kept(), check.n_beyond(), check.first_beyond(),
                   check.max_abs_error() == asked.max_abs_error};
   if (!check.kept()) {
-    all.problems.push_back(difference(
-        tensor.name, fmt::format("{} values are beyond the maximum error {}, the first is number "
-                                 "{}; is this the reference the file was made of?",
-                                 check.n_beyond(), bound_text(asked.bound), check.first_beyond())));
+    const std::string what = asked.bound.kind == BoundKind::kNone
+                                 ? "values are not finite and have changed"
+                                 : "values are beyond the maximum error " + bound_text(asked.bound);
+    all.problems.push_back(
+        difference(tensor.name, fmt::format("{} {}, the first is number {}; is this the reference "
+                                            "the file was made of?",
+                                            check.n_beyond(), what, check.first_beyond())));
   }
   if (!report.bound->index_agrees) {
     all.problems.push_back(
@@ -192,6 +195,11 @@ void append_histogram(std::string& text, const TensorStats& stats, bool ascii) {
   }
 }
 
+std::string request_text(const RecordError& error) {
+  return (error.bound.kind == BoundKind::kNone ? "asked for " : "maximum error ") +
+         asked_text(error);
+}
+
 std::string report_text(const TensorReport& report, const Console& console, bool ascii) {
   const StoredTensor& tensor = *report.tensor;
   const TensorStats& stats = *report.stats;
@@ -212,12 +220,12 @@ std::string report_text(const TensorReport& report, const Console& console, bool
   }
   if (report.errors) text += "  against the reference: " + report.errors->text() + "\n";
   if (tensor.error && !report.errors) {
-    text += fmt::format("  maximum error {}: by the index the largest is {}\n",
-                        bound_text(tensor.error->bound), short_number(tensor.error->max_abs_error));
+    text += fmt::format("  {}: by the index the largest error is {}\n", request_text(*tensor.error),
+                        short_number(tensor.error->max_abs_error));
   }
   if (report.bound) {
     text += fmt::format(
-        "  maximum error {}: {}\n", bound_text(tensor.error->bound),
+        "  {}: {}\n", request_text(*tensor.error),
         report.bound->kept ? "kept" : fmt::format("broken by {} values", report.bound->n_beyond));
   }
   if (stats.n_finite > 0 && !console.quiet()) append_histogram(text, stats, ascii);
@@ -267,8 +275,15 @@ Json report_json(const TensorReport& report) {
   }
   if (tensor.error) {
     json["bound_kind"] = bound_kind_name(tensor.error->bound.kind);
-    json["bound"] = tensor.error->bound.value;
-    json["per_row"] = tensor.error->bound.per_row;
+    if (tensor.error->bound.kind != BoundKind::kNone) {
+      json["bound"] = tensor.error->bound.value;
+      json["per_row"] = tensor.error->bound.per_row;
+    }
+    if (tensor.error->quality && tensor.error->quality->target.kind != TargetKind::kNone) {
+      json["target_kind"] = target_kind_name(tensor.error->quality->target.kind);
+      json["target"] = tensor.error->quality->target.value;
+      json["whole_file"] = tensor.error->quality->target.whole_file;
+    }
     json["index_max_abs_error"] = tensor.error->max_abs_error;
   }
   if (report.errors) json["errors"] = report.errors->json();

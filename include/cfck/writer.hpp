@@ -33,6 +33,8 @@ struct KeptLossless {
 struct LossyTensor {
   std::string name;
   RecordError error;
+  std::uint64_t n_elems = 0;
+  std::uint64_t stored_bytes = 0;
 };
 
 struct WriteSummary {
@@ -40,7 +42,7 @@ struct WriteSummary {
   std::uint64_t decoded_bytes = 0;  // of all named records
   std::uint64_t stored_bytes = 0;   // of all records, as in Record::stored_bytes
   std::uint64_t file_bytes = 0;     // length of the file
-  // Tensors that a maximum error was meant for and that are lossless all the same,
+  // Tensors that a maximum error or target was meant for and that are lossless all the same,
   // in the order of the file.
   std::vector<KeptLossless> kept_lossless;
   // Named records that are lossy, in the order of the file.
@@ -68,8 +70,8 @@ class Writer {
   // Adds a record under `name` (unique, valid UTF-8, at most 65535 bytes), with
   // the writer's options, or with `options` alone, which lift exemptions as a rule
   // does. What the tensor refers to must stay valid and unchanged until finish()
-  // returns. Errors: kInvalidArgument, kLimitExceeded, and what source and sink
-  // report.
+  // returns. With a plain target nothing is encoded before that: steps depend on all
+  // tensors. Errors: kInvalidArgument, kLimitExceeded, and what source and sink report.
   Result<void> add(std::string_view name, const TensorView& tensor);
   Result<void> add(std::string_view name, const TensorSource& tensor);
   Result<void> add(std::string_view name, const TensorSource& tensor, const TensorOptions& options);

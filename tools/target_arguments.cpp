@@ -1,0 +1,41 @@
+#include "tools/target_arguments.hpp"
+
+#include <string>
+
+#include "tools/encode_options.hpp"
+
+namespace cfck::tools {
+namespace {
+
+// An option whose text `parse` understands.
+template <class Parse, class To>
+void add_parsed(CLI::App& app, const std::string& name, const Parse& parse, To& to,
+                const std::string& text, const std::string& value) {
+  const auto set = [name, parse, &to](const std::string& given) {
+    const auto parsed = parse(given);
+    if (!parsed) throw CLI::ValidationError(name, parsed.error().message);
+    to = *parsed;
+  };
+  app.add_option_function<std::string>(name, set, text)->option_text(value);
+}
+
+}  // namespace
+
+void add_targets(CLI::App& app, EncodeOptions& encode) {
+  add_parsed(app, "--nmse", parse_nmse, encode.nmse,
+             "Codec spectral: the mean squared error over the mean square of the values, of all "
+             "tensors together that a plain maximum error would reach: 0.01, or --nmse=-20dB",
+             "X");
+  add_parsed(app, "--psnr", parse_psnr, encode.psnr,
+             "The same as the square of the range of the values over the mean squared error: 40dB",
+             "X");
+  add_parsed(app, "--bits-per-weight", parse_bits_per_weight, encode.bits_per_weight,
+             "Codec spectral: the most that these tensors may take, together", "X");
+  add_parsed(app, "--size", parse_size, encode.size,
+             "Codec spectral: the most that the file may take, as 60MB (10^6) or 60MiB (2^20)",
+             "SIZE");
+  add_parsed(app, "--trellis-states", parse_trellis_states, encode.trellis_states,
+             "Codec spectral: 8 (default, fewest bytes), 4 or 1", "N");
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,16 @@
+// Targets as arguments of a command.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <array>
+
+#include "cfck/options.hpp"
+
+namespace cfck::tools {
+
+inline constexpr std::array kTargetArguments = {"--nmse", "--psnr", "--bits-per-weight", "--size",
+                                                "--trellis-states"};
+
+void add_targets(CLI::App& app, EncodeOptions& encode);
+
+}  // namespace cfck::tools
