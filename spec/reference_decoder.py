@@ -60,6 +60,7 @@ from reference_container import (
     require,
 )
 from reference_direct import decode_direct
+from reference_spectral import SPECTRAL, decode_spectral
 
 
 @dataclasses.dataclass
@@ -155,9 +156,10 @@ def decode(
     if record.codec == RAW:
         return np.frombuffer(payload, np.uint8)
     payload, how = bytes(payload), (record.entropy, body_bytes)
-    if record.codec == DIRECT:
+    if record.codec in (DIRECT, SPECTRAL):
+        decode_lossy = decode_direct if record.codec == DIRECT else decode_spectral
         place = record.dtype, record.shape, first_elem, n_elems
-        return decode_direct(*place, preamble, payload, *how)
+        return decode_lossy(*place, preamble, payload, *how)
     return decode_chunk(payload, record.dtype, n_elems, *how)
 
 

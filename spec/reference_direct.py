@@ -258,7 +258,7 @@ class DirectChunk:
         symbols = np.frombuffer(read_symbols(frame, n_classes + len(self.order)), np.uint8)
         require(len(symbols) >= n_classes, "fewer symbols than groups")
         if self.predicted_classes is None:
-            classes = self.read_classes(symbols[:n_classes].tolist())
+            classes = self.read_classes(symbols[:n_classes])
         else:
             classes = self.classes_of_the_field()
         return self.codes(*self.read_groups(classes, symbols[n_classes:]))
@@ -268,7 +268,7 @@ class DirectChunk:
         lanes = Lanes(Body(self.coded), "direct")
         if self.predicted_classes is None:
             symbols = lanes.decode(self.n_groups, [0] * self.n_groups)
-            classes = self.read_classes(symbols.tolist())
+            classes = self.read_classes(symbols)
         else:
             classes = self.classes_of_the_field()
         above = classes - FIRST_LOW_BITS_OF_LANES
@@ -285,6 +285,10 @@ class DirectChunk:
         high[used & busy[:, None]] = symbols.astype(np.int64) - LANE_REACH
         return self.codes(*self.join(high, high == LANE_ESCAPE - LANE_REACH, low_bits))
 
+    def read_classes(self, symbols: np.ndarray) -> np.ndarray:
+        escapes = self.class_escapes
+        return read_scale_classes(symbols.tolist(), self.first_class, escapes, MAX_CLASS)
+
     def classes_of_the_field(self) -> np.ndarray:
         middle = GROUP * np.arange(self.n_groups) + self.group_values // 2
         return self.predicted_classes[middle]
@@ -300,24 +304,6 @@ class DirectChunk:
             self.add_predictions(codes, has_residual)
         require((np.abs(codes) <= MAX_CODE).all(), "a code above 2^30 - 1")
         return codes, exact
-
-    def read_classes(self, symbols: list[int]) -> np.ndarray:
-        """Section 5.4: the class of every group, 0 for groups of zeros."""
-        escapes = iter(self.class_escapes.tolist())
-        classes, current = [], self.first_class
-        for symbol in symbols:
-            require(symbol <= CLASS_ESCAPE, f"class symbol {symbol}")
-            if symbol == ZERO_GROUP:
-                classes.append(0)
-                continue
-            if symbol == CLASS_ESCAPE:
-                current = next(escapes, 0)
-            else:
-                current += -(symbol + 1) // 2 if symbol % 2 else symbol // 2
-            require(1 <= current <= MAX_CLASS, "a class out of range, or no class escape left")
-            classes.append(current)
-        require(next(escapes, None) is None, "class escapes left over")
-        return np.array(classes)
 
     def read_groups(self, classes: np.ndarray, symbols: np.ndarray):
         """Section 6.1: codes or residuals of the values in order, and which are exact."""
@@ -398,6 +384,24 @@ class DirectChunk:
                 words = (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype("<u2")
         words[is_exact] = self.exact
         return words
+
+
+def read_scale_classes(symbols: list[int], current: int, class_escapes, largest: int):
+    """Section 5.4: the class of every group, 0 for groups of zeros."""
+    escapes, classes = iter(class_escapes.tolist()), []
+    for symbol in symbols:
+        require(symbol <= CLASS_ESCAPE, f"class symbol {symbol}")
+        if symbol == ZERO_GROUP:
+            classes.append(0)
+            continue
+        if symbol == CLASS_ESCAPE:
+            current = next(escapes, 0)
+        else:
+            current += -(symbol + 1) // 2 if symbol % 2 else symbol // 2
+        require(1 <= current <= largest, "a class out of range, or no class escape left")
+        classes.append(current)
+    require(next(escapes, None) is None, "class escapes left over")
+    return np.array(classes)
 
 
 def read_symbols(frame: bytes, at_most: int) -> bytes:

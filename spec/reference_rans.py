@@ -20,6 +20,7 @@ PAYLOAD_BITS = 15  # of a lane
 EXPLICIT = 4  # bit of the field layout
 FIRST_VALUE_PLACE = 2  # after the tables for classes and for clean bits
 TRELLISES = {  # by states: next ones after even and odd symbols, and which have the second table
+    1: (((0, 0),), (0,)),
     4: (((0, 2), (2, 0), (1, 3), (3, 1)), (0, 0, 1, 1)),
     8: (
         ((0, 2), (5, 7), (1, 3), (6, 4), (2, 0), (4, 6), (3, 1), (7, 5)),
@@ -106,6 +107,30 @@ def both(first: Slots, second: Slots) -> Slots:
     return slots
 
 
+def steps(n_symbols: int, n_groups: int, n_lanes: int):
+    """Group, first symbol and number of symbols of every step of a run."""
+    for group in range(n_groups):
+        end = min((group + 1) * GROUP, n_symbols)
+        for first in range(group * GROUP, end, n_lanes):
+            yield group, first, min(n_lanes, end - first)
+
+
+def walk_trellis(n_symbols: int, n_groups: int, n_lanes: int, n_states: int, path, take):
+    """Section 1: the symbols of a run, and which had the second table. `take(group, second)`
+    gives those of a step; `path` has path bits, -1 where the symbol has it."""
+    symbols, is_second = np.empty(n_symbols, np.uint8), np.empty(n_symbols, bool)
+    following, second_table = map(np.array, TRELLISES[n_states])
+    states = np.zeros(n_lanes, np.int64)
+    for group, first, n in steps(n_symbols, n_groups, n_lanes):
+        of_step = slice(first, first + n)
+        second = second_table[states[:n]]
+        symbols[of_step] = take(group, second)
+        bits = np.where(path[of_step] < 0, symbols[of_step] % 2, path[of_step])
+        states[:n] = following[states[:n], bits]
+        is_second[of_step] = second
+    return symbols, is_second
+
+
 class Lanes:
     """Section 4: the constructor reads the whole of `body`, `decode` run after run."""
 
@@ -141,30 +166,21 @@ class Lanes:
     def decode(self, n_symbols: int, places) -> np.ndarray:
         """A run; `places` has that of each group's table."""
         symbols = np.empty(n_symbols, np.uint8)
-        for group, first, n in self.steps(n_symbols, len(places)):
+        for group, first, n in steps(n_symbols, len(places), LANES * self.n_sets):
             slots = slots_of(self.tables[places[group]])
             symbols[first : first + n] = self.decode_step(slots, n, 0)
         return symbols
 
-    def decode_chosen(self, n_symbols: int, places, n_trellis_states: int) -> np.ndarray:
-        """Section 1: a run with two tables for each group, at a pair of places."""
-        symbols = np.empty(n_symbols, np.uint8)
-        following, second = map(np.array, TRELLISES[n_trellis_states])
-        states = np.zeros(LANES * self.n_sets, np.int64)
-        for group, first, n in self.steps(n_symbols, len(places)):
-            slots = both(*(slots_of(self.tables[place]) for place in places[group]))
-            step = self.decode_step(slots, n, TOTAL * second[states[:n]])
-            states[:n] = following[states[:n], step % 2]
-            symbols[first : first + n] = step
-        return symbols
+    def decode_chosen(self, n_symbols: int, places, n_states: int, path=None):
+        """Section 1: a run with two tables for each group, at a pair of places. Symbols, and
+        which had the second table. `path`: path bits, -1 where the symbol has it."""
 
-    def steps(self, n_symbols: int, n_groups: int):
-        """Group, first symbol and number of symbols of every step of a run."""
-        step = LANES * self.n_sets
-        for group in range(n_groups):
-            end = min((group + 1) * GROUP, n_symbols)
-            for first in range(group * GROUP, end, step):
-                yield group, first, min(step, end - first)
+        def take(group: int, second: np.ndarray) -> np.ndarray:
+            slots = both(*(slots_of(self.tables[place]) for place in places[group]))
+            return self.decode_step(slots, len(second), TOTAL * second)
+
+        path = np.full(n_symbols, -1) if path is None else path
+        return walk_trellis(n_symbols, len(places), LANES * self.n_sets, n_states, path, take)
 
     def decode_step(self, slots: Slots, n_lanes: int, first_slot) -> np.ndarray:
         """Section 2, for the first `n_lanes` lanes of all sets."""

@@ -26,7 +26,7 @@ Result<SpectralGeometry> SpectralGeometry::create(std::span<const std::uint64_t>
     n_bands = std::min<std::uint64_t>(n_bands * side, kMaxBands + 1);
   }
   if (n_bands > kMaxBands) {
-    return codec_error(ErrorCode::kUnsupported, "a block has more than 4096 values", 0);
+    return corrupt("a block has more than 4096 values", 0);
   }
   for (const std::uint64_t length : shape) {
     if (!checked_mul(made.n_values_, length, made.n_values_) || made.n_values_ >= std::uint64_t{1}

@@ -19,8 +19,8 @@ using BlockSides = std::vector<std::uint8_t>;
 
 class SpectralGeometry {
  public:
-  // Errors: kCorrupt for sides that are not 1 to 64, or more than the tensor has axes;
-  // kUnsupported for tensors of 2^62 values or more, and for more than kMaxBands bands.
+  // Errors: kCorrupt for sides that are not 1 to 64, or more than the tensor has axes, and for
+  // more than kMaxBands bands; kUnsupported for tensors of 2^62 values or more.
   static Result<SpectralGeometry> create(std::span<const std::uint64_t> shape,
                                          const BlockSides& sides);
 

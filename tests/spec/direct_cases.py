@@ -23,9 +23,9 @@ DTYPE_IDS = {name: number for number, (name, *_) in reference_container.DTYPES.i
 KERNELS = (12, 5, 3, 3)
 
 
-def writer_program():
-    candidates = [os.environ.get("CFCK_WRITE_DIRECT", "")]
-    candidates += [str(path) for path in REPOSITORY.glob("build*/tests/spec/write_direct")]
+def writer_program(codec: str = "direct"):
+    candidates = [os.environ.get(f"CFCK_WRITE_{codec.upper()}", "")]
+    candidates += [str(path) for path in REPOSITORY.glob(f"build*/tests/spec/write_{codec}")]
     return next((path for path in candidates if path and os.access(path, os.X_OK)), None)
 
 
@@ -64,7 +64,7 @@ class Outcome:
     error: str
 
 
-def run(cases: list[Case], folder: pathlib.Path) -> list[Outcome]:
+def run(cases: list[Case], folder: pathlib.Path, codec: str = "direct") -> list[Outcome]:
     data, described = bytearray(), []
 
     def place(part: bytes) -> tuple[int, int]:
@@ -84,7 +84,7 @@ def run(cases: list[Case], folder: pathlib.Path) -> list[Outcome]:
     (folder / "cases.json").write_text(json.dumps(described))
     (folder / "data.bin").write_bytes(data)
     files = [folder / name for name in ("cases.json", "data.bin", "out.bin")]
-    result = subprocess.run([writer_program(), *files], capture_output=True, text=True)
+    result = subprocess.run([writer_program(codec), *files], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     out = reference_container.Fields(files[2].read_bytes())
     strings = [[out.take(*out.numbers("I")) for _ in range(4)] for _ in cases]

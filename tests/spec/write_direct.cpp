@@ -1,53 +1,17 @@
 // write_direct CASES.json DATA.bin OUT.bin: chunks of the direct codec for
 // test_direct_*.py, which writes both inputs. A case encodes values or decodes a
-// payload; OUT.bin has for each case four strings, a u32 length before each: the
-// preamble, the payload, the decoded values, the name of the error code.
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
+// payload; OUT.bin is described in case_files.hpp.
 #include <optional>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "codec/direct/direct.hpp"
+#include "tests/spec/case_files.hpp"
 
 namespace {
 
 using nlohmann::json;
 using namespace cfck;
 using namespace cfck::codec;
-using Bytes = std::vector<std::byte>;
-
-struct Outcome {
-  Bytes preamble;
-  Bytes payload;
-  Bytes decoded;
-  std::string error;
-};
-
-Bytes read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  file.exceptions(std::ios::failbit | std::ios::badbit);
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
-  return {first, first + bytes.size()};
-}
-
-// The part of DATA.bin that a pair (offset, length) names.
-ByteView part(ByteView data, const json& place) {
-  return data.subspan(place.at(0).get<std::size_t>(), place.at(1).get<std::size_t>());
-}
-
-template <class T>
-T value(const Result<T>& result) {
-  if (!result) {
-    throw std::runtime_error(result.error().to_string());
-  }
-  return *result;
-}
+using namespace cfck::test;
 
 DirectParameters parameters_of(const json& item, DirectBounds& bounds,
                                std::vector<double>& row_bounds) {
@@ -116,11 +80,9 @@ Outcome play(const json& item, ByteView data, Scratch& scratch) {
   if (item.contains("values")) {
     encode(item, info, data, scratch, outcome);
   } else {
-    const ByteView payload = part(data, item.at("payload"));
-    outcome.payload.assign(payload.begin(), payload.end());
+    outcome.payload = copy_of(part(data, item.at("payload")));
     if (item.contains("preamble")) {
-      const ByteView preamble = part(data, item.at("preamble"));
-      outcome.preamble.assign(preamble.begin(), preamble.end());
+      outcome.preamble = copy_of(part(data, item.at("preamble")));
     }
   }
   const Bytes expected = outcome.decoded;
@@ -143,37 +105,10 @@ Outcome play(const json& item, ByteView data, Scratch& scratch) {
   return outcome;
 }
 
-void append(std::ofstream& out, const void* bytes, std::size_t n) {
-  const auto length = static_cast<std::uint32_t>(n);
-  out.write(reinterpret_cast<const char*>(&length), sizeof(length));
-  out.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(n));
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fputs("usage: write_direct CASES.json DATA.bin OUT.bin\n", stderr);
-    return 2;
-  }
-  try {
-    const Bytes text = read_all(argv[1]);
-    const auto* first = reinterpret_cast<const char*>(text.data());
-    const json cases = json::parse(first, first + text.size());
-    const Bytes data = read_all(argv[2]);
-    std::ofstream out(argv[3], std::ios::binary);
-    out.exceptions(std::ios::failbit | std::ios::badbit);
-    Scratch scratch;
-    for (const json& item : cases) {
-      const Outcome outcome = play(item, data, scratch);
-      append(out, outcome.preamble.data(), outcome.preamble.size());
-      append(out, outcome.payload.data(), outcome.payload.size());
-      append(out, outcome.decoded.data(), outcome.decoded.size());
-      append(out, outcome.error.data(), outcome.error.size());
-    }
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "write_direct: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  Scratch scratch;
+  return play_cases(argc, argv, "write_direct",
+                    [&](const json& item, ByteView data) { return play(item, data, scratch); });
 }

@@ -1,0 +1,457 @@
+"""Decodes the payloads of the spectral codec: codec/spectral/spec.md, whose sections the
+comments name."""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+import functools
+import math
+
+import numpy as np
+from reference_codec import (
+    GROUP,
+    RANS,
+    ZSTD,
+    Body,
+    decode_chunk,
+)
+from reference_container import DTYPES, check, require
+from reference_direct import (
+    FIRST_LOW_BITS_OF_LANES,
+    read_scale_classes,
+    read_symbols,
+    unzigzag,
+)
+from reference_rans import (
+    FIRST_VALUE_PLACE,
+    LANES,
+    BitString,
+    Lanes,
+    join_raw,
+    walk_trellis,
+)
+from reference_transforms import bands_of_places, inverse_transform
+
+SPECTRAL = 3  # among codecs
+WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
+INLINE, PREAMBLE = 4, 5  # modes
+STORAGE, BANDS, CLASSES = range(3)  # orders
+MAX_CLASS = 125
+MAX_BANDS = 4096
+MAX_SIDE = 64
+ZERO = 16  # the symbol of codes without high bits; symbol 0 is an escape
+TABLES = 39
+
+
+def decode_spectral(
+    dtype: int,
+    shape: tuple[int, ...],
+    first_elem: int,
+    n_elems: int,
+    preamble: bytes | None,
+    payload: bytes,
+    entropy: int = ZSTD,
+    body_bytes: int | None = None,
+) -> np.ndarray:
+    """The bytes of the `n_elems` values from number `first_elem` of a tensor of the shape.
+    `body_bytes`: what the CHNK frame says, if there is one. Raises Refused."""
+    name = DTYPES[dtype][0]
+    check(name in WORDS, "unsupported", f"coefficients of dtype {name}")
+    parameters = None if preamble is None else read_preamble(preamble, shape)
+    if payload[:1] and payload[0] < INLINE:
+        return decode_chunk(payload, dtype, n_elems, entropy, body_bytes)
+    body = Body(payload)
+    mode = body.byte()
+    if mode == INLINE:
+        parameters = Parameters(body, shape)
+    else:
+        require(mode == PREAMBLE, f"mode {mode}")
+        require(parameters is not None, "mode 5 in a record without a preamble")
+    check(entropy in (ZSTD, RANS), "unsupported", "symbols of an unknown entropy stage")
+    chunk = SpectralChunk(body, WORDS[name], parameters, first_elem, n_elems, entropy)
+    require(body_bytes in (None, body.position), "the body has another length than its frame")
+    if entropy == RANS:
+        body.end("payload")
+        points = chunk.decode_lanes()
+    else:
+        points = chunk.decode(body.rest())
+    return chunk.values(points, name).view(np.uint8)
+
+
+class Geometry:
+    """Section 1. `sides`: of all axes."""
+
+    def __init__(self, shape: tuple[int, ...], last_sides):
+        require(len(last_sides) <= len(shape), "sides of more axes than the tensor has")
+        require(all(1 <= side <= MAX_SIDE for side in last_sides), "a side that is not 1 to 64")
+        self.shape = shape
+        self.sides = (1,) * (len(shape) - len(last_sides)) + tuple(last_sides)
+        self.n_bands = math.prod(self.sides)
+        require(self.n_bands <= MAX_BANDS, f"blocks of {self.n_bands} values")
+        blocks = [-(-length // side) for length, side in zip(shape, self.sides)]
+        self.n_rows = blocks[0] if len(shape) >= 2 else 1
+        self.n_columns = blocks[min(1, len(shape) - 1)] if shape else 1
+        self.row_values = math.prod(shape[1:])  # of one index of axis 0
+
+    def of_elements(self, elements: np.ndarray):
+        """Bands, rows and columns."""
+        place, unit = np.zeros_like(elements), 1
+        index, rest = [], elements
+        for length, side in zip(reversed(self.shape), reversed(self.sides)):
+            rest, of_axis = np.divmod(rest, length)
+            place += of_axis % side * unit
+            unit *= side
+            index.insert(0, of_axis // side)
+        none = np.zeros_like(elements)
+        row = index[0] if len(index) >= 2 else none
+        column = index[min(1, len(index) - 1)] if index else none
+        return bands_of_places(self.sides)[place], row, column
+
+    def region(self, first_elem: int, n_elems: int) -> tuple[int, ...]:
+        """Section 4: the shape of a chunk whose blocks are transformed."""
+        if n_elems == math.prod(self.shape):
+            return self.shape
+        require(len(self.shape) >= 2, "a part of a tensor without rows")
+        whole = first_elem % self.row_values == 0 and n_elems % self.row_values == 0
+        require(whole, "a chunk that cuts an index of axis 0")
+        first, count = first_elem // self.row_values, n_elems // self.row_values
+        at_end = first + count == self.shape[0]
+        whole = first % self.sides[0] == 0 and (at_end or count % self.sides[0] == 0)
+        require(whole, "a chunk that cuts a block")
+        return (count, *self.shape[1:])
+
+
+# Section 3
+
+
+def read_preamble(preamble: bytes, shape: tuple[int, ...]) -> Parameters:
+    body = Body(preamble)
+    parameters = Parameters(body, shape)
+    body.end("preamble")
+    return parameters
+
+
+class Parameters:
+    def __init__(self, body: Body, shape: tuple[int, ...]):
+        flags = body.byte()
+        require(flags < 128 and flags & 3 < 3 and flags >> 3 & 3 < 3, f"flags {flags}")
+        self.n_states = (1, 4, 8)[flags & 3]
+        self.is_transformed = bool(flags >> 2 & 1)
+        self.order = flags >> 3 & 3
+        has_scales, has_steps = flags >> 5 & 1, flags >> 6 & 1
+        require(has_scales == (self.order == CLASSES), "a scale field without its order")
+        self.step = float(np.frombuffer(body.take(8), "<f8")[0])
+        require(self.step > 0 and math.isfinite(self.step), f"a step of {self.step}")
+        self.geometry = Geometry(shape, tuple(body.take(body.byte())))
+        self.scales = Quarters(body, self.geometry) if has_scales else None
+        self.steps = Quarters(body, self.geometry) if has_steps else None
+
+
+class Quarters:
+    """A field."""
+
+    def __init__(self, body: Body, geometry: Geometry):
+        parts = body.byte()
+        require(1 <= parts <= 7, f"a field of parts {parts}")
+        counts = geometry.n_bands, geometry.n_rows, geometry.n_columns
+        self.vectors = [
+            read_vector(body, count) if parts >> bit & 1 else None
+            for bit, count in enumerate(counts)
+        ]
+
+    def at(self, places: tuple[np.ndarray, ...]) -> np.ndarray:
+        parts = zip(self.vectors, places)
+        return sum(vector[place] for vector, place in parts if vector is not None)
+
+
+def read_vector(body: Body, count: int) -> np.ndarray:
+    middle = int(unzigzag(np.array(body.number())))
+    require(-(2**15) <= middle < 2**15, "a vector with a middle of more than 16 bits")
+    low_bits = body.byte()
+    require(low_bits <= 15, f"a vector with {low_bits} low bits")
+    n_bytes = body.number()
+    packed = Body(body.take(n_bytes))
+    require(count <= 8 * n_bytes, "a vector with more entries than bits")
+    bits, entries = BitString(packed), np.empty(count, np.int64)
+    for i in range(count):
+        high = 0
+        while bits.take(1):
+            high += 1
+        z = (high << low_bits) + bits.take(low_bits)
+        entries[i] = middle + (-(z + 1) // 2 if z % 2 else z // 2)
+    bits.end("a vector")
+    packed.end("vector")
+    fit = entries.min() >= -(2**15) and entries.max() < 2**15
+    require(fit, "a vector with entries of more than 16 bits")
+    return entries
+
+
+# Sections 2 and 5
+
+
+@dataclasses.dataclass
+class Groups:
+    """What the classes say: of each group, 0 for groups of zeros."""
+
+    classes: np.ndarray
+    sizes: np.ndarray
+
+    def __post_init__(self):
+        above = self.classes - FIRST_LOW_BITS_OF_LANES
+        self.low_bits = np.where(above >= 0, 1 + above // 4, 0)
+        self.tables = np.where(
+            above >= 0, FIRST_LOW_BITS_OF_LANES - 1 + above % 4, self.classes - 1
+        )
+        self.is_busy = self.classes > 0
+        planes = -(-self.sizes // 8)
+        self.path_bytes = int(planes[self.low_bits > 0].sum())
+        self.raw_bytes = int((np.maximum(self.low_bits - 1, 0) * planes).sum())
+        self.n_symbols = int(self.sizes[self.is_busy].sum())
+
+
+class SpectralChunk:
+    """Modes 4 and 5: the constructor reads the body, `decode` the symbols behind it, and
+    `decode_lanes` those that are in it."""
+
+    def __init__(
+        self,
+        body: Body,
+        word: str,
+        parameters: Parameters,
+        first_elem: int,
+        n_values: int,
+        entropy: int,
+    ):
+        self.parameters, self.first_elem, self.n_values = parameters, first_elem, n_values
+        self.entropy, self.word = entropy, word
+        self.read_header(body)
+        self.class_escapes = body.array(self.n_class_escapes, 2)
+        self.escape_codes = Body(body.take(self.code_bytes))
+        gaps = Body(body.take(self.gap_bytes))
+        self.exact = np.frombuffer(body.take(np.dtype(word).itemsize * self.n_exact), word)
+        self.path = body.take(self.path_bytes)
+        self.coded = body.take(self.coded_bytes)
+        self.splits = Body(body.take(self.split_bytes))
+        self.raw = body.take(self.raw_bytes)
+        self.read_places(gaps)
+        self.order_coefficients()
+
+    def read_header(self, body: Body) -> None:
+        """Section 2."""
+        flags = body.byte()
+        require(flags < 32, f"flags {flags}")
+        has_exact, has_escapes, has_class_escapes, has_raw, has_path = (
+            flags >> bit & 1 for bit in range(5)
+        )
+        has_classes = self.parameters.order != CLASSES
+        require(has_classes or not has_class_escapes, "class escapes and a scale field")
+
+        def numbers(count: int, is_there: bool, may_be_zero: bool = False) -> tuple[int, ...]:
+            found = tuple(body.number() if is_there else 0 for _ in range(count))
+            announced = is_there and not may_be_zero
+            require(not announced or all(found), "a flag for something that is not there")
+            return found
+
+        (self.first_class,) = numbers(1, has_classes, True)
+        require(self.first_class <= MAX_CLASS, f"a first class of {self.first_class}")
+        (self.coded_bytes,) = numbers(1, self.entropy == RANS, True)
+        (self.split_bytes,) = numbers(1, self.entropy == ZSTD, True)
+        self.n_exact, self.gap_bytes = numbers(2, has_exact)
+        self.n_escapes, self.code_bytes = numbers(2, has_escapes)
+        (self.n_class_escapes,) = numbers(1, has_class_escapes)
+        (self.path_bytes,) = numbers(1, has_path)
+        (self.raw_bytes,) = numbers(1, has_raw)
+
+    def read_places(self, gaps: Body) -> None:
+        """Section 6."""
+        self.exact_places = []
+        following = 0
+        for _ in range(self.n_exact):
+            place = following + gaps.number()
+            require(place < self.n_values, "an exact value behind the chunk")
+            self.exact_places.append(place)
+            following = place + 1
+        gaps.end("gaps")
+
+    def order_coefficients(self) -> None:
+        """Section 5.1. `order` has the places in the chunk of the coefficients in order."""
+        geometry, parameters = self.parameters.geometry, self.parameters
+        places = geometry.of_elements(self.first_elem + np.arange(self.n_values))
+        self.step_quarters = parameters.steps.at(places) if parameters.steps else 0
+        self.order = np.arange(self.n_values)
+        self.group_values = np.full(-(-self.n_values // GROUP), GROUP)
+        self.group_values[-1:] = self.n_values - GROUP * (len(self.group_values) - 1)
+        if parameters.order == BANDS:
+            self.order = np.argsort(places[0], kind="stable")
+        elif parameters.order == CLASSES:
+            classes = np.clip(parameters.scales.at(places) - self.step_quarters, 1, MAX_CLASS)
+            self.order = np.argsort(classes, kind="stable")
+            middle = GROUP * np.arange(len(self.group_values)) + self.group_values // 2
+            self.predicted_classes = classes[self.order][middle]
+
+    def groups(self, class_symbols: np.ndarray) -> Groups:
+        """Sections 5.1 and 5.2."""
+        if self.parameters.order == CLASSES:
+            classes = self.predicted_classes
+        else:
+            classes = read_scale_classes(
+                class_symbols.tolist(), self.first_class, self.class_escapes, MAX_CLASS
+            )
+        return Groups(classes, self.group_values)
+
+    @property
+    def n_classes(self) -> int:
+        """Symbols of classes."""
+        return 0 if self.parameters.order == CLASSES else len(self.group_values)
+
+    def path_bits(self, groups: Groups) -> np.ndarray:
+        """Section 5.3: of the values of groups that are not zero; -1 where the symbol has it."""
+        require(groups.path_bytes == len(self.path), "path bits of the wrong length")
+        bits = np.full((len(groups.sizes), GROUP), -1)
+        at = 0
+        for group in np.flatnonzero(groups.low_bits > 0):
+            size = groups.sizes[group]
+            plane = np.frombuffer(self.path, np.uint8, -(-size // 8), at)
+            bits[group, :size] = np.unpackbits(plane, count=size, bitorder="little")
+            at += len(plane)
+        return bits[self.used(groups)]
+
+    @staticmethod
+    def used(groups: Groups) -> np.ndarray:
+        return (np.arange(GROUP) < groups.sizes[:, None]) & groups.is_busy[:, None]
+
+    def decode_lanes(self) -> np.ndarray:
+        """Section 5.3, with `rans`: the points, in storage order."""
+        lanes = Lanes(Body(self.coded), "spectral")
+        groups = self.groups(lanes.decode(self.n_classes, [0] * self.n_classes))
+        path = self.path_bits(groups)
+        first = FIRST_VALUE_PLACE + 2 * groups.tables[groups.is_busy]
+        if self.parameters.n_states == 1:
+            symbols = lanes.decode(groups.n_symbols, first.tolist())
+            is_second = np.zeros(len(symbols), bool)
+        else:
+            pairs = np.stack([first, first + 1], axis=1)
+            symbols, is_second = lanes.decode_chosen(
+                groups.n_symbols, pairs.tolist(), self.parameters.n_states, path
+            )
+        raw = join_raw(self.raw, lanes.payload(), groups.raw_bytes)
+        return self.points(groups, symbols, is_second, path, raw)
+
+    def decode(self, frame: bytes) -> np.ndarray:
+        """The same with `zstd`."""
+        content = read_symbols(frame, self.n_classes + self.n_values)
+        content = np.frombuffer(content, np.uint8)
+        require(len(content) >= self.n_classes, "fewer symbols than groups")
+        groups = self.groups(content[: self.n_classes])
+        path = self.path_bits(groups)
+        streams = self.split_symbols(groups, content[self.n_classes :])
+        tables = groups.tables[groups.is_busy]
+
+        def take(group: int, second: np.ndarray) -> np.ndarray:
+            symbols = np.empty(len(second), np.uint8)
+            for half in (0, 1):
+                stream, wanted = streams[tables[group]][half], second == half
+                count = np.count_nonzero(wanted)
+                require(count <= len(stream), "a table with too few symbols")
+                symbols[wanted] = stream[:count]
+                streams[tables[group]][half] = stream[count:]
+            return symbols
+
+        n_lanes = LANES * (1 if self.n_values < 65536 else 2 if self.n_values < 131072 else 4)
+        symbols, is_second = walk_trellis(
+            groups.n_symbols, len(tables), n_lanes, self.parameters.n_states, path, take
+        )
+        require(not any(map(len, sum(streams, []))), "symbols left over")
+        require(len(self.raw) == groups.raw_bytes, "raw bits of the wrong length")
+        return self.points(groups, symbols, is_second, path, self.raw)
+
+    def split_symbols(self, groups: Groups, content: np.ndarray) -> list[list[np.ndarray]]:
+        """Two streams for each table."""
+        require(len(content) == groups.n_symbols, "not as many symbols as the classes need")
+        require(not len(content) or content.max() < 32, "a symbol above 31")
+        streams, at = [], 0
+        for table in range(TABLES):
+            size = int(groups.sizes[groups.is_busy & (groups.tables == table)].sum())
+            first = size
+            if size and self.parameters.n_states > 1:
+                first = self.splits.number()
+                require(first <= size, "more symbols of a first table than of both")
+            both = content[at : at + size]
+            streams.append([both[:first], both[first:]])
+            at += size
+        self.splits.end("splits")
+        return streams
+
+    def points(self, groups: Groups, symbols, is_second, path, raw: bytes) -> np.ndarray:
+        """Sections 4 and 5.3."""
+        used = self.used(groups)
+        escaped = np.zeros(used.shape, bool)
+        escaped[used] = symbols == 0
+        low_bits = groups.low_bits[:, None]
+        codes = np.zeros(used.shape, np.int64)
+        codes[used] = symbols.astype(np.int64) - ZERO
+        codes <<= low_bits
+        paths = np.zeros(used.shape, np.int64)
+        paths[used] = path
+        codes += np.where(low_bits > 0, paths, 0)
+        at = 0
+        for group in np.flatnonzero(groups.low_bits > 1):
+            size = groups.sizes[group]
+            for bit in range(groups.low_bits[group] - 1, 0, -1):
+                plane = np.frombuffer(raw, np.uint8, -(-size // 8), at)
+                set_bits = np.unpackbits(plane, count=size, bitorder="little")
+                codes[group, :size] += set_bits.astype(np.int64) << bit
+                at += len(plane)
+        points = codes
+        if self.parameters.n_states > 1:
+            seconds = np.zeros(used.shape, bool)
+            seconds[used] = is_second
+            points = 2 * codes - np.where(seconds, np.sign(codes), 0)
+        points[escaped] = self.read_escapes(np.count_nonzero(escaped))
+        in_order = points[np.arange(GROUP) < groups.sizes[:, None]]
+        stored = np.empty(self.n_values, np.int64)
+        stored[self.order] = in_order
+        return stored
+
+    def read_escapes(self, count: int) -> np.ndarray:
+        """Section 5.4."""
+        require(count == self.n_escapes, "escapes of the wrong number")
+        numbers = [self.escape_codes.number() for _ in range(count)]
+        self.escape_codes.end("escape codes")
+        return unzigzag(np.array(numbers, np.int64))
+
+    def values(self, points: np.ndarray, name: str) -> np.ndarray:
+        """Sections 4 and 6: all bits of the values."""
+        real = np.float64 if name == "F64" else np.float32
+        geometry = self.parameters.geometry
+        with np.errstate(all="ignore"):
+            steps = scaled_steps(self.parameters.step, self.step_quarters).astype(real)
+            values = points.astype(real) * steps
+            if self.parameters.is_transformed:
+                region = geometry.region(self.first_elem, self.n_values)
+                values = inverse_transform(values.reshape(region), geometry.sides).reshape(-1)
+            values = np.where(np.isnan(values), real(0), values)
+            if name == "F16":
+                words = values.astype("<f2").view("<u2")
+            elif name == "BF16":
+                bits = values.view("<u4").astype(np.uint64)
+                words = (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype("<u2")
+            else:
+                words = np.ascontiguousarray(values).view(self.word)
+        words[self.exact_places] = self.exact
+        return words
+
+
+@functools.cache
+def root(quarters: int) -> float:
+    """The binary64 number nearest to 2^(quarters / 4)."""
+    with decimal.localcontext(decimal.Context(prec=50)):
+        return float(decimal.Decimal(2) ** (decimal.Decimal(quarters) / 4))
+
+
+def scaled_steps(step: float, quarters) -> np.ndarray:
+    """Section 4, before it is rounded to real."""
+    octaves, rest = np.divmod(np.asarray(quarters), 4)
+    roots = np.array([root(q) for q in range(4)])[rest]
+    return step * np.ldexp(roots, np.clip(octaves, -1022, 1023))
