@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+
+from ._evaluate_outputs import afterwards, remove_all
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -135,17 +138,18 @@ class MomentHooks:
         self.mask: torch.Tensor | None = None
         self.gradient_scale = 1.0
         self._with_gradients = with_gradients
-        self._handles: list[Any] = []
-        layers = list(_weighted(model, name_of))
-        self._plan(layers, max_dim, max_bytes)
-        for layer, name in layers:
-            hook = self._listener(self.accumulators[name])
-            self._handles.append(layer.register_forward_hook(hook, with_kwargs=True))
+        self._layers = list(_weighted(model, name_of))
+        self._plan(self._layers, max_dim, max_bytes)
 
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """While this lasts, what goes through the layers is added up."""
+        handles: list[Any] = []
+        with afterwards(lambda: remove_all(handles)):
+            for layer, name in self._layers:
+                hook = self._listener(self.accumulators[name])
+                handles.append(layer.register_forward_hook(hook, with_kwargs=True))
+            yield
 
     def _plan(self, layers: list[tuple[nn.Module, str]], max_dim: int, max_bytes: int) -> None:
         for layer, name in layers:

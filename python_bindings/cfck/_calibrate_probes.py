@@ -14,6 +14,7 @@ import torch
 from ._calibrate_request import Request
 from ._calibrate_weights import Measured, Weights, root_mean_square, slabs
 from ._evaluate_outputs import (
+    afterwards,
     angles,
     choose_distance,
     count_examples,
@@ -145,24 +146,23 @@ def _disturbed(
     """Adds errors, uniform within +-amplitude, to the finite values while the context lasts.
 
     Gives sum(error^2) / sum(value^2) as it came out after rounding to the dtype. Afterwards every
-    bit is as before; two attempts, so that an interrupt cannot hit between them.
+    bit is as before.
     """
     # .data: the change is none that autograd should know of.
     live = tensor.data
     saved = live.clone()
-    try:
-        try:
-            errors, energy = 0.0, 0.0
-            for piece in slabs(live):
-                noise = torch.rand(piece.shape, generator=generator).sub_(0.5).mul_(2 * amplitude)
-                old = piece.double()
-                new = (old + noise.to(piece.device)).to(piece.dtype)
-                usable = torch.isfinite(old) & torch.isfinite(new)
-                piece.copy_(torch.where(usable, new, piece))
-                errors += float((piece.double() - old)[usable].square().sum())
-                energy += float(old[usable].square().sum())
-            yield errors / energy if energy > 0 else 0.0
-        finally:
-            live.copy_(saved)
-    finally:
+
+    def restore() -> None:
         live.copy_(saved)
+
+    with afterwards(restore):
+        errors, energy = 0.0, 0.0
+        for piece in slabs(live):
+            noise = torch.rand(piece.shape, generator=generator).sub_(0.5).mul_(2 * amplitude)
+            old = piece.double()
+            new = (old + noise.to(piece.device)).to(piece.dtype)
+            usable = torch.isfinite(old) & torch.isfinite(new)
+            piece.copy_(torch.where(usable, new, piece))
+            errors += float((piece.double() - old)[usable].square().sum())
+            energy += float(old[usable].square().sum())
+        yield errors / energy if energy > 0 else 0.0

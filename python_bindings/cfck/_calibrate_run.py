@@ -15,6 +15,7 @@ from ._calibrate_request import Request
 from ._calibrate_weights import Weights
 from ._calibration import Calibration, with_steps
 from ._evaluate_outputs import (
+    afterwards,
     attention_mask,
     count_examples,
     find_output,
@@ -37,7 +38,7 @@ def run_calibration(
     weights = Weights(model)
     has_batches = batches is not None
     listens = has_batches if request.moments is None else request.moments
-    with undisturbed(model), torch.no_grad():
+    with undisturbed(model):
         source = "batches"
         if batches is None:
             made = generate(model, request.n_examples, request.seed, request.input_shape)
@@ -104,10 +105,8 @@ class _Reader:
             request.max_moment_bytes,
             request.loss is not None,
         )
-        try:
+        with hooks.listening():
             yield hooks
-        finally:
-            hooks.remove()
         self.accumulators = hooks.accumulators
 
     def _listen(self, hooks: MomentHooks, batch: Any, given: Any) -> None:
@@ -122,16 +121,17 @@ class _Reader:
         hooks.gradient_scale = float(n_examples)
         weights = self._weights.trainable()
         frozen = [tensor for tensor in weights if not tensor.requires_grad]
-        try:
-            for tensor in frozen:
-                tensor.requires_grad_(True)
-            with torch.enable_grad():
-                loss = self._loss(run_model(self._model, given), batch, given)
-                # Hooks on the way take what they need; no .grad is touched.
-                torch.autograd.grad(loss, weights, allow_unused=True)
-        finally:
+
+        def freeze() -> None:
             for tensor in frozen:
                 tensor.requires_grad_(False)
+
+        with afterwards(freeze), torch.enable_grad():
+            for tensor in frozen:
+                tensor.requires_grad_(True)
+            loss = self._loss(run_model(self._model, given), batch, given)
+            # Hooks on the way take what they need; no .grad is touched.
+            torch.autograd.grad(loss, weights, allow_unused=True)
 
     def _loss(self, returned: Any, batch: Any, given: Any) -> torch.Tensor:
         if callable(self._request.loss):

@@ -112,7 +112,8 @@ def _has_memory(tensor: torch.Tensor) -> bool:
 
 
 def _is_weight(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in _FLOATS and tensor.dim() >= 2 and tensor.numel() > 0
+    repeats = any(step == 0 and n > 1 for n, step in zip(tensor.shape, tensor.stride()))
+    return tensor.dtype in _FLOATS and tensor.dim() >= 2 and tensor.numel() > 0 and not repeats
 
 
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -152,19 +152,16 @@ def choose_distance(model: torch.nn.Module, batch: Any, output: Any) -> str:
     """Runs the model once to find out what its output is: "kl", "cosine" or "mse"."""
     made_by_linear: list[torch.Tensor] = []
     vocabularies: set[int] = set()
-    handles = []
-    for module in model.modules():
-        if isinstance(module, torch.nn.Linear):
-            handles.append(
-                module.register_forward_hook(lambda _m, _i, made: made_by_linear.append(made))
-            )
-        elif isinstance(module, torch.nn.Embedding):
-            vocabularies.add(module.num_embeddings)
-    try:
+    handles: list[Any] = []
+    with afterwards(lambda: remove_all(handles)):
+        for module in model.modules():
+            if isinstance(module, torch.nn.Linear):
+                handles.append(
+                    module.register_forward_hook(lambda _m, _i, made: made_by_linear.append(made))
+                )
+            elif isinstance(module, torch.nn.Embedding):
+                vocabularies.add(module.num_embeddings)
         found = find_output(run_model(model, batch), batch, output)
-    finally:
-        for handle in handles:
-            handle.remove()
     if found.role != "plain":
         return "kl" if found.role == "logits" else "cosine"
     values = found.values
@@ -229,11 +226,31 @@ def angles(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
 
 
 @contextlib.contextmanager
+def afterwards(restore: Callable[[], None]) -> Iterator[None]:
+    """Calls ``restore`` however the context ends; twice, so that Ctrl-C cannot cut it short."""
+    try:
+        try:
+            yield
+        finally:
+            restore()
+    finally:
+        restore()
+
+
+@contextlib.contextmanager
 def undisturbed(*models: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode, fused attention off (it would pass hooks by), and everything as before
-    afterwards, random numbers included."""
+    """Evaluation mode without gradients, fused attention off (it would pass hooks by); afterwards
+    everything as before, random numbers included."""
     modes = [(module, module.training) for model in models for module in model.modules()]
     fused = torch.backends.mha.get_fastpath_enabled()
+    differentiates = torch.is_grad_enabled()
+
+    def restore() -> None:
+        torch.set_grad_enabled(differentiates)
+        torch.backends.mha.set_fastpath_enabled(fused)
+        for module, mode in modes:
+            module.training = mode
+
     devices = sorted(
         {
             tensor.device.index
@@ -242,16 +259,19 @@ def undisturbed(*models: torch.nn.Module) -> Iterator[None]:
             if tensor.is_cuda and tensor.device.index is not None
         }
     )
-    with torch.random.fork_rng(devices):
-        try:
-            torch.backends.mha.set_fastpath_enabled(False)
-            for module, _ in modes:
-                module.training = False
-            yield
-        finally:
-            for module, mode in modes:
-                module.training = mode
-            torch.backends.mha.set_fastpath_enabled(fused)
+    with torch.random.fork_rng(devices), afterwards(restore):
+        torch.set_grad_enabled(False)
+        torch.backends.mha.set_fastpath_enabled(False)
+        for module, _ in modes:
+            module.training = False
+        yield
+
+
+def remove_all(handles: list[Any]) -> None:
+    """Takes hooks off the modules they are on."""
+    while handles:
+        handles[-1].remove()
+        handles.pop()
 
 
 def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:

@@ -55,7 +55,7 @@ def run_evaluation(
     distance = {"auto": None, "logits": "kl", "embeddings": "cosine"}[kind]
     if labels is not None or language_model:
         distance = "kl"
-    with undisturbed(model_a, model_b), torch.no_grad():
+    with undisturbed(model_a, model_b):
         for position, (batch, truth) in enumerate(_labelled(batches, labels)):
             given = inputs(batch) if inputs is not None else batch
             if distance is None:
