@@ -9,7 +9,7 @@ import struct
 
 import ml_dtypes
 import numpy as np
-import xxhash
+from reference_fields import Fields, Refused, check, hash64, hash128, require
 
 MAGIC = 0x184D2A5C
 HEAD_BYTES = 16
@@ -25,8 +25,10 @@ KINDS = ("chunked", "packed", "alias", "duplicate")
 RAW = 0
 LOSSLESS = 1
 DIRECT = 2
-CODECS = {0: "raw", 1: "lossless", 2: "direct"}
-BOUND_KINDS = {1: "abs", 2: "rel", 3: "sigma"}
+SPECTRAL = 3
+CODECS = {0: "raw", 1: "lossless", 2: "direct", 3: "spectral"}
+BOUND_KINDS = {0: "none", 1: "abs", 2: "rel", 3: "sigma"}
+TARGET_KINDS = {0: "none", 1: "nmse", 2: "psnr", 3: "bits_per_weight", 4: "size"}
 ENTROPY_STAGES = {0: "none", 1: "zstd", 2: "rans"}
 SCANS = {0: "storage order"}
 
@@ -57,19 +59,6 @@ DTYPES = {
 }
 
 
-class Refused(Exception):
-    """The file breaks a rule. `code` is one of truncated, corrupt, checksum,
-    unsupported and limit_exceeded; `byte` counts from the start of the file."""
-
-    def __init__(self, code: str, message: str, byte: int | None = None):
-        super().__init__(code, message, byte)
-        self.code, self.message, self.byte = code, message, byte
-
-    def __str__(self) -> str:
-        place = "" if self.byte is None else f" (byte {self.byte})"
-        return f"{self.code}: {self.message}{place}"
-
-
 @dataclasses.dataclass
 class Limits:
     """Section 9. None: the default, which depends on the length of the file."""
@@ -82,6 +71,18 @@ class Limits:
 
 
 @dataclasses.dataclass
+class RecordQuality:
+    """Section 5.4."""
+
+    target: float
+    rms: float
+    least: float
+    greatest: float
+    kind: int
+    whole_file: bool
+
+
+@dataclasses.dataclass
 class RecordError:
     """Section 5.4."""
 
@@ -90,6 +91,7 @@ class RecordError:
     rmse: float
     kind: int
     per_row: bool
+    quality: RecordQuality | None = None
 
 
 @dataclasses.dataclass
@@ -121,56 +123,6 @@ class Record:
     @property
     def decoded_bytes(self) -> int:
         return self.n_elems * DTYPES[self.dtype][1] // 8 if self.dtype in DTYPES else 0
-
-
-def hash64(data) -> int:
-    return xxhash.xxh3_64_intdigest(data)
-
-
-def hash128(data) -> bytes:
-    """Low half first, then the high half, each a little-endian u64."""
-    return xxhash.xxh3_128_intdigest(data).to_bytes(16, "little")
-
-
-def check(condition, code: str, message: str, byte: int | None = None) -> None:
-    if not condition:
-        raise Refused(code, message, byte)
-
-
-def require(condition, message: str, byte: int | None = None) -> None:
-    check(condition, "corrupt", message, byte)
-
-
-class Fields:
-    """Takes little-endian fields from a byte string, one after another."""
-
-    def __init__(self, data, file_offset: int | None = None):
-        self.data, self.position, self.file_offset = data, 0, file_offset
-
-    def take(self, size: int) -> bytes:
-        require(
-            size <= len(self.data) - self.position,
-            f"{size} bytes wanted where {len(self.data) - self.position} are left",
-            None if self.file_offset is None else self.file_offset + self.position,
-        )
-        self.position += size
-        return bytes(self.data[self.position - size : self.position])
-
-    def numbers(self, layout: str) -> tuple[int, ...]:
-        return struct.unpack("<" + layout, self.take(struct.calcsize("<" + layout)))
-
-    def table(self, dtype: str, count: int) -> list[int]:
-        return np.frombuffer(self.take(np.dtype(dtype).itemsize * count), dtype).tolist()
-
-    def text(self, size: int) -> str:
-        raw = self.take(size)
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError:
-            raise Refused("corrupt", "text is not UTF-8", self.file_offset) from None
-
-    def end(self, what: str) -> None:
-        require(self.position == len(self.data), f"{what}: bytes left over", self.file_offset)
 
 
 def check_frame_header(data, tag: bytes, what: str, offset: int) -> None:
@@ -273,9 +225,11 @@ class File:
     def read_index(self) -> None:
         fields = Fields(self.index, self.index_offset + 12)
         n_records, n_packs, n_entries, n_dimensions, heap_bytes = fields.numbers("IIQQQ")
-        n_errors = sum(flags >> 2 & 1 for flags in bytes(self.index[40 : 32 + 48 * n_records : 48]))
+        all_flags = bytes(self.index[40 : 32 + 48 * n_records : 48])
+        n_errors = sum(flags >> 2 & 1 for flags in all_flags)
+        n_qualities = sum(flags >> 3 & 1 for flags in all_flags)
         expected = 32 + 48 * n_records + 24 * n_packs + 12 * n_entries + 8 * n_dimensions
-        expected += 32 * n_errors + heap_bytes
+        expected += 32 * n_errors + 40 * n_qualities + heap_bytes
         require(len(self.index) == expected, "the tables do not fill INDX", self.index_offset)
         check(
             n_records <= self.limits.max_records,
@@ -292,6 +246,7 @@ class File:
         self.chunks_left = n_entries
         self.dimensions = Fields(fields.take(8 * n_dimensions), fields.file_offset)
         self.errors = Fields(fields.take(32 * n_errors), fields.file_offset)
+        self.qualities = Fields(fields.take(40 * n_qualities), fields.file_offset)
         self.heap = Fields(fields.take(heap_bytes), fields.file_offset)
         for offset, length, zero, _ in self.packs:
             require(zero == 0, "pack: a zero field is not zero", offset)
@@ -315,7 +270,7 @@ class File:
         digest = fields.take(16)
         require(kind <= DUPLICATE, f"record {number}: kind {kind}", place)
         require(n_dims <= 64, f"record {number}: {n_dims} dimensions", place)
-        require(flags < 8 and not any(zeros), f"record {number}: unused bits are set", place)
+        require(flags < 16 and not any(zeros), f"record {number}: unused bits are set", place)
         hidden, has_preamble = bool(flags & 1), bool(flags & 2)
         name = self.heap.text(name_bytes)
         require(not (hidden and name), f"record {number}: hidden, but has a name", place)
@@ -339,6 +294,7 @@ class File:
         )  # fmt: skip
         check_shape(record, place)
         self.read_error(record, bool(flags & 4), place)
+        self.read_quality(record, bool(flags & 8), place)
         require(kind == CHUNKED or not has_preamble, f"record {number}: a preamble", place)
         if kind == CHUNKED:
             require(a == 0, f"record {number}: A is not zero", place)
@@ -360,19 +316,40 @@ class File:
     def read_error(self, record: Record, has_error: bool, place: int) -> None:
         own = record.kind in (CHUNKED, PACKED)
         if not has_error:
-            require(not own or record.codec != DIRECT, f"record {record.number}: no error", place)
+            exact = record.codec not in (DIRECT, SPECTRAL)
+            require(not own or exact, f"record {record.number}: no error", place)
             return
         lossy = own and record.codec not in (RAW, LOSSLESS) and record.n_elems > 0
         require(lossy, f"record {record.number}: an error, but nothing is lost", place)
         bound, greatest, rmse, kind, per_row = self.errors.numbers("dddBB")
         zeros = self.errors.take(6)
         known = kind in BOUND_KINDS and per_row < 2 and not any(zeros)
+        known = known and (kind > 0 or record.codec != DIRECT)
         require(known, f"record {record.number}: an unknown kind of bound", place)
         require(kind > 1 or not per_row, f"record {record.number}: an absolute bound by row", place)
-        sound = 0 < bound < math.inf and 0 <= rmse <= greatest < math.inf
-        sound = sound and (kind > 1 or greatest <= bound)
+        sound = 0 < bound < math.inf if kind else bound == 0
+        sound = sound and 0 <= rmse <= greatest < math.inf
+        sound = sound and (kind != 1 or greatest <= bound)
         require(sound, f"record {record.number}: impossible errors", place)
         record.error = RecordError(bound, greatest, rmse, kind, bool(per_row))
+
+    def read_quality(self, record: Record, has_quality: bool, place: int) -> None:
+        what = f"record {record.number}"
+        error = record.error
+        if not has_quality:
+            require(error is None or record.codec != SPECTRAL, f"{what}: no quality", place)
+            return
+        if error is None or record.codec == DIRECT:
+            raise Refused("corrupt", f"{what}: a quality, but of nothing", place)
+        target, rms, least, greatest, kind, whole_file = self.qualities.numbers("ddddBB")
+        known = kind in TARGET_KINDS and whole_file <= min(kind, 1)
+        known = known and not any(self.qualities.take(6))
+        require(known, f"{what}: an unknown kind of target", place)
+        sound = 0 < target < math.inf if kind else target == 0
+        sound = sound and -math.inf < least <= greatest < math.inf
+        sound = sound and 0 <= rms <= max(abs(least), abs(greatest))
+        require(sound, f"{what}: impossible quality", place)
+        error.quality = RecordQuality(target, rms, least, greatest, kind, bool(whole_file))
 
     def read_extents(self, record: Record, offset: int, has_preamble: bool, place: int) -> None:
         check_chunk_elems(record, record.chunk_elems, place)
