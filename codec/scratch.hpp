@@ -54,6 +54,20 @@ struct RansEncodeTables {
   std::array<RansEncodeTable, kMaxPlaces> tables;
 };
 
+// What the spectral encoder makes of a chunk; apart from what its decoder uses.
+struct SpectralRoom {
+  GrowingBuffer<float> in_steps;
+  GrowingBuffer<float> ordered;
+  GrowingBuffer<GroupCode> groups;
+  GrowingBuffer<std::uint8_t> symbols;
+  GrowingBuffer<std::uint8_t> quantisers;
+  GrowingBuffer<std::uint8_t> decisions;
+  GrowingBuffer<std::uint8_t> tables;
+  GrowingBuffer<std::int32_t> codes;
+  GrowingBuffer<std::byte> path;
+  GrowingBuffer<std::byte> raw;
+};
+
 struct Scratch::Impl {
   GrowingBuffer<GroupCode> groups;
   GrowingBuffer<std::uint8_t> symbols;
@@ -71,7 +85,10 @@ struct Scratch::Impl {
   // Of the spectral codec.
   GrowingBuffer<std::uint32_t> coefficient_places;
   GrowingBuffer<std::byte> coefficients;
+  GrowingBuffer<std::byte> ordered_coefficients;
+  GrowingBuffer<std::byte> coefficient_steps;
   std::unique_ptr<SpectralPreamble> spectral_preamble;
+  SpectralRoom spectral_room;
 
   // Of the entropy stage `rans`.
   GrowingBuffer<std::uint8_t> places;

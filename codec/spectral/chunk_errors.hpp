@@ -13,9 +13,10 @@ namespace cfck::codec {
 // Of finite values. n_exact is 0.
 ErrorTotals measure_errors(DType dtype, ByteView values, ByteView decoded);
 
-// Places of the values to keep exactly: NaN, infinities, and those that are off by more than
-// the bound, without rounding, or decoded to no finite number.
-std::vector<std::uint32_t> places_to_correct(DType dtype, ByteView values, ByteView decoded,
-                                             std::optional<double> max_abs_error);
+// The same, and the places of the values to keep exactly: NaN, infinities, and those that are
+// off by more than the bound, without rounding, or decoded to no finite number.
+ErrorTotals measure_errors(DType dtype, ByteView values, ByteView decoded,
+                           std::optional<double> max_abs_error,
+                           std::vector<std::uint32_t>& to_correct);
 
 }  // namespace cfck::codec

@@ -1,7 +1,6 @@
 #include "codec/spectral/coefficient_fields.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace cfck::codec {
 namespace {
@@ -15,56 +14,55 @@ std::int32_t sum_at(const QuarterField& field, std::uint64_t band, std::uint64_t
   return entry(field.bands, band) + entry(field.rows, row) + entry(field.columns, column);
 }
 
-// Rows of blocks that are kernels: what columns and taps add is the same in every row.
-void simple_quarters(const SpectralGeometry& geometry, const QuarterField& field,
-                     const QuarterField& less, std::uint64_t first_value,
-                     std::span<std::int32_t> quarters) {
+// Rows of blocks that are kernels: what columns and taps add is the same in every row. Calls
+// action(base, offsets, done, n) for the n coefficients of each row from number `done` on.
+template <class Action>
+void each_simple_row(const SpectralGeometry& geometry, const QuarterField& field,
+                     const QuarterField& less, std::uint64_t first_value, std::size_t n_values,
+                     Action&& action) {
   const std::uint64_t row_values = geometry.row_values();
   const std::uint32_t taps = geometry.taps();
   std::uint64_t row = first_value / row_values;
   std::uint64_t at = first_value % row_values;
-  const std::uint64_t n_used = std::min<std::uint64_t>(row_values, quarters.size());
+  const auto n_used = static_cast<std::size_t>(std::min<std::uint64_t>(row_values, n_values));
   const std::uint64_t begin = n_used == row_values ? 0 : at;
-  std::vector<std::int32_t> offsets(n_used);
-  for (std::uint64_t i = 0; i < n_used; ++i) {
-    const std::uint64_t place = (begin + i) % row_values;
-    const std::uint32_t band = geometry.band_of_tap()[place % taps];
-    offsets[i] = entry(field.bands, band) - entry(less.bands, band) +
-                 entry(field.columns, place / taps) - entry(less.columns, place / taps);
+  std::vector<std::int32_t> of_taps(taps);
+  for (std::uint32_t tap = 0; tap < taps; ++tap) {
+    const std::uint32_t band = geometry.band_of_tap()[tap];
+    of_taps[tap] = entry(field.bands, band) - entry(less.bands, band);
   }
-  for (std::size_t done = 0; done < quarters.size(); ++row) {
-    const std::size_t n = std::min<std::size_t>(quarters.size() - done, row_values - at);
-    const std::int32_t base = entry(field.rows, row) - entry(less.rows, row);
-    const std::int32_t* const from = &offsets[(at + row_values - begin) % row_values];
-    for (std::size_t i = 0; i < n; ++i) {
-      quarters[done + i] = base + from[i];
+  std::vector<std::int32_t> offsets(n_used);
+  std::uint64_t column = begin / taps;
+  std::uint32_t tap = static_cast<std::uint32_t>(begin % taps);
+  for (std::int32_t& offset : offsets) {
+    offset = of_taps[tap] + entry(field.columns, column) - entry(less.columns, column);
+    if (++tap == taps) {
+      tap = 0;
+      column = column + 1 == geometry.n_columns() ? 0 : column + 1;
     }
+  }
+  for (std::size_t done = 0; done < n_values; ++row) {
+    const auto n =
+        static_cast<std::size_t>(std::min<std::uint64_t>(n_values - done, row_values - at));
+    const std::int32_t base = entry(field.rows, row) - entry(less.rows, row);
+    action(base, offsets.data() + (at + row_values - begin) % row_values, done, n);
     done += n;
     at = 0;
   }
 }
-
-// Stably by key, which is less than n_keys.
-template <class Key>
-void sort_places(std::size_t n_keys, std::size_t n_values, Key&& key_of, std::uint32_t* places) {
-  std::vector<std::uint32_t> next(n_keys + 1);
-  for (std::size_t i = 0; i < n_values; ++i) {
-    ++next[key_of(i) + 1];
-  }
-  std::partial_sum(next.begin(), next.end(), next.begin());
-  for (std::size_t i = 0; i < n_values; ++i) {
-    places[next[key_of(i)]++] = static_cast<std::uint32_t>(i);
-  }
-}
-
-}  // namespace
 
 std::vector<std::int32_t> quarters_of(const SpectralGeometry& geometry, const QuarterField& field,
                                       const QuarterField& less, std::uint64_t first_value,
                                       std::size_t n_values) {
   std::vector<std::int32_t> quarters(n_values);
   if (geometry.is_simple()) {
-    simple_quarters(geometry, field, less, first_value, quarters);
+    each_simple_row(
+        geometry, field, less, first_value, n_values,
+        [&](std::int32_t base, const std::int32_t* offsets, std::size_t done, std::size_t n) {
+          for (std::size_t i = 0; i < n; ++i) {
+            quarters[done + i] = base + offsets[i];
+          }
+        });
     return quarters;
   }
   geometry.each(first_value, n_values,
@@ -74,40 +72,24 @@ std::vector<std::int32_t> quarters_of(const SpectralGeometry& geometry, const Qu
   return quarters;
 }
 
+}  // namespace
+
 void predict_spectral_classes(const SpectralGeometry& geometry,
                               const SpectralParameters& parameters, std::uint64_t first_value,
                               std::size_t n_values, std::uint8_t* classes) {
-  const std::vector<std::int32_t> quarters =
-      quarters_of(geometry, parameters.scales, parameters.steps, first_value, n_values);
-  for (std::size_t i = 0; i < n_values; ++i) {
-    classes[i] = static_cast<std::uint8_t>(
-        std::clamp<std::int32_t>(quarters[i], 1, static_cast<std::int32_t>(kMaxSpectralClass)));
+  constexpr auto kMost = static_cast<std::int32_t>(kMaxSpectralClass);
+  const SpectralKernels& kernels = spectral_kernels();
+  if (!geometry.is_simple()) {
+    const std::vector<std::int32_t> quarters =
+        quarters_of(geometry, parameters.scales, parameters.steps, first_value, n_values);
+    kernels.clamp_classes(0, quarters.data(), n_values, kMost, classes);
+    return;
   }
-}
-
-void order_coefficients(const SpectralGeometry& geometry, CoefficientOrder order,
-                        const std::uint8_t* classes, std::uint64_t first_value,
-                        std::size_t n_values, std::uint32_t* places) {
-  if (order == CoefficientOrder::kClasses) {
-    const auto class_of = [&](std::size_t i) { return classes[i]; };
-    sort_places(kMaxSpectralClass + 1, n_values, class_of, places);
-  } else if (order == CoefficientOrder::kBands && geometry.n_bands() > 1) {
-    std::vector<std::uint16_t> bands(n_values);
-    if (geometry.is_simple()) {
-      for (std::size_t i = 0; i < n_values; ++i) {
-        bands[i] =
-            static_cast<std::uint16_t>(geometry.band_of_tap()[(first_value + i) % geometry.taps()]);
-      }
-    } else {
-      geometry.each(first_value, n_values, [&](std::size_t i, std::uint32_t band, auto, auto) {
-        bands[i] = static_cast<std::uint16_t>(band);
+  each_simple_row(
+      geometry, parameters.scales, parameters.steps, first_value, n_values,
+      [&](std::int32_t base, const std::int32_t* offsets, std::size_t done, std::size_t n) {
+        kernels.clamp_classes(base, offsets, n, kMost, classes + done);
       });
-    }
-    const auto band_of = [&](std::size_t i) { return bands[i]; };
-    sort_places(geometry.n_bands(), n_values, band_of, places);
-  } else {
-    std::iota(places, places + n_values, 0u);
-  }
 }
 
 template <class T>

@@ -5,7 +5,6 @@
 #include <span>
 
 #include "codec/spectral/spectral.hpp"
-#include "codec/symboliser/symboliser.hpp"
 
 namespace cfck::codec {
 
@@ -14,8 +13,5 @@ namespace cfck::codec {
 Result<void> coefficients_in_steps(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
                                    const SpectralParameters& parameters, ByteView values,
                                    std::span<float> in_steps);
-
-// The class of a group by the mean magnitude of its coefficients, and whether it is all zero.
-GroupCode group_of(std::span<const float> in_steps, unsigned n_states);
 
 }  // namespace cfck::codec

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "codec/direct/class_codes.hpp"
-#include "codec/direct/float_values.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans_section.hpp"
 #include "codec/errors.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/scratch.hpp"
-#include "codec/spectral/coefficient_fields.hpp"
+#include "codec/spectral/chunk_slices.hpp"
+#include "codec/spectral/coefficient_order.hpp"
 #include "codec/spectral/quantisers.hpp"
 #include "codec/spectral/spectral_header.hpp"
 #include "codec/symboliser/class_stream.hpp"
@@ -63,13 +64,12 @@ class ChunkDecoder {
   }
 
   Result<void> decode(MutableBytes out) {
-    if (parameters_.transforms) {
-      CFCK_TRY_ASSIGN(region_, geometry_.region_of(info_.first_elem, n_values_));
-    }
+    CFCK_TRY_ASSIGN(slices_, ChunkSlices::create(geometry_, parameters_.transforms,
+                                                 info_.first_elem, n_values_));
     symbols_ = scratch_.impl().symbols.room_for((n_groups_ + 1) * kGroupSize + n_groups_);
     groups_ = scratch_.impl().groups.room_for(n_groups_);
     CFCK_TRY(is_rans_ ? decode_lanes() : decode_frame());
-    CFCK_TRY(merge_points());
+    CFCK_TRY(read_escapes());
     CFCK_TRY(info_.dtype == DType::kF64 ? write_values<double>(out) : write_values<float>(out));
     return write_exact(out);
   }
@@ -85,18 +85,9 @@ class ChunkDecoder {
   // With the class symbols, if there are any: the order, the groups, and how long what
   // follows must be.
   Result<void> read_groups(const std::uint8_t* class_symbols) {
-    places_ = scratch_.impl().coefficient_places.room_for(n_values_);
-    std::uint8_t* classes = nullptr;
+    order_.emplace(geometry_, parameters_, info_.first_elem, n_values_, scratch_);
     if (!has_classes()) {
-      classes = scratch_.impl().predicted_classes.room_for(n_values_);
-      predict_spectral_classes(geometry_, parameters_, info_.first_elem, n_values_, classes);
-    }
-    order_coefficients(geometry_, parameters_.order, classes, info_.first_elem, n_values_, places_);
-    if (!has_classes()) {
-      for (std::size_t g = 0; g < n_groups_; ++g) {
-        const std::size_t middle = g * kGroupSize + group_size(g) / 2;
-        groups_[g] = {classes[places_[middle]], 0, GroupKind::kValues};
-      }
+      order_->set_groups(groups_);
     } else if (!read_class_stream({class_symbols, n_groups_}, h_.first_class, kMaxSpectralClass,
                                   s_.class_escapes, groups_)) {
       return corrupt("the classes of the chunk do not fit", coded_at_);
@@ -245,93 +236,79 @@ class ChunkDecoder {
     return {};
   }
 
-  static unsigned bit_of(const std::byte* plane, std::size_t i) {
-    return static_cast<unsigned>(plane[i / 8]) >> (i % 8) & 1u;
+  Result<void> read_escapes() {
+    escapes_ = scratch_.impl().escaped_codes.room_for(h_.n_escapes);
+    NumberReader numbers(s_.escape_codes, h_.header_bytes);
+    for (std::size_t i = 0; i < h_.n_escapes; ++i) {
+      CFCK_TRY_ASSIGN(const std::uint32_t point, numbers.number());
+      escapes_[i] = unzigzag(point);
+    }
+    return numbers.at_end() ? Result<void>()
+                            : corrupt("the escapes are not as long as they must", h_.header_bytes);
   }
 
-  // Symbols, path bits and raw bits to points, in coded order.
-  Result<void> merge_points() {
-    points_ = scratch_.impl().codes.room_for(n_values_);
-    NumberReader escapes(s_.escape_codes, h_.header_bytes);
-    std::size_t n_escapes = 0;
-    std::uint8_t states[kMaxLaneSets * kRansLanes] = {};
-    const std::uint8_t* symbols = symbols_;
-    const std::byte* path = s_.path.data();
-    const std::byte* raw = raw_;
-    for (std::size_t g = 0; g < n_groups_; ++g) {
-      std::int32_t* const points = points_ + g * kGroupSize;
-      const std::size_t n = group_size(g);
-      if (!is_coded(g)) {
-        std::fill_n(points, n, 0);
-        continue;
-      }
-      const unsigned low_bits = code_of(g).low_bits;
-      const std::size_t plane_bytes = (n + 7) / 8;
-      for (std::size_t i = 0; i < n; ++i) {
-        std::int32_t code = std::int32_t{symbols[i]} - static_cast<std::int32_t>(kSpectralZero);
-        for (unsigned bit = low_bits; bit-- > 1;) {
-          code = 2 * code +
-                 static_cast<std::int32_t>(bit_of(raw + (low_bits - 1 - bit) * plane_bytes, i));
-        }
-        code = low_bits == 0 ? code : 2 * code + static_cast<std::int32_t>(bit_of(path, i));
-        points[i] = code;
-        if (trellis_ != nullptr) {
-          std::uint8_t& state = states[i % n_lanes_];
-          points[i] = point_of(code, trellis_->table(state));
-          state = trellis_->next[state][path_of(symbols, low_bits != 0 ? path : nullptr, i)];
-        }
-        if (symbols[i] == kSpectralEscape) {
-          CFCK_TRY_ASSIGN(const std::uint32_t point, escapes.number());
-          points[i] = unzigzag(point);
-          ++n_escapes;
-        } else if (symbols[i] > 2 * kSpectralZero - 1) {
-          return corrupt("a symbol is out of range", coded_at_);
-        }
-      }
-      symbols += n;
-      path += low_bits != 0 ? plane_bytes : 0;
-      raw += low_bits > 1 ? (low_bits - 1) * plane_bytes : 0;
+  // Symbols, path bits and raw bits to points times `step`, in coded order.
+  template <class T>
+  Result<void> merge(T step, T* values) {
+    SpectralMerge from;
+    from.groups = groups_;
+    from.n_values = n_values_;
+    from.n_states = parameters_.n_states;
+    from.n_lanes = n_lanes_;
+    from.symbols = symbols_;
+    from.path = s_.path.data();
+    from.raw = raw_;
+    from.escapes = escapes_;
+    from.n_escapes = h_.n_escapes;
+    bool fits = false;
+    if constexpr (sizeof(T) == sizeof(double)) {
+      fits = spectral_kernels().merge_doubles(from, step, values);
+    } else {
+      fits = spectral_kernels().merge_floats(from, step, values);
     }
-    if (n_escapes != h_.n_escapes || !escapes.at_end()) {
-      return corrupt("the escapes are not as many as the symbols need", h_.header_bytes);
+    if (!fits || from.n_escapes != 0) {
+      return corrupt("symbols and escapes do not fit each other", coded_at_);
     }
     return {};
   }
 
   template <class T>
   Result<void> write_values(MutableBytes out) {
-    auto* const values =
-        reinterpret_cast<T*>(scratch_.impl().coefficients.room_for(2 * n_values_ * sizeof(T)));
-    T* const steps = values + n_values_;
-    coefficient_steps(geometry_, parameters_, info_.first_elem, n_values_, steps);
-    for (std::size_t j = 0; j < n_values_; ++j) {
-      const std::uint32_t place = places_[j];
-      values[place] = static_cast<T>(points_[j]) * steps[place];
+    // Products with a step that all have stand before the coefficients are where they belong.
+    const bool has_steps = !parameters_.steps.empty();
+    T* ordered = room_for<T>(scratch_.impl().ordered_coefficients);
+    CFCK_TRY(merge(has_steps ? T{1} : static_cast<T>(parameters_.step), ordered));
+    T* values = ordered;
+    if (!order_->is_storage()) {
+      values = room_for<T>(scratch_.impl().coefficients);
+      order_->scatter(ordered, values);
     }
-    if (parameters_.transforms) {
-      spectral::inverse_dct(values, region_.shape, region_.sides);
+    if (has_steps) {
+      T* const steps = room_for<T>(scratch_.impl().coefficient_steps);
+      coefficient_steps(geometry_, parameters_, info_.first_elem, n_values_, steps);
+      for (std::size_t i = 0; i < n_values_; ++i) {
+        values[i] *= steps[i];
+      }
     }
-    switch (info_.dtype) {
-      case DType::kF64:
-        return store_values<ValueF64>(values, out);
-      case DType::kF32:
-        return store_values<ValueF32>(values, out);
-      case DType::kBF16:
-        return store_values<ValueBf16>(values, out);
-      default:
-        return store_values<ValueF16>(values, out);
-    }
+    slices_.each([&](std::size_t first, std::size_t n, const SpectralGeometry::Region& region) {
+      if (parameters_.transforms) {
+        spectral::inverse_dct(values + first, region.shape, region.sides);
+      }
+      store(values + first, n, out.data() + first * value_bytes_);
+    });
+    return {};
   }
 
-  // What is no number becomes zero: its bits would differ from machine to machine.
-  template <class Value, class T>
-  Result<void> store_values(const T* values, MutableBytes out) {
-    for (std::size_t i = 0; i < n_values_; ++i) {
-      const T value = values[i] == values[i] ? values[i] : T{0};
-      const typename Value::Word word = Value::from_double(value);
-      std::memcpy(out.data() + i * sizeof(word), &word, sizeof(word));
-    }
-    return {};
+  template <class T>
+  T* room_for(GrowingBuffer<std::byte>& buffer) const {
+    return reinterpret_cast<T*>(buffer.room_for(n_values_ * sizeof(T)));
+  }
+
+  void store(const float* values, std::size_t n, std::byte* to) const {
+    spectral_kernels().store_floats(info_.dtype, values, n, to);
+  }
+  void store(const double* values, std::size_t n, std::byte* to) const {
+    spectral_kernels().store_doubles(values, n, to);
   }
 
   Result<void> write_exact(MutableBytes out) {
@@ -363,15 +340,15 @@ class ChunkDecoder {
   const ByteView payload_;
   Scratch& scratch_;
   SpectralSections s_;
-  SpectralGeometry::Region region_;
+  ChunkSlices slices_;
+  std::optional<CoefficientOrdering> order_;
   std::uint32_t coded_at_ = 0;
   unsigned n_lanes_ = kRansLanes;
   std::size_t n_symbols_ = 0;
   std::size_t raw_bytes_ = 0;
   std::uint8_t* symbols_ = nullptr;
   GroupCode* groups_ = nullptr;
-  std::uint32_t* places_ = nullptr;
-  std::int32_t* points_ = nullptr;  // in coded order
+  std::int32_t* escapes_ = nullptr;  // points
   const std::byte* raw_ = nullptr;
 };
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <new>
 
 #include "codec/entropy/entropy.hpp"
@@ -7,10 +9,10 @@
 #include "codec/lossless/lossless.hpp"
 #include "codec/scratch.hpp"
 #include "codec/spectral/chunk_errors.hpp"
-#include "codec/spectral/coefficient_fields.hpp"
+#include "codec/spectral/coefficient_order.hpp"
 #include "codec/spectral/coefficients.hpp"
 #include "codec/spectral/spectral_header.hpp"
-#include "codec/spectral/trellis_search.hpp"
+#include "codec/spectral/trellis_steps.hpp"
 #include "codec/symboliser/class_stream.hpp"
 
 namespace cfck::codec {
@@ -19,71 +21,41 @@ namespace {
 // The family whose costs are weighed while codes are chosen: normal values, bits weighed.
 inline constexpr unsigned kWeighedFamily = 7;
 
-// Symbols, path bits and raw bits of the groups, and how many symbols each table has.
+// What is found of the coded groups, in memory of the Scratch.
 struct SplitCodes {
-  std::vector<std::uint8_t> symbols;
-  std::vector<std::uint8_t> quantisers;
-  std::vector<std::uint8_t> tables;  // of the groups that are coded
-  std::vector<std::byte> path;
-  std::vector<std::byte> raw;
+  std::size_t n_symbols = 0;
+  std::span<const std::uint8_t> tables;  // of the groups
+  ByteView path;
+  ByteView raw;
   std::vector<std::byte> escapes;
   std::uint32_t n_escapes = 0;
 };
 
-void append_plane(const std::int32_t* codes, std::size_t n, unsigned bit,
-                  std::vector<std::byte>& out) {
-  const std::size_t start = out.size();
-  out.resize(start + (n + 7) / 8);
-  for (std::size_t i = 0; i < n; ++i) {
-    out[start + i / 8] |= static_cast<std::byte>((codes[i] >> bit & 1) << (i % 8));
-  }
-}
+using AllWeights = std::array<SymbolWeights, kDirectTables>;
 
-SplitCodes split_codes(std::span<const GroupCode> groups, const FoundCodes& found) {
-  SplitCodes split;
-  std::int32_t codes[kGroupSize];
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].kind == GroupKind::kAllZero) {
-      continue;
-    }
-    const SymbolCode code = kSymbolCodes.of[groups[g].scale_class];
-    const std::size_t first = g * kGroupSize;
-    const std::size_t n = std::min<std::size_t>(kGroupSize, found.codes.size() - first);
-    split.tables.push_back(code.table);
-    for (std::size_t i = 0; i < n; ++i) {
-      codes[i] = found.codes[first + i];
-      std::uint8_t symbol = kSpectralEscape;
-      if (found.is_escape[first + i] != 0) {
-        append_number(zigzag(codes[i]), split.escapes);
-        ++split.n_escapes;
-        codes[i] = 0;
-      } else {
-        symbol = static_cast<std::uint8_t>((codes[i] >> code.low_bits) +
-                                           static_cast<std::int32_t>(kSpectralZero));
-      }
-      split.symbols.push_back(symbol);
-      split.quantisers.push_back(found.quantisers[first + i]);
-    }
-    if (code.low_bits != 0) {
-      append_plane(codes, n, 0, split.path);
-    }
-    for (unsigned bit = code.low_bits; bit-- > 1;) {
-      append_plane(codes, n, bit, split.raw);
-    }
-  }
-  return split;
-}
-
-// What symbols cost with the tables of a family, times lambda.
-std::vector<SymbolWeights> symbol_weights(float lambda) {
-  std::vector<SymbolWeights> weights(kDirectTables);
+// What symbols cost with the tables of a family, in bits.
+AllWeights symbol_bits() {
+  AllWeights bits;
   for (unsigned t = 0; t < kDirectTables; ++t) {
     for (unsigned q = 0; q < 2; ++q) {
       const Frequencies& frequencies =
           static_frequencies(value_table(kWeighedFamily, kSpectralValueTables, 2 * t + q));
       for (unsigned s = 0; s < kRansSymbols; ++s) {
         const std::uint32_t cost = symbol_cost(std::max<unsigned>(frequencies[s], 1));
-        weights[t].of[q][s] = lambda * (static_cast<float>(cost) * 0x1p-16f);
+        bits[t].of[q][s] = static_cast<float>(cost) * 0x1p-16f;
+      }
+    }
+  }
+  return bits;
+}
+
+AllWeights symbol_weights(float lambda) {
+  static const AllWeights kBits = symbol_bits();
+  AllWeights weights = kBits;
+  for (SymbolWeights& table : weights) {
+    for (auto& of_quantiser : table.of) {
+      for (float& weight : of_quantiser) {
+        weight = lambda * weight;
       }
     }
   }
@@ -103,15 +75,14 @@ class ChunkEncoder {
         n_values_(info.n_elems),
         n_groups_((n_values_ + kGroupSize - 1) / kGroupSize),
         value_bytes_(bits_per_element(info.dtype) / 8),
-        scratch_(scratch) {}
+        scratch_(scratch),
+        room_(scratch.impl().spectral_room) {}
 
   // Without exact values.
   Result<void> encode(EncodedChunk& out) {
-    std::vector<float> in_steps(n_values_);
-    CFCK_TRY(coefficients_in_steps(info_, geometry_, parameters_, values_, in_steps));
-    order_and_group(in_steps);
+    CFCK_TRY(order_and_group());
     search();
-    split_ = split_codes(groups_, found_);
+    split();
     return assemble(out);
   }
 
@@ -124,39 +95,77 @@ class ChunkEncoder {
  private:
   bool has_classes() const { return parameters_.order != CoefficientOrder::kClasses; }
 
-  void order_and_group(const std::vector<float>& in_steps) {
-    std::vector<std::uint8_t> classes(has_classes() ? 0 : n_values_);
-    if (!has_classes()) {
-      predict_spectral_classes(geometry_, parameters_, info_.first_elem, n_values_, classes.data());
+  Result<void> order_and_group() {
+    float* const in_steps = room_.in_steps.room_for(n_values_);
+    CFCK_TRY(coefficients_in_steps(info_, geometry_, parameters_, values_, {in_steps, n_values_}));
+    search_.values = in_steps;
+    search_.n_values = n_values_;
+    search_.groups = groups_ = room_.groups.room_for(n_groups_);
+    CoefficientOrdering order(geometry_, parameters_, info_.first_elem, n_values_, scratch_);
+    if (!order.is_storage()) {
+      float* const ordered = room_.ordered.room_for(n_values_);
+      order.gather(in_steps, ordered);
+      search_.values = ordered;
     }
-    std::vector<std::uint32_t> places(n_values_);
-    order_coefficients(geometry_, parameters_.order, classes.data(), info_.first_elem, n_values_,
-                       places.data());
-    ordered_.resize(n_values_);
-    for (std::size_t j = 0; j < n_values_; ++j) {
-      ordered_[j] = in_steps[places[j]];
+    if (has_classes()) {
+      spectral_kernels().classify(search_.values, n_values_, parameters_.n_states, groups_);
+    } else {
+      order.set_groups(groups_);
     }
-    groups_.resize(n_groups_);
-    for (std::size_t g = 0; g < n_groups_; ++g) {
-      const std::size_t first = g * kGroupSize;
-      const std::size_t n = std::min<std::size_t>(kGroupSize, n_values_ - first);
-      groups_[g] = has_classes() ? group_of({ordered_.data() + first, n}, parameters_.n_states)
-                                 : GroupCode{classes[places[first + n / 2]], 0, GroupKind::kValues};
-    }
+    return {};
   }
 
   void search() {
-    SearchRequest request;
-    request.values = ordered_;
-    request.groups = groups_;
-    request.n_states = parameters_.n_states;
-    request.n_lanes = spectral_lane_sets(n_values_) * kRansLanes;
-    std::vector<SymbolWeights> weights;
+    const std::size_t n = n_groups_ * kGroupSize;
+    search_.n_states = parameters_.n_states;
+    search_.n_lanes = spectral_lane_sets(n_values_) * kRansLanes;
+    search_.symbols = room_.symbols.room_for(n);
+    search_.quantisers = room_.quantisers.room_for(n);
+    search_.codes = room_.codes.room_for(n);
+    search_.decisions = room_.decisions.room_for(n);
+    AllWeights weights;
     if (choice_.lambda > 0) {
       weights = symbol_weights(choice_.lambda);
-      request.weights = weights.data();
+      search_.weights = weights.data();
     }
-    search_trellis(request, found_);
+    spectral_kernels().search(search_);
+    search_.weights = nullptr;
+  }
+
+  void split() {
+    std::uint8_t* const tables = room_.tables.room_for(n_groups_);
+    std::size_t n_coded = 0;
+    std::size_t path_bytes = 0;
+    std::size_t raw_bytes = 0;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (groups_[g].kind == GroupKind::kAllZero) {
+        continue;
+      }
+      const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
+      const std::size_t n = std::min<std::size_t>(kGroupSize, n_values_ - g * kGroupSize);
+      tables[n_coded++] = static_cast<std::uint8_t>(kFirstValuePlace + 2 * code.table);
+      append_escapes(search_.values + g * kGroupSize, search_.symbols + split_.n_symbols, n);
+      split_.n_symbols += n;
+      path_bytes += code.low_bits > 0 ? (n + 7) / 8 : 0;
+      raw_bytes += code.low_bits > 1 ? (code.low_bits - 1) * ((n + 7) / 8) : 0;
+    }
+    split_.tables = {tables, n_coded};
+    split_.path = {room_.path.room_for(path_bytes), path_bytes};
+    split_.raw = {room_.raw.room_for(raw_bytes), raw_bytes};
+    spectral_kernels().write_planes(search_, room_.path.room_for(path_bytes),
+                                    room_.raw.room_for(raw_bytes));
+  }
+
+  void append_escapes(const float* values, const std::uint8_t* symbols, std::size_t n) {
+    if (std::memchr(symbols, kSpectralEscape, n) == nullptr) {
+      return;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      if (symbols[i] == kSpectralEscape) {
+        append_number(zigzag(escaped_point(values[i])), split_.escapes);
+        ++split_.n_escapes;
+      }
+    }
   }
 
   Result<void> assemble(EncodedChunk& out) {
@@ -165,7 +174,7 @@ class ChunkEncoder {
     std::vector<std::byte> class_escapes(2 * class_symbols.size());
     if (has_classes()) {
       const ClassStream classes =
-          write_class_stream(groups_.data(), n_groups_, class_symbols.data(), class_escapes.data());
+          write_class_stream(groups_, n_groups_, class_symbols.data(), class_escapes.data());
       class_escapes.resize(2 * classes.n_escapes);
       header.first_class = classes.first_class;
       header.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
@@ -178,7 +187,8 @@ class ChunkEncoder {
     header.n_escapes = split_.n_escapes;
     header.code_bytes = static_cast<std::uint32_t>(split_.escapes.size());
     header.path_bytes = static_cast<std::uint32_t>(split_.path.size());
-    std::vector<std::byte> coded;
+    std::vector<std::byte>& coded = scratch_.impl().coded;
+    coded.clear();
     std::vector<std::byte> splits;
     ByteView raw(split_.raw);
     const bool is_rans = info_.entropy == EntropyId::kRans;
@@ -218,14 +228,10 @@ class ChunkEncoder {
   // Returns how many of the last raw bytes the lanes carry.
   std::size_t code_lanes(std::vector<std::uint8_t>& class_symbols, ByteView raw,
                          std::vector<std::byte>& coded) {
-    std::vector<std::uint8_t> places(split_.tables.size());
-    for (std::size_t g = 0; g < places.size(); ++g) {
-      places[g] = static_cast<std::uint8_t>(kFirstValuePlace + 2 * split_.tables[g]);
-    }
     RansSymbols symbols;
     symbols.classes = {class_symbols.data(), class_symbols.size(), nullptr, kClassPlace};
-    symbols.values = {split_.symbols.data(), split_.symbols.size(), places.data(), 0};
-    symbols.choices = parameters_.n_states == 1 ? nullptr : split_.quantisers.data();
+    symbols.values = {search_.symbols, split_.n_symbols, split_.tables.data(), 0};
+    symbols.choices = parameters_.n_states == 1 ? nullptr : search_.quantisers;
     symbols.tables = kSpectralValueTables;
     symbols.n_sets = spectral_lane_sets(n_values_);
     symbols.tail = raw.last(tail_bytes(symbols.n_sets, raw.size()));
@@ -235,18 +241,18 @@ class ChunkEncoder {
 
   void code_frame(const std::vector<std::uint8_t>& class_symbols, std::vector<std::byte>& splits,
                   std::vector<std::byte>& coded) {
-    std::vector<std::uint8_t> streams[kDirectTables][2];
-    for (std::size_t i = 0; i < split_.symbols.size(); ++i) {
-      const std::size_t g = i / kGroupSize;
-      streams[split_.tables[g]][split_.quantisers[i]].push_back(split_.symbols[i]);
+    std::vector<std::uint8_t> streams[kSpectralTables];
+    for (std::size_t i = 0; i < split_.n_symbols; ++i) {
+      const unsigned first = split_.tables[i / kGroupSize] - kFirstValuePlace;
+      streams[first + search_.quantisers[i]].push_back(search_.symbols[i]);
     }
     std::vector<SymbolStream> all{class_symbols};
-    for (const auto& pair : streams) {
-      if (parameters_.n_states != 1 && (!pair[0].empty() || !pair[1].empty())) {
-        append_number(static_cast<std::uint32_t>(pair[0].size()), splits);
+    for (unsigned first = 0; first < kSpectralTables; first += 2) {
+      if (parameters_.n_states != 1 && (!streams[first].empty() || !streams[first + 1].empty())) {
+        append_number(static_cast<std::uint32_t>(streams[first].size()), splits);
       }
-      all.emplace_back(pair[0]);
-      all.emplace_back(pair[1]);
+      all.emplace_back(streams[first]);
+      all.emplace_back(streams[first + 1]);
     }
     find_entropy_encoder(info_.entropy)->encode(all, coded);
   }
@@ -260,9 +266,9 @@ class ChunkEncoder {
   const std::size_t n_groups_;
   const std::size_t value_bytes_;
   Scratch& scratch_;
-  std::vector<float> ordered_;  // coefficients in steps, in coded order
-  std::vector<GroupCode> groups_;
-  FoundCodes found_;
+  SpectralRoom& room_;
+  TrellisSearch search_;
+  GroupCode* groups_ = nullptr;
   SplitCodes split_;
   std::vector<std::uint32_t> exact_places_;
 };
@@ -300,13 +306,13 @@ Result<void> encode_chunk(const SpectralChunkInfo& info, const SpectralParameter
   ChunkEncoder encoder(info, geometry, parameters, choice, values, scratch);
   CFCK_TRY(encoder.encode(out));
   CFCK_TRY(decode_spectral(decoding, out.payload, scratch, decoded));
-  std::vector<std::uint32_t> exact =
-      places_to_correct(info.dtype, values, decoded, choice.max_abs_error);
+  std::vector<std::uint32_t> exact;
+  errors = measure_errors(info.dtype, values, decoded, choice.max_abs_error, exact);
   if (!exact.empty()) {
     CFCK_TRY(encoder.encode_exact(std::move(exact), out));
     CFCK_TRY(decode_spectral(decoding, out.payload, scratch, decoded));
+    errors = measure_errors(info.dtype, values, decoded);
   }
-  errors = measure_errors(info.dtype, values, decoded);
   if (values.size() <= kSmallChunkBytes ||
       out.payload.size() > values.size() / kShareWithoutLossless) {
     CFCK_TRY(encode_lossless_instead(info, values, scratch, decoded, out, errors));

@@ -1,39 +1,301 @@
-// Codes for values: for each lane the path through the trellis with the least sum of squared
-// errors and weighed bits (Viterbi 1967; trellis-coded quantisation: Marcellin and Fischer
-// 1990; with codes for both quantisers: Schwarz et al. 2021).
+// The search for codes, whole groups in vectors (codec/spectral/spec.md, section 7).
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <vector>
-
-#include "codec/direct/class_codes.hpp"
-#include "codec/entropy/rans_table.hpp"
-#include "codec/spectral/quantisers.hpp"
+#include "codec/spectral/search_lanes.hpp"
+#include "codec/spectral/trellis_steps.hpp"
 
 namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
 
-// What each symbol counts, in squared steps, by quantiser.
-struct SymbolWeights {
-  float of[2][kRansSymbols] = {};
+// With so many low bits all that floats are to say here are integers that they can.
+inline constexpr unsigned kMaxVectorLowBits = 16;
+
+// A group of values in steps.
+struct GroupLanes {
+  explicit GroupLanes(const GroupSteps& group)
+      : low_bits(group.low_bits),
+        bound(all_of(group.bound)),
+        most{all_of(group.most[0]), all_of(group.most[1])} {}
+
+  unsigned low_bits;
+  Floats bound;
+  Floats most[2];
 };
 
-struct SearchRequest {
-  std::span<const float> values;           // in steps; groups of 128 but for the last
-  std::span<const GroupCode> groups;       // those that are all zero are left out
-  const SymbolWeights* weights = nullptr;  // by table (SymbolCode); nullptr: nothing
-  unsigned n_states = 8;                   // 1, 4 or 8
-  unsigned n_lanes = 32;
+struct LaneChoice {
+  Ints code;
+  Floats cost;
 };
 
-// By value; those of groups of zeros are not written.
-struct FoundCodes {
-  std::vector<std::int32_t> codes;
-  std::vector<std::uint8_t> quantisers;
-  // Escapes have instead of a code the point itself.
-  std::vector<std::uint8_t> is_escape;
+// As choose_code(), of values a with signs. `is_even`: where the parity is 0.
+template <bool is_weighed>
+CFCK_INLINE LaneChoice choose_codes(Floats a, Ints sign, Floats offset, Floats most, Ints parity,
+                                    SearchMask is_even, const GroupLanes& group,
+                                    const float* weights) {
+  const Floats zeros = {};
+  const Floats half = lower_of(higher_of(nearest_to((a - offset) * 0.25f), zeros), most);
+  const Floats point = higher_of(4.0f * half + offset, zeros);
+  const Floats error = a - point;
+  Floats cost = error * error;
+  Floats zero = a * a;
+  Ints code = to_ints(half);
+  code = ((code + code + parity) ^ sign) - sign;
+  if constexpr (is_weighed) {
+    const Ints high = code >> static_cast<int>(group.low_bits);
+    cost += look_up(weights, high + static_cast<int>(kSpectralZero));
+    zero += weights[kSpectralZero];
+  }
+  const SearchMask is_zero_better = both(is_even, neither(is_less(cost, zero)));
+  return {select(is_zero_better, Ints{}, code), select(is_zero_better, zero, cost)};
+}
+
+// A value of each of some lanes; `costs` are those of their paths.
+template <unsigned n_states, bool is_weighed>
+CFCK_INLINE Ints advance_lanes(Floats t, const GroupLanes& group, const SymbolWeights* weights,
+                               Floats (&costs)[n_states]) {
+  constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
+  const Floats a = magnitude_of(t);
+  const SearchMask escapes = is_less(group.bound, a);
+  Floats by_code[2][2];
+  unrolled<4>([&](auto i) __attribute__((always_inline)) {
+    constexpr unsigned q = i / 2;
+    constexpr int parity = i % 2;
+    const Floats cost =
+        choose_codes<is_weighed>(a, sign_of(t), all_of(static_cast<float>(2 * parity - int{q})),
+                                 group.most[parity], all_of(std::int32_t{parity}),
+                                 parity == 0 ? kAllLanes : kNoLanes, group,
+                                 is_weighed ? weights->of[q] : nullptr)
+            .cost;
+    by_code[q][parity] = select(escapes, all_of(parity != 0 ? kNever : 0.0f), cost);
+  });
+  Floats next[n_states];
+  Ints decisions = {};
+  unrolled<n_states>([&](auto state) __attribute__((always_inline)) {
+    constexpr unsigned first = kEdges.from[state][0];
+    constexpr unsigned second = kEdges.from[state][1];
+    const Floats by_first =
+        costs[first] + by_code[kEdges.second >> first & 1][kEdges.parity[state][0]];
+    const Floats by_second =
+        costs[second] + by_code[kEdges.second >> second & 1][kEdges.parity[state][1]];
+    const SearchMask takes_second = is_less(by_second, by_first);
+    next[state] = lower_of(by_second, by_first);
+    decisions = select(takes_second, decisions | (1 << state), decisions);
+  });
+  unrolled<n_states>([&](auto state)
+                         __attribute__((always_inline)) { costs[state] = next[state]; });
+  return decisions;
+}
+
+// A whole group. Requires: low bits are at most kMaxVectorLowBits.
+template <unsigned n_states, bool is_weighed>
+void advance_group(const float* values, const GroupSteps& steps, const SymbolWeights* weights,
+                   unsigned n_lanes, PathCosts& all_costs, std::uint8_t* decisions) {
+  const GroupLanes group(steps);
+  for (unsigned lane = 0; lane < n_lanes; lane += kSearchLanes) {
+    Floats costs[n_states];
+    unrolled<n_states>([&](auto state) __attribute__((always_inline)) {
+      costs[state] = load_lanes<Floats>(all_costs[state] + lane);
+    });
+    for (unsigned i = lane; i < kGroupSize; i += n_lanes) {
+      store_bytes(advance_lanes<n_states, is_weighed>(load_lanes<Floats>(values + i), group,
+                                                      weights, costs),
+                  decisions + i);
+    }
+    unrolled<n_states>([&](auto state) __attribute__((always_inline)) {
+      store_lanes(costs[state], all_costs[state] + lane);
+    });
+  }
+}
+
+// Back through a whole group.
+template <unsigned n_states, bool is_weighed>
+void take_group(const float* values, const GroupSteps& steps, const SymbolWeights* weights,
+                unsigned n_lanes, const std::uint8_t* decisions, std::int32_t* states,
+                std::uint8_t* symbols, std::uint8_t* quantisers, std::int32_t* codes) {
+  constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
+  constexpr auto kFirst = static_cast<std::int32_t>(kEdges.packed[0]);
+  constexpr auto kDifference = static_cast<std::int32_t>(kEdges.packed[0] ^ kEdges.packed[1]);
+  const GroupLanes group(steps);
+  for (unsigned lane = 0; lane < n_lanes; lane += kSearchLanes) {
+    Ints state = load_lanes<Ints>(states + lane);
+    for (unsigned end = kGroupSize; end > 0; end -= n_lanes) {
+      const unsigned i = end - n_lanes + lane;
+      const Ints edge = -(load_bytes(decisions + i) >> state & 1);
+      const Ints taken = (kFirst ^ (edge & kDifference)) >> (4 * state);
+      state = taken & 7;
+      const Ints parity = taken >> 3 & 1;
+      const Ints second = all_of(static_cast<std::int32_t>(kEdges.second)) >> state & 1;
+      const Floats t = load_lanes<Floats>(values + i);
+      const Floats a = magnitude_of(t);
+      const SearchMask is_even = is_zero(parity);
+      const Floats most = select(is_even, group.most[0], group.most[1]);
+      const Floats offset = to_floats(parity + parity - second);
+      LaneChoice choice;
+      if constexpr (is_weighed) {
+        const SearchMask is_first = is_zero(second);
+        const LaneChoice by_first =
+            choose_codes<true>(a, sign_of(t), offset, most, parity, is_even, group, weights->of[0]);
+        const LaneChoice by_second =
+            choose_codes<true>(a, sign_of(t), offset, most, parity, is_even, group, weights->of[1]);
+        choice.code = select(is_first, by_first.code, by_second.code);
+      } else {
+        choice = choose_codes<false>(a, sign_of(t), offset, most, parity, is_even, group, nullptr);
+      }
+      const SearchMask escapes = is_less(group.bound, a);
+      const Ints code = select(escapes, Ints{}, choice.code);
+      const Ints symbol =
+          (code >> static_cast<int>(group.low_bits)) + static_cast<int>(kSpectralZero);
+      store_bytes(select(escapes, all_of(std::int32_t{kSpectralEscape}), symbol), symbols + i);
+      store_bytes(second, quantisers + i);
+      if (group.low_bits != 0) {
+        store_lanes(code, codes + i);
+      }
+    }
+    store_lanes(state, states + lane);
+  }
+}
+
+// Takes the least cost of each lane off all of them.
+template <unsigned n_states>
+void level_costs(unsigned n_lanes, PathCosts& costs) {
+  for (unsigned lane = 0; lane < n_lanes; lane += kSearchLanes) {
+    Floats least = all_of(kNever);
+    for (unsigned state = 0; state < n_states; ++state) {
+      least = lower_of(load_lanes<Floats>(costs[state] + lane), least);
+    }
+    for (unsigned state = 0; state < n_states; ++state) {
+      const Floats rest = load_lanes<Floats>(costs[state] + lane) - least;
+      store_lanes(lower_of(rest, all_of(kNever)), costs[state] + lane);
+    }
+  }
+}
+
+template <unsigned n_states, bool is_weighed>
+class TrellisPaths {
+ public:
+  explicit TrellisPaths(const TrellisSearch& search) : search_(search) {}
+
+  void run() {
+    for (auto& of_state : costs_) {
+      for (float& cost : of_state) {
+        cost = &of_state == &costs_[0] ? 0.0f : kNever;
+      }
+    }
+    const std::size_t n_groups = (search_.n_values + kGroupSize - 1) / kGroupSize;
+    std::size_t coded = 0;
+    for (std::size_t g = 0; g < n_groups; ++g) {
+      if (search_.groups[g].kind != GroupKind::kAllZero) {
+        advance(g, coded++);
+        if (coded % kGroupsBetweenLevels == 0) {
+          level_costs<n_states>(search_.n_lanes, costs_);
+        }
+      }
+    }
+    find_ends();
+    for (std::size_t g = n_groups; g-- > 0;) {
+      if (search_.groups[g].kind != GroupKind::kAllZero) {
+        take(g, --coded);
+      }
+    }
+  }
+
+ private:
+  bool is_plain(const GroupSteps& steps, unsigned n) const {
+    return search_.is_plain || n < kGroupSize || steps.low_bits > kMaxVectorLowBits;
+  }
+  const SymbolWeights* weights_of(const GroupSteps& steps) const {
+    return is_weighed ? search_.weights + steps.table : nullptr;
+  }
+
+  void advance(std::size_t g, std::size_t coded) {
+    const GroupSteps steps(search_.groups[g]);
+    const unsigned n = group_values(search_.n_values - g * kGroupSize);
+    const float* const values = search_.values + g * kGroupSize;
+    std::uint8_t* const decisions = search_.decisions + coded * kGroupSize;
+    if (!is_plain(steps, n)) {
+      return advance_group<n_states, is_weighed>(values, steps, weights_of(steps), search_.n_lanes,
+                                                 costs_, decisions);
+    }
+    for (unsigned i = 0; i < n; ++i) {
+      decisions[i] =
+          advance_value<n_states>(values[i], i % search_.n_lanes, steps, weights_of(steps), costs_);
+    }
+  }
+
+  void find_ends() {
+    for (unsigned lane = 0; lane < search_.n_lanes; ++lane) {
+      unsigned best = 0;
+      for (unsigned state = 1; state < n_states; ++state) {
+        best = costs_[state][lane] < costs_[best][lane] ? state : best;
+      }
+      states_[lane] = static_cast<std::int32_t>(best);
+    }
+  }
+
+  void take(std::size_t g, std::size_t coded) {
+    const GroupSteps steps(search_.groups[g]);
+    const unsigned n = group_values(search_.n_values - g * kGroupSize);
+    const float* const values = search_.values + g * kGroupSize;
+    const std::size_t at = coded * kGroupSize;
+    const std::uint8_t* const decisions = search_.decisions + at;
+    if (!is_plain(steps, n)) {
+      return take_group<n_states, is_weighed>(values, steps, weights_of(steps), search_.n_lanes,
+                                              decisions, states_, search_.symbols + at,
+                                              search_.quantisers + at, search_.codes + at);
+    }
+    for (unsigned i = n; i-- > 0;) {
+      unsigned q = 0;
+      const bool escapes = magnitude_of(values[i]) > steps.bound;
+      const CodeChoice choice =
+          take_value<n_states>(escapes ? 0.0f : values[i], decisions[i], steps, weights_of(steps),
+                               states_[i % search_.n_lanes], q);
+      search_.quantisers[at + i] = static_cast<std::uint8_t>(q);
+      search_.codes[at + i] = escapes ? 0 : choice.code;
+      search_.symbols[at + i] = static_cast<std::uint8_t>(
+          escapes ? kSpectralEscape : symbol_of(choice.code, steps.low_bits));
+    }
+  }
+
+  const TrellisSearch& search_;
+  alignas(64) PathCosts costs_;
+  alignas(64) std::int32_t states_[kMaxSearchLanes];
 };
 
-void search_trellis(const SearchRequest& request, FoundCodes& found);
+inline void search_values(const TrellisSearch& search) {
+  const std::size_t n_groups = (search.n_values + kGroupSize - 1) / kGroupSize;
+  std::size_t at = 0;
+  for (std::size_t g = 0; g < n_groups; ++g) {
+    if (search.groups[g].kind == GroupKind::kAllZero) {
+      continue;
+    }
+    const GroupSteps steps(search.groups[g]);
+    const SymbolWeights* const weights =
+        search.weights == nullptr ? nullptr : search.weights + steps.table;
+    const unsigned n = group_values(search.n_values - g * kGroupSize);
+    const float* const values = search.values + g * kGroupSize;
+    const float bound = static_cast<float>(steps.limit) + 0.5f;
+    for (unsigned i = 0; i < n; ++i) {
+      const bool escapes = magnitude_of(values[i]) >= bound;
+      const std::int32_t code = choose_alone(escapes ? 0.0f : values[i], steps, weights);
+      search.quantisers[at + i] = 0;
+      search.codes[at + i] = code;
+      search.symbols[at + i] =
+          static_cast<std::uint8_t>(escapes ? kSpectralEscape : symbol_of(code, steps.low_bits));
+    }
+    at += n;
+  }
+}
 
+inline void search_codes(const TrellisSearch& search) {
+  const bool is_weighed = search.weights != nullptr;
+  if (search.n_states == 1) {
+    search_values(search);
+  } else if (search.n_states == 4) {
+    is_weighed ? TrellisPaths<4, true>(search).run() : TrellisPaths<4, false>(search).run();
+  } else {
+    is_weighed ? TrellisPaths<8, true>(search).run() : TrellisPaths<8, false>(search).run();
+  }
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
 }  // namespace cfck::codec

@@ -1,0 +1,55 @@
+// The order in which the coefficients of a chunk are grouped and coded
+// (codec/spectral/spec.md, section 5.1).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "codec/scratch.hpp"
+#include "codec/spectral/coefficient_fields.hpp"
+
+namespace cfck::codec {
+
+// Memory comes from `scratch` and stays in use.
+class CoefficientOrdering {
+ public:
+  CoefficientOrdering(const SpectralGeometry& geometry, const SpectralParameters& parameters,
+                      std::uint64_t first_value, std::size_t n_values, Scratch& scratch);
+
+  bool is_storage() const { return kind_ == Kind::kStorage; }
+  // For the order by classes: groups take the class of their middle coefficient.
+  void set_groups(GroupCode* groups) const;
+  // One of these, once: coefficients in this order; or where they belong.
+  template <class T>
+  void gather(const T* coefficients, T* ordered);
+  template <class T>
+  void scatter(const T* ordered, T* coefficients);
+
+ private:
+  enum class Kind : std::uint8_t { kStorage, kTaps, kPlaces, kClasses };
+  // The values of a chunk in four parts, which are counted and moved side by side: each
+  // alone waits for its own counters.
+  static constexpr std::size_t kParts = 4;
+  using ClassCounts = std::array<std::uint32_t, kMaxSpectralClass + 1>;
+
+  void count_classes();
+  void sort_bands(std::uint32_t* places) const;
+  // Calls action(number in the order, place in the chunk).
+  template <class Action>
+  void each(Action&& action);
+  template <class Action>
+  void each_by_class(Action&& action);
+  template <class Action>
+  void each_by_tap(Action&& action) const;
+
+  const SpectralGeometry& geometry_;
+  const std::uint64_t first_value_;
+  const std::size_t n_values_;
+  Kind kind_ = Kind::kStorage;
+  const std::uint8_t* classes_ = nullptr;
+  const std::uint32_t* places_ = nullptr;
+  std::array<ClassCounts, kParts> next_;  // where the next coefficient of each class goes
+  ClassCounts ends_;
+};
+
+}  // namespace cfck::codec

@@ -1,0 +1,94 @@
+// The passes of the spectral codec over a chunk, compiled once for each CPU level.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cpu_level.hpp"
+#include "cfck/dtype.hpp"
+#include "codec/direct/class_codes.hpp"
+#include "codec/entropy/rans_table.hpp"
+#include "codec/error_totals.hpp"
+#include "codec/spectral/quantisers.hpp"
+
+namespace cfck::codec {
+
+// Class C means codes of a mean magnitude from 2^((C-29)/4) up to 2^((C-28)/4).
+inline constexpr unsigned kMaxSpectralClass = 125;
+
+// What each symbol counts, in squared steps, by quantiser.
+struct SymbolWeights {
+  alignas(64) float of[2][kRansSymbols] = {};
+};
+
+// Codes for values: for each lane the path through the trellis with the least sum of squared
+// errors and weighed bits (Viterbi 1967; trellis-coded quantisation: Marcellin and Fischer
+// 1990; with codes for both quantisers: Schwarz et al. 2021). Groups that are not all zero are
+// *coded*; what is found of them stands without gaps.
+struct TrellisSearch {
+  const float* values = nullptr;  // in steps; groups of 128 but for the last
+  std::size_t n_values = 0;
+  const GroupCode* groups = nullptr;
+  const SymbolWeights* weights = nullptr;  // by table (SymbolCode); nullptr: nothing
+  unsigned n_states = 8;                   // 1, 4 or 8
+  unsigned n_lanes = 32;                   // 32, 64 or 128
+  // Found. All have room for whole groups.
+  std::uint8_t* symbols = nullptr;
+  std::uint8_t* quantisers = nullptr;
+  std::int32_t* codes = nullptr;  // of groups with low bits only; 0 for escapes
+  // Room for a byte for each value.
+  std::uint8_t* decisions = nullptr;
+  // Value by value: what counts, and what vectors must equal.
+  bool is_plain = false;
+};
+
+// What decoders merge: symbols and planes of the coded groups.
+struct SpectralMerge {
+  const GroupCode* groups = nullptr;
+  std::size_t n_values = 0;
+  unsigned n_states = 8;
+  unsigned n_lanes = 32;
+  const std::uint8_t* symbols = nullptr;  // readable for a whole group behind the last
+  const std::byte* path = nullptr;
+  const std::byte* raw = nullptr;
+  const std::int32_t* escapes = nullptr;  // points
+  std::size_t n_escapes = 0;              // left
+};
+
+struct SpectralKernels {
+  void (*search)(const TrellisSearch& search);
+  // Writes the low bits of what was found, from the lowest up: path bits; and the others, from
+  // the highest down. Both have room for whole planes.
+  void (*write_planes)(const TrellisSearch& search, std::byte* path, std::byte* raw);
+  // Values as doubles, 0 for what is not finite.
+  void (*load_values)(DType dtype, const std::byte* values, std::size_t n, double* to);
+  // What an encoder quantises: coefficients in steps, at most 2^30 either way. Without `steps`
+  // all have `step`.
+  void (*divide)(const double* coefficients, const double* steps, double step, std::size_t n,
+                 float* in_steps);
+  // Classes of groups by their mean magnitudes, and which are all zero.
+  void (*classify)(const float* in_steps, std::size_t n_values, unsigned n_states,
+                   GroupCode* groups);
+  // Errors of the finite values; returns how many values may be off by `bound` or more, or
+  // are not finite, or decoded as something that is not.
+  std::size_t (*compare)(DType dtype, const std::byte* values, const std::byte* decoded,
+                         std::size_t n, double bound, ErrorTotals& totals);
+
+  // Points times `step`. False if symbols and escapes do not fit each other, or a symbol is
+  // invalid.
+  bool (*merge_floats)(SpectralMerge& from, float step, float* values);
+  bool (*merge_doubles)(SpectralMerge& from, double step, double* values);
+  // Sums of `base` and an offset, from 1 to `most`.
+  void (*clamp_classes)(std::int32_t base, const std::int32_t* offsets, std::size_t n,
+                        std::int32_t most, std::uint8_t* classes);
+  // Values of a dtype other than F64, or of F64; NaN becomes 0.
+  void (*store_floats)(DType dtype, const float* values, std::size_t n, std::byte* to);
+  void (*store_doubles)(const double* values, std::size_t n, std::byte* to);
+};
+
+// Those of the best level of this CPU, or of the one CFCK_CPU names.
+const SpectralKernels& spectral_kernels() noexcept;
+// Requires: `level` is not above cpu_level().
+const SpectralKernels& spectral_kernels_of(CpuLevel level) noexcept;
+
+}  // namespace cfck::codec
