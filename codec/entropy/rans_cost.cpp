@@ -45,6 +45,25 @@ std::uint64_t coded_cost(const SymbolCounts& counts, const Frequencies& frequenc
   return sum;
 }
 
+std::uint64_t least_cost(const SymbolCounts& counts) noexcept {
+  const Costs& cost = costs();
+  // A logarithm, rounded down; that of a larger number with as many bits less.
+  const auto log_of = [&](std::uint64_t n, std::uint64_t round_up) {
+    const int over = std::bit_width(n) - static_cast<int>(kRansTotalBits);
+    const unsigned shift = over > 0 ? static_cast<unsigned>(over) : 0;
+    const std::uint64_t high = (n >> shift) + (shift != 0 ? round_up : 0);
+    return (std::uint64_t{kRansTotalBits + shift} << 16) - cost[high] + round_up;
+  };
+  std::uint64_t total = 0;
+  std::uint64_t saved = 0;
+  for (const std::uint32_t count : counts) {
+    total += count;
+    saved += count == 0 ? 0 : count * log_of(count, 1);
+  }
+  const std::uint64_t all = total == 0 ? 0 : total * log_of(total, 0);
+  return all > saved ? all - saved : 0;
+}
+
 Frequencies fitted_frequencies(const SymbolCounts& counts, const Frequencies& used) {
   const Costs& cost = costs();
   std::uint64_t total = 0;

@@ -18,6 +18,9 @@ std::uint32_t symbol_cost(unsigned frequency) noexcept;
 // Symbols with frequency 0 do not occur.
 std::uint64_t coded_cost(const SymbolCounts& counts, const Frequencies& frequencies) noexcept;
 
+// No table makes it less.
+std::uint64_t least_cost(const SymbolCounts& counts) noexcept;
+
 // The table made for these counts. Symbols have a frequency where they have one in
 // `used`. Requires: some count is not zero.
 Frequencies fitted_frequencies(const SymbolCounts& counts, const Frequencies& used);

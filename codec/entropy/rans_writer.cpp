@@ -14,6 +14,8 @@ namespace {
 
 inline constexpr std::size_t kCountedGroups = 8;  // one of as many, with all lane sets
 inline constexpr std::uint64_t kPlaceCost = 8 * kBitCost;
+// Of an explicit table: four bits for each symbol but one, in whole bytes, and its place.
+inline constexpr std::uint64_t kLeastTableCost = 128 * kBitCost + kPlaceCost;
 
 using PlaceCounts = std::array<SymbolCounts, kMaxPlaces>;
 
@@ -38,9 +40,20 @@ void count_run(const SymbolRun& run, std::size_t step, PlaceCounts& counts) {
 void count_chosen(const SymbolRun& run, const std::uint8_t* choices, std::size_t step,
                   PlaceCounts& counts) {
   for (std::size_t g = 0; g * kGroupSize < run.n_symbols; g += step) {
-    const std::size_t end = std::min(run.n_symbols, (g + 1) * kGroupSize);
-    for (std::size_t i = g * kGroupSize; i < end; ++i) {
-      counts[run.place_of(g) + choices[i]][run.symbols[i]] += static_cast<std::uint32_t>(step);
+    const std::size_t first = g * kGroupSize;
+    const std::size_t n = std::min<std::size_t>(kGroupSize, run.n_symbols - first);
+    // Four, so that equal neighbours do not wait for each other.
+    std::array<std::array<std::uint8_t, 2 * kRansSymbols>, 4> found{};
+    for (std::size_t i = 0; i < n; ++i) {
+      ++found[i % 4][choices[first + i] * kRansSymbols + run.symbols[first + i]];
+    }
+    for (unsigned choice = 0; choice < 2; ++choice) {
+      SymbolCounts& place = counts[run.place_of(g) + choice];
+      for (unsigned s = 0; s < kRansSymbols; ++s) {
+        const unsigned at = choice * kRansSymbols + s;
+        place[s] += static_cast<std::uint32_t>(
+            (found[0][at] + found[1][at] + found[2][at] + found[3][at]) * step);
+      }
     }
   }
 }
@@ -71,6 +84,22 @@ class SectionWriter {
         memory_(scratch.impl()),
         out_(out) {}
 
+  // What append() appends, but for what lanes and bytes are rounded up to.
+  std::size_t estimate() {
+    choose_tables();
+    choose_explicit();
+    const unsigned n_lanes = symbols_.n_sets * kRansLanes;
+    std::uint64_t cost = (kRansStateBits + 4) * n_lanes * kBitCost;
+    for (unsigned i = 0; i < n_counted_; ++i) {
+      const unsigned place = counted_[i];
+      const bool is_fitted = is_explicit_[place];
+      cost += coded_cost(counts_[place],
+                         is_fitted ? fitted_[place] : static_frequencies(static_[place]));
+      cost += is_fitted ? table_bits(fitted_[place]) * kBitCost + kPlaceCost : 0;
+    }
+    return static_cast<std::size_t>(cost / (8 * kBitCost)) + 2 + 2 * symbols_.n_sets;
+  }
+
   void append() {
     choose_tables();
     choose_explicit();
@@ -98,6 +127,11 @@ class SectionWriter {
          symbols_.choices != nullptr && g * kGroupSize < symbols_.values.n_symbols; ++g) {
       is_used_[symbols_.values.place_of(g) + 1u] = true;
     }
+    for (unsigned place = 0; place < n_places_; ++place) {
+      if (!is_empty(counts_[place])) {
+        counted_[n_counted_++] = static_cast<std::uint8_t>(place);
+      }
+    }
     chosen_.classes = cheapest(kRansClassTables, [&](unsigned i) {
       return coded_cost(counts_[kClassPlace], static_frequencies(class_table(i)));
     });
@@ -106,9 +140,12 @@ class SectionWriter {
     });
     chosen_.family = cheapest(kRansFamilies, [&](unsigned family) {
       std::uint64_t cost = 0;
-      for (unsigned i = 0; i < symbols_.tables.n_tables; ++i) {
-        cost += coded_cost(counts_[kFirstValuePlace + i],
-                           static_frequencies(value_table(family, symbols_.tables, i)));
+      for (unsigned i = 0; i < n_counted_; ++i) {
+        if (counted_[i] >= kFirstValuePlace) {
+          cost += coded_cost(counts_[counted_[i]],
+                             static_frequencies(value_table(family, symbols_.tables,
+                                                            counted_[i] - kFirstValuePlace)));
+        }
       }
       return cost;
     });
@@ -118,14 +155,17 @@ class SectionWriter {
     std::uint64_t saved = 0;
     for (unsigned place = 0; place < n_places_; ++place) {
       static_[place] = chosen_.table_of(place, symbols_.tables);
-      if (is_empty(counts_[place])) {
+    }
+    for (unsigned i = 0; i < n_counted_; ++i) {
+      const unsigned place = counted_[i];
+      const Frequencies& known = static_frequencies(static_[place]);
+      const std::uint64_t known_cost = coded_cost(counts_[place], known);
+      if (known_cost <= least_cost(counts_[place]) + kLeastTableCost) {
         continue;
       }
-      const Frequencies& known = static_frequencies(static_[place]);
       const Frequencies fitted = fitted_frequencies(counts_[place], known);
       const std::uint64_t cost =
           coded_cost(counts_[place], fitted) + table_bits(fitted) * kBitCost + kPlaceCost;
-      const std::uint64_t known_cost = coded_cost(counts_[place], known);
       if (cost < known_cost) {
         saved += known_cost - cost;
         is_explicit_[place] = true;
@@ -264,6 +304,8 @@ class SectionWriter {
   std::array<bool, kMaxPlaces> is_explicit_{};
   std::array<Frequencies, kMaxPlaces> fitted_{};
   const RansEncodeTable* tables_[kMaxPlaces] = {};
+  std::array<std::uint8_t, kMaxPlaces> counted_{};  // places of which some symbol is counted
+  unsigned n_counted_ = 0;
 };
 
 }  // namespace
@@ -271,6 +313,11 @@ class SectionWriter {
 void append_rans_section(const RansSymbols& symbols, Scratch& scratch,
                          std::vector<std::byte>& out) {
   SectionWriter(symbols, scratch, out).append();
+}
+
+std::size_t estimate_rans_section(const RansSymbols& symbols, Scratch& scratch) {
+  std::vector<std::byte> unused;
+  return SectionWriter(symbols, scratch, unused).estimate();
 }
 
 }  // namespace cfck::codec

@@ -24,4 +24,7 @@ struct RansSymbols {
 // tables of its place.
 void append_rans_section(const RansSymbols& symbols, Scratch& scratch, std::vector<std::byte>& out);
 
+// About as many bytes as that appends, by the costs of the symbols.
+std::size_t estimate_rans_section(const RansSymbols& symbols, Scratch& scratch);
+
 }  // namespace cfck::codec

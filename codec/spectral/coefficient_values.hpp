@@ -11,13 +11,21 @@ inline namespace CFCK_CPU_NAMESPACE {
 // A larger sum of magnitudes would not fit class_of_mean().
 inline constexpr float kMostSteps = 0x1p30f;
 
+// Ones where a word is a finite number. Compilers vectorise masks of words, but not a choice
+// between numbers that are yet to be widened.
+template <class Value>
+inline typename Value::Word finite_mask(typename Value::Word word) {
+  using Word = typename Value::Word;
+  return magnitude_of<Value>(word) < Value::kInfinity ? static_cast<Word>(~Word{0}) : Word{0};
+}
+
 template <class Value>
 inline void load_doubles(const std::byte* values, std::size_t n, double* to) {
   for (std::size_t i = 0; i < n; ++i) {
     typename Value::Word word;
     __builtin_memcpy(&word, values + i * sizeof(word), sizeof(word));
-    const double value = Value::to_double(word);
-    to[i] = magnitude_of<Value>(word) < Value::kInfinity ? value : 0.0;
+    word = static_cast<typename Value::Word>(word & finite_mask<Value>(word));
+    to[i] = Value::to_double(word);
   }
 }
 
@@ -76,6 +84,18 @@ inline void classify_groups(const float* in_steps, std::size_t n_values, unsigne
   }
 }
 
+inline void round_steps(const float* in_steps, std::size_t n, float factor, std::int32_t* codes) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float code = in_steps[i] * factor;
+    const float low = code < -0x1p29f ? -0x1p29f : code;
+    const float clamped = low > 0x1p29f ? 0x1p29f : low;
+    // What is 2^23 or more is an integer.
+    const float magnitude = __builtin_fabsf(clamped);
+    const float rounded = __builtin_copysignf((magnitude + 0x1p23f) - 0x1p23f, clamped);
+    codes[i] = static_cast<std::int32_t>(magnitude < 0x1p23f ? rounded : clamped);
+  }
+}
+
 inline void write_code_planes(const TrellisSearch& search, std::byte* path, std::byte* raw) {
   const std::int32_t* codes = search.codes;
   for (std::size_t first = 0; first < search.n_values; first += kGroupSize) {
@@ -107,24 +127,30 @@ template <class Value>
 inline std::size_t compare_some(const std::byte* values, const std::byte* decoded, unsigned n,
                                 double bound, double* sums, double* most, std::uint64_t& n_finite) {
   using Word = typename Value::Word;
-  std::uint32_t finite = 0;
-  std::uint32_t kept = 0;
+  Word from[kErrorSums];
+  Word to[kErrorSums];
+  Word infinite = 0;  // of the values
+  Word lost = 0;      // of these, or of what they became
   for (unsigned i = 0; i < n; ++i) {
     Word x, y;
     __builtin_memcpy(&x, values + i * sizeof(Word), sizeof(Word));
     __builtin_memcpy(&y, decoded + i * sizeof(Word), sizeof(Word));
-    const bool x_is_finite = magnitude_of<Value>(x) < Value::kInfinity;
-    const bool y_is_finite = magnitude_of<Value>(y) < Value::kInfinity;
-    const double from = x_is_finite ? Value::to_double(x) : 0.0;
-    const double to = x_is_finite & y_is_finite ? Value::to_double(y) : 0.0;
-    const double error = __builtin_fabs(from - to);
+    const Word x_mask = finite_mask<Value>(x);
+    const Word y_mask = x_mask & finite_mask<Value>(y);
+    from[i] = x & x_mask;
+    to[i] = y & y_mask;
+    infinite = static_cast<Word>(infinite + (~x_mask & 1));
+    lost = static_cast<Word>(lost + (~y_mask & 1));
+  }
+  std::uint64_t n_off = 0;
+  for (unsigned i = 0; i < n; ++i) {
+    const double error = __builtin_fabs(Value::to_double(from[i]) - Value::to_double(to[i]));
     most[i] = error > most[i] ? error : most[i];
     sums[i] += error * error;
-    finite += x_is_finite ? 1 : 0;
-    kept += x_is_finite & y_is_finite & (error < bound) ? 1 : 0;
+    n_off += error < bound ? 0 : 1;
   }
-  n_finite += finite;
-  return n - kept;
+  n_finite += n - infinite;
+  return lost + n_off;
 }
 
 template <class Value>

@@ -44,10 +44,11 @@ Result<void> encode_spectral(const SpectralChunkInfo& info, const SpectralParame
                              const SpectralChoice& choice, ByteView values, Scratch& scratch,
                              MutableBytes decoded, EncodedChunk& out, ErrorTotals& errors);
 
-// The same without looking at what comes back: for estimates.
-Result<void> encode_quickly(const SpectralChunkInfo& info, const SpectralParameters& parameters,
-                            const SpectralChoice& choice, ByteView values, Scratch& scratch,
-                            EncodedChunk& out);
+// About as many bytes as that takes, without exact values.
+Result<std::size_t> estimate_spectral(const SpectralChunkInfo& info,
+                                      const SpectralParameters& parameters,
+                                      const SpectralChoice& choice, ByteView values,
+                                      Scratch& scratch);
 
 // What both sides check; the geometry of the record. Errors: kInvalidArgument, kUnsupported.
 Result<void> check_spectral_chunk(const SpectralChunkInfo& info);

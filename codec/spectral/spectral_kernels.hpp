@@ -69,6 +69,8 @@ struct SpectralKernels {
   // Classes of groups by their mean magnitudes, and which are all zero.
   void (*classify)(const float* in_steps, std::size_t n_values, unsigned n_states,
                    GroupCode* groups);
+  // Products with `factor`, at most 2^29 either way, to nearest, half to even.
+  void (*round_codes)(const float* in_steps, std::size_t n, float factor, std::int32_t* codes);
   // Errors of the finite values; returns how many values may be off by `bound` or more, or
   // are not finite, or decoded as something that is not.
   std::size_t (*compare)(DType dtype, const std::byte* values, const std::byte* decoded,

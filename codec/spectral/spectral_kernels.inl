@@ -61,6 +61,7 @@ const SpectralKernels& spectral_kernel_set() noexcept {
                                         .load_values = &load_values,
                                         .divide = &divide_coefficients,
                                         .classify = &classify_groups,
+                                        .round_codes = &round_steps,
                                         .compare = &compare,
                                         .merge_floats = &merge_values<float>,
                                         .merge_doubles = &merge_values<double>,

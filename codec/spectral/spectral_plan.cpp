@@ -6,6 +6,7 @@
 #include "codec/direct/scale_field_fit.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/spectral/coefficients.hpp"
+#include "codec/spectral/spectral_kernels.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -217,12 +218,12 @@ class Planner {
     SpectralChoice choice;
     choice.is_inline = true;
     choice.lambda = static_cast<float>(request_.lambda);
-    EncodedChunk encoded;
-    CFCK_TRY(encode_quickly(info, parameters, choice, sample_.values, scratch_, encoded));
+    CFCK_TRY_ASSIGN(const std::size_t estimate,
+                    estimate_spectral(info, parameters, choice, sample_.values, scratch_));
     const auto n_record = static_cast<double>(n_values_);
     const auto n_sample = static_cast<double>(info.n_elems);
     const auto n_shared = static_cast<double>(shared_bytes.size());
-    const auto n_bytes = static_cast<double>(encoded.payload.size());
+    const auto n_bytes = static_cast<double>(estimate);
     return 8 * ((n_bytes - n_shared) / n_sample + n_shared / n_record);
   }
 
@@ -233,10 +234,7 @@ class Planner {
     std::vector<float> in_steps(info.n_elems);
     CFCK_TRY(coefficients_in_steps(info, geometry, parameters, values, in_steps));
     const float codes_of_step = parameters.n_states == 1 ? 16.0f : 8.0f;
-    for (std::size_t i = 0; i < in_steps.size(); ++i) {
-      codes[i] = static_cast<std::int32_t>(
-          std::nearbyint(std::clamp(in_steps[i] * codes_of_step, -0x1p29f, 0x1p29f)));
-    }
+    spectral_kernels().round_codes(in_steps.data(), in_steps.size(), codes_of_step, codes);
     return {};
   }
 
