@@ -51,8 +51,8 @@ struct RateControl::Item {
 
   const ChunkGeometry& geometry() const { return plan.geometry; }
   double scale() const { return plan.choice.spectral->step_scale; }
-  // Whether the target is for it.
-  bool counts() const { return reason != LosslessReason::kNearZero; }
+  // Whether the target is for it: values that are exempt do not count.
+  bool counts() const { return !reason; }
   bool is_lossless() const {
     return lossy_plan == nullptr ||
            lossless.stored_bytes(geometry()) <= lossy.stored_bytes(geometry());
