@@ -1,0 +1,237 @@
+"""The rows of the rate-distortion benchmark: what is coded, measured, and judged."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import curve_bound
+import curve_product
+from curve_peers import FORMATS, NNCODEC, NnCodec, in_format, qp_near
+from curve_product import FLAT, PARTS, MissingPreset, Options, Preset
+from curve_subjects import Subject
+from curves import Coded, Point, bits_at_effect, bits_at_nmse, n_weights, nmse
+from targets import Goal, Targets
+
+LEVELS = (-30.0, -25.0, -20.0, -15.0, -10.0)  # dB
+DIRECT = "cfck direct"
+DECIBELS_PER_BIT = 6.02
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Errors (dB) at which effects are measured, from fine to coarse, until one is too large."""
+
+    effect: str
+    limit: float
+    levels: Sequence[float]
+    qps_apart: int
+    n_qps: int
+
+
+IMAGES = Ladder("KL", 0.3, [-27.5 + 2.5 * i for i in range(10)], 2, 8)
+SENTENCES = Ladder("1 - cosine", 0.05, [-38.0 + 4 * i for i in range(9)], 3, 6)
+
+
+@dataclass
+class CurveRun:
+    """Options of a run, and everything found so far."""
+
+    peer: NnCodec | None
+    presets: Sequence[Preset]  # without data, for effects; the first is FLAT
+    points: list[Point] = field(default_factory=list)
+    targets: Targets = field(default_factory=Targets)
+    limits: dict[str, list[tuple[Point, float]]] = field(default_factory=dict)  # least bits
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def of(self, subject: str, codec: str) -> list[Point]:
+        """The points of a codec, from most bits to fewest."""
+        chosen = [p for p in self.points if p.data == subject and p.codec == codec]
+        return sorted(chosen, key=lambda point: -point.bits)
+
+    def add(self, subject: Subject, codec: str, coded: Coded) -> Point:
+        """Adds a point without effects."""
+        bits = 8 * coded.n_bytes / n_weights(subject.tensors)
+        point = Point(
+            subject.name, codec, coded.setting, bits, nmse(subject.tensors, coded.tensors)
+        )
+        self.points.append(point)
+        words = f"{subject.name}, {codec}, {coded.setting}: {bits:.3f} b/w, {point.nmse:.2f} dB"
+        print(words, file=sys.stderr, flush=True)
+        return point
+
+    def miss(self, name: str, reason: str) -> None:
+        """A codec that cannot be measured, said once."""
+        if name not in self.missing:
+            self.missing[name] = reason
+            print(f"SKIPPED {name}: {reason}", file=sys.stderr, flush=True)
+
+
+def measure_errors(run: CurveRun, subject: Subject) -> None:
+    """Rate and error of every codec, and the bound, at the levels."""
+    tensors = subject.tensors
+    for preset in (FLAT, *PARTS):
+        if preset.flattens and all(values.ndim == 2 for values in tensors.values()):
+            continue
+        for coded in curve_product.spectral(preset, {}, tensors, LEVELS, subject.has_small):
+            run.add(subject, preset.name, coded)
+    for coded in curve_product.direct(tensors, LEVELS):
+        run.add(subject, DIRECT, coded)
+    for name in FORMATS:
+        run.add(subject, name, in_format(name, tensors))
+    if run.peer is not None:
+        qps = range(qp_near(tensors, LEVELS[0] - 2), qp_near(tensors, LEVELS[-1] + 3) + 1)
+        for coded in run.peer.encode_all(tensors, qps):
+            run.add(subject, NNCODEC, coded)
+    scales = curve_bound.field_of(tensors)
+    run.limits[subject.name] = [
+        (point, curve_bound.bits_at(scales, point.nmse))
+        for point in run.of(subject.name, FLAT.name)
+    ]
+
+
+def _climb(
+    run: CurveRun, subject: Subject, codec: str, coded: Iterable[Coded], ladder: Ladder
+) -> None:
+    for one in coded:
+        point = run.add(subject, codec, one)
+        point.effects = subject.effects(one.tensors)
+        words = ", ".join(f"{name} {value:.4g}" for name, value in point.effects.items())
+        print(f"    {words}", file=sys.stderr, flush=True)
+        if point.effects[ladder.effect] > ladder.limit:
+            return
+
+
+def measure_effects(run: CurveRun, subject: Subject, ladder: Ladder) -> None:
+    """What the model does with what each codec gives back."""
+    for preset in run.presets:
+        try:
+            prepared: Options = preset.prepare(subject.load()) if preset.prepare else {}
+            coded = curve_product.spectral(
+                preset, prepared, subject.tensors, ladder.levels, subject.has_small
+            )
+            _climb(run, subject, preset.name, coded, ladder)
+        except MissingPreset as error:
+            run.miss(preset.name, str(error))
+    for name in FORMATS:
+        _climb(run, subject, name, [in_format(name, subject.tensors)], ladder)
+    if run.peer is not None:
+        first = qp_near(subject.tensors, ladder.levels[0])
+        qps = range(first, first + ladder.qps_apart * ladder.n_qps, ladder.qps_apart)
+        _climb(run, subject, NNCODEC, run.peer.encode_all(subject.tensors, qps), ladder)
+
+
+def _bits(must: float, aim: float, smaller: bool = False) -> Goal:
+    return Goal(must, aim, smaller, text=lambda bits: f"{bits:.3f} bit")
+
+
+def judge_errors(run: CurveRun, subject: str, must: float, aim: float) -> None:
+    """Bits per weight below NNCodec at equal error: the least of all levels counts."""
+    ours = [point for point in run.of(subject, FLAT.name) if not point.effects]
+    theirs = run.of(subject, NNCODEC)
+    row = "equal NMSE"
+    if not ours or not theirs:
+        run.targets.skip(row, subject, "NNCodec or cfck is missing")
+        return
+    saved = []
+    for point in ours:
+        bits = bits_at_nmse(theirs, point.nmse)
+        if bits is not None:
+            saved.append((point.nmse, bits - point.bits))
+    if not saved:
+        run.targets.fail(row, subject, "no NMSE in common")
+        return
+    all_levels = ", ".join(f"{level:.0f} dB: {bits:.3f}" for level, bits in saved)
+    least = min(bits for _, bits in saved)
+    what = "bits per weight below NNCodec, least of the levels"
+    run.targets.judge(row, subject, what, least, _bits(must, aim), all_levels)
+
+
+def judge_bound(run: CurveRun, subject: str) -> None:
+    """Bits above the Gaussian bound of the field of scales: the most of all levels counts."""
+    above = [(point.nmse, point.bits - bits) for point, bits in run.limits.get(subject, [])]
+    if not above:
+        run.targets.skip("Shannon bound", subject, "cfck is missing")
+        return
+    all_levels = ", ".join(f"{level:.0f} dB: {bits:.3f}" for level, bits in above)
+    what = "bits per weight above, most of the levels"
+    most = max(bits for _, bits in above)
+    run.targets.judge("Shannon bound", subject, what, most, _bits(0.20, 0.13, True), all_levels)
+
+
+def judge_divergence(run: CurveRun, subject: str, level: float) -> None:
+    """Bits per weight below NNCodec at equal KL; the best preset without data counts."""
+    row, what = "equal KL, no data", f"bits per weight below NNCodec at KL {level:g}"
+    theirs = bits_at_effect(run.of(subject, NNCODEC), "KL", level)
+    found = {
+        preset.name: bits
+        for preset in run.presets
+        if (bits := bits_at_effect(run.of(subject, preset.name), "KL", level)) is not None
+    }
+    if theirs is None or not found:
+        run.targets.skip(row, subject, f"KL {level:g} was not reached from both sides")
+        return
+    best = min(found, key=lambda name: found[name])
+    against = f"NNCodec {theirs:.3f}; " + ", ".join(f"{n} {b:.3f}" for n, b in found.items())
+    run.targets.judge(row, subject, what, theirs - found[best], _bits(0.9, 1.2), against)
+
+
+def judge_top1(run: CurveRun, subject: Subject) -> None:
+    """Bits per weight with at most one point of top-1 lost."""
+    names = [preset.name for preset in run.presets]
+    found = {}
+    for name in (*names, NNCODEC):
+        bits = bits_at_effect(run.of(subject.name, name), "top-1", -1.0)
+        if bits is not None:
+            found[name] = bits
+    ours = {name: bits for name, bits in found.items() if name != NNCODEC}
+    row, what = "top-1, one point lost", "bits per weight"
+    if not ours:
+        run.targets.skip(row, subject.name, "no curve goes through one point")
+        return
+    best = min(ours.values())
+    against = ", ".join(f"{name} {bits:.3f}" for name, bits in found.items())
+    run.targets.judge(row, subject.name, what, best, _bits(2.1, 1.5, True), against)
+    whole = _with_others(best, subject)
+    run.targets.tell(row, subject.name, "with all other values as F32", f"{whole:.3f} bit")
+
+
+def _with_others(bits: float, subject: Subject) -> float:
+    n_coded = n_weights(subject.tensors)
+    return (bits * n_coded + 32 * subject.n_others) / (n_coded + subject.n_others)
+
+
+def judge_cosine(run: CurveRun, subject: Subject) -> None:
+    """Bits per value of the whole model at mean cosines; what is not coded counts as F32."""
+    row = "embeddings, no text"
+    for cosine, must, aim in ((0.999, 5.2, 5.0), (0.99, 3.6, 3.4), (0.97, 2.9, 2.7)):
+        found = {}
+        for name in (*(preset.name for preset in run.presets), NNCODEC):
+            bits = bits_at_effect(run.of(subject.name, name), "1 - cosine", 1 - cosine)
+            if bits is not None:
+                found[name] = _with_others(bits, subject)
+        ours = [bits for name, bits in found.items() if name != NNCODEC]
+        what = f"bits per weight at a mean cosine of {cosine:g}"
+        if not ours:
+            run.targets.skip(row, subject.name, f"no curve goes through {cosine:g}")
+            continue
+        against = ", ".join(f"{name} {bits:.3f}" for name, bits in found.items())
+        run.targets.judge(row, subject.name, what, min(ours), _bits(must, aim, True), against)
+
+
+def part_rows(run: CurveRun, subject: str) -> list[list[str]]:
+    """What each part of the codec saves at each level: bits without it less bits with it."""
+    flat = [point for point in run.of(subject, FLAT.name) if not point.effects]
+    rows = []
+    for preset in PARTS:
+        part = run.of(subject, preset.name)
+        if len(part) != len(LEVELS):
+            continue
+        whole = [min(flat, key=lambda p: abs(p.nmse - other.nmse)) for other in part]
+        saved = [
+            other.bits - point.bits + (other.nmse - point.nmse) / DECIBELS_PER_BIT
+            for other, point in zip(part, whole, strict=True)
+        ]
+        rows.append([subject, preset.name, *(f"{bits:+.3f}" for bits in saved)])
+    return rows

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Rate-distortion curves of codec spectral and its peers: CSV, SVG, tables in bench/results/.
+
+    CFCK_DATA=/path/to/data python bench/rate_distortion.py --nncodec PYTHON -o bench/results
+
+PYTHON is one that has nncodec. bench/README.md says what to install, and what the rows are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import curve_product
+import curve_report
+import curve_rows
+import curve_subjects
+import data
+import report
+from curve_peers import MissingPeer, NnCodec
+from curve_product import FLAT, Options, Preset
+from curve_rows import IMAGES, SENTENCES, CurveRun
+from curve_subjects import Subject
+
+ROWS = ("resnet20", "resnet56", "minilm-subset", "minilm")
+QUICK_IMAGES, QUICK_SENTENCES = 2000, 100
+DIVERGENCES = (0.02, 0.05)
+
+
+def without_data(model: Any) -> Options:
+    """A calibration from inputs that are made up."""
+    import cfck
+
+    return {"calibration": cfck.calibrate(model)}
+
+
+# How tensors are saved for what models do with them; none of these sees data.
+PRESETS = [FLAT, Preset("cfck spectral, calibrated without data", prepare=without_data)]
+
+
+def resnet(run: CurveRun, depth: int, n_images: int) -> Subject:
+    """Errors, and effects on test images."""
+    subject = curve_subjects.resnet(depth, n_images)
+    curve_rows.measure_errors(run, subject)
+    curve_rows.measure_effects(run, subject, IMAGES)
+    curve_rows.judge_errors(run, subject.name, 0.28, 0.38)
+    curve_rows.judge_bound(run, subject.name)
+    for divergence in DIVERGENCES:
+        curve_rows.judge_divergence(run, subject.name, divergence)
+    if depth == 56:
+        curve_rows.judge_top1(run, subject)
+    return subject
+
+
+def minilm_subset(run: CurveRun) -> Subject:
+    """Errors."""
+    subject = curve_subjects.minilm_subset()
+    curve_rows.measure_errors(run, subject)
+    curve_rows.judge_errors(run, subject.name, 0.06, 0.11)
+    curve_rows.judge_bound(run, subject.name)
+    return subject
+
+
+def minilm(run: CurveRun, n_sentences: int) -> Subject:
+    """Effects on embeddings."""
+    subject = curve_subjects.minilm(n_sentences)
+    curve_rows.measure_effects(run, subject, SENTENCES)
+    curve_rows.judge_cosine(run, subject)
+    return subject
+
+
+def measure(run: CurveRun, chosen: list[str], images: int, sentences: int) -> list[Subject]:
+    """All subjects, two at a time."""
+    jobs: dict[str, Callable[[], Subject]] = {
+        "resnet56": lambda: resnet(run, 56, images),
+        "minilm": lambda: minilm(run, sentences),
+        "resnet20": lambda: resnet(run, 20, images),
+        "minilm-subset": lambda: minilm_subset(run),
+    }
+
+    def attempt(name: str) -> Subject | None:
+        try:
+            return jobs[name]()
+        except (data.MissingData, ImportError) as error:
+            run.miss(name, str(error))
+            run.targets.skip("all", name, str(error))
+            return None
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(attempt, [name for name in jobs if name in chosen]))
+    return [subject for subject in found if subject is not None]
+
+
+def main(arguments: list[str]) -> int:
+    """Runs everything and writes the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--nncodec", default=sys.executable, help="a Python that has nncodec")
+    parser.add_argument("--rows", help=f"some of {', '.join(ROWS)}; all, quick without the last")
+    parser.add_argument("--quick", action="store_true", help="few images, MiniLM as subset only")
+    parser.add_argument("--images", type=int, default=0, help="test images; 10,000, or 2,000 quick")
+    parser.add_argument("--sentences", type=int, default=0, help="200, or 100 quick")
+    options = parser.parse_args(arguments)
+    chosen = options.rows.split(",") if options.rows else list(ROWS[:-1] if options.quick else ROWS)
+    if unknown := set(chosen) - set(ROWS):
+        parser.error(f"no such rows: {', '.join(sorted(unknown))}")
+    images = options.images or (QUICK_IMAGES if options.quick else 10000)
+    sentences = options.sentences or (QUICK_SENTENCES if options.quick else 200)
+    torch.set_num_threads(1)
+    start = time.monotonic()
+    run = CurveRun(None, PRESETS)
+    facts = {**report.machine(), "cfck": curve_product.version()}
+    try:
+        run.peer = NnCodec(options.nncodec)
+        facts["NNCodec"] = run.peer.version
+    except MissingPeer as error:
+        run.miss("NNCodec", str(error))
+    subjects = measure(run, chosen, images, sentences)
+    facts["seconds"] = f"{time.monotonic() - start:.0f}"
+    for path in curve_report.write(run, subjects, facts, options.output):
+        print(path)
+    return 1 if run.targets.failed() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
