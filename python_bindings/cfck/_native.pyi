@@ -13,15 +13,24 @@ def advise_huge_pages(address: int, n_bytes: int) -> None:
 def default_entropy() -> str:
     """What writers use unless told otherwise."""
 
+def parse_nmse(text: str) -> float:
+    """A ratio or decibels, as a ratio."""
+
+def parse_psnr(text: str) -> float:
+    """Decibels, with their unit or without."""
+
+def parse_size(text: str) -> int:
+    """A number with a unit or without, in bytes."""
+
 class TensorOptions:
     """Choices for a tensor, not checked yet."""
 
-    def __init__(self, *, codec: str, max_abs_error: float | None, max_rel_error: float | None, max_sigma_error: float | None, per_row: bool) -> None: ...
+    def __init__(self, *, codec: str, max_abs_error: float | None, max_rel_error: float | None, max_sigma_error: float | None, per_row: bool, nmse: float | None, psnr: float | None, bits_per_weight: float | None, trellis_states: int) -> None: ...
 
 class EncodeOptions:
     """Choices for a file, not checked yet."""
 
-    def __init__(self, *, plain: TensorOptions, rules: Sequence[tuple[str, TensorOptions]], exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
+    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions]], exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
         """A rule is a pattern and its options."""
 
 class RecordKind(enum.Enum):
@@ -106,6 +115,21 @@ class Record:
 
     @property
     def rmse(self) -> float | None: ...
+
+    @property
+    def target_kind(self) -> str | None: ...
+
+    @property
+    def target(self) -> float | None: ...
+
+    @property
+    def whole_file(self) -> bool | None: ...
+
+    @property
+    def rms(self) -> float | None: ...
+
+    @property
+    def nmse_db(self) -> float | None: ...
 
 class File:
     """An open file. All methods may be called concurrently."""

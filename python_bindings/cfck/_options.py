@@ -19,18 +19,30 @@ class TensorOptions(TypedDict, total=False):
     At most one of the three maximum errors may be given. It holds for every value; NaN and
     infinities come back bit for bit, and -0.0 may become 0.0.
 
-    codec: "auto" (fewest bytes), "raw", "lossless", or "direct", which needs a maximum error.
+    At most one of nmse, psnr and bits_per_weight may be given, with max_abs_error or without.
+    In a rule it holds for each tensor.
+
+    codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
+        "spectral", which needs max_abs_error or a target; with a target "auto" takes it.
     max_abs_error: in the units of the values.
     max_rel_error: as a fraction of the tensor's range, largest minus smallest finite value.
     max_sigma_error: in standard deviations of the tensor's finite values.
     per_row: take range or deviation of each row of axis 0, not of the whole tensor.
+    nmse: the mean squared error over the mean square of the values; 0.01 or "-20dB".
+    psnr: the square of the range of the values over the mean squared error; 40 or "40dB".
+    bits_per_weight: the most that may be stored.
+    trellis_states: of codec "spectral": 8 (fewest bytes), 4 or 1.
     """
 
-    codec: Literal["auto", "raw", "lossless", "direct"]
+    codec: Literal["auto", "raw", "lossless", "direct", "spectral"]
     max_abs_error: float | None
     max_rel_error: float | None
     max_sigma_error: float | None
     per_row: bool
+    nmse: float | str | None
+    psnr: float | str | None
+    bits_per_weight: float | None
+    trellis_states: int
 
 
 # The first one that matches a name counts.
@@ -47,6 +59,7 @@ class CompressOptions(TensorOptions, EffortOptions, total=False):
 
 
 class SaveOptions(TensorOptions, EffortOptions, total=False):
+    size: int | str | None
     rules: Rules | None
     threads: int
     progress: Progress | None
@@ -63,6 +76,11 @@ _DEFAULTS: dict[str, Any] = {
     "max_rel_error": None,
     "max_sigma_error": None,
     "per_row": False,
+    "nmse": None,
+    "psnr": None,
+    "bits_per_weight": None,
+    "trellis_states": 8,
+    "size": None,
     "entropy": _native.default_entropy(),
     "level": "default",
     "rules": None,
@@ -72,6 +90,15 @@ _DEFAULTS: dict[str, Any] = {
     "fsync": True,
 }
 OF_TENSORS = tuple(get_type_hints(TensorOptions))
+_NUMBERS = (
+    "max_abs_error",
+    "max_rel_error",
+    "max_sigma_error",
+    "nmse",
+    "psnr",
+    "bits_per_weight",
+)
+_PARSERS = {"nmse": _native.parse_nmse, "psnr": _native.parse_psnr}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -117,6 +144,7 @@ def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _n
             raise TypeError(f"{name} is str, not {type(options[name]).__name__}: {options[name]!r}")
     return _native.EncodeOptions(
         plain=_native_tensor_options(options, ""),
+        size=_size(options.get("size")),
         rules=[
             (pattern, _native_tensor_options(chosen, f"rule {pattern!r}: "))
             for pattern, chosen in _pairs(options.get("rules"))
@@ -159,6 +187,11 @@ def _pairs(rules: Any) -> list[tuple[str, Mapping[str, Any]]]:
                 f"rule {pattern!r}: its options are a dict, not {type(chosen).__name__}"
             )
         for name in chosen:
+            if name == "size":
+                raise InvalidArgumentError(
+                    f"rule {pattern!r}: size is of the whole file; give it beside the rules, or "
+                    "bits_per_weight here"
+                )
             if name not in OF_TENSORS:
                 raise InvalidArgumentError(
                     f"rule {pattern!r}: unknown option {name!r}{_instead(name, OF_TENSORS)}"
@@ -180,9 +213,19 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
     per_row = options.get("per_row", False)
     if not isinstance(per_row, bool):
         raise wrong("per_row", "bool")
+    states = options.get("trellis_states", 8)
+    if isinstance(states, bool) or not isinstance(states, int):
+        raise wrong("trellis_states", "int")
+    if states not in (1, 4, 8):
+        raise InvalidArgumentError(f"{where}trellis_states is 1, 4 or 8, not {states}")
     errors: dict[str, float | None] = {}
-    for name in ("max_abs_error", "max_rel_error", "max_sigma_error"):
+    for name in _NUMBERS:
         value = options.get(name)
+        if isinstance(value, str) and name in _PARSERS:
+            try:
+                value = _PARSERS[name](value)
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(f"{where}{error}") from None
         if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
             raise wrong(name, "a number")
         try:
@@ -196,9 +239,26 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
             max_rel_error=errors["max_rel_error"],
             max_sigma_error=errors["max_sigma_error"],
             per_row=per_row,
+            nmse=errors["nmse"],
+            psnr=errors["psnr"],
+            bits_per_weight=errors["bits_per_weight"],
+            trellis_states=states,
         )
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{where}{error}") from None
+
+
+def _size(size: Any) -> int | None:
+    if size is None:
+        return None
+    if isinstance(size, str):
+        return _native.parse_size(size)
+    if isinstance(size, bool) or not isinstance(size, numbers.Integral):
+        raise TypeError(f'size is a number of bytes or a str like "60MB", not {size!r}')
+    n_bytes = int(size)
+    if not 0 < n_bytes < 1 << 63:
+        raise InvalidArgumentError(f"size is a number of bytes from 1 up, not {n_bytes}")
+    return n_bytes
 
 
 def _instead(name: Any, known: Sequence[str]) -> str:

@@ -19,19 +19,26 @@ class RecordInfo:
         shares_with: of an alias or a duplicate, the tensor whose bytes it uses, if that has a name.
         dtype: "F32", "BF16", ..., as in safetensors.
         shape: dimensions, in elements.
-        codec: "raw", "lossless" or "direct".
+        codec: "raw", "lossless", "direct" or "spectral".
         entropy: "none", "zstd" or "rans".
         n_elems: product of the shape.
         decoded_bytes: of the contiguous tensor.
         stored_bytes: of the file, for this tensor alone; 0 for aliases and duplicates.
         bits_per_weight: 8 * stored_bytes / n_elems.
         digest: hash of the decoded bytes, in hexadecimal.
-        bound_kind: "abs", "rel" or "sigma": what the maximum error asked for is relative to. This
-            and all that follows is None where every bit was kept.
+        bound_kind: "abs", "rel" or "sigma": what the maximum error asked for is relative to;
+            "none" where no maximum was asked for, and bound and per_row are None. This and all
+            that follows is None where every bit was kept.
         bound: the maximum error asked for.
         per_row: whether it is relative to each row of axis 0.
         max_abs_error: the largest error of a finite value, in the units of the values.
         rmse: root mean square of the errors of the finite values.
+        target_kind: "nmse" (a ratio), "psnr" (dB), "bits_per_weight" or "size" (bytes); None
+            where no target was given. This and all that follows is for codec "spectral".
+        target: its value.
+        whole_file: whether it was for all tensors together.
+        rms: root mean square of the finite values.
+        nmse_db: the mean squared error over the mean square of the values, in dB.
     """
 
     name: str
@@ -51,6 +58,11 @@ class RecordInfo:
     per_row: bool | None
     max_abs_error: float | None
     rmse: float | None
+    target_kind: str | None
+    target: float | None
+    whole_file: bool | None
+    rms: float | None
+    nmse_db: float | None
 
 
 def record_info(record: _native.Record, base: _native.Record | None) -> RecordInfo:
@@ -73,4 +85,9 @@ def record_info(record: _native.Record, base: _native.Record | None) -> RecordIn
         per_row=record.per_row,
         max_abs_error=record.max_abs_error,
         rmse=record.rmse,
+        target_kind=record.target_kind,
+        target=record.target,
+        whole_file=record.whole_file,
+        rms=record.rms,
+        nmse_db=record.nmse_db,
     )

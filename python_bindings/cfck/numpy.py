@@ -55,7 +55,9 @@ def save_file(
             change during the call.
         filename: replaced if it exists.
         metadata: str to str, kept beside the tensors.
-        codec: "auto" (fewest bytes), "raw", "lossless", or "direct", which needs a maximum error.
+        codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
+            "spectral", which needs max_abs_error or a target (nmse, psnr, bits_per_weight or
+            size; at most one). With a target "auto" takes it.
         max_abs_error: the most by which a value may change, in the units of the values. Without
             a maximum error every bit is kept. At most one of the three may be given. They reach
             F64, F32, BF16 and F16 arrays of two or more dimensions and at least 1024 values,
@@ -67,6 +69,14 @@ def save_file(
         max_sigma_error: the same in standard deviations of the finite values of each array.
         per_row: take the range or deviation of each row of axis 0, not of the whole array; one of
             fewer than two dimensions is one row.
+        nmse: the mean squared error over the mean square of the values, 0.01 or "-20dB", of all
+            arrays together that a maximum error would reach, kept and met within 0.05 dB. In a
+            rule targets are for each array instead.
+        psnr: the square of the range of the values over the mean squared error, 40 or "40dB".
+        bits_per_weight: the most that these arrays may take.
+        size: the most that the file may take, in bytes or as "60MB" or "60MiB"; met within 0.5 %
+            where there is something to lose. Not in a rule.
+        trellis_states: of codec "spectral": 8 (fewest bytes at an error), 4 or 1.
         rules: options by name, {"*.weight": {"max_sigma_error": 1e-3}, ...} or a list of such
             pairs: those above (cfck.TensorOptions) for the arrays whose names match the pattern.
             The first rule that matches counts, and nothing else. * stands for any characters,

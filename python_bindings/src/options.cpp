@@ -5,6 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <new>
 #include <optional>
 #include <string>
@@ -25,7 +26,7 @@ CodecChoice codec_choice(const std::string& name) {
   const auto choice = codec_choice_from_name(name);
   if (!choice) {
     raise({ErrorCode::kInvalidArgument,
-           "unknown codec \"" + name + "\"; it may be auto, raw, lossless or direct",
+           "unknown codec \"" + name + "\"; it may be auto, raw, lossless, direct or spectral",
            {},
            {}});
   }
@@ -54,17 +55,18 @@ EncodeLevel encode_level(const std::string& name) {
   return *level;
 }
 
-TensorOptions tensor_options(const std::string& codec, std::optional<double> max_abs_error,
-                             std::optional<double> max_rel_error,
-                             std::optional<double> max_sigma_error, bool per_row) {
-  return {codec_choice(codec), max_abs_error, max_rel_error, max_sigma_error, per_row};
+template <class T>
+T checked(Result<T> parsed) {
+  if (!parsed) raise(parsed.error());
+  return *parsed;
 }
 
-EncodeOptions encode_options(const TensorOptions& plain, Rules rules,
-                             std::vector<std::string> exempt, unsigned threads,
+EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint64_t> size,
+                             Rules rules, std::vector<std::string> exempt, unsigned threads,
                              const std::string& entropy, const std::string& level) {
   EncodeOptions options;
   static_cast<TensorOptions&>(options) = plain;
+  options.size = size;
   for (auto& [pattern, chosen] : rules) options.rules.push_back({std::move(pattern), chosen});
   options.exempt = std::move(exempt);
   options.threads = threads;
@@ -79,28 +81,46 @@ void bind_options(nb::module_& module) {
   module.def(
       "default_entropy", [] { return std::string(entropy_name(kDefaultEntropy)); },
       "What writers use unless told otherwise.");
+  module.def(
+      "parse_nmse", [](const std::string& text) { return checked(parse_nmse(text)); }, "text"_a,
+      "A ratio or decibels, as a ratio.");
+  module.def(
+      "parse_psnr", [](const std::string& text) { return checked(parse_psnr(text)); }, "text"_a,
+      "Decibels, with their unit or without.");
+  module.def(
+      "parse_size", [](const std::string& text) { return checked(parse_size(text)); }, "text"_a,
+      "A number with a unit or without, in bytes.");
   nb::class_<TensorOptions>(module, "TensorOptions", "Choices for a tensor, not checked yet.")
       .def(
           "__init__",
           [](TensorOptions* self, const std::string& codec, std::optional<double> max_abs_error,
              std::optional<double> max_rel_error, std::optional<double> max_sigma_error,
-             bool per_row) {
-            new (self) TensorOptions(
-                tensor_options(codec, max_abs_error, max_rel_error, max_sigma_error, per_row));
+             bool per_row, std::optional<double> nmse, std::optional<double> psnr,
+             std::optional<double> bits_per_weight, unsigned trellis_states) {
+            new (self) TensorOptions{codec_choice(codec),
+                                     max_abs_error,
+                                     max_rel_error,
+                                     max_sigma_error,
+                                     per_row,
+                                     nmse,
+                                     psnr,
+                                     bits_per_weight,
+                                     trellis_states};
           },
           nb::kw_only(), "codec"_a, "max_abs_error"_a.none(), "max_rel_error"_a.none(),
-          "max_sigma_error"_a.none(), "per_row"_a);
+          "max_sigma_error"_a.none(), "per_row"_a, "nmse"_a.none(), "psnr"_a.none(),
+          "bits_per_weight"_a.none(), "trellis_states"_a);
   nb::class_<EncodeOptions>(module, "EncodeOptions", "Choices for a file, not checked yet.")
       .def(
           "__init__",
-          [](EncodeOptions* self, const TensorOptions& plain, Rules rules,
-             std::vector<std::string> exempt, unsigned threads, const std::string& entropy,
-             const std::string& level) {
-            new (self) EncodeOptions(encode_options(plain, std::move(rules), std::move(exempt),
-                                                    threads, entropy, level));
+          [](EncodeOptions* self, const TensorOptions& plain, std::optional<std::uint64_t> size,
+             Rules rules, std::vector<std::string> exempt, unsigned threads,
+             const std::string& entropy, const std::string& level) {
+            new (self) EncodeOptions(encode_options(plain, size, std::move(rules),
+                                                    std::move(exempt), threads, entropy, level));
           },
-          nb::kw_only(), "plain"_a, "rules"_a, "exempt"_a, "threads"_a, "entropy"_a, "level"_a,
-          "A rule is a pattern and its options.");
+          nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "exempt"_a, "threads"_a,
+          "entropy"_a, "level"_a, "A rule is a pattern and its options.");
 }
 
 }  // namespace cfck::python

@@ -7,6 +7,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -117,6 +118,35 @@ auto of_error(Get get) {
   };
 }
 
+// Of the bound, the target or the quality; None where there is none.
+template <class Get>
+auto of_bound(Get get) {
+  return [get](const Record& record) {
+    using Value = decltype(get(record.error->bound));
+    const bool has_bound = record.error && record.error->bound.kind != BoundKind::kNone;
+    return has_bound ? std::optional<Value>(get(record.error->bound)) : std::nullopt;
+  };
+}
+
+template <class Get>
+auto of_quality(Get get) {
+  return [get](const Record& record) {
+    using Value = decltype(get(*record.error));
+    const bool has_quality = record.error && record.error->quality;
+    return has_quality ? std::optional<Value>(get(*record.error)) : std::nullopt;
+  };
+}
+
+template <class Get>
+auto of_target(Get get) {
+  return [get](const Record& record) {
+    using Value = decltype(get(record.error->quality->target));
+    const bool has_target = record.error && record.error->quality &&
+                            record.error->quality->target.kind != TargetKind::kNone;
+    return has_target ? std::optional<Value>(get(record.error->quality->target)) : std::nullopt;
+  };
+}
+
 void bind_record(nb::module_& module) {
   nb::enum_<RecordKind>(module, "RecordKind", "How a record is stored.")
       .value("CHUNKED", RecordKind::kChunked)
@@ -147,12 +177,20 @@ void bind_record(nb::module_& module) {
       .def_prop_ro("bound_kind", of_error([](const RecordError& error) {
                      return std::string(bound_kind_name(error.bound.kind));
                    }))
-      .def_prop_ro("bound", of_error([](const RecordError& error) { return error.bound.value; }))
-      .def_prop_ro("per_row",
-                   of_error([](const RecordError& error) { return error.bound.per_row; }))
+      .def_prop_ro("bound", of_bound([](const ErrorBound& bound) { return bound.value; }))
+      .def_prop_ro("per_row", of_bound([](const ErrorBound& bound) { return bound.per_row; }))
       .def_prop_ro("max_abs_error",
                    of_error([](const RecordError& error) { return error.max_abs_error; }))
-      .def_prop_ro("rmse", of_error([](const RecordError& error) { return error.rmse; }));
+      .def_prop_ro("rmse", of_error([](const RecordError& error) { return error.rmse; }))
+      .def_prop_ro("target_kind", of_target([](const Target& target) {
+                     return std::string(target_kind_name(target.kind));
+                   }))
+      .def_prop_ro("target", of_target([](const Target& target) { return target.value; }))
+      .def_prop_ro("whole_file", of_target([](const Target& target) { return target.whole_file; }))
+      .def_prop_ro("rms", of_quality([](const RecordError& error) { return error.quality->rms; }))
+      .def_prop_ro("nmse_db", of_quality([](const RecordError& error) {
+                     return 20 * std::log10(error.rmse / error.quality->rms);
+                   }));
 }
 
 }  // namespace

@@ -44,7 +44,10 @@ def test_safe_open_has_the_arguments_and_methods_of_safetensors():
             assert hasattr(cfck.safe_open, name), name
 
 
-OF_TENSORS = ["codec", "max_abs_error", "max_rel_error", "max_sigma_error", "per_row"]
+OF_TENSORS = [
+    "codec", "max_abs_error", "max_rel_error", "max_sigma_error", "per_row",
+    "nmse", "psnr", "bits_per_weight", "trellis_states",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -53,12 +56,13 @@ OF_TENSORS = ["codec", "max_abs_error", "max_rel_error", "max_sigma_error", "per
         ([cfck.compress], {"threads": 0}),
         (
             [cfck.torch.save, cfck.numpy.save, cfck.update],
-            {"rules": None, "threads": 0, "progress": None},
+            {"size": None, "rules": None, "threads": 0, "progress": None},
         ),
         (
             [cfck.torch.save_file, cfck.torch.save_model, cfck.torch.save_checkpoint,
              cfck.numpy.save_file, cfck.numpy.save_checkpoint],
-            {"rules": None, "threads": 0, "progress": None, "verify": False, "fsync": True},
+            {"size": None, "rules": None, "threads": 0, "progress": None, "verify": False,
+             "fsync": True},
         ),
     ],
 )  # fmt: skip
@@ -73,6 +77,7 @@ def test_everything_that_writes_spells_out_its_options(functions, others):
         defaults = {name: parameter.default for name, parameter in options.items()}
         assert defaults == {
             **dict.fromkeys(OF_TENSORS, None), "codec": "auto", "per_row": False,
+            "trellis_states": 8,
             "entropy": cfck._native.default_entropy(), "level": "default", **others
         }  # fmt: skip
         hints = typing.get_type_hints(function)
