@@ -1,0 +1,142 @@
+// cfck-convert with targets, and what the other commands tell of the outcome.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "tests/tools/program.hpp"
+
+namespace cfck::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ConvertTargets : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_file(in, model_of({{"a.weight", "F32", "[200,200]", bytes_of(weights(40000, 1, 0.1F))},
+                             {"b.weight", "F32", "[32,32,3,3]", bytes_of(weights(9216, 2, 0.3F))},
+                             {"bias", "F32", "[64]", bytes_of(weights(64, 3, 0.1F))}}));
+  }
+
+  // Converts IN; with --json.
+  Outcome convert(std::vector<std::string> options) {
+    options.insert(options.begin(), {"convert", "-f", "--json", in, out});
+    return run(options);
+  }
+  nlohmann::json inspect() { return run({"inspect", "--json", out}).json(); }
+
+  TemporaryFolder folder;
+  std::string in = folder / "m.safetensors";
+  std::string out = folder / "m.cfck";
+};
+
+TEST_F(ConvertTargets, QualityIsReachedAndReported) {
+  const Outcome outcome = convert({"--nmse=-20dB", "--verify"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto quality = outcome.json()["lossy"]["quality"];
+  EXPECT_EQ(quality["n_records"], 2);
+  EXPECT_LE(quality["nmse_db"], -20 + 1e-6);
+  EXPECT_GE(quality["nmse_db"], -20.05);
+  EXPECT_EQ(inspect()["lossy"]["quality"], quality);
+  const Outcome psnr = convert({"--codec", "spectral", "--psnr", "40dB"});
+  EXPECT_GE(psnr.json()["lossy"]["quality"]["psnr_db"], 40 - 1e-6);
+  EXPECT_LE(psnr.json()["lossy"]["quality"]["psnr_db"], 40.05);
+  const Outcome bits = convert({"--bits-per-weight", "2.5", "--trellis-states", "4"});
+  EXPECT_LE(bits.json()["lossy"]["quality"]["bits_per_weight"], 2.5);
+  EXPECT_GE(bits.json()["lossy"]["quality"]["bits_per_weight"], 0.995 * 2.5);
+}
+
+TEST_F(ConvertTargets, SizesAreMetFromBelow) {
+  for (const auto& [text, size] :
+       {std::pair<const char*, double>{"20kB", 20000}, {"0.05MB", 50000}, {"40KiB", 40960}}) {
+    ASSERT_EQ(convert({"--size", text, "--verify"}).code, 0);
+    const auto n_bytes = static_cast<double>(fs::file_size(out));
+    EXPECT_LE(n_bytes, size);
+    EXPECT_GE(n_bytes, 0.995 * size);
+  }
+  EXPECT_EQ(convert({"--size", "20kB", "--dry-run"}).json()["output_bytes"],
+            convert({"--size", "20kB"}).json()["output_bytes"]);
+}
+
+TEST_F(ConvertTargets, RowsSayWhatWasAskedAndReached) {
+  ASSERT_EQ(convert({"--bits-per-weight=3", "--rule", "b.*: nmse=-30dB"}).code, 0);
+  const auto records = inspect()["records"];
+  EXPECT_EQ(records[0]["codec"], "spectral");
+  EXPECT_EQ(records[0]["target_kind"], "bits_per_weight");
+  EXPECT_EQ(records[0]["target"], 3.0);
+  EXPECT_EQ(records[0]["whole_file"], true);
+  EXPECT_EQ(records[0]["bound_kind"], "none");
+  EXPECT_FALSE(records[0].contains("bound"));
+  EXPECT_EQ(records[1]["target_kind"], "nmse");
+  EXPECT_EQ(records[1]["whole_file"], false);
+  EXPECT_LE(records[1]["nmse_db"], -30 + 1e-6);
+  EXPECT_GE(records[1]["nmse_db"], -30.05);
+  EXPECT_FALSE(records[2].contains("target"));
+  const std::string text = run({"inspect", out}).out;
+  EXPECT_NE(text.find("NMSE dB"), std::string::npos) << text;
+  EXPECT_NE(text.find("file 3 b/w"), std::string::npos) << text;
+  EXPECT_NE(text.find("nmse -30.00 dB"), std::string::npos) << text;
+  EXPECT_NE(text.find("bits per weight, NMSE"), std::string::npos) << text;
+}
+
+TEST_F(ConvertTargets, StatsAndVerifyCompareWithTheOriginal) {
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{"--nmse=-15dB"}, {"--nmse=-15dB", "--max-abs-error", "0.05"}}) {
+    ASSERT_EQ(convert(options).code, 0);
+    EXPECT_EQ(run({"verify", "--deep", out}).code, 0);
+    const Outcome stats = run({"stats", out, "--ref", in});
+    EXPECT_EQ(stats.code, 0) << stats.out << stats.err;
+    const bool has_bound = options.size() > 1;
+    EXPECT_NE(stats.out.find(has_bound ? "maximum error" : "asked for file nmse -15.00 dB: kept"),
+              std::string::npos)
+        << stats.out;
+  }
+  // Against another file the largest errors cannot be right.
+  write_file(folder / "other.safetensors",
+             model_of({{"a.weight", "F32", "[200,200]", bytes_of(weights(40000, 9, 0.1F))}}));
+  EXPECT_NE(run({"stats", out, "--ref", folder / "other.safetensors", "--common"}).code, 0);
+}
+
+TEST_F(ConvertTargets, WhatMakesNoSenseIsRefused) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> refusals = {
+      {{"--nmse", "3"}, "'3' is no nmse"},
+      {{"--psnr", "many"}, "'many' is no psnr"},
+      {{"--size", "60XB"}, "'60XB' is no size"},
+      {{"--bits-per-weight", "0"}, "not positive"},
+      {{"--trellis-states", "3"}, "none of 1, 4, 8"},
+      {{"--codec", "spectral"}, "codec spectral needs"},
+      {{"--nmse", "0.1", "--size", "1MB"}, "not several"},
+      {{"--codec", "direct", "--psnr", "40"}, "need codec spectral"},
+      {{"--nmse", "0.1", "--max-sigma-error", "0.1"}, "only max_abs_error"},
+      {{"--rule", "a*: size=20kB"}, "size: is of the whole file"},
+      {{"--rule", "a*: nmse=2dB"}, "'2dB' is no nmse"},
+      {{"--size", "300"}, "with the coarsest steps it has"},
+      {{"--bits-per-weight", "0.0001"}, "or more"}};
+  for (const auto& [options, text] : refusals) {
+    const Outcome outcome = convert(options);
+    EXPECT_NE(outcome.code, 0) << text;
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+    EXPECT_FALSE(fs::exists(out));
+  }
+  ASSERT_EQ(convert({}).code, 0);
+  const Outcome back = run({"convert", out, folder / "b.safetensors", "--nmse=-20dB"});
+  EXPECT_NE(back.err.find("--nmse"), std::string::npos) << back.err;
+}
+
+TEST_F(ConvertTargets, FoldersOfSeveralShardsTakeTargetsForEachTensorOnly) {
+  fs::create_directory(folder / "model");
+  for (const char* name : {"model/x.safetensors", "model/y.safetensors"}) {
+    fs::copy_file(in, folder / name);
+  }
+  const Outcome refused = run({"convert", folder / "model", folder / "o", "--nmse=-20dB"});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_NE(refused.err.find("2 files of tensors"), std::string::npos) << refused.err;
+  EXPECT_EQ(run({"convert", folder / "model", folder / "o", "--rule", "*.weight: nmse=-20dB"}).code,
+            0);
+  fs::remove(folder / "model/y.safetensors");
+  EXPECT_EQ(run({"convert", folder / "model", folder / "p", "--nmse=-20dB"}).code, 0);
+}
+
+}  // namespace
+}  // namespace cfck::test
