@@ -198,5 +198,12 @@ inline void store_values(const T* values, std::size_t n, std::byte* to) {
   }
 }
 
+template <class T>
+inline void clear_nans(T* values, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    values[i] = values[i] == values[i] ? values[i] : T{0};
+  }
+}
+
 }  // namespace CFCK_CPU_NAMESPACE
 }  // namespace cfck::codec

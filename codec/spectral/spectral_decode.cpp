@@ -1,6 +1,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <new>
 #include <optional>
@@ -274,13 +275,19 @@ class ChunkDecoder {
 
   template <class T>
   Result<void> write_values(MutableBytes out) {
+    // Where values are coefficients of the same type, or may be transformed in place.
+    const bool in_place =
+        value_bytes_ == sizeof(T) && reinterpret_cast<std::uintptr_t>(out.data()) % alignof(T) == 0;
+    T* const values =
+        in_place ? reinterpret_cast<T*>(out.data()) : room_for<T>(scratch_.impl().coefficients);
     // Products with a step that all have stand before the coefficients are where they belong.
     const bool has_steps = !parameters_.steps.empty();
-    T* ordered = room_for<T>(scratch_.impl().ordered_coefficients);
-    CFCK_TRY(merge(has_steps ? T{1} : static_cast<T>(parameters_.step), ordered));
-    T* values = ordered;
-    if (!order_->is_storage()) {
-      values = room_for<T>(scratch_.impl().coefficients);
+    const T step = has_steps ? T{1} : static_cast<T>(parameters_.step);
+    if (order_->is_storage()) {
+      CFCK_TRY(merge(step, values));
+    } else {
+      T* const ordered = room_for<T>(scratch_.impl().ordered_coefficients);
+      CFCK_TRY(merge(step, ordered));
       order_->scatter(ordered, values);
     }
     if (has_steps) {
@@ -290,11 +297,19 @@ class ChunkDecoder {
         values[i] *= steps[i];
       }
     }
+    const bool may_be_nan = has_steps || parameters_.transforms || !std::isfinite(step);
+    if (in_place && !may_be_nan) {
+      return {};
+    }
     slices_.each([&](std::size_t first, std::size_t n, const SpectralGeometry::Region& region) {
       if (parameters_.transforms) {
         spectral::inverse_dct(values + first, region.shape, region.sides);
       }
-      store(values + first, n, out.data() + first * value_bytes_);
+      if (in_place) {
+        clear_nans(values + first, n);
+      } else {
+        store(values + first, n, out.data() + first * value_bytes_);
+      }
     });
     return {};
   }
@@ -304,6 +319,12 @@ class ChunkDecoder {
     return reinterpret_cast<T*>(buffer.room_for(n_values_ * sizeof(T)));
   }
 
+  static void clear_nans(float* values, std::size_t n) {
+    spectral_kernels().clear_float_nans(values, n);
+  }
+  static void clear_nans(double* values, std::size_t n) {
+    spectral_kernels().clear_double_nans(values, n);
+  }
   void store(const float* values, std::size_t n, std::byte* to) const {
     spectral_kernels().store_floats(info_.dtype, values, n, to);
   }

@@ -86,6 +86,9 @@ struct SpectralKernels {
   // Values of a dtype other than F64, or of F64; NaN becomes 0.
   void (*store_floats)(DType dtype, const float* values, std::size_t n, std::byte* to);
   void (*store_doubles)(const double* values, std::size_t n, std::byte* to);
+  // The same in place.
+  void (*clear_float_nans)(float* values, std::size_t n);
+  void (*clear_double_nans)(double* values, std::size_t n);
 };
 
 // Those of the best level of this CPU, or of the one CFCK_CPU names.

@@ -67,7 +67,9 @@ const SpectralKernels& spectral_kernel_set() noexcept {
                                         .merge_doubles = &merge_values<double>,
                                         .clamp_classes = &clamp_sums,
                                         .store_floats = &store_floats,
-                                        .store_doubles = &store_doubles};
+                                        .store_doubles = &store_doubles,
+                                        .clear_float_nans = &clear_nans<float>,
+                                        .clear_double_nans = &clear_nans<double>};
   return kSet;
 }
 
