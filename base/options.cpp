@@ -72,6 +72,27 @@ std::optional<EncodeLevel> encode_level_from_name(std::string_view name) noexcep
   return std::nullopt;
 }
 
+std::string_view step_preset_name(StepPreset preset) noexcept {
+  switch (preset) {
+    case StepPreset::kFlat:
+      return "flat";
+    case StepPreset::kPrior:
+      return "prior";
+    case StepPreset::kCalibrated:
+      return "calibrated";
+  }
+  return "unknown";
+}
+
+std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept {
+  for (const StepPreset preset : {StepPreset::kFlat, StepPreset::kPrior, StepPreset::kCalibrated}) {
+    if (name == step_preset_name(preset)) {
+      return preset;
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept {
   if (name == "auto") {
     return CodecChoice::kAuto;

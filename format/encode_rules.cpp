@@ -4,6 +4,7 @@
 
 #include "base/glob.hpp"
 #include "codec/lossy.hpp"
+#include "format/step_presets.hpp"
 
 namespace cfck::format {
 namespace {
@@ -22,15 +23,35 @@ bool can_be_lossy(DType dtype, const TensorChoice& request) {
   return codec::find_lossy_encoder(codec)->supports(dtype);
 }
 
+Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral, bool calibrated) {
+  const auto refuse = [](const char* message) {
+    return Error{ErrorCode::kInvalidArgument, message, {}, {}};
+  };
+  if (options.steps && !is_spectral) {
+    return refuse("steps are those of codec spectral; give a target too, such as nmse");
+  }
+  if (options.steps == StepPreset::kCalibrated && !calibrated) {
+    return refuse("steps are to be calibrated, but there is no calibration");
+  }
+  return options.steps.value_or(calibrated ? StepPreset::kCalibrated : StepPreset::kFlat);
+}
+
 // What options ask for, of whatever tensor.
 template <class Options>
-Result<TensorChoice> request_of(const Options& options) {
+Result<TensorChoice> request_of(const Options& options, bool calibrated) {
   TensorChoice request;
   request.codec = options.codec;
   CFCK_TRY_ASSIGN(const std::optional<Target> target, error_target(options));
   CFCK_TRY_ASSIGN(request.bound, error_bound(options));
   if (target || options.codec == CodecChoice::kSpectral) {
-    request.spectral = SpectralChoice{target.value_or(Target{}), options.trellis_states, 1};
+    request.spectral.emplace();
+    request.spectral->target = target.value_or(Target{});
+    request.spectral->n_states = options.trellis_states;
+  }
+  CFCK_TRY_ASSIGN(const StepPreset preset,
+                  preset_of(options, request.spectral.has_value(), calibrated));
+  if (request.spectral) {
+    request.spectral->preset = preset;
   }
   if (request.spectral && codec::find_lossy_encoder(CodecId::kSpectral) == nullptr) {
     return Error{ErrorCode::kUnsupported, "this build has no codec spectral", {}, {}};
@@ -64,10 +85,12 @@ Error not_float(std::string_view name) {
 
 Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
   EncodeRules made;
-  CFCK_TRY_ASSIGN(made.request_, request_of(options));
+  made.calibration_ = options.calibration;
+  const bool calibrated = options.calibration != nullptr;
+  CFCK_TRY_ASSIGN(made.request_, request_of(options, calibrated));
   made.exempt_.insert(options.exempt.begin(), options.exempt.end());
   for (const EncodeRule& rule : options.rules) {
-    const Result<TensorChoice> request = request_of(rule.options);
+    const Result<TensorChoice> request = request_of(rule.options, calibrated);
     if (!request) {
       return naming(request.error(), "rule", rule.pattern);
     }
@@ -137,7 +160,7 @@ Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, con
       }
       return lossless(request.codec, LosslessReason::kNotFloat);
     }
-    return request;
+    return with_steps(name, shape, request);
   }
   if (!request_.is_lossy()) {
     return lossless(request_.codec);
@@ -148,19 +171,37 @@ Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, con
   if (const std::optional<LosslessReason> reason = exemption(name, shape)) {
     return lossless(request_.codec, reason);
   }
-  return with_exemptions(request_);
+  return with_steps(name, shape, with_exemptions(request_));
 }
 
-Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype,
-                                         const TensorOptions& options) {
-  CFCK_TRY_ASSIGN(TensorChoice request, request_of(options));
+Result<TensorChoice> EncodeRules::with_steps(std::string_view name, const Shape& shape,
+                                             TensorChoice request) const {
+  if (!request.spectral) {
+    return request;
+  }
+  switch (request.spectral->preset) {
+    case StepPreset::kFlat:
+      break;
+    case StepPreset::kPrior:
+      request.spectral->steps = prior_steps(shape);
+      break;
+    case StepPreset::kCalibrated:
+      CFCK_TRY(set_calibrated_steps(*calibration_, name, shape, *request.spectral));
+      break;
+  }
+  return request;
+}
+
+Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape,
+                                         const TensorOptions& options) const {
+  CFCK_TRY_ASSIGN(TensorChoice request, request_of(options, calibration_ != nullptr));
   if (!request.is_lossy()) {
     return lossless(options.codec);
   }
   if (!can_be_lossy(dtype, request)) {
     return not_float(name);
   }
-  return request;
+  return with_steps(name, shape, std::move(request));
 }
 
 std::vector<std::string> EncodeRules::unmatched() const {

@@ -12,6 +12,7 @@
 
 #include "cfck/options.hpp"
 #include "cfck/tensor.hpp"
+#include "codec/lossy.hpp"
 
 namespace cfck::format {
 
@@ -19,7 +20,15 @@ namespace cfck::format {
 struct SpectralChoice {
   Target target;  // kNone: the step follows from the bound
   unsigned n_states = 8;
-  double step_scale = 1;  // this tensor's step over that of the target
+  StepPreset preset = StepPreset::kFlat;
+  // This tensor's step over that of the target, and, if sigma is not 0, its root mean
+  // square, which must be about that.
+  double step_scale = 1;
+  double sigma = 0;
+  codec::StepField steps;  // on top of that
+
+  // Bits are weighed where only the sum of squared errors counts.
+  bool is_flat() const { return preset == StepPreset::kFlat; }
 
   bool operator==(const SpectralChoice&) const = default;
 };
@@ -57,8 +66,8 @@ class EncodeRules {
   // Error: kInvalidArgument where a rule names a tensor that cannot have a bound.
   Result<TensorChoice> choose(std::string_view name, DType dtype, const Shape& shape);
   // With these options instead of rules and plain ones.
-  static Result<TensorChoice> choose(std::string_view name, DType dtype,
-                                     const TensorOptions& options);
+  Result<TensorChoice> choose(std::string_view name, DType dtype, const Shape& shape,
+                              const TensorOptions& options) const;
 
   // Whether steps depend on tensors that have not been added yet.
   bool has_file_target() const {
@@ -81,6 +90,9 @@ class EncodeRules {
   // The first rule that matches; nullptr if none does.
   Rule* find_rule(std::string_view name);
   std::optional<LosslessReason> exemption(std::string_view name, const Shape& shape) const;
+  // Steps of its own for this tensor, as the preset has them.
+  Result<TensorChoice> with_steps(std::string_view name, const Shape& shape,
+                                  TensorChoice request) const;
 
   std::vector<Rule> rules_;
   // Rules may be as many as tensors, one for each name: these are looked up.
@@ -88,6 +100,7 @@ class EncodeRules {
   std::vector<std::size_t> with_wildcards_;
   TensorChoice request_;  // of the plain options
   std::set<std::string, std::less<>> exempt_;
+  std::shared_ptr<const Calibration> calibration_;
 };
 
 }  // namespace cfck::format

@@ -31,6 +31,9 @@ constexpr double kCoarsestShare = 0x1p10;
 // One bit is left where the step is 2^1.05 standard deviations; each further bit halves
 // the step.
 constexpr double kOctavesOfNoBits = 2.05;
+// By which a root mean square may differ from that of the calibration: a model in another
+// dtype is still the same.
+constexpr double kSigmaShare = 0.01;
 
 bool counts_bytes(const Target& target) {
   return target.kind != TargetKind::kNmse && target.kind != TargetKind::kPsnr;
@@ -50,7 +53,8 @@ struct RateControl::Item {
   explicit Item(const EncodePlan& encode_plan) : plan(encode_plan) {}
 
   const ChunkGeometry& geometry() const { return plan.geometry; }
-  double scale() const { return plan.choice.spectral->step_scale; }
+  const SpectralChoice& choice() const { return *plan.choice.spectral; }
+  double scale() const { return choice().step_scale * (choice().sigma > 0 ? values.rms() : 1); }
   // Whether the target is for it: values that are exempt do not count.
   bool counts() const { return !reason; }
   bool is_lossless() const {
@@ -164,9 +168,9 @@ RateControl::~RateControl() = default;
 codec::SpectralRequest RateControl::request_of(const Item& item, double step) const {
   codec::SpectralRequest request;
   request.step = step * item.scale();
-  request.n_states =
-      target_.kind == TargetKind::kNone ? kStatesOfBound : item.plan.choice.spectral->n_states;
-  request.lambda = target_.kind == TargetKind::kNone || item.scale() != 1 ? 0 : kLambda;
+  request.n_states = target_.kind == TargetKind::kNone ? kStatesOfBound : item.choice().n_states;
+  request.lambda = target_.kind == TargetKind::kNone || !item.choice().is_flat() ? 0 : kLambda;
+  request.steps = item.choice().steps;
   if (item.plan.choice.bound) {
     request.max_abs_error = item.plan.choice.bound->value;
   }
@@ -218,6 +222,21 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
     } else if (values.least == values.greatest || !is_sound_sum(values.sum_of_squares)) {
       item->reason = LosslessReason::kConstant;
     }
+    CFCK_TRY(check_calibration(*item));
+  }
+  return {};
+}
+
+// A calibration of another model with the same names and shapes would go unnoticed.
+Result<void> RateControl::check_calibration(const Item& item) const {
+  const double expected = item.choice().sigma;
+  if (expected > 0 && !(std::abs(item.values.rms() - expected) <= kSigmaShare * expected)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the calibration is of other values: their root mean square was " +
+                     std::to_string(expected) + ", here it is " +
+                     std::to_string(item.values.rms()) + "; calibrate this model",
+                 item.plan.name,
+                 {}};
   }
   return {};
 }

@@ -52,6 +52,7 @@ class RateControl {
   Result<double> find();
   Result<double> find_for_bound();
   Result<StepGoal> goal() const;
+  Result<void> check_calibration(const Item& item) const;
   Result<double> bytes_of_others() const;
   double most_measured() const;
   Result<StepOutcome> try_step(double step);

@@ -213,7 +213,7 @@ Result<void> Writer::add(std::string_view name, const TensorSource& tensor,
                          const TensorOptions& options) {
   return impl_ ? impl_->guarded([&]() -> Result<void> {
     CFCK_TRY_ASSIGN(const TensorChoice choice,
-                    format::EncodeRules::choose(name, tensor.dtype, options));
+                    impl_->rules.choose(name, tensor.dtype, tensor.shape, options));
     return impl_->add_source(name, tensor, choice);
   })
                : kMovedFrom;

@@ -25,7 +25,9 @@ void Writer::Impl::apply(std::uint32_t number, EncodePlan& plan, const SpectralD
 }
 
 Result<void> Writer::Impl::decide_alone(std::uint32_t number, EncodePlan& plan) {
-  RateControl control(options.threads, [&] { return encoder.report(number, 0); });
+  // Starting threads takes longer than a chunk.
+  const unsigned threads = plan.geometry.n_chunks == 1 ? 1 : options.threads;
+  RateControl control(threads, [&] { return encoder.report(number, 0); });
   CFCK_TRY_ASSIGN(const std::vector<SpectralDecision> decisions,
                   control.decide(plan.choice.spectral->target, {&plan, 1}));
   apply(number, plan, decisions.front());

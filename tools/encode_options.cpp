@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxRuleBytes = std::size_t{16} << 20;
 constexpr const char* kOptionNames =
     "codec, max_abs_error, max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, "
-    "trellis_states";
+    "trellis_states, steps";
 
 Error wrong(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message), {}, {}};
@@ -91,6 +91,10 @@ Result<void> set_option(TensorOptions& options, std::string_view name,
     CFCK_TRY_ASSIGN(options.trellis_states, parse_trellis_states(value.value_or("")));
     return {};
   }
+  if (name == "steps") {
+    CFCK_TRY_ASSIGN(options.steps, parse_step_preset(value.value_or("")));
+    return {};
+  }
   if (name == "size") {
     return wrong("is of the whole file: give --size instead; in a rule bits_per_weight can stand");
   }
@@ -151,6 +155,12 @@ Result<double> parse_max_error(std::string_view text) {
 
 Result<double> parse_bits_per_weight(std::string_view text) {
   return parse_positive(text, "a weight needs some part of a bit");
+}
+
+Result<StepPreset> parse_step_preset(std::string_view text) {
+  const auto preset = step_preset_from_name(text);
+  return preset ? Result<StepPreset>(*preset)
+                : wrong(fmt::format("'{}' is none of flat, prior and calibrated", escaped(text)));
 }
 
 Result<unsigned> parse_trellis_states(std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "cfck/calibration.hpp"
 #include "tools/encode_options.hpp"
 
 namespace cfck::tools {
@@ -36,6 +37,12 @@ void add_targets(CLI::App& app, EncodeOptions& encode) {
              "SIZE");
   add_parsed(app, "--trellis-states", parse_trellis_states, encode.trellis_states,
              "Codec spectral: 8 (default, fewest bytes), 4 or 1", "N");
+  add_parsed(app, "--steps", parse_step_preset, encode.steps,
+             "Codec spectral: flat (one step for all), prior (kernels of 3x3 by a table), or "
+             "calibrated (the default with --calibration)",
+             "WORD");
+  add_parsed(app, "--calibration", Calibration::open, encode.calibration,
+             "Codec spectral: a file that cfck.calibrate in Python made of this model", "FILE");
 }
 
 }  // namespace cfck::tools

@@ -9,7 +9,7 @@
 namespace cfck::tools {
 
 inline constexpr std::array kTargetArguments = {"--nmse", "--psnr", "--bits-per-weight", "--size",
-                                                "--trellis-states"};
+                                                "--trellis-states", "--steps", "--calibration"};
 
 void add_targets(CLI::App& app, EncodeOptions& encode);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,8 @@
 #include "cfck/status.hpp"
 
 namespace cfck {
+
+class Calibration;  // cfck/calibration.hpp
 
 // The ids are wire values (spec/format.md, section "Records").
 enum class CodecId : std::uint8_t {
@@ -112,6 +115,22 @@ Result<double> parse_nmse(std::string_view text);
 Result<double> parse_psnr(std::string_view text);
 Result<std::uint64_t> parse_size(std::string_view text);
 
+// How codec spectral spreads errors over tensors, and over the rows, columns and
+// frequencies of each.
+enum class StepPreset : std::uint8_t {
+  // One step for all: the least sum of squared errors at a size.
+  kFlat,
+  // As kFlat, but for convolution kernels of 3x3, whose low frequencies get finer steps and
+  // whose high ones coarser (docs/spectral.md). Needs no data; models that are like
+  // those the table comes from lose less.
+  kPrior,
+  // What EncodeOptions::calibration says.
+  kCalibrated,
+};
+// "flat", "prior", "calibrated"; "unknown" for anything else.
+std::string_view step_preset_name(StepPreset preset) noexcept;
+std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept;
+
 // Choices for a tensor. At most one of the three errors may be given, and at most one
 // target, to which max_abs_error may be added. Targets are reached by codec spectral.
 struct TensorOptions {
@@ -126,6 +145,8 @@ struct TensorOptions {
   std::optional<double> bits_per_weight = std::nullopt;
   // Of codec spectral: 8 (fewest bytes at an error), 4, or 1 (plain quantisation).
   unsigned trellis_states = 8;
+  // The same; nullopt: kCalibrated with a calibration, else kFlat.
+  std::optional<StepPreset> steps = std::nullopt;
 
   bool operator==(const TensorOptions&) const = default;
 };
@@ -186,6 +207,9 @@ struct EncodeRule {
 struct EncodeOptions : TensorOptions {
   // A target too: bytes of the file. Not for update().
   std::optional<std::uint64_t> size = std::nullopt;
+  // Of the model that is written, for StepPreset::kCalibrated: shapes must agree, and the
+  // root mean square of each tensor within a hundredth.
+  std::shared_ptr<const Calibration> calibration = nullptr;
   std::vector<EncodeRule> rules;
   std::vector<std::string> exempt;  // names: buffers, optimizer state
   // Worker threads; 0: the CPUs this process may use (default_thread_count()).

@@ -1,0 +1,283 @@
+#include "cfck/calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/bytes.hpp"
+#include "codec/spectral/spectral_geometry.hpp"
+#include "spectral/morton.hpp"
+#include "spectral/step_learning.hpp"
+
+namespace cfck {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kFormat = "cfck.calibration";
+constexpr const char* kVersion = "1";
+// Steps beyond this are no measurement.
+constexpr double kMaxOctaves = 40;
+
+Error unsound(std::string message, std::string name = {}) {
+  return Error{ErrorCode::kCorrupt,
+               "the calibration is unsound: " + std::move(message),
+               std::move(name),
+               {}};
+}
+
+const std::string* metadata_of(const Reader& reader, std::string_view key) {
+  for (const auto& [name, value] : reader.metadata()) {
+    if (name == key) {
+      return &value;
+    }
+  }
+  return nullptr;
+}
+
+template <class T>
+Result<std::vector<T>> numbers_of(const Reader& reader, const std::string& name, DType dtype) {
+  const Record* const record = reader.find(name);
+  if (record == nullptr || record->dtype != dtype) {
+    return unsound("it has no such numbers", name);
+  }
+  std::vector<T> numbers(record->n_elems);
+  CFCK_TRY(reader.read(*record, std::as_writable_bytes(std::span(numbers))));
+  return numbers;
+}
+
+// A tensor as the calibration's JSON describes it.
+struct Described {
+  std::string name;
+  Shape shape;
+  std::string tied_to;
+  int input_axis = 1;
+};
+
+Result<std::vector<Described>> describe_tensors(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_array()) {
+    return unsound("its list of tensors is no JSON array");
+  }
+  std::vector<Described> described;
+  for (const Json& entry : json) {
+    const auto field = [&](const char* key) {
+      return entry.is_object() ? entry.value(key, Json()) : Json();
+    };
+    Described tensor;
+    const Json name = field("name");
+    const Json shape = field("shape");
+    if (!name.is_string() || !shape.is_array()) {
+      return unsound("a tensor in its list has no name or shape");
+    }
+    tensor.name = name.get<std::string>();
+    for (const Json& length : shape) {
+      if (!length.is_number_unsigned()) {
+        return unsound("the shape of a tensor is not made of numbers", tensor.name);
+      }
+      tensor.shape.push_back(length.get<std::uint64_t>());
+    }
+    const Json tied_to = field("tied_to");
+    tensor.tied_to = tied_to.is_string() ? tied_to.get<std::string>() : "";
+    const Json axis = field("input_axis");
+    tensor.input_axis = axis.is_number_unsigned() && axis.get<unsigned>() == 0 ? 0 : 1;
+    described.push_back(std::move(tensor));
+  }
+  return described;
+}
+
+// Of a weight's inputs: what an error counts by band and channel, summed over groups.
+struct InputWeights {
+  std::vector<std::uint32_t> sides;  // of the kernel; none: a matrix
+  std::vector<double> weights;       // channel by channel, the places of the kernel within
+  std::size_t n_bands = 1;
+};
+
+class CalibrationReader {
+ public:
+  explicit CalibrationReader(const Reader& reader) : reader_(reader) {}
+
+  Result<InputWeights> weights_of(const Described& tensor) const {
+    InputWeights found;
+    const Record* const record = reader_.find("second_moment/" + tensor.name);
+    if (record == nullptr || tensor.shape.size() < 2) {
+      return found;
+    }
+    const std::size_t rank = record->shape.size();
+    const bool is_full = rank == 3 && record->shape[1] == record->shape[2];
+    if (record->dtype != DType::kF32 || !(is_full || rank == 2) || record->n_elems == 0) {
+      return unsound("a second moment is no matrix", record->name);
+    }
+    for (const std::uint8_t side : codec::kernel_block(tensor.shape)) {
+      found.sides.push_back(side);
+      found.n_bands *= side;
+    }
+    const std::uint64_t n = record->shape[1];
+    if (n % found.n_bands != 0 || (found.n_bands > 1 && !is_full)) {
+      found.sides.clear();
+      found.n_bands = 1;
+      return is_full ? unsound("a second moment does not fit its kernel", record->name)
+                     : Result<InputWeights>(found);
+    }
+    CFCK_TRY_ASSIGN(const std::vector<float> moments,
+                    numbers_of<float>(reader_, record->name, DType::kF32));
+    const bool is_sound = std::all_of(moments.begin(), moments.end(),
+                                      [](float moment) { return std::isfinite(moment); });
+    if (!is_sound) {
+      return unsound("a second moment has numbers that are none", record->name);
+    }
+    found.weights.assign(n, 0.0);
+    for (std::uint64_t group = 0; group < record->shape[0]; ++group) {
+      add_group(moments, group, is_full, found);
+    }
+    return found;
+  }
+
+ private:
+  static void add_group(const std::vector<float>& moments, std::uint64_t group, bool is_full,
+                        InputWeights& found) {
+    const std::size_t n = found.weights.size();
+    if (!is_full) {
+      for (std::size_t i = 0; i < n; ++i) {
+        found.weights[i] += std::max(0.0, double{moments[group * n + i]});
+      }
+      return;
+    }
+    const std::span<const float> matrix(moments.data() + group * n * n, n * n);
+    const std::vector<double> weights = spectral::kernel_weights(matrix, n, found.sides);
+    for (std::size_t i = 0; i < n; ++i) {
+      found.weights[i] += weights[i];
+    }
+  }
+
+  const Reader& reader_;
+};
+
+// By band number instead of place in the kernel.
+std::vector<std::int16_t> by_band(const std::vector<std::int16_t>& by_place,
+                                  std::span<const std::uint32_t> sides) {
+  const std::vector<std::uint32_t> bands = spectral::band_numbers(sides);
+  std::vector<std::int16_t> steps(by_place.size());
+  for (std::size_t place = 0; place < by_place.size(); ++place) {
+    steps[bands[place]] = by_place[place];
+  }
+  return steps;
+}
+
+void set_steps(const Described& tensor, const InputWeights& inputs, CalibratedSteps& steps) {
+  if (inputs.weights.empty()) {
+    return;
+  }
+  spectral::SeparableSteps found = spectral::steps_of_weights(inputs.weights, inputs.n_bands);
+  const std::uint64_t axis_length = tensor.shape[static_cast<std::size_t>(tensor.input_axis)];
+  if (found.columns.size() == axis_length) {
+    (tensor.input_axis == 1 ? steps.columns : steps.rows) = std::move(found.columns);
+  }
+  if (inputs.n_bands > 1) {
+    steps.bands = by_band(found.bands, inputs.sides);
+  }
+}
+
+// What kernels of one size have in common: the mean of their weights, each over its mean.
+using KernelWeights = std::map<std::vector<std::uint32_t>, std::vector<double>>;
+
+void add_kernel(const InputWeights& inputs, KernelWeights& kernels) {
+  double sum = 0;
+  for (const double weight : inputs.weights) {
+    sum += weight;
+  }
+  if (inputs.n_bands < 2 || !(sum > 0)) {
+    return;
+  }
+  std::vector<double>& common = kernels[inputs.sides];
+  common.resize(inputs.n_bands);
+  for (std::size_t i = 0; i < inputs.weights.size(); ++i) {
+    common[i % inputs.n_bands] += inputs.weights[i] / sum;
+  }
+}
+
+}  // namespace
+
+Result<Calibration> Calibration::read(const Reader& reader) {
+  const std::string* const format = metadata_of(reader, "format");
+  const std::string* const version = metadata_of(reader, "version");
+  const std::string* const tensors = metadata_of(reader, "tensors");
+  const std::string* const about = metadata_of(reader, "calibration");
+  if (format == nullptr || *format != kFormat) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the file is no calibration; cfck.calibrate in Python makes one",
+                 {},
+                 {}};
+  }
+  if (version == nullptr || *version != kVersion) {
+    return Error{ErrorCode::kUnsupported, "the calibration is of a newer version", {}, {}};
+  }
+  if (tensors == nullptr || about == nullptr) {
+    return unsound("it does not say of which tensors it is");
+  }
+  CFCK_TRY_ASSIGN(const std::vector<Described> described, describe_tensors(*tensors));
+  CFCK_TRY_ASSIGN(const auto sigma, numbers_of<double>(reader, "sigma", DType::kF64));
+  CFCK_TRY_ASSIGN(const auto log2_step, numbers_of<double>(reader, "log2_step", DType::kF64));
+  if (sigma.size() != described.size() || log2_step.size() != described.size()) {
+    return unsound("it has not as many numbers as tensors");
+  }
+  const Json facts = Json::parse(*about, nullptr, false);
+  const std::string source =
+      facts.is_object() && facts.contains("source") && facts["source"].is_string()
+          ? facts["source"].get<std::string>()
+          : "";
+  const bool is_data = source == "batches";
+  Calibration made;
+  made.has_tensor_steps_ = is_data || source.find("random tokens") != std::string::npos;
+  CalibrationReader matrices(reader);
+  KernelWeights kernels;
+  for (std::size_t i = 0; i < described.size(); ++i) {
+    const Described& tensor = described[i];
+    CalibratedSteps& steps = made.tensors_[tensor.name];
+    steps.shape = tensor.shape;
+    steps.sigma = std::isfinite(sigma[i]) ? sigma[i] : 0;
+    if (!(std::abs(log2_step[i]) <= kMaxOctaves)) {
+      return unsound("a step is no number, or beyond 40 octaves", tensor.name);
+    }
+    steps.log2_step = log2_step[i];
+    CFCK_TRY_ASSIGN(const InputWeights inputs, matrices.weights_of(tensor));
+    if (is_data) {
+      set_steps(tensor, inputs, steps);
+    } else {
+      add_kernel(inputs, kernels);
+    }
+  }
+  // Of generated inputs only the frequencies are like those of real ones.
+  for (auto& [name, steps] : made.tensors_) {
+    std::vector<std::uint32_t> sides;
+    for (const std::uint8_t side : codec::kernel_block(steps.shape)) {
+      sides.push_back(side);
+    }
+    const auto common = kernels.find(sides);
+    if (common != kernels.end()) {
+      const std::vector<double>& weights = common->second;
+      steps.bands = by_band(spectral::steps_of_weights(weights, weights.size()).bands, sides);
+    }
+  }
+  for (const Described& tensor : described) {
+    if (const auto base = made.tensors_.find(tensor.tied_to); base != made.tensors_.end()) {
+      made.tensors_[tensor.name] = base->second;
+    }
+  }
+  return made;
+}
+
+Result<std::shared_ptr<const Calibration>> Calibration::open(const std::string& path) {
+  CFCK_TRY_ASSIGN(const std::unique_ptr<ByteSource> source, open_file(path));
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source));
+  CFCK_TRY_ASSIGN(Calibration calibration, read(reader));
+  return std::make_shared<const Calibration>(std::move(calibration));
+}
+
+const CalibratedSteps* Calibration::find(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+}  // namespace cfck

@@ -1,0 +1,53 @@
+// What was learned about a model: how much errors in each of its tensors matter
+// (docs/calibration.md). Made by cfck.calibrate in Python, stored as a .cfck file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cfck/reader.hpp"
+
+namespace cfck {
+
+// Steps of codec spectral for one tensor.
+struct CalibratedSteps {
+  Shape shape;
+  // Root mean square of the tensor's values when it was measured; 0: it was not.
+  double sigma = 0;
+  // Its step, in octaves over that of a tensor with the same sigma and mean sensitivity.
+  double log2_step = 0;
+  // Quarter octaves that the bands of a convolution kernel (by number,
+  // spectral/transforms.md), the rows (axis 0) and the columns (axis 1) have on top of
+  // that. Empty: 0.
+  std::vector<std::int16_t> bands;
+  std::vector<std::int16_t> rows;
+  std::vector<std::int16_t> columns;
+};
+
+// Immutable; may be used by several threads at once.
+class Calibration {
+ public:
+  // Reads the whole calibration. Of matrices only what steps depend on is kept. Errors:
+  // those of reading; kInvalidArgument for a file that is no calibration, kUnsupported for
+  // one of a newer version, kCorrupt for one whose parts do not fit each other.
+  static Result<Calibration> read(const Reader& reader);
+  // That of a file, for EncodeOptions. Errors: also kIo and kNotFound.
+  static Result<std::shared_ptr<const Calibration>> open(const std::string& path);
+
+  // nullptr for tensors that it does not know.
+  const CalibratedSteps* find(std::string_view name) const;
+  // Whether sensitivities of whole tensors are worth following: not those that came from noise
+  // as input of a network that never saw noise.
+  bool has_tensor_steps() const noexcept { return has_tensor_steps_; }
+  std::size_t size() const noexcept { return tensors_.size(); }
+
+ private:
+  std::map<std::string, CalibratedSteps, std::less<>> tensors_;
+  bool has_tensor_steps_ = true;
+};
+
+}  // namespace cfck
