@@ -92,6 +92,29 @@ void predict_spectral_classes(const SpectralGeometry& geometry,
       });
 }
 
+std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
+                                      const SpectralParameters& parameters,
+                                      std::uint64_t first_value, std::size_t n_values) {
+  const std::uint64_t row_values = geometry.row_values();
+  if (!geometry.is_simple() || first_value % row_values != 0 || n_values % row_values != 0) {
+    return std::nullopt;
+  }
+  RowClasses rows;
+  each_simple_row(geometry, parameters.scales, parameters.steps, first_value, n_values,
+                  [&](std::int32_t base, const std::int32_t* offsets, std::size_t, std::size_t n) {
+                    rows.bases.push_back(base);
+                    if (rows.offsets.empty()) {
+                      rows.offsets.assign(offsets, offsets + n);
+                    }
+                  });
+  const auto [least, most] = std::minmax_element(rows.bases.begin(), rows.bases.end());
+  const auto [low, high] = std::minmax_element(rows.offsets.begin(), rows.offsets.end());
+  if (*least + *low < 1 || *most + *high > static_cast<std::int32_t>(kMaxSpectralClass)) {
+    return std::nullopt;
+  }
+  return rows;
+}
+
 template <class T>
 void coefficient_steps(const SpectralGeometry& geometry, const SpectralParameters& parameters,
                        std::uint64_t first_value, std::size_t n_values, T* steps) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "codec/spectral/spectral_kernels.hpp"
 #include "codec/spectral/spectral_parameters.hpp"
@@ -13,6 +15,16 @@ namespace cfck::codec {
 void predict_spectral_classes(const SpectralGeometry& geometry,
                               const SpectralParameters& parameters, std::uint64_t first_value,
                               std::size_t n_values, std::uint8_t* classes);
+
+// Classes as sums, of whole rows: what the row adds, and what its columns and bands do.
+struct RowClasses {
+  std::vector<std::int32_t> bases;    // by row of the chunk
+  std::vector<std::int32_t> offsets;  // by place in the row
+};
+// nullopt if the chunk is not whole rows of kernels, or some class is clamped.
+std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
+                                      const SpectralParameters& parameters,
+                                      std::uint64_t first_value, std::size_t n_values);
 
 // Steps of the coefficients, as T (float or double).
 template <class T>

@@ -11,6 +11,13 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
                                          Scratch& scratch)
     : geometry_(geometry), first_value_(first_value), n_values_(n_values) {
   if (parameters.order == CoefficientOrder::kClasses) {
+    std::optional<RowClasses> rows = row_classes(geometry, parameters, first_value, n_values);
+    if (rows && has_runs(*rows)) {
+      kind_ = Kind::kRows;
+      bases_ = std::move(rows->bases);
+      count_runs();
+      return;
+    }
     kind_ = Kind::kClasses;
     std::uint8_t* const classes = scratch.impl().predicted_classes.room_for(n_values);
     predict_spectral_classes(geometry, parameters, first_value, n_values, classes);
@@ -46,6 +53,50 @@ void CoefficientOrdering::count_classes() {
       counts[c] = total;
       total += count;
     }
+    ends_[c] = total;
+  }
+}
+
+// Rows of which the places with one offset are many enough to be moved one after another.
+bool CoefficientOrdering::has_runs(const RowClasses& rows) {
+  constexpr std::size_t kLeastRun = 16;  // on average
+  const auto [low, high] = std::minmax_element(rows.offsets.begin(), rows.offsets.end());
+  std::vector<std::uint32_t> next(static_cast<std::size_t>(*high - *low) + 1);
+  for (const std::int32_t offset : rows.offsets) {
+    ++next[static_cast<std::size_t>(offset - *low)];
+  }
+  std::uint32_t total = 0;
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    const std::uint32_t n = next[i];
+    if (n != 0) {
+      runs_.push_back({*low + static_cast<std::int32_t>(i), n});
+    }
+    next[i] = total;
+    total += n;
+  }
+  if (rows.bases.size() < 2 || rows.offsets.size() < kLeastRun * runs_.size()) {
+    return false;
+  }
+  of_runs_.resize(rows.offsets.size());
+  for (std::uint32_t place = 0; place < of_runs_.size(); ++place) {
+    of_runs_[next[static_cast<std::size_t>(rows.offsets[place] - *low)]++] = place;
+  }
+  return true;
+}
+
+void CoefficientOrdering::count_runs() {
+  ClassCounts& counts = next_[0];
+  counts.fill(0);
+  for (const std::int32_t base : bases_) {
+    for (const Run& run : runs_) {
+      counts[static_cast<std::size_t>(base + run.offset)] += run.n;
+    }
+  }
+  std::uint32_t total = 0;
+  for (std::size_t c = 0; c <= kMaxSpectralClass; ++c) {
+    const std::uint32_t count = counts[c];
+    counts[c] = total;
+    total += count;
     ends_[c] = total;
   }
 }
@@ -89,6 +140,24 @@ void CoefficientOrdering::each_by_class(Action&& action) {
   }
 }
 
+template <class Action>
+void CoefficientOrdering::each_by_run(Action&& action) {
+  std::size_t row_place = 0;
+  for (const std::int32_t base : bases_) {
+    const std::uint32_t* of_run = of_runs_.data();
+    for (const Run& run : runs_) {
+      std::uint32_t& next = next_[0][static_cast<std::size_t>(base + run.offset)];
+      const std::size_t first = next;
+      next += run.n;
+      for (std::uint32_t i = 0; i < run.n; ++i) {
+        action(first + i, row_place + of_run[i]);
+      }
+      of_run += run.n;
+    }
+    row_place += of_runs_.size();
+  }
+}
+
 // Some blocks at a time, so that they stay near.
 template <class Action>
 void CoefficientOrdering::each_by_tap(Action&& action) const {
@@ -120,6 +189,8 @@ template <class Action>
 void CoefficientOrdering::each(Action&& action) {
   if (kind_ == Kind::kClasses) {
     each_by_class(action);
+  } else if (kind_ == Kind::kRows) {
+    each_by_run(action);
   } else if (kind_ == Kind::kTaps) {
     each_by_tap(action);
   } else {

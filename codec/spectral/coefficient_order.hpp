@@ -26,19 +26,29 @@ class CoefficientOrdering {
   void scatter(const T* ordered, T* coefficients);
 
  private:
-  enum class Kind : std::uint8_t { kStorage, kTaps, kPlaces, kClasses };
+  enum class Kind : std::uint8_t { kStorage, kTaps, kPlaces, kClasses, kRows };
   // The values of a chunk in four parts, which are counted and moved side by side: each
   // alone waits for its own counters.
   static constexpr std::size_t kParts = 4;
   using ClassCounts = std::array<std::uint32_t, kMaxSpectralClass + 1>;
 
+  // Places of a row with one offset, in all rows alike.
+  struct Run {
+    std::int32_t offset = 0;
+    std::uint32_t n = 0;
+  };
+
   void count_classes();
+  bool has_runs(const RowClasses& rows);
+  void count_runs();
   void sort_bands(std::uint32_t* places) const;
   // Calls action(number in the order, place in the chunk).
   template <class Action>
   void each(Action&& action);
   template <class Action>
   void each_by_class(Action&& action);
+  template <class Action>
+  void each_by_run(Action&& action);
   template <class Action>
   void each_by_tap(Action&& action) const;
 
@@ -50,6 +60,9 @@ class CoefficientOrdering {
   const std::uint32_t* places_ = nullptr;
   std::array<ClassCounts, kParts> next_;  // where the next coefficient of each class goes
   ClassCounts ends_;
+  std::vector<std::int32_t> bases_;     // by row
+  std::vector<Run> runs_;               // by offset
+  std::vector<std::uint32_t> of_runs_;  // places in a row, run after run
 };
 
 }  // namespace cfck::codec
