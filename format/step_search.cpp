@@ -17,13 +17,14 @@ constexpr double kFirstReach = 0.05;
 // Of the least trials of an interval, from its ends.
 constexpr double kMargin = 0.04;
 
-// Bits of each value fall by one an octave as long as there are many, and ever slower
-// towards none: about as log2(1 + 2^level).
+// Bits of each value fall by one an octave until few are left, and then ever slower
+// towards none: of a normal distribution about as log2(1 + 2^(5 level)) / 5.
 double level_of_bits(double bits) {
+  constexpr double kBend = 5;
   if (!(bits > 0)) {
     return -HUGE_VAL;
   }
-  return bits > 50 ? bits : straight_log2(straight_exp2(bits) - 1);
+  return bits > 10 ? bits : straight_log2(straight_exp2(kBend * bits) - 1) / kBend;
 }
 
 // One trial. `place` grows as the measure falls: octaves of the step, or their negative.
@@ -99,13 +100,12 @@ class Search {
     if (width < kLeastWidth) {
       return std::nullopt;
     }
-    double share = 0.5;
-    const double fall = breaking_->level - keeping_->level;
-    if (same_side_ < 3 && fall > 0 && std::isfinite(fall)) {
-      share = (breaking_->level - aim_) / fall;
-    } else {
-      same_side_ = 0;
-    }
+    // Where one end stays, what it says counts for less and less.
+    const double stale = std::ldexp(1, -same_side_);
+    const double above = (breaking_->level - aim_) * (last_kept_ ? stale : 1);
+    const double below = (aim_ - keeping_->level) * (last_kept_ ? 1 : stale);
+    const bool is_straight = above > 0 && below > 0 && std::isfinite(above + below);
+    const double share = is_straight ? above / (above + below) : 0.5;
     return low + width * std::clamp(share, kMargin, 1 - kMargin);
   }
 
