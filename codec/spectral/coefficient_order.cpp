@@ -1,6 +1,7 @@
 #include "codec/spectral/coefficient_order.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 namespace cfck::codec {
@@ -59,7 +60,7 @@ void CoefficientOrdering::count_classes() {
 
 // Rows of which the places with one offset are many enough to be moved one after another.
 bool CoefficientOrdering::has_runs(const RowClasses& rows) {
-  constexpr std::size_t kLeastRun = 16;  // on average
+  constexpr std::size_t kLeastRun = 4;  // on average
   const auto [low, high] = std::minmax_element(rows.offsets.begin(), rows.offsets.end());
   std::vector<std::uint32_t> next(static_cast<std::size_t>(*high - *low) + 1);
   for (const std::int32_t offset : rows.offsets) {
@@ -205,8 +206,40 @@ void CoefficientOrdering::gather(const T* coefficients, T* ordered) {
   each([&](std::size_t at, std::size_t place) { ordered[at] = coefficients[place]; });
 }
 
+// Run after run into one row, some values at a time, and then each to its place.
+template <class T>
+void CoefficientOrdering::scatter_runs(const T* ordered, T* coefficients) {
+  constexpr std::size_t kStep = kSpareBytes / sizeof(T);
+  const std::size_t row_values = of_runs_.size();
+  std::vector<T> row(row_values + kStep);
+  std::vector<std::uint32_t> in_row(row_values);  // where the value of a place is
+  for (std::uint32_t i = 0; i < row_values; ++i) {
+    in_row[of_runs_[i]] = i;
+  }
+  T* to = coefficients;
+  for (const std::int32_t base : bases_) {
+    T* sorted = row.data();
+    for (const Run& run : runs_) {
+      std::uint32_t& next = next_[0][static_cast<std::size_t>(base + run.offset)];
+      const T* const from = ordered + next;
+      next += run.n;
+      for (std::size_t i = 0; i < run.n; i += kStep) {
+        std::memcpy(sorted + i, from + i, kSpareBytes);
+      }
+      sorted += run.n;
+    }
+    for (std::size_t i = 0; i < row_values; ++i) {
+      to[i] = row[in_row[i]];
+    }
+    to += row_values;
+  }
+}
+
 template <class T>
 void CoefficientOrdering::scatter(const T* ordered, T* coefficients) {
+  if (kind_ == Kind::kRows) {
+    return scatter_runs(ordered, coefficients);
+  }
   each([&](std::size_t at, std::size_t place) { coefficients[place] = ordered[at]; });
 }
 

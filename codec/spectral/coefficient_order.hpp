@@ -19,7 +19,9 @@ class CoefficientOrdering {
   bool is_storage() const { return kind_ == Kind::kStorage; }
   // For the order by classes: groups take the class of their middle coefficient.
   void set_groups(GroupCode* groups) const;
-  // One of these, once: coefficients in this order; or where they belong.
+  // One of these, once: coefficients in this order; or where they belong. What is read of
+  // `ordered` may end kSpareBytes behind it.
+  static constexpr std::size_t kSpareBytes = 64;
   template <class T>
   void gather(const T* coefficients, T* ordered);
   template <class T>
@@ -47,6 +49,8 @@ class CoefficientOrdering {
   void each(Action&& action);
   template <class Action>
   void each_by_class(Action&& action);
+  template <class T>
+  void scatter_runs(const T* ordered, T* coefficients);
   template <class Action>
   void each_by_run(Action&& action);
   template <class Action>

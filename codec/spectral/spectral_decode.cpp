@@ -316,7 +316,8 @@ class ChunkDecoder {
 
   template <class T>
   T* room_for(GrowingBuffer<std::byte>& buffer) const {
-    return reinterpret_cast<T*>(buffer.room_for(n_values_ * sizeof(T)));
+    return reinterpret_cast<T*>(
+        buffer.room_for(n_values_ * sizeof(T) + CoefficientOrdering::kSpareBytes));
   }
 
   static void clear_nans(float* values, std::size_t n) {
