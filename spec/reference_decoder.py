@@ -47,6 +47,7 @@ from reference_container import (
     RAW,
     RAW_FRAME_BYTES,
     SCANS,
+    SPECTRAL,
     VERSION,
     File,
     Limits,
@@ -60,7 +61,7 @@ from reference_container import (
     require,
 )
 from reference_direct import decode_direct
-from reference_spectral import SPECTRAL, decode_spectral
+from reference_spectral import decode_spectral
 
 
 @dataclasses.dataclass

@@ -33,7 +33,6 @@ from reference_rans import (
 )
 from reference_transforms import bands_of_places, inverse_transform
 
-SPECTRAL = 3  # among codecs
 WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
 INLINE, PREAMBLE = 4, 5  # modes
 STORAGE, BANDS, CLASSES = range(3)  # orders

@@ -30,7 +30,10 @@ def sparse(random: Random, count: int) -> list[float]:
     return [value if random.below(4) == 0 else 0.0 for value in values]
 
 
-def of_dtype(file: str, dtype: str, seed: int, entropy: str = "zstd") -> Vector:
+SHAPES = ([24, 40], [30, 100])  # of one chunk and of several
+
+
+def of_dtype(file: str, dtype: str, seed: int, entropy: str = "zstd", shapes=SHAPES) -> Vector:
     purpose = f"{dtype} under every kind of bound, records of one chunk and of several"
     purpose += ", entropy stage rans" if entropy == "rans" else ""
     vector = Vector(file, purpose, chunk_elems=1200, entropy=entropy)
@@ -43,7 +46,7 @@ def of_dtype(file: str, dtype: str, seed: int, entropy: str = "zstd") -> Vector:
     def noise(shape) -> list[float]:
         return random.weights(math.prod(shape), 0.1)
 
-    for shape in ([24, 40], [30, 100]):
+    for shape in shapes:
         add(f"low rate {shape}", shape, noise(shape), **{ABS: 0.15})
         add(f"middle rate {shape}", shape, noise(shape), **{ABS: 0.004})
         add(f"high rate {shape}", shape, noise(shape), **{SIGMA: fine})

@@ -6,6 +6,7 @@ import struct
 
 import broken_direct
 import broken_rans
+import broken_spectral
 from broken_payloads import Symbols, file_of, sound_values
 from broken_vectors import digest, pack_of, sound
 from layout import Entry, Layout
@@ -72,4 +73,15 @@ def direct_rans() -> tuple[Vector, bytes]:
     return vector, broken_rans.direct_file(broken_rans.direct_chunks(), content)
 
 
-HANDMADE_VECTORS = (container, lossless, direct, rans, direct_rans)
+def spectral() -> tuple[Vector, bytes]:
+    purpose = (
+        "put together by hand: a spectral record with a chunk of every kind, and one without axes"
+    )
+    vector = Vector("handmade_spectral.cfck", purpose)
+    content = struct.pack("<18f", *broken_spectral.sound_values())
+    vector.tensors["t"] = Expected("t", "F32", [6, 1, 3], content, "chunked")
+    vector.tensors["no axis"] = Expected("no axis", "F64", [], struct.pack("<d", 3), "packed")
+    return vector, broken_spectral.sound_file()
+
+
+HANDMADE_VECTORS = (container, lossless, direct, rans, direct_rans, spectral)

@@ -46,6 +46,7 @@ class Entry:
     digest: bytes = bytes(16)
     chunks: list[list[int]] = dataclasses.field(default_factory=list)  # length, hash
     error: bytes = b""  # its entry in the error table (5.4), 32 bytes if there is one
+    quality: bytes = b""  # that in the quality table (5.4), 40 bytes
 
 
 @dataclasses.dataclass
@@ -113,7 +114,9 @@ class Layout:
         dims = list(struct.unpack_from(f"<{n_dims}Q", index, at + 12 * n_chunks))
         heap = index[at + 12 * n_chunks + 8 * n_dims :]
         n_errors = sum(flags >> 2 & 1 for flags in index[40 : 32 + 48 * n_records : 48])
+        n_qualities = sum(flags >> 3 & 1 for flags in index[40 : 32 + 48 * n_records : 48])
         errors, heap = heap[: 32 * n_errors], heap[32 * n_errors :]
+        qualities, heap = heap[: 40 * n_qualities], heap[40 * n_qualities :]
         for i in range(n_records):
             fields = struct.unpack_from("<HBBBBBBB3sIQQ16s", index, 32 + 48 * i)
             name_bytes, kind, dtype, codec, entropy, scan, rank, flags, zeros, a, b, c, digest = (
@@ -125,6 +128,8 @@ class Layout:
             heap, dims = heap[name_bytes:], dims[rank:]
             if flags & 4:
                 entry.error, errors = errors[:32], errors[32:]
+            if flags & 8:
+                entry.quality, qualities = qualities[:40], qualities[40:]
             if kind == 2:
                 entry.strides, dims = dims[:rank], dims[rank:]
             if kind == 0:
@@ -178,6 +183,7 @@ class Layout:
         parts.append(struct.pack(f"<{len(chunks)}Q", *(value for _, value in chunks)))
         parts.append(struct.pack(f"<{len(dims)}Q", *dims))
         parts += [entry.error for entry in self.entries]
+        parts += [entry.quality for entry in self.entries]
         return frame(b"INDX", b"".join(parts) + heap)
 
     def seal(self, meta: bytes | None = None, index: bytes | None = None, **tail) -> bytes:

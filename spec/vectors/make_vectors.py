@@ -29,6 +29,7 @@ from direct_vectors import DIRECT_VECTORS
 from handmade_vectors import HANDMADE_VECTORS
 from lossless_vectors import LOSSLESS_VECTORS
 from rans_vectors import RANS_VECTORS
+from spectral_vectors import CODED_VECTORS, SPECTRAL_VECTORS
 from vector import Vector
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -80,12 +81,13 @@ def main() -> int:
     arguments = parser.parse_args()
     libzstd = subprocess.run([arguments.writer, "--libzstd"], capture_output=True, text=True)
     files, manifest = {}, {"libzstd": libzstd.stdout.strip(), "vectors": []}
-    for make in (*CONTAINER_VECTORS, *LOSSLESS_VECTORS, *DIRECT_VECTORS, *RANS_VECTORS):
+    written = CONTAINER_VECTORS + LOSSLESS_VECTORS + DIRECT_VECTORS + RANS_VECTORS
+    for make in written + SPECTRAL_VECTORS:
         vector = make()
         files[vector.file] = write(vector, arguments.writer)
         manifest["vectors"].append(describe(vector, files[vector.file]))
-    for make in HANDMADE_VECTORS:
-        vector, file = make()
+    coded = (make(arguments.writer) for make in CODED_VECTORS)
+    for vector, file in (*coded, *(make() for make in HANDMADE_VECTORS)):
         files[vector.file] = file
         manifest["vectors"].append(describe(vector, files[vector.file]))
     text = json.dumps(manifest, indent=1) + "\n"

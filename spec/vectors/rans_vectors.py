@@ -79,7 +79,7 @@ def direct_f32() -> Vector:
 
 
 def direct_bf16() -> Vector:
-    return direct_vectors.of_dtype("rans_direct_bf16.cfck", "BF16", 86, "rans")
+    return direct_vectors.of_dtype("rans_direct_bf16.cfck", "BF16", 86, "rans", [[30, 100]])
 
 
 def direct_lane_sets() -> Vector:

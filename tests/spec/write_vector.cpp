@@ -48,6 +48,10 @@ cfck::Result<cfck::TensorOptions> tensor_options(const json& step, cfck::CodecCh
   options.max_rel_error = number(step, "max_rel_error");
   options.max_sigma_error = number(step, "max_sigma_error");
   options.per_row = step.value("per_row", false);
+  options.nmse = number(step, "nmse");
+  options.psnr = number(step, "psnr");
+  options.bits_per_weight = number(step, "bits_per_weight");
+  options.trellis_states = step.value("trellis_states", 8U);
   return options;
 }
 
