@@ -98,6 +98,17 @@ void add_lossy(std::vector<SmallFile>& files) {
   files.push_back({"direct_exact", lossy_tensor(tiny, DType::kF16, {12, 12})});
 }
 
+void add_spectral(std::vector<SmallFile>& files) {
+  const TensorOptions eight{.nmse = 0.01};
+  const TensorOptions four{.psnr = 30, .trellis_states = 4};
+  const TensorOptions one{.codec = CodecChoice::kSpectral, .max_abs_error = 1e-2};
+  const TensorOptions bits{.bits_per_weight = 4};
+  files.push_back({"spectral_packed", lossy_tensor(eight, DType::kF32, {8, 40})});
+  files.push_back({"spectral_chunked", lossy_tensor(four, DType::kF32, {20, 16}, 64)});
+  files.push_back({"spectral_kernels", lossy_tensor(bits, DType::kF64, {12, 8, 3, 3}, 216)});
+  files.push_back({"spectral_exact", lossy_tensor(one, DType::kBF16, {20, 16}, 64)});
+}
+
 void add_patterns(std::vector<SmallFile>& files) {
   using P = Pattern;
   const auto lossless = CodecChoice::kLossless;
@@ -196,6 +207,7 @@ const std::vector<SmallFile>& small_files() {
     add_dtypes(made);
     add_patterns(made);
     add_lossy(made);
+    add_spectral(made);
     add_kinds(made);
     return made;
   }();
