@@ -107,12 +107,10 @@ std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
                       rows.offsets.assign(offsets, offsets + n);
                     }
                   });
-  const auto [least, most] = std::minmax_element(rows.bases.begin(), rows.bases.end());
-  const auto [low, high] = std::minmax_element(rows.offsets.begin(), rows.offsets.end());
-  if (*least + *low < 1 || *most + *high > static_cast<std::int32_t>(kMaxSpectralClass)) {
-    return std::nullopt;
-  }
-  return rows;
+  const std::int32_t most = *std::max_element(rows.bases.begin(), rows.bases.end()) +
+                            *std::max_element(rows.offsets.begin(), rows.offsets.end());
+  return most > static_cast<std::int32_t>(kMaxSpectralClass) ? std::nullopt
+                                                             : std::optional(std::move(rows));
 }
 
 template <class T>

@@ -21,7 +21,8 @@ struct RowClasses {
   std::vector<std::int32_t> bases;    // by row of the chunk
   std::vector<std::int32_t> offsets;  // by place in the row
 };
-// nullopt if the chunk is not whole rows of kernels, or some class is clamped.
+// Sums below 1 mean 1. nullopt if the chunk is not whole rows of kernels, or a sum is above
+// kMaxSpectralClass.
 std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
                                       const SpectralParameters& parameters,
                                       std::uint64_t first_value, std::size_t n_values);

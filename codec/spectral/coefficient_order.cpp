@@ -16,6 +16,7 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
     if (rows && has_runs(*rows)) {
       kind_ = Kind::kRows;
       bases_ = std::move(rows->bases);
+      offsets_ = std::move(rows->offsets);
       count_runs();
       return;
     }
@@ -90,7 +91,7 @@ void CoefficientOrdering::count_runs() {
   counts.fill(0);
   for (const std::int32_t base : bases_) {
     for (const Run& run : runs_) {
-      counts[static_cast<std::size_t>(base + run.offset)] += run.n;
+      counts[static_cast<std::size_t>(std::max(base + run.offset, 1))] += run.n;
     }
   }
   std::uint32_t total = 0;
@@ -141,21 +142,85 @@ void CoefficientOrdering::each_by_class(Action&& action) {
   }
 }
 
+// Calls action(where in the order it begins, length) for each run of a row. Runs of the lowest
+// class, whose values stand in the order of their places, come as one.
 template <class Action>
-void CoefficientOrdering::each_by_run(Action&& action) {
-  std::size_t row_place = 0;
+void CoefficientOrdering::each_run(std::int32_t base, Action&& action) {
+  std::uint32_t n_lowest = 0;
+  std::size_t i = 0;
+  for (; i < runs_.size() && base + runs_[i].offset <= 1; ++i) {
+    n_lowest += runs_[i].n;
+  }
+  if (n_lowest != 0) {
+    action(next_[0][1], n_lowest);
+    next_[0][1] += n_lowest;
+  }
+  for (; i < runs_.size(); ++i) {
+    std::uint32_t& next = next_[0][static_cast<std::size_t>(base + runs_[i].offset)];
+    action(next, runs_[i].n);
+    next += runs_[i].n;
+  }
+}
+
+template <class T>
+void CoefficientOrdering::gather_runs(const T* coefficients, T* ordered) {
+  const std::size_t row_values = of_runs_.size();
+  std::vector<T> lowest(row_values + 1);
+  const T* from = coefficients;
   for (const std::int32_t base : bases_) {
-    const std::uint32_t* of_run = of_runs_.data();
-    for (const Run& run : runs_) {
-      std::uint32_t& next = next_[0][static_cast<std::size_t>(base + run.offset)];
-      const std::size_t first = next;
-      next += run.n;
-      for (std::uint32_t i = 0; i < run.n; ++i) {
-        action(first + i, row_place + of_run[i]);
-      }
-      of_run += run.n;
+    const bool is_clamped = base + runs_[0].offset < 1;
+    std::size_t n_lowest = 0;
+    for (std::size_t place = 0; is_clamped && place < row_values; ++place) {
+      lowest[n_lowest] = from[place];
+      n_lowest += base + offsets_[place] <= 1 ? 1 : 0;
     }
-    row_place += of_runs_.size();
+    std::size_t at = 0;
+    each_run(base, [&](std::uint32_t first, std::uint32_t n) {
+      if (at == 0 && is_clamped) {
+        std::copy_n(lowest.begin(), n, ordered + first);
+      } else {
+        for (std::uint32_t i = 0; i < n; ++i) {
+          ordered[first + i] = from[of_runs_[at + i]];
+        }
+      }
+      at += n;
+    });
+    from += row_values;
+  }
+}
+
+// Run after run into one row, some values at a time, and then each to its place.
+template <class T>
+void CoefficientOrdering::scatter_runs(const T* ordered, T* coefficients) {
+  constexpr std::size_t kStep = kSpareBytes / sizeof(T);
+  const std::size_t row_values = of_runs_.size();
+  std::vector<T> row(row_values + kStep);
+  std::vector<std::uint32_t> in_row(row_values);  // where the value of a place is
+  for (std::uint32_t i = 0; i < row_values; ++i) {
+    in_row[of_runs_[i]] = i;
+  }
+  T* to = coefficients;
+  for (const std::int32_t base : bases_) {
+    T* sorted = row.data();
+    each_run(base, [&](std::uint32_t first, std::uint32_t n) {
+      for (std::size_t i = 0; i < n; i += kStep) {
+        std::memcpy(sorted + i, ordered + first + i, kSpareBytes);
+      }
+      sorted += n;
+    });
+    if (base + runs_[0].offset >= 1) {
+      for (std::size_t place = 0; place < row_values; ++place) {
+        to[place] = row[in_row[place]];
+      }
+    } else {
+      std::size_t n_lowest = 0;
+      for (std::size_t place = 0; place < row_values; ++place) {
+        const bool is_lowest = base + offsets_[place] <= 1;
+        to[place] = row[is_lowest ? n_lowest : in_row[place]];
+        n_lowest += is_lowest ? 1 : 0;
+      }
+    }
+    to += row_values;
   }
 }
 
@@ -190,8 +255,6 @@ template <class Action>
 void CoefficientOrdering::each(Action&& action) {
   if (kind_ == Kind::kClasses) {
     each_by_class(action);
-  } else if (kind_ == Kind::kRows) {
-    each_by_run(action);
   } else if (kind_ == Kind::kTaps) {
     each_by_tap(action);
   } else {
@@ -203,36 +266,10 @@ void CoefficientOrdering::each(Action&& action) {
 
 template <class T>
 void CoefficientOrdering::gather(const T* coefficients, T* ordered) {
+  if (kind_ == Kind::kRows) {
+    return gather_runs(coefficients, ordered);
+  }
   each([&](std::size_t at, std::size_t place) { ordered[at] = coefficients[place]; });
-}
-
-// Run after run into one row, some values at a time, and then each to its place.
-template <class T>
-void CoefficientOrdering::scatter_runs(const T* ordered, T* coefficients) {
-  constexpr std::size_t kStep = kSpareBytes / sizeof(T);
-  const std::size_t row_values = of_runs_.size();
-  std::vector<T> row(row_values + kStep);
-  std::vector<std::uint32_t> in_row(row_values);  // where the value of a place is
-  for (std::uint32_t i = 0; i < row_values; ++i) {
-    in_row[of_runs_[i]] = i;
-  }
-  T* to = coefficients;
-  for (const std::int32_t base : bases_) {
-    T* sorted = row.data();
-    for (const Run& run : runs_) {
-      std::uint32_t& next = next_[0][static_cast<std::size_t>(base + run.offset)];
-      const T* const from = ordered + next;
-      next += run.n;
-      for (std::size_t i = 0; i < run.n; i += kStep) {
-        std::memcpy(sorted + i, from + i, kSpareBytes);
-      }
-      sorted += run.n;
-    }
-    for (std::size_t i = 0; i < row_values; ++i) {
-      to[i] = row[in_row[i]];
-    }
-    to += row_values;
-  }
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "codec/scratch.hpp"
 #include "codec/spectral/coefficient_fields.hpp"
@@ -49,10 +50,12 @@ class CoefficientOrdering {
   void each(Action&& action);
   template <class Action>
   void each_by_class(Action&& action);
+  template <class Action>
+  void each_run(std::int32_t base, Action&& action);
+  template <class T>
+  void gather_runs(const T* coefficients, T* ordered);
   template <class T>
   void scatter_runs(const T* ordered, T* coefficients);
-  template <class Action>
-  void each_by_run(Action&& action);
   template <class Action>
   void each_by_tap(Action&& action) const;
 
@@ -65,6 +68,7 @@ class CoefficientOrdering {
   std::array<ClassCounts, kParts> next_;  // where the next coefficient of each class goes
   ClassCounts ends_;
   std::vector<std::int32_t> bases_;     // by row
+  std::vector<std::int32_t> offsets_;   // by place in a row
   std::vector<Run> runs_;               // by offset
   std::vector<std::uint32_t> of_runs_;  // places in a row, run after run
 };
