@@ -5,6 +5,7 @@
 
 #include "codec/direct/scale_field_fit.hpp"
 #include "codec/lossless/lossless.hpp"
+#include "codec/scratch.hpp"
 #include "codec/spectral/coefficients.hpp"
 #include "codec/spectral/spectral_kernels.hpp"
 
@@ -61,7 +62,11 @@ class Planner {
     plan.prefers_lossless = prefers_lossless_;
     plan.parameters = parameters_of(best_, {});
     if (best_.order == CoefficientOrder::kClasses && !prefers_lossless_) {
-      CFCK_TRY_ASSIGN(plan.parameters.scales, fit_record(plan.parameters));
+      if (sample_.is_whole) {
+        plan.parameters.scales = std::move(best_scales_);
+      } else {
+        CFCK_TRY_ASSIGN(plan.parameters.scales, fit_record(plan.parameters));
+      }
     }
     return plan;
   }
@@ -192,6 +197,7 @@ class Planner {
       if (bits < least) {
         least = bits;
         best_ = candidate;
+        best_scales_ = std::move(tried_scales_);
       }
     }
     EncodedChunk lossless;
@@ -207,10 +213,11 @@ class Planner {
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(info.shape, parameters.sides));
     if (candidate.order == CoefficientOrder::kClasses) {
-      std::vector<std::int32_t> codes(info.n_elems);
-      CFCK_TRY(append_codes(info, geometry, parameters, sample_.values, codes.data()));
-      parameters.scales = fit(geometry, parameters.steps, codes);
+      std::int32_t* const codes = scratch_.impl().ordered_codes.room_for(info.n_elems);
+      CFCK_TRY(append_codes(info, geometry, parameters, sample_.values, codes));
+      parameters.scales = fit(geometry, parameters.steps, {codes, info.n_elems});
     }
+    tried_scales_ = parameters.scales;
     SpectralParameters shared = parameters;
     shared.scales.rows.clear();
     std::vector<std::byte> shared_bytes;
@@ -231,10 +238,10 @@ class Planner {
   Result<void> append_codes(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
                             const SpectralParameters& parameters, ByteView values,
                             std::int32_t* codes) const {
-    std::vector<float> in_steps(info.n_elems);
-    CFCK_TRY(coefficients_in_steps(info, geometry, parameters, values, in_steps));
+    float* const in_steps = scratch_.impl().spectral_room.in_steps.room_for(info.n_elems);
+    CFCK_TRY(coefficients_in_steps(info, geometry, parameters, values, {in_steps, info.n_elems}));
     const float codes_of_step = parameters.n_states == 1 ? 16.0f : 8.0f;
-    spectral_kernels().round_codes(in_steps.data(), in_steps.size(), codes_of_step, codes);
+    spectral_kernels().round_codes(in_steps, info.n_elems, codes_of_step, codes);
     return {};
   }
 
@@ -281,6 +288,8 @@ class Planner {
   std::uint64_t row_values_ = 0;
   Sample sample_;
   Candidate best_;
+  QuarterField best_scales_;  // of the sample
+  QuarterField tried_scales_;
   bool prefers_lossless_ = false;
 };
 
