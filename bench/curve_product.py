@@ -25,7 +25,7 @@ class MissingPreset(Exception):
 class Preset:
     """A named way to save: what stands beside the target in the call of save_file.
 
-    `prepare` makes options from a model, such as a calibration. With `flattens`
+    `prepare` makes options from a Subject, such as a calibration. With `flattens`
     kernels become rows of matrices, so that nothing is transformed.
     """
 
@@ -33,6 +33,8 @@ class Preset:
     options: Options = field(default_factory=dict)
     prepare: Callable[[Any], Options] | None = None
     flattens: bool = False
+    only_kernels: bool = False  # says nothing of models without convolutions
+    uses_data: bool = False
 
 
 FLAT = Preset("cfck spectral")

@@ -17,6 +17,9 @@ from targets import Goal, Targets
 LEVELS = (-30.0, -25.0, -20.0, -15.0, -10.0)  # dB
 DIRECT = "cfck direct"
 DECIBELS_PER_BIT = 6.02
+# Mean cosines, and the bits per weight that must be reached and are aimed at.
+COSINES = ((0.999, 5.2, 5.0), (0.99, 3.6, 3.4), (0.97, 2.9, 2.7))
+COSINES_CALIBRATED = ((0.999, 4.85, 4.65), (0.99, 3.25, 3.05), (0.97, 2.55, 2.35))
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class CurveRun:
     """Options of a run, and everything found so far."""
 
     peer: NnCodec | None
-    presets: Sequence[Preset]  # without data, for effects; the first is FLAT
+    presets: Sequence[Preset]  # for effects; the first is FLAT
     points: list[Point] = field(default_factory=list)
     targets: Targets = field(default_factory=Targets)
     limits: dict[str, list[tuple[Point, float]]] = field(default_factory=dict)  # least bits
@@ -105,9 +108,12 @@ def _climb(
 
 def measure_effects(run: CurveRun, subject: Subject, ladder: Ladder) -> None:
     """What the model does with what each codec gives back."""
+    has_kernels = any(values.ndim > 2 for values in subject.tensors.values())
     for preset in run.presets:
+        if preset.only_kernels and not has_kernels:
+            continue
         try:
-            prepared: Options = preset.prepare(subject.load()) if preset.prepare else {}
+            prepared: Options = preset.prepare(subject) if preset.prepare else {}
             coded = curve_product.spectral(
                 preset, prepared, subject.tensors, ladder.levels, subject.has_small
             )
@@ -160,21 +166,24 @@ def judge_bound(run: CurveRun, subject: str) -> None:
     run.targets.judge("Shannon bound", subject, what, most, _bits(0.20, 0.13, True), all_levels)
 
 
-def judge_divergence(run: CurveRun, subject: str, level: float) -> None:
-    """Bits per weight below NNCodec at equal KL; the best preset without data counts."""
-    row, what = "equal KL, no data", f"bits per weight below NNCodec at KL {level:g}"
+def judge_divergence(run: CurveRun, subject: str, level: float, uses_data: bool = False) -> None:
+    """Bits per weight below NNCodec at equal KL; the best preset of either kind counts."""
+    row = "equal KL, calibrated" if uses_data else "equal KL, no data"
+    what = f"bits per weight below NNCodec at KL {level:g}"
     theirs = bits_at_effect(run.of(subject, NNCODEC), "KL", level)
     found = {
         preset.name: bits
         for preset in run.presets
-        if (bits := bits_at_effect(run.of(subject, preset.name), "KL", level)) is not None
+        if preset.uses_data == uses_data
+        and (bits := bits_at_effect(run.of(subject, preset.name), "KL", level)) is not None
     }
     if theirs is None or not found:
         run.targets.skip(row, subject, f"KL {level:g} was not reached from both sides")
         return
     best = min(found, key=lambda name: found[name])
     against = f"NNCodec {theirs:.3f}; " + ", ".join(f"{n} {b:.3f}" for n, b in found.items())
-    run.targets.judge(row, subject, what, theirs - found[best], _bits(0.9, 1.2), against)
+    goal = _bits(1.3, 1.6) if uses_data else _bits(0.9, 1.2)
+    run.targets.judge(row, subject, what, theirs - found[best], goal, against)
 
 
 def judge_top1(run: CurveRun, subject: Subject) -> None:
@@ -202,12 +211,13 @@ def _with_others(bits: float, subject: Subject) -> float:
     return (bits * n_coded + 32 * subject.n_others) / (n_coded + subject.n_others)
 
 
-def judge_cosine(run: CurveRun, subject: Subject) -> None:
+def judge_cosine(run: CurveRun, subject: Subject, uses_data: bool = False) -> None:
     """Bits per value of the whole model at mean cosines; what is not coded counts as F32."""
-    row = "embeddings, no text"
-    for cosine, must, aim in ((0.999, 5.2, 5.0), (0.99, 3.6, 3.4), (0.97, 2.9, 2.7)):
+    row = "embeddings, calibrated" if uses_data else "embeddings, no text"
+    names = [preset.name for preset in run.presets if preset.uses_data == uses_data]
+    for cosine, must, aim in COSINES_CALIBRATED if uses_data else COSINES:
         found = {}
-        for name in (*(preset.name for preset in run.presets), NNCODEC):
+        for name in (*names, NNCODEC):
             bits = bits_at_effect(run.of(subject.name, name), "1 - cosine", 1 - cosine)
             if bits is not None:
                 found[name] = _with_others(bits, subject)

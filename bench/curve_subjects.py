@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from curve_product import LEAST_VALUES, float_matrices
 from curves import Tensors
 
 IMAGE_BATCH = 50
+CALIBRATION_IMAGES, CALIBRATION_TEXTS = 500, 100
 SUBSET_LAYER, SUBSET_ROWS, WORDS_APART = ".layer.3.", 3000, 10
 Measure = Callable[[nn.Module], dict[str, float]]
 
@@ -29,6 +31,9 @@ class Subject:
     tensors: Tensors
     load: Callable[[], nn.Module] | None = None
     measure: Measure | None = None
+    batches: Callable[[], list[Any]] | None = None  # to calibrate with
+    input_shape: tuple[int, ...] | None = None
+    loss: str | None = None  # whose gradients a calibration with data gathers
     n_others: int = 0  # values of the model that are not coded
     facts: dict[str, float] = field(default_factory=dict)
 
@@ -61,6 +66,8 @@ def resnet(depth: int, n_images: int) -> Subject:
     images, labels = models.image_batches(count=n_images, size=IMAGE_BATCH)
     truth = torch.cat(labels)
     subject = Subject(f"ResNet-{depth}", tensors, lambda: models.load_resnet(depth))
+    subject.batches = lambda: models.image_batches("cifar10_calibration.npz", CALIBRATION_IMAGES)[0]
+    subject.input_shape, subject.loss = (3, 32, 32), "sampled"
     subject.n_others = sum(v.size for name, v in stored.items() if name not in tensors)
 
     def logits(model: nn.Module) -> torch.Tensor:
@@ -102,6 +109,7 @@ def minilm(n_sentences: int) -> Subject:
     tensors = float_matrices(stored)
     batches = models.sentence_batches(models.sentences(n_sentences))
     subject = Subject("MiniLM", tensors, models.load_minilm)
+    subject.batches = lambda: models.sentence_batches(models.sentences(CALIBRATION_TEXTS, skip=1))
     floats = [v for v in stored.values() if v.dtype == np.float32]
     subject.n_others = sum(v.size for v in floats) - sum(v.size for v in tensors.values())
 

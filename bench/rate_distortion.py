@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -34,15 +33,29 @@ QUICK_IMAGES, QUICK_SENTENCES = 2000, 100
 DIVERGENCES = (0.02, 0.05)
 
 
-def without_data(model: Any) -> Options:
+def without_data(subject: Subject) -> Options:
     """A calibration from inputs that are made up."""
     import cfck
 
-    return {"calibration": cfck.calibrate(model)}
+    assert subject.load is not None
+    return {"calibration": cfck.calibrate(subject.load(), input_shape=subject.input_shape)}
 
 
-# How tensors are saved for what models do with them; none of these sees data.
-PRESETS = [FLAT, Preset("cfck spectral, calibrated without data", prepare=without_data)]
+def with_data(subject: Subject) -> Options:
+    """A calibration from images or texts other than those that effects are measured with."""
+    import cfck
+
+    assert subject.load is not None
+    return {"calibration": cfck.calibrate(subject.load(), subject.batches(), loss=subject.loss)}
+
+
+# How tensors are saved for what models do with them.
+PRESETS = [
+    FLAT,
+    Preset("cfck spectral, prior", {"steps": "prior"}, only_kernels=True),
+    Preset("cfck spectral, calibrated without data", prepare=without_data),
+    Preset("cfck spectral, calibrated with data", prepare=with_data, uses_data=True),
+]
 
 
 def resnet(run: CurveRun, depth: int, n_images: int) -> Subject:
@@ -54,6 +67,8 @@ def resnet(run: CurveRun, depth: int, n_images: int) -> Subject:
     curve_rows.judge_bound(run, subject.name)
     for divergence in DIVERGENCES:
         curve_rows.judge_divergence(run, subject.name, divergence)
+    for divergence in DIVERGENCES:
+        curve_rows.judge_divergence(run, subject.name, divergence, uses_data=True)
     if depth == 56:
         curve_rows.judge_top1(run, subject)
     return subject
@@ -73,6 +88,7 @@ def minilm(run: CurveRun, n_sentences: int) -> Subject:
     subject = curve_subjects.minilm(n_sentences)
     curve_rows.measure_effects(run, subject, SENTENCES)
     curve_rows.judge_cosine(run, subject)
+    curve_rows.judge_cosine(run, subject, uses_data=True)
     return subject
 
 
