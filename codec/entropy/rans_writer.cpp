@@ -44,8 +44,18 @@ void count_chosen(const SymbolRun& run, const std::uint8_t* choices, std::size_t
     const std::size_t n = std::min<std::size_t>(kGroupSize, run.n_symbols - first);
     // Four, so that equal neighbours do not wait for each other.
     std::array<std::array<std::uint8_t, 2 * kRansSymbols>, 4> found{};
-    for (std::size_t i = 0; i < n; ++i) {
-      ++found[i % 4][choices[first + i] * kRansSymbols + run.symbols[first + i]];
+    std::size_t i = 0;
+    for (; i + sizeof(std::uint64_t) <= n; i += sizeof(std::uint64_t)) {
+      std::uint64_t symbols, tables;
+      std::memcpy(&symbols, run.symbols + first + i, sizeof(symbols));
+      std::memcpy(&tables, choices + first + i, sizeof(tables));
+      const std::uint64_t places = symbols + tables * kRansSymbols;
+      for (unsigned j = 0; j < sizeof(places); ++j) {
+        ++found[j % 4][places >> (8 * j) & 0xff];
+      }
+    }
+    for (; i < n; ++i) {
+      ++found[0][choices[first + i] * kRansSymbols + run.symbols[first + i]];
     }
     for (unsigned choice = 0; choice < 2; ++choice) {
       SymbolCounts& place = counts[run.place_of(g) + choice];

@@ -5,6 +5,12 @@
 #include <numeric>
 
 namespace cfck::codec {
+namespace {
+
+// On average; shorter ones are not worth moving as runs.
+inline constexpr std::size_t kLeastRun = 4;
+
+}  // namespace
 
 CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
                                          const SpectralParameters& parameters,
@@ -12,7 +18,10 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
                                          Scratch& scratch)
     : geometry_(geometry), first_value_(first_value), n_values_(n_values) {
   if (parameters.order == CoefficientOrder::kClasses) {
-    std::optional<RowClasses> rows = row_classes(geometry, parameters, first_value, n_values);
+    std::optional<RowClasses> rows;
+    if (geometry.row_values() >= kLeastRun && geometry.row_values() <= n_values / 2) {
+      rows = row_classes(geometry, parameters, first_value, n_values);
+    }
     if (rows && has_runs(*rows)) {
       kind_ = Kind::kRows;
       bases_ = std::move(rows->bases);
@@ -61,7 +70,6 @@ void CoefficientOrdering::count_classes() {
 
 // Rows of which the places with one offset are many enough to be moved one after another.
 bool CoefficientOrdering::has_runs(const RowClasses& rows) {
-  constexpr std::size_t kLeastRun = 4;  // on average
   const auto [low, high] = std::minmax_element(rows.offsets.begin(), rows.offsets.end());
   std::vector<std::uint32_t> next(static_cast<std::size_t>(*high - *low) + 1);
   for (const std::int32_t offset : rows.offsets) {
@@ -76,7 +84,7 @@ bool CoefficientOrdering::has_runs(const RowClasses& rows) {
     next[i] = total;
     total += n;
   }
-  if (rows.bases.size() < 2 || rows.offsets.size() < kLeastRun * runs_.size()) {
+  if (rows.offsets.size() < kLeastRun * runs_.size()) {
     return false;
   }
   of_runs_.resize(rows.offsets.size());
