@@ -146,6 +146,8 @@ std::string_view lossless_reason_name(LosslessReason reason) noexcept {
       return "shared_memory";
     case LosslessReason::kNotSmaller:
       return "not_smaller";
+    case LosslessReason::kOutOfRange:
+      return "out_of_range";
   }
   return "unknown";
 }

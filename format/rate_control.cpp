@@ -28,6 +28,8 @@ constexpr double kSquaresShare = 0.9886;  // 10^-0.005, rounded up
 // in blocks of any size.
 constexpr double kFinestShare = 0x1p-28;
 constexpr double kCoarsestShare = 0x1p10;
+// Sums of squares beyond which those of all tensors, or of a range, may overflow.
+constexpr double kMostSquares = 0x1p960;
 // One bit is left where the step is 2^1.05 standard deviations; each further bit halves
 // the step.
 constexpr double kOctavesOfNoBits = 2.05;
@@ -219,8 +221,10 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
     const TensorChoice& choice = item->plan.choice;
     if (choice.keeps_near_zero && values.rms() < choice.bound->value) {
       item->reason = LosslessReason::kNearZero;
-    } else if (values.least == values.greatest || !is_sound_sum(values.sum_of_squares)) {
+    } else if (values.least == values.greatest) {
       item->reason = LosslessReason::kConstant;
+    } else if (!is_sound_sum(values.sum_of_squares) || values.sum_of_squares > kMostSquares) {
+      item->reason = LosslessReason::kOutOfRange;
     }
     CFCK_TRY(check_calibration(*item));
   }

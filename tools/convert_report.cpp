@@ -75,6 +75,8 @@ std::string_view reason_text(LosslessReason reason) {
       return "shares memory with tensors of other options";
     case LosslessReason::kNotSmaller:
       return "no more bytes without loss";
+    case LosslessReason::kOutOfRange:
+      return "squares of the values too large or too small";
   }
   return "unknown reason";
 }

@@ -177,6 +177,7 @@ enum class LosslessReason : std::uint8_t {
   kConstant,        // its range or deviation is 0, or below 2^-1000
   kSharedMemory,    // stored as an alias: of a part, or under other options
   kNotSmaller,      // lossless takes no more bytes
+  kOutOfRange,      // squares of its values are too large or too small for a target
 };
 // "not_float", "few_dimensions", and so on.
 std::string_view lossless_reason_name(LosslessReason reason) noexcept;

@@ -34,7 +34,8 @@ class SaveSummary:
             "few_values" (fewer than 1024), "optimizer_state", "buffer" (of a model), "near_zero"
             (root mean square below the absolute bound), "constant" (no range or deviation),
             "shared_memory" (tied to tensors with other options, or to a part of one),
-            "not_smaller".
+            "not_smaller", "out_of_range" (squares of its values too large or too small for a
+            target).
         unmatched_rules: patterns of rules that had no effect, in the order given.
     """
 

@@ -108,7 +108,10 @@ TEST(TargetsOfAFile, SizesAreMetFromBelow) {
     Writer writer = take(Writer::create(sink, options));
     expect_ok(writer.set_metadata("what", std::string(1000, 'x')));
     expect_ok(writer.attach("noise", noise(9, 5000)));
-    const std::vector<Named> tensors = model();
+    std::vector<Named> tensors = model();
+    // Raw frames are padded to where they stand.
+    tensors.insert(tensors.begin() + 3, {"raw", {20011}, noise(10, 20011), DType::kU8});
+
     for (const Named& tensor : tensors) {
       expect_ok(writer.add(tensor.name, TensorView{tensor.dtype, tensor.shape, tensor.bytes}));
     }
@@ -203,6 +206,38 @@ TEST(TargetsOfAFile, SameBytesForAnyNumberOfThreads) {
     for (const unsigned threads : {2U, 5U}) {
       options.threads = threads;
       EXPECT_EQ(write_all(model(), options).file, one);
+    }
+  }
+}
+
+TEST(TargetsOfTensors, ValuesWithoutSquaresStayAsTheyAre) {
+  std::vector<Named> tensors = {{"usual", {64, 64}, bytes_from(bell(1, 4096, 1))}};
+  for (const auto& [name, scale] :
+       {std::pair<const char*, double>{"huge", 1e200}, {"tiny", 1e-200}, {"subnormal", 1e-310}}) {
+    std::vector<double> values;
+    for (const float value : bell(2, 4096, 1)) values.push_back(value * scale);
+    const auto* first = reinterpret_cast<const std::byte*>(values.data());
+    tensors.push_back({name, {64, 64}, Bytes(first, first + 8 * values.size()), DType::kF64});
+  }
+  std::vector<float> special(4096, std::numeric_limits<float>::quiet_NaN());
+  tensors.push_back({"nan", {64, 64}, bytes_from(special)});
+  special[5] = 1;
+  tensors.push_back({"one number", {64, 64}, bytes_from(special)});
+  for (const TargetKind kind :
+       {TargetKind::kNmse, TargetKind::kPsnr, TargetKind::kBitsPerWeight, TargetKind::kSize}) {
+    EncodeOptions options;
+    if (kind == TargetKind::kNmse) options.nmse = 0.01;
+    if (kind == TargetKind::kPsnr) options.psnr = 40;
+    if (kind == TargetKind::kBitsPerWeight) options.bits_per_weight = 3;
+    if (kind == TargetKind::kSize) options.size = 90'000;
+    const Written written = write_all(tensors, options);
+    EXPECT_EQ(reasons(written.summary)["huge"], "out_of_range");
+    EXPECT_EQ(reasons(written.summary)["tiny"], "out_of_range");
+    EXPECT_EQ(reasons(written.summary)["nan"], "constant");
+    const OpenFile file(written.file);
+    EXPECT_EQ(file.record("usual").codec, CodecId::kSpectral);
+    for (std::size_t i = 1; i < tensors.size(); ++i) {
+      EXPECT_EQ(file.tensor(tensors[i].name), tensors[i].bytes) << tensors[i].name;
     }
   }
 }
