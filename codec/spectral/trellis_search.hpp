@@ -261,7 +261,44 @@ class TrellisPaths {
   alignas(64) std::int32_t states_[kMaxSearchLanes];
 };
 
-inline void search_values(const TrellisSearch& search) {
+// As choose_alone(), for a whole group. Requires: low bits are at most kMaxVectorLowBits.
+template <bool is_weighed>
+void choose_group_alone(const float* values, const GroupSteps& steps, const SymbolWeights* weights,
+                        std::uint8_t* symbols, std::int32_t* codes) {
+  const Floats bound = all_of(steps.alone_bound());
+  for (unsigned i = 0; i < kGroupSize; i += kSearchLanes) {
+    const Floats t = load_lanes<Floats>(values + i);
+    const SearchMask escapes = neither(is_less(magnitude_of(t), bound));
+    const Floats a = select(escapes, Floats{}, magnitude_of(t));
+    const Ints sign = sign_of(t);
+    const Floats nearest = nearest_to(a);
+    const auto code_of = [&](Floats point) { return (to_ints(point) ^ sign) - sign; };
+    Ints code = code_of(nearest);
+    if constexpr (is_weighed) {
+      const auto cost_of = [&](Floats point, Ints of_point) {
+        const Ints high = of_point >> static_cast<int>(steps.low_bits);
+        return (a - point) * (a - point) +
+               look_up(weights->of[0], high + static_cast<int>(kSpectralZero));
+      };
+      const SearchMask is_zero_nearest = is_zero(code);
+      const Floats nearer = nearest - 1.0f;
+      const Floats cost = cost_of(nearest, code);
+      const Floats nearer_cost = cost_of(nearer, code_of(nearer));
+      const SearchMask is_nearer_worse = is_less(cost, nearer_cost);
+      const Floats least = select(is_nearer_worse, cost, nearer_cost);
+      code = select(is_nearer_worse, code, code_of(nearer));
+      code = select(is_less(least, cost_of(Floats{}, Ints{})), code, Ints{});
+      code = select(is_zero_nearest, Ints{}, code);
+    }
+    const Ints symbol =
+        (code >> static_cast<int>(steps.low_bits)) + static_cast<int>(kSpectralZero);
+    store_bytes(select(escapes, all_of(std::int32_t{kSpectralEscape}), symbol), symbols + i);
+    store_lanes(code, codes + i);
+  }
+}
+
+template <bool is_weighed>
+void search_values(const TrellisSearch& search) {
   const std::size_t n_groups = (search.n_values + kGroupSize - 1) / kGroupSize;
   std::size_t at = 0;
   for (std::size_t g = 0; g < n_groups; ++g) {
@@ -269,18 +306,21 @@ inline void search_values(const TrellisSearch& search) {
       continue;
     }
     const GroupSteps steps(search.groups[g]);
-    const SymbolWeights* const weights =
-        search.weights == nullptr ? nullptr : search.weights + steps.table;
+    const SymbolWeights* const weights = is_weighed ? search.weights + steps.table : nullptr;
     const unsigned n = group_values(search.n_values - g * kGroupSize);
     const float* const values = search.values + g * kGroupSize;
-    const float bound = static_cast<float>(steps.limit) + 0.5f;
-    for (unsigned i = 0; i < n; ++i) {
-      const bool escapes = magnitude_of(values[i]) >= bound;
-      const std::int32_t code = choose_alone(escapes ? 0.0f : values[i], steps, weights);
-      search.quantisers[at + i] = 0;
-      search.codes[at + i] = code;
-      search.symbols[at + i] =
-          static_cast<std::uint8_t>(escapes ? kSpectralEscape : symbol_of(code, steps.low_bits));
+    __builtin_memset(search.quantisers + at, 0, n);
+    if (!search.is_plain && n == kGroupSize && steps.low_bits <= kMaxVectorLowBits) {
+      choose_group_alone<is_weighed>(values, steps, weights, search.symbols + at,
+                                     search.codes + at);
+    } else {
+      for (unsigned i = 0; i < n; ++i) {
+        const bool escapes = magnitude_of(values[i]) >= steps.alone_bound();
+        const std::int32_t code = choose_alone(escapes ? 0.0f : values[i], steps, weights);
+        search.codes[at + i] = code;
+        search.symbols[at + i] =
+            static_cast<std::uint8_t>(escapes ? kSpectralEscape : symbol_of(code, steps.low_bits));
+      }
     }
     at += n;
   }
@@ -289,7 +329,7 @@ inline void search_values(const TrellisSearch& search) {
 inline void search_codes(const TrellisSearch& search) {
   const bool is_weighed = search.weights != nullptr;
   if (search.n_states == 1) {
-    search_values(search);
+    is_weighed ? search_values<true>(search) : search_values<false>(search);
   } else if (search.n_states == 4) {
     is_weighed ? TrellisPaths<4, true>(search).run() : TrellisPaths<4, false>(search).run();
   } else {

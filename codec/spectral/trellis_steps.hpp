@@ -52,6 +52,9 @@ struct GroupSteps {
         bound(2.0f * static_cast<float>(limit)),
         most{static_cast<float>(limit / 2), static_cast<float>((limit - 1) / 2)} {}
 
+  // With one state, from which on values escape.
+  float alone_bound() const { return static_cast<float>(limit) + 0.5f; }
+
   unsigned low_bits;
   unsigned table;
   std::int32_t limit;  // of magnitudes of codes
