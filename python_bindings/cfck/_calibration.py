@@ -186,6 +186,15 @@ class Calibration(Mapping[str, CalibratedTensor]):
 
     def save(self, filename: str | os.PathLike[str]) -> None:
         """Writes a .cfck file, without loss, which replaces an old one when it is complete."""
+        arrays, metadata = self._parts()
+        write_file(NumpyFramework(), arrays, filename, metadata, {})
+
+    def file_bytes(self) -> bytes:
+        """What save() writes."""
+        arrays, metadata = self._parts()
+        return write_bytes(NumpyFramework(), arrays, metadata, {})
+
+    def _parts(self) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         table = [_entry(name, tensor) for name, tensor in self._tensors.items()]
         arrays: dict[str, np.ndarray] = {
             number: np.array(
@@ -204,7 +213,7 @@ class Calibration(Mapping[str, CalibratedTensor]):
             "calibration": _json(self._facts()),
             "tensors": _json(table),
         }
-        write_file(NumpyFramework(), arrays, filename, metadata, {})
+        return arrays, metadata
 
 
 def load_calibration(

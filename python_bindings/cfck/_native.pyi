@@ -25,13 +25,13 @@ def parse_size(text: str) -> int:
 class TensorOptions:
     """Choices for a tensor, not checked yet."""
 
-    def __init__(self, *, codec: str, max_abs_error: float | None, max_rel_error: float | None, max_sigma_error: float | None, per_row: bool, nmse: float | None, psnr: float | None, bits_per_weight: float | None, trellis_states: int) -> None: ...
+    def __init__(self, *, codec: str, max_abs_error: float | None, max_rel_error: float | None, max_sigma_error: float | None, per_row: bool, nmse: float | None, psnr: float | None, bits_per_weight: float | None, trellis_states: int, steps: str | None) -> None: ...
 
 class EncodeOptions:
     """Choices for a file, not checked yet."""
 
-    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions]], exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
-        """A rule is a pattern and its options."""
+    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions]], calibration: bytes | None, exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
+        """A rule is a pattern and its options; a calibration is the bytes of its file."""
 
 class RecordKind(enum.Enum):
     """How a record is stored."""

@@ -5,12 +5,22 @@ from __future__ import annotations
 import difflib
 import inspect
 import numbers
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, get_type_hints, runtime_checkable
 
 from . import _native
 from ._framework import Progress, check_utf8
 from .errors import InvalidArgumentError
+
+
+@runtime_checkable
+class CalibrationFile(Protocol):
+    """A cfck.Calibration, which knows how to save itself and so cannot be imported here."""
+
+    def file_bytes(self) -> bytes:
+        """Its file."""
 
 
 class TensorOptions(TypedDict, total=False):
@@ -32,6 +42,8 @@ class TensorOptions(TypedDict, total=False):
     psnr: the square of the range of the values over the mean squared error; 40 or "40dB".
     bits_per_weight: the most that may be stored.
     trellis_states: of codec "spectral": 8 (fewest bytes), 4 or 1.
+    steps: of codec "spectral": "flat" (one step for all), "prior" (kernels of 3x3 by a table)
+        or "calibrated", which is the default with a calibration.
     """
 
     codec: Literal["auto", "raw", "lossless", "direct", "spectral"]
@@ -43,6 +55,7 @@ class TensorOptions(TypedDict, total=False):
     psnr: float | str | None
     bits_per_weight: float | None
     trellis_states: int
+    steps: Literal["flat", "prior", "calibrated"] | None
 
 
 # The first one that matches a name counts.
@@ -60,6 +73,7 @@ class CompressOptions(TensorOptions, EffortOptions, total=False):
 
 class SaveOptions(TensorOptions, EffortOptions, total=False):
     size: int | str | None
+    calibration: CalibrationFile | str | os.PathLike[str] | None
     rules: Rules | None
     threads: int
     progress: Progress | None
@@ -80,7 +94,9 @@ _DEFAULTS: dict[str, Any] = {
     "psnr": None,
     "bits_per_weight": None,
     "trellis_states": 8,
+    "steps": None,
     "size": None,
+    "calibration": None,
     "entropy": _native.default_entropy(),
     "level": "default",
     "rules": None,
@@ -149,6 +165,7 @@ def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _n
             (pattern, _native_tensor_options(chosen, f"rule {pattern!r}: "))
             for pattern, chosen in _pairs(options.get("rules"))
         ],
+        calibration=_calibration_bytes(options.get("calibration")),
         exempt=list(exempt),
         threads=check_threads(options["threads"]),
         entropy=options["entropy"],
@@ -218,6 +235,9 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
         raise wrong("trellis_states", "int")
     if states not in (1, 4, 8):
         raise InvalidArgumentError(f"{where}trellis_states is 1, 4 or 8, not {states}")
+    steps = options.get("steps")
+    if steps is not None and not isinstance(steps, str):
+        raise wrong("steps", "str")
     errors: dict[str, float | None] = {}
     for name in _NUMBERS:
         value = options.get(name)
@@ -243,9 +263,24 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
             psnr=errors["psnr"],
             bits_per_weight=errors["bits_per_weight"],
             trellis_states=states,
+            steps=steps,
         )
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{where}{error}") from None
+
+
+def _calibration_bytes(calibration: Any) -> bytes | None:
+    """The file, whether it is one already or not."""
+    if calibration is None:
+        return None
+    if isinstance(calibration, CalibrationFile):
+        return calibration.file_bytes()
+    if isinstance(calibration, str | os.PathLike):
+        return Path(calibration).read_bytes()
+    raise TypeError(
+        "calibration is what cfck.calibrate returns, or the path of its file, not "
+        f"{type(calibration).__name__}"
+    )
 
 
 def _size(size: Any) -> int | None:

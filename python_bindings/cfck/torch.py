@@ -90,6 +90,9 @@ def save_file(
         size: the most that the file may take, in bytes or as "60MB" or "60MiB"; met within 0.5 %
             where there is something to lose. Not in a rule.
         trellis_states: of codec "spectral": 8 (fewest bytes at an error), 4 or 1.
+        steps: of codec "spectral": "flat" (one step for all tensors, the default), "prior" (kernels
+            of 3x3 by a table), or "calibrated" (the default with a calibration).
+        calibration: what cfck.calibrate returns for this model, or the path of its file.
         rules: options by name, {"*.weight": {"max_sigma_error": 1e-3}, ...} or a list of such
             pairs: those above (cfck.TensorOptions) for the tensors whose names match the pattern.
             The first rule that matches counts, and nothing else. * stands for any characters,

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cfck/calibration.hpp"
 #include "errors.hpp"
 
 namespace cfck::python {
@@ -61,6 +63,25 @@ T checked(Result<T> parsed) {
   return *parsed;
 }
 
+std::optional<StepPreset> step_preset(const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  const auto preset = step_preset_from_name(*name);
+  if (!preset) {
+    raise({ErrorCode::kInvalidArgument,
+           "unknown steps \"" + *name + "\"; they may be flat, prior or calibrated",
+           {},
+           {}});
+  }
+  return preset;
+}
+
+std::shared_ptr<const Calibration> read_calibration(const nb::bytes& file) {
+  const MemorySource source({static_cast<const std::byte*>(file.data()), file.size()});
+  const Result<Reader> reader = Reader::open(source);
+  if (!reader) raise(reader.error());
+  return std::make_shared<const Calibration>(checked(Calibration::read(*reader)));
+}
+
 EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint64_t> size,
                              Rules rules, std::vector<std::string> exempt, unsigned threads,
                              const std::string& entropy, const std::string& level) {
@@ -96,7 +117,8 @@ void bind_options(nb::module_& module) {
           [](TensorOptions* self, const std::string& codec, std::optional<double> max_abs_error,
              std::optional<double> max_rel_error, std::optional<double> max_sigma_error,
              bool per_row, std::optional<double> nmse, std::optional<double> psnr,
-             std::optional<double> bits_per_weight, unsigned trellis_states) {
+             std::optional<double> bits_per_weight, unsigned trellis_states,
+             const std::optional<std::string>& steps) {
             new (self) TensorOptions{codec_choice(codec),
                                      max_abs_error,
                                      max_rel_error,
@@ -105,22 +127,27 @@ void bind_options(nb::module_& module) {
                                      nmse,
                                      psnr,
                                      bits_per_weight,
-                                     trellis_states};
+                                     trellis_states,
+                                     step_preset(steps)};
           },
           nb::kw_only(), "codec"_a, "max_abs_error"_a.none(), "max_rel_error"_a.none(),
           "max_sigma_error"_a.none(), "per_row"_a, "nmse"_a.none(), "psnr"_a.none(),
-          "bits_per_weight"_a.none(), "trellis_states"_a);
+          "bits_per_weight"_a.none(), "trellis_states"_a, "steps"_a.none());
   nb::class_<EncodeOptions>(module, "EncodeOptions", "Choices for a file, not checked yet.")
       .def(
           "__init__",
           [](EncodeOptions* self, const TensorOptions& plain, std::optional<std::uint64_t> size,
-             Rules rules, std::vector<std::string> exempt, unsigned threads,
-             const std::string& entropy, const std::string& level) {
-            new (self) EncodeOptions(encode_options(plain, size, std::move(rules),
-                                                    std::move(exempt), threads, entropy, level));
+             Rules rules, const std::optional<nb::bytes>& calibration,
+             std::vector<std::string> exempt, unsigned threads, const std::string& entropy,
+             const std::string& level) {
+            EncodeOptions options = encode_options(plain, size, std::move(rules), std::move(exempt),
+                                                   threads, entropy, level);
+            if (calibration) options.calibration = read_calibration(*calibration);
+            new (self) EncodeOptions(std::move(options));
           },
-          nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "exempt"_a, "threads"_a,
-          "entropy"_a, "level"_a, "A rule is a pattern and its options.");
+          nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "calibration"_a.none(), "exempt"_a,
+          "threads"_a, "entropy"_a, "level"_a,
+          "A rule is a pattern and its options; a calibration is the bytes of its file.");
 }
 
 }  // namespace cfck::python

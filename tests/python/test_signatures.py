@@ -46,7 +46,7 @@ def test_safe_open_has_the_arguments_and_methods_of_safetensors():
 
 OF_TENSORS = [
     "codec", "max_abs_error", "max_rel_error", "max_sigma_error", "per_row",
-    "nmse", "psnr", "bits_per_weight", "trellis_states",
+    "nmse", "psnr", "bits_per_weight", "trellis_states", "steps",
 ]  # fmt: skip
 
 
@@ -56,13 +56,13 @@ OF_TENSORS = [
         ([cfck.compress], {"threads": 0}),
         (
             [cfck.torch.save, cfck.numpy.save, cfck.update],
-            {"size": None, "rules": None, "threads": 0, "progress": None},
+            {"size": None, "calibration": None, "rules": None, "threads": 0, "progress": None},
         ),
         (
             [cfck.torch.save_file, cfck.torch.save_model, cfck.torch.save_checkpoint,
              cfck.numpy.save_file, cfck.numpy.save_checkpoint],
-            {"size": None, "rules": None, "threads": 0, "progress": None, "verify": False,
-             "fsync": True},
+            {"size": None, "calibration": None, "rules": None, "threads": 0, "progress": None,
+             "verify": False, "fsync": True},
         ),
     ],
 )  # fmt: skip
@@ -78,6 +78,7 @@ def test_everything_that_writes_spells_out_its_options(functions, others):
         assert defaults == {
             **dict.fromkeys(OF_TENSORS, None), "codec": "auto", "per_row": False,
             "trellis_states": 8,
+            "steps": None,
             "entropy": cfck._native.default_entropy(), "level": "default", **others
         }  # fmt: skip
         hints = typing.get_type_hints(function)
