@@ -7,7 +7,7 @@
 
 namespace cfck::format {
 
-// Kernels of 3x3 get steps by frequency that two networks had in common; docs/spectral.md shows how
+// Kernels of 3x3 get steps by frequency that two networks had in common; docs/targets.md shows how
 // far that carries. Others stay as they are.
 codec::StepField prior_steps(const Shape& shape);
 

@@ -121,7 +121,7 @@ enum class StepPreset : std::uint8_t {
   // One step for all: the least sum of squared errors at a size.
   kFlat,
   // As kFlat, but for convolution kernels of 3x3, whose low frequencies get finer steps and
-  // whose high ones coarser (docs/spectral.md). Needs no data; models that are like
+  // whose high ones coarser (docs/targets.md). Needs no data; models that are like
   // those the table comes from lose less.
   kPrior,
   // What EncodeOptions::calibration says.
