@@ -131,7 +131,9 @@ class Planner {
   std::vector<Candidate> candidates() const {
     const bool has_kernels = may_transform();
     const bool must_transform = has_kernels && !request_.steps.bands.empty();
-    const bool may_fit = is_shaped() && n_values_ <= kMaxFieldValues && record_.shape.size() > 1 &&
+    // Rows, columns and bands must be all there is of an index.
+    const bool is_grid = record_.shape.size() == 2 || has_kernels;
+    const bool may_fit = is_shaped() && is_grid && n_values_ <= kMaxFieldValues &&
                          record_.level != EncodeLevel::kFast;
     std::vector<Candidate> found;
     if (!must_transform) {
