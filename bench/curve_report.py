@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import curve_program
 import report
 import targets
 from curve_peers import FORMATS, NNCODEC
@@ -111,6 +112,10 @@ def page(run: CurveRun, subjects: Sequence[Subject], facts: dict[str, str], stem
     if parts:
         text += ["## What parts of the codec save", "", "Bits per weight at equal NMSE:", ""]
         text += [report.markdown_table(columns, parts)]
+    if run.lambdas:
+        columns = ["data", "lambda", *(f"{rate:g} bits" for rate in curve_program.RATES)]
+        text += ["## What rate in the search saves", "", "Bits per weight at equal error:", ""]
+        text += [report.markdown_table(columns, run.lambdas)]
     for subject in subjects:
         described = "".join(f"; {key}: {value:g}" for key, value in subject.facts.items())
         text += [f"## {subject.name}", ""]

@@ -46,6 +46,7 @@ class CurveRun:
     points: list[Point] = field(default_factory=list)
     targets: Targets = field(default_factory=Targets)
     limits: dict[str, list[tuple[Point, float]]] = field(default_factory=dict)  # least bits
+    lambdas: list[list[str]] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
 
     def of(self, subject: str, codec: str) -> list[Point]:

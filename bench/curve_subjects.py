@@ -17,6 +17,7 @@ import models
 from curve_product import LEAST_VALUES, float_matrices
 from curves import Tensors
 
+MINILM = "MiniLM"
 IMAGE_BATCH = 50
 CALIBRATION_IMAGES, CALIBRATION_TEXTS = 500, 100
 SUBSET_LAYER, SUBSET_ROWS, WORDS_APART = ".layer.3.", 3000, 10
@@ -108,7 +109,7 @@ def minilm(n_sentences: int) -> Subject:
     stored = load_file(data.minilm_path())
     tensors = float_matrices(stored)
     batches = models.sentence_batches(models.sentences(n_sentences))
-    subject = Subject("MiniLM", tensors, models.load_minilm)
+    subject = Subject(MINILM, tensors, models.load_minilm)
     subject.batches = lambda: models.sentence_batches(models.sentences(CALIBRATION_TEXTS, skip=1))
     floats = [v for v in stored.values() if v.dtype == np.float32]
     subject.n_others = sum(v.size for v in floats) - sum(v.size for v in tensors.values())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from pathlib import Path
 import torch
 
 import curve_product
+import curve_program
 import curve_report
 import curve_rows
 import curve_subjects
@@ -26,7 +28,8 @@ import report
 from curve_peers import MissingPeer, NnCodec
 from curve_product import FLAT, Options, Preset
 from curve_rows import IMAGES, SENTENCES, CurveRun
-from curve_subjects import Subject
+from curve_subjects import MINILM, Subject
+from curves import n_weights
 
 ROWS = ("resnet20", "resnet56", "minilm-subset", "minilm")
 QUICK_IMAGES, QUICK_SENTENCES = 2000, 100
@@ -92,8 +95,10 @@ def minilm(run: CurveRun, n_sentences: int) -> Subject:
     return subject
 
 
-def measure(run: CurveRun, chosen: list[str], images: int, sentences: int) -> list[Subject]:
-    """All subjects, two at a time."""
+def measure(
+    run: CurveRun, chosen: list[str], images: int, sentences: int, n_jobs: int
+) -> list[Subject]:
+    """All subjects, some at a time."""
     jobs: dict[str, Callable[[], Subject]] = {
         "resnet56": lambda: resnet(run, 56, images),
         "minilm": lambda: minilm(run, sentences),
@@ -109,9 +114,19 @@ def measure(run: CurveRun, chosen: list[str], images: int, sentences: int) -> li
             run.targets.skip("all", name, str(error))
             return None
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(n_jobs) as pool:
         found = list(pool.map(attempt, [name for name in jobs if name in chosen]))
     return [subject for subject in found if subject is not None]
+
+
+def measure_program(run: CurveRun, program: Path, subjects: list[Subject]) -> None:
+    """What spectral_bench measures, when nothing else runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        largest = max(subjects, key=lambda subject: n_weights(subject.tensors))
+        curve_program.measure_speed(run, program, largest, Path(folder))
+        for subject in subjects:
+            if subject.name != MINILM:
+                run.lambdas += curve_program.lambda_rows(program, subject, Path(folder))
 
 
 def main(arguments: list[str]) -> int:
@@ -123,6 +138,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="few images, MiniLM as subset only")
     parser.add_argument("--images", type=int, default=0, help="test images; 10,000, or 2,000 quick")
     parser.add_argument("--sentences", type=int, default=0, help="200, or 100 quick")
+    parser.add_argument("--build", type=Path, help="of the C++ programs: speeds, lambda")
+    parser.add_argument("--jobs", type=int, default=2, help="models at a time, a thread each")
     options = parser.parse_args(arguments)
     chosen = options.rows.split(",") if options.rows else list(ROWS[:-1] if options.quick else ROWS)
     if unknown := set(chosen) - set(ROWS):
@@ -130,6 +147,9 @@ def main(arguments: list[str]) -> int:
     images = options.images or (QUICK_IMAGES if options.quick else 10000)
     sentences = options.sentences or (QUICK_SENTENCES if options.quick else 200)
     torch.set_num_threads(1)
+    program = options.build / "bench" / curve_program.PROGRAM if options.build else None
+    if program is not None and not program.is_file():
+        parser.error(f"no {curve_program.PROGRAM} in {options.build}")
     start = time.monotonic()
     run = CurveRun(None, PRESETS)
     facts = {**report.machine(), "cfck": curve_product.version()}
@@ -138,7 +158,9 @@ def main(arguments: list[str]) -> int:
         facts["NNCodec"] = run.peer.version
     except MissingPeer as error:
         run.miss("NNCodec", str(error))
-    subjects = measure(run, chosen, images, sentences)
+    subjects = measure(run, chosen, images, sentences, options.jobs)
+    if program is not None:
+        measure_program(run, program, subjects)
     facts["seconds"] = f"{time.monotonic() - start:.0f}"
     for path in curve_report.write(run, subjects, facts, options.output):
         print(path)
