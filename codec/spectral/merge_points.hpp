@@ -3,6 +3,7 @@
 #pragma once
 
 #include "codec/direct/symbol_codes.hpp"
+#include "codec/entropy/rans_trellis.hpp"
 #include "codec/spectral/spectral_kernels.hpp"
 
 namespace cfck::codec {
@@ -54,7 +55,10 @@ inline void points_of_group(const GroupParts& group, bool has_trellis,
     const auto code =
         static_cast<std::int32_t>(high << group.low_bits | low[i] << shift | lowest[i]);
     const std::int32_t sign = (code > 0 ? 1 : 0) - (code < 0 ? 1 : 0);
-    points[i] = has_trellis ? 2 * code - (quantisers[i] != 0 ? sign : 0) : code;
+    // Unsigned: symbols behind the last value of a chunk are anything.
+    const auto less = static_cast<std::uint32_t>(quantisers[i] != 0 ? sign : 0);
+    points[i] =
+        has_trellis ? static_cast<std::int32_t>(2 * static_cast<std::uint32_t>(code) - less) : code;
   }
 }
 
@@ -75,7 +79,7 @@ class LaneWalk {
   LaneWalk(const Trellis& trellis, unsigned n_lanes) : n_lanes_(n_lanes) {
     alignas(16) std::uint8_t next[16] = {};
     alignas(16) std::uint8_t second[16] = {};
-    for (unsigned i = 0; i < 2 * trellis.n_states; ++i) {
+    for (unsigned i = 0; i < 2 * kMaxTrellisStates; ++i) {
       next[i] = static_cast<std::uint8_t>(2 * trellis.next[i / 2][i % 2]);
       second[i] = static_cast<std::uint8_t>(trellis.table(i / 2));
     }
@@ -188,23 +192,27 @@ class PointMerge {
 
   bool run(T* values) {
     for (std::size_t first = 0; first < from_.n_values; first += kGroupSize) {
-      const unsigned n = group_values(from_.n_values - first);
-      const GroupCode group = from_.groups[first / kGroupSize];
-      if (group.kind == GroupKind::kAllZero) {
-        __builtin_memset(values + first, 0, n * sizeof(T));
-      } else if (n == kGroupSize) {
-        if (!merge(group, n, values + first)) {
-          return false;
-        }
-      } else {
-        T room[kGroupSize];
-        if (!merge(group, n, room)) {
-          return false;
-        }
-        __builtin_memcpy(values + first, room, n * sizeof(T));
+      if (!take(from_.groups[first / kGroupSize], group_values(from_.n_values - first),
+                values + first)) {
+        return false;
       }
     }
     return true;
+  }
+
+  // The next group, of n values.
+  bool take(const GroupCode& group, unsigned n, T* values) {
+    if (group.kind == GroupKind::kAllZero) {
+      __builtin_memset(values, 0, n * sizeof(T));
+      return true;
+    }
+    if (n == kGroupSize) {
+      return merge(group, n, values);
+    }
+    T room[kGroupSize];
+    const bool fits = merge(group, n, room);
+    __builtin_memcpy(values, room, n * sizeof(T));
+    return fits;
   }
 
  private:
@@ -281,6 +289,61 @@ template <class T>
 bool merge_values(SpectralMerge& from, T step, T* values) {
   return PointMerge<T>(from, step).run(values);
 }
+
+#if defined(__AVX2__)
+
+// The same with symbols that the lanes still hold.
+template <unsigned n_sets>
+bool decode_and_merge(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
+                      const Trellis& trellis, SpectralMerge& from, float step, float* values) {
+  alignas(64) std::uint8_t symbols[kGroupSize] = {};
+  std::uint8_t states[kMaxMergeLanes] = {};
+  PointMerge<float> merge(from, step);
+  const std::size_t n_groups = from.n_values / kGroupSize;
+  {
+    RansWords<n_sets> words(lanes);
+    RansTrellisRegisters<n_sets> x(lanes, words, trellis, states);
+    for (std::size_t g = 0; g < n_groups;) {
+      const std::size_t ready = x.ready_groups();
+      const std::size_t end = g + (ready < n_groups - g ? ready : n_groups - g);
+      for (; g < end; ++g) {
+        const GroupCode group = from.groups[g];
+        if (group.kind != GroupKind::kAllZero) {
+          const std::byte* path = from.path;
+          x.decode_group(tables[kSymbolCodes.of[group.scale_class].table], path, symbols);
+          from.symbols = symbols;
+        }
+        if (!merge.take(group, kGroupSize, values + g * kGroupSize)) {
+          return false;
+        }
+      }
+      if (!x.in_bounds()) {
+        return false;
+      }
+    }
+    x.store(lanes, states);
+  }
+  const auto left = static_cast<unsigned>(from.n_values % kGroupSize);
+  if (left == 0) {
+    return true;
+  }
+  const GroupCode group = from.groups[n_groups];
+  from.symbols = symbols;
+  return (group.kind == GroupKind::kAllZero ||
+          decode_group(lanes, tables[kSymbolCodes.of[group.scale_class].table], trellis, states,
+                       left, from.path, symbols)) &&
+         merge.take(group, left, values + n_groups * kGroupSize);
+}
+
+inline bool decode_floats(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
+                          const Trellis& trellis, SpectralMerge& from, float step, float* values) {
+  const auto decode = lanes.n_sets == 4   ? &decode_and_merge<4>
+                      : lanes.n_sets == 2 ? &decode_and_merge<2>
+                                          : &decode_and_merge<1>;
+  return decode(lanes, tables, trellis, from, step, values);
+}
+
+#endif
 
 }  // namespace CFCK_CPU_NAMESPACE
 }  // namespace cfck::codec

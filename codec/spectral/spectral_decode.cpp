@@ -1,6 +1,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -124,6 +125,12 @@ class ChunkDecoder {
     }
     CFCK_TRY(read_groups(symbols_));
     n_lanes_ = reader.n_sets() * kRansLanes;
+    // The lanes may carry the last raw bits: only without any can symbols be used at once.
+    is_fused_ = raw_bytes_ == 0 && h_.raw_bytes == 0 && trellis_ != nullptr &&
+                info_.dtype != DType::kF64 && spectral_kernels().decode_floats != nullptr;
+    if (is_fused_) {
+      return {};
+    }
     if (!decode_symbols(reader)) {
       return corrupt("the lane sets end before the symbols", coded_at_);
     }
@@ -153,14 +160,32 @@ class ChunkDecoder {
     if (trellis_ == nullptr) {
       return reader.decode(run);
     }
-    RansTablePair<RansDecodeTable> pairs[kDirectTables];
+    const auto pairs = table_pairs(reader);
+    std::uint8_t states[kMaxLaneSets * kRansLanes] = {};
+    return rans_kernels().decode_chosen(reader.lanes(), pairs.data(), *trellis_, states, run,
+                                        s_.path.data());
+  }
+
+  static std::array<RansTablePair<RansDecodeTable>, kDirectTables> table_pairs(
+      const RansReader& reader) {
+    std::array<RansTablePair<RansDecodeTable>, kDirectTables> pairs;
     for (unsigned t = 0; t < kDirectTables; ++t) {
       const RansDecodeTable* const* const first = reader.tables() + kFirstValuePlace + 2 * t;
       pairs[t] = {{first[0], first[1]}, t >= kDirectClassTables};
     }
-    std::uint8_t states[kMaxLaneSets * kRansLanes] = {};
-    return rans_kernels().decode_chosen(reader.lanes(), pairs, *trellis_, states, run,
-                                        s_.path.data());
+    return pairs;
+  }
+
+  Result<void> decode_fused(SpectralMerge& from, float step, float* values) {
+    RansReader& reader = scratch_.impl().rans_reader;
+    const auto pairs = table_pairs(reader);
+    if (!spectral_kernels().decode_floats(reader.lanes(), pairs.data(), *trellis_, from, step,
+                                          values)) {
+      return corrupt("the lane sets do not hold the symbols of the chunk", coded_at_);
+    }
+    std::byte* const unused = scratch_.impl().raw.room_for(payload_bytes(kMaxLaneSets));
+    auto finished = reader.finish(0, unused);
+    return finished ? Result<void>() : shifted(std::move(finished).error(), coded_at_);
   }
 
   // Everything that the symbol frame holds: classes, then for each table the symbols of
@@ -261,9 +286,11 @@ class ChunkDecoder {
     from.raw = raw_;
     from.escapes = escapes_;
     from.n_escapes = h_.n_escapes;
-    bool fits = false;
+    bool fits = true;
     if constexpr (sizeof(T) == sizeof(double)) {
       fits = spectral_kernels().merge_doubles(from, step, values);
+    } else if (is_fused_) {
+      CFCK_TRY(decode_fused(from, step, values));
     } else {
       fits = spectral_kernels().merge_floats(from, step, values);
     }
@@ -366,6 +393,7 @@ class ChunkDecoder {
   std::optional<CoefficientOrdering> order_;
   std::uint32_t coded_at_ = 0;
   unsigned n_lanes_ = kRansLanes;
+  bool is_fused_ = false;  // symbols are decoded as they are merged
   std::size_t n_symbols_ = 0;
   std::size_t raw_bytes_ = 0;
   std::uint8_t* symbols_ = nullptr;

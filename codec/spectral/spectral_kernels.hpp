@@ -7,7 +7,7 @@
 #include "base/cpu_level.hpp"
 #include "cfck/dtype.hpp"
 #include "codec/direct/class_codes.hpp"
-#include "codec/entropy/rans_table.hpp"
+#include "codec/entropy/rans_kernels.hpp"
 #include "codec/error_totals.hpp"
 #include "codec/spectral/quantisers.hpp"
 
@@ -80,6 +80,11 @@ struct SpectralKernels {
   // invalid.
   bool (*merge_floats)(SpectralMerge& from, float step, float* values);
   bool (*merge_doubles)(SpectralMerge& from, double step, double* values);
+  // The same with symbols that the lanes still hold, and no raw bits: `tables` are those of
+  // the codec's groups. False also if the lanes run out of words. nullptr at levels that gain
+  // nothing by it.
+  bool (*decode_floats)(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
+                        const Trellis& trellis, SpectralMerge& from, float step, float* values);
   // Sums of `base` and an offset, from 1 to `most`.
   void (*clamp_classes)(std::int32_t base, const std::int32_t* offsets, std::size_t n,
                         std::int32_t most, std::uint8_t* classes);
