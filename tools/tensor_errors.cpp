@@ -168,6 +168,12 @@ double TensorErrors::psnr() const {
   return 20 * (log_range - std::log10(rmse()));
 }
 
+double TensorErrors::nmse() const {
+  if (squares_.is_zero()) return -std::numeric_limits<double>::infinity();
+  if (reference_norm_.is_zero()) return std::numeric_limits<double>::infinity();
+  return 20 * (std::log10(rmse()) - std::log10(reference_norm_.root_mean(n_finite_)));
+}
+
 double TensorErrors::cosine() const {
   if (norm_.is_zero() || reference_norm_.is_zero()) {
     return norm_.is_zero() == reference_norm_.is_zero() ? 1 : 0;
@@ -182,13 +188,15 @@ nlohmann::ordered_json TensorErrors::json() const {
           {"max_rel_error", number_json(max_rel())},
           {"rmse", number_json(rmse())},
           {"psnr", number_json(psnr())},
+          {"nmse_db", number_json(nmse())},
           {"cosine", number_json(cosine())}};
 }
 
 std::string TensorErrors::text() const {
-  std::string text =
-      fmt::format("max abs {:.6g}  max rel {:.6g}  RMSE {:.6g}  PSNR {:.2f} dB  cosine {:.9f}",
-                  max_abs(), max_rel(), rmse(), psnr(), cosine());
+  std::string text = fmt::format(
+      "max abs {:.6g}  max rel {:.6g}  RMSE {:.6g}  PSNR {:.2f} dB  NMSE {:.2f} dB  "
+      "cosine {:.9f}",
+      max_abs(), max_rel(), rmse(), psnr(), nmse(), cosine());
   if (n_special_mismatches_ > 0) {
     text += fmt::format("  NaN or Inf differ {}", n_special_mismatches_);
   }

@@ -33,6 +33,9 @@ class TensorErrors {
   double rmse() const;
   // In dB, over the range of the reference; infinite without error.
   double psnr() const;
+  // Squares of the errors over those of the reference, in dB; minus infinity without
+  // error, infinite if only the reference is 0.
+  double nmse() const;
   // 1 if both are 0 everywhere, 0 if one is.
   double cosine() const;
 

@@ -87,6 +87,11 @@ TEST_F(ConvertTargets, StatsAndVerifyCompareWithTheOriginal) {
     EXPECT_EQ(run({"verify", "--deep", out}).code, 0);
     const Outcome stats = run({"stats", out, "--ref", in});
     EXPECT_EQ(stats.code, 0) << stats.out << stats.err;
+    const auto total = run({"stats", "--json", out, "--ref", in}).json();
+    for (const auto& tensor : total["records"]) {
+      if (tensor["name"] == "bias") continue;
+      EXPECT_LT(tensor["errors"]["nmse_db"], -10) << tensor;
+    }
     const bool has_bound = options.size() > 1;
     EXPECT_NE(stats.out.find(has_bound ? "maximum error" : "asked for file nmse -15.00 dB: kept"),
               std::string::npos)
