@@ -31,7 +31,9 @@ class EncodeOptions:
     """Choices for a file, not checked yet."""
 
     def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions]], calibration: bytes | None, exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
-        """A rule is a pattern and its options; a calibration is the bytes of its file."""
+        """
+        A rule is a pattern and its options; a calibration is the bytes of its file.
+        """
 
 class RecordKind(enum.Enum):
     """How a record is stored."""
