@@ -30,6 +30,7 @@ BLOCKS = [
     ((1,), (64,)),
     ((2, 3, 2, 3, 3, 5), (2, 2, 2, 2)),
     ((130, 9), (64, 64)),
+    ((9, 120), ()),
 ]
 
 
@@ -73,8 +74,9 @@ def options_of(seed: int, shape, sides, step: float) -> dict:
         options["steps"] = random_field(rng, geometry, parts, int(rng.integers(-9, 9)), 5)
     if order == reference_spectral.CLASSES:
         about = int(29 + 4 * math.log2(1 / step)) if step > 1e-200 else 125
-        parts = int(rng.integers(1, 8))
-        options["scales"] = random_field(rng, geometry, parts, about, 6)
+        about = int(rng.integers(-6, 9)) if rng.random() < 0.2 else about  # around class 1
+        parts, spread = int(rng.integers(1, 8)), int(rng.integers(0, 7))
+        options["scales"] = random_field(rng, geometry, parts, about, spread)
     if rng.random() < 0.3:
         options["lambda"] = 0.1
     if rng.random() < 0.3:
