@@ -70,8 +70,9 @@ class ChunkDecoder {
                                                  info_.first_elem, n_values_));
     symbols_ = scratch_.impl().symbols.room_for((n_groups_ + 1) * kGroupSize + n_groups_);
     groups_ = scratch_.impl().groups.room_for(n_groups_);
-    CFCK_TRY(is_rans_ ? decode_lanes() : decode_frame());
+    // First: symbols may be decoded only as they are merged, and errors are the same everywhere.
     CFCK_TRY(read_escapes());
+    CFCK_TRY(is_rans_ ? decode_lanes() : decode_frame());
     CFCK_TRY(info_.dtype == DType::kF64 ? write_values<double>(out) : write_values<float>(out));
     return write_exact(out);
   }
