@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-WIDTH, HEIGHT = 760, 460
-LEFT, RIGHT, TOP, BOTTOM = 76, 236, 40, 56
+WIDTH, HEIGHT = 860, 460
+LEFT, RIGHT, TOP, BOTTOM = 76, 320, 40, 56
 # Distinct for most kinds of colour vision (Okabe and Ito).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6d31")
 STYLE = "font-family='sans-serif' font-size='12' fill='#222'"

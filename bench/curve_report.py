@@ -17,8 +17,8 @@ from curve_subjects import Subject
 from curves import Point, bits_at_nmse
 
 BOUND = "Gaussian bound"
+MOST_BITS_SHOWN, MOST_ERROR_SHOWN = 7, -6  # in pictures
 POINT_COLUMNS = ["data", "codec", "setting", "bits per weight", "NMSE, dB"]
-COMMAND = "python bench/rate_distortion.py -o bench/results"
 
 
 def _slug(name: str) -> str:
@@ -86,8 +86,9 @@ def pictures(run: CurveRun, subject: Subject) -> dict[str, Plot]:
     found = {"error": error}
     for codec in _codecs(run, subject.name):
         points = run.of(subject.name, codec)
-        if any(p.nmse > -6 or p.nmse < -45 for p in points):
-            points = [p for p in points if -45 <= p.nmse <= -6]
+        points = [p for p in points if p.bits <= MOST_BITS_SHOWN and p.nmse < MOST_ERROR_SHOWN]
+        if not points:
+            continue
         error.curves[codec] = [(p.bits, p.nmse) for p in points]
         for name in _effect_names(points):
             if name in ("KL", "1 - cosine"):
@@ -103,7 +104,8 @@ def pictures(run: CurveRun, subject: Subject) -> dict[str, Plot]:
 
 def page(run: CurveRun, subjects: Sequence[Subject], facts: dict[str, str], stem: str) -> str:
     """The page."""
-    text = ["# Rate and distortion", "", f"Made by `{COMMAND}`; bench/README.md explains it.", ""]
+    text = ["# Rate and distortion", ""]
+    text += ["Made by `python bench/rate_distortion.py`; bench/README.md explains it.", ""]
     text += [f"- {key}: {value}" for key, value in facts.items()]
     text += [f"- skipped: {name}: {reason}" for name, reason in run.missing.items()]
     text += ["", "## Targets", "", report.markdown_table(targets.COLUMNS, run.targets.lines)]

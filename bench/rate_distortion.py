@@ -153,6 +153,7 @@ def main(arguments: list[str]) -> int:
     start = time.monotonic()
     run = CurveRun(None, PRESETS)
     facts = {**report.machine(), "cfck": curve_product.version()}
+    facts["test images"], facts["sentences"] = str(images), str(sentences)
     try:
         run.peer = NnCodec(options.nncodec)
         facts["NNCodec"] = run.peer.version
