@@ -82,8 +82,8 @@ def at_the_end() -> list[Broken]:
     """Faults of the tail, the head, and the frames before the tail."""
     data = sound().seal()
     future, feature, gap, tail = sound(), sound(), sound(), sound()
-    future.version = (0, 4)
-    future.body[:16] = frame(b"CFCK", struct.pack("<HH", 0, 4))
+    future.version = (0, 5)
+    future.body[:16] = frame(b"CFCK", struct.pack("<HH", 0, 5))
     feature.required = 2
     meta = gap.meta_frame()
     moved = gap.seal(meta=meta + frame(b"DEAD", b""), meta_length=len(meta))

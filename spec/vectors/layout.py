@@ -59,6 +59,9 @@ class Attached:
     zero: int = 0
 
 
+VERSION = (0, 4)
+
+
 @dataclasses.dataclass
 class Layout:
     body: bytearray  # everything before META
@@ -66,7 +69,7 @@ class Layout:
     packs: list[list[int]] = dataclasses.field(default_factory=list)  # offset, length, zero, hash
     metadata: list[tuple[bytes, bytes]] = dataclasses.field(default_factory=list)
     attachments: list[Attached] = dataclasses.field(default_factory=list)
-    version: tuple[int, int] = (0, 3)
+    version: tuple[int, int] = VERSION
     required: int = 0
     optional: int = 0
     generation: int = 0
@@ -74,7 +77,7 @@ class Layout:
 
     @classmethod
     def empty(cls) -> Layout:
-        return cls(bytearray(frame(b"CFCK", struct.pack("<HH", 0, 3))))
+        return cls(bytearray(frame(b"CFCK", struct.pack("<HH", *VERSION))))
 
     @classmethod
     def parse(cls, data: bytes) -> Layout:
