@@ -156,7 +156,8 @@ def count_symbols(values, reach, low_bits, costs, last_states=None):
     paths = np.full((8, n_lanes), 1e30 if last_states is None else 0.0)
     paths[0] = 0
     found, origins = [], []
-    into = [[(s, p) for s in range(8) for p in (0, 1) if TRELLIS_NEXT[s][p] == to] for to in range(8)]
+    edges = [(s, p) for s in range(8) for p in (0, 1)]
+    into = [[(s, p) for s, p in edges if TRELLIS_NEXT[s][p] == to] for to in range(8)]
     for t in values:
         escapes = np.abs(t) > 2 * most
         options = {}
@@ -172,8 +173,8 @@ def count_symbols(values, reach, low_bits, costs, last_states=None):
         found.append(options)
     counts = np.zeros((2, N_SYMBOLS))
     state = paths.argmin(axis=0) if last_states is None else last_states
-    sources = np.array([[s for s, _ in edges] for edges in into])
-    parities = np.array([[p for _, p in edges] for edges in into])
+    sources = np.array([[s for s, _ in pair] for pair in into])
+    parities = np.array([[p for _, p in pair] for pair in into])
     lanes = np.arange(n_lanes)
     for step in range(n_steps - 1, -1, -1):
         edge = origins[step][state, lanes].astype(int)

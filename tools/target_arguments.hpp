@@ -8,8 +8,9 @@
 
 namespace cfck::tools {
 
-inline constexpr std::array kTargetArguments = {"--nmse", "--psnr", "--bits-per-weight", "--size",
-                                                "--trellis-states", "--steps", "--calibration"};
+inline constexpr std::array kTargetArguments = {
+    "--nmse",           "--psnr",  "--bits-per-weight", "--size",
+    "--trellis-states", "--steps", "--calibration"};
 
 void add_targets(CLI::App& app, EncodeOptions& encode);
 
