@@ -36,12 +36,15 @@ class Subject:
     input_shape: tuple[int, ...] | None = None
     loss: str | None = None  # whose gradients a calibration with data gathers
     n_others: int = 0  # values of the model that are not coded
+    # Tensors that a plain target leaves alone are coded as the others are, as peers code them;
+    # else they stay without loss.
+    codes_small: bool = False
     facts: dict[str, float] = field(default_factory=dict)
 
     @property
     def has_small(self) -> bool:
-        """Whether some tensors are below what a plain target reaches."""
-        return any(values.size < LEAST_VALUES for values in self.tensors.values())
+        """Whether some of the tensors to code are below what a plain target reaches."""
+        return self.codes_small and any(values.size < LEAST_VALUES for values in self.tensors.values())
 
     @cached_property
     def model(self) -> nn.Module:
@@ -67,6 +70,7 @@ def resnet(depth: int, n_images: int) -> Subject:
     images, labels = models.image_batches(count=n_images, size=IMAGE_BATCH)
     truth = torch.cat(labels)
     subject = Subject(f"ResNet-{depth}", tensors, lambda: models.load_resnet(depth))
+    subject.codes_small = True
     subject.batches = lambda: models.image_batches("cifar10_calibration.npz", CALIBRATION_IMAGES)[0]
     subject.input_shape, subject.loss = (3, 32, 32), "sampled"
     subject.n_others = sum(v.size for name, v in stored.items() if name not in tensors)
