@@ -87,7 +87,7 @@ TEST(TailFrame, FieldsAreChecked) {
   };
   EXPECT_EQ(code_of([](Tail&) {}), ErrorCode{});
   EXPECT_EQ(code_of([](Tail& t) { t.major = 1; }), ErrorCode::kUnsupported);
-  EXPECT_EQ(code_of([](Tail& t) { t.minor = 4; }), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_of([](Tail& t) { t.minor = kFormatMinor + 1; }), ErrorCode::kUnsupported);
   EXPECT_EQ(code_of([](Tail& t) { t.required_features = 1; }), ErrorCode::kUnsupported);
   EXPECT_EQ(code_of([](Tail& t) { t.required_features = std::uint64_t{1} << 63; }),
             ErrorCode::kUnsupported);

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/bytes.hpp"
+#include "cfck/version.hpp"
 #include "format/element_view.hpp"
 #include "tests/format/sample_tensors.hpp"
 
@@ -391,7 +392,8 @@ TEST(Reader, AttachmentsAndMetadata) {
   EXPECT_EQ(file->attachments()[1].decoded_bytes, 3000U);
   EXPECT_EQ(take(file->attachment("text")), text);
   EXPECT_TRUE(take(file->attachment("nothing")).empty());
-  EXPECT_EQ(file->format_version(), "0.3");
+  EXPECT_EQ(file->format_version(),
+            std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor));
   EXPECT_EQ(file->generation(), 0U);
   EXPECT_EQ(file->dead_bytes(), 0U);
   EXPECT_EQ(file->file_bytes(), file_bytes.size());
