@@ -11,37 +11,18 @@
 
 #include "tests/codec/direct_cases.hpp"
 #include "tests/fuzz/every_level.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
 
 namespace {
 
 using namespace cfck;
 using namespace cfck::codec;
 using cfck::test::at_every_level;
+using cfck::test::FuzzInput;
 using cfck::test::require;
 
 constexpr DType kDTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 constexpr std::uint64_t kMaxValues = 3000;
-
-// The fields before the payload; zeros where the input has ended.
-class Input {
- public:
-  explicit Input(ByteView bytes) : bytes_(bytes) {}
-  unsigned byte() { return take(1).empty() ? 0 : static_cast<unsigned>(bytes_[at_ - 1]); }
-  unsigned two() {
-    const unsigned low = byte();
-    return low | byte() << 8;
-  }
-  ByteView take(std::size_t n) {
-    n = std::min(n, bytes_.size() - at_);
-    at_ += n;
-    return bytes_.subspan(at_ - n, n);
-  }
-  ByteView rest() { return take(bytes_.size() - at_); }
-
- private:
-  ByteView bytes_;
-  std::size_t at_ = 0;
-};
 
 void check_encoding(DirectChunkInfo info, const DirectParameters& parameters,
                     const std::vector<std::byte>& values, Scratch& scratch) {
@@ -80,7 +61,7 @@ void check_encoding(DirectChunkInfo info, const DirectParameters& parameters,
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Input input({reinterpret_cast<const std::byte*>(data), size});
+  FuzzInput input({reinterpret_cast<const std::byte*>(data), size});
   DirectChunkInfo info;
   const unsigned kind = input.byte();
   info.dtype = kDTypes[kind % 4];

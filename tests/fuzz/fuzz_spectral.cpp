@@ -13,6 +13,7 @@
 #include "codec/spectral/spectral.hpp"
 #include "tests/codec/direct_cases.hpp"
 #include "tests/fuzz/every_level.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
 #include "tests/support/guarded_bytes.hpp"
 
 namespace {
@@ -20,33 +21,13 @@ namespace {
 using namespace cfck;
 using namespace cfck::codec;
 using cfck::test::at_every_level;
+using cfck::test::FuzzInput;
 using cfck::test::Guard;
 using cfck::test::GuardedBytes;
 using cfck::test::require;
 
 constexpr DType kDTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 constexpr std::uint64_t kMaxValues = 3000;
-
-// The fields before the payload; zeros where the input has ended.
-class Input {
- public:
-  explicit Input(ByteView bytes) : bytes_(bytes) {}
-  unsigned byte() { return take(1).empty() ? 0 : static_cast<unsigned>(bytes_[at_ - 1]); }
-  unsigned two() {
-    const unsigned low = byte();
-    return low | byte() << 8;
-  }
-  ByteView take(std::size_t n) {
-    n = std::min(n, bytes_.size() - at_);
-    at_ += n;
-    return bytes_.subspan(at_ - n, n);
-  }
-  ByteView rest() { return take(bytes_.size() - at_); }
-
- private:
-  ByteView bytes_;
-  std::size_t at_ = 0;
-};
 
 // Finite values within the bound, the others bit for bit.
 void check_values(DType dtype, ByteView values, ByteView decoded, double bound) {
@@ -100,7 +81,7 @@ void check_encoding(SpectralChunkInfo info, const SpectralParameters& parameters
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Input input({reinterpret_cast<const std::byte*>(data), size});
+  FuzzInput input({reinterpret_cast<const std::byte*>(data), size});
   SpectralChunkInfo info;
   const unsigned kind = input.byte();
   info.dtype = kDTypes[kind % 4];
