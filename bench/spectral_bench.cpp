@@ -244,7 +244,7 @@ int main(int argc, char** argv) {
       request.bits = number;
     } else if (name == "--lambda" && is_number) {
       request.spectral.lambda = number;
-    } else if (name == "--states" && (number == 1 || number == 4 || number == 8)) {
+    } else if (name == "--states" && (number == 1 || number == 4 || number == 8 || number == 64)) {
       request.spectral.n_states = static_cast<unsigned>(number);
     } else {
       return bench::take_option(name, value, request.common);

@@ -30,7 +30,7 @@ struct SpectralRequest {
   // Decoded coefficients are whole multiples of it, or, with a field, of what their
   // quarters make of it. Positive, finite.
   double step = 0;
-  // Trellis states: 1 (none), 4 or 8.
+  // Trellis states: 1 (none), 4, 8 or 64.
   unsigned n_states = 8;
   // Bits are weighed against squared errors: a bit counts lambda * step^2. 0: errors only.
   double lambda = 0;

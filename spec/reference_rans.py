@@ -19,6 +19,14 @@ LOWEST = 2**15  # state
 PAYLOAD_BITS = 15  # of a lane
 EXPLICIT = 4  # bit of the field layout
 FIRST_VALUE_PLACE = 2  # after the tables for classes and for clean bits
+
+
+def shifted_trellis() -> tuple:
+    """The trellis of 64 states: a register of six bits."""
+    even = [state >> 1 ^ (33 if state & 1 else 0) for state in range(64)]
+    return tuple((t, t ^ 10) for t in even), tuple(state & 1 for state in range(64))
+
+
 TRELLISES = {  # by states: next ones after even and odd symbols, and which have the second table
     1: (((0, 0),), (0,)),
     4: (((0, 2), (2, 0), (1, 3), (3, 1)), (0, 0, 1, 1)),
@@ -26,6 +34,7 @@ TRELLISES = {  # by states: next ones after even and odd symbols, and which have
         ((0, 2), (5, 7), (1, 3), (6, 4), (2, 0), (4, 6), (3, 1), (7, 5)),
         (0, 1, 0, 1, 0, 1, 0, 1),
     ),
+    64: shifted_trellis(),
 }
 STATIC_TABLES = pathlib.Path(__file__).resolve().parent / "frequency_tables.csv"
 

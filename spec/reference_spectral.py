@@ -134,8 +134,8 @@ def read_preamble(preamble: bytes, shape: tuple[int, ...]) -> Parameters:
 class Parameters:
     def __init__(self, body: Body, shape: tuple[int, ...]):
         flags = body.byte()
-        require(flags < 128 and flags & 3 < 3 and flags >> 3 & 3 < 3, f"flags {flags}")
-        self.n_states = (1, 4, 8)[flags & 3]
+        require(flags < 128 and flags >> 3 & 3 < 3, f"flags {flags}")
+        self.n_states = (1, 4, 8, 64)[flags & 3]
         self.is_transformed = bool(flags >> 2 & 1)
         self.order = flags >> 3 & 3
         has_scales, has_steps = flags >> 5 & 1, flags >> 6 & 1

@@ -14,15 +14,16 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 #if defined(__AVX2__)
 
-// RansRegisters with the trellis states of the lanes.
-template <unsigned n_sets>
+// RansRegisters with the trellis states of the lanes. `Choices` are LaneChoices, or, of
+// kTrellis64, ShiftedChoices.
+template <unsigned n_sets, class Choices>
 class RansTrellisRegisters : public RansRegisters<n_sets> {
  public:
   RansTrellisRegisters(const RansLanes& lanes, RansWords<n_sets>& words, const Trellis& trellis,
                        const std::uint8_t* trellis_states)
       : RansRegisters<n_sets>(lanes, words) {
     each_constant<n_sets>([&](auto set) {
-      choices_[set] = LaneChoices::load(trellis, trellis_states + set * kRansLanes);
+      choices_[set] = Choices::load(trellis, trellis_states + set * kRansLanes);
     });
   }
 
@@ -56,17 +57,17 @@ class RansTrellisRegisters : public RansRegisters<n_sets> {
     });
   }
 
-  LaneChoices choices_[n_sets];
+  Choices choices_[n_sets];
 };
 
 // The whole groups of a run.
-template <unsigned n_sets>
+template <unsigned n_sets, class Choices>
 bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                           const Trellis& trellis, std::uint8_t* trellis_states,
                           const SymbolRun& run, const std::byte*& path_bits) {
   const std::size_t n_groups = run.n_symbols / kGroupSize;
   RansWords<n_sets> words(lanes);
-  RansTrellisRegisters<n_sets> x(lanes, words, trellis, trellis_states);
+  RansTrellisRegisters<n_sets, Choices> x(lanes, words, trellis, trellis_states);
   for (std::size_t group = 0; group < n_groups;) {
     const std::size_t ready = x.ready_groups();
     const std::size_t end = group + (ready < n_groups - group ? ready : n_groups - group);
@@ -79,6 +80,15 @@ bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>
   }
   x.store(lanes, trellis_states);
   return true;
+}
+
+template <unsigned n_sets>
+bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
+                          const Trellis& trellis, std::uint8_t* trellis_states,
+                          const SymbolRun& run, const std::byte*& path_bits) {
+  const auto decode = is_shifted(trellis) ? &decode_chosen_groups<n_sets, ShiftedChoices>
+                                          : &decode_chosen_groups<n_sets, LaneChoices>;
+  return decode(lanes, tables, trellis, trellis_states, run, path_bits);
 }
 
 #else

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codec/entropy/rans_lanes_v3.hpp"
+#include "codec/entropy/shifted_bytes.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -15,7 +16,7 @@ struct LaneChoices {
   static LaneChoices load(const Trellis& trellis, const std::uint8_t* states) {
     alignas(32) std::uint8_t bytes[3][kRansLanes];
     for (unsigned i = 0; i < kRansLanes; ++i) {
-      const unsigned state = i / 2 % kMaxTrellisStates;
+      const unsigned state = i / 2 % kMaxTableStates;
       bytes[0][i] = static_cast<std::uint8_t>(2 * states[i]);
       bytes[1][i] = static_cast<std::uint8_t>(2 * trellis.next[state][i % 2]);
       bytes[2][i] = trellis.table(state) != 0 ? 0xff : 0;
@@ -38,6 +39,30 @@ struct LaneChoices {
     const __m256i parity = _mm256_and_si256(paths, _mm256_set1_epi8(1));
     states = _mm256_shuffle_epi8(next, _mm256_or_si256(states, parity));
   }
+};
+
+// The same of kTrellis64.
+struct ShiftedChoices {
+  __m256i states;
+
+  static ShiftedChoices load(const Trellis&, const std::uint8_t* states) {
+    alignas(32) std::uint8_t bytes[kRansLanes];
+    for (unsigned lane = 0; lane < kRansLanes; ++lane) {
+      bytes[lane] = shifted_byte(states[lane]);
+    }
+    return {_mm256_load_si256(reinterpret_cast<const __m256i*>(bytes))};
+  }
+
+  void store(std::uint8_t* to) const {
+    alignas(32) std::uint8_t bytes[kRansLanes];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(bytes), states);
+    for (unsigned lane = 0; lane < kRansLanes; ++lane) {
+      to[lane] = state_of_shifted(bytes[lane]);
+    }
+  }
+
+  __m256i second() const { return second_of_shifted(states); }
+  void advance(__m256i paths) { states = next_shifted(states, second(), paths); }
 };
 
 // What leads lanes to their next states: the symbols they decode, or bits that are given.
@@ -84,8 +109,8 @@ struct LaneTablePair {
   }
 };
 
-template <class Paths>
-CFCK_INLINE __m256i decode_step(LaneStates& x, const LaneTablePair& tables, LaneChoices& choices,
+template <class Choices, class Paths>
+CFCK_INLINE __m256i decode_step(LaneStates& x, const LaneTablePair& tables, Choices& choices,
                                 Paths paths, const std::byte*& words) {
   const LaneEntries found[2] = {tables.first.look_up(x), tables.second.look_up(x)};
   const __m256i second = choices.second();
@@ -109,9 +134,9 @@ CFCK_INLINE __m256i decode_step(LaneStates& x, const LaneTablePair& tables, Lane
   return symbols;
 }
 
-template <class Paths>
+template <class Choices, class Paths>
 CFCK_INLINE void decode_two_steps(LaneStates& a, LaneStates& b, const LaneTablePair& tables,
-                                  LaneChoices& choices_a, LaneChoices& choices_b, Paths paths,
+                                  Choices& choices_a, Choices& choices_b, Paths paths,
                                   const std::byte*& words_a, const std::byte*& words_b,
                                   std::uint8_t* symbols) {
   const __m256i first = decode_step(a, tables, choices_a, paths, words_a);

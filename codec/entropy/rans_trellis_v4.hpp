@@ -18,7 +18,7 @@ struct LaneChoices {
     };
     alignas(64) std::uint16_t elements[kRansLanes] = {};
     LaneChoices result;
-    for (unsigned i = 0; i < 2 * kMaxTrellisStates; ++i) {
+    for (unsigned i = 0; i < 2 * kMaxTableStates; ++i) {
       elements[i] = element(trellis.next[i / 2][i % 2]);
     }
     result.next = _mm512_load_si512(elements);
@@ -45,6 +45,53 @@ struct LaneChoices {
     // Look-ups mind only the lower bits.
     const __m512i parity = _mm512_set1_epi16(1);
     states = _mm512_permutexvar_epi16(select(parity, paths, states), next);
+  }
+};
+
+// The same of kTrellis64. An element has the bits of a state in its upper six, the lowest of
+// them first.
+struct ShiftedChoices {
+  __m512i states;
+
+  static constexpr std::uint16_t element(unsigned state) {
+    return static_cast<std::uint16_t>(reversed_state(state) << 10);
+  }
+
+  static ShiftedChoices load(const Trellis&, const std::uint8_t* states) {
+    alignas(64) std::uint16_t elements[kRansLanes];
+    for (unsigned lane = 0; lane < kRansLanes; ++lane) {
+      elements[2 * (lane % 16) + lane / 16] = element(states[lane]);
+    }
+    return {_mm512_load_si512(elements)};
+  }
+
+  void store(std::uint8_t* to) const {
+    alignas(64) std::uint16_t elements[kRansLanes];
+    _mm512_store_si512(elements, states);
+    for (unsigned lane = 0; lane < kRansLanes; ++lane) {
+      to[lane] =
+          static_cast<std::uint8_t>(reversed_state(elements[2 * (lane % 16) + lane / 16] >> 10));
+    }
+  }
+
+  __m512i second() const { return _mm512_srai_epi16(states, 15); }
+
+  void advance(__m512i paths) {
+    const auto all_of = [](unsigned taps) {
+      return _mm512_set1_epi16(static_cast<short>(element(taps)));
+    };
+    // By the lower bits of paths.
+    const __m512i path_taps = _mm512_permutexvar_epi16(
+        paths, _mm512_set1_epi32(static_cast<int>(unsigned{element(kPathTaps)} << 16)));
+    const __m512i moved =
+        add_selected(_mm512_add_epi16(states, states), second(), all_of(kTableTaps));
+    states = _mm512_xor_si512(moved, path_taps);
+  }
+
+ private:
+  // Without carries.
+  static __m512i add_selected(__m512i a, __m512i mask, __m512i b) {
+    return _mm512_ternarylogic_epi32(a, mask, b, 0x78);
   }
 };
 
@@ -95,8 +142,8 @@ struct LaneTablePair {
   }
 };
 
-template <class Paths>
-CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTablePair& tables, LaneChoices& choices,
+template <class Choices, class Paths>
+CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTablePair& tables, Choices& choices,
                                 Paths paths, const std::byte*& words) {
   __m512i scaled[2], offset[2];
   tables.first.look_up(x.low, scaled[0], offset[0]);
@@ -109,9 +156,9 @@ CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTablePair& tables, Lane
   return symbols;
 }
 
-template <class Paths>
+template <class Choices, class Paths>
 CFCK_INLINE void decode_two_steps(LaneStates& a, LaneStates& b, const LaneTablePair& tables,
-                                  LaneChoices& choices_a, LaneChoices& choices_b, Paths paths,
+                                  Choices& choices_a, Choices& choices_b, Paths paths,
                                   const std::byte*& words_a, const std::byte*& words_b,
                                   std::uint8_t* symbols) {
   const __m512i first = decode_step(a, tables, choices_a, paths, words_a);

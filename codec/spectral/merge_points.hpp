@@ -4,6 +4,7 @@
 
 #include "codec/direct/symbol_codes.hpp"
 #include "codec/entropy/rans_trellis.hpp"
+#include "codec/entropy/shifted_bytes.hpp"
 #include "codec/spectral/spectral_kernels.hpp"
 
 namespace cfck::codec {
@@ -71,23 +72,57 @@ inline void scale_points(const Point* points, T step, T* values) {
 
 #if defined(__AVX2__)
 
-// Path bits and points of 32 lanes at a time.
-class LaneWalk {
+// How 32 lanes go through a trellis. Their states are bytes, at first 0.
+class TableSteps {
  public:
-  static constexpr unsigned kStep = 32;
-
-  LaneWalk(const Trellis& trellis, unsigned n_lanes) : n_lanes_(n_lanes) {
+  explicit TableSteps(const Trellis& trellis) {
     alignas(16) std::uint8_t next[16] = {};
     alignas(16) std::uint8_t second[16] = {};
-    for (unsigned i = 0; i < 2 * kMaxTrellisStates; ++i) {
+    for (unsigned i = 0; i < 2 * kMaxTableStates; ++i) {
       next[i] = static_cast<std::uint8_t>(2 * trellis.next[i / 2][i % 2]);
-      second[i] = static_cast<std::uint8_t>(trellis.table(i / 2));
+      second[i] = trellis.table(i / 2) != 0 ? 0xff : 0;
     }
     next_ = table_of(next);
     second_ = table_of(second);
   }
 
-  // Bytes of path bits to quantisers, for whole groups.
+  // Ones for the second quantiser. The states go on by the lowest bits of `path`.
+  CFCK_INLINE __m256i take(__m256i& states, __m256i path) const {
+    const __m256i quantisers = _mm256_shuffle_epi8(second_, states);
+    const __m256i parity = _mm256_and_si256(path, _mm256_set1_epi8(1));
+    states = _mm256_shuffle_epi8(next_, _mm256_or_si256(states, parity));
+    return quantisers;
+  }
+
+ private:
+  static __m256i table_of(const std::uint8_t* bytes) {
+    return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
+  }
+
+  __m256i next_;    // twice the next states, by twice the state and the path bit
+  __m256i second_;  // the same: ones where the second quantiser is chosen
+};
+
+// The same of kTrellis64.
+struct ShiftedSteps {
+  explicit ShiftedSteps(const Trellis&) {}
+
+  CFCK_INLINE __m256i take(__m256i& states, __m256i path) const {
+    const __m256i second = second_of_shifted(states);
+    states = next_shifted(states, second, path);
+    return second;
+  }
+};
+
+// Path bits and points of 32 lanes at a time.
+template <class Steps>
+class LaneWalk {
+ public:
+  static constexpr unsigned kStep = 32;
+
+  LaneWalk(const Trellis& trellis, unsigned n_lanes) : steps_(trellis), n_lanes_(n_lanes) {}
+
+  // Quantisers as bytes, not 0 for the second, for whole groups.
   void take(const GroupParts& group, std::uint8_t* quantisers) {
     for (unsigned i = 0; i < kGroupSize; i += kStep) {
       store(quantisers + i, advance(i, path_of_lanes(group, i)));
@@ -107,9 +142,9 @@ class LaneWalk {
         path = bits_of(group.path + i / 8);
         code = twice_plus(code, path);
       }
-      const __m256i quantiser = advance(i, path);
+      const __m256i second = advance(i, path);
       store(points + i,
-            _mm256_sub_epi8(_mm256_add_epi8(code, code), _mm256_sign_epi8(quantiser, code)));
+            _mm256_add_epi8(_mm256_add_epi8(code, code), _mm256_sign_epi8(second, code)));
     }
   }
 
@@ -119,9 +154,6 @@ class LaneWalk {
   }
   static void store(void* to, __m256i lanes) {
     _mm256_storeu_si256(static_cast<__m256i*>(to), lanes);
-  }
-  static __m256i table_of(const std::uint8_t* bytes) {
-    return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
   }
   // 32 bits as bytes that are 0 or -1.
   static __m256i bits_of(const std::byte* plane) {
@@ -143,18 +175,21 @@ class LaneWalk {
 
   // The quantisers of 32 lanes, which go on by the lowest bits of `path`.
   __m256i advance(unsigned i, __m256i path) {
-    __m256i& states = states_[i % n_lanes_ / kStep];
-    const __m256i quantisers = _mm256_shuffle_epi8(second_, states);
-    const __m256i parity = _mm256_and_si256(path, _mm256_set1_epi8(1));
-    states = _mm256_shuffle_epi8(next_, _mm256_or_si256(states, parity));
-    return quantisers;
+    return steps_.take(states_[i % n_lanes_ / kStep], path);
   }
 
+  const Steps steps_;
   const unsigned n_lanes_;
-  __m256i next_;    // twice the next states, by twice the state and the path bit
-  __m256i second_;  // whether the second quantiser is chosen
-  __m256i states_[kMaxMergeLanes / kStep] = {};  // doubled
+  __m256i states_[kMaxMergeLanes / kStep] = {};
 };
+
+using TableWalk = LaneWalk<TableSteps>;
+using ShiftedWalk = LaneWalk<ShiftedSteps>;
+
+#else
+
+using TableWalk = QuantiserWalk;
+using ShiftedWalk = QuantiserWalk;
 
 #endif
 
@@ -181,14 +216,14 @@ inline bool find_escapes(const std::uint8_t* symbols, unsigned n, EscapeBits& es
   return true;
 }
 
-template <class T>
+template <class T, class Walk>
 class PointMerge {
  public:
   PointMerge(SpectralMerge& from, T step)
       : from_(from),
         step_(step),
         has_trellis_(from.n_states != 1),
-        walk_(from.n_states == 4 ? kTrellis4 : kTrellis8, from.n_lanes) {}
+        walk_(has_trellis_ ? *trellis_of(from.n_states) : kTrellis8, from.n_lanes) {}
 
   bool run(T* values) {
     for (std::size_t first = 0; first < from_.n_values; first += kGroupSize) {
@@ -216,12 +251,6 @@ class PointMerge {
   }
 
  private:
-#if defined(__AVX2__)
-  using Walk = LaneWalk;
-#else
-  using Walk = QuantiserWalk;
-#endif
-
   // `values` has room for a whole group.
   bool merge(const GroupCode& group, unsigned n, T* values) {
     const unsigned low_bits = kSymbolCodes.of[group.scale_class].low_bits;
@@ -287,22 +316,23 @@ class PointMerge {
 
 template <class T>
 bool merge_values(SpectralMerge& from, T step, T* values) {
-  return PointMerge<T>(from, step).run(values);
+  return from.n_states == kShiftedStates ? PointMerge<T, ShiftedWalk>(from, step).run(values)
+                                         : PointMerge<T, TableWalk>(from, step).run(values);
 }
 
 #if defined(__AVX2__)
 
 // The same with symbols that the lanes still hold.
-template <unsigned n_sets>
+template <unsigned n_sets, class Choices, class Walk>
 bool decode_and_merge(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                       const Trellis& trellis, SpectralMerge& from, float step, float* values) {
   alignas(64) std::uint8_t symbols[kGroupSize] = {};
   std::uint8_t states[kMaxMergeLanes] = {};
-  PointMerge<float> merge(from, step);
+  PointMerge<float, Walk> merge(from, step);
   const std::size_t n_groups = from.n_values / kGroupSize;
   {
     RansWords<n_sets> words(lanes);
-    RansTrellisRegisters<n_sets> x(lanes, words, trellis, states);
+    RansTrellisRegisters<n_sets, Choices> x(lanes, words, trellis, states);
     for (std::size_t g = 0; g < n_groups;) {
       const std::size_t ready = x.ready_groups();
       const std::size_t end = g + (ready < n_groups - g ? ready : n_groups - g);
@@ -335,11 +365,19 @@ bool decode_and_merge(RansLanes& lanes, const RansTablePair<RansDecodeTable>* ta
          merge.take(group, left, values + n_groups * kGroupSize);
 }
 
+template <class Choices, class Walk>
+bool decode_floats_with(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
+                        const Trellis& trellis, SpectralMerge& from, float step, float* values) {
+  const auto decode = lanes.n_sets == 4   ? &decode_and_merge<4, Choices, Walk>
+                      : lanes.n_sets == 2 ? &decode_and_merge<2, Choices, Walk>
+                                          : &decode_and_merge<1, Choices, Walk>;
+  return decode(lanes, tables, trellis, from, step, values);
+}
+
 inline bool decode_floats(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                           const Trellis& trellis, SpectralMerge& from, float step, float* values) {
-  const auto decode = lanes.n_sets == 4   ? &decode_and_merge<4>
-                      : lanes.n_sets == 2 ? &decode_and_merge<2>
-                                          : &decode_and_merge<1>;
+  const auto decode = is_shifted(trellis) ? &decode_floats_with<ShiftedChoices, ShiftedWalk>
+                                          : &decode_floats_with<LaneChoices, TableWalk>;
   return decode(lanes, tables, trellis, from, step, values);
 }
 

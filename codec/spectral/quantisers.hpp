@@ -31,7 +31,15 @@ constexpr unsigned spectral_lane_sets(std::size_t n_values) {
 
 // nullptr for one state, which has one quantiser: all multiples of the step.
 constexpr const Trellis* trellis_of(unsigned n_states) {
-  return n_states == 4 ? &kTrellis4 : n_states == 8 ? &kTrellis8 : nullptr;
+  return n_states == 4    ? &kTrellis4
+         : n_states == 8  ? &kTrellis8
+         : n_states == 64 ? &kTrellis64
+                          : nullptr;
+}
+
+// What a search notes of a value: a bit for each state.
+constexpr std::size_t decision_bytes(unsigned n_states) {
+  return n_states <= kMaxTableStates ? 1 : n_states / 8;
 }
 
 }  // namespace cfck::codec

@@ -80,6 +80,9 @@ inline Floats select(SearchMask mask, Floats a, Floats b) { return _mm512_mask_m
 inline Ints select(SearchMask mask, Ints a, Ints b) {
   return (Ints)_mm512_mask_mov_epi32((__m512i)b, mask, (__m512i)a);
 }
+inline Ints with_bits(SearchMask mask, Ints a, std::int32_t bits) {
+  return (Ints)_mm512_mask_or_epi32((__m512i)a, mask, (__m512i)a, _mm512_set1_epi32(bits));
+}
 // Lower of two, the second where neither is.
 inline Floats lower_of(Floats a, Floats b) { return _mm512_min_ps(a, b); }
 inline Floats higher_of(Floats a, Floats b) { return _mm512_max_ps(a, b); }
@@ -103,6 +106,7 @@ inline SearchMask both(SearchMask a, SearchMask b) { return a & b; }
 inline SearchMask neither(SearchMask a) { return ~a; }
 inline Floats select(SearchMask mask, Floats a, Floats b) { return mask ? a : b; }
 inline Ints select(SearchMask mask, Ints a, Ints b) { return mask ? a : b; }
+inline Ints with_bits(SearchMask mask, Ints a, std::int32_t bits) { return a | (mask & bits); }
 inline Floats lower_of(Floats a, Floats b) { return a < b ? a : b; }
 inline Floats higher_of(Floats a, Floats b) { return a > b ? a : b; }
 inline Floats look_up(const float* table, Ints index) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/float_environment.hpp"
+#include "codec/spectral/quantisers.hpp"
 #include "codec/spectral/spectral_codec.hpp"
 #include "codec/spectral/spectral_plan.hpp"
 
@@ -48,8 +49,8 @@ Result<void> check_request(const SpectralRequest& request) {
   if (!(request.step >= 0x1p-1000 && request.step <= 0x1p1000)) {
     return refuse("the step must be a number from 2^-1000 to 2^1000");
   }
-  if (request.n_states != 1 && request.n_states != 4 && request.n_states != 8) {
-    return refuse("a trellis has 1, 4 or 8 states");
+  if (request.n_states != 1 && trellis_of(request.n_states) == nullptr) {
+    return refuse("a trellis has 1, 4, 8 or 64 states");
   }
   if (!(request.lambda >= 0 && request.lambda <= 100)) {
     return refuse("lambda must be a number from 0 to 100");

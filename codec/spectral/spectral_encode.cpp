@@ -133,7 +133,7 @@ class ChunkEncoder {
     search_.symbols = room_.symbols.room_for(n);
     search_.quantisers = room_.quantisers.room_for(n);
     search_.codes = room_.codes.room_for(n);
-    search_.decisions = room_.decisions.room_for(n);
+    search_.decisions = room_.decisions.room_for(n * decision_bytes(parameters_.n_states));
     AllWeights weights;
     if (choice_.lambda > 0) {
       weights = symbol_weights(choice_.lambda);

@@ -16,6 +16,9 @@ namespace cfck::codec {
 // Class C means codes of a mean magnitude from 2^((C-29)/4) up to 2^((C-28)/4).
 inline constexpr unsigned kMaxSpectralClass = 125;
 
+// With so many low bits all that vectors of floats are to say are integers that they can.
+inline constexpr unsigned kMaxVectorLowBits = 16;
+
 // What each symbol counts, in squared steps, by quantiser.
 struct SymbolWeights {
   alignas(64) float of[2][kRansSymbols] = {};
@@ -30,13 +33,13 @@ struct TrellisSearch {
   std::size_t n_values = 0;
   const GroupCode* groups = nullptr;
   const SymbolWeights* weights = nullptr;  // by table (SymbolCode); nullptr: nothing
-  unsigned n_states = 8;                   // 1, 4 or 8
+  unsigned n_states = 8;                   // 1, 4, 8 or 64
   unsigned n_lanes = 32;                   // 32, 64 or 128
   // Found. All have room for whole groups.
   std::uint8_t* symbols = nullptr;
   std::uint8_t* quantisers = nullptr;
   std::int32_t* codes = nullptr;  // of groups with low bits only; 0 for escapes
-  // Room for a byte for each value.
+  // Room for decision_bytes(n_states) for each value.
   std::uint8_t* decisions = nullptr;
   // Value by value: what counts, and what vectors must equal.
   bool is_plain = false;

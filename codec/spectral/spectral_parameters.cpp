@@ -11,12 +11,14 @@ namespace cfck::codec {
 namespace {
 
 enum SpectralFlag : std::uint8_t {
-  kStates = 3,  // 1, 4, 8 for 0, 1, 2
+  kStates = 3,  // the place in kStateCounts
   kTransforms = 1 << 2,
   kOrder = 3 << 3,
   kHasScales = 1 << 5,
   kHasSteps = 1 << 6,
 };
+
+constexpr unsigned kStateCounts[] = {1, 4, 8, 64};
 
 enum FieldFlag : std::uint8_t { kHasBands = 1, kHasRows = 2, kHasColumns = 4 };
 
@@ -53,7 +55,7 @@ Result<QuarterField> read_field(const SpectralGeometry& geometry, NumberReader& 
 }  // namespace
 
 void append_spectral_parameters(const SpectralParameters& parameters, std::vector<std::byte>& out) {
-  const unsigned states = parameters.n_states == 8 ? 2 : parameters.n_states == 4 ? 1 : 0;
+  const auto states = std::ranges::find(kStateCounts, parameters.n_states) - kStateCounts;
   out.push_back(static_cast<std::byte>(
       static_cast<int>(states) | (parameters.transforms ? kTransforms : 0) |
       static_cast<int>(parameters.order) << 3 | (parameters.scales.empty() ? 0 : kHasScales) |
@@ -78,14 +80,13 @@ Result<SpectralParameters> read_spectral_parameters(std::span<const std::uint64_
   SpectralParameters parameters;
   const std::size_t at = in.origin() + in.position();
   CFCK_TRY_ASSIGN(const std::uint8_t flags, in.byte());
-  const unsigned states = flags & kStates;
   const unsigned order = (flags & kOrder) >> 3;
   const bool has_scales = (flags & kHasScales) != 0;
-  if ((flags & 0x80) != 0 || states > 2 || order > 2 ||
+  if ((flags & 0x80) != 0 || order > 2 ||
       has_scales != (order == static_cast<unsigned>(CoefficientOrder::kClasses))) {
     return corrupt("unknown flags of the parameters", at);
   }
-  parameters.n_states = states == 2 ? 8 : states == 1 ? 4 : 1;
+  parameters.n_states = kStateCounts[flags & kStates];
   parameters.transforms = (flags & kTransforms) != 0;
   parameters.order = static_cast<CoefficientOrder>(order);
   CFCK_TRY_ASSIGN(const ByteView step, in.take(sizeof(double)));

@@ -22,7 +22,7 @@ enum class CoefficientOrder : std::uint8_t {
 using QuarterField = StepField;
 
 struct SpectralParameters {
-  unsigned n_states = 8;    // 1, 4, 8
+  unsigned n_states = 8;    // 1, 4, 8, 64
   bool transforms = false;  // DCT-II over the blocks; else they only say what a band is
   CoefficientOrder order = CoefficientOrder::kStorage;
   double step = 0;

@@ -1,82 +1,27 @@
 // The search for codes, whole groups in vectors (codec/spectral/spec.md, section 7).
 #pragma once
 
-#include "codec/spectral/search_lanes.hpp"
-#include "codec/spectral/trellis_steps.hpp"
+#include "codec/spectral/choice_lanes.hpp"
+#include "codec/spectral/shifted_search.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
-
-// With so many low bits all that floats are to say here are integers that they can.
-inline constexpr unsigned kMaxVectorLowBits = 16;
-
-// A group of values in steps.
-struct GroupLanes {
-  explicit GroupLanes(const GroupSteps& group)
-      : low_bits(group.low_bits),
-        bound(all_of(group.bound)),
-        most{all_of(group.most[0]), all_of(group.most[1])} {}
-
-  unsigned low_bits;
-  Floats bound;
-  Floats most[2];
-};
-
-struct LaneChoice {
-  Ints code;
-  Floats cost;
-};
-
-// As choose_code(), of values a with signs. `is_even`: where the parity is 0.
-template <bool is_weighed>
-CFCK_INLINE LaneChoice choose_codes(Floats a, Ints sign, Floats offset, Floats most, Ints parity,
-                                    SearchMask is_even, const GroupLanes& group,
-                                    const float* weights) {
-  const Floats zeros = {};
-  const Floats half = lower_of(higher_of(nearest_to((a - offset) * 0.25f), zeros), most);
-  const Floats point = higher_of(4.0f * half + offset, zeros);
-  const Floats error = a - point;
-  Floats cost = error * error;
-  Floats zero = a * a;
-  Ints code = to_ints(half);
-  code = ((code + code + parity) ^ sign) - sign;
-  if constexpr (is_weighed) {
-    const Ints high = code >> static_cast<int>(group.low_bits);
-    cost += look_up(weights, high + static_cast<int>(kSpectralZero));
-    zero += weights[kSpectralZero];
-  }
-  const SearchMask is_zero_better = both(is_even, neither(is_less(cost, zero)));
-  return {select(is_zero_better, Ints{}, code), select(is_zero_better, zero, cost)};
-}
 
 // A value of each of some lanes; `costs` are those of their paths.
 template <unsigned n_states, bool is_weighed>
 CFCK_INLINE Ints advance_lanes(Floats t, const GroupLanes& group, const SymbolWeights* weights,
                                Floats (&costs)[n_states]) {
   constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
-  const Floats a = magnitude_of(t);
-  const SearchMask escapes = is_less(group.bound, a);
-  Floats by_code[2][2];
-  unrolled<4>([&](auto i) __attribute__((always_inline)) {
-    constexpr unsigned q = i / 2;
-    constexpr int parity = i % 2;
-    const Floats cost =
-        choose_codes<is_weighed>(a, sign_of(t), all_of(static_cast<float>(2 * parity - int{q})),
-                                 group.most[parity], all_of(std::int32_t{parity}),
-                                 parity == 0 ? kAllLanes : kNoLanes, group,
-                                 is_weighed ? weights->of[q] : nullptr)
-            .cost;
-    by_code[q][parity] = select(escapes, all_of(parity != 0 ? kNever : 0.0f), cost);
-  });
+  const CodeCosts by_code = costs_of_codes<is_weighed>(t, group, weights);
   Floats next[n_states];
   Ints decisions = {};
   unrolled<n_states>([&](auto state) __attribute__((always_inline)) {
     constexpr unsigned first = kEdges.from[state][0];
     constexpr unsigned second = kEdges.from[state][1];
     const Floats by_first =
-        costs[first] + by_code[kEdges.second >> first & 1][kEdges.parity[state][0]];
+        costs[first] + by_code.of[kEdges.second >> first & 1][kEdges.parity[state][0]];
     const Floats by_second =
-        costs[second] + by_code[kEdges.second >> second & 1][kEdges.parity[state][1]];
+        costs[second] + by_code.of[kEdges.second >> second & 1][kEdges.parity[state][1]];
     const SearchMask takes_second = is_less(by_second, by_first);
     next[state] = lower_of(by_second, by_first);
     decisions = select(takes_second, decisions | (1 << state), decisions);
@@ -89,7 +34,7 @@ CFCK_INLINE Ints advance_lanes(Floats t, const GroupLanes& group, const SymbolWe
 // A whole group. Requires: low bits are at most kMaxVectorLowBits.
 template <unsigned n_states, bool is_weighed>
 void advance_group(const float* values, const GroupSteps& steps, const SymbolWeights* weights,
-                   unsigned n_lanes, PathCosts& all_costs, std::uint8_t* decisions) {
+                   unsigned n_lanes, PathCosts<n_states>& all_costs, std::uint8_t* decisions) {
   const GroupLanes group(steps);
   for (unsigned lane = 0; lane < n_lanes; lane += kSearchLanes) {
     Floats costs[n_states];
@@ -107,24 +52,34 @@ void advance_group(const float* values, const GroupSteps& steps, const SymbolWei
   }
 }
 
+// Back from states of some lanes to those before, by their decisions.
+template <unsigned n_states>
+CFCK_INLINE BackStep step_back(const std::uint8_t* decisions, Ints& state) {
+  constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
+  constexpr auto kFirst = static_cast<std::int32_t>(kEdges.packed[0]);
+  constexpr auto kDifference = static_cast<std::int32_t>(kEdges.packed[0] ^ kEdges.packed[1]);
+  const Ints edge = -(load_bytes(decisions) >> state & 1);
+  const Ints taken = (kFirst ^ (edge & kDifference)) >> (4 * state);
+  state = taken & 7;
+  return {taken >> 3 & 1, all_of(static_cast<std::int32_t>(kEdges.second)) >> state & 1};
+}
+template <>
+CFCK_INLINE BackStep step_back<kShiftedStates>(const std::uint8_t* decisions, Ints& state) {
+  return step_back_shifted(decisions, state);
+}
+
 // Back through a whole group.
 template <unsigned n_states, bool is_weighed>
 void take_group(const float* values, const GroupSteps& steps, const SymbolWeights* weights,
                 unsigned n_lanes, const std::uint8_t* decisions, std::int32_t* states,
                 std::uint8_t* symbols, std::uint8_t* quantisers, std::int32_t* codes) {
-  constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
-  constexpr auto kFirst = static_cast<std::int32_t>(kEdges.packed[0]);
-  constexpr auto kDifference = static_cast<std::int32_t>(kEdges.packed[0] ^ kEdges.packed[1]);
   const GroupLanes group(steps);
   for (unsigned lane = 0; lane < n_lanes; lane += kSearchLanes) {
     Ints state = load_lanes<Ints>(states + lane);
     for (unsigned end = kGroupSize; end > 0; end -= n_lanes) {
       const unsigned i = end - n_lanes + lane;
-      const Ints edge = -(load_bytes(decisions + i) >> state & 1);
-      const Ints taken = (kFirst ^ (edge & kDifference)) >> (4 * state);
-      state = taken & 7;
-      const Ints parity = taken >> 3 & 1;
-      const Ints second = all_of(static_cast<std::int32_t>(kEdges.second)) >> state & 1;
+      const auto [parity, second] =
+          step_back<n_states>(decisions + i * sizeof(Decisions<n_states>), state);
       const Floats t = load_lanes<Floats>(values + i);
       const Floats a = magnitude_of(t);
       const SearchMask is_even = is_zero(parity);
@@ -157,7 +112,7 @@ void take_group(const float* values, const GroupSteps& steps, const SymbolWeight
 
 // Takes the least cost of each lane off all of them.
 template <unsigned n_states>
-void level_costs(unsigned n_lanes, PathCosts& costs) {
+void level_costs(unsigned n_lanes, PathCosts<n_states>& costs) {
   for (unsigned lane = 0; lane < n_lanes; lane += kSearchLanes) {
     Floats least = all_of(kNever);
     for (unsigned state = 0; state < n_states; ++state) {
@@ -187,10 +142,12 @@ class TrellisPaths {
       if (search_.groups[g].kind != GroupKind::kAllZero) {
         advance(g, coded++);
         if (coded % kGroupsBetweenLevels == 0) {
+          advance_waiting();
           level_costs<n_states>(search_.n_lanes, costs_);
         }
       }
     }
+    advance_waiting();
     find_ends();
     for (std::size_t g = n_groups; g-- > 0;) {
       if (search_.groups[g].kind != GroupKind::kAllZero) {
@@ -211,15 +168,32 @@ class TrellisPaths {
     const GroupSteps steps(search_.groups[g]);
     const unsigned n = group_values(search_.n_values - g * kGroupSize);
     const float* const values = search_.values + g * kGroupSize;
-    std::uint8_t* const decisions = search_.decisions + coded * kGroupSize;
+    std::uint8_t* const decisions = decisions_of(coded);
     if (!is_plain(steps, n)) {
-      return advance_group<n_states, is_weighed>(values, steps, weights_of(steps), search_.n_lanes,
-                                                 costs_, decisions);
+      if constexpr (n_states == kShiftedStates) {
+        waiting_.append({values, steps, weights_of(steps), decisions});
+      } else {
+        advance_group<n_states, is_weighed>(values, steps, weights_of(steps), search_.n_lanes,
+                                            costs_, decisions);
+      }
+      return;
     }
+    advance_waiting();
     for (unsigned i = 0; i < n; ++i) {
-      decisions[i] =
+      const Decisions<n_states> made =
           advance_value<n_states>(values[i], i % search_.n_lanes, steps, weights_of(steps), costs_);
+      __builtin_memcpy(decisions + i * sizeof(made), &made, sizeof(made));
     }
+  }
+
+  void advance_waiting() {
+    if constexpr (n_states == kShiftedStates) {
+      waiting_.template advance<is_weighed>(search_.n_lanes, costs_);
+    }
+  }
+
+  std::uint8_t* decisions_of(std::size_t coded) const {
+    return search_.decisions + coded * kGroupSize * sizeof(Decisions<n_states>);
   }
 
   void find_ends() {
@@ -237,7 +211,7 @@ class TrellisPaths {
     const unsigned n = group_values(search_.n_values - g * kGroupSize);
     const float* const values = search_.values + g * kGroupSize;
     const std::size_t at = coded * kGroupSize;
-    const std::uint8_t* const decisions = search_.decisions + at;
+    const std::uint8_t* const decisions = decisions_of(coded);
     if (!is_plain(steps, n)) {
       return take_group<n_states, is_weighed>(values, steps, weights_of(steps), search_.n_lanes,
                                               decisions, states_, search_.symbols + at,
@@ -245,9 +219,11 @@ class TrellisPaths {
     }
     for (unsigned i = n; i-- > 0;) {
       unsigned q = 0;
+      Decisions<n_states> made;
+      __builtin_memcpy(&made, decisions + i * sizeof(made), sizeof(made));
       const bool escapes = magnitude_of(values[i]) > steps.bound;
       const CodeChoice choice =
-          take_value<n_states>(escapes ? 0.0f : values[i], decisions[i], steps, weights_of(steps),
+          take_value<n_states>(escapes ? 0.0f : values[i], made, steps, weights_of(steps),
                                states_[i % search_.n_lanes], q);
       search_.quantisers[at + i] = static_cast<std::uint8_t>(q);
       search_.codes[at + i] = escapes ? 0 : choice.code;
@@ -257,7 +233,8 @@ class TrellisPaths {
   }
 
   const TrellisSearch& search_;
-  alignas(64) PathCosts costs_;
+  ShiftedGroups waiting_;
+  alignas(64) PathCosts<n_states> costs_;
   alignas(64) std::int32_t states_[kMaxSearchLanes];
 };
 
@@ -332,8 +309,10 @@ inline void search_codes(const TrellisSearch& search) {
     is_weighed ? search_values<true>(search) : search_values<false>(search);
   } else if (search.n_states == 4) {
     is_weighed ? TrellisPaths<4, true>(search).run() : TrellisPaths<4, false>(search).run();
-  } else {
+  } else if (search.n_states == 8) {
     is_weighed ? TrellisPaths<8, true>(search).run() : TrellisPaths<8, false>(search).run();
+  } else {
+    is_weighed ? TrellisPaths<64, true>(search).run() : TrellisPaths<64, false>(search).run();
   }
 }
 

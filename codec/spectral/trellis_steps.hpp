@@ -1,6 +1,8 @@
 // The steps of the search for codes, value by value (codec/spectral/spec.md, section 7).
 #pragma once
 
+#include <type_traits>
+
 #include "codec/spectral/spectral_kernels.hpp"
 
 namespace cfck::codec {
@@ -13,19 +15,25 @@ inline constexpr unsigned kGroupsBetweenLevels = 8;
 inline constexpr unsigned kMaxSearchLanes = 128;
 
 // What paths cost that end in a state of a lane.
-using PathCosts = float[kMaxTrellisStates][kMaxSearchLanes];
+template <unsigned n_states>
+using PathCosts = float[n_states][kMaxSearchLanes];
+
+// Bits by state: whether the best path into it comes from the higher one of two.
+template <unsigned n_states>
+using Decisions = std::conditional_t<n_states <= kMaxTableStates, std::uint8_t, std::uint64_t>;
 
 // The two edges into each state, that from the lower state first.
 template <unsigned n_states>
 struct TrellisEdges {
   unsigned from[n_states][2] = {};
   unsigned parity[n_states][2] = {};
-  unsigned second = 0;  // as in Trellis
+  std::uint64_t second = 0;  // as in Trellis
   // By edge: three bits of where it is from, its parity above, in four bits for each state.
+  // Of as many states as fit.
   std::uint32_t packed[2] = {};
 
   constexpr TrellisEdges() {
-    const Trellis& trellis = n_states == 4 ? kTrellis4 : kTrellis8;
+    const Trellis& trellis = *trellis_of(n_states);
     second = trellis.second;
     unsigned n_edges[n_states] = {};
     for (unsigned state = 0; state < n_states; ++state) {
@@ -34,7 +42,7 @@ struct TrellisEdges {
         const unsigned edge = n_edges[to]++;
         from[to][edge] = state;
         parity[to][edge] = p;
-        packed[edge] |= (state | p << 3) << (4 * to);
+        packed[edge] |= n_states <= kMaxTableStates ? (state | p << 3) << (4 * to) : 0;
       }
     }
   }
@@ -44,6 +52,7 @@ inline constexpr TrellisEdges<n_states> kTrellisEdges{};
 
 // What is the same for all values of a group.
 struct GroupSteps {
+  GroupSteps() = default;
   explicit GroupSteps(const GroupCode& group) : GroupSteps(kSymbolCodes.of[group.scale_class]) {}
   explicit GroupSteps(const SymbolCode& code)
       : low_bits(code.low_bits),
@@ -55,11 +64,11 @@ struct GroupSteps {
   // With one state, from which on values escape.
   float alone_bound() const { return static_cast<float>(limit) + 0.5f; }
 
-  unsigned low_bits;
-  unsigned table;
-  std::int32_t limit;  // of magnitudes of codes
-  float bound;         // what is above, in steps, escapes
-  float most[2];       // halves of the largest codes of each parity
+  unsigned low_bits = 0;
+  unsigned table = 0;
+  std::int32_t limit = 0;  // of magnitudes of codes
+  float bound = 0;         // what is above, in steps, escapes
+  float most[2] = {};      // halves of the largest codes of each parity
 };
 
 // Half to even. Requires: -1 < x.
@@ -109,8 +118,8 @@ inline CodeChoice choose_code(float t, unsigned q, unsigned parity, const GroupS
 
 // A value of a lane: costs of its paths go on, each state's decision is a bit.
 template <unsigned n_states>
-std::uint8_t advance_value(float t, unsigned lane, const GroupSteps& group,
-                           const SymbolWeights* weights, PathCosts& costs) {
+Decisions<n_states> advance_value(float t, unsigned lane, const GroupSteps& group,
+                                  const SymbolWeights* weights, PathCosts<n_states>& costs) {
   constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
   const bool escapes = magnitude_of(t) > group.bound;
   float by_code[2][2];
@@ -121,25 +130,25 @@ std::uint8_t advance_value(float t, unsigned lane, const GroupSteps& group,
     }
   }
   float next[n_states];
-  unsigned decisions = 0;
+  Decisions<n_states> decisions = 0;
   for (unsigned state = 0; state < n_states; ++state) {
     float by[2];
     for (unsigned edge = 0; edge < 2; ++edge) {
       const unsigned from = kEdges.from[state][edge];
       by[edge] = costs[from][lane] + by_code[kEdges.second >> from & 1][kEdges.parity[state][edge]];
     }
-    decisions |= (by[1] < by[0] ? 1u : 0u) << state;
+    decisions |= static_cast<Decisions<n_states>>(std::uint64_t{by[1] < by[0]} << state);
     next[state] = by[1] < by[0] ? by[1] : by[0];
   }
   for (unsigned state = 0; state < n_states; ++state) {
     costs[state][lane] = next[state];
   }
-  return static_cast<std::uint8_t>(decisions);
+  return decisions;
 }
 
 // Back along the path of a lane, of which `state` is where it is.
 template <unsigned n_states>
-CodeChoice take_value(float t, unsigned decisions, const GroupSteps& group,
+CodeChoice take_value(float t, Decisions<n_states> decisions, const GroupSteps& group,
                       const SymbolWeights* weights, std::int32_t& state, unsigned& q) {
   constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
   const unsigned edge = decisions >> state & 1;

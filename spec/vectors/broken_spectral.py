@@ -159,7 +159,6 @@ def in_preambles() -> list[Broken]:
 
     sound = vector(35, [35, 36, 35])
     return [
-        preamble("unknown_states", 3),
         preamble("unknown_order", 24),
         preamble("unknown_parameter", 128),
         preamble("scales_without_their_order", SCALES, fields=BANDS),

@@ -165,6 +165,12 @@ def chunks(writer: str) -> tuple[Vector, bytes]:
         jumps = [value * (1.0, 1000.0, 0.001)[i // 128] for i, value in enumerate(noise)]
         wide = options(8, 0.02, **{"lambda": 0.1})
         add(f"zero groups and class escapes, {entropy}", [300], jumps, wide, entropy=entropy)
+    for entropy in ("zstd", "rans"):
+        noise = random.weights(200, 0.1)
+        how = f"64 states, {entropy}"
+        add(f"coarse, {how}", [200], noise, options(64, 0.2), entropy=entropy)
+        fine = options(64, 1e-3, sides=[5], order=BANDS)
+        add(f"low bits, {how}", [10, 20], noise, fine, entropy=entropy)
     return vector, file_of(vector, tensors, writer)
 
 

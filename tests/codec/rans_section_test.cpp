@@ -247,6 +247,10 @@ TEST(RansTrellis, BytesAreThoseOfThePage) {
     EXPECT_EQ(hash_of_trellis(kTrellis8, 1), 0x4bccbb852dc9675cu);
     EXPECT_EQ(hash_of_trellis(kTrellis8, 2), 0x4dfe950c09665123u);
     EXPECT_EQ(hash_of_trellis(kTrellis8, 4), 0xb426431983293aa8u);
+    EXPECT_EQ(hash_of_trellis(kTrellis64, 1), 0x985adbb112a52534u);
+    EXPECT_EQ(hash_of_trellis(kTrellis64, 2), 0xf957b835368f190du);
+    EXPECT_EQ(hash_of_trellis(kTrellis64, 4),
+              0xb426431983293aa8u);  // six steps of a lane: as 8 states
   });
 }
 

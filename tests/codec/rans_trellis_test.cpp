@@ -141,7 +141,7 @@ bool decode_sample(const Sample& sample, const Tables& tables, const RansKernels
 // Calls body(trellis, n_sets).
 template <class Body>
 void each_trellis(Body&& body) {
-  for (const Trellis* trellis : {&kTrellis4, &kTrellis8}) {
+  for (const Trellis* trellis : {&kTrellis4, &kTrellis8, &kTrellis64}) {
     for (const unsigned n_sets : kLaneSets) {
       SCOPED_TRACE(std::to_string(trellis->n_states) + " states, sets " + std::to_string(n_sets));
       body(*trellis, n_sets);

@@ -50,7 +50,7 @@ struct SearchCase {
 SearchCase random_case(std::mt19937& random) {
   const auto below = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
   SearchCase made;
-  made.n_states = std::array{1u, 4u, 8u}[below(3)];
+  made.n_states = std::array{1u, 4u, 8u, 64u}[below(4)];
   made.n_lanes = 32u << below(3);
   made.is_weighed = below(2) != 0;
   made.values.resize(1 + below(3000));
@@ -112,7 +112,7 @@ Found found_by(const SpectralKernels& kernels, const SearchCase& made, bool is_p
   found.codes.resize(n_room);
   found.path.resize(n_room / 8);
   found.raw.resize(n_room * 4);
-  std::vector<std::uint8_t> decisions(n_room);
+  std::vector<std::uint8_t> decisions(n_room * decision_bytes(made.n_states));
   TrellisSearch search;
   search.values = made.values.data();
   search.n_values = made.values.size();
@@ -281,7 +281,7 @@ LossyRecord random_record(std::mt19937& random) {
   record.is_forced = true;
   SpectralRequest request;
   request.step = std::exp2(static_cast<double>(random() % 24) - 18);
-  request.n_states = std::array{1u, 4u, 8u}[random() % 3];
+  request.n_states = std::array{1u, 4u, 8u, 64u}[random() % 4];
   request.lambda = random() % 2 == 0 ? 0 : 0.1;
   if (random() % 3 == 0) {
     request.max_abs_error = request.step;

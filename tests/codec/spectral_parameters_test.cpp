@@ -116,6 +116,18 @@ SpectralParameters some_parameters() {
 
 constexpr std::uint64_t kShape[] = {4, 9};
 
+TEST(SpectralParameters, States) {
+  SpectralParameters parameters = some_parameters();
+  for (const unsigned n_states : {1u, 4u, 8u, 64u}) {
+    parameters.n_states = n_states;
+    std::vector<std::byte> bytes;
+    append_spectral_parameters(parameters, bytes);
+    const auto back = parse_spectral_parameters(kShape, bytes);
+    ASSERT_TRUE(back) << back.error().to_string();
+    EXPECT_EQ(back->n_states, n_states);
+  }
+}
+
 TEST(SpectralParameters, RoundTrip) {
   const SpectralParameters parameters = some_parameters();
   std::vector<std::byte> bytes;

@@ -54,7 +54,8 @@ std::optional<Case> read_case(ByteView bytes) {
   Case result;
   const unsigned layout = byte();
   result.n_sets = 1u << layout % 3;
-  result.trellis = layout & 64 ? &kTrellis4 : layout & 128 ? &kTrellis8 : nullptr;
+  constexpr const Trellis* kTrellises[] = {nullptr, &kTrellis4, &kTrellis8, &kTrellis64};
+  result.trellis = kTrellises[layout >> 6 & 3];
   const unsigned n_tables = 1 + byte() % 4;
   for (unsigned i = 0; i < n_tables; ++i) {
     const auto frequencies = read_frequencies(bytes, at);

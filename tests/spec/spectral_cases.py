@@ -62,7 +62,7 @@ def options_of(seed: int, shape, sides, step: float) -> dict:
     geometry = reference_spectral.Geometry(shape, sides)
     order = seed % 3
     options = {
-        "states": (1, 4, 8)[seed // 3 % 3],
+        "states": (1, 4, 8, 64)[seed // 3 % 4],
         "order": order,
         "transforms": bool(rng.integers(0, 2)),
         "step": step,
