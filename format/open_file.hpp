@@ -99,7 +99,10 @@ struct OpenFile {
   // The contents of the record's PREA frame, checked; empty if it has none.
   Result<std::vector<std::byte>> read_preamble(const StoredRecord& stored,
                                                const std::string& name) const;
-  // Reads a chunk, checks hash and frame header, and decodes it.
+  // Reads a chunk, checks hash and frames. Valid until the worker reads another one. Requires:
+  // a codec with a decoder.
+  Result<ByteView> read_payload(const ChunkPlace& place, bool verify, ReadWorker& worker) const;
+  // The same, then decodes it; of all codecs.
   Result<void> read_chunk(const ChunkPlace& place, bool verify, ReadWorker& worker,
                           MutableBytes out) const;
   // The same without decoding.
@@ -128,7 +131,14 @@ struct OpenFile {
 // What an older version lacks: kUnsupported names it.
 Result<void> check_readable(const Record& record);
 
+// What a codec may know of a chunk, and of a record that is in a pack.
+codec::ChunkInfo info_of(const ChunkPlace& place);
+codec::ChunkInfo info_of_packed(const Record& record);
+
 // Offsets of errors become offsets in the file; the record gets its name.
 Error place_error(Error error, const std::string& record, std::uint64_t offset_bytes);
+// Those of a codec. All bytes of the extent are there: what is missing was never written, and
+// fetching the file again would not help.
+Error payload_error(Error error, const std::string& record, std::uint64_t offset_bytes);
 
 }  // namespace cfck::format

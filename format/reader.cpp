@@ -279,6 +279,7 @@ Result<VerifyReport> Reader::verify(VerifyLevel level, const ReadProgress& progr
   return run_guarded([&] { return format::verify_file(*impl_->file, level, progress); });
 }
 
+const OpenFile& ReaderAccess::file(const Reader& reader) { return *reader.impl_->file; }
 const ByteSource& ReaderAccess::source(const Reader& reader) { return *reader.impl_->file->source; }
 const format::Tail& ReaderAccess::tail(const Reader& reader) { return reader.impl_->file->tail; }
 const format::Index& ReaderAccess::index(const Reader& reader) { return reader.impl_->file->index; }

@@ -1,4 +1,5 @@
-// What update, compact and repair need of an open file beyond the public Reader.
+// What update, compact, repair and programs that describe files need of an open file beyond
+// the public Reader.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,12 @@
 
 namespace cfck {
 
+namespace format {
+struct OpenFile;
+}
+
 struct ReaderAccess {
+  static const format::OpenFile& file(const Reader& reader);
   static const ByteSource& source(const Reader& reader);
   static const format::Tail& tail(const Reader& reader);
   static const format::Index& index(const Reader& reader);  // records as in reader.records()

@@ -27,17 +27,6 @@ bool is_single_frame(ByteView bytes) {
          content != ZSTD_CONTENTSIZE_UNKNOWN && content != ZSTD_CONTENTSIZE_ERROR;
 }
 
-codec::ChunkInfo info_of(const ChunkPlace& place) {
-  const Record& record = place.stored->record;
-  return {record.dtype,
-          record.entropy,
-          record.scan,
-          place.n_elems,
-          place.preamble,
-          record.shape,
-          place.chunk * record.chunk_elems};
-}
-
 struct RawFrame {
   bool starts_here = false;
   std::uint64_t start_bytes = 0;  // header and zeros
@@ -67,15 +56,6 @@ Result<void> check_raw_start(ByteView extent, const ChunkPlace& place, const Raw
                    place.offset_bytes + kFrameHeaderBytes);
   }
   return {};
-}
-
-// Of a codec. All bytes of the extent are there: what is missing was never
-// written, and fetching the file again would not help.
-Error payload_error(Error error, const std::string& record, std::uint64_t offset_bytes) {
-  if (error.code == ErrorCode::kTruncated) {
-    error.code = ErrorCode::kCorrupt;
-  }
-  return place_error(std::move(error), record, offset_bytes);
 }
 
 // Splits the extent of a CHNK frame and what follows it; checks both.
@@ -114,6 +94,28 @@ Error place_error(Error error, const std::string& record, std::uint64_t offset_b
   }
   error.byte_offset = offset_bytes + error.byte_offset.value_or(0);
   return error;
+}
+
+Error payload_error(Error error, const std::string& record, std::uint64_t offset_bytes) {
+  if (error.code == ErrorCode::kTruncated) {
+    error.code = ErrorCode::kCorrupt;
+  }
+  return place_error(std::move(error), record, offset_bytes);
+}
+
+codec::ChunkInfo info_of(const ChunkPlace& place) {
+  const Record& record = place.stored->record;
+  return {record.dtype,
+          record.entropy,
+          record.scan,
+          place.n_elems,
+          place.preamble,
+          record.shape,
+          place.chunk * record.chunk_elems};
+}
+
+codec::ChunkInfo info_of_packed(const Record& record) {
+  return {record.dtype, record.entropy, record.scan, record.n_elems, {}, record.shape};
 }
 
 Result<void> check_readable(const Record& record) {
@@ -213,6 +215,12 @@ Result<MutableBytes> OpenFile::read_extent(const ChunkPlace& place, bool verify,
   return extent;
 }
 
+Result<ByteView> OpenFile::read_payload(const ChunkPlace& place, bool verify,
+                                        ReadWorker& worker) const {
+  CFCK_TRY_ASSIGN(const ByteView extent, read_extent(place, verify, worker));
+  return payload_of(extent, place, *codec::find_decoder(place.stored->record.codec));
+}
+
 Result<void> OpenFile::read_chunk(const ChunkPlace& place, bool verify, ReadWorker& worker,
                                   MutableBytes out) const {
   const auto read = [&]() -> Result<void> {
@@ -232,8 +240,7 @@ Result<void> OpenFile::read_chunk(const ChunkPlace& place, bool verify, ReadWork
       return {};
     }
     const codec::Decoder& decoder = *codec::find_decoder(record.codec);
-    CFCK_TRY_ASSIGN(const ByteView extent, read_extent(place, verify, worker));
-    CFCK_TRY_ASSIGN(const ByteView payload, payload_of(extent, place, decoder));
+    CFCK_TRY_ASSIGN(const ByteView payload, read_payload(place, verify, worker));
     Result<void> decoded = decoder.decode(info_of(place), payload, worker.scratch(), out);
     if (!decoded) {
       return payload_error(std::move(decoded).error(), {}, place.offset_bytes + kFrameHeaderBytes);
@@ -331,9 +338,7 @@ Result<void> OpenFile::decode_packed(const StoredRecord& stored, const std::stri
     return {};
   }
   const codec::Decoder& decoder = *codec::find_decoder(record.codec);
-  const codec::ChunkInfo info{record.dtype, record.entropy, record.scan, record.n_elems,
-                              {},           record.shape};
-  Result<void> decoded = decoder.decode(info, payload, worker.scratch(), out);
+  Result<void> decoded = decoder.decode(info_of_packed(record), payload, worker.scratch(), out);
   if (!decoded) {
     return payload_error(std::move(decoded).error(), name,
                          index.packs[stored.pack].offset_bytes + stored.pack_offset);

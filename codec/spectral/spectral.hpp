@@ -36,6 +36,12 @@ Result<std::uint32_t> spectral_body_bytes(const SpectralChunkInfo& info, ByteVie
 Result<void> decode_spectral(const SpectralChunkInfo& info, ByteView payload, Scratch& scratch,
                              MutableBytes out);
 
+// Bits that each coefficient takes, in storage order: coefficient_bits.hpp says what counts.
+// Requires: the first byte is mode 4 or 5, and `bits` has n_elems entries. Errors: as above,
+// of what is read; points and exact values are not.
+Result<void> measure_spectral_bits(const SpectralChunkInfo& info, ByteView payload,
+                                   Scratch& scratch, std::span<double> bits);
+
 // Encodes with `parameters`, or losslessly where that is not longer. `decoded` has the size
 // of `values` and gets what decode_spectral will give; `errors` say how far off that is.
 // NaN and infinities are kept exactly, as is what max_abs_error would not hold for.

@@ -14,6 +14,7 @@
 #include "codec/lossless/lossless.hpp"
 #include "codec/scratch.hpp"
 #include "codec/spectral/chunk_slices.hpp"
+#include "codec/spectral/coefficient_bits.hpp"
 #include "codec/spectral/coefficient_order.hpp"
 #include "codec/spectral/quantisers.hpp"
 #include "codec/spectral/spectral_header.hpp"
@@ -68,16 +69,36 @@ class ChunkDecoder {
   Result<void> decode(MutableBytes out) {
     CFCK_TRY_ASSIGN(slices_, ChunkSlices::create(geometry_, parameters_.transforms,
                                                  info_.first_elem, n_values_));
-    symbols_ = scratch_.impl().symbols.room_for((n_groups_ + 1) * kGroupSize + n_groups_);
-    groups_ = scratch_.impl().groups.room_for(n_groups_);
-    // First: symbols may be decoded only as they are merged, and errors are the same everywhere.
-    CFCK_TRY(read_escapes());
-    CFCK_TRY(is_rans_ ? decode_lanes() : decode_frame());
+    CFCK_TRY(read_symbols());
     CFCK_TRY(info_.dtype == DType::kF64 ? write_values<double>(out) : write_values<float>(out));
     return write_exact(out);
   }
 
+  // Instead of decode(): what the coefficients take, in storage order.
+  Result<void> measure(std::span<double> bits) {
+    may_fuse_ = false;
+    CFCK_TRY(read_symbols());
+    const RansDecodeTable* const* const tables =
+        is_rans_ ? scratch_.impl().rans_reader.tables() + kFirstValuePlace : nullptr;
+    if (order_->is_storage()) {
+      coefficient_bits(merged(), tables, bits.data());
+    } else {
+      double* const ordered = room_for<double>(scratch_.impl().ordered_coefficients);
+      coefficient_bits(merged(), tables, ordered);
+      order_->scatter(ordered, bits.data());
+    }
+    return {};
+  }
+
  private:
+  Result<void> read_symbols() {
+    symbols_ = scratch_.impl().symbols.room_for((n_groups_ + 1) * kGroupSize + n_groups_);
+    groups_ = scratch_.impl().groups.room_for(n_groups_);
+    // First: symbols may be decoded only as they are merged, and errors are the same everywhere.
+    CFCK_TRY(read_escapes());
+    return is_rans_ ? decode_lanes() : decode_frame();
+  }
+
   std::size_t group_size(std::size_t g) const {
     return std::min<std::size_t>(kGroupSize, n_values_ - g * kGroupSize);
   }
@@ -127,7 +148,7 @@ class ChunkDecoder {
     CFCK_TRY(read_groups(symbols_));
     n_lanes_ = reader.n_sets() * kRansLanes;
     // The lanes may carry the last raw bits: only without any can symbols be used at once.
-    is_fused_ = raw_bytes_ == 0 && h_.raw_bytes == 0 && trellis_ != nullptr &&
+    is_fused_ = may_fuse_ && raw_bytes_ == 0 && h_.raw_bytes == 0 && trellis_ != nullptr &&
                 info_.dtype != DType::kF64 && spectral_kernels().decode_floats != nullptr;
     if (is_fused_) {
       return {};
@@ -274,9 +295,7 @@ class ChunkDecoder {
                             : corrupt("the escapes are not as long as they must", h_.header_bytes);
   }
 
-  // Symbols, path bits and raw bits to points times `step`, in coded order.
-  template <class T>
-  Result<void> merge(T step, T* values) {
+  SpectralMerge merged() const {
     SpectralMerge from;
     from.groups = groups_;
     from.n_values = n_values_;
@@ -287,6 +306,13 @@ class ChunkDecoder {
     from.raw = raw_;
     from.escapes = escapes_;
     from.n_escapes = h_.n_escapes;
+    return from;
+  }
+
+  // Symbols, path bits and raw bits to points times `step`, in coded order.
+  template <class T>
+  Result<void> merge(T step, T* values) {
+    SpectralMerge from = merged();
     bool fits = true;
     if constexpr (sizeof(T) == sizeof(double)) {
       fits = spectral_kernels().merge_doubles(from, step, values);
@@ -394,6 +420,7 @@ class ChunkDecoder {
   std::optional<CoefficientOrdering> order_;
   std::uint32_t coded_at_ = 0;
   unsigned n_lanes_ = kRansLanes;
+  bool may_fuse_ = true;
   bool is_fused_ = false;  // symbols are decoded as they are merged
   std::size_t n_symbols_ = 0;
   std::size_t raw_bytes_ = 0;
@@ -403,12 +430,10 @@ class ChunkDecoder {
   const std::byte* raw_ = nullptr;
 };
 
-Result<void> decode_chunk(const SpectralChunkInfo& info, ByteView payload, Scratch& scratch,
-                          MutableBytes out) {
-  CFCK_TRY(check_spectral_chunk(info));
-  if (!payload.empty() && payload[0] < std::byte{kSpectralInline}) {
-    return LosslessDecoder().decode(lossless_info(info), payload, scratch, out);
-  }
+// Calls action(decoder) for a chunk with coefficients whose header is sound.
+template <class Action>
+Result<void> with_coefficients(const SpectralChunkInfo& info, ByteView payload, Scratch& scratch,
+                               Action&& action) {
   CFCK_TRY_ASSIGN(const std::uint32_t body_bytes, spectral_body_bytes(info, payload));
   if (body_bytes > payload.size()) {
     return truncated("the chunk is shorter than its header says", payload.size());
@@ -416,14 +441,26 @@ Result<void> decode_chunk(const SpectralChunkInfo& info, ByteView payload, Scrat
   if (info.entropy == EntropyId::kRans && body_bytes != payload.size()) {
     return corrupt("bytes after the end of the chunk", body_bytes);
   }
-  if (out.size() != info.n_elems * (bits_per_element(info.dtype) / 8)) {
-    return Error{ErrorCode::kInvalidArgument, "the output does not have the chunk's size", {}, {}};
-  }
   CFCK_TRY_ASSIGN(const SpectralHeader header, parse_spectral_header(info, payload));
   const SpectralParameters& parameters = header.parameters ? *header.parameters : *info.parameters;
   CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                   SpectralGeometry::create(info.shape, parameters.sides));
-  return ChunkDecoder(info, geometry, header, payload, scratch).decode(out);
+  return action(ChunkDecoder(info, geometry, header, payload, scratch));
+}
+
+Result<void> decode_chunk(const SpectralChunkInfo& info, ByteView payload, Scratch& scratch,
+                          MutableBytes out) {
+  CFCK_TRY(check_spectral_chunk(info));
+  if (!payload.empty() && payload[0] < std::byte{kSpectralInline}) {
+    return LosslessDecoder().decode(lossless_info(info), payload, scratch, out);
+  }
+  return with_coefficients(info, payload, scratch, [&](ChunkDecoder&& decoder) -> Result<void> {
+    if (out.size() != info.n_elems * (bits_per_element(info.dtype) / 8)) {
+      return Error{
+          ErrorCode::kInvalidArgument, "the output does not have the chunk's size", {}, {}};
+    }
+    return decoder.decode(out);
+  });
 }
 
 }  // namespace
@@ -432,6 +469,17 @@ Result<void> decode_spectral(const SpectralChunkInfo& info, ByteView payload, Sc
                              MutableBytes out) {
   try {
     return decode_chunk(info, payload, scratch, out);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "no memory to decode a chunk", {}, {}};
+  }
+}
+
+Result<void> measure_spectral_bits(const SpectralChunkInfo& info, ByteView payload,
+                                   Scratch& scratch, std::span<double> bits) {
+  try {
+    CFCK_TRY(check_spectral_chunk(info));
+    return with_coefficients(info, payload, scratch,
+                             [&](ChunkDecoder&& decoder) { return decoder.measure(bits); });
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::kOutOfMemory, "no memory to decode a chunk", {}, {}};
   }
