@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "cfck/options.hpp"
 #include "cfck/version.hpp"
+#include "tools/arguments.hpp"
 #include "tools/console.hpp"
 #include "tools/convert.hpp"
 #include "tools/encode_options.hpp"
@@ -22,70 +23,6 @@
 
 namespace cfck::tools {
 namespace {
-
-constexpr unsigned kMaxThreads = 4096;
-
-constexpr const char* kExitCodes =
-    "Exit codes: 0 ok; 1 files differ, or something was lost; 2 wrong usage; 3 input or\n"
-    "output failed; 4 malformed file; 5 checksum; 6 unsupported file or feature; 7 limit or\n"
-    "memory; 70 a bug in cfck; 128 + n stopped by signal n.";
-
-// Everything that may stand on a command line. The command that was chosen sets
-// `run`.
-struct Choices {
-  ConsoleOptions console;
-  ConvertOptions convert;
-  ShowOptions show;
-  VerifyOptions verify;
-  DigestOptions digest;
-  StatsOptions stats;
-  DiffOptions diff;
-  ExtractOptions extract;
-  CompactOptions compact;
-  RepairOptions repair;
-  std::function<int(Console&)> run;
-};
-
-// An option whose values are a few words.
-template <class T>
-void add_choice(CLI::App& app, const std::string& name, T& choice,
-                const std::map<std::string, T>& words, const std::string& text,
-                const std::string& value) {
-  const auto choose = [name, &choice, words](const std::string& word) {
-    const auto found = words.find(word);
-    if (found != words.end()) {
-      choice = found->second;
-      return;
-    }
-    std::string known;
-    for (const auto& entry : words) known += (known.empty() ? "" : ", ") + entry.first;
-    throw CLI::ValidationError(name, fmt::format("'{}' is none of {}", escaped(word), known));
-  };
-  app.add_option_function<std::string>(name, choose, text)->option_text(value);
-}
-
-void add_common(CLI::App& app, Choices& choices) {
-  app.add_flag("--json", choices.console.json,
-               "Print one line of JSON (\"schema_version\": 1) for each FILE");
-  app.add_flag("-q,--quiet", choices.console.quiet, "Print results and errors only");
-  add_choice<ColorChoice>(app, "--color", choices.console.color,
-                          {{"auto", ColorChoice::kAuto},
-                           {"always", ColorChoice::kAlways},
-                           {"never", ColorChoice::kNever}},
-                          "auto (terminals, unless NO_COLOR is set), always, never", "WHEN");
-}
-
-void add_threads(CLI::App& app, unsigned& threads) {
-  app.add_option("--threads", threads,
-                 "Worker threads; default: the CPUs this process may use. Results do not depend "
-                 "on it")
-      ->option_text("N")
-      ->check(CLI::Range(0U, kMaxThreads));
-}
-
-void set_footer(CLI::App& app, const std::string& examples) {
-  app.footer("Examples:\n" + examples + "\n" + kExitCodes);
-}
 
 void add_max_errors(CLI::App& app, ConvertOptions& options) {
   const auto add = [&](const std::string& name, std::optional<double>& error,
@@ -207,8 +144,8 @@ void set_up_show(CLI::App& app, Choices& choices) {
   app.description(
       "Show what files contain: totals, then each tensor; of lossy ones the maximum error asked\n"
       "for and the largest one measured. Reads the index only.\n"
-      "After `verify`, `digest`, `stats`, `diff` or `extract` as the first word, that command\n"
-      "(see cfck --help).");
+      "After `verify`, `digest`, `stats`, `bands`, `diff` or `extract` as the first word, that\n"
+      "command (see cfck --help).");
   app.add_option("FILE", choices.show.paths, ".cfck or safetensors files, or folders of them")
       ->required()
       ->option_text(" ");
@@ -270,76 +207,6 @@ void set_up_digest(CLI::App& app, Choices& choices) {
   });
 }
 
-void set_up_stats(CLI::App& app, Choices& choices) {
-  StatsOptions& options = choices.stats;
-  app.description(
-      "Decode tensors and describe their values: range, mean, standard deviation (of the\n"
-      "population), exact quantiles, zeros, NaN, Inf, a histogram within four deviations.\n"
-      "With --ref the errors too, recomputed from both files: the largest, absolute and relative\n"
-      "to the range of the reference, RMSE, PSNR, cosine, and of lossy tensors whether the "
-      "maximum\n"
-      "error was kept. Exit code 1 if it was not, or if a tensor has no partner.");
-  app.add_option("FILE", options.path, "A .cfck or safetensors file, or a folder of them")
-      ->required()
-      ->option_text(" ");
-  app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
-      ->option_text("...");
-  CLI::Option* reference =
-      app.add_option("--ref", options.reference, "What to compare with: a file or folder as above")
-          ->option_text("FILE");
-  app.add_flag("--common", options.common, "With --ref: pass over tensors that only one side has")
-      ->needs(reference)
-      ->option_text(" ");
-  app.add_flag("--ascii", options.ascii, "Draw with #; also where the locale is not UTF-8");
-  add_common(app, choices);
-  set_footer(app,
-             "  cfck-inspect stats model.cfck '*.weight'\n"
-             "  cfck-inspect stats --quiet small.cfck --ref model.safetensors\n");
-  app.callback([&choices] {
-    choices.run = [&choices](Console& console) { return run_stats(choices.stats, console); };
-  });
-}
-
-void set_up_diff(CLI::App& app, Choices& choices) {
-  app.description(
-      "Compare tensors, by name, and metadata. Of values that changed the largest and the root\n"
-      "mean square error are shown. Exit code 0 if all are equal, 1 if not.");
-  app.add_option("A", choices.diff.a, "A .cfck or safetensors file, or a folder of them")
-      ->required()
-      ->option_text(" ");
-  app.add_option("B", choices.diff.b, "The same")->required()->option_text(" ");
-  app.add_flag("--fast,--digest-only", choices.diff.fast,
-               "Compare digests only; those of .cfck files are in the index, nothing is decoded");
-  add_common(app, choices);
-  set_footer(app,
-             "  cfck-inspect diff old.cfck new.cfck\n"
-             "  cfck-inspect diff --fast model.safetensors model.cfck && echo the same\n");
-  app.callback([&choices] {
-    choices.run = [&choices](Console& console) { return run_diff(choices.diff, console); };
-  });
-}
-
-void set_up_extract(CLI::App& app, Choices& choices) {
-  ExtractOptions& options = choices.extract;
-  app.description(
-      "Write one tensor as a .npy file. numpy has no BF16 and no F8: their bits are stored as\n"
-      "unsigned integers of the same width.");
-  app.add_option("FILE", options.path, "A .cfck or safetensors file, or a folder of them")
-      ->required()
-      ->option_text(" ");
-  app.add_option("NAME", options.name, "The name of the tensor")->required()->option_text(" ");
-  app.add_option("-o,--output", options.output, "The new file; - is standard output")
-      ->option_text("FILE");
-  app.add_flag("-f,--force", options.force, "Replace the new file if it exists");
-  add_common(app, choices);
-  set_footer(app,
-             "  cfck-inspect extract model.cfck head.weight -o head.npy\n"
-             "  cfck-inspect extract model.cfck head.weight -o - | sha256sum\n");
-  app.callback([&choices] {
-    choices.run = [&choices](Console& console) { return run_extract(choices.extract, console); };
-  });
-}
-
 void set_up_compact(CLI::App& app, Choices& choices) {
   app.description("Rewrite .cfck files without what updates left behind.");
   app.add_option("FILE", choices.compact.paths, ".cfck files, or folders of them")
@@ -384,6 +251,7 @@ constexpr Command kCommands[] = {
     {"verify", "Check every hash of .cfck files, with --deep every value", set_up_verify},
     {"digest", "Print one hash for the tensors of a file, however they are stored", set_up_digest},
     {"stats", "Describe the values of tensors, and how far they are from others", set_up_stats},
+    {"bands", "Show how codec spectral has coded tensors: bits and errors by band", set_up_bands},
     {"diff", "Compare the tensors of two files", set_up_diff},
     {"extract", "Write one tensor as a .npy file", set_up_extract},
     {"compact", "Rewrite .cfck files without what updates left behind", set_up_compact},
@@ -399,8 +267,8 @@ const Command* find_command(const std::string& name) {
 // "cfck-inspect verify ..." and "cfck inspect verify ...": the word after
 // `inspect` may be a command of its own.
 bool continues_inspect(const std::vector<std::string>& arguments) {
-  static constexpr std::string_view kNames[] = {"show",  "verify", "digest",
-                                                "stats", "diff",   "extract"};
+  static constexpr std::string_view kNames[] = {"show",  "verify", "digest", "stats",
+                                                "bands", "diff",   "extract"};
   return !arguments.empty() &&
          std::find(std::begin(kNames), std::end(kNames), arguments[0]) != std::end(kNames);
 }

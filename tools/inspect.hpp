@@ -42,6 +42,14 @@ struct StatsOptions {
 // kExitDifference where tensors cannot be compared with the reference.
 int run_stats(const StatsOptions& options, Console& console);
 
+struct BandsOptions {
+  std::string path;
+  std::vector<std::string> patterns;  // names or shell patterns; none: all tensors
+  std::string reference;              // the original; empty: errors are estimated
+};
+// kExitDifference where tensors cannot be compared with the reference.
+int run_bands(const BandsOptions& options, Console& console);
+
 struct DiffOptions {
   std::string a;
   std::string b;

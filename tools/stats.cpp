@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/glob.hpp"
 #include "base/text.hpp"
 #include "tools/bound_check.hpp"
 #include "tools/inspect.hpp"
@@ -55,29 +54,6 @@ bool locale_is_utf8() {
   const bool is_utf8 = std::string_view(::nl_langinfo_l(CODESET, locale)) == "UTF-8";
   ::freelocale(locale);
   return is_utf8;
-}
-
-bool is_selected(const std::string& name, const std::vector<std::string>& patterns) {
-  return patterns.empty() ||
-         std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return matches_glob(pattern, name); });
-}
-
-// Each pattern has to match something: it may be misspelt.
-Result<std::vector<const StoredTensor*>> select(const TensorSet& set,
-                                                const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns) {
-    const auto all = set.tensors();
-    const bool found = std::any_of(all.begin(), all.end(), [&](const StoredTensor& tensor) {
-      return matches_glob(pattern, tensor.name);
-    });
-    if (!found) return no_such_tensor(set, pattern);
-  }
-  std::vector<const StoredTensor*> selected;
-  for (const StoredTensor& tensor : set.tensors()) {
-    if (is_selected(tensor.name, patterns)) selected.push_back(&tensor);
-  }
-  return selected;
 }
 
 Error difference(const std::string& name, std::string message) {
@@ -331,7 +307,7 @@ Result<int> stats(const StatsOptions& options, Console& console) {
   if (!options.reference.empty()) {
     CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference));
   }
-  const auto selected = select(set, options.patterns);
+  const auto selected = select_tensors(set, options.patterns);
   if (!selected) return with_path(selected.error(), options.path);
   std::uint64_t total_bytes = 0;
   for (const StoredTensor* tensor : *selected) total_bytes += tensor->n_bytes;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/glob.hpp"
 #include "base/hashing.hpp"
 #include "base/text.hpp"
 #include "cfck/safetensors.hpp"
@@ -121,6 +122,11 @@ bool TensorSet::has_file(const std::string& path) const {
   });
 }
 
+const Reader* TensorSet::reader_of(const StoredTensor& tensor) const {
+  const OpenFile& file = files_[tensor.file];
+  return file.reader ? &*file.reader : nullptr;
+}
+
 Result<void> TensorSet::read(const StoredTensor& tensor, std::uint64_t first_elem,
                              std::uint64_t n_elems, MutableBytes out) const {
   const OpenFile& file = files_[tensor.file];
@@ -174,6 +180,28 @@ Result<Digest> TensorSet::digest(const StoredTensor& tensor) const {
     return {};
   }));
   return builder.finish();
+}
+
+bool is_selected(const std::string& name, const std::vector<std::string>& patterns) {
+  return patterns.empty() ||
+         std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches_glob(pattern, name); });
+}
+
+Result<std::vector<const StoredTensor*>> select_tensors(const TensorSet& set,
+                                                        const std::vector<std::string>& patterns) {
+  const auto all = set.tensors();
+  for (const std::string& pattern : patterns) {
+    const bool found = std::any_of(all.begin(), all.end(), [&](const StoredTensor& tensor) {
+      return matches_glob(pattern, tensor.name);
+    });
+    if (!found) return no_such_tensor(set, pattern);
+  }
+  std::vector<const StoredTensor*> selected;
+  for (const StoredTensor& tensor : all) {
+    if (is_selected(tensor.name, patterns)) selected.push_back(&tensor);
+  }
+  return selected;
 }
 
 Result<void> check_interrupt() {

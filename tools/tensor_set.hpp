@@ -50,6 +50,9 @@ class TensorSet {
   // Of all shards; the first that has a key decides.
   const Metadata& metadata() const { return metadata_; }
   bool has_file(const std::string& path) const;
+  // nullptr for a tensor of a safetensors file.
+  const Reader* reader_of(const StoredTensor& tensor) const;
+  const std::string& path_of(const StoredTensor& tensor) const { return files_[tensor.file].path; }
 
   // Reads elements [first_elem, first_elem + n_elems). Errors have the path.
   Result<void> read(const StoredTensor& tensor, std::uint64_t first_elem, std::uint64_t n_elems,
@@ -82,6 +85,13 @@ class TensorSet {
 // where that is not too much.
 inline constexpr std::uint64_t kLeafElems = 4096;
 std::uint64_t piece_elems(const StoredTensor& tensor);
+
+// Whether the name matches one of these names or shell patterns; any does if there are none.
+bool is_selected(const std::string& name, const std::vector<std::string>& patterns);
+// Those tensors, in file order. Error: kNotFound for a pattern that matches none: it may be
+// misspelt.
+Result<std::vector<const StoredTensor*>> select_tensors(const TensorSet& set,
+                                                        const std::vector<std::string>& patterns);
 
 // What the work ends with when a signal arrived.
 Result<void> check_interrupt();

@@ -205,7 +205,7 @@ TEST(SpectralDescription, StepsOfColumnsWithoutTransform) {
 TEST(SpectralDescription, AlmostAllBitsBelongToCoefficients) {
   const std::vector<float> values = normal_values(256 * 256, 1, 3);
   for (const EntropyId entropy : {EntropyId::kRans, EntropyId::kZstd}) {
-    for (const unsigned n_states : {1u, 4u, 8u}) {
+    for (const unsigned n_states : {1u, 4u, 8u, 64u}) {
       for (const double step : {1.0, 0.1, 0.001}) {
         LossyRecord record = request({256, 256}, 65536, step);
         record.entropy = entropy;
