@@ -80,12 +80,15 @@ std::string_view step_preset_name(StepPreset preset) noexcept {
       return "prior";
     case StepPreset::kCalibrated:
       return "calibrated";
+    case StepPreset::kFeedback:
+      return "feedback";
   }
   return "unknown";
 }
 
 std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept {
-  for (const StepPreset preset : {StepPreset::kFlat, StepPreset::kPrior, StepPreset::kCalibrated}) {
+  for (const StepPreset preset :
+       {StepPreset::kFlat, StepPreset::kPrior, StepPreset::kCalibrated, StepPreset::kFeedback}) {
     if (name == step_preset_name(preset)) {
       return preset;
     }

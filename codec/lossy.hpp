@@ -24,6 +24,8 @@ struct StepField {
   bool operator==(const StepField&) const = default;
 };
 
+class SecondMoments;
+
 // What the spectral codec is to do (codec/spectral/spec.md). Steps are chosen by the
 // caller: rate control knows the whole file.
 struct SpectralRequest {
@@ -38,6 +40,11 @@ struct SpectralRequest {
   std::optional<double> max_abs_error = std::nullopt;
   // With bands, kernels are transformed, whether that saves bits or not.
   StepField steps;
+  // Of the inputs of each row, channel by channel, places of the kernel within. With it errors
+  // are fed forward and steps follow from it instead of from `steps`, where the tensor has
+  // two axes or kernels, chunks are whole rows, and the sizes agree. Then `lambda` counts as 0,
+  // and states are at most 8.
+  std::shared_ptr<const SecondMoments> moments = nullptr;
 
   bool operator==(const SpectralRequest&) const = default;
 };

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.hpp"
+#include "codec/spectral/second_moments.hpp"
 #include "codec/spectral/spectral_geometry.hpp"
 #include "spectral/morton.hpp"
 #include "spectral/step_learning.hpp"
@@ -45,6 +46,11 @@ Result<std::vector<T>> numbers_of(const Reader& reader, const std::string& name,
   std::vector<T> numbers(record->n_elems);
   CFCK_TRY(reader.read(*record, std::as_writable_bytes(std::span(numbers))));
   return numbers;
+}
+
+bool is_finite(const std::vector<float>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [](float number) { return std::isfinite(number); });
 }
 
 // A tensor as the calibration's JSON describes it.
@@ -87,11 +93,14 @@ Result<std::vector<Described>> describe_tensors(const std::string& text) {
   return described;
 }
 
+std::string moment_name(const Described& tensor) { return "second_moment/" + tensor.name; }
+
 // Of a weight's inputs: what an error counts by band and channel, summed over groups.
 struct InputWeights {
   std::vector<std::uint32_t> sides;  // of the kernel; none: a matrix
   std::vector<double> weights;       // channel by channel, the places of the kernel within
   std::size_t n_bands = 1;
+  bool is_whole = false;  // one matrix for all rows, that of all channels and places
 };
 
 class CalibrationReader {
@@ -100,7 +109,7 @@ class CalibrationReader {
 
   Result<InputWeights> weights_of(const Described& tensor) const {
     InputWeights found;
-    const Record* const record = reader_.find("second_moment/" + tensor.name);
+    const Record* const record = reader_.find(moment_name(tensor));
     if (record == nullptr || tensor.shape.size() < 2) {
       return found;
     }
@@ -122,12 +131,11 @@ class CalibrationReader {
     }
     CFCK_TRY_ASSIGN(const std::vector<float> moments,
                     numbers_of<float>(reader_, record->name, DType::kF32));
-    const bool is_sound = std::all_of(moments.begin(), moments.end(),
-                                      [](float moment) { return std::isfinite(moment); });
-    if (!is_sound) {
+    if (!is_finite(moments)) {
       return unsound("a second moment has numbers that are none", record->name);
     }
     found.weights.assign(n, 0.0);
+    found.is_whole = is_full && record->shape[0] == 1;
     for (std::uint64_t group = 0; group < record->shape[0]; ++group) {
       add_group(moments, group, is_full, found);
     }
@@ -169,6 +177,13 @@ void set_steps(const Described& tensor, const InputWeights& inputs, CalibratedSt
   if (inputs.weights.empty()) {
     return;
   }
+  std::uint64_t row_values = 1;
+  for (std::size_t axis = 1; axis < tensor.shape.size(); ++axis) {
+    row_values *= tensor.shape[axis];
+  }
+  if (inputs.is_whole && tensor.input_axis == 1 && inputs.weights.size() == row_values) {
+    steps.second_moment = moment_name(tensor);
+  }
   spectral::SeparableSteps found = spectral::steps_of_weights(inputs.weights, inputs.n_bands);
   const std::uint64_t axis_length = tensor.shape[static_cast<std::size_t>(tensor.input_axis)];
   if (found.columns.size() == axis_length) {
@@ -199,7 +214,8 @@ void add_kernel(const InputWeights& inputs, KernelWeights& kernels) {
 
 }  // namespace
 
-Result<Calibration> Calibration::read(const Reader& reader) {
+Result<void> Calibration::read() {
+  const Reader& reader = reader_;
   const std::string* const format = metadata_of(reader, "format");
   const std::string* const version = metadata_of(reader, "version");
   const std::string* const tensors = metadata_of(reader, "tensors");
@@ -227,14 +243,13 @@ Result<Calibration> Calibration::read(const Reader& reader) {
       facts.is_object() && facts.contains("source") && facts["source"].is_string()
           ? facts["source"].get<std::string>()
           : "";
-  const bool is_data = source == "batches";
-  Calibration made;
-  made.has_tensor_steps_ = is_data || source.find("random tokens") != std::string::npos;
+  is_of_data_ = source == "batches";
+  has_tensor_steps_ = is_of_data_ || source.find("random tokens") != std::string::npos;
   CalibrationReader matrices(reader);
   KernelWeights kernels;
   for (std::size_t i = 0; i < described.size(); ++i) {
     const Described& tensor = described[i];
-    CalibratedSteps& steps = made.tensors_[tensor.name];
+    CalibratedSteps& steps = tensors_[tensor.name];
     steps.shape = tensor.shape;
     steps.sigma = std::isfinite(sigma[i]) ? sigma[i] : 0;
     if (!(std::abs(log2_step[i]) <= kMaxOctaves)) {
@@ -242,14 +257,14 @@ Result<Calibration> Calibration::read(const Reader& reader) {
     }
     steps.log2_step = log2_step[i];
     CFCK_TRY_ASSIGN(const InputWeights inputs, matrices.weights_of(tensor));
-    if (is_data) {
+    if (is_of_data_) {
       set_steps(tensor, inputs, steps);
     } else {
       add_kernel(inputs, kernels);
     }
   }
   // Of generated inputs only the frequencies are like those of real ones.
-  for (auto& [name, steps] : made.tensors_) {
+  for (auto& [name, steps] : tensors_) {
     std::vector<std::uint32_t> sides;
     for (const std::uint8_t side : codec::kernel_block(steps.shape)) {
       sides.push_back(side);
@@ -261,18 +276,35 @@ Result<Calibration> Calibration::read(const Reader& reader) {
     }
   }
   for (const Described& tensor : described) {
-    if (const auto base = made.tensors_.find(tensor.tied_to); base != made.tensors_.end()) {
-      made.tensors_[tensor.name] = base->second;
+    if (const auto base = tensors_.find(tensor.tied_to); base != tensors_.end()) {
+      tensors_[tensor.name] = base->second;
     }
   }
-  return made;
+  return {};
+}
+
+Result<std::shared_ptr<const Calibration>> Calibration::open(
+    std::unique_ptr<const ByteSource> source) {
+  CFCK_TRY_ASSIGN(Reader reader, Reader::open(*source));
+  std::shared_ptr<Calibration> calibration(new Calibration(std::move(source), std::move(reader)));
+  CFCK_TRY(calibration->read());
+  return std::shared_ptr<const Calibration>(std::move(calibration));
 }
 
 Result<std::shared_ptr<const Calibration>> Calibration::open(const std::string& path) {
-  CFCK_TRY_ASSIGN(const std::unique_ptr<ByteSource> source, open_file(path));
-  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source));
-  CFCK_TRY_ASSIGN(Calibration calibration, read(reader));
-  return std::make_shared<const Calibration>(std::move(calibration));
+  CFCK_TRY_ASSIGN(std::unique_ptr<ByteSource> source, open_file(path));
+  return open(std::move(source));
+}
+
+Result<std::shared_ptr<const codec::SecondMoments>> Calibration::second_moments(
+    const CalibratedSteps& steps) const {
+  CFCK_TRY_ASSIGN(std::vector<float> moments,
+                  numbers_of<float>(reader_, steps.second_moment, DType::kF32));
+  const std::uint64_t n = reader_.find(steps.second_moment)->shape[1];
+  if (moments.size() != n * n || !is_finite(moments)) {
+    return unsound("a second moment has numbers that are none", steps.second_moment);
+  }
+  return std::make_shared<const codec::SecondMoments>(std::move(moments), n);
 }
 
 const CalibratedSteps* Calibration::find(std::string_view name) const {

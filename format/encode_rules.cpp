@@ -30,7 +30,7 @@ Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral, boo
   if (options.steps && !is_spectral) {
     return refuse("steps are those of codec spectral; give a target too, such as nmse");
   }
-  if (options.steps == StepPreset::kCalibrated && !calibrated) {
+  if (options.steps >= StepPreset::kCalibrated && !calibrated) {
     return refuse("steps are to be calibrated, but there is no calibration");
   }
   return options.steps.value_or(calibrated ? StepPreset::kCalibrated : StepPreset::kFlat);
@@ -186,6 +186,7 @@ Result<TensorChoice> EncodeRules::with_steps(std::string_view name, const Shape&
       request.spectral->steps = prior_steps(shape);
       break;
     case StepPreset::kCalibrated:
+    case StepPreset::kFeedback:
       CFCK_TRY(set_calibrated_steps(*calibration_, name, shape, *request.spectral));
       break;
   }

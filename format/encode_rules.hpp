@@ -25,7 +25,8 @@ struct SpectralChoice {
   // square, which must be about that.
   double step_scale = 1;
   double sigma = 0;
-  codec::StepField steps;  // on top of that
+  codec::StepField steps;                               // on top of that
+  std::shared_ptr<const codec::SecondMoments> moments;  // by which errors are fed forward
 
   // Bits are weighed where only the sum of squared errors counts.
   bool is_flat() const { return preset == StepPreset::kFlat; }

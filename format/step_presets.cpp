@@ -35,6 +35,15 @@ Result<void> set_calibrated_steps(const Calibration& calibration, std::string_vi
     choice.step_scale = straight_exp2(steps->log2_step);
     choice.sigma = steps->sigma;
   }
+  if (choice.preset == StepPreset::kFeedback && !calibration.is_of_data()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "feedback needs a calibration with data; give cfck.calibrate batches",
+                 {},
+                 {}};
+  }
+  if (choice.preset == StepPreset::kFeedback && !steps->second_moment.empty()) {
+    CFCK_TRY_ASSIGN(choice.moments, calibration.second_moments(*steps));
+  }
   return {};
 }
 

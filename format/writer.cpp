@@ -1,6 +1,7 @@
 #include "cfck/writer.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/hashing.hpp"
 #include "base/text.hpp"
@@ -11,6 +12,9 @@ namespace cfck {
 
 using format::EncodePlan;
 using format::TensorChoice;
+
+// The most lanes that a chunk has: rows of codec spectral with feedback keep to one each.
+constexpr std::uint64_t kRowsTogether = 128;
 
 Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, format::EncodeRules encode_rules,
                    WriterStart start)
@@ -84,6 +88,22 @@ Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DTy
   return number;
 }
 
+// Rows of which as many as a chunk's lanes are searched side by side: none are left over.
+void Writer::Impl::align_chunks(std::uint32_t number, const TensorChoice& choice) {
+  Record& entry = record(number);
+  if (!choice.spectral || !choice.spectral->moments || entry.n_chunks <= 1) {
+    return;
+  }
+  const std::uint64_t row_elems = entry.n_elems / entry.shape[0];
+  const std::uint64_t n_rows = entry.chunk_elems / row_elems;
+  if (n_rows == 0) {
+    return;
+  }
+  entry.chunk_elems = row_elems * (n_rows < kRowsTogether ? std::bit_floor(n_rows)
+                                                          : n_rows - n_rows % kRowsTogether);
+  entry.n_chunks = format::chunk_count(entry.n_elems, entry.chunk_elems);
+}
+
 EncodePlan Writer::Impl::plan_for(std::uint32_t number, const Place& place) const {
   const Record& entry = layout.index().records[number].record;
   EncodePlan plan;
@@ -135,6 +155,7 @@ Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource&
                                       const TensorChoice& choice) {
   CFCK_TRY(check_name(name));
   CFCK_TRY_ASSIGN(const std::uint32_t number, push(name, false, tensor.dtype, tensor.shape));
+  align_chunks(number, choice);
   const std::uint64_t total = record(number).decoded_bytes;
   if (total == 0) {
     return encoder.report(number, 0);

@@ -91,6 +91,8 @@ struct Writer::Impl {
   Result<void> push_alias(std::string_view name, std::uint32_t base, std::uint64_t element_offset,
                           const Shape& shape, std::vector<std::uint64_t> strides, bool is_whole,
                           DType dtype, const Place& place);
+  // Called before the record's chunks are made.
+  void align_chunks(std::uint32_t number, const format::TensorChoice& choice);
   format::EncodePlan plan_for(std::uint32_t record, const Place& place) const;
   // Notes that a record with this choice shares the bytes of another.
   void share(std::uint32_t record, const format::TensorChoice& choice);

@@ -145,6 +145,7 @@ Result<void> Writer::Impl::add_planned(const StridedTensor& tensor, const Planne
       CFCK_TRY(check_name(tensor.name));
       CFCK_TRY_ASSIGN(const std::uint32_t number,
                       push(tensor.name, false, tensor.dtype, tensor.shape));
+      align_chunks(number, memory.choice);
       return encode(number, Place{&source, 0, memory.choice});
     }
     case PlannedTensor::Way::kAlias: {

@@ -46,13 +46,16 @@ std::int32_t nearest_quarter_octaves(double x) noexcept {
 }
 
 SeparableSteps steps_of_weights(std::span<const double> weights, std::size_t n_bands) {
-  const std::size_t n_columns = weights.size() / n_bands;
-  SeparableSteps steps{std::vector<std::int16_t>(n_bands), std::vector<std::int16_t>(n_columns)};
   double sum = 0;
   for (const double weight : weights) {
     sum += weight;
   }
-  const double mean = sum / static_cast<double>(weights.size());
+  return steps_of_weights(weights, n_bands, sum / static_cast<double>(weights.size()));
+}
+
+SeparableSteps steps_of_weights(std::span<const double> weights, std::size_t n_bands, double mean) {
+  const std::size_t n_columns = weights.size() / n_bands;
+  SeparableSteps steps{std::vector<std::int16_t>(n_bands), std::vector<std::int16_t>(n_columns)};
   if (!(mean > 0x1p-900 && mean < 0x1p900)) {
     return steps;
   }

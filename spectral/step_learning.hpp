@@ -26,6 +26,9 @@ struct SeparableSteps {
 // that those of 0 do no harm; steps are held within 4 octaves of 1. Without a positive weight
 // all are 0. Requires: weights are finite and not negative; n_bands divides their number.
 SeparableSteps steps_of_weights(std::span<const double> weights, std::size_t n_bands);
+// The same over a step that is right for weights of this mean, whatever theirs is. It is
+// positive.
+SeparableSteps steps_of_weights(std::span<const double> weights, std::size_t n_bands, double mean);
 
 // The diagonal of C H C^T for the blocks of taps on the diagonal of H, C being the DCT-II of a
 // kernel with these sides: weights of its coefficients where `moments` (n x n, row-major) is

@@ -16,7 +16,7 @@ Result<double> parse_max_error(std::string_view text);
 Result<double> parse_bits_per_weight(std::string_view text);
 // 1, 4 or 8.
 Result<unsigned> parse_trellis_states(std::string_view text);
-// "flat", "prior" or "calibrated".
+// "flat", "prior", "calibrated" or "feedback".
 Result<StepPreset> parse_step_preset(std::string_view text);
 
 // "PATTERN: option=value, option=value". The last colon separates; options have

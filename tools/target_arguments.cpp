@@ -20,6 +20,10 @@ void add_parsed(CLI::App& app, const std::string& name, const Parse& parse, To& 
   app.add_option_function<std::string>(name, set, text)->option_text(value);
 }
 
+Result<std::shared_ptr<const Calibration>> open_calibration(const std::string& path) {
+  return Calibration::open(path);
+}
+
 }  // namespace
 
 void add_targets(CLI::App& app, EncodeOptions& encode) {
@@ -38,10 +42,11 @@ void add_targets(CLI::App& app, EncodeOptions& encode) {
   add_parsed(app, "--trellis-states", parse_trellis_states, encode.trellis_states,
              "Codec spectral: 8 (default, fewest bytes), 4 or 1", "N");
   add_parsed(app, "--steps", parse_step_preset, encode.steps,
-             "Codec spectral: flat (one step for all), prior (kernels of 3x3 by a table), or "
-             "calibrated (the default with --calibration)",
+             "Codec spectral: flat (one step for all), prior (kernels of 3x3 by a table), "
+             "calibrated (the default with --calibration), or feedback (calibrated, and errors are "
+             "fed forward)",
              "WORD");
-  add_parsed(app, "--calibration", Calibration::open, encode.calibration,
+  add_parsed(app, "--calibration", open_calibration, encode.calibration,
              "Codec spectral: a file that cfck.calibrate in Python made of this model", "FILE");
 }
 

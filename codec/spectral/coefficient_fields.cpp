@@ -95,8 +95,7 @@ void predict_spectral_classes(const SpectralGeometry& geometry,
 std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
                                       const SpectralParameters& parameters,
                                       std::uint64_t first_value, std::size_t n_values) {
-  const std::uint64_t row_values = geometry.row_values();
-  if (!geometry.is_simple() || first_value % row_values != 0 || n_values % row_values != 0) {
+  if (!geometry.has_whole_rows(first_value, n_values)) {
     return std::nullopt;
   }
   RowClasses rows;
@@ -107,10 +106,12 @@ std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
                       rows.offsets.assign(offsets, offsets + n);
                     }
                   });
-  const std::int32_t most = *std::max_element(rows.bases.begin(), rows.bases.end()) +
-                            *std::max_element(rows.offsets.begin(), rows.offsets.end());
-  return most > static_cast<std::int32_t>(kMaxSpectralClass) ? std::nullopt
-                                                             : std::optional(std::move(rows));
+  return rows;
+}
+
+std::int32_t RowClasses::greatest() const {
+  return *std::max_element(bases.begin(), bases.end()) +
+         *std::max_element(offsets.begin(), offsets.end());
 }
 
 template <class T>

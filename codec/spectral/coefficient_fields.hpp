@@ -20,9 +20,11 @@ void predict_spectral_classes(const SpectralGeometry& geometry,
 struct RowClasses {
   std::vector<std::int32_t> bases;    // by row of the chunk
   std::vector<std::int32_t> offsets;  // by place in the row
+
+  // Of the sums. Requires: there are rows.
+  std::int32_t greatest() const;
 };
-// Sums below 1 mean 1. nullopt if the chunk is not whole rows of kernels, or a sum is above
-// kMaxSpectralClass.
+// Sums are not clamped. nullopt if the chunk is not whole rows of kernels.
 std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
                                       const SpectralParameters& parameters,
                                       std::uint64_t first_value, std::size_t n_values);

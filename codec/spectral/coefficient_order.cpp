@@ -22,7 +22,7 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
     if (geometry.row_values() >= kLeastRun && geometry.row_values() <= n_values / 2) {
       rows = row_classes(geometry, parameters, first_value, n_values);
     }
-    if (rows && has_runs(*rows)) {
+    if (rows && rows->greatest() <= static_cast<int>(kMaxSpectralClass) && has_runs(*rows)) {
       kind_ = Kind::kRows;
       bases_ = std::move(rows->bases);
       offsets_ = std::move(rows->offsets);
@@ -34,6 +34,9 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
     predict_spectral_classes(geometry, parameters, first_value, n_values, classes);
     classes_ = classes;
     count_classes();
+  } else if (parameters.order == CoefficientOrder::kRowBlocks) {
+    kind_ = Kind::kRowBlocks;
+    row_blocks_.emplace(*row_classes(geometry, parameters, first_value, n_values));
   } else if (parameters.order == CoefficientOrder::kBands && geometry.n_bands() > 1) {
     kind_ = geometry.is_simple() ? Kind::kTaps : Kind::kPlaces;
     if (kind_ == Kind::kPlaces) {
@@ -129,7 +132,10 @@ void CoefficientOrdering::set_groups(GroupCode* groups) const {
   std::size_t scale_class = 0;
   for (std::size_t first = 0; first < n_values_; first += kGroupSize) {
     const std::size_t middle = first + std::min<std::size_t>(kGroupSize, n_values_ - first) / 2;
-    while (ends_[scale_class] <= middle) {
+    if (kind_ == Kind::kRowBlocks) {
+      scale_class = row_blocks_->class_of(middle);
+    }
+    while (kind_ != Kind::kRowBlocks && ends_[scale_class] <= middle) {
       ++scale_class;
     }
     groups[first / kGroupSize] = {static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
@@ -265,6 +271,8 @@ void CoefficientOrdering::each(Action&& action) {
     each_by_class(action);
   } else if (kind_ == Kind::kTaps) {
     each_by_tap(action);
+  } else if (kind_ == Kind::kRowBlocks) {
+    row_blocks_->each(action);
   } else {
     for (std::size_t at = 0; at < n_values_; ++at) {
       action(at, kind_ == Kind::kPlaces ? places_[at] : at);

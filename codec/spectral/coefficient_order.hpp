@@ -4,22 +4,26 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "codec/scratch.hpp"
-#include "codec/spectral/coefficient_fields.hpp"
+#include "codec/spectral/row_blocks.hpp"
 
 namespace cfck::codec {
 
-// Memory comes from `scratch` and stays in use.
+// Memory comes from `scratch` and stays in use. Requires: the chunk is whole rows of kernels if
+// the order is that of row blocks.
 class CoefficientOrdering {
  public:
   CoefficientOrdering(const SpectralGeometry& geometry, const SpectralParameters& parameters,
                       std::uint64_t first_value, std::size_t n_values, Scratch& scratch);
 
   bool is_storage() const { return kind_ == Kind::kStorage; }
-  // For the order by classes: groups take the class of their middle coefficient.
+  // For the orders with a scale field: groups take the class of their middle coefficient.
   void set_groups(GroupCode* groups) const;
+  // Of the order of row blocks, else nullptr.
+  const RowBlocks* row_blocks() const { return row_blocks_ ? &*row_blocks_ : nullptr; }
   // One of these, once: coefficients in this order; or where they belong. What is read of
   // `ordered` may end kSpareBytes behind it.
   static constexpr std::size_t kSpareBytes = 64;
@@ -29,7 +33,7 @@ class CoefficientOrdering {
   void scatter(const T* ordered, T* coefficients);
 
  private:
-  enum class Kind : std::uint8_t { kStorage, kTaps, kPlaces, kClasses, kRows };
+  enum class Kind : std::uint8_t { kStorage, kTaps, kPlaces, kClasses, kRows, kRowBlocks };
   // The values of a chunk in four parts, which are counted and moved side by side: each
   // alone waits for its own counters.
   static constexpr std::size_t kParts = 4;
@@ -67,6 +71,7 @@ class CoefficientOrdering {
   const std::uint32_t* places_ = nullptr;
   std::array<ClassCounts, kParts> next_;  // where the next coefficient of each class goes
   ClassCounts ends_;
+  std::optional<RowBlocks> row_blocks_;
   std::vector<std::int32_t> bases_;     // by row
   std::vector<std::int32_t> offsets_;   // by place in a row
   std::vector<Run> runs_;               // by offset

@@ -27,6 +27,8 @@ struct SpectralChoice {
   bool is_inline = false;  // the parameters stand in the chunk
   float lambda = 0;        // what a bit counts, in squared steps
   std::optional<double> max_abs_error = std::nullopt;
+  // With it, and blocks of rows as order, errors are fed forward.
+  const SecondMoments* moments = nullptr;
 };
 
 // Length of the body at the start of `payload`. Errors: kTruncated, kCorrupt.
@@ -55,6 +57,12 @@ Result<std::size_t> estimate_spectral(const SpectralChunkInfo& info,
                                       const SpectralParameters& parameters,
                                       const SpectralChoice& choice, ByteView values,
                                       Scratch& scratch);
+
+// What the coefficients of a chunk, in storage order and in steps, are to become once errors have
+// been fed forward; they themselves without feedback.
+Result<void> feedback_aims(const SpectralChunkInfo& info, const SpectralParameters& parameters,
+                           const SecondMoments& moments, ByteView values, Scratch& scratch,
+                           std::span<float> aims);
 
 // What both sides check; the geometry of the record. Errors: kInvalidArgument, kUnsupported.
 Result<void> check_spectral_chunk(const SpectralChunkInfo& info);

@@ -18,6 +18,8 @@ class PlannedTensor final : public LossyPlan {
     choice_.is_inline = plan.is_inline;
     choice_.lambda = static_cast<float>(record.spectral->lambda);
     choice_.max_abs_error = record.spectral->max_abs_error;
+    moments_ = record.spectral->moments;
+    choice_.moments = moments_.get();
     if (!plan.is_inline) {
       append_spectral_parameters(parameters_, preamble_);
     }
@@ -39,6 +41,7 @@ class PlannedTensor final : public LossyPlan {
   const DType dtype_;
   const Shape shape_;
   const SpectralParameters parameters_;
+  std::shared_ptr<const SecondMoments> moments_;
   SpectralChoice choice_;
 };
 

@@ -104,11 +104,15 @@ class ChunkDecoder {
   }
   SymbolCode code_of(std::size_t g) const { return kSymbolCodes.of[groups_[g].scale_class]; }
   bool is_coded(std::size_t g) const { return groups_[g].kind != GroupKind::kAllZero; }
-  bool has_classes() const { return parameters_.order != CoefficientOrder::kClasses; }
+  bool has_classes() const { return !predicts_classes(parameters_.order); }
 
   // With the class symbols, if there are any: the order, the groups, and how long what
   // follows must be.
   Result<void> read_groups(const std::uint8_t* class_symbols) {
+    if (parameters_.order == CoefficientOrder::kRowBlocks &&
+        !geometry_.has_whole_rows(info_.first_elem, n_values_)) {
+      return corrupt("blocks of rows in a chunk that is not whole rows of kernels", 0);
+    }
     order_.emplace(geometry_, parameters_, info_.first_elem, n_values_, scratch_);
     if (!has_classes()) {
       order_->set_groups(groups_);

@@ -11,6 +11,7 @@
 #include "codec/spectral/chunk_errors.hpp"
 #include "codec/spectral/coefficient_order.hpp"
 #include "codec/spectral/coefficients.hpp"
+#include "codec/spectral/feedback_encode.hpp"
 #include "codec/spectral/spectral_header.hpp"
 #include "codec/spectral/trellis_steps.hpp"
 #include "codec/symboliser/class_stream.hpp"
@@ -97,6 +98,16 @@ class ChunkEncoder {
     return out.payload.size() + estimated_bytes_;
   }
 
+  // In storage order. Requires: the order is that of row blocks.
+  Result<void> aim(float* aims) {
+    CFCK_TRY(order_and_group());
+    std::vector<float> ordered(search_.values, search_.values + n_values_);
+    aims_ = ordered.data();
+    search();
+    order_->scatter(ordered.data(), aims);
+    return {};
+  }
+
   // The same with these values exact; places ascend.
   Result<void> encode_exact(std::vector<std::uint32_t> places, EncodedChunk& out) {
     exact_places_ = std::move(places);
@@ -104,7 +115,7 @@ class ChunkEncoder {
   }
 
  private:
-  bool has_classes() const { return parameters_.order != CoefficientOrder::kClasses; }
+  bool has_classes() const { return !predicts_classes(parameters_.order); }
 
   Result<void> order_and_group() {
     float* const in_steps = room_.in_steps.room_for(n_values_);
@@ -112,16 +123,16 @@ class ChunkEncoder {
     search_.values = in_steps;
     search_.n_values = n_values_;
     search_.groups = groups_ = room_.groups.room_for(n_groups_);
-    CoefficientOrdering order(geometry_, parameters_, info_.first_elem, n_values_, scratch_);
-    if (!order.is_storage()) {
+    order_.emplace(geometry_, parameters_, info_.first_elem, n_values_, scratch_);
+    if (!order_->is_storage()) {
       float* const ordered = room_.ordered.room_for(n_values_);
-      order.gather(in_steps, ordered);
+      order_->gather(in_steps, ordered);
       search_.values = ordered;
     }
     if (has_classes()) {
       spectral_kernels().classify(search_.values, n_values_, parameters_.n_states, groups_);
     } else {
-      order.set_groups(groups_);
+      order_->set_groups(groups_);
     }
     return {};
   }
@@ -134,6 +145,11 @@ class ChunkEncoder {
     search_.quantisers = room_.quantisers.room_for(n);
     search_.codes = room_.codes.room_for(n);
     search_.decisions = room_.decisions.room_for(n * decision_bytes(parameters_.n_states));
+    if (feeds_back() &&
+        search_with_feedback(*order_->row_blocks(), geometry_, parameters_, *choice_.moments,
+                             search_, room_.ordered.room_for(n_values_), aims_)) {
+      return;
+    }
     AllWeights weights;
     if (choice_.lambda > 0) {
       weights = symbol_weights(choice_.lambda);
@@ -141,6 +157,14 @@ class ChunkEncoder {
     }
     spectral_kernels().search(search_);
     search_.weights = nullptr;
+  }
+
+  bool feeds_back() const {
+    return choice_.moments != nullptr && order_->row_blocks() != nullptr &&
+           order_->row_blocks()->n_columns() == choice_.moments->n() &&
+           std::all_of(groups_, groups_ + n_groups_, [](const GroupCode& group) {
+             return kSymbolCodes.of[group.scale_class].low_bits <= kMaxVectorLowBits;
+           });
   }
 
   void split() {
@@ -282,10 +306,12 @@ class ChunkEncoder {
   const std::size_t value_bytes_;
   Scratch& scratch_;
   SpectralRoom& room_;
+  std::optional<CoefficientOrdering> order_;
   TrellisSearch search_;
   GroupCode* groups_ = nullptr;
   SplitCodes split_;
   std::vector<std::uint32_t> exact_places_;
+  float* aims_ = nullptr;            // in order, if they are wanted
   bool is_estimate_ = false;         // nothing is coded
   std::size_t estimated_bytes_ = 0;  // of what is not
 };
@@ -346,6 +372,16 @@ Result<std::size_t> estimate_spectral(const SpectralChunkInfo& info,
   CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                   SpectralGeometry::create(info.shape, parameters.sides));
   return ChunkEncoder(info, geometry, parameters, choice, values, scratch).estimate();
+}
+
+Result<void> feedback_aims(const SpectralChunkInfo& info, const SpectralParameters& parameters,
+                           const SecondMoments& moments, ByteView values, Scratch& scratch,
+                           std::span<float> aims) {
+  CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
+                  SpectralGeometry::create(info.shape, parameters.sides));
+  SpectralChoice choice;
+  choice.moments = &moments;
+  return ChunkEncoder(info, geometry, parameters, choice, values, scratch).aim(aims.data());
 }
 
 Result<void> encode_spectral(const SpectralChunkInfo& info, const SpectralParameters& parameters,

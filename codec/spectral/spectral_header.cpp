@@ -99,7 +99,7 @@ Result<SpectralHeader> parse_spectral_header(const SpectralChunkInfo& info, Byte
   if (parameters == nullptr) {
     return corrupt("the chunk needs parameters, and the record has no preamble", 0);
   }
-  const bool has_classes = parameters->order != CoefficientOrder::kClasses;
+  const bool has_classes = !predicts_classes(parameters->order);
   CFCK_TRY(read_fields(in, info.entropy, has_classes, header));
   CFCK_TRY_ASSIGN(const std::uint64_t section_bytes, check_fields(header, has_classes, shape));
   if (section_bytes + in.position() > 0xffffffffu) {

@@ -45,6 +45,41 @@ struct TrellisSearch {
   bool is_plain = false;
 };
 
+// A column of a block of rows, in the order of the search.
+struct FeedbackColumn {
+  std::uint16_t scale_class = 0;
+  float scale = 1;  // of its step
+  float inverse = 1;
+};
+
+// What stands for an escape among codes that were found.
+inline constexpr std::int32_t kEscapedCode = INT32_MIN;
+// A code is settled once so many more have been tried on top of it.
+inline constexpr std::size_t kFeedbackDepth = 16;
+
+// Codes for a block of rows whose errors are fed forward: each column aims at its value plus what
+// the errors of those before it add (spectral/error_feedback.hpp). Every path through the
+// trellis feeds forward its own errors until they are settled (per-survivor processing: Raheli
+// et al. 1995).
+struct FeedbackSearch {
+  std::size_t n_columns = 0;
+  unsigned n_rows = 0;
+  unsigned n_states = 8;                    // 1, 4 or 8
+  const FeedbackColumn* columns = nullptr;  // classes have at most kMaxVectorLowBits low bits
+  const float* coefficients = nullptr;      // [n_columns, n_columns], below the diagonal
+  const float* values = nullptr;            // in steps, [n_columns, n_rows]
+  // Lanes of which each row has several: fold i has the columns from fold_begins[i] on, and
+  // starts in states start_states[i * n_rows + row].
+  unsigned n_folds = 1;
+  const std::size_t* fold_begins = nullptr;  // n_folds + 1
+  const std::uint8_t* start_states = nullptr;
+  // Found: codes or kEscapedCode, and how far points are off, in steps times their scale.
+  std::int32_t* codes = nullptr;  // [n_columns, n_rows]
+  float* errors = nullptr;        // [n_columns, n_rows]
+  float* room = nullptr;          // for n_columns * 16
+  bool is_plain = false;          // as in TrellisSearch
+};
+
 // What decoders merge: symbols and planes of the coded groups.
 struct SpectralMerge {
   const GroupCode* groups = nullptr;
@@ -60,6 +95,7 @@ struct SpectralMerge {
 
 struct SpectralKernels {
   void (*search)(const TrellisSearch& search);
+  void (*search_feedback)(const FeedbackSearch& search);
   // Writes the low bits of what was found, from the lowest up: path bits; and the others, from
   // the highest down. Both have room for whole planes.
   void (*write_planes)(const TrellisSearch& search, std::byte* path, std::byte* raw);

@@ -3,6 +3,7 @@
 #include "base/x86_intrinsics.hpp"
 //
 #include "codec/spectral/coefficient_values.hpp"
+#include "codec/spectral/feedback_search.hpp"
 #include "codec/spectral/merge_points.hpp"
 #include "codec/spectral/spectral_kernels.hpp"
 #include "codec/spectral/trellis_search.hpp"
@@ -57,7 +58,7 @@ void store_doubles(const double* values, std::size_t n, std::byte* to) {
 
 const SpectralKernels& spectral_kernel_set() noexcept {
   static constexpr SpectralKernels kSet {
-    .search = &search_codes, .write_planes = &write_code_planes, .load_values = &load_values,
+    .search = &search_codes, .search_feedback = &search_feedback, .write_planes = &write_code_planes, .load_values = &load_values,
     .divide = &divide_coefficients, .classify = &classify_groups, .round_codes = &round_steps,
     .compare = &compare, .merge_floats = &merge_values<float>,
     .merge_doubles = &merge_values<double>,

@@ -16,7 +16,15 @@ enum class CoefficientOrder : std::uint8_t {
   kStorage = 0,  // block by block where blocks are kernels
   kBands = 1,    // band by band, each in storage order
   kClasses = 2,  // by predicted class, each in storage order
+  // Blocks of rows, column by column, rows and columns by predicted class: what errors are fed
+  // forward in.
+  kRowBlocks = 3,
 };
+
+// Orders in which a scale field tells classes, so that chunks store none.
+constexpr bool predicts_classes(CoefficientOrder order) {
+  return order == CoefficientOrder::kClasses || order == CoefficientOrder::kRowBlocks;
+}
 
 // Quarter octaves by band, row and column; as steps so as scales.
 using QuarterField = StepField;
@@ -28,7 +36,7 @@ struct SpectralParameters {
   double step = 0;
   BlockSides sides;
   // Scale of the coefficients: class of the mean magnitude of codes where the step field
-  // is 0. For the order by classes, which stores none.
+  // is 0. For orders that predict classes.
   QuarterField scales;
   // A coefficient's step is `step` times 2^(quarters / 4).
   QuarterField steps;

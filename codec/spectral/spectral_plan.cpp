@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "codec/direct/scale_field_fit.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/scratch.hpp"
 #include "codec/spectral/coefficients.hpp"
+#include "codec/spectral/feedback_encode.hpp"
 #include "codec/spectral/spectral_kernels.hpp"
+#include "spectral/step_learning.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -20,6 +23,8 @@ inline constexpr double kTransformGain = 0.02;
 // Coefficients are rounded to sixteenths of a code for the field: four octaves.
 inline constexpr int kFieldQuarters = 16;
 inline constexpr int kMaxStepQuarters = 400;
+inline constexpr int kFeedbackRounds = 2;
+inline constexpr int kAimRounds = 1;
 
 // Some rows of a record, as a tensor of their own.
 struct Sample {
@@ -34,6 +39,44 @@ struct Candidate {
   CoefficientOrder order = CoefficientOrder::kStorage;
   bool has_blocks = false;
 };
+
+double nearest_power(double step) {
+  int exponent = 0;
+  const double mantissa = std::frexp(step, &exponent);
+  return std::ldexp(1.0, mantissa < 0x1.6a09e667f3bcdp-1 ? exponent - 1 : exponent);
+}
+
+// Places in a row, those first of which an error costs least once others have been fed forward: a
+// few rounds of elimination, each in the order that the last one tells.
+StepField feedback_steps(const SpectralGeometry& geometry, const SecondMoments::Sides& sides,
+                         const std::vector<double>& squares, const SecondMoments& moments) {
+  const std::vector<double> diagonal = moments.diagonal(sides);
+  std::vector<double> weights = diagonal;
+  std::vector<std::uint32_t> order(diagonal.size());
+  for (int round = 0; round < kFeedbackRounds; ++round) {
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return weights[a] * squares[a] < weights[b] * squares[b];
+    });
+    const std::vector<double> in_order = moments.weights(sides, order);
+    if (in_order.empty()) {
+      return {};
+    }
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      weights[order[k]] = in_order[k];
+    }
+  }
+  const double mean =
+      std::accumulate(diagonal.begin(), diagonal.end(), 0.0) / static_cast<double>(diagonal.size());
+  spectral::SeparableSteps found = spectral::steps_of_weights(weights, geometry.taps(), mean);
+  StepField steps;
+  steps.columns = std::move(found.columns);
+  steps.bands.resize(found.bands.size());
+  for (std::size_t tap = 0; tap < found.bands.size(); ++tap) {
+    steps.bands[geometry.band_of_tap()[tap]] = found.bands[tap];
+  }
+  return steps;
+}
 
 void add_to(std::vector<std::int16_t>& sums, const std::vector<std::int16_t>& steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -56,6 +99,9 @@ class Planner {
     row_values_ = flat.row_values();
     CFCK_TRY(check_steps(flat));
     CFCK_TRY(take_sample());
+    if (may_feed_back()) {
+      return plan_feedback();
+    }
     CFCK_TRY(choose());
     SpectralPlan plan;
     plan.is_inline = n_values_ <= record_.chunk_elems;
@@ -119,11 +165,82 @@ class Planner {
     return {};
   }
 
+  // Whole rows of what there are moments of.
+  bool may_feed_back() const {
+    return request_.moments != nullptr && request_.moments->n() == row_values_ && is_shaped() &&
+           n_values_ <= kMaxFieldValues && has_whole_rows() &&
+           (record_.shape.size() == 2 || !kernel_block(record_.shape).empty());
+  }
+
+  // Steps are what errors that are fed forward leave best, classes what they make of the values.
+  // The scale field is that of the nearest power of two as step, moved to the step itself: so
+  // columns keep their order from trial to trial, and with it what is known of them.
+  Result<SpectralPlan> plan_feedback() {
+    SpectralPlan plan;
+    plan.is_inline = n_values_ <= record_.chunk_elems;
+    SpectralParameters& parameters = plan.parameters;
+    parameters.n_states = std::min(request_.n_states, 8u);
+    parameters.step = nearest_power(request_.step);
+    parameters.sides = kernel_block(record_.shape);
+    parameters.transforms = !parameters.sides.empty();
+    parameters.order = CoefficientOrder::kRowBlocks;
+    CFCK_TRY_ASSIGN(const std::vector<double> squares, mean_squares(parameters));
+    CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
+                    SpectralGeometry::create(record_.shape, parameters.sides));
+    parameters.steps =
+        feedback_steps(geometry, transformed_sides(parameters), squares, *request_.moments);
+    CFCK_TRY_ASSIGN(parameters.scales, fit_record(parameters));
+    for (int round = 0; round < kAimRounds; ++round) {
+      CFCK_TRY_ASSIGN(parameters.scales, fit_aims(geometry, parameters));
+    }
+    const std::int32_t finer = spectral::nearest_quarter_octaves(parameters.step / request_.step);
+    for (std::int16_t& band : parameters.scales.bands) {
+      band = static_cast<std::int16_t>(band + finer);
+    }
+    parameters.step = request_.step;
+    return plan;
+  }
+
+  // Of what errors that are fed forward make of the coefficients: they have larger scales.
+  Result<QuarterField> fit_aims(const SpectralGeometry& geometry,
+                                const SpectralParameters& parameters) {
+    std::vector<std::int32_t> codes(n_values_);
+    std::vector<float> aims(std::min(n_values_, record_.chunk_elems));
+    std::vector<std::byte> room;
+    for (std::uint64_t first = 0; first < n_values_; first += record_.chunk_elems) {
+      SpectralChunkInfo info = whole_chunk(record_.shape, 0);
+      info.first_elem = first;
+      info.n_elems = std::min(record_.chunk_elems, n_values_ - first);
+      CFCK_TRY_ASSIGN(const ByteView values, read_(first, info.n_elems, room));
+      CFCK_TRY(feedback_aims(info, parameters, *request_.moments, values, scratch_, aims));
+      spectral_kernels().round_codes(aims.data(), info.n_elems, sixteenths_of_step(parameters),
+                                     codes.data() + first);
+    }
+    return fit(geometry, parameters.steps, codes);
+  }
+
+  // Of the coefficients of the sample, by place in a row, in steps.
+  Result<std::vector<double>> mean_squares(const SpectralParameters& parameters) {
+    const std::uint64_t n = sample_.values.size() / value_bytes_;
+    const SpectralChunkInfo info = whole_chunk(sample_.shape, n);
+    CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
+                    SpectralGeometry::create(info.shape, parameters.sides));
+    float* const in_steps = scratch_.impl().spectral_room.in_steps.room_for(n);
+    CFCK_TRY(coefficients_in_steps(info, geometry, parameters, sample_.values, {in_steps, n}));
+    std::vector<double> squares(row_values_);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      squares[i % row_values_] += double{in_steps[i]} * in_steps[i];
+    }
+    return squares;
+  }
+
   // Kernels as blocks, each in one chunk and in one piece of the sample.
   bool may_transform() const {
-    const bool whole_rows =
-        n_values_ <= record_.chunk_elems || record_.chunk_elems % row_values_ == 0;
-    return is_shaped() && whole_rows && !kernel_block(record_.shape).empty();
+    return is_shaped() && has_whole_rows() && !kernel_block(record_.shape).empty();
+  }
+
+  bool has_whole_rows() const {
+    return n_values_ <= record_.chunk_elems || record_.chunk_elems % row_values_ == 0;
   }
 
   bool is_shaped() const { return sample_.is_whole || !sample_.rows.empty(); }
@@ -242,9 +359,13 @@ class Planner {
                             std::int32_t* codes) const {
     float* const in_steps = scratch_.impl().spectral_room.in_steps.room_for(info.n_elems);
     CFCK_TRY(coefficients_in_steps(info, geometry, parameters, values, {in_steps, info.n_elems}));
-    const float codes_of_step = parameters.n_states == 1 ? 16.0f : 8.0f;
-    spectral_kernels().round_codes(in_steps, info.n_elems, codes_of_step, codes);
+    spectral_kernels().round_codes(in_steps, info.n_elems, sixteenths_of_step(parameters), codes);
     return {};
+  }
+
+  // Of codes: those of two quantisers are two steps apart.
+  static float sixteenths_of_step(const SpectralParameters& parameters) {
+    return parameters.n_states == 1 ? 16.0f : 8.0f;
   }
 
   // Codes are in steps of their own; the scales are not.

@@ -13,6 +13,10 @@
 
 namespace cfck {
 
+namespace codec {
+class SecondMoments;
+}
+
 // Steps of codec spectral for one tensor.
 struct CalibratedSteps {
   Shape shape;
@@ -26,16 +30,19 @@ struct CalibratedSteps {
   std::vector<std::int16_t> bands;
   std::vector<std::int16_t> rows;
   std::vector<std::int16_t> columns;
+  // The record with the second moment of the inputs of its rows; empty: there is none by which
+  // errors could be fed forward.
+  std::string second_moment;
 };
 
 // Immutable; may be used by several threads at once.
 class Calibration {
  public:
-  // Reads the whole calibration. Of matrices only what steps depend on is kept. Errors:
+  // Reads the whole calibration, but of matrices keeps only what steps depend on. Errors:
   // those of reading; kInvalidArgument for a file that is no calibration, kUnsupported for
   // one of a newer version, kCorrupt for one whose parts do not fit each other.
-  static Result<Calibration> read(const Reader& reader);
-  // That of a file, for EncodeOptions. Errors: also kIo and kNotFound.
+  static Result<std::shared_ptr<const Calibration>> open(std::unique_ptr<const ByteSource> source);
+  // That of a file. Errors: also kIo and kNotFound.
   static Result<std::shared_ptr<const Calibration>> open(const std::string& path);
 
   // nullptr for tensors that it does not know.
@@ -43,11 +50,23 @@ class Calibration {
   // Whether sensitivities of whole tensors are worth following: not those that came from noise
   // as input of a network that never saw noise.
   bool has_tensor_steps() const noexcept { return has_tensor_steps_; }
+  // Whether its inputs were real ones, not generated.
+  bool is_of_data() const noexcept { return is_of_data_; }
   std::size_t size() const noexcept { return tensors_.size(); }
+  // Reads the matrix that `steps` names. Errors: those of reading; kCorrupt.
+  Result<std::shared_ptr<const codec::SecondMoments>> second_moments(
+      const CalibratedSteps& steps) const;
 
  private:
+  explicit Calibration(std::unique_ptr<const ByteSource> source, Reader reader)
+      : source_(std::move(source)), reader_(std::move(reader)) {}
+  Result<void> read();
+
+  std::unique_ptr<const ByteSource> source_;
+  Reader reader_;
   std::map<std::string, CalibratedSteps, std::less<>> tensors_;
   bool has_tensor_steps_ = true;
+  bool is_of_data_ = false;
 };
 
 }  // namespace cfck

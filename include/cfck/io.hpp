@@ -52,6 +52,20 @@ class MemorySource final : public ByteSource {
   ByteView bytes_;
 };
 
+// The same of bytes of its own.
+class OwnedMemorySource final : public ByteSource {
+ public:
+  explicit OwnedMemorySource(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
+  std::uint64_t size() const override { return bytes_.size(); }
+  Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
+    return MemorySource(bytes_).read_at(offset_bytes, out);
+  }
+  ByteView mapped() const override { return bytes_; }
+
+ private:
+  const std::vector<std::byte> bytes_;
+};
+
 class MemorySink final : public ByteSink {
  public:
   Result<void> write(ByteView bytes) override;

@@ -126,8 +126,12 @@ enum class StepPreset : std::uint8_t {
   kPrior,
   // What EncodeOptions::calibration says.
   kCalibrated,
+  // The same, and where the calibration has the second moment of a layer's inputs, what errors
+  // in some of its weights add to its outputs is taken back by others (docs/calibration.md).
+  // The calibration must come from data.
+  kFeedback,
 };
-// "flat", "prior", "calibrated"; "unknown" for anything else.
+// "flat", "prior", "calibrated", "feedback"; "unknown" for anything else.
 std::string_view step_preset_name(StepPreset preset) noexcept;
 std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept;
 
@@ -208,8 +212,8 @@ struct EncodeRule {
 struct EncodeOptions : TensorOptions {
   // A target too: bytes of the file. Not for update().
   std::optional<std::uint64_t> size = std::nullopt;
-  // Of the model that is written, for StepPreset::kCalibrated: shapes must agree, and the
-  // root mean square of each tensor within a hundredth.
+  // Of the model that is written, for StepPreset::kCalibrated and kFeedback: shapes must agree, and
+  // the root mean square of each tensor within a hundredth.
   std::shared_ptr<const Calibration> calibration = nullptr;
   std::vector<EncodeRule> rules;
   std::vector<std::string> exempt;  // names: buffers, optimizer state

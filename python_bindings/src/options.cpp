@@ -68,7 +68,7 @@ std::optional<StepPreset> step_preset(const std::optional<std::string>& name) {
   const auto preset = step_preset_from_name(*name);
   if (!preset) {
     raise({ErrorCode::kInvalidArgument,
-           "unknown steps \"" + *name + "\"; they may be flat, prior or calibrated",
+           "unknown steps \"" + *name + "\"; they may be flat, prior, calibrated or feedback",
            {},
            {}});
   }
@@ -76,10 +76,9 @@ std::optional<StepPreset> step_preset(const std::optional<std::string>& name) {
 }
 
 std::shared_ptr<const Calibration> read_calibration(const nb::bytes& file) {
-  const MemorySource source({static_cast<const std::byte*>(file.data()), file.size()});
-  const Result<Reader> reader = Reader::open(source);
-  if (!reader) raise(reader.error());
-  return std::make_shared<const Calibration>(checked(Calibration::read(*reader)));
+  const auto* const bytes = static_cast<const std::byte*>(file.data());
+  return checked(Calibration::open(
+      std::make_unique<OwnedMemorySource>(std::vector<std::byte>(bytes, bytes + file.size()))));
 }
 
 EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint64_t> size,
