@@ -38,6 +38,8 @@ class Preset:
 
 
 FLAT = Preset("cfck spectral")
+# What level archive takes.
+MOST_STATES = Preset("cfck spectral, 64 states", {"trellis_states": 64})
 # What each part of the codec is worth is the difference to FLAT.
 PARTS = [
     Preset("cfck spectral, 4 states", {"trellis_states": 4}),

@@ -11,7 +11,7 @@ import report
 import targets
 from curve_peers import FORMATS, NNCODEC
 from curve_plot import Plot
-from curve_product import FLAT
+from curve_product import FLAT, MOST_STATES
 from curve_rows import DIRECT, LEVELS, CurveRun, part_rows
 from curve_subjects import Subject
 from curves import Point, bits_at_nmse
@@ -27,7 +27,7 @@ def _slug(name: str) -> str:
 
 def _codecs(run: CurveRun, subject: str) -> list[str]:
     found = dict.fromkeys(point.codec for point in run.points if point.data == subject)
-    first = [FLAT.name, NNCODEC, DIRECT]
+    first = [FLAT.name, MOST_STATES.name, NNCODEC, DIRECT]
     order = [name for name in first if name in found]
     return order + [name for name in found if name not in order]
 
@@ -63,7 +63,7 @@ def error_table(run: CurveRun, subject: str) -> str:
             cells.append("-" if bits is None else f"{bits:.3f}")
         if set(cells) != {"-"}:
             rows.append([codec, *cells])
-    if limit := run.limits.get(subject):
+    if limit := run.limits.get((subject, FLAT.name)):
         rows.append([BOUND, *(f"{bits:.3f}" for _, bits in limit)])
     columns = ["codec", *(f"{level:.0f} dB" for level in LEVELS)]
     return report.markdown_table(columns, rows)
@@ -97,7 +97,7 @@ def pictures(run: CurveRun, subject: Subject) -> dict[str, Plot]:
                 plot.curves[codec] = [
                     (p.bits, p.effects[name]) for p in points if p.effects.get(name, 0) > 0
                 ]
-    if limit := run.limits.get(subject.name):
+    if limit := run.limits.get((subject.name, FLAT.name)):
         error.curves[BOUND] = [(bits, point.nmse) for point, bits in limit]
     return found
 
@@ -122,7 +122,7 @@ def page(run: CurveRun, subjects: Sequence[Subject], facts: dict[str, str], stem
         described = "".join(f"; {key}: {value:g}" for key, value in subject.facts.items())
         text += [f"## {subject.name}", ""]
         text += [f"Values coded: {sum(v.size for v in subject.tensors.values()):,}{described}", ""]
-        if run.limits.get(subject.name):
+        if run.limits.get((subject.name, FLAT.name)):
             text += ["Bits per weight at equal NMSE:", "", error_table(run, subject.name)]
         if any(p.effects for p in run.points if p.data == subject.name):
             text += [effect_table(run, subject.name)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import curve_bound
 import curve_product
 from curve_peers import FORMATS, NNCODEC, NnCodec, in_format, qp_near
-from curve_product import FLAT, PARTS, MissingPreset, Options, Preset
+from curve_product import FLAT, MOST_STATES, PARTS, MissingPreset, Options, Preset
 from curve_subjects import Subject
 from curves import Coded, Point, bits_at_effect, bits_at_nmse, n_weights, nmse
 from targets import Goal, Targets
@@ -20,6 +20,9 @@ DECIBELS_PER_BIT = 6.02
 # Mean cosines, and the bits per weight that must be reached and are aimed at.
 COSINES = ((0.999, 5.2, 5.0), (0.99, 3.6, 3.4), (0.97, 2.9, 2.7))
 COSINES_CALIBRATED = ((0.999, 4.85, 4.65), (0.99, 3.25, 3.05), (0.97, 2.55, 2.35))
+
+
+Level = tuple[float, float]  # an error in dB, and bits per weight
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class CurveRun:
     presets: Sequence[Preset]  # for effects; the first is FLAT
     points: list[Point] = field(default_factory=list)
     targets: Targets = field(default_factory=Targets)
-    limits: dict[str, list[tuple[Point, float]]] = field(default_factory=dict)  # least bits
+    # By data and codec: its points, and the least bits at their errors.
+    limits: dict[tuple[str, str], list[tuple[Point, float]]] = field(default_factory=dict)
     lambdas: list[list[str]] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -75,7 +79,7 @@ class CurveRun:
 def measure_errors(run: CurveRun, subject: Subject) -> None:
     """Rate and error of every codec, and the bound, at the levels."""
     tensors = subject.tensors
-    for preset in (FLAT, *PARTS):
+    for preset in (FLAT, MOST_STATES, *PARTS):
         if preset.flattens and all(values.ndim == 2 for values in tensors.values()):
             continue
         for coded in curve_product.spectral(preset, {}, tensors, LEVELS, subject.has_small):
@@ -89,10 +93,11 @@ def measure_errors(run: CurveRun, subject: Subject) -> None:
         for coded in run.peer.encode_all(tensors, qps):
             run.add(subject, NNCODEC, coded)
     scales = curve_bound.field_of(tensors)
-    run.limits[subject.name] = [
-        (point, curve_bound.bits_at(scales, point.nmse))
-        for point in run.of(subject.name, FLAT.name)
-    ]
+    for codec in (FLAT.name, MOST_STATES.name):
+        run.limits[subject.name, codec] = [
+            (point, curve_bound.bits_at(scales, point.nmse))
+            for point in run.of(subject.name, codec)
+        ]
 
 
 def _climb(
@@ -133,38 +138,54 @@ def _bits(must: float, aim: float, smaller: bool = False) -> Goal:
     return Goal(must, aim, smaller, text=lambda bits: f"{bits:.3f} bit")
 
 
+def _judge_levels(
+    run: CurveRun, row: str, subject: str, what: str, found: dict[str, list[Level]], goal: Goal
+) -> None:
+    """The worst of all levels counts, with 64 states; with 8 it is told."""
+    for preset in (MOST_STATES, FLAT):
+        levels = found[preset.name]
+        bits = [bits for _, bits in levels]
+        worst = max(bits) if goal.smaller else min(bits)
+        all_levels = ", ".join(f"{level:.0f} dB: {bits:.3f}" for level, bits in levels)
+        states = preset.options.get("trellis_states", 8)
+        words = f"{what}, {states} states"
+        if preset is MOST_STATES:
+            run.targets.judge(row, subject, words, worst, goal, all_levels)
+        else:
+            run.targets.tell(row, subject, words, goal.text(worst), all_levels)
+
+
 def judge_errors(run: CurveRun, subject: str, must: float, aim: float) -> None:
-    """Bits per weight below NNCodec at equal error: the least of all levels counts."""
-    ours = [point for point in run.of(subject, FLAT.name) if not point.effects]
-    theirs = run.of(subject, NNCODEC)
+    """Bits per weight below NNCodec at equal error."""
     row = "equal NMSE"
-    if not ours or not theirs:
+    theirs = run.of(subject, NNCODEC)
+    if not theirs or not run.of(subject, FLAT.name):
         run.targets.skip(row, subject, "NNCodec or cfck is missing")
         return
-    saved = []
-    for point in ours:
-        bits = bits_at_nmse(theirs, point.nmse)
-        if bits is not None:
-            saved.append((point.nmse, bits - point.bits))
-    if not saved:
+    saved: dict[str, list[Level]] = {}
+    for codec in (FLAT.name, MOST_STATES.name):
+        ours = [point for point in run.of(subject, codec) if not point.effects]
+        found = [(point, bits_at_nmse(theirs, point.nmse)) for point in ours]
+        saved[codec] = [(p.nmse, bits - p.bits) for p, bits in found if bits is not None]
+    if not all(saved.values()):
         run.targets.fail(row, subject, "no NMSE in common")
         return
-    all_levels = ", ".join(f"{level:.0f} dB: {bits:.3f}" for level, bits in saved)
-    least = min(bits for _, bits in saved)
     what = "bits per weight below NNCodec, least of the levels"
-    run.targets.judge(row, subject, what, least, _bits(must, aim), all_levels)
+    _judge_levels(run, row, subject, what, saved, _bits(must, aim))
 
 
 def judge_bound(run: CurveRun, subject: str) -> None:
-    """Bits above the Gaussian bound of the field of scales: the most of all levels counts."""
-    above = [(point.nmse, point.bits - bits) for point, bits in run.limits.get(subject, [])]
-    if not above:
+    """Bits above the Gaussian bound of the field of scales."""
+    above = {
+        codec: [(point.nmse, point.bits - bits) for point, bits in points]
+        for (data, codec), points in run.limits.items()
+        if data == subject
+    }
+    if not above or not all(above.values()):
         run.targets.skip("Shannon bound", subject, "cfck is missing")
         return
-    all_levels = ", ".join(f"{level:.0f} dB: {bits:.3f}" for level, bits in above)
     what = "bits per weight above, most of the levels"
-    most = max(bits for _, bits in above)
-    run.targets.judge("Shannon bound", subject, what, most, _bits(0.20, 0.13, True), all_levels)
+    _judge_levels(run, "Shannon bound", subject, what, above, _bits(0.20, 0.13, True))
 
 
 def judge_divergence(run: CurveRun, subject: str, level: float, uses_data: bool = False) -> None:
@@ -232,10 +253,12 @@ def judge_cosine(run: CurveRun, subject: Subject, uses_data: bool = False) -> No
 
 
 def part_rows(run: CurveRun, subject: str) -> list[list[str]]:
-    """What each part of the codec saves at each level: bits without it less bits with it."""
+    """What each part of the codec saves at each level: bits without it less bits with it. Of 64
+    states: bits with them less bits without.
+    """
     flat = [point for point in run.of(subject, FLAT.name) if not point.effects]
     rows = []
-    for preset in PARTS:
+    for preset in (MOST_STATES, *PARTS):
         part = run.of(subject, preset.name)
         if len(part) != len(LEVELS):
             continue
