@@ -1,40 +1,18 @@
-// Opens arbitrary bytes as a file and reads everything in it. The hashes of tail,
-// index and metadata are made right first, so that what lies behind them is met.
+// Opens arbitrary bytes as a file and reads everything in it. Version and hashes are made right
+// first, so that what lies behind them is met.
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
-#include "base/bytes.hpp"
-#include "base/hashing.hpp"
 #include "cfck/cfck.hpp"
-#include "format/container.hpp"
+#include "tests/fuzz/sealed_file.hpp"
 
 namespace {
 
 using namespace cfck;
-using namespace cfck::format;
 
 constexpr std::uint64_t kMaxTensorBytes = 1 << 20;
-
-ByteView extent_of(const std::vector<std::byte>& bytes, std::size_t field) {
-  const auto offset = load<std::uint64_t>(bytes.data() + field);
-  const auto n_bytes = load<std::uint64_t>(bytes.data() + field + 8);
-  if (offset > bytes.size() || n_bytes > bytes.size() - offset) {
-    return {};
-  }
-  return ByteView(bytes).subspan(offset, n_bytes);
-}
-
-void repair_hashes(std::vector<std::byte>& bytes) {
-  if (bytes.size() < kTailBytes) {
-    return;
-  }
-  const std::size_t tail = bytes.size() - kTailBytes;
-  store(bytes.data() + tail + 64, hash128(extent_of(bytes, tail + 48)));
-  store(bytes.data() + tail + 96, hash128(extent_of(bytes, tail + 80)));
-  store(bytes.data() + tail + 112, std::uint64_t{bytes.size()});
-  store(bytes.data() + tail + 120, hash64(ByteView(bytes).subspan(tail, 120)));
-}
 
 void read_record(const Reader& reader, const Record& record) {
   if (record.decoded_bytes > kMaxTensorBytes) {
@@ -62,7 +40,7 @@ void read_record(const Reader& reader, const Record& record) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto* start = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> bytes(start, start + size);
-  repair_hashes(bytes);
+  test::seal(bytes);
   const MemorySource source(bytes);
   DecodeOptions options;
   options.threads = 1;
