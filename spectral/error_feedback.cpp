@@ -9,7 +9,8 @@ namespace cfck::spectral {
 namespace {
 
 inline constexpr double kDamping = 0.01;
-// What is left of a column that others tell, over the mean: rounding may leave less.
+// What is left of a column that others tell, over the mean. Damping leaves more, so with less the
+// matrix is no second moment.
 inline constexpr double kLeastWeight = 0x1p-40;
 // Rows that are eliminated before the others hear of it: these are then read once for all.
 inline constexpr std::size_t kPanel = 32;
@@ -28,11 +29,15 @@ class Elimination {
   Elimination(std::vector<double> matrix, std::size_t n, double least)
       : matrix_(std::move(matrix)), n_(n), least_(least), weights_(n) {}
 
-  // From the last row on: each is divided by its weight, and leaves those above it.
+  // From the last row on: each is divided by its weight, and leaves those above it. Nothing if
+  // one has no weight left.
   ErrorFeedback run() {
     for (std::size_t end = n_; end > 0;) {
       const std::size_t begin = end > kPanel ? end - kPanel : 0;
       for (std::size_t j = end; j-- > begin;) {
+        if (!(row(j)[j] > least_)) {
+          return {};
+        }
         eliminate(j, begin);
       }
       for (std::size_t i = 0; i < begin; ++i) {
@@ -51,7 +56,7 @@ class Elimination {
   double* row(std::size_t i) { return matrix_.data() + i * n_; }
 
   void eliminate(std::size_t j, std::size_t begin) {
-    weights_[j] = std::max(row(j)[j], least_);
+    weights_[j] = row(j)[j];
     const double inverse = 1 / weights_[j];
     for (std::size_t k = 0; k < j; ++k) {
       row(j)[k] *= inverse;

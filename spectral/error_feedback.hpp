@@ -28,7 +28,8 @@ std::vector<double> transform_moments(std::span<const float> moments, std::size_
 
 // H = C^T D C with C unit lower triangular, after columns were put in `order`. H is damped by a
 // hundredth of the mean of its diagonal, so a singular one does no harm. Nothing (n is 0) for
-// an H without a positive, finite trace. Requires: `order` is a permutation of n.
+// an H without a positive, finite trace, or that is still not positive definite: no inputs have
+// such a second moment. Requires: `order` is a permutation of n.
 ErrorFeedback feed_errors(std::span<const double> moments, std::span<const std::uint32_t> order);
 
 }  // namespace cfck::spectral
