@@ -77,3 +77,12 @@ def records(path: os.PathLike[str]) -> dict[str, cfck.RecordInfo]:
     """What the file says of its tensors, by name."""
     with cfck.safe_open(path, "pt") as file:
         return {record.name: record for record in file.records()}
+
+
+@pytest.fixture
+def one_thread():
+    """Sums of torch, and so what is measured, depend on the number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
