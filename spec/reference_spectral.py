@@ -35,7 +35,8 @@ from reference_transforms import bands_of_places, inverse_transform
 
 WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
 INLINE, PREAMBLE = 4, 5  # modes
-STORAGE, BANDS, CLASSES = range(3)  # orders
+STORAGE, BANDS, CLASSES, ROW_BLOCKS = range(4)  # orders
+PREDICTS_CLASSES = CLASSES, ROW_BLOCKS
 MAX_CLASS = 125
 MAX_BANDS = 4096
 MAX_SIDE = 64
@@ -76,6 +77,11 @@ def decode_spectral(
     else:
         points = chunk.decode(body.rest())
     return chunk.values(points, name).view(np.uint8)
+
+
+def lanes_of(n_values: int) -> int:
+    """Section 4, without `rans`."""
+    return LANES * (1 if n_values < 65536 else 2 if n_values < 131072 else 4)
 
 
 class Geometry:
@@ -134,12 +140,12 @@ def read_preamble(preamble: bytes, shape: tuple[int, ...]) -> Parameters:
 class Parameters:
     def __init__(self, body: Body, shape: tuple[int, ...]):
         flags = body.byte()
-        require(flags < 128 and flags >> 3 & 3 < 3, f"flags {flags}")
+        require(flags < 128, f"flags {flags}")
         self.n_states = (1, 4, 8, 64)[flags & 3]
         self.is_transformed = bool(flags >> 2 & 1)
         self.order = flags >> 3 & 3
         has_scales, has_steps = flags >> 5 & 1, flags >> 6 & 1
-        require(has_scales == (self.order == CLASSES), "a scale field without its order")
+        require(has_scales == (self.order in PREDICTS_CLASSES), "a scale field without its order")
         self.step = float(np.frombuffer(body.take(8), "<f8")[0])
         require(self.step > 0 and math.isfinite(self.step), f"a step of {self.step}")
         self.geometry = Geometry(shape, tuple(body.take(body.byte())))
@@ -243,7 +249,7 @@ class SpectralChunk:
         has_exact, has_escapes, has_class_escapes, has_raw, has_path = (
             flags >> bit & 1 for bit in range(5)
         )
-        has_classes = self.parameters.order != CLASSES
+        has_classes = self.parameters.order not in PREDICTS_CLASSES
         require(has_classes or not has_class_escapes, "class escapes and a scale field")
 
         def numbers(count: int, is_there: bool, may_be_zero: bool = False) -> tuple[int, ...]:
@@ -288,10 +294,35 @@ class SpectralChunk:
             self.order = np.argsort(classes, kind="stable")
             middle = GROUP * np.arange(len(self.group_values)) + self.group_values // 2
             self.predicted_classes = classes[self.order][middle]
+        elif parameters.order == ROW_BLOCKS:
+            self.order_rows(places)
+
+    def order_rows(self, places) -> None:
+        """Section 5.1, order 3."""
+        geometry, parameters = self.parameters.geometry, self.parameters
+        n_axes, row_values = len(geometry.shape), geometry.row_values
+        whole = n_axes >= 2 and geometry.sides == (1, 1, *geometry.shape[2:])
+        whole = whole and self.first_elem % row_values == 0 and self.n_values % row_values == 0
+        require(whole, "blocks of rows in a chunk that is not whole rows of kernels")
+        quarters = parameters.scales.at(places) - self.step_quarters
+        quarters = quarters.reshape(-1, row_values)
+        rows = np.argsort(quarters[:, 0], kind="stable")  # what places add is the same for all
+        in_row = np.argsort(quarters[0], kind="stable")
+        classes = np.clip(quarters, 1, MAX_CLASS)
+        n_lanes, done, order, middles = lanes_of(self.n_values), 0, [], []
+        while done < len(rows):
+            n_rows = min(n_lanes, 1 << (len(rows) - done).bit_length() - 1)
+            block = rows[done : done + n_rows]
+            order.append((block[None, :] * row_values + in_row[:, None]).reshape(-1))
+            middles.append(np.repeat(classes[block[n_rows // 2], in_row], n_rows))
+            done += n_rows
+        self.order = np.concatenate(order)
+        middle = GROUP * np.arange(len(self.group_values)) + self.group_values // 2
+        self.predicted_classes = np.concatenate(middles)[middle]
 
     def groups(self, class_symbols: np.ndarray) -> Groups:
         """Sections 5.1 and 5.2."""
-        if self.parameters.order == CLASSES:
+        if self.parameters.order in PREDICTS_CLASSES:
             classes = self.predicted_classes
         else:
             classes = read_scale_classes(
@@ -302,7 +333,7 @@ class SpectralChunk:
     @property
     def n_classes(self) -> int:
         """Symbols of classes."""
-        return 0 if self.parameters.order == CLASSES else len(self.group_values)
+        return 0 if self.parameters.order in PREDICTS_CLASSES else len(self.group_values)
 
     def path_bits(self, groups: Groups) -> np.ndarray:
         """Section 5.3: of the values of groups that are not zero; -1 where the symbol has it."""
@@ -357,7 +388,7 @@ class SpectralChunk:
                 streams[tables[group]][half] = stream[count:]
             return symbols
 
-        n_lanes = LANES * (1 if self.n_values < 65536 else 2 if self.n_values < 131072 else 4)
+        n_lanes = lanes_of(self.n_values)
         symbols, is_second = walk_trellis(
             groups.n_symbols, len(tables), n_lanes, self.parameters.n_states, path, take
         )

@@ -118,6 +118,13 @@ class ChunkEncoder {
   bool has_classes() const { return !predicts_classes(parameters_.order); }
 
   Result<void> order_and_group() {
+    if (parameters_.order == CoefficientOrder::kRowBlocks &&
+        !geometry_.has_whole_rows(info_.first_elem, n_values_)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "blocks of rows need a chunk of whole rows of kernels",
+                   {},
+                   {}};
+    }
     float* const in_steps = room_.in_steps.room_for(n_values_);
     CFCK_TRY(coefficients_in_steps(info_, geometry_, parameters_, values_, {in_steps, n_values_}));
     search_.values = in_steps;

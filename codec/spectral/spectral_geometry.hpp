@@ -37,9 +37,10 @@ class SpectralGeometry {
   bool is_simple() const { return is_simple_; }
   std::uint32_t taps() const { return n_bands(); }
   std::span<const std::uint32_t> band_of_tap() const { return bands_; }
-  // Whether blocks are as above, and the chunk is rows of them.
+  // Whether blocks are as above, there are rows, and the chunk is some of them.
   bool has_whole_rows(std::uint64_t first_value, std::uint64_t n_values) const {
-    return is_simple_ && first_value % row_values_ == 0 && n_values % row_values_ == 0;
+    return is_simple_ && row_axis_ != kNone && first_value % row_values_ == 0 &&
+           n_values % row_values_ == 0;
   }
 
   // The part of the tensor that a chunk is, as a region that blocks tile, and its sides: a

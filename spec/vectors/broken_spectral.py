@@ -12,7 +12,7 @@ from layout import MAGIC, Entry, Layout, frame
 F32, F64 = 18, 20
 ZERO = 16  # the symbol of code 0
 ONE_STATE, FOUR_STATES, EIGHT_STATES, TRANSFORMED = 0, 1, 2, 4
-BY_BAND, BY_CLASS = 8, 16
+BY_BAND, BY_CLASS, ROW_BLOCKS = 8, 16, 24
 SCALES, STEPS = 32, 64
 KERNELS = b"\3"  # sides
 
@@ -159,7 +159,7 @@ def in_preambles() -> list[Broken]:
 
     sound = vector(35, [35, 36, 35])
     return [
-        preamble("unknown_order", 24),
+        preamble("row_blocks_without_scales", ROW_BLOCKS),
         preamble("unknown_parameter", 128),
         preamble("scales_without_their_order", SCALES, fields=BANDS),
         preamble("order_without_its_scales", BY_CLASS),
@@ -193,6 +193,9 @@ def in_chunks() -> list[Broken]:
     escapes, low = escaped_and_exact(), low_bits()
     exact = struct.pack("<f", 7)
     split_classes = Chunk(b"\4" + FIELDS, 4, b"", (1,), b"\5\0", b"", b"", by_class().symbols)
+    bands = b"\1" + vector(35, [35, 35])
+    rows = parameters(ROW_BLOCKS | SCALES, sides=b"\2", fields=bands)
+    other_blocks = dataclasses.replace(by_class(), start=b"\4" + rows)
     cut = Chunk(b"\4" + parameters(TRANSFORMED, sides=b"\2\1\1"), splits=b"")
     halves = [frame(b"PREA", PREAMBLE), cut.extent(), cut.extent()]
     layout = Layout.empty()
@@ -200,6 +203,7 @@ def in_chunks() -> list[Broken]:
     layout.rehash()
     return [
         Broken("spectral_chunk_cuts_a_block", "corrupt", "read", layout.seal(), "t"),
+        broken("row_blocks_of_other_blocks", other_blocks),
         chunk("unknown_mode", start=b"\6"),
         chunk("unknown_flag", flags=32),
         chunk("flag_of_nothing", flags=8, counts=(0,)),

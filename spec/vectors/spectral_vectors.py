@@ -18,7 +18,7 @@ from vector import BITS, Expected, Random, Vector, packed_floats
 
 IDS = {"F16": 14, "BF16": 15, "F32": 18, "F64": 20}
 STAGES = {"zstd": 1, "rans": 2}
-STORAGE, BANDS, CLASSES = range(3)  # orders
+STORAGE, BANDS, CLASSES, ROW_BLOCKS = range(4)  # orders
 
 
 @dataclasses.dataclass
@@ -217,6 +217,13 @@ def blocks(writer: str) -> tuple[Vector, bytes]:
     identity = options(4, 0.02, CLASSES, scales=fields_of(random, (1, 0, 0), 0, 1, 33), steps=rows)
     add("identity", [22, 9], identity, entropy="rans", chunk_elems=50)
     tensors[-1].options["transforms"] = False
+    for entropy, shape, chunk in (("zstd", [21, 2, 3, 2], 0), ("rans", [43, 7], 37 * 7)):
+        scales = fields_of(random, (6 if not chunk else 1, shape[0], shape[1]), -3, 4, 31)
+        steps = fields_of(random, (0, 0, shape[1]), -2, 3, 0)
+        sides = shape[2:]
+        rows = options(8, 0.1, ROW_BLOCKS, sides=sides, scales=scales, steps=steps)
+        add(f"blocks of rows, {entropy}", shape, rows, entropy=entropy, chunk_elems=chunk)
+        tensors[-1].options["transforms"] = bool(sides)
     add("one axis", [77], options(8, 0.05, BANDS, sides=[16]))
     add("eight axes", [2, 1, 3, 2, 1, 2, 3, 4], options(8, 0.1, BANDS, sides=[2, 2, 2, 4]))
     far = fields_of(random, (0, 3, 0), -32768, -32767, 0)

@@ -31,6 +31,7 @@ BLOCKS = [
     ((2, 3, 2, 3, 3, 5), (2, 2, 2, 2)),
     ((130, 9), (64, 64)),
     ((9, 120), ()),
+    ((107, 6), ()),
 ]
 
 
@@ -60,9 +61,12 @@ def random_field(rng, geometry, parts: int, middle: int, spread: int) -> dict:
 def options_of(seed: int, shape, sides, step: float) -> dict:
     rng = np.random.default_rng(seed)
     geometry = reference_spectral.Geometry(shape, sides)
-    order = seed % 3
+    order = seed % 4
+    has_kernels = len(shape) >= 2 and geometry.sides == (1, 1, *shape[2:])
+    if order == reference_spectral.ROW_BLOCKS and not has_kernels:
+        order = reference_spectral.CLASSES
     options = {
-        "states": (1, 4, 8, 64)[seed // 3 % 4],
+        "states": (1, 4, 8, 64)[seed // 4 % 4],
         "order": order,
         "transforms": bool(rng.integers(0, 2)),
         "step": step,
@@ -72,7 +76,7 @@ def options_of(seed: int, shape, sides, step: float) -> dict:
     if rng.random() < 0.4:
         parts = int(rng.integers(1, 8))
         options["steps"] = random_field(rng, geometry, parts, int(rng.integers(-9, 9)), 5)
-    if order == reference_spectral.CLASSES:
+    if order in reference_spectral.PREDICTS_CLASSES:
         about = int(29 + 4 * math.log2(1 / step)) if step > 1e-200 else 125
         about = int(rng.integers(-6, 9)) if rng.random() < 0.2 else about  # around class 1
         parts, spread = int(rng.integers(1, 8)), int(rng.integers(0, 7))
@@ -89,7 +93,7 @@ def part_of(rng, shape, sides, options: dict) -> tuple[int, int]:
     n = math.prod(shape)
     if rng.random() < 0.6 or n < 2 or (options["transforms"] and len(shape) < 2):
         return 0, n
-    if not options["transforms"]:
+    if not options["transforms"] and options["order"] != reference_spectral.ROW_BLOCKS:
         first = int(rng.integers(0, n))
         return first, int(rng.integers(1, n - first + 1))
     geometry = reference_spectral.Geometry(shape, sides)

@@ -57,7 +57,7 @@ def test_they_use_every_part_of_the_codec(monkeypatch):
     parts = ["F64", "F32", "BF16", "F16", "part", "n_exact", "n_escapes", "n_class_escapes"]
     parts += ["path_bytes", "raw_bytes", ("transforms", True), ("transforms", False)]
     parts += [(stage, states) for stage in ("zstd", "rans") for states in (1, 4, 8, 64)]
-    parts += [("order", order) for order in range(3)]
+    parts += [("order", order) for order in range(4)]
     parts += [(field, part) for field in ("scales", "steps") for part in range(3)]
     assert all(seen[part] for part in parts), seen
     assert modes[4] and modes[5], modes
