@@ -93,8 +93,9 @@ Result<std::optional<Target>> only_target(const TensorOptions& options,
   if (n_targets > 1) {
     return refuse("give one of nmse, psnr, bits_per_weight and size, not several");
   }
-  if (options.trellis_states != 1 && options.trellis_states != 4 && options.trellis_states != 8) {
-    return refuse("trellis_states must be 1, 4 or 8");
+  const unsigned states = options.trellis_states.value_or(8);
+  if (states != 1 && states != 4 && states != 8 && states != 64) {
+    return refuse("trellis_states must be 1, 4, 8 or 64");
   }
   if (target) {
     CFCK_TRY(check_value(*target));

@@ -38,7 +38,7 @@ Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral, boo
 
 // What options ask for, of whatever tensor.
 template <class Options>
-Result<TensorChoice> request_of(const Options& options, bool calibrated) {
+Result<TensorChoice> request_of(const Options& options, bool calibrated, EncodeLevel level) {
   TensorChoice request;
   request.codec = options.codec;
   CFCK_TRY_ASSIGN(const std::optional<Target> target, error_target(options));
@@ -46,7 +46,8 @@ Result<TensorChoice> request_of(const Options& options, bool calibrated) {
   if (target || options.codec == CodecChoice::kSpectral) {
     request.spectral.emplace();
     request.spectral->target = target.value_or(Target{});
-    request.spectral->n_states = options.trellis_states;
+    request.spectral->n_states =
+        options.trellis_states.value_or(level == EncodeLevel::kArchive ? 64 : 8);
   }
   CFCK_TRY_ASSIGN(const StepPreset preset,
                   preset_of(options, request.spectral.has_value(), calibrated));
@@ -86,11 +87,12 @@ Error not_float(std::string_view name) {
 Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
   EncodeRules made;
   made.calibration_ = options.calibration;
+  made.level_ = options.level;
   const bool calibrated = options.calibration != nullptr;
-  CFCK_TRY_ASSIGN(made.request_, request_of(options, calibrated));
+  CFCK_TRY_ASSIGN(made.request_, request_of(options, calibrated, options.level));
   made.exempt_.insert(options.exempt.begin(), options.exempt.end());
   for (const EncodeRule& rule : options.rules) {
-    const Result<TensorChoice> request = request_of(rule.options, calibrated);
+    const Result<TensorChoice> request = request_of(rule.options, calibrated, options.level);
     if (!request) {
       return naming(request.error(), "rule", rule.pattern);
     }
@@ -195,7 +197,7 @@ Result<TensorChoice> EncodeRules::with_steps(std::string_view name, const Shape&
 
 Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape,
                                          const TensorOptions& options) const {
-  CFCK_TRY_ASSIGN(TensorChoice request, request_of(options, calibration_ != nullptr));
+  CFCK_TRY_ASSIGN(TensorChoice request, request_of(options, calibration_ != nullptr, level_));
   if (!request.is_lossy()) {
     return lossless(options.codec);
   }

@@ -102,6 +102,7 @@ class EncodeRules {
   TensorChoice request_;  // of the plain options
   std::set<std::string, std::less<>> exempt_;
   std::shared_ptr<const Calibration> calibration_;
+  EncodeLevel level_ = EncodeLevel::kDefault;
 };
 
 }  // namespace cfck::format

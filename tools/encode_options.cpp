@@ -165,10 +165,10 @@ Result<StepPreset> parse_step_preset(std::string_view text) {
 }
 
 Result<unsigned> parse_trellis_states(std::string_view text) {
-  for (const unsigned states : {1U, 4U, 8U}) {
+  for (const unsigned states : {1U, 4U, 8U, 64U}) {
     if (text == std::to_string(states)) return states;
   }
-  return wrong(fmt::format("'{}' is none of 1, 4, 8", escaped(text)));
+  return wrong(fmt::format("'{}' is none of 1, 4, 8, 64", escaped(text)));
 }
 
 Result<EncodeRule> parse_rule(std::string_view text) {

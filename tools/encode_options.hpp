@@ -14,7 +14,7 @@ namespace cfck::tools {
 // finite. Error: kInvalidArgument.
 Result<double> parse_max_error(std::string_view text);
 Result<double> parse_bits_per_weight(std::string_view text);
-// 1, 4 or 8.
+// 1, 4, 8 or 64.
 Result<unsigned> parse_trellis_states(std::string_view text);
 // "flat", "prior", "calibrated" or "feedback".
 Result<StepPreset> parse_step_preset(std::string_view text);

@@ -40,7 +40,8 @@ void add_targets(CLI::App& app, EncodeOptions& encode) {
              "Codec spectral: the most that the file may take, as 60MB (10^6) or 60MiB (2^20)",
              "SIZE");
   add_parsed(app, "--trellis-states", parse_trellis_states, encode.trellis_states,
-             "Codec spectral: 8 (default, fewest bytes), 4 or 1", "N");
+             "Codec spectral: 64 (fewest bytes, default with --level archive), 8 (default), 4 or 1",
+             "N");
   add_parsed(app, "--steps", parse_step_preset, encode.steps,
              "Codec spectral: flat (one step for all), prior (kernels of 3x3 by a table), "
              "calibrated (the default with --calibration), or feedback (calibrated, and errors are "

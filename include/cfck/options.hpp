@@ -147,8 +147,9 @@ struct TensorOptions {
   std::optional<double> nmse = std::nullopt;
   std::optional<double> psnr = std::nullopt;
   std::optional<double> bits_per_weight = std::nullopt;
-  // Of codec spectral: 8 (fewest bytes at an error), 4, or 1 (plain quantisation).
-  unsigned trellis_states = 8;
+  // Of codec spectral: 64 (fewest bytes at an error), 8, 4, or 1 (plain quantisation);
+  // nullopt: 8, and at level archive 64.
+  std::optional<unsigned> trellis_states = std::nullopt;
   // The same; nullopt: kCalibrated with a calibration, else kFlat.
   std::optional<StepPreset> steps = std::nullopt;
 

@@ -41,7 +41,8 @@ class TensorOptions(TypedDict, total=False):
     nmse: the mean squared error over the mean square of the values; 0.01 or "-20dB".
     psnr: the square of the range of the values over the mean squared error; 40 or "40dB".
     bits_per_weight: the most that may be stored.
-    trellis_states: of codec "spectral": 8 (fewest bytes), 4 or 1.
+    trellis_states: of codec "spectral": 64 (fewest bytes), 8, 4 or 1; None: 8, and at level
+        "archive" 64.
     steps: of codec "spectral": "flat" (one step for all), "prior" (kernels of 3x3 by a table)
         or "calibrated", which is the default with a calibration.
     """
@@ -54,7 +55,7 @@ class TensorOptions(TypedDict, total=False):
     nmse: float | str | None
     psnr: float | str | None
     bits_per_weight: float | None
-    trellis_states: int
+    trellis_states: int | None
     steps: Literal["flat", "prior", "calibrated"] | None
 
 
@@ -93,7 +94,7 @@ _DEFAULTS: dict[str, Any] = {
     "nmse": None,
     "psnr": None,
     "bits_per_weight": None,
-    "trellis_states": 8,
+    "trellis_states": None,
     "steps": None,
     "size": None,
     "calibration": None,
@@ -230,11 +231,11 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
     per_row = options.get("per_row", False)
     if not isinstance(per_row, bool):
         raise wrong("per_row", "bool")
-    states = options.get("trellis_states", 8)
-    if isinstance(states, bool) or not isinstance(states, int):
+    states = options.get("trellis_states")
+    if isinstance(states, bool) or not isinstance(states, int | None):
         raise wrong("trellis_states", "int")
-    if states not in (1, 4, 8):
-        raise InvalidArgumentError(f"{where}trellis_states is 1, 4 or 8, not {states}")
+    if states not in (None, 1, 4, 8, 64):
+        raise InvalidArgumentError(f"{where}trellis_states is 1, 4, 8 or 64, not {states}")
     steps = options.get("steps")
     if steps is not None and not isinstance(steps, str):
         raise wrong("steps", "str")

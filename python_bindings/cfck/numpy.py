@@ -76,7 +76,8 @@ def save_file(
         bits_per_weight: the most that these arrays may take.
         size: the most that the file may take, in bytes or as "60MB" or "60MiB"; met within 0.5 %
             where there is something to lose. Not in a rule.
-        trellis_states: of codec "spectral": 8 (fewest bytes at an error), 4 or 1.
+        trellis_states: of codec "spectral": 64 (fewest bytes at an error), 8, 4 or 1; None: 8, and
+            at level "archive" 64.
         steps: of codec "spectral": "flat" (one step for all tensors, the default), "prior" (kernels
             of 3x3 by a table), or "calibrated" (the default with a calibration).
         calibration: what cfck.calibrate returns for this model, or the path of its file.

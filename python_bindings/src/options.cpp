@@ -116,7 +116,7 @@ void bind_options(nb::module_& module) {
           [](TensorOptions* self, const std::string& codec, std::optional<double> max_abs_error,
              std::optional<double> max_rel_error, std::optional<double> max_sigma_error,
              bool per_row, std::optional<double> nmse, std::optional<double> psnr,
-             std::optional<double> bits_per_weight, unsigned trellis_states,
+             std::optional<double> bits_per_weight, std::optional<unsigned> trellis_states,
              const std::optional<std::string>& steps) {
             new (self) TensorOptions{codec_choice(codec),
                                      max_abs_error,
@@ -131,7 +131,7 @@ void bind_options(nb::module_& module) {
           },
           nb::kw_only(), "codec"_a, "max_abs_error"_a.none(), "max_rel_error"_a.none(),
           "max_sigma_error"_a.none(), "per_row"_a, "nmse"_a.none(), "psnr"_a.none(),
-          "bits_per_weight"_a.none(), "trellis_states"_a, "steps"_a.none());
+          "bits_per_weight"_a.none(), "trellis_states"_a.none(), "steps"_a.none());
   nb::class_<EncodeOptions>(module, "EncodeOptions", "Choices for a file, not checked yet.")
       .def(
           "__init__",

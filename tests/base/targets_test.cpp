@@ -109,7 +109,7 @@ TEST(Targets, ImpossibleValuesAndCompanions) {
   for (const unsigned states : {0u, 2u, 3u, 5u, 16u}) {
     EXPECT_FALSE(error_target(TensorOptions{.nmse = 0.01, .trellis_states = states}));
   }
-  for (const unsigned states : {1u, 4u, 8u}) {
+  for (const unsigned states : {1u, 4u, 8u, 64u}) {
     EXPECT_TRUE(error_target(TensorOptions{.nmse = 0.01, .trellis_states = states}));
   }
   EXPECT_TRUE(error_bound(TensorOptions{.max_abs_error = 1e-3, .nmse = 0.01}));

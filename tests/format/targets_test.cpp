@@ -252,6 +252,27 @@ TEST(TargetsOfAFile, FilesWithoutTensorsThatTheyReach) {
   EXPECT_EQ(code_of({}, options), ErrorCode::kIo);  // found out when it is finished
 }
 
+TEST(TargetsOfAFile, StatesFollowTheLevel) {
+  const std::vector<Named> tensors = model();
+  for (const bool in_rule : {false, true}) {
+    const auto file_of = [&](EncodeLevel level, std::optional<unsigned> states) {
+      EncodeOptions options = small_chunks();
+      options.level = level;
+      const TensorOptions lossy{.nmse = 0.01, .trellis_states = states};
+      if (in_rule) {
+        options.rules = {{"*", lossy}};
+      } else {
+        static_cast<TensorOptions&>(options) = lossy;
+      }
+      return write_all(tensors, options).file;
+    };
+    EXPECT_EQ(file_of(EncodeLevel::kDefault, std::nullopt), file_of(EncodeLevel::kDefault, 8));
+    const auto archive = file_of(EncodeLevel::kArchive, std::nullopt);
+    EXPECT_EQ(archive, file_of(EncodeLevel::kArchive, 64));
+    EXPECT_LT(archive.size(), file_of(EncodeLevel::kArchive, 8).size());
+  }
+}
+
 TEST(TargetsOfTensors, RulesHoldForEachTensor) {
   EncodeOptions options = small_chunks();
   options.rules = {{"conv*", {.nmse = 0.01}},

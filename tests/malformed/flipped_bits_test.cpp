@@ -116,7 +116,7 @@ TEST(SmallFiles, CoverWhatTheyShould) {
   }
   EXPECT_EQ(kinds.size(), 4U);
   EXPECT_EQ(codecs.size(), 4U);
-  EXPECT_EQ(codecs[CodecId::kSpectral], 4);
+  EXPECT_EQ(codecs[CodecId::kSpectral], 5);
   EXPECT_GE(n_preambles, 3);
   EXPECT_GE(n_hidden, 2);
   EXPECT_EQ(n_generations, 1);

@@ -100,10 +100,12 @@ void add_lossy(std::vector<SmallFile>& files) {
 
 void add_spectral(std::vector<SmallFile>& files) {
   const TensorOptions eight{.nmse = 0.01};
+  const TensorOptions sixty_four{.nmse = 0.01, .trellis_states = 64};
   const TensorOptions four{.psnr = 30, .trellis_states = 4};
   const TensorOptions one{.codec = CodecChoice::kSpectral, .max_abs_error = 1e-2};
   const TensorOptions bits{.bits_per_weight = 4};
   files.push_back({"spectral_packed", lossy_tensor(eight, DType::kF32, {8, 40})});
+  files.push_back({"spectral_64_states", lossy_tensor(sixty_four, DType::kF16, {8, 40})});
   files.push_back({"spectral_chunked", lossy_tensor(four, DType::kF32, {20, 16}, 64)});
   files.push_back({"spectral_kernels", lossy_tensor(bits, DType::kF64, {12, 8, 3, 3}, 216)});
   files.push_back({"spectral_exact", lossy_tensor(one, DType::kBF16, {20, 16}, 64)});

@@ -77,8 +77,6 @@ def test_everything_that_writes_spells_out_its_options(functions, others):
         defaults = {name: parameter.default for name, parameter in options.items()}
         assert defaults == {
             **dict.fromkeys(OF_TENSORS, None), "codec": "auto", "per_row": False,
-            "trellis_states": 8,
-            "steps": None,
             "entropy": cfck._native.default_entropy(), "level": "default", **others
         }  # fmt: skip
         hints = typing.get_type_hints(function)

@@ -120,7 +120,7 @@ def test_the_bytes_do_not_depend_on_threads():
         ({"codec": "spectral"}, "codec spectral needs"),
         ({"codec": "lossless", "nmse": 0.1}, "need codec spectral"),
         ({"nmse": 0.1, "max_rel_error": 0.1}, "only max_abs_error"),
-        ({"nmse": 0.1, "trellis_states": 5}, "1, 4 or 8"),
+        ({"nmse": 0.1, "trellis_states": 5}, "1, 4, 8 or 64"),
         ({"rules": {"w": {"size": 10}}}, "rule 'w': size is of the whole file"),
         ({"rules": {"w": {"nmse": "3dB"}}}, "rule 'w': '3dB' is no nmse"),
         ({"rules": {"w": {"psnr": 40, "nmse": 0.1}}}, "rule 'w': .*not several"),

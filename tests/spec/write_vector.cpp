@@ -51,7 +51,9 @@ cfck::Result<cfck::TensorOptions> tensor_options(const json& step, cfck::CodecCh
   options.nmse = number(step, "nmse");
   options.psnr = number(step, "psnr");
   options.bits_per_weight = number(step, "bits_per_weight");
-  options.trellis_states = step.value("trellis_states", 8U);
+  if (step.contains("trellis_states")) {
+    options.trellis_states = step.at("trellis_states").get<unsigned>();
+  }
   return options;
 }
 

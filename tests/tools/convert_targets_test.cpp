@@ -109,7 +109,7 @@ TEST_F(ConvertTargets, WhatMakesNoSenseIsRefused) {
       {{"--psnr", "many"}, "'many' is no psnr"},
       {{"--size", "60XB"}, "'60XB' is no size"},
       {{"--bits-per-weight", "0"}, "not positive"},
-      {{"--trellis-states", "3"}, "none of 1, 4, 8"},
+      {{"--trellis-states", "3"}, "none of 1, 4, 8, 64"},
       {{"--codec", "spectral"}, "codec spectral needs"},
       {{"--nmse", "0.1", "--size", "1MB"}, "not several"},
       {{"--codec", "direct", "--psnr", "40"}, "need codec spectral"},
