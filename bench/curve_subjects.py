@@ -19,7 +19,7 @@ from curves import Tensors
 
 MINILM = "MiniLM"
 IMAGE_BATCH = 50
-CALIBRATION_IMAGES, CALIBRATION_TEXTS = 500, 100
+CALIBRATION_IMAGES, CALIBRATION_TEXTS = 500, 1000
 SUBSET_LAYER, SUBSET_ROWS, WORDS_APART = ".layer.3.", 3000, 10
 Measure = Callable[[nn.Module], dict[str, float]]
 
@@ -33,6 +33,7 @@ class Subject:
     load: Callable[[], nn.Module] | None = None
     measure: Measure | None = None
     batches: Callable[[], list[Any]] | None = None  # to calibrate with
+    calibration: Any = None  # with these, once it was made
     input_shape: tuple[int, ...] | None = None
     loss: str | None = None  # whose gradients a calibration with data gathers
     n_others: int = 0  # values of the model that are not coded
@@ -44,7 +45,9 @@ class Subject:
     @property
     def has_small(self) -> bool:
         """Whether some of the tensors to code are below what a plain target reaches."""
-        return self.codes_small and any(values.size < LEAST_VALUES for values in self.tensors.values())
+        return self.codes_small and any(
+            values.size < LEAST_VALUES for values in self.tensors.values()
+        )
 
     @cached_property
     def model(self) -> nn.Module:
@@ -114,7 +117,9 @@ def minilm(n_sentences: int) -> Subject:
     tensors = float_matrices(stored)
     batches = models.sentence_batches(models.sentences(n_sentences))
     subject = Subject(MINILM, tensors, models.load_minilm)
-    subject.batches = lambda: models.sentence_batches(models.sentences(CALIBRATION_TEXTS, skip=1))
+    subject.batches = lambda: models.sentence_batches(
+        models.other_sentences(CALIBRATION_TEXTS, n_sentences)
+    )
     floats = [v for v in stored.values() if v.dtype == np.float32]
     subject.n_others = sum(v.size for v in floats) - sum(v.size for v in tensors.values())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +60,10 @@ def load_minilm() -> nn.Module:
     return model.eval()
 
 
-def sentences(count: int, skip: int = 0) -> list[str]:
+def sentences(count: int) -> list[str]:
     """First sentences of docstrings of Python's standard library, the same for a version of it.
 
-    Taken at equal distances; with `skip`, their neighbours, which are others as long as there are
-    more than `skip` times `count`.
+    Taken at equal distances.
     """
     found: dict[str, None] = {}
     for path in sorted(Path(ast.__file__).parent.glob("*.py")):
@@ -72,7 +72,14 @@ def sentences(count: int, skip: int = 0) -> list[str]:
                 words = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
                 if 40 <= len(words) <= 200:
                     found[words] = None
-    return list(found)[skip :: max(1, len(found) // count)][:count]
+    return list(found)[:: max(1, len(found) // count)][:count]
+
+
+def other_sentences(count: int, n_known: int) -> list[str]:
+    """Sentences that are not among the first `n_known`, at equal distances."""
+    known = set(sentences(n_known))
+    others = [text for text in sentences(sys.maxsize) if text not in known]
+    return others[:: max(1, len(others) // count)][:count]
 
 
 def sentence_batches(texts: list[str], size: int = SENTENCE_BATCH) -> list[dict[str, torch.Tensor]]:

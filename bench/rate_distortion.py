@@ -49,7 +49,14 @@ def with_data(subject: Subject) -> Options:
     import cfck
 
     assert subject.load is not None
-    return {"calibration": cfck.calibrate(subject.load(), subject.batches(), loss=subject.loss)}
+    if subject.calibration is None:
+        subject.calibration = cfck.calibrate(subject.load(), subject.batches(), loss=subject.loss)
+    return {"calibration": subject.calibration}
+
+
+def with_feedback(subject: Subject) -> Options:
+    """The same, and errors are fed forward."""
+    return with_data(subject) | {"steps": "feedback"}
 
 
 # How tensors are saved for what models do with them.
@@ -58,6 +65,7 @@ PRESETS = [
     Preset("cfck spectral, prior", {"steps": "prior"}, only_kernels=True),
     Preset("cfck spectral, calibrated without data", prepare=without_data),
     Preset("cfck spectral, calibrated with data", prepare=with_data, uses_data=True),
+    Preset("cfck spectral, feedback", prepare=with_feedback, uses_data=True),
 ]
 
 

@@ -53,12 +53,26 @@ bool is_finite(const std::vector<float>& numbers) {
                      [](float number) { return std::isfinite(number); });
 }
 
+// Of N inputs the correlation of two of n numbers is off by 1/sqrt(N) or so, and there are n of
+// them for each: so little is kept that what is off, added up, stays small beside what is kept.
+void shrink(std::uint64_t n, std::uint64_t n_positions, std::vector<float>& moments) {
+  if (n_positions == 0) {
+    return;
+  }
+  const auto inputs = static_cast<double>(n_positions);
+  const auto kept = static_cast<float>(inputs / (inputs + static_cast<double>(n)));
+  for (std::uint64_t i = 0; i < n * n; ++i) {
+    moments[i] *= i % (n + 1) == 0 ? 1.0f : kept;
+  }
+}
+
 // A tensor as the calibration's JSON describes it.
 struct Described {
   std::string name;
   Shape shape;
   std::string tied_to;
   int input_axis = 1;
+  std::uint64_t n_positions = 0;
 };
 
 Result<std::vector<Described>> describe_tensors(const std::string& text) {
@@ -88,6 +102,8 @@ Result<std::vector<Described>> describe_tensors(const std::string& text) {
     tensor.tied_to = tied_to.is_string() ? tied_to.get<std::string>() : "";
     const Json axis = field("input_axis");
     tensor.input_axis = axis.is_number_unsigned() && axis.get<unsigned>() == 0 ? 0 : 1;
+    const Json positions = field("n_positions");
+    tensor.n_positions = positions.is_number_unsigned() ? positions.get<std::uint64_t>() : 0;
     described.push_back(std::move(tensor));
   }
   return described;
@@ -183,6 +199,7 @@ void set_steps(const Described& tensor, const InputWeights& inputs, CalibratedSt
   }
   if (inputs.is_whole && tensor.input_axis == 1 && inputs.weights.size() == row_values) {
     steps.second_moment = moment_name(tensor);
+    steps.n_positions = tensor.n_positions;
   }
   spectral::SeparableSteps found = spectral::steps_of_weights(inputs.weights, inputs.n_bands);
   const std::uint64_t axis_length = tensor.shape[static_cast<std::size_t>(tensor.input_axis)];
@@ -304,6 +321,7 @@ Result<std::shared_ptr<const codec::SecondMoments>> Calibration::second_moments(
   if (moments.size() != n * n || !is_finite(moments)) {
     return unsound("a second moment has numbers that are none", steps.second_moment);
   }
+  shrink(n, steps.n_positions, moments);
   return std::make_shared<const codec::SecondMoments>(std::move(moments), n);
 }
 

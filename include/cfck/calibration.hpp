@@ -33,6 +33,8 @@ struct CalibratedSteps {
   // The record with the second moment of the inputs of its rows; empty: there is none by which
   // errors could be fed forward.
   std::string second_moment;
+  // On how many inputs it was measured; 0: it does not say.
+  std::uint64_t n_positions = 0;
 };
 
 // Immutable; may be used by several threads at once.
@@ -53,7 +55,8 @@ class Calibration {
   // Whether its inputs were real ones, not generated.
   bool is_of_data() const noexcept { return is_of_data_; }
   std::size_t size() const noexcept { return tensors_.size(); }
-  // Reads the matrix that `steps` names. Errors: those of reading; kCorrupt.
+  // Reads the matrix that `steps` names, and shrinks what is beside its diagonal as far as few
+  // inputs make it uncertain. Errors: those of reading; kCorrupt.
   Result<std::shared_ptr<const codec::SecondMoments>> second_moments(
       const CalibratedSteps& steps) const;
 
