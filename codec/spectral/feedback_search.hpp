@@ -128,12 +128,18 @@ class FeedbackLanes {
     const Floats base = sum_settled(coefficients, k - n_open);
     const Floats value = load_row(search_.values + k * search_.n_rows + row_);
     Candidates candidates[n_states];
+    Floats sums[n_states];
+    for (Floats& sum : sums) {
+      sum = base;
+    }
+    for (std::size_t d = n_open; d > 0; --d) {
+      const std::size_t at = (k - d) % kFeedbackDepth;
+      unrolled<n_states>([&](auto state) __attribute__((always_inline)) {
+        sums[state] += coefficients[k - d] * paths_[state].errors[at];
+      });
+    }
     for (unsigned state = 0; state < n_states; ++state) {
-      Floats sum = base;
-      for (std::size_t d = n_open; d > 0; --d) {
-        sum += coefficients[k - d] * paths_[state].errors[(k - d) % kFeedbackDepth];
-      }
-      Floats t = value + column.inverse * sum;
+      Floats t = value + column.inverse * sums[state];
       t = higher_of(lower_of(t, all_of(kMostFedSteps)), all_of(-kMostFedSteps));
       choose(t, value, state, steps, column.scale, candidates[state]);
     }
@@ -187,7 +193,7 @@ class FeedbackLanes {
       paths_[0].codes[at] = candidates[0].codes[0];
     } else {
       constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
-      Path joined[n_states];
+      Path* const joined = spare_;
       Floats costs[n_states];
       unrolled<n_states>([&](auto state) __attribute__((always_inline)) {
         constexpr unsigned first = kEdges.from[state][0];
@@ -209,7 +215,8 @@ class FeedbackLanes {
         joined[state].codes[at] = select(takes_second, candidates[second].codes[by_second],
                                          candidates[first].codes[by_first]);
       });
-      __builtin_memcpy(paths_, joined, sizeof(paths_));
+      spare_ = paths_;
+      paths_ = joined;
       __builtin_memcpy(costs_, costs, sizeof(costs_));
     }
   }
@@ -219,7 +226,9 @@ class FeedbackLanes {
   const unsigned n_rows_;
   std::size_t begin_ = 0;  // of the fold
   Floats costs_[n_states];
-  Path paths_[n_states] = {};
+  Path rooms_[2][n_states] = {};
+  Path* paths_ = rooms_[0];
+  Path* spare_ = rooms_[1];
 };
 
 template <unsigned n_states>
