@@ -222,7 +222,8 @@ struct EncodeOptions : TensorOptions {
   // The bytes written do not depend on it.
   unsigned threads = 0;
   // Values per chunk, the unit of random access; 0: 2^18. Rounded down to whole
-  // rows of axis 0 where at least one fits, and to a multiple of 8 below that.
+  // rows of axis 0 where at least one fits, and to a multiple of 8 below that. With
+  // StepPreset::kFeedback, further down to 128 rows times a number, or a power of two of rows.
   std::uint32_t chunk_elems = 0;
   // kZstd or kRans, for F64, F32, BF16 and F16; other dtypes always use kZstd, and raw
   // records neither. The index names what each record uses: with kRans, records of one

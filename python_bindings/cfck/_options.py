@@ -43,8 +43,9 @@ class TensorOptions(TypedDict, total=False):
     bits_per_weight: the most that may be stored.
     trellis_states: of codec "spectral": 64 (fewest bytes), 8, 4 or 1; None: 8, and at level
         "archive" 64.
-    steps: of codec "spectral": "flat" (one step for all), "prior" (kernels of 3x3 by a table)
-        or "calibrated", which is the default with a calibration.
+    steps: of codec "spectral": "flat" (one step for all), "prior" (kernels of 3x3 by a table),
+        "calibrated", which is the default with a calibration, or "feedback", for which
+        the calibration must come from data.
     """
 
     codec: Literal["auto", "raw", "lossless", "direct", "spectral"]
@@ -56,7 +57,7 @@ class TensorOptions(TypedDict, total=False):
     psnr: float | str | None
     bits_per_weight: float | None
     trellis_states: int | None
-    steps: Literal["flat", "prior", "calibrated"] | None
+    steps: Literal["flat", "prior", "calibrated", "feedback"] | None
 
 
 # The first one that matches a name counts.

@@ -79,7 +79,9 @@ def save_file(
         trellis_states: of codec "spectral": 64 (fewest bytes at an error), 8, 4 or 1; None: 8, and
             at level "archive" 64.
         steps: of codec "spectral": "flat" (one step for all tensors, the default), "prior" (kernels
-            of 3x3 by a table), or "calibrated" (the default with a calibration).
+            of 3x3 by a table), "calibrated" (the default with a calibration), or "feedback" (the
+            same, and what errors do to a layer's outputs is taken back by its other weights; the
+            calibration must come from data).
         calibration: what cfck.calibrate returns for this model, or the path of its file.
         rules: options by name, {"*.weight": {"max_sigma_error": 1e-3}, ...} or a list of such
             pairs: those above (cfck.TensorOptions) for the arrays whose names match the pattern.
