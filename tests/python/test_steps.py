@@ -64,12 +64,68 @@ def test_prior_needs_no_calibration():
     )
 
 
+def alike(seed):
+    """Inputs that a few numbers tell, as those of real layers are."""
+    random = torch.Generator().manual_seed(seed)
+    few = torch.randn(512, 8, generator=random)
+    mixed = few @ torch.randn(8, 64, generator=torch.Generator().manual_seed(7))
+    return mixed + 0.1 * torch.randn(512, 64, generator=random)
+
+
+def layers():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(
+        torch.nn.Linear(64, 128),
+        torch.nn.ReLU(),
+        torch.nn.Unflatten(1, (8, 4, 4)),
+        torch.nn.Conv2d(8, 32, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(512, 48),
+    ).eval()
+
+
+def error_of_outputs(path, batch):
+    restored = layers()
+    restored.load_state_dict(cfck.torch.load_file(path))
+    with torch.no_grad():
+        return float(((restored(batch) - layers()(batch)) ** 2).mean())
+
+
+def test_feedback_keeps_outputs_nearer(tmp_path):
+    found = cfck.calibrate(layers(), [alike(seed) for seed in range(4)])
+    found.save(tmp_path / "calibration.cfck")
+    errors = {}
+    sizes = {}
+    for steps in ("calibrated", "feedback"):
+        path = tmp_path / f"{steps}.cfck"
+        tensors = layers().state_dict()
+        cfck.torch.save_file(tensors, path, steps=steps, calibration=found, bits_per_weight=3)
+        errors[steps] = error_of_outputs(path, alike(11))  # inputs that it was not measured on
+        sizes[steps] = path.stat().st_size
+        again = cfck.torch.save(
+            tensors, steps=steps, calibration=tmp_path / "calibration.cfck", bits_per_weight=3
+        )
+        assert again == path.read_bytes()
+    assert errors["feedback"] < 0.6 * errors["calibrated"]
+    assert abs(sizes["feedback"] - sizes["calibrated"]) < 0.01 * sizes["calibrated"]
+
+
+def test_feedback_needs_data():
+    generated = cfck.calibrate(layers(), n_examples=4)
+    with pytest.raises(cfck.InvalidArgumentError, match="give cfck.calibrate batches"):
+        cfck.torch.save(
+            layers().state_dict(), steps="feedback", calibration=generated, bits_per_weight=3
+        )
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
         ({"steps": "prior"}, cfck.InvalidArgumentError, "target"),
         ({"nmse": 0.1, "steps": "calibrated"}, cfck.InvalidArgumentError, "no calibration"),
-        ({"nmse": 0.1, "steps": "learned"}, cfck.InvalidArgumentError, "flat, prior or calibrated"),
+        ({"nmse": 0.1, "steps": "feedback"}, cfck.InvalidArgumentError, "no calibration"),
+        ({"nmse": 0.1, "steps": "learned"}, cfck.InvalidArgumentError, "calibrated or feedback"),
         ({"nmse": 0.1, "steps": 3}, TypeError, "steps is str"),
         ({"nmse": 0.1, "calibration": 3}, TypeError, "cfck.calibrate"),
         ({"nmse": 0.1, "calibration": "nowhere.cfck"}, FileNotFoundError, "nowhere"),
