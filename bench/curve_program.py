@@ -34,7 +34,10 @@ def measure_speed(run: CurveRun, program: Path, subject: Subject, folder: Path) 
     save_file(subject.tensors, weights)
     found = _measured(program, weights, bits=SPEED_RATE, repetitions=7)
     decode, encode = found["decode"], found["encode"]
-    described = f"{found['cpu']}, {SPEED_RATE:g} bits; best {decode['best_million_per_s']:.0f} M/s"
+    described = (
+        f"{found['cpu']}, {SPEED_RATE:g} bits; best {decode['best_million_per_s']:.0f} M/s; "
+        f"of a memcpy in the cache {decode['fraction_of_cached_memcpy']:.3f}"
+    )
     run.targets.judge(
         "speed", subject.name, "decode / memcpy", decode["fraction_of_memcpy"],
         Goal(0.08, 0.2), described,

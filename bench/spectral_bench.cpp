@@ -1,7 +1,8 @@
 // Bits per weight and speed of the spectral codec, one thread, memory to memory, on the float
 // tensors of two or more dimensions of a safetensors file: one step for all of them, found for
 // the bits per weight that are asked for, before anything is timed. Plans, chunks, decoding and
-// memcpy take turns. Prints JSON.
+// memcpy take turns. Prints JSON. fraction_of_memcpy is that of a memcpy from memory to memory;
+// fraction_of_cached_memcpy that of one of the same tensors, which stay in the cache if they fit.
 //
 //   build/bench/spectral_bench [--bits B] [--states N] [--lambda L] [--entropy E]
 //                              [--repetitions N] FILE
@@ -27,6 +28,8 @@ using namespace cfck;
 using namespace cfck::codec;
 
 constexpr std::uint64_t kChunkElems = std::uint64_t{1} << 18;
+// More than caches hold.
+constexpr std::size_t kCopiedBytes = std::size_t{1} << 28;
 
 struct Coded {
   LossyRecord record;
@@ -164,16 +167,33 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-nlohmann::json speed_of(const std::vector<double>& seconds, const std::vector<double>& copying,
-                        double n_values) {
+double fraction_of(const std::vector<double>& copying, const std::vector<double>& seconds) {
   std::vector<double> fractions;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     fractions.push_back(copying[i] / seconds[i]);
   }
+  return median(fractions);
+}
+
+// Seconds that each repetition took to copy as many bytes as the tensors have.
+struct Copying {
+  std::vector<double> memory;
+  std::vector<double> cached;
+};
+
+nlohmann::json speed_of(const std::vector<double>& seconds, const Copying& copying,
+                        double n_values) {
   return {
       {"best_million_per_s", 1e-6 * n_values / *std::min_element(seconds.begin(), seconds.end())},
       {"median_million_per_s", 1e-6 * n_values / median(seconds)},
-      {"fraction_of_memcpy", median(fractions)}};
+      {"fraction_of_memcpy", fraction_of(copying.memory, seconds)},
+      {"fraction_of_cached_memcpy", fraction_of(copying.cached, seconds)}};
+}
+
+double seconds_to_copy(const std::vector<std::byte>& from, std::vector<std::byte>& to) {
+  const auto start = std::chrono::steady_clock::now();
+  std::memcpy(to.data(), from.data(), from.size());
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 struct Request {
@@ -197,13 +217,21 @@ Result<nlohmann::json> measure(const Request& request) {
       return Error{ErrorCode::kCorrupt, "what was decoded is not what was encoded", {}, {}};
     }
   }
-  std::vector<double> copying, planning, encoding, both, decoding;
+  std::vector<double> planning, encoding, both, decoding;
+  Copying copying;
+  double n_bytes = 0;
+  for (const Coded& coded : records) {
+    n_bytes += static_cast<double>(coded.values.size());
+  }
+  const std::vector<std::byte> from(kCopiedBytes, std::byte{1});
+  std::vector<std::byte> to(kCopiedBytes, std::byte{2});
   for (unsigned i = 0; i < request.common.repetitions; ++i) {
     const auto out_of = [&](const Coded& coded) -> MutableBytes {
       return out[static_cast<std::size_t>(&coded - records.data())];
     };
     ErrorTotals totals;
-    CFCK_TRY_ASSIGN(copying.emplace_back(), seconds_of(records, [&](Coded& coded) {
+    copying.memory.push_back(seconds_to_copy(from, to) * n_bytes / kCopiedBytes);
+    CFCK_TRY_ASSIGN(copying.cached.emplace_back(), seconds_of(records, [&](Coded& coded) {
                       std::memcpy(out_of(coded).data(), coded.values.data(), coded.values.size());
                       return Result<void>();
                     }));
@@ -224,7 +252,8 @@ Result<nlohmann::json> measure(const Request& request) {
                         {"values", size.n_values},
                         {"bits_per_weight", size.bits()},
                         {"mean_square_error", size.sum_of_squares / size.n_values},
-                        {"memcpy", speed_of(copying, copying, size.n_values)},
+                        {"memcpy", speed_of(copying.memory, copying, size.n_values)},
+                        {"cached_memcpy", speed_of(copying.cached, copying, size.n_values)},
                         {"plan", speed_of(planning, copying, size.n_values)},
                         {"chunks", speed_of(encoding, copying, size.n_values)},
                         {"encode", speed_of(both, copying, size.n_values)},

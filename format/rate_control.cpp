@@ -173,7 +173,10 @@ codec::SpectralRequest RateControl::request_of(const Item& item, double step) co
   request.n_states = target_.kind == TargetKind::kNone ? kStatesOfBound : item.choice().n_states;
   request.lambda = target_.kind == TargetKind::kNone || !item.choice().is_flat() ? 0 : kLambda;
   request.steps = item.choice().steps;
-  request.moments = item.choice().moments;
+  // A maximum error is for each value by itself.
+  if (target_.kind != TargetKind::kNone) {
+    request.moments = item.choice().moments;
+  }
   if (item.plan.choice.bound) {
     request.max_abs_error = item.plan.choice.bound->value;
   }
