@@ -77,7 +77,7 @@ class FeedbackLanes {
       code = select(is_better, paths_[state].codes[at], code);
     }
     for (unsigned state = 0; state < n_states; ++state) {
-      const SearchMask stays = is_zero(paths_[state].codes[at] - code);
+      const SearchMask stays = is_zero(paths_[state].codes[at] ^ code);
       const Floats rest = lower_of(costs_[state] - least, all_of(kNever));
       costs_[state] = select(stays, rest, all_of(kNever));
     }
