@@ -55,7 +55,7 @@ struct FeedbackColumn {
 // What stands for an escape among codes that were found.
 inline constexpr std::int32_t kEscapedCode = INT32_MIN;
 // A code is settled once so many more have been tried on top of it.
-inline constexpr std::size_t kFeedbackDepth = 16;
+inline constexpr std::size_t kFeedbackDepth = 32;
 
 // Codes for a block of rows whose errors are fed forward: each column aims at its value plus what
 // the errors of those before it add (spectral/error_feedback.hpp). Every path through the

@@ -306,7 +306,7 @@ TEST(FeedbackSearch, WithoutCoefficientsItIsThePlainSearch) {
       with += squares;
       without += best;
     }
-    EXPECT_LE(with, without * (n_states == 1 ? 1 + 1e-6 : 1.06)) << n_states;
+    EXPECT_LE(with, without * (n_states == 1 ? 1 + 1e-6 : 1.02)) << n_states;
   }
 }
 

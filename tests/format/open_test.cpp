@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/bytes.hpp"
-#include "cfck/version.hpp"
 #include "base/hashing.hpp"
+#include "cfck/version.hpp"
 #include "format/container.hpp"
 #include "format/frame_walk.hpp"
 #include "format/reader_access.hpp"
