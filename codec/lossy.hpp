@@ -42,8 +42,8 @@ struct SpectralRequest {
   StepField steps;
   // Of the inputs of each row, channel by channel, places of the kernel within. With it errors
   // are fed forward and steps follow from it instead of from `steps`, where the tensor has
-  // two axes or kernels and at most 2^24 values, chunks are whole rows, and the sizes agree. Then `lambda` counts as 0,
-  // and states are at most 8.
+  // two axes or kernels and at most 2^24 values, chunks are whole rows, and the sizes agree. Then
+  // `lambda` counts as 0, and states are at most 8.
   std::shared_ptr<const SecondMoments> moments = nullptr;
 
   bool operator==(const SpectralRequest&) const = default;
