@@ -146,7 +146,8 @@ TEST(Feedback, SizesAreMetFromBelow) {
       n += static_cast<double>(record.n_elems);
     }
     EXPECT_LE(stored / n, bits);
-    EXPECT_GE(stored / n, 0.995 * bits);
+    // A model of 16 kB, whose codes hang together: bytes do not follow the step evenly.
+    EXPECT_GE(stored / n, 0.99 * bits);
   }
   EncodeOptions options = options_of(model);
   options.bits_per_weight.reset();
