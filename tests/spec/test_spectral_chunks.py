@@ -70,7 +70,7 @@ def test_the_cases_use_every_part_of_the_format(made, monkeypatch):
         seen["raw bits"] += chunk.raw_bytes > 0
     assert set(modes) >= {0, 1, 4, 5}
     assert modes[4] > 300 and modes[5] > 300
-    assert len(seen) == 15 and min(seen.values()) >= 10, seen
+    assert len(seen) == 16 and min(seen.values()) >= 10, seen
     assert classes >= {0, 1, *range(8, 126)}, set(range(126)) - classes
 
 
