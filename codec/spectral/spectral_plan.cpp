@@ -204,19 +204,15 @@ class Planner {
   // Of what errors that are fed forward make of the coefficients: they have larger scales.
   Result<QuarterField> fit_aims(const SpectralGeometry& geometry,
                                 const SpectralParameters& parameters) {
-    std::vector<std::int32_t> codes(n_values_);
     std::vector<float> aims(std::min(n_values_, record_.chunk_elems));
-    std::vector<std::byte> room;
-    for (std::uint64_t first = 0; first < n_values_; first += record_.chunk_elems) {
-      SpectralChunkInfo info = whole_chunk(record_.shape, 0);
-      info.first_elem = first;
-      info.n_elems = std::min(record_.chunk_elems, n_values_ - first);
-      CFCK_TRY_ASSIGN(const ByteView values, read_(first, info.n_elems, room));
-      CFCK_TRY(feedback_aims(info, parameters, *request_.moments, values, scratch_, aims));
-      spectral_kernels().round_codes(aims.data(), info.n_elems, sixteenths_of_step(parameters),
-                                     codes.data() + first);
-    }
-    return fit(geometry, parameters.steps, codes);
+    return fit_chunks(
+        geometry, parameters.steps,
+        [&](const SpectralChunkInfo& info, ByteView values, std::int32_t* codes) -> Result<void> {
+          CFCK_TRY(feedback_aims(info, parameters, *request_.moments, values, scratch_, aims));
+          spectral_kernels().round_codes(aims.data(), info.n_elems, sixteenths_of_step(parameters),
+                                         codes);
+          return {};
+        });
   }
 
   // Of the coefficients of the sample, by place in a row, in steps.
@@ -390,6 +386,16 @@ class Planner {
   Result<QuarterField> fit_record(const SpectralParameters& parameters) {
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(record_.shape, parameters.sides));
+    return fit_chunks(geometry, parameters.steps,
+                      [&](const SpectralChunkInfo& info, ByteView values, std::int32_t* codes) {
+                        return append_codes(info, geometry, parameters, values, codes);
+                      });
+  }
+
+  // To what `codes_of` makes of each chunk of the record, in sixteenths of a code.
+  template <class CodesOf>
+  Result<QuarterField> fit_chunks(const SpectralGeometry& geometry, const StepField& steps,
+                                  const CodesOf& codes_of) {
     std::vector<std::int32_t> codes(n_values_);
     std::vector<std::byte> room;
     for (std::uint64_t first = 0; first < n_values_; first += record_.chunk_elems) {
@@ -397,9 +403,9 @@ class Planner {
       info.first_elem = first;
       info.n_elems = std::min(record_.chunk_elems, n_values_ - first);
       CFCK_TRY_ASSIGN(const ByteView values, read_(first, info.n_elems, room));
-      CFCK_TRY(append_codes(info, geometry, parameters, values, codes.data() + first));
+      CFCK_TRY(codes_of(info, values, codes.data() + first));
     }
-    return fit(geometry, parameters.steps, codes);
+    return fit(geometry, steps, codes);
   }
 
   const LossyRecord& record_;
