@@ -35,6 +35,10 @@ class Preset:
     flattens: bool = False
     only_kernels: bool = False  # says nothing of models without convolutions
     uses_data: bool = False
+    # Options that depend on the target too, made from a Subject and all others; they take long,
+    # so that levels (dB) below `first_level` are left out.
+    complete: Callable[[Any, Options], Options] | None = None
+    first_level: float = -math.inf
 
 
 FLAT = Preset("cfck spectral")
@@ -97,14 +101,23 @@ def as_matrices(tensors: Tensors) -> Tensors:
 
 
 def spectral(
-    preset: Preset, prepared: Options, tensors: Tensors, levels: Sequence[float], has_small: bool
+    preset: Preset,
+    prepared: Options,
+    tensors: Tensors,
+    levels: Sequence[float],
+    has_small: bool,
+    subject: Any = None,
 ) -> Iterator[Coded]:
-    """Codec spectral at each NMSE (dB) over all tensors."""
+    """Codec spectral at each NMSE (dB) over all tensors; of a subject, where the preset asks."""
     given = as_matrices(tensors) if preset.flattens else tensors
     for level in levels:
+        if level < preset.first_level:
+            continue
         plain = {"nmse": 10 ** (level / 10)}
         target = target_options(tensors, level) if has_small else plain
         options = {"codec": "spectral", **target, **preset.options, **prepared}
+        if preset.complete is not None:
+            options |= preset.complete(subject, options)
         coded = save_and_load(given, f"nmse={level:g}dB", options)
         decoded = {name: coded.tensors[name].reshape(tensors[name].shape) for name in tensors}
         yield Coded(coded.setting, coded.n_bytes, decoded)

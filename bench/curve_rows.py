@@ -121,7 +121,7 @@ def measure_effects(run: CurveRun, subject: Subject, ladder: Ladder) -> None:
         try:
             prepared: Options = preset.prepare(subject) if preset.prepare else {}
             coded = curve_product.spectral(
-                preset, prepared, subject.tensors, ladder.levels, subject.has_small
+                preset, prepared, subject.tensors, ladder.levels, subject.has_small, subject
             )
             _climb(run, subject, preset.name, coded, ladder)
         except MissingPreset as error:

@@ -19,7 +19,7 @@ from curves import Tensors
 
 MINILM = "MiniLM"
 IMAGE_BATCH = 50
-CALIBRATION_IMAGES, CALIBRATION_TEXTS = 500, 1000
+CALIBRATION_IMAGES, CALIBRATION_TEXTS = 1000, 1000
 SUBSET_LAYER, SUBSET_ROWS, WORDS_APART = ".layer.3.", 3000, 10
 Measure = Callable[[nn.Module], dict[str, float]]
 

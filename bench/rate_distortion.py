@@ -34,6 +34,7 @@ from curves import n_weights
 ROWS = ("resnet20", "resnet56", "minilm-subset", "minilm")
 QUICK_IMAGES, QUICK_SENTENCES = 2000, 100
 DIVERGENCES = (0.02, 0.05)
+REFINING_IMAGES = 600  # of those that calibrate
 
 
 def without_data(subject: Subject) -> Options:
@@ -59,6 +60,20 @@ def with_feedback(subject: Subject) -> Options:
     return with_data(subject) | {"steps": "feedback"}
 
 
+def refined(subject: Subject, options: Options) -> Options:
+    """A calibration with values that make up for errors in the layers before."""
+    import cfck
+
+    assert subject.load is not None and subject.batches is not None
+    model, batches = subject.load(), subject.batches()
+    given = {name: value for name, value in options.items() if name != "calibration"}
+    n_examples = None if subject.name == MINILM else REFINING_IMAGES
+    calibration = cfck.refine(
+        model, batches, options["calibration"], n_examples=n_examples, threads=1, **given
+    )
+    return {"calibration": calibration}
+
+
 # How tensors are saved for what models do with them.
 PRESETS = [
     FLAT,
@@ -66,6 +81,13 @@ PRESETS = [
     Preset("cfck spectral, calibrated without data", prepare=without_data),
     Preset("cfck spectral, calibrated with data", prepare=with_data, uses_data=True),
     Preset("cfck spectral, feedback", prepare=with_feedback, uses_data=True),
+    Preset(
+        "cfck spectral, refined",
+        prepare=with_feedback,
+        uses_data=True,
+        complete=refined,
+        first_level=-18,
+    ),
 ]
 
 

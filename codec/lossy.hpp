@@ -45,6 +45,9 @@ struct SpectralRequest {
   // two axes or kernels and at most 2^24 values, chunks are whole rows, and the sizes agree. Then
   // `lambda` counts as 0, and states are at most 8.
   std::shared_ptr<const SecondMoments> moments = nullptr;
+  // Where errors are fed forward: as many values as the tensor has, finite, which are quantised
+  // instead of its own. Errors count from its own all the same.
+  std::shared_ptr<const std::vector<float>> corrected = nullptr;
 
   bool operator==(const SpectralRequest&) const = default;
 };

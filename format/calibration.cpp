@@ -111,6 +111,20 @@ Result<std::vector<Described>> describe_tensors(const std::string& text) {
 
 std::string moment_name(const Described& tensor) { return "second_moment/" + tensor.name; }
 
+std::string corrected_name(const Described& tensor) { return "corrected/" + tensor.name; }
+
+// Of a refined calibration; 0 for others.
+Result<double> step_of(const Json& facts) {
+  if (!facts.is_object() || !facts.contains("step")) {
+    return 0.0;
+  }
+  const double step = facts["step"].is_number() ? facts["step"].get<double>() : 0;
+  if (!(step > 0 && std::isfinite(step))) {
+    return unsound("its step is not a positive number");
+  }
+  return step;
+}
+
 // Of a weight's inputs: what an error counts by band and channel, summed over groups.
 struct InputWeights {
   std::vector<std::uint32_t> sides;  // of the kernel; none: a matrix
@@ -261,6 +275,7 @@ Result<void> Calibration::read() {
           ? facts["source"].get<std::string>()
           : "";
   is_of_data_ = source == "batches";
+  CFCK_TRY_ASSIGN(step_, step_of(facts));
   has_tensor_steps_ = is_of_data_ || source.find("random tokens") != std::string::npos;
   CalibrationReader matrices(reader);
   KernelWeights kernels;
@@ -273,6 +288,12 @@ Result<void> Calibration::read() {
       return unsound("a step is no number, or beyond 40 octaves", tensor.name);
     }
     steps.log2_step = log2_step[i];
+    if (const Record* const corrected = reader.find(corrected_name(tensor))) {
+      if (corrected->dtype != DType::kF32 || corrected->shape != tensor.shape) {
+        return unsound("corrected values are no F32 of the tensor's shape", corrected->name);
+      }
+      steps.corrected = corrected->name;
+    }
     CFCK_TRY_ASSIGN(const InputWeights inputs, matrices.weights_of(tensor));
     if (is_of_data_) {
       set_steps(tensor, inputs, steps);
@@ -323,6 +344,16 @@ Result<std::shared_ptr<const codec::SecondMoments>> Calibration::second_moments(
   }
   shrink(n, steps.n_positions, moments);
   return std::make_shared<const codec::SecondMoments>(std::move(moments), n);
+}
+
+Result<std::shared_ptr<const std::vector<float>>> Calibration::corrected_values(
+    const CalibratedSteps& steps) const {
+  CFCK_TRY_ASSIGN(std::vector<float> values,
+                  numbers_of<float>(reader_, steps.corrected, DType::kF32));
+  if (!is_finite(values)) {
+    return unsound("corrected values have numbers that are none", steps.corrected);
+  }
+  return std::make_shared<const std::vector<float>>(std::move(values));
 }
 
 const CalibratedSteps* Calibration::find(std::string_view name) const {

@@ -23,36 +23,52 @@ bool can_be_lossy(DType dtype, const TensorChoice& request) {
   return codec::find_lossy_encoder(codec)->supports(dtype);
 }
 
-Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral, bool calibrated) {
+Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral,
+                             const Calibration* calibration) {
   const auto refuse = [](const char* message) {
     return Error{ErrorCode::kInvalidArgument, message, {}, {}};
   };
   if (options.steps && !is_spectral) {
     return refuse("steps are those of codec spectral; give a target too, such as nmse");
   }
-  if (options.steps >= StepPreset::kCalibrated && !calibrated) {
+  if (options.steps >= StepPreset::kCalibrated && calibration == nullptr) {
     return refuse("steps are to be calibrated, but there is no calibration");
   }
-  return options.steps.value_or(calibrated ? StepPreset::kCalibrated : StepPreset::kFlat);
+  if (calibration == nullptr) {
+    return options.steps.value_or(StepPreset::kFlat);
+  }
+  return options.steps.value_or(calibration->step() > 0 ? StepPreset::kFeedback
+                                                        : StepPreset::kCalibrated);
 }
+
+// A refined calibration brings a step for the file, not for the tensors of a rule.
+double known_step_of(const EncodeOptions& options, const Calibration* calibration) {
+  const bool is_calibrated = !options.steps || *options.steps >= StepPreset::kCalibrated;
+  return calibration != nullptr && is_calibrated ? calibration->step() : 0;
+}
+double known_step_of(const TensorOptions&, const Calibration*) { return 0; }
 
 // What options ask for, of whatever tensor.
 template <class Options>
-Result<TensorChoice> request_of(const Options& options, bool calibrated, EncodeLevel level) {
+Result<TensorChoice> request_of(const Options& options, const Calibration* calibration,
+                                EncodeLevel level) {
   TensorChoice request;
   request.codec = options.codec;
   CFCK_TRY_ASSIGN(const std::optional<Target> target, error_target(options));
   CFCK_TRY_ASSIGN(request.bound, error_bound(options));
-  if (target || options.codec == CodecChoice::kSpectral) {
+  const double known_step = known_step_of(options, calibration);
+  const bool has_step = known_step > 0 && options.codec == CodecChoice::kAuto && !request.bound;
+  if (target || has_step || options.codec == CodecChoice::kSpectral) {
     request.spectral.emplace();
     request.spectral->target = target.value_or(Target{});
     request.spectral->n_states =
         options.trellis_states.value_or(level == EncodeLevel::kArchive ? 64 : 8);
   }
   CFCK_TRY_ASSIGN(const StepPreset preset,
-                  preset_of(options, request.spectral.has_value(), calibrated));
+                  preset_of(options, request.spectral.has_value(), calibration));
   if (request.spectral) {
     request.spectral->preset = preset;
+    request.spectral->known_step = known_step;
   }
   if (request.spectral && codec::find_lossy_encoder(CodecId::kSpectral) == nullptr) {
     return Error{ErrorCode::kUnsupported, "this build has no codec spectral", {}, {}};
@@ -88,11 +104,11 @@ Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
   EncodeRules made;
   made.calibration_ = options.calibration;
   made.level_ = options.level;
-  const bool calibrated = options.calibration != nullptr;
-  CFCK_TRY_ASSIGN(made.request_, request_of(options, calibrated, options.level));
+  const Calibration* const calibration = options.calibration.get();
+  CFCK_TRY_ASSIGN(made.request_, request_of(options, calibration, options.level));
   made.exempt_.insert(options.exempt.begin(), options.exempt.end());
   for (const EncodeRule& rule : options.rules) {
-    const Result<TensorChoice> request = request_of(rule.options, calibrated, options.level);
+    const Result<TensorChoice> request = request_of(rule.options, calibration, options.level);
     if (!request) {
       return naming(request.error(), "rule", rule.pattern);
     }
@@ -197,7 +213,7 @@ Result<TensorChoice> EncodeRules::with_steps(std::string_view name, const Shape&
 
 Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape,
                                          const TensorOptions& options) const {
-  CFCK_TRY_ASSIGN(TensorChoice request, request_of(options, calibration_ != nullptr, level_));
+  CFCK_TRY_ASSIGN(TensorChoice request, request_of(options, calibration_.get(), level_));
   if (!request.is_lossy()) {
     return lossless(options.codec);
   }

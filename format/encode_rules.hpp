@@ -18,7 +18,7 @@ namespace cfck::format {
 
 // What codec spectral is to reach. Its steps are not known yet.
 struct SpectralChoice {
-  Target target;  // kNone: the step follows from the bound
+  Target target;  // kNone: the step is known, or follows from the bound
   unsigned n_states = 8;
   StepPreset preset = StepPreset::kFlat;
   // This tensor's step over that of the target, and, if sigma is not 0, its root mean
@@ -27,6 +27,10 @@ struct SpectralChoice {
   double sigma = 0;
   codec::StepField steps;                               // on top of that
   std::shared_ptr<const codec::SecondMoments> moments;  // by which errors are fed forward
+  std::shared_ptr<const std::vector<float>> corrected;  // what is then quantised
+  // That of a refined calibration: it counts where there is no target, and is tried first where
+  // there is one. 0: there is none.
+  double known_step = 0;
 
   // Bits are weighed where only the sum of squared errors counts.
   bool is_flat() const { return preset == StepPreset::kFlat; }

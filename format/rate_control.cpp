@@ -56,6 +56,10 @@ struct RateControl::Item {
 
   const ChunkGeometry& geometry() const { return plan.geometry; }
   const SpectralChoice& choice() const { return *plan.choice.spectral; }
+  // Whether the step is to be found from the maximum error.
+  bool follows_bound() const {
+    return choice().target.kind == TargetKind::kNone && choice().known_step == 0;
+  }
   double scale() const { return choice().step_scale * (choice().sigma > 0 ? values.rms() : 1); }
   // Whether the target is for it: values that are exempt do not count.
   bool counts() const { return !reason; }
@@ -170,12 +174,14 @@ RateControl::~RateControl() = default;
 codec::SpectralRequest RateControl::request_of(const Item& item, double step) const {
   codec::SpectralRequest request;
   request.step = step * item.scale();
-  request.n_states = target_.kind == TargetKind::kNone ? kStatesOfBound : item.choice().n_states;
-  request.lambda = target_.kind == TargetKind::kNone || !item.choice().is_flat() ? 0 : kLambda;
+  const bool follows_bound = item.follows_bound();
+  request.n_states = follows_bound ? kStatesOfBound : item.choice().n_states;
+  request.lambda = follows_bound || !item.choice().is_flat() ? 0 : kLambda;
   request.steps = item.choice().steps;
   // A maximum error is for each value by itself.
-  if (target_.kind != TargetKind::kNone) {
+  if (!follows_bound) {
     request.moments = item.choice().moments;
+    request.corrected = item.choice().corrected;
   }
   if (item.plan.choice.bound) {
     request.max_abs_error = item.plan.choice.bound->value;
@@ -253,7 +259,7 @@ Result<double> RateControl::find() {
   const bool any_open = std::any_of(items_.begin(), items_.end(),
                                     [](const auto& item) { return !item->reason.has_value(); });
   if (target_.kind == TargetKind::kNone) {
-    return any_open ? find_for_bound() : 0.0;
+    return any_open ? find_without_target() : 0.0;
   }
   if (!any_open) {
     CFCK_TRY_ASSIGN(const double taken, measured());
@@ -271,7 +277,11 @@ Result<double> RateControl::find() {
   return found.step;
 }
 
-Result<double> RateControl::find_for_bound() {
+Result<double> RateControl::find_without_target() {
+  if (!items_.front()->follows_bound()) {
+    CFCK_TRY(try_step(items_.front()->choice().known_step));
+    return tried_step_;
+  }
   const double bound = items_.front()->plan.choice.bound->value;
   double best_step = 0;
   double least_bytes = std::numeric_limits<double>::infinity();
@@ -345,6 +355,9 @@ Result<StepGoal> RateControl::goal() const {
     goal.measure = StepGoal::Measure::kSquares;
     goal.least = goal.most * kSquaresShare;
     goal.first_step = std::sqrt(12 * goal.most / n_elems);
+  }
+  if (items_.front()->choice().known_step > 0) {
+    goal.first_step = items_.front()->choice().known_step;
   }
   goal.first_step = std::clamp(goal.first_step, goal.finest_step, goal.coarsest_step);
   return goal;

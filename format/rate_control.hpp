@@ -34,12 +34,14 @@ class RateControl {
   ~RateControl();
 
   // One target for all of `plans`, with one step times the scale of each. Without a
-  // target, it is a multiple of the maximum error of the first. `file_bytes` is for
+  // target, it is a multiple of the maximum error of the first, or known. `file_bytes` is for
   // TargetKind::kSize. Errors: kInvalidArgument for a target that cannot be reached;
   // those of codec and sources.
   Result<std::vector<SpectralDecision>> decide(const Target& target,
                                                std::span<const EncodePlan> plans,
                                                const FileBytes& file_bytes = {});
+  // That of the last decision: it was multiplied by the scale of each tensor.
+  double step() const noexcept { return tried_step_; }
 
  private:
   struct Item;
@@ -50,7 +52,7 @@ class RateControl {
   Result<void> measure(std::span<const EncodePlan> plans);
   // The step of the target; the items are left as they are with it.
   Result<double> find();
-  Result<double> find_for_bound();
+  Result<double> find_without_target();
   Result<StepGoal> goal() const;
   Result<void> check_calibration(const Item& item) const;
   Result<double> bytes_of_others() const;

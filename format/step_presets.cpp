@@ -43,6 +43,9 @@ Result<void> set_calibrated_steps(const Calibration& calibration, std::string_vi
   }
   if (choice.preset == StepPreset::kFeedback && !steps->second_moment.empty()) {
     CFCK_TRY_ASSIGN(choice.moments, calibration.second_moments(*steps));
+    if (!steps->corrected.empty()) {
+      CFCK_TRY_ASSIGN(choice.corrected, calibration.corrected_values(*steps));
+    }
   }
   return {};
 }

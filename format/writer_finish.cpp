@@ -127,6 +127,7 @@ Result<WriteSummary> Writer::Impl::finish_index() {
       summary.kept_lossless.push_back({record(number).name, reason});
     }
   }
+  summary.step = file_step;
   summary.unmatched_rules = rules.unmatched();
   CFCK_TRY_ASSIGN(summary.file_bytes,
                   format::write_end(layout, metadata, generation, previous_file_bytes));

@@ -128,6 +128,7 @@ struct Writer::Impl {
   std::vector<std::uint32_t> equal_to_base;         // records with the digest of their base
   std::vector<std::uint32_t> lossy_shares;          // that may be lossy, as their base
   std::vector<Deferred> deferred;                   // in order
+  double file_step = 0;                             // that of the file's target, once found
   std::vector<std::unique_ptr<ByteSource>> sources;
   std::optional<Error> error;
   bool finished = false;

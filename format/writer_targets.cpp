@@ -59,6 +59,7 @@ Result<void> Writer::Impl::decide_together() {
   RateControl control(options.threads, go_on);
   CFCK_TRY_ASSIGN(const std::vector<SpectralDecision> decisions,
                   control.decide(rules.file_target(), plans, all_bytes));
+  file_step = control.step();
   auto decision = decisions.begin();
   for (Deferred& record : deferred) {
     if (record.waits_for_step) {

@@ -29,6 +29,8 @@ struct SpectralChoice {
   std::optional<double> max_abs_error = std::nullopt;
   // With it, and blocks of rows as order, errors are fed forward.
   const SecondMoments* moments = nullptr;
+  // With both: quantised instead of the values of the record, which are as many.
+  std::span<const float> corrected = {};
 };
 
 // Length of the body at the start of `payload`. Errors: kTruncated, kCorrupt.

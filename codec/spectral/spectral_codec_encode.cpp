@@ -20,6 +20,10 @@ class PlannedTensor final : public LossyPlan {
     choice_.max_abs_error = record.spectral->max_abs_error;
     moments_ = record.spectral->moments;
     choice_.moments = moments_.get();
+    corrected_ = record.spectral->corrected;
+    if (corrected_ != nullptr) {
+      choice_.corrected = *corrected_;
+    }
     if (!plan.is_inline) {
       append_spectral_parameters(parameters_, preamble_);
     }
@@ -42,10 +46,11 @@ class PlannedTensor final : public LossyPlan {
   const Shape shape_;
   const SpectralParameters parameters_;
   std::shared_ptr<const SecondMoments> moments_;
+  std::shared_ptr<const std::vector<float>> corrected_;
   SpectralChoice choice_;
 };
 
-Result<void> check_request(const SpectralRequest& request) {
+Result<void> check_request(const SpectralRequest& request, const Shape& shape) {
   const auto refuse = [](const char* message) {
     return Error{ErrorCode::kInvalidArgument, message, {}, {}};
   };
@@ -61,6 +66,10 @@ Result<void> check_request(const SpectralRequest& request) {
   if (request.max_abs_error &&
       !(*request.max_abs_error >= 0x1p-1000 && *request.max_abs_error <= 0x1p1000)) {
     return refuse("the error bound must be a number from 2^-1000 to 2^1000");
+  }
+  CFCK_TRY_ASSIGN(const std::uint64_t n_values, n_elems(shape));
+  if (request.corrected && request.corrected->size() != n_values) {
+    return refuse("there must be as many corrected values as the tensor has");
   }
   return {};
 }
@@ -78,7 +87,7 @@ Result<LossyDecision> SpectralEncoder::plan(const LossyRecord& record, const Rea
   if (!record.spectral) {
     return Error{ErrorCode::kInvalidArgument, "the spectral codec needs a step", {}, {}};
   }
-  CFCK_TRY(check_request(*record.spectral));
+  CFCK_TRY(check_request(*record.spectral, record.shape));
   try {
     CFCK_TRY_ASSIGN(SpectralPlan plan, plan_spectral(record, read, scratch));
     if (plan.prefers_lossless) {

@@ -126,7 +126,7 @@ class ChunkEncoder {
                    {}};
     }
     float* const in_steps = room_.in_steps.room_for(n_values_);
-    CFCK_TRY(coefficients_in_steps(info_, geometry_, parameters_, values_, {in_steps, n_values_}));
+    CFCK_TRY(transform({in_steps, n_values_}));
     search_.values = in_steps;
     search_.n_values = n_values_;
     search_.groups = groups_ = room_.groups.room_for(n_groups_);
@@ -142,6 +142,18 @@ class ChunkEncoder {
       order_->set_groups(groups_);
     }
     return {};
+  }
+
+  // What is to be quantised.
+  Result<void> transform(std::span<float> in_steps) const {
+    if (choice_.corrected.empty() || parameters_.order != CoefficientOrder::kRowBlocks) {
+      return coefficients_in_steps(info_, geometry_, parameters_, values_, in_steps);
+    }
+    SpectralChunkInfo corrected = info_;
+    corrected.dtype = DType::kF32;
+    return coefficients_in_steps(
+        corrected, geometry_, parameters_,
+        std::as_bytes(choice_.corrected.subspan(info_.first_elem, n_values_)), in_steps);
   }
 
   void search() {

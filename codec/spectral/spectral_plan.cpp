@@ -100,7 +100,7 @@ class Planner {
     CFCK_TRY(check_steps(flat));
     CFCK_TRY(take_sample());
     if (may_feed_back()) {
-      return plan_feedback();
+      return request_.corrected ? plan_corrected() : plan_feedback();
     }
     CFCK_TRY(choose());
     SpectralPlan plan;
@@ -170,6 +170,21 @@ class Planner {
     return request_.moments != nullptr && request_.moments->n() == row_values_ && is_shaped() &&
            n_values_ <= kMaxFieldValues && has_whole_rows() &&
            (record_.shape.size() == 2 || !kernel_block(record_.shape).empty());
+  }
+
+  // As a record of the corrected values would be planned.
+  Result<SpectralPlan> plan_corrected() {
+    SpectralRequest request = request_;
+    request.corrected.reset();
+    LossyRecord record = record_;
+    record.dtype = DType::kF32;
+    record.spectral = std::move(request);
+    const ReadValues read = [this](std::uint64_t first_elem, std::uint64_t n_elems,
+                                   std::vector<std::byte>& room) -> Result<ByteView> {
+      room.clear();
+      return std::as_bytes(std::span(*request_.corrected).subspan(first_elem, n_elems));
+    };
+    return Planner(record, read, scratch_).plan();
   }
 
   // Steps are what errors that are fed forward leave best, classes what they make of the values.

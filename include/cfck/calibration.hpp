@@ -35,6 +35,9 @@ struct CalibratedSteps {
   std::string second_moment;
   // On how many inputs it was measured; 0: it does not say.
   std::uint64_t n_positions = 0;
+  // The record with values that make up for errors in the layers before: what is rounded instead
+  // of the tensor's own where errors are fed forward. Empty: there is none.
+  std::string corrected;
 };
 
 // Immutable; may be used by several threads at once.
@@ -55,9 +58,15 @@ class Calibration {
   // Whether its inputs were real ones, not generated.
   bool is_of_data() const noexcept { return is_of_data_; }
   std::size_t size() const noexcept { return tensors_.size(); }
+  // Of one that cfck.refine made: the step, as WriteSummary::step, that its corrected values
+  // are for. 0: it was not refined.
+  double step() const noexcept { return step_; }
   // Reads the matrix that `steps` names, and shrinks what is beside its diagonal as far as few
   // inputs make it uncertain. Errors: those of reading; kCorrupt.
   Result<std::shared_ptr<const codec::SecondMoments>> second_moments(
+      const CalibratedSteps& steps) const;
+  // Reads the corrected values that `steps` names, in the order of the tensor. Errors: likewise.
+  Result<std::shared_ptr<const std::vector<float>>> corrected_values(
       const CalibratedSteps& steps) const;
 
  private:
@@ -70,6 +79,7 @@ class Calibration {
   std::map<std::string, CalibratedSteps, std::less<>> tensors_;
   bool has_tensor_steps_ = true;
   bool is_of_data_ = false;
+  double step_ = 0;
 };
 
 }  // namespace cfck

@@ -42,6 +42,9 @@ struct WriteSummary {
   std::uint64_t decoded_bytes = 0;  // of all named records
   std::uint64_t stored_bytes = 0;   // of all records, as in Record::stored_bytes
   std::uint64_t file_bytes = 0;     // length of the file
+  // What plain targets came to: the step of all tensors they reach, over what the calibration, if
+  // there is one, says of each. 0: there were none.
+  double step = 0;
   // Tensors that a maximum error or target was meant for and that are lossless all the same,
   // in the order of the file.
   std::vector<KeptLossless> kept_lossless;

@@ -24,6 +24,7 @@ from ._native import library_version as _library_version
 from ._open import TensorSlice, safe_open
 from ._options import TensorOptions
 from ._records import RecordInfo
+from ._refine import refine
 from ._single import compress, decompress, update
 from ._summary import RuleWarning, SaveSummary
 from .errors import (
@@ -69,6 +70,7 @@ __all__ = [
     "errors",
     "evaluate",
     "load_calibration",
+    "refine",
     "safe_open",
     "update",
 ]

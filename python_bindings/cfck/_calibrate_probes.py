@@ -46,7 +46,7 @@ class Prober:
             distance = choose_distance(model, batches[0], request.output)
         self._distance = distance
         self.distance_name = distance if isinstance(distance, str) else "custom"
-        self._before = [self._outcome(position) for position in range(len(batches))]
+        self._before = [self._outcome(model, position) for position in range(len(batches))]
         for position, before in enumerate(self._before):
             if isinstance(distance, str) and not _is_usable(before):
                 raise InvalidArgumentError(
@@ -93,7 +93,7 @@ class Prober:
         with _disturbed(tensor, amplitude, generator) as error:
             if error == 0:
                 return None
-            distance = self._change()
+            distance = self.distance_to(self._model)
         if not math.isfinite(distance):
             raise InvalidArgumentError(
                 f"the distance of the outputs is {distance} after small errors in tensor `{name}`",
@@ -101,22 +101,22 @@ class Prober:
             )
         return max(distance, 0.0) / error
 
-    def _outcome(self, position: int) -> Any:
+    def _outcome(self, model: torch.nn.Module, position: int) -> Any:
         """What is compared of one batch."""
         batch = self._batches[position]
         torch.manual_seed(self._request.seed)
-        returned = run_model(self._model, batch)
+        returned = run_model(model, batch)
         if not isinstance(self._distance, str):
             return returned
         found = find_output(returned, batch, self._request.output)
         rows = rows_of(found, self._distance, self._request.pool)
         return log_probabilities(rows) if self._distance == "kl" else rows
 
-    def _change(self) -> float:
-        """Mean distance of the outputs from what they were."""
+    def distance_to(self, model: torch.nn.Module) -> float:
+        """Mean distance of a model's outputs from those of the first, as they were."""
         total, count = 0.0, 0
         for position, before in enumerate(self._before):
-            after = self._outcome(position)
+            after = self._outcome(model, position)
             if not isinstance(self._distance, str):
                 n_rows = count_examples(self._batches[position])
                 total += float(self._distance(before, after)) * n_rows

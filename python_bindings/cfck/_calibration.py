@@ -24,7 +24,7 @@ VERSION = 1
 MIN_VALUES = 1024
 
 _NUMBERS = ("sigma", "sensitivity", "linearity", "log2_step", "log2_step_uncapped")
-_ARRAYS = ("second_moment", "row_frequency", "gradient_energy")
+_ARRAYS = ("second_moment", "row_frequency", "gradient_energy", "corrected")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,6 +53,8 @@ class CalibratedTensor:
         row_frequency: of an embedding, how often each row was looked up; adds up to 1.
         gradient_energy: E[g^2] for each output of its layer, g the gradient of an example's loss.
         n_positions: how many inputs the moments were measured on: each example has some.
+        corrected: of a refined calibration, the values that codec "spectral" rounds instead of
+            the tensor's own, float32 of its shape: they make up for errors in the layers before.
     """
 
     shape: tuple[int, ...]
@@ -69,6 +71,7 @@ class CalibratedTensor:
     row_frequency: np.ndarray | None = None
     gradient_energy: np.ndarray | None = None
     n_positions: int = 0
+    corrected: np.ndarray | None = None
 
     @property
     def n_elems(self) -> int:
@@ -92,6 +95,8 @@ class Calibration(Mapping[str, CalibratedTensor]):
         n_moment_examples: on how many inputs the second moments were measured; 0: none were.
         seed: of inputs and errors.
         cap_octaves: limit of the steps.
+        step: of a refined calibration (cfck.refine), the common step that it is for, as in
+            SaveSummary.step; else None.
     """
 
     def __init__(
@@ -104,6 +109,7 @@ class Calibration(Mapping[str, CalibratedTensor]):
         n_moment_examples: int,
         seed: int,
         cap_octaves: float,
+        step: float | None = None,
     ) -> None:
         self._tensors = dict(tensors)
         self.distance = distance
@@ -112,6 +118,7 @@ class Calibration(Mapping[str, CalibratedTensor]):
         self.n_moment_examples = n_moment_examples
         self.seed = seed
         self.cap_octaves = cap_octaves
+        self.step = step
 
     def __getitem__(self, name: str) -> CalibratedTensor:
         return self._tensors[name]
@@ -152,7 +159,8 @@ class Calibration(Mapping[str, CalibratedTensor]):
 
     def _facts(self) -> dict[str, Any]:
         names = ("distance", "source", "n_examples", "n_moment_examples", "seed", "cap_octaves")
-        return {name: getattr(self, name) for name in names}
+        refined = () if self.step is None else ("step",)
+        return {name: getattr(self, name) for name in (*names, *refined)}
 
     def check(
         self, tensors: Mapping[str, Any], *, complete: bool = True, values: bool = True
@@ -345,7 +353,16 @@ class _Parser:
             n_moment_examples=_get(facts, "n_moment_examples", int),
             seed=_get(facts, "seed", int),
             cap_octaves=cap,
+            step=self._step(facts),
         )
+
+    def _step(self, facts: Mapping[str, Any]) -> float | None:
+        if "step" not in facts:
+            return None
+        step: float = _get(facts, "step", float)
+        if not 0 < step < math.inf:
+            raise _bad("the step is not a positive number")
+        return step
 
     def _parse(self, key: str, kind: type) -> Any:
         try:
@@ -412,6 +429,9 @@ def _check_array(kind: str, name: str, array: np.ndarray, tensor: CalibratedTens
         fits = array.dtype == np.float32 and _fits_layer(array, tensor)
     elif kind == "row_frequency":
         fits = array.dtype == np.float64 and array.shape == tensor.shape[:1]
+    elif kind == "corrected":
+        fits = array.dtype == np.float32 and array.shape == tensor.shape
+        fits = fits and bool(np.isfinite(array).all())
     else:
         fits = array.dtype == np.float64 and array.ndim == 1
     if not fits:

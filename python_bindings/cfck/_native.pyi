@@ -186,6 +186,9 @@ class WriteSummary:
     def file_bytes(self) -> int: ...
 
     @property
+    def step(self) -> float: ...
+
+    @property
     def kept_lossless(self) -> list[tuple[str, str]]:
         """
         Tensors that were meant to have a maximum error and have none, and why.

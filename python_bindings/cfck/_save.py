@@ -57,6 +57,13 @@ def write_prepared(
 def write_bytes(
     framework: Framework, tensors: Mapping[str, Any], metadata: Any, options: SaveOptions
 ) -> bytes:
+    return write_and_tell(framework, tensors, metadata, options)[0]
+
+
+def write_and_tell(
+    framework: Framework, tensors: Mapping[str, Any], metadata: Any, options: SaveOptions
+) -> tuple[bytes, SaveSummary]:
+    """A file in memory, and what save_file would return."""
     checked = complete(SaveOptions, options)
     prepared = framework.prepare(tensors)
     data, summary = _native.write_bytes(
@@ -66,8 +73,7 @@ def write_bytes(
         progress=checked["progress"],
         total_bytes=prepared.total_bytes,
     )
-    summarize(summary, prepared.names(), {})
-    return data
+    return data, summarize(summary, prepared.names(), {})
 
 
 def update_file(

@@ -29,6 +29,8 @@ class SaveSummary:
         decoded_bytes: what they occupy in memory, together.
         stored_bytes: what they occupy in the file, without index and metadata.
         file_bytes: length of the file.
+        step: what plain targets came to: the step of all tensors they reach, over what the
+            calibration, if there is one, says of each. 0: there were none.
         kept_lossless: tensors that a maximum error was meant for and that kept every bit all the
             same, in the order of the file, and why: "not_float", "few_dimensions" (fewer than 2),
             "few_values" (fewer than 1024), "optimizer_state", "buffer" (of a model), "near_zero"
@@ -43,6 +45,7 @@ class SaveSummary:
     decoded_bytes: int
     stored_bytes: int
     file_bytes: int
+    step: float = 0.0
     kept_lossless: dict[str, str] = dataclasses.field(default_factory=dict)
     unmatched_rules: tuple[str, ...] = ()
 
@@ -61,6 +64,7 @@ def summarize(
         decoded_bytes=native.decoded_bytes,
         stored_bytes=native.stored_bytes,
         file_bytes=native.file_bytes,
+        step=native.step,
         kept_lossless={
             name: exempt.get(name, reason) if reason == "exempt" else reason
             for name, reason in native.kept_lossless

@@ -211,6 +211,7 @@ void bind_summary(nb::module_& module) {
       .def_ro("decoded_bytes", &WriteSummary::decoded_bytes)
       .def_ro("stored_bytes", &WriteSummary::stored_bytes)
       .def_ro("file_bytes", &WriteSummary::file_bytes)
+      .def_ro("step", &WriteSummary::step)
       .def_prop_ro("kept_lossless", &kept_lossless,
                    "Tensors that were meant to have a maximum error and have none, and why.")
       .def_ro("unmatched_rules", &WriteSummary::unmatched_rules);

@@ -8,6 +8,7 @@
 
 #include "codec/scratch.hpp"
 #include "codec/spectral/second_moments.hpp"
+#include "codec/spectral/spectral_codec.hpp"
 #include "codec/spectral/spectral_plan.hpp"
 #include "tests/codec/spectral_coding.hpp"
 
@@ -204,6 +205,56 @@ TEST(SpectralFeedback, MomentsThatDoNotFitAreIgnored) {
   cut.chunk_elems = 1050;
   EXPECT_TRUE(is_ignored(cut));
   EXPECT_TRUE(is_ignored(fed_record({8, 2, 100, 2}, 0.2)));  // no kernel
+}
+
+// Other values are quantised, and errors count from the tensor's own, whatever its dtype.
+TEST(SpectralFeedback, CorrectedValues) {
+  const std::vector<float> values = normal_values(64 * 100, 1);
+  std::vector<float> corrected = values;
+  for (float& value : corrected) {
+    value += 0.5f;
+  }
+  LossyRecord record = fed_record({64, 100}, 0.05);
+  record.spectral->corrected = std::make_shared<const std::vector<float>>(corrected);
+  for (const std::uint64_t chunk_elems : {6400u, 1600u}) {
+    record.chunk_elems = chunk_elems;
+    const Coded coded = code(record, bytes_of(values));
+    LossyRecord same = record;
+    same.spectral->corrected = nullptr;
+    EXPECT_EQ(coded.decoded, code(same, bytes_of(corrected)).decoded);
+  }
+  std::vector<std::uint16_t> brain(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &values[i], sizeof(bits));
+    brain[i] = static_cast<std::uint16_t>(bits >> 16);
+  }
+  record.dtype = DType::kBF16;
+  const Coded coded = code(record, bytes_of(brain));
+  double sum = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint16_t half;
+    std::memcpy(&half, coded.decoded.data() + 2 * i, sizeof(half));
+    const std::uint32_t bits = std::uint32_t{half} << 16;
+    float decoded;
+    std::memcpy(&decoded, &bits, sizeof(decoded));
+    sum += decoded - corrected[i];
+  }
+  EXPECT_LT(std::abs(sum / static_cast<double>(values.size())), 0.05);
+  // Without moments that fit, the values themselves.
+  record.dtype = DType::kF32;
+  record.spectral->moments = moments_of(correlated(99));
+  LossyRecord plain = record;
+  plain.spectral->corrected = nullptr;
+  EXPECT_EQ(code(record, bytes_of(values)).decoded, code(plain, bytes_of(values)).decoded);
+  record.spectral->corrected = std::make_shared<const std::vector<float>>(6399, 0.0f);
+  const ReadValues read = [&](std::uint64_t, std::uint64_t, std::vector<std::byte>&) {
+    return Result<ByteView>(bytes_of(values));
+  };
+  Scratch scratch;
+  const auto refused = SpectralEncoder().plan(record, read, scratch);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
 }
 
 // Matrices without anything to say, and tensors without anything in them.
