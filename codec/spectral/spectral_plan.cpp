@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "codec/direct/scale_field_fit.hpp"
 #include "codec/lossless/lossless.hpp"
@@ -47,9 +49,12 @@ double nearest_power(double step) {
 }
 
 // Places in a row, those first of which an error costs least once others have been fed forward: a
-// few rounds of elimination, each in the order that the last one tells.
-StepField feedback_steps(const SpectralGeometry& geometry, const SecondMoments::Sides& sides,
-                         const std::vector<double>& squares, const SecondMoments& moments) {
+// few rounds of elimination, each in the order that the last one tells. None where the moments
+// say nothing.
+std::optional<StepField> feedback_steps(const SpectralGeometry& geometry,
+                                        const SecondMoments::Sides& sides,
+                                        const std::vector<double>& squares,
+                                        const SecondMoments& moments) {
   const std::vector<double> diagonal = moments.diagonal(sides);
   std::vector<double> weights = diagonal;
   std::vector<std::uint32_t> order(diagonal.size());
@@ -60,7 +65,7 @@ StepField feedback_steps(const SpectralGeometry& geometry, const SecondMoments::
     });
     const std::vector<double> in_order = moments.weights(sides, order);
     if (in_order.empty()) {
-      return {};
+      return std::nullopt;
     }
     for (std::size_t k = 0; k < order.size(); ++k) {
       weights[order[k]] = in_order[k];
@@ -94,13 +99,9 @@ class Planner {
         value_bytes_(bits_per_element(record.dtype) / 8) {}
 
   Result<SpectralPlan> plan() {
-    CFCK_TRY_ASSIGN(const SpectralGeometry flat, SpectralGeometry::create(record_.shape, {}));
-    n_values_ = flat.n_values();
-    row_values_ = flat.row_values();
-    CFCK_TRY(check_steps(flat));
-    CFCK_TRY(take_sample());
-    if (may_feed_back()) {
-      return request_.corrected ? plan_corrected() : plan_feedback();
+    CFCK_TRY_ASSIGN(std::optional<SpectralPlan> fed, plan_fed());
+    if (fed) {
+      return *std::move(fed);
     }
     CFCK_TRY(choose());
     SpectralPlan plan;
@@ -172,8 +173,21 @@ class Planner {
            (record_.shape.size() == 2 || !kernel_block(record_.shape).empty());
   }
 
+  // Nothing where errors cannot be fed forward.
+  Result<std::optional<SpectralPlan>> plan_fed() {
+    CFCK_TRY_ASSIGN(const SpectralGeometry flat, SpectralGeometry::create(record_.shape, {}));
+    n_values_ = flat.n_values();
+    row_values_ = flat.row_values();
+    CFCK_TRY(check_steps(flat));
+    CFCK_TRY(take_sample());
+    if (!may_feed_back()) {
+      return std::optional<SpectralPlan>();
+    }
+    return request_.corrected ? plan_corrected() : plan_feedback();
+  }
+
   // As a record of the corrected values would be planned.
-  Result<SpectralPlan> plan_corrected() {
+  Result<std::optional<SpectralPlan>> plan_corrected() {
     SpectralRequest request = request_;
     request.corrected.reset();
     LossyRecord record = record_;
@@ -184,13 +198,13 @@ class Planner {
       room.clear();
       return std::as_bytes(std::span(*request_.corrected).subspan(first_elem, n_elems));
     };
-    return Planner(record, read, scratch_).plan();
+    return Planner(record, read, scratch_).plan_fed();
   }
 
   // Steps are what errors that are fed forward leave best, classes what they make of the values.
   // The scale field is that of the nearest power of two as step, moved to the step itself: so
   // columns keep their order from trial to trial, and with it what is known of them.
-  Result<SpectralPlan> plan_feedback() {
+  Result<std::optional<SpectralPlan>> plan_feedback() {
     SpectralPlan plan;
     plan.is_inline = n_values_ <= record_.chunk_elems;
     SpectralParameters& parameters = plan.parameters;
@@ -202,8 +216,12 @@ class Planner {
     CFCK_TRY_ASSIGN(const std::vector<double> squares, mean_squares(parameters));
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(record_.shape, parameters.sides));
-    parameters.steps =
+    std::optional<StepField> steps =
         feedback_steps(geometry, transformed_sides(parameters), squares, *request_.moments);
+    if (!steps) {
+      return std::optional<SpectralPlan>();
+    }
+    parameters.steps = *std::move(steps);
     CFCK_TRY_ASSIGN(parameters.scales, fit_record(parameters));
     for (int round = 0; round < kAimRounds; ++round) {
       CFCK_TRY_ASSIGN(parameters.scales, fit_aims(geometry, parameters));
@@ -213,7 +231,7 @@ class Planner {
       band = static_cast<std::int16_t>(band + finer);
     }
     parameters.step = request_.step;
-    return plan;
+    return std::optional(std::move(plan));
   }
 
   // Of what errors that are fed forward make of the coefficients: they have larger scales.

@@ -205,6 +205,12 @@ TEST(SpectralFeedback, MomentsThatDoNotFitAreIgnored) {
   cut.chunk_elems = 1050;
   EXPECT_TRUE(is_ignored(cut));
   EXPECT_TRUE(is_ignored(fed_record({8, 2, 100, 2}, 0.2)));  // no kernel
+  // Nor by those of inputs that were always zero, or that no inputs have.
+  LossyRecord silent = fed_record({64, 100}, 0.2);
+  silent.spectral->moments = moments_of(std::vector<float>(100 * 100));
+  EXPECT_TRUE(is_ignored(silent));
+  silent.spectral->moments = moments_of(std::vector<float>(100 * 100, -1.0f));
+  EXPECT_TRUE(is_ignored(silent));
 }
 
 // Other values are quantised, and errors count from the tensor's own, whatever its dtype.
