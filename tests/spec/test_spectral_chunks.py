@@ -99,6 +99,15 @@ def one_changed(rng: random.Random, payload: bytes) -> bytes:
     return bytes(changed[: len(changed) - cut])
 
 
+def body_changed(rng: random.Random, payload: bytes) -> bytes:
+    """Without a byte inside a Zstd frame: two Zstd libraries may decode what is wrong there to
+    different symbols, and both accept it."""
+    frame = payload.rfind(b"\x28\xb5\x2f\xfd")
+    if frame < 0:
+        return one_changed(rng, payload)
+    return one_changed(rng, payload[:frame]) + payload[frame:]
+
+
 @spectral_cases.needs_writer
 def test_damage(made, tmp_path):
     rng, cases = random.Random(5), []
@@ -110,7 +119,7 @@ def test_damage(made, tmp_path):
             if preamble and rng.random() < 0.3:
                 preamble = one_changed(rng, preamble)
             else:
-                payload = one_changed(rng, payload)
+                payload = body_changed(rng, payload)
             cases.append(
                 dataclasses.replace(
                     case, values=None, payload=payload, preamble=preamble, options={}
