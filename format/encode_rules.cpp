@@ -68,7 +68,7 @@ Result<TensorChoice> request_of(const Options& options, const Calibration* calib
                   preset_of(options, request.spectral.has_value(), calibration));
   if (request.spectral) {
     request.spectral->preset = preset;
-    request.spectral->known_step = known_step;
+    request.spectral->known_step = target || has_step ? known_step : 0;
   }
   if (request.spectral && codec::find_lossy_encoder(CodecId::kSpectral) == nullptr) {
     return Error{ErrorCode::kUnsupported, "this build has no codec spectral", {}, {}};

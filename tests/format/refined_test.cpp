@@ -101,7 +101,14 @@ TEST(Refined, OtherOptionsDoWithoutIt) {
         largest_error(values_of<float>(tensor.bytes), values_of<float>(file.tensor(tensor.name))),
         0.01);
   }
-  options.max_abs_error.reset();
+  options.codec = CodecChoice::kSpectral;
+  options.steps = StepPreset::kCalibrated;
+  const auto bounded = [&](const std::string& facts) {
+    options.calibration = take(calibration_of(model, facts));
+    return write_all(tensors_of(model), options).file;
+  };
+  EXPECT_EQ(bounded(facts_with("0.0625")), bounded(R"({"source": "batches"})"));
+  options = refined_options(model);
   for (const CodecChoice codec : {CodecChoice::kLossless, CodecChoice::kRaw}) {
     options.codec = codec;
     const OpenFile file(write_all(tensors_of(model), options).file);
