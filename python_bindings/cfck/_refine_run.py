@@ -120,7 +120,7 @@ class _Refiner:
         judging = batches[_BATCHES_TO_JUDGE - 1 :: _BATCHES_TO_JUDGE]
         taken = [b for i, b in enumerate(batches, 1) if i % _BATCHES_TO_JUDGE]
         self._batches = taken if judging else batches
-        self._calibration = calibration
+        self._calibration = _unrefined(calibration)
         self._request = request
         self._options = dict(options)
         self._framework = TorchFramework()
@@ -131,7 +131,6 @@ class _Refiner:
 
     def run(self) -> Calibration:
         step, lossy = self._load(self._calibration, _aims(self._options))
-        before = self._prober.distance_to(self._copy)
         families = self._families(lossy)
         for _ in range(_MOST_ROUNDS):
             corrected = self._correct(families, step)
@@ -140,9 +139,11 @@ class _Refiner:
             if found == step:
                 break
             step = found
-        if self._prober.distance_to(self._copy) < before:
+        after = self._prober.distance_to(self._copy)
+        step, _ = self._load(self._calibration)
+        if after < self._prober.distance_to(self._copy):
             return refined
-        return self._with({}, self._load(self._calibration)[0])
+        return self._with({}, step)
 
     def _load(
         self, calibration: Calibration, changes: dict[str, Any] | None = None
@@ -300,8 +301,13 @@ def _aims(options: Mapping[str, Any]) -> dict[str, Any]:
     return aims
 
 
+def _unrefined(calibration: Calibration) -> Calibration:
+    tensors = {n: dataclasses.replace(t, corrected=None) for n, t in calibration.items()}
+    return _with_tensors(calibration, tensors, None)
+
+
 def _with_tensors(
-    calibration: Calibration, tensors: Mapping[str, CalibratedTensor], step: float
+    calibration: Calibration, tensors: Mapping[str, CalibratedTensor], step: float | None
 ) -> Calibration:
     return Calibration(
         tensors,

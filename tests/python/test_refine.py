@@ -118,6 +118,14 @@ def test_its_step_stands_for_the_target(refined, tmp_path):
     assert other.step < 0.8 * refined.step
 
 
+def test_what_was_refined_is_refined_anew(calibrated, refined):
+    again = cfck.refine(deep(), inputs(32, 1), refined, **BITS)
+    assert again.file_bytes() == refined.file_bytes()
+    other = cfck.refine(deep(), inputs(32, 1), refined, bits_per_weight=4)
+    plain = cfck.refine(deep(), inputs(32, 1), calibrated, bits_per_weight=4)
+    assert other.file_bytes() == plain.file_bytes()
+
+
 def test_files_of_refined_calibrations(refined, tmp_path):
     refined.save(tmp_path / "refined.cfck")
     loaded = cfck.load_calibration(tmp_path / "refined.cfck")
