@@ -309,16 +309,7 @@ def _unrefined(calibration: Calibration) -> Calibration:
 def _with_tensors(
     calibration: Calibration, tensors: Mapping[str, CalibratedTensor], step: float | None
 ) -> Calibration:
-    return Calibration(
-        tensors,
-        distance=calibration.distance,
-        source=calibration.source,
-        n_examples=calibration.n_examples,
-        n_moment_examples=calibration.n_moment_examples,
-        seed=calibration.seed,
-        cap_octaves=calibration.cap_octaves,
-        step=step,
-    )
+    return Calibration(tensors, **(calibration._facts() | {"step": step}))
 
 
 def _probe_request(calibration: Calibration, request: RefineRequest) -> Request:
