@@ -45,13 +45,7 @@ TEST(Feedback, TheSameBytesForAnyNumberOfThreads) {
   const std::vector<Measured> model = sample_model();
   EncodeOptions options = options_of(model);
   options.chunk_elems = 2048;
-  options.threads = 1;
-  const Bytes once = write_all(tensors_of(model), options).file;
-  EXPECT_EQ(write_all(tensors_of(model), options).file, once);
-  for (const unsigned threads : {2u, 5u}) {
-    options.threads = threads;
-    EXPECT_EQ(write_all(tensors_of(model), options).file, once) << threads;
-  }
+  same_for_any_threads(model, options);
 }
 
 // As many rows as are searched together, or fewer by halves.

@@ -130,4 +130,16 @@ inline double output_error(const std::vector<Measured>& model, const Bytes& writ
   return sum;
 }
 
+// The file with one thread, which is to be that with any number.
+inline Bytes same_for_any_threads(const std::vector<Measured>& model, EncodeOptions options) {
+  options.threads = 1;
+  const Bytes once = write_all(tensors_of(model), options).file;
+  EXPECT_EQ(write_all(tensors_of(model), options).file, once);
+  for (const unsigned threads : {2u, 3u, 5u}) {
+    options.threads = threads;
+    EXPECT_EQ(write_all(tensors_of(model), options).file, once) << threads;
+  }
+  return once;
+}
+
 }  // namespace cfck::test

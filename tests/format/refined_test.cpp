@@ -143,11 +143,7 @@ TEST(Refined, TheSameBytesForAnyNumberOfThreadsAndChunks) {
   const std::vector<Measured> model = corrected_model();
   EncodeOptions options = refined_options(model);
   options.chunk_elems = 2048;
-  options.threads = 1;
-  const Bytes once = write_all(tensors_of(model), options).file;
-  options.threads = 3;
-  EXPECT_EQ(write_all(tensors_of(model), options).file, once);
-  const OpenFile file(once);
+  const OpenFile file(same_for_any_threads(model, options));
   for (const Measured& one : model) {
     const std::vector<float> own = values_of<float>(one.tensor.bytes);
     const std::vector<float> decoded = values_of<float>(file.tensor(one.tensor.name));
