@@ -14,6 +14,7 @@ import numpy as np
 from curves import Coded, Tensors, energy, n_weights
 
 LEAST_VALUES = 1024  # what a plain target reaches
+SMALL_BITS = 5  # of tensors below that, where bits are asked for: few, and often sensitive
 Options = dict[str, Any]
 
 
@@ -35,10 +36,9 @@ class Preset:
     flattens: bool = False
     only_kernels: bool = False  # says nothing of models without convolutions
     uses_data: bool = False
-    # Options that depend on the target too, made from a Subject and all others; they take long,
-    # so that levels (dB) below `first_level` are left out.
+    # Options that depend on the target too, made from a Subject and all others.
     complete: Callable[[Any, Options], Options] | None = None
-    first_level: float = -math.inf
+    in_bits: bool = False  # asks for bits per weight, not for errors
 
 
 FLAT = Preset("cfck spectral")
@@ -81,6 +81,13 @@ def target_options(tensors: Tensors, nmse: float) -> Options:
     return {"nmse": target(large), "rules": rules} if rules else {"nmse": target(large)}
 
 
+def rate_options(tensors: Tensors, bits: float) -> Options:
+    """Bits per weight for all tensors that a plain target reaches, SMALL_BITS for the others."""
+    small = [name for name, values in tensors.items() if values.size < LEAST_VALUES]
+    rules = {name: {"codec": "spectral", "bits_per_weight": SMALL_BITS} for name in small}
+    return {"bits_per_weight": bits, "rules": rules}
+
+
 def save_and_load(tensors: Tensors, setting: str, options: Options) -> Coded:
     """One file: the stored bytes of all its records, and the tensors that come back."""
     import cfck.numpy
@@ -108,17 +115,20 @@ def spectral(
     has_small: bool,
     subject: Any = None,
 ) -> Iterator[Coded]:
-    """Codec spectral at each NMSE (dB) over all tensors; of a subject, where the preset asks."""
+    """Codec spectral at each NMSE (dB) over all tensors, or bits per weight where the preset asks
+    for them; of a subject, where it is completed."""
     given = as_matrices(tensors) if preset.flattens else tensors
     for level in levels:
-        if level < preset.first_level:
-            continue
-        plain = {"nmse": 10 ** (level / 10)}
-        target = target_options(tensors, level) if has_small else plain
+        name, value = ("bits_per_weight", level) if preset.in_bits else ("nmse", 10 ** (level / 10))
+        target = {name: value}
+        if has_small:
+            choose = rate_options if preset.in_bits else target_options
+            target = choose(tensors, level)
         options = {"codec": "spectral", **target, **preset.options, **prepared}
         if preset.complete is not None:
             options |= preset.complete(subject, options)
-        coded = save_and_load(given, f"nmse={level:g}dB", options)
+        setting = f"bits_per_weight={level:g}" if preset.in_bits else f"nmse={level:g}dB"
+        coded = save_and_load(given, setting, options)
         decoded = {name: coded.tensors[name].reshape(tensors[name].shape) for name in tensors}
         yield Coded(coded.setting, coded.n_bytes, decoded)
 

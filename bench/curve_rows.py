@@ -27,17 +27,24 @@ Level = tuple[float, float]  # an error in dB, and bits per weight
 
 @dataclass(frozen=True)
 class Ladder:
-    """Errors (dB) at which effects are measured, from fine to coarse, until one is too large."""
+    """Errors (dB), or bits per weight, at which effects are measured, from fine to coarse, until
+    one is too large.
+    """
 
     effect: str
     limit: float
     levels: Sequence[float]
+    bits: Sequence[float]  # for presets that ask for them: few, since refinement takes long
     qps_apart: int
     n_qps: int
 
 
-IMAGES = Ladder("KL", 0.3, [-27.5 + 2.5 * i for i in range(10)], 2, 8)
-SENTENCES = Ladder("1 - cosine", 0.05, [-38.0 + 4 * i for i in range(9)], 3, 6)
+IMAGE_LEVELS = [-27.5 + 2.5 * i for i in range(10)]
+IMAGE_BITS = [2.6, 2.2, 1.8, 1.5, 1.25, 1.05]
+SENTENCE_LEVELS = [-38.0 + 4 * i for i in range(9)]
+SENTENCE_BITS = [3.0, 2.6, 2.2]
+IMAGES = Ladder("KL", 0.3, IMAGE_LEVELS, IMAGE_BITS, 2, 8)
+SENTENCES = Ladder("1 - cosine", 0.05, SENTENCE_LEVELS, SENTENCE_BITS, 3, 6)
 
 
 @dataclass
@@ -120,8 +127,9 @@ def measure_effects(run: CurveRun, subject: Subject, ladder: Ladder) -> None:
             continue
         try:
             prepared: Options = preset.prepare(subject) if preset.prepare else {}
+            levels = ladder.bits if preset.in_bits else ladder.levels
             coded = curve_product.spectral(
-                preset, prepared, subject.tensors, ladder.levels, subject.has_small, subject
+                preset, prepared, subject.tensors, levels, subject.has_small, subject
             )
             _climb(run, subject, preset.name, coded, ladder)
         except MissingPreset as error:

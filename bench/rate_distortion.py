@@ -86,7 +86,7 @@ PRESETS = [
         prepare=with_feedback,
         uses_data=True,
         complete=refined,
-        first_level=-18,
+        in_bits=True,
     ),
 ]
 
