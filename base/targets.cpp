@@ -76,6 +76,18 @@ Result<void> check_value(const Target& target) {
   return {};
 }
 
+Result<void> check_block(const std::vector<std::uint8_t>& block) {
+  constexpr std::uint64_t kMostValues = 4096;
+  std::uint64_t n_values = 1;
+  for (const std::uint8_t side : block) {
+    n_values *= side;
+    if (side < 1 || side > 64 || n_values > kMostValues) {
+      return refuse("block must have sides from 1 to 64 and at most 4096 values in all");
+    }
+  }
+  return {};
+}
+
 Result<std::optional<Target>> only_target(const TensorOptions& options,
                                           std::optional<std::uint64_t> size, bool whole_file) {
   std::optional<Target> target;
@@ -97,6 +109,7 @@ Result<std::optional<Target>> only_target(const TensorOptions& options,
   if (states != 1 && states != 4 && states != 8 && states != 64) {
     return refuse("trellis_states must be 1, 4, 8 or 64");
   }
+  CFCK_TRY(check_block(options.block));
   if (target) {
     CFCK_TRY(check_value(*target));
     if (options.codec != CodecChoice::kAuto && options.codec != CodecChoice::kSpectral) {

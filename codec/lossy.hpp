@@ -40,6 +40,11 @@ struct SpectralRequest {
   std::optional<double> max_abs_error = std::nullopt;
   // With bands, kernels are transformed, whether that saves bits or not.
   StepField steps;
+  // Sides of the blocks along the last axes, 1 to 64, at most 4096 values in all: those are
+  // transformed, whether that saves bits or not. All 1: nothing is transformed. Sides longer than
+  // their axis are cut to it. Empty, or more sides than axes: the kernel, or, of a matrix, 64 rows,
+  // where that saves bits. Blocks that chunks cut are left out.
+  std::vector<std::uint8_t> block = {};
   // Of the inputs of each row, channel by channel, places of the kernel within. With it errors
   // are fed forward and steps follow from it instead of from `steps`, where the tensor has
   // two axes or kernels and at most 2^24 values, chunks are whole rows, and the sizes agree. Then

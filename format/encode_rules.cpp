@@ -66,7 +66,14 @@ Result<TensorChoice> request_of(const Options& options, const Calibration* calib
   }
   CFCK_TRY_ASSIGN(const StepPreset preset,
                   preset_of(options, request.spectral.has_value(), calibration));
+  if (!options.block.empty() && !request.spectral) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "blocks are those of codec spectral; give a target too, such as nmse",
+                 {},
+                 {}};
+  }
   if (request.spectral) {
+    request.spectral->block = options.block;
     request.spectral->preset = preset;
     request.spectral->known_step = target || has_step ? known_step : 0;
   }

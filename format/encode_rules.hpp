@@ -21,6 +21,7 @@ struct SpectralChoice {
   Target target;  // kNone: the step is known, or follows from the bound
   unsigned n_states = 8;
   StepPreset preset = StepPreset::kFlat;
+  std::vector<std::uint8_t> block;  // sides that were asked for
   // This tensor's step over that of the target, and, if sigma is not 0, its root mean
   // square, which must be about that.
   double step_scale = 1;

@@ -178,6 +178,7 @@ codec::SpectralRequest RateControl::request_of(const Item& item, double step) co
   request.n_states = follows_bound ? kStatesOfBound : item.choice().n_states;
   request.lambda = follows_bound || !item.choice().is_flat() ? 0 : kLambda;
   request.steps = item.choice().steps;
+  request.block = item.choice().block;
   // A maximum error is for each value by itself.
   if (!follows_bound) {
     request.moments = item.choice().moments;

@@ -5,16 +5,35 @@
 
 #include "base/hashing.hpp"
 #include "base/text.hpp"
+#include "codec/spectral/block_choice.hpp"
 #include "format/container.hpp"
 #include "format/writer_impl.hpp"
+#include "spectral/dct_matrix.hpp"
 
 namespace cfck {
 
 using format::EncodePlan;
 using format::TensorChoice;
 
+namespace {
+
 // The most lanes that a chunk has: rows of codec spectral with feedback keep to one each.
 constexpr std::uint64_t kRowsTogether = 128;
+
+// Rows that no chunk should cut.
+std::uint64_t rows_together(const format::SpectralChoice& choice, const Shape& shape) {
+  const codec::BlockSides sides = codec::chosen_block(shape, choice.block);
+  const bool is_asked = !choice.block.empty() && choice.block.size() <= shape.size();
+  if (is_asked && sides != codec::kernel_block(shape)) {
+    return codec::block_side(sides, shape.size(), 0);
+  }
+  if (choice.moments) {
+    return kRowsTogether;
+  }
+  return shape.size() == 2 ? spectral::kMaxBlockSide : 1;
+}
+
+}  // namespace
 
 Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, format::EncodeRules encode_rules,
                    WriterStart start)
@@ -88,19 +107,26 @@ Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DTy
   return number;
 }
 
-// Rows of which as many as a chunk's lanes are searched side by side: none are left over.
+// Rows of which as many as a chunk's lanes are searched side by side, or that are transformed
+// together: none are left over.
 void Writer::Impl::align_chunks(std::uint32_t number, const TensorChoice& choice) {
   Record& entry = record(number);
-  if (!choice.spectral || !choice.spectral->moments || entry.n_chunks <= 1) {
+  if (!choice.spectral || entry.n_chunks <= 1 || entry.shape.size() < 2) {
     return;
   }
   const std::uint64_t row_elems = entry.n_elems / entry.shape[0];
   const std::uint64_t n_rows = entry.chunk_elems / row_elems;
-  if (n_rows == 0) {
+  const std::uint64_t n_together = rows_together(*choice.spectral, entry.shape);
+  if (n_rows == 0 || n_together == 1) {
     return;
   }
-  entry.chunk_elems = row_elems * (n_rows < kRowsTogether ? std::bit_floor(n_rows)
-                                                          : n_rows - n_rows % kRowsTogether);
+  if (n_rows >= n_together) {
+    entry.chunk_elems = row_elems * (n_rows - n_rows % n_together);
+  } else if (choice.spectral->block.empty()) {
+    entry.chunk_elems = row_elems * std::bit_floor(n_rows);
+  } else if (row_elems * n_together <= format::kMaxChunkBytes * 8 / bits_per_element(entry.dtype)) {
+    entry.chunk_elems = std::min(row_elems * n_together, entry.n_elems);
+  }
   entry.n_chunks = format::chunk_count(entry.n_elems, entry.chunk_elems);
 }
 

@@ -14,7 +14,7 @@ from reference_fields import Fields, Refused, check, hash64, hash128, require
 MAGIC = 0x184D2A5C
 HEAD_BYTES = 16
 TAIL_BYTES = 128
-VERSION = (0, 5)
+VERSION = (0, 6)
 MAX_CHUNK_BYTES = 1 << 26
 MAX_PACK_BYTES = 131072
 MAX_PACKED_PAYLOAD = 16384

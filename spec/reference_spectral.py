@@ -31,7 +31,12 @@ from reference_rans import (
     join_raw,
     walk_trellis,
 )
-from reference_transforms import bands_of_places, inverse_transform
+from reference_transforms import (
+    SINGLE_BANDS,
+    bands_of_places,
+    inverse_transform,
+    ranges_of_bands,
+)
 
 WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
 INLINE, PREAMBLE = 4, 5  # modes
@@ -140,7 +145,6 @@ def read_preamble(preamble: bytes, shape: tuple[int, ...]) -> Parameters:
 class Parameters:
     def __init__(self, body: Body, shape: tuple[int, ...]):
         flags = body.byte()
-        require(flags < 128, f"flags {flags}")
         self.n_states = (1, 4, 8, 64)[flags & 3]
         self.is_transformed = bool(flags >> 2 & 1)
         self.order = flags >> 3 & 3
@@ -149,21 +153,28 @@ class Parameters:
         self.step = float(np.frombuffer(body.take(8), "<f8")[0])
         require(self.step > 0 and math.isfinite(self.step), f"a step of {self.step}")
         self.geometry = Geometry(shape, tuple(body.take(body.byte())))
-        self.scales = Quarters(body, self.geometry) if has_scales else None
-        self.steps = Quarters(body, self.geometry) if has_steps else None
+        has_ranges = bool(flags >> 7)
+        many = self.geometry.n_bands > SINGLE_BANDS
+        require(many or not has_ranges, f"ranges of {self.geometry.n_bands} bands")
+        self.scales = Quarters(body, self.geometry, has_ranges) if has_scales else None
+        self.steps = Quarters(body, self.geometry, has_ranges) if has_steps else None
 
 
 class Quarters:
     """A field."""
 
-    def __init__(self, body: Body, geometry: Geometry):
+    def __init__(self, body: Body, geometry: Geometry, has_ranges: bool):
         parts = body.byte()
         require(1 <= parts <= 7, f"a field of parts {parts}")
-        counts = geometry.n_bands, geometry.n_rows, geometry.n_columns
+        ranges = ranges_of_bands(geometry.n_bands)
+        n_ranges = int(ranges[-1]) + 1
+        counts = n_ranges if has_ranges else len(ranges), geometry.n_rows, geometry.n_columns
         self.vectors = [
             read_vector(body, count) if parts >> bit & 1 else None
             for bit, count in enumerate(counts)
         ]
+        if has_ranges and self.vectors[0] is not None:
+            self.vectors[0] = self.vectors[0][ranges]
 
     def at(self, places: tuple[np.ndarray, ...]) -> np.ndarray:
         parts = zip(self.vectors, places)

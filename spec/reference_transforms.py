@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+SINGLE_BANDS = 16  # that are ranges of their own
 DIGITS = decimal.Context(prec=60)
 PI = decimal.Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
 
@@ -82,3 +83,12 @@ def bands_of_places(sides) -> np.ndarray:
     bands = np.empty(len(codes), np.int64)
     bands[np.argsort(codes)] = np.arange(len(codes))
     return bands
+
+
+def ranges_of_bands(n_bands: int) -> np.ndarray:
+    """Section 5: the Morton range of each of so many bands."""
+    ranges = np.arange(n_bands)
+    for band in range(SINGLE_BANDS, n_bands):
+        octave = band.bit_length() - 1
+        ranges[band] = SINGLE_BANDS + 8 * (octave - 4) + (band >> octave - 3) - 8
+    return ranges

@@ -82,4 +82,15 @@ std::vector<std::uint32_t> band_numbers(std::span<const std::uint32_t> sides) {
   return bands;
 }
 
+std::uint32_t band_range(std::uint32_t band) noexcept {
+  if (band < kSingleBands) {
+    return band;
+  }
+  const auto octave = static_cast<std::uint32_t>(std::bit_width(band)) - 1;
+  const std::uint32_t eighth = (band >> (octave - 3)) - 8;
+  return kSingleBands + 8 * (octave - 4) + eighth;
+}
+
+std::uint32_t n_band_ranges(std::uint32_t n_bands) noexcept { return band_range(n_bands - 1) + 1; }
+
 }  // namespace cfck::spectral

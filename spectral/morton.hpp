@@ -32,4 +32,11 @@ void morton_index(Code code, std::span<const unsigned> bits,
 // Requires: the product of the sides is below 2^32.
 std::vector<std::uint32_t> band_numbers(std::span<const std::uint32_t> sides);
 
+// Large blocks group bands by Morton range: each of the first 16 is a range, after them an eighth
+// of each octave. Bands of a range are neighbours in frequency along every axis.
+inline constexpr std::uint32_t kSingleBands = 16;
+std::uint32_t band_range(std::uint32_t band) noexcept;
+// Ranges that the bands of a block make. Requires: it has one or more.
+std::uint32_t n_band_ranges(std::uint32_t n_bands) noexcept;
+
 }  // namespace cfck::spectral

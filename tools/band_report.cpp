@@ -231,6 +231,7 @@ Json coding_json(const BandReport& report, const SpectralCoding& coding) {
   const codec::SpectralParameters& parameters = coding.parameters;
   return {{"transform", transform_name(coding)},
           {"block", parameters.sides},
+          {"morton_ranges", parameters.has_ranges},
           {"trellis_states", parameters.n_states},
           {"order", order_name(parameters.order)},
           {"step", parameters.step},

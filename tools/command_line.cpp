@@ -49,7 +49,8 @@ void add_max_errors(CLI::App& app, ConvertOptions& options) {
   app.add_option(
          "--rule", options.rules,
          "'PATTERN: option=value, ...' for tensors whose names match: codec, max_abs_error, "
-         "max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, trellis_states. "
+         "max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, trellis_states, "
+         "steps, block. "
          "Targets hold for each tensor. The first rule that matches counts; may be repeated")
       ->option_text("RULE")
       ->expected(1)

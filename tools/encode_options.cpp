@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxRuleBytes = std::size_t{16} << 20;
 constexpr const char* kOptionNames =
     "codec, max_abs_error, max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, "
-    "trellis_states, steps";
+    "trellis_states, steps, block";
 
 Error wrong(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message), {}, {}};
@@ -95,6 +95,10 @@ Result<void> set_option(TensorOptions& options, std::string_view name,
     CFCK_TRY_ASSIGN(options.steps, parse_step_preset(value.value_or("")));
     return {};
   }
+  if (name == "block") {
+    CFCK_TRY_ASSIGN(options.block, parse_block(value.value_or("")));
+    return {};
+  }
   if (name == "size") {
     return wrong("is of the whole file: give --size instead; in a rule bits_per_weight can stand");
   }
@@ -169,6 +173,22 @@ Result<unsigned> parse_trellis_states(std::string_view text) {
     if (text == std::to_string(states)) return states;
   }
   return wrong(fmt::format("'{}' is none of 1, 4, 8, 64", escaped(text)));
+}
+
+Result<std::vector<std::uint8_t>> parse_block(std::string_view text) {
+  std::vector<std::uint8_t> sides;
+  for (std::string_view rest = text;;) {
+    const std::size_t end = std::min(rest.find('x'), rest.size());
+    const std::string_view side = rest.substr(0, end);
+    unsigned number = 0;
+    const auto [last, error] = std::from_chars(side.begin(), side.end(), number);
+    if (error != std::errc() || last != side.end() || number < 1 || number > 64) {
+      return wrong(fmt::format("'{}' is no block; give sides from 1 to 64, as 8x8", escaped(text)));
+    }
+    sides.push_back(static_cast<std::uint8_t>(number));
+    if (end == rest.size()) return sides;
+    rest.remove_prefix(end + 1);
+  }
 }
 
 Result<EncodeRule> parse_rule(std::string_view text) {

@@ -16,6 +16,8 @@ Result<double> parse_max_error(std::string_view text);
 Result<double> parse_bits_per_weight(std::string_view text);
 // 1, 4, 8 or 64.
 Result<unsigned> parse_trellis_states(std::string_view text);
+// "8x8": sides from 1 to 64.
+Result<std::vector<std::uint8_t>> parse_block(std::string_view text);
 // "flat", "prior", "calibrated" or "feedback".
 Result<StepPreset> parse_step_preset(std::string_view text);
 

@@ -47,6 +47,12 @@ void add_targets(CLI::App& app, EncodeOptions& encode) {
              "calibrated (the default with --calibration), or feedback (calibrated, and errors are "
              "fed forward)",
              "WORD");
+  add_parsed(
+      app, "--block", parse_block, encode.block,
+      "Codec spectral: sides of the blocks that are transformed, along the last axes: 8x8; 1 "
+      "for none (default: convolution kernels, or 64 rows of matrices, where that saves "
+      "bits)",
+      "SIDES");
   add_parsed(app, "--calibration", open_calibration, encode.calibration,
              "Codec spectral: a file that cfck.calibrate in Python made of this model", "FILE");
 }

@@ -1,37 +1,12 @@
 #include "codec/direct/scale_field_fit.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "codec/direct/direct_kernels.hpp"
+#include "codec/direct/field_quarters.hpp"
 
 namespace cfck::codec {
 namespace {
-
-inline constexpr int kMaxQuarters = 4 * 40;
-
-inline constexpr double kFourthRoot = 0x1.306fe0a31b715p+0;    // 2^(1/4)
-inline constexpr double kSquareRoot = 0x1.6a09e667f3bcdp+0;    // 2^(1/2)
-inline constexpr double kThreeFourths = 0x1.ae89f995ad3adp+0;  // 2^(3/4)
-inline constexpr double kEighthRoot = 0x1.172b83c7d517bp+0;    // 2^(1/8)
-
-// floor(4 * log2(x)), from the bits of x. Requires: x is normal and positive.
-int floor_quarters(double x) {
-  const auto bits = std::bit_cast<std::uint64_t>(x);
-  const int exponent = static_cast<int>(bits >> 52) - 1023;
-  const double mantissa = std::bit_cast<double>((bits & 0xfffffffffffffu) | 0x3ff0000000000000u);
-  const int quarter =
-      (mantissa >= kFourthRoot) + (mantissa >= kSquareRoot) + (mantissa >= kThreeFourths);
-  return std::clamp(4 * exponent + quarter, -kMaxQuarters, kMaxQuarters);
-}
-
-// 2^(-quarters / 4).
-double inverse_scale(int quarters) {
-  static constexpr double kRoots[4] = {1, kFourthRoot, kSquareRoot, kThreeFourths};
-  const int up = 1024 - quarters;  // positive
-  return kRoots[up % 4] *
-         std::bit_cast<double>(static_cast<std::uint64_t>(up / 4 - 256 + 1023) << 52);
-}
 
 class FieldFit {
  public:
@@ -63,12 +38,6 @@ class FieldFit {
     return weights;
   }
 
-  static std::int16_t quarters_of(double sum, std::uint64_t n, double factor, int least) {
-    const double mean = sum / static_cast<double>(n);
-    const int quarters = mean < 0x1p-40 ? least : floor_quarters(mean * factor);
-    return static_cast<std::int16_t>(std::max(quarters, least));
-  }
-
   // The sums of the columns and taps over all rows.
   void add_up_rows() {
     const std::size_t n = geometry_.row_values();
@@ -86,8 +55,8 @@ class FieldFit {
       for (std::size_t column = 0; column < columns.size(); ++column) {
         sum += sums_[column * geometry_.taps + band] * columns[column];
       }
-      field_.bands[band] =
-          quarters_of(sum, geometry_.rows * geometry_.columns, 1.0, -static_cast<int>(kClassOfOne));
+      field_.bands[band] = quarters_of_mean(sum, geometry_.rows * geometry_.columns, 1.0,
+                                            -static_cast<int>(kClassOfOne));
     }
   }
 
@@ -98,7 +67,8 @@ class FieldFit {
       for (std::size_t band = 0; band < bands.size(); ++band) {
         sum += sums_[column * bands.size() + band] * bands[band];
       }
-      field_.columns[column] = quarters_of(sum, geometry_.rows * geometry_.taps, kEighthRoot, -32);
+      field_.columns[column] =
+          quarters_of_mean(sum, geometry_.rows * geometry_.taps, kEighthRoot, kLeastQuarters);
     }
   }
 
@@ -113,7 +83,7 @@ class FieldFit {
     for (std::size_t row = 0; row < field_.rows.size(); ++row) {
       const double sum =
           direct_kernels().weigh_magnitudes(codes_.data() + row * n, n, weights.data());
-      field_.rows[row] = quarters_of(sum, n, kEighthRoot, -32);
+      field_.rows[row] = quarters_of_mean(sum, n, kEighthRoot, kLeastQuarters);
     }
   }
 

@@ -58,7 +58,8 @@ Result<Comparison> compare(const ChunkInfo& info, const SpectralCoding& coding, 
 
 bool same(const SpectralParameters& a, const SpectralParameters& b) {
   return a.n_states == b.n_states && a.transforms == b.transforms && a.order == b.order &&
-         a.step == b.step && a.sides == b.sides && a.scales == b.scales && a.steps == b.steps;
+         a.step == b.step && a.sides == b.sides && a.has_ranges == b.has_ranges &&
+         a.scales == b.scales && a.steps == b.steps;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/bytes.hpp"
 #include "codec/spectral/rice_vector.hpp"
+#include "spectral/morton.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -16,24 +17,54 @@ enum SpectralFlag : std::uint8_t {
   kOrder = 3 << 3,
   kHasScales = 1 << 5,
   kHasSteps = 1 << 6,
+  kHasRanges = 1 << 7,
 };
 
 constexpr unsigned kStateCounts[] = {1, 4, 8, 64};
 
 enum FieldFlag : std::uint8_t { kHasBands = 1, kHasRows = 2, kHasColumns = 4 };
 
-void append_field(const QuarterField& field, std::vector<std::byte>& out) {
+// The entry of each range's first band.
+std::vector<std::int16_t> of_ranges(const std::vector<std::int16_t>& bands) {
+  std::vector<std::int16_t> ranges;
+  for (std::uint32_t band = 0; band < bands.size(); ++band) {
+    if (spectral::band_range(band) == ranges.size()) {
+      ranges.push_back(bands[band]);
+    }
+  }
+  return ranges;
+}
+
+Result<std::vector<std::int16_t>> read_bands(std::uint32_t n_bands, bool has_ranges,
+                                             NumberReader& in) {
+  if (!has_ranges) {
+    return read_rice_vector(n_bands, in);
+  }
+  CFCK_TRY_ASSIGN(const std::vector<std::int16_t> ranges,
+                  read_rice_vector(spectral::n_band_ranges(n_bands), in));
+  std::vector<std::int16_t> bands(n_bands);
+  for (std::uint32_t band = 0; band < n_bands; ++band) {
+    bands[band] = ranges[spectral::band_range(band)];
+  }
+  return bands;
+}
+
+void append_field(const QuarterField& field, bool has_ranges, std::vector<std::byte>& out) {
   out.push_back(static_cast<std::byte>((field.bands.empty() ? 0 : kHasBands) |
                                        (field.rows.empty() ? 0 : kHasRows) |
                                        (field.columns.empty() ? 0 : kHasColumns)));
-  for (const auto* vector : {&field.bands, &field.rows, &field.columns}) {
+  if (!field.bands.empty()) {
+    append_rice_vector(has_ranges ? of_ranges(field.bands) : field.bands, out);
+  }
+  for (const auto* vector : {&field.rows, &field.columns}) {
     if (!vector->empty()) {
       append_rice_vector(*vector, out);
     }
   }
 }
 
-Result<QuarterField> read_field(const SpectralGeometry& geometry, NumberReader& in) {
+Result<QuarterField> read_field(const SpectralGeometry& geometry, bool has_ranges,
+                                NumberReader& in) {
   QuarterField field;
   const std::size_t at = in.origin() + in.position();
   CFCK_TRY_ASSIGN(const std::uint8_t flags, in.byte());
@@ -41,7 +72,7 @@ Result<QuarterField> read_field(const SpectralGeometry& geometry, NumberReader& 
     return corrupt("unknown flags of a field", at);
   }
   if (flags & kHasBands) {
-    CFCK_TRY_ASSIGN(field.bands, read_rice_vector(geometry.n_bands(), in));
+    CFCK_TRY_ASSIGN(field.bands, read_bands(geometry.n_bands(), has_ranges, in));
   }
   if (flags & kHasRows) {
     CFCK_TRY_ASSIGN(field.rows, read_rice_vector(geometry.n_rows(), in));
@@ -59,7 +90,7 @@ void append_spectral_parameters(const SpectralParameters& parameters, std::vecto
   out.push_back(static_cast<std::byte>(
       static_cast<int>(states) | (parameters.transforms ? kTransforms : 0) |
       static_cast<int>(parameters.order) << 3 | (parameters.scales.empty() ? 0 : kHasScales) |
-      (parameters.steps.empty() ? 0 : kHasSteps)));
+      (parameters.steps.empty() ? 0 : kHasSteps) | (parameters.has_ranges ? kHasRanges : 0)));
   const std::size_t start = out.size();
   out.resize(start + sizeof(double));
   store(out.data() + start, parameters.step);
@@ -68,10 +99,10 @@ void append_spectral_parameters(const SpectralParameters& parameters, std::vecto
     out.push_back(std::byte{side});
   }
   if (!parameters.scales.empty()) {
-    append_field(parameters.scales, out);
+    append_field(parameters.scales, parameters.has_ranges, out);
   }
   if (!parameters.steps.empty()) {
-    append_field(parameters.steps, out);
+    append_field(parameters.steps, parameters.has_ranges, out);
   }
 }
 
@@ -82,7 +113,7 @@ Result<SpectralParameters> read_spectral_parameters(std::span<const std::uint64_
   CFCK_TRY_ASSIGN(const std::uint8_t flags, in.byte());
   const unsigned order = (flags & kOrder) >> 3;
   const bool has_scales = (flags & kHasScales) != 0;
-  if ((flags & 0x80) != 0 || has_scales != predicts_classes(static_cast<CoefficientOrder>(order))) {
+  if (has_scales != predicts_classes(static_cast<CoefficientOrder>(order))) {
     return corrupt("unknown flags of the parameters", at);
   }
   parameters.n_states = kStateCounts[flags & kStates];
@@ -102,11 +133,15 @@ Result<SpectralParameters> read_spectral_parameters(std::span<const std::uint64_
   if (!geometry) {
     return shifted(std::move(geometry).error(), at);
   }
+  parameters.has_ranges = (flags & kHasRanges) != 0;
+  if (parameters.has_ranges && geometry->n_bands() <= spectral::kSingleBands) {
+    return corrupt("ranges of so few bands", at);
+  }
   if (has_scales) {
-    CFCK_TRY_ASSIGN(parameters.scales, read_field(*geometry, in));
+    CFCK_TRY_ASSIGN(parameters.scales, read_field(*geometry, parameters.has_ranges, in));
   }
   if (flags & kHasSteps) {
-    CFCK_TRY_ASSIGN(parameters.steps, read_field(*geometry, in));
+    CFCK_TRY_ASSIGN(parameters.steps, read_field(*geometry, parameters.has_ranges, in));
   }
   return parameters;
 }

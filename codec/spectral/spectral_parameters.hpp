@@ -35,6 +35,9 @@ struct SpectralParameters {
   CoefficientOrder order = CoefficientOrder::kStorage;
   double step = 0;
   BlockSides sides;
+  // Bands of one Morton range (spectral/morton.hpp) have the same entries, which are stored once.
+  // Only where there are fewer ranges than bands.
+  bool has_ranges = false;
   // Scale of the coefficients: class of the mean magnitude of codes where the step field
   // is 0. For orders that predict classes.
   QuarterField scales;
@@ -42,7 +45,8 @@ struct SpectralParameters {
   QuarterField steps;
 };
 
-// Requires: vectors that are not empty have the lengths that the geometry gives.
+// Requires: vectors that are not empty have the lengths that the geometry gives, and with
+// has_ranges the bands of a range the same entry.
 void append_spectral_parameters(const SpectralParameters& parameters, std::vector<std::byte>& out);
 
 // Errors: kTruncated, kCorrupt, kUnsupported.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -9,15 +10,19 @@
 #include "codec/direct/scale_field_fit.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/scratch.hpp"
+#include "codec/spectral/block_choice.hpp"
 #include "codec/spectral/coefficients.hpp"
 #include "codec/spectral/feedback_encode.hpp"
+#include "codec/spectral/feedback_field.hpp"
+#include "codec/spectral/place_field_fit.hpp"
 #include "codec/spectral/spectral_kernels.hpp"
+#include "codec/spectral/spectral_sample.hpp"
+#include "spectral/morton.hpp"
 #include "spectral/step_learning.hpp"
 
 namespace cfck::codec {
 namespace {
 
-inline constexpr std::uint64_t kSampleValues = std::uint64_t{1} << 16;
 // A scale field needs all coefficients at once.
 inline constexpr std::uint64_t kMaxFieldValues = std::uint64_t{1} << 24;
 // A transform must save more than this, in bits for each value.
@@ -25,62 +30,25 @@ inline constexpr double kTransformGain = 0.02;
 // Coefficients are rounded to sixteenths of a code for the field: four octaves.
 inline constexpr int kFieldQuarters = 16;
 inline constexpr int kMaxStepQuarters = 400;
-inline constexpr int kFeedbackRounds = 2;
+// Of a matrix whose rows may be transformed together: a sample has some of them whole.
+inline constexpr std::uint64_t kMaxTallRow = 4096;
 inline constexpr int kAimRounds = 1;
-
-// Some rows of a record, as a tensor of their own.
-struct Sample {
-  std::vector<std::uint64_t> shape;
-  std::vector<std::byte> values;
-  std::vector<std::uint64_t> rows;  // of the record; where it is neither whole nor a piece
-  bool is_whole = true;
-};
 
 struct Candidate {
   bool transforms = false;
   CoefficientOrder order = CoefficientOrder::kStorage;
-  bool has_blocks = false;
+  BlockSides sides;
+  bool has_ranges = false;
 };
+
+std::uint64_t n_places(const BlockSides& sides) {
+  return std::accumulate(sides.begin(), sides.end(), std::uint64_t{1}, std::multiplies<>());
+}
 
 double nearest_power(double step) {
   int exponent = 0;
   const double mantissa = std::frexp(step, &exponent);
   return std::ldexp(1.0, mantissa < 0x1.6a09e667f3bcdp-1 ? exponent - 1 : exponent);
-}
-
-// Places in a row, those first of which an error costs least once others have been fed forward: a
-// few rounds of elimination, each in the order that the last one tells. None where the moments
-// say nothing.
-std::optional<StepField> feedback_steps(const SpectralGeometry& geometry,
-                                        const SecondMoments::Sides& sides,
-                                        const std::vector<double>& squares,
-                                        const SecondMoments& moments) {
-  const std::vector<double> diagonal = moments.diagonal(sides);
-  std::vector<double> weights = diagonal;
-  std::vector<std::uint32_t> order(diagonal.size());
-  for (int round = 0; round < kFeedbackRounds; ++round) {
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return weights[a] * squares[a] < weights[b] * squares[b];
-    });
-    const std::vector<double> in_order = moments.weights(sides, order);
-    if (in_order.empty()) {
-      return std::nullopt;
-    }
-    for (std::size_t k = 0; k < order.size(); ++k) {
-      weights[order[k]] = in_order[k];
-    }
-  }
-  const double mean =
-      std::accumulate(diagonal.begin(), diagonal.end(), 0.0) / static_cast<double>(diagonal.size());
-  spectral::SeparableSteps found = spectral::steps_of_weights(weights, geometry.taps(), mean);
-  StepField steps;
-  steps.columns = std::move(found.columns);
-  steps.bands.resize(found.bands.size());
-  for (std::size_t tap = 0; tap < found.bands.size(); ++tap) {
-    steps.bands[geometry.band_of_tap()[tap]] = found.bands[tap];
-  }
-  return steps;
 }
 
 void add_to(std::vector<std::int16_t>& sums, const std::vector<std::int16_t>& steps) {
@@ -99,6 +67,7 @@ class Planner {
         value_bytes_(bits_per_element(record.dtype) / 8) {}
 
   Result<SpectralPlan> plan() {
+    CFCK_TRY(begin());
     CFCK_TRY_ASSIGN(std::optional<SpectralPlan> fed, plan_fed());
     if (fed) {
       return *std::move(fed);
@@ -113,6 +82,9 @@ class Planner {
         plan.parameters.scales = std::move(best_scales_);
       } else {
         CFCK_TRY_ASSIGN(plan.parameters.scales, fit_record(plan.parameters));
+        if (plan.parameters.has_ranges) {
+          pool_ranges(plan.parameters.scales.bands);
+        }
       }
     }
     return plan;
@@ -140,46 +112,45 @@ class Planner {
     return {};
   }
 
-  // Whole rows, spread over the record; or the start of the first, if it is long.
-  Result<void> take_sample() {
-    sample_.shape = record_.shape;
-    std::vector<std::byte> room;
-    const auto append = [&](std::uint64_t first, std::uint64_t n) -> Result<void> {
-      CFCK_TRY_ASSIGN(const ByteView values, read_(first, n, room));
-      sample_.values.insert(sample_.values.end(), values.begin(), values.end());
-      return {};
-    };
-    if (n_values_ <= kSampleValues) {
-      return append(0, n_values_);
-    }
-    sample_.is_whole = false;
-    if (record_.shape.size() < 2 || row_values_ > kSampleValues / 2) {
-      sample_.shape = {kSampleValues};
-      return append(n_values_ / 2 - kSampleValues / 2, kSampleValues);
-    }
-    const std::uint64_t n_rows = kSampleValues / row_values_;
-    sample_.shape[0] = n_rows;
-    for (std::uint64_t i = 0; i < n_rows; ++i) {
-      sample_.rows.push_back(record_.shape[0] * i / n_rows);
-      CFCK_TRY(append(sample_.rows.back() * row_values_, row_values_));
-    }
-    return {};
-  }
-
-  // Whole rows of what there are moments of.
-  bool may_feed_back() const {
-    return request_.moments != nullptr && request_.moments->n() == row_values_ && is_shaped() &&
-           n_values_ <= kMaxFieldValues && has_whole_rows() &&
-           (record_.shape.size() == 2 || !kernel_block(record_.shape).empty());
-  }
-
-  // Nothing where errors cannot be fed forward.
-  Result<std::optional<SpectralPlan>> plan_fed() {
+  Result<void> begin() {
     CFCK_TRY_ASSIGN(const SpectralGeometry flat, SpectralGeometry::create(record_.shape, {}));
     n_values_ = flat.n_values();
     row_values_ = flat.row_values();
     CFCK_TRY(check_steps(flat));
-    CFCK_TRY(take_sample());
+    kernel_ = kernel_block(record_.shape);
+    CFCK_TRY(choose_block());
+    CFCK_TRY_ASSIGN(sample_, take_sample(record_, read_, rows_together()));
+    return {};
+  }
+
+  // The block to be tried: the one asked for, the kernel, or that of a matrix of alike rows.
+  Result<void> choose_block() {
+    block_ = chosen_block(record_.shape, request_.block);
+    is_asked_ = !request_.block.empty() && request_.block.size() <= record_.shape.size();
+    if (is_asked_ || record_.shape.size() != 2 || request_.moments != nullptr) {
+      return {};
+    }
+    BlockSides tall = tall_block(record_.shape, record_.chunk_elems);
+    if (!tall.empty() && row_values_ <= kMaxTallRow) {
+      CFCK_TRY_ASSIGN(const bool is_alike, has_alike_rows(record_, read_));
+      block_ = is_alike ? std::move(tall) : BlockSides();
+    }
+    return {};
+  }
+
+  std::uint64_t rows_together() const {
+    return record_.shape.size() < 2 ? 1 : block_side(block_, record_.shape.size(), 0);
+  }
+
+  // Whole rows of what there are moments of.
+  bool may_feed_back() const {
+    return request_.moments != nullptr && request_.moments->n() == row_values_ &&
+           sample_.is_shaped() && n_values_ <= kMaxFieldValues && has_whole_blocks() &&
+           (record_.shape.size() == 2 || !kernel_.empty()) && (!is_asked_ || block_ == kernel_);
+  }
+
+  // Nothing where errors cannot be fed forward.
+  Result<std::optional<SpectralPlan>> plan_fed() {
     if (!may_feed_back()) {
       return std::optional<SpectralPlan>();
     }
@@ -198,7 +169,9 @@ class Planner {
       room.clear();
       return std::as_bytes(std::span(*request_.corrected).subspan(first_elem, n_elems));
     };
-    return Planner(record, read, scratch_).plan_fed();
+    Planner planner(record, read, scratch_);
+    CFCK_TRY(planner.begin());
+    return planner.plan_fed();
   }
 
   // Steps are what errors that are fed forward leave best, classes what they make of the values.
@@ -210,8 +183,8 @@ class Planner {
     SpectralParameters& parameters = plan.parameters;
     parameters.n_states = std::min(request_.n_states, 8u);
     parameters.step = nearest_power(request_.step);
-    parameters.sides = kernel_block(record_.shape);
-    parameters.transforms = !parameters.sides.empty();
+    parameters.sides = kernel_;
+    parameters.transforms = !kernel_.empty();
     parameters.order = CoefficientOrder::kRowBlocks;
     CFCK_TRY_ASSIGN(const std::vector<double> squares, mean_squares(parameters));
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
@@ -263,36 +236,44 @@ class Planner {
     return squares;
   }
 
-  // Kernels as blocks, each in one chunk and in one piece of the sample.
+  // Each block in one chunk and in one piece of the sample.
   bool may_transform() const {
-    return is_shaped() && has_whole_rows() && !kernel_block(record_.shape).empty();
+    return sample_.is_shaped() && !is_one_value(block_) && has_whole_blocks();
   }
 
-  bool has_whole_rows() const {
-    return n_values_ <= record_.chunk_elems || record_.chunk_elems % row_values_ == 0;
+  bool has_whole_blocks() const { return has_whole_rows(rows_together()); }
+
+  bool has_whole_rows(std::uint64_t n_together = 1) const {
+    return n_values_ <= record_.chunk_elems ||
+           (record_.shape.size() >= 2 && record_.chunk_elems % (row_values_ * n_together) == 0);
   }
 
-  bool is_shaped() const { return sample_.is_whole || !sample_.rows.empty(); }
-
+  // Those with a scale field last.
   std::vector<Candidate> candidates() const {
-    const bool has_kernels = may_transform();
-    const bool must_transform = has_kernels && !request_.steps.bands.empty();
+    const bool has_blocks = may_transform();
+    const bool has_kernels = sample_.is_shaped() && !kernel_.empty() && has_whole_rows();
+    const bool must_transform =
+        has_blocks && (is_asked_ || (block_ == kernel_ && !request_.steps.bands.empty()));
     // Rows, columns and bands must be all there is of an index.
-    const bool is_grid = record_.shape.size() == 2 || has_kernels;
-    const bool may_fit = is_shaped() && is_grid && n_values_ <= kMaxFieldValues &&
+    const bool is_grid = record_.shape.size() == 2 || has_kernels || has_blocks;
+    const bool may_fit = sample_.is_shaped() && is_grid && n_values_ <= kMaxFieldValues &&
                          record_.level != EncodeLevel::kFast;
     std::vector<Candidate> found;
     if (!must_transform) {
       found.push_back({});
     }
-    if (has_kernels) {
-      found.push_back({true, CoefficientOrder::kBands, true});
+    if (has_blocks) {
+      found.push_back({true, CoefficientOrder::kBands, block_, false});
     }
-    if (has_kernels && may_fit) {
-      found.push_back({true, CoefficientOrder::kClasses, true});
+    if (has_blocks && may_fit) {
+      found.push_back({true, CoefficientOrder::kClasses, block_, false});
+      if (n_places(block_) > spectral::kSingleBands) {
+        found.push_back({true, CoefficientOrder::kClasses, block_, true});
+      }
     }
     if (may_fit && !must_transform) {
-      found.push_back({false, CoefficientOrder::kClasses, has_kernels});
+      found.push_back(
+          {false, CoefficientOrder::kClasses, has_kernels ? kernel_ : BlockSides(), false});
     }
     return found;
   }
@@ -305,23 +286,32 @@ class Planner {
     parameters.step = request_.step;
     parameters.transforms = candidate.transforms;
     parameters.order = candidate.order;
-    if (candidate.has_blocks) {
-      parameters.sides = kernel_block(record_.shape);
-    }
-    if (!is_shaped()) {
+    parameters.sides = candidate.sides;
+    parameters.has_ranges = candidate.has_ranges;
+    if (!sample_.is_shaped()) {
       return parameters;
     }
-    if (candidate.transforms) {
+    if (candidate.transforms && candidate.sides == kernel_) {
       parameters.steps.bands = request_.steps.bands;
-    }
-    parameters.steps.columns = request_.steps.columns;
-    parameters.steps.rows = request_.steps.rows;
-    if (!rows.empty() && !parameters.steps.rows.empty()) {
-      parameters.steps.rows.clear();
-      for (const std::uint64_t row : rows) {
-        parameters.steps.rows.push_back(request_.steps.rows[row]);
+      if (candidate.has_ranges) {
+        pool_ranges(parameters.steps.bands);
       }
     }
+    std::vector<std::int16_t> of_rows = request_.steps.rows;
+    if (!rows.empty() && !of_rows.empty()) {
+      of_rows.clear();
+      for (const std::uint64_t row : rows) {
+        of_rows.push_back(request_.steps.rows[row]);
+      }
+    }
+    const std::size_t n_axes = record_.shape.size();
+    const std::size_t column_axis = n_axes >= 2 ? 1 : 0;
+    parameters.steps.rows =
+        pooled(of_rows, n_axes < 2 ? 1 : block_side(candidate.sides, n_axes, 0));
+    parameters.steps.columns =
+        n_axes == 0
+            ? request_.steps.columns
+            : pooled(request_.steps.columns, block_side(candidate.sides, n_axes, column_axis));
     return parameters;
   }
 
@@ -364,6 +354,9 @@ class Planner {
       std::int32_t* const codes = scratch_.impl().ordered_codes.room_for(info.n_elems);
       CFCK_TRY(append_codes(info, geometry, parameters, sample_.values, codes));
       parameters.scales = fit(geometry, parameters.steps, {codes, info.n_elems});
+      if (candidate.has_ranges) {
+        pool_ranges(parameters.scales.bands);
+      }
     }
     tried_scales_ = parameters.scales;
     SpectralParameters shared = parameters;
@@ -400,19 +393,29 @@ class Planner {
   // Codes are in steps of their own; the scales are not.
   QuarterField fit(const SpectralGeometry& geometry, const StepField& steps,
                    std::span<const std::int32_t> codes) const {
+    QuarterField scales =
+        geometry.is_simple() ? fit_grid(geometry, codes) : fit_place_field(geometry, codes);
+    for (std::int16_t& band : scales.bands) {
+      band = static_cast<std::int16_t>(band - kFieldQuarters);
+    }
+    add_to(scales.bands, steps.bands);
+    add_to(scales.rows, steps.rows);
+    add_to(scales.columns, steps.columns);
+    return scales;
+  }
+
+  // The quick way, where blocks are kernels.
+  static QuarterField fit_grid(const SpectralGeometry& geometry,
+                               std::span<const std::int32_t> codes) {
     const DirectGeometry grid{geometry.n_rows(), geometry.n_columns(), geometry.taps()};
     ScaleField field = fit_scale_field(grid, codes);
     QuarterField scales;
     scales.bands.resize(field.bands.size());
     for (std::size_t tap = 0; tap < field.bands.size(); ++tap) {
-      scales.bands[geometry.band_of_tap()[tap]] =
-          static_cast<std::int16_t>(field.bands[tap] - kFieldQuarters);
+      scales.bands[geometry.band_of_tap()[tap]] = field.bands[tap];
     }
     scales.rows = std::move(field.rows);
     scales.columns = std::move(field.columns);
-    add_to(scales.bands, steps.bands);
-    add_to(scales.rows, steps.rows);
-    add_to(scales.columns, steps.columns);
     return scales;
   }
 
@@ -448,7 +451,10 @@ class Planner {
   const std::size_t value_bytes_;
   std::uint64_t n_values_ = 0;
   std::uint64_t row_values_ = 0;
-  Sample sample_;
+  BlockSides kernel_;  // empty: there is none
+  BlockSides block_;   // to be tried
+  bool is_asked_ = false;
+  SpectralSample sample_;
   Candidate best_;
   QuarterField best_scales_;  // of the sample
   QuarterField tried_scales_;

@@ -152,6 +152,12 @@ struct TensorOptions {
   std::optional<unsigned> trellis_states = std::nullopt;
   // The same; nullopt: kCalibrated with a calibration, else kFlat.
   std::optional<StepPreset> steps = std::nullopt;
+  // The same: sides of the blocks that are transformed, along the last axes; 1 to 64 each, at most
+  // 4096 values in all. Sides longer than their axis are cut to it, and tensors of fewer axes
+  // left to the codec. All 1: nothing is transformed. Empty: the codec takes convolution kernels,
+  // and of matrices 64 rows, where that saves bits. Other blocks than it would take have no
+  // steps by frequency, and no feedback.
+  std::vector<std::uint8_t> block = {};
 
   bool operator==(const TensorOptions&) const = default;
 };
@@ -167,7 +173,7 @@ struct EncodeOptions;
 // The target that the options ask for, if any; that of a file holds for the whole of
 // it. Errors: kInvalidArgument for one that makes no sense, for two of them, for codec
 // raw, lossless or direct with one, for codec spectral with neither target nor
-// max_abs_error, and for trellis_states that do not exist.
+// max_abs_error, and for trellis_states and blocks that do not exist.
 Result<std::optional<Target>> error_target(const TensorOptions& options);
 Result<std::optional<Target>> error_target(const EncodeOptions& options);
 

@@ -12,7 +12,7 @@ namespace cfck {
 // Written into every file. Until 1.0 a reader reads only its own version; the
 // error for another one names it.
 inline constexpr std::uint16_t kFormatMajor = 0;
-inline constexpr std::uint16_t kFormatMinor = 5;
+inline constexpr std::uint16_t kFormatMinor = 6;
 
 // "0.1.0"
 const char* library_version() noexcept;

@@ -46,6 +46,10 @@ class TensorOptions(TypedDict, total=False):
     steps: of codec "spectral": "flat" (one step for all), "prior" (kernels of 3x3 by a table),
         "calibrated", which is the default with a calibration, or "feedback", for which
         the calibration must come from data.
+    block: of codec "spectral": sides, 1 to 64, of the blocks that are transformed, along the last
+        axes; (1,): nothing is. At most 4096 values in all; sides longer than their axis are cut to
+        it, and tensors of fewer axes are done as without. None: convolution kernels, or 64 rows of
+        matrices, where that saves bits.
     """
 
     codec: Literal["auto", "raw", "lossless", "direct", "spectral"]
@@ -58,6 +62,7 @@ class TensorOptions(TypedDict, total=False):
     bits_per_weight: float | None
     trellis_states: int | None
     steps: Literal["flat", "prior", "calibrated", "feedback"] | None
+    block: Sequence[int] | None
 
 
 # The first one that matches a name counts.
@@ -97,6 +102,7 @@ _DEFAULTS: dict[str, Any] = {
     "bits_per_weight": None,
     "trellis_states": None,
     "steps": None,
+    "block": None,
     "size": None,
     "calibration": None,
     "entropy": _native.default_entropy(),
@@ -219,6 +225,21 @@ def _pairs(rules: Any) -> list[tuple[str, Mapping[str, Any]]]:
     return pairs
 
 
+def _sides(block: Any, where: str) -> list[int]:
+    """The sides of blocks; none: []."""
+    if block is None:
+        return []
+    if isinstance(block, str | bytes) or not isinstance(block, Sequence):
+        raise TypeError(f"{where}block is a sequence of ints, not {type(block).__name__}: {block!r}")
+    for side in block:
+        if isinstance(side, bool) or not isinstance(side, numbers.Integral):
+            raise TypeError(f"{where}block has ints as sides, not {type(side).__name__}: {side!r}")
+    sides = [int(side) for side in block]
+    if any(not 1 <= side <= 64 for side in sides):
+        raise InvalidArgumentError(f"{where}block has sides from 1 to 64, not {sides}")
+    return sides
+
+
 def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.TensorOptions:
     """``where`` begins the messages of errors."""
 
@@ -240,6 +261,7 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
     steps = options.get("steps")
     if steps is not None and not isinstance(steps, str):
         raise wrong("steps", "str")
+    block = _sides(options.get("block"), where)
     errors: dict[str, float | None] = {}
     for name in _NUMBERS:
         value = options.get(name)
@@ -266,6 +288,7 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
             bits_per_weight=errors["bits_per_weight"],
             trellis_states=states,
             steps=steps,
+            block=block,
         )
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{where}{error}") from None

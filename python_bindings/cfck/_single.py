@@ -34,8 +34,8 @@ def compress(tensor: Any, **options: Unpack[CompressOptions]) -> bytes:
         codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
             "spectral", which needs max_abs_error or a target.
         max_abs_error, max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight,
-            trellis_states, steps: as in save_file, but for tensors of any shape and size. Without
-            a maximum error or target every bit is kept.
+            trellis_states, steps, block: as in save_file, but for tensors of any shape and size.
+            Without a maximum error or target every bit is kept.
         entropy, level: as in save_file.
         threads: worker threads; 0: the CPUs this process may use. The bytes do not depend on it.
 
@@ -108,8 +108,8 @@ def update(
         remove: names of tensors to remove.
         metadata: entries to set; all others stay.
         codec, max_abs_error, max_rel_error, max_sigma_error, per_row, nmse, psnr,
-            bits_per_weight, trellis_states, steps, calibration, rules: as in save_file, of the
-            tensors added. size is of whole files and refused here.
+            bits_per_weight, trellis_states, steps, block, calibration, rules: as in save_file, of
+            the tensors added. size is of whole files and refused here.
         entropy, level: as in save_file, of the tensors added.
         threads: as in compress().
         progress: as in save_file, of the tensors added.

@@ -95,6 +95,9 @@ def save_file(
             of 3x3 by a table), "calibrated" (the default with a calibration), or "feedback" (the
             same, and what errors do to a layer's outputs is taken back by its other weights; the
             calibration must come from data).
+        block: of codec "spectral": sides, 1 to 64, of the blocks that are transformed, along the
+            last axes, such as (8, 8); (1,): nothing is. None: convolution kernels, or 64 rows of
+            matrices, where that saves bits.
         calibration: what cfck.calibrate returns for this model, or the path of its file.
         rules: options by name, {"*.weight": {"max_sigma_error": 1e-3}, ...} or a list of such
             pairs: those above (cfck.TensorOptions) for the tensors whose names match the pattern.

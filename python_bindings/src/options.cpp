@@ -117,7 +117,7 @@ void bind_options(nb::module_& module) {
              std::optional<double> max_rel_error, std::optional<double> max_sigma_error,
              bool per_row, std::optional<double> nmse, std::optional<double> psnr,
              std::optional<double> bits_per_weight, std::optional<unsigned> trellis_states,
-             const std::optional<std::string>& steps) {
+             const std::optional<std::string>& steps, std::vector<std::uint8_t> block) {
             new (self) TensorOptions{codec_choice(codec),
                                      max_abs_error,
                                      max_rel_error,
@@ -127,11 +127,12 @@ void bind_options(nb::module_& module) {
                                      psnr,
                                      bits_per_weight,
                                      trellis_states,
-                                     step_preset(steps)};
+                                     step_preset(steps),
+                                     std::move(block)};
           },
           nb::kw_only(), "codec"_a, "max_abs_error"_a.none(), "max_rel_error"_a.none(),
           "max_sigma_error"_a.none(), "per_row"_a, "nmse"_a.none(), "psnr"_a.none(),
-          "bits_per_weight"_a.none(), "trellis_states"_a.none(), "steps"_a.none());
+          "bits_per_weight"_a.none(), "trellis_states"_a.none(), "steps"_a.none(), "block"_a);
   nb::class_<EncodeOptions>(module, "EncodeOptions", "Choices for a file, not checked yet.")
       .def(
           "__init__",

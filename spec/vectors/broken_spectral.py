@@ -160,7 +160,7 @@ def in_preambles() -> list[Broken]:
     sound = vector(35, [35, 36, 35])
     return [
         preamble("row_blocks_without_scales", ROW_BLOCKS),
-        preamble("unknown_parameter", 128),
+        preamble("ranges_of_few_bands", 128),
         preamble("scales_without_their_order", SCALES, fields=BANDS),
         preamble("order_without_its_scales", BY_CLASS),
         preamble("step_zero", 0, 0.0),

@@ -59,7 +59,7 @@ class Attached:
     zero: int = 0
 
 
-VERSION = (0, 5)
+VERSION = (0, 6)
 
 
 @dataclasses.dataclass

@@ -184,6 +184,14 @@ def fields_of(random: Random, counts, least: int, below: int, first: int) -> dic
     return field
 
 
+def range_of(band: int) -> int:
+    """The Morton range of a band."""
+    if band < 16:
+        return band
+    octave = band.bit_length() - 1
+    return 16 + 8 * (octave - 4) + (band >> octave - 3) - 8
+
+
 def blocks(writer: str) -> tuple[Vector, bytes]:
     purpose = "blocks of codec spectral: transforms, edges, fields of scales and steps, dtypes"
     vector, random = Vector("spectral_blocks.cfck", purpose), Random(102)
@@ -224,6 +232,12 @@ def blocks(writer: str) -> tuple[Vector, bytes]:
         rows = options(8, 0.1, ROW_BLOCKS, sides=sides, scales=scales, steps=steps)
         add(f"blocks of rows, {entropy}", shape, rows, entropy=entropy, chunk_elems=chunk)
         tensors[-1].options["transforms"] = bool(sides)
+    for entropy, shape, sides in (("zstd", [70, 9], [32, 3]), ("rans", [40, 2, 5, 5], [5, 5])):
+        ranges = fields_of(random, (range_of(math.prod(sides) - 1) + 1, 0, 0), -4, 5, 0)["bands"]
+        bands = [ranges[range_of(band)] for band in range(math.prod(sides))]
+        fields = {"scales": {"bands": [30 + entry for entry in bands]}, "steps": {"bands": bands}}
+        grouped = options(8, 0.05, CLASSES, sides=sides, ranges=True, **fields)
+        add(f"Morton ranges, {entropy}", shape, grouped, entropy=entropy)
     add("one axis", [77], options(8, 0.05, BANDS, sides=[16]))
     add("eight axes", [2, 1, 3, 2, 1, 2, 3, 4], options(8, 0.1, BANDS, sides=[2, 2, 2, 4]))
     far = fields_of(random, (0, 3, 0), -32768, -32767, 0)

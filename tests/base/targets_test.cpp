@@ -112,6 +112,13 @@ TEST(Targets, ImpossibleValuesAndCompanions) {
   for (const unsigned states : {1u, 4u, 8u, 64u}) {
     EXPECT_TRUE(error_target(TensorOptions{.nmse = 0.01, .trellis_states = states}));
   }
+  using Block = std::vector<std::uint8_t>;
+  for (const Block& wrong : {Block{0}, Block{65}, Block{8, 0}, Block{64, 64, 2}}) {
+    EXPECT_FALSE(error_target(TensorOptions{.nmse = 0.01, .block = wrong}));
+  }
+  for (const Block& right : {Block{1}, Block{64, 64}, Block{2, 2, 2, 8, 8, 8}}) {
+    EXPECT_TRUE(error_target(TensorOptions{.nmse = 0.01, .block = right}));
+  }
   EXPECT_TRUE(error_bound(TensorOptions{.max_abs_error = 1e-3, .nmse = 0.01}));
   EXPECT_FALSE(error_bound(TensorOptions{.max_rel_error = 1e-3, .nmse = 0.01}));
   EXPECT_FALSE(error_bound(TensorOptions{.max_sigma_error = 1e-3, .psnr = 40}));

@@ -46,7 +46,7 @@ def test_safe_open_has_the_arguments_and_methods_of_safetensors():
 
 OF_TENSORS = [
     "codec", "max_abs_error", "max_rel_error", "max_sigma_error", "per_row",
-    "nmse", "psnr", "bits_per_weight", "trellis_states", "steps",
+    "nmse", "psnr", "bits_per_weight", "trellis_states", "steps", "block",
 ]  # fmt: skip
 
 

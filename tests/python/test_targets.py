@@ -77,6 +77,20 @@ def test_in_a_rule_a_target_is_for_each_tensor(tmp_path):
     assert linear.whole_file is False
 
 
+def test_blocks_by_choice():
+    rows = np.arange(256)[:, None] / (30 + np.arange(40))
+    smooth = np.sin(rows + np.arange(40)).astype(np.float32) + weights(256, 40).numpy() / 50
+    sizes = {}
+    for block in (None, (64, 1), (16, 16), [1]):
+        data = cfck.compress(smooth, nmse="-20dB", block=block)
+        reached = decibels(["x"], {"x": smooth}, {"x": cfck.decompress(data)})
+        assert -20.05 <= reached <= -20 + 1e-6
+        sizes[str(block)] = len(data)
+    # By itself the codec transforms what is smooth along rows.
+    assert sizes["None"] <= sizes["(64, 1)"] < 0.7 * sizes["[1]"]
+    assert sizes["(16, 16)"] < 0.9 * sizes["[1]"]
+
+
 def test_maximum_errors_beside_targets_and_alone(tmp_path):
     for options in ({"nmse": 0.02}, {"codec": "spectral"}):
         cfck.numpy.save_file(model(), tmp_path / "m.cfck", max_abs_error=0.02, **options)
@@ -121,6 +135,11 @@ def test_the_bytes_do_not_depend_on_threads():
         ({"codec": "lossless", "nmse": 0.1}, "need codec spectral"),
         ({"nmse": 0.1, "max_rel_error": 0.1}, "only max_abs_error"),
         ({"nmse": 0.1, "trellis_states": 5}, "1, 4, 8 or 64"),
+        ({"nmse": 0.1, "block": (65,)}, r"block has sides from 1 to 64, not \[65\]"),
+        ({"nmse": 0.1, "block": (0, 8)}, "block has sides from 1 to 64"),
+        ({"nmse": 0.1, "block": (64, 64, 2)}, "at most 4096 values"),
+        ({"block": (8, 8)}, "blocks are those of codec spectral"),
+        ({"rules": {"w": {"nmse": 0.1, "block": [99]}}}, "rule 'w': block has sides"),
         ({"rules": {"w": {"size": 10}}}, "rule 'w': size is of the whole file"),
         ({"rules": {"w": {"nmse": "3dB"}}}, "rule 'w': '3dB' is no nmse"),
         ({"rules": {"w": {"psnr": 40, "nmse": 0.1}}}, "rule 'w': .*not several"),
@@ -141,6 +160,10 @@ def test_what_makes_no_sense_is_refused(tmp_path, options, message):
         {"size": 1.5},
         {"size": True},
         {"trellis_states": "8"},
+        {"block": 8},
+        {"block": "8x8"},
+        {"block": (8.0, 8)},
+        {"block": (True,)},
     ],
 )
 def test_wrong_types(options):

@@ -10,6 +10,7 @@ import direct_cases
 import numpy as np
 import pytest
 import reference_spectral
+import reference_transforms
 from direct_cases import DTYPE_IDS, FLOATS, Case, Outcome, make_values
 
 needs_writer = pytest.mark.skipif(
@@ -84,7 +85,21 @@ def options_of(seed: int, shape, sides, step: float) -> dict:
         options["lambda"] = 0.1
     if rng.random() < 0.3:
         options["max_abs_error"] = step
+    if geometry.n_bands > reference_transforms.SINGLE_BANDS and rng.random() < 0.5:
+        options["ranges"] = True
+        make_ranges(options, geometry.n_bands)
     return options
+
+
+def make_ranges(options: dict, n_bands: int) -> None:
+    """Gives the bands of a Morton range the entry of its first band."""
+    _, first, range_of = np.unique(
+        reference_transforms.ranges_of_bands(n_bands), return_index=True, return_inverse=True
+    )
+    for name in ("scales", "steps"):
+        field = options.get(name, {})
+        if "bands" in field:
+            field["bands"] = np.array(field["bands"])[first][range_of].tolist()
 
 
 def part_of(rng, shape, sides, options: dict) -> tuple[int, int]:

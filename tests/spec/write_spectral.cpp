@@ -32,6 +32,7 @@ SpectralParameters parameters_of(const json& item) {
   parameters.order = static_cast<CoefficientOrder>(item.value("order", 0));
   parameters.step = item.at("step").get<double>();
   parameters.sides = item.value("sides", BlockSides());
+  parameters.has_ranges = item.value("ranges", false);
   parameters.scales = field_of(item, "scales");
   parameters.steps = field_of(item, "steps");
   return parameters;

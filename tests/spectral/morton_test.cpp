@@ -181,5 +181,23 @@ TEST(BandNumbers, AreRanksInNaiveOrder) {
   }
 }
 
+TEST(BandRanges, AreEighthsOfOctavesAfterTheFirstSixteen) {
+  for (std::uint32_t band = 0; band < 16; ++band) {
+    EXPECT_EQ(band_range(band), band);
+  }
+  std::uint32_t expected = 15;
+  for (std::uint32_t octave = 16; octave < 4096; octave *= 2) {
+    for (std::uint32_t band = octave; band < 2 * octave; ++band) {
+      expected += band % (octave / 8) == 0;
+      EXPECT_EQ(band_range(band), expected) << band;
+    }
+  }
+  EXPECT_EQ(n_band_ranges(1), 1u);
+  EXPECT_EQ(n_band_ranges(16), 16u);
+  EXPECT_EQ(n_band_ranges(17), 17u);
+  EXPECT_EQ(n_band_ranges(64), 32u);
+  EXPECT_EQ(n_band_ranges(4096), 80u);
+}
+
 }  // namespace
 }  // namespace cfck::spectral

@@ -80,6 +80,17 @@ TEST_F(ConvertTargets, RowsSayWhatWasAskedAndReached) {
   EXPECT_NE(text.find("bits per weight, NMSE"), std::string::npos) << text;
 }
 
+TEST_F(ConvertTargets, BlocksAreThoseAskedFor) {
+  ASSERT_EQ(convert({"--nmse=-20dB", "--block", "16x4", "--rule", "b.*: nmse=-20dB, block=1"}).code,
+            0);
+  const Outcome bands = run({"inspect", "bands", out, "--json"});
+  ASSERT_EQ(bands.code, 0) << bands.err;
+  const auto records = bands.json()["records"];
+  EXPECT_EQ(records[0]["codings"][0]["transform"], "dct") << records;
+  EXPECT_EQ(records[0]["codings"][0]["block"], (std::vector<int>{16, 4})) << records;
+  EXPECT_EQ(records[1]["codings"][0]["transform"], "identity") << records;
+}
+
 TEST_F(ConvertTargets, StatsAndVerifyCompareWithTheOriginal) {
   for (const std::vector<std::string>& options :
        {std::vector<std::string>{"--nmse=-15dB"}, {"--nmse=-15dB", "--max-abs-error", "0.05"}}) {
@@ -110,6 +121,12 @@ TEST_F(ConvertTargets, WhatMakesNoSenseIsRefused) {
       {{"--size", "60XB"}, "'60XB' is no size"},
       {{"--bits-per-weight", "0"}, "not positive"},
       {{"--trellis-states", "3"}, "none of 1, 4, 8, 64"},
+      {{"--nmse", "0.1", "--block", "8x65"}, "'8x65' is no block"},
+      {{"--nmse", "0.1", "--block", "8x"}, "'8x' is no block"},
+      {{"--nmse", "0.1", "--block", "0"}, "'0' is no block"},
+      {{"--nmse", "0.1", "--block", "64x64x2"}, "at most 4096 values"},
+      {{"--block", "8x8"}, "blocks are those of codec spectral"},
+      {{"--rule", "a*: nmse=0.1, block=8,8"}, "8"},
       {{"--codec", "spectral"}, "codec spectral needs"},
       {{"--nmse", "0.1", "--size", "1MB"}, "not several"},
       {{"--codec", "direct", "--psnr", "40"}, "need codec spectral"},
