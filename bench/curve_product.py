@@ -14,7 +14,7 @@ import numpy as np
 from curves import Coded, Tensors, energy, n_weights
 
 LEAST_VALUES = 1024  # what a plain target reaches
-SMALL_BITS = 5  # of tensors below that, where bits are asked for: few, and often sensitive
+SMALL_BITS = 8  # of tensors below that, where bits are asked for: few, and often sensitive
 Options = dict[str, Any]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,6 +46,19 @@ def point_rows(run: CurveRun) -> tuple[list[str], list[list[str]]]:
         cells += [f"{point.effects[e]:.6g}" if e in point.effects else "" for e in effects]
         rows.append(cells)
     return [*POINT_COLUMNS, *effects], rows
+
+
+def read_points(path: Path | None) -> list[Point]:
+    """What point_rows() wrote; without a path there are none."""
+    if path is None:
+        return []
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line[:1] != "#"]
+    points = []
+    for cells in csv.DictReader(lines):
+        data, codec, setting, bits, error = (cells.pop(column) for column in POINT_COLUMNS)
+        effects = {name: float(value) for name, value in cells.items() if value}
+        points.append(Point(data, codec, setting, float(bits), float(error), effects))
+    return points
 
 
 def error_table(run: CurveRun, subject: str) -> str:

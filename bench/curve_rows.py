@@ -40,7 +40,7 @@ class Ladder:
 
 
 IMAGE_LEVELS = [-27.5 + 2.5 * i for i in range(10)]
-IMAGE_BITS = [2.6, 2.2, 1.8, 1.5, 1.25, 1.05]
+IMAGE_BITS = [2.6, 2.1, 1.6, 1.2]
 SENTENCE_LEVELS = [-38.0 + 4 * i for i in range(9)]
 SENTENCE_BITS = [3.0, 2.6, 2.2]
 IMAGES = Ladder("KL", 0.3, IMAGE_LEVELS, IMAGE_BITS, 2, 8)
@@ -53,6 +53,8 @@ class CurveRun:
 
     peer: NnCodec | None
     presets: Sequence[Preset]  # for effects; the first is FLAT
+    # Of an earlier run: codecs that have points there are not measured again.
+    earlier: Sequence[Point] = ()
     points: list[Point] = field(default_factory=list)
     targets: Targets = field(default_factory=Targets)
     # By data and codec: its points, and the least bits at their errors.
@@ -76,6 +78,17 @@ class CurveRun:
         print(words, file=sys.stderr, flush=True)
         return point
 
+    def recalls(self, subject: Subject, codec: str, has_effects: bool) -> bool:
+        """Takes over what an earlier run found; whether there was anything."""
+        found = [
+            point
+            for point in self.earlier
+            if (point.data, point.codec) == (subject.name, codec)
+            and bool(point.effects) == has_effects
+        ]
+        self.points += found
+        return bool(found)
+
     def miss(self, name: str, reason: str) -> None:
         """A codec that cannot be measured, said once."""
         if name not in self.missing:
@@ -89,13 +102,17 @@ def measure_errors(run: CurveRun, subject: Subject) -> None:
     for preset in (FLAT, MOST_STATES, *PARTS):
         if preset.flattens and all(values.ndim == 2 for values in tensors.values()):
             continue
+        if run.recalls(subject, preset.name, has_effects=False):
+            continue
         for coded in curve_product.spectral(preset, {}, tensors, LEVELS, subject.has_small):
             run.add(subject, preset.name, coded)
-    for coded in curve_product.direct(tensors, LEVELS):
-        run.add(subject, DIRECT, coded)
+    if not run.recalls(subject, DIRECT, has_effects=False):
+        for coded in curve_product.direct(tensors, LEVELS):
+            run.add(subject, DIRECT, coded)
     for name in FORMATS:
-        run.add(subject, name, in_format(name, tensors))
-    if run.peer is not None:
+        if not run.recalls(subject, name, has_effects=False):
+            run.add(subject, name, in_format(name, tensors))
+    if run.peer is not None and not run.recalls(subject, NNCODEC, has_effects=False):
         qps = range(qp_near(tensors, LEVELS[0] - 2), qp_near(tensors, LEVELS[-1] + 3) + 1)
         for coded in run.peer.encode_all(tensors, qps):
             run.add(subject, NNCODEC, coded)
@@ -125,6 +142,8 @@ def measure_effects(run: CurveRun, subject: Subject, ladder: Ladder) -> None:
     for preset in run.presets:
         if preset.only_kernels and not has_kernels:
             continue
+        if run.recalls(subject, preset.name, has_effects=True):
+            continue
         try:
             prepared: Options = preset.prepare(subject) if preset.prepare else {}
             levels = ladder.bits if preset.in_bits else ladder.levels
@@ -135,8 +154,9 @@ def measure_effects(run: CurveRun, subject: Subject, ladder: Ladder) -> None:
         except MissingPreset as error:
             run.miss(preset.name, str(error))
     for name in FORMATS:
-        _climb(run, subject, name, [in_format(name, subject.tensors)], ladder)
-    if run.peer is not None:
+        if not run.recalls(subject, name, has_effects=True):
+            _climb(run, subject, name, [in_format(name, subject.tensors)], ladder)
+    if run.peer is not None and not run.recalls(subject, NNCODEC, has_effects=True):
         first = qp_near(subject.tensors, ladder.levels[0])
         qps = range(first, first + ladder.qps_apart * ladder.n_qps, ladder.qps_apart)
         _climb(run, subject, NNCODEC, run.peer.encode_all(subject.tensors, qps), ladder)

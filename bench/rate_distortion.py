@@ -169,6 +169,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--images", type=int, default=0, help="test images; 10,000, or 2,000 quick")
     parser.add_argument("--sentences", type=int, default=0, help="200, or 100 quick")
     parser.add_argument("--build", type=Path, help="of the C++ programs: speeds, lambda")
+    parser.add_argument("--points", type=Path, help="of an earlier run; not measured again")
     parser.add_argument("--jobs", type=int, default=2, help="models at a time, a thread each")
     options = parser.parse_args(arguments)
     chosen = options.rows.split(",") if options.rows else list(ROWS[:-1] if options.quick else ROWS)
@@ -181,7 +182,7 @@ def main(arguments: list[str]) -> int:
     if program is not None and not program.is_file():
         parser.error(f"no {curve_program.PROGRAM} in {options.build}")
     start = time.monotonic()
-    run = CurveRun(None, PRESETS)
+    run = CurveRun(None, PRESETS, curve_report.read_points(options.points))
     facts = {**report.machine(), "cfck": curve_product.version()}
     facts["test images"], facts["sentences"] = str(images), str(sentences)
     try:
