@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ._evaluate_outputs import afterwards, first_tensor, model_device, remove_all, run_model
+from ._evaluate_outputs import first_tensor, hooks, model_device, run_model
 from .errors import InvalidArgumentError
 
 # Values of one batch of noise: large images come in small numbers.
@@ -106,8 +106,7 @@ def _vocabulary(
             if torch.equal(tokens.detach().reshape(-1).cpu().long(), pattern.reshape(-1)):
                 reached.append(module.num_embeddings)  # type: ignore[arg-type]
 
-    handles: list[Any] = []
-    with afterwards(lambda: remove_all(handles)):
+    with hooks() as handles:
         for module in embeddings:
             if module.num_embeddings > 1:
                 handles.append(module.register_forward_pre_hook(look, with_kwargs=True))

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ._evaluate_outputs import afterwards, remove_all
+from ._evaluate_outputs import hooks
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -52,15 +52,40 @@ def input_columns(layer: nn.Module) -> tuple[int, int, int] | None:
     return None
 
 
+def layer_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
+    """The first argument of a layer, in a hook; None where that is no tensor."""
+    given = args[0] if args else kwargs.get("input", kwargs.get("query"))
+    return given if isinstance(given, torch.Tensor) else None
+
+
+def where_it_counts(
+    layer: nn.Module, given: torch.Tensor, mask: torch.Tensor | None
+) -> torch.Tensor:
+    """The input of a layer without the positions that the mask leaves out."""
+    return given[mask] if mask is not None and _has_mask(layer, given, mask) else given
+
+
+def _has_mask(layer: nn.Module, given: torch.Tensor, mask: torch.Tensor) -> bool:
+    """Whether the first two dimensions are those of the mask."""
+    if isinstance(layer, _CONVOLUTIONS + _TRANSPOSED):
+        return False
+    n_dims = 2 if isinstance(layer, nn.Embedding) else 3
+    return given.dim() == n_dims and given.shape[:2] == mask.shape
+
+
 def pieces(layer: nn.Module, inputs: torch.Tensor, outputs: Any) -> Iterator[torch.Tensor]:
-    """The input vectors of a layer as (groups, rows, columns), piece by piece.
+    """The input vectors of a layer as (groups, rows, columns), piece by piece, F32 or F64.
 
     Each output of the layer is a row of the weight times such a vector, plus bias. Columns of
     convolutions: input channel of the group, then taps in the order of the kernel.
     """
-    if isinstance(layer, _CONVOLUTIONS + _TRANSPOSED):
-        yield from _unfolded(layer, inputs, outputs)
-        return
+    is_convolution = isinstance(layer, _CONVOLUTIONS + _TRANSPOSED)
+    cut = _unfolded(layer, inputs, outputs) if is_convolution else _rows(inputs)
+    for piece in cut:
+        yield piece if piece.dtype == torch.float64 else piece.float()
+
+
+def _rows(inputs: torch.Tensor) -> Iterator[torch.Tensor]:
     rows = inputs.reshape(-1, inputs.shape[-1])
     step = max(1, _PIECE_BYTES // (4 * rows.shape[1]))
     for first in range(0, len(rows), step):
@@ -144,8 +169,7 @@ class MomentHooks:
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """While this lasts, what goes through the layers is added up."""
-        handles: list[Any] = []
-        with afterwards(lambda: remove_all(handles)):
+        with hooks() as handles:
             for layer, name in self._layers:
                 hook = self._listener(self.accumulators[name])
                 handles.append(layer.register_forward_hook(hook, with_kwargs=True))
@@ -168,8 +192,8 @@ class MomentHooks:
         def hook(
             layer: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any
         ) -> None:
-            given = args[0] if args else kwargs.get("input", kwargs.get("query"))
-            if not isinstance(given, torch.Tensor):
+            given = layer_input(args, kwargs)
+            if given is None:
                 return
             if isinstance(layer, nn.MultiheadAttention):
                 if not _is_self_attention(given, args, kwargs):
@@ -188,21 +212,14 @@ class MomentHooks:
         if not isinstance(out, torch.Tensor) or not out.requires_grad:
             return
         axis, scale = _output_axis(layer, out), self.gradient_scale
-        count = int(self.mask.sum()) if self._is_masked(layer, given) else 0  # type: ignore[union-attr]
+        is_masked = self.mask is not None and _has_mask(layer, given, self.mask)
+        count = int(self.mask.sum()) if is_masked else 0  # type: ignore[union-attr]
         out.register_hook(  # type: ignore[no-untyped-call]
             lambda gradient: _add_energy(sums, gradient, axis, scale, count)
         )
 
-    def _is_masked(self, layer: nn.Module, given: torch.Tensor) -> bool:
-        """Whether the first two dimensions are those of the mask."""
-        if self.mask is None or isinstance(layer, _CONVOLUTIONS + _TRANSPOSED):
-            return False
-        n_dims = 2 if isinstance(layer, nn.Embedding) else 3
-        return given.dim() == n_dims and given.shape[:2] == self.mask.shape
-
     def _add(self, sums: Accumulator, layer: nn.Module, given: torch.Tensor, out: Any) -> None:
-        if self._is_masked(layer, given):
-            given = given[self.mask]
+        given = where_it_counts(layer, given, self.mask)
         if isinstance(layer, nn.Embedding):
             tokens = given.reshape(-1).long().cpu()
             added = torch.bincount(tokens, minlength=layer.num_embeddings).double()
@@ -216,7 +233,6 @@ class MomentHooks:
                     dtype=torch.float64,
                     device="cpu",
                 )
-            piece = piece if piece.dtype == torch.float64 else piece.float()
             if sums.is_full:
                 sums.second += torch.bmm(piece.transpose(1, 2), piece).cpu()
             else:

@@ -21,7 +21,7 @@ from ._evaluate_outputs import (
     find_output,
     log_probabilities,
     model_device,
-    moved,
+    prepared,
     rows_of,
     run_model,
     undisturbed,
@@ -79,8 +79,7 @@ class _Reader:
         n_kept = 0
         with self._listening() as hooks:
             for batch in batches:
-                given = request.inputs(batch) if request.inputs is not None else batch
-                given = moved(given, self._device)
+                given = prepared(batch, request.inputs, self._device)
                 if n_kept < request.n_examples:
                     kept.append(given)
                     n_kept += count_examples(given)

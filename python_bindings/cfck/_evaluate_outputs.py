@@ -50,6 +50,11 @@ def moved(batch: Any, device: torch.device | None) -> Any:
     return batch
 
 
+def prepared(batch: Any, inputs: Callable[[Any], Any] | None, device: torch.device | None) -> Any:
+    """What the model is given for a batch."""
+    return moved(batch if inputs is None else inputs(batch), device)
+
+
 def _is_plain(batch: Any) -> bool:
     return type(batch) in (tuple, list)
 
@@ -152,8 +157,7 @@ def choose_distance(model: torch.nn.Module, batch: Any, output: Any) -> str:
     """Runs the model once to find out what its output is: "kl", "cosine" or "mse"."""
     made_by_linear: list[torch.Tensor] = []
     vocabularies: set[int] = set()
-    handles: list[Any] = []
-    with afterwards(lambda: remove_all(handles)):
+    with hooks() as handles:
         for module in model.modules():
             if isinstance(module, torch.nn.Linear):
                 handles.append(
@@ -267,11 +271,18 @@ def undisturbed(*models: torch.nn.Module) -> Iterator[None]:
         yield
 
 
-def remove_all(handles: list[Any]) -> None:
-    """Takes hooks off the modules they are on."""
-    while handles:
-        handles[-1].remove()
-        handles.pop()
+@contextlib.contextmanager
+def hooks() -> Iterator[list[Any]]:
+    """Handles of hooks go into the list; in the end they are taken off their modules."""
+    handles: list[Any] = []
+
+    def remove_all() -> None:
+        while handles:
+            handles[-1].remove()
+            handles.pop()
+
+    with afterwards(remove_all):
+        yield handles
 
 
 def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:

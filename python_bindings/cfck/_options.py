@@ -230,7 +230,9 @@ def _sides(block: Any, where: str) -> list[int]:
     if block is None:
         return []
     if isinstance(block, str | bytes) or not isinstance(block, Sequence):
-        raise TypeError(f"{where}block is a sequence of ints, not {type(block).__name__}: {block!r}")
+        raise TypeError(
+            f"{where}block is a sequence of ints, not {type(block).__name__}: {block!r}"
+        )
     for side in block:
         if isinstance(side, bool) or not isinstance(side, numbers.Integral):
             raise TypeError(f"{where}block has ints as sides, not {type(side).__name__}: {side!r}")

@@ -13,19 +13,18 @@ import torch
 from torch import nn
 
 from . import _native
-from ._calibrate_moments import input_columns, pieces
+from ._calibrate_moments import input_columns, layer_input, pieces, where_it_counts
 from ._calibrate_probes import Prober
 from ._calibrate_request import Request
 from ._calibrate_weights import Weights
 from ._calibration import CalibratedTensor, Calibration
 from ._checkpoint import Checkpoint
 from ._evaluate_outputs import (
-    afterwards,
     attention_mask,
     count_examples,
+    hooks,
     model_device,
-    moved,
-    remove_all,
+    prepared,
     run_model,
     undisturbed,
 )
@@ -85,7 +84,7 @@ def _first_batches(model: nn.Module, batches: Iterable[Any], request: RefineRequ
     n_kept = 0
     device = model_device(model)
     for batch in batches:
-        kept.append(moved(request.inputs(batch) if request.inputs else batch, device))
+        kept.append(prepared(batch, request.inputs, device))
         n_kept += count_examples(kept[-1])
         if request.n_examples is not None and n_kept >= request.n_examples:
             break
@@ -180,17 +179,16 @@ class _Refiner:
         """The layers to refine, in the order in which they run, with those of the same input."""
         layers = self._layers(lossy)
         seen: list[tuple[_Layer, torch.Tensor]] = []  # inputs stay alive: none shares memory
-        handles: list[Any] = []
 
         def listen(layer: _Layer) -> Callable[..., None]:
             def hook(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-                given = _input(args, kwargs)
+                given = layer_input(args, kwargs)
                 if given is not None:
                     seen.append((layer, given))
 
             return hook
 
-        with afterwards(lambda: remove_all(handles)):
+        with hooks() as handles:
             for layer in layers:
                 hook = listen(layer)
                 handles.append(layer.exact.register_forward_pre_hook(hook, with_kwargs=True))
@@ -331,11 +329,6 @@ def _probe_request(calibration: Calibration, request: RefineRequest) -> Request:
     )
 
 
-def _input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
-    given = args[0] if args else kwargs.get("input")
-    return given if isinstance(given, torch.Tensor) else None
-
-
 def _place(given: torch.Tensor) -> tuple[Any, ...]:
     """The memory of an input, and how often it was changed."""
     version = None if given.is_inference() else given._version
@@ -353,31 +346,21 @@ def _input_of(model: nn.Module, layer: nn.Module, batch: Any) -> torch.Tensor:
     found: list[torch.Tensor] = []
 
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        given = _input(args, kwargs)
+        given = layer_input(args, kwargs)
         if given is not None:
             found.append(given)
         raise _Reached
 
-    with _hooked(layer, hook), contextlib.suppress(_Reached):
+    with hooks() as handles, contextlib.suppress(_Reached):
+        handles.append(layer.register_forward_pre_hook(hook, with_kwargs=True))
         run_model(model, batch)
     if not found:
         raise InvalidArgumentError("a layer runs for some batches only, and cannot be refined")
     return found[0]
 
 
-@contextlib.contextmanager
-def _hooked(layer: nn.Module, hook: Callable[..., None]) -> Iterator[None]:
-    handles: list[Any] = []
-    with afterwards(lambda: remove_all(handles)):
-        handles.append(layer.register_forward_pre_hook(hook, with_kwargs=True))
-        yield
-
-
 def _vectors(layer: nn.Module, given: torch.Tensor, batch: Any) -> Iterator[torch.Tensor]:
     """Those that the rows of the weight are multiplied by, where a mask lets them count."""
-    mask = attention_mask(batch)
-    if isinstance(layer, nn.Linear) and mask is not None and given.dim() == 3:
-        if given.shape[:2] == mask.shape:
-            given = given[mask]
+    given = where_it_counts(layer, given, attention_mask(batch))
     for piece in pieces(layer, given, given):
-        yield piece[0] if piece.dtype == torch.float64 else piece[0].float()
+        yield piece[0]
