@@ -38,8 +38,11 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
     kind_ = Kind::kRowBlocks;
     row_blocks_.emplace(*row_classes(geometry, parameters, first_value, n_values));
   } else if (parameters.order == CoefficientOrder::kBands && geometry.n_bands() > 1) {
-    kind_ = geometry.is_simple() ? Kind::kTaps : Kind::kPlaces;
-    if (kind_ == Kind::kPlaces) {
+    const bool has_rows = geometry.is_tall() && geometry.has_whole_rows(first_value, n_values);
+    kind_ = geometry.is_simple() ? Kind::kTaps : has_rows ? Kind::kWholeRows : Kind::kPlaces;
+    if (kind_ == Kind::kWholeRows) {
+      sort_rows();
+    } else if (kind_ == Kind::kPlaces) {
       std::uint32_t* const places = scratch.impl().coefficient_places.room_for(n_values);
       sort_bands(places);
       places_ = places;
@@ -125,6 +128,25 @@ void CoefficientOrdering::sort_bands(std::uint32_t* places) const {
   std::partial_sum(next.begin(), next.end(), next.begin());
   for (std::size_t i = 0; i < n_values_; ++i) {
     places[next[bands[i]]++] = static_cast<std::uint32_t>(i);
+  }
+}
+
+// The same where all of a row is in one band.
+void CoefficientOrdering::sort_rows() {
+  const std::uint32_t height = geometry_.block_height();
+  const std::uint64_t first_row = first_value_ / geometry_.row_values();
+  const std::size_t n_rows = n_values_ / geometry_.row_values();
+  const auto band_of = [&](std::size_t row) {
+    return geometry_.band_of_place()[(first_row + row) % height];
+  };
+  std::vector<std::uint32_t> next(height + 1);
+  for (std::size_t row = 0; row < n_rows; ++row) {
+    ++next[band_of(row) + 1];
+  }
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  rows_.resize(n_rows);
+  for (std::size_t row = 0; row < n_rows; ++row) {
+    rows_[next[band_of(row)]++] = static_cast<std::uint32_t>(row);
   }
 }
 
@@ -273,6 +295,13 @@ void CoefficientOrdering::each(Action&& action) {
     each_by_tap(action);
   } else if (kind_ == Kind::kRowBlocks) {
     row_blocks_->each(action);
+  } else if (kind_ == Kind::kWholeRows) {
+    const std::size_t row_values = geometry_.row_values();
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      for (std::size_t k = 0; k < row_values; ++k) {
+        action(i * row_values + k, rows_[i] * row_values + k);
+      }
+    }
   } else {
     for (std::size_t at = 0; at < n_values_; ++at) {
       action(at, kind_ == Kind::kPlaces ? places_[at] : at);

@@ -33,7 +33,15 @@ class CoefficientOrdering {
   void scatter(const T* ordered, T* coefficients);
 
  private:
-  enum class Kind : std::uint8_t { kStorage, kTaps, kPlaces, kClasses, kRows, kRowBlocks };
+  enum class Kind : std::uint8_t {
+    kStorage,
+    kTaps,
+    kWholeRows,
+    kPlaces,
+    kClasses,
+    kRows,
+    kRowBlocks
+  };
   // The values of a chunk in four parts, which are counted and moved side by side: each
   // alone waits for its own counters.
   static constexpr std::size_t kParts = 4;
@@ -49,6 +57,7 @@ class CoefficientOrdering {
   bool has_runs(const RowClasses& rows);
   void count_runs();
   void sort_bands(std::uint32_t* places) const;
+  void sort_rows();
   // Calls action(number in the order, place in the chunk).
   template <class Action>
   void each(Action&& action);
@@ -72,6 +81,7 @@ class CoefficientOrdering {
   std::array<ClassCounts, kParts> next_;  // where the next coefficient of each class goes
   ClassCounts ends_;
   std::optional<RowBlocks> row_blocks_;
+  std::vector<std::uint32_t> rows_;     // band by band
   std::vector<std::int32_t> bases_;     // by row
   std::vector<std::int32_t> offsets_;   // by place in a row
   std::vector<Run> runs_;               // by offset

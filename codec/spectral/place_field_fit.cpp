@@ -1,9 +1,11 @@
 #include "codec/spectral/place_field_fit.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
 #include "codec/direct/class_codes.hpp"
+#include "codec/direct/direct_kernels.hpp"
 #include "codec/direct/field_quarters.hpp"
 
 namespace cfck::codec {
@@ -35,31 +37,112 @@ struct Direction {
   std::vector<double> sums;     // of magnitudes, in the scales of the other directions
 };
 
+// Of a tensor: by band, row and column.
+struct Field {
+  explicit Field(const SpectralGeometry& geometry)
+      : bands(geometry.n_bands()), rows(geometry.n_rows()), columns(geometry.n_columns()) {}
+
+  void weigh() {
+    bands.weigh();
+    rows.weigh();
+    columns.weigh();
+  }
+
+  // Of the classes only the bands are absolute, rounded down; the others are nearest.
+  void fit_bands() { bands.take_means(1.0, -static_cast<int>(kClassOfOne)); }
+  void fit_columns() { columns.take_means(kEighthRoot, kLeastQuarters); }
+  void fit_rows() { rows.take_means(kEighthRoot, kLeastQuarters); }
+
+  QuarterField take() {
+    for (std::size_t band = 0; band < bands.quarters.size(); ++band) {
+      if (bands.n_values[band] > 0) {
+        bands.quarters[band] =
+            static_cast<std::int16_t>(bands.quarters[band] + static_cast<int>(kClassOfOne));
+      }
+    }
+    return {std::move(bands.quarters), std::move(rows.quarters), std::move(columns.quarters)};
+  }
+
+  Direction bands;
+  Direction rows;
+  Direction columns;
+};
+
+// Where all of a row of the matrix has one band, with the kernels of the quick fit.
+class TallFieldFit {
+ public:
+  TallFieldFit(const SpectralGeometry& geometry, std::span<const std::int32_t> codes)
+      : geometry_(geometry), codes_(codes), n_columns_(geometry.n_columns()), field_(geometry) {}
+
+  QuarterField fit() {
+    each([this](const std::int32_t*, std::uint32_t band, std::size_t row) {
+      field_.bands.n_values[band] += n_columns_;
+      field_.rows.n_values[row] += n_columns_;
+    });
+    std::fill(field_.columns.n_values.begin(), field_.columns.n_values.end(),
+              codes_.size() / n_columns_);
+    for (int i = 0; i < kAlternations; ++i) {
+      alternate();
+    }
+    return field_.take();
+  }
+
+ private:
+  // Calls action(codes, band, row of blocks) for each row of the matrix.
+  template <class Action>
+  void each(Action&& action) const {
+    const std::uint32_t height = geometry_.block_height();
+    for (std::size_t row = 0; row * n_columns_ < codes_.size(); ++row) {
+      action(codes_.data() + row * n_columns_, geometry_.band_of_place()[row % height],
+             row / height);
+    }
+  }
+
+  void alternate() {
+    field_.weigh();
+    each([this](const std::int32_t* codes, std::uint32_t band, std::size_t row) {
+      field_.bands.sums[band] += sum_of(codes) * field_.rows.weights[row];
+    });
+    field_.fit_bands();
+    field_.weigh();
+    each([this](const std::int32_t* codes, std::uint32_t band, std::size_t row) {
+      direct_kernels().add_magnitudes(codes, n_columns_,
+                                      field_.rows.weights[row] * field_.bands.weights[band],
+                                      field_.columns.sums.data());
+    });
+    field_.fit_columns();
+    field_.weigh();
+    each([this](const std::int32_t* codes, std::uint32_t band, std::size_t row) {
+      field_.rows.sums[row] += sum_of(codes) * field_.bands.weights[band];
+    });
+    field_.fit_rows();
+  }
+
+  double sum_of(const std::int32_t* codes) const {
+    return direct_kernels().weigh_magnitudes(codes, n_columns_, field_.columns.weights.data());
+  }
+
+  const SpectralGeometry& geometry_;
+  std::span<const std::int32_t> codes_;
+  const std::size_t n_columns_;
+  Field field_;
+};
+
 class PlaceFieldFit {
  public:
   PlaceFieldFit(const SpectralGeometry& geometry, std::span<const std::int32_t> codes)
-      : geometry_(geometry),
-        codes_(codes),
-        bands_(geometry.n_bands()),
-        rows_(geometry.n_rows()),
-        columns_(geometry.n_columns()) {}
+      : geometry_(geometry), codes_(codes), field_(geometry) {}
 
   QuarterField fit() {
     each([this](std::size_t, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
-      ++bands_.n_values[band];
-      ++rows_.n_values[row];
-      ++columns_.n_values[column];
+      ++field_.bands.n_values[band];
+      ++field_.rows.n_values[row];
+      ++field_.columns.n_values[column];
     });
     for (int i = 0; i < kAlternations; ++i) {
       alternate();
     }
-    for (std::size_t band = 0; band < bands_.quarters.size(); ++band) {
-      if (bands_.n_values[band] > 0) {
-        bands_.quarters[band] =
-            static_cast<std::int16_t>(bands_.quarters[band] + static_cast<int>(kClassOfOne));
-      }
-    }
-    return {std::move(bands_.quarters), std::move(rows_.quarters), std::move(columns_.quarters)};
+    return field_.take();
   }
 
  private:
@@ -68,45 +151,40 @@ class PlaceFieldFit {
     geometry_.each(0, codes_.size(), action);
   }
 
-  // Of the classes only the bands are absolute, rounded down; the others are nearest.
   void alternate() {
-    weigh_all();
-    each([this](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
-      bands_.sums[band] += magnitude(i) * rows_.weights[row] * columns_.weights[column];
+    Direction& bands = field_.bands;
+    Direction& rows = field_.rows;
+    Direction& columns = field_.columns;
+    field_.weigh();
+    each([&](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
+      bands.sums[band] += magnitude(i) * rows.weights[row] * columns.weights[column];
     });
-    bands_.take_means(1.0, -static_cast<int>(kClassOfOne));
-    weigh_all();
-    each([this](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
-      columns_.sums[column] += magnitude(i) * rows_.weights[row] * bands_.weights[band];
+    field_.fit_bands();
+    field_.weigh();
+    each([&](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
+      columns.sums[column] += magnitude(i) * rows.weights[row] * bands.weights[band];
     });
-    columns_.take_means(kEighthRoot, kLeastQuarters);
-    weigh_all();
-    each([this](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
-      rows_.sums[row] += magnitude(i) * columns_.weights[column] * bands_.weights[band];
+    field_.fit_columns();
+    field_.weigh();
+    each([&](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
+      rows.sums[row] += magnitude(i) * columns.weights[column] * bands.weights[band];
     });
-    rows_.take_means(kEighthRoot, kLeastQuarters);
-  }
-
-  void weigh_all() {
-    bands_.weigh();
-    rows_.weigh();
-    columns_.weigh();
+    field_.fit_rows();
   }
 
   double magnitude(std::size_t i) const { return std::abs(static_cast<double>(codes_[i])); }
 
   const SpectralGeometry& geometry_;
   std::span<const std::int32_t> codes_;
-  Direction bands_;
-  Direction rows_;
-  Direction columns_;
+  Field field_;
 };
 
 }  // namespace
 
 QuarterField fit_place_field(const SpectralGeometry& geometry,
                              std::span<const std::int32_t> codes) {
-  return PlaceFieldFit(geometry, codes).fit();
+  return geometry.is_tall() ? TallFieldFit(geometry, codes).fit()
+                            : PlaceFieldFit(geometry, codes).fit();
 }
 
 }  // namespace cfck::codec

@@ -110,7 +110,7 @@ class ChunkDecoder {
   // follows must be.
   Result<void> read_groups(const std::uint8_t* class_symbols) {
     if (parameters_.order == CoefficientOrder::kRowBlocks &&
-        !geometry_.has_whole_rows(info_.first_elem, n_values_)) {
+        !geometry_.has_whole_kernels(info_.first_elem, n_values_)) {
       return corrupt("blocks of rows in a chunk that is not whole rows of kernels", 0);
     }
     order_.emplace(geometry_, parameters_, info_.first_elem, n_values_, scratch_);

@@ -119,7 +119,7 @@ class ChunkEncoder {
 
   Result<void> order_and_group() {
     if (parameters_.order == CoefficientOrder::kRowBlocks &&
-        !geometry_.has_whole_rows(info_.first_elem, n_values_)) {
+        !geometry_.has_whole_kernels(info_.first_elem, n_values_)) {
       return Error{ErrorCode::kInvalidArgument,
                    "blocks of rows need a chunk of whole rows of kernels",
                    {},

@@ -53,6 +53,7 @@ Result<SpectralGeometry> SpectralGeometry::create(std::span<const std::uint64_t>
     made.is_simple_ =
         made.is_simple_ && (is_grid ? made.sides_[a] == 1 : made.sides_[a] == shape[a]);
   }
+  made.is_tall_ = shape.size() == 2 && made.sides_[0] > 1 && made.sides_[1] == 1;
   return made;
 }
 

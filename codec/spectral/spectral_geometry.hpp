@@ -37,10 +37,18 @@ class SpectralGeometry {
   bool is_simple() const { return is_simple_; }
   std::uint32_t taps() const { return n_bands(); }
   std::span<const std::uint32_t> band_of_tap() const { return bands_; }
-  // Whether blocks are as above, there are rows, and the chunk is some of them.
+  // Blocks of a matrix that are one column wide and some rows high: coefficient e belongs to row
+  // e / row_values / height, column e % row_values, and to the band of place
+  // e / row_values % height.
+  bool is_tall() const { return is_tall_; }
+  std::uint32_t block_height() const { return sides_.empty() ? 1 : sides_[0]; }
+  std::span<const std::uint32_t> band_of_place() const { return bands_; }
+  // Whether there are rows, and the chunk is some of them; and whether blocks are kernels too.
   bool has_whole_rows(std::uint64_t first_value, std::uint64_t n_values) const {
-    return is_simple_ && row_axis_ != kNone && first_value % row_values_ == 0 &&
-           n_values % row_values_ == 0;
+    return row_axis_ != kNone && first_value % row_values_ == 0 && n_values % row_values_ == 0;
+  }
+  bool has_whole_kernels(std::uint64_t first_value, std::uint64_t n_values) const {
+    return is_simple_ && has_whole_rows(first_value, n_values);
   }
 
   // The part of the tensor that a chunk is, as a region that blocks tile, and its sides: a
@@ -68,6 +76,7 @@ class SpectralGeometry {
   std::size_t row_axis_ = kNone;
   std::size_t column_axis_ = kNone;
   bool is_simple_ = true;
+  bool is_tall_ = false;
 };
 
 // The block of a convolution kernel: all axes from the third on, where their product is 2 to

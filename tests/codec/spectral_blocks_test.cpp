@@ -242,10 +242,9 @@ TEST(BlockChoice, PoolsByMeansToNearest) {
   EXPECT_EQ(bands[18], 7);
 }
 
-TEST(PlaceFieldFit, FindsTheFieldThatCodesWereMadeWith) {
-  const std::vector<std::uint64_t> shape = {70, 50};
-  const SpectralGeometry geometry = SpectralGeometry::create(shape, {8, 4}).value();
-  std::vector<std::int32_t> codes(70 * 50);
+// Codes whose magnitudes are a field, by the numbers of band, row and column.
+std::vector<std::int32_t> codes_of_field(const SpectralGeometry& geometry) {
+  std::vector<std::int32_t> codes(geometry.n_values());
   geometry.each(0, codes.size(),
                 [&](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
                   const double octaves = 14 + 0.25 * static_cast<double>(band % 7) +
@@ -253,18 +252,28 @@ TEST(PlaceFieldFit, FindsTheFieldThatCodesWereMadeWith) {
                                          0.25 * static_cast<double>(column % 4);
                   codes[i] = static_cast<std::int32_t>(std::exp2(octaves)) * (i % 2 == 0 ? 1 : -1);
                 });
-  const QuarterField field = fit_place_field(geometry, codes);
-  ASSERT_EQ(field.bands.size(), 32u);
-  ASSERT_EQ(field.rows.size(), 9u);
-  ASSERT_EQ(field.columns.size(), 13u);
-  for (std::size_t band = 1; band < 32; ++band) {
-    EXPECT_EQ(field.bands[band] - field.bands[0], static_cast<int>(band % 7));
-  }
-  for (std::size_t row = 1; row < 9; ++row) {
-    EXPECT_EQ(field.rows[row] - field.rows[0], 2 * static_cast<int>(row % 3));
-  }
-  for (std::size_t column = 1; column < 13; ++column) {
-    EXPECT_EQ(field.columns[0] - field.columns[column], static_cast<int>(column % 4));
+  return codes;
+}
+
+TEST(PlaceFieldFit, FindsTheFieldThatCodesWereMadeWith) {
+  const std::vector<std::uint64_t> shape = {70, 50};
+  for (const BlockSides& sides : {BlockSides{8, 4}, {32, 1}, {1, 16}, {5, 50}}) {
+    const SpectralGeometry geometry = SpectralGeometry::create(shape, sides).value();
+    const QuarterField field = fit_place_field(geometry, codes_of_field(geometry));
+    ASSERT_EQ(field.bands.size(), geometry.n_bands());
+    ASSERT_EQ(field.rows.size(), geometry.n_rows());
+    ASSERT_EQ(field.columns.size(), geometry.n_columns());
+    // Of each coefficient to a quarter octave, but for one offset of all.
+    std::optional<int> first;
+    geometry.each(0, geometry.n_values(),
+                  [&](std::size_t, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
+                    const int made = static_cast<int>(band % 7) + 2 * static_cast<int>(row % 3) -
+                                     static_cast<int>(column % 4);
+                    const int found =
+                        field.bands[band] + field.rows[row] + field.columns[column] - made;
+                    first = first.value_or(found);
+                    EXPECT_NEAR(found, *first, 1) << band << ' ' << row << ' ' << column;
+                  });
   }
 }
 
