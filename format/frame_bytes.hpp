@@ -78,6 +78,10 @@ class MemoryPool {
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(memory));
   }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    idle_.clear();
+  }
 
  private:
   std::mutex mutex_;

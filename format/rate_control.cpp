@@ -205,6 +205,8 @@ Result<std::vector<SpectralDecision>> RateControl::decide(const Target& target,
     decision.quality = {target_, values.rms(), values.least, values.greatest};
     if (!item->is_lossless()) {
       decision.request = request_of(*item, step);
+      decision.stored_bytes = item->lossy.stored_bytes(item->geometry());
+      decision.rmse = item->errors.rmse();
     } else if (item->lossy_plan == nullptr) {
       decision.reason = item->reason.value_or(item->no_plan);
     }
@@ -420,10 +422,10 @@ Result<double> RateControl::bytes_of_others() const {
 Error RateControl::unreachable(double measured) const {
   std::string message;
   if (target_.kind == TargetKind::kSize) {
-    message = "the file cannot have " + std::to_string(static_cast<std::uint64_t>(target_.value)) +
-              " bytes or fewer: with the coarsest steps it has " +
-              std::to_string(static_cast<std::uint64_t>(measured)) +
-              "; ask for more, or let a rule with a target reach more tensors";
+    message = "size is too small: with the coarsest steps it has to be " +
+              std::to_string(static_cast<std::uint64_t>(measured)) + ", not " +
+              std::to_string(static_cast<std::uint64_t>(target_.value)) +
+              "; ask for that, or let a rule with a target reach more tensors";
   } else {
     const double most = most_measured();
     message = "bits_per_weight is too small: with the coarsest steps the tensors take " +

@@ -20,6 +20,9 @@ struct SpectralDecision {
   std::optional<codec::SpectralRequest> request;  // none: without loss, and why
   LosslessReason reason = LosslessReason::kNotSmaller;
   RecordQuality quality;
+  // With a request: what the trial with it gave.
+  std::uint64_t stored_bytes = 0;
+  double rmse = 0;
 };
 
 // Tensors of which each finds its own step, or all together one. The same for any

@@ -22,7 +22,14 @@ Result<void> RecordEncoder::report(std::uint32_t record, std::uint64_t n_bytes) 
   return {};
 }
 
-Result<void> RecordEncoder::drain() { return pipeline_->drain(); }
+Result<void> RecordEncoder::drain() {
+  CFCK_TRY(pipeline_->drain());
+  pipeline_ = std::make_unique<OrderedPipeline>(pipeline_->threads());
+  memory_ = std::vector<WorkerMemory>(memory_.size());
+  frames_.clear();
+  payloads_.clear();
+  return {};
+}
 
 Result<void> RecordEncoder::encode(std::uint32_t record, EncodePlan plan) {
   if (plan.geometry.n_chunks == 1) {

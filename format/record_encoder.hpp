@@ -29,7 +29,8 @@ class RecordEncoder {
   Result<void> encode(std::uint32_t record, EncodePlan plan);
   // Only computes the digest: for aliases.
   Result<void> digest_only(std::uint32_t record, EncodePlan plan);
-  // Finishes all that was submitted.
+  // Finishes all that was submitted, and lets go of threads and their memory: many files
+  // may wait to be finished.
   Result<void> drain();
 
   // Counts bytes that needed no encoding, and asks whether to go on.

@@ -303,8 +303,9 @@ Result<WriteSummary> Writer::finish() {
   if (!impl_) {
     return kMovedFrom;
   }
-  CFCK_TRY(WriterAccess::finish_data(*this));
-  return WriterAccess::finish_index(*this);
+  Writer* const self = this;
+  CFCK_TRY_ASSIGN(std::vector<WriteSummary> summaries, finish_together({&self, 1}));
+  return std::move(summaries.front());
 }
 
 }  // namespace cfck

@@ -60,6 +60,7 @@ Result<void> Writer::Impl::finish_data() {
   CFCK_TRY(encode_deferred());
   CFCK_TRY(encoder.drain());
   CFCK_TRY(layout.close_pack());
+  CFCK_TRY(check_decided());
   for (const std::uint32_t number : equal_to_base) {
     record(number).digest = record(record(number).base).digest;
   }
@@ -96,35 +97,42 @@ Result<void> Writer::Impl::write_attachments(format::RecordLayout& to,
   return {};
 }
 
+std::uint64_t Writer::Impl::own_bytes(const format::StoredRecord& stored) const {
+  if (stored.record.kind == RecordKind::kPacked) {
+    return stored.payload_bytes;
+  }
+  std::uint64_t n_bytes = 0;
+  if (stored.record.kind == RecordKind::kChunked) {
+    const std::uint64_t n_entries = stored.record.n_chunks + (stored.has_preamble ? 1 : 0);
+    for (std::uint64_t i = 0; i < n_entries; ++i) {
+      n_bytes += layout.index().chunks[stored.first_chunk + i].n_bytes;
+    }
+  }
+  return n_bytes;
+}
+
 Result<WriteSummary> Writer::Impl::finish_index() {
   WriteSummary summary;
-  const std::vector<format::ChunkEntry>& chunks = layout.index().chunks;
   for (const format::StoredRecord& stored : layout.index().records) {
-    std::uint64_t own_bytes = 0;
     if (stored.record.kind == RecordKind::kPacked) {
-      own_bytes = stored.payload_bytes;
-      summary.stored_bytes += own_bytes;
-    } else if (stored.record.kind == RecordKind::kChunked) {
-      const std::uint64_t n_entries = stored.record.n_chunks + (stored.has_preamble ? 1 : 0);
-      for (std::uint64_t i = 0; i < n_entries; ++i) {
-        own_bytes += chunks[stored.first_chunk + i].n_bytes;
-      }
+      summary.stored_bytes += stored.payload_bytes;
     }
     if (!stored.record.hidden) {
       summary.n_records += 1;
       summary.decoded_bytes += stored.record.decoded_bytes;
       if (stored.record.error) {
         summary.lossy.push_back(
-            {stored.record.name, *stored.record.error, stored.record.n_elems, own_bytes});
+            {stored.record.name, *stored.record.error, stored.record.n_elems, own_bytes(stored)});
       }
     }
   }
-  for (const format::ChunkEntry& chunk : chunks) {
+  for (const format::ChunkEntry& chunk : layout.index().chunks) {
     summary.stored_bytes += chunk.n_bytes;
   }
   for (const auto& [number, reason] : encoder.kept_lossless()) {
     if (!record(number).hidden) {
-      summary.kept_lossless.push_back({record(number).name, reason});
+      summary.kept_lossless.push_back(
+          {record(number).name, reason, lossless_in_target.contains(number)});
     }
   }
   summary.step = file_step;

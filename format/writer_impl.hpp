@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -65,18 +67,27 @@ struct Writer::Impl {
   Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
                          const Shape& shape, std::span<const std::uint64_t> strides);
   Result<void> attach(std::string_view name, ByteView bytes);
+  // The steps of what waits for the last tensor, with one step for those of all writers that
+  // the target reaches. Requires: the same target.
+  static Result<void> decide_steps(std::span<Impl* const> writers);
   // Encodes what waited for the last tensor.
   Result<void> encode_deferred();
+  // Error: kInvalidArgument if a tensor came to something else than in the trial of its step.
+  Result<void> check_decided();
   Result<void> finish_data();
   Result<WriteSummary> finish_index();
 
   // The step of a tensor that has its own target, or none.
   Result<void> decide_alone(std::uint32_t record, format::EncodePlan& plan);
-  // The common step of those that wait for it.
-  Result<void> decide_together();
+  // The common step of those that wait for it, in all files.
+  static Result<void> decide_together(std::span<Impl* const> writers);
   void apply(std::uint32_t record, format::EncodePlan& plan,
              const format::SpectralDecision& decision);
-  // What the file takes if those that wait take this.
+  // What the files take if those that wait for the step take `sizes`, and the others `rest_sizes`.
+  static Result<std::uint64_t> bytes_of_files(
+      std::span<Impl* const> writers, std::span<const std::vector<format::RecordSize>> rest_sizes,
+      std::span<const format::RecordSize> sizes);
+  // What the file takes if those that were deferred take this.
   Result<std::uint64_t> file_bytes(std::span<const format::RecordSize> sizes) const;
   Result<void> write_attachments(format::RecordLayout& to,
                                  std::vector<format::StoredAttachment>& kept) const;
@@ -103,12 +114,20 @@ struct Writer::Impl {
                                         std::uint64_t& offset_bytes);
   const ByteSource& keep(std::unique_ptr<ByteSource> source);
   Record& record(std::uint32_t number) { return layout.index().records[number].record; }
+  // Of what the file has for this record alone.
+  std::uint64_t own_bytes(const format::StoredRecord& stored) const;
 
   // A record to be encoded when all have been added.
   struct Deferred {
     std::uint32_t record = 0;
     format::EncodePlan plan;
     bool waits_for_step = false;
+  };
+  // What the trial of a step gave.
+  struct Decided {
+    std::uint32_t record = 0;
+    std::uint64_t stored_bytes = 0;
+    double rmse = 0;
   };
   struct PendingAttachment {
     std::vector<std::byte> frame;
@@ -128,7 +147,10 @@ struct Writer::Impl {
   std::vector<std::uint32_t> equal_to_base;         // records with the digest of their base
   std::vector<std::uint32_t> lossy_shares;          // that may be lossy, as their base
   std::vector<Deferred> deferred;                   // in order
-  double file_step = 0;                             // that of the file's target, once found
+  bool steps_decided = false;                       // of these
+  std::vector<Decided> decided;
+  std::set<std::uint32_t> lossless_in_target;  // see KeptLossless::in_target
+  double file_step = 0;                        // that of the file's target, once found
   std::vector<std::unique_ptr<ByteSource>> sources;
   std::optional<Error> error;
   bool finished = false;
@@ -154,6 +176,9 @@ std::invoke_result_t<Function> Writer::Impl::guarded(Function&& function) {
 // index.
 struct WriterAccess {
   static Result<Writer> append(ByteSink& sink, EncodeOptions options, WriterStart start);
+  static Result<void> decide_steps(std::span<Writer* const> writers);
+  static Result<void> check_size(std::span<Writer* const> writers,
+                                 std::span<const WriteSummary> summaries);
   static Result<void> finish_data(Writer& writer);
   static Result<WriteSummary> finish_index(Writer& writer);
 };

@@ -28,6 +28,8 @@ struct TensorSource {
 struct KeptLossless {
   std::string name;
   LosslessReason reason = LosslessReason::kNotFloat;
+  // Its values and bytes count for the plain target all the same.
+  bool in_target = false;
 };
 
 struct LossyTensor {
@@ -110,5 +112,11 @@ class Writer {
   std::unique_ptr<Impl> impl_;
   friend struct WriterAccess;  // update: starts a writer behind an existing file
 };
+
+// Finishes the files of one checkpoint, such as its shards, one after another. Their plain
+// target, which must be the same, is for all of them together: the tensors that it reaches in
+// any of them share one step, and `size` is the bytes of all files. Errors: those of
+// finish(); then files that were finished before the one that failed should be dropped too.
+Result<std::vector<WriteSummary>> finish_together(std::span<Writer* const> writers);
 
 }  // namespace cfck

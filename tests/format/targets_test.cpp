@@ -169,7 +169,7 @@ TEST(TargetsOfAFile, WhatCannotBeReachedSaysWhatCan) {
   options.size = 1000;
   EXPECT_NE(message(options).find("with the coarsest steps it has"), std::string::npos);
   options.rules = {{"*", {.codec = CodecChoice::kLossless}}};
-  EXPECT_NE(message(options).find("the file cannot have 1000 bytes"), std::string::npos);
+  EXPECT_NE(message(options).find("size is too small"), std::string::npos);
   EncodeOptions bits;
   bits.bits_per_weight = 1e-4;
   EXPECT_NE(message(bits).find("or more"), std::string::npos);
