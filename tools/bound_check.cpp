@@ -122,12 +122,14 @@ Result<void> BoundCheck::measure_rows(std::uint64_t first_row) {
 
 void BoundCheck::compare(const Row& row, ByteView decoded, ByteView reference, std::size_t first,
                          std::size_t count) {
+  TargetTotals totals;
   for (std::size_t i = first; i < first + count; ++i) {
     const double x = reference_[i];
     const double y = values_[i];
     bool is_within = false;
     if (std::isfinite(x) && std::isfinite(y)) {
       max_abs_error_ = std::max(max_abs_error_, std::fabs(x - y));
+      totals.add_value(x, y);
       is_within = bound_.kind == BoundKind::kNone || within(x, y, row.factor, row.low, row.high);
     } else {
       is_within = std::memcmp(decoded.data() + i * value_bytes_,
@@ -136,6 +138,7 @@ void BoundCheck::compare(const Row& row, ByteView decoded, ByteView reference, s
     if (is_within) continue;
     if (n_beyond_++ == 0) first_beyond_ = position_ + (i - first);
   }
+  totals_.add(totals);
   position_ += count;
 }
 

@@ -12,6 +12,7 @@
 #include "cfck/record.hpp"
 #include "cfck/tensor.hpp"
 #include "tools/scaled_sum.hpp"
+#include "tools/target_check.hpp"
 #include "tools/values.hpp"
 
 namespace cfck::tools {
@@ -42,6 +43,8 @@ class BoundCheck {
   std::uint64_t first_beyond() const { return first_beyond_; }
   // Of values that are finite in both.
   double max_abs_error() const { return max_abs_error_; }
+  // Sums over these.
+  const TargetTotals& totals() const { return totals_; }
 
  private:
   struct Row {
@@ -82,6 +85,7 @@ class BoundCheck {
   std::uint64_t n_beyond_ = 0;
   std::uint64_t first_beyond_ = 0;
   double max_abs_error_ = 0;
+  TargetTotals totals_;
 };
 
 }  // namespace cfck::tools

@@ -81,8 +81,9 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   app.description(
       "Convert safetensors to .cfck, or back, byte for byte, or within a maximum error if one is\n"
       "given. Contents decide which way, not suffixes.\n"
-      "A folder is converted shard by shard; its other files are copied, folders that begin with\n"
-      "a dot are left out.");
+      "A folder is converted shard by shard, with targets for all shards together; its other "
+      "files\n"
+      "are copied, folders that begin with a dot are left out.");
   app.add_option("IN", options.input, "A safetensors or .cfck file, or a folder of them")
       ->required()
       ->option_text(" ");
@@ -116,7 +117,7 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   CLI::Option* verify = app.add_flag(
       "--verify", options.verify,
       "Decode what was written and compare it with IN, before it gets its name: bit for "
-      "bit, or that no value is beyond its maximum error");
+      "bit, or that no value is beyond its maximum error and that targets are met");
   verify->option_text(" ");
   app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
       ->excludes(verify)

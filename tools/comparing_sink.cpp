@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/text.hpp"
@@ -30,13 +32,23 @@ Error broken_bound(const std::string& name, const std::string& what, std::uint64
 
 }  // namespace
 
-void ComparingSink::expect_losses(const SafetensorsHeader& header, const Reader& reader) {
+void ComparingSink::expect_losses(const SafetensorsHeader& header, const Reader& reader,
+                                  std::span<const KeptLossless> kept_lossless) {
+  std::set<std::string_view> lossless_in_target;
+  for (const KeptLossless& kept : kept_lossless) {
+    if (kept.in_target) lossless_in_target.insert(kept.name);
+  }
   for (const SafetensorsEntry& entry : header.entries) {
     const Record* record = reader.find(entry.name);
-    if (record == nullptr || !record->error || record->n_elems == 0) continue;
-    parts_.push_back({entry.name, entry.dtype, entry.offset_bytes,
-                      entry.offset_bytes + entry.n_bytes, bound_rows(*record, reader.records()),
-                      *record->error});
+    const bool counts = lossless_in_target.contains(entry.name);
+    if (record == nullptr || record->n_elems == 0 || !(record->error || counts)) continue;
+    const bool is_copy = record->kind == RecordKind::kDuplicate;
+    const bool has_target = record->error && record->error->quality;
+    parts_.push_back(
+        {entry.name, entry.dtype, entry.offset_bytes, entry.offset_bytes + entry.n_bytes,
+         bound_rows(*record, reader.records()), record->error,
+         counts || (!is_copy && has_target && record->error->quality->target.whole_file),
+         record->stored_bytes});
   }
 }
 
@@ -44,17 +56,20 @@ Result<void> ComparingSink::write(ByteView bytes) {
   if (bytes.size() > expected_.size() - position_) return difference(expected_.size());
   while (!bytes.empty()) {
     std::uint64_t limit = expected_.size();
+    bool in_part = false;
     bool is_lossy = false;
     if (n_finished_ < parts_.size()) {
-      const LossyPart& part = parts_[n_finished_];
-      is_lossy = position_ >= part.begin;
-      limit = is_lossy ? part.end : part.begin;
+      const Part& part = parts_[n_finished_];
+      in_part = position_ >= part.begin;
+      is_lossy = in_part && part.error;
+      limit = in_part ? part.end : part.begin;
     }
     const ByteView piece = bytes.first(std::min<std::uint64_t>(bytes.size(), limit - position_));
-    CFCK_TRY(is_lossy ? compare_values(piece) : compare_exactly(piece));
+    if (!is_lossy) CFCK_TRY(compare_exactly(piece));
+    if (in_part) CFCK_TRY(compare_values(piece));
     position_ += piece.size();
     bytes = bytes.subspan(piece.size());
-    if (is_lossy && position_ == limit) CFCK_TRY(finish_part());
+    if (in_part && position_ == limit) CFCK_TRY(finish_part());
   }
   return {};
 }
@@ -66,17 +81,17 @@ Result<void> ComparingSink::compare_exactly(ByteView bytes) {
                                                                       : difference(position_);
 }
 
-BoundCheck ComparingSink::check_of(const LossyPart& part) const {
+BoundCheck ComparingSink::check_of(const Part& part) const {
   const auto read = [this, begin = part.begin, value_bytes = part.value_bytes()](
                         std::uint64_t first, std::uint64_t, MutableBytes out) {
     return expected_.read_at(begin + first * value_bytes, out);
   };
   const std::uint64_t n_elems = (part.end - part.begin) / part.value_bytes();
-  return {part.error.bound, part.dtype, n_elems, part.n_rows, read};
+  return {part.bound(), part.dtype, n_elems, part.n_rows, read};
 }
 
 Result<void> ComparingSink::compare_values(ByteView bytes) {
-  const LossyPart& part = parts_[n_finished_];
+  const Part& part = parts_[n_finished_];
   if (!check_) check_.emplace(check_of(part));
   const std::uint64_t first = position_ - cut_value_.size();
   if (!cut_value_.empty()) {
@@ -92,21 +107,30 @@ Result<void> ComparingSink::compare_values(ByteView bytes) {
   if (check_->kept()) return {};
   return broken_bound(
       part.name,
-      part.error.bound.kind == BoundKind::kNone
+      part.bound().kind == BoundKind::kNone
           ? "a NaN or an infinity changed"
-          : fmt::format("a value is beyond the maximum error {}", bound_text(part.error.bound)),
+          : fmt::format("a value is beyond the maximum error {}", bound_text(part.bound())),
       part.begin + check_->first_beyond() * part.value_bytes());
 }
 
 Result<void> ComparingSink::finish_part() {
-  const LossyPart& part = parts_[n_finished_++];
+  const Part& part = parts_[n_finished_++];
   const double measured = check_->max_abs_error();
+  TargetTotals totals = check_->totals();
   check_.reset();
-  if (measured == part.error.max_abs_error) return {};
-  return broken_bound(part.name,
-                      fmt::format("the largest error is {}, not {} as the index says", measured,
-                                  part.error.max_abs_error),
-                      part.begin);
+  totals.n_elems = (part.end - part.begin) / part.value_bytes();
+  totals.stored_bytes = part.stored_bytes;
+  if (part.in_plain_target) totals_.add(totals);
+  if (!part.error) return {};
+  if (measured != part.error->max_abs_error) {
+    return broken_bound(part.name,
+                        fmt::format("the largest error is {}, not {} as the index says", measured,
+                                    part.error->max_abs_error),
+                        part.begin);
+  }
+  const bool has_own_target = part.error->quality && !part.error->quality->target.whole_file;
+  return has_own_target ? check_target(part.error->quality->target, totals, part.name)
+                        : Result<void>();
 }
 
 Result<void> ComparingSink::finish() const {

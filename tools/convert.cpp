@@ -28,6 +28,7 @@ Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_pr
                             options.verify,
                             options.dry_run,
                             options.force,
+                            {},
                             {}};
   if (conversion.output.empty()) conversion.output = with_suffix(options.input, input.kind, to);
   std::error_code error;
@@ -37,10 +38,8 @@ Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_pr
   }
   CFCK_TRY(check_output(options.input, conversion.output, options.force));
   ProgressBar bar(show_progress, input.decoded_bytes * (options.verify ? 2 : 1));
-  CFCK_TRY_ASSIGN(ConvertedFile file, convert_file(conversion, bar));
-  ConvertReport report{options.input, conversion.output, to, {}, {}};
-  report.files.push_back(std::move(file));
-  return report;
+  CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
+  return ConvertReport{options.input, conversion.output, to, std::move(files), {}};
 }
 
 }  // namespace

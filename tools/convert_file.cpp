@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,9 @@
 #include "cfck/safetensors.hpp"
 #include "cfck/writer.hpp"
 #include "tools/comparing_sink.hpp"
+#include "tools/console.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/target_check.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -63,13 +66,24 @@ class ChangeGuard {
   struct stat before_;
 };
 
+// A file on its way.
 struct Work {
+  Work(const FileConversion& given, ProgressBar& progress_bar)
+      : conversion(given), bar(progress_bar), guard(given.input) {}
+
   const FileConversion& conversion;
-  const ByteSource& source;
   ProgressBar& bar;
-  AtomicFile* file;  // nullptr for a dry run
+  const ChangeGuard guard;
+  std::unique_ptr<ByteSource> source;
+  FileKind kind = FileKind::kSafetensors;
+  std::unique_ptr<AtomicFile> file;  // nullptr for a dry run
   ConvertedFile result;
+  // On the way to .cfck.
+  SafetensorsHeader header;
+  std::unique_ptr<CountingSink> sink;
+  std::optional<Writer> writer;
 };
+using Works = std::vector<std::unique_ptr<Work>>;
 
 bool go_on() { return interrupt_signal() == 0; }
 
@@ -80,6 +94,11 @@ DecodeOptions one_thread() {
   DecodeOptions options;
   options.threads = 1;
   return options;
+}
+
+// Says which of several files the error is of.
+Error naming(Error error, const Work& work) {
+  return work.conversion.label.empty() ? error : with_path(std::move(error), work.conversion.label);
 }
 
 // Decodes all of `reader` and compares it with a safetensors file.
@@ -93,21 +112,27 @@ Result<void> compare(Work& work, const Reader& reader, ComparingSink& sink) {
   return sink.finish();
 }
 
-Result<void> to_cfck(Work& work) {
-  CFCK_TRY_ASSIGN(const SafetensorsHeader header, read_safetensors_header(work.source));
-  CountingSink sink(work.file);
-  CFCK_TRY_ASSIGN(Writer writer, Writer::create(sink, work.conversion.encode));
-  writer.set_progress([&](std::uint64_t done_bytes, std::string_view) {
-    work.bar.update(done_bytes, sink.n_bytes());
+// `shown` is the file that the bar is about.
+Result<void> add_tensors(Work& work, const Work*& shown) {
+  CFCK_TRY_ASSIGN(work.header, read_safetensors_header(*work.source));
+  work.sink = std::make_unique<CountingSink>(work.file.get());
+  CFCK_TRY_ASSIGN(Writer writer, Writer::create(*work.sink, work.conversion.encode));
+  work.writer.emplace(std::move(writer));
+  work.writer->set_progress([&](std::uint64_t done_bytes, std::string_view) {
+    if (std::exchange(shown, &work) != &work) work.bar.start(short_name(work.conversion.input));
+    work.bar.update(done_bytes, work.sink->n_bytes());
     return go_on();
   });
-  CFCK_TRY(add_safetensors(writer, work.source, header));
+  CFCK_TRY(add_safetensors(*work.writer, *work.source, work.header));
   if (!work.conversion.shard_index.empty()) {
-    CFCK_TRY(writer.attach(kShardIndexAttachment,
-                           std::as_bytes(std::span(work.conversion.shard_index))));
+    CFCK_TRY(work.writer->attach(kShardIndexAttachment,
+                                 std::as_bytes(std::span(work.conversion.shard_index))));
   }
-  CFCK_TRY_ASSIGN(WriteSummary summary, writer.finish());
-  for (const SafetensorsEntry& entry : header.entries) {
+  return {};
+}
+
+Result<void> take_summary(Work& work, WriteSummary summary) {
+  for (const SafetensorsEntry& entry : work.header.entries) {
     CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(entry.shape));
     work.result.n_elems += count;
     if (!work.conversion.encode.rules.empty()) work.result.names.push_back(entry.name);
@@ -120,18 +145,49 @@ Result<void> to_cfck(Work& work) {
   work.result.n_records = summary.n_records;
   work.result.decoded_bytes = summary.decoded_bytes;
   work.result.stored_bytes = summary.stored_bytes;
-  work.result.output_bytes = sink.n_bytes();
-  if (!work.conversion.verify || work.file == nullptr) return {};
+  work.result.output_bytes = work.sink->n_bytes();
+  return {};
+}
+
+// Decodes what was written; the totals are those of the plain target.
+Result<TargetTotals> verify_cfck(Work& work) {
   CFCK_TRY_ASSIGN(const auto written, work.file->read_back());
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*written, one_thread()));
-  ComparingSink comparison(work.source);
-  comparison.expect_losses(header, reader);
-  return compare(work, reader, comparison);
+  ComparingSink comparison(*work.source);
+  comparison.expect_losses(work.header, reader, work.result.kept_lossless);
+  CFCK_TRY(compare(work, reader, comparison));
+  TargetTotals totals = comparison.totals();
+  totals.file_bytes = work.result.output_bytes;
+  return totals;
+}
+
+// Plain targets hold for all files together.
+Result<void> to_cfck(const Works& works) {
+  const Work* shown = nullptr;
+  std::vector<Writer*> writers;
+  for (const auto& work : works) {
+    if (auto added = add_tensors(*work, shown); !added) return naming(added.error(), *work);
+    writers.push_back(&*work->writer);
+  }
+  CFCK_TRY_ASSIGN(std::vector<WriteSummary> summaries, finish_together(writers));
+  TargetTotals totals;
+  bool is_verified = false;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    Work& work = *works[i];
+    CFCK_TRY(take_summary(work, std::move(summaries[i])));
+    if (!work.conversion.verify || work.file == nullptr) continue;
+    const auto verified = verify_cfck(work);
+    if (!verified) return naming(verified.error(), work);
+    totals.add(*verified);
+    is_verified = true;
+  }
+  CFCK_TRY_ASSIGN(const auto target, error_target(works.front()->conversion.encode));
+  return is_verified && target ? check_target(*target, totals) : Result<void>();
 }
 
 Result<void> to_safetensors(Work& work) {
-  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(work.source, one_thread()));
-  CountingSink sink(work.file);
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*work.source, one_thread()));
+  CountingSink sink(work.file.get());
   const auto progress = [&](std::uint64_t done_bytes, std::string_view) {
     work.bar.update(done_bytes, 0);
     return go_on();
@@ -171,27 +227,55 @@ Result<ConversionInput> probe_input(const std::string& path) {
   return input;
 }
 
-Result<ConvertedFile> convert_file(const FileConversion& conversion, ProgressBar& bar) {
-  const ChangeGuard guard(conversion.input);
-  CFCK_TRY_ASSIGN(const auto source, open_file(conversion.input));
-  CFCK_TRY_ASSIGN(const FileKind kind, file_kind(*source));
-  std::unique_ptr<AtomicFile> file;
+namespace {
+
+Result<void> open_files(Work& work) {
+  const FileConversion& conversion = work.conversion;
+  CFCK_TRY_ASSIGN(work.source, open_file(conversion.input));
+  CFCK_TRY_ASSIGN(work.kind, file_kind(*work.source));
   if (!conversion.dry_run) {
     AtomicFile::Options options;
     options.replace_existing = conversion.replace_existing;
-    CFCK_TRY_ASSIGN(file, AtomicFile::create(conversion.output, options));
+    CFCK_TRY_ASSIGN(work.file, AtomicFile::create(conversion.output, options));
   }
-  bar.start(short_name(conversion.input));
-  Work work{conversion, *source, bar, file.get(), {}};
+  work.bar.start(short_name(conversion.input));
   work.result.input = conversion.input;
   work.result.output = conversion.output;
-  work.result.input_bytes = source->size();
-  work.result.to = kind == FileKind::kSafetensors ? FileKind::kCfck : FileKind::kSafetensors;
-  CFCK_TRY(kind == FileKind::kSafetensors ? to_cfck(work) : to_safetensors(work));
-  CFCK_TRY(guard.check());
+  work.result.input_bytes = work.source->size();
+  work.result.to = work.kind == FileKind::kSafetensors ? FileKind::kCfck : FileKind::kSafetensors;
+  return {};
+}
+
+Result<void> commit(Work& work) {
+  CFCK_TRY(work.guard.check());
   if (!go_on()) return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
-  if (file) CFCK_TRY(file->commit());
-  return std::move(work.result);
+  return work.file ? work.file->commit() : Result<void>();
+}
+
+}  // namespace
+
+Result<std::vector<ConvertedFile>> convert_files(std::span<const FileConversion> conversions,
+                                                 ProgressBar& bar) {
+  Works works;
+  for (const FileConversion& conversion : conversions) {
+    works.push_back(std::make_unique<Work>(conversion, bar));
+    if (auto opened = open_files(*works.back()); !opened) {
+      return naming(opened.error(), *works.back());
+    }
+  }
+  if (works.front()->kind == FileKind::kSafetensors) {
+    CFCK_TRY(to_cfck(works));
+  } else {
+    for (const auto& work : works) {
+      if (auto done = to_safetensors(*work); !done) return naming(done.error(), *work);
+    }
+  }
+  std::vector<ConvertedFile> files;
+  for (const auto& work : works) {
+    if (auto committed = commit(*work); !committed) return naming(committed.error(), *work);
+    files.push_back(std::move(work->result));
+  }
+  return files;
 }
 
 }  // namespace cfck::tools

@@ -1,7 +1,8 @@
-// One file of tensors, from safetensors to .cfck or back.
+// Files of tensors, from safetensors to .cfck or back.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct FileConversion {
   bool dry_run = false;  // encode, count, write nothing
   bool replace_existing = false;
   std::string shard_index;  // to be kept in the .cfck file; empty: none
+  std::string label;        // in messages, where there are several; empty: none
 };
 
 struct ConvertedFile {
@@ -48,8 +50,11 @@ struct ConversionInput {
 };
 Result<ConversionInput> probe_input(const std::string& path);
 
-// The output appears complete or not at all. Fails after interrupt_signal().
-Result<ConvertedFile> convert_file(const FileConversion& conversion, ProgressBar& bar);
+// Files of one kind, at least one. Each output appears complete or not at all. A plain target,
+// which must be that of all, holds for all together, and none appears before it is known to be
+// met. Fails after interrupt_signal().
+Result<std::vector<ConvertedFile>> convert_files(std::span<const FileConversion> conversions,
+                                                 ProgressBar& bar);
 
 inline constexpr const char* kShardIndexAttachment = "safetensors.index";
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -6,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/text.hpp"
@@ -88,7 +90,6 @@ class FolderConversion {
   Result<ConvertReport> run(bool show_progress);
 
  private:
-  Result<void> check_target() const;
   Result<void> choose_output();
   Result<void> plan_names();
   Result<void> read_indexes();
@@ -123,23 +124,6 @@ bool lies_within(const fs::path& inner, const fs::path& outer) {
   const auto [outer_end, ignored] =
       std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
   return outer_end == outer.end();
-}
-
-// Shards are converted one after another, but a target is for all of them together.
-Result<void> FolderConversion::check_target() const {
-  CFCK_TRY_ASSIGN(const auto target, error_target(options_.encode));
-  if (!target || to_ != FileKind::kCfck || contents_.tensor_files.size() == 1) return {};
-  std::string advice = "convert them one by one";
-  if (target->kind != TargetKind::kSize) {
-    const std::string_view name = target_kind_name(target->kind);
-    advice += fmt::format(", or give each tensor its own: --rule '*: {}=...'", name);
-  }
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("{} is for a whole model, and '{}' has {} files of tensors; {}",
-                           target_kind_name(target->kind), escaped(options_.input),
-                           contents_.tensor_files.size(), advice),
-               {},
-               {}};
 }
 
 Result<void> FolderConversion::choose_output() {
@@ -255,22 +239,36 @@ Result<void> make_parents(const std::string& path) {
   return {};
 }
 
+// As far as the system allows; where that is too little, opening the files says so.
+void allow_open_files(std::size_t n_files) {
+  constexpr rlim_t kOthers = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= n_files + kOthers) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, n_files + kOthers);
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 Result<void> FolderConversion::convert_all(const std::string& out, bool show_progress) {
   CFCK_TRY_ASSIGN(const std::uint64_t decoded_bytes, probe_all());
   ProgressBar bar(show_progress, decoded_bytes * (options_.verify ? 2 : 1));
+  std::vector<FileConversion> conversions;
   for (const std::string& name : contents_.tensor_files) {
-    FileConversion conversion{input_path(name),
-                              out + "/" + converted_name(name),
-                              options_.encode,
-                              options_.verify,
-                              options_.dry_run,
-                              false,
-                              to_ == FileKind::kCfck ? attached_[name] : ""};
-    if (!options_.dry_run) CFCK_TRY(make_parents(conversion.output));
-    auto converted = convert_file(conversion, bar);
-    if (!converted) return with_path(converted.error(), name);
-    converted->output = report_.output + "/" + converted_name(name);
-    report_.files.push_back(std::move(*converted));
+    conversions.push_back({input_path(name), out + "/" + converted_name(name), options_.encode,
+                           options_.verify, options_.dry_run, false,
+                           to_ == FileKind::kCfck ? attached_[name] : "", name});
+    if (!options_.dry_run) CFCK_TRY(make_parents(conversions.back().output));
+  }
+  // A plain target needs all shards at once; else one is open at a time.
+  CFCK_TRY_ASSIGN(const auto target, error_target(options_.encode));
+  const std::size_t n_at_once = target ? conversions.size() : 1;
+  allow_open_files(2 * n_at_once);
+  for (auto rest = std::span<const FileConversion>(conversions); !rest.empty();
+       rest = rest.subspan(n_at_once)) {
+    CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files(rest.first(n_at_once), bar));
+    for (ConvertedFile& file : files) report_.files.push_back(std::move(file));
+  }
+  for (std::size_t i = 0; i < report_.files.size(); ++i) {
+    report_.files[i].output = report_.output + "/" + converted_name(contents_.tensor_files[i]);
   }
   return {};
 }
@@ -361,7 +359,6 @@ Result<void> FolderConversion::move_into_place(const std::string& from) {
 
 Result<ConvertReport> FolderConversion::run(bool show_progress) {
   CFCK_TRY(check_direction(options_, to_));
-  CFCK_TRY(check_target());
   CFCK_TRY(choose_output());
   CFCK_TRY(plan_names());
   CFCK_TRY(read_indexes());

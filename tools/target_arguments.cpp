@@ -37,7 +37,8 @@ void add_targets(CLI::App& app, EncodeOptions& encode) {
   add_parsed(app, "--bits-per-weight", parse_bits_per_weight, encode.bits_per_weight,
              "Codec spectral: the most that these tensors may take, together", "X");
   add_parsed(app, "--size", parse_size, encode.size,
-             "Codec spectral: the most that the file may take, as 60MB (10^6) or 60MiB (2^20)",
+             "Codec spectral: the most that the file, or the .cfck files of a folder together, may "
+             "take, as 60MB (10^6) or 60MiB (2^20)",
              "SIZE");
   add_parsed(app, "--trellis-states", parse_trellis_states, encode.trellis_states,
              "Codec spectral: 64 (fewest bytes, default with --level archive), 8 (default), 4 or 1",

@@ -321,6 +321,53 @@ TEST_F(Comparing, NoticesWhatIsTooFarOff) {
   }
 }
 
+TEST_F(Comparing, TargetsAreThoseOfTheValues) {
+  for (const std::size_t piece : {3U, 1001U, 20000U}) {
+    EncodeOptions options;
+    options.nmse = 1e-4;
+    const MemorySource source(plain);
+    const test::OpenFile file(test::write_file(
+        [&](Writer& writer) { expect_ok(add_safetensors(writer, source, header)); }, options));
+    MemorySink decoded;
+    expect_ok(write_safetensors(file.reader(), decoded));
+    ComparingSink sink(source);
+    sink.expect_losses(header, file.reader());
+    const Bytes bytes = decoded.take();
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      expect_ok(sink.write(std::span(bytes).subspan(at, std::min(piece, bytes.size() - at))));
+    }
+    expect_ok(sink.finish());
+    const TargetTotals& totals = sink.totals();
+    EXPECT_EQ(totals.n_elems, 4096U);
+    EXPECT_EQ(totals.n_finite, 4096U);
+    EXPECT_EQ(totals.stored_bytes, file.record("w").stored_bytes);
+    const RecordError& error = *file.record("w").error;
+    EXPECT_NEAR(std::sqrt(totals.squared_errors / 4096) / error.rmse, 1, 1e-12);
+    EXPECT_NEAR(std::sqrt(totals.squares / 4096) / error.quality->rms, 1, 1e-12);
+    expect_ok(check_target({TargetKind::kNmse, true, 1e-4}, totals));
+    EXPECT_FALSE(check_target({TargetKind::kNmse, true, 0.98e-4}, totals));
+  }
+}
+
+TEST_F(Comparing, LosslessTensorsThatCount) {
+  const MemorySource source(plain);
+  const Bytes file =
+      test::write_file([&](Writer& writer) { expect_ok(add_safetensors(writer, source, header)); });
+  const test::OpenFile lossless(file);
+  const KeptLossless kept[] = {{"w", LosslessReason::kNotSmaller, true},
+                               {"a", LosslessReason::kNotFloat}};
+  for (const bool is_changed : {false, true}) {
+    Bytes written = plain;
+    // The sign of a value: too little for a comparison of numbers if it is 0.
+    if (is_changed) written[begin + 3] ^= std::byte{0x80};
+    ComparingSink sink(source);
+    sink.expect_losses(header, lossless.reader(), kept);
+    EXPECT_EQ(sink.write(written).has_value(), !is_changed);
+    EXPECT_EQ(sink.totals().n_elems, is_changed ? 0U : 4096U);
+    EXPECT_EQ(sink.totals().squared_errors, 0);
+  }
+}
+
 TEST_F(Comparing, LosslessBytesMustBeTheSame) {
   for (const std::size_t at : {std::size_t{3}, std::size_t{20}, begin - 1, plain.size() - 5}) {
     Bytes changed = lossy;

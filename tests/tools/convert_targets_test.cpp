@@ -146,19 +146,5 @@ TEST_F(ConvertTargets, WhatMakesNoSenseIsRefused) {
   EXPECT_NE(back.err.find("--nmse"), std::string::npos) << back.err;
 }
 
-TEST_F(ConvertTargets, FoldersOfSeveralShardsTakeTargetsForEachTensorOnly) {
-  fs::create_directory(folder / "model");
-  for (const char* name : {"model/x.safetensors", "model/y.safetensors"}) {
-    fs::copy_file(in, folder / name);
-  }
-  const Outcome refused = run({"convert", folder / "model", folder / "o", "--nmse=-20dB"});
-  EXPECT_NE(refused.code, 0);
-  EXPECT_NE(refused.err.find("2 files of tensors"), std::string::npos) << refused.err;
-  EXPECT_EQ(run({"convert", folder / "model", folder / "o", "--rule", "*.weight: nmse=-20dB"}).code,
-            0);
-  fs::remove(folder / "model/y.safetensors");
-  EXPECT_EQ(run({"convert", folder / "model", folder / "p", "--nmse=-20dB"}).code, 0);
-}
-
 }  // namespace
 }  // namespace cfck::test

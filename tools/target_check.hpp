@@ -1,0 +1,41 @@
+// Whether targets are met, found out from decoded values and the values they stand for.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "cfck/options.hpp"
+#include "cfck/status.hpp"
+
+namespace cfck::tools {
+
+// What a target is judged by, of all values that it is for. Sums are plain doubles: values
+// whose squares are out of range get no target.
+struct TargetTotals {
+  double squared_errors = 0;  // of values that are finite
+  double squares = 0;
+  double least = std::numeric_limits<double>::infinity();
+  double greatest = -std::numeric_limits<double>::infinity();
+  std::uint64_t n_finite = 0;
+  std::uint64_t n_elems = 0;
+  std::uint64_t stored_bytes = 0;
+  std::uint64_t file_bytes = 0;  // of all files together
+
+  // `x` is decoded to `y`; both are finite.
+  void add_value(double x, double y) {
+    squared_errors += (x - y) * (x - y);
+    squares += x * x;
+    least = x < least ? x : least;
+    greatest = x > greatest ? x : greatest;
+    ++n_finite;
+  }
+  void add(const TargetTotals& other);
+};
+
+// Error: kChecksum, under the name of `record`, if the target is missed by more than sums
+// differ by their order.
+Result<void> check_target(const Target& target, const TargetTotals& totals,
+                          const std::string& record = {});
+
+}  // namespace cfck::tools
