@@ -41,9 +41,24 @@ CpuLevel detect() noexcept {
 #endif
 }
 
-CpuLevel requested() noexcept {
+std::string_view requested_name() noexcept {
   const char* value = std::getenv("CFCK_CPU");
-  const std::string_view name = value != nullptr ? value : "";
+  return value != nullptr ? value : "";
+}
+
+bool find_vbmi2() noexcept {
+#if defined(__x86_64__)
+  return requested_name() != "v4-plain" && detect() == CpuLevel::kV4 &&
+         __builtin_cpu_supports("avx512vbmi") != 0 && __builtin_cpu_supports("avx512vbmi2") != 0 &&
+         __builtin_cpu_supports("avx512vnni") != 0 &&
+         __builtin_cpu_supports("avx512vpopcntdq") != 0 && __builtin_cpu_supports("gfni") != 0;
+#else
+  return false;
+#endif
+}
+
+CpuLevel requested() noexcept {
+  const std::string_view name = requested_name();
   return name == "baseline" ? CpuLevel::kBaseline : name == "v3" ? CpuLevel::kV3 : CpuLevel::kV4;
 }
 
@@ -52,12 +67,23 @@ std::atomic<CpuLevel>& current() noexcept {
   return level;
 }
 
+std::atomic<bool>& current_vbmi2() noexcept {
+  static std::atomic<bool> found = find_vbmi2();
+  return found;
+}
+
 }  // namespace
 
 CpuLevel cpu_level() noexcept { return current().load(std::memory_order_relaxed); }
 
 void set_cpu_level(CpuLevel level) noexcept {
   current().store(std::min(detect(), level), std::memory_order_relaxed);
+}
+
+bool has_vbmi2() noexcept { return current_vbmi2().load(std::memory_order_relaxed); }
+
+void allow_vbmi2(bool allowed) noexcept {
+  current_vbmi2().store(allowed && find_vbmi2(), std::memory_order_relaxed);
 }
 
 }  // namespace cfck

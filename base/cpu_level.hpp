@@ -16,8 +16,15 @@ enum class CpuLevel : std::uint8_t {
 // it, for tests; it never raises it above what the CPU has.
 CpuLevel cpu_level() noexcept;
 
+// Whether the CPU has, beside level v4, what came with AVX512_VBMI2: VBMI, VNNI, VPOPCNTDQ
+// and GFNI (Ice Lake, Zen 4, and what came after). Some kernels of level v4 come in a second
+// form for it. Not so with CFCK_CPU=v4-plain.
+bool has_vbmi2() noexcept;
+
 // The same from within, at any time: for tests that compare levels. What is above the
 // CPU's level stands for it.
 void set_cpu_level(CpuLevel level) noexcept;
+// Whether has_vbmi2() tells what was found, or always false.
+void allow_vbmi2(bool allowed) noexcept;
 
 }  // namespace cfck

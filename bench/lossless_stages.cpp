@@ -53,6 +53,14 @@ class LosslessStages {
     clock_.time("encode: classes", [&] { write_classes(chunk); });
     chunk.groups = groups_;
     prepare_streams(chunk, n);
+    if constexpr (kIsRans) {
+      // The codec does both at once; either alone is for comparison, and for what is left to do.
+      clock_.time("encode: analyse and split", [&] {
+        SplitCursors to = split_cursors();
+        chunk_kernels<Format>().analyse_and_split(chunk.values.data(), n, groups_.data(), to);
+      });
+      groups_ = chunk.groups;
+    }
     clock_.time("encode: split", [&] { split(chunk, n); });
     chunk.escapes.assign(escapes_.begin(), escapes_.begin() + escape_bytes_);
     clock_.time("encode: entropy", [&] {
@@ -61,7 +69,8 @@ class LosslessStages {
     });
     chunk.coded = coded_;
     chunk.coded_bytes = coded_.size();
-    chunk.coded.insert(chunk.coded.end(), raw_.begin(), raw_.end());
+    chunk.coded.insert(chunk.coded.end(), raw_.begin(),
+                       raw_.begin() + static_cast<std::ptrdiff_t>(raw_bytes_));
     clock_.time("encode: hash of values", [&] {
       DigestBuilder digest(chunk.values.size());
       digest.hash_whole_leaves(0, chunk.values);
@@ -219,7 +228,8 @@ class LosslessStages {
                                               group_size(g, n));
       }
     }
-    raw_.resize(raw_bytes_);
+    // As much as analyse_and_split() may write.
+    raw_.resize(groups_.size() * raw_group_bytes<Format>(true, 0, kGroupSize));
     escapes_.resize(n * sizeof(Word));
     std::uint8_t* next = symbols_.data();
     for (std::size_t s = 0; s < streams_.size(); ++s) {
@@ -228,13 +238,18 @@ class LosslessStages {
     }
   }
 
-  void split(const StoredChunk& chunk, std::size_t n) {
+  SplitCursors split_cursors() {
     SplitCursors to;
     for (unsigned t = 0; t < kPhases; ++t) {
       to.streams[t] = const_cast<std::uint8_t*>(streams_[2 + t].data());
     }
     to.raw = raw_.data();
     to.escapes = escapes_.data();
+    return to;
+  }
+
+  void split(const StoredChunk& chunk, std::size_t n) {
+    SplitCursors to = split_cursors();
     chunk_kernels<Format>().split(chunk.values.data(), n, groups_.data(), chunk.layout, to);
     escape_bytes_ = to.escapes - escapes_.data();
   }

@@ -21,7 +21,9 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__AVX512BW__)
+#if defined(__AVX512VBMI2__)
+#include "codec/entropy/rans_lanes_v4_vbmi.hpp"
+#elif defined(__AVX512BW__)
 #include "codec/entropy/rans_lanes_v4.hpp"
 #elif defined(__AVX2__)
 #include "codec/entropy/rans_lanes_v3.hpp"
@@ -78,12 +80,28 @@ class RansRegisters {
     return bounds_->in_bounds(words);
   }
 
+#ifdef CFCK_SYMBOL_WORDS
+  // A group of 128 symbols, of a table with at least two.
+  CFCK_INLINE SymbolWords decode_words(const RansDecodeTable& table) {
+    const LaneTable registers(table);
+    SymbolWords symbols;
+    each_constant<kGroupSize / kRansLanes>([&](auto step) __attribute__((always_inline)) {
+      constexpr unsigned set = step % n_sets;
+      symbols.of[step] = decode_step(states_[set], registers, constants_, words_[set]);
+    });
+    return symbols;
+  }
+#endif
+
   // A group of 128 symbols.
   CFCK_INLINE void decode_group(const RansDecodeTable& table, std::uint8_t* symbols) {
     if (table.only_symbol < kRansSymbols) {
       std::memset(symbols, static_cast<int>(table.only_symbol), kGroupSize);
       return;
     }
+#ifdef CFCK_SYMBOL_WORDS
+    decode_words(table).store(symbols);
+#else
     const LaneTable registers(table);
     each_constant<2>([&](auto pair) __attribute__((always_inline)) {
       constexpr unsigned a = 2 * pair % n_sets;
@@ -91,12 +109,16 @@ class RansRegisters {
       decode_two_steps(states_[a], states_[b], registers, words_[a], words_[b],
                        symbols + 64 * pair);
     });
+#endif
   }
 
  protected:
   LaneStates states_[n_sets];
   const std::byte* words_[n_sets];
   RansWords<n_sets>* bounds_;
+#ifdef CFCK_SYMBOL_WORDS
+  StepConstants constants_;
+#endif
 };
 
 #else  // symbol after symbol

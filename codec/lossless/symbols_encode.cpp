@@ -42,13 +42,14 @@ class SymbolsEncoder {
         scratch_(scratch) {}
 
   Result<void> encode(EncodedChunk& out) {
-    const ZeroCounts zeros = analyse();
+    const ZeroCounts zeros = kIsRans ? analyse_and_split() : analyse();
     CFCK_TRY(hide_zeros(zeros));
     if (header_.flags & kHasMask) {
       analyse();
     }
     header_.flags |= layout_.has_signs ? 0 : kHasNoSigns;
-    choose_clean_bits();
+    const bool has_own_clean_bits = choose_clean_bits();
+    is_split_ = is_split_ && layout_.has_signs && has_own_clean_bits;
     write_streams();
     assemble(out.payload);
     out.body_bytes = static_cast<std::uint32_t>(out.payload.size());
@@ -64,7 +65,31 @@ class SymbolsEncoder {
     groups_ = scratch_.impl().groups.room_for(n_groups_);
     const ChunkAnalysis found = chunk_kernels<Format>().analyse(values_, n_left_, groups_);
     layout_.has_signs = found.has_signs;
+    is_split_ = false;
     return found.zeros;
+  }
+
+  // The same, and mostly the values need not be looked at again.
+  ZeroCounts analyse_and_split() {
+    n_groups_ = (n_left_ + kGroupSize - 1) / kGroupSize;
+    Scratch::Impl& memory = scratch_.impl();
+    groups_ = memory.groups.room_for(n_groups_);
+    split_to_ = {};
+    split_to_.streams[0] = side_room() + n_side();
+    split_to_.raw = memory.raw.room_for(n_groups_ * raw_group_bytes<Format>(true, 0, kGroupSize));
+    split_to_.escapes = memory.escapes.room_for(n_left_ * sizeof(Word));
+    const ChunkAnalysis found =
+        chunk_kernels<Format>().analyse_and_split(values_, n_left_, groups_, split_to_);
+    layout_.has_signs = found.has_signs;
+    is_split_ = found.is_split;
+    return found.zeros;
+  }
+
+  // Symbols of classes and clean bits; behind them there is room for those of values, and in
+  // each table for what a kernel writes past a partial group.
+  std::size_t n_side() const { return 2 * n_groups_; }
+  std::uint8_t* side_room() {
+    return scratch_.impl().symbols.room_for(n_side() + kPhases * (n_groups_ + 1) * kGroupSize);
   }
 
   // Spec, section 3.1.
@@ -116,8 +141,9 @@ class SymbolsEncoder {
     return std::min<std::size_t>(kGroupSize, n_left_ - g * kGroupSize);
   }
 
-  // Spec, section 3.3: leaves in the groups what will be coded.
-  void choose_clean_bits() {
+  // Spec, section 3.4: leaves in the groups what will be coded. Returns whether these are
+  // all clean bits that they have.
+  bool choose_clean_bits() {
     unsigned base = Format::kRawBits;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
@@ -125,10 +151,13 @@ class SymbolsEncoder {
       }
     }
     std::size_t saved_bits = 0;
+    bool all_coded = true;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
-        groups_[g].clean_bits = static_cast<std::uint8_t>(
-            std::min<std::size_t>(groups_[g].clean_bits - base, kMaxCleanAboveBase));
+        const std::size_t above = groups_[g].clean_bits - base;
+        all_coded = all_coded && above <= kMaxCleanAboveBase;
+        groups_[g].clean_bits =
+            static_cast<std::uint8_t>(std::min<std::size_t>(above, kMaxCleanAboveBase));
         saved_bits += groups_[g].clean_bits * group_values(g);
       } else {
         groups_[g].clean_bits = 0;
@@ -141,17 +170,14 @@ class SymbolsEncoder {
       groups_[g].clean_bits =
           static_cast<std::uint8_t>(base + (as_stream ? groups_[g].clean_bits : 0));
     }
+    return all_coded && (as_stream || saved_bits == 0);
   }
 
   void write_streams() {
     // Symbols in one stream with `rans`, whose tables change from group to group.
     layout_.n_tables = !kIsRans && n_left_ >= kMinValuesOfFourTables ? kPhases : 1;
-    Scratch::Impl& memory = scratch_.impl();
     class_escapes_ = std::make_unique_for_overwrite<std::byte[]>(2 * n_groups_);
-    // Streams, each with room for what a kernel writes past a partial group.
-    const std::size_t n_side = 2 * n_groups_;
-    std::uint8_t* const side =
-        memory.symbols.room_for(n_side + kPhases * (n_groups_ + 1) * kGroupSize);
+    std::uint8_t* const side = side_room();
     const ClassStream classes = write_class_stream(groups_, n_groups_, side, class_escapes_.get());
     header_.first_class = classes.first_class;
     header_.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
@@ -162,7 +188,7 @@ class SymbolsEncoder {
       }
       streams_[1] = {side + n_groups_, n_groups_};
     }
-    split(side + n_side);
+    split(side + n_side());
   }
 
   void split(std::uint8_t* tables) {
@@ -187,7 +213,11 @@ class SymbolsEncoder {
     std::byte* const escapes = memory.escapes.room_for(n_left_ * sizeof(Word));
     to.raw = memory.raw.room_for(raw_bytes);
     to.escapes = escapes;
-    chunk_kernels<Format>().split(values_, n_left_, groups_, layout_, to);
+    if (is_split_) {
+      to = split_to_;
+    } else {
+      chunk_kernels<Format>().split(values_, n_left_, groups_, layout_, to);
+    }
     escapes_ = {escapes, static_cast<std::size_t>(to.escapes - escapes)};
 
     const std::size_t n_symbols = symbols[0] + symbols[1] + symbols[2] + symbols[3];
@@ -264,6 +294,8 @@ class SymbolsEncoder {
   Scratch& scratch_;
   std::size_t n_groups_ = 0;
   SymbolLayout layout_;
+  bool is_split_ = false;  // by analyse_and_split()
+  SplitCursors split_to_;  // then the ends of what it wrote
   GroupCode* groups_ = nullptr;
   SymbolsHeader header_;
   std::array<SymbolStream, 2 + kPhases> streams_{};

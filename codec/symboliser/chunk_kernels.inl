@@ -8,6 +8,10 @@
 #include "codec/symboliser/group_split_x86.hpp"
 #endif
 #include "codec/entropy/rans_lanes.hpp"
+#ifdef CFCK_SYMBOL_WORDS
+#include "codec/symboliser/group_merge_v4_vbmi.hpp"
+#include "codec/symboliser/group_split_v4_vbmi.hpp"
+#endif
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/kernel_levels.hpp"
 #include "codec/symboliser/raw_bits.hpp"
@@ -64,6 +68,14 @@ GroupAnalysis analyse_one(const std::byte* values, std::size_t n_values, std::si
 #if defined(__AVX2__)
   if constexpr (kHasHighWords<Format>) {
     GroupAnalysis found;
+#ifdef CFCK_SYMBOL_WORDS
+    if constexpr (kHasWordKernels<Format>) {
+      if (n_values - index * kGroupSize >= kGroupSize &&
+          analyse_halves(GroupHalves<Format>(values + index * kGroupSize * sizeof(Word)), found)) {
+        return found;
+      }
+    }
+#endif
     if (n_values - index * kGroupSize >= kGroupSize &&
         analyse_group_x86<Format>(values + index * kGroupSize * sizeof(Word), found)) {
       if (found.n_finite != kGroupSize) {
@@ -83,32 +95,56 @@ GroupAnalysis analyse_one(const std::byte* values, std::size_t n_values, std::si
   return found;
 }
 
+inline GroupCode code_of(const GroupAnalysis& found) {
+  GroupCode code;
+  code.scale_class = static_cast<std::uint16_t>(found.scale_class);
+  code.clean_bits = static_cast<std::uint8_t>(found.clean_bits);
+  code.kind = found.all_zero    ? GroupKind::kAllZero
+              : found.has_class ? GroupKind::kValues
+                                : GroupKind::kNoClass;
+  return code;
+}
+
 template <class Format>
 ChunkAnalysis analyse(const std::byte* values, std::size_t n_values, GroupCode* groups) {
   ChunkAnalysis result;
   for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
     const GroupAnalysis found = analyse_one<Format>(values, n_values, index, result.zeros);
-    GroupCode& code = groups[index];
-    code.scale_class = static_cast<std::uint16_t>(found.scale_class);
-    code.clean_bits = static_cast<std::uint8_t>(found.clean_bits);
+    groups[index] = code_of(found);
     result.has_signs = result.has_signs || found.has_signs;
-    code.kind = found.all_zero    ? GroupKind::kAllZero
-                : found.has_class ? GroupKind::kValues
-                                  : GroupKind::kNoClass;
   }
   return result;
+}
+
+// Calls `action(i)` for the symbols from `escape` on, in order, until one returns false.
+// There are few of them.
+template <class Action>
+bool each_escape(const std::uint8_t* symbols, unsigned n, unsigned escape, Action&& action) {
+  constexpr std::uint64_t kHighest = 0x8080808080808080;
+  const std::uint64_t up_to_highest = (0x80 - escape) * std::uint64_t{0x0101010101010101};
+  for (unsigned first = 0; first < n; first += 8) {
+    std::uint64_t some;  // symbols have room for whole groups
+    std::memcpy(&some, symbols + first, sizeof(some));
+    if ((((some & ~kHighest) + up_to_highest) | some) & kHighest) {
+      for (unsigned i = first; i < n && i < first + 8; ++i) {
+        if (symbols[i] >= escape && !action(i)) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
 }
 
 // Appends the values of a group that have the escape symbol.
 template <class Word>
 void write_escapes(const std::byte* values, const std::uint8_t* symbols, unsigned n,
                    std::uint8_t escape, std::byte*& to) {
-  for (unsigned i = 0; i < n; ++i) {
-    if (symbols[i] == escape) {
-      std::memcpy(to, values + i * sizeof(Word), sizeof(Word));
-      to += sizeof(Word);
-    }
-  }
+  each_escape(symbols, n, escape, [&](unsigned i) {
+    std::memcpy(to, values + i * sizeof(Word), sizeof(Word));
+    to += sizeof(Word);
+    return true;
+  });
 }
 
 // The symbols and raw bits of a group; returns whether any value escapes.
@@ -119,8 +155,14 @@ bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
 #if defined(__AVX2__)
   if constexpr (kHasWordKernels<Format>) {
     if (has_signs && code.clean_bits == 0 && n_values - index * kGroupSize >= kGroupSize) {
-      const bool escapes = split_group_x86<Format>(values + index * kGroupSize * sizeof(Word),
-                                                   code.scale_class, symbols, raw_bits);
+      const std::byte* const group = values + index * kGroupSize * sizeof(Word);
+      bool escapes = false;
+#ifdef CFCK_SYMBOL_WORDS
+      if (!split_halves(GroupHalves<Format>(group), code.scale_class, symbols, raw_bits))
+#endif
+      {
+        escapes = split_group_x86<Format>(group, code.scale_class, symbols, raw_bits);
+      }
       raw_bits += raw_group_bytes<Format>(true, 0, kGroupSize);
       return escapes;
     }
@@ -137,24 +179,91 @@ bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
   return escapes;
 }
 
+// A group that is not all zero.
+template <class Format>
+void split_group_of(const std::byte* values, std::size_t n_values, std::size_t index,
+                    const GroupCode& code, const SymbolLayout& layout, SplitCursors& to) {
+  using Word = typename Format::Word;
+  const std::size_t left = n_values - index * kGroupSize;
+  const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
+  std::uint8_t*& stream = to.streams[layout.n_tables == 1 ? 0 : code.scale_class % kPhases];
+  if (split_one<Format>(values, n_values, index, code, layout.has_signs, stream, to.raw)) {
+    write_escapes<Word>(values + index * kGroupSize * sizeof(Word), stream, n,
+                        Format::kSymbolEscape, to.escapes);
+  }
+  stream += n;
+}
+
 template <class Format>
 void split(const std::byte* values, std::size_t n_values, const GroupCode* groups,
            const SymbolLayout& layout, SplitCursors& to) {
-  using Word = typename Format::Word;
   for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
-    const GroupCode& code = groups[index];
-    if (code.kind == GroupKind::kAllZero) {
-      continue;
+    if (groups[index].kind != GroupKind::kAllZero) {
+      split_group_of<Format>(values, n_values, index, groups[index], layout, to);
     }
+  }
+}
+
+// Whether the symbols of a group can be told as soon as it is analysed. Not if it takes the
+// class before it; and with many zeros the chunk is likely to get a mask.
+inline bool can_split_at_once(const GroupAnalysis& found, unsigned n) {
+  constexpr unsigned kMaxOthers = kGroupSize / 8;
+  return found.all_zero || (found.has_class && found.n_finite + kMaxOthers >= n);
+}
+
+// Analysis and symbols of an ordinary whole group, its values looked at once. False, with
+// nothing done, for others.
+template <class Format>
+CFCK_INLINE bool analyse_and_split_one([[maybe_unused]] const std::byte* values,
+                                       [[maybe_unused]] GroupCode& code,
+                                       [[maybe_unused]] ChunkAnalysis& result,
+                                       [[maybe_unused]] SplitCursors& to) {
+#ifdef CFCK_SYMBOL_WORDS
+  if constexpr (kHasWordKernels<Format>) {
+    const GroupHalves<Format> group(values);
+    GroupAnalysis found;
+    if (!analyse_halves(group, found)) {
+      return false;
+    }
+    code = code_of(found);
+    result.has_signs = result.has_signs || found.has_signs;
+    if (!split_halves(group, found.scale_class, to.streams[0], to.raw)) [[unlikely]] {
+      split_group_x86<Format>(values, found.scale_class, to.streams[0], to.raw);
+      write_escapes<typename Format::Word>(values, to.streams[0], kGroupSize, Format::kSymbolEscape,
+                                           to.escapes);
+    }
+    to.streams[0] += kGroupSize;
+    to.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
+    return true;
+  }
+#endif
+  return false;
+}
+
+template <class Format>
+ChunkAnalysis analyse_and_split(const std::byte* values, std::size_t n_values, GroupCode* groups,
+                                SplitCursors& to) {
+  constexpr std::size_t kGroupBytes = kGroupSize * sizeof(typename Format::Word);
+  ChunkAnalysis result;
+  result.is_split = true;
+  SplitCursors next = to;
+  for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
     const std::size_t left = n_values - index * kGroupSize;
     const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
-    std::uint8_t*& stream = to.streams[layout.n_tables == 1 ? 0 : code.scale_class % kPhases];
-    if (split_one<Format>(values, n_values, index, code, layout.has_signs, stream, to.raw)) {
-      write_escapes<Word>(values + index * kGroupSize * sizeof(Word), stream, n,
-                          Format::kSymbolEscape, to.escapes);
+    if (result.is_split && n == kGroupSize &&
+        analyse_and_split_one<Format>(values + index * kGroupBytes, groups[index], result, next)) {
+      continue;
     }
-    stream += n;
+    const GroupAnalysis found = analyse_one<Format>(values, n_values, index, result.zeros);
+    groups[index] = code_of(found);
+    result.has_signs = result.has_signs || found.has_signs;
+    result.is_split = result.is_split && can_split_at_once(found, n);
+    if (result.is_split && !found.all_zero) {
+      split_group_of<Format>(values, n_values, index, groups[index], SymbolLayout{}, next);
+    }
   }
+  to = next;
+  return result;
 }
 
 // Puts the next escapes where the symbols want them. False if there are too few, or a
@@ -162,17 +271,15 @@ void split(const std::byte* values, std::size_t n_values, const GroupCode* group
 template <class Format>
 bool put_escapes(const std::uint8_t* symbols, unsigned n, MergeCursors& from, std::byte* values) {
   constexpr std::size_t kBytes = sizeof(typename Format::Word);
-  for (unsigned i = 0; i < n; ++i) {
-    if (symbols[i] >= Format::kSymbolEscape) {
-      if (symbols[i] > Format::kSymbolEscape || from.n_escapes == 0) {
-        return false;
-      }
-      std::memcpy(values + i * kBytes, from.escapes, kBytes);
-      from.escapes += kBytes;
-      --from.n_escapes;
+  return each_escape(symbols, n, Format::kSymbolEscape, [&](unsigned i) {
+    if (symbols[i] > Format::kSymbolEscape || from.n_escapes == 0) {
+      return false;
     }
-  }
-  return true;
+    std::memcpy(values + i * kBytes, from.escapes, kBytes);
+    from.escapes += kBytes;
+    --from.n_escapes;
+    return true;
+  });
 }
 
 // Values of a group from its symbols, of which there are 128, whatever n is: those
@@ -249,7 +356,25 @@ bool merge_whole_groups(std::byte* values, std::size_t n_groups, const GroupCode
         std::memset(to, 0, kGroupBytes);
         continue;
       }
-      registers.decode_group(*tables[groups[g].scale_class % kPhases], symbols);
+      const RansDecodeTable& table = *tables[groups[g].scale_class % kPhases];
+#ifdef CFCK_SYMBOL_WORDS
+      if constexpr (kHasWordKernels<Format>) {
+        if (table.only_symbol == kRansSymbols) {
+          const SymbolWords in_registers = registers.decode_words(table);
+          if (has_signs && groups[g].clean_bits == 0 &&
+              merge_window_group<Format>(in_registers, groups[g].scale_class, from.raw, to)) {
+            from.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
+            continue;
+          }
+          in_registers.store(symbols);
+          if (!merge_one<Format>(symbols, groups[g], has_signs, kGroupSize, from, to)) {
+            return false;
+          }
+          continue;
+        }
+      }
+#endif
+      registers.decode_group(table, symbols);
       if (!merge_one<Format>(symbols, groups[g], has_signs, kGroupSize, from, to)) {
         return false;
       }
@@ -285,8 +410,10 @@ bool merge_coded(std::byte* values, std::size_t n_values, const GroupCode* group
 
 template <class Format>
 constexpr ChunkKernels<Format> make_chunk_kernels() {
-  ChunkKernels<Format> kernels = {&analyse<Format>, &split<Format>, &merge<Format>, nullptr};
+  ChunkKernels<Format> kernels = {&analyse<Format>, nullptr, &split<Format>, &merge<Format>,
+                                  nullptr};
   if constexpr (Format::kSymbolMantissaBits == 1) {
+    kernels.analyse_and_split = &analyse_and_split<Format>;
     kernels.merge_coded = &merge_coded<Format>;
   }
   return kernels;

@@ -6,7 +6,18 @@ namespace cfck::codec {
 
 CFCK_DECLARE_LEVELS(KernelSet, kernel_set)
 
+#ifdef CFCK_HAS_X86_LEVELS
+namespace cpu_v4_vbmi {
+const KernelSet& kernel_set() noexcept;
+}
+#endif
+
 const KernelSet& kernels_of(CpuLevel level) noexcept {
+#ifdef CFCK_HAS_X86_LEVELS
+  if (level == CpuLevel::kV4 && has_vbmi2()) {
+    return cpu_v4_vbmi::kernel_set();
+  }
+#endif
   return CFCK_SET_OF_LEVEL(level, kernel_set);
 }
 

@@ -79,6 +79,8 @@ struct ZeroCounts {
 
 struct ChunkAnalysis {
   bool has_signs = false;  // some value is negative
+  // By analyse_and_split() only: everything is split. Else its cursors mean nothing.
+  bool is_split = false;
   ZeroCounts zeros;
 };
 
@@ -89,6 +91,10 @@ struct ChunkAnalysis {
 template <class Format>
 struct ChunkKernels {
   ChunkAnalysis (*analyse)(const std::byte* values, std::size_t n_values, GroupCode* groups);
+  // Both at once, as long as that is likely to be of use: into one stream, with signs, and
+  // every group's own clean bits. Formats of 32 symbols only.
+  ChunkAnalysis (*analyse_and_split)(const std::byte* values, std::size_t n_values,
+                                     GroupCode* groups, SplitCursors& to);
   void (*split)(const std::byte* values, std::size_t n_values, const GroupCode* groups,
                 const SymbolLayout& layout, SplitCursors& to);
   // False if there are more escapes than MergeCursors says, or invalid symbols.

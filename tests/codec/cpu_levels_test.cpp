@@ -20,9 +20,81 @@ struct SplitResult {
   std::vector<std::byte> merged;
 };
 
+// A level, and for the highest one whether kernels for VBMI2 may stand for the others.
+struct Form {
+  CpuLevel level;
+  bool allows_vbmi2;
+};
+constexpr Form kForms[] = {{CpuLevel::kBaseline, false},
+                           {CpuLevel::kV3, false},
+                           {CpuLevel::kV4, false},
+                           {CpuLevel::kV4, true}};
+
 template <class Format>
-SplitResult run_level(CpuLevel level, const std::vector<std::byte>& values) {
-  const auto& kernels = std::get<ChunkKernels<Format>>(kernels_of(level));
+const ChunkKernels<Format>& kernels_of_form(const Form& form) {
+  allow_vbmi2(form.allows_vbmi2);
+  const auto& kernels = std::get<ChunkKernels<Format>>(kernels_of(form.level));
+  allow_vbmi2(true);
+  return kernels;
+}
+
+// What splitting makes of groups as they were analysed, with signs.
+struct Parts {
+  std::vector<std::uint8_t> symbols;
+  std::vector<std::byte> raw;
+  std::vector<std::byte> escapes;
+
+  explicit Parts(const std::vector<std::byte>& values)
+      : symbols(values.size() + kGroupSize),
+        raw(values.size() + 64 * sizeof(std::uint64_t)),
+        escapes(values.size()) {}
+  SplitCursors cursors() { return {{symbols.data()}, raw.data(), escapes.data()}; }
+  void end_at(const SplitCursors& to) {
+    symbols.resize(static_cast<std::size_t>(to.streams[0] - symbols.data()));
+    raw.resize(static_cast<std::size_t>(to.raw - raw.data()));
+    escapes.resize(static_cast<std::size_t>(to.escapes - escapes.data()));
+  }
+  bool operator==(const Parts&) const = default;
+};
+
+// Analysing and splitting at once is the same as one after the other.
+template <class Format>
+void check_both_at_once(const std::vector<std::byte>& values) {
+  const std::size_t n = values.size() / sizeof(typename Format::Word);
+  std::vector<GroupCode> groups((n + kGroupSize - 1) / kGroupSize);
+  const auto& plain = kernels_of_form<Format>(kForms[0]);
+  const ChunkAnalysis analysis = plain.analyse(values.data(), n, groups.data());
+  Parts expected(values);
+  SplitCursors to = expected.cursors();
+  plain.split(values.data(), n, groups.data(), SymbolLayout{}, to);
+  expected.end_at(to);
+  bool is_split_at_baseline = false;
+  for (const Form& form : kForms) {
+    if (form.level > cpu_level()) {
+      continue;
+    }
+    std::vector<GroupCode> found_groups(groups.size());
+    Parts parts(values);
+    to = parts.cursors();
+    const ChunkAnalysis found =
+        kernels_of_form<Format>(form).analyse_and_split(values.data(), n, found_groups.data(), to);
+    EXPECT_EQ(found.has_signs, analysis.has_signs);
+    EXPECT_EQ(found.zeros.positive, analysis.zeros.positive);
+    EXPECT_EQ(found.zeros.negative, analysis.zeros.negative);
+    EXPECT_EQ(std::memcmp(found_groups.data(), groups.data(), groups.size() * sizeof(GroupCode)),
+              0);
+    is_split_at_baseline |= form.level == CpuLevel::kBaseline && found.is_split;
+    EXPECT_EQ(found.is_split, is_split_at_baseline);
+    if (found.is_split) {
+      parts.end_at(to);
+      EXPECT_TRUE(parts == expected);
+    }
+  }
+}
+
+template <class Format>
+SplitResult run_level(const Form& form, const std::vector<std::byte>& values) {
+  const auto& kernels = kernels_of_form<Format>(form);
   const std::size_t n = values.size() / sizeof(typename Format::Word);
   const std::size_t n_groups = (n + kGroupSize - 1) / kGroupSize;
   SplitResult result;
@@ -75,16 +147,19 @@ void compare_levels(DType dtype) {
     for (const std::uint64_t n : {1u, 129u, 1000u, 12345u}) {
       SCOPED_TRACE(describe(dtype, pattern, n));
       const std::vector<std::byte> values = make_values(dtype, pattern, n);
-      const SplitResult expected = run_level<Format>(CpuLevel::kBaseline, values);
+      const SplitResult expected = run_level<Format>(kForms[0], values);
       EXPECT_TRUE(expected.merged == values);
       const ZeroCounts zeros = count_zeros<typename Format::Word>(values);
       EXPECT_EQ(expected.analysis.zeros.positive, zeros.positive);
       EXPECT_EQ(expected.analysis.zeros.negative, zeros.negative);
-      for (const CpuLevel level : {CpuLevel::kV3, CpuLevel::kV4}) {
-        if (level > cpu_level()) {
+      if constexpr (Format::kSymbolMantissaBits == 1) {
+        check_both_at_once<Format>(values);
+      }
+      for (const Form& form : kForms) {
+        if (form.level > cpu_level()) {
           continue;
         }
-        const SplitResult result = run_level<Format>(level, values);
+        const SplitResult result = run_level<Format>(form, values);
         EXPECT_EQ(result.analysis.has_signs, expected.analysis.has_signs);
         EXPECT_EQ(result.analysis.zeros.positive, zeros.positive);
         EXPECT_EQ(result.analysis.zeros.negative, zeros.negative);

@@ -25,11 +25,17 @@ Result<void> at_every_level(std::vector<std::byte>& bytes, Code&& code) {
   const std::size_t n_bytes = bytes.size();
   set_cpu_level(CpuLevel::kBaseline);
   const Result<void> first = code(bytes);
-  for (const CpuLevel level : {CpuLevel::kV3, CpuLevel::kV4}) {
-    if (level > best) {
+  struct Form {
+    CpuLevel level;
+    bool allows_vbmi2;
+  };
+  for (const Form& form :
+       {Form{CpuLevel::kV3, false}, Form{CpuLevel::kV4, false}, Form{CpuLevel::kV4, true}}) {
+    if (form.level > best) {
       break;
     }
-    set_cpu_level(level);
+    set_cpu_level(form.level);
+    allow_vbmi2(form.allows_vbmi2);
     std::vector<std::byte> other(n_bytes, std::byte{0xa5});
     const Result<void> result = code(other);
     require(result.has_value() == first.has_value());

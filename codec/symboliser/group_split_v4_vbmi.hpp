@@ -1,0 +1,182 @@
+// group_analysis_x86.hpp and group_split_x86.hpp where x86-64-v4 has VBMI, VNNI and GFNI
+// too, for ordinary groups. cpu_levels_test compares them with the plain kernels.
+#pragma once
+
+#include "base/x86_intrinsics.hpp"
+//
+#include <cstdint>
+
+#include "codec/symboliser/group_analysis_x86.hpp"
+#include "codec/symboliser/group_kernels.hpp"
+#include "codec/symboliser/high_words_x86.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+// Indices of bytes in two registers.
+struct ByteOrders {
+  alignas(64) std::uint8_t lower[64];      // lower bytes of words
+  alignas(64) std::uint8_t reversed[64];   // the same, each eight the other way round
+  alignas(64) std::uint8_t planes[2][64];  // byte k of all eights, for k from 0 on
+
+  constexpr ByteOrders() : lower{}, reversed{}, planes{} {
+    for (unsigned i = 0; i < 64; ++i) {
+      lower[i] = static_cast<std::uint8_t>(2 * i);
+      reversed[i] = static_cast<std::uint8_t>(2 * (i ^ 7));
+      for (unsigned half = 0; half < 2; ++half) {
+        planes[half][i] = static_cast<std::uint8_t>(8 * (i % 16) + 4 * half + i / 16);
+      }
+    }
+  }
+};
+inline constexpr ByteOrders kByteOrders;
+
+// Indices of words in two registers.
+struct WordOrders {
+  alignas(64) std::uint16_t lower[32];
+  alignas(64) std::uint16_t upper[32];
+
+  constexpr WordOrders() : lower{}, upper{} {
+    for (unsigned i = 0; i < 32; ++i) {
+      lower[i] = static_cast<std::uint16_t>(2 * i);
+      upper[i] = static_cast<std::uint16_t>(2 * i + 1);
+    }
+  }
+};
+inline constexpr WordOrders kWordHalves;
+
+// Writes the planes of raw bits, one in a word, the highest one first. At most eight.
+template <unsigned n_planes>
+CFCK_INLINE void write_planes(const __m512i (&raw)[4], std::byte* planes) {
+  static_assert(n_planes > 4 && n_planes <= 8);
+  // Column k of the matrix of eight values is their bit n_planes - 1 - k; the product has
+  // value i in bit i because the last value is the first row.
+  const __m512i bits =
+      _mm512_set1_epi64(static_cast<long long>(0x0102040810204080u >> (8 * (8 - n_planes))));
+  const __m512i reversed = _mm512_load_si512(kByteOrders.reversed);
+  const auto columns = [&](unsigned half) {
+    return _mm512_gf2p8affine_epi64_epi8(
+        bits, _mm512_permutex2var_epi8(raw[2 * half], reversed, raw[2 * half + 1]), 0);
+  };
+  const __m512i first = columns(0);
+  const __m512i second = columns(1);
+  _mm512_storeu_si512(
+      planes, _mm512_permutex2var_epi8(first, _mm512_load_si512(kByteOrders.planes[0]), second));
+  _mm512_mask_storeu_epi64(
+      planes + 64, static_cast<__mmask8>((1u << (2 * (n_planes - 4))) - 1),
+      _mm512_permutex2var_epi8(first, _mm512_load_si512(kByteOrders.planes[1]), second));
+}
+
+// High words of a group and, apart, the lower halves that there may be.
+template <class Format>
+struct GroupHalves {
+  __m512i high[4];
+  __m512i low[4];
+
+  // `values` may have any alignment.
+  CFCK_INLINE explicit GroupHalves(const std::byte* values) {
+    for (unsigned i = 0; i < 4; ++i) {
+      const std::byte* const some = values + i * kGroupSize / 4 * sizeof(typename Format::Word);
+      high[i] = _mm512_loadu_si512(some);
+      if constexpr (HighWords<Format>::kHaveLow) {
+        const __m512i second = _mm512_loadu_si512(some + 64);
+        low[i] = _mm512_permutex2var_epi16(high[i], _mm512_load_si512(kWordHalves.lower), second);
+        high[i] = _mm512_permutex2var_epi16(high[i], _mm512_load_si512(kWordHalves.upper), second);
+      }
+    }
+  }
+
+  CFCK_INLINE bool has_lowest_bit() const {
+    const auto& words = HighWords<Format>::kHaveLow ? low : high;
+    const __m512i some = _mm512_ternarylogic_epi32(words[0], words[1], words[2], 0xfe);
+    return _mm512_test_epi16_mask(_mm512_or_si512(some, words[3]), _mm512_set1_epi16(1)) != 0;
+  }
+};
+
+// analyse_group_x86() for a group without clean bits, special values, and zeros among its high
+// words. Else false, with nothing said.
+template <class Format>
+CFCK_INLINE bool analyse_halves(const GroupHalves<Format>& group, GroupAnalysis& found) {
+  using High = HighWords<Format>;
+  static_assert(High::kMantissaBits == 7);
+  constexpr unsigned kFirstSpecial =
+      Format::kHasSpecials ? Format::kMaxExponent << High::kMantissaBits : 0x8000;
+  // A compiler that knew it would rather add what has all bits set, and make that from a
+  // register of the group before, whose end it would wait for.
+  __m512i one = _mm512_set1_epi16(1);
+  asm("" : "+v"(one));
+  const __m512i highest_bit = _mm512_set1_epi16(-0x8000);
+  __m512i magnitudes[4];
+  __m512i before[4];
+  for (unsigned i = 0; i < 4; ++i) {
+    magnitudes[i] = _mm512_andnot_si512(highest_bit, group.high[i]);
+    // Zero wraps around to the largest word.
+    before[i] = _mm512_sub_epi16(magnitudes[i], one);
+  }
+  const std::uint32_t top_code =
+      largest_word(_mm512_max_epu16(_mm512_max_epu16(before[0], before[1]),
+                                    _mm512_max_epu16(before[2], before[3]))) +
+      1;
+  if (top_code >= kFirstSpecial || !group.has_lowest_bit()) {
+    return false;
+  }
+  const std::uint32_t top_exponent = top_code >> High::kMantissaBits;
+  const __m512i top = _mm512_set1_epi16(static_cast<short>(top_exponent));
+  __m512i sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  for (unsigned i = 0; i < 4; ++i) {
+    const __m512i distance = _mm512_sub_epi16(top, _mm512_srli_epi16(magnitudes[i], 7));
+    const __m512i linear = _mm512_or_si512(_mm512_slli_epi16(magnitudes[i], 8), highest_bit);
+    // Shifts beyond a word give zero. Products are of signed words.
+    sums[i % 2] = _mm512_dpwssd_epi32(
+        sums[i % 2], _mm512_xor_si512(_mm512_srlv_epi16(linear, distance), highest_bit), one);
+  }
+  const __m512i signs =
+      _mm512_ternarylogic_epi32(group.high[0], group.high[1], group.high[2], 0xfe);
+  found = {};
+  found.all_zero = false;
+  found.has_signs = _mm512_movepi16_mask(_mm512_or_si512(signs, group.high[3])) != 0;
+  found.n_finite = kGroupSize;
+  const int sum = _mm512_reduce_add_epi32(_mm512_add_epi32(sums[0], sums[1]));
+  finish_analysis(top_exponent, static_cast<std::uint32_t>(sum) + kGroupSize * 0x8000u, found);
+  return true;
+}
+
+// split_group_x86() for a group whose symbols are all of the window. Else false, with
+// anything written in the room of the group.
+template <class Format>
+CFCK_INLINE bool split_halves(const GroupHalves<Format>& group, std::uint32_t scale_class,
+                              std::uint8_t* symbols, std::byte* raw) {
+  using High = HighWords<Format>;
+  constexpr unsigned kRawMantissa = High::kRawMantissaBits;
+  constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
+  const int window = window_top(scale_class);
+  // See split_group().
+  const __m512i first = _mm512_set1_epi16(
+      static_cast<short>(window * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
+  __m512i of_values[4];
+  __m512i raw_words[4];
+  for (unsigned i = 0; i < 4; ++i) {
+    const __m512i high = group.high[i];
+    const __m512i field = _mm512_srli_epi16(_mm512_slli_epi16(high, 1), kRawMantissa + 1);
+    of_values[i] =
+        _mm512_sub_epi16(first, _mm512_xor_si512(field, _mm512_set1_epi16(kTopMantissa)));
+    // The sign comes down to the bit above the mantissa's.
+    raw_words[i] = _mm512_ternarylogic_epi32(_mm512_set1_epi16((1 << kRawMantissa) - 1), high,
+                                             _mm512_srli_epi16(high, 15 - kRawMantissa), 0xca);
+    if constexpr (High::kHaveLow) {
+      _mm512_storeu_si512(raw + High::kRawBits * (kGroupSize / 8) + 64 * i, group.low[i]);
+    }
+  }
+  write_planes<High::kRawBits>(raw_words, raw);
+  const __m512i lower = _mm512_load_si512(kByteOrders.lower);
+  _mm512_storeu_si512(symbols, _mm512_permutex2var_epi8(of_values[0], lower, of_values[1]));
+  _mm512_storeu_si512(symbols + 64, _mm512_permutex2var_epi8(of_values[2], lower, of_values[3]));
+  const __m512i largest = _mm512_max_epu16(_mm512_max_epu16(of_values[0], of_values[1]),
+                                           _mm512_max_epu16(of_values[2], of_values[3]));
+  // With a window of so high exponents the symbol of t = 0 comes out above the window's.
+  return window >= 15 &&
+         _mm512_cmpge_epu16_mask(largest, _mm512_set1_epi16(Format::kSymbolZero)) == 0;
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec
