@@ -2,7 +2,9 @@
 #pragma once
 
 #include "codec/entropy/rans_lanes.hpp"
-#if defined(__AVX512BW__)
+#if defined(__AVX512VBMI2__)
+#include "codec/entropy/rans_encode_v4_vbmi.hpp"
+#elif defined(__AVX512BW__)
 #include "codec/entropy/rans_encode_v4.hpp"
 #elif defined(__AVX2__)
 #include "codec/entropy/rans_encode_v3.hpp"
@@ -42,7 +44,7 @@ class RansEncodeRegisters {
     });
   }
 
-#if defined(__AVX512BW__)
+#if defined(__AVX512BW__) && !defined(__AVX512VBMI2__)
   // The same with two tables; `choices` are those of choose_tables().
   CFCK_INLINE void encode_group(const RansTablePair<RansEncodeTable>& tables,
                                 const std::uint8_t* symbols, const std::uint8_t* choices) {

@@ -56,7 +56,7 @@ struct RansKernels {
   // Codes the runs, the last one first. `states` are the lanes' (n_sets * 32), first their
   // payload, at the end what is to be stored. Words are written downwards from ends[set],
   // which is left at the first word; there must be room for a word for every symbol of
-  // the set, and for 16 words more. Every symbol has a frequency.
+  // the set, and for 32 words more. Every symbol has a frequency.
   void (*encode)(std::span<const SymbolRun> runs, const RansEncodeTable* const* tables,
                  unsigned n_sets, std::uint32_t* states, std::uint16_t** ends);
   // A run with two tables for each place. `trellis_states` are those of the lanes before

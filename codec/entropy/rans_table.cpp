@@ -95,34 +95,48 @@ struct Piece {
   std::uint32_t slot;
 };
 
-void fill_pieces(const Piece* pieces, unsigned n_pieces, RansEncodeTable& table) {
+// The piece of the first position of each block of 2^position_bits, and how many more than
+// it and the first piece of its symbol the piece of a position may be.
+template <class Number>
+std::uint32_t fill_blocks(const Piece* pieces, unsigned n_pieces, unsigned position_bits,
+                          Number* of_blocks) {
+  const std::uint32_t last_of_block = (1u << position_bits) - 1;
   std::uint32_t n_probes = 0;
   std::uint32_t first_of_symbol = 0;
+  for (unsigned i = 0; i < n_pieces; ++i) {
+    const Piece& piece = pieces[i];
+    const std::uint32_t last = piece.position + piece.n - 1;
+    if (i == 0 || pieces[i - 1].symbol != piece.symbol) {
+      first_of_symbol = i;
+    }
+    // At the first of the positions where it can be found, where most pieces are before it.
+    const std::uint32_t from_block =
+        (piece.position & last_of_block) == 0 ? i : of_blocks[piece.position >> position_bits];
+    n_probes = std::max(n_probes, i - std::max(first_of_symbol, from_block));
+    for (std::uint32_t b = (piece.position + last_of_block) >> position_bits;
+         b << position_bits <= last; ++b) {
+      of_blocks[b] = static_cast<Number>(i);
+    }
+  }
+  return n_probes;
+}
+
+void fill_pieces(const Piece* pieces, unsigned n_pieces, RansEncodeTable& table) {
   for (unsigned i = 0; i < n_pieces; ++i) {
     const Piece& piece = pieces[i];
     const std::uint32_t last = piece.position + piece.n - 1;
     table.lasts[i] = static_cast<std::uint16_t>(last);
     table.offsets[i] = static_cast<std::uint16_t>(piece.slot - piece.position);
     if (i == 0 || pieces[i - 1].symbol != piece.symbol) {
-      first_of_symbol = i;
       table.first_pieces[piece.symbol] = static_cast<std::uint16_t>(i);
     }
-    // At the first of the positions where it can be found, where most pieces are before it.
-    const std::uint32_t block = piece.position >> kPositionBits;
-    const std::uint32_t from_block =
-        (piece.position & ((1u << kPositionBits) - 1)) == 0 ? i : table.pieces[block];
-    const std::uint32_t seed = std::max(first_of_symbol, from_block);
-    n_probes = std::max(n_probes, i - seed);
-    for (std::uint32_t b = (piece.position + (1u << kPositionBits) - 1) >> kPositionBits;
-         b << kPositionBits <= last; ++b) {
-      table.pieces[b] = static_cast<std::uint16_t>(i);
-    }
   }
-  for (unsigned i = n_pieces; i < kMaxPieces; ++i) {
+  for (unsigned i = n_pieces; i < std::size(table.lasts); ++i) {
     table.lasts[i] = kRansTotal;
     table.offsets[i] = 0;
   }
-  table.n_probes = n_probes;
+  table.n_probes = fill_blocks(pieces, n_pieces, kPositionBits, table.pieces);
+  table.n_fine_probes = fill_blocks(pieces, n_pieces, kRansFineBits, table.fine_pieces);
 }
 
 // What is known of a symbol.

@@ -14,6 +14,8 @@ inline constexpr unsigned kRansTotalBits = 12;
 inline constexpr std::uint32_t kRansTotal = 1u << kRansTotalBits;
 inline constexpr unsigned kRansBucketBits = 7;
 inline constexpr std::uint32_t kRansBucket = 1u << kRansBucketBits;
+// Bits of a position that `fine_pieces` below does not mind.
+inline constexpr unsigned kRansFineBits = 5;
 // States are from 2^15 to below 2^31; words have 16 bits.
 inline constexpr unsigned kRansStateBits = 15;
 inline constexpr std::uint32_t kRansLowest = 1u << kRansStateBits;
@@ -76,11 +78,15 @@ struct RansEncodeTable {
   // By 64 positions: the piece of the first.
   alignas(64) std::uint16_t pieces[2 * kRansSymbols];
   // By piece: its last position, and slot - position modulo 2^16.
-  alignas(64) std::uint16_t lasts[2 * kRansSymbols];
-  alignas(64) std::uint16_t offsets[2 * kRansSymbols];
+  // Two more follow that no position reaches.
+  alignas(64) std::uint16_t lasts[2 * kRansSymbols + 2];
+  alignas(64) std::uint16_t offsets[2 * kRansSymbols + 2];
   // The piece of a position is at most this many after both the first of its symbol and
   // that of its 64 positions.
   std::uint32_t n_probes;
+  // The same by 32 positions, in bytes.
+  alignas(64) std::uint8_t fine_pieces[kRansTotal >> kRansFineBits];
+  std::uint32_t n_fine_probes;
 
   // And for vectors of bytes: bytes of frequencies, starts, and inverses, lower ones first.
   alignas(32) std::uint8_t frequency_bytes[2][kRansSymbols];

@@ -35,7 +35,7 @@ using Encode = void(std::span<const SymbolRun>, const RansEncodeTable* const*, u
 // Fills in states and words; memory outside what an encoder may write must not change.
 void encode_sample(Sample& sample, const Tables& tables, Encode& encode) {
   constexpr std::uint16_t kUntouched = 0xa55a;
-  constexpr std::size_t kRoom = 16;
+  constexpr std::size_t kRoom = 32;
   constexpr std::size_t kAround = 64;
   std::size_t n_symbols = 0;
   for (const auto& run : sample.symbols) {

@@ -83,13 +83,20 @@ inline std::vector<Frequencies> extreme_tables() {
   return all;
 }
 
-// Calls body(kernels) for each level of this machine.
+// Calls body(kernels) for each level of this machine; for the highest one without and with
+// what has_vbmi2() allows.
 template <class Body>
 void each_level(Body&& body) {
   for (const CpuLevel level : kLevels) {
     if (level <= cpu_level()) {
       SCOPED_TRACE("level " + std::to_string(static_cast<int>(level)));
+      allow_vbmi2(false);
       body(rans_kernels_of(level));
+      allow_vbmi2(true);
+      if (level == CpuLevel::kV4 && has_vbmi2()) {
+        SCOPED_TRACE("with VBMI2");
+        body(rans_kernels_of(level));
+      }
     }
   }
 }

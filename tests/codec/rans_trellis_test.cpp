@@ -70,7 +70,7 @@ using Encode = void(const SymbolRun&, const std::uint8_t*, const RansTablePair<R
                     unsigned, std::uint32_t*, std::uint16_t**);
 
 void encode_sample(Sample& sample, const Tables& tables, Encode& encode) {
-  const std::size_t room = sample.symbols.size() + 16;
+  const std::size_t room = sample.symbols.size() + 32;
   std::vector<std::vector<std::uint16_t>> memory(sample.n_sets);
   std::uint16_t* ends[kMaxLaneSets];
   for (unsigned set = 0; set < sample.n_sets; ++set) {

@@ -164,7 +164,7 @@ void check_encoding(const Case& from, const Decoded& decoded, const RansKernels&
   std::vector<std::uint8_t> symbols = decoded.symbols;
   const SymbolRun run{symbols.data(), symbols.size(), from.places.data(), 0};
   std::vector<std::uint32_t> states = decoded.states;
-  const std::size_t room = symbols.size() + 16;
+  const std::size_t room = symbols.size() + 32;
   std::vector<std::uint16_t> memory(from.n_sets * room);
   std::uint16_t* ends[kMaxLaneSets];
   for (unsigned set = 0; set < from.n_sets; ++set) {
@@ -204,12 +204,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const Decoded expected = decode(*input, nullptr);
-  for (const CpuLevel level : kLevels) {
-    if (level <= cpu_level()) {
-      const RansKernels& kernels = rans_kernels_of(level);
-      require(decode(*input, &kernels) == expected);
-      if (expected.complete) {
-        check_encoding(*input, expected, kernels);
+  for (const bool allows_vbmi2 : {false, true}) {
+    allow_vbmi2(allows_vbmi2);
+    for (const CpuLevel level : kLevels) {
+      if (level <= cpu_level()) {
+        const RansKernels& kernels = rans_kernels_of(level);
+        require(decode(*input, &kernels) == expected);
+        if (expected.complete) {
+          check_encoding(*input, expected, kernels);
+        }
       }
     }
   }
