@@ -25,13 +25,22 @@ void count_run(const SymbolRun& run, std::size_t step, PlaceCounts& counts) {
     const std::uint8_t* const symbols = run.symbols + g * kGroupSize;
     const std::size_t n = std::min<std::size_t>(kGroupSize, run.n_symbols - g * kGroupSize);
     SymbolCounts& place = counts[run.place_of(g)];
-    // Two, so that equal neighbours do not wait for each other.
-    std::array<std::uint8_t, 2 * kRansSymbols> found{};
-    for (std::size_t i = 0; i < n; ++i) {
-      ++found[symbols[i] + (i % 2) * kRansSymbols];
+    // Four, so that equal neighbours do not wait for each other.
+    std::array<std::array<std::uint8_t, kRansSymbols>, 4> found{};
+    std::size_t i = 0;
+    for (; i + sizeof(std::uint64_t) <= n; i += sizeof(std::uint64_t)) {
+      std::uint64_t some;
+      std::memcpy(&some, symbols + i, sizeof(some));
+      for (unsigned j = 0; j < sizeof(some); ++j) {
+        ++found[j % 4][some >> (8 * j) & 0xff];
+      }
+    }
+    for (; i < n; ++i) {
+      ++found[0][symbols[i]];
     }
     for (unsigned s = 0; s < kRansSymbols; ++s) {
-      place[s] += static_cast<std::uint32_t>((found[s] + found[s + kRansSymbols]) * step);
+      place[s] += static_cast<std::uint32_t>(
+          (found[0][s] + found[1][s] + found[2][s] + found[3][s]) * step);
     }
   }
 }

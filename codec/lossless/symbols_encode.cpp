@@ -261,8 +261,10 @@ class SymbolsEncoder {
     const std::size_t in_tail = tail_bytes(symbols.n_sets, raw_.size());
     symbols.tail = raw_.last(in_tail);
     raw_ = raw_.first(raw_.size() - in_tail);
-    coded_.clear();
-    append_rans_section(symbols, scratch_, coded_);
+    std::vector<std::byte>& coded = scratch_.impl().coded;
+    coded.clear();
+    append_rans_section(symbols, scratch_, coded);
+    coded_ = coded;
     header_.coded_bytes = static_cast<std::uint32_t>(coded_.size());
     header_.raw_bytes = static_cast<std::uint32_t>(raw_.size());
   }
@@ -304,7 +306,7 @@ class SymbolsEncoder {
   std::unique_ptr<std::byte[]> class_escapes_;
   ByteView escapes_;
   ByteView raw_;
-  std::vector<std::byte> coded_;  // with `rans`
+  ByteView coded_;  // with `rans`
 };
 
 }  // namespace
