@@ -94,7 +94,6 @@ CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTable& table,
   // The upper bit of each place of the sum that carries.
   const __m512i carries = _mm512_ternarylogic_epi32(product, rest, low, 0xd4);
   const __m512i high = _mm512_add_epi16(product_high, _mm512_srli_epi16(carries, 15));
-  // 0 where the new state is below 2^15.
   // Lanes whose new state is below 2^15. Of the lower half a sum that stops at its largest
   // says so without waiting for the carry.
   const __mmask32 takes =
