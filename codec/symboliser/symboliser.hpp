@@ -5,11 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define CFCK_HD __host__ __device__
-#else
-#define CFCK_HD
-#endif
+#include "base/host_device.hpp"
 
 // Kernels are compiled once for each CPU level, each time in a namespace of its
 // own, so that the linker cannot mix them up.
