@@ -12,7 +12,7 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 // As std::bit_cast, which the CPU levels would share where it is not inlined.
 template <class To, class From>
-inline To same_bits(From from) {
+CFCK_HD inline To same_bits(From from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
   __builtin_memcpy(&to, &from, sizeof(to));
@@ -22,24 +22,26 @@ inline To same_bits(From from) {
 struct ValueF64 {
   using Word = std::uint64_t;
   static constexpr Word kInfinity = 0x7ff0000000000000u;
-  static double to_double(Word word) { return same_bits<double>(word); }
-  static Word from_double(double value) { return same_bits<Word>(value); }
+  CFCK_HD static double to_double(Word word) { return same_bits<double>(word); }
+  CFCK_HD static Word from_double(double value) { return same_bits<Word>(value); }
 };
 
 struct ValueF32 {
   using Word = std::uint32_t;
   static constexpr Word kInfinity = 0x7f800000u;
-  static double to_double(Word word) { return same_bits<float>(word); }
-  static Word from_double(double value) { return same_bits<Word>(static_cast<float>(value)); }
+  CFCK_HD static double to_double(Word word) { return same_bits<float>(word); }
+  CFCK_HD static Word from_double(double value) {
+    return same_bits<Word>(static_cast<float>(value));
+  }
 };
 
 struct ValueBf16 {
   using Word = std::uint16_t;
   static constexpr Word kInfinity = 0x7f80;
-  static double to_double(Word word) {
+  CFCK_HD static double to_double(Word word) {
     return same_bits<float>(static_cast<std::uint32_t>(word) << 16);
   }
-  static Word from_double(double value) {
+  CFCK_HD static Word from_double(double value) {
     const auto bits = same_bits<std::uint32_t>(static_cast<float>(value));
     return static_cast<Word>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   }
@@ -48,14 +50,14 @@ struct ValueBf16 {
 struct ValueF16 {
   using Word = std::uint16_t;
   static constexpr Word kInfinity = 0x7c00;
-  static double to_double(Word word) {
+  CFCK_HD static double to_double(Word word) {
     const std::uint32_t magnitude = static_cast<std::uint32_t>(word & 0x7fff) << 13;
     const auto scaled = same_bits<std::uint32_t>(same_bits<float>(magnitude) * 0x1p112f);
     const std::uint32_t special = magnitude | 0x7f800000u;
     const std::uint32_t sign = static_cast<std::uint32_t>(word & 0x8000) << 16;
     return same_bits<float>(((word & 0x7fff) >= kInfinity ? special : scaled) | sign);
   }
-  static Word from_double(double value) {
+  CFCK_HD static Word from_double(double value) {
     const auto bits = same_bits<std::uint32_t>(static_cast<float>(value));
     const std::uint32_t magnitude = bits & 0x7fffffffu;
     // Adding 1/2 leaves the bits of a subnormal, rounded, in the low mantissa.
@@ -69,7 +71,7 @@ struct ValueF16 {
 };
 
 template <class Value>
-constexpr typename Value::Word magnitude_of(typename Value::Word word) {
+CFCK_HD constexpr typename Value::Word magnitude_of(typename Value::Word word) {
   using Word = typename Value::Word;
   return static_cast<Word>(word & static_cast<Word>(static_cast<Word>(~Word{0}) >> 1));
 }

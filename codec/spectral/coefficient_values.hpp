@@ -1,39 +1,18 @@
 // Passes over values and coefficients, written so that compilers vectorise.
 #pragma once
 
-#include "codec/direct/float_values.hpp"
 #include "codec/direct/split_codes.hpp"
 #include "codec/spectral/spectral_kernels.hpp"
+#include "codec/spectral/value_steps.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// A larger sum of magnitudes would not fit class_of_mean().
-inline constexpr float kMostSteps = 0x1p30f;
-
-// Ones where a word is a finite number. Compilers vectorise masks of words, but not a choice
-// between numbers that are yet to be widened.
-template <class Value>
-inline typename Value::Word finite_mask(typename Value::Word word) {
-  using Word = typename Value::Word;
-  return magnitude_of<Value>(word) < Value::kInfinity ? static_cast<Word>(~Word{0}) : Word{0};
-}
-
 template <class Value>
 inline void load_doubles(const std::byte* values, std::size_t n, double* to) {
   for (std::size_t i = 0; i < n; ++i) {
-    typename Value::Word word;
-    __builtin_memcpy(&word, values + i * sizeof(word), sizeof(word));
-    word = static_cast<typename Value::Word>(word & finite_mask<Value>(word));
-    to[i] = Value::to_double(word);
+    to[i] = load_double<Value>(values + i * sizeof(typename Value::Word));
   }
-}
-
-inline float clamped_steps(double in_steps) {
-  const auto rounded = static_cast<float>(in_steps);
-  const float known = rounded == rounded ? rounded : 0.0f;
-  const float low = known < -kMostSteps ? -kMostSteps : known;
-  return low > kMostSteps ? kMostSteps : low;
 }
 
 inline void divide_coefficients(const double* coefficients, const double* steps, double step,
@@ -86,13 +65,7 @@ inline void classify_groups(const float* in_steps, std::size_t n_values, unsigne
 
 inline void round_steps(const float* in_steps, std::size_t n, float factor, std::int32_t* codes) {
   for (std::size_t i = 0; i < n; ++i) {
-    const float code = in_steps[i] * factor;
-    const float low = code < -0x1p29f ? -0x1p29f : code;
-    const float clamped = low > 0x1p29f ? 0x1p29f : low;
-    // What is 2^23 or more is an integer.
-    const float magnitude = __builtin_fabsf(clamped);
-    const float rounded = __builtin_copysignf((magnitude + 0x1p23f) - 0x1p23f, clamped);
-    codes[i] = static_cast<std::int32_t>(magnitude < 0x1p23f ? rounded : clamped);
+    codes[i] = rounded_code(in_steps[i], factor);
   }
 }
 
@@ -188,20 +161,17 @@ inline void clamp_sums(std::int32_t base, const std::int32_t* offsets, std::size
   }
 }
 
-// What is no number becomes zero: its bits would differ from machine to machine.
 template <class Value, class T>
 inline void store_values(const T* values, std::size_t n, std::byte* to) {
   for (std::size_t i = 0; i < n; ++i) {
-    const T value = values[i] == values[i] ? values[i] : T{0};
-    const typename Value::Word word = Value::from_double(value);
-    __builtin_memcpy(to + i * sizeof(word), &word, sizeof(word));
+    store_value<Value>(values[i], to + i * sizeof(typename Value::Word));
   }
 }
 
 template <class T>
 inline void clear_nans(T* values, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    values[i] = values[i] == values[i] ? values[i] : T{0};
+    values[i] = without_nan(values[i]);
   }
 }
 

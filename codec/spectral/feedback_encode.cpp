@@ -92,8 +92,7 @@ class BlockEncoder {
                start_states_.data(),
                codes_.data(),
                errors_.data(),
-               room_.data(),
-               found_.is_plain};
+               room_.data()};
     return true;
   }
 

@@ -5,6 +5,7 @@
 #include "codec/direct/symbol_codes.hpp"
 #include "codec/entropy/rans_trellis.hpp"
 #include "codec/entropy/shifted_bytes.hpp"
+#include "codec/spectral/point_steps.hpp"
 #include "codec/spectral/spectral_kernels.hpp"
 
 namespace cfck::codec {
@@ -50,16 +51,12 @@ inline void points_of_group(const GroupParts& group, bool has_trellis,
   if (group.low_bits > 0) {
     (void)read_planes(group.path, 1, group.n, lowest);
   }
-  const unsigned shift = group.low_bits > 0 ? 1 : 0;
+  // Copies: points might be stored over the parts.
+  const std::uint8_t* const symbols = group.symbols;
+  const unsigned low_bits = group.low_bits;
   for (unsigned i = 0; i < kGroupSize; ++i) {
-    const std::uint32_t high = static_cast<std::uint32_t>(group.symbols[i]) - kSpectralZero;
-    const auto code =
-        static_cast<std::int32_t>(high << group.low_bits | low[i] << shift | lowest[i]);
-    const std::int32_t sign = (code > 0 ? 1 : 0) - (code < 0 ? 1 : 0);
-    // Unsigned: symbols behind the last value of a chunk are anything.
-    const auto less = static_cast<std::uint32_t>(quantisers[i] != 0 ? sign : 0);
-    points[i] =
-        has_trellis ? static_cast<std::int32_t>(2 * static_cast<std::uint32_t>(code) - less) : code;
+    const std::int32_t code = code_of_parts(symbols[i], low_bits, low[i], lowest[i]);
+    points[i] = merged_point(code, has_trellis, quantisers[i]);
   }
 }
 

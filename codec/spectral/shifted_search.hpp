@@ -2,8 +2,6 @@
 // wait for each other, so that the costs of a few lanes stay in the nearest cache for a while.
 #pragma once
 
-#include <bit>
-
 #include "codec/spectral/choice_lanes.hpp"
 
 namespace cfck::codec {
@@ -39,17 +37,13 @@ struct BackStep {
 };
 
 CFCK_INLINE BackStep step_back_shifted(const std::uint8_t* decisions, Ints& state) {
-  constexpr int kTopBit = std::bit_width(kShiftedStates) - 2;
-  // Of the two states before, that with the lower number has parity 0 if this bit is 0.
-  constexpr int kFirstBit = std::bit_width(kPathTaps) - 1;
-  static_assert(kTableTaps >> kTopBit == 1 && (kTableTaps >> kFirstBit & 1) == 0);
   Ints low, high;
   __builtin_memcpy(&low, decisions, sizeof(low));
   __builtin_memcpy(&high, decisions + sizeof(low), sizeof(high));
-  const Ints second = state >> kTopBit;
+  const Ints second = state >> kTopStateBit;
   const Ints edge = select(is_zero(second), low, high) >> (state & 31) & 1;
   const Ints even = state ^ (-second & static_cast<int>(kTableTaps));
-  const Ints parity = edge ^ (even >> kFirstBit & 1);
+  const Ints parity = edge ^ (even >> kFirstEdgeBit & 1);
   state = 2 * (even ^ (-parity & static_cast<int>(kPathTaps))) + second;
   return {parity, second};
 }

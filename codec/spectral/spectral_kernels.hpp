@@ -39,10 +39,8 @@ struct TrellisSearch {
   std::uint8_t* symbols = nullptr;
   std::uint8_t* quantisers = nullptr;
   std::int32_t* codes = nullptr;  // of groups with low bits only; 0 for escapes
-  // Room for decision_bytes(n_states) for each value.
+  // Room for decision_bytes(n_states) for each value, and a multiple of as many.
   std::uint8_t* decisions = nullptr;
-  // Value by value: what counts, and what vectors must equal.
-  bool is_plain = false;
 };
 
 // A column of a block of rows, in the order of the search.
@@ -77,7 +75,8 @@ struct FeedbackSearch {
   std::int32_t* codes = nullptr;  // [n_columns, n_rows]
   float* errors = nullptr;        // [n_columns, n_rows]
   float* room = nullptr;          // for n_columns * 16
-  bool is_plain = false;          // as in TrellisSearch
+  // Value by value: what counts, and what vectors must equal.
+  bool is_plain = false;
 };
 
 // What decoders merge: symbols and planes of the coded groups.

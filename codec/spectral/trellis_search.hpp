@@ -1,4 +1,5 @@
-// The search for codes, whole groups in vectors (codec/spectral/spec.md, section 7).
+// The search for codes, whole groups in vectors (codec/spectral/spec.md, section 7). It finds what
+// that of lane_search.hpp finds.
 #pragma once
 
 #include "codec/spectral/choice_lanes.hpp"
@@ -157,8 +158,8 @@ class TrellisPaths {
   }
 
  private:
-  bool is_plain(const GroupSteps& steps, unsigned n) const {
-    return search_.is_plain || n < kGroupSize || steps.low_bits > kMaxVectorLowBits;
+  static bool is_plain(const GroupSteps& steps, unsigned n) {
+    return n < kGroupSize || steps.low_bits > kMaxVectorLowBits;
   }
   const SymbolWeights* weights_of(const GroupSteps& steps) const {
     return is_weighed ? search_.weights + steps.table : nullptr;
@@ -179,9 +180,15 @@ class TrellisPaths {
       return;
     }
     advance_waiting();
+    advance_values(values, n, steps, decisions);
+  }
+
+  // Value by value. Rare, and out of the way of whole groups.
+  [[gnu::noinline]] void advance_values(const float* values, unsigned n, const GroupSteps& steps,
+                                        std::uint8_t* decisions) {
     for (unsigned i = 0; i < n; ++i) {
-      const Decisions<n_states> made =
-          advance_value<n_states>(values[i], i % search_.n_lanes, steps, weights_of(steps), costs_);
+      const Decisions<n_states> made = advance_value<n_states, kMaxSearchLanes>(
+          values[i], steps, weights_of(steps), &costs_[0][i % search_.n_lanes]);
       __builtin_memcpy(decisions + i * sizeof(made), &made, sizeof(made));
     }
   }
@@ -217,18 +224,17 @@ class TrellisPaths {
                                               decisions, states_, search_.symbols + at,
                                               search_.quantisers + at, search_.codes + at);
     }
+    take_values(values, n, steps, decisions, at);
+  }
+
+  void take_values(const float* values, unsigned n, const GroupSteps& steps,
+                   const std::uint8_t* decisions, std::size_t at) {
     for (unsigned i = n; i-- > 0;) {
-      unsigned q = 0;
       Decisions<n_states> made;
       __builtin_memcpy(&made, decisions + i * sizeof(made), sizeof(made));
-      const bool escapes = magnitude_of(values[i]) > steps.bound;
-      const CodeChoice choice =
-          take_value<n_states>(escapes ? 0.0f : values[i], made, steps, weights_of(steps),
-                               states_[i % search_.n_lanes], q);
-      search_.quantisers[at + i] = static_cast<std::uint8_t>(q);
-      search_.codes[at + i] = escapes ? 0 : choice.code;
-      search_.symbols[at + i] = static_cast<std::uint8_t>(
-          escapes ? kSpectralEscape : symbol_of(choice.code, steps.low_bits));
+      store_found(take_value<n_states>(values[i], made, steps, weights_of(steps),
+                                       states_[i % search_.n_lanes]),
+                  search_, at + i);
     }
   }
 
@@ -287,16 +293,12 @@ void search_values(const TrellisSearch& search) {
     const unsigned n = group_values(search.n_values - g * kGroupSize);
     const float* const values = search.values + g * kGroupSize;
     __builtin_memset(search.quantisers + at, 0, n);
-    if (!search.is_plain && n == kGroupSize && steps.low_bits <= kMaxVectorLowBits) {
+    if (n == kGroupSize && steps.low_bits <= kMaxVectorLowBits) {
       choose_group_alone<is_weighed>(values, steps, weights, search.symbols + at,
                                      search.codes + at);
     } else {
       for (unsigned i = 0; i < n; ++i) {
-        const bool escapes = magnitude_of(values[i]) >= steps.alone_bound();
-        const std::int32_t code = choose_alone(escapes ? 0.0f : values[i], steps, weights);
-        search.codes[at + i] = code;
-        search.symbols[at + i] =
-            static_cast<std::uint8_t>(escapes ? kSpectralEscape : symbol_of(code, steps.low_bits));
+        store_found(take_alone(values[i], steps, weights), search, at + i);
       }
     }
     at += n;

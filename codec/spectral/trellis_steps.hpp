@@ -1,9 +1,12 @@
-// The steps of the search for codes, value by value (codec/spectral/spec.md, section 7).
+// The steps of the search for codes, value by value (codec/spectral/spec.md, section 7). They
+// are those of devices too.
 #pragma once
 
 #include <type_traits>
+#include <utility>
 
 #include "codec/spectral/spectral_kernels.hpp"
+#include "codec/spectral/trellis_edges.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -22,39 +25,11 @@ using PathCosts = float[n_states][kMaxSearchLanes];
 template <unsigned n_states>
 using Decisions = std::conditional_t<n_states <= kMaxTableStates, std::uint8_t, std::uint64_t>;
 
-// The two edges into each state, that from the lower state first.
-template <unsigned n_states>
-struct TrellisEdges {
-  unsigned from[n_states][2] = {};
-  unsigned parity[n_states][2] = {};
-  std::uint64_t second = 0;  // as in Trellis
-  // By edge: three bits of where it is from, its parity above, in four bits for each state.
-  // Of as many states as fit.
-  std::uint32_t packed[2] = {};
-
-  constexpr TrellisEdges() {
-    const Trellis& trellis = *trellis_of(n_states);
-    second = trellis.second;
-    unsigned n_edges[n_states] = {};
-    for (unsigned state = 0; state < n_states; ++state) {
-      for (unsigned p = 0; p < 2; ++p) {
-        const unsigned to = trellis.next[state][p];
-        const unsigned edge = n_edges[to]++;
-        from[to][edge] = state;
-        parity[to][edge] = p;
-        packed[edge] |= n_states <= kMaxTableStates ? (state | p << 3) << (4 * to) : 0;
-      }
-    }
-  }
-};
-template <unsigned n_states>
-inline constexpr TrellisEdges<n_states> kTrellisEdges{};
-
 // What is the same for all values of a group.
 struct GroupSteps {
   GroupSteps() = default;
   explicit GroupSteps(const GroupCode& group) : GroupSteps(kSymbolCodes.of[group.scale_class]) {}
-  explicit GroupSteps(const SymbolCode& code)
+  CFCK_HD explicit GroupSteps(const SymbolCode& code)
       : low_bits(code.low_bits),
         table(code.table),
         limit(std::int32_t{code.reach} << code.low_bits),
@@ -62,7 +37,7 @@ struct GroupSteps {
         most{static_cast<float>(limit / 2), static_cast<float>((limit - 1) / 2)} {}
 
   // With one state, from which on values escape.
-  float alone_bound() const { return static_cast<float>(limit) + 0.5f; }
+  CFCK_HD float alone_bound() const { return static_cast<float>(limit) + 0.5f; }
 
   unsigned low_bits = 0;
   unsigned table = 0;
@@ -72,20 +47,20 @@ struct GroupSteps {
 };
 
 // Half to even. Requires: -1 < x.
-inline float nearest_to(float x) { return x < 0x1p23f ? (x + 0x1p23f) - 0x1p23f : x; }
+CFCK_HD inline float nearest_to(float x) { return x < 0x1p23f ? (x + 0x1p23f) - 0x1p23f : x; }
 
-inline float magnitude_of(float x) { return __builtin_fabsf(x); }
+CFCK_HD inline float magnitude_of(float x) { return __builtin_fabsf(x); }
 
-inline std::int32_t with_sign(std::int32_t magnitude, float t) {
+CFCK_HD inline std::int32_t with_sign(std::int32_t magnitude, float t) {
   return __builtin_signbit(t) ? -magnitude : magnitude;
 }
 
 // The point that is nearest to t.
-inline std::int32_t escaped_point(float t) {
+CFCK_HD inline std::int32_t escaped_point(float t) {
   return with_sign(static_cast<std::int32_t>(nearest_to(magnitude_of(t))), t);
 }
 
-inline unsigned symbol_of(std::int32_t code, unsigned low_bits) {
+CFCK_HD inline unsigned symbol_of(std::int32_t code, unsigned low_bits) {
   return static_cast<unsigned>((code >> low_bits) + static_cast<std::int32_t>(kSpectralZero));
 }
 
@@ -95,8 +70,8 @@ struct CodeChoice {
 };
 
 // The best code of a quantiser and a parity. Points have magnitudes 4 half + 2 parity - q.
-inline CodeChoice choose_code(float t, unsigned q, unsigned parity, const GroupSteps& group,
-                              const SymbolWeights* weights) {
+CFCK_HD inline CodeChoice choose_code(float t, unsigned q, unsigned parity, const GroupSteps& group,
+                                      const SymbolWeights* weights) {
   const float a = magnitude_of(t);
   const float offset = static_cast<float>(2 * static_cast<int>(parity) - static_cast<int>(q));
   float half = nearest_to((a - offset) * 0.25f);
@@ -116,50 +91,92 @@ inline CodeChoice choose_code(float t, unsigned q, unsigned parity, const GroupS
   return parity == 0 && zero <= choice.cost ? CodeChoice{0, zero} : choice;
 }
 
-// A value of a lane: costs of its paths go on, each state's decision is a bit.
-template <unsigned n_states>
-Decisions<n_states> advance_value(float t, unsigned lane, const GroupSteps& group,
-                                  const SymbolWeights* weights, PathCosts<n_states>& costs) {
-  constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
+// What the best codes of each quantiser and parity cost.
+struct ChoiceCosts {
+  float of[2][2];
+};
+
+CFCK_HD inline ChoiceCosts cost_of_codes(float t, const GroupSteps& group,
+                                         const SymbolWeights* weights) {
   const bool escapes = magnitude_of(t) > group.bound;
-  float by_code[2][2];
+  ChoiceCosts cost;
   for (unsigned q = 0; q < 2; ++q) {
     for (unsigned parity = 0; parity < 2; ++parity) {
-      by_code[q][parity] =
+      cost.of[q][parity] =
           escapes ? (parity != 0 ? kNever : 0.0f) : choose_code(t, q, parity, group, weights).cost;
     }
   }
+  return cost;
+}
+
+// The best path into a state goes on; returns its decision.
+template <unsigned n_states, unsigned pitch, std::size_t state>
+CFCK_HD inline Decisions<n_states> advance_state(const ChoiceCosts& by_code, const float* costs,
+                                                 float* next) {
+  constexpr TrellisEdge kFirst = edge_into<n_states>(state, 0);
+  constexpr TrellisEdge kSecond = edge_into<n_states>(state, 1);
+  const float by_first =
+      costs[kFirst.from * pitch] + by_code.of[quantiser_of<n_states>(kFirst.from)][kFirst.parity];
+  const float by_second = costs[kSecond.from * pitch] +
+                          by_code.of[quantiser_of<n_states>(kSecond.from)][kSecond.parity];
+  next[state] = by_second < by_first ? by_second : by_first;
+  return static_cast<Decisions<n_states>>(std::uint64_t{by_second < by_first} << state);
+}
+
+template <unsigned n_states, unsigned pitch, std::size_t... state>
+CFCK_HD inline Decisions<n_states> advance_states(const ChoiceCosts& by_code, float* costs,
+                                                  std::index_sequence<state...>) {
   float next[n_states];
-  Decisions<n_states> decisions = 0;
-  for (unsigned state = 0; state < n_states; ++state) {
-    float by[2];
-    for (unsigned edge = 0; edge < 2; ++edge) {
-      const unsigned from = kEdges.from[state][edge];
-      by[edge] = costs[from][lane] + by_code[kEdges.second >> from & 1][kEdges.parity[state][edge]];
-    }
-    decisions |= static_cast<Decisions<n_states>>(std::uint64_t{by[1] < by[0]} << state);
-    next[state] = by[1] < by[0] ? by[1] : by[0];
-  }
-  for (unsigned state = 0; state < n_states; ++state) {
-    costs[state][lane] = next[state];
-  }
+  const auto decisions = static_cast<Decisions<n_states>>(
+      (advance_state<n_states, pitch, state>(by_code, costs, next) | ...));
+  ((costs[state * pitch] = next[state]), ...);
   return decisions;
+}
+
+// A value of a lane: costs of its paths, `pitch` apart, go on, each state's decision is a bit.
+template <unsigned n_states, unsigned pitch>
+CFCK_HD Decisions<n_states> advance_value(float t, const GroupSteps& group,
+                                          const SymbolWeights* weights, float* costs) {
+  return advance_states<n_states, pitch>(cost_of_codes(t, group, weights), costs,
+                                         std::make_index_sequence<n_states>());
+}
+
+// What is found of a value; of escapes the code is 0.
+struct FoundCode {
+  std::int32_t code;
+  std::uint8_t symbol;
+  std::uint8_t quantiser;
+};
+
+CFCK_HD inline FoundCode found_code(bool escapes, std::int32_t code, unsigned q,
+                                    const GroupSteps& group) {
+  const unsigned symbol = escapes ? kSpectralEscape : symbol_of(code, group.low_bits);
+  return {escapes ? 0 : code, static_cast<std::uint8_t>(symbol), static_cast<std::uint8_t>(q)};
+}
+
+CFCK_HD inline void store_found(const FoundCode& found, const TrellisSearch& search,
+                                std::size_t at) {
+  search.symbols[at] = found.symbol;
+  search.quantisers[at] = found.quantiser;
+  search.codes[at] = found.code;
 }
 
 // Back along the path of a lane, of which `state` is where it is.
 template <unsigned n_states>
-CodeChoice take_value(float t, Decisions<n_states> decisions, const GroupSteps& group,
-                      const SymbolWeights* weights, std::int32_t& state, unsigned& q) {
-  constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
-  const unsigned edge = decisions >> state & 1;
-  const unsigned parity = kEdges.parity[state][edge];
-  state = static_cast<std::int32_t>(kEdges.from[state][edge]);
-  q = kEdges.second >> state & 1;
-  return choose_code(t, q, parity, group, weights);
+CFCK_HD FoundCode take_value(float t, Decisions<n_states> decisions, const GroupSteps& group,
+                             const SymbolWeights* weights, std::int32_t& state) {
+  const TrellisEdge edge =
+      edge_into<n_states>(static_cast<unsigned>(state), decisions >> state & 1);
+  state = static_cast<std::int32_t>(edge.from);
+  const unsigned q = quantiser_of<n_states>(edge.from);
+  const bool escapes = magnitude_of(t) > group.bound;
+  const CodeChoice choice = choose_code(escapes ? 0.0f : t, q, edge.parity, group, weights);
+  return found_code(escapes, choice.code, q, group);
 }
 
 // With one state every value is on its own.
-inline std::int32_t choose_alone(float t, const GroupSteps& group, const SymbolWeights* weights) {
+CFCK_HD inline std::int32_t choose_alone(float t, const GroupSteps& group,
+                                         const SymbolWeights* weights) {
   const float a = magnitude_of(t);
   const float nearest = nearest_to(a);
   const auto best = with_sign(static_cast<std::int32_t>(nearest), t);
@@ -175,6 +192,12 @@ inline std::int32_t choose_alone(float t, const GroupSteps& group, const SymbolW
   const float nearer_cost = cost_of(nearer, code);
   const std::int32_t better = nearer_cost <= cost ? code : best;
   return cost_of(0.0f, 0) <= (nearer_cost <= cost ? nearer_cost : cost) ? 0 : better;
+}
+
+CFCK_HD inline FoundCode take_alone(float t, const GroupSteps& group,
+                                    const SymbolWeights* weights) {
+  const bool escapes = magnitude_of(t) >= group.alone_bound();
+  return found_code(escapes, choose_alone(escapes ? 0.0f : t, group, weights), 0, group);
 }
 
 }  // namespace CFCK_CPU_NAMESPACE
