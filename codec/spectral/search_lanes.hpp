@@ -59,8 +59,15 @@ inline To vector_bits(From from) {
   return reinterpret_cast<To>(from);
 }
 
+// Compilers take bytes one by one to convert them.
 inline Ints load_bytes(const std::uint8_t* from) {
+#if defined(__AVX512BW__)
+  return (Ints)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#elif defined(__AVX2__)
+  return (Ints)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+#else
   return __builtin_convertvector(load_lanes<SearchBytes>(from), Ints);
+#endif
 }
 
 inline Floats to_floats(Ints ints) { return __builtin_convertvector(ints, Floats); }
