@@ -27,9 +27,9 @@ struct EncodeLaneTable {
     const __m512i of_block = _mm512_permutex2var_epi8(
         fine_pieces[0], _mm512_srli_epi16(positions, kRansFineBits), fine_pieces[1]);
     __m512i piece = _mm512_max_epu16(_mm512_permutexvar_epi16(symbols, first_pieces), of_block);
-    const auto look_up = [](const std::uint16_t* table, __m512i index) {
-      return _mm512_permutex2var_epi16(_mm512_loadu_si512(table), index,
-                                       _mm512_loadu_si512(table + 32));
+    const auto look_up = [](const std::uint16_t* entries, __m512i index) {
+      return _mm512_permutex2var_epi16(_mm512_loadu_si512(entries), index,
+                                       _mm512_loadu_si512(entries + 32));
     };
     // More than two pieces on is rare.
     for (std::uint32_t i = 2; i < table->n_fine_probes; ++i) {
