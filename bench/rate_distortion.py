@@ -78,6 +78,11 @@ def refined(subject: Subject, options: Options) -> Options:
 PRESETS = [
     FLAT,
     Preset("cfck spectral, prior", {"steps": "prior"}, only_kernels=True),
+    Preset(
+        "cfck spectral, prior, 64 states",
+        {"steps": "prior", "trellis_states": 64},
+        only_kernels=True,
+    ),
     Preset("cfck spectral, calibrated without data", prepare=without_data),
     Preset("cfck spectral, calibrated with data", prepare=with_data, uses_data=True),
     Preset("cfck spectral, feedback", prepare=with_feedback, uses_data=True),
