@@ -42,7 +42,7 @@ class Ladder:
 IMAGE_LEVELS = [-27.5 + 2.5 * i for i in range(10)]
 IMAGE_BITS = [2.6, 2.1, 1.6, 1.2, 0.9]
 SENTENCE_LEVELS = [-38.0 + 4 * i for i in range(9)]
-SENTENCE_BITS = [3.0, 2.6, 2.2, 2.0]
+SENTENCE_BITS = [3.0, 2.6, 2.2]
 IMAGES = Ladder("KL", 0.3, IMAGE_LEVELS, IMAGE_BITS, 2, 8)
 SENTENCES = Ladder("1 - cosine", 0.05, SENTENCE_LEVELS, SENTENCE_BITS, 3, 6)
 
