@@ -23,8 +23,7 @@ constexpr std::uint64_t kRowsTogether = 128;
 // Rows that no chunk should cut.
 std::uint64_t rows_together(const format::SpectralChoice& choice, const Shape& shape) {
   const codec::BlockSides sides = codec::chosen_block(shape, choice.block);
-  const bool is_asked = !choice.block.empty() && choice.block.size() <= shape.size();
-  if (is_asked && sides != codec::kernel_block(shape)) {
+  if (codec::asks_for_block(shape, choice.block) && sides != codec::kernel_block(shape)) {
     return codec::block_side(sides, shape.size(), 0);
   }
   if (choice.moments) {

@@ -19,8 +19,12 @@ std::int16_t mean_of(std::int64_t sum, std::int64_t n) {
 
 }  // namespace
 
+bool asks_for_block(std::span<const std::uint64_t> shape, std::span<const std::uint8_t> asked) {
+  return !asked.empty() && asked.size() <= shape.size();
+}
+
 BlockSides chosen_block(std::span<const std::uint64_t> shape, std::span<const std::uint8_t> asked) {
-  if (asked.empty() || asked.size() > shape.size()) {
+  if (!asks_for_block(shape, asked)) {
     return kernel_block(shape);
   }
   BlockSides sides;

@@ -11,6 +11,9 @@
 
 namespace cfck::codec {
 
+// Whether sides were asked for that the tensor has axes for.
+bool asks_for_block(std::span<const std::uint64_t> shape, std::span<const std::uint8_t> asked);
+
 // The sides that were asked for, none longer than its axis; the kernel where nothing was asked for
 // or the tensor has fewer axes.
 BlockSides chosen_block(std::span<const std::uint64_t> shape, std::span<const std::uint8_t> asked);

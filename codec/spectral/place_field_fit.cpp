@@ -42,16 +42,34 @@ struct Field {
   explicit Field(const SpectralGeometry& geometry)
       : bands(geometry.n_bands()), rows(geometry.n_rows()), columns(geometry.n_columns()) {}
 
+  // Each of the three adds up, in its own direction, the magnitudes that the others' weights leave.
+  template <class AddBands, class AddColumns, class AddRows>
+  QuarterField fit(AddBands&& add_bands, AddColumns&& add_columns, AddRows&& add_rows) {
+    for (int i = 0; i < kAlternations; ++i) {
+      // Of the classes only the bands are absolute, rounded down; the others are nearest.
+      weigh();
+      add_bands();
+      bands.take_means(1.0, -static_cast<int>(kClassOfOne));
+      weigh();
+      add_columns();
+      columns.take_means(kEighthRoot, kLeastQuarters);
+      weigh();
+      add_rows();
+      rows.take_means(kEighthRoot, kLeastQuarters);
+    }
+    return take();
+  }
+
+  Direction bands;
+  Direction rows;
+  Direction columns;
+
+ private:
   void weigh() {
     bands.weigh();
     rows.weigh();
     columns.weigh();
   }
-
-  // Of the classes only the bands are absolute, rounded down; the others are nearest.
-  void fit_bands() { bands.take_means(1.0, -static_cast<int>(kClassOfOne)); }
-  void fit_columns() { columns.take_means(kEighthRoot, kLeastQuarters); }
-  void fit_rows() { rows.take_means(kEighthRoot, kLeastQuarters); }
 
   QuarterField take() {
     for (std::size_t band = 0; band < bands.quarters.size(); ++band) {
@@ -62,10 +80,6 @@ struct Field {
     }
     return {std::move(bands.quarters), std::move(rows.quarters), std::move(columns.quarters)};
   }
-
-  Direction bands;
-  Direction rows;
-  Direction columns;
 };
 
 // Where all of a row of the matrix has one band, with the kernels of the quick fit.
@@ -81,10 +95,7 @@ class TallFieldFit {
     });
     std::fill(field_.columns.n_values.begin(), field_.columns.n_values.end(),
               codes_.size() / n_columns_);
-    for (int i = 0; i < kAlternations; ++i) {
-      alternate();
-    }
-    return field_.take();
+    return field_.fit([this] { add_bands(); }, [this] { add_columns(); }, [this] { add_rows(); });
   }
 
  private:
@@ -98,24 +109,24 @@ class TallFieldFit {
     }
   }
 
-  void alternate() {
-    field_.weigh();
+  void add_bands() {
     each([this](const std::int32_t* codes, std::uint32_t band, std::size_t row) {
       field_.bands.sums[band] += sum_of(codes) * field_.rows.weights[row];
     });
-    field_.fit_bands();
-    field_.weigh();
+  }
+
+  void add_columns() {
     each([this](const std::int32_t* codes, std::uint32_t band, std::size_t row) {
       direct_kernels().add_magnitudes(codes, n_columns_,
                                       field_.rows.weights[row] * field_.bands.weights[band],
                                       field_.columns.sums.data());
     });
-    field_.fit_columns();
-    field_.weigh();
+  }
+
+  void add_rows() {
     each([this](const std::int32_t* codes, std::uint32_t band, std::size_t row) {
       field_.rows.sums[row] += sum_of(codes) * field_.bands.weights[band];
     });
-    field_.fit_rows();
   }
 
   double sum_of(const std::int32_t* codes) const {
@@ -139,10 +150,7 @@ class PlaceFieldFit {
       ++field_.rows.n_values[row];
       ++field_.columns.n_values[column];
     });
-    for (int i = 0; i < kAlternations; ++i) {
-      alternate();
-    }
-    return field_.take();
+    return field_.fit([this] { add_bands(); }, [this] { add_columns(); }, [this] { add_rows(); });
   }
 
  private:
@@ -151,25 +159,25 @@ class PlaceFieldFit {
     geometry_.each(0, codes_.size(), action);
   }
 
-  void alternate() {
-    Direction& bands = field_.bands;
-    Direction& rows = field_.rows;
-    Direction& columns = field_.columns;
-    field_.weigh();
-    each([&](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
-      bands.sums[band] += magnitude(i) * rows.weights[row] * columns.weights[column];
+  void add_bands() {
+    each([this](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
+      field_.bands.sums[band] +=
+          magnitude(i) * field_.rows.weights[row] * field_.columns.weights[column];
     });
-    field_.fit_bands();
-    field_.weigh();
-    each([&](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
-      columns.sums[column] += magnitude(i) * rows.weights[row] * bands.weights[band];
+  }
+
+  void add_columns() {
+    each([this](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
+      field_.columns.sums[column] +=
+          magnitude(i) * field_.rows.weights[row] * field_.bands.weights[band];
     });
-    field_.fit_columns();
-    field_.weigh();
-    each([&](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
-      rows.sums[row] += magnitude(i) * columns.weights[column] * bands.weights[band];
+  }
+
+  void add_rows() {
+    each([this](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
+      field_.rows.sums[row] +=
+          magnitude(i) * field_.columns.weights[column] * field_.bands.weights[band];
     });
-    field_.fit_rows();
   }
 
   double magnitude(std::size_t i) const { return std::abs(static_cast<double>(codes_[i])); }

@@ -126,7 +126,7 @@ class Planner {
   // The block to be tried: the one asked for, the kernel, or that of a matrix of alike rows.
   Result<void> choose_block() {
     block_ = chosen_block(record_.shape, request_.block);
-    is_asked_ = !request_.block.empty() && request_.block.size() <= record_.shape.size();
+    is_asked_ = asks_for_block(record_.shape, request_.block);
     if (is_asked_ || record_.shape.size() != 2 || request_.moments != nullptr) {
       return {};
     }

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/decibels.hpp"
-#include "tests/format/bounded_tensors.hpp"
+#include "tests/format/file_quality.hpp"
 
 namespace cfck::test {
 namespace {
@@ -19,48 +19,6 @@ std::vector<Named> model() {
 }
 
 const std::vector<std::string> kReached = {"conv0", "conv1", "linear", "long"};
-
-EncodeOptions small_chunks() {
-  EncodeOptions options;
-  options.chunk_elems = 1 << 16;
-  return options;
-}
-
-struct Quality {
-  double squared_errors = 0;
-  double squares = 0;
-  double range = 0;
-  double n = 0;
-  double bits = 0;
-
-  double nmse() const { return squared_errors / squares; }
-  double psnr() const { return 10 * std::log10(range * range / (squared_errors / n)); }
-  double bits_per_weight() const { return bits / n; }
-};
-
-// Found out from the values alone.
-Quality quality_of(const OpenFile& file, const std::vector<Named>& tensors,
-                   const std::vector<std::string>& names) {
-  Quality quality;
-  double least = kInfinity;
-  double greatest = -kInfinity;
-  for (const Named& tensor : tensors) {
-    if (std::find(names.begin(), names.end(), tensor.name) == names.end()) continue;
-    const std::vector<float> before = values_of<float>(tensor.bytes);
-    const std::vector<float> after = values_of<float>(file.tensor(tensor.name));
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      const double x = before[i];
-      quality.squared_errors += (x - after[i]) * (x - after[i]);
-      quality.squares += x * x;
-      least = std::min(least, x);
-      greatest = std::max(greatest, x);
-    }
-    quality.n += static_cast<double>(before.size());
-    quality.bits += 8 * static_cast<double>(file.record(tensor.name).stored_bytes);
-  }
-  quality.range = greatest - least;
-  return quality;
-}
 
 TEST(TargetsOfAFile, NmseIsKeptWithin0_05Decibels) {
   for (const double nmse : {0.3, 0.1, 0.01, 1e-4}) {
@@ -460,58 +418,6 @@ TEST(TargetsOfTensors, TheSearchCanBeCancelled) {
   const auto summary = writer.finish();
   ASSERT_FALSE(summary);
   EXPECT_EQ(summary.error().message, "cancelled");
-}
-
-// Slow waves along axis 0: rows are alike.
-std::vector<float> waves(std::size_t rows, std::size_t columns) {
-  std::vector<float> values = bell(11, rows * columns, 0.02);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto row = static_cast<double>(i / columns);
-    const auto column = static_cast<double>(i % columns);
-    values[i] += static_cast<float>(std::sin(row / (20 + column) + column));
-  }
-  return values;
-}
-
-TEST(Blocks, ChunksOfARecordHoldWholeOnes) {
-  const std::vector<Named> tensors = {{"waves", {1000, 300}, bytes_from(waves(1000, 300))}};
-  EncodeOptions options = small_chunks();  // of 218 rows
-  options.nmse = 0.01;
-  options.block = {1};
-  const OpenFile plain(write_all(tensors, options).file);
-  struct Case {
-    std::vector<std::uint8_t> block;
-    std::uint64_t chunk_rows;
-  };
-  for (const auto& [block, chunk_rows] :
-       {Case{{}, 192}, {{64, 1}, 192}, {{50, 1}, 200}, {{8, 8}, 216}, {{16}, 218}}) {
-    options.block = block;
-    const OpenFile file(write_all(tensors, options).file);
-    const Record& record = file.record("waves");
-    EXPECT_EQ(record.codec, CodecId::kSpectral);
-    EXPECT_EQ(record.chunk_elems, chunk_rows * 300);
-    EXPECT_GT(record.n_chunks, 1u);
-    const double nmse = quality_of(file, tensors, {"waves"}).nmse();
-    EXPECT_LE(nmse, 0.01 * (1 + 1e-12));
-    if (block.size() != 1) {
-      EXPECT_LT(record.stored_bytes, plain.record("waves").stored_bytes * 3 / 4)
-          << testing::PrintToString(block);
-    }
-    expect_sound(file.reader());
-  }
-}
-
-TEST(Blocks, LongerThanAChunkMakeItLonger) {
-  const std::vector<Named> tensors = {{"waves", {256, 2000}, bytes_from(waves(256, 2000))}};
-  EncodeOptions options = small_chunks();  // of 32 rows
-  options.nmse = 0.01;
-  const OpenFile by_itself(write_all(tensors, options).file);
-  EXPECT_EQ(by_itself.record("waves").chunk_elems, 32 * 2000u);
-  options.block = {64, 1};
-  const OpenFile file(write_all(tensors, options).file);
-  EXPECT_EQ(file.record("waves").chunk_elems, 64 * 2000u);
-  EXPECT_LT(file.record("waves").stored_bytes, by_itself.record("waves").stored_bytes);
-  expect_sound(file.reader());
 }
 
 }  // namespace
