@@ -32,7 +32,7 @@ struct Placed {
   DType dtype;
   std::uint64_t alignment;
   std::uint64_t n_elems;
-  ElementView view;
+  StridedRange view;
 };
 
 Error refuse(ErrorCode code, const char* message, const StridedTensor& tensor) {

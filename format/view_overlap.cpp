@@ -8,9 +8,9 @@ namespace {
 
 // How many neighbouring places modulo `period` the view hits from its start on,
 // if they form one run: axes with long strides must not change them.
-std::optional<std::uint64_t> width_modulo(const ElementView& view, std::uint64_t period) {
+std::optional<std::uint64_t> width_modulo(const StridedRange& view, std::uint64_t period) {
   std::uint64_t width = 1;
-  for (const ElementView::Axis& axis : view.axes) {
+  for (const StridedRange::Axis& axis : view.axes) {
     if (axis.stride >= period) {
       if (axis.stride % period != 0) {
         return std::nullopt;
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> width_modulo(const ElementView& view, std::uint64_t
 // Runs on a circle of `period` places that do not meet. Only the distance of the
 // views counts, never where in memory they are: what is written must not depend
 // on addresses.
-bool apart_modulo(const ElementView& a, const ElementView& b, std::uint64_t period) {
+bool apart_modulo(const StridedRange& a, const StridedRange& b, std::uint64_t period) {
   const std::optional<std::uint64_t> width_a = width_modulo(a, period);
   const std::optional<std::uint64_t> width_b = width_modulo(b, period);
   if (!width_a || !width_b) {
@@ -37,13 +37,13 @@ bool apart_modulo(const ElementView& a, const ElementView& b, std::uint64_t peri
 
 }  // namespace
 
-bool may_share(const ElementView& a, const ElementView& b) {
+bool may_share(const StridedRange& a, const StridedRange& b) {
   if (a.start + a.covered <= b.start || b.start + b.covered <= a.start) {
     return false;
   }
   std::uint64_t common = 0;
-  for (const ElementView* view : {&a, &b}) {
-    for (const ElementView::Axis& axis : view->axes) {
+  for (const StridedRange* view : {&a, &b}) {
+    for (const StridedRange::Axis& axis : view->axes) {
       common = std::gcd(common, axis.stride);
     }
   }
@@ -51,8 +51,8 @@ bool may_share(const ElementView& a, const ElementView& b) {
   if (common == 0 ? distance != 0 : distance % common != 0) {
     return false;
   }
-  for (const ElementView* view : {&a, &b}) {
-    for (const ElementView::Axis& axis : view->axes) {
+  for (const StridedRange* view : {&a, &b}) {
+    for (const StridedRange::Axis& axis : view->axes) {
       if (apart_modulo(a, b, axis.stride)) {
         return false;
       }

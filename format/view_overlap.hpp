@@ -6,8 +6,9 @@
 
 namespace cfck::format {
 
-// Places on a line of elements: start + sum of index * stride.
-struct ElementView {
+// The elements that a view takes of its storage: start + sum of index * stride. Not
+// an ElementView (element_view.hpp), which also says in which order they are read.
+struct StridedRange {
   struct Axis {
     std::uint64_t size;    // above 1
     std::uint64_t stride;  // above 0
@@ -18,6 +19,6 @@ struct ElementView {
 };
 
 // False only if they surely share no element.
-bool may_share(const ElementView& a, const ElementView& b);
+bool may_share(const StridedRange& a, const StridedRange& b);
 
 }  // namespace cfck::format

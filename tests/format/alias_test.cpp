@@ -226,10 +226,10 @@ TEST(Alias, ViewsThatShareAreNeverToldApart) {
   Random random(11);
   std::uint64_t n_apart = 0;
   for (int round = 0; round < 20000; ++round) {
-    format::ElementView views[2];
+    format::StridedRange views[2];
     std::vector<std::uint64_t> places[2];
     for (int side = 0; side < 2; ++side) {
-      format::ElementView& view = views[side];
+      format::StridedRange& view = views[side];
       view.start = random.below(40);
       places[side] = {view.start};
       for (std::uint64_t axis = random.below(4); axis > 0; --axis) {
