@@ -113,12 +113,21 @@ Result<void> AtomicFile::Impl::check_target() {
 
 Result<void> AtomicFile::Impl::open_temporary() {
   for (int attempt = 0;; ++attempt) {
-    const std::string name = temporary_name(target);
+    std::string name = temporary_name(target);
     Result<std::unique_ptr<File>> created = files.create_exclusive(name);
     if (created) {
-      temporary = name;
+      temporary = std::move(name);
       file = std::move(created).value();
-      return {};
+      Result<void> held = file->hold();
+      if (held) {
+        return {};
+      }
+      // In the instant before, somebody took the file for a leftover.
+      discard();
+      if (attempt == kMaxAttempts) {
+        return std::move(held).error();
+      }
+      continue;
     }
     // The name may be taken: left over from a process of the same number.
     if (created.error().code != ErrorCode::kInvalidArgument || attempt == kMaxAttempts) {
@@ -202,11 +211,18 @@ Result<void> AtomicFile::Impl::commit() {
   }
   CFCK_TRY(file->close());
   CFCK_TRY(check_target());
+  const std::string folder = folder_of(target);
   CFCK_TRY(files.rename(temporary, target));
   temporary.clear();
   committed = true;
-  if (options.sync) {
-    CFCK_TRY(files.sync_directory(folder_of(target)));
+  file.reset();  // held until here, so that it was not removed as a leftover
+  Result<void> synced = options.sync ? files.sync_directory(folder) : Result<void>();
+  if (!synced) {
+    Error failure = std::move(synced).error();
+    failure.message = "'" + escaped(target) + "' was saved, but syncing its folder failed (" +
+                      failure.message +
+                      "): after a power failure, what was there before may be back";
+    return failure;
   }
   return {};
 }
@@ -229,9 +245,11 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string& path, 
   CFCK_TRY_ASSIGN(std::string target, follow_links(path));
   auto impl = std::make_unique<Impl>(files, std::move(target), options);
   CFCK_TRY(impl->check_target());
-  CFCK_TRY(impl->open_temporary());
-  // From here on the destructor removes the temporary file.
+  files.remove_leftovers(folder_of(impl->target));
+  // The object is there before the file is, so that its destructor removes the file
+  // whatever happens.
   auto file = std::unique_ptr<AtomicFile>(new AtomicFile(std::move(impl)));
+  CFCK_TRY(file->impl_->open_temporary());
   CFCK_TRY(file->impl_->keep_permissions());
   return file;
 }

@@ -102,10 +102,30 @@ Result<void> MemorySink::write(ByteView bytes) {
   return {};
 }
 
+namespace {
+
+Error not_provided(const char* action) {
+  return {ErrorCode::kUnsupported, std::string("this FileSystem cannot ") + action, {}, {}};
+}
+
+}  // namespace
+
+Result<void> FileSystem::exchange(const std::string&, const std::string&) {
+  return not_provided("exchange names");
+}
+
+Result<void> FileSystem::link(const std::string&, const std::string&) {
+  return not_provided("link files");
+}
+
+Result<void> FileSystem::make_directory(const std::string&) {
+  return not_provided("create folders");
+}
+
 Result<std::unique_ptr<ByteSource>> open_file(const std::string& path, ReadMode mode,
                                               FileSystem& files) {
   CFCK_TRY_ASSIGN(std::unique_ptr<File> file, files.open_read(path));
-  CFCK_TRY_ASSIGN(const std::uint64_t size, file->size());
+  CFCK_TRY_ASSIGN(const std::uint64_t size, file->committed_size());
   // Only the system's own files have something to map.
   if (mode == ReadMode::kMmap && size != 0 && &files == &system_files()) {
     if (auto mapped = try_map(path, size)) {

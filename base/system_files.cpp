@@ -6,9 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <limits>
+#include <optional>
 #include <system_error>
+#include <utility>
 
+#include "base/file_locks.hpp"
 #include "base/text.hpp"
 #include "cfck/io.hpp"
 
@@ -17,6 +21,7 @@ namespace {
 
 // Linux transfers at most a bit less than 2 GiB at once.
 constexpr std::size_t kMaxTransferBytes = std::size_t{1} << 30;
+constexpr int kMaxAttempts = 100;
 
 Error system_error(const char* action, const std::string& path, int number) {
   const ErrorCode code = number == ENOENT   ? ErrorCode::kNotFound
@@ -30,18 +35,33 @@ Error system_error(const char* action, const std::string& path, int number) {
                {}};
 }
 
+Result<void> check_regular(const char* action, const std::string& path, mode_t mode, bool writes) {
+  if (S_ISREG(mode) || (writes && S_ISCHR(mode))) {
+    return {};
+  }
+  if (S_ISDIR(mode)) {
+    return system_error(action, path, EISDIR);
+  }
+  const char* const what = S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+  return Error{ErrorCode::kUnsupported,
+               "'" + escaped(path) + "' is " + what +
+                   ", which cannot be read at any position; copy its contents into a file first",
+               {},
+               {}};
+}
+
 class PosixFile final : public File {
  public:
-  PosixFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
-  ~PosixFile() override {
-    if (descriptor_ >= 0) {
-      ::close(descriptor_);
-    }
-  }
+  explicit PosixFile(std::string path) : path_(std::move(path)) {}
+  ~PosixFile() override;
   PosixFile(const PosixFile&) = delete;
   PosixFile& operator=(const PosixFile&) = delete;
 
+  // Calls open(2) and checks that the file is a regular one.
+  Result<void> open(const char* action, int flags);
+
   Result<std::uint64_t> size() const override;
+  Result<std::uint64_t> committed_size() const override;
   Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override;
   Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) override;
   Result<void> sync() override;
@@ -49,12 +69,72 @@ class PosixFile final : public File {
   void reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept override;
   Result<void> truncate(std::uint64_t n_bytes) override;
   Result<void> lock() override;
+  Result<void> begin_append(std::uint64_t offset_bytes) override;
+  Result<void> hold() override;
   Result<void> close() override;
 
  private:
-  int descriptor_;
+  void release() noexcept;
+
+  int descriptor_ = -1;
+  int held_descriptor_ = -1;  // keeps the lock of hold() after close()
+  bool locked_ = false;
+  bool held_ = false;
+  const pid_t owner_ = ::getpid();
   std::string path_;
 };
+
+PosixFile::~PosixFile() {
+  release();
+  for (const int descriptor : {descriptor_, held_descriptor_}) {
+    if (descriptor >= 0) {
+      ::close(descriptor);
+    }
+  }
+}
+
+// Locks end here even if a forked child still has the file open; the child's copy of this
+// object leaves its parent's locks alone.
+void PosixFile::release() noexcept {
+  if (owner_ != ::getpid()) {
+    return;
+  }
+  const int descriptor = descriptor_ >= 0 ? descriptor_ : held_descriptor_;
+  if (descriptor >= 0 && (locked_ || held_)) {
+    release_locks(descriptor);
+    locked_ = false;
+    held_ = false;
+  }
+}
+
+Result<void> PosixFile::open(const char* action, int flags) {
+  const bool writes = (flags & O_ACCMODE) != O_RDONLY;
+  // A pipe would make open() wait for its other end, and opening a device may act on it.
+  struct stat info {};
+  if ((flags & O_CREAT) == 0 && ::stat(path_.c_str(), &info) == 0) {
+    CFCK_TRY(check_regular(action, path_, info.st_mode, writes));
+  }
+  int no_wait = (flags & O_CREAT) != 0 ? 0 : O_NONBLOCK;
+  for (;;) {
+    descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | no_wait, 0666);
+    // Another process has to give up a lease first.
+    const bool leased = descriptor_ < 0 && errno == EWOULDBLOCK && no_wait != 0;
+    if (descriptor_ >= 0 || (errno != EINTR && !leased)) {
+      break;
+    }
+    no_wait = leased ? 0 : no_wait;
+  }
+  if (descriptor_ < 0) {
+    return system_error(action, path_, errno);
+  }
+  if ((flags & O_CREAT) != 0) {
+    return {};
+  }
+  if (::fstat(descriptor_, &info) != 0) {
+    return system_error(action, path_, errno);
+  }
+  return check_regular(action, path_, info.st_mode, writes);
+}
 
 // Whether off_t holds every offset of the range.
 bool fits_offset(std::uint64_t offset_bytes, std::uint64_t n_bytes) {
@@ -68,6 +148,25 @@ Result<std::uint64_t> PosixFile::size() const {
     return system_error("find the size of", path_, errno);
   }
   return static_cast<std::uint64_t>(info.st_size);
+}
+
+Result<std::uint64_t> PosixFile::committed_size() const {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    CFCK_TRY_ASSIGN(const std::uint64_t before, size());
+    const std::optional<std::uint64_t> start = start_of_append(descriptor_);
+    if (start && *start <= before) {
+      return *start;
+    }
+    // Without a lock in between, equal sizes are not those of a file that is growing.
+    CFCK_TRY_ASSIGN(const std::uint64_t after, size());
+    if (!start && before == after) {
+      return before;
+    }
+  }
+  return Error{ErrorCode::kIo,
+               "'" + escaped(path_) + "' keeps changing while it is opened; try again later",
+               {},
+               {}};
 }
 
 Result<void> PosixFile::read_at(std::uint64_t offset_bytes, MutableBytes out) const {
@@ -186,6 +285,7 @@ Result<void> PosixFile::lock() {
   if (failed != 0 || ::fstat(descriptor_, &info) != 0) {
     return system_error("lock", path_, errno);
   }
+  locked_ = true;
   if (info.st_nlink == 0) {
     return Error{ErrorCode::kIo,
                  "'" + escaped(path_) + "' was replaced while it was being opened; try again",
@@ -195,9 +295,38 @@ Result<void> PosixFile::lock() {
   return {};
 }
 
+Result<void> PosixFile::begin_append(std::uint64_t offset_bytes) {
+  if (!lock_append(descriptor_, offset_bytes)) {
+    return Error{ErrorCode::kIo,
+                 "'" + escaped(path_) + "' is locked by another program; try again later",
+                 {},
+                 {}};
+  }
+  locked_ = true;
+  return {};
+}
+
+Result<void> PosixFile::hold() {
+  struct stat info {};
+  if (!lock_held(descriptor_) || ::fstat(descriptor_, &info) != 0 || info.st_nlink == 0) {
+    return Error{ErrorCode::kIo, "'" + escaped(path_) + "' was removed by another process", {}, {}};
+  }
+  held_ = true;
+  return {};
+}
+
 Result<void> PosixFile::close() {
   if (descriptor_ < 0) {
     return {};
+  }
+  if (held_) {
+    held_descriptor_ = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+    if (held_descriptor_ < 0) {  // too many are open: this one stays
+      held_descriptor_ = std::exchange(descriptor_, -1);
+      return {};
+    }
+  } else {
+    release();
   }
   // After EINTR the descriptor is closed on Linux; closing twice could hit
   // another thread's file.
@@ -221,9 +350,15 @@ class PosixFileSystem final : public FileSystem {
     return open("create", path, O_RDWR | O_CREAT | O_EXCL);
   }
   Result<void> rename(const std::string& from, const std::string& to) override;
+  Result<void> exchange(const std::string& one, const std::string& other) override;
+  Result<void> link(const std::string& from, const std::string& to) override;
+  Result<void> make_directory(const std::string& path) override;
   Result<void> remove(const std::string& path) override;
   Result<void> sync_directory(const std::string& path) override;
   bool exists(const std::string& path) override;
+  void remove_leftovers(const std::string& folder) noexcept override {
+    remove_leftover_files(folder.c_str());
+  }
 
  private:
   static Result<std::unique_ptr<File>> open(const char* action, const std::string& path, int flags);
@@ -231,27 +366,50 @@ class PosixFileSystem final : public FileSystem {
 
 Result<std::unique_ptr<File>> PosixFileSystem::open(const char* action, const std::string& path,
                                                     int flags) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (descriptor < 0 && errno == EINTR);
-  if (descriptor < 0) {
-    return system_error(action, path, errno);
-  }
-  auto file = std::make_unique<PosixFile>(descriptor, path);
-  struct stat info {};
-  if (::fstat(descriptor, &info) != 0) {
-    return system_error(action, path, errno);
-  }
-  if (S_ISDIR(info.st_mode)) {
-    return system_error(action, path, EISDIR);
-  }
+  // Everything that may fail for want of memory comes before the file exists.
+  auto file = std::make_unique<PosixFile>(path);
+  CFCK_TRY(file->open(action, flags));
   return std::unique_ptr<File>(std::move(file));
 }
 
 Result<void> PosixFileSystem::rename(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     return system_error("rename a finished file to", to, errno);
+  }
+  return {};
+}
+
+// What a file system cannot do, as opposed to what it fails to do this time.
+Error not_possible(const char* action, const std::string& path, int number) {
+  Error error = system_error(action, path, number);
+  for (const int unsupported : {ENOSYS, EINVAL, EOPNOTSUPP, EXDEV, EPERM, EMLINK, EBUSY, ELOOP}) {
+    error.code = number == unsupported ? ErrorCode::kUnsupported : error.code;
+  }
+  return error;
+}
+
+Result<void> PosixFileSystem::exchange(const std::string& one, const std::string& other) {
+#if defined(RENAME_EXCHANGE)
+  if (::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) != 0) {
+    return not_possible("exchange with another folder:", other, errno);
+  }
+  return {};
+#else
+  (void)one;
+  return not_possible("exchange with another folder:", other, ENOSYS);
+#endif
+}
+
+Result<void> PosixFileSystem::link(const std::string& from, const std::string& to) {
+  if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), 0) != 0) {
+    return not_possible("link", to, errno);
+  }
+  return {};
+}
+
+Result<void> PosixFileSystem::make_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) != 0) {
+    return system_error("create folder", path, errno);
   }
   return {};
 }

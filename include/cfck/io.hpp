@@ -82,6 +82,10 @@ class File {
  public:
   virtual ~File() = default;
   virtual Result<std::uint64_t> size() const = 0;
+  // size() without the bytes that another File is appending (begin_append): those may
+  // still be cut off again. The first that many bytes hold a complete file. Errors: kIo,
+  // also if the size keeps changing.
+  virtual Result<std::uint64_t> committed_size() const { return size(); }
   // Both retry after EINTR and short transfers. read_at reports kTruncated at
   // the end of the file.
   virtual Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const = 0;
@@ -103,6 +107,16 @@ class File {
   // Keeps other writers out until the file is closed, without waiting. Errors:
   // kIo if another has the lock, or if the file was replaced since it was opened.
   virtual Result<void> lock() = 0;
+  // Until the file is closed, committed_size() of every other File of the same file is
+  // `offset_bytes`. Call it before the first byte is appended. Where the file system
+  // has no such locks this does nothing. Errors: kIo if another has announced the same.
+  virtual Result<void> begin_append(std::uint64_t offset_bytes) {
+    (void)offset_bytes;
+    return {};
+  }
+  // Marks the file as in use until this object is destroyed, close() notwithstanding, so
+  // that remove_leftovers() spares it. Errors: kIo if the file was removed meanwhile.
+  virtual Result<void> hold() { return {}; }
   virtual Result<void> close() = 0;
 };
 
@@ -114,11 +128,22 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual Result<std::unique_ptr<File>> open_read(const std::string& path) = 0;
   virtual Result<std::unique_ptr<File>> open_read_write(const std::string& path) = 0;
+  // Leaves no file behind if it fails.
   virtual Result<std::unique_ptr<File>> create_exclusive(const std::string& path) = 0;
   virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
+  // Both names in one step, of files or folders; kUnsupported where that is impossible.
+  virtual Result<void> exchange(const std::string& one, const std::string& other);
+  // A second name of a file, or of a symbolic link itself; kUnsupported as above.
+  virtual Result<void> link(const std::string& from, const std::string& to);
+  virtual Result<void> make_directory(const std::string& path);
   virtual Result<void> remove(const std::string& path) = 0;
   virtual Result<void> sync_directory(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
+  // Removes the temporary files that killed processes left in a folder: those with the
+  // name of a temporary file of AtomicFile that belong to this user and that no
+  // process holds (File::hold). Files on network file systems must also be a day old,
+  // because locks may not reach other machines there. Ignores all errors.
+  virtual void remove_leftovers(const std::string& folder) noexcept { (void)folder; }
 };
 
 // The operating system's. Stateless, thread-safe.
@@ -129,7 +154,9 @@ enum class ReadMode : std::uint8_t {
   kMmap,   // mapped: faster on local disks, but a file that shrinks kills the process
 };
 
-// Opens `path` for reading.
+// Opens `path`, a regular file, for reading. While update() appends to the file, the source
+// is the file as it was before: it ends where the update began. Errors: kNotFound, kIo,
+// kUnsupported for a pipe, a socket or a device.
 Result<std::unique_ptr<ByteSource>> open_file(const std::string& path,
                                               ReadMode mode = ReadMode::kPread,
                                               FileSystem& files = system_files());
@@ -137,8 +164,10 @@ Result<std::unique_ptr<ByteSource>> open_file(const std::string& path,
 // Writes a file that appears under its name complete, or not at all: bytes go to
 // a temporary file in the same folder; commit() syncs it, renames it over `path`,
 // and syncs the folder. Without commit() the destructor removes the temporary
-// file and `path` stays as it was. Keeps the permissions of a file it replaces;
-// a symbolic link is followed, so that its target is replaced.
+// file and `path` stays as it was. A killed process leaves the temporary file,
+// ".NAME.cfck-tmp-PID-N"; the next AtomicFile in that folder removes it. Keeps the
+// permissions of a file it replaces; a symbolic link is followed, so that its target is
+// replaced.
 class AtomicFile final : public ByteSink {
  public:
   struct Options {
@@ -157,6 +186,8 @@ class AtomicFile final : public ByteSink {
   Result<void> write(ByteView bytes) override;
   // Opens what was written so far, to check it before commit().
   Result<std::unique_ptr<ByteSource>> read_back();
+  // After an error `path` is as it was, but for one case: if only syncing the folder
+  // fails, the new file is in place, and the error says that it was saved.
   Result<void> commit();
 
  private:

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -274,6 +275,165 @@ TEST_F(AtomicFileTest, AChildLeavesItsParentsFileAlone) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE((*file)->commit());
   EXPECT_EQ(get("f"), "hello");
+}
+
+// Leaves the temporary file of a killed process.
+void die_while_saving(const std::string& path) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto file = AtomicFile::create(path, {});
+    if (file && (*file)->write(view_of(std::string(2 << 20, 'x')))) {
+      ::raise(SIGKILL);
+    }
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+}
+
+TEST_F(AtomicFileTest, WhatKilledSavesLeaveGoesWithTheNextSave) {
+  for (const char* name : {"f", "f", "g"}) {
+    die_while_saving(path(name));
+  }
+  EXPECT_EQ(names().size(), 1U);  // each save removes what the one before left
+  ASSERT_TRUE(save("other", "x"));
+  EXPECT_EQ(names(), std::vector<std::string>{"other"});
+}
+
+TEST_F(AtomicFileTest, TemporaryFilesInUseStay) {
+  auto mine = AtomicFile::create(path("f"), {});
+  ASSERT_TRUE(mine);
+  ASSERT_TRUE((*mine)->write(view_of("mine")));
+  int ready[2];
+  int done[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(done), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  char byte = 0;
+  if (child == 0) {
+    const auto file = AtomicFile::create(path("g"), {});
+    bool good = file && (*file)->write(view_of("theirs"));
+    good = good && ::write(ready[1], "x", 1) == 1 && ::read(done[0], &byte, 1) == 1;
+    ::_exit(good && (*file)->commit() ? 0 : 1);
+  }
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ASSERT_TRUE(save("h", "x"));
+  ASSERT_EQ(::write(done[1], "x", 1), 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE((*mine)->commit());
+  EXPECT_EQ(names(), (std::vector<std::string>{"f", "g", "h"}));
+  EXPECT_EQ(get("f") + get("g"), "minetheirs");
+  for (const int end : {ready[0], ready[1], done[0], done[1]}) {
+    ::close(end);
+  }
+}
+
+TEST_F(AtomicFileTest, OnlyFilesThatAreCertainlyTemporaryAreRemoved) {
+  const std::vector<std::string> kept = {
+      ".cfck-tmp-1-2",      ".f.cfck-tmp-1",   ".f.cfck-tmp-1-",     ".f.cfck-tmp-a-1",
+      ".f.cfck-tmp-1-2.md", ".f.cfck-tmp--12", "f.cfck-tmp-1-2",     ".f.cfck-tmp-1-2 ",
+      ".link.cfck-tmp-1-2", ".f.cfck-tmp-1-2", ".dir.cfck-tmp-1-2/f"};
+  std::filesystem::create_directory(path(".dir.cfck-tmp-1-2"));
+  for (const std::string& name : kept) {
+    if (name == ".link.cfck-tmp-1-2") {
+      std::filesystem::create_symlink("f.cfck-tmp-1-2", path(name));
+    } else {
+      put(name, "x");
+    }
+  }
+  // A second name of a file: whoever gave it wants the file.
+  std::filesystem::create_hard_link(path(".f.cfck-tmp-1-2"), path("second name"));
+  ASSERT_TRUE(save("f", "x"));
+  for (const std::string& name : kept) {
+    EXPECT_TRUE(std::filesystem::exists(path(name))) << name;
+  }
+}
+
+// Removes each new file before it is held, as another process might.
+class HastyFiles final : public FileSystem {
+ public:
+  explicit HastyFiles(int n_removed) : n_removed_(n_removed) {}
+  Result<std::unique_ptr<File>> open_read(const std::string& path) override {
+    return system_files().open_read(path);
+  }
+  Result<std::unique_ptr<File>> open_read_write(const std::string& path) override {
+    return system_files().open_read_write(path);
+  }
+  Result<std::unique_ptr<File>> create_exclusive(const std::string& path) override {
+    auto created = system_files().create_exclusive(path);
+    if (n_removed_ > 0) {
+      --n_removed_;
+      system_files().remove_leftovers(std::filesystem::path(path).parent_path());
+      EXPECT_FALSE(std::filesystem::exists(path));
+    }
+    return created;
+  }
+  Result<void> rename(const std::string& from, const std::string& to) override {
+    return system_files().rename(from, to);
+  }
+  Result<void> remove(const std::string& path) override { return system_files().remove(path); }
+  Result<void> sync_directory(const std::string& path) override {
+    return system_files().sync_directory(path);
+  }
+  bool exists(const std::string& path) override { return system_files().exists(path); }
+
+ private:
+  int n_removed_;
+};
+
+TEST_F(AtomicFileTest, AFileThatIsRemovedBeforeItIsHeldIsMadeAgain) {
+  HastyFiles files(3);
+  ASSERT_TRUE(save("f", "new", files));
+  EXPECT_EQ(get("f"), "new");
+  EXPECT_EQ(names(), std::vector<std::string>{"f"});
+}
+
+TEST_F(AtomicFileTest, AFileThatWasSavedIsReportedAsSaved) {
+  put("f", "old");
+  FaultFiles files;
+  files.set_fault(Fault{1, Operation::kSync, false, 5, 0});
+  const Result<void> saved = save("f", "new", files);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(get("f"), "new");
+  EXPECT_NE(saved.error().message.find("was saved, but syncing its folder failed"),
+            std::string::npos)
+      << saved.error().message;
+  files.set_fault(Fault{0, Operation::kRename, false, 5, 0});
+  files.reset_counts();
+  const Result<void> failed = save("f", "newer", files);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message.find("was saved"), std::string::npos);
+  EXPECT_EQ(get("f"), "new");
+}
+
+TEST_F(AtomicFileTest, AForkedChildDoesNotKeepTheFileLocked) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  auto file = AtomicFile::create(path("f"), {});
+  ASSERT_TRUE(file);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  char byte = 0;
+  if (child == 0) {
+    ::close(ends[1]);
+    (void)!::read(ends[0], &byte, 1);
+    ::_exit(0);
+  }
+  ASSERT_TRUE((*file)->write(view_of("hello")));
+  ASSERT_TRUE((*file)->commit());
+  auto again = system_files().open_read_write(path("f"));
+  ASSERT_TRUE(again);
+  EXPECT_TRUE((*again)->lock());
+  EXPECT_TRUE((*again)->hold());
+  EXPECT_TRUE((*again)->begin_append(5));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST_F(AtomicFileTest, LongNamesWork) {

@@ -163,5 +163,20 @@ TEST_F(Io, FaultsComeWhenAskedFor) {
   EXPECT_TRUE(files.trace()[0].failed);
 }
 
+TEST_F(Io, PipesSocketsAndDevicesAreRefusedWithoutWaiting) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  for (const std::string& name : {path("pipe"), std::string("/dev/zero")}) {
+    for (const ReadMode mode : {ReadMode::kPread, ReadMode::kMmap}) {
+      const auto source = open_file(name, mode);
+      ASSERT_FALSE(source);
+      EXPECT_EQ(source.error().code, ErrorCode::kUnsupported);
+      EXPECT_NE(source.error().message.find(name == path("pipe") ? "is a pipe" : "is a device"),
+                std::string::npos)
+          << source.error().message;
+    }
+  }
+  EXPECT_FALSE(system_files().open_read_write(path("pipe")));
+}
+
 }  // namespace
 }  // namespace cfck

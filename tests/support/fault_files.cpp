@@ -16,6 +16,10 @@ class FaultFile final : public File {
     CFCK_TRY(files_.step(Operation::kSize, path_));
     return inner_->size();
   }
+  Result<std::uint64_t> committed_size() const override {
+    CFCK_TRY(files_.step(Operation::kSize, path_));
+    return inner_->committed_size();
+  }
   Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
     CFCK_TRY(files_.step(Operation::kRead, path_, offset_bytes, out.size()));
     return inner_->read_at(offset_bytes, out);
@@ -50,6 +54,11 @@ class FaultFile final : public File {
     CFCK_TRY(files_.step(Operation::kLock, path_));
     return inner_->lock();
   }
+  Result<void> begin_append(std::uint64_t offset_bytes) override {
+    CFCK_TRY(files_.step(Operation::kLock, path_, offset_bytes));
+    return inner_->begin_append(offset_bytes);
+  }
+  Result<void> hold() override { return inner_->hold(); }
   Result<void> close() override {
     CFCK_TRY(files_.step(Operation::kClose, path_));
     return inner_->close();
@@ -156,6 +165,21 @@ Result<std::unique_ptr<File>> FaultFiles::create_exclusive(const std::string& pa
 Result<void> FaultFiles::rename(const std::string& from, const std::string& to) {
   CFCK_TRY(step(Operation::kRename, to));
   return inner_.rename(from, to);
+}
+
+Result<void> FaultFiles::exchange(const std::string& one, const std::string& other) {
+  CFCK_TRY(step(Operation::kRename, other));
+  return inner_.exchange(one, other);
+}
+
+Result<void> FaultFiles::link(const std::string& from, const std::string& to) {
+  CFCK_TRY(step(Operation::kOpen, to));
+  return inner_.link(from, to);
+}
+
+Result<void> FaultFiles::make_directory(const std::string& path) {
+  CFCK_TRY(step(Operation::kOpen, path));
+  return inner_.make_directory(path);
 }
 
 Result<void> FaultFiles::remove(const std::string& path) {

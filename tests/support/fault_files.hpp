@@ -15,11 +15,11 @@
 namespace cfck::test {
 
 enum class Operation : std::uint8_t {
-  kOpen,  // also create_exclusive
+  kOpen,  // also create_exclusive, link, make_directory
   kRead,
   kWrite,
-  kSync,  // of files and folders
-  kRename,
+  kSync,    // of files and folders
+  kRename,  // also exchange
   kTruncate,
   kRemove,
   kClose,
@@ -64,9 +64,15 @@ class FaultFiles final : public FileSystem {
   Result<std::unique_ptr<File>> open_read_write(const std::string& path) override;
   Result<std::unique_ptr<File>> create_exclusive(const std::string& path) override;
   Result<void> rename(const std::string& from, const std::string& to) override;
+  Result<void> exchange(const std::string& one, const std::string& other) override;
+  Result<void> link(const std::string& from, const std::string& to) override;
+  Result<void> make_directory(const std::string& path) override;
   Result<void> remove(const std::string& path) override;
   Result<void> sync_directory(const std::string& path) override;
   bool exists(const std::string& path) override { return inner_.exists(path); }
+  void remove_leftovers(const std::string& folder) noexcept override {
+    inner_.remove_leftovers(folder);
+  }
 
   // For the files of this file system: counts one operation and says whether it
   // fails.
