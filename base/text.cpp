@@ -1,7 +1,9 @@
 #include "base/text.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 
 namespace cfck {
 namespace {
@@ -36,10 +38,29 @@ CodePoint next_code_point(std::string_view text) noexcept {
   return {value, n_bytes};
 }
 
+struct Range {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+};
+
+// Characters that are not visible, or that change how others are shown: general categories
+// Cc, Cf, Co, Zl, Zp and Zs (but for the space) and the property Default_Ignorable_Code_Point,
+// joined where they meet. Source: UnicodeData.txt and DerivedCoreProperties.txt of Unicode 15.1.
+constexpr Range kInvisible[] = {
+    {0x0000, 0x001F},   {0x007F, 0x00A0},   {0x00AD, 0x00AD},   {0x034F, 0x034F},
+    {0x0600, 0x0605},   {0x061C, 0x061C},   {0x06DD, 0x06DD},   {0x070F, 0x070F},
+    {0x0890, 0x0891},   {0x08E2, 0x08E2},   {0x115F, 0x1160},   {0x1680, 0x1680},
+    {0x17B4, 0x17B5},   {0x180B, 0x180F},   {0x2000, 0x200F},   {0x2028, 0x202F},
+    {0x205F, 0x206F},   {0x3000, 0x3000},   {0x3164, 0x3164},   {0xE000, 0xF8FF},
+    {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},   {0xFFA0, 0xFFA0},   {0xFFF0, 0xFFFB},
+    {0x110BD, 0x110BD}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}, {0x1BCA0, 0x1BCA3},
+    {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF}, {0xF0000, 0x10FFFF}};
+
 bool needs_escape(std::uint32_t value) noexcept {
-  return value < 0x20 || (value >= 0x7F && value < 0xA0) || value == 0x061C || value == 0x200E ||
-         value == 0x200F || (value >= 0x2028 && value <= 0x202E) ||
-         (value >= 0x2066 && value <= 0x2069) || value == 0xFEFF;
+  const auto* const range =
+      std::lower_bound(std::begin(kInvisible), std::end(kInvisible), value,
+                       [](const Range& r, std::uint32_t point) { return r.last < point; });
+  return range != std::end(kInvisible) && range->first <= value;
 }
 
 }  // namespace
@@ -73,7 +94,8 @@ std::string escaped(std::string_view text) {
       continue;
     }
     if (needs_escape(point.value)) {
-      std::snprintf(buffer, sizeof buffer, "\\u%04x", static_cast<unsigned>(point.value));
+      std::snprintf(buffer, sizeof buffer, point.value > 0xFFFF ? "\\U%08x" : "\\u%04x",
+                    static_cast<unsigned>(point.value));
       out += buffer;
     } else if (point.value == '\\') {
       out += "\\\\";

@@ -9,9 +9,10 @@ namespace cfck {
 // Strict: no overlong forms, no surrogates, nothing above U+10FFFF.
 bool valid_utf8(std::string_view text) noexcept;
 
-// For one line of a terminal: control characters, characters that turn the
-// direction of text, backslashes and bytes that are not UTF-8 become \n, \x1b,
-// \u202e and the like.
+// For one line of a terminal: control characters, characters that cannot be seen or that
+// change how others are shown (zero width, direction, variation selectors, tags, private
+// use, spaces but the ordinary one), backslashes and bytes that are not UTF-8 become \n,
+// \x1b, \u202e, \U000e0041 and the like.
 std::string escaped(std::string_view text);
 
 }  // namespace cfck

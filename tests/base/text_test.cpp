@@ -39,6 +39,19 @@ TEST(Text, EscapesWhatATerminalWouldObey) {
   EXPECT_EQ(escaped("a\0b"sv), "a\\x00b");
 }
 
+TEST(Text, EscapesWhatCannotBeSeen) {
+  EXPECT_EQ(escaped("a\u200bb"), "a\\u200bb");  // zero width space
+  EXPECT_EQ(escaped("\u00ad\u034f\u2060\ufeff"), "\\u00ad\\u034f\\u2060\\ufeff");
+  EXPECT_EQ(escaped("\u061c\u2066\u202e"), "\\u061c\\u2066\\u202e");     // direction
+  EXPECT_EQ(escaped("\ufe0f\U000e0100"), "\\ufe0f\\U000e0100");          // variation selectors
+  EXPECT_EQ(escaped("\U000e0041\U000e007f"), "\\U000e0041\\U000e007f");  // tags
+  EXPECT_EQ(escaped("\ue000\U0010fffd"), "\\ue000\\U0010fffd");          // private use
+  EXPECT_EQ(escaped("\u00a0\u3000 x"), "\\u00a0\\u3000 x");              // spaces
+  EXPECT_EQ(escaped("\u3164\u115f\uffa0"), "\\u3164\\u115f\\uffa0");     // empty letters
+  const std::string_view seen = "\u00e9\u0301\u4e2d\u0939\u093f\U0001f600\u200a"sv;
+  EXPECT_EQ(escaped(seen.substr(0, seen.size() - 3)), seen.substr(0, seen.size() - 3));
+}
+
 TEST(Error, SaysWhere) {
   EXPECT_EQ((Error{ErrorCode::kCorrupt, "bad", {}, {}}.to_string()), "bad");
   EXPECT_EQ((Error{ErrorCode::kCorrupt, "bad", "w", {}}.to_string()), "bad (record 'w')");
