@@ -8,6 +8,7 @@ build="$root_dir/build"
 
 build_packages=(g++ cmake ninja-build libzstd-dev libxxhash-dev nlohmann-json3-dev
   libcli11-dev libfmt-dev python3 python3-venv python3-dev)
+python_build_packages=('nanobind>=3.1,<4' 'scikit-build-core>=1.1,<2')
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -68,15 +69,17 @@ make_venv() {
     step "Making the virtual environment .venv"
     python3 -m venv "$venv"
   fi
-  "$venv/bin/pip" install -q 'nanobind>=3.1,<4' 'scikit-build-core>=1.0,<2'
+  "$venv/bin/pip" install -q "${python_build_packages[@]}"
 }
 
 # Builds the C++ libraries and programs in build/ and installs the Python package
 # into .venv, from that one build. Arguments: further CMake options.
 build_and_install() {
   step "Building (build/) and installing into .venv"
-  local options=() option
-  for option in "$@"; do options+=("-Ccmake.define.$option"); done
-  "$venv/bin/pip" install -q --no-build-isolation -Cbuild-dir="$build" \
-    -Ccmake.define.CFCK_BUILD_TOOLS=ON "${options[@]}" "$root_dir"
+  build_settings=(--config-settings=build-dir="$build")
+  local option
+  for option in CFCK_BUILD_TOOLS=ON "$@"; do
+    build_settings+=(--config-settings=cmake.define."$option")
+  done
+  "$venv/bin/pip" install -q --no-build-isolation "${build_settings[@]}" "$root_dir"
 }

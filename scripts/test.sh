@@ -7,6 +7,8 @@
 set -euo pipefail
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$root_dir/scripts/python_versions.sh"
+source "$root_dir/scripts/strict_builds.sh"
 
 long=false
 case "${1:-}" in
@@ -38,6 +40,13 @@ step "Python tests"
 for folder in python spec; do
   (cd "$root_dir/tests/$folder" && PATH="$venv/bin:$PATH" "$venv/bin/python" -m pytest -q)
 done
+
+cd "$root_dir"
+check_one_definition_rule
+run_debug_tests
+
+mapfile -t pythons < <(find_pythons)
+for python in "${pythons[@]}"; do try_package "$python"; done
 
 if $long; then
   source "$root_dir/scripts/long_tests.sh"

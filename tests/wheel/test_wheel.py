@@ -1,0 +1,104 @@
+"""The wheel as installed, with NumPy and without PyTorch: import, round trips, programs.
+
+Run for every Python that there is (scripts/python_versions.sh). What the package does
+in detail is tested in tests/python.
+"""
+
+import importlib.metadata
+import importlib.util
+import shutil
+import subprocess
+import sys
+
+import cfck
+import cfck.numpy
+import ml_dtypes
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def tensors():
+    random = np.random.default_rng(1)
+    weights = random.normal(0, 0.02, (300, 1000)).astype(np.float32)
+    return {
+        "weights": weights,
+        "half": weights.astype(np.float16),
+        "brain": weights.astype(ml_dtypes.bfloat16),
+        "noise": random.integers(0, 256, 3_000_000, np.uint8),
+        "steps": np.arange(5000, dtype=np.int64),
+        "scalar": np.float64(0.5).reshape(()),
+        "empty": np.zeros((0, 3), np.float32),
+        "mask": random.integers(0, 2, 999).astype(bool),
+    }
+
+
+def assert_equal(loaded, saved):
+    assert loaded.keys() == saved.keys()
+    for name, array in saved.items():
+        assert loaded[name].dtype == array.dtype, name
+        assert loaded[name].shape == array.shape, name
+        assert loaded[name].tobytes() == array.tobytes(), name
+
+
+def test_environment():
+    assert cfck.__version__ == importlib.metadata.version("cfck")
+    assert importlib.util.find_spec("torch") is None
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    wheel = importlib.metadata.distribution("cfck").read_text("WHEEL")
+    assert f"Tag: {tag}-{tag}-" in wheel
+
+
+def test_bytes(tensors):
+    # Compressed noise is larger than the sink expects of it, and the rest smaller:
+    # the bytes object is resized both ways.
+    data = cfck.numpy.save(tensors)
+    assert isinstance(data, bytes)
+    assert len(data) < sum(array.nbytes for array in tensors.values())
+    assert sys.getsizeof(data) < len(data) + 100
+    assert_equal(cfck.numpy.load(data), tensors)
+    for array in tensors.values():
+        assert cfck.decompress(cfck.compress(array)).tobytes() == array.tobytes()
+
+
+def test_files(tensors, tmp_path):
+    path = tmp_path / "model.cfck"
+    cfck.numpy.save_file(tensors, path)
+    assert_equal(cfck.numpy.load_file(path), tensors)
+    with cfck.safe_open(path, framework="np") as file:
+        rows = file.get_slice("weights")[10:20, 5:]
+    assert np.array_equal(rows, tensors["weights"][10:20, 5:])
+    new = {"weights": np.ones((4, 4), np.float32)}
+    cfck.update(path, new)
+    assert_equal(cfck.numpy.load_file(path), tensors | new)
+
+
+def test_a_bound_is_kept(tensors, tmp_path):
+    path = tmp_path / "lossy.cfck"
+    cfck.numpy.save_file(tensors, path, max_abs_error=1e-4)
+    loaded = cfck.numpy.load_file(path)
+    error = np.abs(loaded["weights"].astype(np.float64) - tensors["weights"])
+    assert 0 < error.max() <= 1e-4
+    assert path.stat().st_size < len(cfck.numpy.save(tensors))
+
+
+def test_errors(tensors, tmp_path):
+    data = bytearray(cfck.numpy.save(tensors))
+    data[len(data) // 2] ^= 1
+    with pytest.raises(cfck.CfckError):
+        cfck.numpy.load(bytes(data))
+    with pytest.raises(FileNotFoundError):
+        cfck.numpy.load_file(tmp_path / "absent.cfck")
+
+
+def test_programs(tensors, tmp_path):
+    path = tmp_path / "model.cfck"
+    plain = {name: array for name, array in tensors.items() if name != "brain"}
+    cfck.numpy.save_file(plain, path)
+    for command in ("cfck", "cfck-convert", "cfck-inspect"):
+        assert shutil.which(command).startswith(sys.prefix)
+    run = {"check": True, "capture_output": True, "text": True}
+    subprocess.run(["cfck-inspect", "verify", "--deep", path], **run)
+    subprocess.run(["cfck-convert", path, tmp_path / "model.safetensors"], **run)
+    subprocess.run(["cfck-convert", tmp_path / "model.safetensors", tmp_path / "back.cfck"], **run)
+    assert_equal(cfck.numpy.load_file(tmp_path / "back.cfck"), plain)
