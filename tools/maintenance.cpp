@@ -65,16 +65,24 @@ int run_repair(const RepairOptions& options, Console& console) {
               {"generation", report->generation},
               {"end_bytes", report->end_bytes},
               {"n_records", report->n_records},
+              {"older", Json::array()},
               {"lost", report->lost}};
+    for (const OlderRecord& record : report->older) {
+      json["older"].push_back({{"name", record.name}, {"generation", record.generation}});
+    }
     console.print(json.dump(-1, ' ', true) + "\n");
   }
   console.say(fmt::format("{} -> {}: generation {}, {} records kept, {} lost\n",
                           escaped(options.damaged), escaped(options.output), report->generation,
                           report->n_records, report->lost.size()));
+  for (const OlderRecord& record : report->older) {
+    console.warn(fmt::format("damaged, and taken from generation {} instead: {}", record.generation,
+                             escaped(record.name)));
+  }
   for (const std::string& name : report->lost) {
     console.warn(fmt::format("lost: {}", escaped(name)));
   }
-  return report->lost.empty() ? kExitOk : kExitDifference;
+  return report->lost.empty() && report->older.empty() ? kExitOk : kExitDifference;
 }
 
 }  // namespace cfck::tools

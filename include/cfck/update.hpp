@@ -24,10 +24,12 @@ struct Update {
 
 // Appends a new generation to the file at `path`: new chunks, a complete index,
 // a tail. Old bytes are not touched, and a failed update cuts the file back to
-// what it was; only a kill in the middle leaves a torn end, which repair()
-// removes. Aliases of a replaced or removed record keep their own values. The
-// attachment that makes conversion back to safetensors byte-exact is dropped.
-// One writer at a time: the file is locked, and kIo reported if it is in use.
+// what it was (where that fails too, the error says so); a kill in the middle leaves
+// a torn end, which repair() removes. Until the end of the call, files opened with
+// open_file() show the generation before, in every process of the machine. Once it
+// has returned the update is done, and nothing takes it back. Aliases of a replaced or removed
+// record keep their own values. The attachment that makes conversion back to safetensors byte-exact
+// is dropped. One writer at a time: the file is locked, and kIo reported if it is in use.
 // `progress` counts the bytes of the tensors in `changes`.
 Result<WriteSummary> update(const std::string& path, const Update& changes,
                             EncodeOptions options = {}, DecodeOptions decode = {},
@@ -41,17 +43,27 @@ Result<WriteSummary> update(const std::string& path, const Update& changes,
 Result<std::uint64_t> compact(const std::string& path, DecodeOptions options = {},
                               FileSystem& files = system_files());
 
+// A record whose chunks are damaged in the newest generation, and whole in an older one.
+struct OlderRecord {
+  std::string name;
+  std::uint64_t generation = 0;  // whose values the new file has
+};
+
 struct RepairReport {
-  std::uint64_t generation = 0;   // the newest one that is whole
-  std::uint64_t end_bytes = 0;    // where it ends in the damaged file
-  std::uint64_t n_records = 0;    // kept
-  std::vector<std::string> lost;  // records with damaged chunks, left out
+  std::uint64_t generation = 0;    // the newest one that is whole
+  std::uint64_t end_bytes = 0;     // where it ends in the damaged file
+  std::uint64_t n_records = 0;     // kept, older ones included
+  std::vector<OlderRecord> older;  // the new file has values that updates had replaced
+  std::vector<std::string> lost;   // records with damaged chunks, left out
 };
 
 // Copies what can be proven whole of the newest complete generation in
-// `damaged` to a new file. Walks the frames forward from the start; bytes that
-// merely look like a frame inside a tensor are never trusted. Errors: kCorrupt
-// if no generation is whole.
+// `damaged` to a new file. Of a record that is damaged there, what an older
+// generation has under its name is kept instead, if that is whole; the report names
+// it, because such tensors may not fit the others. Walks the frames forward from the
+// start; bytes that merely look like a frame inside a tensor are never trusted. What an
+// update() in progress has appended so far is left out. Errors: kCorrupt if no
+// generation is whole.
 Result<RepairReport> repair(const std::string& damaged, const std::string& out,
                             DecodeOptions options = {}, FileSystem& files = system_files());
 

@@ -186,6 +186,110 @@ TEST(Repair, RecordsWithDamagedBytesAreLeftOutWithAllThatNeedThem) {
   }
 }
 
+// Three generations; "w" is saved, replaced and replaced again, "small" is packed, "tied" is a
+// part of "base", and "only" comes with the last.
+struct ManyGenerations {
+  Bytes bytes;
+  std::map<std::string, Bytes> tensors[3];
+};
+
+ManyGenerations three_generations() {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("f");
+  ManyGenerations all;
+  for (std::uint64_t generation = 0; generation < 3; ++generation) {
+    std::map<std::string, Bytes>& tensors = all.tensors[generation];
+    tensors["w"] = noise(10 + generation, 30000);
+    tensors["small"] = noise(20 + generation, 100);
+    tensors["base"] = noise(30 + generation, 40000);
+    tensors["tied"] = Bytes(tensors["base"].begin() + 100, tensors["base"].begin() + 200);
+    std::vector<StridedTensor> list;
+    const auto add = [&](const char* name, const Bytes& memory, std::size_t first, std::size_t n) {
+      list.push_back({name, DType::kU8, {n}, {1}, memory.data() + first});
+    };
+    add("w", tensors["w"], 0, 30000);
+    add("small", tensors["small"], 0, 100);
+    add("base", tensors["base"], 0, 40000);
+    add("tied", tensors["base"], 100, 100);
+    if (generation == 2) {
+      tensors["only"] = noise(40, 20000);
+      add("only", tensors["only"], 0, 20000);
+    }
+    if (generation == 0) {
+      put_bytes(path, write_file([&](Writer& writer) { expect_ok(writer.add_tensors(list)); }));
+    } else {
+      take(update(path, {list, {}, {}}));
+    }
+  }
+  all.bytes = bytes_of(path);
+  return all;
+}
+
+// Where bytes of a tensor are, in the generation that ends at `end_bytes`.
+std::uint64_t place_of(const Bytes& bytes, std::uint64_t end_bytes, const std::string& name) {
+  const OpenFile file(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(end_bytes)));
+  const format::Index& index = ReaderAccess::index(file.reader());
+  for (const format::StoredRecord& stored : index.records) {
+    if (stored.record.name == name) {
+      return stored.record.kind == RecordKind::kPacked
+                 ? index.packs[stored.pack].offset_bytes + stored.pack_offset + 5
+                 : stored.offset_bytes + stored.record.stored_bytes / 2;
+    }
+  }
+  ADD_FAILURE() << name;
+  return 0;
+}
+
+std::uint64_t end_before(const Bytes& bytes, std::uint64_t end_bytes) {
+  const OpenFile file(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(end_bytes)));
+  return ReaderAccess::tail(file.reader()).previous_file_bytes;
+}
+
+TEST(Repair, WhatIsDamagedComesFromAnOlderGenerationThatHasItWhole) {
+  const ManyGenerations all = three_generations();
+  const std::uint64_t ends[3] = {end_before(all.bytes, end_before(all.bytes, all.bytes.size())),
+                                 end_before(all.bytes, all.bytes.size()), all.bytes.size()};
+  using Places = std::vector<std::pair<int, const char*>>;
+  const struct {
+    Places damaged;
+    std::map<std::string, std::uint64_t> older;
+    Names lost;
+  } cases[] = {
+      {{{2, "w"}}, {{"w", 1}}, {}},
+      {{{2, "small"}}, {{"small", 1}}, {}},
+      {{{2, "base"}}, {{"base", 1}, {"tied", 1}}, {}},
+      {{{2, "only"}}, {}, {"only"}},
+      {{{2, "w"}, {1, "w"}}, {{"w", 0}}, {}},
+      {{{2, "w"}, {1, "w"}, {0, "w"}}, {}, {"w"}},
+      {{{2, "w"}, {2, "base"}, {1, "base"}}, {{"w", 1}, {"base", 0}, {"tied", 0}}, {}},
+  };
+  for (const auto& c : cases) {
+    Bytes bytes = all.bytes;
+    for (const auto& [generation, name] : c.damaged) {
+      bytes[place_of(all.bytes, ends[generation], name)] ^= std::byte{1};
+    }
+    const Repaired back = take(repaired(bytes));
+    std::map<std::string, std::uint64_t> older;
+    for (const OlderRecord& record : back.report.older) {
+      older[record.name] = record.generation;
+    }
+    EXPECT_EQ(older, c.older);
+    EXPECT_EQ(back.report.lost, c.lost);
+    std::map<std::string, Bytes> expected = all.tensors[2];
+    for (const auto& [name, generation] : c.older) {
+      expected[name] = all.tensors[generation].at(name);
+    }
+    for (const std::string& name : c.lost) {
+      expected.erase(name);
+    }
+    const OpenFile file(back.bytes);
+    EXPECT_EQ(all_tensors(file.reader()) == expected, true);
+    EXPECT_EQ(file.record("tied").kind, RecordKind::kAlias);
+    EXPECT_EQ(back.report.n_records, expected.size());
+    expect_sound(file.reader());
+  }
+}
+
 TEST(Repair, BytesThatLookLikeFramesInsideATensorAreNotTrusted) {
   const TwoGenerations inner = two_generations();
   const TemporaryFolder folder;
