@@ -39,7 +39,7 @@ Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_pr
   CFCK_TRY(check_output(options.input, conversion.output, options.force));
   ProgressBar bar(show_progress, input.decoded_bytes * (options.verify ? 2 : 1));
   CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
-  return ConvertReport{options.input, conversion.output, to, std::move(files), {}};
+  return ConvertReport{options.input, conversion.output, to, std::move(files), {}, {}};
 }
 
 }  // namespace
@@ -115,7 +115,9 @@ int run_convert(const ConvertOptions& given, Console& console) {
   const bool is_folder = fs::is_directory(options->input, error);
   auto report = is_folder ? convert_folder(*options, console.shows_progress())
                           : convert_single(*options, console.shows_progress());
-  if (const int number = interrupt_signal(); !report && number != 0) {
+  // Any other error says by itself what was changed.
+  const bool cancelled = !report && report.error().message == "cancelled";
+  if (const int number = interrupt_signal(); cancelled && number != 0) {
     console.warn("interrupted; nothing was changed");
     return kExitSignal + number;
   }

@@ -28,7 +28,8 @@ struct ConvertReport {
   std::string output;
   FileKind to = FileKind::kCfck;
   std::vector<ConvertedFile> files;
-  std::vector<std::string> copied;  // of a folder: the rest, relative paths
+  std::vector<std::string> copied;               // of a folder: the rest, relative paths
+  std::vector<std::string> copied_from_outside;  // of these, where links lead out of the folder
 };
 
 // `paths` may not be the same file, by any name; `output` must not exist unless

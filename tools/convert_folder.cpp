@@ -17,6 +17,8 @@
 #include "tools/interrupt.hpp"
 #include "tools/listing.hpp"
 #include "tools/model_folder.hpp"
+#include "tools/replace_folder.hpp"
+#include "tools/temporary_folder.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -51,34 +53,6 @@ std::string default_output(const std::string& input, FileKind to) {
   return name + "-safetensors";
 }
 
-// A folder that is removed with all it has, unless it was given its final name.
-class TemporaryFolder {
- public:
-  static Result<std::unique_ptr<TemporaryFolder>> create(const std::string& beside) {
-    const fs::path target(beside);
-    const std::string name = fmt::format(".{}.cfck-tmp-{}", target.filename().string(), ::getpid());
-    const std::string path = (target.parent_path() / name).string();
-    std::error_code error;
-    if (!fs::create_directory(path, error)) {
-      if (!error) error = std::make_error_code(std::errc::file_exists);
-      return folder_problem("cannot create the folder", path, error);
-    }
-    return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(path));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
 class FolderConversion {
  public:
   FolderConversion(const ConvertOptions& options, FolderContents contents)
@@ -92,6 +66,7 @@ class FolderConversion {
  private:
   Result<void> choose_output();
   Result<void> plan_names();
+  Result<void> check_what_stays() const;
   Result<void> read_indexes();
   Result<void> check_index(const std::string& index_file, const ShardIndex& index);
   Result<std::uint64_t> probe_all() const;
@@ -167,6 +142,40 @@ Result<void> FolderConversion::plan_names() {
       return Error{ErrorCode::kInvalidArgument,
                    "the folder has files of both kinds: '" + escaped(name) +
                        "' would be written twice; convert a folder with one kind",
+                   {},
+                   {}};
+    }
+  }
+  return {};
+}
+
+// Files of the output folder that would stay must not be read together with the new ones, or
+// instead of them.
+Result<void> FolderConversion::check_what_stays() const {
+  if (!output_exists_) return {};
+  std::map<std::string, std::set<std::string>> written;  // names by folder
+  std::set<std::string> has_index;
+  for (const auto& name : contents_.tensor_files) {
+    const fs::path path(converted_name(name));
+    written[path.parent_path().string()].insert(path.filename().string());
+  }
+  for (const auto& name : contents_.index_files) {
+    const fs::path path(converted_index_name(name));
+    has_index.insert(path.parent_path().string());
+    written[path.parent_path().string()].insert(path.filename().string());
+  }
+  for (const auto& [folder, names] : written) {
+    std::error_code error;
+    for (auto entry = fs::directory_iterator(fs::path(output_) / folder, error);
+         !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      const bool is_index = name.ends_with(index_suffix(to_));
+      const bool is_shard = name.ends_with(suffix_of(to_)) && !has_index.contains(folder);
+      if (names.contains(name) || (!is_index && !is_shard)) continue;
+      return Error{ErrorCode::kInvalidArgument,
+                   "'" + escaped(entry->path().string()) +
+                       "' is of another checkpoint and would be read with the new files; remove "
+                       "it, or name another output folder",
                    {},
                    {}};
     }
@@ -318,6 +327,7 @@ Result<void> copy_file(const std::string& from, const std::string& to) {
 
 Result<void> FolderConversion::write_rest(const std::string& out) {
   report_.copied = contents_.other_files;
+  report_.copied_from_outside = contents_.outside_files;
   for (const std::string& name : contents_.index_files) {
     CFCK_TRY_ASSIGN(const std::string text, original_index(name));
     if (options_.dry_run) continue;
@@ -335,25 +345,22 @@ Result<void> FolderConversion::write_rest(const std::string& out) {
 
 Result<void> FolderConversion::move_into_place(const std::string& from) {
   FileSystem& files = system_files();
-  const std::string parent = fs::path(output_).parent_path().string();
-  if (!output_exists_) {
-    // mkdir of the temporary folder gave it the usual permissions.
-    CFCK_TRY(files.rename(from, output_));
-    return files.sync_directory(parent);
+  if (output_exists_) {
+    // The index comes last, so that it never names a shard that is not there.
+    std::vector<std::string> names = contents_.other_files;
+    for (const auto& name : contents_.tensor_files) names.push_back(converted_name(name));
+    for (const auto& name : contents_.index_files) names.push_back(converted_index_name(name));
+    return replace_folder({from, output_, std::move(names)}, files);
   }
-  // File by file: what else is in the folder stays. The index comes last, so that
-  // it never names a shard that is not there.
-  std::vector<std::string> names = contents_.other_files;
-  for (const auto& name : contents_.tensor_files) names.push_back(converted_name(name));
-  for (const auto& name : contents_.index_files) names.push_back(converted_index_name(name));
-  std::set<std::string> folders;
-  for (const std::string& name : names) {
-    const std::string target = output_ + "/" + name;
-    CFCK_TRY(make_parents(target));
-    CFCK_TRY(files.rename(from + "/" + name, target));
-    folders.insert(fs::path(target).parent_path().string());
+  CFCK_TRY(sync_tree(from, files));
+  // mkdir of the temporary folder gave it the usual permissions.
+  CFCK_TRY(files.rename(from, output_));
+  Result<void> synced = files.sync_directory(fs::path(output_).parent_path().string());
+  if (!synced) {
+    Error error = std::move(synced).error();
+    error.message = "'" + escaped(output_) + "' was written, but: " + error.message;
+    return error;
   }
-  for (const std::string& folder : folders) CFCK_TRY(files.sync_directory(folder));
   return {};
 }
 
@@ -361,6 +368,7 @@ Result<ConvertReport> FolderConversion::run(bool show_progress) {
   CFCK_TRY(check_direction(options_, to_));
   CFCK_TRY(choose_output());
   CFCK_TRY(plan_names());
+  CFCK_TRY(check_what_stays());
   CFCK_TRY(read_indexes());
   if (options_.dry_run) {
     CFCK_TRY(convert_all(output_, show_progress));

@@ -158,6 +158,15 @@ void warn_of_rules(Console& console, const ConvertOptions& options, const Conver
   }
 }
 
+void warn_of_links(Console& console, const ConvertReport& report) {
+  for (const std::string& name : report.copied_from_outside) {
+    console.warn(
+        fmt::format("'{}' is reached by a link that leads out of the folder; what is "
+                    "there is in the output. Remove it if it is none of the model",
+                    escaped(name)));
+  }
+}
+
 void say_report(Console& console, const ConvertOptions& options, const ConvertReport& report,
                 double seconds) {
   Totals all;
@@ -262,6 +271,10 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
   Json copied = Json::array();
   for (const std::string& name : report.copied) copied.push_back(json_text(name));
   json["copied"] = std::move(copied);
+  json["copied_from_outside"] = Json::array();
+  for (const std::string& name : report.copied_from_outside) {
+    json["copied_from_outside"].push_back(json_text(name));
+  }
   add_loss(json, report);
   std::string text = json.dump(-1, ' ', true);
   CFCK_TRY(append_records(text, options, report));
@@ -274,6 +287,7 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
 Result<void> report_conversion(Console& console, const ConvertOptions& options,
                                const ConvertReport& report, double seconds) {
   warn_of_rules(console, options, report);
+  warn_of_links(console, report);
   if (console.json()) return print_json(console, options, report, seconds);
   say_report(console, options, report, seconds);
   return {};

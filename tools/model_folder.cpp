@@ -1,6 +1,7 @@
 #include "tools/model_folder.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,8 +10,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/file_locks.hpp"
 #include "base/text.hpp"
 #include "cfck/io.hpp"
+#include "tools/replace_folder.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -76,9 +79,21 @@ Result<Json> parse_index_json(std::string_view text) {
 
 bool has_suffix(const std::string& name, FileKind kind) { return name.ends_with(suffix_of(kind)); }
 
+bool lies_within(const fs::path& inner, const fs::path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 class FolderWalk {
  public:
-  explicit FolderWalk(std::string root) : root_(std::move(root)) {}
+  explicit FolderWalk(std::string root) : root_(std::move(root)) {
+    std::error_code ignored;
+    const fs::path real = fs::canonical(root_, ignored);
+    homes_ = {real};
+    // As caches of huggingface_hub have it: MODEL/snapshots/REVISION and MODEL/blobs.
+    if (real.parent_path().filename() == "snapshots") {
+      homes_.push_back(real.parent_path().parent_path() / "blobs");
+    }
+  }
 
   Result<void> walk(const std::string& relative, int depth) {
     const std::string here = relative.empty() ? root_ : root_ + "/" + relative;
@@ -107,6 +122,13 @@ class FolderWalk {
 
   std::vector<std::string> take_files() { return std::move(files_); }
 
+  bool comes_from_outside(const std::string& file) const {
+    std::error_code ignored;
+    const fs::path real = fs::canonical(root_ + "/" + file, ignored);
+    return std::none_of(homes_.begin(), homes_.end(),
+                        [&](const fs::path& home) { return lies_within(real, home); });
+  }
+
  private:
   static Error system_problem(const std::string& path, const std::error_code& error) {
     return {ErrorCode::kIo, "cannot read '" + escaped(path) + "': " + error.message(), {}, {}};
@@ -114,6 +136,7 @@ class FolderWalk {
 
   Result<void> visit(const std::string& relative, const std::string& name, int depth) {
     const std::string path = root_ + "/" + relative;
+    if (is_temporary_name(name)) return {};
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (fs::is_directory(status)) {
@@ -131,7 +154,8 @@ class FolderWalk {
   }
 
   std::string root_;
-  std::set<fs::path> open_;  // folders on the way to where the walk is
+  std::vector<fs::path> homes_;  // where links may lead
+  std::set<fs::path> open_;      // folders on the way to where the walk is
   std::vector<std::string> files_;
 };
 
@@ -208,6 +232,7 @@ Result<std::string> read_text(const std::string& path, std::size_t max_bytes) {
 Result<std::vector<std::string>> tensor_files(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
+  CFCK_TRY(check_unmarked(path));
   for (const FileKind kind : {FileKind::kCfck, FileKind::kSafetensors}) {
     CFCK_TRY_ASSIGN(auto files, files_of_kind(path, kind));
     if (!files.empty()) return files;
@@ -218,7 +243,37 @@ Result<std::vector<std::string>> tensor_files(const std::string& path) {
                {}};
 }
 
+std::vector<FolderWatch::File> FolderWatch::state() const {
+  std::vector<File> found;
+  struct stat info {};
+  if (::stat(path_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return found;
+  found.emplace_back(info.st_dev, info.st_ino);
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(path_, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_index = name.ends_with(index_suffix(FileKind::kCfck)) ||
+                          name.ends_with(index_suffix(FileKind::kSafetensors));
+    if (is_index && ::stat(entry->path().c_str(), &info) == 0) {
+      found.emplace_back(info.st_dev, info.st_ino);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Result<void> FolderWatch::check() const {
+  if (before_.empty()) return {};
+  CFCK_TRY(check_unmarked(path_));
+  if (state() == before_) return {};
+  return Error{ErrorCode::kIo,
+               "the folder '" + escaped(path_) + "' was replaced while it was read; try again",
+               {},
+               {}};
+}
+
 Result<FolderContents> read_folder(const std::string& folder) {
+  CFCK_TRY(check_unmarked(folder));
   FolderWalk walk(folder);
   CFCK_TRY(walk.walk("", 0));
   const std::vector<std::string> files = walk.take_files();
@@ -244,6 +299,7 @@ Result<FolderContents> read_folder(const std::string& folder) {
       contents.index_files.push_back(file);
     } else {
       contents.other_files.push_back(file);
+      if (walk.comes_from_outside(file)) contents.outside_files.push_back(file);
     }
   }
   return contents;

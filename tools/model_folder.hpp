@@ -2,9 +2,11 @@
 // index, and what belongs to them.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cfck/status.hpp"
@@ -30,8 +32,25 @@ Result<std::string> read_text(const std::string& path, std::size_t max_bytes);
 
 // Paths of the files with tensors that `path` stands for: `path` itself, or the
 // shards of a folder, by its index if it has one. Errors: kNotFound for a folder
-// without tensors, kCorrupt for a bad index.
+// without tensors, kCorrupt for a bad index or a folder whose conversion was interrupted.
 Result<std::vector<std::string>> tensor_files(const std::string& path);
+
+// Notices that a folder is replaced while its files are opened one after the other. Make it
+// before tensor_files(), ask it when all files are open. Files that are not folders stay.
+class FolderWatch {
+ public:
+  explicit FolderWatch(std::string path) : path_(std::move(path)), before_(state()) {}
+  // Errors: kIo; kCorrupt if the folder is being replaced.
+  Result<void> check() const;
+
+ private:
+  using File = std::pair<std::uint64_t, std::uint64_t>;  // device and number
+  // Of the folder and of its indexes.
+  std::vector<File> state() const;
+
+  std::string path_;
+  std::vector<File> before_;
+};
 
 // Everything to be found in a folder, for a conversion.
 struct FolderContents {
@@ -39,11 +58,15 @@ struct FolderContents {
   std::vector<std::string> tensor_files;  // of one kind; relative paths, sorted
   std::vector<std::string> index_files;   // of the same kind
   std::vector<std::string> other_files;
+  // Of other_files those that links bring in from outside the folder. Caches of
+  // huggingface_hub keep all files so, in ../../blobs: these do not count.
+  std::vector<std::string> outside_files;
   FileKind kind = FileKind::kSafetensors;
 };
 
-// Symbolic links are followed; folders whose name begins with a dot are left
-// out. A folder with safetensors files is read as such, whatever else it has.
+// Symbolic links are followed; folders whose name begins with a dot and what killed saves
+// left are left out. Errors: as of tensor_files(). A folder with safetensors files is read as such,
+// whatever else it has.
 Result<FolderContents> read_folder(const std::string& folder);
 
 // Suffixes of the index files: ".safetensors.index.json", ".cfck.index.json".

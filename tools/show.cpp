@@ -45,12 +45,14 @@ struct ShownRow {
 
 Result<Model> read_model(const std::string& path) {
   Model model{path, {}};
+  const FolderWatch watch(path);
   CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
   for (const std::string& file : paths) {
     auto listing = list_tensors(file);
     if (!listing) return with_path(listing.error(), file);
     model.files.push_back(std::move(*listing));
   }
+  CFCK_TRY(watch.check());
   return model;
 }
 

@@ -99,10 +99,12 @@ Result<void> TensorSet::sort_names() {
 
 Result<TensorSet> TensorSet::open(const std::string& path) {
   TensorSet set;
+  const FolderWatch watch(path);
   CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
   for (const std::string& file : paths) {
     if (const auto added = set.add_file(file); !added) return with_path(added.error(), file);
   }
+  CFCK_TRY(watch.check());
   CFCK_TRY(set.sort_names());
   return set;
 }

@@ -101,6 +101,7 @@ int print_text(Console& console, const std::vector<FileReport>& files, bool deep
 
 Result<std::vector<FileReport>> verify_model(const std::string& path, const VerifyOptions& options,
                                              bool show_progress) {
+  const FolderWatch watch(path);
   CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
   std::vector<FileReport> files;
   for (const std::string& file : paths) {
@@ -108,6 +109,7 @@ Result<std::vector<FileReport>> verify_model(const std::string& path, const Veri
     if (!report) return with_path(report.error(), file);
     files.push_back(std::move(*report));
   }
+  CFCK_TRY(watch.check());
   return files;
 }
 

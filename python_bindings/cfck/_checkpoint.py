@@ -13,6 +13,7 @@ import numpy as np
 from . import _native
 from ._framework import Framework, Progress, row_major
 from .errors import (
+    CfckError,
     CorruptError,
     InvalidArgumentError,
     IoError,
@@ -20,10 +21,15 @@ from .errors import (
     MissingFileError,
     NotFoundError,
     TruncatedError,
+    UnsupportedError,
 )
 
 INDEX_NAME = "model.cfck.index.json"
 SINGLE_NAME = "model.cfck"
+# Is in a folder while cfck-convert --force replaces its files one by one, and after it was
+# interrupted in that (tools/replace_folder.hpp).
+_UNFINISHED_MARK = ".cfck-convert-unfinished"
+_MAX_OPEN_ATTEMPTS = 5
 _MAX_INDEX_BYTES = 64 << 20
 _LONGEST_PATH = 4096  # of Linux
 # What is decoded into host memory at once, on its way to another device.
@@ -71,10 +77,22 @@ class Checkpoint:
         path = os.fsdecode(filename)
         options["map"] = backend == "mmap"
         if os.path.isdir(path):
+            _check_unmarked(path)
             path = _find_in_folder(path)
-        if path.endswith(".json"):
-            return cls._open_shards(path, options)
-        return cls([_open_part(path, options)])
+        if not path.endswith(".json"):
+            return cls([_open_part(path, options)])
+        for _ in range(_MAX_OPEN_ATTEMPTS):
+            before = _folder_state(path)
+            try:
+                checkpoint = cls._open_shards(path, options)
+                _check_unmarked(os.path.dirname(path))
+            except CfckError:
+                if _folder_state(path) == before:
+                    raise
+                continue
+            if _folder_state(path) == before:
+                return checkpoint
+        raise IoError(f"{path} was replaced again and again while it was read; try again")
 
     @classmethod
     def from_bytes(cls, data: Any, **options: Any) -> Checkpoint:
@@ -91,6 +109,7 @@ class Checkpoint:
 
     @classmethod
     def _open_shards(cls, index_path: str, options: dict[str, Any]) -> Checkpoint:
+        _check_unmarked(os.path.dirname(index_path))
         weight_map = _read_index(index_path)
         folder = os.path.dirname(index_path)
         parts = {
@@ -341,6 +360,27 @@ def _explain_other_format(head: bytes, what: str, size: int, cause: Exception) -
     raise CorruptError(f"{what} {form}, not a cfck file: {instead}") from cause
 
 
+def _folder_state(index_path: str) -> list[tuple[int, int] | None]:
+    """Changes when the folder or the index in it is replaced."""
+    state: list[tuple[int, int] | None] = []
+    for path in (os.path.dirname(index_path) or ".", index_path):
+        try:
+            info = os.stat(path)
+            state.append((info.st_dev, info.st_ino))
+        except OSError:
+            state.append(None)
+    return state
+
+
+def _check_unmarked(folder: str) -> None:
+    if os.path.lexists(os.path.join(folder, _UNFINISHED_MARK)):
+        raise CorruptError(
+            f"{folder or '.'} may have files of two checkpoints: cfck-convert is replacing them, "
+            "or was interrupted. Wait for it, or run the same conversion with --force again "
+            f"(the mark is {_UNFINISHED_MARK})"
+        )
+
+
 def _find_in_folder(folder: str) -> str:
     for name in (INDEX_NAME, SINGLE_NAME):
         path = os.path.join(folder, name)
@@ -359,6 +399,8 @@ def _find_in_folder(folder: str) -> str:
 def _read_index(path: str) -> dict[str, str]:
     """The map from tensor to shard, with names checked to stay in the folder."""
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise UnsupportedError(f"{path} is not a regular file")
         if os.path.getsize(path) > _MAX_INDEX_BYTES:
             raise LimitExceededError(f"{path} is larger than {_MAX_INDEX_BYTES >> 20} MiB")
         with open(path, encoding="utf-8") as file:

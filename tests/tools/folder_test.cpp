@@ -1,5 +1,6 @@
 // cfck-convert and cfck-inspect with folders of shards.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <map>
@@ -185,6 +186,89 @@ TEST(ConvertFolder, ExistingOutputs) {
   for (const std::string& name : folder.files()) {
     EXPECT_EQ(name.find("cfck-tmp"), std::string::npos) << name;
   }
+}
+
+TEST(ConvertFolder, FoldersWithFilesOfTwoCheckpointsAreNotRead) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  ASSERT_EQ(run({"convert", folder / "m"}).code, 0);
+  write_file(folder / "m-cfck/.cfck-convert-unfinished", "");
+  for (const char* command : {"inspect", "verify", "digest", "stats", "compact"}) {
+    const Outcome outcome = run({command, folder / "m-cfck"});
+    EXPECT_EQ(outcome.code, 4) << command;
+    EXPECT_NE(outcome.err.find("--force"), std::string::npos) << outcome.err;
+  }
+  EXPECT_EQ(run({"convert", folder / "m-cfck", folder / "back"}).code, 4);
+  EXPECT_FALSE(fs::exists(folder / "back"));
+  ASSERT_EQ(run({"convert", "-f", folder / "m"}).code, 0);
+  EXPECT_EQ(run({"verify", folder / "m-cfck"}).code, 0);
+}
+
+TEST(ConvertFolder, FilesOfAnotherCheckpointMustNotBeReadWithTheNewOnes) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  ASSERT_EQ(run({"convert", folder / "m", folder / "c"}).code, 0);
+  write_file(folder / "single/model.safetensors", small_model());
+  const auto before = contents(folder / "c");
+  const Outcome refused = run({"convert", "-f", folder / "single", folder / "c"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("another checkpoint"), std::string::npos) << refused.err;
+  EXPECT_EQ(contents(folder / "c"), before);
+  fs::remove(folder / "c/model.cfck.index.json");
+  EXPECT_EQ(run({"convert", "-f", folder / "single", folder / "c"}).code, 2);
+  fs::remove(folder / "c/model-00001-of-00002.cfck");
+  fs::remove(folder / "c/model-00002-of-00002.cfck");
+  EXPECT_EQ(run({"convert", "-f", folder / "single", folder / "c"}).code, 0);
+}
+
+TEST(ConvertFolder, LinksThatLeadOutsideAreNamed) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  write_file(folder / "secret", "s");
+  fs::create_symlink("config.json", folder / "m/inside.json");
+  fs::create_symlink("../secret", folder / "m/notes.txt");
+  const Outcome outcome = run({"convert", folder / "m"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("'notes.txt' is reached by a link that leads out"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.err.find("inside.json"), std::string::npos) << outcome.err;
+  const Outcome again = run({"convert", "--json", "-f", folder / "m"});
+  EXPECT_EQ(again.json()["copied_from_outside"], nlohmann::json{"notes.txt"});
+
+  // As caches of models have them: nothing to warn of.
+  make_model(folder / "cache/blobs");
+  fs::create_directories(folder / "cache/snapshots/main");
+  for (const char* name : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                           "model.safetensors.index.json", "config.json"}) {
+    fs::create_symlink(fs::path("../../blobs") / name,
+                       fs::path(folder / "cache/snapshots/main") / name);
+  }
+  const Outcome cached = run({"convert", folder / "cache/snapshots/main", folder / "c"});
+  EXPECT_EQ(cached.code, 0);
+  EXPECT_EQ(cached.err.find("link"), std::string::npos) << cached.err;
+  EXPECT_TRUE(fs::exists(folder / "c/config.json"));
+}
+
+TEST(ConvertFolder, WhatKilledProcessesLeftIsNotCopiedAndGoes) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  write_file(folder / "m/.config.json.cfck-tmp-12-3", "half");
+  write_file(folder / ".m-cfck.cfck-tmp-12-3/model-00001-of-00002.cfck", "half");
+  ASSERT_EQ(run({"convert", folder / "m"}).code, 0);
+  EXPECT_FALSE(fs::exists(folder / "m-cfck/.config.json.cfck-tmp-12-3"));
+  EXPECT_FALSE(fs::exists(folder / ".m-cfck.cfck-tmp-12-3"));
+}
+
+TEST(ConvertFolder, PipesAreRefused) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "model.safetensors";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const char* command : {"convert", "inspect", "verify", "stats", "digest"}) {
+    const Outcome outcome = run({command, pipe});
+    EXPECT_EQ(outcome.code, 6) << command;
+    EXPECT_NE(outcome.err.find("is a pipe"), std::string::npos) << outcome.err;
+  }
+  EXPECT_EQ(run({"convert", folder.path()}).code, 6);
 }
 
 TEST(ConvertFolder, AFailureLeavesNoFolder) {

@@ -1,0 +1,38 @@
+// Puts a finished folder in the place of one that exists, so that nobody takes files of both
+// for one checkpoint (docs/adr/0015-replaced-folders.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cfck/io.hpp"
+
+namespace cfck::tools {
+
+// A file of this name says that the files of its folder are being replaced one by one, or that
+// this was interrupted. Python's readers know it too (_checkpoint.py).
+inline constexpr const char* kUnfinishedMark = ".cfck-convert-unfinished";
+
+// Error: kCorrupt if the folder has the mark.
+Result<void> check_unmarked(const std::string& folder);
+
+// Makes entries of a folder, and of all folders in it, safe against power loss.
+Result<void> sync_tree(const std::string& folder, FileSystem& files);
+
+struct FolderReplacement {
+  std::string from;  // finished, in the same folder as `to`
+  std::string to;    // exists
+  // Paths of the files in `from`, relative to it, in an order that serves readers.
+  std::vector<std::string> names;
+};
+
+// Afterwards the folder `to` has the files of `from`, and its own of other names. Where the
+// file system can exchange two folders and link files, `from` gets links to what stays and
+// both change names in one step; else the files are renamed one by one while `to` has the
+// mark. What is in `from` afterwards may be removed.
+//
+// After an error `to` is as it was, or is replaced and the error says so, or has the mark.
+// Errors: kIo; kInvalidArgument where a file would replace a folder or the other way round.
+Result<void> replace_folder(const FolderReplacement& replacement, FileSystem& files);
+
+}  // namespace cfck::tools

@@ -1,0 +1,100 @@
+#include "tools/temporary_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+#include "base/file_locks.hpp"
+#include "base/text.hpp"
+
+namespace cfck::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxAttempts = 100;
+constexpr std::size_t kMaxNameBytes = 255;
+constexpr std::time_t kDaySeconds = 24 * 60 * 60;
+
+// -1 if the path is no folder, or if it is in use; locked otherwise.
+int lock_folder(const std::string& path) {
+  const int descriptor =
+      ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    ::close(descriptor);
+    return -1;
+  }
+  return descriptor;
+}
+
+// As with temporary files (FileSystem::remove_leftovers): ours by name and owner, and in
+// nobody's use. Locks may not reach other machines on network file systems.
+bool is_leftover(int descriptor) {
+  struct stat info {};
+  return ::fstat(descriptor, &info) == 0 && info.st_uid == ::geteuid() &&
+         (has_local_locks(descriptor) || std::time(nullptr) - info.st_mtime > kDaySeconds);
+}
+
+void remove_leftover_folders(const fs::path& parent) {
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(parent, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (!is_temporary_name(entry->path().filename().string())) continue;
+    const int descriptor = lock_folder(entry->path().string());
+    if (descriptor < 0) continue;
+    std::error_code ignored;
+    if (is_leftover(descriptor)) fs::remove_all(entry->path(), ignored);
+    ::close(descriptor);
+  }
+}
+
+std::string temporary_path(const fs::path& target, int number) {
+  const std::string suffix =
+      ".cfck-tmp-" + std::to_string(::getpid()) + "-" + std::to_string(number);
+  std::string name = "." + target.filename().string();
+  name.resize(std::min(name.size(), kMaxNameBytes - suffix.size()));
+  return (target.parent_path() / name.append(suffix)).string();
+}
+
+}  // namespace
+
+bool TemporaryFolder::hold() {
+  descriptor_ = lock_folder(path_);
+  struct stat info {};
+  return descriptor_ >= 0 && ::fstat(descriptor_, &info) == 0 && info.st_nlink != 0;
+}
+
+Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::string& target) {
+  remove_leftover_folders(fs::path(target).parent_path());
+  std::error_code error;
+  for (int number = 0; number < kMaxAttempts; ++number) {
+    const std::string path = temporary_path(target, number);
+    if (!fs::create_directory(path, error)) {
+      if (!error) continue;  // there is one of this name
+      return Error{ErrorCode::kIo,
+                   "cannot create the folder '" + escaped(path) + "': " + error.message(),
+                   {},
+                   {}};
+    }
+    auto folder = std::unique_ptr<TemporaryFolder>(new TemporaryFolder(path));
+    if (folder->hold()) return folder;
+  }
+  return Error{ErrorCode::kIo,
+               "cannot create a temporary folder beside '" + escaped(target) + "'; try again",
+               {},
+               {}};
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,33 @@
+// A folder that is filled before it gets its name.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cfck/status.hpp"
+
+namespace cfck::tools {
+
+// A new folder beside `target`, ".NAME.cfck-tmp-PID-N". The destructor removes what has this
+// name then, with all it has. A killed process leaves the folder; the next TemporaryFolder
+// in the same place removes it.
+class TemporaryFolder {
+ public:
+  // `target` is an absolute path. Errors: kIo.
+  static Result<std::unique_ptr<TemporaryFolder>> create(const std::string& target);
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  // False if another process took the folder for a leftover.
+  bool hold();
+
+  std::string path_;
+  int descriptor_ = -1;  // has the lock that says that the folder is in use
+};
+
+}  // namespace cfck::tools
