@@ -247,7 +247,8 @@ Result<void> open_files(Work& work) {
 }
 
 Result<void> commit(Work& work) {
-  CFCK_TRY(work.guard.check());
+  // Of a .cfck file every byte has a hash, and updates do not change what was opened.
+  if (work.kind == FileKind::kSafetensors) CFCK_TRY(work.guard.check());
   if (!go_on()) return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
   return work.file ? work.file->commit() : Result<void>();
 }

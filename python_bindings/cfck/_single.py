@@ -117,8 +117,10 @@ def update(
     Returns:
         What the whole file has now; kept_lossless and unmatched_rules of the tensors added.
 
-    The old bytes stay in the file until `cfck compact` rewrites it. A failed update leaves the
-    file as it was; after a kill in the middle, `cfck repair` brings back the last good state.
+    The old bytes stay in the file until `cfck compact` rewrites it. A failed update, or one that
+    Ctrl-C ends, leaves the file as it was; a Ctrl-C after the last bytes is raised when the update
+    is done. After a kill in the middle, `cfck repair` brings back the last good state. Until the
+    update is done, other readers of the machine see the file as it was before.
     One update at a time: IoError if another one has locked the file.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from typing import Any
 
 __all__ = [
@@ -21,8 +22,26 @@ __all__ = [
 ]
 
 
+# Names come from files of strangers, and messages go to terminals: characters that cannot be seen
+# or that change how others are shown, as in base/text.cpp, and what is not text at all. Newlines
+# stay: some messages have lines of code.
+_INVISIBLE = re.compile(
+    "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\xa0\\xad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891"
+    "\\u08e2\\u115f\\u1160\\u1680\\u17b4\\u17b5\\u180b-\\u180f\\u2000-\\u200f\\u2028-\\u202f"
+    "\\u205f-\\u206f\\u3000\\u3164\\ud800-\\uf8ff\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb"
+    "\\U000110bd\\U000110cd\\U00013430-\\U0001343f\\U0001bca0-\\U0001bca3"
+    "\\U0001d173-\\U0001d17a\\U000e0000-\\U000e0fff\\U000f0000-\\U0010ffff]"
+)
+
+
+def _visible(message: str) -> str:
+    return _INVISIBLE.sub(lambda found: ascii(found[0])[1:-1], message)
+
+
 class CfckError(Exception):
     """Base of all errors of cfck. Can be pickled.
+
+    Characters of the message that a terminal would obey or not show are escaped.
 
     Attributes:
         code: kind of error, as in the C++ library: ``"checksum"``, ``"truncated"``, ...
@@ -35,7 +54,7 @@ class CfckError(Exception):
     def __init__(
         self, message: str = "", *, record: str | None = None, byte_offset: int | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__(_visible(message))
         self.record = record
         self.byte_offset = byte_offset
 

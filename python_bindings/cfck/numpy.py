@@ -112,7 +112,9 @@ def save_file(
             to, and for a rule with one that names, without wildcards, an array of another dtype.
         TypeError: a name or a metadata entry is no str, or an option has the wrong type.
 
-    Any error, and Ctrl-C, leaves an old file as it was. May be called from several threads.
+    An error, or Ctrl-C, leaves an old file as it was until the new one takes its name; there is no
+    way back from there. If only syncing the folder fails, IoError says that the file was saved; a
+    Ctrl-C that comes so late is raised when the file is saved. May be called from several threads.
     """
     return write_file(_FRAMEWORK, tensor_dict, filename, metadata, options)
 

@@ -45,6 +45,8 @@ bool Watch::on_progress(std::uint64_t done_bytes, std::string_view name) {
   });
 }
 
+bool Watch::check_now() { return run_with_gil(check_signals); }
+
 void Watch::rethrow_pending() {
   if (pending_) std::rethrow_exception(std::exchange(pending_, nullptr));
 }

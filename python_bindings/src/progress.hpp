@@ -29,6 +29,10 @@ class Watch {
   // then returns false. May be called from any thread.
   bool run_with_gil(const std::function<void()>& call);
 
+  // Whether the call may go on; false after a signal handler threw, as of listener(). Call it
+  // before a step that cannot be taken back, on the thread that made this object.
+  bool check_now();
+
   // The result of the call; if it failed because Python code threw, that
   // exception. Needs the GIL.
   template <class T>

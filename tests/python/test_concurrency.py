@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -41,6 +42,26 @@ def test_many_threads_save_and_load(tmp_path):
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(work, range(30)))
+
+
+def test_an_update_shows_when_it_is_finished(path):
+    old, new = weights(1000, 1000), weights(1000, 1000, seed=2)
+    save_file({"w": old}, path)
+    old_bytes = path.stat().st_size
+    grown = []
+
+    def look(*_):
+        grown.append(path.stat().st_size > old_bytes)
+        for backend in ("pread", "mmap"):
+            assert_same(load_file(path, backend=backend)["w"], old)
+        script = f"from cfck.torch import load_file; print(load_file({str(path)!r})['w'].sum())"
+        if grown.count(True) == 1 and grown[-1]:
+            found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+            assert found.stdout == f"{old.sum()}\n", found.stderr
+
+    cfck.update(path, {"w": new}, progress=look)
+    assert any(grown)
+    assert_same(load_file(path)["w"], new)
 
 
 @pytest.mark.parametrize(

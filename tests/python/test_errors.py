@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import os
 import pickle
 import struct
 
@@ -27,6 +28,28 @@ def test_every_error_can_be_pickled(error):
         assert str(restored) == "what happened"
         assert (restored.record, restored.byte_offset) == ("layer.0", 17)
         assert restored.code == original.code
+
+
+def test_messages_show_every_character(path):
+    name = "w\u200b\u202e\U000e0041\ufe0f\x1b[2J"
+    shown = r"w\u200b\u202e\U000e0041\ufe0f\x1b[2J"
+    save_file({"w": weights(3)}, path)
+    with cfck.safe_open(path, "pt") as file, pytest.raises(cfck.NotFoundError) as error:
+        file.get_tensor(name)
+    assert shown in str(error.value)
+    assert error.value.record == name
+    again = pickle.loads(pickle.dumps(error.value))
+    assert str(again) == str(error.value)
+    assert str(cfck.CfckError("two\nlines \u00e9\u4e2d\U0001f600")) == "two\nlines \u00e9\u4e2d\U0001f600"
+
+
+def test_pipes_are_refused(tmp_path):
+    for name in ("model.cfck", "model.cfck.index.json"):
+        pipe = tmp_path / name
+        os.mkfifo(pipe)
+        with pytest.raises(cfck.UnsupportedError):
+            load_file(pipe)
+        pipe.unlink()
 
 
 def test_contents_where_a_path_is_wanted():

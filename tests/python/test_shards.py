@@ -1,11 +1,13 @@
 """Folders of shards."""
 
 import json
+import os
 
 import cfck
 import cfck.numpy
 import pytest
 import torch
+from cfck import _checkpoint
 from cfck.torch import load_file, load_model, save_file
 from conftest import assert_same, shares_memory, weights
 
@@ -139,3 +141,36 @@ def test_shards_in_sub_folders(tmp_path):
 def test_update_names_the_way_for_folders(folder):
     with pytest.raises(cfck.InvalidArgumentError, match="shard"):
         cfck.update(folder[0], {"a": weights(3)})
+
+
+def test_a_folder_with_files_of_two_checkpoints_is_refused(folder):
+    path, _ = folder
+    (path / ".cfck-convert-unfinished").touch()
+    for filename in (path, path / "model.cfck.index.json"):
+        with pytest.raises(cfck.CorruptError, match="two checkpoints.*--force"):
+            load_file(filename)
+    # A single shard is whole all the same.
+    assert list(load_file(path / "model-00002-of-00002.cfck")) == ["b", "c"]
+
+
+def test_a_folder_that_is_replaced_while_it_is_opened_is_read_again(folder, tmp_path, monkeypatch):
+    path, tensors = folder
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("model-00001-of-00002.cfck", "model-00002-of-00002.cfck"):
+        old = load_file(path / name)
+        save_file({name: tensor + 1 for name, tensor in old.items()}, other / name)
+    (other / "model.cfck.index.json").write_bytes((path / "model.cfck.index.json").read_bytes())
+    open_part = _checkpoint._open_part
+
+    def open_and_replace(filename, options):
+        part = open_part(filename, options)
+        if other.exists():
+            for name in sorted(os.listdir(other)):
+                os.replace(other / name, path / name)
+            other.rmdir()
+        return part
+
+    monkeypatch.setattr(_checkpoint, "_open_part", open_and_replace)
+    for name, tensor in load_file(path).items():
+        assert torch.equal(tensor, tensors[name] + 1)
