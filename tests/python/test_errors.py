@@ -40,7 +40,8 @@ def test_messages_show_every_character(path):
     assert error.value.record == name
     again = pickle.loads(pickle.dumps(error.value))
     assert str(again) == str(error.value)
-    assert str(cfck.CfckError("two\nlines \u00e9\u4e2d\U0001f600")) == "two\nlines \u00e9\u4e2d\U0001f600"
+    seen = "two\nlines \u00e9\u4e2d\U0001f600"
+    assert str(cfck.CfckError(seen)) == seen
 
 
 def test_pipes_are_refused(tmp_path):

@@ -320,6 +320,27 @@ TEST_F(Inspect, RepairSavesWhatIsWhole) {
   EXPECT_EQ(run({"verify", "--deep", folder / "rest"}).code, 0);
 }
 
+TEST_F(Inspect, RepairSaysWhatComesFromAnOlderGeneration) {
+  const auto old_bytes = fs::file_size(file);
+  const std::vector<std::byte> values(70000, std::byte{7});
+  Update changes;
+  changes.tensors = {{"ids", DType::kU8, {70000}, {1}, values.data()}};
+  EncodeOptions raw;
+  raw.codec = CodecChoice::kRaw;
+  ASSERT_TRUE(update(file, changes, raw));
+  std::string damaged = read_file(file);
+  damaged[old_bytes + 1000] = 8;
+  write_file(folder / "damaged", damaged);
+  const Outcome json = run({"repair", folder / "damaged", "-o", folder / "a", "--json"});
+  EXPECT_EQ(json.code, 1) << json.err;
+  EXPECT_EQ(json.json()["older"], (nlohmann::json{{{"name", "ids"}, {"generation", 0}}}));
+  EXPECT_EQ(json.json()["lost"], nlohmann::json::array());
+  const Outcome text = run({"repair", folder / "damaged", "-o", folder / "b"});
+  EXPECT_EQ(text.code, 1);
+  EXPECT_NE(text.err.find("taken from generation 0 instead: ids"), std::string::npos) << text.err;
+  EXPECT_EQ(run({"verify", "--deep", folder / "b"}).code, 0);
+}
+
 TEST_F(Inspect, OutputThatCannotBeWritten) {
   RunOptions full;
   full.stdout_path = "/dev/full";

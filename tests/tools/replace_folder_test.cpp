@@ -13,6 +13,7 @@
 #include <map>
 
 #include "tests/support/fault_files.hpp"
+#include "tools/model_folder.hpp"
 #include "tools/temporary_folder.hpp"
 
 namespace cfck::tools {
@@ -230,6 +231,30 @@ TEST_F(ReplaceFolder, FilesThatComeInTheLastMomentAreKept) {
   expected["more"] = "folder";
   expected["more/late"] = "late as well";
   EXPECT_EQ(contents_of(root_ / "old"), expected);
+}
+
+TEST_F(ReplaceFolder, ReadersNoticeIt) {
+  put(root_ / "old/model.cfck.index.json", "{}");
+  put(root_ / "new/model.cfck.index.json", "{}");
+  const FolderReplacement with_index{root_ / "new", root_ / "old", {"model.cfck.index.json"}};
+  const FolderWatch of_file(root_ / "old/1.cfck");
+  PlainFiles plain;
+  for (FileSystem* const files : {static_cast<FileSystem*>(&plain), &system_files()}) {
+    const FolderWatch watch(root_ / "old");
+    put(root_ / "old/other", "x");
+    EXPECT_TRUE(watch.check());
+    ASSERT_TRUE(replace_folder(with_index, *files));
+    const Result<void> checked = watch.check();
+    ASSERT_FALSE(checked);
+    EXPECT_NE(checked.error().message.find("replaced while"), std::string::npos);
+    fill();
+    put(root_ / "old/model.cfck.index.json", "{}");
+    put(root_ / "new/model.cfck.index.json", "{}");
+  }
+  EXPECT_TRUE(of_file.check());
+  const FolderWatch watch(root_ / "old");
+  put(root_ / "old" / kUnfinishedMark, "");
+  EXPECT_EQ(watch.check().error().code, ErrorCode::kCorrupt);
 }
 
 TEST_F(ReplaceFolder, AFolderIsNotReplacedByAFile) {
