@@ -118,18 +118,10 @@ Result<void> AtomicFile::Impl::open_temporary() {
     if (created) {
       temporary = std::move(name);
       file = std::move(created).value();
-      Result<void> held = file->hold();
-      if (held) {
-        return {};
-      }
-      // In the instant before, somebody took the file for a leftover.
-      discard();
-      if (attempt == kMaxAttempts) {
-        return std::move(held).error();
-      }
-      continue;
+      return {};
     }
-    // The name may be taken: left over from a process of the same number.
+    // The name may be taken: left over from a process of the same number. Or another process
+    // took the new file for a leftover in the instant before it was held.
     if (created.error().code != ErrorCode::kInvalidArgument || attempt == kMaxAttempts) {
       return std::move(created).error();
     }

@@ -61,7 +61,7 @@ bool lock_leftover(int descriptor) noexcept {
 }
 
 // The file is removed while it is locked: who makes a file of the same name finds out
-// (File::hold) and takes another name.
+// (FileSystem::create_exclusive) and takes another name.
 void remove_if_leftover(int folder, const char* name) noexcept {
   const int descriptor = ::openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) {
@@ -83,17 +83,15 @@ void remove_if_leftover(int folder, const char* name) noexcept {
 
 }  // namespace
 
-bool lock_append(int descriptor, std::uint64_t offset_bytes) noexcept {
+void lock_append(int descriptor, std::uint64_t offset_bytes) noexcept {
 #if defined(F_OFD_SETLK)
-  if (offset_bytes >= static_cast<std::uint64_t>(kAppendEnd)) {
-    return true;  // writing there fails
+  if (offset_bytes < static_cast<std::uint64_t>(kAppendEnd)) {  // writing behind it fails
+    const auto start = static_cast<off_t>(offset_bytes);
+    (void)try_lock(descriptor, start, kAppendEnd - start);
   }
-  const auto start = static_cast<off_t>(offset_bytes);
-  return try_lock(descriptor, start, kAppendEnd - start);
 #else
   (void)descriptor;
   (void)offset_bytes;
-  return true;
 #endif
 }
 

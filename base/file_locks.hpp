@@ -10,9 +10,9 @@
 
 namespace cfck {
 
-// Announces that the bytes from `offset_bytes` on are being appended. False if another
-// open file has announced the same.
-bool lock_append(int descriptor, std::uint64_t offset_bytes) noexcept;
+// Announces that bytes from `offset_bytes` on may be appended. Needs a file opened for
+// writing.
+void lock_append(int descriptor, std::uint64_t offset_bytes) noexcept;
 
 // Where the bytes begin that another open file is appending; takes no lock itself.
 std::optional<std::uint64_t> start_of_append(int descriptor) noexcept;

@@ -69,11 +69,10 @@ class PosixFile final : public File {
   void reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept override;
   Result<void> truncate(std::uint64_t n_bytes) override;
   Result<void> lock() override;
-  Result<void> begin_append(std::uint64_t offset_bytes) override;
-  Result<void> hold() override;
   Result<void> close() override;
 
  private:
+  bool hold() noexcept;
   void release() noexcept;
 
   int descriptor_ = -1;
@@ -107,6 +106,13 @@ void PosixFile::release() noexcept {
   }
 }
 
+// Marks a new file as in use; false if it is gone.
+bool PosixFile::hold() noexcept {
+  struct stat info {};
+  held_ = lock_held(descriptor_) && ::fstat(descriptor_, &info) == 0 && info.st_nlink != 0;
+  return held_;
+}
+
 Result<void> PosixFile::open(const char* action, int flags) {
   const bool writes = (flags & O_ACCMODE) != O_RDONLY;
   // A pipe would make open() wait for its other end, and opening a device may act on it.
@@ -128,7 +134,8 @@ Result<void> PosixFile::open(const char* action, int flags) {
     return system_error(action, path_, errno);
   }
   if ((flags & O_CREAT) != 0) {
-    return {};
+    // In the instant before, another process may have taken the file for a leftover.
+    return hold() ? Result<void>() : system_error(action, path_, EEXIST);
   }
   if (::fstat(descriptor_, &info) != 0) {
     return system_error(action, path_, errno);
@@ -286,32 +293,14 @@ Result<void> PosixFile::lock() {
     return system_error("lock", path_, errno);
   }
   locked_ = true;
+  // From here on readers see the file as it is now.
+  lock_append(descriptor_, static_cast<std::uint64_t>(info.st_size));
   if (info.st_nlink == 0) {
     return Error{ErrorCode::kIo,
                  "'" + escaped(path_) + "' was replaced while it was being opened; try again",
                  {},
                  {}};
   }
-  return {};
-}
-
-Result<void> PosixFile::begin_append(std::uint64_t offset_bytes) {
-  if (!lock_append(descriptor_, offset_bytes)) {
-    return Error{ErrorCode::kIo,
-                 "'" + escaped(path_) + "' is locked by another program; try again later",
-                 {},
-                 {}};
-  }
-  locked_ = true;
-  return {};
-}
-
-Result<void> PosixFile::hold() {
-  struct stat info {};
-  if (!lock_held(descriptor_) || ::fstat(descriptor_, &info) != 0 || info.st_nlink == 0) {
-    return Error{ErrorCode::kIo, "'" + escaped(path_) + "' was removed by another process", {}, {}};
-  }
-  held_ = true;
   return {};
 }
 

@@ -95,8 +95,6 @@ Result<WriteSummary> update_file(const std::string& path, const Update& changes,
   const format::FileView source(*file, old_bytes, path);
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source, decode));
   CFCK_TRY_ASSIGN(WriterStart start, next_generation(reader, changes));
-  // From here on readers see the file as it is now (File::committed_size).
-  CFCK_TRY(file->begin_append(old_bytes));
   format::AppendSink sink(*file, old_bytes);
   Result<WriteSummary> summary = run_guarded(
       [&] { return append(*file, sink, options, std::move(start), changes, std::move(progress)); });

@@ -82,9 +82,8 @@ class File {
  public:
   virtual ~File() = default;
   virtual Result<std::uint64_t> size() const = 0;
-  // size() without the bytes that another File is appending (begin_append): those may
-  // still be cut off again. The first that many bytes hold a complete file. Errors: kIo,
-  // also if the size keeps changing.
+  // size() without the bytes that another File is appending, which has the lock: those may
+  // still be cut off again. Errors: kIo, also if the size keeps changing.
   virtual Result<std::uint64_t> committed_size() const { return size(); }
   // Both retry after EINTR and short transfers. read_at reports kTruncated at
   // the end of the file.
@@ -104,19 +103,11 @@ class File {
     (void)n_bytes;
   }
   virtual Result<void> truncate(std::uint64_t n_bytes) = 0;
-  // Keeps other writers out until the file is closed, without waiting. Errors:
-  // kIo if another has the lock, or if the file was replaced since it was opened.
+  // Keeps other writers out until the file is closed, without waiting. What is appended
+  // until then is hidden from committed_size() of every other File of the same file, where the
+  // file system has locks for that. Errors: kIo if another has the lock, or if the file
+  // was replaced since it was opened.
   virtual Result<void> lock() = 0;
-  // Until the file is closed, committed_size() of every other File of the same file is
-  // `offset_bytes`. Call it before the first byte is appended. Where the file system
-  // has no such locks this does nothing. Errors: kIo if another has announced the same.
-  virtual Result<void> begin_append(std::uint64_t offset_bytes) {
-    (void)offset_bytes;
-    return {};
-  }
-  // Marks the file as in use until this object is destroyed, close() notwithstanding, so
-  // that remove_leftovers() spares it. Errors: kIo if the file was removed meanwhile.
-  virtual Result<void> hold() { return {}; }
   virtual Result<void> close() = 0;
 };
 
@@ -128,7 +119,8 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual Result<std::unique_ptr<File>> open_read(const std::string& path) = 0;
   virtual Result<std::unique_ptr<File>> open_read_write(const std::string& path) = 0;
-  // Leaves no file behind if it fails.
+  // Leaves no file behind if it fails. remove_leftovers() spares the file while the
+  // object exists, close() notwithstanding.
   virtual Result<std::unique_ptr<File>> create_exclusive(const std::string& path) = 0;
   virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
   // Both names in one step, of files or folders; kUnsupported where that is impossible.
@@ -141,7 +133,7 @@ class FileSystem {
   virtual bool exists(const std::string& path) = 0;
   // Removes the temporary files that killed processes left in a folder: those with the
   // name of a temporary file of AtomicFile that belong to this user and that no
-  // process holds (File::hold). Files on network file systems must also be a day old,
+  // process holds (create_exclusive). Files on network file systems must also be a day old,
   // because locks may not reach other machines there. Ignores all errors.
   virtual void remove_leftovers(const std::string& folder) noexcept { (void)folder; }
 };

@@ -1,5 +1,6 @@
 // Readers of a file to which update() is appending: they see the file as it was before, until
 // the update is finished.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,9 +65,6 @@ class WatchedFiles::WatchedFile final : public File {
   }
   Result<void> truncate(std::uint64_t n_bytes) override { return inner_->truncate(n_bytes); }
   Result<void> lock() override { return inner_->lock(); }
-  Result<void> begin_append(std::uint64_t offset_bytes) override {
-    return inner_->begin_append(offset_bytes);
-  }
   Result<void> close() override { return inner_->close(); }
 
  private:
@@ -292,10 +290,17 @@ TEST(Append, LocksOfOtherProgramsDoNotHideBytes) {
   const TemporaryFolder folder;
   const std::string path = folder.path("f");
   put_old_file(path);
-  const auto file = take(system_files().open_read_write(path));
-  expect_ok(file->hold());
-  expect_ok(file->begin_append(0));  // of the whole file, as others lock
-  expect_tensors(path, old_tensors());
+  const int descriptor = ::open(path.c_str(), O_RDWR);
+  for (const off_t start : {0, 100}) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_start = start;  // to the end of the file
+    ASSERT_EQ(::fcntl(descriptor, F_OFD_SETLK, &lock), 0);
+    expect_tensors(path, old_tensors());
+    lock.l_type = F_UNLCK;
+    ASSERT_EQ(::fcntl(descriptor, F_OFD_SETLK, &lock), 0);
+  }
+  ::close(descriptor);
 }
 
 }  // namespace

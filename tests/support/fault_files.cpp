@@ -54,11 +54,6 @@ class FaultFile final : public File {
     CFCK_TRY(files_.step(Operation::kLock, path_));
     return inner_->lock();
   }
-  Result<void> begin_append(std::uint64_t offset_bytes) override {
-    CFCK_TRY(files_.step(Operation::kLock, path_, offset_bytes));
-    return inner_->begin_append(offset_bytes);
-  }
-  Result<void> hold() override { return inner_->hold(); }
   Result<void> close() override {
     CFCK_TRY(files_.step(Operation::kClose, path_));
     return inner_->close();
