@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "base/threads.hpp"
 #include "format/safetensors_header.hpp"
+#include "format/safetensors_ties.hpp"
 
 namespace cfck {
 namespace {
@@ -55,50 +57,68 @@ Result<SafetensorsHeader> read_header(const ByteSource& source) {
                                           file_bytes - kSafetensorsLengthBytes - header_bytes);
 }
 
-std::vector<const Record*> named_records(const Reader& reader) {
-  std::vector<const Record*> named;
-  for (const Record& record : reader.records()) {
-    if (!record.hidden) named.push_back(&record);
-  }
-  return named;
-}
-
+// Whether the file holds the tensors of the header, in its own order, and besides them
+// nothing but names that the header ties to them.
 bool same_tensors(const SafetensorsHeader& header, const Reader& reader, std::size_t n_named) {
-  if (header.entries.size() != n_named || header.metadata != reader.metadata()) return false;
-  return std::all_of(header.entries.begin(), header.entries.end(), [&](const auto& entry) {
+  if (header.metadata != reader.metadata()) return false;
+  std::size_t n_known = header.entries.size();
+  for (const SafetensorsEntry& entry : header.entries) {
     const Record* record = reader.find(entry.name);
-    return record != nullptr && record->dtype == entry.dtype && record->shape == entry.shape;
-  });
+    if (record == nullptr || record->dtype != entry.dtype || record->shape != entry.shape) {
+      return false;
+    }
+  }
+  for (const SafetensorsTie& tie : header.ties) {
+    const Record* record = reader.find(tie.name);
+    if (record == nullptr) continue;
+    const Record& kept = *reader.find(header.entries[tie.entry].name);
+    if (format::are_tied(reader.records(), *record, kept)) ++n_known;
+  }
+  return n_known == n_named;
 }
 
-// The header this file was made from, if it is kept and still true, or a new one.
-Result<SafetensorsHeader> header_for(const Reader& reader) {
-  const std::vector<const Record*> named = named_records(reader);
-  std::uint64_t data_bytes = 0;
-  std::vector<SafetensorsEntry> entries;
-  for (const Record* record : named) {
-    if (bits_per_element(record->dtype) == 0) {
-      return Error{ErrorCode::kUnsupported,
-                   "the dtype is of a newer version of cfck, and safetensors may not have it",
-                   record->name,
-                   {}};
-    }
-    if (!checked_add(data_bytes, record->decoded_bytes, data_bytes)) {
-      return Error{ErrorCode::kLimitExceeded, "the tensors have more than 2^64 bytes", {}, {}};
-    }
-    entries.push_back({record->name, record->dtype, record->shape, 0, record->decoded_bytes});
-  }
+// The header this file was made from, if it is kept and still true.
+Result<std::optional<SafetensorsHeader>> kept_header(const Reader& reader, std::size_t n_named) {
   const auto attachments = reader.attachments();
   const bool kept = std::any_of(attachments.begin(), attachments.end(), [](const auto& attachment) {
     return attachment.name == kSafetensorsHeaderAttachment;
   });
-  if (kept) {
-    CFCK_TRY_ASSIGN(const auto bytes, reader.attachment(kSafetensorsHeaderAttachment));
-    std::string json(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    auto original = format::parse_safetensors_header(std::move(json), data_bytes);
-    if (original && same_tensors(*original, reader, named.size())) return original;
+  if (!kept) return std::optional<SafetensorsHeader>();
+  CFCK_TRY_ASSIGN(const auto bytes, reader.attachment(kSafetensorsHeaderAttachment));
+  std::string json(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  auto original = format::parse_safetensors_header(std::move(json), std::nullopt);
+  if (!original || !same_tensors(*original, reader, n_named)) {
+    return std::optional<SafetensorsHeader>();
   }
-  return format::make_safetensors_header(std::move(entries), reader.metadata());
+  return std::optional(std::move(*original));
+}
+
+Result<SafetensorsHeader> new_header(const Reader& reader) {
+  const auto dropped = format::dropped_names(reader.records());
+  std::vector<SafetensorsEntry> entries;
+  for (const Record& record : reader.records()) {
+    if (record.hidden || dropped.contains(record.name)) continue;
+    entries.push_back({record.name, record.dtype, record.shape, 0, record.decoded_bytes});
+  }
+  Metadata metadata = reader.metadata();
+  for (const auto& [name, kept] : dropped) metadata.emplace(name, kept);
+  return format::make_safetensors_header(std::move(entries), std::move(metadata));
+}
+
+Result<SafetensorsHeader> header_for(const Reader& reader) {
+  std::size_t n_named = 0;
+  for (const Record& record : reader.records()) {
+    if (record.hidden) continue;
+    ++n_named;
+    if (bits_per_element(record.dtype) == 0) {
+      return Error{ErrorCode::kUnsupported,
+                   "the dtype is of a newer version of cfck, and safetensors may not have it",
+                   record.name,
+                   {}};
+    }
+  }
+  CFCK_TRY_ASSIGN(std::optional<SafetensorsHeader> kept, kept_header(reader, n_named));
+  return kept ? std::move(*kept) : new_header(reader);
 }
 
 // Elements of one record that a job decodes to `out_offset` of its buffer.
@@ -207,6 +227,10 @@ Result<SafetensorsHeader> read_safetensors_header(const ByteSource& source) {
   return run_guarded([&] { return read_header(source); });
 }
 
+Result<SafetensorsHeader> safetensors_header_for(const Reader& reader) {
+  return run_guarded([&] { return header_for(reader); });
+}
+
 Result<void> add_safetensors(Writer& writer, const ByteSource& source,
                              const SafetensorsHeader& header) {
   return run_guarded([&]() -> Result<void> {
@@ -215,6 +239,10 @@ Result<void> add_safetensors(Writer& writer, const ByteSource& source,
     for (const SafetensorsEntry& entry : header.entries) {
       CFCK_TRY(writer.add(entry.name,
                           TensorSource{entry.dtype, entry.shape, &source, entry.offset_bytes}));
+    }
+    for (const SafetensorsTie& tie : header.ties) {
+      // Where that is not possible, the metadata still says it.
+      CFCK_TRY(writer.tie(tie.name, header.entries[tie.entry].name));
     }
     return {};
   });

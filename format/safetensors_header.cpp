@@ -7,6 +7,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "format/safetensors_ties.hpp"
 
 namespace cfck::format {
 namespace {
@@ -234,8 +235,9 @@ Error layout_error(ErrorCode code, const SafetensorsEntry& entry, const std::str
   return {code, "safetensors header: the tensor " + message, entry.name, {}};
 }
 
-// Sorts the entries by offset and checks that they cover `data_bytes` exactly.
-Result<void> check_layout(std::vector<SafetensorsEntry>& entries, std::uint64_t data_bytes) {
+// Sorts the entries by offset and checks that they leave no gaps and cover `data_bytes` exactly.
+Result<void> check_layout(std::vector<SafetensorsEntry>& entries,
+                          std::optional<std::uint64_t> data_bytes) {
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     if (a.offset_bytes != b.offset_bytes) return a.offset_bytes < b.offset_bytes;
     if (a.n_bytes != b.n_bytes) return a.n_bytes < b.n_bytes;
@@ -258,14 +260,14 @@ Result<void> check_layout(std::vector<SafetensorsEntry>& entries, std::uint64_t 
                               " bytes, its dtype and shape need " + std::to_string(*expected));
     }
     end += entry.n_bytes;  // end - begin of the file: cannot wrap
-    if (end > data_bytes) {
+    if (data_bytes && end > *data_bytes) {
       return layout_error(ErrorCode::kTruncated, entry,
                           "lies behind the end of the file, which was cut off");
     }
   }
-  if (end != data_bytes) {
+  if (data_bytes && end != *data_bytes) {
     return Error{ErrorCode::kCorrupt,
-                 "the safetensors file has " + std::to_string(data_bytes - end) +
+                 "the safetensors file has " + std::to_string(*data_bytes - end) +
                      " bytes behind the last tensor",
                  {},
                  {}};
@@ -308,7 +310,8 @@ void append_entry(std::string& json, const SafetensorsEntry& entry, std::uint64_
 
 }  // namespace
 
-Result<SafetensorsHeader> parse_safetensors_header(std::string json, std::uint64_t data_bytes) {
+Result<SafetensorsHeader> parse_safetensors_header(std::string json,
+                                                   std::optional<std::uint64_t> data_bytes) {
   // The JSON parser would skip a byte order mark and stop at a zero byte.
   if (json.empty() || json.front() != '{') {
     return Error{ErrorCode::kCorrupt,
@@ -324,11 +327,12 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string json, std::uint64
   }
   HeaderHandler handler;
   if (!Json::sax_parse(json, &handler)) return handler.take_problem();
-  SafetensorsHeader header{std::move(json), handler.take_entries(), handler.take_metadata()};
+  SafetensorsHeader header{std::move(json), handler.take_entries(), handler.take_metadata(), {}};
   CFCK_TRY(check_layout(header.entries, data_bytes));
   for (SafetensorsEntry& entry : header.entries) {
     entry.offset_bytes += kSafetensorsLengthBytes + header.json.size();
   }
+  header.ties = ties_of(header.entries, header.metadata);
   return header;
 }
 
@@ -379,6 +383,7 @@ Result<SafetensorsHeader> make_safetensors_header(std::vector<SafetensorsEntry> 
   }
   header.entries = std::move(entries);
   header.metadata = std::move(metadata);
+  header.ties = ties_of(header.entries, header.metadata);
   return header;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,8 +21,9 @@ inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 inline constexpr std::string_view kSafetensorsHeaderAttachment = "safetensors.header";
 
 // Parses `json` and checks it against the `data_bytes` that follow it in the
-// file. Errors: kCorrupt, kTruncated.
-Result<SafetensorsHeader> parse_safetensors_header(std::string json, std::uint64_t data_bytes);
+// file, if they are known. Errors: kCorrupt, kTruncated.
+Result<SafetensorsHeader> parse_safetensors_header(std::string json,
+                                                   std::optional<std::uint64_t> data_bytes);
 
 // The header safetensors itself would write: tensors by descending alignment,
 // then name, without gaps; padded with spaces to 8 bytes. Takes name, dtype and

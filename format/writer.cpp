@@ -277,6 +277,16 @@ Result<void> Writer::add_alias(std::string_view name, std::string_view base,
                : kMovedFrom;
 }
 
+Result<bool> Writer::tie(std::string_view name, std::string_view base) {
+  if (!impl_) return kMovedFrom;
+  bool is_tied = false;
+  CFCK_TRY(impl_->guarded([&]() -> Result<void> {
+    CFCK_TRY_ASSIGN(is_tied, impl_->tie(name, base));
+    return {};
+  }));
+  return is_tied;
+}
+
 Result<void> Writer::set_metadata(std::string_view key, std::string_view value) {
   return impl_ ? impl_->guarded([&]() -> Result<void> {
     if (!valid_utf8(key) || !valid_utf8(value)) {

@@ -66,6 +66,7 @@ struct Writer::Impl {
                            const format::TensorChoice& choice, const SharedMemory& memory);
   Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
                          const Shape& shape, std::span<const std::uint64_t> strides);
+  Result<bool> tie(std::string_view name, std::string_view base);
   Result<void> attach(std::string_view name, ByteView bytes);
   // The steps of what waits for the last tensor, with one step for those of all writers that
   // the target reaches. Requires: the same target.

@@ -301,4 +301,23 @@ Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view bas
                     place);
 }
 
+Result<bool> Writer::Impl::tie(std::string_view name, std::string_view base) {
+  const auto found = names.find(std::string(base));
+  if (found == names.end()) {
+    return Error{ErrorCode::kNotFound, "no record of this name was added", std::string(base), {}};
+  }
+  if (!check_name(name)) return false;
+  const Record& entry = record(found->second);
+  const Shape shape = entry.shape;
+  const std::uint32_t storage = entry.kind == RecordKind::kAlias ? entry.base : found->second;
+  CFCK_TRY_ASSIGN(const TensorChoice choice, rules.choose(name, entry.dtype, shape));
+  const auto place = places.find(storage);
+  if (place != places.end() && place->second.choice.is_lossy() &&
+      !choice.stores_as(place->second.choice)) {
+    return false;
+  }
+  CFCK_TRY(add_alias(name, base, 0, shape, format::contiguous_strides(shape)));
+  return true;
+}
+
 }  // namespace cfck

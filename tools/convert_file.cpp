@@ -137,6 +137,11 @@ Result<void> take_summary(Work& work, WriteSummary summary) {
     work.result.n_elems += count;
     if (!work.conversion.encode.rules.empty()) work.result.names.push_back(entry.name);
   }
+  for (const SafetensorsTie& tie : work.header.ties) {
+    CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(work.header.entries[tie.entry].shape));
+    work.result.n_elems += count;
+    if (!work.conversion.encode.rules.empty()) work.result.names.push_back(tie.name);
+  }
   for (const LossyTensor& tensor : summary.lossy) {
     work.result.loss.add(tensor.error, tensor.n_elems, tensor.stored_bytes);
   }
@@ -187,6 +192,8 @@ Result<void> to_cfck(const Works& works) {
 
 Result<void> to_safetensors(Work& work) {
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*work.source, one_thread()));
+  CFCK_TRY_ASSIGN(const SafetensorsHeader header, safetensors_header_for(reader));
+  for (const SafetensorsTie& tie : header.ties) work.result.tied.push_back(tie.name);
   CountingSink sink(work.file.get());
   const auto progress = [&](std::uint64_t done_bytes, std::string_view) {
     work.bar.update(done_bytes, 0);
@@ -218,6 +225,9 @@ Result<ConversionInput> probe_input(const std::string& path) {
   if (input.kind == FileKind::kSafetensors) {
     CFCK_TRY_ASSIGN(const SafetensorsHeader header, read_safetensors_header(*source));
     for (const SafetensorsEntry& entry : header.entries) input.decoded_bytes += entry.n_bytes;
+    for (const SafetensorsTie& tie : header.ties) {
+      input.decoded_bytes += header.entries[tie.entry].n_bytes;
+    }
   } else {
     CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, one_thread()));
     for (const Record& record : reader.records()) {

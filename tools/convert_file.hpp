@@ -37,6 +37,7 @@ struct ConvertedFile {
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
   LossTotals loss;
+  std::vector<std::string> tied;  // names that a safetensors file has in its metadata only
   // Of conversions to .cfck.
   std::vector<std::string> names;  // if there are rules
   std::vector<KeptLossless> kept_lossless;

@@ -80,7 +80,7 @@ class FolderConversion {
     return with_suffix(name, from_, to_);
   }
   std::string converted_index_name(const std::string& name) const {
-    return name.substr(0, name.size() - index_suffix(from_).size()) + index_suffix(to_);
+    return renamed_index(name, from_, to_);
   }
 
   const ConvertOptions& options_;
@@ -286,9 +286,14 @@ Result<void> FolderConversion::convert_all(const std::string& out, bool show_pro
 // and it still says the same; else the present one, renamed.
 Result<std::string> FolderConversion::original_index(const std::string& index_file) const {
   const std::string& text = index_texts_.at(index_file);
-  CFCK_TRY_ASSIGN(std::string renamed, rename_shards(text, from_, to_));
   const auto first = first_shards_.find(index_file);
-  if (to_ == FileKind::kCfck || first == first_shards_.end()) return renamed;
+  if (to_ == FileKind::kCfck || first == first_shards_.end()) {
+    return rename_shards(text, from_, to_);
+  }
+  // Tied names have no tensor of their own in safetensors.
+  std::set<std::string> tied;
+  for (const ConvertedFile& file : report_.files) tied.insert(file.tied.begin(), file.tied.end());
+  CFCK_TRY_ASSIGN(const std::string renamed, rename_shards(text, from_, to_, tied));
   CFCK_TRY_ASSIGN(const auto source, open_file(input_path(first->second)));
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source));
   const auto kept = reader.attachment(kShardIndexAttachment);
@@ -297,7 +302,8 @@ Result<std::string> FolderConversion::original_index(const std::string& index_fi
   }
   std::string original(reinterpret_cast<const char*>(kept->data()), kept->size());
   const auto original_shards = parse_shard_index(original);
-  CFCK_TRY_ASSIGN(const ShardIndex shards, parse_shard_index(renamed));
+  CFCK_TRY_ASSIGN(const std::string complete, rename_shards(text, from_, to_));
+  CFCK_TRY_ASSIGN(const ShardIndex shards, parse_shard_index(complete));
   return original_shards && original_shards->weight_map == shards.weight_map ? original : renamed;
 }
 

@@ -74,7 +74,7 @@ Result<void> list_cfck(const ByteSource& source, Listing& listing) {
 Result<void> list_safetensors(const ByteSource& source, Listing& listing) {
   CFCK_TRY_ASSIGN(SafetensorsHeader header, read_safetensors_header(source));
   listing.metadata = std::move(header.metadata);
-  listing.rows.reserve(header.entries.size());
+  listing.rows.reserve(header.entries.size() + header.ties.size());
   for (SafetensorsEntry& entry : header.entries) {
     TensorRow row;
     row.name = std::move(entry.name);
@@ -85,6 +85,13 @@ Result<void> list_safetensors(const ByteSource& source, Listing& listing) {
     row.codec = codec_name(CodecId::kRaw);
     row.entropy = entropy_name(EntropyId::kNone);
     row.decoded_bytes = row.stored_bytes = entry.n_bytes;
+    listing.rows.push_back(std::move(row));
+  }
+  for (SafetensorsTie& tie : header.ties) {
+    TensorRow row = listing.rows[tie.entry];
+    row.kind = kind_name(RecordKind::kAlias);
+    row.shares_with = std::exchange(row.name, std::move(tie.name));
+    row.stored_bytes = 0;
     listing.rows.push_back(std::move(row));
   }
   return {};

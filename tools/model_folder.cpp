@@ -77,6 +77,11 @@ Result<Json> parse_index_json(std::string_view text) {
   return json;
 }
 
+// Where the suffix of `kind` begins that is followed by another one.
+std::size_t suffix_place(std::string_view name, FileKind kind) {
+  return name.rfind(std::string(suffix_of(kind)) + ".");
+}
+
 bool has_suffix(const std::string& name, FileKind kind) { return name.ends_with(suffix_of(kind)); }
 
 bool lies_within(const fs::path& inner, const fs::path& outer) {
@@ -167,7 +172,7 @@ Result<std::vector<std::string>> files_of_kind(const std::string& folder, FileKi
   for (auto entry = fs::directory_iterator(folder, error);
        !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name.ends_with(index_suffix(kind))) indexes.push_back(name);
+    if (is_index_name(name, kind)) indexes.push_back(name);
     if (has_suffix(name, kind)) files.push_back(name);
   }
   if (error) {
@@ -196,7 +201,23 @@ std::vector<std::string> ShardIndex::files() const {
   return {names.begin(), names.end()};
 }
 
-std::string index_suffix(FileKind kind) { return std::string(suffix_of(kind)) + ".index.json"; }
+bool is_index_name(std::string_view name, FileKind kind) {
+  name = name.substr(name.rfind('/') + 1);
+  const std::size_t at = suffix_place(name, kind);
+  if (at == std::string_view::npos || at == 0) return false;
+  const std::string_view rest = name.substr(at + suffix_of(kind).size());
+  // ".index.json", around which one part may stand for a variant.
+  if (rest == ".index.json") return true;
+  const bool early = rest.ends_with(".index.json");
+  const bool late = rest.starts_with(".index.") && rest.ends_with(".json");
+  const std::size_t n_dots = static_cast<std::size_t>(std::count(rest.begin(), rest.end(), '.'));
+  return (early || late) && n_dots == 3 && rest.find("..") == std::string_view::npos;
+}
+
+std::string renamed_index(std::string_view name, FileKind from, FileKind to) {
+  std::string renamed(name);
+  return renamed.replace(suffix_place(name, from), suffix_of(from).size(), suffix_of(to));
+}
 
 Result<ShardIndex> parse_shard_index(std::string_view json) {
   CFCK_TRY_ASSIGN(const Json parsed, parse_index_json(json));
@@ -207,8 +228,10 @@ Result<ShardIndex> parse_shard_index(std::string_view json) {
   return index;
 }
 
-Result<std::string> rename_shards(std::string_view json, FileKind from, FileKind to) {
+Result<std::string> rename_shards(std::string_view json, FileKind from, FileKind to,
+                                  const std::set<std::string>& left_out) {
   CFCK_TRY_ASSIGN(Json parsed, parse_index_json(json));
+  for (const std::string& tensor : left_out) parsed["weight_map"].erase(tensor);
   for (auto& file : parsed["weight_map"]) {
     file = with_suffix(file.get<std::string>(), from, to);
   }
@@ -295,7 +318,7 @@ Result<FolderContents> read_folder(const std::string& folder) {
   for (const std::string& file : files) {
     if (has_suffix(file, contents.kind)) {
       contents.tensor_files.push_back(file);
-    } else if (file.ends_with(index_suffix(contents.kind))) {
+    } else if (is_index_name(file, contents.kind)) {
       contents.index_files.push_back(file);
     } else {
       contents.other_files.push_back(file);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,8 +25,9 @@ struct ShardIndex {
 // part "..". Error: kCorrupt.
 Result<ShardIndex> parse_shard_index(std::string_view json);
 
-// The same JSON with the suffix of every shard's name changed.
-Result<std::string> rename_shards(std::string_view json, FileKind from, FileKind to);
+// The same JSON with the suffix of every shard's name changed, without the tensors of `left_out`.
+Result<std::string> rename_shards(std::string_view json, FileKind from, FileKind to,
+                                  const std::set<std::string>& left_out = {});
 
 // Reads a whole file of at most `max_bytes`.
 Result<std::string> read_text(const std::string& path, std::size_t max_bytes);
@@ -69,7 +71,12 @@ struct FolderContents {
 // whatever else it has.
 Result<FolderContents> read_folder(const std::string& folder);
 
-// Suffixes of the index files: ".safetensors.index.json", ".cfck.index.json".
-std::string index_suffix(FileKind kind);
+// Whether this is a name that model libraries give to the index of shards of this kind:
+// "model.safetensors.index.json", "adapter_model.safetensors.index.json", and with a variant
+// "model.fp16.safetensors.index.json" or "model.safetensors.index.fp16.json".
+bool is_index_name(std::string_view name, FileKind kind);
+
+// The name of the index for shards of the kind `to`. Requires: is_index_name(name, from).
+std::string renamed_index(std::string_view name, FileKind from, FileKind to);
 
 }  // namespace cfck::tools

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/glob.hpp"
@@ -65,6 +66,11 @@ Result<void> TensorSet::add_safetensors(OpenFile& file) {
     tensor.offset_bytes = entry.offset_bytes;
     tensors_.push_back(std::move(tensor));
   }
+  for (const SafetensorsTie& tie : header.ties) {
+    StoredTensor tensor = tensors_[tensors_.size() - header.entries.size() + tie.entry];
+    tensor.name = tie.name;
+    ties_.push_back(std::move(tensor));
+  }
   metadata_.insert(header.metadata.begin(), header.metadata.end());
   return {};
 }
@@ -105,6 +111,16 @@ Result<TensorSet> TensorSet::open(const std::string& path) {
     if (const auto added = set.add_file(file); !added) return with_path(added.error(), file);
   }
   CFCK_TRY(watch.check());
+  CFCK_TRY(set.sort_names());
+  if (set.ties_.empty()) return set;
+  // Each shard may have the metadata of all, and another one the tensor itself.
+  std::set<std::string> tied;
+  for (StoredTensor& tensor : set.ties_) {
+    if (set.find(tensor.name) == nullptr && tied.insert(tensor.name).second) {
+      set.tensors_.push_back(std::move(tensor));
+    }
+  }
+  set.ties_.clear();
   CFCK_TRY(set.sort_names());
   return set;
 }

@@ -77,6 +77,7 @@ class TensorSet {
 
   std::vector<OpenFile> files_;
   std::vector<StoredTensor> tensors_;
+  std::vector<StoredTensor> ties_;  // of safetensors files, until all files are open
   std::vector<std::size_t> by_name_;
   Metadata metadata_;
 };

@@ -94,6 +94,9 @@ class Writer {
   // same one: kInvalidArgument.
   Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
                          const Shape& shape, std::span<const std::uint64_t> strides);
+  // Adds a second name for all of record `base`. False, and nothing was added: no tensor can
+  // have this name, or options ask for another codec or error for it than for the base.
+  Result<bool> tie(std::string_view name, std::string_view base);
 
   // Sets one entry of the user metadata, or a named byte string that is read
   // only when asked for. The last value of a key counts. Names that start with

@@ -25,22 +25,28 @@ from ._open import TensorSlice, safe_open
 from ._options import TensorOptions
 from ._records import RecordInfo
 from ._refine import refine
+from ._serialize import TensorSpec, deserialize, serialize, serialize_file
 from ._single import compress, decompress, update
 from ._summary import RuleWarning, SaveSummary
 from .errors import (
     CfckError,
     ChecksumError,
     CorruptError,
+    DeviceError,
     InternalError,
     InvalidArgumentError,
     IoError,
     LimitExceededError,
     MissingFileError,
     NotFoundError,
+    OutOfBoundsError,
     OutOfMemoryError,
     TruncatedError,
     UnsupportedError,
 )
+
+# The name of safetensors.
+SafetensorError = CfckError
 
 __all__ = [
     "CalibratedTensor",
@@ -48,6 +54,7 @@ __all__ = [
     "CfckError",
     "ChecksumError",
     "CorruptError",
+    "DeviceError",
     "Evaluation",
     "InternalError",
     "InvalidArgumentError",
@@ -55,23 +62,29 @@ __all__ = [
     "LimitExceededError",
     "MissingFileError",
     "NotFoundError",
+    "OutOfBoundsError",
     "OutOfMemoryError",
     "RecordInfo",
     "RuleWarning",
+    "SafetensorError",
     "SaveSummary",
     "TensorOptions",
     "TensorSlice",
+    "TensorSpec",
     "TruncatedError",
     "UnsupportedError",
     "__version__",
     "calibrate",
     "compress",
     "decompress",
+    "deserialize",
     "errors",
     "evaluate",
     "load_calibration",
     "refine",
     "safe_open",
+    "serialize",
+    "serialize_file",
     "update",
 ]
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ._framework import HostTensor, Prepared, named_tensors, row_major, unsupported
-from .errors import InvalidArgumentError, UnsupportedError
+from .errors import DeviceError, InvalidArgumentError, UnsupportedError
 
 _SCALAR_TYPES: dict[str, Any] = {
     "BOOL": np.bool_,
@@ -136,7 +136,10 @@ class NumpyFramework:
 
     def check_device(self, device: Any) -> None:
         if device not in ("cpu", None):
-            raise InvalidArgumentError(f"Device {device} is not supported for framework numpy")
+            raise DeviceError(f"device {device} is not supported for framework numpy")
+
+    def reach_device(self, device: Any) -> None:
+        pass
 
     def to_device(self, tensor: Any, device: Any) -> Any:
         return tensor

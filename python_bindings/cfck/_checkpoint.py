@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
+from ._folders import find_in_folder
 from ._framework import Framework, Progress, row_major
 from .errors import (
     CfckError,
@@ -24,13 +25,12 @@ from .errors import (
     UnsupportedError,
 )
 
-INDEX_NAME = "model.cfck.index.json"
-SINGLE_NAME = "model.cfck"
 # Is in a folder while cfck-convert --force replaces its files one by one, and after it was
 # interrupted in that (tools/replace_folder.hpp).
 _UNFINISHED_MARK = ".cfck-convert-unfinished"
 _MAX_OPEN_ATTEMPTS = 5
 _MAX_INDEX_BYTES = 64 << 20
+_MAX_SAFETENSORS_HEADER = 100_000_000  # bytes that safetensors allows
 _LONGEST_PATH = 4096  # of Linux
 # What is decoded into host memory at once, on its way to another device.
 _STAGED_BYTES = 256 << 20
@@ -50,7 +50,7 @@ def native_path(filename: Any) -> bytes:
 class _Part:
     """One file, opened, with its records."""
 
-    def __init__(self, file: _native.File) -> None:
+    def __init__(self, file: _native.File | _native.SafetensorsFile) -> None:
         self.file = file
         self.records = file.records()
         self.metadata = file.metadata()
@@ -78,7 +78,7 @@ class Checkpoint:
         options["map"] = backend == "mmap"
         if os.path.isdir(path):
             _check_unmarked(path)
-            path = _find_in_folder(path)
+            path = find_in_folder(path)
         if not path.endswith(".json"):
             return cls([_open_part(path, options)])
         for _ in range(_MAX_OPEN_ATTEMPTS):
@@ -100,12 +100,15 @@ class Checkpoint:
             view = np.frombuffer(data, np.uint8)
         except (TypeError, ValueError) as error:
             raise TypeError(f"expected bytes, not {type(data).__name__}: {error}") from None
+        memory = view, view.ctypes.data, view.nbytes
         try:
-            file = _native.File.open_memory(view, view.ctypes.data, view.nbytes, **options)
+            return cls([_Part(_native.File.open_memory(*memory, **options))])
         except (CorruptError, TruncatedError) as error:
-            _explain_other_format(view[:64].tobytes(), "these bytes are", view.nbytes, error)
-            raise
-        return cls([_Part(file)])
+            head = view[:64].tobytes()
+            _explain_other_format(head, "these bytes are", error)
+            if not _is_safetensors(head):
+                raise
+        return cls([_Part(_native.SafetensorsFile.open_memory(*memory, **options))])
 
     @classmethod
     def _open_shards(cls, index_path: str, options: dict[str, Any]) -> Checkpoint:
@@ -208,6 +211,8 @@ class Checkpoint:
             if address is not None:
                 self.read_into(name, address, record.decoded_bytes)
                 return out
+        if device is not None:
+            framework.reach_device(device)
         memory, address, n_bytes = framework.allocate(record.dtype, record.shape)
         self.read_into(name, address, n_bytes)
         tensor = framework.finish(memory, record.dtype, record.shape)
@@ -246,6 +251,8 @@ class _Loading:
         self.loaded: dict[tuple[int, int], Any] = {}
 
     def run(self, wanted: list[tuple[str, _Part, int]]) -> dict[str, Any]:
+        if self.device is not None:
+            self.framework.reach_device(self.device)
         sources = _sources(wanted)
         storages = _storages(wanted, sources)
         self.total_bytes = sum(part.records[i].decoded_bytes for part, i in storages)
@@ -339,17 +346,23 @@ def _open_part(path: str, options: dict[str, Any]) -> _Part:
     except (CorruptError, TruncatedError) as error:
         try:
             with open(path, "rb") as file:
-                _explain_other_format(file.read(64), f"{path} is", os.path.getsize(path), error)
+                head = file.read(64)
         except OSError:
-            pass
-        raise
+            raise error from None
+        _explain_other_format(head, f"{path} is", error)
+        if not _is_safetensors(head):
+            raise
+    return _Part(_native.SafetensorsFile.open_path(native_path(path), **options))
 
 
-def _explain_other_format(head: bytes, what: str, size: int, cause: Exception) -> None:
+def _is_safetensors(head: bytes) -> bool:
+    """By what a file begins with: the length of a header, and the header."""
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= _MAX_SAFETENSORS_HEADER
+
+
+def _explain_other_format(head: bytes, what: str, cause: Exception) -> None:
     """Raises a better error for bytes of a format that people mistake for this one."""
-    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size:
-        form, instead = "a safetensors file", "convert it with cfck-convert"
-    elif head.startswith(b"PK\x03\x04"):
+    if head.startswith(b"PK\x03\x04"):
         form, instead = "a zip archive, perhaps of torch.save", "load it with torch.load"
     elif head.startswith(b"GGUF"):
         form, instead = "a GGUF file", "load it with gguf"
@@ -379,21 +392,6 @@ def _check_unmarked(folder: str) -> None:
             "or was interrupted. Wait for it, or run the same conversion with --force again "
             f"(the mark is {_UNFINISHED_MARK})"
         )
-
-
-def _find_in_folder(folder: str) -> str:
-    for name in (INDEX_NAME, SINGLE_NAME):
-        path = os.path.join(folder, name)
-        if os.path.exists(path):
-            return path
-    hint = ""
-    if any(name.endswith(".safetensors") for name in os.listdir(folder)):
-        hint = f"; there are safetensors files: cfck-convert {folder}"
-    path = os.path.join(folder, INDEX_NAME)
-    raise MissingFileError(
-        f"No such file or directory: {folder} has neither {INDEX_NAME} nor {SINGLE_NAME}{hint}",
-        filename=path,
-    )
 
 
 def _read_index(path: str) -> dict[str, str]:

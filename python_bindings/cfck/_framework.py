@@ -56,7 +56,10 @@ class Framework(Protocol):
     def to_device(self, tensor: Any, device: Any) -> Any: ...
 
     def check_device(self, device: Any) -> Any:
-        """The device in the framework's own terms; None for host memory."""
+        """The device in the framework's own terms; None for host memory. Error: DeviceError."""
+
+    def reach_device(self, device: Any) -> None:
+        """Raises DeviceError if nothing can be put on a device, before anything is decoded."""
 
     def target(self, out: Any, dtype: str, shape: Sequence[int], name: str) -> int | None:
         """Address where ``out`` takes the tensor in place; None if it must be copied."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -20,13 +21,40 @@ from ._tensors import (
 Geometry = tuple[Any, ...]
 
 
+@dataclasses.dataclass
+class Outcome:
+    """What became of the names of the model and of the file."""
+
+    missing: set[str]
+    unexpected: list[str]
+    # Entries whose values are not in the model, since it ties them to the entry named here, which
+    # has others.
+    conflicts: dict[str, str]
+
+    def check(self, model: torch.nn.Module) -> None:
+        """Raises torch's error if anything is missing or unexpected."""
+        if not self.missing and not self.unexpected:
+            return
+        message = f"Error(s) in loading state_dict for {type(model).__name__}:"
+        for kind, names in (("Missing", self.missing), ("Unexpected", self.unexpected)):
+            if names:
+                quoted = ", ".join(f'"{name}"' for name in sorted(names))
+                message += f"\n    {kind} key(s) in state_dict: {quoted}"
+        for name, kept in sorted(self.conflicts.items()):
+            message += (
+                f'\n    "{kept}" and "{name}" share memory in the model, '
+                "but their values in the file differ"
+            )
+        raise RuntimeError(message)
+
+
 def load_into(
     model: torch.nn.Module,
     checkpoint: Checkpoint,
     framework: TorchFramework,
     progress: Progress | None,
-) -> tuple[set[str], list[str]]:
-    """Loads the checkpoint into the model. Returns (missing, unexpected).
+) -> Outcome:
+    """Loads the checkpoint into the model.
 
     Tensors that fit are decoded in place. load_state_dict() then sees the model's own tensors,
     for which copying is nothing, and the few that did not fit; so hooks, version rules and error
@@ -42,17 +70,20 @@ def load_into(
         checkpoint.read_all_into(plan.in_place, progress)
         for name in plan.copied:
             own[name].copy_(checkpoint.load_one(name, framework, None))
+        conflicts = _conflicts(own, checkpoint, framework, plan)
     state: dict[str, Any] = {name: own[name] for name in plan.done}
     for name in plan.others:
+        if name in own and _is_part(name, own, checkpoint, plan):
+            continue
         if name in own or _renames_keys(model):
             state[name] = checkpoint.load_one(name, framework, None)
         else:
             # Only its name is looked at.
             state[name] = torch.empty(0, device="meta")
-    state = {name: state[name] for name in checkpoint.names()}
+    state = {name: state[name] for name in checkpoint.names() if name in state}
     result = model.load_state_dict(state, strict=False)
-    missing = set(result.missing_keys)
-    return missing - _tied_names(own, set(state)), list(result.unexpected_keys)
+    missing = set(result.missing_keys) - _tied_names(own, set(state))
+    return Outcome(missing, [*result.unexpected_keys, *conflicts], conflicts)
 
 
 class _Plan:
@@ -63,32 +94,104 @@ class _Plan:
         self.copied: list[str] = []
         self.done: list[str] = []
         self.others: list[str] = []
+        # Entries that share memory in the model, but not in the file, with the entry named here.
+        self.shared: dict[str, str] = {}
+
+
+@dataclasses.dataclass
+class _Filled:
+    """Memory of the model that an entry of the file fills."""
+
+    name: str
+    start: int
+    stop: int
+    dense: bool
 
 
 def _plan(own: dict[str, torch.Tensor], checkpoint: Checkpoint) -> _Plan:
     plan = _Plan()
-    stored_at: dict[Geometry, Geometry] = {}
-    planned: dict[Geometry, list[tuple[int, int]]] = {}
+    fitting = []
     for name in checkpoint.names():
         record = checkpoint.record(name)
-        tensor = own.get(name)
-        if tensor is None or not _fits(tensor, record.dtype, record.shape):
-            plan.others.append(name)
-            continue
+        fits = name in own and _fits(own[name], record.dtype, record.shape)
+        (fitting if fits else plan.others).append(name)
+    position = {name: i for i, name in enumerate(fitting)}
+    sources: dict[Geometry, Geometry] = {}
+    filled: dict[Geometry, list[_Filled]] = {}
+    # Entries that cover others come first; of equals the first name, as in safetensors.
+    for name in sorted(fitting, key=lambda name: (-_span(own[name]), name)):
+        tensor = own[name]
         plan.done.append(name)
         place, source = _place(tensor), checkpoint.source(name)
-        if stored_at.get(place) == source:
+        if place in sources and sources[place] == source:
             continue  # tied in the model and in the file
-        stored_at[place] = source
+        sources.setdefault(place, source)
         start, stop = byte_range(tensor)
-        ranges = planned.setdefault(place[:2], [])
-        alone = all(stop <= begin or end <= start for begin, end in ranges)
-        ranges.append((start, stop))
-        if alone and takes_in_place(tensor) and tensor.dtype == dtype_of(record.dtype):
-            plan.in_place.append((name, tensor.data_ptr(), record.decoded_bytes))
+        earlier = filled.setdefault(place[:2], [])
+        overlapping = [other for other in earlier if other.start < stop and start < other.stop]
+        earlier.append(_Filled(name, start, stop, tensor.is_contiguous()))
+        if overlapping:
+            plan.shared[name] = overlapping[0].name
+            if any(o.dense and o.start <= start and stop <= o.stop for o in overlapping):
+                continue  # filled already
+            plan.copied.append(name)
+            for other in overlapping:
+                plan.shared.setdefault(other.name, name)
+        elif takes_in_place(tensor) and tensor.dtype == dtype_of(checkpoint.record(name).dtype):
+            plan.in_place.append((name, tensor.data_ptr(), checkpoint.record(name).decoded_bytes))
         else:
             plan.copied.append(name)
+    plan.in_place.sort(key=lambda target: position[target[0]])
+    plan.copied.sort(key=position.__getitem__)
     return plan
+
+
+def _conflicts(
+    own: dict[str, torch.Tensor],
+    checkpoint: Checkpoint,
+    framework: TorchFramework,
+    plan: _Plan,
+) -> dict[str, str]:
+    """Of the entries that share memory in the model, those whose values it does not have."""
+    conflicts = {}
+    for name, kept in plan.shared.items():
+        one, other = checkpoint.record(name), checkpoint.record(kept)
+        if _place(own[name]) == _place(own[kept]) and one.dtype == other.dtype and one.digest:
+            if one.digest != other.digest:
+                conflicts[name] = kept
+            continue
+        if not _same_bytes(own[name], checkpoint.load_one(name, framework, None)):
+            conflicts[name] = kept
+    return conflicts
+
+
+def _is_part(
+    name: str, own: dict[str, torch.Tensor], checkpoint: Checkpoint, plan: _Plan
+) -> bool:
+    """Whether the model has this name for a part of a tensor that was loaded.
+
+    Metadata of safetensors.torch.save_model say what a name shares memory with, not its shape;
+    a conversion takes that for all of the tensor.
+    """
+    kept = checkpoint.metadata().get(name)
+    return (
+        kept in plan.done
+        and checkpoint.source(name) == checkpoint.source(kept)
+        and name in _tied_names(own, {kept})
+    )
+
+
+def _same_bytes(tensor: torch.Tensor, stored: torch.Tensor) -> bool:
+    one, other = (
+        part.detach().to("cpu", tensor.dtype).contiguous().reshape(-1).view(torch.uint8)
+        for part in (tensor, stored)
+    )
+    return torch.equal(one, other)
+
+
+def _span(tensor: torch.Tensor) -> int:
+    start, stop = byte_range(tensor)
+    return stop - start
 
 
 def _fits(tensor: torch.Tensor, dtype: str, shape: Any) -> bool:

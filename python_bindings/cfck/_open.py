@@ -10,20 +10,26 @@ from ._checkpoint import Checkpoint
 from ._framework import Framework, find_framework
 from ._options import check_threads
 from ._records import RecordInfo, record_info
-from .errors import CfckError, InvalidArgumentError
+from .errors import CfckError, InvalidArgumentError, OutOfBoundsError
 
 
 class safe_open:
     """Opens a file, and reads tensors from it when asked for; as safetensors.safe_open.
 
     Args:
-        filename: a .cfck file, a sharded folder, or its model.cfck.index.json.
+        filename: a .cfck file, a safetensors file, a folder with either, or the index of a
+            folder of shards (model.cfck.index.json, model.safetensors.index.json). What a file is
+            is seen by its contents. In a folder, names that model libraries use come first
+            (model, pytorch_model, diffusion_pytorch_model, adapter_model, ...), then the same
+            with a variant (model.fp16.safetensors), then any other; of one name, .cfck before
+            .safetensors, and the index of shards before a single file. Where that leaves
+            several, InvalidArgumentError names them.
         framework: "pt" for torch, "np" or "numpy".
-        device: where torch tensors go; they are decoded on the host and copied.
+        device: where torch tensors go, None: the host; they are decoded there and copied.
         backend: "pread" reads private copies; "mmap" maps the file, which kills the process
             if another one truncates it meanwhile.
         threads: worker threads of each read; 0: the CPUs this process may use.
-        verify: check the hash of every chunk that is read.
+        verify: check the hash of every chunk that is read; safetensors files have none.
         max_decoded_bytes: the most one call may decode; 0: max(16 GiB, 64 times the file).
 
     Opening reads the index alone. All methods may be called from several threads, and in forked
@@ -148,7 +154,9 @@ class TensorSlice:
         return self._record.dtype
 
     def __getitem__(self, index: Any) -> Any:
-        items = _full_index(index, len(self._record.shape))
+        if self._device is not None:
+            self._framework.reach_device(self._device)
+        items = _full_index(index, self._name, len(self._record.shape))
         sub_byte = self._record.dtype in ("F4", "F6_E2M3", "F6_E3M2")
         if items is None or sub_byte or not items:
             whole = self._checkpoint.load_one(self._name, self._framework, None)
@@ -167,8 +175,9 @@ class TensorSlice:
             if not isinstance(item, slice):
                 position = item + size if item < 0 else item
                 if not 0 <= position < size:
-                    raise IndexError(
-                        f"index {item} is out of bounds for dimension {axis} with size {size}"
+                    raise OutOfBoundsError(
+                        f"index {item} is out of bounds for dimension {axis} with size {size}",
+                        record=self._name,
                     )
                 starts.append(position)
                 stops.append(position + 1)
@@ -192,7 +201,7 @@ def _is_integer(item: Any) -> bool:
     return hasattr(item, "__index__") and not hasattr(item, "dim")
 
 
-def _full_index(index: Any, n_dims: int) -> list[Any] | None:
+def _full_index(index: Any, name: str, n_dims: int) -> list[Any] | None:
     """One integer or slice for each dimension; None if the index has anything else."""
     items: list[Any] = []
     given = index if isinstance(index, tuple) else (index,)
@@ -210,5 +219,5 @@ def _full_index(index: Any, n_dims: int) -> list[Any] | None:
     if ellipses > 1:
         return None
     if len(items) > n_dims:
-        raise IndexError(f"too many indices for tensor of dimension {n_dims}")
+        raise OutOfBoundsError(f"too many indices for tensor of dimension {n_dims}", record=name)
     return items + [slice(None)] * (n_dims - len(items))

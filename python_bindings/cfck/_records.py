@@ -25,7 +25,7 @@ class RecordInfo:
         decoded_bytes: of the contiguous tensor.
         stored_bytes: of the file, for this tensor alone; 0 for aliases and duplicates.
         bits_per_weight: 8 * stored_bytes / n_elems.
-        digest: hash of the decoded bytes, in hexadecimal.
+        digest: hash of the decoded bytes, in hexadecimal; empty in safetensors files.
         bound_kind: "abs", "rel" or "sigma": what the maximum error asked for is relative to;
             "none" where no maximum was asked for, and bound and per_row are None. This and all
             that follows is None where every bit was kept.

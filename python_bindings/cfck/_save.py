@@ -64,8 +64,13 @@ def write_and_tell(
     framework: Framework, tensors: Mapping[str, Any], metadata: Any, options: SaveOptions
 ) -> tuple[bytes, SaveSummary]:
     """A file in memory, and what save_file would return."""
+    return write_prepared_bytes(framework.prepare(tensors), metadata, options)
+
+
+def write_prepared_bytes(
+    prepared: Prepared, metadata: Any, options: SaveOptions
+) -> tuple[bytes, SaveSummary]:
     checked = complete(SaveOptions, options)
-    prepared = framework.prepare(tensors)
     data, summary = _native.write_bytes(
         prepared.units,
         check_metadata(metadata),

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import _native
 from ._framework import DeviceTensor, HostTensor, Prepared, named_tensors, row_major, unsupported
-from .errors import InvalidArgumentError, UnsupportedError
+from .errors import DeviceError, InvalidArgumentError, UnsupportedError
 
 _TYPE_NAMES = {
     "BOOL": "bool",
@@ -124,8 +124,22 @@ class TorchFramework:
         return base.as_strided(torch_shape(dtype, shape), strides, offset)
 
     def check_device(self, device: Any) -> Any:
-        checked = torch.device(f"cuda:{device}" if isinstance(device, int) else device)
+        if device is None:
+            return None
+        is_known = isinstance(device, (str, int, torch.device)) and not isinstance(device, bool)
+        if not is_known or (isinstance(device, int) and device < 0):
+            raise DeviceError(f"device {device!r} is invalid; it may be a str, an int or None")
+        try:
+            checked = torch.device(device)
+        except RuntimeError as error:
+            raise DeviceError(f"device {device} is invalid: {error}") from None
         return None if checked.type == "cpu" else checked
+
+    def reach_device(self, device: Any) -> None:
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError) as error:
+            raise DeviceError(f"device {device} cannot be used: {error}") from error
 
     def to_device(self, tensor: Any, device: Any) -> Any:
         return tensor.to(device)
@@ -179,7 +193,8 @@ def takes_in_place(tensor: torch.Tensor) -> bool:
 def _storable(name: str, tensor: torch.Tensor) -> torch.Tensor:
     """``tensor`` without what a file cannot hold, or an error that says what to do."""
     if isinstance(tensor, FakeTensor) or tensor.is_meta:
-        raise unsupported(name, "has no data (meta or fake)", "save a materialised model")
+        what = "has no data (torch: Cannot copy out of meta tensor)"
+        raise unsupported(name, what, "save a materialised model")
     if tensor.is_nested:
         raise unsupported(name, "is nested", "save what unbind() gives")
     if tensor.layout != torch.strided:

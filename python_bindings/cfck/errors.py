@@ -9,6 +9,8 @@ from typing import Any
 __all__ = [
     "CfckError",
     "InvalidArgumentError",
+    "DeviceError",
+    "OutOfBoundsError",
     "NotFoundError",
     "MissingFileError",
     "TruncatedError",
@@ -71,6 +73,14 @@ class InvalidArgumentError(CfckError, ValueError):
     code = "invalid_argument"
 
 
+class DeviceError(InvalidArgumentError, RuntimeError):
+    """There is no such device, or torch cannot use it. Also a RuntimeError, as torch's."""
+
+
+class OutOfBoundsError(InvalidArgumentError, IndexError):
+    """An index is beyond the tensor. Also an IndexError."""
+
+
 class NotFoundError(CfckError, KeyError):
     """There is no tensor of that name."""
 
@@ -109,8 +119,11 @@ class ChecksumError(CfckError):
     code = "checksum"
 
 
-class UnsupportedError(CfckError):
-    """Written by a newer version, or a tensor that cannot be stored or loaded this way."""
+class UnsupportedError(CfckError, NotImplementedError):
+    """Written by a newer version, or a tensor that cannot be stored or loaded this way.
+
+    Also a NotImplementedError, and so a RuntimeError, as torch raises for tensors without data.
+    """
 
     code = "unsupported"
 

@@ -127,7 +127,7 @@ def load(
     progress: Progress | None = None,
     max_decoded_bytes: int = 0,
 ) -> dict[str, np.ndarray]:
-    """Loads all arrays from bytes. Arguments as in load_file."""
+    """Loads all arrays from bytes of a .cfck or safetensors file. Arguments as in load_file."""
     checkpoint = Checkpoint.from_bytes(
         data, threads=check_threads(threads), verify=verify, max_decoded_bytes=max_decoded_bytes
     )
@@ -146,7 +146,7 @@ def load_file(
     """Loads all arrays of a file, in the order in which they were saved.
 
     Args:
-        filename: a .cfck file, a sharded folder, or its model.cfck.index.json.
+        filename: a .cfck or safetensors file, a folder with a model, or its index; see safe_open.
         backend: "pread" or "mmap"; see safe_open.
         threads: worker threads; 0: the CPUs this process may use.
         verify: check the hash of every chunk.

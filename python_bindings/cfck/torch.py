@@ -36,6 +36,8 @@ __all__ = [
     "save_checkpoint",
     "save_file",
     "save_model",
+    "storage_ptr",
+    "storage_size",
 ]
 
 _FRAMEWORK = TorchFramework()
@@ -142,7 +144,10 @@ def load(
     progress: Progress | None = None,
     max_decoded_bytes: int = 0,
 ) -> dict[str, torch.Tensor]:
-    """Loads all tensors from bytes, to the host. Arguments as in load_file."""
+    """Loads all tensors from bytes of a .cfck or safetensors file, to the host.
+
+    Arguments as in load_file.
+    """
     checkpoint = Checkpoint.from_bytes(
         data, threads=check_threads(threads), verify=verify, max_decoded_bytes=max_decoded_bytes
     )
@@ -151,7 +156,7 @@ def load(
 
 def load_file(
     filename: str | os.PathLike[str],
-    device: str | int | torch.device = "cpu",
+    device: str | int | torch.device | None = "cpu",
     *,
     backend: str = "pread",
     threads: int = 0,
@@ -162,9 +167,9 @@ def load_file(
     """Loads all tensors of a file, in the order in which they were saved.
 
     Args:
-        filename: a .cfck file, a sharded folder, or its model.cfck.index.json.
-        device: where the tensors go. They are decoded on the host and copied, at most 256 MiB or
-            one tensor at a time.
+        filename: a .cfck or safetensors file, a folder with a model, or its index; see safe_open.
+        device: where the tensors go: its name, or the number of an accelerator; None: the host.
+            They are decoded on the host and copied, at most 256 MiB or one tensor at a time.
         backend: "pread" or "mmap"; see safe_open.
         threads: worker threads; 0: the CPUs this process may use.
         verify: check the hash of every chunk.
@@ -177,7 +182,8 @@ def load_file(
 
     Raises:
         CfckError: MissingFileError (a FileNotFoundError), ChecksumError, CorruptError,
-            TruncatedError, UnsupportedError, LimitExceededError, IoError (an OSError).
+            TruncatedError, UnsupportedError, LimitExceededError, IoError (an OSError),
+            DeviceError (a RuntimeError) for devices that torch does not know or cannot use.
     """
     target = _FRAMEWORK.check_device(device)
     checkpoint = Checkpoint.open(
@@ -214,7 +220,7 @@ def save_model(
             if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous():
                 raise ValueError(
                     f"tensor `{name}` is not contiguous; "
-                    "force_contiguous=True stores it as if it were"
+                    "use save_model(..., force_contiguous=True) to store it as if it were"
                 )
     buffers = dict.fromkeys(
         (name for name, _ in model.named_buffers(remove_duplicate=False)), "buffer"
@@ -226,7 +232,7 @@ def load_model(
     model: torch.nn.Module,
     filename: str | os.PathLike[str],
     strict: bool = True,
-    device: str | int | torch.device = "cpu",
+    device: str | int | torch.device | None = "cpu",
     *,
     backend: str = "pread",
     threads: int = 0,
@@ -241,14 +247,15 @@ def load_model(
 
     Args:
         model: stays on the devices where it is.
-        filename: a .cfck file, a sharded folder, or its model.cfck.index.json.
+        filename: a .cfck or safetensors file, a folder with a model, or its index; see safe_open.
         strict: raise where names are missing or unexpected.
         device: accepted for the sake of safetensors; tensors go where the model has them.
         Others: as in load_file.
 
     Returns:
         (missing, unexpected): names of the model that were not loaded, and names of the file
-        that the model does not have.
+        that the model does not have, or that it ties to another name for which the file has
+        other values: of these the first name, in sorted order, is loaded.
 
     Raises:
         RuntimeError: names are missing or unexpected and ``strict`` is set, or shapes differ.
@@ -256,7 +263,8 @@ def load_model(
 
     After an error the model may be partly loaded.
     """
-    _FRAMEWORK.check_device(device)
+    if (target := _FRAMEWORK.check_device(device)) is not None:
+        _FRAMEWORK.reach_device(target)
     checkpoint = Checkpoint.open(
         filename,
         backend,
@@ -264,17 +272,10 @@ def load_model(
         verify=verify,
         max_decoded_bytes=max_decoded_bytes,
     )
-    missing, unexpected = load_into(model, checkpoint, _FRAMEWORK, progress)
-    if strict and (missing or unexpected):
-        error = f"Error(s) in loading state_dict for {type(model).__name__}:"
-        if missing:
-            error += "\n    Missing key(s) in state_dict: "
-            error += ", ".join(f'"{name}"' for name in sorted(missing))
-        if unexpected:
-            error += "\n    Unexpected key(s) in state_dict: "
-            error += ", ".join(f'"{name}"' for name in sorted(unexpected))
-        raise RuntimeError(error)
-    return missing, unexpected
+    outcome = load_into(model, checkpoint, _FRAMEWORK, progress)
+    if strict:
+        outcome.check(model)
+    return outcome.missing, outcome.unexpected
 
 
 @takes(SaveFileOptions)
@@ -315,7 +316,7 @@ def save_checkpoint(
 
 def load_checkpoint(
     filename: str | os.PathLike[str],
-    device: str | int | torch.device = "cpu",
+    device: str | int | torch.device | None = "cpu",
     *,
     backend: str = "pread",
     threads: int = 0,
@@ -348,3 +349,16 @@ def load_checkpoint(
         verify=verify,
         max_decoded_bytes=max_decoded_bytes,
     )
+
+
+def storage_ptr(tensor: torch.Tensor) -> int:
+    """Address of the memory that ``tensor`` is a view of; 0 if it has none (meta)."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except RuntimeError:  # a wrapper of other tensors
+        return 0
+
+
+def storage_size(tensor: torch.Tensor) -> int:
+    """Bytes of the memory that ``tensor`` is a view of."""
+    return tensor.untyped_storage().nbytes()

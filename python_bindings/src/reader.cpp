@@ -99,7 +99,9 @@ std::unique_ptr<File> open_memory(nb::object owner, std::uintptr_t address, std:
                                 decode_options(threads, verify, max_decoded_bytes));
 }
 
+// Empty for a record that has none: a tensor of a safetensors file.
 std::string digest_hex(const Record& record) {
+  if (record.digest == Digest{}) return {};
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   for (const std::uint8_t byte : record.digest) {

@@ -126,6 +126,67 @@ def test_loading_to_a_device_goes_through_small_groups(path, monkeypatch):
     assert calls[-1][:2] == (total, total)
 
 
+def loads(path, device):
+    """Everything that takes a device, on a file with a Linear(2, 3)."""
+    yield lambda: load_file(path, device)["weight"].device
+    yield lambda: load_file(path, device=device)["weight"].device
+    yield lambda: cfck.torch.load_checkpoint(path.with_suffix(".run"), device)["w"].device
+    yield lambda: cfck.torch.load_model(torch.nn.Linear(2, 3), path, device=device) and None
+
+    def opened(read):
+        with cfck.safe_open(path, "pt", device) as file:
+            return read(file).device
+
+    yield lambda: opened(lambda file: file.get_tensor("weight"))
+    yield lambda: opened(lambda file: file.get_tensors()["weight"])
+    yield lambda: opened(lambda file: file.get_slice("weight")[1:])
+
+
+@pytest.fixture
+def linear(path):
+    cfck.torch.save_model(torch.nn.Linear(2, 3), path)
+    cfck.torch.save_checkpoint({"w": weights(3)}, path.with_suffix(".run"))
+    return path
+
+
+@pytest.mark.parametrize("device", [None, "cpu", torch.device("cpu")])
+def test_the_host(linear, device):
+    for load in loads(linear, device):
+        assert load() in (torch.device("cpu"), None)
+
+
+@pytest.mark.parametrize("device", ["nonsense", -1, 1.5, b"cpu", ["cpu"], True, "cuda:x", ""])
+def test_devices_that_do_not_exist(linear, device):
+    for load in loads(linear, device):
+        with pytest.raises(cfck.DeviceError, match="device .* is invalid") as caught:
+            load()
+        assert isinstance(caught.value, RuntimeError | ValueError)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", 0, 1, "mps", "xpu", torch.device("mps")])
+def test_devices_that_torch_cannot_use(linear, device):
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        message = str(error)
+    else:
+        pytest.skip("there is such a device")
+    for load in loads(linear, device):
+        with pytest.raises(RuntimeError) as caught:
+            load()
+        assert isinstance(caught.value, cfck.DeviceError)
+        assert message in str(caught.value)
+
+
+def test_arrays_are_on_the_host(linear):
+    for device in (None, "cpu"):
+        with cfck.safe_open(linear, "np", device) as file:
+            assert file.get_tensor("weight").shape == (3, 2)
+    for device in ("cuda", 0, "nonsense"):
+        with pytest.raises(cfck.DeviceError, match="not supported for framework numpy"):
+            cfck.safe_open(linear, "np", device)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda(path):
     tensors = tied_tensors("cuda")

@@ -101,11 +101,65 @@ def test_weights_tied_in_the_model_but_not_in_the_file(path):
     other = Tied(2)
     assert load_model(other, path) == (set(), [])
     assert_equal_models(other, model)
-    # Where they differ, the last one counts, as in load_state_dict.
-    state["head.weight"] = weights(50, 16)
+
+
+@pytest.mark.parametrize("change", ["value", "dtype", "reshaped"])
+def test_tied_weights_of_which_the_file_has_two_values(path, change):
+    state = {name: tensor.clone() for name, tensor in Tied(1).state_dict().items()}
+    if change == "value":
+        state["head.weight"][3, 4] += 1
+    elif change == "dtype":
+        state["head.weight"] = (state["head.weight"] + 1).double()
+    else:
+        state["embed.weight"] = state["embed.weight"].half()
     save_file(state, path)
-    load_model(other, path)
-    assert_same(other.embed.weight, weights(50, 16))
+    with pytest.raises(RuntimeError, match='"embed.weight" and "head.weight" share') as caught:
+        load_model(Tied(2), path)
+    assert 'Unexpected key(s) in state_dict: "head.weight"' in str(caught.value)
+    # Not strict: the first name counts, whatever the order in the file.
+    for names in (list(state), list(reversed(state))):
+        save_file({name: state[name] for name in names}, path)
+        other = Tied(2)
+        assert load_model(other, path, strict=False) == (set(), ["head.weight"])
+        assert torch.equal(other.embed.weight, state["embed.weight"].float())
+
+
+def test_tied_weights_of_another_dtype_that_are_equal(path):
+    state = {name: tensor.clone() for name, tensor in Tied(1).state_dict().items()}
+    state["head.weight"] = state["head.weight"].double()
+    save_file(state, path)
+    other = Tied(2)
+    assert load_model(other, path) == (set(), [])
+    assert_equal_models(other, Tied(1))
+
+
+def test_views_of_one_memory_of_which_the_file_has_other_values(path):
+    flat = torch.zeros(30)
+    views = {"all": flat, "part": flat[10:20], "left": flat[:25], "right": flat[5:]}
+    model = nn.ParameterDict({name: nn.Parameter(view) for name, view in views.items()})
+    values = weights(30)
+    good = {"all": values, "part": values[10:20], "left": values[:25], "right": values[5:]}
+    save_file(good, path)
+    assert load_model(model, path) == (set(), [])
+    assert_same(flat, values)
+    for name in ("part", "left", "right"):
+        save_file({**good, name: good[name] + 1}, path)
+        with pytest.raises(RuntimeError, match=f'"all" and "{name}" share memory'):
+            load_model(model, path)
+    # Without one that has all of it, either may have been overwritten.
+    del model["all"], good["all"]
+    save_file({**good, "right": values[5:] + 1}, path)
+    with pytest.raises(RuntimeError, match="share memory in the model"):
+        load_model(model, path)
+
+
+def test_views_that_lie_between_one_another(path):
+    flat = torch.zeros(30)
+    model = nn.ParameterDict({"even": nn.Parameter(flat[::2]), "odd": nn.Parameter(flat[1::2])})
+    save_file({"even": weights(15), "odd": weights(15, seed=2)}, path)
+    assert load_model(model, path) == (set(), [])
+    assert_same(flat[::2], weights(15))
+    assert_same(flat[1::2], weights(15, seed=2))
 
 
 def test_weights_tied_in_the_file_but_not_in_the_model(path):
@@ -156,7 +210,7 @@ def test_force_contiguous(path):
     model = nn.Conv2d(4, 8, 3).to(memory_format=torch.channels_last)
     save_model(model, path)
     assert_same(load_file(path)["weight"], model.weight)
-    with pytest.raises(ValueError, match="force_contiguous"):
+    with pytest.raises(ValueError, match=r"use save_model\(..., force_contiguous=True\)"):
         save_model(model, path, force_contiguous=False)
 
 

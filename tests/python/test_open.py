@@ -61,6 +61,15 @@ def test_wrong_indices_raise_what_safetensors_raises(both, index, framework):
         file.get_slice("x")[index]
 
 
+def test_an_index_beyond_the_tensor_is_an_error_of_cfck_too(both):
+    with cfck.safe_open(both[0], "np") as file:
+        for index in (1000, np.s_[0, 0, 0, 0, 0, 0]):
+            with pytest.raises(cfck.OutOfBoundsError) as caught:
+                file.get_slice("x")[index]
+            assert isinstance(caught.value, IndexError)
+            assert caught.value.record == "x"
+
+
 def test_slices_of_scalars_and_empty_tensors(both):
     with cfck.safe_open(both[0], "pt") as file:
         assert_same(file.get_slice("s")[...], torch.tensor(3.0))

@@ -86,8 +86,9 @@ def test_folder_with_a_single_file(tmp_path):
 def test_folder_without_a_model(tmp_path):
     with pytest.raises(FileNotFoundError, match="model.cfck.index.json"):
         load_file(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(FileNotFoundError, match="cfck-convert"):
+    (tmp_path / "model.bin").write_bytes(b"")
+    (tmp_path / ".model.cfck").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match="model.cfck.index.json"):
         load_file(tmp_path)
 
 

@@ -187,7 +187,7 @@ TEST(SafetensorsRoundTrip, AHeaderThatNoLongerFitsIsNotUsed) {
   }
 }
 
-TEST(SafetensorsRoundTrip, SharedTensorsAreWrittenInFull) {
+TEST(SafetensorsRoundTrip, ViewsAndEqualTensorsAreWrittenInFull) {
   const std::string bytes = noise(4 * 600, 3);
   MemorySink sink;
   EncodeOptions options;

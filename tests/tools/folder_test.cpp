@@ -75,6 +75,62 @@ TEST(ConvertFolder, ThereAndBackIsTheSameFolder) {
   EXPECT_EQ(folder.files(), Names{});
 }
 
+TEST(ConvertFolder, KnowsTheNamesThatLibrariesGiveToAnIndex) {
+  const std::string json = R"({"weight_map": {"a.w": "part.safetensors"}})";
+  const std::map<std::string, std::string> renamed = {
+      {"adapter_model.safetensors.index.json", "adapter_model.cfck.index.json"},
+      {"unet/diffusion_pytorch_model.safetensors.index.fp16.json",
+       "unet/diffusion_pytorch_model.cfck.index.fp16.json"},
+      {"model.fp16.safetensors.index.json", "model.fp16.cfck.index.json"},
+      {"model.safetensors.fp16.index.json", "model.cfck.fp16.index.json"},
+  };
+  for (const auto& [name, converted] : renamed) {
+    const TemporaryFolder folder;
+    const std::string sub = name.substr(0, name.find('/') + 1);
+    write_file(folder / ("m/" + sub + "part.safetensors"), shard("a.w", 1));
+    write_file(folder / ("m/" + name), json);
+    write_file(folder / "m/pytorch_model.bin.index.json", json);
+    const Outcome there = run({"convert", folder / "m"});
+    ASSERT_EQ(there.code, 0) << there.err;
+    auto files = contents(folder / "m-cfck");
+    ASSERT_TRUE(files.contains(converted)) << name;
+    EXPECT_EQ(nlohmann::json::parse(files[converted])["weight_map"]["a.w"], "part.cfck");
+    EXPECT_EQ(files["pytorch_model.bin.index.json"], json);
+    const Outcome back = run({"convert", folder / "m-cfck", folder / "back"});
+    ASSERT_EQ(back.code, 0) << back.err;
+    EXPECT_EQ(contents(folder / "back"), contents(folder / "m"));
+  }
+}
+
+TEST(ConvertFolder, TiedNamesAreInTheMetadataAndNotInTheIndex) {
+  const TemporaryFolder folder;
+  const std::string tied = with_header(
+      R"({"__metadata__":{"b.w":"a.w"},"a.w":{"dtype":"F32","shape":[32,32],"data_offsets":[0,4096]}})",
+      noise(4096, 1));
+  write_file(folder / "m/model-00001-of-00001.safetensors", tied);
+  write_file(folder / "m/model.safetensors.index.json",
+             R"({"weight_map": {"a.w": "model-00001-of-00001.safetensors"}})");
+  ASSERT_EQ(run({"convert", folder / "m", "--verify"}).code, 0);
+  for (const char* name : {"m", "m-cfck"}) {
+    const auto row = run({"inspect", "--json", folder / name}).json()["records"][1];
+    EXPECT_EQ(row["name"], "b.w") << name;
+    EXPECT_EQ(row["kind"], "alias") << name;
+    EXPECT_EQ(row["shares_with"], "a.w") << name;
+  }
+  ASSERT_EQ(run({"convert", folder / "m-cfck", folder / "back"}).code, 0);
+  EXPECT_EQ(contents(folder / "back"), contents(folder / "m"));
+  // An index that names both is cut to what the shard has.
+  write_file(folder / "m-cfck/model.cfck.index.json",
+             R"({"weight_map": {"a.w": "model-00001-of-00001.cfck", )"
+             R"("b.w": "model-00001-of-00001.cfck"}})");
+  ASSERT_EQ(run({"convert", folder / "m-cfck", folder / "again"}).code, 0);
+  EXPECT_EQ(
+      nlohmann::json::parse(read_file(folder / "again/model.safetensors.index.json"))["weight_map"],
+      nlohmann::json({{"a.w", "model-00001-of-00001.safetensors"}}));
+  const Outcome same = run({"diff", folder / "m", folder / "m-cfck"});
+  EXPECT_EQ(same.code, 0) << same.out;
+}
+
 TEST(ConvertFolder, OneFileWithoutAnIndex) {
   const TemporaryFolder folder;
   write_file(folder / "m/model.safetensors", small_model());
