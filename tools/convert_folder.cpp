@@ -169,7 +169,7 @@ Result<void> FolderConversion::check_what_stays() const {
     for (auto entry = fs::directory_iterator(fs::path(output_) / folder, error);
          !error && entry != fs::directory_iterator(); entry.increment(error)) {
       const std::string name = entry->path().filename().string();
-      const bool is_index = name.ends_with(index_suffix(to_));
+      const bool is_index = is_index_name(name, to_);
       const bool is_shard = name.ends_with(suffix_of(to_)) && !has_index.contains(folder);
       if (names.contains(name) || (!is_index && !is_shard)) continue;
       return Error{ErrorCode::kInvalidArgument,

@@ -275,8 +275,8 @@ std::vector<FolderWatch::File> FolderWatch::state() const {
   for (auto entry = fs::directory_iterator(path_, error);
        !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool is_index = name.ends_with(index_suffix(FileKind::kCfck)) ||
-                          name.ends_with(index_suffix(FileKind::kSafetensors));
+    const bool is_index =
+        is_index_name(name, FileKind::kCfck) || is_index_name(name, FileKind::kSafetensors);
     if (is_index && ::stat(entry->path().c_str(), &info) == 0) {
       found.emplace_back(info.st_dev, info.st_ino);
     }

@@ -165,9 +165,7 @@ def _conflicts(
     return conflicts
 
 
-def _is_part(
-    name: str, own: dict[str, torch.Tensor], checkpoint: Checkpoint, plan: _Plan
-) -> bool:
+def _is_part(name: str, own: dict[str, torch.Tensor], checkpoint: Checkpoint, plan: _Plan) -> bool:
     """Whether the model has this name for a part of a tensor that was loaded.
 
     Metadata of safetensors.torch.save_model say what a name shares memory with, not its shape;

@@ -65,9 +65,7 @@ class TensorSpec:
     data_ptr: int
     data_len: int
 
-    def __init__(
-        self, *, dtype: str, shape: Sequence[int], data_ptr: int, data_len: int
-    ) -> None:
+    def __init__(self, *, dtype: str, shape: Sequence[int], data_ptr: int, data_len: int) -> None:
         if not isinstance(dtype, str):
             raise TypeError(f"dtype is a str, not {type(dtype).__name__}")
         if dtype not in _DTYPES:
@@ -175,4 +173,4 @@ def deserialize(bytes: bytes) -> list[tuple[str, dict[str, Any]]]:
     return tensors
 
 
-_BYTES = type(b"")
+_BYTES = bytes

@@ -151,15 +151,15 @@ def linear(path):
 
 @pytest.mark.parametrize("device", [None, "cpu", torch.device("cpu")])
 def test_the_host(linear, device):
-    for load in loads(linear, device):
-        assert load() in (torch.device("cpu"), None)
+    for place in loads(linear, device):
+        assert place() in (torch.device("cpu"), None)
 
 
 @pytest.mark.parametrize("device", ["nonsense", -1, 1.5, b"cpu", ["cpu"], True, "cuda:x", ""])
 def test_devices_that_do_not_exist(linear, device):
-    for load in loads(linear, device):
+    for place in loads(linear, device):
         with pytest.raises(cfck.DeviceError, match="device .* is invalid") as caught:
-            load()
+            place()
         assert isinstance(caught.value, RuntimeError | ValueError)
 
 
@@ -171,9 +171,9 @@ def test_devices_that_torch_cannot_use(linear, device):
         message = str(error)
     else:
         pytest.skip("there is such a device")
-    for load in loads(linear, device):
+    for place in loads(linear, device):
         with pytest.raises(RuntimeError) as caught:
-            load()
+            place()
         assert isinstance(caught.value, cfck.DeviceError)
         assert message in str(caught.value)
 

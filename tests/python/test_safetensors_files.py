@@ -38,9 +38,7 @@ def plain(tmp_path, tensors):
 @pytest.mark.parametrize("backend", ["pread", "mmap"])
 def test_files_of_safetensors(plain, tensors, backend):
     calls = []
-    loaded = load_file(
-        plain, backend=backend, threads=2, progress=lambda *call: calls.append(call)
-    )
+    loaded = load_file(plain, backend=backend, threads=2, progress=lambda *call: calls.append(call))
     assert set(loaded) == set(tensors)
     for name, tensor in tensors.items():
         assert_same(loaded[name], tensor)
