@@ -158,12 +158,18 @@ void warn_of_rules(Console& console, const ConvertOptions& options, const Conver
   }
 }
 
-void warn_of_links(Console& console, const ConvertReport& report) {
-  for (const std::string& name : report.copied_from_outside) {
+void warn_of_links(Console& console, const ConvertOptions& options, const ConvertReport& report) {
+  constexpr std::size_t kMaxNamed = 10;
+  const auto& names = report.copied_from_outside;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
     console.warn(
-        fmt::format("'{}' is reached by a link that leads out of the folder; what is "
-                    "there is in the output. Remove it if it is none of the model",
-                    escaped(name)));
+        fmt::format("'{}' is reached by a link that leads out of the folder; the file {} "
+                    "copied. Leave it out if it is no part of the model",
+                    escaped(names[i]), options.dry_run ? "would be" : "was"));
+  }
+  if (names.size() > kMaxNamed) {
+    console.warn(fmt::format("the same holds for {} more files; --json names all of them",
+                             names.size() - kMaxNamed));
   }
 }
 
@@ -287,7 +293,7 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
 Result<void> report_conversion(Console& console, const ConvertOptions& options,
                                const ConvertReport& report, double seconds) {
   warn_of_rules(console, options, report);
-  warn_of_links(console, report);
+  warn_of_links(console, options, report);
   if (console.json()) return print_json(console, options, report, seconds);
   say_report(console, options, report, seconds);
   return {};

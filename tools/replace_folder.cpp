@@ -1,8 +1,10 @@
 #include "tools/replace_folder.hpp"
 
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/xattr.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -49,6 +51,7 @@ fs::file_status status_of(const std::string& path) {
 // Access lists and the like, which a new folder does not get by itself. Labels of the
 // system's security modules come with every folder.
 bool has_attributes(const std::string& path) {
+#if defined(__linux__)
   std::array<char, 4096> names;
   const ssize_t n_bytes = ::llistxattr(path.c_str(), names.data(), names.size());
   if (n_bytes < 0) return errno == ERANGE;
@@ -57,6 +60,9 @@ bool has_attributes(const std::string& path) {
     if (!rest.starts_with("security.")) return true;
     rest.remove_prefix(std::min(rest.find('\0'), rest.size() - 1) + 1);
   }
+#else
+  (void)path;
+#endif
   return false;
 }
 
@@ -232,6 +238,7 @@ Result<void> sync_tree(const std::string& folder, FileSystem& files) {
 }
 
 Result<void> replace_folder(const FolderReplacement& replacement, FileSystem& files) {
+  files.remove_leftovers(replacement.to);
   Result<void> exchanged = exchange(replacement, files);
   if (exchanged || exchanged.error().code != ErrorCode::kUnsupported) return exchanged;
   return rename_under_mark(replacement, files);

@@ -288,6 +288,8 @@ TEST(ConvertFolder, LinksThatLeadOutsideAreNamed) {
   EXPECT_NE(outcome.err.find("'notes.txt' is reached by a link that leads out"), std::string::npos)
       << outcome.err;
   EXPECT_EQ(outcome.err.find("inside.json"), std::string::npos) << outcome.err;
+  EXPECT_NE(run({"convert", "--dry-run", folder / "m", folder / "x"}).err.find("would be copied"),
+            std::string::npos);
   const Outcome again = run({"convert", "--json", "-f", folder / "m"});
   EXPECT_EQ(again.json()["copied_from_outside"], nlohmann::json{"notes.txt"});
 

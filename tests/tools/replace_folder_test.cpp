@@ -132,6 +132,12 @@ TEST_F(ReplaceFolder, KeepsWhatIsNotReplaced) {
   EXPECT_EQ(fs::status(root_ / "old/empty").permissions(), fs::perms(0700));
 }
 
+TEST_F(ReplaceFolder, WhatKilledSavesLeftIsNotKept) {
+  put(root_ / "old/.1.cfck.cfck-tmp-12-3", "half");
+  ASSERT_TRUE(replace_folder(replacement(), system_files()));
+  EXPECT_FALSE(fs::exists(root_ / "old/.1.cfck.cfck-tmp-12-3"));
+}
+
 TEST_F(ReplaceFolder, ChangesAllNamesInOneStepWhereItCan) {
   FaultFiles files;
   ASSERT_TRUE(replace_folder(replacement(), files));
