@@ -2,20 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "cfck/record.hpp"
 #include "cfck/status.hpp"
+#include "format/covered_places.hpp"
 
 namespace cfck::format {
 
 // Tensors that may share elements, and the piece of memory that holds them.
 struct AliasFamily {
   DType dtype = DType::kU8;
-  const std::byte* data = nullptr;  // of the covered range
+  const std::byte* data = nullptr;  // of the first element
   std::uint64_t n_elems = 0;
+  // The elements that the members cover, where others lie between them; null: all n_elems from
+  // `data` on, or those of a base that is not contiguous.
+  std::shared_ptr<const CoveredPlaces> places;
   // The member that is stored; nothing: a hidden record is.
   std::optional<std::size_t> base;
 };
@@ -24,7 +29,7 @@ struct PlannedTensor {
   enum class Way : std::uint8_t {
     kAlone,     // contiguous, shares with nobody
     kGathered,  // not contiguous, shares with nobody: stored contiguous
-    kBase,      // contiguous, and the memory of its family
+    kBase,      // its elements in their order are the memory of its family
     kAlias,     // elements of its family's memory
   };
   Way way = Way::kAlone;
@@ -35,7 +40,9 @@ struct PlannedTensor {
 
 struct AliasPlan {
   std::vector<PlannedTensor> tensors;  // as given
-  std::vector<AliasFamily> families;   // in order of their first member
+  std::vector<AliasFamily> families;
+  // Tensors that may share elements with others and are not tied to them, in the order given.
+  std::vector<std::size_t> stored_apart;
 };
 
 // Tensors share only with tensors of the same dtype, whose elements lie at the
@@ -43,8 +50,12 @@ struct AliasPlan {
 //
 // Whether two views share an element is decided conservatively: ranges that do
 // not overlap, interleaved views (x[::2] and x[1::2]) and side-by-side columns
-// of a matrix are told apart; others whose ranges overlap count as sharing. At
-// worst some memory between them is stored too; values are right in any case.
+// of a matrix are told apart; others whose ranges overlap count as sharing.
+//
+// Elements that no view covers are never stored: somebody may have cut them off on purpose. Where
+// views leave elements out (x[::4] and x[::8]), the memory of the family is what they cover, one
+// behind the other, and the strides are those in it. Views that have no strides there (x[::2] in
+// what x[::2] and x[::3] cover) are stored apart from the rest.
 //
 // Errors: kInvalidArgument, kLimitExceeded, kUnsupported (sub-byte views that
 // are not contiguous); they name the tensor.

@@ -136,6 +136,7 @@ Result<WriteSummary> Writer::Impl::finish_index() {
     }
   }
   summary.step = file_step;
+  summary.stored_apart = stored_apart;
   summary.unmatched_rules = rules.unmatched();
   CFCK_TRY_ASSIGN(summary.file_bytes,
                   format::write_end(layout, metadata, generation, previous_file_bytes));

@@ -62,6 +62,8 @@ struct Writer::Impl {
   std::vector<SharedMemory> plan_memory(std::span<const StridedTensor> tensors,
                                         const format::AliasPlan& plan,
                                         std::span<const format::TensorChoice> choices) const;
+  Result<void> remember_bases(std::span<const StridedTensor> tensors, const format::AliasPlan& plan,
+                              std::span<const SharedMemory> memory);
   Result<void> add_planned(const StridedTensor& tensor, const format::PlannedTensor& planned,
                            const format::TensorChoice& choice, const SharedMemory& memory);
   Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
@@ -150,6 +152,7 @@ struct Writer::Impl {
   std::vector<Deferred> deferred;                   // in order
   bool steps_decided = false;                       // of these
   std::vector<Decided> decided;
+  std::vector<std::string> stored_apart;       // names, in order
   std::set<std::uint32_t> lossless_in_target;  // see KeptLossless::in_target
   double file_step = 0;                        // that of the file's target, once found
   std::vector<std::unique_ptr<ByteSource>> sources;

@@ -59,9 +59,23 @@ TensorChoice choice_for(std::span<const TensorChoice* const> members, const Tens
   return lossless;
 }
 
-bool is_whole(const StridedTensor& tensor, std::uint64_t n_base_elems) {
+// Whether a tensor has all elements of its family's memory, in their order.
+bool is_whole(const StridedTensor& tensor, const PlannedTensor& planned,
+              std::uint64_t n_base_elems) {
+  if (planned.way == PlannedTensor::Way::kBase) {
+    return true;
+  }
   const Result<std::uint64_t> n = n_elems(tensor.shape);
-  return n && *n == n_base_elems && format::is_contiguous(tensor.shape, tensor.strides);
+  return n && *n == n_base_elems && format::is_contiguous(tensor.shape, planned.strides);
+}
+
+std::unique_ptr<ByteSource> source_of(const format::AliasFamily& family) {
+  if (family.places) {
+    return std::make_unique<format::CompactSource>(family.places, family.data,
+                                                   bits_per_element(family.dtype) / 8);
+  }
+  return std::make_unique<MemorySource>(
+      ByteView(family.data, bytes_of_elems(family.dtype, family.n_elems)));
 }
 
 // The memory of a family, and what to store it as; its record is not known yet.
@@ -94,7 +108,7 @@ std::vector<Writer::Impl::SharedMemory> Writer::Impl::plan_memory(
       numbered[planned.family] = true;
     }
     families[planned.family].choices.push_back(&choices[i]);
-    families[planned.family].all_whole &= is_whole(tensors[i], family.n_elems);
+    families[planned.family].all_whole &= is_whole(tensors[i], planned, family.n_elems);
   }
   for (std::size_t i = 0; i < families.size(); ++i) {
     const std::optional<std::size_t> base = plan.families[i].base;
@@ -114,6 +128,10 @@ Result<void> Writer::Impl::add_tensors(std::span<const StridedTensor> tensors) {
     CFCK_TRY_ASSIGN(choices[i], rules.choose(tensors[i].name, tensors[i].dtype, tensors[i].shape));
   }
   const std::vector<SharedMemory> memory = plan_memory(tensors, plan, choices);
+  CFCK_TRY(remember_bases(tensors, plan, memory));
+  for (const std::size_t i : plan.stored_apart) {
+    stored_apart.push_back(tensors[i].name);
+  }
   std::vector<bool> stored(plan.families.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const PlannedTensor& planned = plan.tensors[i];
@@ -121,14 +139,37 @@ Result<void> Writer::Impl::add_tensors(std::span<const StridedTensor> tensors) {
         planned.way == PlannedTensor::Way::kBase || planned.way == PlannedTensor::Way::kAlias;
     if (in_family && !plan.families[planned.family].base && !stored[planned.family]) {
       const format::AliasFamily& family = plan.families[planned.family];
-      const ByteSource& source = keep(std::make_unique<MemorySource>(
-          ByteView(family.data, bytes_of_elems(family.dtype, family.n_elems))));
+      const ByteSource& source = keep(source_of(family));
       CFCK_TRY(push_hidden(family.dtype, {family.n_elems},
                            Place{&source, 0, memory[planned.family].choice}));
       stored[planned.family] = true;
     }
     CFCK_TRY(add_planned(tensors[i], planned, choices[i],
                          in_family ? memory[planned.family] : SharedMemory()));
+  }
+  return {};
+}
+
+// Tensors equal to a base become its duplicates, those before it too: a base is never one itself,
+// since its aliases must not be tied to a stranger.
+Result<void> Writer::Impl::remember_bases(std::span<const StridedTensor> tensors,
+                                          const format::AliasPlan& plan,
+                                          std::span<const SharedMemory> memory) {
+  for (std::size_t i = 0; i < plan.families.size(); ++i) {
+    if (!plan.families[i].base) {
+      continue;
+    }
+    const StridedTensor& base = tensors[*plan.families[i].base];
+    format::EncodePlan twin;
+    twin.dtype = base.dtype;
+    twin.choice = memory[i].choice;
+    CFCK_TRY_ASSIGN(twin.geometry.n_bytes, n_bytes(base.dtype, base.shape));
+    twin.source = &keep(source_of(base));
+    Result<std::optional<std::uint32_t>> known =
+        duplicates.find_or_add(memory[i].record, base.shape, twin);
+    if (!known) {
+      return std::move(known).error();
+    }
   }
   return {};
 }
@@ -141,7 +182,6 @@ Result<void> Writer::Impl::add_planned(const StridedTensor& tensor, const Planne
     case PlannedTensor::Way::kGathered:
       return add_source(tensor.name, TensorSource{tensor.dtype, tensor.shape, &source, 0}, choice);
     case PlannedTensor::Way::kBase: {
-      // Never a duplicate: its aliases must not be tied to a stranger.
       CFCK_TRY(check_name(tensor.name));
       CFCK_TRY_ASSIGN(const std::uint32_t number,
                       push(tensor.name, false, tensor.dtype, tensor.shape));
@@ -156,7 +196,8 @@ Result<void> Writer::Impl::add_planned(const StridedTensor& tensor, const Planne
         place.choice.reason = LosslessReason::kSharedMemory;
       }
       return push_alias(tensor.name, memory.record, planned.element_offset, tensor.shape,
-                        planned.strides, is_whole(tensor, memory.n_elems), tensor.dtype, place);
+                        planned.strides, is_whole(tensor, planned, memory.n_elems), tensor.dtype,
+                        place);
     }
   }
   return {};

@@ -52,6 +52,9 @@ struct WriteSummary {
   std::vector<KeptLossless> kept_lossless;
   // Named records that are lossy, in the order of the file.
   std::vector<LossyTensor> lossy;
+  // Tensors that share memory with others and were stored apart from them, since no strides say
+  // how they lie in what is stored (see add_tensors), in the order added.
+  std::vector<std::string> stored_apart;
   // Patterns of rules that matched no tensor, in the order given.
   std::vector<std::string> unmatched_rules;
 };
@@ -83,7 +86,9 @@ class Writer {
 
   // Adds tensors that may share memory. Those that share elements become one
   // record and aliases of it, and come back tied; those that are not contiguous
-  // are copied first, one at a time. Records are written in the order given. Shared
+  // are copied first, one at a time. Memory between their elements is not stored; views that
+  // cannot be tied without it are stored apart (WriteSummary::stored_apart), such as x[::2] and
+  // x[::3]. Records are written in the order given. Shared
   // memory keeps a maximum error only if it is that of all its tensors and each of
   // them has all of it; else it stays lossless (LosslessReason::kSharedMemory).
   Result<void> add_tensors(std::span<const StridedTensor> tensors);

@@ -223,6 +223,9 @@ class WriteSummary:
         """
 
     @property
+    def stored_apart(self) -> list[str]: ...
+
+    @property
     def unmatched_rules(self) -> list[str]: ...
 
 def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str], attachments: Mapping[str, bytes], *, options: EncodeOptions, verify: bool, sync: bool, progress: object | None, total_bytes: int) -> WriteSummary:

@@ -20,6 +20,10 @@ class RuleWarning(UserWarning):
     """A rule had no effect: no tensor has a name that it matches first. All else was written."""
 
 
+class SharedMemoryWarning(UserWarning):
+    """Tensors that share memory were stored apart: loaded again, they share it no longer."""
+
+
 @dataclasses.dataclass(frozen=True)
 class SaveSummary:
     """What was written.
@@ -39,6 +43,9 @@ class SaveSummary:
             "not_smaller", "out_of_range" (squares of its values too large or too small for a
             target).
         unmatched_rules: patterns of rules that had no effect, in the order given.
+        stored_apart: names of tensors that share memory with others and were stored apart from
+            them, such as ``x[::2]`` and ``x[::3]``: without the elements that no tensor has, no
+            strides say how they lie in what is stored.
     """
 
     n_records: int
@@ -48,12 +55,13 @@ class SaveSummary:
     step: float = 0.0
     kept_lossless: dict[str, str] = dataclasses.field(default_factory=dict)
     unmatched_rules: tuple[str, ...] = ()
+    stored_apart: tuple[str, ...] = ()
 
 
 def summarize(
     native: _native.WriteSummary, names: Sequence[str], exempt: Mapping[str, str]
 ) -> SaveSummary:
-    """The summary for the caller, who is warned of rules without effect.
+    """The summary for the caller, who is warned of rules without effect and of lost ties.
 
     Args:
         names: those of the tensors written.
@@ -70,7 +78,14 @@ def summarize(
             for name, reason in native.kept_lossless
         },
         unmatched_rules=tuple(native.unmatched_rules),
+        stored_apart=tuple(native.stored_apart),
     )
+    if summary.stored_apart:
+        message = (
+            "stored apart from the tensors that they share memory with, since no strides tie them "
+            f"without elements that no tensor has: {_listed(summary.stored_apart)}"
+        )
+        warnings.warn(message, SharedMemoryWarning, stacklevel=_level_of_caller())
     for position, pattern in enumerate(summary.unmatched_rules):
         reason = _why_unmatched(pattern, names, position < _MOST_SEARCHES)
         message = f"rule {pattern!r} has no effect: {reason}"

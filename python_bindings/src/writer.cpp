@@ -215,6 +215,7 @@ void bind_summary(nb::module_& module) {
       .def_ro("step", &WriteSummary::step)
       .def_prop_ro("kept_lossless", &kept_lossless,
                    "Tensors that were meant to have a maximum error and have none, and why.")
+      .def_ro("stored_apart", &WriteSummary::stored_apart)
       .def_ro("unmatched_rules", &WriteSummary::unmatched_rules);
 }
 

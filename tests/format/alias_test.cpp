@@ -1,4 +1,7 @@
 // Tensors that share memory: what is planned, and what comes back.
+#include <array>
+#include <cstring>
+
 #include "format/alias_plan.hpp"
 #include "format/gather_source.hpp"
 #include "format/view_overlap.hpp"
@@ -194,6 +197,125 @@ TEST(Alias, ImpossibleViewsAreRefused) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, code) << refused.error().to_string();
     EXPECT_EQ(refused.error().record, "a");
+  }
+}
+
+// Whether any four bytes of the file are those of `value`.
+bool holds(const OpenFile& file, float value) {
+  std::array<std::byte, 4> bytes;
+  std::memcpy(bytes.data(), &value, 4);
+  return std::search(file.bytes().begin(), file.bytes().end(), bytes.begin(), bytes.end()) !=
+         file.bytes().end();
+}
+
+TEST(Alias, WhatNoViewCoversIsNotStored) {
+  constexpr float kSecret = -123456.789F;
+  Bytes memory = weights(20, 100'000);
+  for (std::size_t i = 0; i < 100'000; ++i) {
+    if (i % 99'999 != 0) {
+      std::memcpy(memory.data() + 4 * i, &kSecret, 4);
+    }
+  }
+  const OpenFile file =
+      file_of({view_of(memory, "ends", 0, {2}, {99'999}), view_of(memory, "first", 0, {1}, {1})},
+              CodecChoice::kRaw);
+  EXPECT_FALSE(holds(file, kSecret));
+  EXPECT_LT(file.bytes().size(), 1000U);
+  EXPECT_EQ(file->records().size(), 2U);
+  EXPECT_EQ(file.record("ends").kind, RecordKind::kPacked);
+  EXPECT_EQ(file.record("first").kind, RecordKind::kAlias) << "no longer tied";
+}
+
+TEST(Alias, AViewThatCoversTheOthersIsTheBaseAlsoWithGaps) {
+  const Bytes memory = weights(21, 8000);
+  const OpenFile file = file_of({view_of(memory, "eighths", 8, {900}, {8}),
+                                 view_of(memory, "fourths", 0, {2000}, {4}),
+                                 view_of(memory, "grid", 4, {10, 3}, {40, 12})});
+  EXPECT_EQ(n_hidden(file), 0U);
+  EXPECT_EQ(file.record("fourths").kind, RecordKind::kChunked);
+  EXPECT_EQ(file.record("eighths").strides, (Strides{2}));
+  EXPECT_EQ(file.record("eighths").element_offset, 2U);
+  EXPECT_EQ(file.record("grid").strides, (Strides{10, 3}));
+  for (const char* name : {"eighths", "grid"}) {
+    EXPECT_EQ(file->records()[file.record(name).base].name, "fourths") << name;
+  }
+}
+
+TEST(Alias, OverlappingColumnsShareAHiddenRecordOfTheirColumns) {
+  const Bytes memory = weights(22, 100 * 64);
+  const OpenFile file = file_of({view_of(memory, "left", 3, {100, 8}, {64, 1}),
+                                 view_of(memory, "right", 9, {100, 8}, {64, 1}),
+                                 view_of(memory, "turned", 9, {8, 50}, {1, 128})});
+  ASSERT_EQ(n_hidden(file), 1U);
+  EXPECT_EQ(file->records()[0].n_elems, 1400U);
+  EXPECT_EQ(file.record("left").strides, (Strides{14, 1}));
+  EXPECT_EQ(file.record("right").element_offset, 6U);
+  EXPECT_EQ(file.record("turned").strides, (Strides{1, 28}));
+}
+
+TEST(Alias, AnExpandedViewWithGapsKeepsOnlyItsElements) {
+  const Bytes memory = weights(23, 3000);
+  const OpenFile file = file_of({view_of(memory, "expanded", 5, {400, 7}, {0, 100})});
+  ASSERT_EQ(n_hidden(file), 1U);
+  EXPECT_EQ(file->records()[0].n_elems, 7U);
+  EXPECT_EQ(file.record("expanded").strides, (Strides{0, 1}));
+}
+
+// The names that were stored apart.
+std::vector<std::string> apart(const std::vector<StridedTensor>& tensors) {
+  MemorySink sink;
+  Writer writer = take(Writer::create(sink));
+  expect_ok(writer.add_tensors(tensors));
+  return take(writer.finish()).stored_apart;
+}
+
+TEST(Alias, ViewsWithoutCommonStridesAreStoredApart) {
+  const Bytes memory = weights(24, 6000);
+  const std::vector<StridedTensor> tensors = {
+      view_of(memory, "halves", 0, {3000}, {2}), view_of(memory, "thirds", 0, {2000}, {3}),
+      view_of(memory, "halves again", 0, {3000}, {2}), view_of(memory, "other", 0, {0}, {1})};
+  const OpenFile file = file_of(tensors);
+  EXPECT_EQ(n_hidden(file), 0U);
+  EXPECT_EQ(file.record("halves").n_elems, 3000U);
+  EXPECT_NE(file.record("thirds").kind, RecordKind::kAlias);
+  EXPECT_EQ(file.record("halves again").kind, RecordKind::kAlias) << "no longer tied";
+  EXPECT_EQ(apart(tensors), (std::vector<std::string>{"halves", "halves again"}));
+}
+
+TEST(Alias, OneViewThatDoesNotFitLeavesTheOthersTied) {
+  const Bytes memory = weights(25, 1000);
+  const std::vector<StridedTensor> tensors = {view_of(memory, "w", 0, {10}, {1}),
+                                              view_of(memory, "tied to w", 0, {10}, {1}),
+                                              view_of(memory, "sevenths", 5, {100}, {7})};
+  const OpenFile file = file_of(tensors);
+  EXPECT_EQ(file->records().size(), 3U);
+  EXPECT_EQ(file.record("tied to w").kind, RecordKind::kAlias);
+  EXPECT_NE(file.record("sevenths").kind, RecordKind::kAlias);
+  EXPECT_EQ(apart(tensors), (std::vector<std::string>{"sevenths"}));
+}
+
+TEST(Alias, TheSameViewTwiceIsTiedEvenIfItsStridesFitNothing) {
+  const Bytes memory = weights(26, 100);
+  const OpenFile file =
+      file_of({view_of(memory, "a", 0, {3, 2}, {2, 3}), view_of(memory, "b", 0, {3, 2}, {2, 3})});
+  EXPECT_EQ(n_hidden(file), 0U);
+  EXPECT_EQ(file.record("b").kind, RecordKind::kAlias);
+  EXPECT_EQ(file.record("b").strides, (Strides{2, 1}));
+}
+
+// {"a": w, "b": w, "c": w.clone()}, in any order.
+TEST(Alias, ATensorEqualToOneWithTiesIsItsDuplicate) {
+  const Bytes memory = weights(27, 3000);
+  const Bytes clone = memory;
+  for (int position = 0; position < 3; ++position) {
+    std::vector<StridedTensor> tensors = {view_of(memory, "a", 0, {60, 50}, {50, 1}),
+                                          view_of(memory, "b", 0, {60, 50}, {50, 1})};
+    tensors.insert(tensors.begin() + position, view_of(clone, "c", 0, {60, 50}, {50, 1}));
+    const OpenFile file = file_of(tensors);
+    EXPECT_EQ(file.record("c").kind, RecordKind::kDuplicate) << position;
+    EXPECT_EQ(file->records()[file.record("c").base].name, "a");
+    EXPECT_EQ(file.record("b").kind, RecordKind::kAlias);
+    EXPECT_EQ(file.record("c").digest, file.record("a").digest);
   }
 }
 

@@ -118,3 +118,37 @@ def test_float4_views(path):
     loaded = load_file(path)
     assert torch.equal(loaded["rows"].view(torch.uint8), base[2:5])
     assert shares_memory(loaded["a"], loaded["rows"])
+
+
+def test_what_no_view_has_is_not_saved():
+    flat = torch.full((100_000,), -123456.789)
+    flat[:: 99_999] = 1.0
+    data = save({"ends": flat[::99_999], "first": flat[:1]}, codec="raw")
+    assert flat[1:2].numpy().tobytes() not in data
+    assert len(data) < 1000
+    loaded = load(data)
+    assert_same(loaded["ends"], flat[::99_999])
+    assert shares_memory(loaded["ends"], loaded["first"])
+
+
+def test_views_that_cannot_be_tied_without_what_is_between_them_are_stored_apart(path):
+    flat = weights(6000)
+    with pytest.warns(cfck.SharedMemoryWarning, match="stored apart.*: 'halves'"):
+        summary = save_file({"halves": flat[::2], "thirds": flat[::3]}, path)
+    assert summary.stored_apart == ("halves",)
+    loaded = load_file(path)
+    assert_same(loaded["thirds"], flat[::3])
+    assert not shares_memory(loaded["halves"], loaded["thirds"])
+
+
+def test_a_tensor_equal_to_one_that_has_ties_is_stored_once():
+    tensor = weights(300, 300)
+    once = len(save({"a": tensor}))
+    for names in ("abc", "cab"):
+        tensors = {name: tensor.clone() if name == "c" else tensor for name in names}
+        data = save(tensors)
+        assert len(data) < once + 300
+        loaded = load(data)
+        assert loaded["a"].data_ptr() == loaded["b"].data_ptr()
+        assert not shares_memory(loaded["a"], loaded["c"])
+        assert_same(loaded["c"], tensor)
