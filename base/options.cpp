@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 namespace cfck {
 namespace {
@@ -208,6 +209,27 @@ Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options) {
         "codec raw and codec lossless lose nothing; leave out the maximum error, or the codec");
   }
   return bound;
+}
+
+bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) noexcept {
+  const std::pair<std::string_view, std::uint64_t&> known[] = {
+      {"max_index_bytes", limits.max_index_bytes},
+      {"max_metadata_bytes", limits.max_metadata_bytes},
+      {"max_records", limits.max_records},
+      {"max_attachment_bytes", limits.max_attachment_bytes},
+      {"max_decoded_bytes", limits.max_decoded_bytes}};
+  for (const auto& [known_name, limit] : known) {
+    if (name == known_name) {
+      limit = value;
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string_view limit_names() noexcept {
+  return "max_index_bytes, max_metadata_bytes, max_records, max_attachment_bytes, "
+         "max_decoded_bytes";
 }
 
 }  // namespace cfck

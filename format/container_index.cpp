@@ -92,11 +92,11 @@ Result<Counts> take_counts(FieldReader& fields, const Limits& limits) {
                         bytes) {
     return corrupt("the counts of the index do not match its length", start);
   }
-  if (counts.records > limits.max_records) {
+  if (limits.max_records != 0 && counts.records > limits.max_records) {
     return Error{ErrorCode::kLimitExceeded,
                  "the file has " + std::to_string(counts.records) + " records, more than the " +
                      std::to_string(limits.max_records) +
-                     " allowed; raise Limits::max_records to read it",
+                     " allowed; raise the limit max_records to read it",
                  {},
                  start};
   }

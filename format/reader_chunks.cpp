@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/hashing.hpp"
+#include "base/text.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "format/element_view.hpp"
 #include "format/frame_fields.hpp"
@@ -349,12 +350,14 @@ Result<void> OpenFile::decode_packed(const StoredRecord& stored, const std::stri
 Result<std::vector<std::byte>> OpenFile::read_attachment(const StoredAttachment& attachment,
                                                          bool verify) const {
   const std::uint64_t offset_bytes = attachment.extent.offset_bytes;
-  if (attachment.decoded_bytes > options.limits.max_attachment_bytes) {
+  const std::uint64_t asked = options.limits.max_attachment_bytes;
+  const std::uint64_t most = asked != 0 ? asked : kMaxAttachmentBytes;
+  if (attachment.decoded_bytes > most) {
     return Error{ErrorCode::kLimitExceeded,
-                 "the attachment has " + std::to_string(attachment.decoded_bytes) +
-                     " bytes, more than the " +
-                     std::to_string(options.limits.max_attachment_bytes) +
-                     " allowed; raise Limits::max_attachment_bytes to read it",
+                 "the attachment '" + escaped(attachment.name) + "' has " +
+                     std::to_string(attachment.decoded_bytes) + " bytes, more than the " +
+                     std::to_string(most) +
+                     " allowed; raise the limit max_attachment_bytes to read it",
                  {},
                  offset_bytes};
   }

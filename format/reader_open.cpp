@@ -59,19 +59,16 @@ Result<void> check_head(const ByteSource& source, const Ending& ending) {
 Error too_large(const char* what, std::uint64_t n_bytes, std::uint64_t most, const char* field) {
   return Error{ErrorCode::kLimitExceeded,
                std::string(what) + " has " + std::to_string(n_bytes) + " bytes, more than the " +
-                   std::to_string(most) + " allowed; raise Limits::" + field + " to read it",
+                   std::to_string(most) + " allowed; raise the limit " + field + " to read it",
                {},
                {}};
 }
 
 Result<void> check_limits(const Tail& tail, const Limits& limits) {
-  const std::uint64_t most_index = limits.max_index_bytes != 0
-                                       ? limits.max_index_bytes
-                                       : std::max(std::uint64_t{64} << 20, tail.file_bytes / 1024);
-  if (tail.index.n_bytes > most_index) {
-    return too_large("the index", tail.index.n_bytes, most_index, "max_index_bytes");
+  if (limits.max_index_bytes != 0 && tail.index.n_bytes > limits.max_index_bytes) {
+    return too_large("the index", tail.index.n_bytes, limits.max_index_bytes, "max_index_bytes");
   }
-  if (tail.metadata.n_bytes > limits.max_metadata_bytes) {
+  if (limits.max_metadata_bytes != 0 && tail.metadata.n_bytes > limits.max_metadata_bytes) {
     return too_large("the metadata", tail.metadata.n_bytes, limits.max_metadata_bytes,
                      "max_metadata_bytes");
   }

@@ -9,6 +9,8 @@
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "base/threads.hpp"
+#include "format/open_file.hpp"
+#include "format/reader_access.hpp"
 #include "format/safetensors_header.hpp"
 #include "format/safetensors_ties.hpp"
 
@@ -192,8 +194,12 @@ bool is_contiguous(const Record& record) {
 
 // Elements to decode at a time: whole chunks of what stores the values.
 std::uint64_t elems_per_piece(const Reader& reader, const Record& record) {
-  // Elsewhere the elements lie scattered over all chunks of the base.
-  if (record.kind == RecordKind::kAlias && !is_contiguous(record)) return record.n_elems;
+  // Elsewhere the elements lie scattered over all chunks of the base, which a small base has few
+  // of: an alias may repeat it many times.
+  if (record.kind == RecordKind::kAlias && !is_contiguous(record)) {
+    if (reader.records()[record.base].decoded_bytes > kJobBytes) return record.n_elems;
+    return std::min(record.n_elems, kJobBytes / bits_per_element(record.dtype) * 8);
+  }
   const bool shares = record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
   const Record& stored = shares ? reader.records()[record.base] : record;
   return std::min(record.n_elems, std::max<std::uint64_t>(stored.chunk_elems, 8));
@@ -252,6 +258,9 @@ Result<void> write_safetensors(const Reader& reader, ByteSink& sink, const ReadP
                                unsigned threads) {
   return run_guarded([&]() -> Result<void> {
     CFCK_TRY_ASSIGN(const SafetensorsHeader header, header_for(reader));
+    std::uint64_t total_bytes = 0;
+    for (const SafetensorsEntry& entry : header.entries) total_bytes += entry.n_bytes;
+    CFCK_TRY(ReaderAccess::file(reader).check_decoded_bytes(total_bytes, {}));
     std::byte length_bytes[kSafetensorsLengthBytes];
     store<std::uint64_t>(length_bytes, header.json.size());
     CFCK_TRY(sink.write(length_bytes));

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Values of fields that safetensors ignores may nest this deep.
-constexpr std::size_t kMaxSkippedDepth = 64;
+// Values of fields that safetensors ignores may nest this deep, as there.
+constexpr std::size_t kMaxSkippedDepth = 125;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 // Receives the header token by token. Every handler returns false to stop, with
@@ -235,6 +235,12 @@ Error layout_error(ErrorCode code, const SafetensorsEntry& entry, const std::str
   return {code, "safetensors header: the tensor " + message, entry.name, {}};
 }
 
+// Whether safetensors takes the shape for one without elements: it multiplies up to the zero.
+bool is_empty(const Shape& shape) {
+  const auto zero = std::find(shape.begin(), shape.end(), 0U);
+  return zero != shape.end() && n_elems(Shape(shape.begin(), zero)).has_value();
+}
+
 // Sorts the entries by offset and checks that they leave no gaps and cover `data_bytes` exactly.
 Result<void> check_layout(std::vector<SafetensorsEntry>& entries,
                           std::optional<std::uint64_t> data_bytes) {
@@ -250,6 +256,11 @@ Result<void> check_layout(std::vector<SafetensorsEntry>& entries,
       return layout_error(ErrorCode::kCorrupt, entry, what);
     }
     const auto expected = n_bytes(entry.dtype, entry.shape);
+    if (!expected && is_empty(entry.shape)) {
+      return layout_error(ErrorCode::kLimitExceeded, entry,
+                          "has no elements, but dimensions whose product is 2^63 or more without "
+                          "the zero: a .cfck file cannot hold its shape");
+    }
     if (!expected) {
       return layout_error(ErrorCode::kCorrupt, entry,
                           "has an impossible shape: " + expected.error().message);

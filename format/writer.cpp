@@ -17,6 +17,8 @@ using format::TensorChoice;
 
 namespace {
 
+constexpr std::size_t kMaxNameBytes = 65535;  // the index counts them in two bytes
+
 // The most lanes that a chunk has: rows of codec spectral with feedback keep to one each.
 constexpr std::uint64_t kRowsTogether = 128;
 
@@ -55,8 +57,13 @@ Result<void> Writer::Impl::check_name(std::string_view name) const {
   const auto refuse = [&](const char* message) {
     return Error{ErrorCode::kInvalidArgument, message, std::string(name.substr(0, 200)), {}};
   };
-  if (name.size() > 65535) {
-    return refuse("a tensor's name may have 65535 bytes at most");
+  if (name.size() > kMaxNameBytes) {
+    return Error{ErrorCode::kLimitExceeded,
+                 "the name of a tensor may have " + std::to_string(kMaxNameBytes) +
+                     " bytes at most, this one has " + std::to_string(name.size()) + ": '" +
+                     escaped(name.substr(0, 60)) + "...'",
+                 {},
+                 {}};
   }
   if (!valid_utf8(name)) {
     return refuse("a tensor's name must be valid UTF-8");
@@ -73,7 +80,8 @@ Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DTy
     return Error{ErrorCode::kLimitExceeded, std::move(message), std::string(name), {}};
   };
   if (shape.size() > format::kMaxDims) {
-    return refuse("a tensor may have " + std::to_string(format::kMaxDims) + " dimensions at most");
+    return refuse("a tensor may have " + std::to_string(format::kMaxDims) +
+                  " dimensions at most, this one has " + std::to_string(shape.size()));
   }
   for (const std::uint64_t size : shape) {
     if (size > format::kMaxDim) {

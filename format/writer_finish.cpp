@@ -38,6 +38,15 @@ Result<void> Writer::Impl::attach(std::string_view name, ByteView bytes) {
     return Error{
         ErrorCode::kInvalidArgument, "the name of an attachment must be valid UTF-8", {}, {}};
   }
+  if (bytes.size() > kMaxAttachmentBytes) {
+    return Error{ErrorCode::kLimitExceeded,
+                 "attachment '" + escaped(name) + "' has " + std::to_string(bytes.size()) +
+                     " bytes, more than the " + std::to_string(kMaxAttachmentBytes) +
+                     " that readers take by default (max_attachment_bytes); store it as a tensor "
+                     "of dtype U8",
+                 {},
+                 {}};
+  }
   PendingAttachment attachment;
   attachment.decoded_bytes = bytes.size();
   attachment.frame.resize(ZSTD_compressBound(bytes.size()));

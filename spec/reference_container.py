@@ -61,12 +61,12 @@ DTYPES = {
 
 @dataclasses.dataclass
 class Limits:
-    """Section 9. None: the default, which depends on the length of the file."""
+    """Section 9. None: what the file has, or for decoded bytes what its length allows."""
 
     max_index_bytes: int | None = None
-    max_metadata_bytes: int = 16 << 20
+    max_metadata_bytes: int | None = None
     max_attachment_bytes: int = 1 << 30
-    max_records: int = 1 << 20
+    max_records: int | None = None
     max_decoded_bytes: int | None = None
 
 
@@ -179,13 +179,14 @@ class File:
         self.meta = self.hashed(
             meta_offset, meta_length, meta_hash, b"META", self.limits.max_metadata_bytes
         )
-        limit = self.limits.max_index_bytes
-        limit = max(64 << 20, self.length // 1024) if limit is None else limit
-        self.index = self.hashed(index_offset, index_length, index_hash, b"INDX", limit)
+        self.index = self.hashed(
+            index_offset, index_length, index_hash, b"INDX", self.limits.max_index_bytes
+        )
 
-    def hashed(self, offset: int, length: int, expected: bytes, tag: bytes, limit: int):
+    def hashed(self, offset: int, length: int, expected: bytes, tag: bytes, limit: int | None):
         name = tag.decode()
-        check(length <= limit, "limit_exceeded", f"{name} of {length} bytes", offset)
+        within = limit is None or length <= limit
+        check(within, "limit_exceeded", f"{name} of {length} bytes", offset)
         frame = self.data[offset : offset + length]
         check(hash128(frame) == expected, "checksum", f"{name} is damaged", offset)
         check_frame_header(frame, tag, name, offset)
@@ -232,7 +233,7 @@ class File:
         expected += 32 * n_errors + 40 * n_qualities + heap_bytes
         require(len(self.index) == expected, "the tables do not fill INDX", self.index_offset)
         check(
-            n_records <= self.limits.max_records,
+            self.limits.max_records is None or n_records <= self.limits.max_records,
             "limit_exceeded",
             f"{n_records} records",
             self.index_offset,

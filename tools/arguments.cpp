@@ -31,6 +31,30 @@ void add_threads(CLI::App& app, unsigned& threads) {
       ->check(CLI::Range(0U, kMaxThreads));
 }
 
+void add_limits(CLI::App& app, Limits& limits) {
+  const auto set = [&limits](const std::vector<std::string>& given) {
+    for (const std::string& text : given) {
+      const std::size_t sign = text.find('=');
+      const auto size = sign == std::string::npos ? Result<std::uint64_t>(Error())
+                                                  : parse_size(text.substr(sign + 1));
+      if (!size || !set_limit(limits, text.substr(0, sign), *size)) {
+        throw CLI::ValidationError(
+            "--limit", fmt::format("'{}' is not NAME=SIZE, such as max_decoded_bytes=60GB; names: "
+                                   "{}",
+                                   escaped(text), limit_names()));
+      }
+    }
+  };
+  app.add_option_function<std::vector<std::string>>(
+         "--limit", set,
+         fmt::format("Raise or lower what a .cfck file may make this program hold in memory: {}; "
+                     "sizes as 60MB or 2GiB; may be repeated",
+                     limit_names()))
+      ->option_text("NAME=SIZE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 void set_footer(CLI::App& app, const std::string& examples) {
   app.footer("Examples:\n" + examples + "\n" + kExitCodes);
 }

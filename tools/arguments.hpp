@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "cfck/options.hpp"
 #include "tools/console.hpp"
 #include "tools/convert.hpp"
 #include "tools/inspect.hpp"
@@ -52,6 +53,8 @@ void add_choice(CLI::App& app, const std::string& name, T& choice,
 
 void add_common(CLI::App& app, Choices& choices);
 void add_threads(CLI::App& app, unsigned& threads);
+// --limit NAME=SIZE: what a .cfck file may make the program hold in memory.
+void add_limits(CLI::App& app, Limits& limits);
 // Examples, and what exit codes mean.
 void set_footer(CLI::App& app, const std::string& examples);
 

@@ -123,6 +123,7 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       ->excludes(verify)
       ->option_text(" ");
   app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
+  add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(
       app,
@@ -168,6 +169,7 @@ void set_up_show(CLI::App& app, Choices& choices) {
       ->option_text("GLOB")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_limits(app, choices.show.limits);
   add_common(app, choices);
   set_footer(app,
              "  cfck-inspect model.cfck\n"
@@ -187,6 +189,7 @@ void set_up_verify(CLI::App& app, Choices& choices) {
   app.add_flag("--deep", choices.verify.deep,
                "Decode every tensor too, and compare it with its digest");
   add_threads(app, choices.verify.threads);
+  add_limits(app, choices.verify.limits);
   add_common(app, choices);
   set_footer(app, "  cfck verify --deep model.cfck\n");
   app.callback([&choices] {
@@ -202,6 +205,7 @@ void set_up_digest(CLI::App& app, Choices& choices) {
       ->required()
       ->option_text(" ");
   app.add_flag("-v,--per-tensor", choices.digest.per_tensor, "Also the digest of each tensor");
+  add_limits(app, choices.digest.limits);
   add_common(app, choices);
   set_footer(app, "  cfck digest model.safetensors model.cfck\n");
   app.callback([&choices] {
@@ -215,6 +219,7 @@ void set_up_compact(CLI::App& app, Choices& choices) {
       ->required()
       ->option_text(" ");
   add_threads(app, choices.compact.threads);
+  add_limits(app, choices.compact.limits);
   add_common(app, choices);
   set_footer(app, "  cfck compact model.cfck\n");
   app.callback([&choices] {
@@ -233,6 +238,7 @@ void set_up_repair(CLI::App& app, Choices& choices) {
       ->required()
       ->option_text("NEW");
   add_threads(app, choices.repair.threads);
+  add_limits(app, choices.repair.limits);
   add_common(app, choices);
   set_footer(app, "  cfck repair torn.cfck -o whole.cfck\n");
   app.callback([&choices] {

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_progress) {
-  CFCK_TRY_ASSIGN(const ConversionInput input, probe_input(options.input));
+  CFCK_TRY_ASSIGN(const ConversionInput input, probe_input(options.input, options.limits));
   const FileKind to =
       input.kind == FileKind::kSafetensors ? FileKind::kCfck : FileKind::kSafetensors;
   CFCK_TRY(check_direction(options, to));
@@ -29,7 +29,8 @@ Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_pr
                             options.dry_run,
                             options.force,
                             {},
-                            {}};
+                            {},
+                            options.limits};
   if (conversion.output.empty()) conversion.output = with_suffix(options.input, input.kind, to);
   std::error_code error;
   if (fs::is_directory(conversion.output, error)) {

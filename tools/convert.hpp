@@ -21,6 +21,7 @@ struct ConvertOptions {
   bool verify = false;
   bool dry_run = false;
   bool force = false;  // replace what exists
+  Limits limits;       // of .cfck files that are read
 };
 
 struct ConvertReport {

@@ -90,9 +90,10 @@ bool go_on() { return interrupt_signal() == 0; }
 std::string short_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // One thread: decoding is spread over threads by write_safetensors.
-DecodeOptions one_thread() {
+DecodeOptions one_thread(const Limits& limits) {
   DecodeOptions options;
   options.threads = 1;
+  options.limits = limits;
   return options;
 }
 
@@ -157,7 +158,9 @@ Result<void> take_summary(Work& work, WriteSummary summary) {
 // Decodes what was written; the totals are those of the plain target.
 Result<TargetTotals> verify_cfck(Work& work) {
   CFCK_TRY_ASSIGN(const auto written, work.file->read_back());
-  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*written, one_thread()));
+  Limits limits;
+  limits.max_decoded_bytes = UINT64_MAX;  // the values are those of the input
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*written, one_thread(limits)));
   ComparingSink comparison(*work.source);
   comparison.expect_losses(work.header, reader, work.result.kept_lossless);
   CFCK_TRY(compare(work, reader, comparison));
@@ -191,7 +194,8 @@ Result<void> to_cfck(const Works& works) {
 }
 
 Result<void> to_safetensors(Work& work) {
-  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*work.source, one_thread()));
+  CFCK_TRY_ASSIGN(const Reader reader,
+                  Reader::open(*work.source, one_thread(work.conversion.limits)));
   CFCK_TRY_ASSIGN(const SafetensorsHeader header, safetensors_header_for(reader));
   for (const SafetensorsTie& tie : header.ties) work.result.tied.push_back(tie.name);
   CountingSink sink(work.file.get());
@@ -218,7 +222,7 @@ Result<void> to_safetensors(Work& work) {
 
 }  // namespace
 
-Result<ConversionInput> probe_input(const std::string& path) {
+Result<ConversionInput> probe_input(const std::string& path, const Limits& limits) {
   CFCK_TRY_ASSIGN(const auto source, open_file(path));
   ConversionInput input;
   CFCK_TRY_ASSIGN(input.kind, file_kind(*source));
@@ -229,7 +233,7 @@ Result<ConversionInput> probe_input(const std::string& path) {
       input.decoded_bytes += header.entries[tie.entry].n_bytes;
     }
   } else {
-    CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, one_thread()));
+    CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, one_thread(limits)));
     for (const Record& record : reader.records()) {
       if (!record.hidden) input.decoded_bytes += record.decoded_bytes;
     }

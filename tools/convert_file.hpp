@@ -24,6 +24,7 @@ struct FileConversion {
   bool replace_existing = false;
   std::string shard_index;  // to be kept in the .cfck file; empty: none
   std::string label;        // in messages, where there are several; empty: none
+  Limits limits = {};       // of .cfck files that are read
 };
 
 struct ConvertedFile {
@@ -49,7 +50,7 @@ struct ConversionInput {
   FileKind kind = FileKind::kSafetensors;
   std::uint64_t decoded_bytes = 0;
 };
-Result<ConversionInput> probe_input(const std::string& path);
+Result<ConversionInput> probe_input(const std::string& path, const Limits& limits);
 
 // Files of one kind, at least one. Each output appears complete or not at all. A plain target,
 // which must be that of all, holds for all together, and none appears before it is known to be

@@ -198,7 +198,7 @@ Result<void> FolderConversion::check_index(const std::string& index_file, const 
                    {},
                    {}};
     }
-    const auto listing = list_tensors(input_path(file));
+    const auto listing = list_tensors(input_path(file), options_.limits);
     if (!listing) return with_path(listing.error(), file);
     for (const TensorRow& row : listing->rows) wanted.erase(row.name);
     if (!wanted.empty()) {
@@ -231,7 +231,7 @@ Result<void> FolderConversion::read_indexes() {
 Result<std::uint64_t> FolderConversion::probe_all() const {
   std::uint64_t decoded_bytes = 0;
   for (const std::string& name : contents_.tensor_files) {
-    auto input = probe_input(input_path(name));
+    auto input = probe_input(input_path(name), options_.limits);
     if (input && input->kind != from_) {
       input = Error{ErrorCode::kCorrupt, "the contents are not what the suffix says", {}, {}};
     }
@@ -264,7 +264,7 @@ Result<void> FolderConversion::convert_all(const std::string& out, bool show_pro
   for (const std::string& name : contents_.tensor_files) {
     conversions.push_back({input_path(name), out + "/" + converted_name(name), options_.encode,
                            options_.verify, options_.dry_run, false,
-                           to_ == FileKind::kCfck ? attached_[name] : "", name});
+                           to_ == FileKind::kCfck ? attached_[name] : "", name, options_.limits});
     if (!options_.dry_run) CFCK_TRY(make_parents(conversions.back().output));
   }
   // A plain target needs all shards at once; else one is open at a time.
@@ -295,7 +295,9 @@ Result<std::string> FolderConversion::original_index(const std::string& index_fi
   for (const ConvertedFile& file : report_.files) tied.insert(file.tied.begin(), file.tied.end());
   CFCK_TRY_ASSIGN(const std::string renamed, rename_shards(text, from_, to_, tied));
   CFCK_TRY_ASSIGN(const auto source, open_file(input_path(first->second)));
-  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source));
+  DecodeOptions decode;
+  decode.limits = options_.limits;
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, decode));
   const auto kept = reader.attachment(kShardIndexAttachment);
   if (!kept) {
     return kept.error().code == ErrorCode::kNotFound ? Result<std::string>(renamed) : kept.error();

@@ -238,8 +238,9 @@ Result<void> append_records(std::string& text, const ConvertOptions& options,
   text.back() = ',';
   text += "\"records\":[";
   for (const ConvertedFile& file : report.files) {
-    CFCK_TRY_ASSIGN(const Listing listing,
-                    list_tensors(report.to == FileKind::kCfck ? file.output : file.input));
+    CFCK_TRY_ASSIGN(
+        const Listing listing,
+        list_tensors(report.to == FileKind::kCfck ? file.output : file.input, options.limits));
     for (const TensorRow& row : listing.rows) {
       if (text.back() != '[') text += ',';
       append_row_json(text, row);

@@ -184,8 +184,8 @@ void print_json(Console& console, const DiffOptions& options, const Differences&
 }
 
 Result<int> diff(const DiffOptions& options, Console& console) {
-  CFCK_TRY_ASSIGN(const TensorSet a, TensorSet::open(options.a));
-  CFCK_TRY_ASSIGN(const TensorSet b, TensorSet::open(options.b));
+  CFCK_TRY_ASSIGN(const TensorSet a, TensorSet::open(options.a, options.limits));
+  CFCK_TRY_ASSIGN(const TensorSet b, TensorSet::open(options.b, options.limits));
   std::uint64_t total_bytes = 0;
   for (const StoredTensor& tensor : a.tensors()) total_bytes += tensor.n_bytes;
   std::optional<ProgressBar> bar;

@@ -49,8 +49,8 @@ Digest content_digest(const std::vector<TensorDigest>& sorted) {
 }
 
 // Sorted by name. From the index of a .cfck file; of safetensors every byte is read.
-Result<std::vector<TensorDigest>> digests_of(const std::string& path) {
-  CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(path));
+Result<std::vector<TensorDigest>> digests_of(const std::string& path, const Limits& limits) {
+  CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(path, limits));
   std::vector<TensorDigest> digests;
   for (const StoredTensor& tensor : tensors.tensors()) {
     CFCK_TRY_ASSIGN(const Digest digest, tensors.digest(tensor));
@@ -67,7 +67,7 @@ int run_digest(const DigestOptions& options, Console& console) {
   catch_interrupts();
   int code = kExitOk;
   for (const std::string& path : options.paths) {
-    const auto digests = digests_of(path);
+    const auto digests = digests_of(path, options.limits);
     if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
     if (!digests) {
       const int failed = console.fail(digests.error(), path);

@@ -65,7 +65,7 @@ Result<void> write_array(const TensorSet& tensors, const StoredTensor& tensor,
 
 Result<void> extract(const ExtractOptions& options, Console& console) {
   CFCK_TRY(check_output(options, console));
-  CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(options.path));
+  CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(options.path, options.limits));
   const StoredTensor* tensor = tensors.find(options.name);
   if (tensor == nullptr) return with_path(no_such_tensor(tensors, options.name), options.path);
   auto header = npy_header(tensor->dtype, tensor->shape);
@@ -74,6 +74,7 @@ Result<void> extract(const ExtractOptions& options, Console& console) {
     error.record = tensor->name;
     return with_path(error, options.path);
   }
+  CFCK_TRY(tensors.check_bytes(*tensor, tensor->n_bytes));
   CFCK_TRY(write_array(tensors, *tensor, *header, options, console));
   if (!header->stand_in_for.empty()) console.warn(element_note(*header, *tensor));
   if (options.output == "-") return {};

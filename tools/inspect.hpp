@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cfck/options.hpp"
 #include "tools/console.hpp"
 
 namespace cfck::tools {
@@ -16,6 +17,7 @@ struct ShowOptions {
   std::vector<std::string> paths;
   SortKey sort = SortKey::kFile;
   std::vector<std::string> filters;  // shell patterns; a row has to match one of them
+  Limits limits;
 };
 int run_show(const ShowOptions& options, Console& console);
 
@@ -23,12 +25,14 @@ struct VerifyOptions {
   std::vector<std::string> paths;
   bool deep = false;
   unsigned threads = 0;
+  Limits limits;
 };
 int run_verify(const VerifyOptions& options, Console& console);
 
 struct DigestOptions {
   std::vector<std::string> paths;
   bool per_tensor = false;
+  Limits limits;
 };
 int run_digest(const DigestOptions& options, Console& console);
 
@@ -38,6 +42,7 @@ struct StatsOptions {
   std::string reference;              // to compare with; empty: nothing
   bool common = false;                // pass over tensors that only one side has
   bool ascii = false;
+  Limits limits;
 };
 // kExitDifference where tensors cannot be compared with the reference.
 int run_stats(const StatsOptions& options, Console& console);
@@ -46,6 +51,7 @@ struct BandsOptions {
   std::string path;
   std::vector<std::string> patterns;  // names or shell patterns; none: all tensors
   std::string reference;              // the original; empty: errors are estimated
+  Limits limits;
 };
 // kExitDifference where tensors cannot be compared with the reference.
 int run_bands(const BandsOptions& options, Console& console);
@@ -54,6 +60,7 @@ struct DiffOptions {
   std::string a;
   std::string b;
   bool fast = false;  // digests only: no errors
+  Limits limits;
 };
 // kExitOk for equal tensors and metadata, else kExitDifference.
 int run_diff(const DiffOptions& options, Console& console);
@@ -63,12 +70,14 @@ struct ExtractOptions {
   std::string name;
   std::string output;  // "-" is standard output
   bool force = false;
+  Limits limits;
 };
 int run_extract(const ExtractOptions& options, Console& console);
 
 struct CompactOptions {
   std::vector<std::string> paths;
   unsigned threads = 0;
+  Limits limits;
 };
 int run_compact(const CompactOptions& options, Console& console);
 
@@ -76,6 +85,7 @@ struct RepairOptions {
   std::string damaged;
   std::string output;  // must not exist
   unsigned threads = 0;
+  Limits limits;
 };
 int run_repair(const RepairOptions& options, Console& console);
 

@@ -23,6 +23,7 @@ void set_up_stats(CLI::App& app, Choices& choices) {
       ->needs(reference)
       ->option_text(" ");
   app.add_flag("--ascii", options.ascii, "Draw with #; also where the locale is not UTF-8");
+  add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(app,
              "  cfck-inspect stats model.cfck '*.weight'\n"
@@ -46,6 +47,7 @@ void set_up_bands(CLI::App& app, Choices& choices) {
   app.add_option("--ref", options.reference,
                  "The original: a .cfck or safetensors file, or a folder of them")
       ->option_text("FILE");
+  add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(app,
              "  cfck-inspect bands model.cfck 'layer1.*'\n"
@@ -66,6 +68,7 @@ void set_up_diff(CLI::App& app, Choices& choices) {
   app.add_option("B", choices.diff.b, "The same")->required()->option_text(" ");
   app.add_flag("--fast,--digest-only", choices.diff.fast,
                "Compare digests only; those of .cfck files are in the index, nothing is decoded");
+  add_limits(app, choices.diff.limits);
   add_common(app, choices);
   set_footer(app,
              "  cfck-inspect diff old.cfck new.cfck\n"
@@ -87,6 +90,7 @@ void set_up_extract(CLI::App& app, Choices& choices) {
   app.add_option("-o,--output", options.output, "The new file; - is standard output")
       ->option_text("FILE");
   app.add_flag("-f,--force", options.force, "Replace the new file if it exists");
+  add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(app,
              "  cfck-inspect extract model.cfck head.weight -o head.npy\n"

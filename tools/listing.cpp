@@ -58,8 +58,10 @@ TensorRow row_of(const Record& record, std::span<const Record> records) {
   return row;
 }
 
-Result<void> list_cfck(const ByteSource& source, Listing& listing) {
-  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source));
+Result<void> list_cfck(const ByteSource& source, const Limits& limits, Listing& listing) {
+  DecodeOptions decode;
+  decode.limits = limits;
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source, decode));
   listing.format_version = reader.format_version();
   listing.generation = reader.generation();
   listing.dead_bytes = reader.dead_bytes();
@@ -169,13 +171,13 @@ void RowTotals::add(const TensorRow& row) {
 
 double RowTotals::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
 
-Result<Listing> list_tensors(const std::string& path) {
+Result<Listing> list_tensors(const std::string& path, const Limits& limits) {
   CFCK_TRY_ASSIGN(const auto source, open_file(path));
   Listing listing;
   listing.path = path;
   listing.file_bytes = source->size();
   CFCK_TRY_ASSIGN(listing.kind, file_kind(*source));
-  CFCK_TRY(listing.kind == FileKind::kCfck ? list_cfck(*source, listing)
+  CFCK_TRY(listing.kind == FileKind::kCfck ? list_cfck(*source, limits, listing)
                                            : list_safetensors(*source, listing));
   return listing;
 }

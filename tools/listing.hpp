@@ -58,7 +58,7 @@ struct RowTotals {
 };
 
 // Reads the index of a .cfck file or the header of a safetensors file.
-Result<Listing> list_tensors(const std::string& path);
+Result<Listing> list_tensors(const std::string& path, const Limits& limits);
 
 // Appends the row as a JSON object; with `shard`, if that is not empty. Written by
 // hand: trees of 10,000 rows take longer than reading the file.

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Result<std::uint64_t> compact_checked(const std::string& path, unsigned threads) {
+Result<std::uint64_t> compact_checked(const std::string& path, const CompactOptions& given) {
   {
     CFCK_TRY_ASSIGN(const auto source, open_file(path));
     CFCK_TRY_ASSIGN(const FileKind kind, file_kind(*source));
@@ -23,15 +23,16 @@ Result<std::uint64_t> compact_checked(const std::string& path, unsigned threads)
     }
   }
   DecodeOptions options;
-  options.threads = threads;
+  options.threads = given.threads;
+  options.limits = given.limits;
   return compact(path, options);
 }
 
-int compact_model(const std::string& path, unsigned threads, Console& console) {
+int compact_model(const std::string& path, const CompactOptions& options, Console& console) {
   const auto paths = tensor_files(path);
   if (!paths) return console.fail(paths.error(), path);
   for (const std::string& file : *paths) {
-    const auto freed = compact_checked(file, threads);
+    const auto freed = compact_checked(file, options);
     if (!freed) return console.fail(freed.error(), file);
     if (console.json()) {
       const Json json{{"schema_version", 1}, {"file", json_text(file)}, {"freed_bytes", *freed}};
@@ -47,7 +48,7 @@ int compact_model(const std::string& path, unsigned threads, Console& console) {
 int run_compact(const CompactOptions& options, Console& console) {
   int code = kExitOk;
   for (const std::string& path : options.paths) {
-    const int result = compact_model(path, options.threads, console);
+    const int result = compact_model(path, options, console);
     if (code == kExitOk) code = result;
   }
   return code;
@@ -56,6 +57,7 @@ int run_compact(const CompactOptions& options, Console& console) {
 int run_repair(const RepairOptions& options, Console& console) {
   DecodeOptions decode;
   decode.threads = options.threads;
+  decode.limits = options.limits;
   const auto report = repair(options.damaged, options.output, decode);
   if (!report) return console.fail(report.error(), options.damaged);
   if (console.json()) {

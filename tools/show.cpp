@@ -43,12 +43,12 @@ struct ShownRow {
   const TensorRow* row;
 };
 
-Result<Model> read_model(const std::string& path) {
+Result<Model> read_model(const std::string& path, const Limits& limits) {
   Model model{path, {}};
   const FolderWatch watch(path);
   CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
   for (const std::string& file : paths) {
-    auto listing = list_tensors(file);
+    auto listing = list_tensors(file, limits);
     if (!listing) return with_path(listing.error(), file);
     model.files.push_back(std::move(*listing));
   }
@@ -315,7 +315,7 @@ int run_show(const ShowOptions& options, Console& console) {
   int code = kExitOk;
   bool separate = false;
   for (const std::string& path : options.paths) {
-    const auto model = read_model(path);
+    const auto model = read_model(path, options.limits);
     if (!model) {
       const int failed = console.fail(model.error(), path);
       if (code == kExitOk) code = failed;

@@ -183,6 +183,10 @@ std::string report_text(const TensorReport& report, const Console& console, bool
       "{}  {}  {} values{}\n", console.bold(tensor.name.empty() ? "\"\"" : escaped(tensor.name)),
       type_text(tensor), tensor.n_elems * parts_per_element(tensor.dtype),
       parts_per_element(tensor.dtype) > 1 ? " (real and imaginary parts)" : "");
+  if (tensor.repeats()) {
+    text += fmt::format("  {} of them are stored, and repeated; each is counted once\n",
+                        tensor.n_once * parts_per_element(tensor.dtype));
+  }
   text += fmt::format("  zeros {}  NaN {}  +Inf {}  -Inf {}\n", stats.n_zeros, stats.n_nan,
                       stats.n_positive_inf, stats.n_negative_inf);
   if (stats.n_finite > 0) {
@@ -231,6 +235,7 @@ Json report_json(const TensorReport& report) {
     return json;
   }
   const TensorStats& stats = *report.stats;
+  if (tensor.repeats()) json["n_counted"] = tensor.n_once;
   json["n_finite"] = stats.n_finite;
   json["n_zeros"] = stats.n_zeros;
   json["n_nan"] = stats.n_nan;
@@ -302,10 +307,10 @@ void print_text(Console& console, const StatsOptions& options, const StatsReport
 }
 
 Result<int> stats(const StatsOptions& options, Console& console) {
-  CFCK_TRY_ASSIGN(const TensorSet set, TensorSet::open(options.path));
+  CFCK_TRY_ASSIGN(const TensorSet set, TensorSet::open(options.path, options.limits));
   std::optional<TensorSet> reference;
   if (!options.reference.empty()) {
-    CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference));
+    CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference, options.limits));
   }
   const auto selected = select_tensors(set, options.patterns);
   if (!selected) return with_path(selected.error(), options.path);

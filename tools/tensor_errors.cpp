@@ -16,6 +16,7 @@ class ErrorScan {
  public:
   ErrorScan(DType dtype, TensorErrors& sums)
       : decoder_(dtype),
+        bits_(bits_per_element(dtype)),
         is_integer_(is_integer(dtype)),
         part_bytes_(bits_per_element(dtype) / (8 * decoder_.parts())),
         sums_(sums) {
@@ -24,6 +25,17 @@ class ErrorScan {
     for (auto* list : {&keys_, &reference_keys_}) list->resize(most);
   }
 
+  void add_leaves(ByteView bytes, ByteView reference_bytes, std::uint64_t n_elems) {
+    const unsigned bits = bits_;
+    for (std::uint64_t done = 0; done < n_elems; done += kLeafElems) {
+      const std::uint64_t part = std::min(kLeafElems, n_elems - done);
+      const std::size_t at = done * bits / 8;
+      const std::size_t part_bytes = (part * bits + 7) / 8;
+      add(bytes.subspan(at, part_bytes), reference_bytes.subspan(at, part_bytes), part);
+    }
+  }
+
+ private:
   void add(ByteView bytes, ByteView reference_bytes, std::size_t n_elems) {
     const std::size_t n_values = n_elems * decoder_.parts();
     decoder_.decode(bytes, first(values_, n_values), first(keys_, n_values));
@@ -43,7 +55,6 @@ class ErrorScan {
     add_errors(n_finite);
   }
 
- private:
   template <class T>
   static std::span<T> first(std::vector<T>& list, std::size_t count) {
     return std::span(list).first(count);
@@ -99,6 +110,7 @@ class ErrorScan {
   }
 
   ValueDecoder decoder_;
+  unsigned bits_;
   bool is_integer_;
   std::size_t part_bytes_;  // of types that have NaN or infinities
   TensorErrors& sums_;
@@ -115,6 +127,12 @@ Result<TensorErrors> TensorErrors::measure(const TensorSet& set, const StoredTen
     return Error{ErrorCode::kUnsupported, "a dtype of a newer version of cfck", tensor.name, {}};
   }
   ErrorScan scan(tensor.dtype, sums);
+  if (check == nullptr && tensor.repeats() && tensor.once_shape == reference.once_shape) {
+    CFCK_TRY(measure_once(set, tensor, reference_set, reference, scan));
+    return finished(sums);
+  }
+  CFCK_TRY(set.check_alias_bytes(tensor, tensor.n_bytes));
+  CFCK_TRY(reference_set.check_alias_bytes(reference, reference.n_bytes));
   const std::uint64_t most = std::min(piece_elems(tensor), tensor.n_elems);
   std::vector<std::byte> buffers[2];
   for (auto& buffer : buffers) buffer.resize((most * bits + 7) / 8);
@@ -128,14 +146,35 @@ Result<TensorErrors> TensorErrors::measure(const TensorSet& set, const StoredTen
       CFCK_TRY(
           check->add(std::span(buffers[0]).first(n_bytes), std::span(buffers[1]).first(n_bytes)));
     }
-    for (std::uint64_t done = 0; done < count; done += kLeafElems) {
-      const std::uint64_t part = std::min(kLeafElems, count - done);
-      const std::size_t at = done * bits / 8;
-      const std::size_t part_bytes = (part * bits + 7) / 8;
-      scan.add(std::span(buffers[0]).subspan(at, part_bytes),
-               std::span(buffers[1]).subspan(at, part_bytes), part);
-    }
+    scan.add_leaves(buffers[0], buffers[1], count);
   }
+  return finished(sums);
+}
+
+// Of two tensors that repeat the same elements, those that are stored.
+Result<void> TensorErrors::measure_once(const TensorSet& set, const StoredTensor& tensor,
+                                        const TensorSet& reference_set,
+                                        const StoredTensor& reference, ErrorScan& scan) {
+  const unsigned bits = bits_per_element(tensor.dtype);
+  CFCK_TRY(set.check_alias_bytes(tensor, tensor.n_once / 8 * bits));
+  const std::uint64_t most = std::min(piece_elems(tensor), tensor.n_once);
+  std::vector<std::byte> buffers[2];
+  for (auto& buffer : buffers) buffer.resize((most * bits + 7) / 8);
+  return for_each_box(
+      tensor.once_shape, most,
+      [&](std::span<const std::uint64_t> starts, std::span<const std::uint64_t> stops,
+          std::uint64_t n) -> Result<void> {
+        CFCK_TRY(check_interrupt());
+        const std::size_t n_bytes = (n * bits + 7) / 8;
+        CFCK_TRY(set.read_box(tensor, starts, stops, std::span(buffers[0]).first(n_bytes)));
+        CFCK_TRY(
+            reference_set.read_box(reference, starts, stops, std::span(buffers[1]).first(n_bytes)));
+        scan.add_leaves(buffers[0], buffers[1], n);
+        return {};
+      });
+}
+
+TensorErrors TensorErrors::finished(TensorErrors sums) {
   if (sums.max_abs_ > 0) {
     const double range = sums.most_ - sums.least_;
     sums.max_rel_ = std::isfinite(range) ? sums.max_abs_ / range

@@ -11,8 +11,11 @@
 
 namespace cfck::tools {
 
+class ErrorScan;  // in tensor_errors.cpp
+
 // Over the values that are finite in both. NaN and infinities have no error:
-// equal bits are equal, all else is counted.
+// equal bits are equal, all else is counted. What both repeat (StoredTensor::repeats) is counted
+// once, unless `check` wants it.
 class TensorErrors {
  public:
   // Both read piece by piece; `check`, if there is one, gets the same values.
@@ -44,6 +47,11 @@ class TensorErrors {
 
  private:
   friend class ErrorScan;
+
+  static Result<void> measure_once(const TensorSet& set, const StoredTensor& tensor,
+                                   const TensorSet& reference_set, const StoredTensor& reference,
+                                   ErrorScan& scan);
+  static TensorErrors finished(TensorErrors sums);
 
   std::uint64_t n_values_ = 0;
   std::uint64_t n_finite_ = 0;  // in both

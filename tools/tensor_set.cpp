@@ -29,8 +29,10 @@ std::string type_text(const StoredTensor& tensor) {
   return fmt::format("{} [{}]", dtype_name(tensor.dtype), fmt::join(tensor.shape, ","));
 }
 
-Result<void> TensorSet::add_cfck(OpenFile& file) {
-  CFCK_TRY_ASSIGN(Reader reader, Reader::open(*file.source));
+Result<void> TensorSet::add_cfck(OpenFile& file, const Limits& limits) {
+  DecodeOptions decode;
+  decode.limits = limits;
+  CFCK_TRY_ASSIGN(Reader reader, Reader::open(*file.source, decode));
   const auto records = reader.records();
   for (std::size_t i = 0; i < records.size(); ++i) {
     const Record& record = records[i];
@@ -46,9 +48,19 @@ Result<void> TensorSet::add_cfck(OpenFile& file) {
     tensor.chunk_elems = record.chunk_elems;
     tensor.error = record.error;
     tensor.bound_rows = bound_rows(record, records);
+    tensor.once_shape = record.shape;
+    for (std::size_t axis = 0; axis < record.strides.size(); ++axis) {
+      if (record.strides[axis] == 0 && record.shape[axis] > 1) tensor.once_shape[axis] = 1;
+    }
+    CFCK_TRY_ASSIGN(tensor.n_once, n_elems(tensor.once_shape));
     tensors_.push_back(std::move(tensor));
   }
   metadata_.insert(reader.metadata().begin(), reader.metadata().end());
+  file.max_decoded_bytes = limits.max_decoded_bytes;
+  if (file.max_decoded_bytes == 0) {
+    file.max_decoded_bytes =
+        std::max(std::uint64_t{16} << 30, std::min(reader.file_bytes(), UINT64_MAX / 64) * 64);
+  }
   file.reader.emplace(std::move(reader));
   return {};
 }
@@ -61,6 +73,8 @@ Result<void> TensorSet::add_safetensors(OpenFile& file) {
     tensor.dtype = entry.dtype;
     tensor.shape = entry.shape;
     CFCK_TRY_ASSIGN(tensor.n_elems, n_elems(entry.shape));
+    tensor.once_shape = entry.shape;
+    tensor.n_once = tensor.n_elems;
     tensor.n_bytes = entry.n_bytes;
     tensor.file = files_.size();
     tensor.offset_bytes = entry.offset_bytes;
@@ -75,12 +89,12 @@ Result<void> TensorSet::add_safetensors(OpenFile& file) {
   return {};
 }
 
-Result<void> TensorSet::add_file(const std::string& path) {
+Result<void> TensorSet::add_file(const std::string& path, const Limits& limits) {
   OpenFile file;
   file.path = path;
   CFCK_TRY_ASSIGN(file.source, open_file(path));
   CFCK_TRY_ASSIGN(const FileKind kind, file_kind(*file.source));
-  CFCK_TRY(kind == FileKind::kCfck ? add_cfck(file) : add_safetensors(file));
+  CFCK_TRY(kind == FileKind::kCfck ? add_cfck(file, limits) : add_safetensors(file));
   files_.push_back(std::move(file));
   return {};
 }
@@ -103,12 +117,13 @@ Result<void> TensorSet::sort_names() {
   return {};
 }
 
-Result<TensorSet> TensorSet::open(const std::string& path) {
+Result<TensorSet> TensorSet::open(const std::string& path, const Limits& limits) {
   TensorSet set;
   const FolderWatch watch(path);
   CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
   for (const std::string& file : paths) {
-    if (const auto added = set.add_file(file); !added) return with_path(added.error(), file);
+    if (const auto added = set.add_file(file, limits); !added)
+      return with_path(added.error(), file);
   }
   CFCK_TRY(watch.check());
   CFCK_TRY(set.sort_names());
@@ -173,6 +188,7 @@ Result<void> TensorSet::read_all(const StoredTensor& tensor, const TakeElements&
   if (bits == 0) {
     return Error{ErrorCode::kUnsupported, "a dtype of a newer version of cfck", tensor.name, {}};
   }
+  CFCK_TRY(check_alias_bytes(tensor, tensor.n_bytes));
   const std::uint64_t most = std::min(piece_elems(tensor), tensor.n_elems);
   std::vector<std::byte> buffer((most * bits + 7) / 8);
   for (std::uint64_t first = 0; first < tensor.n_elems; first += most) {
@@ -183,6 +199,76 @@ Result<void> TensorSet::read_all(const StoredTensor& tensor, const TakeElements&
     CFCK_TRY(take(bytes));
   }
   return {};
+}
+
+Result<void> TensorSet::read_once(const StoredTensor& tensor, const TakeElements& take) const {
+  if (!tensor.repeats()) return read_all(tensor, take);
+  const unsigned bits = bits_per_element(tensor.dtype);
+  CFCK_TRY(check_alias_bytes(tensor, tensor.n_once / 8 * bits));
+  std::vector<std::byte> buffer((std::min(kPieceElems, tensor.n_once) * bits + 7) / 8);
+  return for_each_box(tensor.once_shape, kPieceElems,
+                      [&](std::span<const std::uint64_t> starts,
+                          std::span<const std::uint64_t> stops, std::uint64_t n) -> Result<void> {
+                        CFCK_TRY(check_interrupt());
+                        const auto bytes = std::span(buffer).first((n * bits + 7) / 8);
+                        CFCK_TRY(read_box(tensor, starts, stops, bytes));
+                        return take(bytes);
+                      });
+}
+
+Result<void> TensorSet::read_box(const StoredTensor& tensor, std::span<const std::uint64_t> starts,
+                                 std::span<const std::uint64_t> stops, MutableBytes out) const {
+  const OpenFile& file = files_[tensor.file];
+  const auto done =
+      file.reader->read_slice(file.reader->records()[tensor.record], starts, stops, out);
+  return done ? Result<void>() : with_path(done.error(), file.path);
+}
+
+Result<void> TensorSet::check_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const {
+  const OpenFile& file = files_[tensor.file];
+  if (!file.reader || n_bytes <= file.max_decoded_bytes) return {};
+  Error error{ErrorCode::kLimitExceeded,
+              fmt::format("the tensor has {} bytes, more than the {} allowed; raise the limit "
+                          "max_decoded_bytes to read it",
+                          n_bytes, file.max_decoded_bytes),
+              tensor.name,
+              {}};
+  return with_path(std::move(error), file.path);
+}
+
+Result<void> TensorSet::check_alias_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const {
+  const OpenFile& file = files_[tensor.file];
+  const bool is_alias =
+      file.reader && file.reader->records()[tensor.record].kind == RecordKind::kAlias;
+  return is_alias ? check_bytes(tensor, n_bytes) : Result<void>();
+}
+
+Result<void> for_each_box(const Shape& shape, std::uint64_t most_elems, const TakeBox& take) {
+  if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return {};
+  // The boxes are runs of `axis` with all of the axes inside of it.
+  std::size_t axis = shape.size();
+  std::uint64_t inner = 1;
+  while (axis > 0 && shape[axis - 1] <= most_elems / inner) inner *= shape[--axis];
+  std::vector<std::uint64_t> starts(shape.size());
+  std::vector<std::uint64_t> stops(shape.begin(), shape.end());
+  if (axis == 0) return take(starts, stops, inner);
+  --axis;
+  for (std::size_t i = 0; i < axis; ++i) stops[i] = 1;
+  while (true) {
+    for (starts[axis] = 0; starts[axis] < shape[axis]; starts[axis] = stops[axis]) {
+      stops[axis] = std::min(shape[axis], starts[axis] + most_elems / inner);
+      CFCK_TRY(take(starts, stops, (stops[axis] - starts[axis]) * inner));
+    }
+    std::size_t i = axis;
+    while (i > 0 && stops[i - 1] == shape[i - 1]) {
+      --i;
+      starts[i] = 0;
+      stops[i] = 1;
+    }
+    if (i == 0) return {};
+    ++starts[i - 1];
+    ++stops[i - 1];
+  }
 }
 
 Result<Digest> TensorSet::digest(const StoredTensor& tensor) const {

@@ -30,6 +30,12 @@ struct StoredTensor {
   std::uint64_t chunk_elems = 0;     // 0: can be cut anywhere
   std::optional<RecordError> error;  // of a lossy record
   std::uint64_t bound_rows = 1;      // see bound_rows()
+  // Of an alias that repeats elements along some axes (strides of 0): the shape with 1 there, and
+  // its elements. Of all others shape and n_elems.
+  Shape once_shape;
+  std::uint64_t n_once = 0;
+
+  bool repeats() const { return n_once != n_elems; }
 };
 
 // "F32 [512,384]"
@@ -42,7 +48,7 @@ class TensorSet {
  public:
   // Errors: what file_kind, Reader::open and read_safetensors_header report, and
   // kCorrupt for a name that two shards have; each with the path of its file.
-  static Result<TensorSet> open(const std::string& path);
+  static Result<TensorSet> open(const std::string& path, const Limits& limits);
 
   // In file order; hidden records have no name and are not among them.
   std::span<const StoredTensor> tensors() const { return tensors_; }
@@ -60,6 +66,16 @@ class TensorSet {
   // Hands on all bytes in order, in pieces of some MB. Fails with "cancelled"
   // when a signal arrives.
   Result<void> read_all(const StoredTensor& tensor, const TakeElements& take) const;
+  // The same without the elements that the tensor repeats; in pieces of whole elements.
+  Result<void> read_once(const StoredTensor& tensor, const TakeElements& take) const;
+  // Reads the box [starts, stops) of a tensor of a .cfck file.
+  Result<void> read_box(const StoredTensor& tensor, std::span<const std::uint64_t> starts,
+                        std::span<const std::uint64_t> stops, MutableBytes out) const;
+  // An alias of a small record may have very many elements, so that reading them all would never
+  // end. Error: kLimitExceeded where `n_bytes` are more than one call may return.
+  Result<void> check_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const;
+  // The same, for an alias only: the values of all others are in the file.
+  Result<void> check_alias_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const;
   // Of a .cfck file from its index, else computed from the bytes.
   Result<Digest> digest(const StoredTensor& tensor) const;
 
@@ -67,11 +83,12 @@ class TensorSet {
   struct OpenFile {
     std::string path;
     std::unique_ptr<ByteSource> source;
-    std::optional<Reader> reader;  // of a .cfck file
+    std::optional<Reader> reader;         // of a .cfck file
+    std::uint64_t max_decoded_bytes = 0;  // likewise
   };
 
-  Result<void> add_file(const std::string& path);
-  Result<void> add_cfck(OpenFile& file);
+  Result<void> add_file(const std::string& path, const Limits& limits);
+  Result<void> add_cfck(OpenFile& file, const Limits& limits);
   Result<void> add_safetensors(OpenFile& file);
   Result<void> sort_names();
 
@@ -86,6 +103,13 @@ class TensorSet {
 // where that is not too much.
 inline constexpr std::uint64_t kLeafElems = 4096;
 std::uint64_t piece_elems(const StoredTensor& tensor);
+
+// Calls `take` with the starts, stops and number of elements of boxes of at most `most_elems` that
+// make up the shape, in row-major order.
+using TakeBox =
+    std::function<Result<void>(std::span<const std::uint64_t> starts,
+                               std::span<const std::uint64_t> stops, std::uint64_t n_elems)>;
+Result<void> for_each_box(const Shape& shape, std::uint64_t most_elems, const TakeBox& take);
 
 // Whether the name matches one of these names or shell patterns; any does if there are none.
 bool is_selected(const std::string& name, const std::vector<std::string>& patterns);

@@ -22,7 +22,7 @@ class StatsScan {
       : set_(set),
         tensor_(tensor),
         decoder_(tensor.dtype),
-        selector_(decoder_.key_bits(), tensor.n_elems * decoder_.parts()),
+        selector_(decoder_.key_bits(), tensor.n_once * decoder_.parts()),
         values_(kLeafElems * decoder_.parts()),
         keys_(values_.size()) {}
 
@@ -66,9 +66,10 @@ class StatsScan {
       take(kept_);
       return {};
     }
-    const bool keeps = tensor_.n_bytes <= kMostKeptBytes;
-    if (keeps) kept_.reserve(tensor_.n_bytes);
-    return set_.read_all(tensor_, [&](ByteView bytes) -> Result<void> {
+    const std::uint64_t n_bytes = tensor_.n_once / 8 * bits + tensor_.n_once % 8 * bits / 8;
+    const bool keeps = n_bytes <= kMostKeptBytes;
+    if (keeps) kept_.reserve(n_bytes);
+    return set_.read_once(tensor_, [&](ByteView bytes) -> Result<void> {
       if (keeps) kept_.insert(kept_.end(), bytes.begin(), bytes.end());
       take(bytes);
       return {};

@@ -34,6 +34,7 @@ Result<FileReport> verify_file(const std::string& path, const VerifyOptions& opt
   }
   DecodeOptions decode;
   decode.threads = options.threads;
+  decode.limits = options.limits;
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, decode));
   std::uint64_t total_bytes = reader.file_bytes();
   if (options.deep) {

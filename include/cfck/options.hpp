@@ -135,6 +135,9 @@ enum class StepPreset : std::uint8_t {
 std::string_view step_preset_name(StepPreset preset) noexcept;
 std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept;
 
+// The most that an attachment may have: writers refuse more, and readers unless they are asked to.
+inline constexpr std::uint64_t kMaxAttachmentBytes = std::uint64_t{1} << 30;
+
 // Choices for a tensor. At most one of the three errors may be given, and at most one
 // target, to which max_abs_error may be added. Targets are reached by codec spectral.
 struct TensorOptions {
@@ -240,17 +243,22 @@ struct EncodeOptions : TensorOptions {
   EncodeLevel level = EncodeLevel::kDefault;
 };
 
-// Upper bounds on what a file may make the reader allocate. Every one can be
-// raised by the caller; the error names the field to raise.
+// Upper bounds on what a file may make the reader allocate. The caller can change every one; the
+// error names the one to raise. By default a reader takes what a writer writes: index and
+// metadata are stored as they are, so that they cost in proportion to the file.
 struct Limits {
-  // 0: max(64 MiB, file size / 1024).
-  std::uint64_t max_index_bytes = 0;
-  std::uint64_t max_metadata_bytes = std::uint64_t{16} << 20;
-  std::uint64_t max_attachment_bytes = std::uint64_t{1} << 30;
-  std::uint32_t max_records = std::uint32_t{1} << 20;
+  std::uint64_t max_index_bytes = 0;                         // 0: what the file has
+  std::uint64_t max_metadata_bytes = 0;                      // likewise
+  std::uint64_t max_records = 0;                             // likewise
+  std::uint64_t max_attachment_bytes = kMaxAttachmentBytes;  // decoded; 0: that number
   // Decoded bytes that one call may return. 0: max(16 GiB, 64 * file size).
   std::uint64_t max_decoded_bytes = 0;
 };
+
+// Sets the limit of this name, such as "max_decoded_bytes". False: there is none of this name.
+bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) noexcept;
+// All names, in the order above, separated by commas.
+std::string_view limit_names() noexcept;
 
 struct DecodeOptions {
   unsigned threads = 0;       // as in EncodeOptions

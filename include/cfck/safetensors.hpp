@@ -74,7 +74,9 @@ Result<void> add_safetensors(Writer& writer, const ByteSource& source,
 // the same shape are written once, as by safetensors.torch.save_model: under the first of
 // their names, with {name: kept} in the metadata for each other, unless it has that key.
 // Other aliases and duplicates are written out in full. Memory: a few chunks for each of `threads`
-// workers (0: as in DecodeOptions); an alias that is not contiguous needs its own size.
+// workers (0: as in DecodeOptions); an alias of a larger record that is not
+// contiguous needs its own size. Error: kLimitExceeded, before anything is written, where the
+// tensors have more bytes together than the reader may return in one call.
 Result<void> write_safetensors(const Reader& reader, ByteSink& sink,
                                const ReadProgress& progress = {}, unsigned threads = 0);
 

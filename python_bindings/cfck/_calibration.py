@@ -225,7 +225,11 @@ class Calibration(Mapping[str, CalibratedTensor]):
 
 
 def load_calibration(
-    filename: str | os.PathLike[str], *, threads: int = 0, max_decoded_bytes: int = 0
+    filename: str | os.PathLike[str],
+    *,
+    threads: int = 0,
+    max_decoded_bytes: int = 0,
+    limits: Mapping[str, int | str] | None = None,
 ) -> Calibration:
     """Reads a calibration that Calibration.save() wrote. Needs no torch.
 
@@ -233,13 +237,21 @@ def load_calibration(
         filename: the .cfck file.
         threads: worker threads; 0: the CPUs this process may use.
         max_decoded_bytes: the most this call may decode; 0: max(16 GiB, 64 times the file).
+        limits: raises or lowers what the file may make this call hold in memory, by name: a dict
+            of "max_decoded_bytes", "max_attachment_bytes", "max_index_bytes",
+            "max_metadata_bytes", "max_records"; numbers, or sizes as "60MB". See docs/limits.md.
 
     Raises:
         CfckError: InvalidArgumentError where the file is no calibration, UnsupportedError where a
             newer version wrote it, CorruptError, and what load_file raises.
     """
     checkpoint = Checkpoint.open(
-        filename, "pread", threads=threads, verify=True, max_decoded_bytes=max_decoded_bytes
+        filename,
+        "pread",
+        threads=threads,
+        verify=True,
+        max_decoded_bytes=max_decoded_bytes,
+        limits=limits,
     )
     metadata = checkpoint.metadata()
     if metadata.get("format") != FORMAT:

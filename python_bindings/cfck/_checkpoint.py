@@ -13,6 +13,7 @@ import numpy as np
 from . import _native
 from ._folders import find_in_folder
 from ._framework import Framework, Progress, row_major
+from ._options import check_limits
 from .errors import (
     CfckError,
     CorruptError,
@@ -59,11 +60,12 @@ class _Part:
 class Checkpoint:
     """The tensors of one file, of one byte string, or of a folder of shards.
 
-    Thread-safe. ``options`` are threads, verify and max_decoded_bytes, as in load_file.
+    Thread-safe. ``options`` are threads, verify, max_decoded_bytes and limits, as in load_file.
     """
 
     def __init__(self, parts: Sequence[_Part], shards: Mapping[str, _Part] | None = None) -> None:
         self._parts = list(parts)
+        self._limits: dict[str, int] = {}
         self._places: dict[str, tuple[_Part, int]] = {}
         for part in self._parts:
             for index, record in enumerate(part.records):
@@ -76,11 +78,12 @@ class Checkpoint:
             raise InvalidArgumentError(f"backend {backend} is invalid; it may be pread or mmap")
         path = os.fsdecode(filename)
         options["map"] = backend == "mmap"
+        options["limits"] = check_limits(options.get("limits"))
         if os.path.isdir(path):
             _check_unmarked(path)
             path = find_in_folder(path)
         if not path.endswith(".json"):
-            return cls([_open_part(path, options)])
+            return cls([_open_part(path, options)])._limited(options)
         for _ in range(_MAX_OPEN_ATTEMPTS):
             before = _folder_state(path)
             try:
@@ -100,20 +103,28 @@ class Checkpoint:
             view = np.frombuffer(data, np.uint8)
         except (TypeError, ValueError) as error:
             raise TypeError(f"expected bytes, not {type(data).__name__}: {error}") from None
+        options["limits"] = check_limits(options.get("limits"))
         memory = view, view.ctypes.data, view.nbytes
         try:
-            return cls([_Part(_native.File.open_memory(*memory, **options))])
+            return cls([_Part(_native.File.open_memory(*memory, **options))])._limited(options)
         except (CorruptError, TruncatedError) as error:
             head = view[:64].tobytes()
             _explain_other_format(head, "these bytes are", error)
             if not _is_safetensors(head):
                 raise
+        options = _for_safetensors(options)
         return cls([_Part(_native.SafetensorsFile.open_memory(*memory, **options))])
+
+    def _limited(self, options: Mapping[str, Any]) -> Checkpoint:
+        self._limits = options["limits"]
+        return self
 
     @classmethod
     def _open_shards(cls, index_path: str, options: dict[str, Any]) -> Checkpoint:
         _check_unmarked(os.path.dirname(index_path))
-        weight_map = _read_index(index_path)
+        weight_map = _read_index(
+            index_path, options["limits"].get("max_index_bytes", _MAX_INDEX_BYTES)
+        )
         folder = os.path.dirname(index_path)
         parts = {
             shard: _open_part(os.path.join(folder, shard), options)
@@ -126,7 +137,7 @@ class Checkpoint:
                 raise CorruptError(
                     f"{index_path}: tensor `{name}` should be in {shard}, but is not", record=name
                 )
-        return checkpoint
+        return checkpoint._limited(options)
 
     def names(self) -> list[str]:
         """Names of all tensors in file order."""
@@ -140,14 +151,19 @@ class Checkpoint:
         return merged
 
     def attachment(self, name: str, max_bytes: int) -> bytes | None:
-        """A named byte string; of shards, the first one that has it. None if there is none."""
+        """A named byte string; of shards, the first one that has it. None if there is none.
+
+        ``max_bytes`` is the most that it may have, unless the limits say otherwise.
+        """
+        max_bytes = self._limits.get("max_attachment_bytes", max_bytes)
         for part in self._parts:
             n_bytes = part.file.attachments().get(name)
             if n_bytes is None:
                 continue
             if n_bytes > max_bytes:
                 raise LimitExceededError(
-                    f"attachment `{name}` has {n_bytes} bytes; at most {max_bytes} can be read"
+                    f"attachment `{name}` has {n_bytes} bytes, more than the {max_bytes} allowed; "
+                    "raise the limit max_attachment_bytes to read it"
                 )
             return part.file.attachment(name)
         return None
@@ -352,6 +368,7 @@ def _open_part(path: str, options: dict[str, Any]) -> _Part:
         _explain_other_format(head, f"{path} is", error)
         if not _is_safetensors(head):
             raise
+    options = _for_safetensors(options)
     return _Part(_native.SafetensorsFile.open_path(native_path(path), **options))
 
 
@@ -394,13 +411,26 @@ def _check_unmarked(folder: str) -> None:
         )
 
 
-def _read_index(path: str) -> dict[str, str]:
+def _for_safetensors(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for a file in which nothing but the header could be limited."""
+    rest = dict(options)
+    limits = rest.pop("limits")
+    if "max_decoded_bytes" in limits:
+        rest["max_decoded_bytes"] = limits["max_decoded_bytes"]
+    return rest
+
+
+def _read_index(path: str, max_bytes: int) -> dict[str, str]:
     """The map from tensor to shard, with names checked to stay in the folder."""
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise UnsupportedError(f"{path} is not a regular file")
-        if os.path.getsize(path) > _MAX_INDEX_BYTES:
-            raise LimitExceededError(f"{path} is larger than {_MAX_INDEX_BYTES >> 20} MiB")
+        n_bytes = os.path.getsize(path)
+        if n_bytes > max_bytes:
+            raise LimitExceededError(
+                f"{path} has {n_bytes} bytes, more than the {max_bytes} allowed; "
+                "raise the limit max_index_bytes to read it"
+            )
         with open(path, encoding="utf-8") as file:
             index = json.load(file)
     except FileNotFoundError:

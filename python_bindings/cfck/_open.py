@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
@@ -31,6 +32,9 @@ class safe_open:
         threads: worker threads of each read; 0: the CPUs this process may use.
         verify: check the hash of every chunk that is read; safetensors files have none.
         max_decoded_bytes: the most one call may decode; 0: max(16 GiB, 64 times the file).
+        limits: raises or lowers what the file may make this call hold in memory, by name: a dict
+            of "max_decoded_bytes", "max_attachment_bytes", "max_index_bytes",
+            "max_metadata_bytes", "max_records"; numbers, or sizes as "60MB". See docs/limits.md.
 
     Opening reads the index alone. All methods may be called from several threads, and in forked
     children.
@@ -50,6 +54,7 @@ class safe_open:
         threads: int = 0,
         verify: bool = True,
         max_decoded_bytes: int = 0,
+        limits: Mapping[str, int | str] | None = None,
     ) -> None:
         self._framework = find_framework(framework)
         self._device = self._framework.check_device(device)
@@ -59,6 +64,7 @@ class safe_open:
             threads=check_threads(threads),
             verify=verify,
             max_decoded_bytes=max_decoded_bytes,
+            limits=limits,
         )
 
     def __enter__(self) -> safe_open:

@@ -187,6 +187,22 @@ def check_threads(threads: int) -> int:
     return threads
 
 
+def check_limits(limits: Any) -> dict[str, int]:
+    """``limits`` of a call that reads, as numbers. Native code knows which names there are."""
+    if limits is None:
+        return {}
+    if not isinstance(limits, Mapping):
+        raise TypeError(f"limits is a dict of names to sizes, not {type(limits).__name__}")
+    checked: dict[str, int] = {}
+    for name, size in limits.items():
+        if isinstance(size, str):
+            size = _native.parse_size(size)
+        if isinstance(size, bool) or not isinstance(size, int) or not 0 < size < 1 << 64:
+            raise InvalidArgumentError(f"limit {name} is a number above 0, not {size!r}")
+        checked[str(name)] = size
+    return checked
+
+
 def _pairs(rules: Any) -> list[tuple[str, Mapping[str, Any]]]:
     """The rules in order, their names and types checked."""
     if rules is None:

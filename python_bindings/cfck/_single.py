@@ -62,6 +62,7 @@ def decompress(
     threads: int = 0,
     verify: bool = True,
     max_decoded_bytes: int = 0,
+    limits: Mapping[str, int | str] | None = None,
 ) -> Any:
     """Returns the tensor in bytes that compress() made.
 
@@ -73,6 +74,9 @@ def decompress(
         threads: worker threads; 0: the CPUs this process may use.
         verify: check the hash of every chunk.
         max_decoded_bytes: the most the tensor may occupy; 0: max(16 GiB, 64 times the data).
+        limits: raises or lowers what the file may make this call hold in memory, by name: a dict
+            of "max_decoded_bytes", "max_attachment_bytes", "max_index_bytes",
+            "max_metadata_bytes", "max_records"; numbers, or sizes as "60MB". See docs/limits.md.
 
     Raises:
         CfckError: ChecksumError, CorruptError, TruncatedError for damaged data;
@@ -80,7 +84,11 @@ def decompress(
             LimitExceededError. After an error the contents of ``out`` are unspecified.
     """
     checkpoint = Checkpoint.from_bytes(
-        data, threads=check_threads(threads), verify=verify, max_decoded_bytes=max_decoded_bytes
+        data,
+        threads=check_threads(threads),
+        verify=verify,
+        max_decoded_bytes=max_decoded_bytes,
+        limits=limits,
     )
     names = checkpoint.names()
     if names != [""]:

@@ -51,8 +51,8 @@ def save_file(
     Args:
         tensor_dict: names to arrays of any shape, memory order and byte order; loaded arrays are
             in C order and native. Arrays that share elements are stored once and load as views
-            of one memory; other equal arrays are stored once and load separately. They must not
-            change during the call.
+            of one memory; other equal arrays are stored once and load separately. Memory between
+            their elements is not stored. They must not change during the call.
         filename: replaced if it exists.
         metadata: str to str, kept beside the tensors.
         codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
@@ -103,7 +103,8 @@ def save_file(
 
     Returns:
         How many bytes went where, which tensors kept every bit although a maximum error was given
-        and why, and which rules had no effect; of these a RuleWarning warns as well.
+        and why, which rules had no effect, and which arrays share memory and were stored apart. A
+        RuleWarning and a SharedMemoryWarning warn of these as well.
 
     Raises:
         CfckError: UnsupportedError (dtypes that files cannot hold), IoError, LimitExceededError;
@@ -126,10 +127,15 @@ def load(
     verify: bool = True,
     progress: Progress | None = None,
     max_decoded_bytes: int = 0,
+    limits: Mapping[str, int | str] | None = None,
 ) -> dict[str, np.ndarray]:
     """Loads all arrays from bytes of a .cfck or safetensors file. Arguments as in load_file."""
     checkpoint = Checkpoint.from_bytes(
-        data, threads=check_threads(threads), verify=verify, max_decoded_bytes=max_decoded_bytes
+        data,
+        threads=check_threads(threads),
+        verify=verify,
+        max_decoded_bytes=max_decoded_bytes,
+        limits=limits,
     )
     return checkpoint.load(checkpoint.names(), _FRAMEWORK, None, progress)
 
@@ -142,6 +148,7 @@ def load_file(
     verify: bool = True,
     progress: Progress | None = None,
     max_decoded_bytes: int = 0,
+    limits: Mapping[str, int | str] | None = None,
 ) -> dict[str, np.ndarray]:
     """Loads all arrays of a file, in the order in which they were saved.
 
@@ -152,6 +159,9 @@ def load_file(
         verify: check the hash of every chunk.
         progress: called as progress(done_bytes, total_bytes, name), of decoded bytes.
         max_decoded_bytes: the most this call may decode; 0: max(16 GiB, 64 times the file).
+        limits: raises or lowers what the file may make this call hold in memory, by name: a dict
+            of "max_decoded_bytes", "max_attachment_bytes", "max_index_bytes",
+            "max_metadata_bytes", "max_records"; numbers, or sizes as "60MB". See docs/limits.md.
 
     Returns:
         Writable arrays in C order. Those that shared elements when saved share them again (with
@@ -167,6 +177,7 @@ def load_file(
         threads=check_threads(threads),
         verify=verify,
         max_decoded_bytes=max_decoded_bytes,
+        limits=limits,
     )
     return checkpoint.load(checkpoint.names(), _FRAMEWORK, None, progress)
 
@@ -214,6 +225,7 @@ def load_checkpoint(
     verify: bool = True,
     progress: Progress | None = None,
     max_decoded_bytes: int = 0,
+    limits: Mapping[str, int | str] | None = None,
 ) -> Any:
     """Loads what save_checkpoint saved: the same types, values, order and sharing.
 
@@ -235,4 +247,5 @@ def load_checkpoint(
         threads=check_threads(threads),
         verify=verify,
         max_decoded_bytes=max_decoded_bytes,
+        limits=limits,
     )

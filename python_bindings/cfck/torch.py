@@ -66,8 +66,8 @@ def save_file(
     Args:
         tensors: names to dense tensors of any shape and strides, on any device (those of a GPU
             are copied to the host chunk by chunk). Tensors that share elements are stored once
-            and load tied; other equal tensors are stored once and load separately. They must not
-            change during the call.
+            and load tied; other equal tensors are stored once and load separately. Memory between
+            their elements is not stored. They must not change during the call.
         filename: replaced if it exists.
         metadata: str to str, kept beside the tensors.
         codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
@@ -118,7 +118,8 @@ def save_file(
 
     Returns:
         How many bytes went where, which tensors kept every bit although a maximum error was given
-        and why, and which rules had no effect; of these a RuleWarning warns as well.
+        and why, which rules had no effect, and which tensors share memory and were stored apart. A
+        RuleWarning and a SharedMemoryWarning warn of these as well.
 
     Raises:
         CfckError: InvalidArgumentError (sparse, not a tensor), UnsupportedError (meta, fake,
@@ -143,13 +144,18 @@ def load(
     verify: bool = True,
     progress: Progress | None = None,
     max_decoded_bytes: int = 0,
+    limits: Mapping[str, int | str] | None = None,
 ) -> dict[str, torch.Tensor]:
     """Loads all tensors from bytes of a .cfck or safetensors file, to the host.
 
     Arguments as in load_file.
     """
     checkpoint = Checkpoint.from_bytes(
-        data, threads=check_threads(threads), verify=verify, max_decoded_bytes=max_decoded_bytes
+        data,
+        threads=check_threads(threads),
+        verify=verify,
+        max_decoded_bytes=max_decoded_bytes,
+        limits=limits,
     )
     return checkpoint.load(checkpoint.names(), _FRAMEWORK, None, progress)
 
@@ -163,6 +169,7 @@ def load_file(
     verify: bool = True,
     progress: Progress | None = None,
     max_decoded_bytes: int = 0,
+    limits: Mapping[str, int | str] | None = None,
 ) -> dict[str, torch.Tensor]:
     """Loads all tensors of a file, in the order in which they were saved.
 
@@ -175,6 +182,9 @@ def load_file(
         verify: check the hash of every chunk.
         progress: called as progress(done_bytes, total_bytes, name), of decoded bytes.
         max_decoded_bytes: the most this call may decode; 0: max(16 GiB, 64 times the file).
+        limits: raises or lowers what the file may make this call hold in memory, by name: a dict
+            of "max_decoded_bytes", "max_attachment_bytes", "max_index_bytes",
+            "max_metadata_bytes", "max_records"; numbers, or sizes as "60MB". See docs/limits.md.
 
     Returns:
         Contiguous tensors. Those that shared elements when saved share them again (with the
@@ -192,6 +202,7 @@ def load_file(
         threads=check_threads(threads),
         verify=verify,
         max_decoded_bytes=max_decoded_bytes,
+        limits=limits,
     )
     return checkpoint.load(checkpoint.names(), _FRAMEWORK, target, progress)
 
@@ -239,6 +250,7 @@ def load_model(
     verify: bool = True,
     progress: Progress | None = None,
     max_decoded_bytes: int = 0,
+    limits: Mapping[str, int | str] | None = None,
 ) -> tuple[set[str], list[str]]:
     """Loads a file into a model, decoding straight into its parameters and buffers.
 
@@ -271,6 +283,7 @@ def load_model(
         threads=check_threads(threads),
         verify=verify,
         max_decoded_bytes=max_decoded_bytes,
+        limits=limits,
     )
     outcome = load_into(model, checkpoint, _FRAMEWORK, progress)
     if strict:
@@ -323,6 +336,7 @@ def load_checkpoint(
     verify: bool = True,
     progress: Progress | None = None,
     max_decoded_bytes: int = 0,
+    limits: Mapping[str, int | str] | None = None,
 ) -> Any:
     """Loads what save_checkpoint saved: the same types, values, order and sharing.
 
@@ -348,6 +362,7 @@ def load_checkpoint(
         threads=check_threads(threads),
         verify=verify,
         max_decoded_bytes=max_decoded_bytes,
+        limits=limits,
     )
 
 

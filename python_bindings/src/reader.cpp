@@ -74,29 +74,43 @@ nb::bytes read_attachment(const File& file, const std::string& name) {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-DecodeOptions decode_options(unsigned threads, bool verify, std::uint64_t max_decoded_bytes) {
+// Names of limits, and what they are raised or lowered to.
+using LimitChoices = std::map<std::string, std::uint64_t>;
+
+DecodeOptions decode_options(unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
+                             const LimitChoices& limits) {
   DecodeOptions options;
   options.threads = threads;
   options.verify_chunks = verify;
   options.limits.max_decoded_bytes = max_decoded_bytes;
+  for (const auto& [name, value] : limits) {
+    if (!set_limit(options.limits, name, value)) {
+      raise({ErrorCode::kInvalidArgument,
+             "there is no limit \"" + name + "\"; limits are " + std::string(limit_names()),
+             {},
+             {}});
+    }
+  }
   return options;
 }
 
 // Paths are bytes: not every file name is valid UTF-8.
 std::unique_ptr<File> open_path(const nb::bytes& path_bytes, bool map, unsigned threads,
-                                bool verify, std::uint64_t max_decoded_bytes) {
+                                bool verify, std::uint64_t max_decoded_bytes,
+                                const LimitChoices& limits) {
   const std::string path(path_bytes.c_str(), path_bytes.size());
   const ReadMode mode = map ? ReadMode::kMmap : ReadMode::kPread;
+  const DecodeOptions options = decode_options(threads, verify, max_decoded_bytes, limits);
   auto source = take(without_gil([&] { return open_file(path, mode); }));
-  return std::make_unique<File>(std::move(source), nb::none(),
-                                decode_options(threads, verify, max_decoded_bytes));
+  return std::make_unique<File>(std::move(source), nb::none(), options);
 }
 
 std::unique_ptr<File> open_memory(nb::object owner, std::uintptr_t address, std::uint64_t n_bytes,
-                                  unsigned threads, bool verify, std::uint64_t max_decoded_bytes) {
+                                  unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
+                                  const LimitChoices& limits) {
   auto source = std::make_unique<MemorySource>(ByteView(bytes_at(address, n_bytes)));
   return std::make_unique<File>(std::move(source), std::move(owner),
-                                decode_options(threads, verify, max_decoded_bytes));
+                                decode_options(threads, verify, max_decoded_bytes, limits));
 }
 
 // Empty for a record that has none: a tensor of a safetensors file.
@@ -201,9 +215,9 @@ void bind_reader(nb::module_& module) {
   bind_record(module);
   nb::class_<File>(module, "File", "An open file. All methods may be called concurrently.")
       .def_static("open_path", &open_path, "path"_a, nb::kw_only(), "map"_a, "threads"_a,
-                  "verify"_a, "max_decoded_bytes"_a)
+                  "verify"_a, "max_decoded_bytes"_a, "limits"_a)
       .def_static("open_memory", &open_memory, "owner"_a, "address"_a, "n_bytes"_a, nb::kw_only(),
-                  "threads"_a, "verify"_a, "max_decoded_bytes"_a)
+                  "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a)
       .def(
           "records",
           [](const File& file) {

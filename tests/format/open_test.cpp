@@ -158,6 +158,38 @@ TEST(Open, IndexAndMetadataAreLimited) {
   EXPECT_EQ(open_error(sample(), options).code, ErrorCode::kLimitExceeded);
 }
 
+TEST(Open, WhatAWriterWritesIsReadByDefault) {
+  const std::string long_text(17'000'000, 'x');
+  const Bytes file_bytes = write_file([&](Writer& writer) {
+    expect_ok(writer.set_metadata("long", long_text));
+    // An index of 65 MiB.
+    const std::string long_name(65'000, 'n');
+    for (int i = 0; i < 1050; ++i) {
+      expect_ok(writer.add(long_name + std::to_string(i), TensorView{DType::kF32, {0}, {}}));
+    }
+  });
+  const MemorySource source(file_bytes);
+  const Reader reader = take(Reader::open(source));
+  EXPECT_EQ(reader.metadata().at("long").size(), 17'000'000U);
+  EXPECT_EQ(reader.records().size(), 1050U);
+  EXPECT_EQ(Limits().max_records, 0U) << "a number of records is refused by default";
+}
+
+TEST(Open, LimitsAreSetByTheNamesInTheErrors) {
+  Limits limits;
+  EXPECT_TRUE(set_limit(limits, "max_index_bytes", 1));
+  EXPECT_TRUE(set_limit(limits, "max_metadata_bytes", 2));
+  EXPECT_TRUE(set_limit(limits, "max_records", 3));
+  EXPECT_TRUE(set_limit(limits, "max_attachment_bytes", 4));
+  EXPECT_TRUE(set_limit(limits, "max_decoded_bytes", 5));
+  EXPECT_EQ(limits.max_index_bytes, 1U);
+  EXPECT_EQ(limits.max_metadata_bytes, 2U);
+  EXPECT_EQ(limits.max_records, 3U);
+  EXPECT_EQ(limits.max_attachment_bytes, 4U);
+  EXPECT_EQ(limits.max_decoded_bytes, 5U);
+  EXPECT_FALSE(set_limit(limits, "max_tensors", 6));
+}
+
 // Counts reads: opening needs the end of the file, and the head.
 class CountingSource final : public ByteSource {
  public:

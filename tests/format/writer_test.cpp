@@ -1,4 +1,6 @@
 // What a Writer writes, a Reader reads: all dtypes, shapes, names and options.
+#include <sys/mman.h>
+
 #include <algorithm>
 
 #include "base/hashing.hpp"
@@ -102,7 +104,7 @@ TEST(Writer, RefusesWhatTheFormatCannotHold) {
       {"not UTF-8", "\xff", {DType::kU8, {4}, four}, ErrorCode::kInvalidArgument},
       {"overlong UTF-8", "\xc0\x80", {DType::kU8, {4}, four}, ErrorCode::kInvalidArgument},
       {"surrogate", "\xed\xa0\x80", {DType::kU8, {4}, four}, ErrorCode::kInvalidArgument},
-      {"long name", std::string(65536, 'x'), {DType::kU8, {4}, four}, ErrorCode::kInvalidArgument},
+      {"long name", std::string(65536, 'x'), {DType::kU8, {4}, four}, ErrorCode::kLimitExceeded},
       {"taken name", "first", {DType::kU8, {4}, four}, ErrorCode::kInvalidArgument},
       {"too few bytes", "a", {DType::kU8, {5}, four}, ErrorCode::kInvalidArgument},
       {"too many bytes", "a", {DType::kU8, {3}, four}, ErrorCode::kInvalidArgument},
@@ -365,6 +367,22 @@ TEST(Writer, ProgressCountsEveryByteAndCanCancel) {
   ASSERT_FALSE(finished);
   EXPECT_EQ(finished.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(finished.error().message, "cancelled");
+}
+
+TEST(Writer, RefusesAttachmentsThatNoReaderTakesByDefault) {
+  // Never touched.
+  const std::size_t n_bytes = kMaxAttachmentBytes + 1;
+  void* const memory =
+      ::mmap(nullptr, n_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  MemorySink sink;
+  Writer writer = take(Writer::create(sink));
+  const Result<void> refused =
+      writer.attach("large", ByteView(static_cast<const std::byte*>(memory), n_bytes));
+  ::munmap(memory, n_bytes);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
+  EXPECT_NE(refused.error().message.find("max_attachment_bytes"), std::string::npos);
 }
 
 }  // namespace

@@ -64,6 +64,10 @@ Channel open_channel(bool terminal) {
     const rlimit limit{*options.max_file_bytes, *options.max_file_bytes};
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
+  if (options.max_memory_bytes) {
+    const rlimit limit{*options.max_memory_bytes, *options.max_memory_bytes};
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   ::execv(program_path(options.program).c_str(), argv.data());

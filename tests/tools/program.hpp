@@ -20,12 +20,13 @@ struct Outcome {
 };
 
 struct RunOptions {
-  std::string program = "cfck";                 // or cfck-convert, cfck-inspect
-  std::vector<std::string> environment;         // "NAME=value", added to the usual
-  std::string folder;                           // to run in
-  std::string stdout_path;                      // instead of a pipe
-  bool terminal = false;                        // out and err are one terminal; see Outcome::out
-  std::optional<std::uint64_t> max_file_bytes;  // a full disk, more or less
+  std::string program = "cfck";                   // or cfck-convert, cfck-inspect
+  std::vector<std::string> environment;           // "NAME=value", added to the usual
+  std::string folder;                             // to run in
+  std::string stdout_path;                        // instead of a pipe
+  bool terminal = false;                          // out and err are one terminal; see Outcome::out
+  std::optional<std::uint64_t> max_file_bytes;    // a full disk, more or less
+  std::optional<std::uint64_t> max_memory_bytes;  // address space
   // Called again and again while the program runs.
   std::function<void(int process)> meanwhile;
 };
