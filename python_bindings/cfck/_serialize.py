@@ -14,7 +14,7 @@ from ._checkpoint import Checkpoint
 from ._framework import HostTensor, Prepared, check_utf8, row_major
 from ._options import SaveFileOptions, SaveOptions
 from ._save import write_prepared, write_prepared_bytes
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, LimitExceededError
 
 # Names that numpy, ml_dtypes and torch have for the dtypes of files, and bits of an element.
 _DTYPES = {
@@ -40,6 +40,7 @@ _DTYPES = {
     "float4_e2m1fn_x2": ("F4", 4),  # two elements in each
 }
 _BITS = dict(_DTYPES.values())
+_MAX_BYTES = 16 << 30  # as of loads without max_decoded_bytes
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -156,11 +157,17 @@ def deserialize(bytes: bytes) -> list[tuple[str, dict[str, Any]]]:
 
     Raises:
         TypeError: ``bytes`` is of another type.
-        CfckError: what load raises.
+        CfckError: what load raises; LimitExceededError above max(16 GiB, 64 times the bytes).
     """
     if not isinstance(bytes, _BYTES):
         raise TypeError(f"expected bytes, not {type(bytes).__name__}")
     checkpoint = Checkpoint.from_bytes(bytes, threads=0, verify=True, max_decoded_bytes=0)
+    n_bytes = sum(checkpoint.record(name).decoded_bytes for name in checkpoint.names())
+    if n_bytes > max(_MAX_BYTES, 64 * len(bytes)):
+        raise LimitExceededError(
+            f"the tensors have {n_bytes} bytes, more than deserialize gives; load them from a file "
+            "or with load(), which take max_decoded_bytes"
+        )
     tensors, targets, memories = [], [], []
     for name in checkpoint.names():
         record = checkpoint.record(name)

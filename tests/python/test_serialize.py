@@ -3,14 +3,16 @@
 import inspect
 
 import cfck
+import cfck._serialize
 import cfck.torch
 import ml_dtypes
 import numpy as np
 import pytest
 import safetensors
+import safetensors.torch
 import torch
 from cfck import TensorSpec, deserialize, serialize, serialize_file
-from cfck.torch import load, load_file
+from cfck.torch import load, load_file, save
 from conftest import assert_same, weights
 
 NAMES = [
@@ -137,6 +139,14 @@ def test_bytes_alone_are_deserialized():
             deserialize(data)
     with pytest.raises(cfck.CfckError):
         deserialize(b"nothing")
+
+
+def test_no_memory_is_taken_beyond_the_limit(monkeypatch):
+    data = save({"zeros": torch.zeros(1000, 1000)})
+    assert len(deserialize(data)[0][1]["data"]) == 4_000_000
+    monkeypatch.setattr(cfck._serialize, "_MAX_BYTES", 1_000_000)
+    with pytest.raises(cfck.LimitExceededError, match="max_decoded_bytes"):
+        deserialize(data)
 
 
 def test_storage_of_tensors():
