@@ -9,6 +9,7 @@
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/reader.hpp"
+#include "format/checkpoint_skeleton.hpp"
 #include "format/file_view.hpp"
 #include "format/reader_access.hpp"
 #include "format/record_selection.hpp"
@@ -45,6 +46,7 @@ Result<std::vector<bool>> marked(const format::Index& index, const Update& chang
 
 Result<WriterStart> next_generation(const Reader& reader, const Update& changes) {
   CFCK_TRY_ASSIGN(const std::vector<bool> drop, marked(ReaderAccess::index(reader), changes));
+  CFCK_TRY(format::check_skeleton_keeps(reader, changes));
   WriterStart start;
   start.offset_bytes = reader.file_bytes();
   start.generation = reader.generation() + 1;

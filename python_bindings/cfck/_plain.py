@@ -44,18 +44,18 @@ class NotStorable(InvalidArgumentError):
 
 def bad_skeleton(message: str, record: str | None = None) -> CorruptError:
     return CorruptError(
-        f"the checkpoint's skeleton is damaged: {_printable(message)}", record=record
+        f"the checkpoint's skeleton is damaged: {printable(message)}", record=record
     )
 
 
 def newer_skeleton(message: str) -> UnsupportedError:
     return UnsupportedError(
-        f"the checkpoint was written by a newer version of cfck: {_printable(message)}; "
+        f"the checkpoint was written by a newer version of cfck: {printable(message)}; "
         "load it with that version, or its tensors alone with load_file"
     )
 
 
-def _printable(message: str) -> str:
+def printable(message: str) -> str:
     """Words from a file must not steer a terminal."""
     if message.isprintable():
         return message

@@ -125,6 +125,10 @@ def update(
     Returns:
         What the whole file has now; kept_lossless and unmatched_rules of the tensors added.
 
+    In a file of save_checkpoint tensors can be replaced, by others of any shape and dtype (of
+    floats, where a parameter requires a gradient), but not added or removed: its containers name
+    every one.
+
     The old bytes stay in the file until `cfck compact` rewrites it. A failed update, or one that
     Ctrl-C ends, leaves the file as it was; a Ctrl-C after the last bytes is raised when the update
     is done. After a kill in the middle, `cfck repair` brings back the last good state. Until the
@@ -132,7 +136,8 @@ def update(
     One update at a time: IoError if another one has locked the file.
 
     Raises:
-        CfckError: NotFoundError for a name in ``remove`` that is not there, MissingFileError,
+        CfckError: NotFoundError for a name in ``remove`` that is not there, InvalidArgumentError
+            for a change after which load_checkpoint would refuse the file, MissingFileError,
             IoError, and what save_file raises.
     """
     values = list(tensors.values()) if isinstance(tensors, Mapping) else []

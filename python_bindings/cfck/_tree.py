@@ -8,12 +8,14 @@ from typing import Any, Protocol
 from ._checkpoint import Checkpoint, shift
 from ._framework import Framework, Prepared, Progress
 from ._options import SaveFileOptions
-from ._plain import bad_skeleton, shown
+from ._plain import printable, shown
 from ._save import write_prepared
 from ._skeleton_reader import SkeletonReader, ValueDecoder
 from ._skeleton_writer import ATTACHMENT, MAX_SKELETON_BYTES, SkeletonWriter, ValueEncoder
 from ._summary import SaveSummary
-from .errors import InvalidArgumentError
+from .errors import CorruptError, InvalidArgumentError
+
+_MOST_LISTED = 5  # names, in an error
 
 
 class Values(ValueEncoder, ValueDecoder, Protocol):
@@ -73,13 +75,30 @@ def load_tree(
 
 
 def _check_records(stored: Sequence[str], referred: Iterable[Sequence[str]]) -> None:
-    wanted = {name for names in referred for name in names}
-    for name in wanted.difference(stored):
-        raise bad_skeleton(f"the file has no record `{shown(name)}`", name)
-    for name in stored:
-        if name not in wanted:
-            raise bad_skeleton(
-                f"it does not refer to record `{shown(name)}`, which was perhaps added by "
-                "cfck.update; load_file returns all tensors",
-                name,
-            )
+    """Compares the tensors of the file with those that the skeleton refers to."""
+    wanted = dict.fromkeys(name for names in referred for name in names)
+    present = set(stored)
+    missing = [name for name in wanted if name not in present]
+    extra = [name for name in stored if name not in wanted]
+    if not missing and not extra:
+        return
+    problems = []
+    advice = []
+    if missing:
+        problems.append(f"has no record {_listed(missing)}, to which its containers refer")
+        advice.append("cfck.update(path, tensors) puts missing ones back")
+    if extra:
+        problems.append(f"has {_listed(extra)}, to which its containers do not refer")
+        advice.append("cfck.update(path, {}, remove=names) removes what does not belong there")
+    raise CorruptError(
+        f"this checkpoint {printable(' and '.join(problems))}: an update by an earlier version, "
+        "a repair, or another program changed the file; load_file returns all tensors that it "
+        f"has, by name; {'; '.join(advice)}",
+        record=(missing or extra)[0],
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    listed = ", ".join(f"`{shown(name)}`" for name in names[:_MOST_LISTED])
+    more = len(names) - _MOST_LISTED
+    return f"{listed} and {more} more" if more > 0 else listed

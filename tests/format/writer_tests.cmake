@@ -1,7 +1,7 @@
 # Tests of everything that writes files.
 add_library(cfck_sample_tensors STATIC sample_tensors.cpp)
 target_link_libraries(cfck_sample_tensors PUBLIC cfck_flags cfck::cfck GTest::gtest)
-foreach(name writer writer_sources stages blocks bounds bounds_extremes calibration feedback refined shards targets alias add_alias update append repair killed)
+foreach(name writer writer_sources stages blocks bounds bounds_extremes calibration feedback refined shards targets alias add_alias update update_checkpoint append repair killed)
   cfck_add_test(${name}_test ${name}_test.cpp LIBS cfck_sample_tensors)
 endforeach()
 cfck_add_test(faults_test faults_test.cpp LIBS cfck_sample_tensors cfck_test_support)
