@@ -195,6 +195,13 @@ def _storable(name: str, tensor: torch.Tensor) -> torch.Tensor:
     if isinstance(tensor, FakeTensor) or tensor.is_meta:
         what = "has no data (torch: Cannot copy out of meta tensor)"
         raise unsupported(name, what, "save a materialised model")
+    if torch.nn.parameter.is_lazy(tensor):
+        raise unsupported(
+            name,
+            "is an uninitialised parameter or buffer of a lazy module: it has no shape and no "
+            "values yet",
+            "run the model once on an input before you save it",
+        )
     if tensor.is_nested:
         raise unsupported(name, "is nested", "save what unbind() gives")
     if tensor.layout != torch.strided:

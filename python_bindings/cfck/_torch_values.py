@@ -73,7 +73,10 @@ class TorchValues:
 def _encode_tensor(tensor: torch.Tensor, add: AddTensor) -> Any:
     kind = type(tensor)
     if torch.nn.parameter.is_lazy(tensor):
-        raise NotStorable("has no values yet; run the model once before")
+        raise NotStorable(
+            "is an uninitialised parameter or buffer of a lazy module: it has no shape and no "
+            "values yet; run the model once on an input before you save it"
+        )
     # Others without memory of their own are refused where tensors are prepared, with advice.
     if kind not in (torch.Tensor, torch.nn.Parameter) and has_plain_storage(tensor):
         raise NotStorable(

@@ -119,12 +119,13 @@ def save_file(
     Returns:
         How many bytes went where, which tensors kept every bit although a maximum error was given
         and why, which rules had no effect, and which tensors share memory and were stored apart. A
-        RuleWarning and a SharedMemoryWarning warn of these as well.
+        RuleWarning and a SharedMemoryWarning warn of these as well, and an
+        EmptyFileWarning of a file without tensors.
 
     Raises:
         CfckError: InvalidArgumentError (sparse, not a tensor), UnsupportedError (meta, fake,
-            quantised, nested, subclasses without memory of their own, dtypes that files cannot
-            hold), IoError, LimitExceededError. InvalidArgumentError (a ValueError) also for a
+            uninitialised, quantised, nested, subclasses without memory of their own, dtypes that
+            files cannot hold), IoError, LimitExceededError. InvalidArgumentError (a ValueError) also for a
             maximum error that is not positive and finite, for two of them, for per_row without
             one that it can apply to, and for a rule with one that names, without wildcards, a
             tensor of another dtype.
