@@ -1,5 +1,6 @@
 #include "tools/convert_file.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <memory>
@@ -12,6 +13,7 @@
 #include "cfck/reader.hpp"
 #include "cfck/safetensors.hpp"
 #include "cfck/writer.hpp"
+#include "format/checkpoint_skeleton.hpp"
 #include "tools/comparing_sink.hpp"
 #include "tools/console.hpp"
 #include "tools/interrupt.hpp"
@@ -124,6 +126,13 @@ Result<void> add_tensors(Work& work, const Work*& shown) {
     work.bar.update(done_bytes, work.sink->n_bytes());
     return go_on();
   });
+  work.writer->set_search_progress([&](const StepSearch& search) {
+    if (std::exchange(shown, &work) != &work) work.bar.start(short_name(work.conversion.input));
+    work.bar.preparing(search.trial == 0 ? std::string("measuring values")
+                                         : fmt::format("finding steps, trial {}", search.trial),
+                       search.done_bytes, search.total_bytes);
+    return go_on();
+  });
   CFCK_TRY(add_safetensors(*work.writer, *work.source, work.header));
   if (!work.conversion.shard_index.empty()) {
     CFCK_TRY(work.writer->attach(kShardIndexAttachment,
@@ -198,6 +207,7 @@ Result<void> to_safetensors(Work& work) {
                   Reader::open(*work.source, one_thread(work.conversion.limits)));
   CFCK_TRY_ASSIGN(const SafetensorsHeader header, safetensors_header_for(reader));
   for (const SafetensorsTie& tie : header.ties) work.result.tied.push_back(tie.name);
+  work.result.loses_containers = format::has_skeleton(reader);
   CountingSink sink(work.file.get());
   const auto progress = [&](std::uint64_t done_bytes, std::string_view) {
     work.bar.update(done_bytes, 0);

@@ -39,6 +39,9 @@ struct ConvertedFile {
   std::uint64_t output_bytes = 0;
   LossTotals loss;
   std::vector<std::string> tied;  // names that a safetensors file has in its metadata only
+  // Of conversions to safetensors: whether the input nests its tensors and has plain
+  // values (save_checkpoint), which safetensors cannot hold.
+  bool loses_containers = false;
   // Of conversions to .cfck.
   std::vector<std::string> names;  // if there are rules
   std::vector<KeptLossless> kept_lossless;

@@ -173,6 +173,23 @@ void warn_of_links(Console& console, const ConvertOptions& options, const Conver
   }
 }
 
+void warn_of_contents(Console& console, const ConvertReport& report) {
+  std::uint64_t n_records = 0;
+  for (const ConvertedFile& file : report.files) {
+    n_records += file.n_records;
+    if (!file.loses_containers) continue;
+    console.warn(
+        fmt::format("'{}' is a checkpoint: its tensors are in '{}', but not the containers "
+                    "and plain values around them, which only .cfck files hold; keep it, "
+                    "or export what you need with cfck.torch.load_checkpoint",
+                    escaped(file.input), escaped(file.output)));
+  }
+  if (n_records == 0) {
+    console.warn(fmt::format("'{}' holds no tensors, and so '{}' has none", escaped(report.input),
+                             escaped(report.output)));
+  }
+}
+
 void say_report(Console& console, const ConvertOptions& options, const ConvertReport& report,
                 double seconds) {
   Totals all;
@@ -295,6 +312,8 @@ Result<void> report_conversion(Console& console, const ConvertOptions& options,
                                const ConvertReport& report, double seconds) {
   warn_of_rules(console, options, report);
   warn_of_links(console, options, report);
+  warn_of_links(console, report);
+  warn_of_contents(console, report);
   if (console.json()) return print_json(console, options, report, seconds);
   say_report(console, options, report, seconds);
   return {};

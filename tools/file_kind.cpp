@@ -20,30 +20,31 @@ struct Foreign {
   std::string_view way_out;  // {0} is the path, as a Python string, {1} without suffix
 };
 
+// Lines that Python takes as they stand, from a file or typed one by one: none is
+// indented, no statement has a block.
 constexpr std::string_view kTorchWay =
-    "convert it once in Python:\n"
-    "    import torch, cfck.torch\n"
-    "    state = torch.load({0}, map_location=\"cpu\", weights_only=True)\n"
-    "    state = state.get(\"state_dict\", state)\n"
-    "    cfck.torch.save_file({{k: v for k, v in state.items() if torch.is_tensor(v)}}, {1})";
+    "convert it once in Python, nested containers and plain values included:\n"
+    "import torch, cfck.torch\n"
+    "state = torch.load({0}, map_location=\"cpu\", weights_only=True)\n"
+    "cfck.torch.save_checkpoint(state, {1})";
 constexpr std::string_view kNumpyWay =
     "convert it once in Python:\n"
-    "    import numpy, cfck.numpy\n"
-    "    cfck.numpy.save_file(dict(numpy.load({0})), {1})";
+    "import numpy, cfck.numpy\n"
+    "cfck.numpy.save_file(dict(numpy.load({0})), {1})";
 constexpr std::string_view kGgufWay =
     "convert it once in Python (pip install gguf; its blocks are decoded to float):\n"
-    "    import cfck.numpy, gguf\n"
-    "    tensors = gguf.GGUFReader({0}).tensors\n"
-    "    cfck.numpy.save_file({{t.name: gguf.dequantize(t.data, t.tensor_type) for t in tensors}}, "
+    "import cfck.numpy, gguf\n"
+    "tensors = gguf.GGUFReader({0}).tensors\n"
+    "cfck.numpy.save_file({{t.name: gguf.dequantize(t.data, t.tensor_type) for t in tensors}}, "
     "{1})";
 constexpr std::string_view kHdf5Way =
     "convert it once in Python (pip install h5py):\n"
-    "    import cfck.numpy, h5py\n"
-    "    tensors = {{}}\n"
-    "    with h5py.File({0}) as file:\n"
-    "        file.visititems(lambda name, item: tensors.update({{name: item[()]}})\n"
-    "                        if isinstance(item, h5py.Dataset) else None)\n"
-    "    cfck.numpy.save_file(tensors, {1})";
+    "import cfck.numpy, h5py\n"
+    "tensors = {{}}\n"
+    "add = lambda name, item: tensors.update({{name: item[()]}}) if hasattr(item, \"dtype\") else "
+    "None\n"
+    "h5py.File({0}).visititems(add)\n"
+    "cfck.numpy.save_file(tensors, {1})";
 
 constexpr std::array kForeign = {
     Foreign{"PK\x03\x04", "a PyTorch checkpoint (a zip file)", kTorchWay},
@@ -56,8 +57,8 @@ constexpr std::array kForeign = {
     Foreign{"\x89HDF\r\n\x1a\n", "an HDF5 file", kHdf5Way},
     Foreign{"\x93NUMPY", "a numpy array",
             "convert it once in Python:\n"
-            "    import numpy, cfck.numpy\n"
-            "    cfck.numpy.save_file({{\"array\": numpy.load({0})}}, {1})"},
+            "import numpy, cfck.numpy\n"
+            "cfck.numpy.save_file({{\"array\": numpy.load({0})}}, {1})"},
     Foreign{"version https://git-lfs", "a Git LFS pointer, not the file itself",
             "fetch the file: git lfs pull"},
     Foreign{"\x1f\x8b", "a gzip file", "unpack it first"},
@@ -65,12 +66,28 @@ constexpr std::array kForeign = {
     Foreign{"ustar", "a tar file", "unpack it first"},
 };
 
-// A Python string literal.
-std::string python_string(std::string_view text) {
+// The length of the UTF-8 character that begins `text`, or 0.
+std::size_t character_bytes(std::string_view text) {
+  std::size_t n_bytes = 1;
+  while (n_bytes <= std::min<std::size_t>(4, text.size())) {
+    if (valid_utf8(text.substr(0, n_bytes))) return n_bytes;
+    ++n_bytes;
+  }
+  return 0;
+}
+
+// A Python string literal for a path. Bytes that are not UTF-8 become the
+// surrogates that stand for them in Python's file names.
+std::string python_string(std::string_view path) {
   std::string quoted = "\"";
-  for (const char c : escaped(text)) {
-    if (c == '"') quoted += '\\';
-    quoted += c;
+  while (!path.empty()) {
+    const std::size_t n_bytes = character_bytes(path);
+    if (n_bytes == 0) {
+      quoted += fmt::format("\\udc{:02x}", static_cast<unsigned char>(path[0]));
+    } else {
+      quoted += path[0] == '"' ? "\\\"" : escaped(path.substr(0, n_bytes));
+    }
+    path.remove_prefix(std::max<std::size_t>(n_bytes, 1));
   }
   return quoted + '"';
 }

@@ -30,8 +30,9 @@ struct Update {
 // has returned the update is done, and nothing takes it back. Aliases of a replaced or removed
 // record keep their own values. The attachment that makes conversion back to safetensors byte-exact
 // is dropped. In a checkpoint of Python's save_checkpoint tensors can be replaced, but not added or
-// removed, since its containers name every one: kInvalidArgument. One writer at a time: the file is locked, and kIo reported if it is in use.
-// `progress` counts the bytes of the tensors in `changes`.
+// removed, since its containers name every one: kInvalidArgument. One writer at a time: the file is
+// locked, and kIo reported if it is in use. `progress` counts the bytes of the tensors in
+// `changes`.
 Result<WriteSummary> update(const std::string& path, const Update& changes,
                             EncodeOptions options = {}, DecodeOptions decode = {},
                             FileSystem& files = system_files(), WriteProgress progress = {});

@@ -27,7 +27,7 @@ from ._records import RecordInfo
 from ._refine import refine
 from ._serialize import TensorSpec, deserialize, serialize, serialize_file
 from ._single import compress, decompress, update
-from ._summary import RuleWarning, SaveSummary, SharedMemoryWarning
+from ._summary import EmptyFileWarning, RuleWarning, SaveSummary, SharedMemoryWarning
 from .errors import (
     CfckError,
     ChecksumError,
@@ -55,6 +55,7 @@ __all__ = [
     "ChecksumError",
     "CorruptError",
     "DeviceError",
+    "EmptyFileWarning",
     "Evaluation",
     "InternalError",
     "InvalidArgumentError",

@@ -10,7 +10,7 @@ from . import _native
 from ._checkpoint import native_path
 from ._framework import Framework, Prepared, check_metadata
 from ._options import SaveFileOptions, SaveOptions, complete, native_options
-from ._summary import SaveSummary, summarize
+from ._summary import SaveSummary, summarize, warn_of_no_tensors
 from .errors import InvalidArgumentError, MissingFileError, NotFoundError
 
 
@@ -51,7 +51,9 @@ def write_prepared(
         )
     except NotFoundError as error:
         raise _missing(filename, error) from None
-    return summarize(summary, prepared.names(), exempt)
+    result = summarize(summary, prepared.names(), exempt)
+    warn_of_no_tensors(filename, result)
+    return result
 
 
 def write_bytes(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import fnmatch
+import os
 import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from . import _native
 
@@ -22,6 +24,10 @@ class RuleWarning(UserWarning):
 
 class SharedMemoryWarning(UserWarning):
     """Tensors that share memory were stored apart: loaded again, they share it no longer."""
+
+
+class EmptyFileWarning(UserWarning):
+    """A file was saved that holds no tensor."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +97,13 @@ def summarize(
         message = f"rule {pattern!r} has no effect: {reason}"
         warnings.warn(message, RuleWarning, stacklevel=_level_of_caller())
     return summary
+
+
+def warn_of_no_tensors(filename: Any, summary: SaveSummary) -> None:
+    """Somebody may have lost them on the way here, by a filter that nothing passed."""
+    if summary.n_records == 0:
+        message = f"{os.fsdecode(filename)} was saved without any tensor: there was none to save"
+        warnings.warn(message, EmptyFileWarning, stacklevel=_level_of_caller())
 
 
 def _why_unmatched(pattern: str, names: Sequence[str], search: bool) -> str:

@@ -104,7 +104,8 @@ def save_file(
     Returns:
         How many bytes went where, which tensors kept every bit although a maximum error was given
         and why, which rules had no effect, and which arrays share memory and were stored apart. A
-        RuleWarning and a SharedMemoryWarning warn of these as well.
+        RuleWarning and a SharedMemoryWarning warn of these as well, and an
+        EmptyFileWarning of a file without tensors.
 
     Raises:
         CfckError: UnsupportedError (dtypes that files cannot hold), IoError, LimitExceededError;

@@ -258,7 +258,7 @@ TEST(Convert, ForeignFilesEndWithTheWayToConvertThem) {
   zip.resize(100);
   expect_hint("a.pt", zip, "weights_only=True");
   expect_hint("b.bin", std::string("\x80\x02}q\0.", 6), "torch.load");
-  expect_hint("c.ckpt", std::string("\x80\x04\x95", 3), "cfck.torch.save_file");
+  expect_hint("c.ckpt", std::string("\x80\x04\x95", 3), "cfck.torch.save_checkpoint");
   expect_hint("d.gguf", std::string("GGUF\x03\0\0\0", 8), "gguf.GGUFReader");
   expect_hint("e.h5", "\x89HDF\r\n\x1a\n", "h5py.File");
   expect_hint("f.npy", "\x93NUMPY", "numpy.load");
@@ -270,6 +270,26 @@ TEST(Convert, ForeignFilesEndWithTheWayToConvertThem) {
   // The name of the file cannot break out of the Python text.
   write_file(folder / "q\"+x.pt", zip.substr(0, 30));
   EXPECT_NE(convert({folder / "q\"+x.pt"}).err.find("q\\\"+x.pt"), std::string::npos);
+  // Bytes that are no UTF-8 are what Python makes of them in names of files.
+  write_file(folder / "u\xff\xc3\xa4\n.pt", zip.substr(0, 30));
+  const std::string odd = convert({folder / "u\xff\xc3\xa4\n.pt"}).err;
+  EXPECT_NE(odd.find("/u\\udcff\xc3\xa4\\n.pt\""), std::string::npos) << odd;
+}
+
+TEST(Convert, WarnsOfFilesWithoutTensors) {
+  const TemporaryFolder folder;
+  write_file(folder / "none.safetensors", with_header("{}"));
+  const Outcome there = convert({folder / "none.safetensors"});
+  EXPECT_EQ(there.code, 0);
+  EXPECT_NE(there.err.find("warning: '" + (folder / "none.safetensors") + "' holds no tensors"),
+            std::string::npos)
+      << there.err;
+  const Outcome back = convert({folder / "none.cfck", folder / "back"});
+  EXPECT_EQ(back.code, 0);
+  EXPECT_NE(back.err.find("warning:"), std::string::npos);
+  EXPECT_EQ(convert({folder / "none.cfck", folder / "back", "-f", "-q"}).err, "");
+  write_file(folder / "some.safetensors", small_model());
+  EXPECT_EQ(convert({folder / "some.safetensors"}).err, "");
 }
 
 TEST(Convert, BadInputsHaveTheirExitCodes) {
