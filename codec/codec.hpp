@@ -77,8 +77,8 @@ class Decoder {
                               MutableBytes out) const = 0;
 };
 
-// Encoders are stateless too. The same values give the same payload on every
-// machine, thread count and CPU level.
+// Encoders are stateless too. The same values give the same payload on every machine, thread
+// count and CPU level; byte planes and masks only with the same version of libzstd.
 class Encoder {
  public:
   virtual ~Encoder() = default;

@@ -227,8 +227,8 @@ struct EncodeOptions : TensorOptions {
   std::shared_ptr<const Calibration> calibration = nullptr;
   std::vector<EncodeRule> rules;
   std::vector<std::string> exempt;  // names: buffers, optimizer state
-  // Worker threads; 0: the CPUs this process may use (default_thread_count()).
-  // The bytes written do not depend on it.
+  // Worker threads; 0: the CPUs this process may use (default_thread_count()). The bytes
+  // do not depend on it; those of integers, masks, attachments do on libzstd's version.
   unsigned threads = 0;
   // Values per chunk, the unit of random access; 0: 2^18. Rounded down to whole
   // rows of axis 0 where at least one fits, and to a multiple of 8 below that. With
