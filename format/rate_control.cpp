@@ -56,6 +56,7 @@ struct RateControl::Item {
 
   const ChunkGeometry& geometry() const { return plan.geometry; }
   const SpectralChoice& choice() const { return *plan.choice.spectral; }
+  std::uint64_t n_bytes() const { return geometry().n_elems * bits_per_element(plan.dtype) / 8; }
   // Whether the step is to be found from the maximum error.
   bool follows_bound() const {
     return choice().target.kind == TargetKind::kNone && choice().known_step == 0;
@@ -90,11 +91,12 @@ class RateControl::MeasureJob final : public OrderedPipeline::Job {
     CFCK_TRY_ASSIGN(const ByteView values,
                     naming(read_chunk(item_.plan, chunk_, control_.memory_[worker]), item_.plan));
     values_ = total_values(item_.plan.dtype, values);
+    n_bytes_ = values.size();
     return {};
   }
   Result<void> finish() override {
     item_.values.add(values_);
-    return control_.go_on_();
+    return control_.report(item_, n_bytes_);
   }
 
  private:
@@ -102,6 +104,7 @@ class RateControl::MeasureJob final : public OrderedPipeline::Job {
   Item& item_;
   const std::uint64_t chunk_;
   ValueTotals values_;
+  std::uint64_t n_bytes_ = 0;
 };
 
 class RateControl::PlanJob final : public OrderedPipeline::Job {
@@ -126,7 +129,10 @@ class RateControl::PlanJob final : public OrderedPipeline::Job {
     item_.lossy.preamble_bytes = item_.lossy_plan ? item_.lossy_plan->preamble().size() : 0;
     return {};
   }
-  Result<void> finish() override { return control_.go_on_(); }
+  // Without a plan no chunk is tried.
+  Result<void> finish() override {
+    return control_.report(item_, item_.n_bytes() * (item_.lossy_plan != nullptr ? 1 : 2));
+  }
 
  private:
   RateControl& control_;
@@ -146,12 +152,13 @@ class RateControl::TrialJob final : public OrderedPipeline::Job {
         errors_,
         naming(encode_lossy(item_.plan, *item_.lossy_plan, chunk_, values, memory), item_.plan));
     payload_bytes_ = memory.encoded.payload.size();
+    n_bytes_ = values.size();
     return {};
   }
   Result<void> finish() override {
     item_.lossy.payload_bytes.push_back(payload_bytes_);
     item_.errors.add(errors_);
-    return control_.go_on_();
+    return control_.report(item_, n_bytes_);
   }
 
  private:
@@ -160,16 +167,27 @@ class RateControl::TrialJob final : public OrderedPipeline::Job {
   const std::uint64_t chunk_;
   codec::ErrorTotals errors_;
   std::uint64_t payload_bytes_ = 0;
+  std::uint64_t n_bytes_ = 0;
 };
 
-RateControl::RateControl(unsigned threads, std::function<Result<void>()> go_on)
-    : go_on_(std::move(go_on)),
+RateControl::RateControl(unsigned threads, Listener listener)
+    : listener_(std::move(listener)),
       threads_(threads),
       pipeline_(std::make_unique<OrderedPipeline>(resolve_threads(threads))) {
   memory_.resize(std::size_t{pipeline_->threads()} + 1);
 }
 
 RateControl::~RateControl() = default;
+
+void RateControl::begin_trial(unsigned trial, std::uint64_t n_bytes) {
+  search_ = {trial, 0, 2 * n_bytes, {}};
+}
+
+Result<void> RateControl::report(const Item& item, std::uint64_t n_bytes) {
+  search_.done_bytes += n_bytes;
+  search_.name = item.plan.name;
+  return listener_(search_);
+}
 
 codec::SpectralRequest RateControl::request_of(const Item& item, double step) const {
   codec::SpectralRequest request;
@@ -217,11 +235,19 @@ Result<std::vector<SpectralDecision>> RateControl::decide(const Target& target,
 Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
   std::vector<EncodePlan> lossless;
   items_.clear();
+  std::uint64_t n_bytes = 0;
   for (const EncodePlan& plan : plans) {
     lossless.push_back(without_loss(plan));
     items_.push_back(std::make_unique<Item>(plan));
+    n_bytes += items_.back()->n_bytes();
   }
-  CFCK_TRY_ASSIGN(std::vector<RecordSize> sizes, record_sizes(lossless, threads_, go_on_));
+  begin_trial(0, n_bytes);
+  const auto progress = [&](std::uint64_t done_bytes, std::string_view name) {
+    search_.done_bytes = done_bytes;
+    search_.name = name;
+    return listener_(search_);
+  };
+  CFCK_TRY_ASSIGN(std::vector<RecordSize> sizes, record_sizes(lossless, threads_, progress));
   for (std::size_t i = 0; i < items_.size(); ++i) {
     items_[i]->lossless = std::move(sizes[i]);
     for (std::uint64_t chunk = 0; chunk < items_[i]->geometry().n_chunks; ++chunk) {
@@ -368,6 +394,11 @@ Result<StepGoal> RateControl::goal() const {
 
 Result<StepOutcome> RateControl::try_step(double step) {
   tried_step_ = step;
+  std::uint64_t n_bytes = 0;
+  for (const std::unique_ptr<Item>& item : items_) {
+    n_bytes += item->reason ? 0 : item->n_bytes();
+  }
+  begin_trial(search_.trial + 1, n_bytes);
   for (const std::unique_ptr<Item>& item : items_) {
     if (!item->reason) {
       CFCK_TRY(pipeline_->submit(std::make_unique<PlanJob>(*this, *item)));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/threads.hpp"
+#include "cfck/writer.hpp"
 #include "format/chunk_encoder.hpp"
 #include "format/record_size.hpp"
 #include "format/step_search.hpp"
@@ -32,8 +33,10 @@ class RateControl {
   // What the file takes if the tensors given to decide() take this.
   using FileBytes = std::function<Result<std::uint64_t>(std::span<const RecordSize> sizes)>;
 
-  // `go_on` is called on the caller's thread now and then; its error ends the search.
-  RateControl(unsigned threads, std::function<Result<void>()> go_on);
+  // Called on the caller's thread now and then; its error ends the search.
+  using Listener = std::function<Result<void>(const StepSearch& search)>;
+
+  RateControl(unsigned threads, Listener listener);
   ~RateControl();
 
   // One target for all of `plans`, with one step times the scale of each. Without a
@@ -52,6 +55,10 @@ class RateControl {
   class PlanJob;
   class TrialJob;
 
+  // Begins trial number `trial`, which goes through tensors of so many bytes twice.
+  void begin_trial(unsigned trial, std::uint64_t n_bytes);
+  // Tells how far the trial is after `n_bytes` more of the item.
+  Result<void> report(const Item& item, std::uint64_t n_bytes);
   Result<void> measure(std::span<const EncodePlan> plans);
   // The step of the target; the items are left as they are with it.
   Result<double> find();
@@ -65,7 +72,8 @@ class RateControl {
   Error unreachable(double measured) const;
   codec::SpectralRequest request_of(const Item& item, double step) const;
 
-  std::function<Result<void>()> go_on_;
+  Listener listener_;
+  StepSearch search_;
   const unsigned threads_;
   std::vector<WorkerMemory> memory_;
   std::vector<std::unique_ptr<Item>> items_;

@@ -16,7 +16,11 @@ RecordEncoder::~RecordEncoder() = default;
 
 Result<void> RecordEncoder::report(std::uint32_t record, std::uint64_t n_bytes) {
   done_bytes_ += n_bytes;
-  if (progress_ && !progress_(done_bytes_, layout_.index().records[record].record.name)) {
+  return report(layout_.index().records[record].record.name);
+}
+
+Result<void> RecordEncoder::report(std::string_view name) const {
+  if (progress_ && !progress_(done_bytes_, name)) {
     return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
   }
   return {};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,8 @@ class RecordEncoder {
 
   // Counts bytes that needed no encoding, and asks whether to go on.
   Result<void> report(std::uint32_t record, std::uint64_t n_bytes);
+  // Asks whether to go on with something else than encoding a record.
+  Result<void> report(std::string_view name) const;
 
   // Records that are lossless although a bound was given, by number: as far as
   // encoding decides it, complete after drain().

@@ -56,7 +56,7 @@ std::uint64_t RecordSize::stored_bytes(const ChunkGeometry& geometry) const {
 }
 
 Result<std::vector<RecordSize>> record_sizes(std::span<const EncodePlan> plans, unsigned threads,
-                                             const std::function<Result<void>()>& go_on) {
+                                             const SizeProgress& progress) {
   Index index;
   for (const EncodePlan& plan : plans) {
     index.records.push_back(entry_of(plan));
@@ -65,8 +65,8 @@ Result<std::vector<RecordSize>> record_sizes(std::span<const EncodePlan> plans, 
   RecordLayout layout(sink, kHeadBytes, std::move(index));
   RecordEncoder encoder(layout, threads);
   std::optional<Error> stopped;
-  encoder.set_progress([&](std::uint64_t, std::string_view) {
-    const Result<void> going = go_on();
+  encoder.set_progress([&](std::uint64_t done_bytes, std::string_view name) {
+    const Result<void> going = progress(done_bytes, name);
     if (!going) {
       stopped = going.error();
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "format/chunk_encoder.hpp"
@@ -19,10 +20,12 @@ struct RecordSize {
   std::uint64_t stored_bytes(const ChunkGeometry& geometry) const;
 };
 
-// Encodes tensors as a RecordEncoder does and drops the bytes. `go_on` is called on the
-// caller's thread now and then; its error ends it.
+// Called on the caller's thread now and then; its error ends the work.
+using SizeProgress = std::function<Result<void>(std::uint64_t done_bytes, std::string_view name)>;
+
+// Encodes tensors as a RecordEncoder does and drops the bytes.
 Result<std::vector<RecordSize>> record_sizes(std::span<const EncodePlan> plans, unsigned threads,
-                                             const std::function<Result<void>()>& go_on);
+                                             const SizeProgress& progress);
 
 // Lays out the record with that number in the index of `layout` as if it had these
 // bytes.

@@ -316,6 +316,12 @@ void Writer::set_progress(WriteProgress progress) {
   }
 }
 
+void Writer::set_search_progress(SearchProgress progress) {
+  if (impl_) {
+    impl_->search_progress = std::move(progress);
+  }
+}
+
 Result<WriteSummary> Writer::finish() {
   if (!impl_) {
     return kMovedFrom;

@@ -84,6 +84,8 @@ struct Writer::Impl {
   Result<void> decide_alone(std::uint32_t record, format::EncodePlan& plan);
   // The common step of those that wait for it, in all files.
   static Result<void> decide_together(std::span<Impl* const> writers);
+  // Tells whoever asked for progress. Error: kInvalidArgument "cancelled".
+  Result<void> report(const StepSearch& search);
   void apply(std::uint32_t record, format::EncodePlan& plan,
              const format::SpectralDecision& decision);
   // What the files take if those that wait for the step take `sizes`, and the others `rest_sizes`.
@@ -155,6 +157,7 @@ struct Writer::Impl {
   std::vector<std::string> stored_apart;       // names, in order
   std::set<std::uint32_t> lossless_in_target;  // see KeptLossless::in_target
   double file_step = 0;                        // that of the file's target, once found
+  SearchProgress search_progress;
   std::vector<std::unique_ptr<ByteSource>> sources;
   std::optional<Error> error;
   bool finished = false;

@@ -13,6 +13,24 @@ using format::RateControl;
 using format::RecordSize;
 using format::SpectralDecision;
 
+namespace {
+
+Error refusal(const char* message) { return {ErrorCode::kInvalidArgument, message, {}, {}}; }
+
+// What tensors take that have no step but count.
+Result<std::vector<RecordSize>> sizes_of(std::span<const EncodePlan> plans, unsigned threads,
+                                         const RateControl::Listener& listener) {
+  std::uint64_t total_bytes = 0;
+  for (const EncodePlan& plan : plans) {
+    total_bytes += plan.geometry.n_elems * bits_per_element(plan.dtype) / 8;
+  }
+  return format::record_sizes(plans, threads, [&](std::uint64_t done_bytes, std::string_view name) {
+    return listener({0, done_bytes, total_bytes, name});
+  });
+}
+
+}  // namespace
+
 void Writer::Impl::apply(std::uint32_t number, EncodePlan& plan, const SpectralDecision& decision) {
   plan.quality = decision.quality;
   plan.spectral = decision.request;
@@ -45,10 +63,17 @@ Result<void> Writer::Impl::check_decided() {
   return {};
 }
 
+Result<void> Writer::Impl::report(const StepSearch& search) {
+  if (!search_progress) {
+    return encoder.report(search.name);
+  }
+  return search_progress(search) ? Result<void>() : refusal("cancelled");
+}
+
 Result<void> Writer::Impl::decide_alone(std::uint32_t number, EncodePlan& plan) {
   // Starting threads takes longer than a chunk.
   const unsigned threads = plan.geometry.n_chunks == 1 ? 1 : options.threads;
-  RateControl control(threads, [&] { return encoder.report(number, 0); });
+  RateControl control(threads, [&](const StepSearch& search) { return report(search); });
   CFCK_TRY_ASSIGN(const std::vector<SpectralDecision> decisions,
                   control.decide(plan.choice.spectral->target, {&plan, 1}));
   apply(number, plan, decisions.front());
@@ -76,9 +101,8 @@ Result<void> Writer::Impl::decide_together(std::span<Impl* const> writers) {
   Impl& first = *writers.front();
   const auto some = std::find_if(writers.begin(), writers.end(),
                                  [](const Impl* writer) { return !writer->deferred.empty(); });
-  const auto go_on = [&]() -> Result<void> {
-    return some == writers.end() ? Result<void>()
-                                 : (*some)->encoder.report((*some)->deferred.front().record, 0);
+  const auto listener = [&](const StepSearch& search) {
+    return some == writers.end() ? Result<void>() : (*some)->report(search);
   };
   std::vector<EncodePlan> plans;
   std::vector<std::vector<RecordSize>> rest_sizes(writers.size());
@@ -88,13 +112,13 @@ Result<void> Writer::Impl::decide_together(std::span<Impl* const> writers) {
       (record.waits_for_step ? plans : rest).push_back(record.plan);
     }
     if (first.options.size) {
-      CFCK_TRY_ASSIGN(rest_sizes[i], format::record_sizes(rest, first.options.threads, go_on));
+      CFCK_TRY_ASSIGN(rest_sizes[i], sizes_of(rest, first.options.threads, listener));
     }
   }
   const RateControl::FileBytes all_bytes = [&](std::span<const RecordSize> sizes) {
     return bytes_of_files(writers, rest_sizes, sizes);
   };
-  RateControl control(first.options.threads, go_on);
+  RateControl control(first.options.threads, listener);
   CFCK_TRY_ASSIGN(const std::vector<SpectralDecision> decisions,
                   control.decide(first.rules.file_target(), plans, all_bytes));
   auto decision = decisions.begin();
@@ -149,12 +173,6 @@ Result<void> Writer::Impl::encode_deferred() {
   }
   return {};
 }
-
-namespace {
-
-Error refusal(const char* message) { return {ErrorCode::kInvalidArgument, message, {}, {}}; }
-
-}  // namespace
 
 Result<void> WriterAccess::decide_steps(std::span<Writer* const> writers) {
   std::vector<Writer::Impl*> impls;

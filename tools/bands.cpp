@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -49,7 +50,8 @@ const StoredTensor* original_of(const StoredTensor& tensor, const TensorSet& ref
 }
 
 Result<void> describe(const TensorSet& set, const TensorSet* reference_set,
-                      const StoredTensor* original, BandReport& report) {
+                      const StoredTensor* original, BandReport& report,
+                      const std::function<void(std::uint64_t)>& add_done) {
   std::vector<std::byte> bytes;
   // Of the reference; its place in that file is no place in this one.
   std::optional<Error> failure;
@@ -62,7 +64,10 @@ Result<void> describe(const TensorSet& set, const TensorSet* reference_set,
       auto done = reference_set->read(*original, info.first_elem, info.n_elems, bytes);
       if (!done) return failure.emplace(std::move(done).error());
     }
-    return report.description.add_chunk(info, stored.payload, stored.stored_bytes, bytes, scratch);
+    CFCK_TRY(
+        report.description.add_chunk(info, stored.payload, stored.stored_bytes, bytes, scratch));
+    add_done(info.n_elems * bits_per_element(info.dtype) / 8);
+    return {};
   };
   const Result<std::uint64_t> shared_bytes =
       format::each_payload(*set.reader_of(*report.tensor), *report.record, take);
@@ -88,7 +93,12 @@ Result<BandsReport> describe_all(const TensorSet& set, const TensorSet* referenc
     const StoredTensor* original =
         reference == nullptr ? nullptr : original_of(*tensor, *reference, all);
     report.is_measured = original != nullptr;
-    const Result<void> described = describe(set, reference, original, report);
+    std::uint64_t tensor_bytes = 0;
+    const auto add_done = [&](std::uint64_t n_bytes) {
+      tensor_bytes += n_bytes;
+      bar.update(done_bytes + tensor_bytes, 0);
+    };
+    const Result<void> described = describe(set, reference, original, report, add_done);
     CFCK_TRY(check_interrupt());
     if (described) {
       all.tensors.push_back(std::move(report));

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace cfck::tools {
 
@@ -20,9 +21,14 @@ class ProgressBar {
   // Bytes of tensors done and bytes of the compressed file so far, both since
   // start(); 0 for the latter where there is none.
   void update(std::uint64_t done_bytes, std::uint64_t compressed_bytes);
+  // Work that has to be done before that goes on, by itself: "finding steps, trial 3".
+  void preparing(std::string_view what, std::uint64_t done_bytes, std::uint64_t total_bytes);
 
  private:
+  // Whether it is time to draw again.
+  bool is_due();
   void draw(std::uint64_t done_bytes, std::uint64_t compressed_bytes);
+  void put_line(std::string line);
   void erase();
 
   const bool enabled_;

@@ -24,6 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kBarColumns = 40;
+constexpr std::uint64_t kPasses = 3;  // over the values of a tensor, as a rule
 
 // Whether a lossy tensor is within its maximum error, and the index right.
 struct BoundReport {
@@ -115,14 +116,41 @@ Result<void> compare(const TensorSet& set, const TensorSet& reference_set,
   return {};
 }
 
+// Shows how far the statistics are, within large tensors too.
+class StatsBar {
+ public:
+  // `n_passes`: how often a tensor is read, about.
+  StatsBar(ProgressBar& bar, std::uint64_t n_passes) : bar_(bar), n_passes_(n_passes) {}
+
+  void begin(const StoredTensor& tensor) {
+    tensor_bytes_ = tensor.n_bytes;
+    read_bytes_ = 0;
+  }
+  void add_read(std::uint64_t n_bytes) {
+    read_bytes_ += n_bytes;
+    bar_.update(done_bytes_ + std::min(tensor_bytes_, read_bytes_ / n_passes_), 0);
+  }
+  void end() {
+    done_bytes_ += std::exchange(tensor_bytes_, 0);
+    bar_.update(done_bytes_, 0);
+  }
+
+ private:
+  ProgressBar& bar_;
+  const std::uint64_t n_passes_;
+  std::uint64_t done_bytes_ = 0;
+  std::uint64_t tensor_bytes_ = 0;
+  std::uint64_t read_bytes_ = 0;
+};
+
 Result<StatsReport> measure(const TensorSet& set, const TensorSet* reference,
                             const std::vector<const StoredTensor*>& selected,
-                            const StatsOptions& options, ProgressBar& bar) {
+                            const StatsOptions& options, StatsBar& bar) {
   StatsReport all;
-  std::uint64_t done_bytes = 0;
   for (const StoredTensor* tensor : selected) {
     TensorReport report;
     report.tensor = tensor;
+    bar.begin(*tensor);
     auto stats = tensor_stats(set, *tensor);
     CFCK_TRY(check_interrupt());
     if (stats) {
@@ -133,8 +161,7 @@ Result<StatsReport> measure(const TensorSet& set, const TensorSet* reference,
       if (report.failure->record.empty()) report.failure->record = tensor->name;
     }
     all.tensors.push_back(std::move(report));
-    done_bytes += tensor->n_bytes;
-    bar.update(done_bytes, 0);
+    bar.end();
   }
   if (reference == nullptr || options.common) return all;
   for (const StoredTensor& tensor : reference->tensors()) {
@@ -307,7 +334,7 @@ void print_text(Console& console, const StatsOptions& options, const StatsReport
 }
 
 Result<int> stats(const StatsOptions& options, Console& console) {
-  CFCK_TRY_ASSIGN(const TensorSet set, TensorSet::open(options.path, options.limits));
+  CFCK_TRY_ASSIGN(TensorSet set, TensorSet::open(options.path, options.limits));
   std::optional<TensorSet> reference;
   if (!options.reference.empty()) {
     CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference, options.limits));
@@ -319,8 +346,11 @@ Result<int> stats(const StatsOptions& options, Console& console) {
   std::optional<ProgressBar> bar;
   bar.emplace(console.shows_progress(), total_bytes);
   bar->start("reading");
+  StatsBar stats_bar(*bar, reference ? kPasses + 1 : kPasses);
+  set.listen([&](std::uint64_t n_bytes) { stats_bar.add_read(n_bytes); });
   CFCK_TRY_ASSIGN(const StatsReport all,
-                  measure(set, reference ? &*reference : nullptr, *selected, options, *bar));
+                  measure(set, reference ? &*reference : nullptr, *selected, options, stats_bar));
+  set.listen({});
   bar.reset();
   if (console.json()) {
     print_json(console, options, all);

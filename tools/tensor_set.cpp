@@ -172,6 +172,7 @@ Result<void> TensorSet::read(const StoredTensor& tensor, std::uint64_t first_ele
     return file.source->read_at(tensor.offset_bytes + first_byte, out);
   };
   if (const auto done = read_here(); !done) return with_path(done.error(), file.path);
+  if (listener_) listener_(out.size());
   return {};
 }
 

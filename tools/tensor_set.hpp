@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cfck/io.hpp"
@@ -60,6 +61,10 @@ class TensorSet {
   const Reader* reader_of(const StoredTensor& tensor) const;
   const std::string& path_of(const StoredTensor& tensor) const { return files_[tensor.file].path; }
 
+  // Called by read() with the bytes that it read: for whoever shows progress.
+  using ReadListener = std::function<void(std::uint64_t n_bytes)>;
+  void listen(ReadListener listener) { listener_ = std::move(listener); }
+
   // Reads elements [first_elem, first_elem + n_elems). Errors have the path.
   Result<void> read(const StoredTensor& tensor, std::uint64_t first_elem, std::uint64_t n_elems,
                     MutableBytes out) const;
@@ -97,6 +102,7 @@ class TensorSet {
   std::vector<StoredTensor> ties_;  // of safetensors files, until all files are open
   std::vector<std::size_t> by_name_;
   Metadata metadata_;
+  ReadListener listener_;
 };
 
 // Elements of one piece of read_all: a multiple of kLeafElems, of whole chunks

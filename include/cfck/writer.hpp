@@ -60,9 +60,21 @@ struct WriteSummary {
 };
 
 // Called on the thread that adds, after each chunk: bytes of tensors encoded so
-// far, and the name of the tensor. Returning false cancels: the call in progress
-// fails with kInvalidArgument "cancelled".
+// far, and the name of the tensor. While steps of a target are searched the bytes stay
+// as they are, and the name is that of the tensor that is tried. Returning false cancels: the call
+// in progress fails with kInvalidArgument "cancelled".
 using WriteProgress = std::function<bool(std::uint64_t done_bytes, std::string_view name)>;
+
+// Where the search for the steps of a target is: tensors are encoded again and again,
+// and nothing of that is written. Each trial goes through its tensors twice.
+struct StepSearch {
+  unsigned trial = 0;             // 0: before the first one, values are measured
+  std::uint64_t done_bytes = 0;   // that this trial went through
+  std::uint64_t total_bytes = 0;  // that it has to
+  std::string_view name;          // of the tensor at hand
+};
+// As WriteProgress, called where that would be during a search.
+using SearchProgress = std::function<bool(const StepSearch& search)>;
 
 // Usage: create, add..., finish. Without finish() the output is no valid file.
 // Equal tensors are stored once. After an error the writer refuses everything
@@ -110,6 +122,8 @@ class Writer {
   Result<void> attach(std::string_view name, ByteView bytes);
 
   void set_progress(WriteProgress progress);
+  // Of finish_together() that of the first file with tensors counts.
+  void set_search_progress(SearchProgress progress);
 
   // Writes what is pending, the index and the tail. The sink is not synced.
   Result<WriteSummary> finish();

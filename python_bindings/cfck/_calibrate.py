@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._calibration import Calibration
 from ._framework import Progress
+from ._progress import shown
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +31,7 @@ def calibrate(
     cap_octaves: float = 2.0,
     max_dim: int = 8192,
     max_moment_bytes: int = 2 << 30,
-    progress: Progress | None = None,
+    progress: Progress | Literal[False] | None = None,
 ) -> Calibration:
     """Measures how much the output of a model changes with an error in each of its tensors.
 
@@ -69,7 +70,10 @@ def calibrate(
         max_dim: inputs of layers that are longer keep the diagonal of E[x x^T] only.
         max_moment_bytes: of all matrices E[x x^T] during the call; the larger ones that do not fit
             keep the diagonal.
-        progress: called as progress(done, total, name) after each pass for a tensor.
+        progress: called as progress(done, total, name) after each pass of the model: tensors that
+            are done, tensors in all, and the tensor at hand, or "batch 3" while inputs are read.
+            What it raises ends the call. None: after three seconds a line on stderr tells the
+            same, if that is a terminal; False: nothing does.
 
     Raises:
         InvalidArgumentError: the model takes no generated input (give batches or input_shape),
@@ -94,6 +98,6 @@ def calibrate(
         cap_octaves=cap_octaves,
         max_dim=max_dim,
         max_moment_bytes=max_moment_bytes,
-        progress=progress,
     )
-    return run_calibration(model, batches, request)
+    with shown(progress, "calibrate") as listener:
+        return run_calibration(model, batches, request, listener)

@@ -24,6 +24,7 @@ from ._evaluate_outputs import (
     rows_of,
     run_model,
 )
+from ._progress import Counter
 from .errors import InvalidArgumentError
 
 # Normalised mean square errors of a pair of probes: -30 and -25 dB.
@@ -37,7 +38,10 @@ _MOST_PAIRS = 4
 class Prober:
     """Runs the model with errors in one tensor at a time."""
 
-    def __init__(self, model: torch.nn.Module, batches: list[Any], request: Request) -> None:
+    def __init__(
+        self, model: torch.nn.Module, batches: list[Any], request: Request, counter: Counter
+    ) -> None:
+        self._counter = counter
         self._model = model
         self._batches = batches
         self._request = request
@@ -46,7 +50,10 @@ class Prober:
             distance = choose_distance(model, batches[0], request.output)
         self._distance = distance
         self.distance_name = distance if isinstance(distance, str) else "custom"
-        self._before = [self._outcome(model, position) for position in range(len(batches))]
+        self._before = []
+        for position in range(len(batches)):
+            self._before.append(self._outcome(model, position))
+            counter.tell(f"batch {position + 1}")
         for position, before in enumerate(self._before):
             if isinstance(distance, str) and not _is_usable(before):
                 raise InvalidArgumentError(
@@ -54,14 +61,12 @@ class Prober:
                 )
 
     def run(self, weights: Weights) -> dict[str, Measured]:
-        names = weights.to_probe()
         measured = {}
-        for done, name in enumerate(names):
+        for name in weights.to_probe():
             result = self._probe(name, weights.tensors[name])
             if result is not None:
                 measured[name] = result
-            if self._request.progress is not None:
-                self._request.progress(done + 1, len(names), name)
+            self._counter.finish(name)
         return measured
 
     def _probe(self, name: str, tensor: torch.Tensor) -> Measured | None:
@@ -93,7 +98,7 @@ class Prober:
         with _disturbed(tensor, amplitude, generator) as error:
             if error == 0:
                 return None
-            distance = self.distance_to(self._model)
+            distance = self.distance_to(self._model, name)
         if not math.isfinite(distance):
             raise InvalidArgumentError(
                 f"the distance of the outputs is {distance} after small errors in tensor `{name}`",
@@ -112,11 +117,15 @@ class Prober:
         rows = rows_of(found, self._distance, self._request.pool)
         return log_probabilities(rows) if self._distance == "kl" else rows
 
-    def distance_to(self, model: torch.nn.Module) -> float:
-        """Mean distance of a model's outputs from those of the first, as they were."""
+    def distance_to(self, model: torch.nn.Module, at_hand: str | None = None) -> float:
+        """Mean distance of a model's outputs from those of the first, as they were.
+
+        ``at_hand``: what those who listen are told; None: the batch.
+        """
         total, count = 0.0, 0
         for position, before in enumerate(self._before):
             after = self._outcome(model, position)
+            self._counter.tell(at_hand or f"batch {position + 1}")
             if not isinstance(self._distance, str):
                 n_rows = count_examples(self._batches[position])
                 total += float(self._distance(before, after)) * n_rows

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._evaluate_outputs import DISTANCES, POOLS, check_choice
-from ._framework import Progress
 from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ class Request:
     cap_octaves: float
     max_dim: int
     max_moment_bytes: int
-    progress: Progress | None
 
     def check(self, has_batches: bool) -> None:
         if not callable(self.distance):

@@ -26,11 +26,16 @@ from ._evaluate_outputs import (
     run_model,
     undisturbed,
 )
+from ._framework import Progress
+from ._progress import Counter
 from .errors import InvalidArgumentError
 
 
 def run_calibration(
-    model: torch.nn.Module, batches: Iterable[Any] | None, request: Request
+    model: torch.nn.Module,
+    batches: Iterable[Any] | None,
+    request: Request,
+    progress: Progress | None,
 ) -> Calibration:
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"a model is a torch.nn.Module, not {type(model).__name__}")
@@ -43,9 +48,10 @@ def run_calibration(
         if batches is None:
             made = generate(model, request.n_examples, request.seed, request.input_shape)
             batches, source = made.batches, made.source
-        reader = _Reader(model, weights, request, listens)
+        counter = Counter(progress, len(weights.to_probe()))
+        reader = _Reader(model, weights, request, listens, counter)
         kept = reader.run(batches)
-        prober = Prober(model, kept, request)
+        prober = Prober(model, kept, request, counter)
         measured = prober.run(weights)
     tensors = weights.describe(measured, reader.accumulators)
     return Calibration(
@@ -63,7 +69,12 @@ class _Reader:
     """One pass over the batches: moments of all, and the first ones kept for the probes."""
 
     def __init__(
-        self, model: torch.nn.Module, weights: Weights, request: Request, listens: bool
+        self,
+        model: torch.nn.Module,
+        weights: Weights,
+        request: Request,
+        listens: bool,
+        counter: Counter,
     ) -> None:
         self.accumulators: dict[str, Accumulator] = {}
         self.n_examples = 0
@@ -71,6 +82,7 @@ class _Reader:
         self._weights = weights
         self._request = request
         self._listens = listens
+        self._counter = counter
         self._device = model_device(model)
 
     def run(self, batches: Iterable[Any]) -> list[Any]:
@@ -78,7 +90,7 @@ class _Reader:
         kept: list[Any] = []
         n_kept = 0
         with self._listening() as hooks:
-            for batch in batches:
+            for number, batch in enumerate(batches, 1):
                 given = prepared(batch, request.inputs, self._device)
                 if n_kept < request.n_examples:
                     kept.append(given)
@@ -87,6 +99,7 @@ class _Reader:
                     break
                 if hooks is not None:
                     self._listen(hooks, batch, given)
+                self._counter.tell(f"batch {number}")
         if not kept:
             raise InvalidArgumentError("there are no batches; without any, pass batches=None")
         return kept

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._calibration import Calibration
 from ._framework import Progress
 from ._options import EffortOptions, Rules, TensorOptions, complete, takes
+from ._progress import shown
 from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def refine(
     pool: str = "auto",
     n_examples: int | None = None,
     damping: float = 0.02,
-    progress: Progress | None = None,
+    progress: Progress | Literal[False] | None = None,
     **options: Unpack[RefineOptions],
 ) -> Calibration:
     """Lets each layer make up for what the errors of those before it do to its inputs.
@@ -62,8 +63,11 @@ def refine(
         inputs, output, pool: as for calibrate().
         n_examples: the model runs on so many twice for each layer, up to that layer. None: all.
         damping: added to the diagonal of the inputs' second moment, in units of its mean.
-        progress: called as progress(done, total, name) after each layer; once more from the
-            start if the step had to change.
+        progress: called as progress(done, total, name) after each pass of the model and while the
+            file is encoded: layers that are done, layers in all (about, until the first is at
+            hand), and the tensor at hand, or "batch 3" while outputs are judged; once more from
+            the start if the step had to change. What it raises ends the call. None: after three
+            seconds a line on stderr tells the same, if that is a terminal; False: nothing does.
         codec, nmse, psnr, bits_per_weight, size, max_abs_error, trellis_states, rules, entropy,
             level, threads: as the file will be saved with; one of the targets is needed. ``steps``
             is "feedback".
@@ -94,5 +98,8 @@ def refine(
         raise InvalidArgumentError(f"n_examples is at least 1, not {n_examples}")
     if not 0 < damping < 1e6:
         raise InvalidArgumentError(f"damping is a positive number, not {damping}")
-    request = RefineRequest(inputs, output, pool, n_examples, damping, progress)
-    return run_refinement(model, batches, calibration, request, checked | {"steps": "feedback"})
+    request = RefineRequest(inputs, output, pool, n_examples, damping)
+    with shown(progress, "refine") as listener:
+        return run_refinement(
+            model, batches, calibration, request, checked | {"steps": "feedback"}, listener
+        )

@@ -29,6 +29,7 @@ from ._evaluate_outputs import (
     undisturbed,
 )
 from ._framework import Progress
+from ._progress import Counter
 from ._save import write_and_tell
 from ._tensors import TorchFramework
 from .errors import InvalidArgumentError
@@ -56,7 +57,6 @@ class RefineRequest:
     pool: str
     n_examples: int | None
     damping: float
-    progress: Progress | None
 
 
 def run_refinement(
@@ -65,6 +65,7 @@ def run_refinement(
     calibration: Calibration,
     request: RefineRequest,
     options: Mapping[str, Any],
+    progress: Progress | None,
 ) -> Calibration:
     if not isinstance(model, nn.Module):
         raise TypeError(f"a model is a torch.nn.Module, not {type(model).__name__}")
@@ -76,7 +77,7 @@ def run_refinement(
     )
     with undisturbed(model):
         kept = _first_batches(model, batches, request)
-        return _Refiner(model, kept, calibration, request, options).run()
+        return _Refiner(model, kept, calibration, request, options, progress).run()
 
 
 def _first_batches(model: nn.Module, batches: Iterable[Any], request: RefineRequest) -> list[Any]:
@@ -114,23 +115,33 @@ class _Refiner:
         calibration: Calibration,
         request: RefineRequest,
         options: Mapping[str, Any],
+        progress: Progress | None,
     ) -> None:
         self._model = model
+        self._counter = Counter(progress)
         judging = batches[_BATCHES_TO_JUDGE - 1 :: _BATCHES_TO_JUDGE]
         taken = [b for i, b in enumerate(batches, 1) if i % _BATCHES_TO_JUDGE]
         self._batches = taken if judging else batches
         self._calibration = _unrefined(calibration)
         self._request = request
         self._options = dict(options)
+        if progress is not None:
+            self._options["progress"] = lambda done_bytes, total_bytes, name: self._counter.tell(
+                name
+            )
         self._framework = TorchFramework()
         self._copy = copy.deepcopy(model)
         self._weights = Weights(model)
         self._live = Weights(self._copy).tensors
-        self._prober = Prober(model, judging or batches, _probe_request(calibration, request))
+        # Until it is known which tensors are lossy.
+        self._counter.total = len(self._layers(set(self._weights.tensors)))
+        request_to_judge = _probe_request(calibration, request)
+        self._prober = Prober(model, judging or batches, request_to_judge, self._counter)
 
     def run(self) -> Calibration:
         step, lossy = self._load(self._calibration, _aims(self._options))
         families = self._families(lossy)
+        self._counter.total = sum(len(family) for family in families)
         for _ in range(_MOST_ROUNDS):
             corrected = self._correct(families, step)
             refined = self._with(corrected, step)
@@ -228,15 +239,14 @@ class _Refiner:
     def _correct(self, families: list[list[_Layer]], step: float) -> dict[str, np.ndarray]:
         """Values for the layers, each with those before it rounded in the copy."""
         corrected: dict[str, np.ndarray] = {}
-        total = sum(len(family) for family in families)
+        self._counter.done = 0
         for family in families:
             n_inputs, mixed, rounded = self._moments(family[0])
             for layer in family:
                 values = self._corrected(layer.name, n_inputs, mixed, rounded)
                 corrected[layer.name] = values
                 self._put(layer.name, self._rounded(layer.name, values, step))
-                if self._request.progress is not None:
-                    self._request.progress(len(corrected), total, layer.name)
+                self._counter.finish(layer.name)
         return corrected
 
     def _moments(self, layer: _Layer) -> tuple[int, torch.Tensor, torch.Tensor]:
@@ -255,6 +265,7 @@ class _Refiner:
                 mixed += (x.T @ y).cpu()
                 rounded += (y.T @ y).cpu()
                 n_inputs += len(x)
+            self._counter.tell(layer.name)
         return n_inputs, mixed, rounded
 
     def _corrected(
@@ -325,7 +336,6 @@ def _probe_request(calibration: Calibration, request: RefineRequest) -> Request:
         cap_octaves=calibration.cap_octaves,
         max_dim=0,
         max_moment_bytes=0,
-        progress=None,
     )
 
 

@@ -1,5 +1,6 @@
 // Targets: what codec spectral is asked for, what it reaches, what the file says of it.
 #include <algorithm>
+#include <set>
 
 #include "base/decibels.hpp"
 #include "tests/format/file_quality.hpp"
@@ -411,6 +412,58 @@ TEST(TargetsOfTensors, TheSearchCanBeCancelled) {
   Writer writer = take(Writer::create(sink, options));
   int n_calls = 0;
   writer.set_progress([&](std::uint64_t, std::string_view) { return ++n_calls < 30; });
+  const std::vector<Named> tensors = model();
+  for (const Named& tensor : tensors) {
+    expect_ok(writer.add(tensor.name, TensorView{tensor.dtype, tensor.shape, tensor.bytes}));
+  }
+  const auto summary = writer.finish();
+  ASSERT_FALSE(summary);
+  EXPECT_EQ(summary.error().message, "cancelled");
+}
+
+TEST(TargetsOfTensors, TheSearchTellsHowFarItIs) {
+  EncodeOptions options;
+  options.bits_per_weight = 3;
+  MemorySink sink;
+  Writer writer = take(Writer::create(sink, options));
+  std::set<std::string> names;
+  StepSearch last;
+  unsigned n_finished = 0;
+  writer.set_search_progress([&](const StepSearch& search) {
+    if (search.trial != last.trial) {
+      EXPECT_EQ(search.trial, last.trial + 1);
+      n_finished += last.done_bytes == last.total_bytes ? 1 : 0;
+      last.done_bytes = 0;
+    }
+    EXPECT_GE(search.done_bytes, last.done_bytes);
+    EXPECT_LE(search.done_bytes, search.total_bytes);
+    names.emplace(search.name);
+    last = search;
+    return true;
+  });
+  std::uint64_t written_bytes = 0;
+  writer.set_progress([&](std::uint64_t done_bytes, std::string_view) {
+    written_bytes = done_bytes;
+    return true;
+  });
+  const std::vector<Named> tensors = model();
+  for (const Named& tensor : tensors) {
+    expect_ok(writer.add(tensor.name, TensorView{tensor.dtype, tensor.shape, tensor.bytes}));
+  }
+  const WriteSummary summary = take(writer.finish());
+  EXPECT_GE(last.trial, 1U);
+  EXPECT_EQ(n_finished, last.trial);
+  EXPECT_EQ(last.done_bytes, last.total_bytes);
+  for (const LossyTensor& tensor : summary.lossy) EXPECT_TRUE(names.contains(tensor.name));
+  EXPECT_EQ(written_bytes, summary.decoded_bytes);
+}
+
+TEST(TargetsOfTensors, WhoeverListensToTheSearchCanEndIt) {
+  EncodeOptions options;
+  options.bits_per_weight = 3;
+  MemorySink sink;
+  Writer writer = take(Writer::create(sink, options));
+  writer.set_search_progress([&](const StepSearch& search) { return search.trial < 1; });
   const std::vector<Named> tensors = model();
   for (const Named& tensor : tensors) {
     expect_ok(writer.add(tensor.name, TensorView{tensor.dtype, tensor.shape, tensor.bytes}));

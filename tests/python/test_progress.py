@@ -1,0 +1,151 @@
+"""Long calls tell how far they are, and those who did not ask see a line on a terminal."""
+
+import io
+import os
+import pty
+
+import cfck
+import pytest
+import torch
+from cfck import _progress
+from cfck.torch import save_file
+from conftest import weights
+from torch import nn
+
+
+def model():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(32, 48), nn.ReLU(), nn.Linear(48, 32))
+
+
+def batches(n):
+    return [weights(8, 32, seed=i) for i in range(n)]
+
+
+NAMES = ["0.weight", "2.weight"]
+
+
+def test_calibration_tells_after_every_pass_of_the_model():
+    calls = []
+    cfck.calibrate(model(), batches(3), progress=lambda *call: calls.append(call))
+    assert [call for call in calls if call[0] == 0][:3] == [(0, 2, f"batch {i}") for i in (1, 2, 3)]
+    assert {name for _, _, name in calls} == {*NAMES, "batch 1", "batch 2", "batch 3"}
+    done = [call[0] for call in calls]
+    assert done == sorted(done) and calls[-1] == (2, 2, "2.weight")
+    # Two levels of three batches each at least, and the end.
+    assert sum(name == "0.weight" for _, _, name in calls) >= 7
+
+
+@pytest.mark.parametrize("name", ["batch 2", "0.weight"])
+def test_calibration_can_be_ended_at_every_pass(name):
+    net = model()
+    before = {key: tensor.clone() for key, tensor in net.state_dict().items()}
+
+    def stop(done, total, at_hand):
+        if at_hand == name:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cfck.calibrate(net, batches(3), progress=stop)
+    for key, tensor in net.state_dict().items():
+        assert torch.equal(tensor, before[key])
+
+
+def test_refinement_tells_what_it_encodes_and_runs():
+    net, data = model(), batches(8)
+    calibration = cfck.calibrate(net, data, progress=False)
+    calls = []
+    cfck.refine(
+        net, data, calibration, bits_per_weight=3, progress=lambda *call: calls.append(call)
+    )
+    # The layers that are found in the end; until then those that might be.
+    assert {total for _, total, _ in calls} == {2}
+    first_done = next(i for i, call in enumerate(calls) if call[0] == 1)
+    assert len({name for _, _, name in calls[:first_done]} & {*NAMES}) == 2
+    assert sum(name == "0.weight" for _, _, name in calls) > 6
+    assert "batch 1" in {name for _, _, name in calls}
+
+
+def test_the_search_for_steps_names_the_tensors_it_tries(path):
+    tensors = {"a": weights(64, 64), "b": weights(64, 64, seed=2)}
+    calls = []
+    save_file(tensors, path, bits_per_weight=3, progress=lambda *call: calls.append(call))
+    searching = [call for call in calls if call[0] == 0]
+    assert {name for _, _, name in searching} == {"a", "b"}
+    assert len(searching) > 6
+    assert calls[-1][:2] == (32768, 32768)
+
+    def stop(done, total, name):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        save_file(tensors, path, bits_per_weight=3, progress=stop)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Every look at it is a second later."""
+    ticks = iter(range(100, 10**6))
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: float(next(ticks)))
+
+
+@pytest.fixture
+def terminal(monkeypatch, clock):
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    return stream
+
+
+def test_who_did_not_ask_sees_a_line_on_a_terminal(terminal):
+    net = model()
+    calibration = cfck.calibrate(net, batches(3))
+    shown = terminal.getvalue()
+    assert "\rcalibrate: 1 of 2, 0:" in shown
+    assert "2.weight" in shown
+    assert shown.endswith("\r" + " " * 79 + "\r")
+    terminal.truncate(0)
+    cfck.refine(net, batches(8), calibration, bits_per_weight=3)
+    assert "\rrefine: 1 of 2, 0:" in terminal.getvalue()
+
+
+def test_nothing_is_shown_to_who_does_not_want_it(terminal):
+    cfck.calibrate(model(), batches(1), progress=False)
+    cfck.calibrate(model(), batches(1), progress=lambda *call: None)
+    assert terminal.getvalue() == ""
+    with pytest.raises(TypeError, match="progress"):
+        cfck.calibrate(model(), batches(1), progress="yes")
+
+
+def test_short_calls_show_nothing(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: 5.0)
+    cfck.calibrate(model(), batches(3))
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("stream", [None, io.StringIO()])
+def test_what_is_no_terminal_stays_empty(stream, monkeypatch, clock):
+    monkeypatch.setattr("sys.stderr", stream)
+    cfck.calibrate(model(), batches(3))
+    assert stream is None or stream.getvalue() == ""
+
+
+def test_lines_fit_the_terminal_and_do_not_steer_it(clock):
+    reader, writer = pty.openpty()
+    try:
+        with os.fdopen(writer, "w") as stream:
+            line = _progress.TerminalLine("calibrate", stream)
+            for _ in range(5):
+                line(1, 2, "a\x1b[2J" + "x" * 500)
+            line.erase()
+            shown = os.read(reader, 65536).decode()
+    finally:
+        os.close(reader)
+    assert "\x1b" not in shown and r"a\x1b[2J" in shown
+    assert max(len(part) for part in shown.split("\r")) <= 79
