@@ -22,6 +22,9 @@ import torch
 from cfck.torch import load_checkpoint, load_file, save_checkpoint, save_file
 from conftest import assert_same, bits, random_bits, shares_memory, weights
 
+# Many of these trees have no tensor.
+pytestmark = pytest.mark.filterwarnings("ignore::cfck.EmptyFileWarning")
+
 
 def round_trip(value, path):
     save_checkpoint(value, path)

@@ -102,7 +102,8 @@ def test_the_model_stays_as_it_was_and_the_result_is_the_same_again(calibrated, 
     assert contents(model) == before
     assert model.training
     assert again.file_bytes() == refined.file_bytes()
-    assert seen[:6] == [(i + 1, 6, f"{2 * i}.weight") for i in range(6)]
+    first = {done: (done, total, name) for done, total, name in reversed(seen) if done > 0}
+    assert [first[i + 1] for i in range(6)] == [(i + 1, 6, f"{2 * i}.weight") for i in range(6)]
 
 
 def test_its_step_stands_for_the_target(refined, tmp_path):
