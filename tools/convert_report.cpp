@@ -312,7 +312,6 @@ Result<void> report_conversion(Console& console, const ConvertOptions& options,
                                const ConvertReport& report, double seconds) {
   warn_of_rules(console, options, report);
   warn_of_links(console, options, report);
-  warn_of_links(console, report);
   warn_of_contents(console, report);
   if (console.json()) return print_json(console, options, report, seconds);
   say_report(console, options, report, seconds);
