@@ -7,6 +7,7 @@
 #include <climits>
 #include <system_error>
 
+#include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/io.hpp"
 
@@ -70,6 +71,9 @@ std::string temporary_name(const std::string& target) {
 
 struct AtomicFile::Impl {
   Impl(FileSystem& f, std::string t, Options o) : files(f), target(std::move(t)), options(o) {}
+  ~Impl() { discard(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   Result<void> open_temporary();
   Result<void> keep_permissions();
@@ -80,7 +84,10 @@ struct AtomicFile::Impl {
   void reserve_for(std::size_t n_bytes) noexcept;
   Result<void> commit();
   void discard() noexcept;
-  Result<void> remember(Result<void> result);
+  // Runs a step, unless an earlier one failed or the file is committed; after a failure nothing
+  // is left of the temporary file.
+  template <class Step>
+  std::invoke_result_t<Step> run(const char* advice, Step&& step);
 
   FileSystem& files;
   const std::string target;
@@ -144,9 +151,17 @@ Result<void> AtomicFile::Impl::keep_permissions() {
   return {};
 }
 
-Result<void> AtomicFile::Impl::remember(Result<void> result) {
+template <class Step>
+std::invoke_result_t<Step> AtomicFile::Impl::run(const char* advice, Step&& step) {
+  if (error) {
+    return copy_of(*error);
+  }
+  if (committed) {
+    return run_guarded([&] { return refuse(target, advice); });
+  }
+  auto result = run_guarded(std::forward<Step>(step));
   if (!result) {
-    error = result.error();
+    error = copy_of(result.error());
     discard();
   }
   return result;
@@ -225,60 +240,46 @@ void AtomicFile::Impl::discard() noexcept {
   if (temporary.empty() || owner != ::getpid()) {
     return;
   }
-  (void)files.remove(temporary);
+  (void)run_guarded([&] { return files.remove(temporary); });
   temporary.clear();
 }
 
 Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string& path, Options options,
                                                        FileSystem& files) {
-  if (path.empty() || path.back() == '/') {
-    return refuse(path, "is not the name of a file");
-  }
-  CFCK_TRY_ASSIGN(std::string target, follow_links(path));
-  auto impl = std::make_unique<Impl>(files, std::move(target), options);
-  CFCK_TRY(impl->check_target());
-  files.remove_leftovers(folder_of(impl->target));
-  // The object is there before the file is, so that its destructor removes the file
-  // whatever happens.
-  auto file = std::unique_ptr<AtomicFile>(new AtomicFile(std::move(impl)));
-  CFCK_TRY(file->impl_->open_temporary());
-  CFCK_TRY(file->impl_->keep_permissions());
-  return file;
+  return run_guarded([&]() -> Result<std::unique_ptr<AtomicFile>> {
+    if (path.empty() || path.back() == '/') {
+      return refuse(path, "is not the name of a file");
+    }
+    CFCK_TRY_ASSIGN(std::string target, follow_links(path));
+    auto impl = std::make_unique<Impl>(files, std::move(target), options);
+    CFCK_TRY(impl->check_target());
+    files.remove_leftovers(folder_of(impl->target));
+    // The object is there before the file is, so that its destructor removes the file
+    // whatever happens.
+    auto file = std::unique_ptr<AtomicFile>(new AtomicFile(std::move(impl)));
+    CFCK_TRY(file->impl_->open_temporary());
+    CFCK_TRY(file->impl_->keep_permissions());
+    return file;
+  });
 }
 
 AtomicFile::AtomicFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-AtomicFile::~AtomicFile() { impl_->discard(); }
+AtomicFile::~AtomicFile() = default;
 
 Result<void> AtomicFile::write(ByteView bytes) {
-  if (impl_->error) {
-    return *impl_->error;
-  }
-  if (impl_->committed) {
-    return refuse(impl_->target, "was committed already; nothing more can be written");
-  }
-  return impl_->remember(impl_->write(bytes));
+  return impl_->run("was committed already; nothing more can be written",
+                    [&] { return impl_->write(bytes); });
 }
 
 Result<std::unique_ptr<ByteSource>> AtomicFile::read_back() {
-  if (impl_->error) {
-    return *impl_->error;
-  }
-  if (impl_->committed) {
-    return refuse(impl_->target, "was committed already; open it by its name");
-  }
-  CFCK_TRY(impl_->remember(impl_->flush()));
+  CFCK_TRY(
+      impl_->run("was committed already; open it by its name", [&] { return impl_->flush(); }));
   return open_file(impl_->temporary, ReadMode::kPread, impl_->files);
 }
 
 Result<void> AtomicFile::commit() {
-  if (impl_->error) {
-    return *impl_->error;
-  }
-  if (impl_->committed) {
-    return refuse(impl_->target, "was committed already");
-  }
-  return impl_->remember(impl_->commit());
+  return impl_->run("was committed already", [&] { return impl_->commit(); });
 }
 
 }  // namespace cfck

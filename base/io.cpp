@@ -9,6 +9,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/run_guarded.hpp"
 #include "base/text.hpp"
 
 namespace cfck {
@@ -17,14 +18,25 @@ namespace {
 Result<void> check_range(std::uint64_t offset_bytes, std::uint64_t n_bytes, std::uint64_t size,
                          const std::string& name) {
   if (offset_bytes > size || n_bytes > size - offset_bytes) {
-    return Error{ErrorCode::kTruncated,
-                 "'" + escaped(name) + "' has " + std::to_string(size) + " bytes; " +
-                     std::to_string(n_bytes) + " were asked for at byte " +
-                     std::to_string(offset_bytes),
-                 {},
-                 offset_bytes};
+    return run_guarded([&] {
+      return Error{ErrorCode::kTruncated,
+                   "'" + escaped(name) + "' has " + std::to_string(size) + " bytes; " +
+                       std::to_string(n_bytes) + " were asked for at byte " +
+                       std::to_string(offset_bytes),
+                   {},
+                   offset_bytes};
+    });
   }
   return {};
+}
+
+// A name is for messages: it may be missing where memory is.
+std::string copy_of_name(const std::string& name) noexcept {
+  try {
+    return name;
+  } catch (...) {
+    return "<file>";
+  }
 }
 
 void copy_bytes(ByteView from, MutableBytes to) {
@@ -42,7 +54,7 @@ class FileSource final : public ByteSource {
     CFCK_TRY(check_range(offset_bytes, out.size(), size_, path_));
     return file_->read_at(offset_bytes, out);
   }
-  std::string name() const override { return path_; }
+  std::string name() const noexcept override { return copy_of_name(path_); }
 
  private:
   std::unique_ptr<File> file_;
@@ -52,10 +64,16 @@ class FileSource final : public ByteSource {
 
 class MappedSource final : public ByteSource {
  public:
-  MappedSource(ByteView bytes, std::string path) : bytes_(bytes), path_(std::move(path)) {}
-  ~MappedSource() override { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
+  explicit MappedSource(std::string path) : path_(std::move(path)) {}
+  ~MappedSource() override {
+    if (!bytes_.empty()) {
+      ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+    }
+  }
   MappedSource(const MappedSource&) = delete;
   MappedSource& operator=(const MappedSource&) = delete;
+  // Bytes that were mapped; this object unmaps them.
+  void take(ByteView bytes) noexcept { bytes_ = bytes; }
   std::uint64_t size() const override { return bytes_.size(); }
   Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
     CFCK_TRY(check_range(offset_bytes, out.size(), bytes_.size(), path_));
@@ -63,7 +81,7 @@ class MappedSource final : public ByteSource {
     return {};
   }
   ByteView mapped() const override { return bytes_; }
-  std::string name() const override { return path_; }
+  std::string name() const noexcept override { return copy_of_name(path_); }
 
  private:
   ByteView bytes_;
@@ -72,6 +90,7 @@ class MappedSource final : public ByteSource {
 
 // Nothing where the system cannot map the file; the caller then reads it.
 std::unique_ptr<ByteSource> try_map(const std::string& path, std::uint64_t size) {
+  auto source = std::make_unique<MappedSource>(path);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
     return nullptr;
@@ -85,8 +104,8 @@ std::unique_ptr<ByteSource> try_map(const std::string& path, std::uint64_t size)
   if (address == MAP_FAILED) {
     return nullptr;
   }
-  return std::make_unique<MappedSource>(ByteView(static_cast<const std::byte*>(address), size),
-                                        path);
+  source->take(ByteView(static_cast<const std::byte*>(address), size));
+  return source;
 }
 
 }  // namespace
@@ -98,14 +117,18 @@ Result<void> MemorySource::read_at(std::uint64_t offset_bytes, MutableBytes out)
 }
 
 Result<void> MemorySink::write(ByteView bytes) {
-  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-  return {};
+  return run_guarded([&]() -> Result<void> {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return {};
+  });
 }
 
 namespace {
 
 Error not_provided(const char* action) {
-  return {ErrorCode::kUnsupported, std::string("this FileSystem cannot ") + action, {}, {}};
+  return run_guarded([&] {
+    return Error{ErrorCode::kUnsupported, std::string("this FileSystem cannot ") + action, {}, {}};
+  });
 }
 
 }  // namespace
@@ -124,15 +147,17 @@ Result<void> FileSystem::make_directory(const std::string&) {
 
 Result<std::unique_ptr<ByteSource>> open_file(const std::string& path, ReadMode mode,
                                               FileSystem& files) {
-  CFCK_TRY_ASSIGN(std::unique_ptr<File> file, files.open_read(path));
-  CFCK_TRY_ASSIGN(const std::uint64_t size, file->committed_size());
-  // Only the system's own files have something to map.
-  if (mode == ReadMode::kMmap && size != 0 && &files == &system_files()) {
-    if (auto mapped = try_map(path, size)) {
-      return mapped;
+  return run_guarded([&]() -> Result<std::unique_ptr<ByteSource>> {
+    CFCK_TRY_ASSIGN(std::unique_ptr<File> file, files.open_read(path));
+    CFCK_TRY_ASSIGN(const std::uint64_t size, file->committed_size());
+    // Only the system's own files have something to map.
+    if (mode == ReadMode::kMmap && size != 0 && &files == &system_files()) {
+      if (auto mapped = try_map(path, size)) {
+        return mapped;
+      }
     }
-  }
-  return std::unique_ptr<ByteSource>(std::make_unique<FileSource>(std::move(file), size, path));
+    return std::unique_ptr<ByteSource>(std::make_unique<FileSource>(std::move(file), size, path));
+  });
 }
 
 }  // namespace cfck

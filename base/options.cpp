@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/run_guarded.hpp"
+
 namespace cfck {
 namespace {
 
@@ -156,7 +158,9 @@ std::string_view lossless_reason_name(LosslessReason reason) noexcept {
   return "unknown";
 }
 
-Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options) {
+namespace {
+
+Result<std::optional<ErrorBound>> only_bound(const TensorOptions& options) {
   const auto refuse = [](std::string message) {
     return Error{ErrorCode::kInvalidArgument, std::move(message), {}, {}};
   };
@@ -209,6 +213,12 @@ Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options) {
         "codec raw and codec lossless lose nothing; leave out the maximum error, or the codec");
   }
   return bound;
+}
+
+}  // namespace
+
+Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options) {
+  return run_guarded([&] { return only_bound(options); });
 }
 
 bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) noexcept {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -83,14 +83,14 @@ void OrderedPipeline::Impl::start_worker() {
   const auto worker = static_cast<unsigned>(workers.size());
   try {
     workers.emplace_back([this, worker] { work(worker); });
-  } catch (const std::system_error&) {
-    // No more threads to be had: the others, or the caller, do the work.
+  } catch (const std::exception&) {
+    // No more threads, or memory for them: the others, or the caller, do the work.
   }
 }
 
 Result<void> OrderedPipeline::Impl::remember(Result<void> result) {
   if (!result) {
-    error = result.error();
+    error = copy_of(result.error());
     const std::lock_guard lock(mutex);
     stop = true;  // jobs that wait are never run
   }
@@ -138,7 +138,7 @@ unsigned OrderedPipeline::threads() const noexcept { return impl_->n_threads; }
 Result<void> OrderedPipeline::submit(std::unique_ptr<Job> job) {
   Impl& impl = *impl_;
   if (impl.error) {
-    return *impl.error;
+    return copy_of(*impl.error);
   }
   if (impl.n_threads == 1) {
     return impl.run_here(*job);
@@ -178,7 +178,7 @@ Result<void> OrderedPipeline::submit(std::unique_ptr<Job> job) {
 Result<void> OrderedPipeline::drain() {
   Impl& impl = *impl_;
   if (impl.error) {
-    return *impl.error;
+    return copy_of(*impl.error);
   }
   while (true) {
     {

@@ -58,7 +58,7 @@ Result<void> parallel_for(
       others.emplace_back([&shared, worker] { work(shared, worker); });
     }
   } catch (const std::exception&) {
-    // The system gives no more threads: those that started do the work.
+    // No more threads, or memory for them: those that started do the work.
   }
   work(shared, 0);
   for (std::thread& other : others) {

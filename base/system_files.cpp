@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/file_locks.hpp"
+#include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/io.hpp"
 
@@ -28,11 +29,13 @@ Error system_error(const char* action, const std::string& path, int number) {
                          : number == EEXIST ? ErrorCode::kInvalidArgument
                          : number == ENOMEM ? ErrorCode::kOutOfMemory
                                             : ErrorCode::kIo;
-  return Error{code,
-               std::string("cannot ") + action + " '" + escaped(path) +
-                   "': " + std::generic_category().message(number),
-               {},
-               {}};
+  return run_guarded([&] {
+    return Error{code,
+                 std::string("cannot ") + action + " '" + escaped(path) +
+                     "': " + std::generic_category().message(number),
+                 {},
+                 {}};
+  });
 }
 
 Result<void> check_regular(const char* action, const std::string& path, mode_t mode, bool writes) {
@@ -43,11 +46,13 @@ Result<void> check_regular(const char* action, const std::string& path, mode_t m
     return system_error(action, path, EISDIR);
   }
   const char* const what = S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
-  return Error{ErrorCode::kUnsupported,
-               "'" + escaped(path) + "' is " + what +
-                   ", which cannot be read at any position; copy its contents into a file first",
-               {},
-               {}};
+  return run_guarded([&] {
+    return Error{ErrorCode::kUnsupported,
+                 "'" + escaped(path) + "' is " + what +
+                     ", which cannot be read at any position; copy its contents into a file first",
+                 {},
+                 {}};
+  });
 }
 
 class PosixFile final : public File {
@@ -73,6 +78,7 @@ class PosixFile final : public File {
 
  private:
   bool hold() noexcept;
+  Error refusal(const char* reason) const;
   void release() noexcept;
 
   int descriptor_ = -1;
@@ -170,10 +176,7 @@ Result<std::uint64_t> PosixFile::committed_size() const {
       return before;
     }
   }
-  return Error{ErrorCode::kIo,
-               "'" + escaped(path_) + "' keeps changing while it is opened; try again later",
-               {},
-               {}};
+  return refusal("keeps changing while it is opened; try again later");
 }
 
 Result<void> PosixFile::read_at(std::uint64_t offset_bytes, MutableBytes out) const {
@@ -190,12 +193,14 @@ Result<void> PosixFile::read_at(std::uint64_t offset_bytes, MutableBytes out) co
       return system_error("read", path_, errno);
     }
     if (got == 0) {
-      return Error{ErrorCode::kTruncated,
-                   "'" + escaped(path_) + "' ends before byte " +
-                       std::to_string(offset_bytes + out.size()) +
-                       "; it may have been cut while it was being read",
-                   {},
-                   offset_bytes};
+      return run_guarded([&] {
+        return Error{ErrorCode::kTruncated,
+                     "'" + escaped(path_) + "' ends before byte " +
+                         std::to_string(offset_bytes + out.size()) +
+                         "; it may have been cut while it was being read",
+                     {},
+                     offset_bytes};
+      });
     }
     out = out.subspan(static_cast<std::size_t>(got));
     offset_bytes += static_cast<std::uint64_t>(got);
@@ -277,16 +282,19 @@ Result<void> PosixFile::truncate(std::uint64_t n_bytes) {
   return {};
 }
 
+Error PosixFile::refusal(const char* reason) const {
+  return run_guarded([&] {
+    return Error{ErrorCode::kIo, "'" + escaped(path_) + "' " + reason, {}, {}};
+  });
+}
+
 Result<void> PosixFile::lock() {
   int failed = 0;
   do {
     failed = ::flock(descriptor_, LOCK_EX | LOCK_NB);
   } while (failed != 0 && errno == EINTR);
   if (failed != 0 && errno == EWOULDBLOCK) {
-    return Error{ErrorCode::kIo,
-                 "'" + escaped(path_) + "' is being changed by another writer; try again later",
-                 {},
-                 {}};
+    return refusal("is being changed by another writer; try again later");
   }
   struct stat info {};
   if (failed != 0 || ::fstat(descriptor_, &info) != 0) {
@@ -296,10 +304,7 @@ Result<void> PosixFile::lock() {
   // From here on readers see the file as it is now.
   lock_append(descriptor_, static_cast<std::uint64_t>(info.st_size));
   if (info.st_nlink == 0) {
-    return Error{ErrorCode::kIo,
-                 "'" + escaped(path_) + "' was replaced while it was being opened; try again",
-                 {},
-                 {}};
+    return refusal("was replaced while it was being opened; try again");
   }
   return {};
 }
@@ -356,7 +361,11 @@ class PosixFileSystem final : public FileSystem {
 Result<std::unique_ptr<File>> PosixFileSystem::open(const char* action, const std::string& path,
                                                     int flags) {
   // Everything that may fail for want of memory comes before the file exists.
-  auto file = std::make_unique<PosixFile>(path);
+  std::unique_ptr<PosixFile> file;
+  CFCK_TRY(run_guarded([&]() -> Result<void> {
+    file = std::make_unique<PosixFile>(path);
+    return {};
+  }));
   CFCK_TRY(file->open(action, flags));
   return std::unique_ptr<File>(std::move(file));
 }

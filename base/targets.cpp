@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/decibels.hpp"
+#include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/options.hpp"
 
@@ -127,6 +128,43 @@ Result<std::optional<Target>> only_target(const TensorOptions& options,
   return target;
 }
 
+Result<double> read_nmse(std::string_view text) {
+  std::string_view unit = text;
+  const std::optional<double> number = take_number(unit);
+  if (!number || !(unit.empty() || is_decibels(unit))) {
+    return refuse("'" + escaped(text) +
+                  "' is no nmse; write a ratio as 0.01, or decibels as -20dB");
+  }
+  const double ratio = unit.empty() ? *number : ratio_of_decibels(*number);
+  if (!(ratio > 0 && ratio < 1)) {
+    return refuse("'" + escaped(text) +
+                  "' is no nmse: it is above 0 and below 1, in decibels below 0 (-20dB)");
+  }
+  return ratio;
+}
+
+Result<double> read_psnr(std::string_view text) {
+  std::string_view unit = text;
+  const std::optional<double> number = take_number(unit);
+  if (!number || !(unit.empty() || is_decibels(unit)) || !(*number > 0)) {
+    return refuse("'" + escaped(text) + "' is no psnr; write decibels, above 0, as 40 or 40dB");
+  }
+  return *number;
+}
+
+Result<std::uint64_t> read_size(std::string_view text) {
+  std::string_view unit = text;
+  const std::optional<double> number = take_number(unit);
+  const std::uint64_t unit_bytes = number ? bytes_of_unit(unit) : 0;
+  const double bytes = unit_bytes == 0 ? 0 : std::floor(*number * static_cast<double>(unit_bytes));
+  if (!(bytes >= 1) || bytes >= 0x1p63) {
+    return refuse("'" + escaped(text) +
+                  "' is no size; write bytes as 1000000, or with a unit: 60MB is 60 million bytes, "
+                  "60MiB is 60 * 2^20");
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
 }  // namespace
 
 std::string_view target_kind_name(TargetKind kind) noexcept {
@@ -146,48 +184,23 @@ std::string_view target_kind_name(TargetKind kind) noexcept {
 }
 
 Result<double> parse_nmse(std::string_view text) {
-  std::string_view unit = text;
-  const std::optional<double> number = take_number(unit);
-  if (!number || !(unit.empty() || is_decibels(unit))) {
-    return refuse("'" + escaped(text) +
-                  "' is no nmse; write a ratio as 0.01, or decibels as -20dB");
-  }
-  const double ratio = unit.empty() ? *number : ratio_of_decibels(*number);
-  if (!(ratio > 0 && ratio < 1)) {
-    return refuse("'" + escaped(text) +
-                  "' is no nmse: it is above 0 and below 1, in decibels below 0 (-20dB)");
-  }
-  return ratio;
+  return run_guarded([&] { return read_nmse(text); });
 }
 
 Result<double> parse_psnr(std::string_view text) {
-  std::string_view unit = text;
-  const std::optional<double> number = take_number(unit);
-  if (!number || !(unit.empty() || is_decibels(unit)) || !(*number > 0)) {
-    return refuse("'" + escaped(text) + "' is no psnr; write decibels, above 0, as 40 or 40dB");
-  }
-  return *number;
+  return run_guarded([&] { return read_psnr(text); });
 }
 
 Result<std::uint64_t> parse_size(std::string_view text) {
-  std::string_view unit = text;
-  const std::optional<double> number = take_number(unit);
-  const std::uint64_t unit_bytes = number ? bytes_of_unit(unit) : 0;
-  const double bytes = unit_bytes == 0 ? 0 : std::floor(*number * static_cast<double>(unit_bytes));
-  if (!(bytes >= 1) || bytes >= 0x1p63) {
-    return refuse("'" + escaped(text) +
-                  "' is no size; write bytes as 1000000, or with a unit: 60MB is 60 million bytes, "
-                  "60MiB is 60 * 2^20");
-  }
-  return static_cast<std::uint64_t>(bytes);
+  return run_guarded([&] { return read_size(text); });
 }
 
 Result<std::optional<Target>> error_target(const TensorOptions& options) {
-  return only_target(options, std::nullopt, false);
+  return run_guarded([&] { return only_target(options, std::nullopt, false); });
 }
 
 Result<std::optional<Target>> error_target(const EncodeOptions& options) {
-  return only_target(options, options.size, true);
+  return run_guarded([&] { return only_target(options, options.size, true); });
 }
 
 }  // namespace cfck

@@ -3,11 +3,18 @@
 #include <string>
 
 #include "base/bytes.hpp"
+#include "base/run_guarded.hpp"
 
 namespace cfck {
 namespace {
 
 constexpr std::uint64_t kMaxProduct = (std::uint64_t{1} << 63) - 1;
+
+// An error in text, or of the memory for it.
+template <class Text>
+Error error_of(ErrorCode code, const Text& text) {
+  return run_guarded([&] { return Error{code, text(), {}, {}}; });
+}
 
 }  // namespace
 
@@ -18,10 +25,9 @@ Result<std::uint64_t> n_elems(const Shape& shape) {
     if (dim == 0) {
       empty = true;
     } else if (!checked_mul(product, dim, product) || product > kMaxProduct) {
-      return Error{ErrorCode::kLimitExceeded,
-                   "the shape has 2^63 elements or more; no tensor can be so large",
-                   {},
-                   {}};
+      return error_of(ErrorCode::kLimitExceeded, [] {
+        return "the shape has 2^63 elements or more; no tensor can be so large";
+      });
     }
   }
   return empty ? 0 : product;
@@ -30,32 +36,29 @@ Result<std::uint64_t> n_elems(const Shape& shape) {
 Result<std::uint64_t> n_bytes(DType dtype, const Shape& shape) {
   const unsigned bits = bits_per_element(dtype);
   if (bits == 0) {
-    return Error{ErrorCode::kUnsupported,
-                 "dtype " + std::to_string(static_cast<unsigned>(dtype)) +
-                     " is not known to this version of cfck",
-                 {},
-                 {}};
+    return error_of(ErrorCode::kUnsupported, [&] {
+      return "dtype " + std::to_string(static_cast<unsigned>(dtype)) +
+             " is not known to this version of cfck";
+    });
   }
   CFCK_TRY_ASSIGN(const std::uint64_t elems, n_elems(shape));
   if (bits >= 8) {
     std::uint64_t bytes = 0;
     if (!checked_mul(elems, std::uint64_t{bits / 8}, bytes) || bytes > kMaxProduct) {
-      return Error{ErrorCode::kLimitExceeded,
-                   "the tensor has 2^63 bytes or more; no tensor can be so large",
-                   {},
-                   {}};
+      return error_of(ErrorCode::kLimitExceeded, [] {
+        return "the tensor has 2^63 bytes or more; no tensor can be so large";
+      });
     }
     return bytes;
   }
   // Eight elements fill `bits` bytes, so nothing overflows here.
   const std::uint64_t rest_bits = (elems % 8) * bits;
   if (rest_bits % 8 != 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "a tensor of dtype " + std::string(dtype_name(dtype)) + " with " +
-                     std::to_string(elems) +
-                     " elements does not fill whole bytes; safetensors has no such tensors either",
-                 {},
-                 {}};
+    return error_of(ErrorCode::kInvalidArgument, [&] {
+      return "a tensor of dtype " + std::string(dtype_name(dtype)) + " with " +
+             std::to_string(elems) +
+             " elements does not fill whole bytes; safetensors has no such tensors either";
+    });
   }
   return elems / 8 * bits + rest_bits / 8;
 }

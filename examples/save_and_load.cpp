@@ -41,6 +41,8 @@ cfck::Result<std::vector<float>> load(const std::string& path, const std::string
   if (record == nullptr || record->dtype != cfck::DType::kF32) {
     return cfck::Error{cfck::ErrorCode::kNotFound, "no F32 tensor of this name", name, {}};
   }
+  // A small file may claim a huge tensor: ask first, then take the memory.
+  CFCK_TRY(reader.check_decoded_bytes(record->decoded_bytes, name));
   std::vector<float> values(record->n_elems);
   CFCK_TRY(reader.read(*record, std::as_writable_bytes(std::span(values))));
   return values;

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.hpp"
+#include "base/run_guarded.hpp"
 #include "codec/spectral/second_moments.hpp"
 #include "codec/spectral/spectral_geometry.hpp"
+#include "format/json_tree.hpp"
 #include "spectral/morton.hpp"
 #include "spectral/step_learning.hpp"
 
@@ -15,11 +17,14 @@ namespace cfck {
 namespace {
 
 using Json = nlohmann::json;
+using JsonTree = format::JsonTree<Json>;
 
 constexpr const char* kFormat = "cfck.calibration";
 constexpr const char* kVersion = "1";
 // Steps beyond this are no measurement.
 constexpr double kMaxOctaves = 40;
+// Of its JSON: far more than the tensors of a file can need.
+constexpr std::size_t kMaxJsonValues = std::size_t{1} << 23;
 
 Error unsound(std::string message, std::string name = {}) {
   return Error{ErrorCode::kCorrupt,
@@ -43,6 +48,8 @@ Result<std::vector<T>> numbers_of(const Reader& reader, const std::string& name,
   if (record == nullptr || record->dtype != dtype) {
     return unsound("it has no such numbers", name);
   }
+  // Before there is memory for what the file claims.
+  CFCK_TRY(reader.check_decoded_bytes(record->decoded_bytes, name));
   std::vector<T> numbers(record->n_elems);
   CFCK_TRY(reader.read(*record, std::as_writable_bytes(std::span(numbers))));
   return numbers;
@@ -75,19 +82,33 @@ struct Described {
   std::uint64_t n_positions = 0;
 };
 
+Result<JsonTree> parse_json(const std::string& what, const std::string& text) {
+  Result<JsonTree> parsed = JsonTree::parse(text, {kMaxJsonValues});
+  if (parsed) {
+    return parsed;
+  }
+  const bool is_corrupt = parsed.error().code == ErrorCode::kCorrupt;
+  const std::string reason = what + " " + parsed.error().message;
+  return is_corrupt ? unsound(reason)
+                    : Error{parsed.error().code, "the calibration: " + reason, {}, {}};
+}
+
 Result<std::vector<Described>> describe_tensors(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  CFCK_TRY_ASSIGN(const JsonTree tree, parse_json("its list of tensors", text));
+  const Json& json = tree.root();
   if (!json.is_array()) {
     return unsound("its list of tensors is no JSON array");
   }
   std::vector<Described> described;
   for (const Json& entry : json) {
-    const auto field = [&](const char* key) {
-      return entry.is_object() ? entry.value(key, Json()) : Json();
+    static const Json none;
+    const auto field = [&](const char* key) -> const Json& {
+      const auto found = entry.find(key);  // the end of what is no object
+      return found == entry.end() ? none : *found;
     };
     Described tensor;
-    const Json name = field("name");
-    const Json shape = field("shape");
+    const Json& name = field("name");
+    const Json& shape = field("shape");
     if (!name.is_string() || !shape.is_array()) {
       return unsound("a tensor in its list has no name or shape");
     }
@@ -98,11 +119,11 @@ Result<std::vector<Described>> describe_tensors(const std::string& text) {
       }
       tensor.shape.push_back(length.get<std::uint64_t>());
     }
-    const Json tied_to = field("tied_to");
+    const Json& tied_to = field("tied_to");
     tensor.tied_to = tied_to.is_string() ? tied_to.get<std::string>() : "";
-    const Json axis = field("input_axis");
+    const Json& axis = field("input_axis");
     tensor.input_axis = axis.is_number_unsigned() && axis.get<unsigned>() == 0 ? 0 : 1;
-    const Json positions = field("n_positions");
+    const Json& positions = field("n_positions");
     tensor.n_positions = positions.is_number_unsigned() ? positions.get<std::uint64_t>() : 0;
     described.push_back(std::move(tensor));
   }
@@ -264,12 +285,16 @@ Result<void> Calibration::read() {
     return unsound("it does not say of which tensors it is");
   }
   CFCK_TRY_ASSIGN(const std::vector<Described> described, describe_tensors(*tensors));
+  for (const char* const name : {"sigma", "log2_step"}) {
+    const Record* const record = reader.find(name);
+    if (record != nullptr && record->n_elems != described.size()) {
+      return unsound("it has not as many numbers as tensors");
+    }
+  }
   CFCK_TRY_ASSIGN(const auto sigma, numbers_of<double>(reader, "sigma", DType::kF64));
   CFCK_TRY_ASSIGN(const auto log2_step, numbers_of<double>(reader, "log2_step", DType::kF64));
-  if (sigma.size() != described.size() || log2_step.size() != described.size()) {
-    return unsound("it has not as many numbers as tensors");
-  }
-  const Json facts = Json::parse(*about, nullptr, false);
+  CFCK_TRY_ASSIGN(const JsonTree tree, parse_json("what it says about itself", *about));
+  const Json& facts = tree.root();
   const std::string source =
       facts.is_object() && facts.contains("source") && facts["source"].is_string()
           ? facts["source"].get<std::string>()
@@ -323,10 +348,12 @@ Result<void> Calibration::read() {
 
 Result<std::shared_ptr<const Calibration>> Calibration::open(
     std::unique_ptr<const ByteSource> source) {
-  CFCK_TRY_ASSIGN(Reader reader, Reader::open(*source));
-  std::shared_ptr<Calibration> calibration(new Calibration(std::move(source), std::move(reader)));
-  CFCK_TRY(calibration->read());
-  return std::shared_ptr<const Calibration>(std::move(calibration));
+  return run_guarded([&]() -> Result<std::shared_ptr<const Calibration>> {
+    CFCK_TRY_ASSIGN(Reader reader, Reader::open(*source));
+    std::shared_ptr<Calibration> calibration(new Calibration(std::move(source), std::move(reader)));
+    CFCK_TRY(calibration->read());
+    return std::shared_ptr<const Calibration>(std::move(calibration));
+  });
 }
 
 Result<std::shared_ptr<const Calibration>> Calibration::open(const std::string& path) {
@@ -336,24 +363,28 @@ Result<std::shared_ptr<const Calibration>> Calibration::open(const std::string& 
 
 Result<std::shared_ptr<const codec::SecondMoments>> Calibration::second_moments(
     const CalibratedSteps& steps) const {
-  CFCK_TRY_ASSIGN(std::vector<float> moments,
-                  numbers_of<float>(reader_, steps.second_moment, DType::kF32));
-  const std::uint64_t n = reader_.find(steps.second_moment)->shape[1];
-  if (moments.size() != n * n || !is_finite(moments)) {
-    return unsound("a second moment has numbers that are none", steps.second_moment);
-  }
-  shrink(n, steps.n_positions, moments);
-  return std::make_shared<const codec::SecondMoments>(std::move(moments), n);
+  return run_guarded([&]() -> Result<std::shared_ptr<const codec::SecondMoments>> {
+    CFCK_TRY_ASSIGN(std::vector<float> moments,
+                    numbers_of<float>(reader_, steps.second_moment, DType::kF32));
+    const std::uint64_t n = reader_.find(steps.second_moment)->shape[1];
+    if (moments.size() != n * n || !is_finite(moments)) {
+      return unsound("a second moment has numbers that are none", steps.second_moment);
+    }
+    shrink(n, steps.n_positions, moments);
+    return std::make_shared<const codec::SecondMoments>(std::move(moments), n);
+  });
 }
 
 Result<std::shared_ptr<const std::vector<float>>> Calibration::corrected_values(
     const CalibratedSteps& steps) const {
-  CFCK_TRY_ASSIGN(std::vector<float> values,
-                  numbers_of<float>(reader_, steps.corrected, DType::kF32));
-  if (!is_finite(values)) {
-    return unsound("corrected values have numbers that are none", steps.corrected);
-  }
-  return std::make_shared<const std::vector<float>>(std::move(values));
+  return run_guarded([&]() -> Result<std::shared_ptr<const std::vector<float>>> {
+    CFCK_TRY_ASSIGN(std::vector<float> values,
+                    numbers_of<float>(reader_, steps.corrected, DType::kF32));
+    if (!is_finite(values)) {
+      return unsound("corrected values have numbers that are none", steps.corrected);
+    }
+    return std::make_shared<const std::vector<float>>(std::move(values));
+  });
 }
 
 const CalibratedSteps* Calibration::find(std::string_view name) const {

@@ -120,6 +120,20 @@ Result<void> check_in_place(const OpenFile& file, const StoredRecord& stored, By
 
 }  // namespace
 
+namespace {
+
+// Calls `function` with the open file; an error of a reader that was moved from, which has none.
+template <class Function>
+std::invoke_result_t<Function, const OpenFile&> with_file(const Reader& reader,
+                                                          Function&& function) {
+  return run_guarded([&]() -> std::invoke_result_t<Function, const OpenFile&> {
+    CFCK_TRY(format::check_open(reader));
+    return std::forward<Function>(function)(ReaderAccess::file(reader));
+  });
+}
+
+}  // namespace
+
 Reader::Reader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Reader::~Reader() = default;
 Reader::Reader(Reader&&) noexcept = default;
@@ -132,9 +146,14 @@ Result<Reader> Reader::open(const ByteSource& source, DecodeOptions options) {
   });
 }
 
-std::span<const Record> Reader::records() const { return impl_->file->records; }
+std::span<const Record> Reader::records() const {
+  return impl_ ? std::span<const Record>(impl_->file->records) : std::span<const Record>();
+}
 
 const Record* Reader::find(std::string_view name) const {
+  if (!impl_) {
+    return nullptr;
+  }
   const OpenFile& file = *impl_->file;
   const auto found = std::lower_bound(file.by_name.begin(), file.by_name.end(), name,
                                       [&](std::uint32_t number, std::string_view text) {
@@ -144,16 +163,33 @@ const Record* Reader::find(std::string_view name) const {
                                                                           : nullptr;
 }
 
-const Metadata& Reader::metadata() const { return impl_->file->metadata.entries; }
-std::span<const Attachment> Reader::attachments() const { return impl_->file->attachments; }
-std::uint64_t Reader::file_bytes() const { return impl_->file->tail.file_bytes; }
-std::uint64_t Reader::generation() const { return impl_->file->tail.generation; }
-std::uint64_t Reader::dead_bytes() const { return impl_->file->dead_bytes; }
-Digest Reader::content_digest() const { return impl_->file->content_digest; }
+const Metadata& Reader::metadata() const {
+  static const Metadata none;
+  return impl_ ? impl_->file->metadata.entries : none;
+}
+
+std::span<const Attachment> Reader::attachments() const {
+  return impl_ ? std::span<const Attachment>(impl_->file->attachments)
+               : std::span<const Attachment>();
+}
+
+std::uint64_t Reader::file_bytes() const { return impl_ ? impl_->file->tail.file_bytes : 0; }
+std::uint64_t Reader::generation() const { return impl_ ? impl_->file->tail.generation : 0; }
+std::uint64_t Reader::dead_bytes() const { return impl_ ? impl_->file->dead_bytes : 0; }
+Digest Reader::content_digest() const { return impl_ ? impl_->file->content_digest : Digest{}; }
 
 std::string Reader::format_version() const {
+  if (!impl_) {
+    return {};
+  }
   const format::Tail& tail = impl_->file->tail;
   return std::to_string(tail.major) + "." + std::to_string(tail.minor);
+}
+
+Result<void> Reader::check_decoded_bytes(std::uint64_t n_bytes, std::string_view name) const {
+  return with_file(*this, [&](const OpenFile& file) {
+    return file.check_decoded_bytes(n_bytes, std::string(name));
+  });
 }
 
 Result<void> Reader::read(const Record& record, MutableBytes out) const {
@@ -163,8 +199,7 @@ Result<void> Reader::read(const Record& record, MutableBytes out) const {
 
 Result<void> Reader::read_many(std::span<const ReadRequest> requests,
                                const ReadProgress& progress) const {
-  return run_guarded([&]() -> Result<void> {
-    const OpenFile& file = *impl_->file;
+  return with_file(*this, [&](const OpenFile& file) -> Result<void> {
     std::uint64_t total_bytes = 0;
     for (const ReadRequest& request : requests) {
       if (request.record == nullptr) {
@@ -193,8 +228,7 @@ Result<void> Reader::read_many(std::span<const ReadRequest> requests,
 
 Result<void> Reader::read_elements(const Record& record, std::uint64_t first_elem,
                                    std::uint64_t n_elems, MutableBytes out) const {
-  return run_guarded([&]() -> Result<void> {
-    const OpenFile& file = *impl_->file;
+  return with_file(*this, [&](const OpenFile& file) -> Result<void> {
     CFCK_TRY(check_request(file, record));
     CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, range_bytes(record, first_elem, n_elems));
     CFCK_TRY(file.check_decoded_bytes(n_bytes, record.name));
@@ -212,8 +246,7 @@ Result<void> Reader::read_elements(const Record& record, std::uint64_t first_ele
 
 Result<void> Reader::read_slice(const Record& record, std::span<const std::uint64_t> starts,
                                 std::span<const std::uint64_t> stops, MutableBytes out) const {
-  return run_guarded([&]() -> Result<void> {
-    const OpenFile& file = *impl_->file;
+  return with_file(*this, [&](const OpenFile& file) -> Result<void> {
     CFCK_TRY(check_request(file, record));
     CFCK_TRY_ASSIGN(const Shape shape, box_shape(record, starts, stops));
     CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(shape));
@@ -232,8 +265,7 @@ Result<void> Reader::read_slice(const Record& record, std::span<const std::uint6
 }
 
 Result<ByteView> Reader::map(const Record& record) const {
-  return run_guarded([&]() -> Result<ByteView> {
-    const OpenFile& file = *impl_->file;
+  return with_file(*this, [&](const OpenFile& file) -> Result<ByteView> {
     CFCK_TRY(check_request(file, record));
     const ByteView bytes = file.source->mapped();
     const auto refuse = [&](const char* reason) {
@@ -263,8 +295,7 @@ Result<ByteView> Reader::map(const Record& record) const {
 }
 
 Result<std::vector<std::byte>> Reader::attachment(std::string_view name) const {
-  return run_guarded([&]() -> Result<std::vector<std::byte>> {
-    const OpenFile& file = *impl_->file;
+  return with_file(*this, [&](const OpenFile& file) -> Result<std::vector<std::byte>> {
     for (const format::StoredAttachment& stored : file.metadata.attachments) {
       if (stored.name == name) {
         return file.read_attachment(stored, file.options.verify_chunks);
@@ -276,9 +307,13 @@ Result<std::vector<std::byte>> Reader::attachment(std::string_view name) const {
 }
 
 Result<VerifyReport> Reader::verify(VerifyLevel level, const ReadProgress& progress) const {
-  return run_guarded([&] { return format::verify_file(*impl_->file, level, progress); });
+  return with_file(
+      *this, [&](const OpenFile& file) { return format::verify_file(file, level, progress); });
 }
 
+const OpenFile* ReaderAccess::file_or_null(const Reader& reader) {
+  return reader.impl_ ? reader.impl_->file.get() : nullptr;
+}
 const OpenFile& ReaderAccess::file(const Reader& reader) { return *reader.impl_->file; }
 const ByteSource& ReaderAccess::source(const Reader& reader) { return *reader.impl_->file->source; }
 const format::Tail& ReaderAccess::tail(const Reader& reader) { return reader.impl_->file->tail; }
@@ -297,6 +332,13 @@ std::uint64_t ReaderAccess::chunk_offset(const Reader& reader, const format::Sto
 }
 
 namespace format {
+
+Result<void> check_open(const Reader& reader) {
+  if (ReaderAccess::file_or_null(reader) == nullptr) {
+    return wrong_call("the reader was moved from", {});
+  }
+  return {};
+}
 
 Result<void> PrefixSource::read_at(std::uint64_t offset_bytes, MutableBytes out) const {
   if (offset_bytes > n_bytes_ || out.size() > n_bytes_ - offset_bytes) {

@@ -16,6 +16,8 @@ struct OpenFile;
 }
 
 struct ReaderAccess {
+  // nullptr for a reader that was moved from, which the others must not be given.
+  static const format::OpenFile* file_or_null(const Reader& reader);
   static const format::OpenFile& file(const Reader& reader);
   static const ByteSource& source(const Reader& reader);
   static const format::Tail& tail(const Reader& reader);
@@ -28,6 +30,9 @@ struct ReaderAccess {
 };
 
 namespace format {
+
+// kInvalidArgument for a reader that was moved from.
+Result<void> check_open(const Reader& reader);
 
 // The first bytes of another source, as if it ended there: a file as it was when
 // an older generation was written.

@@ -1,9 +1,11 @@
 // From a chunk's place in the file to its values.
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 
 #include "base/hashing.hpp"
+#include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "format/element_view.hpp"
@@ -374,6 +376,9 @@ Result<std::vector<std::byte>> OpenFile::read_attachment(const StoredAttachment&
   std::vector<std::byte> bytes(attachment.decoded_bytes);
   const std::size_t n_bytes =
       ZSTD_decompress(bytes.data(), bytes.size(), frame.data(), frame.size());
+  if (ZSTD_getErrorCode(n_bytes) == ZSTD_error_memory_allocation) {
+    return out_of_memory();
+  }
   if (ZSTD_isError(n_bytes) != 0 || n_bytes != bytes.size()) {
     return corrupt("an attachment cannot be decompressed", offset_bytes);
   }

@@ -47,6 +47,7 @@ Result<bool> extent_is_whole(const ByteSource& source, std::uint64_t offset_byte
 // Whether a record decodes to values of the right digest, whatever the hashes of the
 // file say. Requires: `unverified` does not compare them.
 Result<bool> values_are_whole(const Reader& unverified, const Record& record) {
+  CFCK_TRY(unverified.check_decoded_bytes(record.decoded_bytes, record.name));
   std::vector<std::byte> values(record.decoded_bytes);
   Result<void> read = unverified.read(record, values);
   if (!read && read.error().code == ErrorCode::kUnsupported) {
@@ -181,7 +182,8 @@ Result<void> search_older(const ByteSource& whole, DecodeOptions options, Select
     const Result<Reader> older = Reader::open(source, options);
     if (older) {
       CFCK_TRY(take_missing(source, *older, options, selection, report));
-    } else if (older.error().code == ErrorCode::kIo) {
+    } else if (older.error().code == ErrorCode::kIo ||
+               older.error().code == ErrorCode::kOutOfMemory) {
       return older.error();
     }
     CFCK_TRY_ASSIGN(end_bytes, end_of_previous(whole, end_bytes));
@@ -239,8 +241,13 @@ Result<format::MetadataFrame> whole_attachments(const ByteSource& source,
 // off: its tail is trusted, so that a damaged frame in front of it, which stops a
 // walk, costs one record only.
 Result<std::uint64_t> end_of_last_generation(const ByteSource& file, DecodeOptions options) {
-  if (Reader::open(file, options)) {
+  const Result<Reader> opened = Reader::open(file, options);
+  if (opened) {
     return file.size();
+  }
+  // Not damage: an older generation is no answer to it.
+  if (opened.error().code == ErrorCode::kOutOfMemory) {
+    return opened.error();
   }
   CFCK_TRY_ASSIGN(const std::optional<format::Generation> last, format::find_last_generation(file));
   if (!last) {

@@ -9,6 +9,7 @@
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "base/threads.hpp"
+#include "format/element_view.hpp"
 #include "format/open_file.hpp"
 #include "format/reader_access.hpp"
 #include "format/safetensors_header.hpp"
@@ -82,16 +83,20 @@ bool same_tensors(const SafetensorsHeader& header, const Reader& reader, std::si
 // The header this file was made from, if it is kept and still true.
 Result<std::optional<SafetensorsHeader>> kept_header(const Reader& reader, std::size_t n_named) {
   const auto attachments = reader.attachments();
+  // What is longer than safetensors allows was never a header.
   const bool kept = std::any_of(attachments.begin(), attachments.end(), [](const auto& attachment) {
-    return attachment.name == kSafetensorsHeaderAttachment;
+    return attachment.name == kSafetensorsHeaderAttachment &&
+           attachment.decoded_bytes <= kMaxSafetensorsHeaderBytes;
   });
   if (!kept) return std::optional<SafetensorsHeader>();
   CFCK_TRY_ASSIGN(const auto bytes, reader.attachment(kSafetensorsHeaderAttachment));
-  std::string json(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  auto original = format::parse_safetensors_header(std::move(json), std::nullopt);
+  const std::string_view json(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  auto original =
+      format::check_safetensors_header(json, std::nullopt, {n_named, reader.metadata().size()});
   if (!original || !same_tensors(*original, reader, n_named)) {
     return std::optional<SafetensorsHeader>();
   }
+  original->json = json;
   return std::optional(std::move(*original));
 }
 
@@ -215,8 +220,11 @@ Result<void> write_tensors(const Reader& reader, const SafetensorsHeader& header
     const std::uint64_t piece_elems = elems_per_piece(reader, record);
     for (std::uint64_t first = 0; first < record.n_elems; first += piece_elems) {
       const std::uint64_t count = std::min(piece_elems, record.n_elems - first);
-      // Pieces but the last are multiples of 8 elements for sub-byte dtypes.
-      job->add({&record, first, count, 0, (count * bits_per_element(record.dtype) + 7) / 8});
+      // Pieces but the last are multiples of 8 elements for sub-byte dtypes. A view with gaps may
+      // claim far more than the file has.
+      const std::uint64_t n_bytes = format::byte_of(count, bits_per_element(record.dtype));
+      CFCK_TRY(reader.check_decoded_bytes(n_bytes, entry.name));
+      job->add({&record, first, count, 0, n_bytes});
       if (job->n_bytes() >= kJobBytes) {
         CFCK_TRY(pipeline.submit(std::move(job)));
         job = std::make_unique<DecodeJob>(output);
@@ -257,6 +265,7 @@ Result<void> add_safetensors(Writer& writer, const ByteSource& source,
 Result<void> write_safetensors(const Reader& reader, ByteSink& sink, const ReadProgress& progress,
                                unsigned threads) {
   return run_guarded([&]() -> Result<void> {
+    CFCK_TRY(format::check_open(reader));
     CFCK_TRY_ASSIGN(const SafetensorsHeader header, header_for(reader));
     std::uint64_t total_bytes = 0;
     for (const SafetensorsEntry& entry : header.entries) total_bytes += entry.n_bytes;

@@ -22,6 +22,8 @@ constexpr std::string_view kMetadataKey = "__metadata__";
 // the reason in problem_.
 class HeaderHandler final : public nlohmann::json_sax<Json> {
  public:
+  explicit HeaderHandler(const SafetensorsHeaderBounds& bounds) : bounds_(bounds) {}
+
   std::vector<SafetensorsEntry> take_entries() { return std::move(entries_); }
   Metadata take_metadata() { return std::move(metadata_); }
   Error take_problem() { return std::move(problem_); }
@@ -46,6 +48,8 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
 
   bool string(string_t& text) override {
     if (place_ == Place::kMetadata) {
+      if (metadata_.size() == bounds_.max_metadata)
+        return fail("__metadata__ has too many entries");
       if (!metadata_.emplace(key_, std::move(text)).second) {
         return fail("the key '" + escaped(key_) + "' of __metadata__ occurs twice");
       }
@@ -198,6 +202,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     }
     entry_ = {};
     entry_.name = std::move(name);
+    if (entries_.size() == bounds_.max_tensors) return fail_in_tensor("is one too many");
     offsets_.clear();
     place_ = Place::kTensorStart;
     return true;
@@ -218,6 +223,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  const SafetensorsHeaderBounds bounds_;
   Place place_ = Place::kStart;
   Field field_ = Field::kOther;
   unsigned seen_ = 0;  // one bit for each Field of the tensor
@@ -323,6 +329,14 @@ void append_entry(std::string& json, const SafetensorsEntry& entry, std::uint64_
 
 Result<SafetensorsHeader> parse_safetensors_header(std::string json,
                                                    std::optional<std::uint64_t> data_bytes) {
+  CFCK_TRY_ASSIGN(SafetensorsHeader header, check_safetensors_header(json, data_bytes, {}));
+  header.json = std::move(json);
+  return header;
+}
+
+Result<SafetensorsHeader> check_safetensors_header(std::string_view json,
+                                                   std::optional<std::uint64_t> data_bytes,
+                                                   const SafetensorsHeaderBounds& bounds) {
   // The JSON parser would skip a byte order mark and stop at a zero byte.
   if (json.empty() || json.front() != '{') {
     return Error{ErrorCode::kCorrupt,
@@ -336,12 +350,12 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string json,
                  {},
                  kSafetensorsLengthBytes + at};
   }
-  HeaderHandler handler;
+  HeaderHandler handler(bounds);
   if (!Json::sax_parse(json, &handler)) return handler.take_problem();
-  SafetensorsHeader header{std::move(json), handler.take_entries(), handler.take_metadata(), {}};
+  SafetensorsHeader header{{}, handler.take_entries(), handler.take_metadata(), {}};
   CFCK_TRY(check_layout(header.entries, data_bytes));
   for (SafetensorsEntry& entry : header.entries) {
-    entry.offset_bytes += kSafetensorsLengthBytes + header.json.size();
+    entry.offset_bytes += kSafetensorsLengthBytes + json.size();
   }
   header.ties = ties_of(header.entries, header.metadata);
   return header;

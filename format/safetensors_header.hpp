@@ -2,7 +2,9 @@
 // 0.8, and writing new ones.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +26,18 @@ inline constexpr std::string_view kSafetensorsHeaderAttachment = "safetensors.he
 // file, if they are known. Errors: kCorrupt, kTruncated.
 Result<SafetensorsHeader> parse_safetensors_header(std::string json,
                                                    std::optional<std::uint64_t> data_bytes);
+
+// What is known of a header before it is parsed.
+struct SafetensorsHeaderBounds {
+  std::size_t max_tensors = std::numeric_limits<std::size_t>::max();
+  std::size_t max_metadata = std::numeric_limits<std::size_t>::max();  // entries
+};
+
+// The same without a copy of `json`, which stays empty in what is returned. Errors: also kCorrupt
+// for more tensors or metadata than expected.
+Result<SafetensorsHeader> check_safetensors_header(std::string_view json,
+                                                   std::optional<std::uint64_t> data_bytes,
+                                                   const SafetensorsHeaderBounds& bounds);
 
 // The header safetensors itself would write: tensors by descending alignment,
 // then name, without gaps; padded with spaces to 8 bytes. Takes name, dtype and

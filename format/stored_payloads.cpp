@@ -42,6 +42,7 @@ Result<std::uint64_t> each_chunk(const OpenFile& file, const StoredRecord& store
 Result<std::uint64_t> each_payload(const Reader& reader, const Record& record,
                                    const TakePayload& take) {
   return run_guarded([&]() -> Result<std::uint64_t> {
+    CFCK_TRY(check_open(reader));
     const OpenFile& file = ReaderAccess::file(reader);
     CFCK_TRY(file.check_mine(record));
     CFCK_TRY(check_readable(record));

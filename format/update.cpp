@@ -69,7 +69,7 @@ Result<WriteSummary> append(File& file, format::AppendSink& sink, EncodeOptions 
   CFCK_TRY(WriterAccess::finish_data(writer));
   // What the index refers to must be on the device before the index is.
   CFCK_TRY(file.sync());
-  CFCK_TRY_ASSIGN(const WriteSummary summary, WriterAccess::finish_index(writer));
+  CFCK_TRY_ASSIGN(WriteSummary summary, WriterAccess::finish_index(writer));
   CFCK_TRY(file.sync());
   return summary;
 }
@@ -80,12 +80,16 @@ Error take_back(File& file, std::uint64_t n_bytes, Error error) {
   if (cut) {
     cut = file.sync();
   }
-  if (!cut) {
-    error.message += "; cutting the file back to its " + std::to_string(n_bytes) +
-                     " bytes failed too (" + cut.error().message +
-                     "): if it does not open, `cfck repair` gets its last state back";
+  if (cut) {
+    return error;
   }
-  return error;
+  return run_guarded([&] {
+    Error both = std::move(error);
+    both.message += "; cutting the file back to its " + std::to_string(n_bytes) +
+                    " bytes failed too (" + cut.error().message +
+                    "): if it does not open, `cfck repair` gets its last state back";
+    return both;
+  });
 }
 
 Result<WriteSummary> update_file(const std::string& path, const Update& changes,

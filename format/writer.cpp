@@ -236,12 +236,6 @@ const ByteSource& Writer::Impl::keep(std::unique_ptr<ByteSource> source) {
   return *sources.back();
 }
 
-namespace {
-
-const Error kMovedFrom{ErrorCode::kInvalidArgument, "the writer was moved from", {}, {}};
-
-}  // namespace
-
 Writer::Writer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Writer::~Writer() = default;
 Writer::Writer(Writer&&) noexcept = default;
@@ -256,58 +250,50 @@ Result<Writer> Writer::create(ByteSink& sink, EncodeOptions options) {
 }
 
 Result<void> Writer::add(std::string_view name, const TensorView& tensor) {
-  return impl_ ? impl_->guarded([&] { return impl_->add_view(name, tensor); }) : kMovedFrom;
+  return WriterAccess::call(*this, [&](Impl& impl) { return impl.add_view(name, tensor); });
 }
 
 Result<void> Writer::add(std::string_view name, const TensorSource& tensor) {
-  return impl_ ? impl_->guarded([&] { return impl_->add_source(name, tensor); }) : kMovedFrom;
+  return WriterAccess::call(*this, [&](Impl& impl) { return impl.add_source(name, tensor); });
 }
 
 Result<void> Writer::add(std::string_view name, const TensorSource& tensor,
                          const TensorOptions& options) {
-  return impl_ ? impl_->guarded([&]() -> Result<void> {
+  return WriterAccess::call(*this, [&](Impl& impl) -> Result<void> {
     CFCK_TRY_ASSIGN(const TensorChoice choice,
-                    impl_->rules.choose(name, tensor.dtype, tensor.shape, options));
-    return impl_->add_source(name, tensor, choice);
-  })
-               : kMovedFrom;
+                    impl.rules.choose(name, tensor.dtype, tensor.shape, options));
+    return impl.add_source(name, tensor, choice);
+  });
 }
 
 Result<void> Writer::add_tensors(std::span<const StridedTensor> tensors) {
-  return impl_ ? impl_->guarded([&] { return impl_->add_tensors(tensors); }) : kMovedFrom;
+  return WriterAccess::call(*this, [&](Impl& impl) { return impl.add_tensors(tensors); });
 }
 
 Result<void> Writer::add_alias(std::string_view name, std::string_view base,
                                std::uint64_t element_offset, const Shape& shape,
                                std::span<const std::uint64_t> strides) {
-  return impl_ ? impl_->guarded(
-                     [&] { return impl_->add_alias(name, base, element_offset, shape, strides); })
-               : kMovedFrom;
+  return WriterAccess::call(*this, [&](Impl& impl) {
+    return impl.add_alias(name, base, element_offset, shape, strides);
+  });
 }
 
 Result<bool> Writer::tie(std::string_view name, std::string_view base) {
-  if (!impl_) return kMovedFrom;
-  bool is_tied = false;
-  CFCK_TRY(impl_->guarded([&]() -> Result<void> {
-    CFCK_TRY_ASSIGN(is_tied, impl_->tie(name, base));
-    return {};
-  }));
-  return is_tied;
+  return WriterAccess::call(*this, [&](Impl& impl) { return impl.tie(name, base); });
 }
 
 Result<void> Writer::set_metadata(std::string_view key, std::string_view value) {
-  return impl_ ? impl_->guarded([&]() -> Result<void> {
+  return WriterAccess::call(*this, [&](Impl& impl) -> Result<void> {
     if (!valid_utf8(key) || !valid_utf8(value)) {
       return Error{ErrorCode::kInvalidArgument, "metadata must be valid UTF-8", {}, {}};
     }
-    impl_->metadata.entries.insert_or_assign(std::string(key), std::string(value));
+    impl.metadata.entries.insert_or_assign(std::string(key), std::string(value));
     return {};
-  })
-               : kMovedFrom;
+  });
 }
 
 Result<void> Writer::attach(std::string_view name, ByteView bytes) {
-  return impl_ ? impl_->guarded([&] { return impl_->attach(name, bytes); }) : kMovedFrom;
+  return WriterAccess::call(*this, [&](Impl& impl) { return impl.attach(name, bytes); });
 }
 
 void Writer::set_progress(WriteProgress progress) {
@@ -323,9 +309,6 @@ void Writer::set_search_progress(SearchProgress progress) {
 }
 
 Result<WriteSummary> Writer::finish() {
-  if (!impl_) {
-    return kMovedFrom;
-  }
   Writer* const self = this;
   CFCK_TRY_ASSIGN(std::vector<WriteSummary> summaries, finish_together({&self, 1}));
   return std::move(summaries.front());

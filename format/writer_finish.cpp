@@ -168,11 +168,11 @@ Result<Writer> WriterAccess::append(ByteSink& sink, EncodeOptions options, Write
 }
 
 Result<void> WriterAccess::finish_data(Writer& writer) {
-  return writer.impl_->guarded([&] { return writer.impl_->finish_data(); });
+  return call(writer, [](Writer::Impl& impl) { return impl.finish_data(); });
 }
 
 Result<WriteSummary> WriterAccess::finish_index(Writer& writer) {
-  return writer.impl_->guarded([&] { return writer.impl_->finish_index(); });
+  return call(writer, [](Writer::Impl& impl) { return impl.finish_index(); });
 }
 
 }  // namespace cfck

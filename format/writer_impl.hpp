@@ -167,14 +167,16 @@ struct Writer::Impl {
 template <class Function>
 std::invoke_result_t<Function> Writer::Impl::guarded(Function&& function) {
   if (error) {
-    return *error;
+    return copy_of(*error);
   }
   if (finished) {
-    return Error{ErrorCode::kInvalidArgument, "the writer has finished; create another", {}, {}};
+    return run_guarded([] {
+      return Error{ErrorCode::kInvalidArgument, "the writer has finished; create another", {}, {}};
+    });
   }
   auto result = run_guarded(std::forward<Function>(function));
   if (!result) {
-    error = result.error();
+    error = copy_of(result.error());
   }
   return result;
 }
@@ -182,6 +184,10 @@ std::invoke_result_t<Function> Writer::Impl::guarded(Function&& function) {
 // How update starts a writer behind an existing file and syncs between data and
 // index.
 struct WriterAccess {
+  // Calls `function` with what the writer holds, unless it was moved from or an earlier call
+  // failed.
+  template <class Function>
+  static std::invoke_result_t<Function, Writer::Impl&> call(Writer& writer, Function&& function);
   static Result<Writer> append(ByteSink& sink, EncodeOptions options, WriterStart start);
   static Result<void> decide_steps(std::span<Writer* const> writers);
   static Result<void> check_size(std::span<Writer* const> writers,
@@ -189,5 +195,17 @@ struct WriterAccess {
   static Result<void> finish_data(Writer& writer);
   static Result<WriteSummary> finish_index(Writer& writer);
 };
+
+template <class Function>
+std::invoke_result_t<Function, Writer::Impl&> WriterAccess::call(Writer& writer,
+                                                                 Function&& function) {
+  Writer::Impl* const impl = writer.impl_.get();
+  if (impl == nullptr) {
+    return run_guarded([] {
+      return Error{ErrorCode::kInvalidArgument, "the writer was moved from", {}, {}};
+    });
+  }
+  return impl->guarded([&] { return std::forward<Function>(function)(*impl); });
+}
 
 }  // namespace cfck

@@ -177,9 +177,9 @@ Result<void> Writer::Impl::encode_deferred() {
 Result<void> WriterAccess::decide_steps(std::span<Writer* const> writers) {
   std::vector<Writer::Impl*> impls;
   for (const Writer* const writer : writers) {
-    Writer::Impl* const impl = writer->impl_.get();
+    Writer::Impl* const impl = writer == nullptr ? nullptr : writer->impl_.get();
     if (impl == nullptr) {
-      return refusal("a writer was moved from");
+      return refusal("the writer was moved from");
     }
     if (std::find(impls.begin(), impls.end(), impl) != impls.end()) {
       return refusal("a writer is to be finished twice; name each once");
@@ -199,7 +199,7 @@ Result<void> WriterAccess::decide_steps(std::span<Writer* const> writers) {
   Result<void> decided = run_guarded([&] { return Writer::Impl::decide_steps(impls); });
   for (Writer::Impl* const impl : impls) {
     if (!decided) {
-      impl->error = decided.error();
+      impl->error = copy_of(decided.error());
     }
   }
   return decided;

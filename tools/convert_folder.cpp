@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <set>
 #include <span>
 #include <utility>
@@ -25,7 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20;
+// What an index may hold beside the tensors: its metadata.
+constexpr std::size_t kOtherIndexValues = 4096;
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 
 Error folder_problem(const std::string& what, const std::string& path,
@@ -298,14 +300,21 @@ Result<std::string> FolderConversion::original_index(const std::string& index_fi
   DecodeOptions decode;
   decode.limits = options_.limits;
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, decode));
-  const auto kept = reader.attachment(kShardIndexAttachment);
-  if (!kept) {
-    return kept.error().code == ErrorCode::kNotFound ? Result<std::string>(renamed) : kept.error();
-  }
-  std::string original(reinterpret_cast<const char*>(kept->data()), kept->size());
-  const auto original_shards = parse_shard_index(original);
+  const auto attachments = reader.attachments();
+  // A longer one was never the index of a folder that was converted.
+  const bool is_kept =
+      std::any_of(attachments.begin(), attachments.end(), [](const Attachment& attachment) {
+        return attachment.name == kShardIndexAttachment &&
+               attachment.decoded_bytes <= kMaxIndexBytes;
+      });
+  if (!is_kept) return renamed;
+  CFCK_TRY_ASSIGN(const auto kept, reader.attachment(kShardIndexAttachment));
+  std::string original(reinterpret_cast<const char*>(kept.data()), kept.size());
   CFCK_TRY_ASSIGN(const std::string complete, rename_shards(text, from_, to_));
   CFCK_TRY_ASSIGN(const ShardIndex shards, parse_shard_index(complete));
+  // One with more tensors than the present index does not say the same.
+  const auto original_shards =
+      parse_shard_index(original, shards.weight_map.size() + kOtherIndexValues);
   return original_shards && original_shards->weight_map == shards.weight_map ? original : renamed;
 }
 

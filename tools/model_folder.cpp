@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 #include "base/file_locks.hpp"
 #include "base/text.hpp"
 #include "cfck/io.hpp"
+#include "format/json_tree.hpp"
 #include "tools/replace_folder.hpp"
 
 namespace cfck::tools {
@@ -20,39 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using JsonTree = format::JsonTree<Json>;
 
-constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20;
-constexpr int kMaxJsonDepth = 32;
 constexpr int kMaxFolderDepth = 16;
 
 Error corrupt_index(const std::string& what) {
   return {ErrorCode::kCorrupt, "the shard index " + what, {}, {}};
-}
-
-// Thrown by the callback of the parser, which has no other way to stop it.
-struct IndexProblem : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-Result<Json> parse_json(std::string_view text) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  const auto check = [&keys](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMaxJsonDepth) throw IndexProblem("nests too deep");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !keys.back().insert(parsed.get<std::string>()).second) {
-      throw IndexProblem("has the key '" + escaped(parsed.get<std::string>()) + "' twice");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, check);
-  } catch (const IndexProblem& problem) {
-    return corrupt_index(problem.what());
-  } catch (const Json::exception&) {
-    return corrupt_index("is not valid JSON in UTF-8");
-  }
 }
 
 // Names come from strangers: they must not lead out of the folder.
@@ -63,8 +36,12 @@ bool stays_inside(const std::string& name) {
                       [](const fs::path& part) { return part == ".." || part.empty(); });
 }
 
-Result<Json> parse_index_json(std::string_view text) {
-  CFCK_TRY_ASSIGN(Json json, parse_json(text));
+Result<JsonTree> parse_index_json(std::string_view text, std::size_t max_values) {
+  Result<JsonTree> tree = JsonTree::parse(text, {max_values});
+  if (!tree) {
+    return Error{tree.error().code, "the shard index " + tree.error().message, {}, {}};
+  }
+  Json& json = tree->root();
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     return corrupt_index("needs an object \"weight_map\"");
   }
@@ -74,7 +51,7 @@ Result<Json> parse_index_json(std::string_view text) {
                            escaped(tensor) + "': " + escaped(file.dump()));
     }
   }
-  return json;
+  return tree;
 }
 
 // Where the suffix of `kind` begins that is followed by another one.
@@ -219,10 +196,10 @@ std::string renamed_index(std::string_view name, FileKind from, FileKind to) {
   return renamed.replace(suffix_place(name, from), suffix_of(from).size(), suffix_of(to));
 }
 
-Result<ShardIndex> parse_shard_index(std::string_view json) {
-  CFCK_TRY_ASSIGN(const Json parsed, parse_index_json(json));
+Result<ShardIndex> parse_shard_index(std::string_view json, std::size_t max_values) {
+  CFCK_TRY_ASSIGN(const JsonTree tree, parse_index_json(json, max_values));
   ShardIndex index;
-  for (const auto& [tensor, file] : parsed["weight_map"].items()) {
+  for (const auto& [tensor, file] : tree.root()["weight_map"].items()) {
     index.weight_map.emplace(tensor, file.get<std::string>());
   }
   return index;
@@ -230,12 +207,13 @@ Result<ShardIndex> parse_shard_index(std::string_view json) {
 
 Result<std::string> rename_shards(std::string_view json, FileKind from, FileKind to,
                                   const std::set<std::string>& left_out) {
-  CFCK_TRY_ASSIGN(Json parsed, parse_index_json(json));
-  for (const std::string& tensor : left_out) parsed["weight_map"].erase(tensor);
-  for (auto& file : parsed["weight_map"]) {
+  CFCK_TRY_ASSIGN(JsonTree tree, parse_index_json(json, kMaxIndexValues));
+  Json& weight_map = tree.root()["weight_map"];
+  for (const std::string& tensor : left_out) weight_map.erase(tensor);
+  for (auto& file : weight_map) {
     file = with_suffix(file.get<std::string>(), from, to);
   }
-  return parsed.dump(2) + "\n";
+  return tree.root().dump(2) + "\n";
 }
 
 Result<std::string> read_text(const std::string& path, std::size_t max_bytes) {

@@ -2,6 +2,7 @@
 // index, and what belongs to them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -15,15 +16,22 @@
 
 namespace cfck::tools {
 
+// A longer index is refused.
+inline constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20;
+
 // Contents of model.safetensors.index.json or model.cfck.index.json.
 struct ShardIndex {
   std::map<std::string, std::string> weight_map;  // tensor to file, relative to the folder
   std::vector<std::string> files() const;         // sorted, each once
 };
 
+// More tensors than any model has; bounds the memory that an index takes when it is parsed.
+inline constexpr std::size_t kMaxIndexValues = std::size_t{1} << 21;
+
 // Checks the JSON, duplicate keys, and that no file name is absolute or has a
-// part "..". Error: kCorrupt.
-Result<ShardIndex> parse_shard_index(std::string_view json);
+// part "..". Errors: kCorrupt, kLimitExceeded for more values, of any kind, than given.
+Result<ShardIndex> parse_shard_index(std::string_view json,
+                                     std::size_t max_values = kMaxIndexValues);
 
 // The same JSON with the suffix of every shard's name changed, without the tensors of `left_out`.
 Result<std::string> rename_shards(std::string_view json, FileKind from, FileKind to,

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "base/file_locks.hpp"
@@ -93,7 +94,11 @@ Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::stri
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  try {
+    fs::remove_all(path_, ignored);
+  } catch (const std::bad_alloc&) {
+    // It stays, as after a kill: the next conversion removes it.
+  }
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 

@@ -36,7 +36,8 @@ enum class VerifyLevel : std::uint8_t {
   kDeep,    // also decodes every record and compares the digest
 };
 
-// All const functions may be called concurrently.
+// All const functions may be called concurrently. A reader that was moved from has no records, no
+// metadata and 0 bytes, and functions that return a Result give kInvalidArgument.
 class Reader {
  public:
   // Reads and checks tail, index and metadata; no tensor data. `source` must
@@ -61,6 +62,9 @@ class Reader {
   // "major.minor" of the format the file was written in.
   std::string format_version() const;
 
+  // kLimitExceeded, with `name`, if one call may not return so many bytes: ask before you take
+  // memory for what a file claims.
+  Result<void> check_decoded_bytes(std::uint64_t n_bytes, std::string_view name = {}) const;
   // Decodes a whole record. Aliases are gathered into contiguous form. Errors:
   // kInvalidArgument if `out` has the wrong size, kUnsupported if codec, entropy
   // stage or dtype are of a newer version, kChecksum, kCorrupt, kIo,

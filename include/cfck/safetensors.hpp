@@ -68,8 +68,8 @@ Result<void> read_safetensors_slice(const ByteSource& source, const SafetensorsE
 Result<void> add_safetensors(Writer& writer, const ByteSource& source,
                              const SafetensorsHeader& header);
 
-// Writes a safetensors file: with the original header if the attachment is there
-// and still matches every record, else with a new one (tensors by descending
+// Writes a safetensors file: with the original header if the attachment is there, is no longer than
+// safetensors allows, and still matches every record, else with a new one (tensors by descending
 // dtype alignment, then name). With a new header, tensors that are the same elements in
 // the same shape are written once, as by safetensors.torch.save_model: under the first of
 // their names, with {name: kept} in the metadata for each other, unless it has that key.

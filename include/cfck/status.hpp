@@ -1,5 +1,5 @@
-// What went wrong, and the type that carries either a value or the reason
-// there is none. No function of the public interface throws.
+// What went wrong, and the type that carries either a value or the reason there is none. No
+// function of the public interface throws: exhausted memory and exceptions of callbacks are errors.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct Error {
   std::string message;
   std::string record;
   std::optional<std::uint64_t> byte_offset;
-
-  // "message (record 'name', byte 123)"; control characters of the name escaped.
+  // "message (record 'name', byte 123)"; control characters of the name escaped. Does not throw:
+  // "out of memory" where there is none for the text.
   std::string to_string() const;
 };
 

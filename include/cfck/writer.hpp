@@ -78,7 +78,8 @@ using SearchProgress = std::function<bool(const StepSearch& search)>;
 
 // Usage: create, add..., finish. Without finish() the output is no valid file.
 // Equal tensors are stored once. After an error the writer refuses everything
-// but destruction. Not thread-safe; uses threads of its own inside a call.
+// but destruction, and so does one that was moved from. Not thread-safe; uses threads of its own
+// inside a call.
 class Writer {
  public:
   // `sink` must outlive the writer.

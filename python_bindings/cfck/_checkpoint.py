@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -219,6 +220,17 @@ class Checkpoint:
         part, index = self._find(name)
         part.file.read_slice(index, starts, stops, address, n_bytes)
 
+    def check_size(self, name: str, shape: Sequence[int]) -> None:
+        """LimitExceededError for a box of a tensor that is larger than one call may return.
+
+        To be called before there is memory for it: a small file may claim a huge tensor.
+        """
+        part, index = self._find(name)
+        record = part.records[index]
+        n_elems, whole = math.prod(shape), max(1, math.prod(record.shape))
+        n_bytes = -(-record.decoded_bytes * n_elems // whole)
+        part.file.check_sizes([(index, n_bytes)])
+
     def load_one(self, name: str, framework: Framework, device: Any, out: Any = None) -> Any:
         """One tensor; into ``out``, if given."""
         record = self.record(name)
@@ -227,6 +239,7 @@ class Checkpoint:
             if address is not None:
                 self.read_into(name, address, record.decoded_bytes)
                 return out
+        self.check_size(name, record.shape)
         if device is not None:
             framework.reach_device(device)
         memory, address, n_bytes = framework.allocate(record.dtype, record.shape)
@@ -310,6 +323,7 @@ class _Loading:
         part = group[0][0]
         requests = []
         memories = []
+        part.file.check_sizes([(index, part.records[index].decoded_bytes) for _, index in group])
         for _, index in group:
             record = part.records[index]
             memory, address, n_bytes = self.framework.allocate(record.dtype, record.shape)

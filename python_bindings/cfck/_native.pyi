@@ -164,6 +164,9 @@ class File:
     @property
     def format_version(self) -> str: ...
 
+    def check_sizes(self, sizes: Sequence[tuple[int, int]]) -> None:
+        """LimitExceededError if one call may not return so much: (record index, bytes) each."""
+
     def read_many(self, requests: Sequence[tuple[int, int, int]], progress: object | None) -> None:
         """Decodes records into memory: (record index, address, bytes) each."""
 
@@ -191,6 +194,9 @@ class SafetensorsFile:
 
     @property
     def file_bytes(self) -> int: ...
+
+    def check_sizes(self, sizes: Sequence[tuple[int, int]]) -> None:
+        """LimitExceededError if one call may not return so much: (index, bytes) each."""
 
     def read_many(self, requests: Sequence[tuple[int, int, int]], progress: object | None) -> None:
         """Reads tensors into memory: (index, address, bytes) each."""

@@ -196,6 +196,7 @@ class TensorSlice:
             stops.append(max(start, stop))
             rest.append(slice(None, None, step))
         shape = [stop - start for start, stop in zip(starts, stops, strict=True)]
+        self._checkpoint.check_size(self._name, shape)
         memory, address, n_bytes = self._framework.allocate(self._record.dtype, shape)
         self._checkpoint.read_slice_into(self._name, starts, stops, address, n_bytes)
         return self._framework.finish(memory, self._record.dtype, shape)[tuple(rest)]

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import _native
 from ._framework import DeviceTensor, HostTensor, Prepared, named_tensors, row_major, unsupported
-from .errors import DeviceError, InvalidArgumentError, UnsupportedError
+from .errors import DeviceError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 _TYPE_NAMES = {
     "BOOL": "bool",
@@ -101,8 +101,13 @@ class TorchFramework:
         return tensors
 
     def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[Any, int, int]:
-        # device: a default device of the caller must not count.
-        memory = torch.empty(torch_shape(dtype, shape), dtype=dtype_of(dtype), device="cpu")
+        try:
+            # device: a default device of the caller must not count.
+            memory = torch.empty(torch_shape(dtype, shape), dtype=dtype_of(dtype), device="cpu")
+        except RuntimeError as error:
+            if "allocate memory" not in str(error):
+                raise
+            raise OutOfMemoryError(f"no memory for a tensor of shape {list(shape)}") from error
         if isinstance(memory, FakeTensor):
             raise UnsupportedError("tensors cannot be loaded inside FakeTensorMode")
         address, n_bytes = memory.data_ptr(), memory.numel() * memory.element_size()

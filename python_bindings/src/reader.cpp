@@ -7,7 +7,9 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,6 +44,15 @@ class File {
   const Record& record(std::size_t index) const {
     if (index >= reader_->records().size()) throw nb::index_error("no such record");
     return reader_->records()[index];
+  }
+
+  // Before the caller takes memory for what the file claims: (record index, bytes) each.
+  void check_sizes(const std::vector<std::tuple<std::size_t, std::uint64_t>>& sizes) const {
+    std::uint64_t total_bytes = 0;
+    for (const auto& [index, n_bytes] : sizes) {
+      total_bytes += std::min(n_bytes, std::numeric_limits<std::uint64_t>::max() - total_bytes);
+      take(reader_->check_decoded_bytes(total_bytes, record(index).name));
+    }
   }
 
   void read_many(const std::vector<Request>& requests, nb::object progress) const {
@@ -242,6 +253,8 @@ void bind_reader(nb::module_& module) {
       .def_prop_ro("generation", [](const File& file) { return file.reader().generation(); })
       .def_prop_ro("format_version",
                    [](const File& file) { return file.reader().format_version(); })
+      .def("check_sizes", &File::check_sizes, "sizes"_a,
+           "LimitExceededError if one call may not return so much: (record index, bytes) each.")
       .def("read_many", &File::read_many, "requests"_a, "progress"_a.none(),
            "Decodes records into memory: (record index, address, bytes) each.")
       .def("read_slice", &File::read_slice, "record"_a, "starts"_a, "stops"_a, "address"_a,

@@ -6,6 +6,8 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -52,6 +54,15 @@ class SafetensorsFile {
   const SafetensorsHeader& header() const { return header_; }
   std::uint64_t file_bytes() const { return source_->size(); }
 
+  // Before the caller takes memory: (index, bytes) each.
+  void check_sizes(const std::vector<std::tuple<std::size_t, std::uint64_t>>& sizes) const {
+    std::uint64_t total_bytes = 0;
+    for (const auto& [index, n_bytes] : sizes) {
+      total_bytes += std::min(n_bytes, std::numeric_limits<std::uint64_t>::max() - total_bytes);
+      check_bytes(total_bytes, entry(index).name);
+    }
+  }
+
   void read_many(const std::vector<Request>& requests, nb::object progress) const {
     std::vector<SafetensorsRead> reads;
     std::uint64_t total_bytes = 0;
@@ -82,12 +93,12 @@ class SafetensorsFile {
   }
 
   // Without a limit of the caller's none is needed: the file has every byte.
-  void check_bytes(std::uint64_t n_bytes) const {
+  void check_bytes(std::uint64_t n_bytes, const std::string& name = {}) const {
     if (max_decoded_bytes_ == 0 || n_bytes <= max_decoded_bytes_) return;
     raise({ErrorCode::kLimitExceeded,
            "the call would read " + std::to_string(n_bytes) + " bytes, and max_decoded_bytes is " +
                std::to_string(max_decoded_bytes_),
-           {},
+           name,
            {}});
   }
 
@@ -142,6 +153,8 @@ void bind_safetensors(nb::module_& module) {
           [](const SafetensorsFile&) { return std::map<std::string, std::uint64_t>(); },
           "A safetensors file has none.")
       .def_prop_ro("file_bytes", &SafetensorsFile::file_bytes)
+      .def("check_sizes", &SafetensorsFile::check_sizes, "sizes"_a,
+           "LimitExceededError if one call may not return so much: (index, bytes) each.")
       .def("read_many", &SafetensorsFile::read_many, "requests"_a, "progress"_a.none(),
            "Reads tensors into memory: (index, address, bytes) each.")
       .def("read_slice", &SafetensorsFile::read_slice, "record"_a, "starts"_a, "stops"_a,

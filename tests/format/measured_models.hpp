@@ -54,8 +54,8 @@ inline std::string described(const Measured& one) {
          R"(], "dtype": "F32", "input_axis": )" + std::to_string(one.input_axis) + "}";
 }
 
-inline Result<std::shared_ptr<const Calibration>> calibration_of(
-    const std::vector<Measured>& model, const std::string& facts = R"({"source": "batches"})") {
+inline Bytes calibration_file(const std::vector<Measured>& model,
+                              const std::string& facts = R"({"source": "batches"})") {
   MemorySink sink;
   Writer writer = take(Writer::create(sink, {}));
   std::string tensors;
@@ -86,7 +86,12 @@ inline Result<std::shared_ptr<const Calibration>> calibration_of(
   expect_ok(writer.set_metadata("tensors", tensors + "]"));
   expect_ok(writer.set_metadata("calibration", facts));
   take(writer.finish());
-  return Calibration::open(std::make_unique<OwnedMemorySource>(sink.take()));
+  return sink.take();
+}
+
+inline Result<std::shared_ptr<const Calibration>> calibration_of(
+    const std::vector<Measured>& model, const std::string& facts = R"({"source": "batches"})") {
+  return Calibration::open(std::make_unique<OwnedMemorySource>(calibration_file(model, facts)));
 }
 
 inline EncodeOptions options_of(const std::vector<Measured>& model,
