@@ -268,7 +268,9 @@ Result<void> write_safetensors(const Reader& reader, ByteSink& sink, const ReadP
     CFCK_TRY(format::check_open(reader));
     CFCK_TRY_ASSIGN(const SafetensorsHeader header, header_for(reader));
     std::uint64_t total_bytes = 0;
-    for (const SafetensorsEntry& entry : header.entries) total_bytes += entry.n_bytes;
+    for (const SafetensorsEntry& entry : header.entries) {
+      if (!checked_add(total_bytes, entry.n_bytes, total_bytes)) total_bytes = ~std::uint64_t{0};
+    }
     CFCK_TRY(ReaderAccess::file(reader).check_decoded_bytes(total_bytes, {}));
     std::byte length_bytes[kSafetensorsLengthBytes];
     store<std::uint64_t>(length_bytes, header.json.size());

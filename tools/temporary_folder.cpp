@@ -75,7 +75,9 @@ Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::stri
   remove_leftover_folders(fs::path(target).parent_path());
   std::error_code error;
   for (int number = 0; number < kMaxAttempts; ++number) {
-    const std::string path = temporary_path(target, number);
+    std::string path = temporary_path(target, number);
+    // The object is there before the folder is, so that its destructor removes the folder.
+    auto folder = std::unique_ptr<TemporaryFolder>(new TemporaryFolder());
     if (!fs::create_directory(path, error)) {
       if (!error) continue;  // there is one of this name
       return Error{ErrorCode::kIo,
@@ -83,7 +85,7 @@ Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::stri
                    {},
                    {}};
     }
-    auto folder = std::unique_ptr<TemporaryFolder>(new TemporaryFolder(path));
+    folder->path_ = std::move(path);
     if (folder->hold()) return folder;
   }
   return Error{ErrorCode::kIo,

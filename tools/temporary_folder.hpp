@@ -22,11 +22,11 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
 
  private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  TemporaryFolder() = default;
   // False if another process took the folder for a leftover.
   bool hold();
 
-  std::string path_;
+  std::string path_;      // empty: there is no folder yet
   int descriptor_ = -1;  // has the lock that says that the folder is in use
 };
 
