@@ -97,7 +97,7 @@ Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::stri
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
   try {
-    fs::remove_all(path_, ignored);
+    if (!path_.empty()) fs::remove_all(path_, ignored);
   } catch (const std::bad_alloc&) {
     // It stays, as after a kill: the next conversion removes it.
   }

@@ -26,7 +26,7 @@ class TemporaryFolder {
   // False if another process took the folder for a leftover.
   bool hold();
 
-  std::string path_;      // empty: there is no folder yet
+  std::string path_;     // empty: there is no folder yet
   int descriptor_ = -1;  // has the lock that says that the folder is in use
 };
 

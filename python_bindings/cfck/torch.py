@@ -125,10 +125,10 @@ def save_file(
     Raises:
         CfckError: InvalidArgumentError (sparse, not a tensor), UnsupportedError (meta, fake,
             uninitialised, quantised, nested, subclasses without memory of their own, dtypes that
-            files cannot hold), IoError, LimitExceededError. InvalidArgumentError (a ValueError) also for a
-            maximum error that is not positive and finite, for two of them, for per_row without
-            one that it can apply to, and for a rule with one that names, without wildcards, a
-            tensor of another dtype.
+            files cannot hold), IoError, LimitExceededError. InvalidArgumentError (a ValueError)
+            also for a maximum error that is not positive and finite, for two of them, for per_row
+            without one that it can apply to, and for a rule with one that names, without wildcards,
+            a tensor of another dtype.
         TypeError: a name or a metadata entry is no str, or an option has the wrong type.
 
     An error, or Ctrl-C, leaves an old file as it was until the new one takes its name; there is no

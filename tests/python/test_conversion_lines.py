@@ -28,7 +28,7 @@ def run(path):
         exec(compile(line, "<typed>", "single"), names)
 
 
-@pytest.fixture(params=["plain", "it's \"my\" model {0} \\n ü", "\udcff\n"])
+@pytest.fixture(params=["plain", 'it\'s "my" model {0} \\n ü', "\udcff\n"])
 def folder(request, tmp_path):
     path = tmp_path / request.param
     path.mkdir()
