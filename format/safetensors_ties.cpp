@@ -12,6 +12,7 @@ namespace cfck::format {
 namespace {
 
 constexpr std::string_view kMetadataKey = "__metadata__";
+constexpr std::size_t kMaxNameBytes = 65535;  // of a record, as Writer takes it
 
 bool is_in_order(const Record& record) {
   return record.kind != RecordKind::kAlias || is_contiguous(record.shape, record.strides);
@@ -49,7 +50,8 @@ std::vector<SafetensorsTie> ties_of(const std::vector<SafetensorsEntry>& entries
   for (const auto& [name, kept] : metadata) {
     const auto found = numbers.find(kept);
     if (found == numbers.end() || entries[found->second].n_bytes == 0) continue;
-    if (name.empty() || name == kMetadataKey || numbers.contains(name)) continue;
+    if (name.empty() || name.size() > kMaxNameBytes) continue;
+    if (name == kMetadataKey || numbers.contains(name)) continue;
     ties.push_back({name, found->second});
   }
   return ties;

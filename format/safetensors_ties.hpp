@@ -18,8 +18,8 @@ namespace cfck::format {
 // another shape or of a part stay, since the metadata could not say what they are.
 std::map<std::string, std::string> dropped_names(std::span<const Record> records);
 
-// Entries of the metadata from a name that no tensor has to one that a tensor with
-// elements has.
+// Entries of the metadata from a name that no tensor has, and that one can have, to one
+// that a tensor with elements has.
 std::vector<SafetensorsTie> ties_of(const std::vector<SafetensorsEntry>& entries,
                                     const Metadata& metadata);
 

@@ -97,11 +97,16 @@ TEST(SafetensorsTies, TheyComeBackAsAliasesAndTheFileAsItWas) {
 TEST(SafetensorsTies, MetadataThatTieNothing) {
   const std::string tensors =
       entry("a", "F32", "[2]", "[0,8]") + "," + entry("e", "F32", "[0]", "[8,8]");
-  for (const char* metadata :
+  const std::string too_long = R"({")" + std::string(65536, 'x') + R"(":"a"})";
+  for (const std::string metadata :
        {R"({"format":"pt"})", R"({"a":"a"})", R"({"a":"e"})", R"({"x":"e"})", R"({"x":"y"})",
-        R"({"":"a"})", R"({"__metadata__":"a"})", R"({"x":"a "})"}) {
-    const Bytes file = safetensors_file(
-        R"({"__metadata__":)" + std::string(metadata) + "," + tensors + "}", kData);
+        R"({"":"a"})", R"({"__metadata__":"a"})", R"({"x":"a "})", too_long.c_str()}) {
+    const Bytes file =
+        safetensors_file(R"({"__metadata__":)" + metadata + "," + tensors + "}", kData);
+    const MemorySource source(file);
+    const auto header = read_safetensors_header(source);
+    ASSERT_TRUE(header) << metadata;
+    EXPECT_TRUE(header->ties.empty()) << metadata;
     const Bytes packed = to_cfck(file);
     EXPECT_EQ(names_of(packed), "a e ") << metadata;
     EXPECT_TRUE(to_safetensors(packed) == file) << metadata;
