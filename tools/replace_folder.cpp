@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <span>
 #include <string_view>
@@ -83,9 +84,18 @@ Result<void> copy_ownership(const std::string& from, const std::string& to) {
   return {};
 }
 
+// The inodes of the files that stay, by their paths in the new folder.
+using CarriedFiles = std::map<std::string, ino_t>;
+
+// 0 if there is no such file.
+ino_t inode_of(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
 // Gives the new folder links to what stays of the old one.
 Result<void> carry_over(const std::string& old_folder, const std::string& new_folder,
-                        FileSystem& files) {
+                        FileSystem& files, CarriedFiles& carried) {
   CFCK_TRY_ASSIGN(const auto entries, entries_of(old_folder));
   for (const fs::directory_entry& entry : entries) {
     const std::string name = entry.path().filename().string();
@@ -95,7 +105,10 @@ Result<void> carry_over(const std::string& old_folder, const std::string& new_fo
     const fs::file_status new_status = status_of(to);
     if (name == kUnfinishedMark) continue;
     if (!fs::is_directory(old_status)) {
-      if (!fs::exists(new_status)) CFCK_TRY(files.link(from, to));
+      if (!fs::exists(new_status)) {
+        CFCK_TRY(files.link(from, to));
+        carried[to] = inode_of(to);
+      }
       // A link to a folder: the new files go where it leads.
       if (fs::is_directory(new_status)) return impossible("a folder takes the place of a file");
       continue;
@@ -107,24 +120,31 @@ Result<void> carry_over(const std::string& old_folder, const std::string& new_fo
                    {},
                    {}};
     }
-    CFCK_TRY(carry_over(from, to, files));
+    CFCK_TRY(carry_over(from, to, files, carried));
   }
   return copy_ownership(old_folder, new_folder);
 }
 
+// Whether a file that stays was saved again in the old folder, and not since in the new one.
+// The exchange made `from` the path that was carried to.
+bool replaced_late(const std::string& from, const std::string& to, const CarriedFiles& carried) {
+  const auto known = carried.find(from);
+  return known != carried.end() && inode_of(from) != known->second && inode_of(to) == known->second;
+}
+
 // Saves what others put into the old folder after carry_over().
-Result<void> rescue(const std::string& old_folder, const std::string& new_folder,
-                    FileSystem& files) {
+Result<void> rescue(const std::string& old_folder, const std::string& new_folder, FileSystem& files,
+                    const CarriedFiles& carried) {
   CFCK_TRY_ASSIGN(const auto entries, entries_of(old_folder));
   for (const fs::directory_entry& entry : entries) {
     const std::string name = entry.path().filename().string();
     const std::string from = old_folder + "/" + name;
     const std::string to = new_folder + "/" + name;
     if (name == kUnfinishedMark) continue;
-    if (!fs::exists(status_of(to))) {
+    if (!fs::exists(status_of(to)) || replaced_late(from, to, carried)) {
       CFCK_TRY(files.rename(from, to));
     } else if (fs::is_directory(status_of(from)) && fs::is_directory(status_of(to))) {
-      CFCK_TRY(rescue(from, to, files));
+      CFCK_TRY(rescue(from, to, files, carried));
     }
   }
   return {};
@@ -138,10 +158,11 @@ Error replaced_but(const std::string& folder, Error error) {
 
 Result<void> exchange(const FolderReplacement& replacement, FileSystem& files) {
   const std::string parent = fs::path(replacement.to).parent_path().string();
-  CFCK_TRY(carry_over(replacement.to, replacement.from, files));
+  CarriedFiles carried;
+  CFCK_TRY(carry_over(replacement.to, replacement.from, files, carried));
   CFCK_TRY(sync_tree(replacement.from, files));
   CFCK_TRY(files.exchange(replacement.from, replacement.to));
-  Result<void> ended = rescue(replacement.from, replacement.to, files);
+  Result<void> ended = rescue(replacement.from, replacement.to, files, carried);
   if (ended) ended = files.sync_directory(parent);
   if (!ended) return replaced_but(replacement.to, std::move(ended).error());
   return {};

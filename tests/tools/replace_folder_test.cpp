@@ -240,6 +240,20 @@ TEST_F(ReplaceFolder, FilesThatComeInTheLastMomentAreKept) {
   EXPECT_EQ(contents_of(root_ / "old"), expected);
 }
 
+TEST_F(ReplaceFolder, FilesThatAreSavedAgainInTheLastMomentAreKept) {
+  Contents expected = replaced();
+  LateFiles files([&] {
+    for (const std::string name : {"mine.txt", "deep/mine.txt", "2.cfck"}) {
+      put(root_ / "saving", "late " + name);
+      fs::rename(root_ / "saving", root_ / "old" / name);
+    }
+  });
+  ASSERT_TRUE(replace_folder(replacement(), files));
+  expected["mine.txt"] = "late mine.txt";
+  expected["deep/mine.txt"] = "late deep/mine.txt";
+  EXPECT_EQ(contents_of(root_ / "old"), expected);
+}
+
 TEST_F(ReplaceFolder, ReadersNoticeIt) {
   put(root_ / "old/model.cfck.index.json", "{}");
   put(root_ / "new/model.cfck.index.json", "{}");
