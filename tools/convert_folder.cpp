@@ -9,12 +9,14 @@
 #include <new>
 #include <set>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "base/text.hpp"
 #include "cfck/io.hpp"
 #include "cfck/reader.hpp"
 #include "tools/convert.hpp"
+#include "tools/folder_names.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/listing.hpp"
 #include "tools/model_folder.hpp"
@@ -32,7 +34,11 @@ constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 
 Error folder_problem(const std::string& what, const std::string& path,
                      const std::error_code& error) {
-  return {ErrorCode::kIo, what + " '" + escaped(path) + "': " + error.message(), {}, {}};
+  const bool no_memory = error == std::errc::not_enough_memory;
+  return {no_memory ? ErrorCode::kOutOfMemory : ErrorCode::kIo,
+          what + " '" + escaped(path) + "': " + error.message(),
+          {},
+          {}};
 }
 
 std::string without_trailing_slashes(std::string path) {
@@ -119,7 +125,8 @@ Result<void> FolderConversion::choose_output() {
                  {},
                  {}};
   }
-  output_exists_ = fs::exists(out, error) && !(fs::is_directory(out, error) && fs::is_empty(out));
+  output_exists_ =
+      fs::exists(out, error) && !(fs::is_directory(out, error) && fs::is_empty(out, error));
   if (output_exists_) CFCK_TRY(check_output(options_.input, out.string(), options_.force));
   if (output_exists_ && !fs::is_directory(out, error)) {
     return Error{ErrorCode::kInvalidArgument,
@@ -167,15 +174,15 @@ Result<void> FolderConversion::check_what_stays() const {
     written[path.parent_path().string()].insert(path.filename().string());
   }
   for (const auto& [folder, names] : written) {
-    std::error_code error;
-    for (auto entry = fs::directory_iterator(fs::path(output_) / folder, error);
-         !error && entry != fs::directory_iterator(); entry.increment(error)) {
-      const std::string name = entry->path().filename().string();
+    const fs::path place = fs::path(output_) / folder;
+    const auto present = names_in(place.string());
+    if (!present) continue;  // not there yet
+    for (const std::string& name : *present) {
       const bool is_index = is_index_name(name, to_);
       const bool is_shard = name.ends_with(suffix_of(to_)) && !has_index.contains(folder);
       if (names.contains(name) || (!is_index && !is_shard)) continue;
       return Error{ErrorCode::kInvalidArgument,
-                   "'" + escaped(entry->path().string()) +
+                   "'" + escaped((place / name).string()) +
                        "' is of another checkpoint and would be read with the new files; remove "
                        "it, or name another output folder",
                    {},

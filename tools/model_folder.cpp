@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "cfck/io.hpp"
 #include "format/json_tree.hpp"
+#include "tools/folder_names.hpp"
 #include "tools/replace_folder.hpp"
 
 namespace cfck::tools {
@@ -88,13 +89,7 @@ class FolderWalk {
                    {},
                    {}};
     }
-    std::vector<std::string> names;
-    for (auto entry = fs::directory_iterator(here, error);
-         !error && entry != fs::directory_iterator(); entry.increment(error)) {
-      names.push_back(entry->path().filename().string());
-    }
-    if (error) return system_problem(here, error);
-    std::sort(names.begin(), names.end());
+    CFCK_TRY_ASSIGN(const auto names, names_in(here));
     for (const std::string& name : names) {
       CFCK_TRY(visit(relative.empty() ? name : relative + "/" + name, name, depth));
     }
@@ -145,16 +140,10 @@ class FolderWalk {
 Result<std::vector<std::string>> files_of_kind(const std::string& folder, FileKind kind) {
   std::vector<std::string> indexes;
   std::vector<std::string> files;
-  std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error);
-       !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  CFCK_TRY_ASSIGN(const auto names, names_in(folder));
+  for (const std::string& name : names) {
     if (is_index_name(name, kind)) indexes.push_back(name);
     if (has_suffix(name, kind)) files.push_back(name);
-  }
-  if (error) {
-    return Error{
-        ErrorCode::kIo, "cannot read '" + escaped(folder) + "': " + error.message(), {}, {}};
   }
   if (!indexes.empty()) {
     std::set<std::string> named;
@@ -249,13 +238,12 @@ std::vector<FolderWatch::File> FolderWatch::state() const {
   struct stat info {};
   if (::stat(path_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return found;
   found.emplace_back(info.st_dev, info.st_ino);
-  std::error_code error;
-  for (auto entry = fs::directory_iterator(path_, error);
-       !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  const auto names = names_in(path_);
+  if (!names) return found;
+  for (const std::string& name : *names) {
     const bool is_index =
         is_index_name(name, FileKind::kCfck) || is_index_name(name, FileKind::kSafetensors);
-    if (is_index && ::stat(entry->path().c_str(), &info) == 0) {
+    if (is_index && ::stat((path_ + "/" + name).c_str(), &info) == 0) {
       found.emplace_back(info.st_dev, info.st_ino);
     }
   }

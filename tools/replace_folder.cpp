@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "tools/folder_names.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -26,23 +27,8 @@ constexpr std::string_view kMarkText =
     "The files of this folder are being replaced by cfck-convert --force. If it is not running "
     "any more,\nit was interrupted, and the folder has files of two checkpoints: run it again.\n";
 
-Error problem(const std::string& what, const std::string& path, const std::error_code& error) {
-  return {ErrorCode::kIo, what + " '" + escaped(path) + "': " + error.message(), {}, {}};
-}
-
 // The way of the exchange is closed; the other one is taken.
 Error impossible(const std::string& why) { return {ErrorCode::kUnsupported, why, {}, {}}; }
-
-Result<std::vector<fs::directory_entry>> entries_of(const std::string& folder) {
-  std::vector<fs::directory_entry> entries;
-  std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error);
-       !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    entries.push_back(*entry);
-  }
-  if (error) return problem("cannot read the folder", folder, error);
-  return entries;
-}
 
 fs::file_status status_of(const std::string& path) {
   std::error_code ignored;
@@ -96,9 +82,8 @@ ino_t inode_of(const std::string& path) {
 // Gives the new folder links to what stays of the old one.
 Result<void> carry_over(const std::string& old_folder, const std::string& new_folder,
                         FileSystem& files, CarriedFiles& carried) {
-  CFCK_TRY_ASSIGN(const auto entries, entries_of(old_folder));
-  for (const fs::directory_entry& entry : entries) {
-    const std::string name = entry.path().filename().string();
+  CFCK_TRY_ASSIGN(const auto names, names_in(old_folder));
+  for (const std::string& name : names) {
     const std::string from = old_folder + "/" + name;
     const std::string to = new_folder + "/" + name;
     const fs::file_status old_status = status_of(from);
@@ -135,9 +120,8 @@ bool replaced_late(const std::string& from, const std::string& to, const Carried
 // Saves what others put into the old folder after carry_over().
 Result<void> rescue(const std::string& old_folder, const std::string& new_folder, FileSystem& files,
                     const CarriedFiles& carried) {
-  CFCK_TRY_ASSIGN(const auto entries, entries_of(old_folder));
-  for (const fs::directory_entry& entry : entries) {
-    const std::string name = entry.path().filename().string();
+  CFCK_TRY_ASSIGN(const auto names, names_in(old_folder));
+  for (const std::string& name : names) {
     const std::string from = old_folder + "/" + name;
     const std::string to = new_folder + "/" + name;
     if (name == kUnfinishedMark) continue;
@@ -248,12 +232,10 @@ Result<void> check_unmarked(const std::string& folder) {
 }
 
 Result<void> sync_tree(const std::string& folder, FileSystem& files) {
-  CFCK_TRY_ASSIGN(const auto entries, entries_of(folder));
-  for (const fs::directory_entry& entry : entries) {
-    std::error_code ignored;
-    if (fs::is_directory(entry.symlink_status(ignored))) {
-      CFCK_TRY(sync_tree(entry.path().string(), files));
-    }
+  CFCK_TRY_ASSIGN(const auto names, names_in(folder));
+  for (const std::string& name : names) {
+    const std::string path = folder + "/" + name;
+    if (fs::is_directory(status_of(path))) CFCK_TRY(sync_tree(path, files));
   }
   return files.sync_directory(folder);
 }

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <new>
 #include <utility>
 
 #include "base/file_locks.hpp"
 #include "base/text.hpp"
+#include "tools/folder_names.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -43,14 +43,14 @@ bool is_leftover(int descriptor) {
 }
 
 void remove_leftover_folders(const fs::path& parent) {
-  std::error_code error;
-  for (auto entry = fs::directory_iterator(parent, error);
-       !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (!is_temporary_name(entry->path().filename().string())) continue;
-    const int descriptor = lock_folder(entry->path().string());
+  const auto names = names_in(parent.string());
+  if (!names) return;
+  for (const std::string& name : *names) {
+    if (!is_temporary_name(name)) continue;
+    const std::string path = (parent / name).string();
+    const int descriptor = lock_folder(path);
     if (descriptor < 0) continue;
-    std::error_code ignored;
-    if (is_leftover(descriptor)) fs::remove_all(entry->path(), ignored);
+    if (is_leftover(descriptor)) remove_folder(path);
     ::close(descriptor);
   }
 }
@@ -95,12 +95,7 @@ Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::stri
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  try {
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  } catch (const std::bad_alloc&) {
-    // It stays, as after a kill: the next conversion removes it.
-  }
+  if (!path_.empty()) remove_folder(path_);
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 

@@ -11,7 +11,9 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <new>
 
+#include "tests/support/failing_new.hpp"
 #include "tests/support/fault_files.hpp"
 #include "tools/model_folder.hpp"
 #include "tools/temporary_folder.hpp"
@@ -309,6 +311,43 @@ TEST_F(ReplaceFolder, TemporaryFoldersOfKilledProcessesGo) {
   EXPECT_FALSE(fs::exists(root_ / ".old.cfck-tmp-1-0"));
   EXPECT_TRUE(fs::exists(root_ / ".old.cfck-tmp-2-0/1.cfck"));
   EXPECT_TRUE(fs::exists(root_ / ".old.cfck-tmp-3/1.cfck"));
+}
+
+// All that happens to a folder, and nothing that the test itself needs memory for.
+Result<void> replace_and_read(const std::string& old_folder, FileSystem& files) {
+  CFCK_TRY_ASSIGN(const auto folder, TemporaryFolder::create(old_folder));
+  CFCK_TRY_ASSIGN(const auto file, files.create_exclusive(folder->path() + "/1.cfck"));
+  CFCK_TRY(file->write_at(0, std::as_bytes(std::span("new"))));
+  CFCK_TRY(replace_folder({folder->path(), old_folder, {"1.cfck"}}, files));
+  const FolderWatch watch(old_folder);
+  CFCK_TRY(read_folder(old_folder));
+  CFCK_TRY(tensor_files(old_folder));
+  return watch.check();
+}
+
+// Where std::filesystem lists a folder, this ends the program.
+TEST_F(ReplaceFolder, WhereMemoryIsExhaustedNothingStays) {
+  LinkingFiles files;
+  const std::string old_folder = root_ / "old";
+  fs::remove_all(root_ / "new");
+  fs::remove(root_ / "old/link");  // it leads nowhere, and is not read
+  bool has_failed = true;
+  for (std::uint64_t at = 1; has_failed; at += 1 + at / 20) {
+    for (const auto shortage : {test::Shortage::kOnce, test::Shortage::kFromThenOn}) {
+      put(root_ / ".old.cfck-tmp-1-0/deep/1.cfck", "left by a kill");
+      test::run_out_of_memory(at, shortage);
+      try {
+        const Result<void> result = replace_and_read(old_folder, files);
+        has_failed = test::memory_is_back();
+        EXPECT_TRUE(result || has_failed) << result.error().message;
+      } catch (const std::bad_alloc&) {
+        EXPECT_TRUE(test::memory_is_back());
+      }
+      fs::remove_all(root_ / ".old.cfck-tmp-1-0");
+      EXPECT_EQ(contents_of(root_).size(), contents_of(root_ / "old").size() + 1) << at;
+      EXPECT_EQ(contents_of(root_ / "old").at("mine.txt"), "mine") << at;
+    }
+  }
 }
 
 }  // namespace

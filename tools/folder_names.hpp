@@ -1,0 +1,20 @@
+// What is in a folder. The iterators of std::filesystem end the program where memory is
+// exhausted: their increment() takes memory, but must not throw.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cfck/status.hpp"
+
+namespace cfck::tools {
+
+// Names of all that is in the folder, sorted, without "." and "..".
+// Errors: kIo, kOutOfMemory.
+Result<std::vector<std::string>> names_in(const std::string& folder);
+
+// Removes a folder with all it has; what cannot be removed stays. Links are removed, not
+// followed.
+void remove_folder(const std::string& path) noexcept;
+
+}  // namespace cfck::tools
