@@ -113,7 +113,7 @@ Result<void> AtomicFile::Impl::check_target() {
                                                 : "is not a regular file and is not replaced");
   }
   if (!options.replace_existing) {
-    return refuse(target, "exists already and is not replaced unless asked to");
+    return refuse(target, "exists already; remove it first, or choose another name");
   }
   return {};
 }

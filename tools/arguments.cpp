@@ -52,6 +52,7 @@ void add_limits(CLI::App& app, Limits& limits) {
                      limit_names()))
       ->option_text("NAME=SIZE")
       ->expected(1)
+      ->allow_extra_args(false)  // what follows the value may be a file
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 

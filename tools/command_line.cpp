@@ -54,6 +54,7 @@ void add_max_errors(CLI::App& app, ConvertOptions& options) {
          "Targets hold for each tensor. The first rule that matches counts; may be repeated")
       ->option_text("RULE")
       ->expected(1)
+      ->allow_extra_args(false)  // what follows the rule may be a file
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--rules", options.rules_file,
                  "A file with one rule a line, which come after those of --rule")

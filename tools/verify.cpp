@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,14 @@ struct FileReport {
   std::string path;
   VerifyReport report;
 };
+
+// As opposed to what a limit kept from being checked.
+bool has_damage(const VerifyReport& report) {
+  return std::any_of(report.problems.begin(), report.problems.end(), [](const Error& problem) {
+    return problem.code == ErrorCode::kTruncated || problem.code == ErrorCode::kCorrupt ||
+           problem.code == ErrorCode::kChecksum;
+  });
+}
 
 Result<FileReport> verify_file(const std::string& path, const VerifyOptions& options,
                                bool show_progress) {
@@ -91,7 +100,7 @@ int print_text(Console& console, const std::vector<FileReport>& files, bool deep
       console.say(fmt::format("{}: ok, {} records, {} checked{}\n", escaped(file.path),
                               file.report.n_records, human_bytes(file.report.checked_bytes),
                               deep ? " and decoded" : ""));
-    } else {
+    } else if (has_damage(file.report)) {
       console.warn(
           fmt::format("get the file again, or save what is whole with: cfck repair {} -o NEW",
                       escaped(file.path)));

@@ -165,7 +165,9 @@ class File:
     def format_version(self) -> str: ...
 
     def check_sizes(self, sizes: Sequence[tuple[int, int]]) -> None:
-        """LimitExceededError if one call may not return so much: (record index, bytes) each."""
+        """
+        LimitExceededError if one call may not return so much: (record index, bytes) each.
+        """
 
     def read_many(self, requests: Sequence[tuple[int, int, int]], progress: object | None) -> None:
         """Decodes records into memory: (record index, address, bytes) each."""
@@ -196,7 +198,9 @@ class SafetensorsFile:
     def file_bytes(self) -> int: ...
 
     def check_sizes(self, sizes: Sequence[tuple[int, int]]) -> None:
-        """LimitExceededError if one call may not return so much: (index, bytes) each."""
+        """
+        LimitExceededError if one call may not return so much: (index, bytes) each.
+        """
 
     def read_many(self, requests: Sequence[tuple[int, int, int]], progress: object | None) -> None:
         """Reads tensors into memory: (index, address, bytes) each."""

@@ -102,6 +102,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 def _columns(stream: TextIO) -> int:
     try:
-        return max(2, os.get_terminal_size(stream.fileno()).columns)
+        columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
-        return 80
+        columns = 0
+    return max(2, columns or 80)  # some terminals say 0

@@ -45,6 +45,12 @@ class ConvertRules : public ::testing::Test {
   std::string out = folder / "m.cfck";
 };
 
+TEST_F(ConvertRules, MayStandBeforeTheFiles) {
+  const Outcome outcome = run({"convert", "--rule", "a.*: codec=raw", in, out});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(stored()["a.weight"], "raw");
+}
+
 TEST_F(ConvertRules, TheFirstThatMatchesCounts) {
   const Outcome outcome =
       convert({"--max-abs-error", "1e-2", "--rule", "a.*: codec=raw", "--rule",

@@ -50,6 +50,10 @@ TEST(Limits, AreNamedInErrorsAsTheyAreTyped) {
       EXPECT_EQ(refused.code, 7) << command[0] << refused.err;
       const std::string advice = "raise the limit " + limit.substr(0, limit.find('='));
       EXPECT_NE(refused.err.find(advice), std::string::npos) << refused.err;
+      // Options may stand before the files, of which some commands take several.
+      limited.assign({command[0], "--limit", limit});
+      limited.insert(limited.end(), command.begin() + 1, command.end());
+      EXPECT_EQ(run(limited).code, 7) << command[0];
     }
     std::vector<std::string> raised = command;
     raised.insert(raised.end(), {"--limit", "max_records=2", "--limit=max_metadata_bytes=60MB"});
@@ -144,6 +148,7 @@ TEST_F(Repeated, WhatNeedsAllElementsAsksTheLimitFirst) {
     EXPECT_EQ(outcome.code, 7) << command[0];
     EXPECT_NE(outcome.err.find("raise the limit max_decoded_bytes"), std::string::npos)
         << outcome.err;
+    EXPECT_EQ(outcome.err.find("repair"), std::string::npos) << "nothing is damaged";
   }
   EXPECT_EQ(folder.files(), std::vector<std::string>{"m.cfck"});
   for (const std::vector<std::string>& command : {std::vector<std::string>{"verify", path},
