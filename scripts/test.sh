@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds everything with its tests and runs all of them, C++ and Python. Installs
-# what is missing, real torch among it (5 GB with its CUDA libraries; no GPU needed).
+# Builds everything with its tests and runs all of them, C++ and Python; then the library without
+# optimisation, and a wheel with every Python that is there. Installs what is missing, real torch
+# among it (5 GB with its CUDA libraries; no GPU needed).
 #
 #   scripts/test.sh          all tests
 #   scripts/test.sh --long   also sanitizers, fuzzing, large files
