@@ -61,6 +61,7 @@ Result<void> TensorSet::add_cfck(OpenFile& file, const Limits& limits) {
     file.max_decoded_bytes =
         std::max(std::uint64_t{16} << 30, std::min(reader.file_bytes(), UINT64_MAX / 64) * 64);
   }
+  file.alias_bytes = std::make_unique<std::atomic<std::uint64_t>>(0);
   file.reader.emplace(std::move(reader));
   return {};
 }
@@ -239,9 +240,17 @@ Result<void> TensorSet::check_bytes(const StoredTensor& tensor, std::uint64_t n_
 
 Result<void> TensorSet::check_alias_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const {
   const OpenFile& file = files_[tensor.file];
-  const bool is_alias =
-      file.reader && file.reader->records()[tensor.record].kind == RecordKind::kAlias;
-  return is_alias ? check_bytes(tensor, n_bytes) : Result<void>();
+  if (!file.reader || file.reader->records()[tensor.record].kind != RecordKind::kAlias) return {};
+  CFCK_TRY(check_bytes(tensor, n_bytes));
+  const std::uint64_t total_bytes = file.alias_bytes->fetch_add(n_bytes) + n_bytes;
+  if (total_bytes <= file.max_decoded_bytes) return {};
+  Error error{ErrorCode::kLimitExceeded,
+              fmt::format("with this view, {} bytes would be read of views of other tensors, more "
+                          "than the {} allowed; raise the limit max_decoded_bytes to read them",
+                          total_bytes, file.max_decoded_bytes),
+              tensor.name,
+              {}};
+  return with_path(std::move(error), file.path);
 }
 
 Result<void> for_each_box(const Shape& shape, std::uint64_t most_elems, const TakeBox& take) {

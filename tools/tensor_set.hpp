@@ -2,6 +2,7 @@
 // file, or a folder with shards of either.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -79,7 +80,8 @@ class TensorSet {
   // An alias of a small record may have very many elements, so that reading them all would never
   // end. Error: kLimitExceeded where `n_bytes` are more than one call may return.
   Result<void> check_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const;
-  // The same, for an alias only: the values of all others are in the file.
+  // The same, for an alias only, and all that was read of aliases so far: the values of all others
+  // are in the file.
   Result<void> check_alias_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const;
   // Of a .cfck file from its index, else computed from the bytes.
   Result<Digest> digest(const StoredTensor& tensor) const;
@@ -88,8 +90,9 @@ class TensorSet {
   struct OpenFile {
     std::string path;
     std::unique_ptr<ByteSource> source;
-    std::optional<Reader> reader;         // of a .cfck file
-    std::uint64_t max_decoded_bytes = 0;  // likewise
+    std::optional<Reader> reader;                             // of a .cfck file
+    std::uint64_t max_decoded_bytes = 0;                      // likewise
+    std::unique_ptr<std::atomic<std::uint64_t>> alias_bytes;  // likewise: read so far
   };
 
   Result<void> add_file(const std::string& path, const Limits& limits);

@@ -161,6 +161,23 @@ TEST_F(Repeated, WhatNeedsAllElementsAsksTheLimitFirst) {
   }
 }
 
+// Each of them may be read, but a file may have very many.
+TEST_F(Repeated, ViewsAreCountedTogether) {
+  const std::vector<float> values(20, 1.5F);
+  const std::vector<std::uint64_t> sides(18, 2);
+  const std::vector<std::uint64_t> strides(18, 1);
+  write_cfck(path, [&](Writer& writer) {
+    EXPECT_TRUE(writer.add("w", TensorView{DType::kF32, {20}, std::as_bytes(std::span(values))}));
+    for (const char* name : {"a", "b", "c", "d"}) {
+      EXPECT_TRUE(writer.add_alias(name, "w", 0, sides, strides));  // 1 MiB
+    }
+  });
+  const Outcome refused = run({"stats", path, "--limit", "max_decoded_bytes=2MB"});
+  EXPECT_EQ(refused.code, 7);
+  EXPECT_NE(refused.err.find("read of views"), std::string::npos) << refused.err;
+  EXPECT_EQ(run({"stats", path, "--limit", "max_decoded_bytes=40MB"}).code, 0);
+}
+
 // 320 MB of values, which neither a check nor a conversion holds at once.
 TEST_F(Repeated, ElementsAreStreamed) {
   const std::vector<float> values(4, 1.5F);
