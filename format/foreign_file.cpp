@@ -61,7 +61,7 @@ Error explain_torn_file(const ByteSource& source, Error tail_error) {
         source, ErrorCode::kTruncated,
         "was cut off after " + std::to_string(source.size()) +
             " bytes: the end with the index is missing. Fetch it or write it again",
-        walked.error().byte_offset);
+        walked ? std::nullopt : walked.error().byte_offset);
   }
   tail_error.message = "'" + escaped(source.name()) + "': " + tail_error.message +
                        ", and no older generation is whole. Fetch the file again";
