@@ -48,6 +48,7 @@ run_debug_tests
 
 mapfile -t pythons < <(find_pythons)
 for python in "${pythons[@]}"; do try_package "$python"; done
+build_and_install CFCK_BUILD_TESTS=ON CFCK_WERROR=ON # build/ is for .venv again
 
 if $long; then
   source "$root_dir/scripts/long_tests.sh"
