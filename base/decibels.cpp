@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/float_environment.hpp"
+#include "base/cpu/float_environment.hpp"
 
 namespace cfck {
 namespace {

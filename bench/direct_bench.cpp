@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/weights.hpp"
-#include "codec/direct/plan.hpp"
+#include "codec/direct/plan/plan.hpp"
 
 namespace {
 

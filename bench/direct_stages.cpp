@@ -3,14 +3,14 @@
 #include <memory>
 
 #include "base/bytes.hpp"
-#include "base/hashing.hpp"
+#include "base/hashing/hashing.hpp"
 #include "bench/stages.hpp"
-#include "codec/direct/class_codes.hpp"
-#include "codec/direct/direct_kernels.hpp"
-#include "codec/direct/parameters.hpp"
+#include "codec/common/class_codes.hpp"
+#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/chunk/parameters.hpp"
 #include "codec/entropy/entropy.hpp"
-#include "codec/entropy/rans_section.hpp"
-#include "codec/entropy/rans_writer.hpp"
+#include "codec/entropy/rans/rans_section.hpp"
+#include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/lossy.hpp"
 #include "codec/symboliser/class_stream.hpp"
 

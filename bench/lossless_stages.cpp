@@ -1,11 +1,11 @@
 #include <cstring>
 #include <memory>
 
-#include "base/hashing.hpp"
+#include "base/hashing/hashing.hpp"
 #include "bench/stages.hpp"
 #include "codec/entropy/entropy.hpp"
-#include "codec/entropy/rans_section.hpp"
-#include "codec/entropy/rans_writer.hpp"
+#include "codec/entropy/rans/rans_section.hpp"
+#include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/symboliser/class_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
 

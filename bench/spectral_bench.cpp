@@ -17,7 +17,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "base/cpu_level.hpp"
+#include "base/cpu/cpu_level.hpp"
 #include "bench/arguments.hpp"
 #include "bench/weights.hpp"
 #include "codec/lossy.hpp"

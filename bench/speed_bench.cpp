@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "base/bytes.hpp"
-#include "base/cpu_level.hpp"
+#include "base/cpu/cpu_level.hpp"
 #include "bench/arguments.hpp"
 #include "bench/weights.hpp"
 #include "cfck/cfck.hpp"

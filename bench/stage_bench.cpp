@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "base/cpu_level.hpp"
+#include "base/cpu/cpu_level.hpp"
 #include "bench/arguments.hpp"
 #include "bench/stages.hpp"
 

@@ -1,13 +1,19 @@
 # The two libraries users link: cfck::decode reads files and needs zstd, xxHash
 # and threads; cfck::cfck adds writing, updates and safetensors.
+set(cfck_decode_objects cfck_base cfck_codec_decode cfck_spectral_decode cfck_registry_decode
+  cfck_format_decode)
+set(cfck_encode_objects cfck_codec_encode cfck_spectral_encode cfck_registry_encode cfck_encode
+  cfck_format_encode cfck_calibration cfck_interop cfck_model)
+
 add_library(cfck_decode)
-target_sources(cfck_decode PRIVATE
-  $<TARGET_OBJECTS:cfck_base> $<TARGET_OBJECTS:cfck_spectral>
-  $<TARGET_OBJECTS:cfck_codec_decode> $<TARGET_OBJECTS:cfck_format_decode>)
+foreach(objects IN LISTS cfck_decode_objects)
+  target_sources(cfck_decode PRIVATE $<TARGET_OBJECTS:${objects}>)
+endforeach()
 target_link_libraries(cfck_decode PUBLIC Threads::Threads PRIVATE zstd::libzstd)
 add_library(cfck)
-target_sources(cfck PRIVATE
-  $<TARGET_OBJECTS:cfck_codec_encode> $<TARGET_OBJECTS:cfck_format_encode>)
+foreach(objects IN LISTS cfck_encode_objects)
+  target_sources(cfck PRIVATE $<TARGET_OBJECTS:${objects}>)
+endforeach()
 target_link_libraries(cfck PUBLIC cfck_decode PRIVATE zstd::libzstd)
 
 foreach(target cfck cfck_decode)
@@ -19,3 +25,16 @@ endforeach()
 set_target_properties(cfck_decode PROPERTIES EXPORT_NAME decode)
 add_library(cfck::cfck ALIAS cfck)
 add_library(cfck::decode ALIAS cfck_decode)
+
+# Tests and benchmarks look inside: everything as object files, and the codecs alone.
+function(cfck_add_inside name)
+  add_library(${name} INTERFACE)
+  foreach(objects IN LISTS ARGN)
+    target_sources(${name} INTERFACE $<TARGET_OBJECTS:${objects}>)
+  endforeach()
+  target_link_libraries(${name} INTERFACE
+    cfck_flags zstd::libzstd nlohmann_json::nlohmann_json Threads::Threads)
+endfunction()
+cfck_add_inside(cfck_inside ${cfck_decode_objects} ${cfck_encode_objects})
+cfck_add_inside(cfck_codecs_inside cfck_base cfck_codec_decode cfck_codec_encode
+  cfck_spectral_decode cfck_spectral_encode cfck_registry_decode cfck_registry_encode)

@@ -26,7 +26,7 @@ struct StepField {
 
 class SecondMoments;
 
-// What the spectral codec is to do (codec/spectral/spec.md). Steps are chosen by the
+// What the spectral codec is to do (spectral/spec.md). Steps are chosen by the
 // caller: rate control knows the whole file.
 struct SpectralRequest {
   // Decoded coefficients are whole multiples of it, or, with a field, of what their

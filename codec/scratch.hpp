@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "codec/codec.hpp"
-#include "codec/direct/parameters.hpp"
-#include "codec/entropy/rans_section.hpp"
-#include "codec/spectral/spectral_parameters.hpp"
+#include "codec/direct/chunk/parameters.hpp"
+#include "codec/entropy/rans/rans_section.hpp"
+#include "spectral/layout/spectral_parameters.hpp"
 #include "codec/symboliser/symboliser.hpp"
 
 namespace cfck::codec {

@@ -2,7 +2,7 @@
 
     python scripts/make_cosine_table.py
 
-writes spectral/cosine_table.inc: for n = 33 to 64 and m = 1 to n - 1 the binary64 number
+writes spectral/transforms/cosine_table.inc: for n = 33 to 64 and m = 1 to n - 1 the binary64 number
 nearest to cos(pi * m / (2 * n)), as a hexadecimal literal. Smaller n are found there too,
 since m / n = 2m / 2n. Computed with 80 decimal digits; a cosine so near to the middle of
 two binary64 numbers that these could not decide is an error. None is.

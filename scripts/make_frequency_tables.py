@@ -3,7 +3,7 @@
     python scripts/make_frequency_tables.py
 
 writes spec/frequency_tables.csv, which is normative, and the same numbers as
-codec/entropy/static_tables.inc. The numbers are what counts: readers and writers take
+codec/entropy/rans/tables/static_tables.inc. The numbers are what counts: readers and writers take
 them as they stand, so that nothing here has to give the same results everywhere.
 
 Values are taken as generalised normal: density proportional to exp(-|x/a|^shape). What
@@ -267,7 +267,7 @@ def main():
         for name, table in tables:
             assert table.sum() == TOTAL
             out.write(name + "," + ",".join(map(str, table)) + "\n")
-    with open(ROOT / "codec/entropy/static_tables.inc", "w", encoding="utf-8") as out:
+    with open(ROOT / "codec/entropy/rans/tables/static_tables.inc", "w", encoding="utf-8") as out:
         out.write(
             "// Made by scripts/make_frequency_tables.py; spec/frequency_tables.csv has names.\n"
         )

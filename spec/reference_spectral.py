@@ -1,4 +1,4 @@
-"""Decodes the payloads of the spectral codec: codec/spectral/spec.md, whose sections the
+"""Decodes the payloads of the spectral codec: spectral/spec.md, whose sections the
 comments name."""
 
 from __future__ import annotations

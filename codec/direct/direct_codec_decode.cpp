@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "base/float_environment.hpp"
-#include "codec/direct/direct.hpp"
+#include "base/cpu/float_environment.hpp"
+#include "codec/direct/chunk/direct.hpp"
 #include "codec/direct/direct_codec.hpp"
 #include "codec/scratch.hpp"
 

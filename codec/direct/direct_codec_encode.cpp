@@ -1,9 +1,9 @@
 #include <utility>
 
-#include "base/float_environment.hpp"
-#include "codec/direct/derived_bounds.hpp"
+#include "base/cpu/float_environment.hpp"
+#include "codec/direct/plan/derived_bounds.hpp"
 #include "codec/direct/direct_codec.hpp"
-#include "codec/direct/plan.hpp"
+#include "codec/direct/plan/plan.hpp"
 
 namespace cfck::codec {
 namespace {

@@ -1,8 +1,8 @@
 #include "codec/lossless/chunk_header.hpp"
 
-#include "codec/entropy/rans_section.hpp"
+#include "codec/entropy/rans/rans_section.hpp"
 #include "codec/errors.hpp"
-#include "codec/numbers.hpp"
+#include "codec/common/numbers.hpp"
 #include "codec/symboliser/float_format.hpp"
 #include "codec/symboliser/symboliser.hpp"
 

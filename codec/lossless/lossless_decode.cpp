@@ -3,12 +3,12 @@
 #include <new>
 
 #include "codec/entropy/entropy.hpp"
-#include "codec/entropy/rans_section.hpp"
+#include "codec/entropy/rans/rans_section.hpp"
 #include "codec/errors.hpp"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/lossless/integer_planes.hpp"
 #include "codec/lossless/lossless.hpp"
-#include "codec/lossless/zero_mask.hpp"
+#include "codec/common/zero_mask.hpp"
 #include "codec/scratch.hpp"
 #include "codec/symboliser/class_stream.hpp"
 #include "codec/symboliser/float_format.hpp"

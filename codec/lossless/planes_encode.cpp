@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "codec/entropy/zstd_frame.hpp"
+#include "codec/entropy/zstd/zstd_frame.hpp"
 #include "codec/errors.hpp"
 #include "codec/lossless/integer_planes.hpp"
 #include "codec/scratch.hpp"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codec/entropy/rans_writer.hpp"
+#include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/lossless/planes_encode.hpp"
-#include "codec/lossless/zero_mask.hpp"
+#include "codec/common/zero_mask.hpp"
 #include "codec/scratch.hpp"
 #include "codec/symboliser/class_stream.hpp"
 #include "codec/symboliser/float_format.hpp"

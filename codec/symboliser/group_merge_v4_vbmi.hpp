@@ -3,12 +3,12 @@
 // the plain kernels.
 #pragma once
 
-#include "base/x86_intrinsics.hpp"
+#include "base/cpu/x86_intrinsics.hpp"
 //
 #include <array>
 #include <cstdint>
 
-#include "codec/entropy/rans_lanes.hpp"
+#include "codec/entropy/rans/kernels/rans_lanes.hpp"
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/high_words_x86.hpp"
 

@@ -2,7 +2,7 @@
 // too, for ordinary groups. cpu_levels_test compares them with the plain kernels.
 #pragma once
 
-#include "base/x86_intrinsics.hpp"
+#include "base/cpu/x86_intrinsics.hpp"
 //
 #include <cstdint>
 

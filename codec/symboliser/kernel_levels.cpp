@@ -1,6 +1,6 @@
 #include "codec/symboliser/kernel_levels.hpp"
 
-#include "codec/level_switch.hpp"
+#include "base/cpu/level_switch.hpp"
 
 namespace cfck::codec {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/host_device.hpp"
+#include "base/cpu/host_device.hpp"
 
 // Kernels are compiled once for each CPU level, each time in a namespace of its
 // own, so that the linker cannot mix them up.

@@ -28,7 +28,7 @@ from .errors import (
 )
 
 # Is in a folder while cfck-convert --force replaces its files one by one, and after it was
-# interrupted in that (tools/replace_folder.hpp).
+# interrupted in that (model/replace_folder.hpp).
 _UNFINISHED_MARK = ".cfck-convert-unfinished"
 _MAX_OPEN_ATTEMPTS = 5
 _MAX_INDEX_BYTES = 64 << 20

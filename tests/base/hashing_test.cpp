@@ -1,12 +1,12 @@
-#include "base/hashing.hpp"
+#include "base/hashing/hashing.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/bytes.hpp"
-#include "base/cpu_level.hpp"
-#include "base/hashing_kernel.hpp"
+#include "base/cpu/cpu_level.hpp"
+#include "base/hashing/hashing_kernel.hpp"
 
 namespace cfck {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/thread_count.hpp"
+#include "base/threads/thread_count.hpp"
 
 #include <gtest/gtest.h>
 

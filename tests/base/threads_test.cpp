@@ -1,4 +1,4 @@
-#include "base/threads.hpp"
+#include "base/threads/threads.hpp"
 
 #include <gtest/gtest.h>
 

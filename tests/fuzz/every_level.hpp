@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/cpu_level.hpp"
+#include "base/cpu/cpu_level.hpp"
 #include "cfck/status.hpp"
 
 namespace cfck::test {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "tests/codec/direct_cases.hpp"
+#include "tests/codec/direct/direct_cases.hpp"
 #include "tests/fuzz/every_level.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 

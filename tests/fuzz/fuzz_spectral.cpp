@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "codec/spectral/spectral.hpp"
-#include "tests/codec/direct_cases.hpp"
+#include "spectral/chunk/spectral.hpp"
+#include "tests/codec/direct/direct_cases.hpp"
 #include "tests/fuzz/every_level.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 #include "tests/support/guarded_bytes.hpp"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/bytes.hpp"
-#include "base/hashing.hpp"
+#include "base/hashing/hashing.hpp"
 #include "cfck/version.hpp"
-#include "format/container.hpp"
+#include "format/container/container.hpp"
 
 namespace cfck::test {
 

@@ -1,7 +1,7 @@
 // Every prefix of a file, every bit of it flipped: an error, or the same data.
 #include <gtest/gtest.h>
 
-#include "format/reader_access.hpp"
+#include "format/read/reader_access.hpp"
 #include "tests/malformed/small_files.hpp"
 
 namespace cfck::test {

@@ -4,7 +4,7 @@
 #include <zstd.h>
 
 #include "base/bytes.hpp"
-#include "base/hashing.hpp"
+#include "base/hashing/hashing.hpp"
 #include "tests/malformed/small_files.hpp"
 
 namespace cfck::test {

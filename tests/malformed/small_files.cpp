@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "base/bytes.hpp"
-#include "base/hashing.hpp"
+#include "base/hashing/hashing.hpp"
 
 namespace cfck::test {
 namespace {

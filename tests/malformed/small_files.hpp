@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "format/container.hpp"
-#include "format/reader_access.hpp"
-#include "tests/format/sample_tensors.hpp"
+#include "format/container/container.hpp"
+#include "format/read/reader_access.hpp"
+#include "tests/support/sample_tensors.hpp"
 
 namespace cfck::test {
 

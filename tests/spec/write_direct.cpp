@@ -3,7 +3,7 @@
 // payload; OUT.bin is described in case_files.hpp.
 #include <optional>
 
-#include "codec/direct/direct.hpp"
+#include "codec/direct/chunk/direct.hpp"
 #include "tests/spec/case_files.hpp"
 
 namespace {

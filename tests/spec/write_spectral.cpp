@@ -4,7 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include "codec/spectral/spectral.hpp"
+#include "spectral/chunk/spectral.hpp"
 #include "tests/spec/case_files.hpp"
 
 namespace {

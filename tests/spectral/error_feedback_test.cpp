@@ -1,5 +1,5 @@
 // What errors of weights make of a layer's outputs, as a sum over columns in an order.
-#include "spectral/error_feedback.hpp"
+#include "spectral/feedback/error_feedback.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <numeric>
 #include <random>
 
-#include "spectral/dct_matrix.hpp"
-#include "spectral/step_learning.hpp"
+#include "spectral/transforms/dct_matrix.hpp"
+#include "calibration/step_learning.hpp"
 
 namespace cfck::spectral {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "base/bytes.hpp"
-#include "base/hashing.hpp"
+#include "base/hashing/hashing.hpp"
 #include "cfck/cfck.hpp"
-#include "format/container.hpp"
+#include "format/container/container.hpp"
 #include "tests/tools/program.hpp"
 
 namespace cfck::test {

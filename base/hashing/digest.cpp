@@ -1,0 +1,54 @@
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "base/hashing/hashing.hpp"
+
+namespace cfck {
+
+DigestBuilder::DigestBuilder(std::uint64_t total_bytes)
+    : total_bytes_(total_bytes), leaves_(ceil_div(total_bytes, kLeafBytes)) {}
+
+DigestBuilder::Edges DigestBuilder::hash_whole_leaves(std::uint64_t offset_bytes,
+                                                      ByteView chunk) noexcept {
+  const std::uint64_t end = offset_bytes + chunk.size();
+  const std::uint64_t first_leaf = ceil_div(offset_bytes, kLeafBytes);
+  // The last leaf of the tensor ends with the tensor.
+  const std::uint64_t end_leaf = end == total_bytes_ ? leaves_.size() : end / kLeafBytes;
+  if (first_leaf >= end_leaf) {
+    return {chunk, {}};
+  }
+  for (std::uint64_t leaf = first_leaf; leaf < end_leaf; ++leaf) {
+    const std::uint64_t start = leaf * kLeafBytes - offset_bytes;
+    const std::uint64_t n_bytes = std::min<std::uint64_t>(kLeafBytes, chunk.size() - start);
+    leaves_[leaf] = hash128(chunk.subspan(start, n_bytes));
+  }
+  const std::uint64_t head = first_leaf * kLeafBytes - offset_bytes;
+  const std::uint64_t tail = std::min(end_leaf * kLeafBytes, end) - offset_bytes;
+  return {chunk.first(head), chunk.subspan(tail)};
+}
+
+void DigestBuilder::add_edge(std::uint64_t offset_bytes, ByteView edge) {
+  while (!edge.empty()) {
+    const std::uint64_t leaf = offset_bytes / kLeafBytes;
+    const std::uint64_t leaf_end = std::min((leaf + 1) * kLeafBytes, total_bytes_);
+    const std::uint64_t n_bytes = std::min<std::uint64_t>(edge.size(), leaf_end - offset_bytes);
+    pending_.insert(pending_.end(), edge.begin(),
+                    edge.begin() + static_cast<std::ptrdiff_t>(n_bytes));
+    offset_bytes += n_bytes;
+    edge = edge.subspan(n_bytes);
+    if (offset_bytes == leaf_end) {
+      leaves_[leaf] = hash128(pending_);
+      pending_.clear();
+    }
+  }
+}
+
+Digest DigestBuilder::finish() const noexcept { return hash128(std::as_bytes(std::span(leaves_))); }
+
+Digest digest_of(ByteView bytes) {
+  DigestBuilder builder(bytes.size());
+  builder.hash_whole_leaves(0, bytes);
+  return builder.finish();
+}
+
+}  // namespace cfck

@@ -1,0 +1,155 @@
+#include "codec/direct/chunk/class_order.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "codec/common/class_codes.hpp"
+
+namespace cfck::codec {
+namespace {
+
+// Classes of consecutive values of a row. `offsets` are what its columns and taps add.
+template <class Number>
+void clamp_classes(int base, const Number* offsets, std::size_t n, std::uint8_t* classes) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto sum = static_cast<Number>(base + offsets[i]);
+    const Number low = sum < 1 ? Number{1} : sum;
+    classes[i] = static_cast<std::uint8_t>(
+        low > static_cast<Number>(kMaxDirectClass) ? static_cast<Number>(kMaxDirectClass) : low);
+  }
+}
+
+template <class Number>
+void predict_rows(const DirectGeometry& geometry, const ScaleField& field,
+                  std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes) {
+  // Of the values of a row that occur: rows may be much longer than chunks.
+  const std::uint64_t row_values = geometry.row_values();
+  std::uint64_t at = first_value % row_values;
+  const std::uint64_t begin = n_values < row_values ? at : 0;
+  const auto n_used = static_cast<std::size_t>(std::min<std::uint64_t>(n_values, row_values));
+  std::vector<Number> offsets;
+  offsets.reserve(n_used);
+  for (std::uint64_t i = begin; offsets.size() < n_used; i = i + 1 < row_values ? i + 1 : 0) {
+    offsets.push_back(
+        static_cast<Number>(field.columns[i / geometry.taps] + field.bands[i % geometry.taps]));
+  }
+  std::uint64_t row = first_value / row_values;
+  for (std::size_t done = 0; done < n_values; at = 0, ++row) {
+    const auto n =
+        static_cast<std::size_t>(std::min<std::uint64_t>(n_values - done, row_values - at));
+    const std::uint64_t from = at >= begin ? at - begin : at + (row_values - begin);
+    clamp_classes(field.rows[row], offsets.data() + from, n, classes + done);
+    done += n;
+  }
+}
+
+// Whether sums of three fit 16 bits, for the values of a chunk. What other chunks use is
+// not looked at: a record may have many chunks and long vectors.
+bool has_small_numbers(const DirectGeometry& geometry, const ScaleField& field,
+                       std::uint64_t first_value, std::size_t n_values) {
+  const auto are_small = [](std::span<const std::int16_t> numbers) {
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [](std::int16_t number) { return number >= -8192 && number <= 8192; });
+  };
+  const std::uint64_t row_values = geometry.row_values();
+  const std::uint64_t last_value = first_value + n_values - 1;
+  const std::uint64_t row = first_value / row_values;
+  const std::uint64_t n_more_rows = last_value / row_values - row;
+  std::span<const std::int16_t> columns(field.columns);
+  if (n_more_rows == 0) {
+    const std::uint64_t column = first_value % row_values / geometry.taps;
+    columns = columns.subspan(column, last_value % row_values / geometry.taps + 1 - column);
+  }
+  return are_small(field.bands) && are_small(columns) &&
+         are_small(std::span(field.rows).subspan(row, n_more_rows + 1));
+}
+
+}  // namespace
+
+void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
+                     std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes) {
+  if (has_small_numbers(geometry, field, first_value, n_values)) {
+    predict_rows<std::int16_t>(geometry, field, first_value, n_values, classes);
+  } else {
+    predict_rows<std::int32_t>(geometry, field, first_value, n_values, classes);
+  }
+}
+
+ClassOrder::ClassOrder(std::span<const std::int32_t> codes, const std::uint8_t* classes,
+                       bool has_hidden)
+    : codes_(codes), classes_(classes), has_hidden_(has_hidden) {
+  for (ClassCounts& counts : next_) {
+    counts.fill(0);
+  }
+  each([&](std::size_t part, std::size_t i) { ++next_[part][classes_[i]]; });
+  std::uint32_t total = 0;
+  for (std::size_t c = 0; c <= kMaxDirectClass; ++c) {
+    for (ClassCounts& counts : next_) {
+      const std::uint32_t count = counts[c];
+      counts[c] = total;
+      total += count;
+    }
+    ends_[c] = total;
+  }
+}
+
+void ClassOrder::set_groups(GroupCode* groups) const {
+  std::size_t scale_class = 0;
+  for (std::size_t first = 0; first < n_shown(); first += kGroupSize) {
+    const std::size_t middle = first + group_values(n_shown() - first) / 2;
+    while (ends_[scale_class] <= middle) {
+      ++scale_class;
+    }
+    groups[first / kGroupSize] = {static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
+  }
+}
+
+void ClassOrder::sort(std::int32_t* sorted) {
+  each([&](std::size_t part, std::size_t i) { sorted[next_[part][classes_[i]]++] = codes_[i]; });
+}
+
+void ClassOrder::unsort(const std::int32_t* sorted, std::int32_t* codes) {
+  each([&](std::size_t part, std::size_t i) { codes[i] = sorted[next_[part][classes_[i]]++]; });
+}
+
+template <class Action>
+void ClassOrder::each(Action&& action) const {
+  has_hidden_ ? each_shown<true>(action) : each_shown<false>(action);
+}
+
+template <bool has_hidden, class Action>
+void ClassOrder::each_shown(Action&& action) const {
+  const std::size_t part_size = codes_.size() / kParts;
+  const auto visit = [&](std::size_t part, std::size_t i) {
+    if (!has_hidden || codes_[i] != kHidden) {
+      action(part, i);
+    }
+  };
+  for (std::size_t i = 0; i < part_size; ++i) {
+    for (std::size_t part = 0; part < kParts; ++part) {
+      visit(part, part * part_size + i);
+    }
+  }
+  for (std::size_t i = kParts * part_size; i < codes_.size(); ++i) {
+    visit(kParts - 1, i);
+  }
+}
+
+std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* shown) {
+  std::size_t n_shown = 0;
+  for (const std::int32_t code : codes) {
+    shown[n_shown] = code;
+    n_shown += code != kHidden ? 1 : 0;
+  }
+  return n_shown;
+}
+
+void spread_shown(const std::int32_t* shown, std::span<std::int32_t> codes) {
+  for (std::int32_t& code : codes) {
+    if (code != kHidden) {
+      code = *shown++;
+    }
+  }
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,76 @@
+// The order in which the codes of a chunk are grouped (codec/direct/spec.md, section 5.3):
+// that of storage, or by predicted class.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "codec/common/class_codes.hpp"
+#include "codec/direct/chunk/parameters.hpp"
+#include "codec/symboliser/symboliser.hpp"
+
+namespace cfck::codec {
+
+// Classes of n values of a record, the first of which is `first_value`.
+void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
+                     std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes);
+
+// The order of the codes of a chunk other than kHidden: stably by class.
+class ClassOrder {
+ public:
+  // Codes and classes must stay. Without `has_hidden` no code is kHidden; else the codes
+  // need only say which are.
+  ClassOrder(std::span<const std::int32_t> codes, const std::uint8_t* classes, bool has_hidden);
+
+  std::size_t n_shown() const { return ends_.back(); }
+  // Groups take the class of their middle code.
+  void set_groups(GroupCode* groups) const;
+  // One of these, once: the codes in this order; or codes that are, where they belong.
+  void sort(std::int32_t* sorted);
+  void unsort(const std::int32_t* sorted, std::int32_t* codes);
+
+ private:
+  // The values of a chunk in four parts, which are counted and moved side by side: each
+  // alone waits for its own counters.
+  static constexpr std::size_t kParts = 4;
+  using ClassCounts = std::array<std::uint32_t, kMaxDirectClass + 1>;
+
+  template <class Action>
+  void each(Action&& action) const;
+  template <bool has_hidden, class Action>
+  void each_shown(Action&& action) const;
+
+  std::span<const std::int32_t> codes_;
+  const std::uint8_t* classes_;
+  bool has_hidden_;
+  std::array<ClassCounts, kParts> next_;  // where the next code of each class goes
+  ClassCounts ends_;
+};
+
+// Codes that are not kHidden, in the order of storage, and back.
+std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* shown);
+void spread_shown(const std::int32_t* shown, std::span<std::int32_t> codes);
+
+// Calls `action` with the number of each code that is kExact, of which there are
+// n_exact, in order.
+template <class Action>
+void each_exact(std::span<const std::int32_t> codes, std::size_t n_exact, Action&& action) {
+  constexpr std::size_t kBlock = 64;
+  for (std::size_t first = 0; n_exact != 0 && first < codes.size(); first += kBlock) {
+    const std::size_t n = std::min(kBlock, codes.size() - first);
+    std::uint32_t n_found = 0;
+    for (std::size_t i = first; i < first + n; ++i) {
+      n_found += codes[i] == kExact ? 1u : 0u;
+    }
+    for (std::size_t i = first; n_found != 0 && n_exact != 0 && i < first + n; ++i) {
+      if (codes[i] == kExact) {
+        action(i);
+        --n_exact;
+      }
+    }
+  }
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,46 @@
+// The header of a chunk of the direct codec (codec/direct/spec.md, section 2).
+#pragma once
+
+#include <optional>
+
+#include "codec/direct/chunk/direct.hpp"
+
+namespace cfck::codec {
+
+// Modes 0 to 3 are those of the lossless codec.
+inline constexpr std::uint8_t kDirectInline = 4;
+inline constexpr std::uint8_t kDirectPreamble = 5;
+
+enum DirectFlag : std::uint8_t {
+  kDirectMask = 1 << 0,
+  kDirectEscapes = 1 << 1,
+  kDirectClassEscapes = 1 << 2,
+  kDirectRaw = 1 << 3,
+};
+
+// Fields that a flag says are absent are zero.
+struct DirectHeader {
+  std::uint8_t flags = 0;
+  std::uint32_t first_class = 0;  // where there is no scale field
+  std::uint32_t mask_bytes = 0;
+  std::uint32_t n_masked = 0;
+  std::uint32_t n_escapes = 0;
+  std::uint32_t n_exact = 0;
+  std::uint32_t code_bytes = 0;
+  std::uint32_t n_class_escapes = 0;
+  std::uint32_t coded_bytes = 0;  // with `rans`
+  std::uint32_t raw_bytes = 0;
+  std::uint32_t header_bytes = 0;
+  std::uint32_t body_bytes = 0;
+  std::optional<DirectParameters> parameters;  // mode 4
+};
+
+// Requires: the first byte is mode 4 or 5. Errors: kTruncated, kCorrupt.
+Result<DirectHeader> parse_direct_header(const DirectChunkInfo& info,
+                                         const DirectGeometry& geometry, ByteView payload);
+
+// Mode byte, inline parameters if there are any, header.
+void append_direct_header(const DirectHeader& header, EntropyId entropy, bool has_field,
+                          const DirectParameters* inline_parameters, std::vector<std::byte>& out);
+
+}  // namespace cfck::codec

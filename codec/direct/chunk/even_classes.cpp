@@ -1,0 +1,71 @@
+#include "codec/direct/chunk/even_classes.hpp"
+
+#include <algorithm>
+
+#include "codec/common/class_codes.hpp"
+#include "codec/entropy/rans/tables/rans_cost.hpp"
+#include "codec/entropy/rans/tables/static_tables.hpp"
+#include "codec/common/numbers.hpp"
+
+namespace cfck::codec {
+namespace {
+
+// Fewer groups have too little to save.
+inline constexpr std::size_t kMinEvenGroups = 256;
+// Above, sums might not fit.
+inline constexpr unsigned kMaxEvenClass = 100;
+// What 128 values save by a class of their own, in bits times 2^16, for each square
+// quarter octave that classes vary by: 128 * ln(2) / 2 / 16 if they are normal, and half as
+// much again, since weights are not quite.
+inline constexpr std::uint64_t kGroupSaving = 272556;
+
+std::uint64_t cost_of_classes(const SymbolCounts& counts) {
+  std::uint64_t least = ~std::uint64_t{0};
+  for (unsigned i = 0; i < kRansClassTables; ++i) {
+    least = std::min(least, coded_cost(counts, static_frequencies(class_table(i))));
+  }
+  return least;
+}
+
+}  // namespace
+
+bool classes_are_even(const GroupCode* groups, std::size_t n_groups) {
+  if (n_groups < kMinEvenGroups) {
+    return false;
+  }
+  SymbolCounts counts{};
+  std::uint64_t sum = 0;
+  std::uint64_t squares = 0;
+  unsigned before = groups[0].scale_class;
+  for (std::size_t g = 0; g < n_groups; ++g) {
+    const unsigned scale_class = groups[g].scale_class;
+    if (groups[g].kind != GroupKind::kValues || scale_class > kMaxEvenClass) {
+      return false;
+    }
+    const std::uint32_t symbol =
+        zigzag(static_cast<std::int32_t>(scale_class) - static_cast<std::int32_t>(before));
+    if (symbol >= 30) {
+      return false;
+    }
+    ++counts[symbol];
+    sum += scale_class;
+    squares += std::uint64_t{scale_class} * scale_class;
+    before = scale_class;
+  }
+  // Rounding to quarter octaves alone makes classes vary by 1/12.
+  const std::uint64_t n = n_groups;
+  const std::uint64_t spread = 12 * (n * squares - sum * sum);
+  const std::uint64_t saving = spread <= n * n ? 0 : (spread - n * n) / (12 * n) * kGroupSaving;
+  return saving < cost_of_classes(counts);
+}
+
+void even_classes(GroupCode* groups, std::size_t n_groups) {
+  std::uint64_t sum = 0;
+  for (std::size_t g = 0; g < n_groups; ++g) {
+    sum += groups[g].scale_class;
+  }
+  const auto mean = static_cast<std::uint16_t>((2 * sum + n_groups) / (2 * n_groups));
+  std::for_each(groups, groups + n_groups, [&](GroupCode& group) { group.scale_class = mean; });
+}
+
+}  // namespace cfck::codec

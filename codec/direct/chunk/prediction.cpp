@@ -1,0 +1,38 @@
+#include "codec/direct/chunk/prediction.hpp"
+
+#include "codec/direct/kernels/direct_kernels.hpp"
+
+namespace cfck::codec {
+namespace {
+
+// The part of a chunk that consists of whole kernels.
+struct WholeKernels {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+WholeKernels whole_kernels(std::uint32_t taps, std::uint64_t first_value, std::size_t n_values) {
+  const auto before = static_cast<std::size_t>((taps - first_value % taps) % taps);
+  if (before >= n_values) {
+    return {n_values, n_values};
+  }
+  return {before, before + (n_values - before) / taps * taps};
+}
+
+}  // namespace
+
+void predict_codes(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
+                   std::uint64_t first_value, std::span<std::int32_t> codes) {
+  const auto [begin, end] = whole_kernels(geometry.taps, first_value, codes.size());
+  direct_kernels().predict(coefficients.data(), geometry.taps, (end - begin) / geometry.taps,
+                           codes.data() + begin);
+}
+
+bool restore_codes(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
+                   std::uint64_t first_value, std::span<std::int32_t> codes) {
+  const auto [begin, end] = whole_kernels(geometry.taps, first_value, codes.size());
+  return direct_kernels().restore(coefficients.data(), geometry.taps, (end - begin) / geometry.taps,
+                                  codes.data() + begin);
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,115 @@
+// The classes of groups (codec/direct/spec.md, section 5.4).
+#pragma once
+
+#include "base/cpu/x86_intrinsics.hpp"
+#include "codec/direct/kernels/direct_kernels.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+// The sum of the magnitudes, none counted as more than `limit`.
+template <class Sum>
+inline std::uint64_t clamped_sum(const std::uint32_t* magnitudes, std::uint32_t limit) {
+  Sum sum = 0;
+  for (unsigned i = 0; i < kGroupSize; ++i) {
+    sum += magnitudes[i] < limit ? magnitudes[i] : limit;
+  }
+  return sum;
+}
+
+// What the sums are compared with: eight times the mean.
+inline std::uint32_t limit_of(std::uint64_t sum, unsigned n) {
+  const std::uint64_t limit = share_of(8 * sum, n);
+  return static_cast<std::uint32_t>(limit < 1 ? 1 : limit < UINT32_MAX ? limit : UINT32_MAX);
+}
+
+#if defined(__AVX512F__)
+
+// The magnitudes of the codes of a group in registers.
+class MagnitudeLanes {
+ public:
+  explicit MagnitudeLanes(const std::int32_t* codes) {
+    for (unsigned i = 0; i < kCount; ++i) {
+      lanes_[i] = _mm512_and_si512(_mm512_abs_epi32(_mm512_loadu_si512(codes + 16 * i)),
+                                   _mm512_set1_epi32(0x7fffffff));
+    }
+  }
+  std::uint32_t bits_in_use() const {
+    __m512i any = lanes_[0];
+    for (unsigned i = 1; i < kCount; ++i) {
+      any = _mm512_or_si512(any, lanes_[i]);
+    }
+    return static_cast<std::uint32_t>(_mm512_reduce_or_epi32(any));
+  }
+  // Requires: it fits 32 bits.
+  std::uint32_t sum_below(std::uint32_t limit) const {
+    const __m512i limits = _mm512_set1_epi32(static_cast<int>(limit));
+    __m512i sum = _mm512_setzero_si512();
+    for (unsigned i = 0; i < kCount; ++i) {
+      sum = _mm512_add_epi32(sum, _mm512_min_epu32(lanes_[i], limits));
+    }
+    return static_cast<std::uint32_t>(_mm512_reduce_add_epi32(sum));
+  }
+
+ private:
+  static constexpr unsigned kCount = kGroupSize / 16;
+  __m512i lanes_[kCount];
+};
+
+#endif
+
+// Sums of magnitudes below it fit 32 bits.
+inline constexpr std::uint32_t kSmallMagnitudes = std::uint32_t{1} << 24;
+
+// A few large codes do not move the class: they count as eight times the mean.
+inline unsigned class_of_group(const std::int32_t* codes, unsigned n) {
+#if defined(__AVX512F__)
+  const MagnitudeLanes lanes(codes);
+  const std::uint32_t lane_bits = lanes.bits_in_use();
+  if (lane_bits == 0) {
+    return 1;
+  }
+  if (lane_bits < kSmallMagnitudes) {
+    return class_of_mean(lanes.sum_below(limit_of(lanes.sum_below(UINT32_MAX), n)), n);
+  }
+#endif
+  std::uint32_t magnitudes[kGroupSize];
+  std::uint32_t in_use = 0;
+  for (unsigned i = 0; i < kGroupSize; ++i) {
+    // The magnitude of kExact is the only one with bit 31.
+    const std::int32_t sign = codes[i] >> 31;
+    magnitudes[i] =
+        (static_cast<std::uint32_t>(codes[i] ^ sign) - static_cast<std::uint32_t>(sign)) &
+        0x7fffffffu;
+    in_use |= magnitudes[i];
+  }
+  if (in_use == 0) {
+    return 1;
+  }
+  // Sums of small magnitudes fit 32 bits, which vectorises better.
+  const bool small = in_use < kSmallMagnitudes;
+  const auto sum_below = [&](std::uint32_t limit) {
+    return small ? clamped_sum<std::uint32_t>(magnitudes, limit)
+                 : clamped_sum<std::uint64_t>(magnitudes, limit);
+  };
+  return class_of_mean(sum_below(limit_of(sum_below(UINT32_MAX), n)), n);
+}
+
+inline void classify_codes(const std::int32_t* codes, std::size_t n_values, GroupCode* groups) {
+  for (std::size_t first = 0; first < n_values; first += kGroupSize) {
+    const auto n = group_values(n_values - first);
+    std::uint32_t in_use = 0;
+    for (unsigned i = 0; i < kGroupSize; ++i) {
+      in_use |= static_cast<std::uint32_t>(codes[first + i]);
+    }
+    GroupCode& group = groups[first / kGroupSize];
+    group = {};
+    group.kind = in_use == 0 ? GroupKind::kAllZero : GroupKind::kValues;
+    if (in_use != 0) {
+      group.scale_class = static_cast<std::uint16_t>(class_of_group(codes + first, n));
+    }
+  }
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

@@ -1,0 +1,257 @@
+// Codes of a group as bytes and back, and bytes as vectors, at the CPU levels that have
+// them wide enough to pay. CFCK_HAS_CODE_LANES says which do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cpu/x86_intrinsics.hpp"
+#include "codec/symboliser/symboliser.hpp"
+
+#if defined(__AVX2__)
+#define CFCK_HAS_CODE_LANES
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+#if defined(__AVX512BW__)
+
+namespace code_lanes {
+
+inline __m512i load(const std::int32_t* codes) { return _mm512_loadu_si512(codes); }
+// Undoes the order in which 32-bit lanes come out of two steps of packing.
+inline __m512i in_order(__m512i packed) {
+  return _mm512_permutexvar_epi32(
+      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), packed);
+}
+inline __m512i high_bytes(const std::int32_t* codes, unsigned shift) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const auto moved = [&](unsigned at) { return _mm512_sra_epi32(load(codes + at), count); };
+  return in_order(_mm512_packs_epi16(_mm512_packs_epi32(moved(0), moved(16)),
+                                     _mm512_packs_epi32(moved(32), moved(48))));
+}
+inline __m512i low_bytes(const std::int32_t* codes, unsigned shift) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const auto moved = [&](unsigned at) {
+    return _mm512_and_si512(_mm512_srl_epi32(load(codes + at), count), _mm512_set1_epi32(0xff));
+  };
+  return in_order(_mm512_packus_epi16(_mm512_packs_epi32(moved(0), moved(16)),
+                                      _mm512_packs_epi32(moved(32), moved(48))));
+}
+
+}  // namespace code_lanes
+
+// Signed bytes shifted left.
+inline void codes_of_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* codes) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  for (unsigned i = 0; i < kGroupSize; i += 16) {
+    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i));
+    _mm512_storeu_si512(codes + i, _mm512_sll_epi32(_mm512_cvtepi8_epi32(some), count));
+  }
+}
+
+// Puts unsigned bytes, shifted left, into the codes.
+inline void add_low_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* codes) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  for (unsigned i = 0; i < kGroupSize; i += 16) {
+    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i));
+    const __m512i moved = _mm512_sll_epi32(_mm512_cvtepu8_epi32(some), count);
+    _mm512_storeu_si512(codes + i, _mm512_or_si512(_mm512_loadu_si512(codes + i), moved));
+  }
+}
+
+struct ByteLanes {
+  static constexpr unsigned kCount = 64;
+  __m512i v;
+
+  static ByteLanes load(const std::uint8_t* from) { return {_mm512_loadu_si512(from)}; }
+  static ByteLanes all(unsigned byte) { return {_mm512_set1_epi8(static_cast<char>(byte))}; }
+  // Of kCount codes, shifted right: cut off at what a signed byte can say, or the low bits.
+  static ByteLanes high_of(const std::int32_t* codes, unsigned shift) {
+    return {code_lanes::high_bytes(codes, shift)};
+  }
+  static ByteLanes low_of(const std::int32_t* codes, unsigned shift) {
+    return {code_lanes::low_bytes(codes, shift)};
+  }
+  void store(std::uint8_t* to) const { _mm512_storeu_si512(to, v); }
+  ByteLanes operator+(ByteLanes other) const { return {_mm512_add_epi8(v, other.v)}; }
+  ByteLanes operator&(ByteLanes other) const { return {_mm512_and_si512(v, other.v)}; }
+  // *this where `other` is not above the limit, else 0 or 255.
+  ByteLanes where_at_most(ByteLanes other, ByteLanes limit) const {
+    return {_mm512_maskz_mov_epi8(_mm512_cmple_epu8_mask(other.v, limit.v), v)};
+  }
+  ByteLanes or_ones_above(ByteLanes limit) const {
+    return {_mm512_mask_mov_epi8(_mm512_set1_epi8(-1), _mm512_cmple_epu8_mask(v, limit.v), v)};
+  }
+  std::uint64_t zero_bits() const { return _mm512_testn_epi8_mask(v, v); }
+  std::uint64_t equal_bits(ByteLanes other) const { return _mm512_cmpeq_epi8_mask(v, other.v); }
+  // Doubled, and one more where a bit of `plane` is set.
+  ByteLanes twice_plus(const std::byte* plane) const {
+    std::uint64_t bits;
+    __builtin_memcpy(&bits, plane, sizeof(bits));
+    const __m512i twice = _mm512_add_epi8(v, v);
+    return {_mm512_mask_sub_epi8(twice, bits, twice, _mm512_set1_epi8(-1))};
+  }
+  bool any_above(ByteLanes limit) const { return _mm512_cmpgt_epu8_mask(v, limit.v) != 0; }
+
+  // Sums of products with one, two, or three and four weights, each a lane of 16 or
+  // 32 bits; those above the limit become 0, others one more than they are.
+  void store_pairs(std::uint32_t weights, unsigned limit, std::uint8_t* to) const {
+    const __m512i sums = _mm512_maddubs_epi16(v, _mm512_set1_epi32(static_cast<int>(weights)));
+    const __m512i symbols = _mm512_maskz_add_epi16(
+        _mm512_cmple_epu16_mask(sums, _mm512_set1_epi16(static_cast<short>(limit))), sums,
+        _mm512_set1_epi16(1));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi16_epi8(symbols));
+  }
+  void store_fours(std::uint32_t weights, std::uint32_t outer, unsigned limit,
+                   std::uint8_t* to) const {
+    const __m512i pairs = _mm512_maddubs_epi16(v, _mm512_set1_epi32(static_cast<int>(weights)));
+    const __m512i sums = _mm512_madd_epi16(pairs, _mm512_set1_epi32(static_cast<int>(outer)));
+    const __m512i symbols = _mm512_maskz_add_epi32(
+        _mm512_cmple_epu32_mask(sums, _mm512_set1_epi32(static_cast<int>(limit))), sums,
+        _mm512_set1_epi32(1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(symbols));
+  }
+  // Of the first 48 bytes, three by three, with a zero after each three.
+  ByteLanes threes() const {
+    const __m512i apart = _mm512_permutexvar_epi32(
+        _mm512_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11), v);
+    const __m128i order = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
+    return {_mm512_shuffle_epi8(apart, _mm512_broadcast_i32x4(order))};
+  }
+};
+
+#else  // AVX2
+
+namespace code_lanes {
+
+inline __m256i load(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+inline void store(void* to, __m256i lanes) {
+  _mm256_storeu_si256(static_cast<__m256i*>(to), lanes);
+}
+
+// Undoes the order in which 32-bit lanes come out of two steps of packing.
+inline __m256i in_order(__m256i packed) {
+  return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+inline __m256i high_bytes(const std::int32_t* codes, unsigned shift) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const auto moved = [&](unsigned at) { return _mm256_sra_epi32(load(codes + at), count); };
+  return in_order(_mm256_packs_epi16(_mm256_packs_epi32(moved(0), moved(8)),
+                                     _mm256_packs_epi32(moved(16), moved(24))));
+}
+inline __m256i low_bytes(const std::int32_t* codes, unsigned shift) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const auto moved = [&](unsigned at) {
+    return _mm256_and_si256(_mm256_srl_epi32(load(codes + at), count), _mm256_set1_epi32(0xff));
+  };
+  return in_order(_mm256_packus_epi16(_mm256_packs_epi32(moved(0), moved(8)),
+                                      _mm256_packs_epi32(moved(16), moved(24))));
+}
+
+}  // namespace code_lanes
+
+inline void codes_of_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* codes) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  for (unsigned i = 0; i < kGroupSize; i += 8) {
+    const __m128i some = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes + i));
+    code_lanes::store(codes + i, _mm256_sll_epi32(_mm256_cvtepi8_epi32(some), count));
+  }
+}
+
+inline void add_low_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* codes) {
+  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
+  for (unsigned i = 0; i < kGroupSize; i += 8) {
+    const __m128i some = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes + i));
+    const __m256i moved = _mm256_sll_epi32(_mm256_cvtepu8_epi32(some), count);
+    code_lanes::store(codes + i, _mm256_or_si256(code_lanes::load(codes + i), moved));
+  }
+}
+
+struct ByteLanes {
+  static constexpr unsigned kCount = 32;
+  __m256i v;
+
+  static ByteLanes load(const std::uint8_t* from) { return {code_lanes::load(from)}; }
+  static ByteLanes all(unsigned byte) { return {_mm256_set1_epi8(static_cast<char>(byte))}; }
+  // Of kCount codes, shifted right: cut off at what a signed byte can say, or the low bits.
+  static ByteLanes high_of(const std::int32_t* codes, unsigned shift) {
+    return {code_lanes::high_bytes(codes, shift)};
+  }
+  static ByteLanes low_of(const std::int32_t* codes, unsigned shift) {
+    return {code_lanes::low_bytes(codes, shift)};
+  }
+  void store(std::uint8_t* to) const { code_lanes::store(to, v); }
+  ByteLanes operator+(ByteLanes other) const { return {_mm256_add_epi8(v, other.v)}; }
+  ByteLanes operator&(ByteLanes other) const { return {_mm256_and_si256(v, other.v)}; }
+  // *this where `other` is not above the limit, else 0 or 255.
+  ByteLanes where_at_most(ByteLanes other, ByteLanes limit) const {
+    return {_mm256_and_si256(v, other.at_most(limit))};
+  }
+  ByteLanes or_ones_above(ByteLanes limit) const {
+    return {_mm256_or_si256(v, _mm256_andnot_si256(at_most(limit), _mm256_set1_epi8(-1)))};
+  }
+  std::uint64_t zero_bits() const { return bits(_mm256_cmpeq_epi8(v, _mm256_setzero_si256())); }
+  std::uint64_t equal_bits(ByteLanes other) const { return bits(_mm256_cmpeq_epi8(v, other.v)); }
+  // Doubled, and one more where a bit of `plane` is set.
+  ByteLanes twice_plus(const std::byte* plane) const {
+    const __m256i byte_of = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2,
+                                             2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+    const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
+    int word;
+    __builtin_memcpy(&word, plane, sizeof(word));
+    const __m256i spread =
+        _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(word), byte_of), bit_of);
+    return {_mm256_sub_epi8(_mm256_add_epi8(v, v), _mm256_cmpeq_epi8(spread, bit_of))};
+  }
+  bool any_above(ByteLanes limit) const { return bits(at_most(limit)) != 0xffffffffu; }
+
+  // Sums of products with one, two, or three and four weights, each a lane of 16 or
+  // 32 bits; those above the limit become 0, others one more than they are.
+  void store_pairs(std::uint32_t weights, unsigned limit, std::uint8_t* to) const {
+    const __m256i sums = _mm256_maddubs_epi16(v, _mm256_set1_epi32(static_cast<int>(weights)));
+    const __m256i above = _mm256_cmpgt_epi16(sums, _mm256_set1_epi16(static_cast<short>(limit)));
+    const __m256i symbols =
+        _mm256_andnot_si256(above, _mm256_add_epi16(sums, _mm256_set1_epi16(1)));
+    const __m256i packed = _mm256_packus_epi16(symbols, symbols);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                     _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
+  }
+  void store_fours(std::uint32_t weights, std::uint32_t outer, unsigned limit,
+                   std::uint8_t* to) const {
+    const __m256i pairs = _mm256_maddubs_epi16(v, _mm256_set1_epi32(static_cast<int>(weights)));
+    const __m256i sums = _mm256_madd_epi16(pairs, _mm256_set1_epi32(static_cast<int>(outer)));
+    const __m256i above = _mm256_cmpgt_epi32(sums, _mm256_set1_epi32(static_cast<int>(limit)));
+    const __m256i symbols =
+        _mm256_andnot_si256(above, _mm256_add_epi32(sums, _mm256_set1_epi32(1)));
+    const __m256i packed =
+        _mm256_packus_epi16(_mm256_packs_epi32(symbols, symbols), _mm256_setzero_si256());
+    const __m256i once =
+        _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(once));
+  }
+  // Of the first 24 bytes, three by three, with a zero after each three.
+  ByteLanes threes() const {
+    const __m256i apart = _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5));
+    const __m128i order = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
+    return {_mm256_shuffle_epi8(apart, _mm256_broadcastsi128_si256(order))};
+  }
+
+ private:
+  __m256i at_most(ByteLanes limit) const {
+    return _mm256_cmpeq_epi8(_mm256_min_epu8(v, limit.v), v);
+  }
+  static std::uint32_t bits(__m256i mask) {
+    return static_cast<std::uint32_t>(_mm256_movemask_epi8(mask));
+  }
+};
+
+#endif
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec
+
+#endif

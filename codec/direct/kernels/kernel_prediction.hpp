@@ -1,0 +1,166 @@
+// Prediction inside kernels, sixteen of them at a time (codec/direct/spec.md,
+// section 5.1).
+#pragma once
+
+#include "codec/common/class_codes.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+inline constexpr unsigned kKernelLanes = 16;
+inline constexpr unsigned kMostTaps = 64;
+
+// One code of each of sixteen kernels; the same where sums may overflow.
+using KernelLanes [[gnu::vector_size(4 * kKernelLanes)]] = std::int32_t;
+using KernelSums [[gnu::vector_size(4 * kKernelLanes)]] = std::uint32_t;
+
+// Up to which magnitude codes are predicted in 32 bits without overflow.
+inline std::int32_t safe_code(const std::int16_t* coefficients, unsigned taps) {
+  std::int64_t most = 1;
+  for (unsigned t = 0; t < taps; coefficients += t, ++t) {
+    std::int64_t sum = 0;
+    for (unsigned s = 0; s < t; ++s) {
+      sum += coefficients[s] < 0 ? -coefficients[s] : coefficients[s];
+    }
+    most = sum > most ? sum : most;
+  }
+  const std::int64_t safe = (INT32_MAX - 128) / most;
+  return static_cast<std::int32_t>(safe < kMaxCode ? safe : kMaxCode);
+}
+
+inline void load_kernels(const std::int32_t* codes, unsigned taps, KernelLanes* lanes) {
+  for (unsigned t = 0; t < taps; ++t) {
+    std::int32_t some[kKernelLanes];
+    for (unsigned k = 0; k < kKernelLanes; ++k) {
+      some[k] = codes[k * taps + t];
+    }
+    __builtin_memcpy(&lanes[t], some, sizeof(some));
+  }
+}
+
+inline void store_kernels(const KernelLanes* lanes, unsigned taps, std::int32_t* codes) {
+  for (unsigned t = 0; t < taps; ++t) {
+    std::int32_t some[kKernelLanes];
+    __builtin_memcpy(some, &lanes[t], sizeof(some));
+    for (unsigned k = 0; k < kKernelLanes; ++k) {
+      codes[k * taps + t] = some[k];
+    }
+  }
+}
+
+inline bool any_lane(const KernelLanes& lanes) {
+  std::int32_t some[kKernelLanes];
+  __builtin_memcpy(some, &lanes, sizeof(some));
+  std::int32_t any = 0;
+  for (unsigned k = 0; k < kKernelLanes; ++k) {
+    any |= some[k];
+  }
+  return any != 0;
+}
+
+// Sixteen whole kernels of codes into residuals, or back; false, and nothing done,
+// where a code is above `safe`. Exact and hidden values stay, and count as 0.
+template <bool restores>
+inline bool predict_lanes(const std::int16_t* coefficients, unsigned taps, std::int32_t safe,
+                          std::int32_t* codes) {
+  KernelLanes coded[kMostTaps];
+  KernelLanes known[kMostTaps];
+  load_kernels(codes, taps, coded);
+  KernelLanes too_large = coded[0] ^ coded[0];
+  for (unsigned t = 0; t < taps; coefficients += t, ++t) {
+    KernelSums sum = reinterpret_cast<KernelSums>(coded[t] ^ coded[t]) + 128u;
+    for (unsigned s = 0; s < t; ++s) {
+      sum += reinterpret_cast<KernelSums>(known[s]) *
+             static_cast<std::uint32_t>(std::int32_t{coefficients[s]});
+    }
+    const KernelLanes has_code = coded[t] > kHidden;
+    // Predictions are below 2^23, so that nothing overflows with values below 2^30.
+    const KernelLanes is_large = (coded[t] > kMaxCode) | (coded[t] < -kMaxCode);
+    const KernelLanes value = coded[t] & has_code & ~is_large;
+    too_large |= is_large & has_code;
+    const KernelLanes predicted = reinterpret_cast<KernelLanes>(sum) >> 8;
+    known[t] = restores ? (value + predicted) & has_code : value;
+    too_large |= (known[t] > safe) | (known[t] < -safe);
+    coded[t] = (restores ? known[t] : (value - predicted) & has_code) | (coded[t] & ~has_code);
+  }
+  if (any_lane(too_large)) {
+    return false;
+  }
+  store_kernels(coded, taps, codes);
+  return true;
+}
+
+inline std::int32_t prediction_of(const std::int16_t* coefficients, const std::int64_t* known,
+                                  unsigned n_known) {
+  std::int64_t sum = 128;
+  for (unsigned s = 0; s < n_known; ++s) {
+    sum += coefficients[s] * known[s];
+  }
+  sum >>= 8;
+  return static_cast<std::int32_t>(sum > kMaxCode ? kMaxCode : sum < -kMaxCode ? -kMaxCode : sum);
+}
+
+// One kernel, whatever its codes are.
+inline void predict_kernel(const std::int16_t* coefficients, unsigned taps, std::int32_t* codes) {
+  std::int64_t known[kMostTaps];
+  for (unsigned t = 0; t < taps; coefficients += t, ++t) {
+    const bool coded = codes[t] > kHidden;
+    known[t] = coded ? codes[t] : 0;
+    if (coded) {
+      codes[t] -= prediction_of(coefficients, known, t);
+    }
+  }
+}
+
+// False if a code is out of range.
+inline bool restore_kernel(const std::int16_t* coefficients, unsigned taps, std::int32_t* codes) {
+  std::int64_t known[kMostTaps];
+  bool fits = true;
+  for (unsigned t = 0; t < taps; coefficients += t, ++t) {
+    known[t] = 0;
+    if (codes[t] > kHidden) {
+      const std::int64_t code = std::int64_t{codes[t]} + prediction_of(coefficients, known, t);
+      fits = fits && code >= -kMaxCode && code <= kMaxCode;
+      known[t] = code > kMaxCode ? kMaxCode : code < -kMaxCode ? -kMaxCode : code;
+      codes[t] = static_cast<std::int32_t>(known[t]);
+    }
+  }
+  return fits;
+}
+
+inline void predict_kernels(const std::int16_t* coefficients, unsigned taps, std::size_t n_kernels,
+                            std::int32_t* codes) {
+  const std::int32_t safe = safe_code(coefficients, taps);
+  for (std::size_t k = 0; k < n_kernels;) {
+    if (n_kernels - k >= kKernelLanes &&
+        predict_lanes<false>(coefficients, taps, safe, codes + k * taps)) {
+      k += kKernelLanes;
+      continue;
+    }
+    const std::size_t end = n_kernels - k < kKernelLanes ? n_kernels : k + kKernelLanes;
+    for (; k < end; ++k) {
+      predict_kernel(coefficients, taps, codes + k * taps);
+    }
+  }
+}
+
+inline bool restore_kernels(const std::int16_t* coefficients, unsigned taps, std::size_t n_kernels,
+                            std::int32_t* codes) {
+  const std::int32_t safe = safe_code(coefficients, taps);
+  bool fits = true;
+  for (std::size_t k = 0; k < n_kernels;) {
+    if (n_kernels - k >= kKernelLanes &&
+        predict_lanes<true>(coefficients, taps, safe, codes + k * taps)) {
+      k += kKernelLanes;
+      continue;
+    }
+    const std::size_t end = n_kernels - k < kKernelLanes ? n_kernels : k + kKernelLanes;
+    for (; k < end; ++k) {
+      fits = restore_kernel(coefficients, taps, codes + k * taps) && fits;
+    }
+  }
+  return fits;
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

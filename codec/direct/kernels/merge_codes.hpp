@@ -1,0 +1,210 @@
+// Symbols, low bits and escapes into codes (codec/direct/spec.md, section 6).
+#pragma once
+
+#include "codec/direct/kernels/split_codes.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+inline const std::byte* read_planes(const std::byte* from, unsigned low_bits, unsigned n,
+                                    std::uint32_t* low) {
+  const std::size_t plane_bytes = (n + 7) / 8;
+  __builtin_memset(low, 0, kGroupSize * sizeof(*low));
+  for (unsigned end = low_bits; end > 0;) {
+    const unsigned n_planes = end < 8 ? end : 8;
+    end -= n_planes;
+    std::uint8_t planes[8 * kPlaneBytes] = {};
+    for (unsigned plane = 0; plane < n_planes; ++plane) {
+      __builtin_memcpy(planes + plane * kPlaneBytes, from, plane_bytes);
+      from += plane_bytes;
+    }
+    std::uint8_t bytes[kGroupSize];
+    unpack_byte_planes(planes, n_planes, bytes);
+    for (unsigned i = 0; i < kGroupSize; ++i) {
+      low[i] |= static_cast<std::uint32_t>(bytes[i]) << end;
+    }
+  }
+  return from;
+}
+
+inline bool merge_single(const std::uint8_t* symbols, unsigned low_bits, const std::uint32_t* low,
+                         std::int32_t* codes) {
+  unsigned n_bad = 0;
+  for (unsigned i = 0; i < kGroupSize; ++i) {
+    const std::uint32_t high = static_cast<std::uint32_t>(symbols[i]) - (kReach + 1);
+    codes[i] = static_cast<std::int32_t>(high << low_bits | low[i]);
+    n_bad += symbols[i] > 2 * kReach + 1 ? 1u : 0u;
+  }
+  // 63 * 2^25 fits 32 bits; with more low bits a code may not, or be kExact or kHidden.
+  for (unsigned i = 0; low_bits > 25 && i < kGroupSize; ++i) {
+    const bool fits = codes[i] > kHidden && codes[i] >> low_bits == symbols[i] - (kReach + 1);
+    n_bad += symbols[i] != 0 && !fits ? 1u : 0u;
+  }
+  return n_bad == 0;
+}
+
+inline bool merge_tuples(const std::uint8_t* symbols, unsigned n_symbols, const ClassCode& code,
+                         std::int32_t* codes) {
+  const unsigned base = 2u * code.reach + 1;
+  bool fits = true;
+  for (unsigned s = 0; s < n_symbols; ++s) {
+    unsigned symbol = symbols[s] == 0 ? 0u : symbols[s] - 1u;
+    for (unsigned j = 0; j < code.tuple; ++j) {
+      codes[s * code.tuple + j] =
+          static_cast<std::int32_t>(symbol % base) - static_cast<std::int32_t>(code.reach);
+      symbol /= base;
+    }
+    fits = fits && symbol == 0;
+  }
+  return fits;
+}
+
+#if defined(CFCK_HAS_CODE_LANES)
+
+// The codes of every symbol as signed bytes, those of symbol 0 being zeros.
+struct TupleTable {
+  std::uint8_t of[256][4] = {};
+
+  constexpr TupleTable(unsigned tuple, unsigned reach) {
+    for (unsigned symbol = 1; symbol < 256; ++symbol) {
+      unsigned rest = symbol - 1;
+      for (unsigned j = 0; j < tuple; ++j) {
+        of[symbol][j] = static_cast<std::uint8_t>(rest % (2 * reach + 1) - reach);
+        rest /= 2 * reach + 1;
+      }
+    }
+  }
+};
+inline constexpr TupleTable kFours(4, 1);
+inline constexpr TupleTable kThrees(3, 2);
+inline constexpr TupleTable kPairs(2, 7);
+
+template <unsigned tuple>
+inline void expand_tuples(const std::uint8_t* symbols, unsigned n_symbols, const TupleTable& table,
+                          std::uint8_t* bytes) {
+  for (unsigned s = 0; s < n_symbols; ++s) {
+    __builtin_memcpy(bytes + s * tuple, table.of[symbols[s]], tuple == 3 ? 4 : tuple);
+  }
+}
+
+// Puts the planes of the low bits into the codes, and moves `raw` behind them.
+inline void add_low_planes(unsigned low_bits, unsigned n, const std::byte*& raw,
+                           std::int32_t* codes) {
+  for (unsigned end = low_bits; end > 0;) {
+    const unsigned n_planes = end < 8 ? end : 8;
+    end -= n_planes;
+    std::uint8_t low[kGroupSize];
+    if (n == kGroupSize) {
+      unpack_byte_planes(reinterpret_cast<const std::uint8_t*>(raw), n_planes, low);
+      raw += n_planes * kPlaneBytes;
+    } else {
+      std::uint8_t planes[8 * kPlaneBytes] = {};
+      for (unsigned plane = 0; plane < n_planes; ++plane) {
+        __builtin_memcpy(planes + plane * kPlaneBytes, raw, (n + 7) / 8);
+        raw += (n + 7) / 8;
+      }
+      unpack_byte_planes(planes, n_planes, low);
+    }
+    add_low_bytes(low, end, codes);
+  }
+}
+
+// `symbols` are kGroupSize bytes, valid ones after the last that counts.
+inline bool merge_group_lanes(const std::uint8_t* symbols, const ClassCode& code, unsigned n,
+                              const std::byte*& raw, std::int32_t* codes) {
+  const unsigned last = code.tuple == 4 ? 81 : code.tuple == 3 ? 125 : code.tuple == 2 ? 225 : 125;
+  std::uint8_t bytes[kGroupSize + 4] = {};
+  for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
+    const ByteLanes lanes = ByteLanes::load(symbols + i);
+    if (lanes.any_above(ByteLanes::all(last))) {
+      return false;
+    }
+    if (code.tuple == 1) {
+      (lanes + ByteLanes::all(256 - (kReach + 1))).store(bytes + i);
+    }
+  }
+  const auto n_symbols = static_cast<unsigned>(group_symbols(code, n));
+  if (code.tuple == 2) {
+    expand_tuples<2>(symbols, n_symbols, kPairs, bytes);
+  } else if (code.tuple == 3) {
+    expand_tuples<3>(symbols, n_symbols, kThrees, bytes);
+  } else if (code.tuple == 4) {
+    expand_tuples<4>(symbols, n_symbols, kFours, bytes);
+  }
+  codes_of_bytes(bytes, code.low_bits, codes);
+  add_low_planes(code.low_bits, n, raw, codes);
+  return true;
+}
+
+#endif
+
+// The codes of a group but for its escapes; false for symbols that none can have.
+inline bool merge_group(const std::uint8_t* symbols, const ClassCode& code, unsigned n,
+                        const std::byte*& raw, std::int32_t* codes) {
+  if (code.tuple != 1) {
+    std::int32_t group[kGroupSize + 4] = {};
+    const bool fits =
+        merge_tuples(symbols, static_cast<unsigned>(group_symbols(code, n)), code, group);
+    __builtin_memcpy(codes, group, kGroupSize * sizeof(std::int32_t));
+    return fits;
+  }
+  std::uint32_t low[kGroupSize];
+  raw = read_planes(raw, code.low_bits, n, low);
+  return merge_single(symbols, code.low_bits, low, codes);
+}
+
+inline bool merge_codes(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+                        DirectMerge& from) {
+  for (std::size_t first = 0; first < n_values; first += kGroupSize) {
+    std::int32_t* const group = codes + first;
+    if (groups[first / kGroupSize].kind == GroupKind::kAllZero) {
+      __builtin_memset(group, 0, kGroupSize * sizeof(std::int32_t));
+      continue;
+    }
+    const ClassCode code = kClassCodes.of[groups[first / kGroupSize].scale_class];
+    const unsigned n = group_values(n_values - first);
+    const auto n_symbols = static_cast<unsigned>(group_symbols(code, n));
+    const std::uint8_t*& stream = from.streams[code.stream];
+    std::uint8_t symbols[kGroupSize];
+    __builtin_memset(symbols, kReach + 1, kGroupSize);
+    __builtin_memcpy(symbols, stream, n_symbols);
+    stream += n_symbols;
+    const auto take_escape = [&](unsigned i) {
+      if (from.n_escapes == 0) {
+        return false;
+      }
+      group[i] = *from.escapes++;
+      --from.n_escapes;
+      return true;
+    };
+    bool fits = true;
+#if defined(CFCK_HAS_CODE_LANES)
+    if (code.low_bits <= kMaxLaneShift) {
+      if (!merge_group_lanes(symbols, code, n, from.raw, group)) {
+        return false;
+      }
+      std::uint64_t bits[2];
+      escape_bits(symbols, n_symbols, bits);
+      each_escape(bits, code.tuple, n, [&](unsigned i) { fits = fits && take_escape(i); });
+      if (!fits) {
+        return false;
+      }
+      continue;
+    }
+#endif
+    if (!merge_group(symbols, code, n, from.raw, group)) {
+      return false;
+    }
+    const bool escapes = __builtin_memchr(symbols, 0, n_symbols) != nullptr;
+    for (unsigned i = 0; escapes && i < n; ++i) {
+      fits = fits && (symbols[i / code.tuple] != 0 || take_escape(i));
+    }
+    if (!fits) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

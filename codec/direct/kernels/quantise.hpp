@@ -1,0 +1,404 @@
+// Values into codes and back (codec/direct/spec.md, section 4). The encoder does
+// what the decoder will do and compares without rounding.
+#pragma once
+
+#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/common/float_values.hpp"
+#include "codec/direct/kernels/quantise_lanes.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+// Values are taken in blocks of as many as there are sums of errors.
+inline constexpr unsigned kBlock = 32;
+
+// The steps of a block's values.
+struct BlockSteps {
+  double step[kBlock];
+  double inverse[kBlock];
+  double bound[kBlock];
+
+  void set(unsigned i, double value_step, double value_bound) {
+    step[i] = value_step;
+    inverse[i] = value_step == 0 ? 0 : 1 / value_step;
+    bound[i] = value_bound;
+  }
+  void set_all(double value_step, double value_bound) {
+    set(0, value_step, value_bound);
+    for (unsigned i = 1; i < kBlock; ++i) {
+      step[i] = step[0];
+      inverse[i] = inverse[0];
+      bound[i] = bound[0];
+    }
+  }
+};
+
+// The steps of one block after the other.
+class StepWalk {
+ public:
+  explicit StepWalk(const ValueSteps& steps) : steps_(steps) {
+    if (steps.row_steps == nullptr) {
+      block_.set_all(steps.step, steps.bound);
+    } else {
+      row_ = steps.first_value / steps.row_values;
+      left_ = steps.row_values - steps.first_value % steps.row_values;
+      block_.set_all(row_step(), row_bound());
+    }
+  }
+
+  // Of the next n values; n is kBlock but at the end.
+  const BlockSteps& next(unsigned n) {
+    if (steps_.row_steps == nullptr) {
+      return block_;
+    }
+    if (left_ > n) {
+      if (is_mixed_) {
+        block_.set_all(row_step(), row_bound());
+        is_mixed_ = false;
+      }
+      left_ -= n;
+      return block_;
+    }
+    is_mixed_ = true;
+    for (unsigned i = 0; i < n; ++i) {
+      block_.set(i, row_step(), row_bound());
+      if (--left_ == 0) {
+        ++row_;
+        left_ = steps_.row_values;
+        if (row_ == steps_.n_rows) {
+          left_ = ~std::uint64_t{0};  // the chunk ends here
+          row_ = 0;
+        }
+      }
+    }
+    return block_;
+  }
+
+ private:
+  double row_step() const {
+    return same_bits<float>(static_cast<std::uint32_t>(steps_.row_steps[row_]) << 16);
+  }
+  double row_bound() const { return steps_.row_bounds == nullptr ? 0 : steps_.row_bounds[row_]; }
+
+  const ValueSteps& steps_;
+  std::uint64_t row_ = 0;
+  std::uint64_t left_ = 0;  // values of the row
+  bool is_mixed_ = false;
+  BlockSteps block_;
+};
+
+inline double magnitude(double x) { return __builtin_fabs(x); }
+
+// |x - y| <= bound, exactly.
+inline bool keeps_bound(double x, double y, double bound) {
+  const double difference = x - y;
+  const double rounded = magnitude(difference);
+  if (rounded != bound) {
+    return rounded < bound;
+  }
+  // difference + rest is x - y without rounding.
+  const double back = difference - x;
+  const double rest = (x - (difference - back)) - (y + back);
+  return difference < 0 ? rest >= 0 : rest <= 0;
+}
+
+inline constexpr double kRound = 0x1.8p52;
+
+template <class Value>
+inline typename Value::Word load_word(const std::byte* from) {
+  typename Value::Word word;
+  __builtin_memcpy(&word, from, sizeof(word));
+  return word;
+}
+
+template <class Value>
+inline void store_word(typename Value::Word word, std::byte* to) {
+  __builtin_memcpy(to, &word, sizeof(word));
+}
+
+struct BlockCounts {
+  unsigned n_zeros = 0;
+  unsigned n_exact = 0;
+  unsigned n_special = 0;  // neither finite
+};
+
+// A block value by value: what counts, and what the lanes must equal.
+template <class Value>
+inline BlockCounts quantise_block(const std::byte* values, const BlockSteps& steps,
+                                  std::int32_t* codes, std::byte* decoded, double* errors) {
+  BlockCounts counts;
+  for (unsigned i = 0; i < kBlock; ++i) {
+    const auto word = load_word<Value>(values + i * sizeof(typename Value::Word));
+    const double x = Value::to_double(word);
+    const double scaled = x * steps.inverse[i];
+    const bool in_range = magnitude(scaled) <= kMaxCode;
+    const double code = ((in_range ? scaled : 0) + kRound) - kRound;
+    auto back = Value::from_double(code * steps.step[i]);
+    const double y = Value::to_double(back);
+    codes[i] = static_cast<std::int32_t>(code);
+    errors[i] = magnitude(x - y);
+    if (!in_range || !keeps_bound(x, y, steps.bound[i])) {
+      codes[i] = kExact;
+      back = word;
+      errors[i] = 0;
+      ++counts.n_exact;
+    }
+    store_word<Value>(back, decoded + i * sizeof(back));
+    counts.n_zeros += x == 0 ? 1u : 0u;
+    counts.n_special += magnitude_of<Value>(word) >= Value::kInfinity ? 1u : 0u;
+  }
+  return counts;
+}
+
+#if defined(CFCK_HAS_DOUBLE_LANES)
+
+class ErrorSums {
+ public:
+  ErrorSums() {
+    for (unsigned v = 0; v < kVectors; ++v) {
+      squares_[v] = max_[v] = DoubleLanes::all(0);
+    }
+  }
+  void add(const DoubleLanes* errors) {
+    for (unsigned v = 0; v < kVectors; ++v) {
+      squares_[v] = squares_[v] + errors[v] * errors[v];
+      max_[v] = errors[v].above(max_[v]);
+    }
+  }
+  void add(const double* errors) {
+    DoubleLanes lanes[kVectors];
+    for (unsigned v = 0; v < kVectors; ++v) {
+      lanes[v] = DoubleLanes::load(errors + v * kDoubleLanes);
+    }
+    add(lanes);
+  }
+  void store(double* squares, double* max) const {
+    for (unsigned v = 0; v < kVectors; ++v) {
+      squares_[v].store(squares + v * kDoubleLanes);
+      max_[v].store(max + v * kDoubleLanes);
+    }
+  }
+
+  static constexpr unsigned kVectors = kBlock / kDoubleLanes;
+
+ private:
+  DoubleLanes squares_[kVectors];
+  DoubleLanes max_[kVectors];
+};
+
+// Values of a block that are +0 or -0.
+template <class Value>
+inline unsigned zeros_of_block(const std::byte* values) {
+  using Word = typename Value::Word;
+  Word words[kBlock];
+  __builtin_memcpy(words, values, sizeof(words));
+  Word n_zeros = 0;
+  for (unsigned i = 0; i < kBlock; ++i) {
+    n_zeros = static_cast<Word>(n_zeros + (magnitude_of<Value>(words[i]) == 0 ? 1 : 0));
+  }
+  return static_cast<unsigned>(n_zeros);
+}
+
+// The common case, in which all values keep the bound with room to spare. False, and
+// nothing added, in others.
+template <class Value>
+inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int32_t* codes,
+                      std::byte* decoded, ErrorSums& sums, std::size_t& n_zeros) {
+  constexpr unsigned kBytes = kDoubleLanes * sizeof(typename Value::Word);
+  const DoubleLanes round = DoubleLanes::all(kRound);
+  DoubleLanes errors[ErrorSums::kVectors];
+  DoubleLanes greatest = DoubleLanes::all(0);
+  AllBelow below;
+  AnyZero zeros;
+  for (unsigned v = 0; v < ErrorSums::kVectors; ++v) {
+    const DoubleLanes x = ValueLanes<Value>::load(values + v * kBytes);
+    zeros.add(x);
+    const DoubleLanes scaled = x * DoubleLanes::load(steps.inverse + v * kDoubleLanes);
+    // A NaN is not the greatest, but neither are errors below a bound.
+    greatest = scaled.magnitude().above(greatest);
+    const DoubleLanes code = (scaled + round) - round;
+    const DoubleLanes y = ValueLanes<Value>::store(
+        code * DoubleLanes::load(steps.step + v * kDoubleLanes), decoded + v * kBytes);
+    code.store_codes(codes + v * kDoubleLanes);
+    errors[v] = (x - y).magnitude();
+    below.add(errors[v], DoubleLanes::load(steps.bound + v * kDoubleLanes));
+  }
+  if (!below.holds() || !greatest.are_at_most(DoubleLanes::all(kMaxCode))) {
+    return false;
+  }
+  sums.add(errors);
+  n_zeros += zeros.holds() ? zeros_of_block<Value>(values) : 0;
+  return true;
+}
+
+#else
+
+class ErrorSums {
+ public:
+  void add(const double* errors) {
+    for (unsigned i = 0; i < kBlock; ++i) {
+      squares_[i] += errors[i] * errors[i];
+      max_[i] = errors[i] > max_[i] ? errors[i] : max_[i];
+    }
+  }
+  void store(double* squares, double* max) const {
+    __builtin_memcpy(squares, squares_, sizeof(squares_));
+    __builtin_memcpy(max, max_, sizeof(max_));
+  }
+
+ private:
+  double squares_[kBlock] = {};
+  double max_[kBlock] = {};
+};
+
+template <class Value>
+inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int32_t* codes,
+                      std::byte* decoded, ErrorSums& sums, std::size_t& n_zeros) {
+  using Word = typename Value::Word;
+  Word words[kBlock];
+  __builtin_memcpy(words, values, sizeof(words));
+  Word back[kBlock];
+  double errors[kBlock];
+  unsigned n_bad = 0;
+  unsigned zeros = 0;
+  for (unsigned i = 0; i < kBlock; ++i) {
+    const double x = Value::to_double(words[i]);
+    const double scaled = x * steps.inverse[i];
+    const bool in_range = magnitude(scaled) <= kMaxCode;
+    const double code = ((in_range ? scaled : 0) + kRound) - kRound;
+    back[i] = Value::from_double(code * steps.step[i]);
+    codes[i] = static_cast<std::int32_t>(code);
+    errors[i] = magnitude(x - Value::to_double(back[i]));
+    n_bad += in_range && errors[i] < steps.bound[i] ? 0u : 1u;
+    zeros += x == 0 ? 1u : 0u;
+  }
+  if (n_bad != 0) {
+    return false;
+  }
+  __builtin_memcpy(decoded, back, sizeof(back));
+  sums.add(errors);
+  n_zeros += zeros;
+  return true;
+}
+
+#endif
+
+inline void finish_totals(const ErrorSums& sums, ErrorTotals& totals) {
+  double squares[kBlock];
+  double max[kBlock];
+  sums.store(squares, max);
+  for (unsigned half = kBlock / 2; half > 0; half /= 2) {
+    for (unsigned i = 0; i < half; ++i) {
+      squares[i] += squares[i + half];
+      max[i] = max[i + half] > max[i] ? max[i + half] : max[i];
+    }
+  }
+  totals.max_error = max[0];
+  totals.sum_of_squares = squares[0];
+}
+
+// Quantises the values of a chunk, some at a time.
+template <class Value>
+class Quantiser {
+ public:
+  explicit Quantiser(const ValueSteps& steps) : walk_(steps) {}
+
+  // n_values is a multiple of kBlock but at the end.
+  void add(const std::byte* values, std::size_t n_values, std::int32_t* codes, std::byte* decoded) {
+    totals_.errors.n_finite += n_values;
+    std::size_t first = 0;
+    ErrorSums sums = sums_;  // in registers
+    double errors[kBlock];
+    std::size_t n_zeros = 0;
+    for (; first + kBlock <= n_values; first += kBlock) {
+      const BlockSteps& block = walk_.next(kBlock);
+      const std::byte* const from = values + first * kBytes;
+      std::byte* const back = decoded + first * kBytes;
+      if (!try_block<Value>(from, block, codes + first, back, sums, n_zeros)) {
+        settle(from, block, codes + first, back, errors);
+        sums.add(errors);
+      }
+    }
+    totals_.n_zeros += n_zeros;
+    if (first < n_values) {
+      // Filled up with zeros, which have no errors.
+      const auto n = static_cast<unsigned>(n_values - first);
+      std::byte from[kBlock * kBytes] = {};
+      std::byte back[kBlock * kBytes];
+      std::int32_t to[kBlock];
+      __builtin_memcpy(from, values + first * kBytes, n * kBytes);
+      settle(from, walk_.next(n), to, back, errors);
+      sums.add(errors);
+      totals_.n_zeros -= kBlock - n;
+      __builtin_memcpy(codes + first, to, n * sizeof(std::int32_t));
+      __builtin_memcpy(decoded + first * kBytes, back, n * kBytes);
+    }
+    sums_ = sums;
+  }
+
+  std::uint64_t n_exact() const { return totals_.errors.n_exact; }
+  QuantisedTotals finish() {
+    finish_totals(sums_, totals_.errors);
+    return totals_;
+  }
+
+ private:
+  static constexpr std::size_t kBytes = sizeof(typename Value::Word);
+
+  [[gnu::noinline]] void settle(const std::byte* from, const BlockSteps& block, std::int32_t* to,
+                                std::byte* back, double* errors) {
+    const BlockCounts counts = quantise_block<Value>(from, block, to, back, errors);
+    totals_.n_zeros += counts.n_zeros;
+    totals_.errors.n_exact += counts.n_exact;
+    totals_.errors.n_finite -= counts.n_special;
+  }
+
+  StepWalk walk_;
+  ErrorSums sums_;
+  QuantisedTotals totals_{};
+};
+
+template <class Value>
+QuantisedTotals quantise_values(const std::byte* values, std::size_t n_values,
+                                const ValueSteps& steps, std::int32_t* codes, std::byte* decoded) {
+  Quantiser<Value> quantiser(steps);
+  quantiser.add(values, n_values, codes, decoded);
+  return quantiser.finish();
+}
+
+template <class Value, class Code>
+inline void dequantise_block(const Code* codes, const BlockSteps& steps, std::byte* values) {
+  constexpr unsigned kBytes = sizeof(typename Value::Word);
+#if defined(CFCK_HAS_DOUBLE_LANES)
+  for (unsigned i = 0; i < kBlock; i += kDoubleLanes) {
+    ValueLanes<Value>::store(DoubleLanes::of_codes(codes + i) * DoubleLanes::load(steps.step + i),
+                             values + i * kBytes);
+  }
+#else
+  for (unsigned i = 0; i < kBlock; ++i) {
+    store_word<Value>(Value::from_double(codes[i] * steps.step[i]), values + i * kBytes);
+  }
+#endif
+}
+
+template <class Value>
+void dequantise_values(const std::int32_t* codes, std::size_t n_values, const ValueSteps& steps,
+                       std::byte* values) {
+  constexpr std::size_t kBytes = sizeof(typename Value::Word);
+  StepWalk walk(steps);
+  std::size_t first = 0;
+  for (; first + kBlock <= n_values; first += kBlock) {
+    dequantise_block<Value>(codes + first, walk.next(kBlock), values + first * kBytes);
+  }
+  if (first < n_values) {
+    const auto n = static_cast<unsigned>(n_values - first);
+    std::int32_t from[kBlock] = {};
+    std::byte to[kBlock * kBytes];
+    __builtin_memcpy(from, codes + first, n * sizeof(std::int32_t));
+    dequantise_block<Value>(from, walk.next(n), to);
+    __builtin_memcpy(values + first * kBytes, to, n * kBytes);
+  }
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

@@ -1,0 +1,218 @@
+// Codes into symbols, low bits and escapes (codec/direct/spec.md, section 6).
+#pragma once
+
+#include "codec/direct/kernels/code_lanes.hpp"
+#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/symboliser/byte_planes.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+// Single codes: symbols, and the low bits of those that do not escape.
+inline bool split_single(const std::int32_t* codes, unsigned low_bits, std::uint8_t* symbols,
+                         std::uint32_t* low) {
+  const std::uint32_t mask = (std::uint32_t{1} << low_bits) - 1;
+  unsigned n_escapes = 0;
+  for (unsigned i = 0; i < kGroupSize; ++i) {
+    const std::uint32_t moved = static_cast<std::uint32_t>(codes[i] >> low_bits) + kReach;
+    const bool escapes = moved > 2 * kReach || codes[i] == kExact;
+    symbols[i] = static_cast<std::uint8_t>(escapes ? 0u : moved + 1);
+    low[i] = escapes ? 0u : static_cast<std::uint32_t>(codes[i]) & mask;
+    n_escapes += escapes ? 1u : 0u;
+  }
+  return n_escapes != 0;
+}
+
+template <unsigned tuple>
+unsigned split_tuples(const std::int32_t* codes, unsigned reach, unsigned n_symbols,
+                      std::uint8_t* symbols) {
+  const unsigned base = 2 * reach + 1;
+  unsigned n_escapes = 0;
+  for (unsigned s = 0; s < n_symbols; ++s) {
+    unsigned symbol = 0;
+    unsigned out = 0;
+    for (unsigned j = tuple; j-- > 0;) {
+      const std::uint32_t moved = static_cast<std::uint32_t>(codes[s * tuple + j]) + reach;
+      out |= moved > 2 * reach ? 1u : 0u;
+      symbol = symbol * base + (moved > 2 * reach ? 0u : moved);
+    }
+    symbols[s] = static_cast<std::uint8_t>(out != 0 ? 0u : symbol + 1);
+    n_escapes += out;
+  }
+  return n_escapes;
+}
+
+inline std::byte* write_planes(const std::uint32_t* low, unsigned low_bits, unsigned n,
+                               std::byte* to) {
+  const std::size_t plane_bytes = (n + 7) / 8;
+  for (unsigned end = low_bits; end > 0;) {
+    const unsigned n_planes = end < 8 ? end : 8;
+    end -= n_planes;
+    std::uint8_t bytes[kGroupSize];
+    for (unsigned i = 0; i < kGroupSize; ++i) {
+      bytes[i] = static_cast<std::uint8_t>(low[i] >> end);
+    }
+    std::uint8_t planes[8 * kPlaneBytes];
+    pack_byte_planes(bytes, n_planes, planes);
+    for (unsigned plane = 0; plane < n_planes; ++plane) {
+      __builtin_memcpy(to, planes + plane * kPlaneBytes, plane_bytes);
+      to += plane_bytes;
+    }
+  }
+  return to;
+}
+
+// Symbols and low bits of a group, code by code: what counts, and what the lanes must
+// equal. Returns whether any escapes.
+inline bool split_group(const std::int32_t* codes, const ClassCode& code, unsigned n,
+                        std::uint8_t* symbols, std::byte*& raw) {
+  const auto n_symbols = static_cast<unsigned>(group_symbols(code, n));
+  if (code.tuple == 1) {
+    std::uint32_t low[kGroupSize];
+    const bool escapes = split_single(codes, code.low_bits, symbols, low);
+    raw = write_planes(low, code.low_bits, n, raw);
+    return escapes;
+  }
+  // A tuple may reach past the group; what it finds there counts as zero.
+  std::int32_t group[kGroupSize + 4] = {};
+  __builtin_memcpy(group, codes, sizeof(std::int32_t) * n);
+  return code.tuple == 2   ? split_tuples<2>(group, code.reach, n_symbols, symbols) != 0
+         : code.tuple == 3 ? split_tuples<3>(group, code.reach, n_symbols, symbols) != 0
+                           : split_tuples<4>(group, code.reach, n_symbols, symbols) != 0;
+}
+
+#if defined(CFCK_HAS_CODE_LANES)
+
+// Above, kExact shifted right fits a symbol.
+inline constexpr unsigned kMaxLaneShift = 24;
+
+// Writes the planes of the low bits, zeros for codes whose byte of `high` is above the
+// limit, and moves `raw` behind them.
+inline void write_low_planes(const std::int32_t* codes, const std::uint8_t* high, ByteLanes limit,
+                             unsigned low_bits, unsigned n, std::byte*& raw) {
+  for (unsigned end = low_bits; end > 0;) {
+    const unsigned n_planes = end < 8 ? end : 8;
+    end -= n_planes;
+    std::uint8_t low[kGroupSize];
+    for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
+      ByteLanes::low_of(codes + i, end)
+          .where_at_most(ByteLanes::load(high + i), limit)
+          .store(low + i);
+    }
+    if (n == kGroupSize) {
+      pack_byte_planes(low, n_planes, reinterpret_cast<std::uint8_t*>(raw));
+      raw += n_planes * kPlaneBytes;
+      continue;
+    }
+    std::uint8_t planes[8 * kPlaneBytes];
+    pack_byte_planes(low, n_planes, planes);
+    for (unsigned plane = 0; plane < n_planes; ++plane) {
+      __builtin_memcpy(raw, planes + plane * kPlaneBytes, (n + 7) / 8);
+      raw += (n + 7) / 8;
+    }
+  }
+}
+
+// The same with vectors. Requires: low bits are at most kMaxLaneShift. Symbols need
+// room for kGroupSize bytes.
+inline void split_single_lanes(const std::int32_t* codes, unsigned low_bits, unsigned n,
+                               std::uint8_t* symbols, std::byte*& raw) {
+  std::uint8_t high[kGroupSize];
+  const ByteLanes limit = ByteLanes::all(2 * kReach);
+  for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
+    const ByteLanes moved = ByteLanes::high_of(codes + i, low_bits) + ByteLanes::all(kReach);
+    (moved + ByteLanes::all(1)).where_at_most(moved, limit).store(symbols + i);
+    moved.store(high + i);
+  }
+  write_low_planes(codes, high, limit, low_bits, n, raw);
+}
+
+inline void split_tuples_lanes(const std::int32_t* codes, const ClassCode& code,
+                               std::uint8_t* symbols) {
+  // The last three values reach past the group, and so do vectors.
+  std::uint8_t moved[kGroupSize + ByteLanes::kCount];
+  const ByteLanes reach = ByteLanes::all(code.reach);
+  const ByteLanes limit = ByteLanes::all(2u * code.reach);
+  for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
+    (ByteLanes::high_of(codes + i, 0) + reach).or_ones_above(limit).store(moved + i);
+  }
+  if (code.tuple == 2) {
+    for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
+      ByteLanes::load(moved + i).store_pairs(0x0f010f01, 224, symbols + i / 2);
+    }
+  } else if (code.tuple == 4) {
+    for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
+      ByteLanes::load(moved + i).store_fours(0x03010301, 0x00090001, 80, symbols + i / 4);
+    }
+  } else {
+    reach.store(moved + kGroupSize);
+    constexpr unsigned kUsed = ByteLanes::kCount / 4 * 3;
+    for (unsigned i = 0; i < kGroupSize; i += kUsed) {
+      ByteLanes::load(moved + i).threes().store_fours(0x00190501, 0x00010001, 124, symbols + i / 3);
+    }
+  }
+}
+
+// Bits of the symbols that are 0.
+inline void escape_bits(const std::uint8_t* symbols, unsigned n_symbols, std::uint64_t* bits) {
+  bits[0] = bits[1] = 0;
+  for (unsigned i = 0; i < n_symbols; i += ByteLanes::kCount) {
+    bits[i / 64] |= ByteLanes::load(symbols + i).zero_bits() << (i % 64);
+  }
+  if (n_symbols % 64 != 0) {
+    bits[n_symbols / 64] &= (std::uint64_t{1} << (n_symbols % 64)) - 1;
+  }
+}
+
+// Calls `action` with the number of each value that escapes, in order.
+template <class Action>
+inline void each_escape(const std::uint64_t* bits, unsigned tuple, unsigned n, Action&& action) {
+  for (unsigned word = 0; word < 2; ++word) {
+    for (std::uint64_t left = bits[word]; left != 0; left &= left - 1) {
+      const unsigned symbol = 64 * word + static_cast<unsigned>(__builtin_ctzll(left));
+      for (unsigned i = symbol * tuple; i < symbol * tuple + tuple && i < n; ++i) {
+        action(i);
+      }
+    }
+  }
+}
+
+#endif
+
+inline void split_codes(const std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+                        DirectSplit& to) {
+  for (std::size_t first = 0; first < n_values; first += kGroupSize) {
+    if (groups[first / kGroupSize].kind == GroupKind::kAllZero) {
+      continue;
+    }
+    const ClassCode code = kClassCodes.of[groups[first / kGroupSize].scale_class];
+    const unsigned n = group_values(n_values - first);
+    std::uint8_t*& symbols = to.streams[code.stream];
+    const auto n_symbols = static_cast<unsigned>(group_symbols(code, n));
+    const std::int32_t* const group = codes + first;
+#if defined(CFCK_HAS_CODE_LANES)
+    if (code.low_bits <= kMaxLaneShift) {
+      if (code.tuple == 1) {
+        split_single_lanes(group, code.low_bits, n, symbols, to.raw);
+      } else {
+        split_tuples_lanes(group, code, symbols);
+      }
+      std::uint64_t bits[2];
+      escape_bits(symbols, n_symbols, bits);
+      each_escape(bits, code.tuple, n, [&](unsigned i) { *to.escapes++ = group[i]; });
+      symbols += n_symbols;
+      continue;
+    }
+#endif
+    const bool escapes = split_group(group, code, n, symbols, to.raw);
+    for (unsigned i = 0; escapes && i < n; ++i) {
+      if (symbols[i / code.tuple] == 0) {
+        *to.escapes++ = group[i];
+      }
+    }
+    symbols += n_symbols;
+  }
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

@@ -1,0 +1,190 @@
+// Codes into symbols, low bits and escapes, and back, where every code has a symbol
+// (codec/direct/spec.md, section 6, with `rans`).
+#pragma once
+
+#include "codec/direct/kernels/code_lanes.hpp"
+#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/merge_codes.hpp"
+#include "codec/direct/kernels/quantise.hpp"
+#include "codec/direct/kernels/split_codes.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+// Bits of the values of a group that escape.
+struct EscapeBits {
+  std::uint64_t words[2] = {0, 0};
+
+  bool any() const { return (words[0] | words[1]) != 0; }
+  // Calls `action` with the number of each, in order, until one returns false.
+  template <class Action>
+  bool each(Action&& action) const {
+    for (unsigned word = 0; word < 2; ++word) {
+      for (std::uint64_t left = words[word]; left != 0; left &= left - 1) {
+        if (!action(64 * word + static_cast<unsigned>(__builtin_ctzll(left)))) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+  // Leaves those of the first n values.
+  void keep(unsigned n) {
+    if (n < 64) {
+      words[0] &= (std::uint64_t{1} << n) - 1;
+    }
+    if (n < kGroupSize) {
+      words[1] &= n <= 64 ? 0 : (std::uint64_t{1} << (n - 64)) - 1;
+    }
+  }
+};
+
+// A group code by code: what counts, and what the lanes must equal.
+inline EscapeBits split_group_symbols(const std::int32_t* codes, const SymbolCode& code, unsigned n,
+                                      std::uint8_t* symbols, std::byte*& raw) {
+  const std::uint32_t mask = (std::uint32_t{1} << code.low_bits) - 1;
+  std::uint32_t low[kGroupSize];
+  EscapeBits escaped;
+  for (unsigned i = 0; i < kGroupSize; ++i) {
+    const std::int32_t high = codes[i] >> code.low_bits;
+    const bool escapes =
+        static_cast<std::uint32_t>(high) + code.reach > 2u * code.reach || codes[i] == kExact;
+    symbols[i] = static_cast<std::uint8_t>(escapes ? std::int32_t{kSymbolEscape}
+                                                   : high + std::int32_t{kSymbolOfZero});
+    low[i] = escapes ? 0u : static_cast<std::uint32_t>(codes[i]) & mask;
+    escaped.words[i / 64] |= std::uint64_t{escapes} << (i % 64);
+  }
+  raw = write_planes(low, code.low_bits, n, raw);
+  return escaped;
+}
+
+// The codes but for those that escape. False for one that does not fit 32 bits, or is
+// kExact or kHidden.
+inline bool merge_group_symbols(const std::uint8_t* symbols, const SymbolCode& code, unsigned n,
+                                const std::byte*& raw, std::int32_t* codes, EscapeBits& escaped) {
+  std::uint32_t low[kGroupSize];
+  raw = read_planes(raw, code.low_bits, n, low);
+  for (unsigned i = 0; i < kGroupSize; ++i) {
+    const std::uint32_t high = static_cast<std::uint32_t>(symbols[i]) - kSymbolOfZero;
+    codes[i] = static_cast<std::int32_t>(high << code.low_bits | low[i]);
+    escaped.words[i / 64] |= std::uint64_t{symbols[i] == kSymbolEscape} << (i % 64);
+  }
+  bool fits = true;
+  for (unsigned i = 0; code.low_bits > kMaxSafeLowBits && i < n; ++i) {
+    fits = fits && (symbols[i] == kSymbolEscape ||
+                    (codes[i] > kHidden &&
+                     codes[i] >> code.low_bits == symbols[i] - std::int32_t{kSymbolOfZero}));
+  }
+  return fits;
+}
+
+#if defined(CFCK_HAS_CODE_LANES)
+
+// The same with vectors. Requires: low bits are at most kMaxSafeLowBits.
+inline EscapeBits split_group_symbols_lanes(const std::int32_t* codes, const SymbolCode& code,
+                                            unsigned n, std::uint8_t* symbols, std::byte*& raw) {
+  EscapeBits escaped;
+  const ByteLanes limit = ByteLanes::all(2u * code.reach);
+  std::uint8_t moved[kGroupSize];
+  for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
+    const ByteLanes high =
+        ByteLanes::high_of(codes + i, code.low_bits) + ByteLanes::all(code.reach);
+    // One more than the symbol, 0 for an escape: of what is one less, five bits.
+    const ByteLanes above =
+        (high + ByteLanes::all(kSymbolOfZero + 1u - code.reach)).where_at_most(high, limit);
+    ((above + ByteLanes::all(255)) & ByteLanes::all(31)).store(symbols + i);
+    escaped.words[i / 64] |= above.zero_bits() << (i % 64);
+    high.store(moved + i);
+  }
+  write_low_planes(codes, moved, limit, code.low_bits, n, raw);
+  return escaped;
+}
+
+inline void merge_group_symbols_lanes(const std::uint8_t* symbols, const SymbolCode& code,
+                                      unsigned n, const std::byte*& raw, std::int32_t* codes,
+                                      EscapeBits& escaped) {
+  std::uint8_t bytes[kGroupSize];
+  for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
+    const ByteLanes lanes = ByteLanes::load(symbols + i);
+    escaped.words[i / 64] |= (lanes + ByteLanes::all(256 - kSymbolEscape)).zero_bits() << (i % 64);
+    (lanes + ByteLanes::all(256 - kSymbolOfZero)).store(bytes + i);
+  }
+  codes_of_bytes(bytes, code.low_bits, codes);
+  add_low_planes(code.low_bits, n, raw, codes);
+}
+
+#endif
+
+inline void split_symbols(const std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+                          DirectSplit& to) {
+  std::uint8_t*& symbols = to.streams[0];
+  for (std::size_t first = 0; first < n_values; first += kGroupSize) {
+    if (groups[first / kGroupSize].kind == GroupKind::kAllZero) {
+      continue;
+    }
+    const SymbolCode code = kSymbolCodes.of[groups[first / kGroupSize].scale_class];
+    const unsigned n = group_values(n_values - first);
+    const std::int32_t* const group = codes + first;
+#if defined(CFCK_HAS_CODE_LANES)
+    EscapeBits escaped = code.low_bits <= kMaxSafeLowBits
+                             ? split_group_symbols_lanes(group, code, n, symbols, to.raw)
+                             : split_group_symbols(group, code, n, symbols, to.raw);
+#else
+    EscapeBits escaped = split_group_symbols(group, code, n, symbols, to.raw);
+#endif
+    if (escaped.any()) {
+      escaped.keep(n);
+      escaped.each([&](unsigned i) {
+        *to.escapes++ = group[i];
+        return true;
+      });
+    }
+    symbols += n;
+  }
+}
+
+// A group whose codes but for the escapes are put at `codes`; false for one that does not
+// fit. Takes symbols and raw bits.
+inline bool merge_one_group(const SymbolCode& code, unsigned n, DirectMerge& from,
+                            std::int32_t* codes, EscapeBits& escaped) {
+  const std::uint8_t* const symbols = from.streams[0];
+  from.streams[0] += n;
+#if defined(CFCK_HAS_CODE_LANES)
+  if (code.low_bits <= kMaxSafeLowBits) {
+    merge_group_symbols_lanes(symbols, code, n, from.raw, codes, escaped);
+    escaped.keep(n);
+    return true;
+  }
+#endif
+  const bool fits = merge_group_symbols(symbols, code, n, from.raw, codes, escaped);
+  escaped.keep(n);
+  return fits;
+}
+
+inline bool merge_symbols(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+                          DirectMerge& from) {
+  for (std::size_t first = 0; first < n_values; first += kGroupSize) {
+    std::int32_t* const group = codes + first;
+    if (groups[first / kGroupSize].kind == GroupKind::kAllZero) {
+      __builtin_memset(group, 0, kGroupSize * sizeof(std::int32_t));
+      continue;
+    }
+    const SymbolCode code = kSymbolCodes.of[groups[first / kGroupSize].scale_class];
+    EscapeBits escaped;
+    const bool fits = merge_one_group(code, group_values(n_values - first), from, group, escaped);
+    if (!fits || !escaped.each([&](unsigned i) {
+          if (from.n_escapes == 0) {
+            return false;
+          }
+          group[i] = *from.escapes++;
+          --from.n_escapes;
+          return true;
+        })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

@@ -1,0 +1,199 @@
+// Symbols and low bits into values at once, where the order is that of storage
+// (codec/direct/spec.md, sections 4 and 6, with `rans`).
+#pragma once
+
+#include "codec/direct/kernels/float_products.hpp"
+#include "codec/direct/kernels/quantise.hpp"
+#include "codec/direct/kernels/symbol_codes.hpp"
+#include "codec/entropy/rans/kernels/rans_lanes.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+// Puts the next escape at `value`; false if there is none.
+template <class Value>
+[[gnu::noinline]] bool put_escape(DirectMerge& from, double step, std::byte* value) {
+  if (from.n_escapes == 0) {
+    return false;
+  }
+  --from.n_escapes;
+  const std::int32_t code = *from.escapes++;
+  if (code == kExact) {
+    __builtin_memcpy(value, from.exact, sizeof(typename Value::Word));
+    from.exact += sizeof(typename Value::Word);
+  } else {
+    store_word<Value>(Value::from_double(code * step), value);
+  }
+  return true;
+}
+
+// Values of a group from its codes, blocks after blocks. Escapes take their place.
+template <class Value, class Code>
+[[gnu::noinline]] bool values_of_group(const Code* codes, const EscapeBits& escaped, unsigned n,
+                                       StepWalk& walk, DirectMerge& from, std::byte* values) {
+  constexpr unsigned kBytes = sizeof(typename Value::Word);
+  for (unsigned first = 0; first < n; first += kBlock) {
+    const BlockSteps& steps = walk.next(n - first < kBlock ? n - first : kBlock);
+    std::byte* const block = values + first * kBytes;
+    dequantise_block<Value>(codes + first, steps, block);
+    auto left = static_cast<std::uint32_t>(escaped.words[first / 64] >> (first % 64));
+    for (; left != 0; left &= left - 1) {
+      const auto i = static_cast<unsigned>(__builtin_ctz(left));
+      if (!put_escape<Value>(from, steps.step[i], block + i * kBytes)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Merges the groups of one kind of values.
+template <class Value>
+class ValueMerge {
+ public:
+  ValueMerge(const ValueSteps& steps, DirectMerge& from)
+      : walk_(steps),
+        from_(from)
+#if defined(CFCK_HAS_FLOAT_PRODUCTS)
+        ,
+        step_(steps.step),
+        float_step_(steps.step),
+        has_float_step_(kIsF32 && steps.row_steps == nullptr && steps.has_float_products)
+#endif
+  {
+  }
+
+  // False if there are too few escapes.
+  CFCK_INLINE bool merge(const GroupCode& group, unsigned n, std::byte* values) {
+    const SymbolCode code = kSymbolCodes.of[group.scale_class];
+#if defined(CFCK_HAS_CODE_LANES)
+    if (n == kGroupSize && code.low_bits <= kWordLowBits && group.kind != GroupKind::kAllZero) {
+      return merge_narrow(code.low_bits, values);
+    }
+#endif
+    return merge_wide(group, code, n, values);
+  }
+
+ private:
+  static constexpr unsigned kBytes = sizeof(typename Value::Word);
+
+  [[gnu::noinline]] bool merge_wide(const GroupCode& group, const SymbolCode& code, unsigned n,
+                                    std::byte* values) {
+    std::int32_t codes[kGroupSize] = {};
+    EscapeBits escaped;
+    if (group.kind != GroupKind::kAllZero) {
+      (void)merge_one_group(code, n, from_, codes, escaped);
+    }
+    std::byte room[kGroupSize * kBytes];
+    if (!values_of_group<Value>(codes, escaped, n, walk_, from_, room)) {
+      return false;
+    }
+    __builtin_memcpy(values, room, n * kBytes);
+    return true;
+  }
+
+#if defined(CFCK_HAS_CODE_LANES)
+  // Codes with so many low bits fit bytes, and words of 16 bits.
+  static constexpr unsigned kByteLowBits = 3;
+  static constexpr unsigned kWordLowBits = kByteLowBits + 8;
+
+  // Whole groups. Requires: low bits are at most kWordLowBits.
+  CFCK_INLINE bool merge_narrow(unsigned low_bits, std::byte* values) {
+    const unsigned n_planes = low_bits < kByteLowBits ? low_bits : kByteLowBits;
+    EscapeBits escaped;
+    alignas(64) std::int8_t bytes[kGroupSize];
+    for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
+      const ByteLanes symbols = ByteLanes::load(from_.streams[0] + i);
+      escaped.words[i / 64] |= symbols.equal_bits(ByteLanes::all(kSymbolEscape)) << (i % 64);
+      ByteLanes codes = symbols + ByteLanes::all(256 - kSymbolOfZero);
+      for (unsigned plane = 0; plane < n_planes; ++plane) {
+        codes = codes.twice_plus(from_.raw + plane * kPlaneBytes + i / 8);
+      }
+      codes.store(reinterpret_cast<std::uint8_t*>(bytes) + i);
+    }
+    from_.streams[0] += kGroupSize;
+    from_.raw += n_planes * kPlaneBytes;
+    if (low_bits <= kByteLowBits) {
+      return values_of_bytes(bytes, escaped, values);
+    }
+    const unsigned n_more = low_bits - kByteLowBits;
+    std::uint8_t low[kGroupSize];
+    unpack_byte_planes(reinterpret_cast<const std::uint8_t*>(from_.raw), n_more, low);
+    from_.raw += n_more * kPlaneBytes;
+    std::int16_t words[kGroupSize];
+    for (unsigned i = 0; i < kGroupSize; ++i) {
+      words[i] = static_cast<std::int16_t>(static_cast<std::uint16_t>(bytes[i]) << n_more | low[i]);
+    }
+    return values_of_group<Value>(words, escaped, kGroupSize, walk_, from_, values);
+  }
+
+  CFCK_INLINE bool values_of_bytes(const std::int8_t* codes, const EscapeBits& escaped,
+                                   std::byte* values) {
+#if defined(CFCK_HAS_FLOAT_PRODUCTS)
+    if (has_float_step_) {
+      for (unsigned i = 0; i < kGroupSize; i += WideFloats::kCount) {
+        float_step_.times(codes + i).store(values + i * kBytes);
+      }
+      return escaped.each(
+          [&](unsigned i) { return put_escape<Value>(from_, step_, values + i * kBytes); });
+    }
+#endif
+    return values_of_group<Value>(codes, escaped, kGroupSize, walk_, from_, values);
+  }
+#endif
+
+  StepWalk walk_;
+  DirectMerge& from_;
+#if defined(CFCK_HAS_FLOAT_PRODUCTS)
+  static constexpr bool kIsF32 = sizeof(typename Value::Word) == 4;
+  double step_;
+  FloatStep float_step_;
+  bool has_float_step_;
+#endif
+};
+
+template <class Value>
+bool values_of_symbols(std::size_t n_values, const GroupCode* groups, const ValueSteps& steps,
+                       DirectMerge& from, std::byte* values) {
+  ValueMerge<Value> merge(steps, from);
+  for (std::size_t first = 0; first < n_values; first += kGroupSize) {
+    if (!merge.merge(groups[first / kGroupSize], group_values(n_values - first),
+                     values + first * sizeof(typename Value::Word))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whole groups, symbols of which the lanes hold. False also if the lanes run out of words.
+template <class Value, unsigned n_sets>
+bool values_of_lanes(std::size_t n_groups, const GroupCode* groups, const ValueSteps& steps,
+                     RansLanes& lanes, const RansDecodeTable* const* tables, DirectMerge& from,
+                     std::byte* values) {
+  RansWords<n_sets> words(lanes);
+  RansRegisters<n_sets> x(lanes, words);
+  ValueMerge<Value> merge(steps, from);
+  alignas(64) std::uint8_t symbols[kGroupSize];
+  for (std::size_t group = 0; group < n_groups;) {
+    const std::size_t ready = x.ready_groups();
+    const std::size_t end = group + (ready < n_groups - group ? ready : n_groups - group);
+    for (; group < end; ++group) {
+      if (groups[group].kind != GroupKind::kAllZero) {
+        x.decode_group(*tables[kSymbolCodes.of[groups[group].scale_class].table], symbols);
+        from.streams[0] = symbols;
+      }
+      if (!merge.merge(groups[group], kGroupSize,
+                       values + group * kGroupSize * sizeof(typename Value::Word))) {
+        return false;
+      }
+    }
+    if (!x.in_bounds()) {
+      return false;
+    }
+  }
+  x.store(lanes);
+  return true;
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

@@ -1,0 +1,73 @@
+// The least and the greatest finite value, in the order of their bits.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include "codec/common/float_values.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+// Lowers `least` and raises `greatest`. Values may have any alignment.
+template <class Value>
+void extend_range(const std::byte* values, std::size_t n, double& least, double& greatest) {
+  using Word = typename Value::Word;
+  using Signed = std::make_signed_t<Word>;
+  constexpr Signed kMost = std::numeric_limits<Signed>::max();
+  // Negative values turned round, so that integers are in the order of what they mean.
+  const auto turned = [](Signed word) {
+    constexpr unsigned kSignBit = 8 * sizeof(Word) - 1;
+    return static_cast<Signed>(word ^ static_cast<Signed>((word >> kSignBit) & kMost));
+  };
+  const auto add = [&](Signed word, Signed& low, Signed& high) {
+    // Compared like this it takes no branches.
+    const auto outside = static_cast<Signed>(-static_cast<Signed>(
+        static_cast<Signed>(word & kMost) >= static_cast<Signed>(Value::kInfinity)));
+    const Signed key = turned(word);
+    const auto for_low = static_cast<Signed>((key & ~outside) | (kMost & outside));
+    const auto for_high = static_cast<Signed>((key & ~outside) | (-kMost & outside));
+    low = for_low < low ? for_low : low;
+    high = for_high > high ? for_high : high;
+  };
+  constexpr std::size_t kRangeLanes = 64;
+  Signed lows[kRangeLanes];
+  Signed highs[kRangeLanes];
+  for (std::size_t lane = 0; lane < kRangeLanes; ++lane) {
+    lows[lane] = kMost;
+    highs[lane] = -kMost;  // no finite value is as low, or as high
+  }
+  std::size_t i = 0;
+  for (; i + kRangeLanes <= n; i += kRangeLanes) {
+    Signed words[kRangeLanes];
+    __builtin_memcpy(words, values + i * sizeof(Word), sizeof(words));
+    for (std::size_t lane = 0; lane < kRangeLanes; ++lane) {
+      add(words[lane], lows[lane], highs[lane]);
+    }
+  }
+  for (; i < n; ++i) {
+    Signed word;
+    __builtin_memcpy(&word, values + i * sizeof(word), sizeof(word));
+    add(word, lows[0], highs[0]);
+  }
+  Signed low = lows[0];
+  Signed high = highs[0];
+  for (std::size_t lane = 1; lane < kRangeLanes; ++lane) {
+    low = lows[lane] < low ? lows[lane] : low;
+    high = highs[lane] > high ? highs[lane] : high;
+  }
+  if (low > high) {
+    return;  // nothing is finite
+  }
+  const auto value_of = [&](Signed key) {
+    return Value::to_double(static_cast<Word>(turned(key)));
+  };
+  const double found_least = value_of(low);
+  const double found_greatest = value_of(high);
+  least = found_least < least ? found_least : least;
+  greatest = found_greatest > greatest ? found_greatest : greatest;
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

@@ -1,0 +1,18 @@
+// What codes will cost, estimated from their magnitudes (codec/direct/spec.md,
+// section 7): cheap enough to compare ways of coding them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codec/direct/chunk/parameters.hpp"
+
+namespace cfck::codec {
+
+// In units of 1/256 bit. `codes` are those of whole tensor of the geometry, or
+// residuals; they have room for a whole number of groups, zeros after the last.
+std::uint64_t grouped_cost(std::span<const std::int32_t> codes);
+std::uint64_t fielded_cost(const DirectGeometry& geometry, const ScaleField& field,
+                           std::span<const std::int32_t> codes);
+
+}  // namespace cfck::codec

@@ -1,0 +1,35 @@
+// Bounds that depend on the values: of their range, of their deviation.
+#pragma once
+
+#include <vector>
+
+#include "codec/direct/chunk/direct.hpp"
+#include "codec/lossy.hpp"
+
+namespace cfck::codec {
+
+// What the values may be off by. Of several rows one entry each, 0 where a row has
+// to come back exactly.
+struct DerivedBounds {
+  double bound = 0;
+  std::vector<double> rows;
+
+  DirectBounds view() const { return {bound, rows}; }
+  // No value may be off by anything that can be said.
+  bool is_zero() const;
+};
+
+// The bounds that record.bound means for these values; never above it, and below it
+// by less than a 2^-19th. Of the finite values, in one or two passes. Errors: those
+// of `read`.
+//
+// Range: the greatest value minus the least. Deviation: the square root of the mean
+// of (x - mean)^2 over all values, in binary64, by pieces of 1024 values whose means
+// and squares are combined in order (Chan, Golub, LeVeque: "Updating formulae and a
+// pairwise algorithm for computing sample variances", 1979).
+Result<DerivedBounds> derive_bounds(const LossyRecord& record, const ReadValues& read);
+
+// Whether the root mean square of the finite values is below `bound`.
+Result<bool> is_near_zero(const LossyRecord& record, double bound, const ReadValues& read);
+
+}  // namespace cfck::codec

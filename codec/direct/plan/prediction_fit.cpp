@@ -1,0 +1,93 @@
+#include "codec/direct/plan/prediction_fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "codec/common/class_codes.hpp"
+
+namespace cfck::codec {
+namespace {
+
+// Larger codes count as this much; so sums of 2^22 products fit 64 bits.
+inline constexpr std::int32_t kMaxMomentCode = 1 << 20;
+inline constexpr std::uint64_t kMaxKernels = std::uint64_t{1} << 22;
+
+// From -100 to 100, also where the number overflowed and is none any more.
+double limited(double coefficient) {
+  constexpr double kMost = 100;
+  return coefficient < kMost ? std::max(coefficient, -kMost) : kMost;
+}
+
+}  // namespace
+
+PredictionFit::PredictionFit(std::uint32_t taps)
+    : taps_(taps), moments_(std::size_t{taps} * taps) {}
+
+void PredictionFit::add(std::uint64_t first_value, std::span<const std::int32_t> codes) {
+  std::int64_t kernel[kMaxTaps];
+  std::size_t at = static_cast<std::size_t>((taps_ - first_value % taps_) % taps_);
+  for (; at + taps_ <= codes.size() && n_kernels_ < kMaxKernels; at += taps_, ++n_kernels_) {
+    for (std::uint32_t t = 0; t < taps_; ++t) {
+      const std::int32_t code = codes[at + t];
+      kernel[t] = code == kExact ? 0 : std::clamp(code, -kMaxMomentCode, kMaxMomentCode);
+    }
+    for (std::uint32_t s = 0; s < taps_; ++s) {
+      for (std::uint32_t t = s; t < taps_; ++t) {
+        moments_[std::size_t{s} * taps_ + t] += kernel[s] * kernel[t];
+      }
+    }
+  }
+}
+
+// Whether predicting tap t with these coefficients leaves less energy.
+bool PredictionFit::gains(std::uint32_t t, std::span<const std::int16_t> row) const {
+  double change = 0;
+  for (std::uint32_t s = 0; s < t; ++s) {
+    const double a = row[s] / 256.0;
+    change -= 2 * a * static_cast<double>(moment(s, t));
+    for (std::uint32_t u = 0; u < t; ++u) {
+      change += a * (row[u] / 256.0) * static_cast<double>(moment(std::min(s, u), std::max(s, u)));
+    }
+  }
+  return change < 0;
+}
+
+std::vector<std::int16_t> PredictionFit::solve() const {
+  // The moments are L D L^T with ones on the diagonal of L; row t of L says how tap t
+  // depends on those before it, and a back substitution gives its coefficients.
+  std::vector<double> lower(moments_.size());
+  std::vector<double> diagonal(taps_);
+  std::vector<std::int16_t> coefficients(n_coefficients(taps_));
+  bool any = false;
+  std::size_t at = 0;
+  for (std::uint32_t t = 0; t < taps_; at += t, ++t) {
+    double* const row = lower.data() + std::size_t{t} * taps_;
+    diagonal[t] = static_cast<double>(moment(t, t)) * (1 + 0x1p-20) + 1;
+    for (std::uint32_t s = 0; s < t; ++s) {
+      double sum = static_cast<double>(moment(s, t));
+      for (std::uint32_t u = 0; u < s; ++u) {
+        sum -= row[u] * diagonal[u] * lower[std::size_t{s} * taps_ + u];
+      }
+      row[s] = sum / diagonal[s];
+      diagonal[t] -= row[s] * row[s] * diagonal[s];
+    }
+    diagonal[t] = std::max(diagonal[t], 1.0);
+    double solution[kMaxTaps];
+    const std::span<std::int16_t> rounded(coefficients.data() + at, t);
+    for (std::uint32_t s = t; s-- > 0;) {
+      solution[s] = row[s];
+      for (std::uint32_t u = s + 1; u < t; ++u) {
+        solution[s] -= lower[std::size_t{u} * taps_ + s] * solution[u];
+      }
+      rounded[s] = static_cast<std::int16_t>(std::floor(limited(solution[s]) * 256 + 0.5));
+    }
+    if (gains(t, rounded)) {
+      any = true;
+    } else {
+      std::fill(rounded.begin(), rounded.end(), std::int16_t{0});
+    }
+  }
+  return any ? coefficients : std::vector<std::int16_t>();
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,16 @@
+// A separable scale field for a tensor (codec/direct/spec.md, section 7.2).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codec/direct/chunk/parameters.hpp"
+
+namespace cfck::codec {
+
+// Fits the field to all codes (or residuals) of a tensor, in order.
+inline constexpr int kFieldAlternations = 3;
+ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> codes,
+                           int alternations = kFieldAlternations);
+
+}  // namespace cfck::codec

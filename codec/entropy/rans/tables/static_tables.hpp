@@ -1,0 +1,45 @@
+// The tables that coder and decoder know beforehand (spec/frequency_tables.csv).
+#pragma once
+
+#include "codec/entropy/rans/tables/rans_table.hpp"
+
+namespace cfck::codec {
+
+inline constexpr unsigned kRansFamilies = 8;
+inline constexpr unsigned kRansClassTables = 8;
+inline constexpr unsigned kRansCleanTables = 4;
+
+// Tables of a family, by what their groups are.
+inline constexpr unsigned kLosslessTables = 4;      // by phase
+inline constexpr unsigned kDirectClassTables = 35;  // classes 1 to 35
+inline constexpr unsigned kDirectPhaseTables = 4;   // later ones by phase
+inline constexpr unsigned kDirectTables = kDirectClassTables + kDirectPhaseTables;
+// Two for each, one for each quantiser.
+inline constexpr unsigned kSpectralTables = 2 * kDirectTables;
+inline constexpr unsigned kFamilyTables = kLosslessTables + kDirectTables + kSpectralTables;
+inline constexpr unsigned kStaticTables =
+    kRansFamilies * kFamilyTables + kRansClassTables + kRansCleanTables;
+
+// Which tables a codec's values have: `n_tables` of each family from `first` on.
+struct ValueTables {
+  unsigned first = 0;
+  unsigned n_tables = 0;
+};
+inline constexpr ValueTables kLosslessValueTables{0, kLosslessTables};
+inline constexpr ValueTables kDirectValueTables{kLosslessTables, kDirectTables};
+inline constexpr ValueTables kSpectralValueTables{kLosslessTables + kDirectTables, kSpectralTables};
+
+// Numbers of static tables.
+constexpr unsigned value_table(unsigned family, const ValueTables& tables, unsigned i) {
+  return family * kFamilyTables + tables.first + i;
+}
+constexpr unsigned class_table(unsigned i) { return kRansFamilies * kFamilyTables + i; }
+constexpr unsigned clean_table(unsigned i) {
+  return kRansFamilies * kFamilyTables + kRansClassTables + i;
+}
+
+const Frequencies& static_frequencies(unsigned number) noexcept;
+// Built at first use, by any thread, and kept.
+const RansDecodeTable& static_decode_table(unsigned number) noexcept;
+
+}  // namespace cfck::codec

@@ -1,0 +1,21 @@
+#include "codec/entropy/entropy.hpp"
+#include "codec/entropy/zstd/zstd_frame.hpp"
+
+namespace cfck::codec {
+namespace {
+
+class ZstdEncoder final : public EntropyEncoder {
+ public:
+  void encode(std::span<const SymbolStream> streams, std::vector<std::byte>& out) const override {
+    write_literals_frame(streams, out);
+  }
+};
+
+}  // namespace
+
+const EntropyEncoder* find_entropy_encoder(EntropyId id) noexcept {
+  static const ZstdEncoder zstd;
+  return id == EntropyId::kZstd ? &zstd : nullptr;
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,243 @@
+#include "encode/encode_rules.hpp"
+
+#include <algorithm>
+
+#include "base/glob.hpp"
+#include "codec/lossy.hpp"
+#include "encode/step_presets.hpp"
+
+namespace cfck::format {
+namespace {
+
+constexpr std::uint64_t kLeastValues = 1024;
+constexpr std::size_t kLeastDimensions = 2;
+constexpr const char* kOptimizerNames[] = {"*exp_avg*", "*momentum_buffer*", "optimizer.*"};
+
+Error naming(Error error, std::string_view what, const std::string& name) {
+  error.message = std::string(what) + " '" + name + "': " + error.message;
+  return error;
+}
+
+bool can_be_lossy(DType dtype, const TensorChoice& request) {
+  const CodecId codec = request.spectral ? CodecId::kSpectral : CodecId::kDirect;
+  return codec::find_lossy_encoder(codec)->supports(dtype);
+}
+
+Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral,
+                             const Calibration* calibration) {
+  const auto refuse = [](const char* message) {
+    return Error{ErrorCode::kInvalidArgument, message, {}, {}};
+  };
+  if (options.steps && !is_spectral) {
+    return refuse("steps are those of codec spectral; give a target too, such as nmse");
+  }
+  if (options.steps >= StepPreset::kCalibrated && calibration == nullptr) {
+    return refuse("steps are to be calibrated, but there is no calibration");
+  }
+  if (calibration == nullptr) {
+    return options.steps.value_or(StepPreset::kFlat);
+  }
+  return options.steps.value_or(calibration->step() > 0 ? StepPreset::kFeedback
+                                                        : StepPreset::kCalibrated);
+}
+
+// A refined calibration brings a step for the file, not for the tensors of a rule.
+double known_step_of(const EncodeOptions& options, const Calibration* calibration) {
+  const bool is_calibrated = !options.steps || *options.steps >= StepPreset::kCalibrated;
+  return calibration != nullptr && is_calibrated ? calibration->step() : 0;
+}
+double known_step_of(const TensorOptions&, const Calibration*) { return 0; }
+
+// What options ask for, of whatever tensor.
+template <class Options>
+Result<TensorChoice> request_of(const Options& options, const Calibration* calibration,
+                                EncodeLevel level) {
+  TensorChoice request;
+  request.codec = options.codec;
+  CFCK_TRY_ASSIGN(const std::optional<Target> target, error_target(options));
+  CFCK_TRY_ASSIGN(request.bound, error_bound(options));
+  const double known_step = known_step_of(options, calibration);
+  const bool has_step = known_step > 0 && options.codec == CodecChoice::kAuto && !request.bound;
+  if (target || has_step || options.codec == CodecChoice::kSpectral) {
+    request.spectral.emplace();
+    request.spectral->target = target.value_or(Target{});
+    request.spectral->n_states =
+        options.trellis_states.value_or(level == EncodeLevel::kArchive ? 64 : 8);
+  }
+  CFCK_TRY_ASSIGN(const StepPreset preset,
+                  preset_of(options, request.spectral.has_value(), calibration));
+  if (!options.block.empty() && !request.spectral) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "blocks are those of codec spectral; give a target too, such as nmse",
+                 {},
+                 {}};
+  }
+  if (request.spectral) {
+    request.spectral->block = options.block;
+    request.spectral->preset = preset;
+    request.spectral->known_step = target || has_step ? known_step : 0;
+  }
+  if (request.spectral && codec::find_lossy_encoder(CodecId::kSpectral) == nullptr) {
+    return Error{ErrorCode::kUnsupported, "this build has no codec spectral", {}, {}};
+  }
+  return request;
+}
+
+TensorChoice lossless(CodecChoice codec, std::optional<LosslessReason> reason = {}) {
+  TensorChoice choice;
+  choice.codec = lossless_codec(codec);
+  choice.reason = reason;
+  return choice;
+}
+
+TensorChoice with_exemptions(TensorChoice request) {
+  request.keeps_near_zero = request.bound && request.bound->kind == BoundKind::kAbs;
+  return request;
+}
+
+Error not_float(std::string_view name) {
+  return Error{
+      ErrorCode::kInvalidArgument,
+      "maximum errors and targets are for F64, F32, BF16 and F16 tensors, not for this one; leave "
+      "them out here "
+      "(a rule with wildcards keeps such tensors lossless)",
+      std::string(name),
+      {}};
+}
+
+}  // namespace
+
+Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
+  EncodeRules made;
+  made.calibration_ = options.calibration;
+  made.level_ = options.level;
+  const Calibration* const calibration = options.calibration.get();
+  CFCK_TRY_ASSIGN(made.request_, request_of(options, calibration, options.level));
+  made.exempt_.insert(options.exempt.begin(), options.exempt.end());
+  for (const EncodeRule& rule : options.rules) {
+    const Result<TensorChoice> request = request_of(rule.options, calibration, options.level);
+    if (!request) {
+      return naming(request.error(), "rule", rule.pattern);
+    }
+    const std::size_t number = made.rules_.size();
+    const auto [first, is_new] = made.by_pattern_.emplace(rule.pattern, number);
+    if (!is_new && !made.rules_[first->second].request.stores_as(*request)) {
+      return naming(Error{ErrorCode::kInvalidArgument,
+                          "there are two rules of this pattern, and they differ; keep one",
+                          {},
+                          {}},
+                    "rule", rule.pattern);
+    }
+    if (rule.pattern.find_first_of("*?[") != std::string::npos) {
+      made.with_wildcards_.push_back(number);
+    }
+    made.rules_.push_back({rule.pattern, *request});
+  }
+  return made;
+}
+
+EncodeRules::Rule* EncodeRules::find_rule(std::string_view name) {
+  const auto same = by_pattern_.find(name);
+  std::size_t first = same == by_pattern_.end() ? rules_.size() : same->second;
+  for (const std::size_t number : with_wildcards_) {
+    if (number >= first) {
+      break;
+    }
+    if (matches_glob(rules_[number].pattern, name)) {
+      first = number;
+    }
+  }
+  return first == rules_.size() ? nullptr : &rules_[first];
+}
+
+std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
+                                                     const Shape& shape) const {
+  if (exempt_.contains(name)) {
+    return LosslessReason::kExempt;
+  }
+  const bool is_optimizer_state =
+      std::any_of(std::begin(kOptimizerNames), std::end(kOptimizerNames),
+                  [&](const char* pattern) { return matches_glob(pattern, name); });
+  if (is_optimizer_state) {
+    return LosslessReason::kOptimizerState;
+  }
+  if (shape.size() < kLeastDimensions) {
+    return LosslessReason::kFewDimensions;
+  }
+  // What does not fit 64 bits is refused where it is added.
+  const Result<std::uint64_t> values = n_elems(shape);
+  if (values && *values < kLeastValues) {
+    return LosslessReason::kFewValues;
+  }
+  return std::nullopt;
+}
+
+Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape) {
+  if (Rule* const rule = find_rule(name)) {
+    rule->used = true;
+    const TensorChoice& request = rule->request;
+    if (!request.is_lossy()) {
+      return lossless(request.codec);
+    }
+    if (!can_be_lossy(dtype, request)) {
+      if (rule->pattern == name) {
+        return not_float(name);
+      }
+      return lossless(request.codec, LosslessReason::kNotFloat);
+    }
+    return with_steps(name, shape, request);
+  }
+  if (!request_.is_lossy()) {
+    return lossless(request_.codec);
+  }
+  if (!can_be_lossy(dtype, request_)) {
+    return lossless(request_.codec, LosslessReason::kNotFloat);
+  }
+  if (const std::optional<LosslessReason> reason = exemption(name, shape)) {
+    return lossless(request_.codec, reason);
+  }
+  return with_steps(name, shape, with_exemptions(request_));
+}
+
+Result<TensorChoice> EncodeRules::with_steps(std::string_view name, const Shape& shape,
+                                             TensorChoice request) const {
+  if (!request.spectral) {
+    return request;
+  }
+  switch (request.spectral->preset) {
+    case StepPreset::kFlat:
+      break;
+    case StepPreset::kPrior:
+      request.spectral->steps = prior_steps(shape);
+      break;
+    case StepPreset::kCalibrated:
+    case StepPreset::kFeedback:
+      CFCK_TRY(set_calibrated_steps(*calibration_, name, shape, *request.spectral));
+      break;
+  }
+  return request;
+}
+
+Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape,
+                                         const TensorOptions& options) const {
+  CFCK_TRY_ASSIGN(TensorChoice request, request_of(options, calibration_.get(), level_));
+  if (!request.is_lossy()) {
+    return lossless(options.codec);
+  }
+  if (!can_be_lossy(dtype, request)) {
+    return not_float(name);
+  }
+  return with_steps(name, shape, std::move(request));
+}
+
+std::vector<std::string> EncodeRules::unmatched() const {
+  std::vector<std::string> patterns;
+  for (const Rule& rule : rules_) {
+    if (!rule.used) {
+      patterns.push_back(rule.pattern);
+    }
+  }
+  return patterns;
+}
+
+}  // namespace cfck::format

@@ -1,0 +1,474 @@
+#include "encode/rate_control.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/decibels.hpp"
+#include "base/cpu/float_environment.hpp"
+#include "encode/record_jobs.hpp"
+#include "encode/value_totals.hpp"
+
+namespace cfck::format {
+namespace {
+
+// A bit counts so many squared steps where only the mean square matters.
+constexpr double kLambda = 0.3;
+// With a maximum error and no target: the steps over that error that are tried, as long
+// as they take fewer bytes. Values that are not transformed are never off by more than
+// half a step; a few of those that are have to be corrected. Trellis states lower the
+// mean square at the cost of the maximum.
+constexpr double kStepsOfBound[] = {2 * (1 - 0x1p-20), 1.6, 1.25, 1};
+constexpr unsigned kStatesOfBound = 1;
+// How near a target is near enough: sizes, and squared errors within 0.05 dB.
+constexpr double kSizeShare = 0.995;
+constexpr double kSquaresShare = 0.9886;  // 10^-0.005, rounded up
+// Magnitudes over steps beyond which lossless is as good, and below which all is zero
+// in blocks of any size.
+constexpr double kFinestShare = 0x1p-28;
+constexpr double kCoarsestShare = 0x1p10;
+// Sums of squares beyond which those of all tensors, or of a range, may overflow.
+constexpr double kMostSquares = 0x1p960;
+// One bit is left where the step is 2^1.05 standard deviations; each further bit halves
+// the step.
+constexpr double kOctavesOfNoBits = 2.05;
+// By which a root mean square may differ from that of the calibration: a model in another
+// dtype is still the same.
+constexpr double kSigmaShare = 0.01;
+
+bool counts_bytes(const Target& target) {
+  return target.kind != TargetKind::kNmse && target.kind != TargetKind::kPsnr;
+}
+
+EncodePlan without_loss(const EncodePlan& plan) {
+  EncodePlan lossless = plan;
+  lossless.choice = TensorChoice();
+  lossless.choice.codec = lossless_codec(plan.choice.codec);
+  return lossless;
+}
+
+}  // namespace
+
+// One tensor, and what is known of it.
+struct RateControl::Item {
+  explicit Item(const EncodePlan& encode_plan) : plan(encode_plan) {}
+
+  const ChunkGeometry& geometry() const { return plan.geometry; }
+  const SpectralChoice& choice() const { return *plan.choice.spectral; }
+  std::uint64_t n_bytes() const { return geometry().n_elems * bits_per_element(plan.dtype) / 8; }
+  // Whether the step is to be found from the maximum error.
+  bool follows_bound() const {
+    return choice().target.kind == TargetKind::kNone && choice().known_step == 0;
+  }
+  double scale() const { return choice().step_scale * (choice().sigma > 0 ? values.rms() : 1); }
+  // Whether the target is for it: values that are exempt do not count.
+  bool counts() const { return !reason; }
+  bool is_lossless() const {
+    return lossy_plan == nullptr ||
+           lossless.stored_bytes(geometry()) <= lossy.stored_bytes(geometry());
+  }
+  const RecordSize& size() const { return is_lossless() ? lossless : lossy; }
+  double squares() const { return is_lossless() ? 0 : errors.totals.sum_of_squares; }
+
+  const EncodePlan& plan;
+  ValueTotals values;
+  RecordSize lossless;
+  std::optional<LosslessReason> reason;  // why no step is tried
+  // Of the last trial.
+  std::unique_ptr<const codec::LossyPlan> lossy_plan;
+  LosslessReason no_plan = LosslessReason::kNotSmaller;
+  RecordSize lossy;
+  RecordErrors errors;
+};
+
+class RateControl::MeasureJob final : public OrderedPipeline::Job {
+ public:
+  MeasureJob(RateControl& control, Item& item, std::uint64_t chunk)
+      : control_(control), item_(item), chunk_(chunk) {}
+
+  Result<void> run(unsigned worker) override {
+    CFCK_TRY_ASSIGN(const ByteView values,
+                    naming(read_chunk(item_.plan, chunk_, control_.memory_[worker]), item_.plan));
+    values_ = total_values(item_.plan.dtype, values);
+    n_bytes_ = values.size();
+    return {};
+  }
+  Result<void> finish() override {
+    item_.values.add(values_);
+    return control_.report(item_, n_bytes_);
+  }
+
+ private:
+  RateControl& control_;
+  Item& item_;
+  const std::uint64_t chunk_;
+  ValueTotals values_;
+  std::uint64_t n_bytes_ = 0;
+};
+
+class RateControl::PlanJob final : public OrderedPipeline::Job {
+ public:
+  PlanJob(RateControl& control, Item& item) : control_(control), item_(item) {}
+
+  Result<void> run(unsigned worker) override {
+    EncodePlan plan = item_.plan;
+    plan.spectral = control_.request_of(item_, control_.tried_step_);
+    item_.lossy_plan.reset();
+    item_.lossy = {CodecId::kSpectral, 0, {}};
+    item_.errors = {};
+    item_.no_plan = LosslessReason::kNotSmaller;
+    if (plan.spectral->step < item_.values.greatest_magnitude() * kFinestShare) {
+      return {};
+    }
+    CFCK_TRY_ASSIGN(
+        codec::LossyDecision decision,
+        naming(plan_lossy(plan, {plan.entropy, plan.level}, control_.memory_[worker]), plan));
+    item_.no_plan = decision.reason;
+    item_.lossy_plan = std::move(decision.plan);
+    item_.lossy.preamble_bytes = item_.lossy_plan ? item_.lossy_plan->preamble().size() : 0;
+    return {};
+  }
+  // Without a plan no chunk is tried.
+  Result<void> finish() override {
+    return control_.report(item_, item_.n_bytes() * (item_.lossy_plan != nullptr ? 1 : 2));
+  }
+
+ private:
+  RateControl& control_;
+  Item& item_;
+};
+
+class RateControl::TrialJob final : public OrderedPipeline::Job {
+ public:
+  TrialJob(RateControl& control, Item& item, std::uint64_t chunk)
+      : control_(control), item_(item), chunk_(chunk) {}
+
+  Result<void> run(unsigned worker) override {
+    WorkerMemory& memory = control_.memory_[worker];
+    CFCK_TRY_ASSIGN(const ByteView values,
+                    naming(read_chunk(item_.plan, chunk_, memory), item_.plan));
+    CFCK_TRY_ASSIGN(
+        errors_,
+        naming(encode_lossy(item_.plan, *item_.lossy_plan, chunk_, values, memory), item_.plan));
+    payload_bytes_ = memory.encoded.payload.size();
+    n_bytes_ = values.size();
+    return {};
+  }
+  Result<void> finish() override {
+    item_.lossy.payload_bytes.push_back(payload_bytes_);
+    item_.errors.add(errors_);
+    return control_.report(item_, n_bytes_);
+  }
+
+ private:
+  RateControl& control_;
+  Item& item_;
+  const std::uint64_t chunk_;
+  codec::ErrorTotals errors_;
+  std::uint64_t payload_bytes_ = 0;
+  std::uint64_t n_bytes_ = 0;
+};
+
+RateControl::RateControl(unsigned threads, Listener listener)
+    : listener_(std::move(listener)),
+      threads_(threads),
+      pipeline_(std::make_unique<OrderedPipeline>(resolve_threads(threads))) {
+  memory_.resize(std::size_t{pipeline_->threads()} + 1);
+}
+
+RateControl::~RateControl() = default;
+
+void RateControl::begin_trial(unsigned trial, std::uint64_t n_bytes) {
+  search_ = {trial, 0, 2 * n_bytes, {}};
+}
+
+Result<void> RateControl::report(const Item& item, std::uint64_t n_bytes) {
+  search_.done_bytes += n_bytes;
+  search_.name = item.plan.name;
+  return listener_(search_);
+}
+
+codec::SpectralRequest RateControl::request_of(const Item& item, double step) const {
+  codec::SpectralRequest request;
+  request.step = step * item.scale();
+  const bool follows_bound = item.follows_bound();
+  request.n_states = follows_bound ? kStatesOfBound : item.choice().n_states;
+  request.lambda = follows_bound || !item.choice().is_flat() ? 0 : kLambda;
+  request.steps = item.choice().steps;
+  request.block = item.choice().block;
+  // A maximum error is for each value by itself.
+  if (!follows_bound) {
+    request.moments = item.choice().moments;
+    request.corrected = item.choice().corrected;
+  }
+  if (item.plan.choice.bound) {
+    request.max_abs_error = item.plan.choice.bound->value;
+  }
+  return request;
+}
+
+Result<std::vector<SpectralDecision>> RateControl::decide(const Target& target,
+                                                          std::span<const EncodePlan> plans,
+                                                          const FileBytes& file_bytes) {
+  const DefaultFloatEnvironment environment;
+  target_ = target;
+  file_bytes_ = &file_bytes;
+  CFCK_TRY(measure(plans));
+  CFCK_TRY_ASSIGN(const double step, find());
+  std::vector<SpectralDecision> decisions;
+  for (const std::unique_ptr<Item>& item : items_) {
+    SpectralDecision& decision = decisions.emplace_back();
+    const ValueTotals& values = item->values;
+    decision.quality = {target_, values.rms(), values.least, values.greatest};
+    if (!item->is_lossless()) {
+      decision.request = request_of(*item, step);
+      decision.stored_bytes = item->lossy.stored_bytes(item->geometry());
+      decision.rmse = item->errors.rmse();
+    } else if (item->lossy_plan == nullptr) {
+      decision.reason = item->reason.value_or(item->no_plan);
+    }
+  }
+  return decisions;
+}
+
+Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
+  std::vector<EncodePlan> lossless;
+  items_.clear();
+  std::uint64_t n_bytes = 0;
+  for (const EncodePlan& plan : plans) {
+    lossless.push_back(without_loss(plan));
+    items_.push_back(std::make_unique<Item>(plan));
+    n_bytes += items_.back()->n_bytes();
+  }
+  begin_trial(0, n_bytes);
+  const auto progress = [&](std::uint64_t done_bytes, std::string_view name) {
+    search_.done_bytes = done_bytes;
+    search_.name = name;
+    return listener_(search_);
+  };
+  CFCK_TRY_ASSIGN(std::vector<RecordSize> sizes, record_sizes(lossless, threads_, progress));
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    items_[i]->lossless = std::move(sizes[i]);
+    for (std::uint64_t chunk = 0; chunk < items_[i]->geometry().n_chunks; ++chunk) {
+      CFCK_TRY(pipeline_->submit(std::make_unique<MeasureJob>(*this, *items_[i], chunk)));
+    }
+  }
+  CFCK_TRY(pipeline_->drain());
+  for (const std::unique_ptr<Item>& item : items_) {
+    const ValueTotals& values = item->values;
+    const TensorChoice& choice = item->plan.choice;
+    if (choice.keeps_near_zero && values.rms() < choice.bound->value) {
+      item->reason = LosslessReason::kNearZero;
+    } else if (values.least == values.greatest) {
+      item->reason = LosslessReason::kConstant;
+    } else if (!is_sound_sum(values.sum_of_squares) || values.sum_of_squares > kMostSquares) {
+      item->reason = LosslessReason::kOutOfRange;
+    }
+    CFCK_TRY(check_calibration(*item));
+  }
+  return {};
+}
+
+// A calibration of another model with the same names and shapes would go unnoticed.
+Result<void> RateControl::check_calibration(const Item& item) const {
+  const double expected = item.choice().sigma;
+  if (expected > 0 && !(std::abs(item.values.rms() - expected) <= kSigmaShare * expected)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the calibration is of other values: their root mean square was " +
+                     std::to_string(expected) + ", here it is " +
+                     std::to_string(item.values.rms()) + "; calibrate this model",
+                 item.plan.name,
+                 {}};
+  }
+  return {};
+}
+
+Result<double> RateControl::find() {
+  const bool any_open = std::any_of(items_.begin(), items_.end(),
+                                    [](const auto& item) { return !item->reason.has_value(); });
+  if (target_.kind == TargetKind::kNone) {
+    return any_open ? find_without_target() : 0.0;
+  }
+  if (!any_open) {
+    CFCK_TRY_ASSIGN(const double taken, measured());
+    return taken > most_measured() ? Result<double>(unreachable(taken)) : 0.0;
+  }
+  CFCK_TRY_ASSIGN(const StepGoal goal, this->goal());
+  CFCK_TRY_ASSIGN(const FoundStep found,
+                  find_step(goal, [this](double step) { return try_step(step); }));
+  if (!found.keeps) {
+    return unreachable(found.measured);
+  }
+  if (tried_step_ != found.step) {
+    CFCK_TRY(try_step(found.step));
+  }
+  return found.step;
+}
+
+Result<double> RateControl::find_without_target() {
+  if (!items_.front()->follows_bound()) {
+    CFCK_TRY(try_step(items_.front()->choice().known_step));
+    return tried_step_;
+  }
+  const double bound = items_.front()->plan.choice.bound->value;
+  double best_step = 0;
+  double least_bytes = std::numeric_limits<double>::infinity();
+  for (const double share : kStepsOfBound) {
+    CFCK_TRY_ASSIGN(const StepOutcome outcome, try_step(share * bound));
+    if (!(outcome.measured < least_bytes)) {
+      break;
+    }
+    best_step = tried_step_;
+    least_bytes = outcome.measured;
+  }
+  if (tried_step_ != best_step) {
+    CFCK_TRY(try_step(best_step));
+  }
+  return best_step;
+}
+
+double RateControl::most_measured() const {
+  double n_elems = 0;
+  ValueTotals values;
+  for (const std::unique_ptr<Item>& item : items_) {
+    if (item->counts()) {
+      n_elems += static_cast<double>(item->geometry().n_elems);
+      values.add(item->values);
+    }
+  }
+  switch (target_.kind) {
+    case TargetKind::kNmse:
+      return target_.value * values.sum_of_squares;
+    case TargetKind::kPsnr: {
+      const double range = values.greatest - values.least;
+      return range * range * ratio_of_decibels(-target_.value) *
+             static_cast<double>(values.n_finite);
+    }
+    case TargetKind::kBitsPerWeight:
+      return target_.value * n_elems / 8;
+    default:
+      return target_.value;
+  }
+}
+
+Result<StepGoal> RateControl::goal() const {
+  StepGoal goal;
+  double least_magnitude = std::numeric_limits<double>::infinity();
+  double greatest_magnitude = 0;
+  double n_elems = 0;
+  double octaves = 0;  // of the standard deviations
+  for (const std::unique_ptr<Item>& item : items_) {
+    if (item->reason) {
+      continue;
+    }
+    const double magnitude = item->values.greatest_magnitude() / item->scale();
+    least_magnitude = std::min(least_magnitude, magnitude);
+    greatest_magnitude = std::max(greatest_magnitude, magnitude);
+    const auto n = static_cast<double>(item->geometry().n_elems);
+    n_elems += n;
+    octaves += n * straight_log2(item->values.rms() / item->scale());
+  }
+  goal.finest_step = least_magnitude * kFinestShare / 2;
+  goal.coarsest_step = greatest_magnitude * kCoarsestShare;
+  goal.bytes_per_octave = n_elems / 8;
+  goal.most = most_measured();
+  if (counts_bytes(target_)) {
+    goal.measure = StepGoal::Measure::kBytes;
+    goal.least = goal.most * kSizeShare;
+    CFCK_TRY_ASSIGN(goal.least_bytes, bytes_of_others());
+    const double bits = 8 * std::max(goal.most - goal.least_bytes, 0.0) / n_elems;
+    goal.first_step =
+        straight_exp2(std::clamp(octaves / n_elems + kOctavesOfNoBits - bits, -1000.0, 1000.0));
+  } else {
+    goal.measure = StepGoal::Measure::kSquares;
+    goal.least = goal.most * kSquaresShare;
+    goal.first_step = std::sqrt(12 * goal.most / n_elems);
+  }
+  if (items_.front()->choice().known_step > 0) {
+    goal.first_step = items_.front()->choice().known_step;
+  }
+  goal.first_step = std::clamp(goal.first_step, goal.finest_step, goal.coarsest_step);
+  return goal;
+}
+
+Result<StepOutcome> RateControl::try_step(double step) {
+  tried_step_ = step;
+  std::uint64_t n_bytes = 0;
+  for (const std::unique_ptr<Item>& item : items_) {
+    n_bytes += item->reason ? 0 : item->n_bytes();
+  }
+  begin_trial(search_.trial + 1, n_bytes);
+  for (const std::unique_ptr<Item>& item : items_) {
+    if (!item->reason) {
+      CFCK_TRY(pipeline_->submit(std::make_unique<PlanJob>(*this, *item)));
+    }
+  }
+  CFCK_TRY(pipeline_->drain());
+  for (const std::unique_ptr<Item>& item : items_) {
+    for (std::uint64_t chunk = 0; item->lossy_plan && chunk < item->geometry().n_chunks; ++chunk) {
+      CFCK_TRY(pipeline_->submit(std::make_unique<TrialJob>(*this, *item, chunk)));
+    }
+  }
+  CFCK_TRY(pipeline_->drain());
+  StepOutcome outcome;
+  CFCK_TRY_ASSIGN(outcome.measured, measured());
+  outcome.is_finest = std::all_of(items_.begin(), items_.end(),
+                                  [](const auto& item) { return item->is_lossless(); });
+  return outcome;
+}
+
+Result<double> RateControl::measured() const {
+  double sum = 0;
+  if (target_.kind == TargetKind::kSize) {
+    std::vector<RecordSize> sizes;
+    for (const std::unique_ptr<Item>& item : items_) {
+      sizes.push_back(item->size());
+    }
+    CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, (*file_bytes_)(sizes));
+    return static_cast<double>(n_bytes);
+  }
+  for (const std::unique_ptr<Item>& item : items_) {
+    if (!item->counts()) {
+      continue;
+    }
+    sum += counts_bytes(target_) ? static_cast<double>(item->size().stored_bytes(item->geometry()))
+                                 : item->squares();
+  }
+  return sum;
+}
+
+// Before any trial: what the target counts besides the tensors that get a step.
+Result<double> RateControl::bytes_of_others() const {
+  CFCK_TRY_ASSIGN(double n_bytes, measured());
+  for (const std::unique_ptr<Item>& item : items_) {
+    if (!item->reason) {
+      n_bytes -= static_cast<double>(item->lossless.stored_bytes(item->geometry()));
+    }
+  }
+  return n_bytes;
+}
+
+// Only bytes have an end that lossless does not reach.
+Error RateControl::unreachable(double measured) const {
+  std::string message;
+  if (target_.kind == TargetKind::kSize) {
+    message = "size is too small: with the coarsest steps it has to be " +
+              std::to_string(static_cast<std::uint64_t>(measured)) + ", not " +
+              std::to_string(static_cast<std::uint64_t>(target_.value)) +
+              "; ask for that, or let a rule with a target reach more tensors";
+  } else {
+    const double most = most_measured();
+    message = "bits_per_weight is too small: with the coarsest steps the tensors take " +
+              std::to_string(static_cast<std::uint64_t>(measured)) + " bytes, but it allows " +
+              std::to_string(static_cast<std::uint64_t>(most)) + "; ask for " +
+              std::to_string(target_.value * measured / most) + " or more";
+  }
+  const bool is_single = items_.size() == 1 && !target_.whole_file;
+  return Error{ErrorCode::kInvalidArgument,
+               std::move(message),
+               is_single ? items_.front()->plan.name : std::string(),
+               {}};
+}
+
+}  // namespace cfck::format

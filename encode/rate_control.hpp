@@ -1,0 +1,86 @@
+// Steps of codec spectral: those that reach a target, found by encoding.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/threads/threads.hpp"
+#include "cfck/writer.hpp"
+#include "encode/chunk_encoder.hpp"
+#include "encode/record_size.hpp"
+#include "encode/step_search.hpp"
+
+namespace cfck::format {
+
+// How a tensor is to be stored after all.
+struct SpectralDecision {
+  std::optional<codec::SpectralRequest> request;  // none: without loss, and why
+  LosslessReason reason = LosslessReason::kNotSmaller;
+  RecordQuality quality;
+  // With a request: what the trial with it gave.
+  std::uint64_t stored_bytes = 0;
+  double rmse = 0;
+};
+
+// Tensors of which each finds its own step, or all together one. The same for any
+// number of threads.
+class RateControl {
+ public:
+  // What the file takes if the tensors given to decide() take this.
+  using FileBytes = std::function<Result<std::uint64_t>(std::span<const RecordSize> sizes)>;
+
+  // Called on the caller's thread now and then; its error ends the search.
+  using Listener = std::function<Result<void>(const StepSearch& search)>;
+
+  RateControl(unsigned threads, Listener listener);
+  ~RateControl();
+
+  // One target for all of `plans`, with one step times the scale of each. Without a
+  // target, it is a multiple of the maximum error of the first, or known. `file_bytes` is for
+  // TargetKind::kSize. Errors: kInvalidArgument for a target that cannot be reached;
+  // those of codec and sources.
+  Result<std::vector<SpectralDecision>> decide(const Target& target,
+                                               std::span<const EncodePlan> plans,
+                                               const FileBytes& file_bytes = {});
+  // That of the last decision: it was multiplied by the scale of each tensor.
+  double step() const noexcept { return tried_step_; }
+
+ private:
+  struct Item;
+  class MeasureJob;
+  class PlanJob;
+  class TrialJob;
+
+  // Begins trial number `trial`, which goes through tensors of so many bytes twice.
+  void begin_trial(unsigned trial, std::uint64_t n_bytes);
+  // Tells how far the trial is after `n_bytes` more of the item.
+  Result<void> report(const Item& item, std::uint64_t n_bytes);
+  Result<void> measure(std::span<const EncodePlan> plans);
+  // The step of the target; the items are left as they are with it.
+  Result<double> find();
+  Result<double> find_without_target();
+  Result<StepGoal> goal() const;
+  Result<void> check_calibration(const Item& item) const;
+  Result<double> bytes_of_others() const;
+  double most_measured() const;
+  Result<StepOutcome> try_step(double step);
+  Result<double> measured() const;
+  Error unreachable(double measured) const;
+  codec::SpectralRequest request_of(const Item& item, double step) const;
+
+  Listener listener_;
+  StepSearch search_;
+  const unsigned threads_;
+  std::vector<WorkerMemory> memory_;
+  std::vector<std::unique_ptr<Item>> items_;
+  const FileBytes* file_bytes_ = nullptr;
+  Target target_;
+  double tried_step_ = 0;
+  std::unique_ptr<OrderedPipeline> pipeline_;  // goes first: its jobs use all of the above
+};
+
+}  // namespace cfck::format

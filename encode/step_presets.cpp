@@ -1,0 +1,53 @@
+#include "encode/step_presets.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "spectral/layout/spectral_geometry.hpp"
+#include "encode/step_search.hpp"
+
+namespace cfck::format {
+
+codec::StepField prior_steps(const Shape& shape) {
+  codec::StepField steps;
+  if (codec::kernel_block(shape) == codec::BlockSides{3, 3}) {
+    // By band: frequencies (0,0), (0,1), (1,0), (1,1), (0,2), (1,2), (2,0), (2,1), (2,2). From the
+    // second moments of the inputs of ResNet-20 and ResNet-56 on CIFAR-10.
+    steps.bands = {-7, -2, -2, 1, 0, 3, 0, 3, 4};
+  }
+  return steps;
+}
+
+Result<void> set_calibrated_steps(const Calibration& calibration, std::string_view name,
+                                  const Shape& shape, SpectralChoice& choice) {
+  const CalibratedSteps* const steps = calibration.find(name);
+  const auto refuse = [&](const char* message) {
+    return Error{ErrorCode::kInvalidArgument, message, std::string(name), {}};
+  };
+  if (steps == nullptr) {
+    return refuse("the calibration does not know this tensor; is it of another model?");
+  }
+  if (steps->shape != shape) {
+    return refuse("the calibration knows this tensor with another shape; is it of another model?");
+  }
+  choice.steps = {steps->bands, steps->rows, steps->columns};
+  if (calibration.has_tensor_steps() && steps->sigma > 0) {
+    choice.step_scale = straight_exp2(steps->log2_step);
+    choice.sigma = steps->sigma;
+  }
+  if (choice.preset == StepPreset::kFeedback && !calibration.is_of_data()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "feedback needs a calibration with data; give cfck.calibrate batches",
+                 {},
+                 {}};
+  }
+  if (choice.preset == StepPreset::kFeedback && !steps->second_moment.empty()) {
+    CFCK_TRY_ASSIGN(choice.moments, calibration.second_moments(*steps));
+    if (!steps->corrected.empty()) {
+      CFCK_TRY_ASSIGN(choice.corrected, calibration.corrected_values(*steps));
+    }
+  }
+  return {};
+}
+
+}  // namespace cfck::format

@@ -1,0 +1,99 @@
+#include "encode/value_totals.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/cpu/float_environment.hpp"
+#include "codec/common/float_values.hpp"
+
+namespace cfck::format {
+namespace {
+
+constexpr std::size_t kLanes = 8;
+// Outside, squares may have overflowed or lost their last bits.
+constexpr double kLeastSquares = 0x1p-960;
+
+template <class Value>
+ValueTotals total_of(ByteView values) noexcept {
+  using Word = typename Value::Word;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double sums[kLanes] = {};
+  double least = kInfinity;
+  double greatest = -kInfinity;
+  std::uint64_t n_finite = 0;
+  const std::size_t n = values.size() / sizeof(Word);
+  for (std::size_t i = 0; i < n; ++i) {
+    Word word;
+    std::memcpy(&word, values.data() + i * sizeof(word), sizeof(word));
+    const bool is_finite = codec::magnitude_of<Value>(word) < Value::kInfinity;
+    const double value = is_finite ? Value::to_double(word) : 0;
+    sums[i % kLanes] += value * value;
+    least = is_finite && value < least ? value : least;
+    greatest = is_finite && value > greatest ? value : greatest;
+    n_finite += is_finite ? 1 : 0;
+  }
+  ValueTotals totals;
+  if (n_finite != 0) {
+    totals.least = least;
+    totals.greatest = greatest;
+  }
+  for (const double sum : sums) {
+    totals.sum_of_squares += sum;
+  }
+  totals.n_finite = n_finite;
+  return totals;
+}
+
+}  // namespace
+
+void ValueTotals::add(const ValueTotals& next) noexcept {
+  if (next.n_finite == 0) {
+    return;
+  }
+  const DefaultFloatEnvironment environment;
+  least = n_finite == 0 ? next.least : std::min(least, next.least);
+  greatest = n_finite == 0 ? next.greatest : std::max(greatest, next.greatest);
+  sum_of_squares += next.sum_of_squares;
+  n_finite += next.n_finite;
+}
+
+double ValueTotals::greatest_magnitude() const noexcept {
+  return std::max(std::fabs(least), std::fabs(greatest));
+}
+
+double ValueTotals::rms() const noexcept {
+  return root_mean_square(sum_of_squares, n_finite, greatest_magnitude());
+}
+
+ValueTotals total_values(DType dtype, ByteView values) noexcept {
+  const DefaultFloatEnvironment environment;
+  switch (dtype) {
+    case DType::kF64:
+      return total_of<codec::ValueF64>(values);
+    case DType::kF32:
+      return total_of<codec::ValueF32>(values);
+    case DType::kBF16:
+      return total_of<codec::ValueBf16>(values);
+    default:
+      return total_of<codec::ValueF16>(values);
+  }
+}
+
+double root_mean_square(double sum_of_squares, std::uint64_t n, double greatest) noexcept {
+  const DefaultFloatEnvironment environment;
+  if (greatest == 0) {
+    return 0;
+  }
+  if (!is_sound_sum(sum_of_squares)) {
+    return greatest;
+  }
+  return std::min(greatest, std::sqrt(sum_of_squares / static_cast<double>(n)));
+}
+
+bool is_sound_sum(double sum_of_squares) noexcept {
+  return std::isfinite(sum_of_squares) && sum_of_squares >= kLeastSquares;
+}
+
+}  // namespace cfck::format

@@ -1,0 +1,13 @@
+// What must hold between the records of an index.
+#pragma once
+
+#include "format/container/container.hpp"
+
+namespace cfck::format {
+
+// Visible names are all different.
+Result<void> check_names(const Index& index, std::uint64_t frame_offset);
+// Aliases and duplicates refer to records that have data, and stay inside them.
+Result<void> check_bases(const Index& index, std::uint64_t frame_offset);
+
+}  // namespace cfck::format

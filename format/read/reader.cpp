@@ -1,0 +1,357 @@
+#include "cfck/reader.hpp"
+
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "base/hashing/hashing.hpp"
+#include "base/run_guarded.hpp"
+#include "base/threads/threads.hpp"
+#include "format/read/open_file.hpp"
+#include "format/read/read_plan.hpp"
+#include "format/read/reader_access.hpp"
+#include "format/read/verify.hpp"
+
+namespace cfck {
+
+using format::byte_of;
+using format::ElementView;
+using format::OpenFile;
+using format::ReadPlan;
+using format::StoredRecord;
+
+struct Reader::Impl {
+  std::unique_ptr<OpenFile> file;
+};
+
+namespace {
+
+Error wrong_call(std::string message, const std::string& record) {
+  return Error{ErrorCode::kInvalidArgument, std::move(message), record, {}};
+}
+
+Result<void> check_out(const Record& record, std::uint64_t expected_bytes, MutableBytes out) {
+  if (out.size() != expected_bytes) {
+    return wrong_call("the memory to read into has " + std::to_string(out.size()) +
+                          " bytes; the values need " + std::to_string(expected_bytes),
+                      record.name);
+  }
+  return {};
+}
+
+// Bytes of `count` elements from `first` on, which must not start inside a byte.
+Result<std::uint64_t> range_bytes(const Record& record, std::uint64_t first, std::uint64_t count) {
+  const unsigned bits = bits_per_element(record.dtype);
+  if (first > record.n_elems || count > record.n_elems - first) {
+    return wrong_call(
+        "the range of elements ends beyond the tensor, which has " + std::to_string(record.n_elems),
+        record.name);
+  }
+  if (bits < 8 && (first % 8 * bits % 8 != 0 || count % 8 * bits % 8 != 0)) {
+    return wrong_call("a range of a sub-byte dtype must start and end on whole bytes", record.name);
+  }
+  return byte_of(count, bits);
+}
+
+// The view of the base that a box of `record` is.
+ElementView box_view(const Record& record, std::span<const std::uint64_t> starts,
+                     const Shape& shape) {
+  std::vector<std::uint64_t> strides(record.shape.size());
+  std::uint64_t stride = 1;
+  for (std::size_t i = strides.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= record.shape[i];
+  }
+  std::uint64_t offset = 0;
+  if (record.kind == RecordKind::kAlias) {
+    strides = record.strides;
+    offset = record.element_offset;
+  }
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    offset += starts[i] * strides[i];
+  }
+  return ElementView(offset, shape, strides);
+}
+
+Result<Shape> box_shape(const Record& record, std::span<const std::uint64_t> starts,
+                        std::span<const std::uint64_t> stops) {
+  if (starts.size() != record.shape.size() || stops.size() != record.shape.size()) {
+    return wrong_call("the box needs one start and one stop for each of the " +
+                          std::to_string(record.shape.size()) + " dimensions",
+                      record.name);
+  }
+  Shape shape(starts.size());
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (starts[i] > stops[i] || stops[i] > record.shape[i]) {
+      return wrong_call("the box reaches beyond dimension " + std::to_string(i) + ", which is " +
+                            std::to_string(record.shape[i]),
+                        record.name);
+    }
+    shape[i] = stops[i] - starts[i];
+  }
+  return shape;
+}
+
+// A readable record of this reader.
+Result<void> check_request(const OpenFile& file, const Record& record) {
+  CFCK_TRY(file.check_mine(record));
+  return format::check_readable(record);
+}
+
+// Hashes all chunks of a raw record where they lie.
+Result<void> check_in_place(const OpenFile& file, const StoredRecord& stored, ByteView bytes,
+                            const std::string& name) {
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t offset_bytes = stored.offset_bytes;
+  for (std::uint64_t i = 0; i < stored.record.n_chunks; ++i) {
+    offsets.push_back(offset_bytes);
+    offset_bytes += file.index.chunks[stored.first_chunk + i].n_bytes;
+  }
+  return parallel_for(offsets.size(), resolve_threads(file.options.threads),
+                      [&](std::size_t i, unsigned) -> Result<void> {
+                        const format::ChunkEntry& entry = file.index.chunks[stored.first_chunk + i];
+                        if (hash64(bytes.subspan(offsets[i], entry.n_bytes)) != entry.hash) {
+                          return Error{ErrorCode::kChecksum,
+                                       "a chunk is damaged: its hash does not match", name,
+                                       offsets[i]};
+                        }
+                        return {};
+                      });
+}
+
+}  // namespace
+
+namespace {
+
+// Calls `function` with the open file; an error of a reader that was moved from, which has none.
+template <class Function>
+std::invoke_result_t<Function, const OpenFile&> with_file(const Reader& reader,
+                                                          Function&& function) {
+  return run_guarded([&]() -> std::invoke_result_t<Function, const OpenFile&> {
+    CFCK_TRY(format::check_open(reader));
+    return std::forward<Function>(function)(ReaderAccess::file(reader));
+  });
+}
+
+}  // namespace
+
+Reader::Reader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Reader::~Reader() = default;
+Reader::Reader(Reader&&) noexcept = default;
+Reader& Reader::operator=(Reader&&) noexcept = default;
+
+Result<Reader> Reader::open(const ByteSource& source, DecodeOptions options) {
+  return run_guarded([&]() -> Result<Reader> {
+    CFCK_TRY_ASSIGN(std::unique_ptr<OpenFile> file, OpenFile::open(source, options));
+    return Reader(std::make_unique<Impl>(Impl{std::move(file)}));
+  });
+}
+
+std::span<const Record> Reader::records() const {
+  return impl_ ? std::span<const Record>(impl_->file->records) : std::span<const Record>();
+}
+
+const Record* Reader::find(std::string_view name) const {
+  if (!impl_) {
+    return nullptr;
+  }
+  const OpenFile& file = *impl_->file;
+  const auto found = std::lower_bound(file.by_name.begin(), file.by_name.end(), name,
+                                      [&](std::uint32_t number, std::string_view text) {
+                                        return file.records[number].name < text;
+                                      });
+  return found != file.by_name.end() && file.records[*found].name == name ? &file.records[*found]
+                                                                          : nullptr;
+}
+
+const Metadata& Reader::metadata() const {
+  static const Metadata none;
+  return impl_ ? impl_->file->metadata.entries : none;
+}
+
+std::span<const Attachment> Reader::attachments() const {
+  return impl_ ? std::span<const Attachment>(impl_->file->attachments)
+               : std::span<const Attachment>();
+}
+
+std::uint64_t Reader::file_bytes() const { return impl_ ? impl_->file->tail.file_bytes : 0; }
+std::uint64_t Reader::generation() const { return impl_ ? impl_->file->tail.generation : 0; }
+std::uint64_t Reader::dead_bytes() const { return impl_ ? impl_->file->dead_bytes : 0; }
+Digest Reader::content_digest() const { return impl_ ? impl_->file->content_digest : Digest{}; }
+
+std::string Reader::format_version() const {
+  if (!impl_) {
+    return {};
+  }
+  const format::Tail& tail = impl_->file->tail;
+  return std::to_string(tail.major) + "." + std::to_string(tail.minor);
+}
+
+Result<void> Reader::check_decoded_bytes(std::uint64_t n_bytes, std::string_view name) const {
+  return with_file(*this, [&](const OpenFile& file) {
+    return file.check_decoded_bytes(n_bytes, std::string(name));
+  });
+}
+
+Result<void> Reader::read(const Record& record, MutableBytes out) const {
+  const ReadRequest request{&record, out};
+  return read_many(std::span(&request, 1));
+}
+
+Result<void> Reader::read_many(std::span<const ReadRequest> requests,
+                               const ReadProgress& progress) const {
+  return with_file(*this, [&](const OpenFile& file) -> Result<void> {
+    std::uint64_t total_bytes = 0;
+    for (const ReadRequest& request : requests) {
+      if (request.record == nullptr) {
+        return wrong_call("a request names no record", {});
+      }
+      const Record& record = *request.record;
+      CFCK_TRY(check_request(file, record));
+      if (!checked_add(total_bytes, record.decoded_bytes, total_bytes)) {
+        total_bytes = ~std::uint64_t{0};
+      }
+      CFCK_TRY(file.check_decoded_bytes(total_bytes, record.name));
+      CFCK_TRY(check_out(record, record.decoded_bytes, request.out));
+    }
+    ReadPlan plan(file, progress);
+    // What others can be copied from comes first.
+    for (const bool aliases : {false, true}) {
+      for (const ReadRequest& request : requests) {
+        if ((request.record->kind == RecordKind::kAlias) == aliases) {
+          CFCK_TRY(plan.add_whole(*request.record, request.out));
+        }
+      }
+    }
+    return plan.run();
+  });
+}
+
+Result<void> Reader::read_elements(const Record& record, std::uint64_t first_elem,
+                                   std::uint64_t n_elems, MutableBytes out) const {
+  return with_file(*this, [&](const OpenFile& file) -> Result<void> {
+    CFCK_TRY(check_request(file, record));
+    CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, range_bytes(record, first_elem, n_elems));
+    CFCK_TRY(file.check_decoded_bytes(n_bytes, record.name));
+    CFCK_TRY(check_out(record, n_bytes, out));
+    if (n_elems == 0) {
+      return {};
+    }
+    const ReadProgress silent;
+    ReadPlan plan(file, silent);
+    CFCK_TRY(plan.add(
+        {&record, &file.base_of(record), format::view_of(record), first_elem, n_elems, out}));
+    return plan.run();
+  });
+}
+
+Result<void> Reader::read_slice(const Record& record, std::span<const std::uint64_t> starts,
+                                std::span<const std::uint64_t> stops, MutableBytes out) const {
+  return with_file(*this, [&](const OpenFile& file) -> Result<void> {
+    CFCK_TRY(check_request(file, record));
+    CFCK_TRY_ASSIGN(const Shape shape, box_shape(record, starts, stops));
+    CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(shape));
+    CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, range_bytes(record, 0, count));
+    CFCK_TRY(file.check_decoded_bytes(n_bytes, record.name));
+    CFCK_TRY(check_out(record, n_bytes, out));
+    if (count == 0) {
+      return {};
+    }
+    const ReadProgress silent;
+    ReadPlan plan(file, silent);
+    CFCK_TRY(
+        plan.add({&record, &file.base_of(record), box_view(record, starts, shape), 0, count, out}));
+    return plan.run();
+  });
+}
+
+Result<ByteView> Reader::map(const Record& record) const {
+  return with_file(*this, [&](const OpenFile& file) -> Result<ByteView> {
+    CFCK_TRY(check_request(file, record));
+    const ByteView bytes = file.source->mapped();
+    const auto refuse = [&](const char* reason) {
+      return Error{ErrorCode::kUnsupported,
+                   std::string("the tensor cannot be mapped: ") + reason + ". Read it instead",
+                   record.name,
+                   {}};
+    };
+    if (bytes.size() < file.tail.file_bytes) {
+      return refuse("the file is not in memory");
+    }
+    if (record.n_elems == 0) {
+      return ByteView();
+    }
+    const StoredRecord& stored = file.base_of(record);
+    if (record.kind == RecordKind::kAlias || stored.record.kind != RecordKind::kChunked ||
+        stored.record.codec != CodecId::kRaw) {
+      return refuse("it is not stored as raw bytes in one piece");
+    }
+    const std::uint64_t start_bytes = format::raw_start_bytes(stored.offset_bytes);
+    if (stored.record.stored_bytes != start_bytes + stored.record.decoded_bytes) {
+      return refuse("it is stored in several frames");
+    }
+    CFCK_TRY(check_in_place(file, stored, bytes, record.name));
+    return bytes.subspan(stored.offset_bytes + start_bytes, stored.record.decoded_bytes);
+  });
+}
+
+Result<std::vector<std::byte>> Reader::attachment(std::string_view name) const {
+  return with_file(*this, [&](const OpenFile& file) -> Result<std::vector<std::byte>> {
+    for (const format::StoredAttachment& stored : file.metadata.attachments) {
+      if (stored.name == name) {
+        return file.read_attachment(stored, file.options.verify_chunks);
+      }
+    }
+    return Error{
+        ErrorCode::kNotFound, "the file has no attachment '" + std::string(name) + "'", {}, {}};
+  });
+}
+
+Result<VerifyReport> Reader::verify(VerifyLevel level, const ReadProgress& progress) const {
+  return with_file(
+      *this, [&](const OpenFile& file) { return format::verify_file(file, level, progress); });
+}
+
+const OpenFile* ReaderAccess::file_or_null(const Reader& reader) {
+  return reader.impl_ ? reader.impl_->file.get() : nullptr;
+}
+const OpenFile& ReaderAccess::file(const Reader& reader) { return *reader.impl_->file; }
+const ByteSource& ReaderAccess::source(const Reader& reader) { return *reader.impl_->file->source; }
+const format::Tail& ReaderAccess::tail(const Reader& reader) { return reader.impl_->file->tail; }
+const format::Index& ReaderAccess::index(const Reader& reader) { return reader.impl_->file->index; }
+const format::MetadataFrame& ReaderAccess::metadata(const Reader& reader) {
+  return reader.impl_->file->metadata;
+}
+
+std::uint64_t ReaderAccess::chunk_offset(const Reader& reader, const format::StoredRecord& record,
+                                         std::uint64_t chunk) {
+  std::uint64_t offset_bytes = record.offset_bytes;
+  for (std::uint64_t i = record.first_chunk; i < chunk; ++i) {
+    offset_bytes += reader.impl_->file->index.chunks[i].n_bytes;
+  }
+  return offset_bytes;
+}
+
+namespace format {
+
+Result<void> check_open(const Reader& reader) {
+  if (ReaderAccess::file_or_null(reader) == nullptr) {
+    return wrong_call("the reader was moved from", {});
+  }
+  return {};
+}
+
+Result<void> PrefixSource::read_at(std::uint64_t offset_bytes, MutableBytes out) const {
+  if (offset_bytes > n_bytes_ || out.size() > n_bytes_ - offset_bytes) {
+    return Error{
+        ErrorCode::kTruncated, "the generation ends before the bytes asked for", {}, offset_bytes};
+  }
+  return whole_.read_at(offset_bytes, out);
+}
+
+ByteView PrefixSource::mapped() const {
+  const ByteView bytes = whole_.mapped();
+  return bytes.empty() ? bytes : bytes.first(n_bytes_);
+}
+
+}  // namespace format
+}  // namespace cfck

@@ -1,0 +1,193 @@
+// Tail, index and metadata, read and checked.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "base/hashing/hashing.hpp"
+#include "base/run_guarded.hpp"
+#include "format/container/foreign_file.hpp"
+#include "format/container/frame_fields.hpp"
+#include "format/read/open_file.hpp"
+#include "format/read/reader_access.hpp"
+
+namespace cfck::format {
+namespace {
+
+constexpr std::uint64_t kFirstReadBytes = 65536;
+
+// The last bytes of the file, from `offset_bytes` on.
+struct Ending {
+  std::uint64_t offset_bytes = 0;
+  std::vector<std::byte> bytes;
+
+  ByteView extent(const Extent& extent) const {
+    return ByteView(bytes).subspan(extent.offset_bytes - offset_bytes, extent.n_bytes);
+  }
+};
+
+Result<Ending> read_ending(const ByteSource& source, std::uint64_t offset_bytes,
+                           std::uint64_t file_bytes) {
+  Ending ending;
+  ending.offset_bytes = offset_bytes;
+  ending.bytes.resize(file_bytes - offset_bytes);
+  CFCK_TRY(source.read_at(offset_bytes, ending.bytes));
+  return ending;
+}
+
+Result<Tail> find_tail(const ByteSource& source, const Ending& ending, std::uint64_t file_bytes) {
+  if (file_bytes < kHeadBytes + kTailBytes) {
+    return explain_missing_tail(
+        source, Error{ErrorCode::kTruncated, "the file is too short", {}, std::uint64_t{0}});
+  }
+  Result<Tail> tail = decode_tail(ByteView(ending.bytes).last(kTailBytes), file_bytes - kTailBytes);
+  if (!tail && tail.error().code != ErrorCode::kUnsupported) {
+    return explain_missing_tail(source, std::move(tail).error());
+  }
+  return tail;
+}
+
+Result<void> check_head(const ByteSource& source, const Ending& ending) {
+  std::array<std::byte, kHeadBytes> head;
+  if (ending.offset_bytes == 0) {
+    std::copy_n(ending.bytes.begin(), kHeadBytes, head.begin());
+  } else {
+    CFCK_TRY(source.read_at(0, head));
+  }
+  return decode_head(head);
+}
+
+Error too_large(const char* what, std::uint64_t n_bytes, std::uint64_t most, const char* field) {
+  return Error{ErrorCode::kLimitExceeded,
+               std::string(what) + " has " + std::to_string(n_bytes) + " bytes, more than the " +
+                   std::to_string(most) + " allowed; raise the limit " + field + " to read it",
+               {},
+               {}};
+}
+
+Result<void> check_limits(const Tail& tail, const Limits& limits) {
+  if (limits.max_index_bytes != 0 && tail.index.n_bytes > limits.max_index_bytes) {
+    return too_large("the index", tail.index.n_bytes, limits.max_index_bytes, "max_index_bytes");
+  }
+  if (limits.max_metadata_bytes != 0 && tail.metadata.n_bytes > limits.max_metadata_bytes) {
+    return too_large("the metadata", tail.metadata.n_bytes, limits.max_metadata_bytes,
+                     "max_metadata_bytes");
+  }
+  return {};
+}
+
+Result<void> check_hash(ByteView frame, const Digest& hash, const char* what,
+                        std::uint64_t offset_bytes) {
+  if (hash128(frame) != hash) {
+    return Error{ErrorCode::kChecksum,
+                 std::string(what) + " of the file is damaged: its hash does not match",
+                 {},
+                 offset_bytes};
+  }
+  return {};
+}
+
+std::uint64_t default_max_decoded_bytes(std::uint64_t file_bytes) {
+  std::uint64_t scaled = 0;
+  if (!checked_mul(file_bytes, std::uint64_t{64}, scaled)) {
+    scaled = ~std::uint64_t{0};
+  }
+  return std::max(std::uint64_t{16} << 30, scaled);
+}
+
+// Section 8: the visible records by name.
+Digest hash_contents(const OpenFile& file) {
+  std::vector<std::byte> text;
+  const auto put = [&](const void* from, std::size_t n_bytes) {
+    const auto* bytes = static_cast<const std::byte*>(from);
+    text.insert(text.end(), bytes, bytes + n_bytes);
+  };
+  for (const std::uint32_t number : file.by_name) {
+    const Record& record = file.records[number];
+    const auto name_bytes = static_cast<std::uint32_t>(record.name.size());
+    const std::uint8_t types[2] = {static_cast<std::uint8_t>(record.dtype),
+                                   static_cast<std::uint8_t>(record.shape.size())};
+    put(&name_bytes, 4);
+    put(record.name.data(), name_bytes);
+    put(types, 2);
+    put(record.shape.data(), record.shape.size() * 8);
+    put(record.digest.data(), record.digest.size());
+  }
+  return hash128(text);
+}
+
+void fill_tables(OpenFile& file) {
+  file.records.reserve(file.index.records.size());
+  for (const StoredRecord& stored : file.index.records) {
+    if (!stored.record.hidden) {
+      file.by_name.push_back(static_cast<std::uint32_t>(file.records.size()));
+    }
+    file.records.push_back(stored.record);
+  }
+  std::sort(file.by_name.begin(), file.by_name.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return file.records[a].name < file.records[b].name;
+  });
+  for (const StoredAttachment& stored : file.metadata.attachments) {
+    file.attachments.push_back({stored.name, stored.decoded_bytes, stored.extent.n_bytes});
+  }
+  file.content_digest = hash_contents(file);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OpenFile>> OpenFile::open(const ByteSource& source, DecodeOptions options) {
+  const std::uint64_t file_bytes = source.size();
+  CFCK_TRY_ASSIGN(
+      Ending ending,
+      read_ending(source, file_bytes - std::min(file_bytes, kFirstReadBytes), file_bytes));
+  auto file = std::make_unique<OpenFile>();
+  CFCK_TRY_ASSIGN(file->tail, find_tail(source, ending, file_bytes));
+  const Tail& tail = file->tail;
+  CFCK_TRY(check_head(source, ending));
+  CFCK_TRY(check_limits(tail, options.limits));
+  if (tail.metadata.offset_bytes < ending.offset_bytes) {
+    CFCK_TRY_ASSIGN(ending, read_ending(source, tail.metadata.offset_bytes, file_bytes));
+  }
+  const ByteView metadata = ending.extent(tail.metadata);
+  const ByteView index = ending.extent(tail.index);
+  CFCK_TRY(check_hash(metadata, tail.metadata_hash, "the metadata", tail.metadata.offset_bytes));
+  CFCK_TRY(check_hash(index, tail.index_hash, "the index", tail.index.offset_bytes));
+  CFCK_TRY_ASSIGN(file->metadata, decode_metadata(metadata, tail.metadata.offset_bytes));
+  CFCK_TRY_ASSIGN(file->index, decode_index(index, tail.index.offset_bytes, options.limits));
+  CFCK_TRY_ASSIGN(file->dead_bytes, check_coverage(tail, file->index, file->metadata));
+  file->source = &source;
+  file->options = options;
+  file->max_decoded_bytes = options.limits.max_decoded_bytes != 0
+                                ? options.limits.max_decoded_bytes
+                                : default_max_decoded_bytes(file_bytes);
+  fill_tables(*file);
+  return file;
+}
+
+const StoredRecord& OpenFile::base_of(const Record& record) const {
+  const bool shared = record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
+  const auto number = static_cast<std::size_t>(&record - records.data());
+  return index.records[shared ? record.base : number];
+}
+
+Result<void> OpenFile::check_mine(const Record& record) const {
+  const std::less<const Record*> before;
+  if (records.empty() || before(&record, records.data()) ||
+      !before(&record, records.data() + records.size())) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the record is not one of this reader; take it from records() or find()",
+                 record.name,
+                 {}};
+  }
+  return {};
+}
+
+Result<void> OpenFile::check_decoded_bytes(std::uint64_t n_bytes, const std::string& name) const {
+  if (n_bytes > max_decoded_bytes) {
+    Error error = too_large("what is asked for", n_bytes, max_decoded_bytes, "max_decoded_bytes");
+    error.record = name;
+    return error;
+  }
+  return {};
+}
+
+}  // namespace cfck::format

@@ -1,0 +1,40 @@
+// The checks behind Reader::verify.
+#pragma once
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "format/read/open_file.hpp"
+
+namespace cfck::format {
+
+Result<VerifyReport> verify_file(const OpenFile& file, VerifyLevel level,
+                                 const ReadProgress& progress);
+
+// What one verification has found so far. Thread-safe.
+class Findings {
+ public:
+  explicit Findings(const ReadProgress& progress) : progress_(progress) {}
+
+  // A problem; those of a smaller `order` come first in the report. Running out of
+  // memory is no problem of the file: that is returned.
+  Result<void> add(std::uint64_t order, Error error);
+  // Counts bytes of the file as checked. kInvalidArgument if the caller cancels.
+  Result<void> count(std::uint64_t n_bytes, const std::string& name);
+  VerifyReport take_report(std::uint64_t n_records);
+
+ private:
+  const ReadProgress& progress_;
+  std::mutex mutex_;
+  std::uint64_t checked_bytes_ = 0;
+  std::vector<std::pair<std::uint64_t, Error>> problems_;
+};
+
+// Whether the values of a record with data of its own can be decoded here.
+bool is_readable(const Record& record);
+
+// Decodes every record and compares digests; reports records that cannot be decoded.
+Result<void> verify_values(const OpenFile& file, Findings& findings);
+
+}  // namespace cfck::format

@@ -1,0 +1,270 @@
+// Every record decoded, and its digest compared.
+#include <algorithm>
+#include <memory>
+
+#include "base/bytes.hpp"
+#include "base/hashing/hashing.hpp"
+#include "base/threads/threads.hpp"
+#include "format/read/read_plan.hpp"
+#include "format/read/verify.hpp"
+
+namespace cfck::format {
+namespace {
+
+constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 23;
+
+Error wrong_digest(const Record& record) {
+  return Error{ErrorCode::kChecksum,
+               "the decoded values are not those that were written: the digest does not match",
+               record.name,
+               {}};
+}
+
+// The digest of one record, built while its chunks are finished in order.
+struct RecordDigest {
+  RecordDigest(std::uint32_t n, const StoredRecord& s, std::vector<std::byte> p)
+      : number(n), stored(s), preamble(std::move(p)), builder(s.record.decoded_bytes) {}
+
+  const std::uint32_t number;
+  const StoredRecord& stored;
+  const std::vector<std::byte> preamble;
+  DigestBuilder builder;
+  bool damaged = false;
+};
+
+struct Shared {
+  const OpenFile& file;
+  Findings& findings;
+  std::vector<ReadWorker> workers;
+};
+
+class ChunkJob final : public OrderedPipeline::Job {
+ public:
+  ChunkJob(Shared& shared, std::shared_ptr<RecordDigest> digest, const ChunkPlace& place)
+      : shared_(shared), digest_(std::move(digest)), place_(place) {}
+
+  Result<void> run(unsigned worker) override {
+    memory_ = std::make_unique_for_overwrite<std::byte[]>(place_.decoded_bytes);
+    const MutableBytes values(memory_.get(), place_.decoded_bytes);
+    result_ = shared_.file.read_chunk(place_, true, shared_.workers[worker], values);
+    if (result_) {
+      edges_ = digest_->builder.hash_whole_leaves(offset_bytes(), values);
+    }
+    return {};
+  }
+
+  Result<void> finish() override {
+    const Record& record = digest_->stored.record;
+    const std::uint64_t order = 1 + std::uint64_t{digest_->number};
+    if (!result_) {
+      digest_->damaged = true;
+      CFCK_TRY(shared_.findings.add(order, std::move(result_).error()));
+    } else if (!digest_->damaged) {
+      digest_->builder.add_edge(offset_bytes(), edges_.head);
+      digest_->builder.add_edge(offset_bytes() + place_.decoded_bytes - edges_.tail.size(),
+                                edges_.tail);
+    }
+    const bool last = place_.chunk + 1 == record.n_chunks;
+    if (last && !digest_->damaged && digest_->builder.finish() != record.digest) {
+      CFCK_TRY(shared_.findings.add(order, wrong_digest(record)));
+    }
+    return shared_.findings.count(shared_.file.entry_of(place_).n_bytes, record.name);
+  }
+
+ private:
+  std::uint64_t offset_bytes() const {
+    const Record& record = place_.stored->record;
+    return byte_of(place_.chunk * record.chunk_elems, bits_per_element(record.dtype));
+  }
+
+  Shared& shared_;
+  std::shared_ptr<RecordDigest> digest_;
+  ChunkPlace place_;
+  std::unique_ptr<std::byte[]> memory_;
+  DigestBuilder::Edges edges_;
+  Result<void> result_;
+};
+
+// A digest needs 16 bytes of memory for 64 KiB of values: bounded like any other.
+Result<void> submit_chunks(Shared& shared, OrderedPipeline& pipeline, std::uint32_t number) {
+  const OpenFile& file = shared.file;
+  const StoredRecord& stored = file.index.records[number];
+  const std::string& name = file.records[number].name;
+  const std::uint64_t order = 1 + std::uint64_t{number};
+  if (Result<void> allowed = file.check_decoded_bytes(stored.record.decoded_bytes / 4096, name);
+      !allowed) {
+    return shared.findings.add(order, std::move(allowed).error());
+  }
+  Result<std::vector<std::byte>> preamble = file.read_preamble(stored, name);
+  if (!preamble) {
+    return shared.findings.add(order, std::move(preamble).error());
+  }
+  const auto digest = std::make_shared<RecordDigest>(number, stored, std::move(preamble).value());
+  const ChunkEntry* entry =
+      file.index.chunks.data() + stored.first_chunk + (stored.has_preamble ? 1 : 0);
+  std::uint64_t offset_bytes = stored.offset_bytes;
+  if (stored.has_preamble) {
+    offset_bytes += file.index.chunks[stored.first_chunk].n_bytes;
+  }
+  for (std::uint64_t chunk = 0; chunk < stored.record.n_chunks; ++chunk) {
+    ChunkPlace place = file.place_of(stored, chunk, offset_bytes, name);
+    place.preamble = digest->preamble;
+    CFCK_TRY(pipeline.submit(std::make_unique<ChunkJob>(shared, digest, place)));
+    offset_bytes += entry[chunk].n_bytes;
+  }
+  return {};
+}
+
+Result<void> check_packed(const OpenFile& file, const StoredRecord& stored, const PackBytes& pack,
+                          ReadWorker& worker) {
+  const Record& record = stored.record;
+  const MutableBytes values = worker.decoded(record.decoded_bytes);
+  CFCK_TRY(file.decode_packed(stored, record.name, pack, worker, values));
+  if (digest_of(values) != record.digest) {
+    return wrong_digest(record);
+  }
+  return {};
+}
+
+Result<void> verify_packs(Shared& shared) {
+  const OpenFile& file = shared.file;
+  std::vector<std::vector<std::uint32_t>> members(file.index.packs.size());
+  for (std::uint32_t i = 0; i < file.index.records.size(); ++i) {
+    const StoredRecord& stored = file.index.records[i];
+    if (stored.record.kind == RecordKind::kPacked && is_readable(stored.record)) {
+      members[stored.pack].push_back(i);
+    }
+  }
+  return parallel_for(
+      members.size(), static_cast<unsigned>(shared.workers.size()),
+      [&](std::size_t i, unsigned worker) -> Result<void> {
+        const auto pack = file.load_pack(static_cast<std::uint32_t>(i), true);
+        if (!pack) {
+          return {};  // reported with the hashes
+        }
+        for (const std::uint32_t number : members[i]) {
+          Result<void> checked =
+              check_packed(file, file.index.records[number], **pack, shared.workers[worker]);
+          if (!checked) {
+            CFCK_TRY(shared.findings.add(1 + std::uint64_t{number}, std::move(checked).error()));
+          }
+        }
+        return {};
+      });
+}
+
+// The part of the base that has all elements of an alias, decoded.
+struct BaseRange {
+  std::uint64_t first_elem = 0;
+  std::unique_ptr<std::byte[]> memory;
+  std::uint64_t n_bytes = 0;
+};
+
+Result<BaseRange> read_base(const OpenFile& file, const Record& record, const ElementView& view) {
+  const StoredRecord& stored = file.base_of(record);
+  BaseRange range;
+  // On whole bytes, whatever the dtype: eight elements always are.
+  range.first_elem = view.lowest(0) / 8 * 8;
+  const std::uint64_t end =
+      std::min(stored.record.n_elems, view.highest(record.n_elems - 1) / 8 * 8 + 8);
+  const std::uint64_t n_elems = end - range.first_elem;
+  range.n_bytes = byte_of(n_elems, bits_per_element(record.dtype));
+  CFCK_TRY(file.check_decoded_bytes(range.n_bytes, record.name));
+  range.memory = std::make_unique_for_overwrite<std::byte[]>(range.n_bytes);
+  const ReadProgress silent;
+  ReadPlan plan(file, silent);
+  CFCK_TRY(plan.add({&record,
+                     &stored,
+                     ElementView(range.first_elem, n_elems),
+                     0,
+                     n_elems,
+                     {range.memory.get(), range.n_bytes}}));
+  CFCK_TRY(plan.run());
+  return range;
+}
+
+// Piece by piece: an alias may have many more elements than its base.
+Result<void> check_alias(const OpenFile& file, const Record& record) {
+  const unsigned bits = bits_per_element(record.dtype);
+  const ElementView view = view_of(record);
+  const bool by_chunks = view.increasing() && view.whole_bytes(bits);
+  BaseRange base;
+  if (!by_chunks) {
+    CFCK_TRY_ASSIGN(base, read_base(file, record, view));
+  }
+  const std::uint64_t piece_elems = std::min(record.n_elems, kPieceBytes / bits * 8);
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(byte_of(piece_elems, bits));
+  DigestBuilder builder(record.decoded_bytes);
+  for (std::uint64_t first = 0; first < record.n_elems; first += piece_elems) {
+    const std::uint64_t n_elems = std::min(piece_elems, record.n_elems - first);
+    const MutableBytes values(memory.get(), byte_of(n_elems, bits));
+    if (by_chunks) {
+      const ReadProgress silent;
+      ReadPlan plan(file, silent);
+      CFCK_TRY(plan.add({&record, &file.base_of(record), view, first, n_elems, values}));
+      CFCK_TRY(plan.run());
+    } else {
+      view.gather(values, ByteView(base.memory.get(), base.n_bytes), base.first_elem, first,
+                  n_elems, bits);
+    }
+    const std::uint64_t offset_bytes = byte_of(first, bits);
+    const DigestBuilder::Edges edges = builder.hash_whole_leaves(offset_bytes, values);
+    builder.add_edge(offset_bytes, edges.head);
+    builder.add_edge(offset_bytes + values.size() - edges.tail.size(), edges.tail);
+  }
+  return builder.finish() == record.digest ? Result<void>() : wrong_digest(record);
+}
+
+// A few bytes of the index may be an alias of very many elements, each of which its digest is
+// over: all together may have what one call may return.
+Result<void> verify_aliases(const OpenFile& file, Findings& findings) {
+  std::uint64_t total_bytes = 0;
+  for (std::uint32_t i = 0; i < file.records.size(); ++i) {
+    const Record& record = file.records[i];
+    if (record.kind != RecordKind::kAlias || !is_readable(record)) {
+      continue;
+    }
+    std::uint64_t wanted_bytes = 0;
+    if (!checked_add(total_bytes, record.decoded_bytes, wanted_bytes)) {
+      wanted_bytes = ~std::uint64_t{0};
+    }
+    Result<void> checked = file.check_decoded_bytes(wanted_bytes, record.name);
+    if (checked) {
+      total_bytes = wanted_bytes;
+      checked = check_alias(file, record);
+    }
+    if (!checked) {
+      CFCK_TRY(findings.add(1 + std::uint64_t{i}, std::move(checked).error()));
+    }
+    CFCK_TRY(findings.count(0, record.name));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> verify_values(const OpenFile& file, Findings& findings) {
+  const unsigned threads = resolve_threads(file.options.threads);
+  Shared shared{file, findings, std::vector<ReadWorker>(threads)};
+  {
+    OrderedPipeline pipeline(threads);
+    for (std::uint32_t i = 0; i < file.records.size(); ++i) {
+      const Record& record = file.records[i];
+      const std::uint64_t order = 1 + std::uint64_t{i};
+      if (Result<void> readable = check_readable(record); !readable) {
+        CFCK_TRY(findings.add(order, std::move(readable).error()));
+      } else if (record.n_elems == 0) {
+        if (digest_of({}) != record.digest) {
+          CFCK_TRY(findings.add(order, wrong_digest(record)));
+        }
+      } else if (record.kind == RecordKind::kChunked) {
+        CFCK_TRY(submit_chunks(shared, pipeline, i));
+      }
+    }
+    CFCK_TRY(pipeline.drain());
+  }
+  CFCK_TRY(verify_packs(shared));
+  return verify_aliases(file, findings);
+}
+
+}  // namespace cfck::format

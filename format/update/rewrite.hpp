@@ -1,0 +1,24 @@
+// Copies stored records into a new file without encoding them again.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cfck/io.hpp"
+#include "cfck/status.hpp"
+#include "format/container/container.hpp"
+
+namespace cfck::format {
+
+// Writes a file of generation 0 with the records and attachments of an index and
+// metadata whose bytes are in `source`. Every hash is checked on the way. The
+// same bytes come out as from a Writer that was given the same records. Returns
+// the length of the file. Errors: kChecksum and what source and sink report.
+Result<std::uint64_t> rewrite(const ByteSource& source, const Index& index,
+                              const MetadataFrame& metadata, ByteSink& sink);
+
+// Reads the whole record `number`, chunk by chunk, and compares the hashes.
+// Requires: a chunked record.
+Result<void> check_chunks(const ByteSource& source, const Index& index, std::uint32_t number);
+
+}  // namespace cfck::format

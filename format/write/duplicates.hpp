@@ -1,0 +1,39 @@
+// Finds tensors whose bytes equal those of an earlier one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "cfck/record.hpp"
+#include "encode/chunk_encoder.hpp"
+
+namespace cfck::format {
+
+// Only tensors of equal dtype, shape, first leaf and choices are compared,
+// byte by byte, range by range. Memory: a few hundred bytes a tensor.
+class DuplicateFinder {
+ public:
+  // The first record whose tensor equals this one; else nothing, and the tensor
+  // is remembered under `record`. The first bytes of the source are read always.
+  Result<std::optional<std::uint32_t>> find_or_add(std::uint32_t record, const Shape& shape,
+                                                   const EncodePlan& plan);
+
+ private:
+  struct Place {
+    std::uint32_t record;
+    TensorChoice choice;
+    const ByteSource* source;
+    std::uint64_t offset_bytes;
+  };
+  using Key = std::tuple<DType, Shape, Digest>;
+
+  Result<bool> equal(const Place& place, const EncodePlan& plan);
+
+  std::map<Key, std::vector<Place>> places_;
+  std::vector<std::byte> left_, right_;  // ranges of sources that are not in memory
+};
+
+}  // namespace cfck::format

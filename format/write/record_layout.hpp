@@ -1,0 +1,75 @@
+// Puts the bytes of records where the format wants them (spec/format.md,
+// sections 2 and 4): what Writer, compact and repair have in common.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "cfck/io.hpp"
+#include "cfck/status.hpp"
+#include "cfck/tensor.hpp"
+#include "format/container/container.hpp"
+#include "format/container/frame_bytes.hpp"
+#include "format/write/pack_builder.hpp"
+
+namespace cfck::format {
+
+// How a record's values are cut into chunks.
+struct ChunkGeometry {
+  std::uint64_t n_elems = 0;
+  std::uint64_t n_bytes = 0;
+  std::uint64_t chunk_elems = 1;
+  std::uint64_t chunk_bytes = 0;  // of a full chunk
+  std::uint64_t n_chunks = 0;
+
+  std::uint64_t elems_of(std::uint64_t chunk) const noexcept;
+  std::uint64_t bytes_of(std::uint64_t chunk) const noexcept;
+};
+
+// Requires: n_elems and n_bytes of the tensor, already checked; chunk_elems > 0.
+ChunkGeometry chunk_geometry(DType dtype, std::uint64_t n_elems, std::uint64_t n_bytes,
+                             std::uint64_t chunk_elems);
+
+// Records are laid out in the order of the calls, which must be that of the
+// index. Fills places and hashes in the index; everything else of a record is
+// the caller's.
+class RecordLayout {
+ public:
+  // `index` holds what a file has already; `offset_bytes` is where it ends.
+  RecordLayout(ByteSink& sink, std::uint64_t offset_bytes, Index index);
+
+  Index& index() noexcept { return index_; }
+  const Index& index() const noexcept { return index_; }
+  std::uint64_t offset_bytes() const noexcept { return offset_bytes_; }
+
+  Result<void> add_packed(std::uint32_t record, ByteView payload);
+  // A record with chunks of its own; its preamble, unless that is empty, is written
+  // now, and its chunks follow, in order.
+  Result<void> begin_chunked(std::uint32_t record, ByteView preamble = {});
+  // A whole extent: with its frame header, or of raw values that start no frame.
+  Result<void> add_chunk(ByteView extent, std::uint64_t hash);
+  Result<void> add_chunk(const ChunkExtent& extent, std::uint64_t hash);
+  // The first chunk of a RAWD frame: gets the frame's start in front.
+  Result<void> add_first_raw_chunk(const ChunkGeometry& geometry, std::uint64_t chunk,
+                                   FrameBytes& values);
+  // Writes the pack that is open, if any.
+  Result<void> close_pack();
+  // A frame that belongs to no record.
+  Result<void> write(ByteView frame);
+
+ private:
+  ByteSink& sink_;
+  std::uint64_t offset_bytes_;
+  Index index_;
+  PackBuilder pack_;
+};
+
+// Whether `chunk` is the first of a RAWD frame.
+bool starts_raw_frame(const ChunkGeometry& geometry, std::uint64_t chunk) noexcept;
+
+// Whether a record of one chunk whose payload has this length goes into a pack.
+inline bool is_packed(const ChunkGeometry& geometry, std::uint64_t payload_bytes) noexcept {
+  return geometry.n_chunks == 1 && payload_bytes <= kMaxPackedPayloadBytes;
+}
+
+}  // namespace cfck::format

@@ -1,0 +1,317 @@
+#include "cfck/writer.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/hashing/hashing.hpp"
+#include "base/text.hpp"
+#include "spectral/plan/block_choice.hpp"
+#include "format/container/container.hpp"
+#include "format/write/writer_impl.hpp"
+#include "spectral/transforms/dct_matrix.hpp"
+
+namespace cfck {
+
+using format::EncodePlan;
+using format::TensorChoice;
+
+namespace {
+
+constexpr std::size_t kMaxNameBytes = 65535;  // the index counts them in two bytes
+
+// The most lanes that a chunk has: rows of codec spectral with feedback keep to one each.
+constexpr std::uint64_t kRowsTogether = 128;
+
+// Rows that no chunk should cut.
+std::uint64_t rows_together(const format::SpectralChoice& choice, const Shape& shape) {
+  const codec::BlockSides sides = codec::chosen_block(shape, choice.block);
+  if (codec::asks_for_block(shape, choice.block) && sides != codec::kernel_block(shape)) {
+    return codec::block_side(sides, shape.size(), 0);
+  }
+  if (choice.moments) {
+    return kRowsTogether;
+  }
+  return shape.size() == 2 ? spectral::kMaxBlockSide : 1;
+}
+
+}  // namespace
+
+Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, format::EncodeRules encode_rules,
+                   WriterStart start)
+    : options(std::move(encode_options)),
+      rules(std::move(encode_rules)),
+      generation(start.generation),
+      previous_file_bytes(start.previous_file_bytes),
+      layout(sink, start.offset_bytes, std::move(start.index)),
+      metadata(std::move(start.metadata)),
+      encoder(layout, options.threads) {
+  const std::vector<format::StoredRecord>& records = layout.index().records;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!records[i].record.hidden) {
+      names.emplace(records[i].record.name, static_cast<std::uint32_t>(i));
+    }
+  }
+}
+
+Result<void> Writer::Impl::check_name(std::string_view name) const {
+  const auto refuse = [&](const char* message) {
+    return Error{ErrorCode::kInvalidArgument, message, std::string(name.substr(0, 200)), {}};
+  };
+  if (name.size() > kMaxNameBytes) {
+    return Error{ErrorCode::kLimitExceeded,
+                 "the name of a tensor may have " + std::to_string(kMaxNameBytes) +
+                     " bytes at most, this one has " + std::to_string(name.size()) + ": '" +
+                     escaped(name.substr(0, 60)) + "...'",
+                 {},
+                 {}};
+  }
+  if (!valid_utf8(name)) {
+    return refuse("a tensor's name must be valid UTF-8");
+  }
+  if (names.contains(std::string(name))) {
+    return refuse("a tensor of this name was added before; names must differ");
+  }
+  return {};
+}
+
+Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DType dtype,
+                                         const Shape& shape) {
+  const auto refuse = [&](std::string message) {
+    return Error{ErrorCode::kLimitExceeded, std::move(message), std::string(name), {}};
+  };
+  if (shape.size() > format::kMaxDims) {
+    return refuse("a tensor may have " + std::to_string(format::kMaxDims) +
+                  " dimensions at most, this one has " + std::to_string(shape.size()));
+  }
+  for (const std::uint64_t size : shape) {
+    if (size > format::kMaxDim) {
+      return refuse("a dimension must be below 2^48");
+    }
+  }
+  std::vector<format::StoredRecord>& records = layout.index().records;
+  if (records.size() >= UINT32_MAX) {
+    return refuse("a file cannot hold more records");
+  }
+  format::StoredRecord stored;
+  Record& entry = stored.record;
+  entry.name = name;
+  entry.hidden = hidden;
+  entry.dtype = dtype;
+  entry.shape = shape;
+  CFCK_TRY_ASSIGN(entry.n_elems, n_elems(shape));
+  CFCK_TRY_ASSIGN(entry.decoded_bytes, n_bytes(dtype, shape));
+  const std::uint64_t target = std::min<std::uint64_t>(
+      options.chunk_elems != 0 ? options.chunk_elems : format::kDefaultChunkElems,
+      format::kMaxChunkBytes * 8 / bits_per_element(dtype));
+  entry.chunk_elems = entry.n_elems == 0 ? 1 : format::default_chunk_elems(dtype, shape, target);
+  entry.n_chunks = format::chunk_count(entry.n_elems, entry.chunk_elems);
+  entry.digest = digest_of({});
+  const auto number = static_cast<std::uint32_t>(records.size());
+  if (!hidden) {
+    names.emplace(entry.name, number);
+  }
+  records.push_back(std::move(stored));
+  return number;
+}
+
+// Rows of which as many as a chunk's lanes are searched side by side, or that are transformed
+// together: none are left over.
+void Writer::Impl::align_chunks(std::uint32_t number, const TensorChoice& choice) {
+  Record& entry = record(number);
+  if (!choice.spectral || entry.n_chunks <= 1 || entry.shape.size() < 2) {
+    return;
+  }
+  const std::uint64_t row_elems = entry.n_elems / entry.shape[0];
+  const std::uint64_t n_rows = entry.chunk_elems / row_elems;
+  const std::uint64_t n_together = rows_together(*choice.spectral, entry.shape);
+  if (n_rows == 0 || n_together == 1) {
+    return;
+  }
+  if (n_rows >= n_together) {
+    entry.chunk_elems = row_elems * (n_rows - n_rows % n_together);
+  } else if (choice.spectral->block.empty()) {
+    entry.chunk_elems = row_elems * std::bit_floor(n_rows);
+  } else if (row_elems * n_together <= format::kMaxChunkBytes * 8 / bits_per_element(entry.dtype)) {
+    entry.chunk_elems = std::min(row_elems * n_together, entry.n_elems);
+  }
+  entry.n_chunks = format::chunk_count(entry.n_elems, entry.chunk_elems);
+}
+
+EncodePlan Writer::Impl::plan_for(std::uint32_t number, const Place& place) const {
+  const Record& entry = layout.index().records[number].record;
+  EncodePlan plan;
+  plan.name = entry.name;
+  plan.dtype = entry.dtype;
+  plan.shape = entry.shape;
+  plan.choice = place.choice;
+  plan.geometry =
+      format::chunk_geometry(entry.dtype, entry.n_elems, entry.decoded_bytes, entry.chunk_elems);
+  plan.source = place.source;
+  plan.offset_bytes = place.offset_bytes;
+  plan.entropy = options.entropy;
+  plan.level = options.level;
+  return plan;
+}
+
+Result<void> Writer::Impl::encode(std::uint32_t number, const Place& place) {
+  places.emplace(number, place);
+  if (place.choice.reason) {
+    encoder.kept_lossless().emplace(number, *place.choice.reason);
+  }
+  EncodePlan plan = plan_for(number, place);
+  if (rules.has_file_target()) {
+    const bool waits = place.choice.spectral && place.choice.spectral->target.whole_file;
+    deferred.push_back({number, std::move(plan), waits});
+    return {};
+  }
+  if (place.choice.spectral) {
+    CFCK_TRY(decide_alone(number, plan));
+  }
+  return encoder.encode(number, std::move(plan));
+}
+
+void Writer::Impl::share(std::uint32_t number, const TensorChoice& choice) {
+  equal_to_base.push_back(number);
+  if (choice.reason) {
+    encoder.kept_lossless().emplace(number, *choice.reason);
+  } else if (choice.is_lossy()) {
+    lossy_shares.push_back(number);
+  }
+}
+
+Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource& tensor) {
+  CFCK_TRY_ASSIGN(const TensorChoice choice, rules.choose(name, tensor.dtype, tensor.shape));
+  return add_source(name, tensor, choice);
+}
+
+Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource& tensor,
+                                      const TensorChoice& choice) {
+  CFCK_TRY(check_name(name));
+  CFCK_TRY_ASSIGN(const std::uint32_t number, push(name, false, tensor.dtype, tensor.shape));
+  align_chunks(number, choice);
+  const std::uint64_t total = record(number).decoded_bytes;
+  if (total == 0) {
+    return encoder.report(number, 0);
+  }
+  if (tensor.source == nullptr || tensor.offset_bytes > tensor.source->size() ||
+      total > tensor.source->size() - tensor.offset_bytes) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the tensor needs " + std::to_string(total) + " bytes; its source has fewer",
+                 std::string(name),
+                 {}};
+  }
+  const Place place{tensor.source, tensor.offset_bytes, choice};
+  const Result<std::optional<std::uint32_t>> twin =
+      duplicates.find_or_add(number, tensor.shape, plan_for(number, place));
+  if (!twin) {
+    Error unread = twin.error();
+    unread.record = name;
+    return unread;
+  }
+  if (!*twin) {
+    return encode(number, place);
+  }
+  places.emplace(number, place);
+  record(number).kind = RecordKind::kDuplicate;
+  record(number).base = **twin;
+  share(number, choice);
+  return encoder.report(number, total);
+}
+
+Result<void> Writer::Impl::add_view(std::string_view name, const TensorView& tensor) {
+  CFCK_TRY_ASSIGN(const std::uint64_t total, n_bytes(tensor.dtype, tensor.shape));
+  if (tensor.data.size() != total) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "a tensor of this dtype and shape has " + std::to_string(total) + " bytes, not " +
+                     std::to_string(tensor.data.size()),
+                 std::string(name),
+                 {}};
+  }
+  const ByteSource& source = keep(std::make_unique<MemorySource>(tensor.data));
+  return add_source(name, TensorSource{tensor.dtype, tensor.shape, &source, 0});
+}
+
+const ByteSource& Writer::Impl::keep(std::unique_ptr<ByteSource> source) {
+  sources.push_back(std::move(source));
+  return *sources.back();
+}
+
+Writer::Writer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Writer::~Writer() = default;
+Writer::Writer(Writer&&) noexcept = default;
+Writer& Writer::operator=(Writer&&) noexcept = default;
+
+Result<Writer> Writer::create(ByteSink& sink, EncodeOptions options) {
+  return run_guarded([&]() -> Result<Writer> {
+    CFCK_TRY_ASSIGN(Writer writer, WriterAccess::append(sink, std::move(options), {}));
+    CFCK_TRY(writer.impl_->layout.write(format::encode_head()));
+    return writer;
+  });
+}
+
+Result<void> Writer::add(std::string_view name, const TensorView& tensor) {
+  return WriterAccess::call(*this, [&](Impl& impl) { return impl.add_view(name, tensor); });
+}
+
+Result<void> Writer::add(std::string_view name, const TensorSource& tensor) {
+  return WriterAccess::call(*this, [&](Impl& impl) { return impl.add_source(name, tensor); });
+}
+
+Result<void> Writer::add(std::string_view name, const TensorSource& tensor,
+                         const TensorOptions& options) {
+  return WriterAccess::call(*this, [&](Impl& impl) -> Result<void> {
+    CFCK_TRY_ASSIGN(const TensorChoice choice,
+                    impl.rules.choose(name, tensor.dtype, tensor.shape, options));
+    return impl.add_source(name, tensor, choice);
+  });
+}
+
+Result<void> Writer::add_tensors(std::span<const StridedTensor> tensors) {
+  return WriterAccess::call(*this, [&](Impl& impl) { return impl.add_tensors(tensors); });
+}
+
+Result<void> Writer::add_alias(std::string_view name, std::string_view base,
+                               std::uint64_t element_offset, const Shape& shape,
+                               std::span<const std::uint64_t> strides) {
+  return WriterAccess::call(*this, [&](Impl& impl) {
+    return impl.add_alias(name, base, element_offset, shape, strides);
+  });
+}
+
+Result<bool> Writer::tie(std::string_view name, std::string_view base) {
+  return WriterAccess::call(*this, [&](Impl& impl) { return impl.tie(name, base); });
+}
+
+Result<void> Writer::set_metadata(std::string_view key, std::string_view value) {
+  return WriterAccess::call(*this, [&](Impl& impl) -> Result<void> {
+    if (!valid_utf8(key) || !valid_utf8(value)) {
+      return Error{ErrorCode::kInvalidArgument, "metadata must be valid UTF-8", {}, {}};
+    }
+    impl.metadata.entries.insert_or_assign(std::string(key), std::string(value));
+    return {};
+  });
+}
+
+Result<void> Writer::attach(std::string_view name, ByteView bytes) {
+  return WriterAccess::call(*this, [&](Impl& impl) { return impl.attach(name, bytes); });
+}
+
+void Writer::set_progress(WriteProgress progress) {
+  if (impl_) {
+    impl_->encoder.set_progress(std::move(progress));
+  }
+}
+
+void Writer::set_search_progress(SearchProgress progress) {
+  if (impl_) {
+    impl_->search_progress = std::move(progress);
+  }
+}
+
+Result<WriteSummary> Writer::finish() {
+  Writer* const self = this;
+  CFCK_TRY_ASSIGN(std::vector<WriteSummary> summaries, finish_together({&self, 1}));
+  return std::move(summaries.front());
+}
+
+}  // namespace cfck

@@ -1,0 +1,211 @@
+// What a Writer holds. Included by the sources of Writer and update only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/run_guarded.hpp"
+#include "cfck/writer.hpp"
+#include "format/write/alias_plan.hpp"
+#include "format/write/duplicates.hpp"
+#include "encode/encode_rules.hpp"
+#include "encode/rate_control.hpp"
+#include "encode/record_encoder.hpp"
+#include "format/write/record_layout.hpp"
+
+namespace cfck {
+
+// Where a writer begins: an empty file, or the end of one that exists.
+struct WriterStart {
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t previous_file_bytes = 0;
+  format::Index index;             // what stays
+  format::MetadataFrame metadata;  // likewise
+};
+
+struct Writer::Impl {
+  Impl(ByteSink& sink, EncodeOptions encode_options, format::EncodeRules encode_rules,
+       WriterStart start);
+
+  // Calls `function` unless an earlier call failed, and remembers its error.
+  template <class Function>
+  std::invoke_result_t<Function> guarded(Function&& function);
+
+  // Where the contiguous bytes of a tensor are, and how to store them.
+  struct Place {
+    const ByteSource* source = nullptr;
+    std::uint64_t offset_bytes = 0;
+    format::TensorChoice choice;
+  };
+  // Memory that several tensors share, as they see it.
+  struct SharedMemory {
+    std::uint32_t record = 0;  // that stores it
+    std::uint64_t n_elems = 0;
+    format::TensorChoice choice;
+  };
+
+  Result<void> add_source(std::string_view name, const TensorSource& tensor);
+  Result<void> add_source(std::string_view name, const TensorSource& tensor,
+                          const format::TensorChoice& choice);
+  Result<void> add_view(std::string_view name, const TensorView& tensor);
+  Result<void> add_tensors(std::span<const StridedTensor> tensors);
+  std::vector<SharedMemory> plan_memory(std::span<const StridedTensor> tensors,
+                                        const format::AliasPlan& plan,
+                                        std::span<const format::TensorChoice> choices) const;
+  Result<void> remember_bases(std::span<const StridedTensor> tensors, const format::AliasPlan& plan,
+                              std::span<const SharedMemory> memory);
+  Result<void> add_planned(const StridedTensor& tensor, const format::PlannedTensor& planned,
+                           const format::TensorChoice& choice, const SharedMemory& memory);
+  Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
+                         const Shape& shape, std::span<const std::uint64_t> strides);
+  Result<bool> tie(std::string_view name, std::string_view base);
+  Result<void> attach(std::string_view name, ByteView bytes);
+  // The steps of what waits for the last tensor, with one step for those of all writers that
+  // the target reaches. Requires: the same target.
+  static Result<void> decide_steps(std::span<Impl* const> writers);
+  // Encodes what waited for the last tensor.
+  Result<void> encode_deferred();
+  // Error: kInvalidArgument if a tensor came to something else than in the trial of its step.
+  Result<void> check_decided();
+  Result<void> finish_data();
+  Result<WriteSummary> finish_index();
+
+  // The step of a tensor that has its own target, or none.
+  Result<void> decide_alone(std::uint32_t record, format::EncodePlan& plan);
+  // The common step of those that wait for it, in all files.
+  static Result<void> decide_together(std::span<Impl* const> writers);
+  // Tells whoever asked for progress. Error: kInvalidArgument "cancelled".
+  Result<void> report(const StepSearch& search);
+  void apply(std::uint32_t record, format::EncodePlan& plan,
+             const format::SpectralDecision& decision);
+  // What the files take if those that wait for the step take `sizes`, and the others `rest_sizes`.
+  static Result<std::uint64_t> bytes_of_files(
+      std::span<Impl* const> writers, std::span<const std::vector<format::RecordSize>> rest_sizes,
+      std::span<const format::RecordSize> sizes);
+  // What the file takes if those that were deferred take this.
+  Result<std::uint64_t> file_bytes(std::span<const format::RecordSize> sizes) const;
+  Result<void> write_attachments(format::RecordLayout& to,
+                                 std::vector<format::StoredAttachment>& kept) const;
+
+  Result<void> check_name(std::string_view name) const;
+  // Appends an entry for the record; the tensor has been checked.
+  Result<std::uint32_t> push(std::string_view name, bool hidden, DType dtype, const Shape& shape);
+  // Remembers where the bytes of the record are, and why it keeps all of them.
+  Result<void> encode(std::uint32_t record, const Place& place);
+  Result<std::uint32_t> push_hidden(DType dtype, const Shape& shape, const Place& place);
+  // `is_whole`: the view has all elements of the base in their order.
+  Result<void> push_alias(std::string_view name, std::uint32_t base, std::uint64_t element_offset,
+                          const Shape& shape, std::vector<std::uint64_t> strides, bool is_whole,
+                          DType dtype, const Place& place);
+  // Called before the record's chunks are made.
+  void align_chunks(std::uint32_t number, const format::TensorChoice& choice);
+  format::EncodePlan plan_for(std::uint32_t record, const Place& place) const;
+  // Notes that a record with this choice shares the bytes of another.
+  void share(std::uint32_t record, const format::TensorChoice& choice);
+  Result<std::uint32_t> storage_of(std::uint32_t record, std::uint64_t& element_offset);
+  Result<const ByteSource*> view_source(std::uint32_t base, std::uint64_t element_offset,
+                                        const Shape& shape,
+                                        const std::vector<std::uint64_t>& strides,
+                                        std::uint64_t& offset_bytes);
+  const ByteSource& keep(std::unique_ptr<ByteSource> source);
+  Record& record(std::uint32_t number) { return layout.index().records[number].record; }
+  // Of what the file has for this record alone.
+  std::uint64_t own_bytes(const format::StoredRecord& stored) const;
+
+  // A record to be encoded when all have been added.
+  struct Deferred {
+    std::uint32_t record = 0;
+    format::EncodePlan plan;
+    bool waits_for_step = false;
+  };
+  // What the trial of a step gave.
+  struct Decided {
+    std::uint32_t record = 0;
+    std::uint64_t stored_bytes = 0;
+    double rmse = 0;
+  };
+  struct PendingAttachment {
+    std::vector<std::byte> frame;
+    std::uint64_t decoded_bytes = 0;
+  };
+
+  const EncodeOptions options;
+  format::EncodeRules rules;
+  const std::uint64_t generation;
+  const std::uint64_t previous_file_bytes;
+  format::RecordLayout layout;
+  format::MetadataFrame metadata;
+  std::map<std::string, PendingAttachment, std::less<>> pending;
+  std::unordered_map<std::string, std::uint32_t> names;
+  format::DuplicateFinder duplicates;
+  std::unordered_map<std::uint32_t, Place> places;  // of the bytes of stored records
+  std::vector<std::uint32_t> equal_to_base;         // records with the digest of their base
+  std::vector<std::uint32_t> lossy_shares;          // that may be lossy, as their base
+  std::vector<Deferred> deferred;                   // in order
+  bool steps_decided = false;                       // of these
+  std::vector<Decided> decided;
+  std::vector<std::string> stored_apart;       // names, in order
+  std::set<std::uint32_t> lossless_in_target;  // see KeptLossless::in_target
+  double file_step = 0;                        // that of the file's target, once found
+  SearchProgress search_progress;
+  std::vector<std::unique_ptr<ByteSource>> sources;
+  std::optional<Error> error;
+  bool finished = false;
+  format::RecordEncoder encoder;  // last: its jobs use the sources
+};
+
+template <class Function>
+std::invoke_result_t<Function> Writer::Impl::guarded(Function&& function) {
+  if (error) {
+    return copy_of(*error);
+  }
+  if (finished) {
+    return run_guarded([] {
+      return Error{ErrorCode::kInvalidArgument, "the writer has finished; create another", {}, {}};
+    });
+  }
+  auto result = run_guarded(std::forward<Function>(function));
+  if (!result) {
+    error = copy_of(result.error());
+  }
+  return result;
+}
+
+// How update starts a writer behind an existing file and syncs between data and
+// index.
+struct WriterAccess {
+  // Calls `function` with what the writer holds, unless it was moved from or an earlier call
+  // failed.
+  template <class Function>
+  static std::invoke_result_t<Function, Writer::Impl&> call(Writer& writer, Function&& function);
+  static Result<Writer> append(ByteSink& sink, EncodeOptions options, WriterStart start);
+  static Result<void> decide_steps(std::span<Writer* const> writers);
+  static Result<void> check_size(std::span<Writer* const> writers,
+                                 std::span<const WriteSummary> summaries);
+  static Result<void> finish_data(Writer& writer);
+  static Result<WriteSummary> finish_index(Writer& writer);
+};
+
+template <class Function>
+std::invoke_result_t<Function, Writer::Impl&> WriterAccess::call(Writer& writer,
+                                                                 Function&& function) {
+  Writer::Impl* const impl = writer.impl_.get();
+  if (impl == nullptr) {
+    return run_guarded([] {
+      return Error{ErrorCode::kInvalidArgument, "the writer was moved from", {}, {}};
+    });
+  }
+  return impl->guarded([&] { return std::forward<Function>(function)(*impl); });
+}
+
+}  // namespace cfck

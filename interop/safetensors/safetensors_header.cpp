@@ -1,0 +1,415 @@
+#include "interop/safetensors/safetensors_header.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "interop/safetensors/safetensors_ties.hpp"
+
+namespace cfck::format {
+namespace {
+
+using Json = nlohmann::json;
+
+// Values of fields that safetensors ignores may nest this deep, as there.
+constexpr std::size_t kMaxSkippedDepth = 125;
+constexpr std::string_view kMetadataKey = "__metadata__";
+
+// Receives the header token by token. Every handler returns false to stop, with
+// the reason in problem_.
+class HeaderHandler final : public nlohmann::json_sax<Json> {
+ public:
+  explicit HeaderHandler(const SafetensorsHeaderBounds& bounds) : bounds_(bounds) {}
+
+  std::vector<SafetensorsEntry> take_entries() { return std::move(entries_); }
+  Metadata take_metadata() { return std::move(metadata_); }
+  Error take_problem() { return std::move(problem_); }
+
+  bool null() override { return place_ == Place::kMetadataStart ? leave_metadata() : value(); }
+  bool boolean(bool) override { return value(); }
+  bool number_integer(number_integer_t) override { return value(); }
+  bool number_float(number_float_t, const string_t&) override { return value(); }
+  bool binary(binary_t&) override { return value(); }
+
+  bool number_unsigned(number_unsigned_t number) override {
+    if (place_ == Place::kShape) {
+      entry_.shape.push_back(number);
+      return true;
+    }
+    if (place_ == Place::kOffsets) {
+      offsets_.push_back(number);
+      return true;
+    }
+    return value();
+  }
+
+  bool string(string_t& text) override {
+    if (place_ == Place::kMetadata) {
+      if (metadata_.size() == bounds_.max_metadata)
+        return fail("__metadata__ has too many entries");
+      if (!metadata_.emplace(key_, std::move(text)).second) {
+        return fail("the key '" + escaped(key_) + "' of __metadata__ occurs twice");
+      }
+      return true;
+    }
+    if (place_ == Place::kTensor && field_ == Field::kDType) {
+      const auto dtype = dtype_from_name(text);
+      if (!dtype) return fail_in_tensor("has the unknown dtype '" + escaped(text) + "'");
+      entry_.dtype = *dtype;
+      return true;
+    }
+    return value();
+  }
+
+  bool start_object(std::size_t) override {
+    switch (place_) {
+      case Place::kStart:
+        place_ = Place::kTop;
+        return true;
+      case Place::kTensorStart:
+        place_ = Place::kTensor;
+        seen_ = 0;
+        return true;
+      case Place::kMetadataStart:
+        place_ = Place::kMetadata;
+        return true;
+      default:
+        return open_skipped();
+    }
+  }
+
+  bool key(string_t& text) override {
+    if (skipped_depth_ > 0) return true;
+    if (place_ == Place::kTop) return start_entry(std::move(text));
+    if (place_ == Place::kMetadata) {
+      key_ = std::move(text);
+      return true;
+    }
+    field_ = text == "dtype"          ? Field::kDType
+             : text == "shape"        ? Field::kShape
+             : text == "data_offsets" ? Field::kOffsets
+                                      : Field::kOther;
+    const unsigned bit = 1U << static_cast<unsigned>(field_);
+    if (field_ != Field::kOther && (seen_ & bit) != 0) {
+      return fail_in_tensor("has the field '" + text + "' twice");
+    }
+    seen_ |= bit;
+    return true;
+  }
+
+  bool end_object() override {
+    if (skipped_depth_ > 0) return close_skipped();
+    if (place_ == Place::kMetadata) return leave_metadata();
+    if (place_ == Place::kTensor) return finish_entry();
+    place_ = Place::kEnd;
+    return true;
+  }
+
+  bool start_array(std::size_t) override {
+    if (place_ == Place::kTensor && field_ == Field::kShape) {
+      place_ = Place::kShape;
+      return true;
+    }
+    if (place_ == Place::kTensor && field_ == Field::kOffsets) {
+      place_ = Place::kOffsets;
+      return true;
+    }
+    return open_skipped();
+  }
+
+  bool end_array() override {
+    if (skipped_depth_ > 0) return close_skipped();
+    if (place_ == Place::kOffsets && offsets_.size() != 2) {
+      return fail_in_tensor("needs two data_offsets, begin and end");
+    }
+    place_ = Place::kTensor;
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    problem_ = {ErrorCode::kCorrupt,
+                "the safetensors header is not valid JSON in UTF-8",
+                {},
+                kSafetensorsLengthBytes + (position > 0 ? position - 1 : 0)};
+    return false;
+  }
+
+ private:
+  enum class Place {
+    kStart,
+    kTop,
+    kMetadataStart,
+    kMetadata,
+    kTensorStart,
+    kTensor,
+    kShape,
+    kOffsets,
+    kEnd,
+  };
+  enum class Field { kDType, kShape, kOffsets, kOther };
+
+  bool fail(std::string message) {
+    problem_ = {ErrorCode::kCorrupt, "safetensors header: " + std::move(message), {}, {}};
+    return false;
+  }
+
+  bool fail_in_tensor(const std::string& message) {
+    fail("the tensor " + message);
+    problem_.record = entry_.name;
+    return false;
+  }
+
+  // A value that no rule above takes: fine only where safetensors ignores it.
+  bool value() {
+    if (skipped_depth_ > 0 || (place_ == Place::kTensor && field_ == Field::kOther)) return true;
+    switch (place_) {
+      case Place::kShape:
+        return fail_in_tensor("has a dimension that is no whole number from 0 to 2^64-1");
+      case Place::kOffsets:
+        return fail_in_tensor("has an offset that is no whole number from 0 to 2^64-1");
+      case Place::kTensor:
+        return fail_in_tensor("has a field of the wrong type");
+      case Place::kTensorStart:
+        return fail_in_tensor("is not described by an object");
+      case Place::kMetadata:
+        return fail("the value of '" + escaped(key_) + "' in __metadata__ is no string");
+      default:
+        return fail("__metadata__ is no object");
+    }
+  }
+
+  bool open_skipped() {
+    if (!value()) return false;
+    return ++skipped_depth_ <= kMaxSkippedDepth || fail_in_tensor("nests ignored fields too deep");
+  }
+  bool close_skipped() {
+    --skipped_depth_;
+    return true;
+  }
+
+  bool start_entry(std::string name) {
+    if (!names_.insert(name).second) {
+      entry_.name = std::move(name);
+      return fail_in_tensor("occurs twice");
+    }
+    if (name == kMetadataKey) {
+      place_ = Place::kMetadataStart;
+      return true;
+    }
+    entry_ = {};
+    entry_.name = std::move(name);
+    if (entries_.size() == bounds_.max_tensors) return fail_in_tensor("is one too many");
+    offsets_.clear();
+    place_ = Place::kTensorStart;
+    return true;
+  }
+
+  bool leave_metadata() {
+    place_ = Place::kTop;
+    return true;
+  }
+
+  bool finish_entry() {
+    if ((seen_ & 7) != 7) return fail_in_tensor("needs dtype, shape and data_offsets");
+    if (offsets_[0] > offsets_[1]) return fail_in_tensor("ends before it begins");
+    entry_.offset_bytes = offsets_[0];
+    entry_.n_bytes = offsets_[1] - offsets_[0];
+    entries_.push_back(std::move(entry_));
+    place_ = Place::kTop;
+    return true;
+  }
+
+  const SafetensorsHeaderBounds bounds_;
+  Place place_ = Place::kStart;
+  Field field_ = Field::kOther;
+  unsigned seen_ = 0;  // one bit for each Field of the tensor
+  std::size_t skipped_depth_ = 0;
+  std::string key_;
+  SafetensorsEntry entry_;
+  std::vector<std::uint64_t> offsets_;
+  std::unordered_set<std::string> names_;
+  std::vector<SafetensorsEntry> entries_;
+  Metadata metadata_;
+  Error problem_;
+};
+
+Error layout_error(ErrorCode code, const SafetensorsEntry& entry, const std::string& message) {
+  return {code, "safetensors header: the tensor " + message, entry.name, {}};
+}
+
+// Whether safetensors takes the shape for one without elements: it multiplies up to the zero.
+bool is_empty(const Shape& shape) {
+  const auto zero = std::find(shape.begin(), shape.end(), 0U);
+  return zero != shape.end() && n_elems(Shape(shape.begin(), zero)).has_value();
+}
+
+// Sorts the entries by offset and checks that they leave no gaps and cover `data_bytes` exactly.
+Result<void> check_layout(std::vector<SafetensorsEntry>& entries,
+                          std::optional<std::uint64_t> data_bytes) {
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    if (a.offset_bytes != b.offset_bytes) return a.offset_bytes < b.offset_bytes;
+    if (a.n_bytes != b.n_bytes) return a.n_bytes < b.n_bytes;
+    return a.name < b.name;
+  });
+  std::uint64_t end = 0;
+  for (const SafetensorsEntry& entry : entries) {
+    if (entry.offset_bytes != end) {
+      const char* what = entry.offset_bytes > end ? "leaves a gap before it" : "overlaps another";
+      return layout_error(ErrorCode::kCorrupt, entry, what);
+    }
+    const auto expected = n_bytes(entry.dtype, entry.shape);
+    if (!expected && is_empty(entry.shape)) {
+      return layout_error(ErrorCode::kLimitExceeded, entry,
+                          "has no elements, but dimensions whose product is 2^63 or more without "
+                          "the zero: a .cfck file cannot hold its shape");
+    }
+    if (!expected) {
+      return layout_error(ErrorCode::kCorrupt, entry,
+                          "has an impossible shape: " + expected.error().message);
+    }
+    if (*expected != entry.n_bytes) {
+      return layout_error(ErrorCode::kCorrupt, entry,
+                          "has " + std::to_string(entry.n_bytes) +
+                              " bytes, its dtype and shape need " + std::to_string(*expected));
+    }
+    end += entry.n_bytes;  // end - begin of the file: cannot wrap
+    if (data_bytes && end > *data_bytes) {
+      return layout_error(ErrorCode::kTruncated, entry,
+                          "lies behind the end of the file, which was cut off");
+    }
+  }
+  if (data_bytes && end != *data_bytes) {
+    return Error{ErrorCode::kCorrupt,
+                 "the safetensors file has " + std::to_string(*data_bytes - end) +
+                     " bytes behind the last tensor",
+                 {},
+                 {}};
+  }
+  return {};
+}
+
+void append_quoted(std::string& out, std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  static constexpr std::string_view kEscaped = "\b\f\n\r\t\"\\";
+  static constexpr std::string_view kLetters = "bfnrt\"\\";
+  out += '"';
+  for (const char c : text) {
+    if (const auto at = kEscaped.find(c); at != std::string_view::npos) {
+      out += '\\';
+      out += kLetters[at];
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += "\\u00";
+      out += kHex[static_cast<unsigned char>(c) >> 4];
+      out += kHex[c & 15];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+void append_entry(std::string& json, const SafetensorsEntry& entry, std::uint64_t begin) {
+  append_quoted(json, entry.name);
+  json += ":{\"dtype\":\"";
+  json += dtype_name(entry.dtype);
+  json += "\",\"shape\":[";
+  for (std::size_t i = 0; i < entry.shape.size(); ++i) {
+    if (i > 0) json += ',';
+    json += std::to_string(entry.shape[i]);
+  }
+  json += "],\"data_offsets\":[" + std::to_string(begin) + ',' +
+          std::to_string(begin + entry.n_bytes) + "]}";
+}
+
+}  // namespace
+
+Result<SafetensorsHeader> parse_safetensors_header(std::string json,
+                                                   std::optional<std::uint64_t> data_bytes) {
+  CFCK_TRY_ASSIGN(SafetensorsHeader header, check_safetensors_header(json, data_bytes, {}));
+  header.json = std::move(json);
+  return header;
+}
+
+Result<SafetensorsHeader> check_safetensors_header(std::string_view json,
+                                                   std::optional<std::uint64_t> data_bytes,
+                                                   const SafetensorsHeaderBounds& bounds) {
+  // The JSON parser would skip a byte order mark and stop at a zero byte.
+  if (json.empty() || json.front() != '{') {
+    return Error{ErrorCode::kCorrupt,
+                 "a safetensors header must begin with '{'",
+                 {},
+                 kSafetensorsLengthBytes};
+  }
+  if (const auto at = json.find('\0'); at != std::string::npos) {
+    return Error{ErrorCode::kCorrupt,
+                 "the safetensors header is not valid JSON in UTF-8",
+                 {},
+                 kSafetensorsLengthBytes + at};
+  }
+  HeaderHandler handler(bounds);
+  if (!Json::sax_parse(json, &handler)) return handler.take_problem();
+  SafetensorsHeader header{{}, handler.take_entries(), handler.take_metadata(), {}};
+  CFCK_TRY(check_layout(header.entries, data_bytes));
+  for (SafetensorsEntry& entry : header.entries) {
+    entry.offset_bytes += kSafetensorsLengthBytes + json.size();
+  }
+  header.ties = ties_of(header.entries, header.metadata);
+  return header;
+}
+
+Result<SafetensorsHeader> make_safetensors_header(std::vector<SafetensorsEntry> entries,
+                                                  Metadata metadata) {
+  // The values of DType ascend with the alignment, in the order safetensors uses.
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return a.dtype != b.dtype ? a.dtype > b.dtype : a.name < b.name;
+  });
+  SafetensorsHeader header;
+  std::string& json = header.json;
+  json = '{';
+  if (!metadata.empty()) {
+    json += "\"__metadata__\":{";
+    for (const auto& [key, value] : metadata) {
+      if (json.back() != '{') json += ',';
+      append_quoted(json, key);
+      json += ':';
+      append_quoted(json, value);
+    }
+    json += '}';
+  }
+  std::uint64_t data_bytes = 0;
+  for (SafetensorsEntry& entry : entries) {
+    if (entry.name == kMetadataKey) {
+      return layout_error(ErrorCode::kInvalidArgument, entry,
+                          "cannot have this name, which safetensors keeps for its metadata");
+    }
+    CFCK_TRY_ASSIGN(entry.n_bytes, n_bytes(entry.dtype, entry.shape));
+    entry.offset_bytes = data_bytes;
+    if (!checked_add(data_bytes, entry.n_bytes, data_bytes)) {
+      return layout_error(ErrorCode::kLimitExceeded, entry,
+                          "makes the file longer than 2^64 bytes");
+    }
+    if (json.size() > 1) json += ',';
+    append_entry(json, entry, entry.offset_bytes);
+  }
+  json += '}';
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  if (json.size() > kMaxSafetensorsHeaderBytes) {
+    return Error{ErrorCode::kLimitExceeded,
+                 "too many tensors: the safetensors header would be longer than 100 MB",
+                 {},
+                 {}};
+  }
+  for (SafetensorsEntry& entry : entries) {
+    entry.offset_bytes += kSafetensorsLengthBytes + json.size();
+  }
+  header.entries = std::move(entries);
+  header.metadata = std::move(metadata);
+  header.ties = ties_of(header.entries, header.metadata);
+  return header;
+}
+
+}  // namespace cfck::format

@@ -1,0 +1,173 @@
+#include "model/file_kind.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+
+namespace cfck::tools {
+namespace {
+
+constexpr std::size_t kProbeBytes = 512;
+constexpr std::string_view kFrameMagic = "\x5C\x2A\x4D\x18";
+
+struct Foreign {
+  std::string_view magic;
+  std::string_view what;
+  std::string_view way_out;  // {0} is the path, as a Python string; {1} that of a .cfck file
+};
+
+// Lines that Python takes as they stand, from a file or typed one by one: none is
+// indented, no statement has a block.
+constexpr std::string_view kTorchWay =
+    "convert it once in Python, nested containers and plain values included:\n"
+    "import torch, cfck.torch\n"
+    "state = torch.load({0}, map_location=\"cpu\", weights_only=True)\n"
+    "cfck.torch.save_checkpoint(state, {1})";
+constexpr std::string_view kNumpyWay =
+    "convert it once in Python:\n"
+    "import numpy, cfck.numpy\n"
+    "cfck.numpy.save_file(dict(numpy.load({0})), {1})";
+constexpr std::string_view kGgufWay =
+    "convert it once in Python (pip install gguf; its blocks are decoded to float):\n"
+    "import cfck.numpy, gguf\n"
+    "tensors = gguf.GGUFReader({0}).tensors\n"
+    "cfck.numpy.save_file({t.name: gguf.dequantize(t.data, t.tensor_type) for t in tensors}, "
+    "{1})";
+constexpr std::string_view kHdf5Way =
+    "convert it once in Python (pip install h5py):\n"
+    "import cfck.numpy, h5py\n"
+    "tensors = {}\n"
+    "add = lambda name, item: tensors.update({name: item[()]}) if hasattr(item, \"dtype\") else "
+    "None\n"
+    "h5py.File({0}).visititems(add)\n"
+    "cfck.numpy.save_file(tensors, {1})";
+
+constexpr std::array kForeign = {
+    Foreign{"PK\x03\x04", "a PyTorch checkpoint (a zip file)", kTorchWay},
+    Foreign{"PK\x05\x06", "an empty zip file", "there is nothing to convert"},
+    Foreign{"\x80\x02", "a PyTorch checkpoint (a pickle)", kTorchWay},
+    Foreign{"\x80\x03", "a PyTorch checkpoint (a pickle)", kTorchWay},
+    Foreign{"\x80\x04", "a PyTorch checkpoint (a pickle)", kTorchWay},
+    Foreign{"\x80\x05", "a PyTorch checkpoint (a pickle)", kTorchWay},
+    Foreign{"GGUF", "a GGUF file", kGgufWay},
+    Foreign{"\x89HDF\r\n\x1a\n", "an HDF5 file", kHdf5Way},
+    Foreign{"\x93NUMPY", "a numpy array",
+            "convert it once in Python:\n"
+            "import numpy, cfck.numpy\n"
+            "cfck.numpy.save_file({\"array\": numpy.load({0})}, {1})"},
+    Foreign{"version https://git-lfs", "a Git LFS pointer, not the file itself",
+            "fetch the file: git lfs pull"},
+    Foreign{"\x1f\x8b", "a gzip file", "unpack it first"},
+    Foreign{"\x28\xb5\x2f\xfd", "a zstd file", "unpack it first"},
+    Foreign{"ustar", "a tar file", "unpack it first"},
+};
+
+// The length of the UTF-8 character that begins `text`, or 0.
+std::size_t character_bytes(std::string_view text) {
+  std::size_t n_bytes = 1;
+  while (n_bytes <= std::min<std::size_t>(4, text.size())) {
+    if (valid_utf8(text.substr(0, n_bytes))) return n_bytes;
+    ++n_bytes;
+  }
+  return 0;
+}
+
+// A Python string literal for a path. Bytes that are not UTF-8 become the
+// surrogates that stand for them in Python's file names.
+std::string python_string(std::string_view path) {
+  std::string quoted = "\"";
+  while (!path.empty()) {
+    const std::size_t n_bytes = character_bytes(path);
+    if (n_bytes == 0) {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      const auto byte = static_cast<unsigned char>(path[0]);
+      quoted.append("\\udc").append({kDigits[byte >> 4], kDigits[byte & 15]});
+    } else {
+      quoted += path[0] == '"' ? "\\\"" : escaped(path.substr(0, n_bytes));
+    }
+    path.remove_prefix(std::max<std::size_t>(n_bytes, 1));
+  }
+  return quoted + '"';
+}
+
+// `text` with {0} and {1} replaced, in one pass: paths may contain either.
+std::string filled_in(std::string_view text, std::string_view path, std::string_view cfck_path) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::string_view here = text.substr(at, 3);
+    if (here == "{0}" || here == "{1}") {
+      out += here == "{0}" ? path : cfck_path;
+      at += 2;
+    } else {
+      out += text[at];
+    }
+  }
+  return out;
+}
+
+std::string cfck_name(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::size_t dot = path.rfind('.');
+  const bool has_suffix =
+      dot != std::string::npos && dot != 0 && (slash == std::string::npos || dot > slash + 1);
+  return (has_suffix ? path.substr(0, dot) : path) + ".cfck";
+}
+
+// Archives of numpy arrays have names that end so, torch's never do.
+bool first_member_is_array(std::string_view probe) {
+  if (probe.size() < 30) return false;
+  const auto name_bytes =
+      load<std::uint16_t>(reinterpret_cast<const std::byte*>(probe.data()) + 26);
+  return probe.substr(30, name_bytes).ends_with(".npy");
+}
+
+const Foreign* find_foreign(std::string_view probe) {
+  static constexpr Foreign kArchive{"PK\x03\x04", "an archive of numpy arrays", kNumpyWay};
+  if (probe.starts_with(kArchive.magic) && first_member_is_array(probe)) return &kArchive;
+  if (probe.size() > 262 && probe.substr(257).starts_with("ustar")) return &kForeign.back();
+  const auto found = std::find_if(kForeign.begin(), kForeign.end() - 1, [&](const Foreign& format) {
+    return probe.starts_with(format.magic);
+  });
+  return found == kForeign.end() - 1 ? nullptr : &*found;
+}
+
+}  // namespace
+
+Result<FileKind> file_kind(const ByteSource& source) {
+  std::array<char, kProbeBytes> buffer;
+  const std::size_t n_bytes = std::min<std::uint64_t>(buffer.size(), source.size());
+  CFCK_TRY(source.read_at(0, std::as_writable_bytes(std::span(buffer.data(), n_bytes))));
+  const std::string_view probe(buffer.data(), n_bytes);
+  if (probe.empty()) {
+    return Error { ErrorCode::kTruncated, "the file is empty; fetch it again", {}, {}; }
+    if (probe.starts_with(kFrameMagic)) return FileKind::kCfck;
+    // The first seven bytes of the length are checked by who reads the header.
+    if (probe.size() > 8 && probe[8] == '{') return FileKind::kSafetensors;
+    if (const Foreign* foreign = find_foreign(probe)) {
+      const std::string path = source.name();
+      const std::string way = fmt::format(fmt::runtime(foreign->way_out), python_string(path),
+                                          python_string(cfck_name(path)));
+      return Error {
+        ErrorCode::kUnsupported, fmt::format("this is {}; {}", foreign->what, way), {}, {};
+      }
+      if (source.name().ends_with(suffix_of(FileKind::kCfck))) return FileKind::kCfck;
+      if (source.name().ends_with(suffix_of(FileKind::kSafetensors))) return FileKind::kSafetensors;
+      return Error{ErrorCode::kCorrupt,
+                   "neither a safetensors file nor a .cfck file, nor anything else known here",
+                   {},
+                   0};
+    }
+
+    std::string_view suffix_of(FileKind kind) {
+      return kind == FileKind::kCfck ? ".cfck" : ".safetensors";
+    }
+
+    std::string with_suffix(const std::string& path, FileKind from, FileKind to) {
+      std::string stem = path;
+      if (stem.ends_with(suffix_of(from))) stem.resize(stem.size() - suffix_of(from).size());
+      return stem.append(suffix_of(to));
+    }
+
+  }  // namespace cfck::tools

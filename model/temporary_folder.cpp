@@ -1,0 +1,102 @@
+#include "model/temporary_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+#include "base/files/file_locks.hpp"
+#include "base/text.hpp"
+#include "model/folder_names.hpp"
+
+namespace cfck::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxAttempts = 100;
+constexpr std::size_t kMaxNameBytes = 255;
+constexpr std::time_t kDaySeconds = 24 * 60 * 60;
+
+// -1 if the path is no folder, or if it is in use; locked otherwise.
+int lock_folder(const std::string& path) {
+  const int descriptor =
+      ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    ::close(descriptor);
+    return -1;
+  }
+  return descriptor;
+}
+
+// As with temporary files (FileSystem::remove_leftovers): ours by name and owner, and in
+// nobody's use. Locks may not reach other machines on network file systems.
+bool is_leftover(int descriptor) {
+  struct stat info {};
+  return ::fstat(descriptor, &info) == 0 && info.st_uid == ::geteuid() &&
+         (has_local_locks(descriptor) || std::time(nullptr) - info.st_mtime > kDaySeconds);
+}
+
+void remove_leftover_folders(const fs::path& parent) {
+  const auto names = names_in(parent.string());
+  if (!names) return;
+  for (const std::string& name : *names) {
+    if (!is_temporary_name(name)) continue;
+    const std::string path = (parent / name).string();
+    const int descriptor = lock_folder(path);
+    if (descriptor < 0) continue;
+    if (is_leftover(descriptor)) remove_folder(path);
+    ::close(descriptor);
+  }
+}
+
+std::string temporary_path(const fs::path& target, int number) {
+  const std::string suffix =
+      ".cfck-tmp-" + std::to_string(::getpid()) + "-" + std::to_string(number);
+  std::string name = "." + target.filename().string();
+  name.resize(std::min(name.size(), kMaxNameBytes - suffix.size()));
+  return (target.parent_path() / name.append(suffix)).string();
+}
+
+}  // namespace
+
+bool TemporaryFolder::hold() {
+  descriptor_ = lock_folder(path_);
+  struct stat info {};
+  return descriptor_ >= 0 && ::fstat(descriptor_, &info) == 0 && info.st_nlink != 0;
+}
+
+Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::string& target) {
+  remove_leftover_folders(fs::path(target).parent_path());
+  std::error_code error;
+  for (int number = 0; number < kMaxAttempts; ++number) {
+    std::string path = temporary_path(target, number);
+    // The object is there before the folder is, so that its destructor removes the folder.
+    auto folder = std::unique_ptr<TemporaryFolder>(new TemporaryFolder());
+    if (!fs::create_directory(path, error)) {
+      if (!error) continue;  // there is one of this name
+      return Error{ErrorCode::kIo,
+                   "cannot create the folder '" + escaped(path) + "': " + error.message(),
+                   {},
+                   {}};
+    }
+    folder->path_ = std::move(path);
+    if (folder->hold()) return folder;
+  }
+  return Error{ErrorCode::kIo,
+               "cannot create a temporary folder beside '" + escaped(target) + "'; try again",
+               {},
+               {}};
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  if (!path_.empty()) remove_folder(path_);
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace cfck::tools

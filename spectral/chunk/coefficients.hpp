@@ -1,0 +1,17 @@
+// From values to coefficients in steps: what an encoder does before it quantises
+// (spectral/spec.md, section 7).
+#pragma once
+
+#include <span>
+
+#include "spectral/chunk/spectral.hpp"
+
+namespace cfck::codec {
+
+// Coefficients divided by their steps, in storage order. NaN and infinities count as zeros;
+// what is beyond 2^30 steps as that. Errors: kCorrupt for blocks that the chunk cuts.
+Result<void> coefficients_in_steps(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
+                                   const SpectralParameters& parameters, ByteView values,
+                                   std::span<float> in_steps);
+
+}  // namespace cfck::codec

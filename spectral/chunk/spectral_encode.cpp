@@ -1,0 +1,416 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+
+#include "codec/entropy/entropy.hpp"
+#include "codec/entropy/rans/tables/rans_cost.hpp"
+#include "codec/entropy/rans/rans_writer.hpp"
+#include "codec/lossless/lossless.hpp"
+#include "codec/scratch.hpp"
+#include "spectral/chunk/chunk_errors.hpp"
+#include "spectral/layout/coefficient_order.hpp"
+#include "spectral/chunk/coefficients.hpp"
+#include "spectral/feedback/feedback_encode.hpp"
+#include "spectral/chunk/spectral_header.hpp"
+#include "spectral/kernels/trellis_steps.hpp"
+#include "codec/symboliser/class_stream.hpp"
+
+namespace cfck::codec {
+namespace {
+
+// The family whose costs are weighed while codes are chosen: normal values, bits weighed.
+inline constexpr unsigned kWeighedFamily = 7;
+
+// What is found of the coded groups, in memory of the Scratch.
+struct SplitCodes {
+  std::size_t n_symbols = 0;
+  std::span<const std::uint8_t> tables;  // of the groups
+  ByteView path;
+  ByteView raw;
+  std::vector<std::byte> escapes;
+  std::uint32_t n_escapes = 0;
+};
+
+using AllWeights = std::array<SymbolWeights, kDirectTables>;
+
+// What symbols cost with the tables of a family, in bits.
+AllWeights symbol_bits() {
+  AllWeights bits;
+  for (unsigned t = 0; t < kDirectTables; ++t) {
+    for (unsigned q = 0; q < 2; ++q) {
+      const Frequencies& frequencies =
+          static_frequencies(value_table(kWeighedFamily, kSpectralValueTables, 2 * t + q));
+      for (unsigned s = 0; s < kRansSymbols; ++s) {
+        const std::uint32_t cost = symbol_cost(std::max<unsigned>(frequencies[s], 1));
+        bits[t].of[q][s] = static_cast<float>(cost) * 0x1p-16f;
+      }
+    }
+  }
+  return bits;
+}
+
+AllWeights symbol_weights(float lambda) {
+  static const AllWeights kBits = symbol_bits();
+  AllWeights weights = kBits;
+  for (SymbolWeights& table : weights) {
+    for (auto& of_quantiser : table.of) {
+      for (float& weight : of_quantiser) {
+        weight = lambda * weight;
+      }
+    }
+  }
+  return weights;
+}
+
+class ChunkEncoder {
+ public:
+  ChunkEncoder(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
+               const SpectralParameters& parameters, const SpectralChoice& choice, ByteView values,
+               Scratch& scratch)
+      : info_(info),
+        geometry_(geometry),
+        parameters_(parameters),
+        choice_(choice),
+        values_(values),
+        n_values_(info.n_elems),
+        n_groups_((n_values_ + kGroupSize - 1) / kGroupSize),
+        value_bytes_(bits_per_element(info.dtype) / 8),
+        scratch_(scratch),
+        room_(scratch.impl().spectral_room) {}
+
+  // Without exact values.
+  Result<void> encode(EncodedChunk& out) {
+    CFCK_TRY(order_and_group());
+    search();
+    split();
+    return assemble(out);
+  }
+
+  // About as many bytes; less work where the stage tells them by the costs of symbols.
+  Result<std::size_t> estimate() {
+    CFCK_TRY(order_and_group());
+    search();
+    split();
+    EncodedChunk out;
+    is_estimate_ = info_.entropy == EntropyId::kRans;
+    CFCK_TRY(assemble(out));
+    return out.payload.size() + estimated_bytes_;
+  }
+
+  // In storage order. Requires: the order is that of row blocks.
+  Result<void> aim(float* aims) {
+    CFCK_TRY(order_and_group());
+    std::vector<float> ordered(search_.values, search_.values + n_values_);
+    aims_ = ordered.data();
+    search();
+    order_->scatter(ordered.data(), aims);
+    return {};
+  }
+
+  // The same with these values exact; places ascend.
+  Result<void> encode_exact(std::vector<std::uint32_t> places, EncodedChunk& out) {
+    exact_places_ = std::move(places);
+    return assemble(out);
+  }
+
+ private:
+  bool has_classes() const { return !predicts_classes(parameters_.order); }
+
+  Result<void> order_and_group() {
+    if (parameters_.order == CoefficientOrder::kRowBlocks &&
+        !geometry_.has_whole_kernels(info_.first_elem, n_values_)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "blocks of rows need a chunk of whole rows of kernels",
+                   {},
+                   {}};
+    }
+    float* const in_steps = room_.in_steps.room_for(n_values_);
+    CFCK_TRY(transform({in_steps, n_values_}));
+    search_.values = in_steps;
+    search_.n_values = n_values_;
+    search_.groups = groups_ = room_.groups.room_for(n_groups_);
+    order_.emplace(geometry_, parameters_, info_.first_elem, n_values_, scratch_);
+    if (!order_->is_storage()) {
+      float* const ordered = room_.ordered.room_for(n_values_);
+      order_->gather(in_steps, ordered);
+      search_.values = ordered;
+    }
+    if (has_classes()) {
+      spectral_kernels().classify(search_.values, n_values_, parameters_.n_states, groups_);
+    } else {
+      order_->set_groups(groups_);
+    }
+    return {};
+  }
+
+  // What is to be quantised.
+  Result<void> transform(std::span<float> in_steps) const {
+    if (choice_.corrected.empty() || parameters_.order != CoefficientOrder::kRowBlocks) {
+      return coefficients_in_steps(info_, geometry_, parameters_, values_, in_steps);
+    }
+    SpectralChunkInfo corrected = info_;
+    corrected.dtype = DType::kF32;
+    return coefficients_in_steps(
+        corrected, geometry_, parameters_,
+        std::as_bytes(choice_.corrected.subspan(info_.first_elem, n_values_)), in_steps);
+  }
+
+  void search() {
+    const std::size_t n = n_groups_ * kGroupSize;
+    search_.n_states = parameters_.n_states;
+    search_.n_lanes = spectral_lane_sets(n_values_) * kRansLanes;
+    search_.symbols = room_.symbols.room_for(n);
+    search_.quantisers = room_.quantisers.room_for(n);
+    search_.codes = room_.codes.room_for(n);
+    search_.decisions = room_.decisions.room_for(n * decision_bytes(parameters_.n_states));
+    if (feeds_back() &&
+        search_with_feedback(*order_->row_blocks(), geometry_, parameters_, *choice_.moments,
+                             search_, room_.ordered.room_for(n_values_), aims_)) {
+      return;
+    }
+    AllWeights weights;
+    if (choice_.lambda > 0) {
+      weights = symbol_weights(choice_.lambda);
+      search_.weights = weights.data();
+    }
+    spectral_kernels().search(search_);
+    search_.weights = nullptr;
+  }
+
+  bool feeds_back() const {
+    return choice_.moments != nullptr && order_->row_blocks() != nullptr &&
+           order_->row_blocks()->n_columns() == choice_.moments->n() &&
+           std::all_of(groups_, groups_ + n_groups_, [](const GroupCode& group) {
+             return kSymbolCodes.of[group.scale_class].low_bits <= kMaxVectorLowBits;
+           });
+  }
+
+  void split() {
+    std::uint8_t* const tables = room_.tables.room_for(n_groups_);
+    std::size_t n_coded = 0;
+    std::size_t path_bytes = 0;
+    std::size_t raw_bytes = 0;
+    for (std::size_t g = 0; g < n_groups_; ++g) {
+      if (groups_[g].kind == GroupKind::kAllZero) {
+        continue;
+      }
+      const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
+      const std::size_t n = std::min<std::size_t>(kGroupSize, n_values_ - g * kGroupSize);
+      tables[n_coded++] = static_cast<std::uint8_t>(kFirstValuePlace + 2 * code.table);
+      append_escapes(search_.values + g * kGroupSize, search_.symbols + split_.n_symbols, n);
+      split_.n_symbols += n;
+      path_bytes += code.low_bits > 0 ? (n + 7) / 8 : 0;
+      raw_bytes += code.low_bits > 1 ? (code.low_bits - 1) * ((n + 7) / 8) : 0;
+    }
+    split_.tables = {tables, n_coded};
+    split_.path = {room_.path.room_for(path_bytes), path_bytes};
+    split_.raw = {room_.raw.room_for(raw_bytes), raw_bytes};
+    spectral_kernels().write_planes(search_, room_.path.room_for(path_bytes),
+                                    room_.raw.room_for(raw_bytes));
+  }
+
+  void append_escapes(const float* values, const std::uint8_t* symbols, std::size_t n) {
+    if (std::memchr(symbols, kSpectralEscape, n) == nullptr) {
+      return;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      if (symbols[i] == kSpectralEscape) {
+        append_number(zigzag(escaped_point(values[i])), split_.escapes);
+        ++split_.n_escapes;
+      }
+    }
+  }
+
+  Result<void> assemble(EncodedChunk& out) {
+    SpectralHeader header;
+    std::vector<std::uint8_t> class_symbols(has_classes() ? n_groups_ : 0);
+    std::vector<std::byte> class_escapes(2 * class_symbols.size());
+    if (has_classes()) {
+      const ClassStream classes =
+          write_class_stream(groups_, n_groups_, class_symbols.data(), class_escapes.data());
+      class_escapes.resize(2 * classes.n_escapes);
+      header.first_class = classes.first_class;
+      header.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
+    }
+    std::vector<std::byte> gaps;
+    std::vector<std::byte> exact;
+    append_exact(gaps, exact);
+    header.n_exact = static_cast<std::uint32_t>(exact_places_.size());
+    header.gap_bytes = static_cast<std::uint32_t>(gaps.size());
+    header.n_escapes = split_.n_escapes;
+    header.code_bytes = static_cast<std::uint32_t>(split_.escapes.size());
+    header.path_bytes = static_cast<std::uint32_t>(split_.path.size());
+    std::vector<std::byte>& coded = scratch_.impl().coded;
+    coded.clear();
+    std::vector<std::byte> splits;
+    ByteView raw(split_.raw);
+    const bool is_rans = info_.entropy == EntropyId::kRans;
+    if (is_rans) {
+      raw = raw.first(raw.size() - code_lanes(class_symbols, raw, coded));
+    } else {
+      code_frame(class_symbols, splits, coded);
+    }
+    header.coded_bytes = is_rans ? static_cast<std::uint32_t>(coded.size()) : 0;
+    header.split_bytes = static_cast<std::uint32_t>(splits.size());
+    header.raw_bytes = static_cast<std::uint32_t>(raw.size());
+    out.payload.clear();
+    append_spectral_header(header, info_.entropy, has_classes(),
+                           choice_.is_inline ? &parameters_ : nullptr, out.payload);
+    for (const ByteView section :
+         {ByteView(class_escapes), ByteView(split_.escapes), ByteView(gaps), ByteView(exact),
+          ByteView(split_.path), is_rans ? ByteView(coded) : ByteView(), ByteView(splits), raw}) {
+      out.payload.insert(out.payload.end(), section.begin(), section.end());
+    }
+    out.body_bytes = static_cast<std::uint32_t>(out.payload.size());
+    if (!is_rans) {
+      out.payload.insert(out.payload.end(), coded.begin(), coded.end());
+    }
+    return {};
+  }
+
+  void append_exact(std::vector<std::byte>& gaps, std::vector<std::byte>& exact) const {
+    std::uint32_t next = 0;
+    for (const std::uint32_t place : exact_places_) {
+      append_number(place - next, gaps);
+      next = place + 1;
+      const std::byte* const value = values_.data() + place * value_bytes_;
+      exact.insert(exact.end(), value, value + value_bytes_);
+    }
+  }
+
+  // Returns how many of the last raw bytes the lanes carry.
+  std::size_t code_lanes(std::vector<std::uint8_t>& class_symbols, ByteView raw,
+                         std::vector<std::byte>& coded) {
+    RansSymbols symbols;
+    symbols.classes = {class_symbols.data(), class_symbols.size(), nullptr, kClassPlace};
+    symbols.values = {search_.symbols, split_.n_symbols, split_.tables.data(), 0};
+    symbols.choices = parameters_.n_states == 1 ? nullptr : search_.quantisers;
+    symbols.tables = kSpectralValueTables;
+    symbols.n_sets = spectral_lane_sets(n_values_);
+    symbols.tail = raw.last(tail_bytes(symbols.n_sets, raw.size()));
+    if (is_estimate_) {
+      estimated_bytes_ = estimate_rans_section(symbols, scratch_);
+    } else {
+      append_rans_section(symbols, scratch_, coded);
+    }
+    return symbols.tail.size();
+  }
+
+  void code_frame(const std::vector<std::uint8_t>& class_symbols, std::vector<std::byte>& splits,
+                  std::vector<std::byte>& coded) {
+    std::vector<std::uint8_t> streams[kSpectralTables];
+    for (std::size_t i = 0; i < split_.n_symbols; ++i) {
+      const unsigned first = split_.tables[i / kGroupSize] - kFirstValuePlace;
+      streams[first + search_.quantisers[i]].push_back(search_.symbols[i]);
+    }
+    std::vector<SymbolStream> all{class_symbols};
+    for (unsigned first = 0; first < kSpectralTables; first += 2) {
+      if (parameters_.n_states != 1 && (!streams[first].empty() || !streams[first + 1].empty())) {
+        append_number(static_cast<std::uint32_t>(streams[first].size()), splits);
+      }
+      all.emplace_back(streams[first]);
+      all.emplace_back(streams[first + 1]);
+    }
+    find_entropy_encoder(info_.entropy)->encode(all, coded);
+  }
+
+  const SpectralChunkInfo& info_;
+  const SpectralGeometry& geometry_;
+  const SpectralParameters& parameters_;
+  const SpectralChoice& choice_;
+  const ByteView values_;
+  const std::size_t n_values_;
+  const std::size_t n_groups_;
+  const std::size_t value_bytes_;
+  Scratch& scratch_;
+  SpectralRoom& room_;
+  std::optional<CoefficientOrdering> order_;
+  TrellisSearch search_;
+  GroupCode* groups_ = nullptr;
+  SplitCodes split_;
+  std::vector<std::uint32_t> exact_places_;
+  float* aims_ = nullptr;            // in order, if they are wanted
+  bool is_estimate_ = false;         // nothing is coded
+  std::size_t estimated_bytes_ = 0;  // of what is not
+};
+
+Result<void> encode_lossless_instead(const SpectralChunkInfo& info, ByteView values,
+                                     Scratch& scratch, MutableBytes decoded, EncodedChunk& out,
+                                     ErrorTotals& errors) {
+  EncodedChunk lossless;
+  CFCK_TRY(LosslessEncoder().encode(lossless_info(info), values, scratch, lossless));
+  if (lossless.payload.size() <= out.payload.size()) {
+    std::swap(out, lossless);
+    std::copy(values.begin(), values.end(), decoded.begin());
+    errors = measure_errors(info.dtype, values, values);
+  }
+  return {};
+}
+
+// Below this share of the values' bytes the lossless codec is not tried.
+inline constexpr std::size_t kShareWithoutLossless = 2;
+inline constexpr std::size_t kSmallChunkBytes = 16384;
+
+Result<void> encode_chunk(const SpectralChunkInfo& info, const SpectralParameters& parameters,
+                          const SpectralChoice& choice, ByteView values, Scratch& scratch,
+                          MutableBytes decoded, EncodedChunk& out, ErrorTotals& errors) {
+  CFCK_TRY(check_spectral_chunk(info));
+  if (!has_entropy_stage(info.entropy) || decoded.size() != values.size() ||
+      values.size() != info.n_elems * (bits_per_element(info.dtype) / 8)) {
+    return Error{
+        ErrorCode::kInvalidArgument, "the chunk does not have the bytes it should", {}, {}};
+  }
+  CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
+                  SpectralGeometry::create(info.shape, parameters.sides));
+  SpectralChunkInfo decoding = info;
+  decoding.parameters = &parameters;
+  ChunkEncoder encoder(info, geometry, parameters, choice, values, scratch);
+  CFCK_TRY(encoder.encode(out));
+  CFCK_TRY(decode_spectral(decoding, out.payload, scratch, decoded));
+  std::vector<std::uint32_t> exact;
+  errors = measure_errors(info.dtype, values, decoded, choice.max_abs_error, exact);
+  if (!exact.empty()) {
+    CFCK_TRY(encoder.encode_exact(std::move(exact), out));
+    CFCK_TRY(decode_spectral(decoding, out.payload, scratch, decoded));
+    errors = measure_errors(info.dtype, values, decoded);
+  }
+  if (values.size() <= kSmallChunkBytes ||
+      out.payload.size() > values.size() / kShareWithoutLossless) {
+    CFCK_TRY(encode_lossless_instead(info, values, scratch, decoded, out, errors));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::size_t> estimate_spectral(const SpectralChunkInfo& info,
+                                      const SpectralParameters& parameters,
+                                      const SpectralChoice& choice, ByteView values,
+                                      Scratch& scratch) {
+  CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
+                  SpectralGeometry::create(info.shape, parameters.sides));
+  return ChunkEncoder(info, geometry, parameters, choice, values, scratch).estimate();
+}
+
+Result<void> feedback_aims(const SpectralChunkInfo& info, const SpectralParameters& parameters,
+                           const SecondMoments& moments, ByteView values, Scratch& scratch,
+                           std::span<float> aims) {
+  CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
+                  SpectralGeometry::create(info.shape, parameters.sides));
+  SpectralChoice choice;
+  choice.moments = &moments;
+  return ChunkEncoder(info, geometry, parameters, choice, values, scratch).aim(aims.data());
+}
+
+Result<void> encode_spectral(const SpectralChunkInfo& info, const SpectralParameters& parameters,
+                             const SpectralChoice& choice, ByteView values, Scratch& scratch,
+                             MutableBytes decoded, EncodedChunk& out, ErrorTotals& errors) {
+  try {
+    return encode_chunk(info, parameters, choice, values, scratch, decoded, out, errors);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "no memory to encode a chunk", {}, {}};
+  }
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,149 @@
+#include "spectral/chunk/spectral_header.hpp"
+
+#include "codec/entropy/rans/rans_section.hpp"
+#include "codec/lossless/chunk_header.hpp"
+#include "codec/lossless/lossless.hpp"
+#include "spectral/layout/coefficient_fields.hpp"
+
+namespace cfck::codec {
+namespace {
+
+inline constexpr std::uint8_t kAllFlags =
+    kSpectralExact | kSpectralEscapes | kSpectralClassEscapes | kSpectralRaw | kSpectralPath;
+
+// A field and the flag with which it is there; in the order of spec, section 2.
+template <class Header, class Action>
+void each_counted(Header& h, Action&& action) {
+  action(kSpectralExact, h.n_exact);
+  action(kSpectralExact, h.gap_bytes);
+  action(kSpectralEscapes, h.n_escapes);
+  action(kSpectralEscapes, h.code_bytes);
+  action(kSpectralClassEscapes, h.n_class_escapes);
+  action(kSpectralPath, h.path_bytes);
+  action(kSpectralRaw, h.raw_bytes);
+}
+
+Result<void> read_fields(NumberReader& in, EntropyId entropy, bool has_classes, SpectralHeader& h) {
+  CFCK_TRY_ASSIGN(h.flags, in.byte());
+  if (has_classes) {
+    CFCK_TRY_ASSIGN(h.first_class, in.number());
+  }
+  CFCK_TRY_ASSIGN((entropy == EntropyId::kRans ? h.coded_bytes : h.split_bytes), in.number());
+  Result<void> result;
+  each_counted(h, [&](std::uint8_t flag, std::uint32_t& field) {
+    if (result && (h.flags & flag) != 0) {
+      auto number = in.number();
+      if (!number) {
+        result = std::move(number).error();
+      } else if (*number == 0) {
+        result = corrupt("the flags of a spectral chunk do not fit what it has", in.position());
+      } else {
+        field = *number;
+      }
+    }
+  });
+  return result;
+}
+
+Result<std::uint64_t> check_fields(const SpectralHeader& h, bool has_classes,
+                                   const ChunkShape& shape) {
+  const std::uint64_t n = shape.n_values;
+  const std::uint64_t n_groups = (n + kGroupSize - 1) / kGroupSize;
+  if ((h.flags & ~kAllFlags) != 0 || (!has_classes && (h.flags & kSpectralClassEscapes) != 0)) {
+    return corrupt("the flags of a spectral chunk do not fit what it has", 1);
+  }
+  if (h.first_class > kMaxSpectralClass || h.n_exact > n || h.gap_bytes < h.n_exact ||
+      h.gap_bytes > std::uint64_t{5} * h.n_exact || h.n_escapes > n || h.code_bytes < h.n_escapes ||
+      h.code_bytes > std::uint64_t{5} * h.n_escapes || h.n_class_escapes > n_groups ||
+      h.path_bytes > (n + 7) / 8 || h.raw_bytes > 4 * (n + kGroupSize) ||
+      h.coded_bytes > max_section_bytes(n) || h.split_bytes > 5 * kDirectTables) {
+    return corrupt("a count in the header of the chunk is out of range", 1);
+  }
+  return 2 * std::uint64_t{h.n_class_escapes} + h.code_bytes + h.gap_bytes +
+         std::uint64_t{h.n_exact} * shape.value_bytes + h.path_bytes + h.coded_bytes +
+         h.split_bytes + h.raw_bytes;
+}
+
+}  // namespace
+
+ChunkInfo lossless_info(const SpectralChunkInfo& info) {
+  return {info.dtype, info.entropy, ScanId::kStorageOrder, info.n_elems,
+          {},         info.shape,   info.first_elem};
+}
+
+Result<void> check_spectral_chunk(const SpectralChunkInfo& info) {
+  if (info.dtype != DType::kF32 && info.dtype != DType::kF64 && info.dtype != DType::kF16 &&
+      info.dtype != DType::kBF16) {
+    return Error{
+        ErrorCode::kUnsupported, "the spectral codec is for F64, F32, BF16 and F16", {}, {}};
+  }
+  CFCK_TRY(chunk_shape(lossless_info(info)));
+  CFCK_TRY_ASSIGN(const SpectralGeometry geometry, SpectralGeometry::create(info.shape, {}));
+  if (info.first_elem >= geometry.n_values() ||
+      info.n_elems > geometry.n_values() - info.first_elem) {
+    return Error{ErrorCode::kInvalidArgument, "the chunk is not part of its tensor", {}, {}};
+  }
+  return {};
+}
+
+Result<SpectralHeader> parse_spectral_header(const SpectralChunkInfo& info, ByteView payload) {
+  CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(lossless_info(info)));
+  NumberReader in(payload);
+  SpectralHeader header;
+  CFCK_TRY_ASSIGN(const std::uint8_t mode, in.byte());
+  const SpectralParameters* parameters = info.parameters;
+  if (mode == kSpectralInline) {
+    CFCK_TRY_ASSIGN(header.parameters, read_spectral_parameters(info.shape, in));
+    parameters = &*header.parameters;
+  }
+  if (parameters == nullptr) {
+    return corrupt("the chunk needs parameters, and the record has no preamble", 0);
+  }
+  const bool has_classes = !predicts_classes(parameters->order);
+  CFCK_TRY(read_fields(in, info.entropy, has_classes, header));
+  CFCK_TRY_ASSIGN(const std::uint64_t section_bytes, check_fields(header, has_classes, shape));
+  if (section_bytes + in.position() > 0xffffffffu) {
+    return corrupt("the sections of the chunk are too long", 0);
+  }
+  header.header_bytes = static_cast<std::uint32_t>(in.position());
+  header.body_bytes = static_cast<std::uint32_t>(section_bytes + in.position());
+  return header;
+}
+
+void append_spectral_header(SpectralHeader& h, EntropyId entropy, bool has_classes,
+                            const SpectralParameters* inline_parameters,
+                            std::vector<std::byte>& out) {
+  out.push_back(std::byte{inline_parameters == nullptr ? kSpectralPreamble : kSpectralInline});
+  if (inline_parameters != nullptr) {
+    append_spectral_parameters(*inline_parameters, out);
+  }
+  h.flags = 0;
+  each_counted(h, [&](std::uint8_t flag, std::uint32_t field) {
+    h.flags |= field != 0 ? flag : std::uint8_t{0};
+  });
+  out.push_back(static_cast<std::byte>(h.flags));
+  if (has_classes) {
+    append_number(h.first_class, out);
+  }
+  append_number(entropy == EntropyId::kRans ? h.coded_bytes : h.split_bytes, out);
+  each_counted(h, [&](std::uint8_t flag, std::uint32_t field) {
+    if ((h.flags & flag) != 0) {
+      append_number(field, out);
+    }
+  });
+}
+
+Result<std::uint32_t> spectral_body_bytes(const SpectralChunkInfo& info, ByteView payload) {
+  if (!payload.empty() && payload[0] <= std::byte{3}) {
+    return LosslessDecoder().body_bytes(lossless_info(info), payload);
+  }
+  CFCK_TRY(check_spectral_chunk(info));
+  if (payload.empty() || payload[0] > std::byte{kSpectralPreamble}) {
+    return payload.empty() ? truncated("the chunk is empty", 0)
+                           : corrupt("unknown mode of a spectral chunk", 0);
+  }
+  CFCK_TRY_ASSIGN(const SpectralHeader header, parse_spectral_header(info, payload));
+  return header.body_bytes;
+}
+
+}  // namespace cfck::codec

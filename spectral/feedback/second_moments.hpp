@@ -1,0 +1,54 @@
+// The second moment of what a tensor's rows are multiplied with, and how errors are fed forward
+// by it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "spectral/feedback/error_feedback.hpp"
+
+namespace cfck::codec {
+
+// May be used by several threads at once. What is computed of the matrix is kept: trials of
+// different steps ask for the same. Holds up to kKept + 1 matrices of n * n floats.
+class SecondMoments {
+ public:
+  using Order = std::vector<std::uint32_t>;
+  using Sides = std::vector<std::uint32_t>;
+
+  // `values` is [n, n], row-major, finite.
+  SecondMoments(std::vector<float> values, std::size_t n) : values_(std::move(values)), n_(n) {}
+
+  std::size_t n() const { return n_; }
+
+  // In the domain of kernels with these sides that are transformed; without sides, of values.
+  std::vector<double> diagonal(const Sides& sides) const;
+  // Columns are in this order.
+  std::shared_ptr<const spectral::ErrorFeedback> feedback(const Sides& sides,
+                                                          const Order& order) const;
+  // Its weights alone.
+  std::vector<double> weights(const Sides& sides, const Order& order) const;
+
+ private:
+  struct Known {
+    Sides sides;
+    Order order;
+    std::shared_ptr<const spectral::ErrorFeedback> feedback;
+  };
+  static constexpr std::size_t kKept = 4;         // of those with coefficients
+  static constexpr std::size_t kWeightsKept = 8;  // of those without
+
+  std::shared_ptr<const spectral::ErrorFeedback> find(std::vector<Known>& known, const Sides& sides,
+                                                      const Order& order, std::size_t most,
+                                                      bool has_coefficients) const;
+
+  const std::vector<float> values_;
+  const std::size_t n_;
+  mutable std::mutex mutex_;
+  mutable std::vector<Known> known_;  // the oldest first
+  mutable std::vector<Known> known_weights_;
+};
+
+}  // namespace cfck::codec

@@ -1,0 +1,259 @@
+// The search for codes with feedback of errors, a vector of rows at a time
+// (spectral/spec.md, section 7).
+#pragma once
+
+#include "spectral/kernels/feedback_steps.hpp"
+#include "spectral/kernels/trellis_search.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+// A vector of rows of a block. Everything is done as FeedbackRow does it.
+template <unsigned n_states>
+class FeedbackLanes {
+ public:
+  // Rows from `row` on; fewer than a vector holds where the block ends.
+  FeedbackLanes(const FeedbackSearch& search, unsigned row)
+      : search_(search),
+        row_(row),
+        n_rows_(search.n_rows - row < kSearchLanes ? search.n_rows - row : kSearchLanes) {}
+
+  void run() {
+    for (unsigned fold = 0; fold < search_.n_folds; ++fold) {
+      begin_ = search_.fold_begins[fold];
+      const std::size_t end = search_.fold_begins[fold + 1];
+      start(search_.start_states + std::size_t{fold} * search_.n_rows + row_);
+      for (std::size_t k = begin_; k < end; ++k) {
+        if (k - begin_ >= kFeedbackDepth) {
+          settle(k - kFeedbackDepth);
+        }
+        advance(k);
+      }
+      settle_all(end);
+    }
+  }
+
+ private:
+  static constexpr unsigned kCandidates = n_states == 1 ? 1 : 2;
+  struct Path {
+    Floats errors[kFeedbackDepth];
+    Ints codes[kFeedbackDepth];
+  };
+
+  void start(const std::uint8_t* states) {
+    std::int32_t first[kSearchLanes] = {};
+    for (unsigned i = 0; i < n_rows_; ++i) {
+      first[i] = states[i];
+    }
+    const Ints from = load_lanes<Ints>(first);
+    for (unsigned state = 0; state < n_states; ++state) {
+      costs_[state] =
+          select(is_zero(from - static_cast<std::int32_t>(state)), Floats{}, all_of(kNever));
+    }
+  }
+
+  Floats load_row(const float* from) const {
+    if (n_rows_ == kSearchLanes) {
+      return load_lanes<Floats>(from);
+    }
+    float some[kSearchLanes] = {};
+    __builtin_memcpy(some, from, n_rows_ * sizeof(float));
+    return load_lanes<Floats>(some);
+  }
+
+  float* settled(std::size_t column) const { return search_.room + column * kSearchLanes; }
+
+  // The path that costs least in each lane decides about a column; those that have it otherwise
+  // end.
+  void settle(std::size_t column) {
+    const std::size_t at = column % kFeedbackDepth;
+    Floats least = costs_[0];
+    Floats error = paths_[0].errors[at];
+    Ints code = paths_[0].codes[at];
+    for (unsigned state = 1; state < n_states; ++state) {
+      const SearchMask is_better = is_less(costs_[state], least);
+      least = select(is_better, costs_[state], least);
+      error = select(is_better, paths_[state].errors[at], error);
+      code = select(is_better, paths_[state].codes[at], code);
+    }
+    for (unsigned state = 0; state < n_states; ++state) {
+      const SearchMask stays = is_zero(paths_[state].codes[at] ^ code);
+      const Floats rest = lower_of(costs_[state] - least, all_of(kNever));
+      costs_[state] = select(stays, rest, all_of(kNever));
+    }
+    put(column, code, error);
+  }
+
+  void put(std::size_t column, Ints code, Floats error) {
+    store_lanes(error, settled(column));
+    const std::size_t to = column * search_.n_rows + row_;
+    if (n_rows_ == kSearchLanes) {
+      store_lanes(code, search_.codes + to);
+      store_lanes(error, search_.errors + to);
+      return;
+    }
+    for (unsigned i = 0; i < n_rows_; ++i) {
+      search_.codes[to + i] = code[i];
+      search_.errors[to + i] = error[i];
+    }
+  }
+
+  void settle_all(std::size_t end) {
+    const std::size_t n_open = end - begin_ < kFeedbackDepth ? end - begin_ : kFeedbackDepth;
+    for (std::size_t column = end - n_open; column < end; ++column) {
+      settle(column);
+    }
+  }
+
+  Floats sum_settled(const float* coefficients, std::size_t n) const {
+    Floats sums[kFeedbackSums] = {};
+    std::size_t i = 0;
+    for (; i + kFeedbackSums <= n; i += kFeedbackSums) {
+      unrolled<kFeedbackSums>([&](auto j) __attribute__((always_inline)) {
+        sums[j] += coefficients[i + j] * load_lanes<Floats>(settled(i + j));
+      });
+    }
+    for (; i < n; ++i) {
+      sums[i % kFeedbackSums] += coefficients[i] * load_lanes<Floats>(settled(i));
+    }
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
+           ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+  }
+
+  void advance(std::size_t k) {
+    const FeedbackColumn& column = search_.columns[k];
+    const GroupSteps steps(kSymbolCodes.of[column.scale_class]);
+    const float* const coefficients = search_.coefficients + k * search_.n_columns;
+    const std::size_t n_open = k - begin_ < kFeedbackDepth - 1 ? k - begin_ : kFeedbackDepth - 1;
+    const Floats base = sum_settled(coefficients, k - n_open);
+    const Floats value = load_row(search_.values + k * search_.n_rows + row_);
+    Candidates candidates[n_states];
+    Floats sums[n_states];
+    for (Floats& sum : sums) {
+      sum = base;
+    }
+    for (std::size_t d = n_open; d > 0; --d) {
+      const std::size_t at = (k - d) % kFeedbackDepth;
+      unrolled<n_states>([&](auto state) __attribute__((always_inline)) {
+        sums[state] += coefficients[k - d] * paths_[state].errors[at];
+      });
+    }
+    for (unsigned state = 0; state < n_states; ++state) {
+      Floats t = value + column.inverse * sums[state];
+      t = higher_of(lower_of(t, all_of(kMostFedSteps)), all_of(-kMostFedSteps));
+      choose(t, value, state, steps, column.scale, candidates[state]);
+    }
+    join(k % kFeedbackDepth, candidates);
+  }
+
+  struct Candidates {
+    Floats costs[kCandidates];
+    Floats errors[kCandidates];
+    Ints codes[kCandidates];
+  };
+
+  static Floats signed_of(Floats magnitude, Floats like) {
+    return vector_bits<Floats>(vector_bits<Ints>(magnitude) |
+                               (vector_bits<Ints>(like) & INT32_MIN));
+  }
+
+  static void choose(Floats t, Floats value, unsigned state, const GroupSteps& steps, float scale,
+                     Candidates& found) {
+    const Floats a = magnitude_of(t);
+    const Floats nearest = select(is_less(a, all_of(0x1p23f)), nearest_to(a), a);
+    const Floats escape_error = (value - signed_of(nearest, t)) * scale;
+    if constexpr (n_states == 1) {
+      const SearchMask escapes = neither(is_less(a, all_of(steps.alone_bound())));
+      const Ints code = to_ints(signed_of(select(escapes, Floats{}, nearest), t));
+      found.costs[0] = Floats{};
+      found.errors[0] = escape_error;
+      found.codes[0] = select(escapes, all_of(kEscapedCode), code);
+    } else {
+      const GroupLanes group(steps);
+      const SearchMask escapes = is_less(group.bound, a);
+      const unsigned q = kTrellisEdges<n_states>.second >> state & 1;
+      unrolled<2>([&](auto parity) __attribute__((always_inline)) {
+        const LaneChoice choice = choose_codes<false>(
+            a, sign_of(t), all_of(static_cast<float>(2 * int{parity} - static_cast<int>(q))),
+            group.most[parity], all_of(std::int32_t{parity}), parity == 0 ? kAllLanes : kNoLanes,
+            group, nullptr);
+        const Ints sign = (choice.code >> 31) - (-choice.code >> 31);
+        const Ints point = choice.code + choice.code - (q != 0 ? sign : Ints{});
+        found.costs[parity] = select(escapes, all_of(parity != 0 ? kNever : 0.0f), choice.cost);
+        found.errors[parity] = select(escapes, escape_error, (value - to_floats(point)) * scale);
+        found.codes[parity] = select(escapes, all_of(kEscapedCode), choice.code);
+      });
+    }
+  }
+
+  // Of the two paths into each state the one that costs less goes on, with all that it has tried.
+  void join(std::size_t at, const Candidates (&candidates)[n_states]) {
+    if constexpr (n_states == 1) {
+      paths_[0].errors[at] = candidates[0].errors[0];
+      paths_[0].codes[at] = candidates[0].codes[0];
+    } else {
+      constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
+      Path* const joined = spare_;
+      Floats costs[n_states];
+      unrolled<n_states>([&](auto state) __attribute__((always_inline)) {
+        constexpr unsigned first = kEdges.from[state][0];
+        constexpr unsigned second = kEdges.from[state][1];
+        constexpr unsigned by_first = kEdges.parity[state][0];
+        constexpr unsigned by_second = kEdges.parity[state][1];
+        const Floats first_cost = costs_[first] + candidates[first].costs[by_first];
+        const Floats second_cost = costs_[second] + candidates[second].costs[by_second];
+        const SearchMask takes_second = is_less(second_cost, first_cost);
+        costs[state] = lower_of(second_cost, first_cost);
+        for (std::size_t i = 0; i < kFeedbackDepth; ++i) {
+          joined[state].errors[i] =
+              select(takes_second, paths_[second].errors[i], paths_[first].errors[i]);
+          joined[state].codes[i] =
+              select(takes_second, paths_[second].codes[i], paths_[first].codes[i]);
+        }
+        joined[state].errors[at] = select(takes_second, candidates[second].errors[by_second],
+                                          candidates[first].errors[by_first]);
+        joined[state].codes[at] = select(takes_second, candidates[second].codes[by_second],
+                                         candidates[first].codes[by_first]);
+      });
+      spare_ = paths_;
+      paths_ = joined;
+      __builtin_memcpy(costs_, costs, sizeof(costs_));
+    }
+  }
+
+  const FeedbackSearch& search_;
+  const unsigned row_;
+  const unsigned n_rows_;
+  std::size_t begin_ = 0;  // of the fold
+  Floats costs_[n_states];
+  Path rooms_[2][n_states] = {};
+  Path* paths_ = rooms_[0];
+  Path* spare_ = rooms_[1];
+};
+
+template <unsigned n_states>
+void search_feedback_of(const FeedbackSearch& search) {
+  if (search.is_plain) {
+    for (unsigned row = 0; row < search.n_rows; ++row) {
+      FeedbackRow<n_states>(search, row).run();
+    }
+    return;
+  }
+  for (unsigned row = 0; row < search.n_rows; row += kSearchLanes) {
+    FeedbackLanes<n_states>(search, row).run();
+  }
+}
+
+inline void search_feedback(const FeedbackSearch& search) {
+  switch (search.n_states) {
+    case 1:
+      return search_feedback_of<1>(search);
+    case 4:
+      return search_feedback_of<4>(search);
+    default:
+      return search_feedback_of<8>(search);
+  }
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

@@ -1,0 +1,204 @@
+// The steps of the search for codes, value by value (spectral/spec.md, section 7). They
+// are those of devices too.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/kernels/trellis_edges.hpp"
+
+namespace cfck::codec {
+inline namespace CFCK_CPU_NAMESPACE {
+
+// What no path may cost.
+inline constexpr float kNever = 1e30f;
+// After as many coded groups what the best path of a lane costs is taken off all of its paths.
+inline constexpr unsigned kGroupsBetweenLevels = 8;
+inline constexpr unsigned kMaxSearchLanes = 128;
+
+// What paths cost that end in a state of a lane.
+template <unsigned n_states>
+using PathCosts = float[n_states][kMaxSearchLanes];
+
+// Bits by state: whether the best path into it comes from the higher one of two.
+template <unsigned n_states>
+using Decisions = std::conditional_t<n_states <= kMaxTableStates, std::uint8_t, std::uint64_t>;
+
+// What is the same for all values of a group.
+struct GroupSteps {
+  GroupSteps() = default;
+  explicit GroupSteps(const GroupCode& group) : GroupSteps(kSymbolCodes.of[group.scale_class]) {}
+  CFCK_HD explicit GroupSteps(const SymbolCode& code)
+      : low_bits(code.low_bits),
+        table(code.table),
+        limit(std::int32_t{code.reach} << code.low_bits),
+        bound(2.0f * static_cast<float>(limit)),
+        most{static_cast<float>(limit / 2), static_cast<float>((limit - 1) / 2)} {}
+
+  // With one state, from which on values escape.
+  CFCK_HD float alone_bound() const { return static_cast<float>(limit) + 0.5f; }
+
+  unsigned low_bits = 0;
+  unsigned table = 0;
+  std::int32_t limit = 0;  // of magnitudes of codes
+  float bound = 0;         // what is above, in steps, escapes
+  float most[2] = {};      // halves of the largest codes of each parity
+};
+
+// Half to even. Requires: -1 < x.
+CFCK_HD inline float nearest_to(float x) { return x < 0x1p23f ? (x + 0x1p23f) - 0x1p23f : x; }
+
+CFCK_HD inline float magnitude_of(float x) { return __builtin_fabsf(x); }
+
+CFCK_HD inline std::int32_t with_sign(std::int32_t magnitude, float t) {
+  return __builtin_signbit(t) ? -magnitude : magnitude;
+}
+
+// The point that is nearest to t.
+CFCK_HD inline std::int32_t escaped_point(float t) {
+  return with_sign(static_cast<std::int32_t>(nearest_to(magnitude_of(t))), t);
+}
+
+CFCK_HD inline unsigned symbol_of(std::int32_t code, unsigned low_bits) {
+  return static_cast<unsigned>((code >> low_bits) + static_cast<std::int32_t>(kSpectralZero));
+}
+
+struct CodeChoice {
+  std::int32_t code;
+  float cost;
+};
+
+// The best code of a quantiser and a parity. Points have magnitudes 4 half + 2 parity - q.
+CFCK_HD inline CodeChoice choose_code(float t, unsigned q, unsigned parity, const GroupSteps& group,
+                                      const SymbolWeights* weights) {
+  const float a = magnitude_of(t);
+  const float offset = static_cast<float>(2 * static_cast<int>(parity) - static_cast<int>(q));
+  float half = nearest_to((a - offset) * 0.25f);
+  half = half > 0.0f ? half : 0.0f;
+  half = half < group.most[parity] ? half : group.most[parity];
+  float point = 4.0f * half + offset;
+  point = point > 0.0f ? point : 0.0f;
+  const float error = a - point;
+  CodeChoice choice{
+      with_sign(2 * static_cast<std::int32_t>(half) + static_cast<std::int32_t>(parity), t),
+      error * error};
+  float zero = a * a;
+  if (weights != nullptr) {
+    choice.cost += weights->of[q][symbol_of(choice.code, group.low_bits)];
+    zero += weights->of[q][kSpectralZero];
+  }
+  return parity == 0 && zero <= choice.cost ? CodeChoice{0, zero} : choice;
+}
+
+// What the best codes of each quantiser and parity cost.
+struct ChoiceCosts {
+  float of[2][2];
+};
+
+CFCK_HD inline ChoiceCosts cost_of_codes(float t, const GroupSteps& group,
+                                         const SymbolWeights* weights) {
+  const bool escapes = magnitude_of(t) > group.bound;
+  ChoiceCosts cost;
+  for (unsigned q = 0; q < 2; ++q) {
+    for (unsigned parity = 0; parity < 2; ++parity) {
+      cost.of[q][parity] =
+          escapes ? (parity != 0 ? kNever : 0.0f) : choose_code(t, q, parity, group, weights).cost;
+    }
+  }
+  return cost;
+}
+
+// The best path into a state goes on; returns its decision.
+template <unsigned n_states, unsigned pitch, std::size_t state>
+CFCK_HD inline Decisions<n_states> advance_state(const ChoiceCosts& by_code, const float* costs,
+                                                 float* next) {
+  constexpr TrellisEdge kFirst = edge_into<n_states>(state, 0);
+  constexpr TrellisEdge kSecond = edge_into<n_states>(state, 1);
+  const float by_first =
+      costs[kFirst.from * pitch] + by_code.of[quantiser_of<n_states>(kFirst.from)][kFirst.parity];
+  const float by_second = costs[kSecond.from * pitch] +
+                          by_code.of[quantiser_of<n_states>(kSecond.from)][kSecond.parity];
+  next[state] = by_second < by_first ? by_second : by_first;
+  return static_cast<Decisions<n_states>>(std::uint64_t{by_second < by_first} << state);
+}
+
+template <unsigned n_states, unsigned pitch, std::size_t... state>
+CFCK_HD inline Decisions<n_states> advance_states(const ChoiceCosts& by_code, float* costs,
+                                                  std::index_sequence<state...>) {
+  float next[n_states];
+  const auto decisions = static_cast<Decisions<n_states>>(
+      (advance_state<n_states, pitch, state>(by_code, costs, next) | ...));
+  ((costs[state * pitch] = next[state]), ...);
+  return decisions;
+}
+
+// A value of a lane: costs of its paths, `pitch` apart, go on, each state's decision is a bit.
+template <unsigned n_states, unsigned pitch>
+CFCK_HD Decisions<n_states> advance_value(float t, const GroupSteps& group,
+                                          const SymbolWeights* weights, float* costs) {
+  return advance_states<n_states, pitch>(cost_of_codes(t, group, weights), costs,
+                                         std::make_index_sequence<n_states>());
+}
+
+// What is found of a value; of escapes the code is 0.
+struct FoundCode {
+  std::int32_t code;
+  std::uint8_t symbol;
+  std::uint8_t quantiser;
+};
+
+CFCK_HD inline FoundCode found_code(bool escapes, std::int32_t code, unsigned q,
+                                    const GroupSteps& group) {
+  const unsigned symbol = escapes ? kSpectralEscape : symbol_of(code, group.low_bits);
+  return {escapes ? 0 : code, static_cast<std::uint8_t>(symbol), static_cast<std::uint8_t>(q)};
+}
+
+CFCK_HD inline void store_found(const FoundCode& found, const TrellisSearch& search,
+                                std::size_t at) {
+  search.symbols[at] = found.symbol;
+  search.quantisers[at] = found.quantiser;
+  search.codes[at] = found.code;
+}
+
+// Back along the path of a lane, of which `state` is where it is.
+template <unsigned n_states>
+CFCK_HD FoundCode take_value(float t, Decisions<n_states> decisions, const GroupSteps& group,
+                             const SymbolWeights* weights, std::int32_t& state) {
+  const TrellisEdge edge =
+      edge_into<n_states>(static_cast<unsigned>(state), decisions >> state & 1);
+  state = static_cast<std::int32_t>(edge.from);
+  const unsigned q = quantiser_of<n_states>(edge.from);
+  const bool escapes = magnitude_of(t) > group.bound;
+  const CodeChoice choice = choose_code(escapes ? 0.0f : t, q, edge.parity, group, weights);
+  return found_code(escapes, choice.code, q, group);
+}
+
+// With one state every value is on its own.
+CFCK_HD inline std::int32_t choose_alone(float t, const GroupSteps& group,
+                                         const SymbolWeights* weights) {
+  const float a = magnitude_of(t);
+  const float nearest = nearest_to(a);
+  const auto best = with_sign(static_cast<std::int32_t>(nearest), t);
+  if (weights == nullptr || best == 0) {
+    return best;
+  }
+  const auto cost_of = [&](float point, std::int32_t code) {
+    return (a - point) * (a - point) + weights->of[0][symbol_of(code, group.low_bits)];
+  };
+  const float nearer = nearest - 1.0f;
+  const std::int32_t code = with_sign(static_cast<std::int32_t>(nearer), t);
+  const float cost = cost_of(nearest, best);
+  const float nearer_cost = cost_of(nearer, code);
+  const std::int32_t better = nearer_cost <= cost ? code : best;
+  return cost_of(0.0f, 0) <= (nearer_cost <= cost ? nearer_cost : cost) ? 0 : better;
+}
+
+CFCK_HD inline FoundCode take_alone(float t, const GroupSteps& group,
+                                    const SymbolWeights* weights) {
+  const bool escapes = magnitude_of(t) >= group.alone_bound();
+  return found_code(escapes, choose_alone(escapes ? 0.0f : t, group, weights), 0, group);
+}
+
+}  // namespace CFCK_CPU_NAMESPACE
+}  // namespace cfck::codec

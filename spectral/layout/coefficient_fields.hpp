@@ -1,0 +1,37 @@
+// What the fields of a record say of the coefficients of a chunk: their predicted classes
+// and their steps (spectral/spec.md, sections 4 and 5).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/layout/spectral_parameters.hpp"
+
+namespace cfck::codec {
+
+// Classes from 1 to kMaxSpectralClass.
+void predict_spectral_classes(const SpectralGeometry& geometry,
+                              const SpectralParameters& parameters, std::uint64_t first_value,
+                              std::size_t n_values, std::uint8_t* classes);
+
+// Classes as sums, of whole rows: what the row adds, and what its columns and bands do.
+struct RowClasses {
+  std::vector<std::int32_t> bases;    // by row of the chunk
+  std::vector<std::int32_t> offsets;  // by place in the row
+
+  // Of the sums. Requires: there are rows.
+  std::int32_t greatest() const;
+};
+// Sums are not clamped. nullopt if the chunk is not whole rows of kernels.
+std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
+                                      const SpectralParameters& parameters,
+                                      std::uint64_t first_value, std::size_t n_values);
+
+// Steps of the coefficients, as T (float or double).
+template <class T>
+void coefficient_steps(const SpectralGeometry& geometry, const SpectralParameters& parameters,
+                       std::uint64_t first_value, std::size_t n_values, T* steps);
+
+}  // namespace cfck::codec

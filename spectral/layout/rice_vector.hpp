@@ -1,0 +1,19 @@
+// Vectors of small integers in a preamble (spectral/spec.md, section 3), as Rice codes
+// (Rice and Plaunt 1971) of their distances from a middle.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codec/common/numbers.hpp"
+
+namespace cfck::codec {
+
+// Requires: `numbers` is not empty.
+void append_rice_vector(std::span<const std::int16_t> numbers, std::vector<std::byte>& out);
+
+// Allocates no more than 16 bytes for every byte of `in`. Errors: kTruncated, kCorrupt.
+Result<std::vector<std::int16_t>> read_rice_vector(std::uint64_t n, NumberReader& in);
+
+}  // namespace cfck::codec

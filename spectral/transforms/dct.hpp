@@ -1,0 +1,40 @@
+// Separable DCT-II over the blocks of a tensor. What is computed, and in which order, is
+// in spectral/transforms.md: the bits are the same at every CPU level.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/cpu/cpu_level.hpp"
+#include "spectral/transforms/dct_matrix.hpp"
+
+namespace cfck::spectral {
+
+// The values of a region in row-major order, in place. Blocks tile the region from its
+// start; a block at the end of an axis keeps what is left as its side, and is transformed
+// with the matrix of that side. Frequency f along an axis takes the place of value f of
+// its block. Axes whose blocks have side 1 stay as they are; a convolution kernel as block
+// of a tensor [out, in, 3, 3] has the sides {1, 1, 3, 3}.
+//
+// T is float or double. Allocates nothing; needs 64 KiB of stack.
+// Requires: as many sides as axes, 1 <= side <= kMaxBlockSide (a side may be longer than
+// its axis); `values` has the product of `shape` elements, any of which may be 0; the
+// floating-point environment is the default one.
+template <class T>
+void forward_dct(T* values, std::span<const std::uint64_t> shape,
+                 std::span<const std::uint32_t> sides) noexcept;
+// From coefficients to values. Not the bits that forward_dct() began with, but near.
+template <class T>
+void inverse_dct(T* values, std::span<const std::uint64_t> shape,
+                 std::span<const std::uint32_t> sides) noexcept;
+
+// The same with the kernels of a given level: for tests that compare levels.
+// Requires: `level` is not above cpu_level().
+template <class T>
+void forward_dct_of(CpuLevel level, T* values, std::span<const std::uint64_t> shape,
+                    std::span<const std::uint32_t> sides) noexcept;
+template <class T>
+void inverse_dct_of(CpuLevel level, T* values, std::span<const std::uint64_t> shape,
+                    std::span<const std::uint32_t> sides) noexcept;
+
+}  // namespace cfck::spectral

@@ -1,0 +1,37 @@
+// What tests of the kernels of the direct codec share.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/codec/direct/direct_cases.hpp"
+
+namespace cfck::codec {
+
+// The kernels of all CPU levels that this machine has, the baseline first.
+inline std::vector<const DirectKernels*> levels() {
+  std::vector<const DirectKernels*> found;
+  for (const CpuLevel level : {CpuLevel::kBaseline, CpuLevel::kV3, CpuLevel::kV4}) {
+    if (level <= cpu_level()) {
+      found.push_back(&direct_kernels_of(level));
+    }
+  }
+  return found;
+}
+
+// Codes of about `scale`, with zeros up to a whole group, some large and exact ones.
+inline std::vector<std::int32_t> make_codes(std::size_t n, double scale, Random& random) {
+  std::vector<std::int32_t> codes((n + kGroupSize - 1) / kGroupSize * kGroupSize);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double unit = static_cast<double>(random.next() % 20001) / 10000 - 1;
+    const double cubed = 4 * unit * unit * unit * scale;
+    codes[i] = static_cast<std::int32_t>(
+        std::clamp(cubed, -double{kMaxCode} - 1.0 * kMaxCode, double{kMaxCode} + 1.0 * kMaxCode));
+    codes[i] = random.next() % 200 == 0 ? kExact : codes[i];
+    codes[i] = random.next() % 300 == 0 ? 2 * kMaxCode : codes[i];
+    codes[i] = random.next() % 300 == 0 ? -2 * kMaxCode : codes[i];
+  }
+  return codes;
+}
+
+}  // namespace cfck::codec

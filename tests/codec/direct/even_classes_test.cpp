@@ -1,0 +1,108 @@
+// One class for all groups, where their own cost more than they save.
+#include "codec/direct/chunk/even_classes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "codec/direct/kernels/direct_kernels.hpp"
+#include "tests/codec/direct/direct_cases.hpp"
+
+namespace cfck::codec {
+namespace {
+
+constexpr std::size_t kValues = 1 << 16;
+constexpr std::size_t kGroups = kValues / kGroupSize;
+
+// Normal codes of a deviation of about 100, in rows of 1024 that differ by `octaves`.
+std::vector<std::int32_t> normal_codes(double octaves) {
+  Random random(5);
+  std::vector<std::int32_t> codes(kValues);
+  for (std::size_t i = 0; i < kValues; ++i) {
+    const double scale = 100 * std::exp2(octaves * static_cast<double>(i / 1024 % 2));
+    codes[i] = static_cast<std::int32_t>(static_cast<double>(random.gaussian()) * 0x1p-30 * scale);
+  }
+  return codes;
+}
+
+std::vector<GroupCode> classify(const std::vector<std::int32_t>& codes) {
+  std::vector<GroupCode> groups(kGroups);
+  direct_kernels().classify(codes.data(), codes.size(), groups.data());
+  return groups;
+}
+
+TEST(EvenClasses, OneScaleIsEven) {
+  const std::vector<std::int32_t> codes = normal_codes(0);
+  std::vector<GroupCode> groups = classify(codes);
+  ASSERT_TRUE(classes_are_even(groups.data(), groups.size()));
+  even_classes(groups.data(), groups.size());
+  // The mean magnitude of all values: 100 * 1.15 * sqrt(2 / pi).
+  const unsigned expected = kClassOfOne + static_cast<unsigned>(4 * std::log2(92.1));
+  for (const GroupCode& group : groups) {
+    EXPECT_EQ(group.scale_class, expected);
+  }
+}
+
+// Exact values count as 0, and their groups have the least class.
+TEST(EvenClasses, OfExactValuesIsTheLeast) {
+  for (const std::int32_t first : {kExact, 1}) {
+    std::vector<std::int32_t> codes(4 * kValues, kExact);
+    codes[0] = first;
+    std::vector<GroupCode> groups(4 * kGroups);
+    direct_kernels().classify(codes.data(), codes.size(), groups.data());
+    ASSERT_TRUE(classes_are_even(groups.data(), groups.size()));
+    even_classes(groups.data(), groups.size());
+    EXPECT_EQ(groups.front().scale_class, 1U);
+    EXPECT_EQ(groups.back().scale_class, 1U);
+  }
+}
+
+TEST(EvenClasses, TwoScalesAreNot) {
+  const std::vector<GroupCode> groups = classify(normal_codes(1));
+  EXPECT_FALSE(classes_are_even(groups.data(), groups.size()));
+}
+
+TEST(EvenClasses, FewGroupsGroupsOfZerosAndLargeClassesAreNot) {
+  std::vector<GroupCode> groups = classify(normal_codes(0));
+  EXPECT_FALSE(classes_are_even(groups.data(), 255));
+  EXPECT_TRUE(classes_are_even(groups.data(), 256));
+  std::vector<GroupCode> with_zeros = groups;
+  with_zeros[100].kind = GroupKind::kAllZero;
+  EXPECT_FALSE(classes_are_even(with_zeros.data(), with_zeros.size()));
+  for (GroupCode& group : groups) {
+    group.scale_class = 101;
+  }
+  EXPECT_FALSE(classes_are_even(groups.data(), groups.size()));
+}
+
+// Entropy of a normal distribution of deviation 92.1 * sqrt(pi / 2) codes: 8.895 bits.
+// Classes of their own would take 0.02 bit more.
+TEST(EvenClasses, ChunksOfOneScaleTakeLittleMoreThanTheirEntropy) {
+  constexpr double kStep = 1e-3;
+  const std::vector<std::int32_t> codes = normal_codes(0);
+  std::vector<std::byte> values(4 * kValues);
+  for (std::size_t i = 0; i < kValues; ++i) {
+    const float value = static_cast<float>(static_cast<double>(codes[i]) * kStep);
+    std::memcpy(values.data() + 4 * i, &value, 4);
+  }
+  const std::vector<std::uint64_t> shape{kValues / 1024, 1024};
+  DirectChunkInfo info;
+  info.dtype = DType::kF32;
+  info.entropy = EntropyId::kRans;
+  info.shape = shape;
+  info.n_elems = kValues;
+  DirectParameters parameters;
+  parameters.step = kStep;
+  Scratch scratch;
+  std::vector<std::byte> decoded(values.size());
+  DirectChunk chunk;
+  ASSERT_TRUE(encode_direct(info, parameters, ParameterPlace::kInline, {kStep / 2, {}}, values,
+                            scratch, decoded, chunk));
+  EXPECT_LT(8.0 * static_cast<double>(chunk.encoded.payload.size()) / kValues, 8.925);
+  std::vector<std::byte> read(values.size());
+  ASSERT_TRUE(decode_direct(info, chunk.encoded.payload, scratch, read));
+  EXPECT_TRUE(read == decoded);
+}
+
+}  // namespace
+}  // namespace cfck::codec

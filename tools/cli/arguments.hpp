@@ -1,0 +1,67 @@
+// What the commands' arguments have in common.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "base/text.hpp"
+#include "cfck/options.hpp"
+#include "tools/output/console.hpp"
+#include "tools/convert/convert.hpp"
+#include "tools/inspect/inspect.hpp"
+
+namespace cfck::tools {
+
+// Everything that may stand on a command line. The command that was chosen sets
+// `run`.
+struct Choices {
+  ConsoleOptions console;
+  ConvertOptions convert;
+  ShowOptions show;
+  VerifyOptions verify;
+  DigestOptions digest;
+  StatsOptions stats;
+  BandsOptions bands;
+  DiffOptions diff;
+  ExtractOptions extract;
+  CompactOptions compact;
+  RepairOptions repair;
+  std::function<int(Console&)> run;
+};
+
+// An option whose values are a few words.
+template <class T>
+void add_choice(CLI::App& app, const std::string& name, T& choice,
+                const std::map<std::string, T>& words, const std::string& text,
+                const std::string& value) {
+  const auto choose = [name, &choice, words](const std::string& word) {
+    const auto found = words.find(word);
+    if (found != words.end()) {
+      choice = found->second;
+      return;
+    }
+    std::string known;
+    for (const auto& entry : words) known += (known.empty() ? "" : ", ") + entry.first;
+    throw CLI::ValidationError(name, fmt::format("'{}' is none of {}", escaped(word), known));
+  };
+  app.add_option_function<std::string>(name, choose, text)->option_text(value);
+}
+
+void add_common(CLI::App& app, Choices& choices);
+void add_threads(CLI::App& app, unsigned& threads);
+// --limit NAME=SIZE: what a .cfck file may make the program hold in memory.
+void add_limits(CLI::App& app, Limits& limits);
+// Examples, and what exit codes mean.
+void set_footer(CLI::App& app, const std::string& examples);
+
+// The commands that look into files beyond their indexes.
+void set_up_stats(CLI::App& app, Choices& choices);
+void set_up_bands(CLI::App& app, Choices& choices);
+void set_up_diff(CLI::App& app, Choices& choices);
+void set_up_extract(CLI::App& app, Choices& choices);
+
+}  // namespace cfck::tools

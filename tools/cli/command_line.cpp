@@ -1,0 +1,366 @@
+#include "tools/cli/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cfck/options.hpp"
+#include "cfck/version.hpp"
+#include "tools/cli/arguments.hpp"
+#include "tools/output/console.hpp"
+#include "tools/convert/convert.hpp"
+#include "tools/convert/encode_options.hpp"
+#include "tools/inspect/inspect.hpp"
+#include "tools/convert/target_arguments.hpp"
+
+namespace cfck::tools {
+namespace {
+
+void add_max_errors(CLI::App& app, ConvertOptions& options) {
+  const auto add = [&](const std::string& name, std::optional<double>& error,
+                       const std::string& text) {
+    app.add_option_function<std::string>(
+           name,
+           [name, &error](const std::string& value) {
+             const auto number = parse_max_error(value);
+             if (!number) throw CLI::ValidationError(name, number.error().message);
+             error = *number;
+           },
+           text)
+        ->option_text("X");
+  };
+  add("--max-abs-error", options.encode.max_abs_error,
+      "Largest error of any value of float tensors with two or more dimensions and 1024 or more "
+      "values; others, optimizer state and tensors near zero stay lossless");
+  add("--max-rel-error", options.encode.max_rel_error,
+      "The same, times the value range of the tensor: 1e-3 is a thousandth of it");
+  add("--max-sigma-error", options.encode.max_sigma_error,
+      "The same, times the standard deviation of the tensor");
+  app.add_flag("--per-row", options.encode.per_row,
+               "With the last two: range or deviation of each row of the first dimension");
+  app.add_option(
+         "--rule", options.rules,
+         "'PATTERN: option=value, ...' for tensors whose names match: codec, max_abs_error, "
+         "max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, trellis_states, "
+         "steps, block. "
+         "Targets hold for each tensor. The first rule that matches counts; may be repeated")
+      ->option_text("RULE")
+      ->expected(1)
+      ->allow_extra_args(false)  // what follows the rule may be a file
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--rules", options.rules_file,
+                 "A file with one rule a line, which come after those of --rule")
+      ->option_text("FILE");
+}
+
+void add_effort(CLI::App& app, EncodeOptions& encode) {
+  add_choice<EntropyId>(
+      app, "--entropy", encode.entropy, {{"zstd", EntropyId::kZstd}, {"rans", EntropyId::kRans}},
+      fmt::format("Entropy stage of floats: rans (fewer bytes, faster to read) or zstd (any Zstd "
+                  "unpacks the symbols); default: {}",
+                  entropy_name(kDefaultEntropy)),
+      "NAME");
+  add_choice<EncodeLevel>(app, "--level", encode.level,
+                          {{"fast", EncodeLevel::kFast},
+                           {"default", EncodeLevel::kDefault},
+                           {"archive", EncodeLevel::kArchive}},
+                          "fast (the fewest passes), default, archive (the fewest bytes: may take "
+                          "several times as long, and be somewhat slower to read)",
+                          "NAME");
+}
+
+void set_up_convert(CLI::App& app, Choices& choices) {
+  ConvertOptions& options = choices.convert;
+  app.description(
+      "Convert safetensors to .cfck, or back, byte for byte, or within a maximum error if one is\n"
+      "given. Contents decide which way, not suffixes.\n"
+      "A folder is converted shard by shard, with targets for all shards together; its other "
+      "files\n"
+      "are copied, folders that begin with a dot are left out.");
+  app.add_option("IN", options.input, "A safetensors or .cfck file, or a folder of them")
+      ->required()
+      ->option_text(" ");
+  app.add_option("OUT", options.output,
+                 "What to write; default: beside IN, model.safetensors <-> model.cfck, "
+                 "folder <-> folder-cfck")
+      ->option_text(" ");
+  add_choice<CodecChoice>(
+      app, "--codec", options.encode.codec,
+      {{"auto", CodecChoice::kAuto},
+       {"raw", CodecChoice::kRaw},
+       {"lossless", CodecChoice::kLossless},
+       {"direct", CodecChoice::kDirect},
+       {"spectral", CodecChoice::kSpectral}},
+      "auto (whichever needs fewer bytes), raw, lossless, direct (with a maximum error), spectral "
+      "(with a target or --max-abs-error; auto takes it for targets)",
+      "NAME");
+  add_max_errors(app, options);
+  add_targets(app, options.encode);
+  add_effort(app, options.encode);
+  app.parse_complete_callback([&app, &options] {
+    for (const char* name : {"--codec", "--max-abs-error", "--max-rel-error", "--max-sigma-error",
+                             "--per-row", "--rule", "--rules", "--entropy", "--level"}) {
+      if (app.count(name) != 0) options.for_cfck.push_back(name);
+    }
+    for (const char* name : kTargetArguments) {
+      if (app.count(name) != 0) options.for_cfck.push_back(name);
+    }
+  });
+  add_threads(app, options.encode.threads);
+  CLI::Option* verify = app.add_flag(
+      "--verify", options.verify,
+      "Decode what was written and compare it with IN, before it gets its name: bit for "
+      "bit, or that no value is beyond its maximum error and that targets are met");
+  verify->option_text(" ");
+  app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
+      ->excludes(verify)
+      ->option_text(" ");
+  app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
+  add_limits(app, options.limits);
+  add_common(app, choices);
+  set_footer(
+      app,
+      "  cfck-convert model.safetensors                  writes model.cfck\n"
+      "  cfck-convert model.cfck back.safetensors        the same bytes again\n"
+      "  cfck-convert --verify llama/ llama-cfck/        a folder with shards\n"
+      "  cfck-convert --dry-run --json model.safetensors what would it save?\n"
+      "  cfck-convert model.safetensors --max-sigma-error 1e-2 --per-row\n"
+      "  cfck-convert model.safetensors --max-rel-error 1e-3 \\\n"
+      "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
+      "  cfck-convert model.safetensors --size 60MB      as good as 60 million bytes allow\n"
+      "A rule lifts the exemptions of the options for all tensors. Its last colon ends the\n"
+      "pattern: * any characters, ? one, [abc] one of these. In a file each line is a rule;\n"
+      "lines that start with # are comments.\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_convert(choices.convert, console); };
+  });
+}
+
+void set_up_show(CLI::App& app, Choices& choices) {
+  app.description(
+      "Show what files contain: totals, then each tensor; of lossy ones the maximum error asked\n"
+      "for and the largest one measured. Reads the index only.\n"
+      "After `verify`, `digest`, `stats`, `bands`, `diff` or `extract` as the first word, that\n"
+      "command (see cfck --help).");
+  app.add_option("FILE", choices.show.paths, ".cfck or safetensors files, or folders of them")
+      ->required()
+      ->option_text(" ");
+  add_choice<SortKey>(
+      app, "--sort", choices.show.sort,
+      {{"file", SortKey::kFile},
+       {"name", SortKey::kName},
+       {"dtype", SortKey::kDType},
+       {"codec", SortKey::kCodec},
+       {"elems", SortKey::kElems},
+       {"raw", SortKey::kRaw},
+       {"ratio", SortKey::kRatio},
+       {"stored", SortKey::kStored},
+       {"bits", SortKey::kBits}},
+      "file (default), name, dtype, codec; largest first: elems, raw, stored, ratio, bits", "KEY");
+  app.add_option("--filter", choices.show.filters,
+                 "Only tensors whose names match the shell pattern; may be repeated")
+      ->option_text("GLOB")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_limits(app, choices.show.limits);
+  add_common(app, choices);
+  set_footer(app,
+             "  cfck-inspect model.cfck\n"
+             "  cfck-inspect --sort stored --filter '*attn*' model.cfck\n"
+             "  cfck-inspect verify --deep model.cfck\n"
+             "  cfck-inspect --json model.cfck | jq '.records[].bits_per_weight'\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_show(choices.show, console); };
+  });
+}
+
+void set_up_verify(CLI::App& app, Choices& choices) {
+  app.description("Check every frame and every hash of .cfck files.");
+  app.add_option("FILE", choices.verify.paths, ".cfck files, or folders of them")
+      ->required()
+      ->option_text(" ");
+  app.add_flag("--deep", choices.verify.deep,
+               "Decode every tensor too, and compare it with its digest");
+  add_threads(app, choices.verify.threads);
+  add_limits(app, choices.verify.limits);
+  add_common(app, choices);
+  set_footer(app, "  cfck verify --deep model.cfck\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_verify(choices.verify, console); };
+  });
+}
+
+void set_up_digest(CLI::App& app, Choices& choices) {
+  app.description(
+      "Print the content digest: equal for files with equal tensors, however they are stored,\n"
+      "compressed, sharded or not.");
+  app.add_option("FILE", choices.digest.paths, ".cfck or safetensors files, or folders of them")
+      ->required()
+      ->option_text(" ");
+  app.add_flag("-v,--per-tensor", choices.digest.per_tensor, "Also the digest of each tensor");
+  add_limits(app, choices.digest.limits);
+  add_common(app, choices);
+  set_footer(app, "  cfck digest model.safetensors model.cfck\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_digest(choices.digest, console); };
+  });
+}
+
+void set_up_compact(CLI::App& app, Choices& choices) {
+  app.description("Rewrite .cfck files without what updates left behind.");
+  app.add_option("FILE", choices.compact.paths, ".cfck files, or folders of them")
+      ->required()
+      ->option_text(" ");
+  add_threads(app, choices.compact.threads);
+  add_limits(app, choices.compact.limits);
+  add_common(app, choices);
+  set_footer(app, "  cfck compact model.cfck\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_compact(choices.compact, console); };
+  });
+}
+
+void set_up_repair(CLI::App& app, Choices& choices) {
+  app.description(
+      "Copy what can be proven whole of a damaged .cfck file to a new one. Exit code 1 if any\n"
+      "tensor is lost.");
+  app.add_option("FILE", choices.repair.damaged, "The damaged file; it is not changed")
+      ->required()
+      ->option_text(" ");
+  app.add_option("-o,--output", choices.repair.output, "The new file; must not exist")
+      ->required()
+      ->option_text("NEW");
+  add_threads(app, choices.repair.threads);
+  add_limits(app, choices.repair.limits);
+  add_common(app, choices);
+  set_footer(app, "  cfck repair torn.cfck -o whole.cfck\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_repair(choices.repair, console); };
+  });
+}
+
+struct Command {
+  const char* name;
+  const char* summary;
+  void (*set_up)(CLI::App&, Choices&);
+};
+
+constexpr Command kCommands[] = {
+    {"convert", "Convert safetensors to .cfck, or back, byte for byte", set_up_convert},
+    {"inspect", "Show what files contain; `show` is another name for it", set_up_show},
+    {"show", "", set_up_show},
+    {"verify", "Check every hash of .cfck files, with --deep every value", set_up_verify},
+    {"digest", "Print one hash for the tensors of a file, however they are stored", set_up_digest},
+    {"stats", "Describe the values of tensors, and how far they are from others", set_up_stats},
+    {"bands", "Show how codec spectral has coded tensors: bits and errors by band", set_up_bands},
+    {"diff", "Compare the tensors of two files", set_up_diff},
+    {"extract", "Write one tensor as a .npy file", set_up_extract},
+    {"compact", "Rewrite .cfck files without what updates left behind", set_up_compact},
+    {"repair", "Save what is whole of a damaged .cfck file", set_up_repair},
+};
+
+const Command* find_command(const std::string& name) {
+  const auto* found = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                   [&](const Command& command) { return command.name == name; });
+  return found == std::end(kCommands) ? nullptr : found;
+}
+
+// "cfck-inspect verify ..." and "cfck inspect verify ...": the word after
+// `inspect` may be a command of its own.
+bool continues_inspect(const std::vector<std::string>& arguments) {
+  static constexpr std::string_view kNames[] = {"show",  "verify", "digest", "stats",
+                                                "bands", "diff",   "extract"};
+  return !arguments.empty() &&
+         std::find(std::begin(kNames), std::end(kNames), arguments[0]) != std::end(kNames);
+}
+
+void set_up_overview(CLI::App& app) {
+  app.description("Compressed, checked files of tensors: checkpoints of neural networks.");
+  for (const Command& command : kCommands) {
+    if (*command.summary != '\0') app.add_subcommand(command.name, command.summary);
+  }
+  app.require_subcommand(1);
+  set_footer(app,
+             "  cfck convert model.safetensors\n"
+             "  cfck inspect model.cfck\n"
+             "  cfck verify model.cfck\n"
+             "  cfck COMMAND --help\n");
+}
+
+int report_parse_error(const CLI::App& app, const CLI::ParseError& error, Console& console) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+    // --help and --version.
+    const bool wants_help = dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr;
+    console.print(wants_help ? app.help() : std::string(error.what()) + "\n");
+    return console.finish(kExitOk);
+  }
+  const int code = console.fail({ErrorCode::kInvalidArgument,
+                                 fmt::format("{}; try {} --help", error.what(), app.get_name()),
+                                 {},
+                                 {}});
+  return console.finish(code);
+}
+
+int run_program(const std::string& program, const Command* command,
+                std::vector<std::string> arguments) {
+  // For errors of the command line itself.
+  ConsoleOptions early;
+  early.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+  Choices choices;
+  CLI::App app("", program);
+  app.set_version_flag("--version", std::string("cfck ") + library_version());
+  if (command == nullptr && !arguments.empty() && !arguments[0].starts_with('-')) {
+    Console console(program, early);
+    return console.finish(console.fail(
+        {ErrorCode::kInvalidArgument,
+         fmt::format("there is no command '{}'; try cfck --help", escaped(arguments[0])),
+         {},
+         {}}));
+  }
+  if (command != nullptr) {
+    command->set_up(app, choices);
+  } else {
+    set_up_overview(app);
+  }
+  try {
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    Console console(program, early);
+    return report_parse_error(app, error, console);
+  }
+  Console console(program, choices.console);
+  return console.finish(choices.run(console));
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  std::string program = argc > 0 ? argv[0] : "cfck";
+  program.erase(0, program.rfind('/') + 1);
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  const Command* command = nullptr;
+  const auto take = [&](const std::string& name) {
+    command = find_command(name);
+    program += " " + name;
+    arguments.erase(arguments.begin());
+  };
+  if (program == "cfck-convert" || program == "cfck-inspect") {
+    command = find_command(program.substr(5));
+  } else if (!arguments.empty() && find_command(arguments[0]) != nullptr) {
+    take(arguments[0]);
+  }
+  const bool inspects = command != nullptr && std::string(command->name) == "inspect";
+  if (inspects && continues_inspect(arguments)) take(std::string(arguments[0]));
+  return run_program(program, command, std::move(arguments));
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,69 @@
+// A sink that compares what is written to it with a safetensors file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cfck/io.hpp"
+#include "cfck/reader.hpp"
+#include "cfck/safetensors.hpp"
+#include "cfck/writer.hpp"
+#include "tools/measure/bound_check.hpp"
+#include "tools/measure/target_check.hpp"
+
+namespace cfck::tools {
+
+// Bit for bit, but for lossy tensors: of these no value may be beyond the maximum
+// error, recomputed from the file, the largest must be what the index says, and a target of
+// the tensor alone must be met.
+class ComparingSink final : public ByteSink {
+ public:
+  explicit ComparingSink(const ByteSource& expected) : expected_(expected) {}
+
+  // Which tensors of `header` are lossy, and which of those that are `kept_lossless` count for
+  // the plain target. Before anything is written.
+  void expect_losses(const SafetensorsHeader& header, const Reader& reader,
+                     std::span<const KeptLossless> kept_lossless = {});
+
+  Result<void> write(ByteView bytes) override;
+  // Errors: kChecksum where what was written, or its length, is something else.
+  Result<void> finish() const;
+  // Of the tensors that the plain target is for, but for bytes of files.
+  const TargetTotals& totals() const { return totals_; }
+
+ private:
+  // A tensor of which values are compared.
+  struct Part {
+    std::string name;
+    DType dtype = DType::kF32;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::uint64_t n_rows = 1;
+    std::optional<RecordError> error;  // none: bit for bit all the same
+    bool in_plain_target = false;
+    std::uint64_t stored_bytes = 0;
+
+    ErrorBound bound() const { return error ? error->bound : ErrorBound{BoundKind::kNone}; }
+    std::uint64_t value_bytes() const { return bits_per_element(dtype) / 8; }
+  };
+
+  Result<void> compare_exactly(ByteView bytes);
+  Result<void> compare_values(ByteView bytes);
+  BoundCheck check_of(const Part& part) const;
+  // Of the part that ends here.
+  Result<void> finish_part();
+
+  const ByteSource& expected_;
+  std::uint64_t position_ = 0;
+  std::vector<std::byte> buffer_;
+  std::vector<Part> parts_;  // by position
+  std::size_t n_finished_ = 0;
+  std::optional<BoundCheck> check_;   // of the part that was begun
+  std::vector<std::byte> cut_value_;  // the bytes of a value that are there already
+  TargetTotals totals_;
+};
+
+}  // namespace cfck::tools

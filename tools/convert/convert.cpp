@@ -1,0 +1,132 @@
+#include "tools/convert/convert.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "base/text.hpp"
+#include "tools/convert/convert_report.hpp"
+#include "tools/convert/encode_options.hpp"
+#include "tools/output/interrupt.hpp"
+#include "tools/output/loss.hpp"
+
+namespace cfck::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_progress) {
+  CFCK_TRY_ASSIGN(const ConversionInput input, probe_input(options.input, options.limits));
+  const FileKind to =
+      input.kind == FileKind::kSafetensors ? FileKind::kCfck : FileKind::kSafetensors;
+  CFCK_TRY(check_direction(options, to));
+  FileConversion conversion{options.input,
+                            options.output,
+                            options.encode,
+                            options.verify,
+                            options.dry_run,
+                            options.force,
+                            {},
+                            {},
+                            options.limits};
+  if (conversion.output.empty()) conversion.output = with_suffix(options.input, input.kind, to);
+  std::error_code error;
+  if (fs::is_directory(conversion.output, error)) {
+    const std::string name = fs::path(options.input).filename().string();
+    conversion.output = (fs::path(conversion.output) / with_suffix(name, input.kind, to)).string();
+  }
+  CFCK_TRY(check_output(options.input, conversion.output, options.force));
+  ProgressBar bar(show_progress, input.decoded_bytes * (options.verify ? 2 : 1));
+  CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
+  return ConvertReport{options.input, conversion.output, to, std::move(files), {}, {}};
+}
+
+}  // namespace
+
+Result<void> check_direction(const ConvertOptions& options, FileKind to) {
+  if (to == FileKind::kCfck || options.for_cfck.empty()) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{}: for conversion to .cfck, but '{}' is .cfck already: its tensors "
+                           "come back as they are. Leave it out here, or convert the original "
+                           "safetensors with it",
+                           fmt::join(options.for_cfck, ", "), escaped(options.input)),
+               {},
+               {}};
+}
+
+Result<void> check_output(const std::string& input, const std::string& output, bool force) {
+  std::error_code error;
+  if (fs::equivalent(input, output, error)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "input and output are the same: '" + escaped(output) + "'; name another output",
+                 {},
+                 {}};
+  }
+  if (!force && fs::exists(fs::symlink_status(output, error))) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "'" + escaped(output) +
+                     "' exists already; use --force to replace it, or name "
+                     "another output",
+                 {},
+                 {}};
+  }
+  return {};
+}
+
+namespace {
+
+// Rules from the command line and from files, all checked before IN is read.
+Result<ConvertOptions> with_rules(const ConvertOptions& options) {
+  ConvertOptions complete = options;
+  CFCK_TRY_ASSIGN(complete.encode.rules, collect_rules(options.rules, options.rules_file));
+  CFCK_TRY(error_target(complete.encode));
+  CFCK_TRY(error_bound(complete.encode));
+  return complete;
+}
+
+// Somebody may have meant percent.
+void warn_of_wide_bounds(Console& console, const EncodeOptions& encode) {
+  const auto check = [&](const TensorOptions& options) {
+    if (options.max_rel_error && *options.max_rel_error >= 0.5) {
+      console.warn("max_rel_error " + short_number(*options.max_rel_error) +
+                   " is so much of the range that all values of a tensor may become one; 0.01 "
+                   "is a hundredth of the range");
+    }
+    if (options.max_sigma_error && *options.max_sigma_error >= 1) {
+      console.warn("max_sigma_error " + short_number(*options.max_sigma_error) +
+                   " makes most values of a tensor one; 0.01 is a hundredth of a standard "
+                   "deviation");
+    }
+  };
+  check(encode);
+  for (const EncodeRule& rule : encode.rules) check(rule.options);
+}
+
+}  // namespace
+
+int run_convert(const ConvertOptions& given, Console& console) {
+  const auto begin = std::chrono::steady_clock::now();
+  catch_interrupts();
+  const auto options = with_rules(given);
+  if (!options) return console.fail(options.error());
+  warn_of_wide_bounds(console, options->encode);
+  std::error_code error;
+  const bool is_folder = fs::is_directory(options->input, error);
+  auto report = is_folder ? convert_folder(*options, console.shows_progress())
+                          : convert_single(*options, console.shows_progress());
+  // Any other error says by itself what was changed.
+  const bool cancelled = !report && report.error().message == "cancelled";
+  if (const int number = interrupt_signal(); cancelled && number != 0) {
+    console.warn("interrupted; nothing was changed");
+    return kExitSignal + number;
+  }
+  if (!report) return console.fail(report.error(), options->input);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const auto reported = report_conversion(console, *options, *report, seconds);
+  return reported ? kExitOk : console.fail(reported.error(), report->output);
+}
+
+}  // namespace cfck::tools

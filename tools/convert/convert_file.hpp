@@ -1,0 +1,66 @@
+// Files of tensors, from safetensors to .cfck or back.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cfck/options.hpp"
+#include "cfck/status.hpp"
+#include "cfck/writer.hpp"
+#include "model/file_kind.hpp"
+#include "tools/output/loss.hpp"
+#include "tools/output/progress_bar.hpp"
+
+namespace cfck::tools {
+
+struct FileConversion {
+  std::string input;
+  std::string output;
+  EncodeOptions encode;
+  bool verify = false;   // decode what was written and compare, before it gets its name
+  bool dry_run = false;  // encode, count, write nothing
+  bool replace_existing = false;
+  std::string shard_index;  // to be kept in the .cfck file; empty: none
+  std::string label;        // in messages, where there are several; empty: none
+  Limits limits = {};       // of .cfck files that are read
+};
+
+struct ConvertedFile {
+  std::string input;
+  std::string output;
+  FileKind to = FileKind::kCfck;
+  std::uint64_t n_records = 0;
+  std::uint64_t n_elems = 0;
+  std::uint64_t decoded_bytes = 0;
+  std::uint64_t stored_bytes = 0;  // of the records on the .cfck side
+  std::uint64_t input_bytes = 0;
+  std::uint64_t output_bytes = 0;
+  LossTotals loss;
+  std::vector<std::string> tied;  // names that a safetensors file has in its metadata only
+  // Of conversions to safetensors: whether the input nests its tensors and has plain
+  // values (save_checkpoint), which safetensors cannot hold.
+  bool loses_containers = false;
+  // Of conversions to .cfck.
+  std::vector<std::string> names;  // if there are rules
+  std::vector<KeptLossless> kept_lossless;
+  std::vector<std::string> unmatched_rules;
+};
+
+// What is known of an input before it is converted.
+struct ConversionInput {
+  FileKind kind = FileKind::kSafetensors;
+  std::uint64_t decoded_bytes = 0;
+};
+Result<ConversionInput> probe_input(const std::string& path, const Limits& limits);
+
+// Files of one kind, at least one. Each output appears complete or not at all. A plain target,
+// which must be that of all, holds for all together, and none appears before it is known to be
+// met. Fails after interrupt_signal().
+Result<std::vector<ConvertedFile>> convert_files(std::span<const FileConversion> conversions,
+                                                 ProgressBar& bar);
+
+inline constexpr const char* kShardIndexAttachment = "safetensors.index";
+
+}  // namespace cfck::tools

@@ -1,0 +1,213 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/text.hpp"
+#include "tools/inspect/inspect.hpp"
+#include "tools/output/interrupt.hpp"
+#include "tools/output/progress_bar.hpp"
+#include "tools/inspect/tensor_errors.hpp"
+#include "tools/inspect/tensor_set.hpp"
+
+namespace cfck::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What a tensor of this name is on either side.
+struct Pair {
+  const StoredTensor* a = nullptr;
+  const StoredTensor* b = nullptr;
+  std::optional<TensorErrors> errors;  // of b against a
+
+  bool same_type() const { return a->dtype == b->dtype && a->shape == b->shape; }
+};
+
+struct MetadataChange {
+  std::string key;
+  std::optional<std::string> a;
+  std::optional<std::string> b;
+};
+
+struct Differences {
+  std::vector<const StoredTensor*> added;
+  std::vector<const StoredTensor*> removed;
+  std::vector<Pair> changed;
+  std::uint64_t n_unchanged = 0;
+  std::vector<MetadataChange> metadata;
+
+  bool any() const {
+    return !added.empty() || !removed.empty() || !changed.empty() || !metadata.empty();
+  }
+};
+
+std::vector<MetadataChange> compare_metadata(const Metadata& a, const Metadata& b) {
+  std::vector<MetadataChange> changes;
+  for (const auto& [key, value] : a) {
+    const auto found = b.find(key);
+    if (found == b.end()) {
+      changes.push_back({key, value, {}});
+    } else if (found->second != value) {
+      changes.push_back({key, value, found->second});
+    }
+  }
+  for (const auto& [key, value] : b) {
+    if (!a.contains(key)) changes.push_back({key, {}, value});
+  }
+  return changes;
+}
+
+// Digests decide what is equal; only what is not is decoded.
+Result<void> compare_pair(const TensorSet& a, const TensorSet& b, Pair pair, bool fast,
+                          Differences& differences) {
+  if (!pair.same_type()) {
+    differences.changed.push_back(std::move(pair));
+    return {};
+  }
+  CFCK_TRY_ASSIGN(const Digest digest_a, a.digest(*pair.a));
+  CFCK_TRY_ASSIGN(const Digest digest_b, b.digest(*pair.b));
+  if (digest_a == digest_b) {
+    differences.n_unchanged += 1;
+    return {};
+  }
+  if (!fast) {
+    CFCK_TRY_ASSIGN(pair.errors, TensorErrors::measure(b, *pair.b, a, *pair.a));
+  }
+  differences.changed.push_back(std::move(pair));
+  return {};
+}
+
+Result<Differences> compare(const TensorSet& a, const TensorSet& b, bool fast, ProgressBar& bar) {
+  Differences differences;
+  differences.metadata = compare_metadata(a.metadata(), b.metadata());
+  std::uint64_t done_bytes = 0;
+  for (const StoredTensor& tensor : a.tensors()) {
+    CFCK_TRY(check_interrupt());
+    if (const StoredTensor* other = b.find(tensor.name)) {
+      CFCK_TRY(compare_pair(a, b, {&tensor, other, {}}, fast, differences));
+    } else {
+      differences.removed.push_back(&tensor);
+    }
+    done_bytes += tensor.n_bytes;
+    bar.update(done_bytes, 0);
+  }
+  for (const StoredTensor& tensor : b.tensors()) {
+    if (a.find(tensor.name) == nullptr) differences.added.push_back(&tensor);
+  }
+  return differences;
+}
+
+std::string change_text(const Pair& pair) {
+  if (!pair.same_type()) {
+    return fmt::format("{} -> {}", type_text(*pair.a), type_text(*pair.b));
+  }
+  std::string text = type_text(*pair.a) + "  values";
+  if (!pair.errors) return text;
+  text += fmt::format("  max abs error {:.6g}  RMSE {:.6g}", pair.errors->max_abs(),
+                      pair.errors->rmse());
+  if (const auto count = pair.errors->n_special_mismatches(); count > 0) {
+    text += fmt::format("  NaN or Inf differ {}", count);
+  }
+  return text;
+}
+
+void print_text(Console& console, const Differences& differences) {
+  const auto line = [&](char sign, const std::string& name, const std::string& what) {
+    console.print(fmt::format("{} {}  {}\n", sign, name.empty() ? "\"\"" : escaped(name), what));
+  };
+  for (const StoredTensor* tensor : differences.removed)
+    line('-', tensor->name, type_text(*tensor));
+  for (const StoredTensor* tensor : differences.added) line('+', tensor->name, type_text(*tensor));
+  for (const Pair& pair : differences.changed) line('~', pair.a->name, change_text(pair));
+  for (const MetadataChange& change : differences.metadata) {
+    const std::string key = "metadata " + escaped(change.key);
+    if (!change.b) {
+      line('-', key, "= " + escaped(*change.a));
+    } else if (!change.a) {
+      line('+', key, "= " + escaped(*change.b));
+    } else {
+      line('~', key, fmt::format("= {} -> {}", escaped(*change.a), escaped(*change.b)));
+    }
+  }
+  console.say(fmt::format("{} tensors added, {} removed, {} changed, {} unchanged\n",
+                          differences.added.size(), differences.removed.size(),
+                          differences.changed.size(), differences.n_unchanged));
+}
+
+Json type_json(const StoredTensor& tensor) {
+  return {{"name", tensor.name}, {"dtype", dtype_name(tensor.dtype)}, {"shape", tensor.shape}};
+}
+
+Json change_json(const Pair& pair) {
+  Json json = type_json(*pair.a);
+  Json what = Json::array();
+  if (pair.a->dtype != pair.b->dtype) what.push_back("dtype");
+  if (pair.a->shape != pair.b->shape) what.push_back("shape");
+  if (what.empty()) what.push_back("values");
+  json["what"] = std::move(what);
+  if (!pair.same_type()) {
+    json["new_dtype"] = dtype_name(pair.b->dtype);
+    json["new_shape"] = pair.b->shape;
+  }
+  if (pair.errors) {
+    json["max_abs_error"] = number_json(pair.errors->max_abs());
+    json["rmse"] = number_json(pair.errors->rmse());
+    json["n_special_mismatches"] = pair.errors->n_special_mismatches();
+  }
+  return json;
+}
+
+void print_json(Console& console, const DiffOptions& options, const Differences& differences) {
+  Json json{{"schema_version", 1},
+            {"a", json_text(options.a)},
+            {"b", json_text(options.b)},
+            {"equal", !differences.any()},
+            {"n_unchanged", differences.n_unchanged},
+            {"added", Json::array()},
+            {"removed", Json::array()},
+            {"changed", Json::array()},
+            {"metadata", Json::array()}};
+  for (const StoredTensor* tensor : differences.added) json["added"].push_back(type_json(*tensor));
+  for (const StoredTensor* tensor : differences.removed) {
+    json["removed"].push_back(type_json(*tensor));
+  }
+  for (const Pair& pair : differences.changed) json["changed"].push_back(change_json(pair));
+  for (const MetadataChange& change : differences.metadata) {
+    Json entry{{"key", change.key}, {"a", nullptr}, {"b", nullptr}};
+    if (change.a) entry["a"] = *change.a;
+    if (change.b) entry["b"] = *change.b;
+    json["metadata"].push_back(std::move(entry));
+  }
+  console.print(json.dump(-1, ' ', true) + "\n");
+}
+
+Result<int> diff(const DiffOptions& options, Console& console) {
+  CFCK_TRY_ASSIGN(const TensorSet a, TensorSet::open(options.a, options.limits));
+  CFCK_TRY_ASSIGN(const TensorSet b, TensorSet::open(options.b, options.limits));
+  std::uint64_t total_bytes = 0;
+  for (const StoredTensor& tensor : a.tensors()) total_bytes += tensor.n_bytes;
+  std::optional<ProgressBar> bar;
+  bar.emplace(console.shows_progress(), total_bytes);
+  bar->start("comparing");
+  CFCK_TRY_ASSIGN(const Differences differences, compare(a, b, options.fast, *bar));
+  bar.reset();
+  if (console.json()) {
+    print_json(console, options, differences);
+  } else {
+    print_text(console, differences);
+  }
+  return differences.any() ? kExitDifference : kExitOk;
+}
+
+}  // namespace
+
+int run_diff(const DiffOptions& options, Console& console) {
+  catch_interrupts();
+  const auto code = diff(options, console);
+  if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
+  return code ? *code : console.fail(code.error());
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/hashing/hashing.hpp"
+#include "base/text.hpp"
+#include "tools/inspect/inspect.hpp"
+#include "tools/output/interrupt.hpp"
+#include "tools/output/listing.hpp"
+#include "tools/inspect/tensor_set.hpp"
+
+namespace cfck::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct TensorDigest {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  Digest digest;
+};
+
+template <class T>
+void append(std::vector<std::byte>& bytes, T value) {
+  std::byte raw[sizeof(T)];
+  store(raw, value);
+  bytes.insert(bytes.end(), raw, raw + sizeof(T));
+}
+
+// Spec, section 8: the content digest, over the tensors of all shards.
+Digest content_digest(const std::vector<TensorDigest>& sorted) {
+  std::vector<std::byte> bytes;
+  for (const TensorDigest& tensor : sorted) {
+    append(bytes, static_cast<std::uint32_t>(tensor.name.size()));
+    const auto name = std::as_bytes(std::span(tensor.name));
+    bytes.insert(bytes.end(), name.begin(), name.end());
+    append(bytes, static_cast<std::uint8_t>(tensor.dtype));
+    append(bytes, static_cast<std::uint8_t>(tensor.shape.size()));
+    for (const std::uint64_t dim : tensor.shape) append(bytes, dim);
+    const auto digest = std::as_bytes(std::span(tensor.digest));
+    bytes.insert(bytes.end(), digest.begin(), digest.end());
+  }
+  return hash128(bytes);
+}
+
+// Sorted by name. From the index of a .cfck file; of safetensors every byte is read.
+Result<std::vector<TensorDigest>> digests_of(const std::string& path, const Limits& limits) {
+  CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(path, limits));
+  std::vector<TensorDigest> digests;
+  for (const StoredTensor& tensor : tensors.tensors()) {
+    CFCK_TRY_ASSIGN(const Digest digest, tensors.digest(tensor));
+    digests.push_back({tensor.name, tensor.dtype, tensor.shape, digest});
+  }
+  std::sort(digests.begin(), digests.end(),
+            [](const TensorDigest& a, const TensorDigest& b) { return a.name < b.name; });
+  return digests;
+}
+
+}  // namespace
+
+int run_digest(const DigestOptions& options, Console& console) {
+  catch_interrupts();
+  int code = kExitOk;
+  for (const std::string& path : options.paths) {
+    const auto digests = digests_of(path, options.limits);
+    if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
+    if (!digests) {
+      const int failed = console.fail(digests.error(), path);
+      if (code == kExitOk) code = failed;
+      continue;
+    }
+    const std::string content = hexadecimal(content_digest(*digests));
+    if (console.json()) {
+      Json json{{"schema_version", 1}, {"file", json_text(path)}, {"digest", content}};
+      Json records = Json::array();
+      for (const TensorDigest& tensor : *digests) {
+        records.push_back({{"name", tensor.name}, {"digest", hexadecimal(tensor.digest)}});
+      }
+      json["records"] = std::move(records);
+      console.print(json.dump(-1, ' ', true) + "\n");
+      continue;
+    }
+    console.print(fmt::format("{}  {}\n", content, escaped(path)));
+    if (!options.per_tensor) continue;
+    for (const TensorDigest& tensor : *digests) {
+      console.print(fmt::format("{}    {}\n", hexadecimal(tensor.digest), escaped(tensor.name)));
+    }
+  }
+  return code;
+}
+
+}  // namespace cfck::tools

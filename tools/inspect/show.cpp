@@ -1,0 +1,334 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "base/glob.hpp"
+#include "base/text.hpp"
+#include "tools/inspect/inspect.hpp"
+#include "tools/output/listing.hpp"
+#include "model/model_folder.hpp"
+
+namespace cfck::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One path of the command line: a file, or the shards of a folder.
+struct Model {
+  std::string path;
+  std::vector<Listing> files;
+
+  RowTotals totals() const {
+    RowTotals sum;
+    for (const Listing& file : files) {
+      for (const TensorRow& row : file.rows) sum.add(row);
+    }
+    return sum;
+  }
+  std::uint64_t sum(std::uint64_t Listing::*member) const {
+    std::uint64_t total = 0;
+    for (const Listing& file : files) total += file.*member;
+    return total;
+  }
+};
+
+struct ShownRow {
+  const Listing* file;
+  const TensorRow* row;
+};
+
+Result<Model> read_model(const std::string& path, const Limits& limits) {
+  Model model{path, {}};
+  const FolderWatch watch(path);
+  CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
+  for (const std::string& file : paths) {
+    auto listing = list_tensors(file, limits);
+    if (!listing) return with_path(listing.error(), file);
+    model.files.push_back(std::move(*listing));
+  }
+  CFCK_TRY(watch.check());
+  return model;
+}
+
+bool matches(const TensorRow& row, const std::vector<std::string>& filters) {
+  return filters.empty() ||
+         std::any_of(filters.begin(), filters.end(),
+                     [&](const std::string& pattern) { return matches_glob(pattern, row.name); });
+}
+
+// Names ascend, sizes descend: the largest is what one looks for.
+bool comes_before(SortKey key, const TensorRow& a, const TensorRow& b) {
+  switch (key) {
+    case SortKey::kFile:
+      return false;
+    case SortKey::kName:
+      return a.name < b.name;
+    case SortKey::kDType:
+      return a.dtype < b.dtype;
+    case SortKey::kCodec:
+      return a.codec < b.codec;
+    case SortKey::kElems:
+      return a.n_elems > b.n_elems;
+    case SortKey::kRaw:
+      return a.decoded_bytes > b.decoded_bytes;
+    case SortKey::kStored:
+      return a.stored_bytes > b.stored_bytes;
+    case SortKey::kRatio:
+      return a.ratio() > b.ratio();
+    case SortKey::kBits:
+      return a.bits_per_weight() > b.bits_per_weight();
+  }
+  return false;
+}
+
+std::vector<ShownRow> select_rows(const Model& model, const ShowOptions& options) {
+  std::vector<ShownRow> rows;
+  for (const Listing& file : model.files) {
+    for (const TensorRow& row : file.rows) {
+      if (matches(row, options.filters)) rows.push_back({&file, &row});
+    }
+  }
+  if (options.sort != SortKey::kFile) {
+    std::stable_sort(rows.begin(), rows.end(), [&](const ShownRow& a, const ShownRow& b) {
+      return comes_before(options.sort, *a.row, *b.row);
+    });
+  }
+  return rows;
+}
+
+RowTotals totals_of(const std::vector<ShownRow>& rows) {
+  RowTotals totals;
+  for (const ShownRow& shown : rows) totals.add(*shown.row);
+  return totals;
+}
+
+std::size_t columns_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// Two only where something is lossy, and the last where codec spectral is.
+constexpr std::size_t kAllColumns = 11;
+constexpr std::size_t kLossyColumns = 10;
+constexpr std::size_t kLosslessColumns = 8;
+using Cells = std::array<std::string, kAllColumns>;
+
+std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
+
+Cells cells_of(const TensorRow& row) {
+  std::string codec = row.codec;
+  if (!row.shares_with.empty()) codec = row.kind + " of " + escaped(row.shares_with);
+  return {row.hidden         ? "(hidden)"
+          : row.name.empty() ? "\"\""
+                             : escaped(row.name),
+          row.dtype,
+          shape_text(row.shape),
+          std::move(codec),
+          std::to_string(row.decoded_bytes),
+          std::to_string(row.stored_bytes),
+          row.stored_bytes == 0 ? "-" : fmt::format("{:.3f}", row.ratio()),
+          row.n_elems == 0 ? "-" : fmt::format("{:.2f}", row.bits_per_weight()),
+          row.error ? asked_text(*row.error) : "-",
+          row.error ? short_number(row.error->max_abs_error) : "-",
+          row.error && row.error->quality ? decibel_text(nmse_decibels(*row.error)) : "-"};
+}
+
+// Hands the text on in parts: fresh memory for all of it takes longer than writing it.
+void print_full(Console& console, std::string& text) {
+  constexpr std::size_t kPartBytes = std::size_t{1} << 16;
+  if (text.size() < kPartBytes) return;
+  console.print(text);
+  text.clear();
+}
+
+void append_line(std::string& text, const Cells& cells, std::span<const std::size_t> widths) {
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const std::size_t padding = widths[i] - columns_of(cells[i]);
+    const bool is_number = i >= 4 && i != kLosslessColumns;
+    if (i > 0) text += "  ";
+    if (is_number) text.append(padding, ' ');
+    text += cells[i];
+    if (!is_number) text.append(padding, ' ');
+  }
+  text += '\n';
+}
+
+void print_table(Console& console, const std::vector<ShownRow>& rows) {
+  static const Cells kHeader = {"name",  "dtype",       "shape", "codec",   "raw",    "stored",
+                                "ratio", "bits/weight", "bound", "max err", "NMSE dB"};
+  const auto any = [&](const auto& has) {
+    return std::any_of(rows.begin(), rows.end(), [&](const ShownRow& shown) {
+      return shown.row->error && has(*shown.row->error);
+    });
+  };
+  const bool any_lossy = any([](const RecordError&) { return true; });
+  const bool any_quality = any([](const RecordError& error) { return error.quality.has_value(); });
+  std::vector<std::size_t> widths(any_quality ? kAllColumns
+                                  : any_lossy ? kLossyColumns
+                                              : kLosslessColumns);
+  for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = kHeader[i].size();
+  for (const ShownRow& shown : rows) {
+    const Cells line = cells_of(*shown.row);
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      widths[i] = std::max(widths[i], columns_of(line[i]));
+    }
+  }
+  std::string header;
+  append_line(header, kHeader, widths);
+  header.pop_back();
+  console.print(console.bold(header) + "\n");
+  std::string text;
+  for (const ShownRow& shown : rows) {
+    append_line(text, cells_of(*shown.row), widths);
+    print_full(console, text);
+  }
+  console.print(text);
+}
+
+// "lossless 101 (74.1 MB), raw 2 (1.02 kB), duplicate 1"
+std::string codec_mix(const Model& model) {
+  struct Share {
+    std::uint64_t count = 0;
+    std::uint64_t stored_bytes = 0;
+  };
+  std::map<std::string, Share> mix;
+  for (const Listing& file : model.files) {
+    for (const TensorRow& row : file.rows) {
+      Share& share = mix[row.shares_with.empty() ? row.codec : row.kind];
+      share.count += 1;
+      share.stored_bytes += row.stored_bytes;
+    }
+  }
+  std::string text;
+  for (const auto& [codec, share] : mix) {
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {}", codec, share.count);
+    if (share.stored_bytes > 0) text += fmt::format(" ({})", human_bytes(share.stored_bytes));
+  }
+  return text;
+}
+
+std::string totals_text(const RowTotals& totals) {
+  return fmt::format("{} tensors, {} values, {} -> {}", totals.n_records,
+                     human_count(totals.n_elems), human_bytes(totals.decoded_bytes),
+                     human_bytes(totals.stored_bytes));
+}
+
+void print_summary(Console& console, const Model& model) {
+  const Listing& first = model.files.front();
+  const bool is_cfck = first.kind == FileKind::kCfck;
+  std::string what = is_cfck ? "cfck " + first.format_version : "safetensors";
+  if (model.files.size() > 1) {
+    what += fmt::format(", {} shards", model.files.size());
+  } else if (is_cfck) {
+    what += fmt::format(", generation {}", first.generation);
+  }
+  console.print(fmt::format("{}  {}\n", console.bold(escaped(model.path)), what));
+  const RowTotals totals = model.totals();
+  console.print("  " + totals_text(totals));
+  if (totals.stored_bytes > 0) {
+    const double ratio =
+        static_cast<double>(totals.decoded_bytes) / static_cast<double>(totals.stored_bytes);
+    console.print(
+        fmt::format(" (ratio {:.3f}, {:.2f} bits per weight)", ratio, totals.bits_per_weight()));
+  }
+  console.print(fmt::format("\n  file {}", human_bytes(model.sum(&Listing::file_bytes))));
+  if (const auto dead = model.sum(&Listing::dead_bytes); dead > 0) {
+    console.print(fmt::format(", {} of them dead (cfck compact frees them)", human_bytes(dead)));
+  }
+  console.print("\n");
+  if (is_cfck && totals.n_records > 0) {
+    console.print(fmt::format("  codecs  {}\n", codec_mix(model)));
+  }
+  console.print(totals.loss.text("  "));
+  for (const auto& [key, value] : first.metadata) {
+    console.print(fmt::format("  metadata  {} = {}\n", escaped(key), escaped(value)));
+  }
+}
+
+void print_text(Console& console, const Model& model, const ShowOptions& options) {
+  print_summary(console, model);
+  const std::vector<ShownRow> rows = select_rows(model, options);
+  if (!options.filters.empty()) {
+    console.print(fmt::format("  selected  {}\n", totals_text(totals_of(rows))));
+  }
+  if (!console.quiet() && !rows.empty()) {
+    console.print("\n");
+    print_table(console, rows);
+  }
+}
+
+Json file_json(const Listing& file) {
+  Json json{{"file", json_text(file.path)},
+            {"format", file.kind == FileKind::kCfck ? "cfck" : "safetensors"}};
+  if (file.kind == FileKind::kCfck) {
+    json["format_version"] = file.format_version;
+    json["generation"] = file.generation;
+    json["dead_bytes"] = file.dead_bytes;
+  }
+  json["file_bytes"] = file.file_bytes;
+  RowTotals totals;
+  for (const TensorRow& row : file.rows) totals.add(row);
+  add_totals_json(json, totals);
+  json["metadata"] = file.metadata;
+  return json;
+}
+
+void print_json(Console& console, const Model& model, const ShowOptions& options) {
+  Json json{{"schema_version", 1}};
+  if (model.files.size() == 1) {
+    json.update(file_json(model.files.front()));
+    json["file"] = json_text(model.path);
+  } else {
+    json["file"] = json_text(model.path);
+    json["format"] = model.files.front().kind == FileKind::kCfck ? "cfck" : "safetensors";
+    json["dead_bytes"] = model.sum(&Listing::dead_bytes);
+    json["file_bytes"] = model.sum(&Listing::file_bytes);
+    add_totals_json(json, model.totals());
+    for (const Listing& file : model.files) json["shards"].push_back(file_json(file));
+  }
+  const std::vector<ShownRow> rows = select_rows(model, options);
+  if (!options.filters.empty()) add_totals_json(json["selected"], totals_of(rows));
+  std::string text = json.dump(-1, ' ', true);
+  text.back() = ',';
+  text += "\"records\":[";
+  const bool sharded = model.files.size() > 1;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i > 0) text += ',';
+    const std::string& path = rows[i].file->path;
+    append_row_json(text, *rows[i].row,
+                    sharded ? json_text(path.substr(path.rfind('/') + 1)) : std::string());
+    print_full(console, text);
+  }
+  console.print(text + "]}\n");
+}
+
+}  // namespace
+
+int run_show(const ShowOptions& options, Console& console) {
+  int code = kExitOk;
+  bool separate = false;
+  for (const std::string& path : options.paths) {
+    const auto model = read_model(path, options.limits);
+    if (!model) {
+      const int failed = console.fail(model.error(), path);
+      if (code == kExitOk) code = failed;
+      continue;
+    }
+    if (console.json()) {
+      print_json(console, *model, options);
+      continue;
+    }
+    if (std::exchange(separate, true)) console.print("\n");
+    print_text(console, *model, options);
+  }
+  return code;
+}
+
+}  // namespace cfck::tools

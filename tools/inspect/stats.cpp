@@ -1,0 +1,379 @@
+#include <fmt/format.h>
+#include <langinfo.h>
+#include <locale.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/text.hpp"
+#include "tools/measure/bound_check.hpp"
+#include "tools/inspect/inspect.hpp"
+#include "tools/output/interrupt.hpp"
+#include "tools/output/loss.hpp"
+#include "tools/output/progress_bar.hpp"
+#include "tools/inspect/tensor_errors.hpp"
+#include "tools/inspect/tensor_set.hpp"
+#include "tools/inspect/tensor_stats.hpp"
+#include "tools/measure/values.hpp"
+
+namespace cfck::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kBarColumns = 40;
+constexpr std::uint64_t kPasses = 3;  // over the values of a tensor, as a rule
+
+// Whether a lossy tensor is within its maximum error, and the index right.
+struct BoundReport {
+  bool kept = false;
+  std::uint64_t n_beyond = 0;
+  std::uint64_t first_beyond = 0;
+  bool index_agrees = false;
+};
+
+// What became of one tensor.
+struct TensorReport {
+  const StoredTensor* tensor = nullptr;
+  std::optional<TensorStats> stats;
+  std::optional<Error> failure;  // instead of stats
+  std::optional<TensorErrors> errors;
+  std::optional<BoundReport> bound;
+};
+
+struct StatsReport {
+  std::vector<TensorReport> tensors;
+  std::vector<Error> problems;        // what cannot be compared with the reference
+  std::optional<TensorErrors> total;  // of floats: positions or counts would hide them
+};
+
+bool locale_is_utf8() {
+  const locale_t locale = ::newlocale(LC_CTYPE_MASK, "", nullptr);
+  if (locale == nullptr) return false;
+  const bool is_utf8 = std::string_view(::nl_langinfo_l(CODESET, locale)) == "UTF-8";
+  ::freelocale(locale);
+  return is_utf8;
+}
+
+Error difference(const std::string& name, std::string message) {
+  return {ErrorCode::kInvalidArgument, std::move(message), name, {}};
+}
+
+void add_bound(const StoredTensor& tensor, const BoundCheck& check, TensorReport& report,
+               StatsReport& all) {
+  const RecordError& asked = *tensor.error;
+  report.bound = {check.kept(), check.n_beyond(), check.first_beyond(),
+                  check.max_abs_error() == asked.max_abs_error};
+  if (!check.kept()) {
+    const std::string what = asked.bound.kind == BoundKind::kNone
+                                 ? "values are not finite and have changed"
+                                 : "values are beyond the maximum error " + bound_text(asked.bound);
+    all.problems.push_back(
+        difference(tensor.name, fmt::format("{} {}, the first is number {}; is this the reference "
+                                            "the file was made of?",
+                                            check.n_beyond(), what, check.first_beyond())));
+  }
+  if (!report.bound->index_agrees) {
+    all.problems.push_back(
+        difference(tensor.name, fmt::format("the largest error is {}, but the index says {}; is "
+                                            "this the reference the file was made of?",
+                                            check.max_abs_error(), asked.max_abs_error)));
+  }
+}
+
+Result<void> compare(const TensorSet& set, const TensorSet& reference_set,
+                     const StatsOptions& options, TensorReport& report, StatsReport& all) {
+  const StoredTensor& tensor = *report.tensor;
+  const StoredTensor* reference = reference_set.find(tensor.name);
+  if (reference == nullptr) {
+    if (!options.common) {
+      all.problems.push_back(difference(tensor.name, "the reference has no tensor of this name"));
+    }
+    return {};
+  }
+  if (reference->dtype != tensor.dtype || reference->shape != tensor.shape) {
+    all.problems.push_back(
+        difference(tensor.name, fmt::format("{} here, {} in the reference: not comparable",
+                                            type_text(tensor), type_text(*reference))));
+    return {};
+  }
+  std::optional<BoundCheck> check;
+  if (tensor.error) {
+    const auto read = [&](std::uint64_t first, std::uint64_t count, MutableBytes out) {
+      return reference_set.read(*reference, first, count, out);
+    };
+    check.emplace(tensor.error->bound, tensor.dtype, tensor.n_elems, tensor.bound_rows, read);
+  }
+  CFCK_TRY_ASSIGN(report.errors, TensorErrors::measure(set, tensor, reference_set, *reference,
+                                                       check ? &*check : nullptr));
+  if (check) add_bound(tensor, *check, report, all);
+  if (!is_integer(tensor.dtype)) {
+    if (!all.total) all.total.emplace();
+    all.total->add(*report.errors);
+  }
+  return {};
+}
+
+// Shows how far the statistics are, within large tensors too.
+class StatsBar {
+ public:
+  // `n_passes`: how often a tensor is read, about.
+  StatsBar(ProgressBar& bar, std::uint64_t n_passes) : bar_(bar), n_passes_(n_passes) {}
+
+  void begin(const StoredTensor& tensor) {
+    tensor_bytes_ = tensor.n_bytes;
+    read_bytes_ = 0;
+  }
+  void add_read(std::uint64_t n_bytes) {
+    read_bytes_ += n_bytes;
+    bar_.update(done_bytes_ + std::min(tensor_bytes_, read_bytes_ / n_passes_), 0);
+  }
+  void end() {
+    done_bytes_ += std::exchange(tensor_bytes_, 0);
+    bar_.update(done_bytes_, 0);
+  }
+
+ private:
+  ProgressBar& bar_;
+  const std::uint64_t n_passes_;
+  std::uint64_t done_bytes_ = 0;
+  std::uint64_t tensor_bytes_ = 0;
+  std::uint64_t read_bytes_ = 0;
+};
+
+Result<StatsReport> measure(const TensorSet& set, const TensorSet* reference,
+                            const std::vector<const StoredTensor*>& selected,
+                            const StatsOptions& options, StatsBar& bar) {
+  StatsReport all;
+  for (const StoredTensor* tensor : selected) {
+    TensorReport report;
+    report.tensor = tensor;
+    bar.begin(*tensor);
+    auto stats = tensor_stats(set, *tensor);
+    CFCK_TRY(check_interrupt());
+    if (stats) {
+      report.stats = std::move(*stats);
+      if (reference != nullptr) CFCK_TRY(compare(set, *reference, options, report, all));
+    } else {
+      report.failure = std::move(stats).error();
+      if (report.failure->record.empty()) report.failure->record = tensor->name;
+    }
+    all.tensors.push_back(std::move(report));
+    bar.end();
+  }
+  if (reference == nullptr || options.common) return all;
+  for (const StoredTensor& tensor : reference->tensors()) {
+    if (is_selected(tensor.name, options.patterns) && set.find(tensor.name) == nullptr) {
+      all.problems.push_back(difference(tensor.name, "only the reference has this tensor"));
+    }
+  }
+  return all;
+}
+
+std::string drawn_bar(std::uint64_t count, std::uint64_t most, bool ascii) {
+  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const double share = static_cast<double>(count) / static_cast<double>(most);
+  auto eighths = static_cast<std::uint64_t>(share * static_cast<double>(8 * kBarColumns));
+  // Few are not none.
+  if (count > 0) eighths = std::max<std::uint64_t>(eighths, 1);
+  if (ascii) return std::string((eighths + 7) / 8, '#');
+  std::string text;
+  for (std::uint64_t i = 0; i < eighths / 8; ++i) text += "█";
+  return text + kEighths[eighths % 8];
+}
+
+void append_histogram(std::string& text, const TensorStats& stats, bool ascii) {
+  const Histogram& histogram = stats.histogram;
+  const std::uint64_t most = *std::max_element(histogram.counts.begin(), histogram.counts.end());
+  const auto n_bins = static_cast<double>(histogram.counts.size());
+  for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
+    const double part = static_cast<double>(i) / n_bins;
+    const double start = histogram.low * (1 - part) + histogram.high * part;
+    // What lies below the first bin is in it.
+    const char* sign = i == 0 && histogram.low > stats.min.real ? "<=" : "";
+    text += fmt::format("  {:>14}  {} {}\n", sign + fmt::format("{:.5g}", start),
+                        drawn_bar(histogram.counts[i], most, ascii), histogram.counts[i]);
+  }
+}
+
+std::string request_text(const RecordError& error) {
+  return (error.bound.kind == BoundKind::kNone ? "asked for " : "maximum error ") +
+         asked_text(error);
+}
+
+std::string report_text(const TensorReport& report, const Console& console, bool ascii) {
+  const StoredTensor& tensor = *report.tensor;
+  const TensorStats& stats = *report.stats;
+  std::string text = fmt::format(
+      "{}  {}  {} values{}\n", console.bold(tensor.name.empty() ? "\"\"" : escaped(tensor.name)),
+      type_text(tensor), tensor.n_elems * parts_per_element(tensor.dtype),
+      parts_per_element(tensor.dtype) > 1 ? " (real and imaginary parts)" : "");
+  if (tensor.repeats()) {
+    text += fmt::format("  {} of them are stored, and repeated; each is counted once\n",
+                        tensor.n_once * parts_per_element(tensor.dtype));
+  }
+  text += fmt::format("  zeros {}  NaN {}  +Inf {}  -Inf {}\n", stats.n_zeros, stats.n_nan,
+                      stats.n_positive_inf, stats.n_negative_inf);
+  if (stats.n_finite > 0) {
+    text += fmt::format("  min {}  max {}  mean {:.6g}  std {:.6g}\n", stats.min.text(),
+                        stats.max.text(), stats.mean, stats.standard_deviation);
+    text += "  quantiles (exact)";
+    for (std::size_t i = 0; i < kPercents.size(); ++i) {
+      text += fmt::format("  {}% {}", kPercents[i], stats.quantiles[i].text());
+    }
+    text += '\n';
+  }
+  if (report.errors) text += "  against the reference: " + report.errors->text() + "\n";
+  if (tensor.error && !report.errors) {
+    text += fmt::format("  {}: by the index the largest error is {}\n", request_text(*tensor.error),
+                        short_number(tensor.error->max_abs_error));
+  }
+  if (report.bound) {
+    text += fmt::format(
+        "  {}: {}\n", request_text(*tensor.error),
+        report.bound->kept ? "kept" : fmt::format("broken by {} values", report.bound->n_beyond));
+  }
+  if (stats.n_finite > 0 && !console.quiet()) append_histogram(text, stats, ascii);
+  return text;
+}
+
+Json exact_json(const Number& number) {
+  switch (number.kind) {
+    case Number::Kind::kSigned:
+      return static_cast<std::int64_t>(number.integer);
+    case Number::Kind::kUnsigned:
+      return number.integer;
+    case Number::Kind::kReal:
+      break;
+  }
+  return number_json(number.real);
+}
+
+Json report_json(const TensorReport& report) {
+  const StoredTensor& tensor = *report.tensor;
+  Json json{{"name", tensor.name},
+            {"dtype", dtype_name(tensor.dtype)},
+            {"shape", tensor.shape},
+            {"n_elems", tensor.n_elems}};
+  if (report.failure) {
+    json["error"] = Json::parse(error_json(*report.failure));
+    return json;
+  }
+  const TensorStats& stats = *report.stats;
+  if (tensor.repeats()) json["n_counted"] = tensor.n_once;
+  json["n_finite"] = stats.n_finite;
+  json["n_zeros"] = stats.n_zeros;
+  json["n_nan"] = stats.n_nan;
+  json["n_positive_inf"] = stats.n_positive_inf;
+  json["n_negative_inf"] = stats.n_negative_inf;
+  if (stats.n_finite > 0) {
+    json["min"] = exact_json(stats.min);
+    json["max"] = exact_json(stats.max);
+    json["mean"] = number_json(stats.mean);
+    json["std"] = number_json(stats.standard_deviation);
+    json["quantile_method"] = "exact";
+    for (std::size_t i = 0; i < kPercents.size(); ++i) {
+      json["quantiles"][std::to_string(kPercents[i])] = exact_json(stats.quantiles[i]);
+    }
+    json["histogram"] = {{"low", number_json(stats.histogram.low)},
+                         {"high", number_json(stats.histogram.high)},
+                         {"counts", stats.histogram.counts}};
+  }
+  if (tensor.error) {
+    json["bound_kind"] = bound_kind_name(tensor.error->bound.kind);
+    if (tensor.error->bound.kind != BoundKind::kNone) {
+      json["bound"] = tensor.error->bound.value;
+      json["per_row"] = tensor.error->bound.per_row;
+    }
+    if (tensor.error->quality && tensor.error->quality->target.kind != TargetKind::kNone) {
+      json["target_kind"] = target_kind_name(tensor.error->quality->target.kind);
+      json["target"] = tensor.error->quality->target.value;
+      json["whole_file"] = tensor.error->quality->target.whole_file;
+    }
+    json["index_max_abs_error"] = tensor.error->max_abs_error;
+  }
+  if (report.errors) json["errors"] = report.errors->json();
+  if (report.bound) {
+    json["bound_kept"] = report.bound->kept;
+    json["n_beyond"] = report.bound->n_beyond;
+    if (!report.bound->kept) json["first_beyond"] = report.bound->first_beyond;
+    json["index_agrees"] = report.bound->index_agrees;
+  }
+  return json;
+}
+
+void print_json(Console& console, const StatsOptions& options, const StatsReport& all) {
+  Json json{{"schema_version", 1}, {"file", json_text(options.path)}};
+  if (!options.reference.empty()) {
+    json["ref"] = json_text(options.reference);
+    json["total"] = all.total ? all.total->json() : Json(nullptr);
+    json["problems"] = Json::array();
+    for (const Error& problem : all.problems) {
+      json["problems"].push_back({{"name", problem.record}, {"message", problem.message}});
+    }
+  }
+  json["records"] = Json::array();
+  for (const TensorReport& report : all.tensors) json["records"].push_back(report_json(report));
+  console.print(json.dump(-1, ' ', true) + "\n");
+}
+
+void print_text(Console& console, const StatsOptions& options, const StatsReport& all) {
+  const bool ascii = options.ascii || !locale_is_utf8();
+  bool separate = false;
+  for (const TensorReport& report : all.tensors) {
+    if (!report.stats) continue;
+    if (std::exchange(separate, true)) console.print("\n");
+    console.print(report_text(report, console, ascii));
+  }
+  if (all.total) {
+    console.print(fmt::format("{}all {} compared floats: {}\n", separate ? "\n" : "",
+                              all.total->n_values(), all.total->text()));
+  }
+}
+
+Result<int> stats(const StatsOptions& options, Console& console) {
+  CFCK_TRY_ASSIGN(TensorSet set, TensorSet::open(options.path, options.limits));
+  std::optional<TensorSet> reference;
+  if (!options.reference.empty()) {
+    CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference, options.limits));
+  }
+  const auto selected = select_tensors(set, options.patterns);
+  if (!selected) return with_path(selected.error(), options.path);
+  std::uint64_t total_bytes = 0;
+  for (const StoredTensor* tensor : *selected) total_bytes += tensor->n_bytes;
+  std::optional<ProgressBar> bar;
+  bar.emplace(console.shows_progress(), total_bytes);
+  bar->start("reading");
+  StatsBar stats_bar(*bar, reference ? kPasses + 1 : kPasses);
+  set.listen([&](std::uint64_t n_bytes) { stats_bar.add_read(n_bytes); });
+  CFCK_TRY_ASSIGN(const StatsReport all,
+                  measure(set, reference ? &*reference : nullptr, *selected, options, stats_bar));
+  set.listen({});
+  bar.reset();
+  if (console.json()) {
+    print_json(console, options, all);
+  } else {
+    print_text(console, options, all);
+  }
+  int code = kExitOk;
+  for (const TensorReport& report : all.tensors) {
+    if (!report.failure) continue;
+    const int failed = console.complain(*report.failure, options.path);
+    if (code == kExitOk) code = failed;
+  }
+  for (const Error& problem : all.problems) console.complain(problem, options.path);
+  return code == kExitOk && !all.problems.empty() ? kExitDifference : code;
+}
+
+}  // namespace
+
+int run_stats(const StatsOptions& options, Console& console) {
+  catch_interrupts();
+  const auto code = stats(options, console);
+  if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
+  return code ? *code : console.fail(code.error());
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cfck/reader.hpp"
+#include "tools/inspect/inspect.hpp"
+#include "tools/output/interrupt.hpp"
+#include "model/model_folder.hpp"
+#include "tools/output/progress_bar.hpp"
+
+namespace cfck::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct FileReport {
+  std::string path;
+  VerifyReport report;
+};
+
+// As opposed to what a limit kept from being checked.
+bool has_damage(const VerifyReport& report) {
+  return std::any_of(report.problems.begin(), report.problems.end(), [](const Error& problem) {
+    return problem.code == ErrorCode::kTruncated || problem.code == ErrorCode::kCorrupt ||
+           problem.code == ErrorCode::kChecksum;
+  });
+}
+
+Result<FileReport> verify_file(const std::string& path, const VerifyOptions& options,
+                               bool show_progress) {
+  CFCK_TRY_ASSIGN(const auto source, open_file(path));
+  CFCK_TRY_ASSIGN(const FileKind kind, file_kind(*source));
+  if (kind == FileKind::kSafetensors) {
+    return Error{ErrorCode::kUnsupported,
+                 "a safetensors file has no checksums to verify; convert it to .cfck to get them",
+                 {},
+                 {}};
+  }
+  DecodeOptions decode;
+  decode.threads = options.threads;
+  decode.limits = options.limits;
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, decode));
+  std::uint64_t total_bytes = reader.file_bytes();
+  if (options.deep) {
+    for (const Record& record : reader.records()) total_bytes += record.decoded_bytes;
+  }
+  ProgressBar bar(show_progress, total_bytes);
+  bar.start("checking " + path.substr(path.rfind('/') + 1));
+  const auto progress = [&](std::uint64_t done_bytes, std::string_view) {
+    bar.update(done_bytes, 0);
+    return interrupt_signal() == 0;
+  };
+  const VerifyLevel level = options.deep ? VerifyLevel::kDeep : VerifyLevel::kHashes;
+  CFCK_TRY_ASSIGN(VerifyReport report, reader.verify(level, progress));
+  return FileReport{path, std::move(report)};
+}
+
+int print_json(Console& console, const std::string& path, const std::vector<FileReport>& files,
+               bool deep) {
+  Json json{{"schema_version", 1},
+            {"file", json_text(path)},
+            {"level", deep ? "deep" : "hashes"},
+            {"ok", true},
+            {"n_records", 0},
+            {"checked_bytes", 0},
+            {"problems", Json::array()}};
+  int code = kExitOk;
+  std::uint64_t n_records = 0;
+  std::uint64_t checked_bytes = 0;
+  for (const FileReport& file : files) {
+    n_records += file.report.n_records;
+    checked_bytes += file.report.checked_bytes;
+    for (const Error& problem : file.report.problems) {
+      if (code == kExitOk) code = exit_code(problem.code);
+      Json entry = Json::parse(error_json(problem));
+      entry["file"] = json_text(file.path);
+      json["problems"].push_back(std::move(entry));
+    }
+  }
+  json["ok"] = code == kExitOk;
+  json["n_records"] = n_records;
+  json["checked_bytes"] = checked_bytes;
+  console.print(json.dump(-1, ' ', true) + "\n");
+  return code;
+}
+
+int print_text(Console& console, const std::vector<FileReport>& files, bool deep) {
+  int code = kExitOk;
+  for (const FileReport& file : files) {
+    for (const Error& problem : file.report.problems) {
+      const int failed = console.complain(problem, file.path);
+      if (code == kExitOk) code = failed;
+    }
+    if (file.report.problems.empty()) {
+      console.say(fmt::format("{}: ok, {} records, {} checked{}\n", escaped(file.path),
+                              file.report.n_records, human_bytes(file.report.checked_bytes),
+                              deep ? " and decoded" : ""));
+    } else if (has_damage(file.report)) {
+      console.warn(
+          fmt::format("get the file again, or save what is whole with: cfck repair {} -o NEW",
+                      escaped(file.path)));
+    }
+  }
+  return code;
+}
+
+Result<std::vector<FileReport>> verify_model(const std::string& path, const VerifyOptions& options,
+                                             bool show_progress) {
+  const FolderWatch watch(path);
+  CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
+  std::vector<FileReport> files;
+  for (const std::string& file : paths) {
+    auto report = verify_file(file, options, show_progress);
+    if (!report) return with_path(report.error(), file);
+    files.push_back(std::move(*report));
+  }
+  CFCK_TRY(watch.check());
+  return files;
+}
+
+}  // namespace
+
+int run_verify(const VerifyOptions& options, Console& console) {
+  catch_interrupts();
+  int code = kExitOk;
+  for (const std::string& path : options.paths) {
+    const auto files = verify_model(path, options, console.shows_progress());
+    if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
+    int result = kExitOk;
+    if (!files) {
+      result = console.fail(files.error(), path);
+    } else {
+      result = console.json() ? print_json(console, path, *files, options.deep)
+                              : print_text(console, *files, options.deep);
+    }
+    if (code == kExitOk) code = result;
+  }
+  return code;
+}
+
+}  // namespace cfck::tools

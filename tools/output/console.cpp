@@ -1,0 +1,198 @@
+#include "tools/output/console.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace cfck::tools {
+namespace {
+
+constexpr std::size_t kFlushBytes = std::size_t{1} << 20;
+
+bool decide_color(ColorChoice choice, int descriptor) {
+  if (choice != ColorChoice::kAuto) return choice == ColorChoice::kAlways;
+  // no-color.org: any value that is not empty.
+  const char* no_color = std::getenv("NO_COLOR");
+  if (no_color != nullptr && *no_color != '\0') return false;
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(descriptor) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+// False if the descriptor takes no more.
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n_bytes = ::write(descriptor, text.data(), text.size());
+    if (n_bytes < 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    text.remove_prefix(static_cast<std::size_t>(n_bytes));
+  }
+  return true;
+}
+
+std::string scaled(std::uint64_t value, std::string_view unit) {
+  static constexpr std::string_view kPrefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+  auto scaled_value = static_cast<double>(value);
+  std::size_t prefix = 0;
+  // 999.5 would be shown as 1000 in three digits.
+  while (scaled_value >= 999.5) {
+    scaled_value /= 1000;
+    ++prefix;
+  }
+  const int decimals = prefix == 0 || scaled_value >= 99.95 ? 0 : scaled_value >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f} {}{}", scaled_value, decimals, kPrefixes[prefix], unit);
+}
+
+}  // namespace
+
+int exit_code(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return kExitUsage;
+    case ErrorCode::kNotFound:
+    case ErrorCode::kIo:
+      return kExitIo;
+    case ErrorCode::kTruncated:
+    case ErrorCode::kCorrupt:
+      return kExitMalformed;
+    case ErrorCode::kChecksum:
+      return kExitChecksum;
+    case ErrorCode::kUnsupported:
+      return kExitUnsupported;
+    case ErrorCode::kLimitExceeded:
+    case ErrorCode::kOutOfMemory:
+      return kExitLimit;
+    case ErrorCode::kInternal:
+      break;
+  }
+  return kExitBug;
+}
+
+Console::Console(std::string program, ConsoleOptions options)
+    : program_(std::move(program)),
+      options_(options),
+      progress_(!options.quiet && ::isatty(STDERR_FILENO) != 0),
+      color_out_(decide_color(options.color, STDOUT_FILENO)),
+      color_err_(decide_color(options.color, STDERR_FILENO)) {
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+void Console::say(std::string_view text) {
+  if (!options_.quiet && !options_.json) print(text);
+}
+
+void Console::print(std::string_view text) {
+  pending_ += text;
+  if (pending_.size() >= kFlushBytes) flush();
+}
+
+std::string Console::bold(std::string_view text) const {
+  return color_out_ ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
+}
+
+int Console::complain(const Error& error, const std::string& path) {
+  const char* label = color_err_ ? "\x1b[31merror:\x1b[0m" : "error:";
+  write_all(STDERR_FILENO,
+            fmt::format("{}: {} {}\n", program_, label, with_path(error, path).to_string()));
+  return exit_code(error.code);
+}
+
+int Console::fail(const Error& error, const std::string& path) {
+  Error advised = error;
+  if (error.code == ErrorCode::kChecksum && error.message.find("again") == std::string::npos) {
+    advised.message += "; get the file again, or save what is whole with cfck repair";
+  }
+  complain(advised, path);
+  if (options_.json) {
+    nlohmann::ordered_json report{{"schema_version", 1}};
+    if (!path.empty()) report["file"] = json_text(path);
+    std::string line = report.dump(-1, ' ', true);
+    line.pop_back();
+    print(line + ",\"error\":" + error_json(advised) + "}\n");
+  }
+  return exit_code(error.code);
+}
+
+void Console::warn(std::string_view message) {
+  if (options_.quiet) return;
+  const char* label = color_err_ ? "\x1b[33mwarning:\x1b[0m" : "warning:";
+  write_all(STDERR_FILENO, fmt::format("{}: {} {}\n", program_, label, message));
+}
+
+bool Console::flush() {
+  if (!out_failed_ && !write_all(STDOUT_FILENO, pending_)) {
+    out_failed_ = true;
+    // A reader that has seen enough is no error.
+    if (errno == EPIPE) {
+      out_closed_ = true;
+    } else {
+      write_all(STDERR_FILENO, fmt::format("{}: error: cannot write to standard output: {}\n",
+                                           program_, std::strerror(errno)));
+    }
+  }
+  pending_.clear();
+  return !out_failed_;
+}
+
+int Console::finish(int code) {
+  if (flush() || out_closed_) return code;
+  return code != kExitOk ? code : kExitIo;
+}
+
+std::string human_bytes(std::uint64_t n_bytes) { return scaled(n_bytes, "B"); }
+
+std::string human_count(std::uint64_t count) {
+  std::string text = scaled(count, "");
+  if (text.back() == ' ') text.pop_back();
+  return text;
+}
+
+namespace {
+
+// "'path'" anywhere, "path: " at the start, or a file in that folder. A path may be
+// as short as a word of the message.
+bool names_path(const std::string& message, const std::string& path) {
+  for (std::size_t at = message.find(path); at != std::string::npos;
+       at = message.find(path, at + 1)) {
+    const bool begins = at == 0 || message[at - 1] == '\'';
+    const std::size_t end = at + path.size();
+    const bool ends = end < message.size() &&
+                      (std::string_view("':/").find(message[end]) != std::string_view::npos ||
+                       path.back() == '/');
+    if (begins && ends) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Error with_path(Error error, const std::string& path) {
+  const std::string shown = escaped(path);
+  if (!path.empty() && !names_path(error.message, shown)) {
+    error.message = shown + ": " + error.message;
+  }
+  return error;
+}
+
+std::string json_text(const std::string& path) { return valid_utf8(path) ? path : escaped(path); }
+
+std::string error_json(const Error& error) {
+  nlohmann::ordered_json json{{"code", error_code_name(error.code)},
+                              {"message", error.message},
+                              {"record", nullptr},
+                              {"byte_offset", nullptr}};
+  if (!error.record.empty()) json["record"] = error.record;
+  if (error.byte_offset) json["byte_offset"] = *error.byte_offset;
+  return json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace cfck::tools

@@ -1,0 +1,259 @@
+#include "tools/output/listing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cfck/io.hpp"
+#include "cfck/reader.hpp"
+#include "cfck/safetensors.hpp"
+
+namespace cfck::tools {
+namespace {
+
+std::string name_or_number(std::string_view name, unsigned id) {
+  if (name == "unknown" || name == "UNKNOWN") return fmt::format("{}({})", name, id);
+  return std::string(name);
+}
+
+std::string_view kind_name(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kChunked:
+      return "chunked";
+    case RecordKind::kPacked:
+      return "packed";
+    case RecordKind::kAlias:
+      return "alias";
+    case RecordKind::kDuplicate:
+      return "duplicate";
+  }
+  return "unknown";
+}
+
+TensorRow row_of(const Record& record, std::span<const Record> records) {
+  TensorRow row;
+  row.name = record.name;
+  row.hidden = record.hidden;
+  row.kind = kind_name(record.kind);
+  const bool shares = record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
+  if (shares && record.base < records.size()) {
+    const Record& base = records[record.base];
+    row.shares_with = base.hidden ? fmt::format("(hidden record {})", record.base) : base.name;
+  }
+  row.dtype = name_or_number(dtype_name(record.dtype), static_cast<unsigned>(record.dtype));
+  row.shape = record.shape;
+  row.codec = name_or_number(codec_name(record.codec), static_cast<unsigned>(record.codec));
+  row.entropy = name_or_number(entropy_name(record.entropy), static_cast<unsigned>(record.entropy));
+  row.n_elems = record.n_elems;
+  row.decoded_bytes = record.decoded_bytes;
+  row.stored_bytes = record.stored_bytes;
+  row.digest = hexadecimal(record.digest);
+  row.error = record.error;
+  return row;
+}
+
+Result<void> list_cfck(const ByteSource& source, const Limits& limits, Listing& listing) {
+  DecodeOptions decode;
+  decode.limits = limits;
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source, decode));
+  listing.format_version = reader.format_version();
+  listing.generation = reader.generation();
+  listing.dead_bytes = reader.dead_bytes();
+  listing.metadata = reader.metadata();
+  listing.rows.reserve(reader.records().size());
+  for (const Record& record : reader.records()) {
+    listing.rows.push_back(row_of(record, reader.records()));
+  }
+  return {};
+}
+
+Result<void> list_safetensors(const ByteSource& source, Listing& listing) {
+  CFCK_TRY_ASSIGN(SafetensorsHeader header, read_safetensors_header(source));
+  listing.metadata = std::move(header.metadata);
+  listing.rows.reserve(header.entries.size() + header.ties.size());
+  for (SafetensorsEntry& entry : header.entries) {
+    TensorRow row;
+    row.name = std::move(entry.name);
+    row.kind = "plain";
+    row.dtype = dtype_name(entry.dtype);
+    CFCK_TRY_ASSIGN(row.n_elems, n_elems(entry.shape));
+    row.shape = std::move(entry.shape);
+    row.codec = codec_name(CodecId::kRaw);
+    row.entropy = entropy_name(EntropyId::kNone);
+    row.decoded_bytes = row.stored_bytes = entry.n_bytes;
+    listing.rows.push_back(std::move(row));
+  }
+  for (SafetensorsTie& tie : header.ties) {
+    TensorRow row = listing.rows[tie.entry];
+    row.kind = kind_name(RecordKind::kAlias);
+    row.shares_with = std::exchange(row.name, std::move(tie.name));
+    row.stored_bytes = 0;
+    listing.rows.push_back(std::move(row));
+  }
+  return {};
+}
+
+double bits_each(std::uint64_t n_bytes, std::uint64_t n_elems) {
+  return n_elems == 0 ? 0 : 8 * static_cast<double>(n_bytes) / static_cast<double>(n_elems);
+}
+
+bool is_plain(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; }
+
+void append_quoted(std::string& text, const std::string& value) {
+  if (std::all_of(value.begin(), value.end(), is_plain)) {
+    text += '"';
+    text += value;
+    text += '"';
+  } else {
+    text += nlohmann::json(value).dump(-1, ' ', true);
+  }
+}
+
+void append_number(std::string& text, std::uint64_t number) {
+  char digits[20];
+  char* const end = std::to_chars(digits, std::end(digits), number).ptr;
+  text.append(digits, static_cast<std::size_t>(end - digits));
+}
+
+// The shortest digits that mean the same number; never an integer.
+void append_fraction(std::string& text, double number) {
+  char digits[32];
+  char* const end = std::to_chars(digits, std::end(digits), number).ptr;
+  text.append(digits, static_cast<std::size_t>(end - digits));
+  if (std::none_of(digits, end, [](char c) { return c == '.' || c == 'e'; })) {
+    text += ".0";
+  }
+}
+
+void append_quality(std::string& text, const RecordError& error) {
+  const Target& target = error.quality->target;
+  if (target.kind != TargetKind::kNone) {
+    text += ",\"target_kind\":";
+    append_quoted(text, std::string(target_kind_name(target.kind)));
+    text += ",\"target\":";
+    append_fraction(text, target.value);
+    text += target.whole_file ? ",\"whole_file\":true" : ",\"whole_file\":false";
+  }
+  text += ",\"rms\":";
+  append_fraction(text, error.quality->rms);
+  text += ",\"nmse_db\":";
+  const double decibels = nmse_decibels(error);
+  if (std::isfinite(decibels)) {
+    append_fraction(text, decibels);
+  } else {
+    text += "\"-inf\"";
+  }
+}
+
+}  // namespace
+
+double TensorRow::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
+
+double TensorRow::ratio() const {
+  return stored_bytes == 0 ? 0
+                           : static_cast<double>(decoded_bytes) / static_cast<double>(stored_bytes);
+}
+
+void RowTotals::add(const TensorRow& row) {
+  stored_bytes += row.stored_bytes;
+  if (row.hidden) return;
+  n_records += 1;
+  n_elems += row.n_elems;
+  decoded_bytes += row.decoded_bytes;
+  if (row.error) loss.add(*row.error, row.n_elems, row.stored_bytes);
+}
+
+double RowTotals::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
+
+Result<Listing> list_tensors(const std::string& path, const Limits& limits) {
+  CFCK_TRY_ASSIGN(const auto source, open_file(path));
+  Listing listing;
+  listing.path = path;
+  listing.file_bytes = source->size();
+  CFCK_TRY_ASSIGN(listing.kind, file_kind(*source));
+  CFCK_TRY(listing.kind == FileKind::kCfck ? list_cfck(*source, limits, listing)
+                                           : list_safetensors(*source, listing));
+  return listing;
+}
+
+void append_row_json(std::string& text, const TensorRow& row, const std::string& shard) {
+  text += "{\"name\":";
+  append_quoted(text, row.name);
+  text += ",\"kind\":";
+  append_quoted(text, row.kind);
+  if (row.hidden) text += ",\"hidden\":true";
+  if (!row.shares_with.empty()) {
+    text += ",\"shares_with\":";
+    append_quoted(text, row.shares_with);
+  }
+  text += ",\"dtype\":";
+  append_quoted(text, row.dtype);
+  text += ",\"shape\":[";
+  for (std::size_t i = 0; i < row.shape.size(); ++i) {
+    if (i > 0) text += ',';
+    append_number(text, row.shape[i]);
+  }
+  text += "],\"codec\":";
+  append_quoted(text, row.codec);
+  text += ",\"entropy\":";
+  append_quoted(text, row.entropy);
+  text += ",\"n_elems\":";
+  append_number(text, row.n_elems);
+  text += ",\"decoded_bytes\":";
+  append_number(text, row.decoded_bytes);
+  text += ",\"stored_bytes\":";
+  append_number(text, row.stored_bytes);
+  text += ",\"bits_per_weight\":";
+  append_fraction(text, row.bits_per_weight());
+  if (row.error) {
+    text += ",\"bound_kind\":";
+    append_quoted(text, std::string(bound_kind_name(row.error->bound.kind)));
+    if (row.error->bound.kind != BoundKind::kNone) {
+      text += ",\"bound\":";
+      append_fraction(text, row.error->bound.value);
+      text += row.error->bound.per_row ? ",\"per_row\":true" : ",\"per_row\":false";
+    }
+    text += ",\"max_abs_error\":";
+    append_fraction(text, row.error->max_abs_error);
+    text += ",\"rmse\":";
+    append_fraction(text, row.error->rmse);
+    if (row.error->quality) append_quality(text, *row.error);
+  }
+  if (!row.digest.empty()) {
+    text += ",\"digest\":";
+    append_quoted(text, row.digest);
+  }
+  if (!shard.empty()) {
+    text += ",\"shard\":";
+    append_quoted(text, shard);
+  }
+  text += '}';
+}
+
+void add_totals_json(nlohmann::ordered_json& json, const RowTotals& totals) {
+  json["n_records"] = totals.n_records;
+  json["n_elems"] = totals.n_elems;
+  json["decoded_bytes"] = totals.decoded_bytes;
+  json["stored_bytes"] = totals.stored_bytes;
+  json["bits_per_weight"] = totals.bits_per_weight();
+  json["lossy"] = totals.loss.json();
+}
+
+std::string hexadecimal(const Digest& digest) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * digest.size());
+  for (const std::uint8_t byte : digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace cfck::tools

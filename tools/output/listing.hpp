@@ -1,0 +1,69 @@
+// What `show` knows of a file: its index, as rows.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cfck/record.hpp"
+#include "cfck/status.hpp"
+#include "model/file_kind.hpp"
+#include "tools/output/loss.hpp"
+
+namespace cfck::tools {
+
+struct TensorRow {
+  std::string name;
+  bool hidden = false;
+  std::string kind;         // "chunked", "packed", "alias", "duplicate"; "plain" in safetensors
+  std::string shares_with;  // the name of the base
+  std::string dtype;
+  Shape shape;
+  std::string codec;  // "unknown(9)" for what this version does not know
+  std::string entropy;
+  std::uint64_t n_elems = 0;
+  std::uint64_t decoded_bytes = 0;
+  std::uint64_t stored_bytes = 0;
+  std::string digest;  // hexadecimal; empty in safetensors
+  std::optional<RecordError> error;
+
+  double bits_per_weight() const;
+  double ratio() const;  // 0 where nothing is stored
+};
+
+struct Listing {
+  std::string path;
+  FileKind kind = FileKind::kCfck;
+  std::string format_version;  // empty in safetensors
+  std::uint64_t generation = 0;
+  std::uint64_t dead_bytes = 0;
+  std::uint64_t file_bytes = 0;
+  Metadata metadata;
+  std::vector<TensorRow> rows;  // in file order
+};
+
+// Sums over rows. Elements and decoded bytes of hidden records do not count:
+// nobody gets them; what they store does.
+struct RowTotals {
+  std::uint64_t n_records = 0;
+  std::uint64_t n_elems = 0;
+  std::uint64_t decoded_bytes = 0;
+  std::uint64_t stored_bytes = 0;
+  LossTotals loss;
+
+  void add(const TensorRow& row);
+  double bits_per_weight() const;
+};
+
+// Reads the index of a .cfck file or the header of a safetensors file.
+Result<Listing> list_tensors(const std::string& path, const Limits& limits);
+
+// Appends the row as a JSON object; with `shard`, if that is not empty. Written by
+// hand: trees of 10,000 rows take longer than reading the file.
+void append_row_json(std::string& text, const TensorRow& row, const std::string& shard = {});
+void add_totals_json(nlohmann::ordered_json& json, const RowTotals& totals);
+std::string hexadecimal(const Digest& digest);
+
+}  // namespace cfck::tools
