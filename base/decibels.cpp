@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kOctavesPerDecibel = 0x1.542a5a12e1c5ap-2;  // log2(10) / 10
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
-constexpr double kMostOctaves = 2000;
+constexpr double kMaxOctaves = 2000;
 constexpr int kTerms = 18;  // of the series of exp, for arguments up to ln(2) / 2
 
 }  // namespace
@@ -17,10 +17,10 @@ constexpr int kTerms = 18;  // of the series of exp, for arguments up to ln(2) /
 double ratio_of_decibels(double decibels) noexcept {
   const DefaultFloatEnvironment environment;
   const double octaves = decibels * kOctavesPerDecibel;
-  if (!(octaves > -kMostOctaves)) {
+  if (!(octaves > -kMaxOctaves)) {
     return 0;
   }
-  if (octaves > kMostOctaves) {
+  if (octaves > kMaxOctaves) {
     return HUGE_VAL;
   }
   const double whole = std::floor(octaves + 0.5);

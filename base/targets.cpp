@@ -78,11 +78,11 @@ Result<void> check_value(const Target& target) {
 }
 
 Result<void> check_block(const std::vector<std::uint8_t>& block) {
-  constexpr std::uint64_t kMostValues = 4096;
+  constexpr std::uint64_t kMaxValues = 4096;
   std::uint64_t n_values = 1;
   for (const std::uint8_t side : block) {
     n_values *= side;
-    if (side < 1 || side > 64 || n_values > kMostValues) {
+    if (side < 1 || side > 64 || n_values > kMaxValues) {
       return refuse("block must have sides from 1 to 64 and at most 4096 values in all");
     }
   }

@@ -9,8 +9,8 @@
 namespace cfck::format {
 namespace {
 
-constexpr std::uint64_t kLeastValues = 1024;
-constexpr std::size_t kLeastDimensions = 2;
+constexpr std::uint64_t kMinValues = 1024;
+constexpr std::size_t kMinDimensions = 2;
 constexpr const char* kOptimizerNames[] = {"*exp_avg*", "*momentum_buffer*", "optimizer.*"};
 
 Error naming(Error error, std::string_view what, const std::string& name) {
@@ -161,12 +161,12 @@ std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
   if (is_optimizer_state) {
     return LosslessReason::kOptimizerState;
   }
-  if (shape.size() < kLeastDimensions) {
+  if (shape.size() < kMinDimensions) {
     return LosslessReason::kFewDimensions;
   }
   // What does not fit 64 bits is refused where it is added.
   const Result<std::uint64_t> values = n_elems(shape);
-  if (values && *values < kLeastValues) {
+  if (values && *values < kMinValues) {
     return LosslessReason::kFewValues;
   }
   return std::nullopt;

@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "base/decibels.hpp"
 #include "base/cpu/float_environment.hpp"
+#include "base/decibels.hpp"
 #include "encode/record_jobs.hpp"
 #include "encode/value_totals.hpp"
 
@@ -29,7 +29,7 @@ constexpr double kSquaresShare = 0.9886;  // 10^-0.005, rounded up
 constexpr double kFinestShare = 0x1p-28;
 constexpr double kCoarsestShare = 0x1p10;
 // Sums of squares beyond which those of all tensors, or of a range, may overflow.
-constexpr double kMostSquares = 0x1p960;
+constexpr double kMaxSquares = 0x1p960;
 // One bit is left where the step is 2^1.05 standard deviations; each further bit halves
 // the step.
 constexpr double kOctavesOfNoBits = 2.05;
@@ -262,7 +262,7 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
       item->reason = LosslessReason::kNearZero;
     } else if (values.least == values.greatest) {
       item->reason = LosslessReason::kConstant;
-    } else if (!is_sound_sum(values.sum_of_squares) || values.sum_of_squares > kMostSquares) {
+    } else if (!is_sound_sum(values.sum_of_squares) || values.sum_of_squares > kMaxSquares) {
       item->reason = LosslessReason::kOutOfRange;
     }
     CFCK_TRY(check_calibration(*item));

@@ -9,9 +9,9 @@
 namespace cfck::format {
 namespace {
 
-constexpr int kMostTrials = 32;
+constexpr int kMaxTrials = 32;
 // Octaves. Steps nearer to each other than this give the same.
-constexpr double kLeastWidth = 0x1p-11;
+constexpr double kMinWidth = 0x1p-11;
 // How much the first trial may be away, per try in one direction.
 constexpr double kFirstReach = 0.05;
 // Of the least trials of an interval, from its ends.
@@ -47,7 +47,7 @@ class Search {
 
   Result<FoundStep> run() {
     double place = clamped(sign_ * straight_log2(goal_.first_step));
-    for (int trial = 0; trial < kMostTrials; ++trial) {
+    for (int trial = 0; trial < kMaxTrials; ++trial) {
       CFCK_TRY(take(place));
       if (is_done_ || (keeping_ && keeping_->measured >= goal_.least)) {
         break;
@@ -97,7 +97,7 @@ class Search {
     const double low = breaking_->place;
     const double high = keeping_->place;
     const double width = high - low;
-    if (width < kLeastWidth) {
+    if (width < kMinWidth) {
       return std::nullopt;
     }
     // Where one end stays, what it says counts for less and less.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kLanes = 8;
 // Outside, squares may have overflowed or lost their last bits.
-constexpr double kLeastSquares = 0x1p-960;
+constexpr double kMinSquares = 0x1p-960;
 
 template <class Value>
 ValueTotals total_of(ByteView values) noexcept {
@@ -93,7 +93,7 @@ double root_mean_square(double sum_of_squares, std::uint64_t n, double greatest)
 }
 
 bool is_sound_sum(double sum_of_squares) noexcept {
-  return std::isfinite(sum_of_squares) && sum_of_squares >= kLeastSquares;
+  return std::isfinite(sum_of_squares) && sum_of_squares >= kMinSquares;
 }
 
 }  // namespace cfck::format

@@ -41,6 +41,6 @@ inline std::int16_t quarters_of_mean(double sum, std::uint64_t n, double factor,
 }
 
 // Columns and rows are at least so much below the bands of a field.
-inline constexpr int kLeastQuarters = -32;
+inline constexpr int kMinQuarters = -32;
 
 }  // namespace cfck::codec

@@ -11,7 +11,7 @@ namespace {
 inline constexpr double kDamping = 0.01;
 // What is left of a column that others tell, over the mean. Damping leaves more, so with less the
 // matrix is no second moment.
-inline constexpr double kLeastWeight = 0x1p-40;
+inline constexpr double kMinWeight = 0x1p-40;
 // Rows that are eliminated before the others hear of it: these are then read once for all.
 inline constexpr std::size_t kPanel = 32;
 
@@ -139,7 +139,7 @@ ErrorFeedback feed_errors(std::span<const double> moments, std::span<const std::
     }
     matrix[i * n + i] += kDamping * mean;
   }
-  return Elimination(std::move(matrix), n, kLeastWeight * mean).run();
+  return Elimination(std::move(matrix), n, kMinWeight * mean).run();
 }
 
 }  // namespace cfck::spectral

@@ -140,7 +140,7 @@ class FeedbackLanes {
     }
     for (unsigned state = 0; state < n_states; ++state) {
       Floats t = value + column.inverse * sums[state];
-      t = higher_of(lower_of(t, all_of(kMostFedSteps)), all_of(-kMostFedSteps));
+      t = higher_of(lower_of(t, all_of(kMaxFedSteps)), all_of(-kMaxFedSteps));
       choose(t, value, state, steps, column.scale, candidates[state]);
     }
     join(k % kFeedbackDepth, candidates);

@@ -10,7 +10,7 @@ inline namespace CFCK_CPU_NAMESPACE {
 // Sums of settled errors are added up in so many parts, column i in part i mod 8.
 inline constexpr std::size_t kFeedbackSums = 8;
 // What errors may make of a value, in steps.
-inline constexpr float kMostFedSteps = 0x1p30f;
+inline constexpr float kMaxFedSteps = 0x1p30f;
 
 // One row of a block.
 template <unsigned n_states>
@@ -79,8 +79,8 @@ class FeedbackRow {
   }
 
   static float clamped(float t) {
-    const float low = t < kMostFedSteps ? t : kMostFedSteps;
-    return low > -kMostFedSteps ? low : -kMostFedSteps;
+    const float low = t < kMaxFedSteps ? t : kMaxFedSteps;
+    return low > -kMaxFedSteps ? low : -kMaxFedSteps;
   }
 
   void advance(std::size_t k) {

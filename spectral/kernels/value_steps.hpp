@@ -10,7 +10,7 @@ namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // A larger sum of magnitudes would not fit class_of_mean().
-inline constexpr float kMostSteps = 0x1p30f;
+inline constexpr float kMaxSteps = 0x1p30f;
 
 // Ones where a word is a finite number. Compilers vectorise masks of words, but not a choice
 // between numbers that are yet to be widened.
@@ -31,8 +31,8 @@ CFCK_HD inline double load_double(const std::byte* value) {
 CFCK_HD inline float clamped_steps(double in_steps) {
   const auto rounded = static_cast<float>(in_steps);
   const float known = rounded == rounded ? rounded : 0.0f;
-  const float low = known < -kMostSteps ? -kMostSteps : known;
-  return low > kMostSteps ? kMostSteps : low;
+  const float low = known < -kMaxSteps ? -kMaxSteps : known;
+  return low > kMaxSteps ? kMaxSteps : low;
 }
 
 CFCK_HD inline std::int32_t rounded_code(float in_steps, float factor) {

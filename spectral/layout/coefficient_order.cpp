@@ -8,7 +8,7 @@ namespace cfck::codec {
 namespace {
 
 // On average; shorter ones are not worth moving as runs.
-inline constexpr std::size_t kLeastRun = 4;
+inline constexpr std::size_t kMinRun = 4;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
     : geometry_(geometry), first_value_(first_value), n_values_(n_values) {
   if (parameters.order == CoefficientOrder::kClasses) {
     std::optional<RowClasses> rows;
-    if (geometry.row_values() >= kLeastRun && geometry.row_values() <= n_values / 2) {
+    if (geometry.row_values() >= kMinRun && geometry.row_values() <= n_values / 2) {
       rows = row_classes(geometry, parameters, first_value, n_values);
     }
     if (rows && rows->greatest() <= static_cast<int>(kMaxSpectralClass) && has_runs(*rows)) {
@@ -90,7 +90,7 @@ bool CoefficientOrdering::has_runs(const RowClasses& rows) {
     next[i] = total;
     total += n;
   }
-  if (rows.offsets.size() < kLeastRun * runs_.size()) {
+  if (rows.offsets.size() < kMinRun * runs_.size()) {
     return false;
   }
   of_runs_.resize(rows.offsets.size());

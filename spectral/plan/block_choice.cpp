@@ -8,7 +8,7 @@
 namespace cfck::codec {
 namespace {
 
-inline constexpr std::uint8_t kLeastTallSide = 8;
+inline constexpr std::uint8_t kMinTallSide = 8;
 
 std::int16_t mean_of(std::int64_t sum, std::int64_t n) {
   // To nearest, halves up.
@@ -49,7 +49,7 @@ BlockSides tall_block(std::span<const std::uint64_t> shape, std::uint64_t chunk_
   if (!is_one_chunk && chunk_elems % shape[1] != 0) {
     return {};
   }
-  for (std::uint64_t side = spectral::kMaxBlockSide; side >= kLeastTallSide; side /= 2) {
+  for (std::uint64_t side = spectral::kMaxBlockSide; side >= kMinTallSide; side /= 2) {
     if (2 * side <= shape[0] && (is_one_chunk || chunk_elems / shape[1] % side == 0)) {
       return {static_cast<std::uint8_t>(side), 1};
     }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "codec/common/class_codes.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/common/field_quarters.hpp"
+#include "codec/direct/kernels/direct_kernels.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -52,10 +52,10 @@ struct Field {
       bands.take_means(1.0, -static_cast<int>(kClassOfOne));
       weigh();
       add_columns();
-      columns.take_means(kEighthRoot, kLeastQuarters);
+      columns.take_means(kEighthRoot, kMinQuarters);
       weigh();
       add_rows();
-      rows.take_means(kEighthRoot, kLeastQuarters);
+      rows.take_means(kEighthRoot, kMinQuarters);
     }
     return take();
   }

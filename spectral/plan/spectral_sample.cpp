@@ -13,7 +13,7 @@ inline constexpr std::uint64_t kSampleValues = std::uint64_t{1} << 16;
 inline constexpr std::uint64_t kMaxSampleValues = std::uint64_t{1} << 18;
 inline constexpr std::uint64_t kPairs = 16;
 // Correlation r saves log2(1 / (1 - r^2)) / 2 bits: this, 0.02.
-inline constexpr double kLeastCorrelation = 0.16;
+inline constexpr double kMinCorrelation = 0.16;
 
 std::uint64_t n_values_of(const LossyRecord& record) {
   std::uint64_t n = 1;
@@ -80,7 +80,7 @@ Result<bool> has_alike_rows(const LossyRecord& record, const ReadValues& read) {
       squares += (pair[k] * pair[k] + pair[n + k] * pair[n + k]) / 2;
     }
   }
-  return products > kLeastCorrelation * squares;
+  return products > kMinCorrelation * squares;
 }
 
 }  // namespace cfck::codec

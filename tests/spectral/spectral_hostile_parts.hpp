@@ -18,7 +18,7 @@ namespace cfck::codec {
 
 using Bytes = std::vector<std::byte>;
 
-inline constexpr std::uint32_t kMost = 0xffffffff;
+inline constexpr std::uint32_t kMaxOf = 0xffffffff;
 inline constexpr unsigned kFourStates = 1;
 inline constexpr unsigned kTransforms = 4;
 inline constexpr unsigned kByClass = 16 | 32;    // with a scale field

@@ -83,7 +83,7 @@ std::string_view reason_text(LosslessReason reason) {
 
 // "lossless  2 tensors, fewer than 1024 values: a, b"
 std::string kept_lossless_text(const ConvertReport& report) {
-  constexpr std::size_t kMostNames = 3;
+  constexpr std::size_t kMaxNames = 3;
   std::map<LosslessReason, std::vector<const std::string*>> names;
   for (const ConvertedFile& file : report.files) {
     for (const KeptLossless& kept : file.kept_lossless) names[kept.reason].push_back(&kept.name);
@@ -92,10 +92,10 @@ std::string kept_lossless_text(const ConvertReport& report) {
   for (const auto& [reason, of_reason] : names) {
     text += fmt::format("  lossless  {} {}, {}: ", of_reason.size(),
                         of_reason.size() == 1 ? "tensor" : "tensors", reason_text(reason));
-    for (std::size_t i = 0; i < std::min(of_reason.size(), kMostNames); ++i) {
+    for (std::size_t i = 0; i < std::min(of_reason.size(), kMaxNames); ++i) {
       text += (i > 0 ? ", " : "") + escaped(*of_reason[i]);
     }
-    text += of_reason.size() > kMostNames ? ", ...\n" : "\n";
+    text += of_reason.size() > kMaxNames ? ", ...\n" : "\n";
   }
   return text;
 }

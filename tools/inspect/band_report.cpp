@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/text.hpp"
-#include "tools/output/loss.hpp"
 #include "tools/inspect/tensor_errors.hpp"
+#include "tools/output/loss.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -22,8 +22,8 @@ using codec::SpectralCoding;
 using Json = nlohmann::ordered_json;
 
 // Of more bands those that follow one another share a line, or are shown as a range.
-constexpr std::size_t kMostLines = 64;
-constexpr std::size_t kMostExponents = 16;
+constexpr std::size_t kMaxLines = 64;
+constexpr std::size_t kMaxExponents = 16;
 
 // By number (spectral/spec.md, section 3).
 constexpr std::string_view kOrderNames[] = {"storage", "bands", "classes", "row blocks"};
@@ -90,7 +90,7 @@ std::vector<std::vector<unsigned>> places_of_bands(const SpectralCoding& coding)
 
 std::string exponents_text(const char* what, const std::vector<std::int16_t>& entries) {
   if (entries.empty()) return {};
-  if (entries.size() <= kMostExponents && std::string_view(what) == "band") {
+  if (entries.size() <= kMaxExponents && std::string_view(what) == "band") {
     return fmt::format("; by {} {}", what, fmt::join(entries, " "));
   }
   const auto [least, most] = std::minmax_element(entries.begin(), entries.end());
@@ -136,7 +136,7 @@ std::string table_text(const BandReport& report, const SpectralCoding& coding) {
   if (report.is_measured) lines[0].insert(lines[0].end(), {"rms", "NMSE dB"});
   const auto places = places_of_bands(coding);
   const std::size_t n_bands = coding.bands.size();
-  const std::size_t n_together = (n_bands + kMostLines - 1) / kMostLines;
+  const std::size_t n_together = (n_bands + kMaxLines - 1) / kMaxLines;
   const double all_bits = 8 * static_cast<double>(report.record->stored_bytes);
   for (std::size_t first = 0; first < n_bands; first += n_together) {
     const std::size_t last = std::min(first + n_together, n_bands) - 1;

@@ -8,12 +8,12 @@ namespace {
 constexpr unsigned kDigitBits = 16;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
 // As much memory as counts need.
-constexpr std::uint64_t kMostSorted = kDigits;
+constexpr std::uint64_t kMaxSorted = kDigits;
 
 }  // namespace
 
 KeySelector::KeySelector(unsigned key_bits, std::uint64_t most_keys)
-    : sorts_(most_keys <= kMostSorted), unknown_bits_(key_bits) {
+    : sorts_(most_keys <= kMaxSorted), unknown_bits_(key_bits) {
   if (sorts_) {
     sorted_.reserve(most_keys);
   } else {

@@ -11,8 +11,8 @@ namespace cfck::tools {
 namespace {
 
 // Tensors up to this size are kept between passes.
-constexpr std::uint64_t kMostKeptBytes = std::uint64_t{64} << 20;
-constexpr std::size_t kMostBins = 20;
+constexpr std::uint64_t kMaxKeptBytes = std::uint64_t{64} << 20;
+constexpr std::size_t kMaxBins = 20;
 // Where the histogram ends: one outlier should not hide the rest.
 constexpr double kShownDeviations = 4;
 
@@ -67,7 +67,7 @@ class StatsScan {
       return {};
     }
     const std::uint64_t n_bytes = tensor_.n_once / 8 * bits + tensor_.n_once % 8 * bits / 8;
-    const bool keeps = n_bytes <= kMostKeptBytes;
+    const bool keeps = n_bytes <= kMaxKeptBytes;
     if (keeps) kept_.reserve(n_bytes);
     return set_.read_once(tensor_, [&](ByteView bytes) -> Result<void> {
       if (keeps) kept_.insert(kept_.end(), bytes.begin(), bytes.end());
@@ -151,7 +151,7 @@ class StatsScan {
     const double margin = kShownDeviations * stats_.standard_deviation;
     histogram.low = std::max(stats_.min.real, stats_.mean - margin);
     histogram.high = std::min(stats_.max.real, stats_.mean + margin);
-    std::size_t n_bins = kMostBins;
+    std::size_t n_bins = kMaxBins;
     if (is_integer(tensor_.dtype)) {
       // A bin for each integer where they are few.
       histogram.low = std::floor(histogram.low);

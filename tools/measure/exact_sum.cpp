@@ -41,7 +41,7 @@ void ExactSum::add(double a, double b) {
   const Parts right(b);
   const bool subtract = std::signbit(a) != std::signbit(b);
   const std::uint64_t mask = (std::uint64_t{1} << kPartBits) - 1;
-  const int shift = left.exponent + right.exponent + kLeastBit;
+  const int shift = left.exponent + right.exponent + kMinBit;
   for (int i = 0; i < 2; ++i) {
     for (int j = 0; j < 2; ++j) {
       const std::uint64_t product = ((left.mantissa >> (i * kPartBits)) & mask) *

@@ -13,9 +13,9 @@ class ExactSum {
   bool is_negative() const;
 
  private:
-  // One number in two's complement, low words first; bit 0 stands for 2^-kLeastBit.
+  // One number in two's complement, low words first; bit 0 stands for 2^-kMinBit.
   // It holds 2^20 products of any doubles.
-  static constexpr int kLeastBit = 2304;
+  static constexpr int kMinBit = 2304;
   static constexpr std::size_t kWords = 70;
 
   void add_shifted(std::uint64_t number, int shift, bool subtract);

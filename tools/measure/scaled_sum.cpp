@@ -7,7 +7,7 @@ namespace cfck::tools {
 namespace {
 
 // Above this, 2^-exponent is a double.
-constexpr int kLeastExponent = -1000;
+constexpr int kMinExponent = -1000;
 
 double largest_size(std::span<const double> values) {
   double largest = 0;
@@ -18,7 +18,7 @@ double largest_size(std::span<const double> values) {
 int exponent_of(double largest) {
   int exponent = 0;
   (void)std::frexp(largest, &exponent);
-  return std::max(exponent, kLeastExponent);
+  return std::max(exponent, kMinExponent);
 }
 
 }  // namespace

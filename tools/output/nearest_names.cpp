@@ -7,8 +7,8 @@
 namespace cfck::tools {
 namespace {
 
-constexpr std::size_t kMostNames = 3;
-constexpr std::size_t kMostBytes = 512;  // of a name that is compared by characters
+constexpr std::size_t kMaxNames = 3;
+constexpr std::size_t kMaxBytes = 512;  // of a name that is compared by characters
 
 // Insertions, deletions and replacements that turn `a` into `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::vector<std::size_t>& row) {
@@ -46,7 +46,7 @@ std::size_t pattern_distance(std::string_view name, std::string_view pattern,
 using Ranked = std::vector<std::pair<std::size_t, std::string_view>>;
 
 std::vector<std::string> first_of(Ranked& found) {
-  const std::size_t n_shown = std::min(kMostNames, found.size());
+  const std::size_t n_shown = std::min(kMaxNames, found.size());
   std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(n_shown),
                     found.end());
   std::vector<std::string> shown;
@@ -58,7 +58,7 @@ std::vector<std::string> first_of(Ranked& found) {
 
 std::vector<std::string> nearest_names(std::span<const std::string_view> names,
                                        std::string_view wanted) {
-  if (wanted.empty() || wanted.size() > kMostBytes) return {};
+  if (wanted.empty() || wanted.size() > kMaxBytes) return {};
   const std::size_t most_changes = std::max<std::size_t>(2, wanted.size() / 3);
   Ranked found;
   std::vector<std::size_t> row;
@@ -82,7 +82,7 @@ std::vector<std::string> nearest_to_pattern(std::span<const std::string_view> na
   const auto n_wild =
       std::count_if(pattern.begin(), pattern.end(), [](char c) { return c == '*' || c == '?'; });
   const std::size_t n_literal = pattern.size() - static_cast<std::size_t>(n_wild);
-  if (n_literal == 0 || pattern.size() > kMostBytes) return {};
+  if (n_literal == 0 || pattern.size() > kMaxBytes) return {};
   // Some of it has to be there.
   const std::size_t most_changes = std::min(std::max<std::size_t>(1, n_literal / 3), n_literal - 1);
   Ranked found;

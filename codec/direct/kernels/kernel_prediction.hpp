@@ -8,7 +8,7 @@ namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
 inline constexpr unsigned kKernelLanes = 16;
-inline constexpr unsigned kMostTaps = 64;
+inline constexpr unsigned kMaxTaps = 64;
 
 // One code of each of sixteen kernels; the same where sums may overflow.
 using KernelLanes [[gnu::vector_size(4 * kKernelLanes)]] = std::int32_t;
@@ -63,8 +63,8 @@ inline bool any_lane(const KernelLanes& lanes) {
 template <bool restores>
 inline bool predict_lanes(const std::int16_t* coefficients, unsigned taps, std::int32_t safe,
                           std::int32_t* codes) {
-  KernelLanes coded[kMostTaps];
-  KernelLanes known[kMostTaps];
+  KernelLanes coded[kMaxTaps];
+  KernelLanes known[kMaxTaps];
   load_kernels(codes, taps, coded);
   KernelLanes too_large = coded[0] ^ coded[0];
   for (unsigned t = 0; t < taps; coefficients += t, ++t) {
@@ -102,7 +102,7 @@ inline std::int32_t prediction_of(const std::int16_t* coefficients, const std::i
 
 // One kernel, whatever its codes are.
 inline void predict_kernel(const std::int16_t* coefficients, unsigned taps, std::int32_t* codes) {
-  std::int64_t known[kMostTaps];
+  std::int64_t known[kMaxTaps];
   for (unsigned t = 0; t < taps; coefficients += t, ++t) {
     const bool coded = codes[t] > kHidden;
     known[t] = coded ? codes[t] : 0;
@@ -114,7 +114,7 @@ inline void predict_kernel(const std::int16_t* coefficients, unsigned taps, std:
 
 // False if a code is out of range.
 inline bool restore_kernel(const std::int16_t* coefficients, unsigned taps, std::int32_t* codes) {
-  std::int64_t known[kMostTaps];
+  std::int64_t known[kMaxTaps];
   bool fits = true;
   for (unsigned t = 0; t < taps; coefficients += t, ++t) {
     known[t] = 0;

@@ -8,8 +8,8 @@
 #include <utility>
 
 #define CFCK_CPU_NAMESPACE cpu_baseline
-#include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/common/float_values.hpp"
+#include "codec/direct/kernels/direct_kernels.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -18,10 +18,10 @@ constexpr std::size_t kPieceValues = 1024;
 constexpr unsigned kLanes = 16;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // What step_of takes.
-constexpr double kLeastBound = 0x1p-1000;
+constexpr double kMinBound = 0x1p-1000;
 constexpr double kGreatestBound = 0x1p1000;
 // Above this, squares and their sums have all their bits.
-constexpr double kLeastSquare = 0x1p-960;
+constexpr double kMinSquare = 0x1p-960;
 // More than all roundings of a range times a factor.
 constexpr double kBelowRange = 1 - 0x1p-50;
 // More than those of a deviation.
@@ -133,7 +133,7 @@ class Moments {
   // Times a factor and 1 - 2^-20. The factor comes last: until then nothing underflows.
   double deviation_times(double factor) const {
     // Smaller squares have lost bits: such rows come back exactly.
-    return n_ == 0 || squares_ < n_ * kLeastSquare
+    return n_ == 0 || squares_ < n_ * kMinSquare
                ? 0
                : std::sqrt(squares_ / n_) * kBelowDeviation / scale_ * factor;
   }
@@ -191,7 +191,7 @@ double scale_for(double largest) {
 }
 
 // What can be kept: never more than asked, and nothing below the least step.
-double allowed(double bound) { return bound < kLeastBound ? 0 : std::min(bound, kGreatestBound); }
+double allowed(double bound) { return bound < kMinBound ? 0 : std::min(bound, kGreatestBound); }
 
 // What `bound_of` says of the statistics of the whole, or of each row.
 template <class Statistic, class BoundOf>

@@ -14,8 +14,8 @@ inline constexpr std::uint64_t kMaxKernels = std::uint64_t{1} << 22;
 
 // From -100 to 100, also where the number overflowed and is none any more.
 double limited(double coefficient) {
-  constexpr double kMost = 100;
-  return coefficient < kMost ? std::max(coefficient, -kMost) : kMost;
+  constexpr double kMaxOf = 100;
+  return coefficient < kMaxOf ? std::max(coefficient, -kMaxOf) : kMaxOf;
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/common/field_quarters.hpp"
+#include "codec/direct/kernels/direct_kernels.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -68,7 +68,7 @@ class FieldFit {
         sum += sums_[column * bands.size() + band] * bands[band];
       }
       field_.columns[column] =
-          quarters_of_mean(sum, geometry_.rows * geometry_.taps, kEighthRoot, kLeastQuarters);
+          quarters_of_mean(sum, geometry_.rows * geometry_.taps, kEighthRoot, kMinQuarters);
     }
   }
 
@@ -83,7 +83,7 @@ class FieldFit {
     for (std::size_t row = 0; row < field_.rows.size(); ++row) {
       const double sum =
           direct_kernels().weigh_magnitudes(codes_.data() + row * n, n, weights.data());
-      field_.rows[row] = quarters_of_mean(sum, n, kEighthRoot, kLeastQuarters);
+      field_.rows[row] = quarters_of_mean(sum, n, kEighthRoot, kMinQuarters);
     }
   }
 

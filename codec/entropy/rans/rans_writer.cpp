@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "codec/common/bit_strings.hpp"
-#include "codec/entropy/rans/tables/rans_cost.hpp"
 #include "codec/common/numbers.hpp"
+#include "codec/entropy/rans/tables/rans_cost.hpp"
 #include "codec/scratch.hpp"
 
 namespace cfck::codec {
@@ -15,7 +15,7 @@ namespace {
 inline constexpr std::size_t kCountedGroups = 8;  // one of as many, with all lane sets
 inline constexpr std::uint64_t kPlaceCost = 8 * kBitCost;
 // Of an explicit table: four bits for each symbol but one, in whole bytes, and its place.
-inline constexpr std::uint64_t kLeastTableCost = 128 * kBitCost + kPlaceCost;
+inline constexpr std::uint64_t kMinTableCost = 128 * kBitCost + kPlaceCost;
 
 using PlaceCounts = std::array<SymbolCounts, kMaxPlaces>;
 
@@ -179,7 +179,7 @@ class SectionWriter {
       const unsigned place = counted_[i];
       const Frequencies& known = static_frequencies(static_[place]);
       const std::uint64_t known_cost = coded_cost(counts_[place], known);
-      if (known_cost <= least_cost(counts_[place]) + kLeastTableCost) {
+      if (known_cost <= least_cost(counts_[place]) + kMinTableCost) {
         continue;
       }
       const Frequencies fitted = fitted_frequencies(counts_[place], known);
