@@ -118,7 +118,7 @@ class RateControl::PlanJob final : public OrderedPipeline::Job {
     item_.lossy = {CodecId::kSpectral, 0, {}};
     item_.errors = {};
     item_.no_plan = LosslessReason::kNotSmaller;
-    if (plan.spectral->step < item_.values.greatest_magnitude() * kFinestShare) {
+    if (plan.spectral->step < item_.values.max_magnitude() * kFinestShare) {
       return {};
     }
     CFCK_TRY_ASSIGN(
@@ -220,7 +220,7 @@ Result<std::vector<SpectralDecision>> RateControl::decide(const Target& target,
   for (const std::unique_ptr<Item>& item : items_) {
     SpectralDecision& decision = decisions.emplace_back();
     const ValueTotals& values = item->values;
-    decision.quality = {target_, values.rms(), values.least, values.greatest};
+    decision.quality = {target_, values.rms(), values.min, values.max};
     if (!item->is_lossless()) {
       decision.request = request_of(*item, step);
       decision.stored_bytes = item->lossy.stored_bytes(item->geometry());
@@ -260,7 +260,7 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
     const TensorChoice& choice = item->plan.choice;
     if (choice.keeps_near_zero && values.rms() < choice.bound->value) {
       item->reason = LosslessReason::kNearZero;
-    } else if (values.least == values.greatest) {
+    } else if (values.min == values.max) {
       item->reason = LosslessReason::kConstant;
     } else if (!is_sound_sum(values.sum_of_squares) || values.sum_of_squares > kMaxSquares) {
       item->reason = LosslessReason::kOutOfRange;
@@ -313,14 +313,14 @@ Result<double> RateControl::find_without_target() {
   }
   const double bound = items_.front()->plan.choice.bound->value;
   double best_step = 0;
-  double least_bytes = std::numeric_limits<double>::infinity();
+  double min_bytes = std::numeric_limits<double>::infinity();
   for (const double share : kStepsOfBound) {
     CFCK_TRY_ASSIGN(const StepOutcome outcome, try_step(share * bound));
-    if (!(outcome.measured < least_bytes)) {
+    if (!(outcome.measured < min_bytes)) {
       break;
     }
     best_step = tried_step_;
-    least_bytes = outcome.measured;
+    min_bytes = outcome.measured;
   }
   if (tried_step_ != best_step) {
     CFCK_TRY(try_step(best_step));
@@ -341,7 +341,7 @@ double RateControl::most_measured() const {
     case TargetKind::kNmse:
       return target_.value * values.sum_of_squares;
     case TargetKind::kPsnr: {
-      const double range = values.greatest - values.least;
+      const double range = values.max - values.min;
       return range * range * ratio_of_decibels(-target_.value) *
              static_cast<double>(values.n_finite);
     }
@@ -354,35 +354,35 @@ double RateControl::most_measured() const {
 
 Result<StepGoal> RateControl::goal() const {
   StepGoal goal;
-  double least_magnitude = std::numeric_limits<double>::infinity();
-  double greatest_magnitude = 0;
+  double min_magnitude = std::numeric_limits<double>::infinity();
+  double max_magnitude = 0;
   double n_elems = 0;
   double octaves = 0;  // of the standard deviations
   for (const std::unique_ptr<Item>& item : items_) {
     if (item->reason) {
       continue;
     }
-    const double magnitude = item->values.greatest_magnitude() / item->scale();
-    least_magnitude = std::min(least_magnitude, magnitude);
-    greatest_magnitude = std::max(greatest_magnitude, magnitude);
+    const double magnitude = item->values.max_magnitude() / item->scale();
+    min_magnitude = std::min(min_magnitude, magnitude);
+    max_magnitude = std::max(max_magnitude, magnitude);
     const auto n = static_cast<double>(item->geometry().n_elems);
     n_elems += n;
     octaves += n * straight_log2(item->values.rms() / item->scale());
   }
-  goal.finest_step = least_magnitude * kFinestShare / 2;
-  goal.coarsest_step = greatest_magnitude * kCoarsestShare;
+  goal.finest_step = min_magnitude * kFinestShare / 2;
+  goal.coarsest_step = max_magnitude * kCoarsestShare;
   goal.bytes_per_octave = n_elems / 8;
   goal.most = most_measured();
   if (counts_bytes(target_)) {
     goal.measure = StepGoal::Measure::kBytes;
-    goal.least = goal.most * kSizeShare;
+    goal.min = goal.most * kSizeShare;
     CFCK_TRY_ASSIGN(goal.least_bytes, bytes_of_others());
     const double bits = 8 * std::max(goal.most - goal.least_bytes, 0.0) / n_elems;
     goal.first_step =
         straight_exp2(std::clamp(octaves / n_elems + kOctavesOfNoBits - bits, -1000.0, 1000.0));
   } else {
     goal.measure = StepGoal::Measure::kSquares;
-    goal.least = goal.most * kSquaresShare;
+    goal.min = goal.most * kSquaresShare;
     goal.first_step = std::sqrt(12 * goal.most / n_elems);
   }
   if (items_.front()->choice().known_step > 0) {

@@ -42,14 +42,14 @@ class Search {
     const double coarsest = straight_log2(goal.coarsest_step);
     first_place_ = counts_bytes() ? finest : -coarsest;
     last_place_ = counts_bytes() ? coarsest : -finest;
-    aim_ = level_of(goal.most - (goal.most - goal.least) / 4);
+    aim_ = level_of(goal.most - (goal.most - goal.min) / 4);
   }
 
   Result<FoundStep> run() {
     double place = clamped(sign_ * straight_log2(goal_.first_step));
     for (int trial = 0; trial < kMaxTrials; ++trial) {
       CFCK_TRY(take(place));
-      if (is_done_ || (keeping_ && keeping_->measured >= goal_.least)) {
+      if (is_done_ || (keeping_ && keeping_->measured >= goal_.min)) {
         break;
       }
       const std::optional<double> next = next_place();
@@ -115,9 +115,9 @@ class Search {
     if (!std::isfinite(distance)) {
       distance = 0;
     }
-    const double least = keeping_ ? -reach_ : reach_;
+    const double min = keeping_ ? -reach_ : reach_;
     reach_ *= 4;
-    distance = keeping_ ? std::min(distance, least) : std::max(distance, least);
+    distance = keeping_ ? std::min(distance, min) : std::max(distance, min);
     const double place = clamped(known.place + distance);
     return place == known.place ? std::nullopt : std::optional(place);
   }

@@ -14,15 +14,15 @@ namespace cfck::format {
 struct StepGoal {
   enum class Measure : std::uint8_t { kBytes, kSquares };
   Measure measure = Measure::kBytes;
-  double most = 0;   // to be kept
-  double least = 0;  // near enough; not kept where steps do not reach it
+  double most = 0;  // to be kept
+  double min = 0;   // near enough; not kept where steps do not reach it
   double first_step = 1;
   double finest_step = 0;
   double coarsest_step = 0;
   // Of bytes: what fine steps take more where they are halved, and what coarse ones
   // still take, about.
   double bytes_per_octave = 1;
-  double least_bytes = 0;
+  double min_bytes = 0;
 };
 
 struct StepOutcome {

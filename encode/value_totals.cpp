@@ -20,8 +20,8 @@ ValueTotals total_of(ByteView values) noexcept {
   using Word = typename Value::Word;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   double sums[kLanes] = {};
-  double least = kInfinity;
-  double greatest = -kInfinity;
+  double min = kInfinity;
+  double max = -kInfinity;
   std::uint64_t n_finite = 0;
   const std::size_t n = values.size() / sizeof(Word);
   for (std::size_t i = 0; i < n; ++i) {
@@ -30,14 +30,14 @@ ValueTotals total_of(ByteView values) noexcept {
     const bool is_finite = codec::magnitude_of<Value>(word) < Value::kInfinity;
     const double value = is_finite ? Value::to_double(word) : 0;
     sums[i % kLanes] += value * value;
-    least = is_finite && value < least ? value : least;
-    greatest = is_finite && value > greatest ? value : greatest;
+    min = is_finite && value < min ? value : min;
+    max = is_finite && value > max ? value : max;
     n_finite += is_finite ? 1 : 0;
   }
   ValueTotals totals;
   if (n_finite != 0) {
-    totals.least = least;
-    totals.greatest = greatest;
+    totals.min = min;
+    totals.max = max;
   }
   for (const double sum : sums) {
     totals.sum_of_squares += sum;
@@ -53,18 +53,18 @@ void ValueTotals::add(const ValueTotals& next) noexcept {
     return;
   }
   const DefaultFloatEnvironment environment;
-  least = n_finite == 0 ? next.least : std::min(least, next.least);
-  greatest = n_finite == 0 ? next.greatest : std::max(greatest, next.greatest);
+  min = n_finite == 0 ? next.min : std::min(min, next.min);
+  max = n_finite == 0 ? next.max : std::max(max, next.max);
   sum_of_squares += next.sum_of_squares;
   n_finite += next.n_finite;
 }
 
-double ValueTotals::greatest_magnitude() const noexcept {
-  return std::max(std::fabs(least), std::fabs(greatest));
+double ValueTotals::max_magnitude() const noexcept {
+  return std::max(std::fabs(min), std::fabs(max));
 }
 
 double ValueTotals::rms() const noexcept {
-  return root_mean_square(sum_of_squares, n_finite, greatest_magnitude());
+  return root_mean_square(sum_of_squares, n_finite, max_magnitude());
 }
 
 ValueTotals total_values(DType dtype, ByteView values) noexcept {
@@ -81,15 +81,15 @@ ValueTotals total_values(DType dtype, ByteView values) noexcept {
   }
 }
 
-double root_mean_square(double sum_of_squares, std::uint64_t n, double greatest) noexcept {
+double root_mean_square(double sum_of_squares, std::uint64_t n, double max) noexcept {
   const DefaultFloatEnvironment environment;
-  if (greatest == 0) {
+  if (max == 0) {
     return 0;
   }
   if (!is_sound_sum(sum_of_squares)) {
-    return greatest;
+    return max;
   }
-  return std::min(greatest, std::sqrt(sum_of_squares / static_cast<double>(n)));
+  return std::min(max, std::sqrt(sum_of_squares / static_cast<double>(n)));
 }
 
 bool is_sound_sum(double sum_of_squares) noexcept {

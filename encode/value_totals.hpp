@@ -9,14 +9,14 @@
 namespace cfck::format {
 
 struct ValueTotals {
-  double least = 0;  // of the finite values; 0 where there are none
-  double greatest = 0;
+  double min = 0;  // of the finite values; 0 where there are none
+  double max = 0;
   double sum_of_squares = 0;
   std::uint64_t n_finite = 0;
 
   // What comes behind. Sums are added in the order of the calls.
   void add(const ValueTotals& next) noexcept;
-  double greatest_magnitude() const noexcept;
+  double max_magnitude() const noexcept;
   double rms() const noexcept;
 };
 
@@ -26,7 +26,7 @@ ValueTotals total_values(DType dtype, ByteView values) noexcept;
 
 // The root of the mean square of `n` numbers, none above `greatest`, that cannot
 // contradict it (spec/format.md, section "Errors").
-double root_mean_square(double sum_of_squares, std::uint64_t n, double greatest) noexcept;
+double root_mean_square(double sum_of_squares, std::uint64_t n, double max) noexcept;
 // Whether a sum of squares is exact enough to be compared.
 bool is_sound_sum(double sum_of_squares) noexcept;
 

@@ -7,9 +7,9 @@
 
 #include "base/cpu/float_environment.hpp"
 #include "spectral/chunk/chunk_slices.hpp"
+#include "spectral/chunk/spectral_header.hpp"
 #include "spectral/layout/coefficient_fields.hpp"
 #include "spectral/spectral_codec.hpp"
-#include "spectral/chunk/spectral_header.hpp"
 #include "spectral/transforms/dct.hpp"
 
 namespace cfck::codec {
@@ -122,7 +122,7 @@ Result<void> SpectralDescription::add_coefficients(const ChunkInfo& info, ByteVi
                           const double step = steps[i] / coding->parameters.step;
                           band.least_step =
                               band.n_values == 0 ? step : std::min(band.least_step, step);
-                          band.greatest_step = std::max(band.greatest_step, step);
+                          band.max_step = std::max(band.max_step, step);
                           band.n_values += 1;
                           band.coefficient_bits += bits[i];
                           band.bits += bits[i] + share;

@@ -17,8 +17,8 @@ struct BandTotals {
   double coefficient_bits = 0;  // of symbols, low bits and escapes (coefficient_bits.hpp)
   double bits = 0;              // with the band's share of all other bytes
   double squared_steps = 0;
-  double least_step = 0;  // in base steps
-  double greatest_step = 0;
+  double min_step = 0;  // in base steps
+  double max_step = 0;
   double squared_values = 0;  // of the original
   double squared_errors = 0;
 };

@@ -47,9 +47,9 @@ std::optional<unsigned> quota_v1(const std::string& folder) {
                          first_word(folder + "/cpu.cfs_period_us"));
 }
 
-void take_smaller(std::optional<unsigned>& least, std::optional<unsigned> other) {
-  if (other && (!least || *other < *least)) {
-    least = other;
+void take_smaller(std::optional<unsigned>& min, std::optional<unsigned> other) {
+  if (other && (!min || *other < *min)) {
+    min = other;
   }
 }
 
@@ -98,7 +98,7 @@ std::optional<unsigned> parse_cpu_quota(std::string_view quota, std::string_view
 }
 
 std::optional<unsigned> cgroup_cpus(const std::string& mount, const std::string& membership) {
-  std::optional<unsigned> least;
+  std::optional<unsigned> min;
   std::istringstream lines(membership);
   // A line is "number:controllers:path"; version 2 has no controllers.
   for (std::string line; std::getline(lines, line);) {
@@ -115,7 +115,7 @@ std::optional<unsigned> cgroup_cpus(const std::string& mount, const std::string&
     const std::string root = v1 ? mount + "/" + controllers : mount;
     std::string path = line.substr(second + 1);
     while (true) {
-      take_smaller(least, v1 ? quota_v1(root + path) : quota_v2(root + path));
+      take_smaller(min, v1 ? quota_v1(root + path) : quota_v2(root + path));
       const std::size_t slash = path.rfind('/');
       if (slash == std::string::npos) {
         break;
@@ -123,7 +123,7 @@ std::optional<unsigned> cgroup_cpus(const std::string& mount, const std::string&
       path.resize(slash);
     }
   }
-  return least;
+  return min;
 }
 
 unsigned default_thread_count() noexcept {

@@ -34,10 +34,10 @@ inline double inverse_scale(int quarters) {
 }
 
 // Of the mean of n magnitudes times `factor`, rounded down; `least` at least.
-inline std::int16_t quarters_of_mean(double sum, std::uint64_t n, double factor, int least) {
+inline std::int16_t quarters_of_mean(double sum, std::uint64_t n, double factor, int min) {
   const double mean = sum / static_cast<double>(n);
-  const int quarters = mean < 0x1p-40 ? least : floor_quarters(mean * factor);
-  return static_cast<std::int16_t>(std::max(quarters, least));
+  const int quarters = mean < 0x1p-40 ? min : floor_quarters(mean * factor);
+  return static_cast<std::int16_t>(std::max(quarters, min));
 }
 
 // Columns and rows are at least so much below the bands of a field.

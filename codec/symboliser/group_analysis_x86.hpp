@@ -47,8 +47,8 @@ inline std::uint32_t largest_word(__m512i words) {
       _mm256_max_epu16(_mm512_castsi512_si256(words), _mm512_extracti64x4_epi64(words, 1));
   const __m128i quarter =
       _mm_max_epu16(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-  const __m128i least = _mm_minpos_epu16(_mm_xor_si128(quarter, _mm_set1_epi16(-1)));
-  return 0xffff & ~static_cast<std::uint32_t>(_mm_cvtsi128_si32(least));
+  const __m128i min = _mm_minpos_epu16(_mm_xor_si128(quarter, _mm_set1_epi16(-1)));
+  return 0xffff & ~static_cast<std::uint32_t>(_mm_cvtsi128_si32(min));
 }
 
 // Of four registers of unsigned words.
@@ -155,8 +155,8 @@ bool analyse_group_x86(const std::byte* values, GroupAnalysis& result) {
 inline std::uint32_t largest_word(__m256i words) {
   const __m128i half =
       _mm_max_epu16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-  const __m128i least = _mm_minpos_epu16(_mm_xor_si128(half, _mm_set1_epi16(-1)));
-  return 0xffff & ~static_cast<std::uint32_t>(_mm_cvtsi128_si32(least));
+  const __m128i min = _mm_minpos_epu16(_mm_xor_si128(half, _mm_set1_epi16(-1)));
+  return 0xffff & ~static_cast<std::uint32_t>(_mm_cvtsi128_si32(min));
 }
 
 inline std::uint16_t or_of_words(__m256i words) {

@@ -73,8 +73,8 @@ bool has_quality_entry(const Record& record) {
 void put_quality(FieldWriter& out, const RecordQuality& quality) {
   out.put(quality.target.value);
   out.put(quality.rms);
-  out.put(quality.least);
-  out.put(quality.greatest);
+  out.put(quality.min);
+  out.put(quality.max);
   out.put(static_cast<std::uint8_t>(quality.target.kind));
   out.put(static_cast<std::uint8_t>(quality.target.whole_file ? 1 : 0));
   out.put(std::uint16_t{0});

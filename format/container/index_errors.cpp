@@ -11,8 +11,8 @@ Result<RecordQuality> take_quality(FieldReader& fields, const Record& record) {
   RecordQuality quality;
   quality.target.value = std::bit_cast<double>(fields.take<std::uint64_t>());
   quality.rms = std::bit_cast<double>(fields.take<std::uint64_t>());
-  quality.least = std::bit_cast<double>(fields.take<std::uint64_t>());
-  quality.greatest = std::bit_cast<double>(fields.take<std::uint64_t>());
+  quality.min = std::bit_cast<double>(fields.take<std::uint64_t>());
+  quality.max = std::bit_cast<double>(fields.take<std::uint64_t>());
   const auto kind = fields.take<std::uint8_t>();
   const auto whole_file = fields.take<std::uint8_t>();
   const unsigned zero = fields.take<std::uint16_t>() | fields.take<std::uint32_t>();
@@ -24,12 +24,11 @@ Result<RecordQuality> take_quality(FieldReader& fields, const Record& record) {
     return corrupt("an entry of the quality table has an unknown kind of target", offset_bytes + 32,
                    record.name);
   }
-  const bool is_sound =
-      std::isfinite(quality.target.value) &&
-      (has_target ? quality.target.value > 0 : quality.target.value == 0) &&
-      std::isfinite(quality.least) && std::isfinite(quality.greatest) &&
-      quality.least <= quality.greatest && quality.rms >= 0 &&
-      quality.rms <= std::max(std::fabs(quality.least), std::fabs(quality.greatest));
+  const bool is_sound = std::isfinite(quality.target.value) &&
+                        (has_target ? quality.target.value > 0 : quality.target.value == 0) &&
+                        std::isfinite(quality.min) && std::isfinite(quality.max) &&
+                        quality.min <= quality.max && quality.rms >= 0 &&
+                        quality.rms <= std::max(std::fabs(quality.min), std::fabs(quality.max));
   if (!is_sound) {
     return corrupt("an entry of the quality table has impossible numbers", offset_bytes,
                    record.name);

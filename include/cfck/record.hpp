@@ -27,10 +27,10 @@ enum class RecordKind : std::uint8_t {
 
 // Of a record of codec spectral: the target, and what errors are compared with.
 struct RecordQuality {
-  Target target;        // as the user gave it; kNone: only a maximum error was asked for
-  double rms = 0;       // root mean square of the finite values
-  double least = 0;     // of them
-  double greatest = 0;  // of them
+  Target target;   // as the user gave it; kNone: only a maximum error was asked for
+  double rms = 0;  // root mean square of the finite values
+  double min = 0;  // of them
+  double max = 0;  // of them
 
   bool operator==(const RecordQuality&) const = default;
 };

@@ -26,8 +26,8 @@ void subtract_rows(const double* const (&sources)[4], const double (&factors)[4]
 
 class Elimination {
  public:
-  Elimination(std::vector<double> matrix, std::size_t n, double least)
-      : matrix_(std::move(matrix)), n_(n), least_(least), weights_(n) {}
+  Elimination(std::vector<double> matrix, std::size_t n, double min)
+      : matrix_(std::move(matrix)), n_(n), least_(min), weights_(n) {}
 
   // From the last row on: each is divided by its weight, and leaves those above it. Nothing if
   // one has no weight left.

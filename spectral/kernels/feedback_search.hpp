@@ -67,18 +67,18 @@ class FeedbackLanes {
   // end.
   void settle(std::size_t column) {
     const std::size_t at = column % kFeedbackDepth;
-    Floats least = costs_[0];
+    Floats min = costs_[0];
     Floats error = paths_[0].errors[at];
     Ints code = paths_[0].codes[at];
     for (unsigned state = 1; state < n_states; ++state) {
-      const SearchMask is_better = is_less(costs_[state], least);
-      least = select(is_better, costs_[state], least);
+      const SearchMask is_better = is_less(costs_[state], min);
+      min = select(is_better, costs_[state], min);
       error = select(is_better, paths_[state].errors[at], error);
       code = select(is_better, paths_[state].codes[at], code);
     }
     for (unsigned state = 0; state < n_states; ++state) {
       const SearchMask stays = is_zero(paths_[state].codes[at] ^ code);
-      const Floats rest = lower_of(costs_[state] - least, all_of(kNever));
+      const Floats rest = lower_of(costs_[state] - min, all_of(kNever));
       costs_[state] = select(stays, rest, all_of(kNever));
     }
     put(column, code, error);

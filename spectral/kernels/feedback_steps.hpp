@@ -59,12 +59,12 @@ class FeedbackRow {
     for (const Path& path : paths_) {
       best = path.cost < best->cost ? &path : best;
     }
-    const float least = best->cost;
+    const float min = best->cost;
     const std::int32_t code = best->codes[at];
     search_.codes[place_of(column)] = code;
     search_.errors[place_of(column)] = best->errors[at];
     for (Path& path : paths_) {
-      const float rest = path.cost - least;
+      const float rest = path.cost - min;
       path.cost = path.codes[at] == code && rest < kNever ? rest : kNever;
     }
   }

@@ -75,22 +75,22 @@ class LaneSearch {
 
   // Takes the least cost off all of them.
   CFCK_HD void level_costs() {
-    float least = kNever;
+    float min = kNever;
     for (const float cost : costs_) {
-      least = cost < least ? cost : least;
+      min = cost < min ? cost : min;
     }
     for (float& cost : costs_) {
-      const float rest = cost - least;
+      const float rest = cost - min;
       cost = rest < kNever ? rest : kNever;
     }
   }
 
   CFCK_HD std::int32_t best_end() const {
     std::int32_t best = 0;
-    float least = costs_[0];
+    float min = costs_[0];
     for (unsigned state = 1; state < n_states; ++state) {
-      best = costs_[state] < least ? static_cast<std::int32_t>(state) : best;
-      least = costs_[state] < least ? costs_[state] : least;
+      best = costs_[state] < min ? static_cast<std::int32_t>(state) : best;
+      min = costs_[state] < min ? costs_[state] : min;
     }
     return best;
   }

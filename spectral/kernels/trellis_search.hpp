@@ -115,12 +115,12 @@ void take_group(const float* values, const GroupSteps& steps, const SymbolWeight
 template <unsigned n_states>
 void level_costs(unsigned n_lanes, PathCosts<n_states>& costs) {
   for (unsigned lane = 0; lane < n_lanes; lane += kSearchLanes) {
-    Floats least = all_of(kNever);
+    Floats min = all_of(kNever);
     for (unsigned state = 0; state < n_states; ++state) {
-      least = lower_of(load_lanes<Floats>(costs[state] + lane), least);
+      min = lower_of(load_lanes<Floats>(costs[state] + lane), min);
     }
     for (unsigned state = 0; state < n_states; ++state) {
-      const Floats rest = load_lanes<Floats>(costs[state] + lane) - least;
+      const Floats rest = load_lanes<Floats>(costs[state] + lane) - min;
       store_lanes(lower_of(rest, all_of(kNever)), costs[state] + lane);
     }
   }
@@ -268,9 +268,9 @@ void choose_group_alone(const float* values, const GroupSteps& steps, const Symb
       const Floats cost = cost_of(nearest, code);
       const Floats nearer_cost = cost_of(nearer, code_of(nearer));
       const SearchMask is_nearer_worse = is_less(cost, nearer_cost);
-      const Floats least = select(is_nearer_worse, cost, nearer_cost);
+      const Floats min = select(is_nearer_worse, cost, nearer_cost);
       code = select(is_nearer_worse, code, code_of(nearer));
-      code = select(is_less(least, cost_of(Floats{}, Ints{})), code, Ints{});
+      code = select(is_less(min, cost_of(Floats{}, Ints{})), code, Ints{});
       code = select(is_zero_nearest, Ints{}, code);
     }
     const Ints symbol =

@@ -133,7 +133,7 @@ std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
   return rows;
 }
 
-std::int32_t RowClasses::greatest() const {
+std::int32_t RowClasses::max() const {
   return *std::max_element(bases.begin(), bases.end()) +
          *std::max_element(offsets.begin(), offsets.end());
 }
@@ -147,13 +147,13 @@ void coefficient_steps(const SpectralGeometry& geometry, const SpectralParameter
   }
   const std::vector<std::int32_t> quarters =
       quarters_of(geometry, parameters.steps, QuarterField(), first_value, n_values);
-  const auto [least, most] = std::minmax_element(quarters.begin(), quarters.end());
-  std::vector<T> table(static_cast<std::size_t>(*most - *least) + 1);
+  const auto [min, most] = std::minmax_element(quarters.begin(), quarters.end());
+  std::vector<T> table(static_cast<std::size_t>(*most - *min) + 1);
   for (std::size_t i = 0; i < table.size(); ++i) {
-    table[i] = static_cast<T>(scaled_step(parameters.step, *least + static_cast<std::int32_t>(i)));
+    table[i] = static_cast<T>(scaled_step(parameters.step, *min + static_cast<std::int32_t>(i)));
   }
   for (std::size_t i = 0; i < n_values; ++i) {
-    steps[i] = table[static_cast<std::size_t>(quarters[i] - *least)];
+    steps[i] = table[static_cast<std::size_t>(quarters[i] - *min)];
   }
 }
 

@@ -22,7 +22,7 @@ struct RowClasses {
   std::vector<std::int32_t> offsets;  // by place in the row
 
   // Of the sums. Requires: there are rows.
-  std::int32_t greatest() const;
+  std::int32_t max() const;
 };
 // Sums are not clamped. nullopt if the chunk is not whole rows of kernels.
 std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,

@@ -22,7 +22,7 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
     if (geometry.row_values() >= kMinRun && geometry.row_values() <= n_values / 2) {
       rows = row_classes(geometry, parameters, first_value, n_values);
     }
-    if (rows && rows->greatest() <= static_cast<int>(kMaxSpectralClass) && has_runs(*rows)) {
+    if (rows && rows->max() <= static_cast<int>(kMaxSpectralClass) && has_runs(*rows)) {
       kind_ = Kind::kRows;
       bases_ = std::move(rows->bases);
       offsets_ = std::move(rows->offsets);

@@ -24,10 +24,10 @@ struct Direction {
     }
   }
 
-  void take_means(double factor, int least) {
+  void take_means(double factor, int min) {
     for (std::size_t i = 0; i < quarters.size(); ++i) {
-      quarters[i] = n_values[i] == 0 ? std::int16_t{0}
-                                     : quarters_of_mean(sums[i], n_values[i], factor, least);
+      quarters[i] =
+          n_values[i] == 0 ? std::int16_t{0} : quarters_of_mean(sums[i], n_values[i], factor, min);
     }
   }
 

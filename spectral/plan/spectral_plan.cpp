@@ -7,18 +7,18 @@
 #include <optional>
 #include <utility>
 
+#include "calibration/step_learning.hpp"
 #include "codec/direct/plan/scale_field_fit.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/scratch.hpp"
-#include "spectral/plan/block_choice.hpp"
 #include "spectral/chunk/coefficients.hpp"
 #include "spectral/feedback/feedback_encode.hpp"
 #include "spectral/feedback/feedback_field.hpp"
-#include "spectral/plan/place_field_fit.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/plan/block_choice.hpp"
+#include "spectral/plan/place_field_fit.hpp"
 #include "spectral/plan/spectral_sample.hpp"
 #include "spectral/transforms/morton.hpp"
-#include "calibration/step_learning.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -328,12 +328,12 @@ class Planner {
   Result<void> choose() {
     const std::uint64_t n = sample_.values.size() / value_bytes_;
     const SpectralChunkInfo info = whole_chunk(sample_.shape, n);
-    double least = INFINITY;
+    double min = INFINITY;
     for (const Candidate& candidate : candidates()) {
       CFCK_TRY_ASSIGN(double bits, bits_of(info, candidate));
       bits += candidate.transforms ? kTransformGain : 0;
-      if (bits < least) {
-        least = bits;
+      if (bits < min) {
+        min = bits;
         best_ = candidate;
         best_scales_ = std::move(tried_scales_);
       }
@@ -341,7 +341,7 @@ class Planner {
     EncodedChunk lossless;
     CFCK_TRY(LosslessEncoder().encode(lossless_info(info), sample_.values, scratch_, lossless));
     prefers_lossless_ = !record_.is_forced && static_cast<double>(lossless.payload.size()) * 8 <=
-                                                  least * static_cast<double>(n);
+                                                  min * static_cast<double>(n);
     return {};
   }
 

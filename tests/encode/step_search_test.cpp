@@ -27,7 +27,7 @@ StepGoal goal(StepGoal::Measure measure, double most, double first_step) {
   StepGoal goal;
   goal.measure = measure;
   goal.most = most;
-  goal.least = most * (measure == StepGoal::Measure::kBytes ? 0.995 : 0.9886);
+  goal.min = most * (measure == StepGoal::Measure::kBytes ? 0.995 : 0.9886);
   goal.first_step = first_step;
   goal.finest_step = 0x1p-60;
   goal.coarsest_step = 0x1p40;

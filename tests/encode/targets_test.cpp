@@ -315,8 +315,8 @@ TEST(TargetsOfTensors, TheIndexSaysWhatTheValuesAreLike) {
     if (std::isfinite(value)) squares += static_cast<double>(value) * value;
   }
   EXPECT_NEAR(record.error->quality->rms, std::sqrt(squares / (400 * 500 - 2)), 1e-9);
-  EXPECT_EQ(record.error->quality->greatest, 2.5);
-  EXPECT_EQ(record.error->quality->least, -1.75);
+  EXPECT_EQ(record.error->quality->max, 2.5);
+  EXPECT_EQ(record.error->quality->min, -1.75);
   EXPECT_EQ(record.error->bound, (ErrorBound{BoundKind::kNone, false, 0}));
   const std::vector<float> back = values_of<float>(file.tensor("w"));
   EXPECT_EQ(std::memcmp(&back[17], &values[17], 4), 0);

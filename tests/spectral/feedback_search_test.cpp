@@ -378,7 +378,7 @@ TEST(FeedbackSearch, IsNearTheBestOfAllPaths) {
   std::mt19937 random(26);
   for (const unsigned n_states : {1u, 4u, 8u}) {
     double found = 0;
-    double least = 0;
+    double min = 0;
     double by_column = 0;
     for (unsigned trial = 0; trial < 60; ++trial) {
       Case made = make_case(n_states, 1, 8, 1, 0.4f, random);
@@ -393,10 +393,10 @@ TEST(FeedbackSearch, IsNearTheBestOfAllPaths) {
       const double best = AllPaths(made).best();
       EXPECT_GE(squares, best * (1 - 1e-5));
       found += squares;
-      least += best;
+      min += best;
       by_column += n_states == 1 ? squares : greedy(made);
     }
-    EXPECT_LE(found, least * (n_states == 1 ? 1.15 : 1.1)) << n_states;
+    EXPECT_LE(found, min * (n_states == 1 ? 1.15 : 1.1)) << n_states;
     EXPECT_TRUE(n_states == 1 || found < 0.95 * by_column) << n_states;
   }
 }

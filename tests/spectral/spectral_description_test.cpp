@@ -155,7 +155,7 @@ TEST(SpectralDescription, BandsOfKernelsInChunks) {
     const double step = std::exp2(record.spectral->steps.bands[b] / 4.0);
     EXPECT_EQ(band.n_values, 640u);
     EXPECT_NEAR(band.least_step, step, 1e-12);
-    EXPECT_NEAR(band.greatest_step, step, 1e-12);
+    EXPECT_NEAR(band.max_step, step, 1e-12);
     EXPECT_NEAR(band.squared_steps, 640 * step * step, 1e-9);
     EXPECT_NEAR(band.squared_values * 0.0025 / squares[b], 1, 1e-9) << b;
     EXPECT_NEAR(band.squared_errors * 0.0025 / squared_errors[b], 1, 1e-9) << b;
@@ -192,7 +192,7 @@ TEST(SpectralDescription, StepsOfColumnsWithoutTransform) {
   const BandTotals& band = coding.bands[0];
   EXPECT_NEAR(band.squared_steps, squared_steps, 1e-9);
   EXPECT_NEAR(band.least_step, std::exp2(-1.5), 1e-12);
-  EXPECT_NEAR(band.greatest_step, std::exp2(1.25), 1e-12);
+  EXPECT_NEAR(band.max_step, std::exp2(1.25), 1e-12);
   EXPECT_NEAR(band.squared_errors * 0.0004 / squared_errors, 1, 1e-9);
   EXPECT_NEAR(band.bits, 8.0 * static_cast<double>(coded.stored_bytes()), 1e-6);
   // Without the original nothing is compared.

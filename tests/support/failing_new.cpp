@@ -71,9 +71,9 @@ namespace {
 
 void* allocate(std::size_t n_bytes, std::size_t alignment) {
   if (fails()) throw std::bad_alloc();
-  const std::size_t least = std::max<std::size_t>(n_bytes, 1);
-  const std::size_t rounded = (least + alignment - 1) / alignment * alignment;
-  return counted(alignment == 1 ? std::malloc(least) : std::aligned_alloc(alignment, rounded));
+  const std::size_t min = std::max<std::size_t>(n_bytes, 1);
+  const std::size_t rounded = (min + alignment - 1) / alignment * alignment;
+  return counted(alignment == 1 ? std::malloc(min) : std::aligned_alloc(alignment, rounded));
 }
 
 }  // namespace

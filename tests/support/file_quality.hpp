@@ -29,8 +29,8 @@ struct Quality {
 inline Quality quality_of(const OpenFile& file, const std::vector<Named>& tensors,
                           const std::vector<std::string>& names) {
   Quality quality;
-  double least = kInfinity;
-  double greatest = -kInfinity;
+  double min = kInfinity;
+  double max = -kInfinity;
   for (const Named& tensor : tensors) {
     if (std::find(names.begin(), names.end(), tensor.name) == names.end()) continue;
     const std::vector<float> before = values_of<float>(tensor.bytes);
@@ -39,13 +39,13 @@ inline Quality quality_of(const OpenFile& file, const std::vector<Named>& tensor
       const double x = before[i];
       quality.squared_errors += (x - after[i]) * (x - after[i]);
       quality.squares += x * x;
-      least = std::min(least, x);
-      greatest = std::max(greatest, x);
+      min = std::min(min, x);
+      max = std::max(max, x);
     }
     quality.n += static_cast<double>(before.size());
     quality.bits += 8 * static_cast<double>(file.record(tensor.name).stored_bytes);
   }
-  quality.range = greatest - least;
+  quality.range = max - min;
   return quality;
 }
 

@@ -93,8 +93,8 @@ std::string exponents_text(const char* what, const std::vector<std::int16_t>& en
   if (entries.size() <= kMaxExponents && std::string_view(what) == "band") {
     return fmt::format("; by {} {}", what, fmt::join(entries, " "));
   }
-  const auto [least, most] = std::minmax_element(entries.begin(), entries.end());
-  return fmt::format("; by {} {} to {}", what, *least, *most);
+  const auto [min, most] = std::minmax_element(entries.begin(), entries.end());
+  return fmt::format("; by {} {} to {}", what, *min, *most);
 }
 
 // "; by band 0 2 -1; by row -3 to 4"
@@ -189,8 +189,8 @@ std::string coding_text(const BandReport& report, const SpectralCoding& coding, 
 
 Json entries_json(const std::vector<std::int16_t>& entries, bool all) {
   if (entries.empty()) return nullptr;
-  const auto [least, most] = std::minmax_element(entries.begin(), entries.end());
-  Json json{{"n", entries.size()}, {"least", *least}, {"greatest", *most}};
+  const auto [min, most] = std::minmax_element(entries.begin(), entries.end());
+  Json json{{"n", entries.size()}, {"least", *min}, {"greatest", *most}};
   if (all) json["quarters"] = entries;
   return json;
 }
@@ -212,7 +212,7 @@ Json bands_json(const BandReport& report, const SpectralCoding& coding) {
               {"n_values", band.n_values},
               {"step", number_json(rms_step(coding, band))},
               {"least_step", number_json(band.least_step * coding.parameters.step)},
-              {"greatest_step", number_json(band.greatest_step * coding.parameters.step)},
+              {"greatest_step", number_json(band.max_step * coding.parameters.step)},
               {"coefficient_bits", number_json(band.coefficient_bits)},
               {"bits", number_json(band.bits)},
               {"bits_per_weight", number_json(each(band.bits, band.n_values))}};

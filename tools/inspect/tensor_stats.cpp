@@ -30,7 +30,7 @@ class StatsScan {
     CFCK_TRY(for_each_leaf([&](std::size_t n_values) { count_leaf(n_values); }));
     if (stats_.n_finite == 0) return stats_;
     finish_counts();
-    if (least_key_ == most_key_) {
+    if (min_key_ == most_key_) {
       finish_constant();
       return stats_;
     }
@@ -103,7 +103,7 @@ class StatsScan {
     const std::size_t n_finite = keep_finite(n_values);
     stats_.n_finite += n_finite;
     for (const std::uint64_t key : finite_keys(n_finite)) {
-      least_key_ = std::min(least_key_, key);
+      min_key_ = std::min(min_key_, key);
       most_key_ = std::max(most_key_, key);
     }
     sum_.add_values(finite_values(n_finite));
@@ -111,7 +111,7 @@ class StatsScan {
   }
 
   void finish_counts() {
-    stats_.min = decoder_.number_of(least_key_);
+    stats_.min = decoder_.number_of(min_key_);
     stats_.max = decoder_.number_of(most_key_);
     stats_.mean = std::clamp(sum_.mean(stats_.n_finite), stats_.min.real, stats_.max.real);
     scale_ = Scale(std::max(std::fabs(stats_.min.real), std::fabs(stats_.max.real)));
@@ -201,7 +201,7 @@ class StatsScan {
   std::vector<std::uint64_t> keys_;
   std::vector<std::byte> kept_;
   TensorStats stats_;
-  std::uint64_t least_key_ = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t min_key_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t most_key_ = 0;
   ScaledSum sum_;
   ScaledSum squares_;

@@ -12,7 +12,7 @@ namespace {
 constexpr double kMargin = 1 + 0x1p-30;
 
 double psnr_of(const TargetTotals& totals) {
-  const double range = totals.greatest - totals.least;
+  const double range = totals.max - totals.min;
   return 10 *
          std::log10(range * range * static_cast<double>(totals.n_finite) / totals.squared_errors);
 }
@@ -22,8 +22,8 @@ double psnr_of(const TargetTotals& totals) {
 void TargetTotals::add(const TargetTotals& other) {
   squared_errors += other.squared_errors;
   squares += other.squares;
-  least = std::min(least, other.least);
-  greatest = std::max(greatest, other.greatest);
+  min = std::min(min, other.min);
+  max = std::max(max, other.max);
   n_finite += other.n_finite;
   n_elems += other.n_elems;
   stored_bytes += other.stored_bytes;

@@ -15,8 +15,8 @@ namespace cfck::tools {
 struct TargetTotals {
   double squared_errors = 0;  // of values that are finite
   double squares = 0;
-  double least = std::numeric_limits<double>::infinity();
-  double greatest = -std::numeric_limits<double>::infinity();
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
   std::uint64_t n_finite = 0;
   std::uint64_t n_elems = 0;
   std::uint64_t stored_bytes = 0;
@@ -26,8 +26,8 @@ struct TargetTotals {
   void add_value(double x, double y) {
     squared_errors += (x - y) * (x - y);
     squares += x * x;
-    least = x < least ? x : least;
-    greatest = x > greatest ? x : greatest;
+    min = x < min ? x : min;
+    max = x > max ? x : max;
     ++n_finite;
   }
   void add(const TargetTotals& other);

@@ -83,8 +83,8 @@ void QualityTotals::add(const RecordError& error, std::uint64_t n_elems,
   stored_bytes_ += static_cast<double>(stored_bytes);
   squared_errors_ += n * error.rmse * error.rmse;
   squares_ += n * error.quality->rms * error.quality->rms;
-  least_ = std::min(least_, error.quality->least);
-  greatest_ = std::max(greatest_, error.quality->greatest);
+  least_ = std::min(least_, error.quality->min);
+  greatest_ = std::max(greatest_, error.quality->max);
 }
 
 void QualityTotals::add(const QualityTotals& other) {
@@ -135,7 +135,7 @@ void LossTotals::add(const LossTotals& other) {
     if (more.n_records == 0) continue;
     kind.least_bound =
         kind.n_records == 0 ? more.least_bound : std::min(kind.least_bound, more.least_bound);
-    kind.greatest_bound = std::max(kind.greatest_bound, more.greatest_bound);
+    kind.max_bound = std::max(kind.max_bound, more.max_bound);
     kind.max_abs_error = std::max(kind.max_abs_error, more.max_abs_error);
     kind.n_records += more.n_records;
   }
@@ -153,8 +153,8 @@ std::string LossTotals::text(const std::string& indent) const {
     const OfKind& kind = kinds_[i];
     if (kind.n_records == 0) continue;
     std::string bounds = short_number(kind.least_bound);
-    if (kind.least_bound != kind.greatest_bound) {
-      bounds += " to " + short_number(kind.greatest_bound);
+    if (kind.least_bound != kind.max_bound) {
+      bounds += " to " + short_number(kind.max_bound);
     }
     const std::string asked = static_cast<BoundKind>(i) == BoundKind::kNone
                                   ? "no maximum error asked for"

@@ -65,8 +65,8 @@ class LossTotals {
   struct OfKind {
     std::uint64_t n_records = 0;
     double max_abs_error = 0;
-    double least_bound = 0;
-    double greatest_bound = 0;
+    double min_bound = 0;
+    double max_bound = 0;
   };
   std::array<OfKind, 4> kinds_;  // in the order of BoundKind
   QualityTotals quality_;

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "codec/common/class_codes.hpp"
+#include "codec/common/numbers.hpp"
 #include "codec/entropy/rans/tables/rans_cost.hpp"
 #include "codec/entropy/rans/tables/static_tables.hpp"
-#include "codec/common/numbers.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -20,11 +20,11 @@ inline constexpr unsigned kMaxEvenClass = 100;
 inline constexpr std::uint64_t kGroupSaving = 272556;
 
 std::uint64_t cost_of_classes(const SymbolCounts& counts) {
-  std::uint64_t least = ~std::uint64_t{0};
+  std::uint64_t min = ~std::uint64_t{0};
   for (unsigned i = 0; i < kRansClassTables; ++i) {
-    least = std::min(least, coded_cost(counts, static_frequencies(class_table(i))));
+    min = std::min(min, coded_cost(counts, static_frequencies(class_table(i))));
   }
-  return least;
+  return min;
 }
 
 }  // namespace

@@ -94,8 +94,8 @@ struct DirectKernels {
   void (*add_magnitudes)(const std::int32_t* codes, std::size_t n, double weight, double* sums);
   double (*weigh_magnitudes)(const std::int32_t* codes, std::size_t n, const double* weights);
   // Lowers `least` to the least finite value, and raises `greatest`.
-  void (*extend_range)(DType dtype, const std::byte* values, std::size_t n, double& least,
-                       double& greatest);
+  void (*extend_range)(DType dtype, const std::byte* values, std::size_t n, double& min,
+                       double& max);
 };
 
 // Those of the best level of this CPU, or of the one CFCK_CPU names.

@@ -81,10 +81,9 @@ bool has_float_products([[maybe_unused]] double step) {
 #endif
 }
 
-void extend_range_of(DType dtype, const std::byte* values, std::size_t n, double& least,
-                     double& greatest) {
-  visit_value(dtype,
-              [&](auto value) { extend_range<decltype(value)>(values, n, least, greatest); });
+void extend_range_of(DType dtype, const std::byte* values, std::size_t n, double& min,
+                     double& max) {
+  visit_value(dtype, [&](auto value) { extend_range<decltype(value)>(values, n, min, max); });
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // what the decoder will do and compares without rounding.
 #pragma once
 
-#include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/common/float_values.hpp"
+#include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/direct/kernels/quantise_lanes.hpp"
 
 namespace cfck::codec {
@@ -207,7 +207,7 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
   constexpr unsigned kBytes = kDoubleLanes * sizeof(typename Value::Word);
   const DoubleLanes round = DoubleLanes::all(kRound);
   DoubleLanes errors[ErrorSums::kVectors];
-  DoubleLanes greatest = DoubleLanes::all(0);
+  DoubleLanes max = DoubleLanes::all(0);
   AllBelow below;
   AnyZero zeros;
   for (unsigned v = 0; v < ErrorSums::kVectors; ++v) {
@@ -215,7 +215,7 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
     zeros.add(x);
     const DoubleLanes scaled = x * DoubleLanes::load(steps.inverse + v * kDoubleLanes);
     // A NaN is not the greatest, but neither are errors below a bound.
-    greatest = scaled.magnitude().above(greatest);
+    max = scaled.magnitude().above(max);
     const DoubleLanes code = (scaled + round) - round;
     const DoubleLanes y = ValueLanes<Value>::store(
         code * DoubleLanes::load(steps.step + v * kDoubleLanes), decoded + v * kBytes);
@@ -223,7 +223,7 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
     errors[v] = (x - y).magnitude();
     below.add(errors[v], DoubleLanes::load(steps.bound + v * kDoubleLanes));
   }
-  if (!below.holds() || !greatest.are_at_most(DoubleLanes::all(kMaxCode))) {
+  if (!below.holds() || !max.are_at_most(DoubleLanes::all(kMaxCode))) {
     return false;
   }
   sums.add(errors);

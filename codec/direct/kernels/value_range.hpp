@@ -12,7 +12,7 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 // Lowers `least` and raises `greatest`. Values may have any alignment.
 template <class Value>
-void extend_range(const std::byte* values, std::size_t n, double& least, double& greatest) {
+void extend_range(const std::byte* values, std::size_t n, double& min, double& max) {
   using Word = typename Value::Word;
   using Signed = std::make_signed_t<Word>;
   constexpr Signed kMaxOf = std::numeric_limits<Signed>::max();
@@ -63,10 +63,10 @@ void extend_range(const std::byte* values, std::size_t n, double& least, double&
   const auto value_of = [&](Signed key) {
     return Value::to_double(static_cast<Word>(turned(key)));
   };
-  const double found_least = value_of(low);
-  const double found_greatest = value_of(high);
-  least = found_least < least ? found_least : least;
-  greatest = found_greatest > greatest ? found_greatest : greatest;
+  const double found_min = value_of(low);
+  const double found_max = value_of(high);
+  min = found_min < min ? found_min : min;
+  max = found_max > max ? found_max : max;
 }
 
 }  // namespace CFCK_CPU_NAMESPACE

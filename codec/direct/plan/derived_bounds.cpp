@@ -87,17 +87,17 @@ Result<void> for_pieces(const LossyRecord& record, std::uint64_t row_values, con
 }
 
 struct Range {
-  double least = kInfinity;
-  double greatest = -kInfinity;
+  double min = kInfinity;
+  double max = -kInfinity;
 
   void add(const Piece& piece) {
-    direct_kernels().extend_range(piece.dtype, piece.bytes.data(), piece.size(), least, greatest);
+    direct_kernels().extend_range(piece.dtype, piece.bytes.data(), piece.size(), min, max);
   }
-  bool empty() const { return least > greatest; }
-  double largest() const { return empty() ? 0 : std::max(std::fabs(least), std::fabs(greatest)); }
+  bool empty() const { return min > max; }
+  double largest() const { return empty() ? 0 : std::max(std::fabs(min), std::fabs(max)); }
   // A factor of the range, rounded down; the halves keep it from overflowing.
   double times(double factor) const {
-    return empty() ? 0 : (greatest / 2 - least / 2) * kBelowRange * factor * 2;
+    return empty() ? 0 : (max / 2 - min / 2) * kBelowRange * factor * 2;
   }
 };
 

@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
+#include "codec/direct/chunk/prediction.hpp"
 #include "codec/direct/plan/code_cost.hpp"
 #include "codec/direct/plan/plan_sample.hpp"
-#include "codec/direct/chunk/prediction.hpp"
 #include "codec/direct/plan/prediction_fit.hpp"
 #include "codec/direct/plan/scale_field_fit.hpp"
 #include "codec/lossless/lossless.hpp"
@@ -169,9 +169,9 @@ class Planner {
     if (by_bytes || best->cost + best->cost / kSureShare >= chosen.cost) {
       CFCK_TRY(weigh(chosen));
       CFCK_TRY(weigh(*best));
-      const std::uint64_t least_gain =
+      const std::uint64_t min_gain =
           has_field && geometry_.taps == 1 && !by_bytes ? chosen.bytes / kFieldShare : 0;
-      if (best->bytes + least_gain >= chosen.bytes) {
+      if (best->bytes + min_gain >= chosen.bytes) {
         return {};
       }
     }
@@ -186,13 +186,13 @@ class Planner {
   // Of the candidates that are estimated to take less than `limit`, and not much more
   // than the best, the one of fewest bytes; nullptr if there is none.
   Result<Candidate*> best_of(std::vector<Candidate>& candidates, std::uint64_t limit) {
-    std::uint64_t least = limit;
+    std::uint64_t min = limit;
     for (const Candidate& candidate : candidates) {
-      least = std::min(least, candidate.cost);
+      min = std::min(min, candidate.cost);
     }
     std::vector<Candidate*> near;
     for (Candidate& candidate : candidates) {
-      if (candidate.cost < limit && candidate.cost <= least + least / kEstimateShare) {
+      if (candidate.cost < limit && candidate.cost <= min + min / kEstimateShare) {
         near.push_back(&candidate);
       }
     }

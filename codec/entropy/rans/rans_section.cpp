@@ -4,8 +4,8 @@
 #include <array>
 
 #include "codec/common/bit_strings.hpp"
-#include "codec/errors.hpp"
 #include "codec/common/numbers.hpp"
+#include "codec/errors.hpp"
 
 namespace cfck::codec {
 
@@ -54,16 +54,16 @@ Result<void> RansReader::read_tables(ByteView coded, std::size_t& at, const Valu
     return corrupt("bad number of frequency tables", at - 1);
   }
   explicit_.resize(n_explicit);
-  unsigned least_place = 0;
+  unsigned min_place = 0;
   for (RansDecodeTable& table : explicit_) {
     if (at == coded.size()) {
       return truncated("the chunk ends before its frequency tables", at);
     }
     const auto place = static_cast<unsigned>(coded[at++]);
-    if (place < least_place || place >= n_places) {
+    if (place < min_place || place >= n_places) {
       return corrupt("a frequency table has no place", at - 1);
     }
-    least_place = place + 1;
+    min_place = place + 1;
     CFCK_TRY_ASSIGN(const Frequencies frequencies, read_frequencies(coded, at));
     build_decode_table(frequencies, table);
     tables_[place] = &table;

@@ -84,11 +84,11 @@ bool is_empty(const SymbolCounts& counts) {
 template <class Cost>
 unsigned cheapest(unsigned n, Cost&& cost) {
   unsigned best = 0;
-  std::uint64_t least = cost(0);
+  std::uint64_t min = cost(0);
   for (unsigned i = 1; i < n; ++i) {
     const std::uint64_t other = cost(i);
-    if (other < least) {
-      least = other;
+    if (other < min) {
+      min = other;
       best = i;
     }
   }
@@ -179,7 +179,7 @@ class SectionWriter {
       const unsigned place = counted_[i];
       const Frequencies& known = static_frequencies(static_[place]);
       const std::uint64_t known_cost = coded_cost(counts_[place], known);
-      if (known_cost <= least_cost(counts_[place]) + kMinTableCost) {
+      if (known_cost <= min_cost(counts_[place]) + kMinTableCost) {
         continue;
       }
       const Frequencies fitted = fitted_frequencies(counts_[place], known);

@@ -210,7 +210,7 @@ HuffmanCode build_huffman_code(const Histogram& histogram) {
   return code;
 }
 
-std::uint64_t least_coded_bits(const Histogram& histogram) {
+std::uint64_t min_coded_bits(const Histogram& histogram) {
   const Leaves leaves(histogram);
   const Counts counts = counts_of(leaves);
   // Nodes come into being in ascending order.

@@ -33,7 +33,7 @@ HuffmanCode build_huffman_code(const Histogram& counts);
 
 // What no code for these symbols falls short of, whatever the lengths of its words;
 // far quicker than a code. Requires: at least two symbols occur.
-std::uint64_t least_coded_bits(const Histogram& counts);
+std::uint64_t min_coded_bits(const Histogram& counts);
 
 // Bits of all counted symbols together.
 std::uint64_t coded_bits(const HuffmanCode& code, const Histogram& counts);

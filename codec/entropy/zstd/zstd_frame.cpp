@@ -58,7 +58,7 @@ void plan_run(Run& run, std::uint64_t limit = ~std::uint64_t{0}) {
     }
     return;
   }
-  if (limit < run.estimated_bytes && (least_coded_bits(run.counts) + 7) / 8 > limit) {
+  if (limit < run.estimated_bytes && (min_coded_bits(run.counts) + 7) / 8 > limit) {
     return;
   }
   run.code = build_huffman_code(run.counts);

@@ -247,19 +247,19 @@ TEST(DirectLevelsOfValues, Ranges) {
     for (const Pattern pattern : kAllPatterns) {
       for (const std::size_t n : {1u, 63u, 64u, 65u, 1000u}) {
         const std::vector<std::byte> values = make_values(dtype, pattern, n);
-        double least = HUGE_VAL;
-        double greatest = -HUGE_VAL;
+        double min = HUGE_VAL;
+        double max = -HUGE_VAL;
         for (std::size_t i = 0; i < n; ++i) {
           const double value = double_of(dtype, values.data() + i * value_bytes);
-          least = std::isfinite(value) ? std::min(least, value) : least;
-          greatest = std::isfinite(value) ? std::max(greatest, value) : greatest;
+          min = std::isfinite(value) ? std::min(min, value) : min;
+          max = std::isfinite(value) ? std::max(max, value) : max;
         }
         for (const DirectKernels* level : levels()) {
           double low = HUGE_VAL;
           double high = -HUGE_VAL;
           level->extend_range(dtype, values.data(), n, low, high);
-          EXPECT_EQ(low, least) << describe(dtype, pattern, n);
-          EXPECT_EQ(high, greatest) << describe(dtype, pattern, n);
+          EXPECT_EQ(low, min) << describe(dtype, pattern, n);
+          EXPECT_EQ(high, max) << describe(dtype, pattern, n);
           // What is found already is kept.
           low = -HUGE_VAL;
           high = HUGE_VAL;

@@ -124,16 +124,16 @@ class DirectProperty : public testing::TestWithParam<DType> {};
 
 TEST(ExactNumbers, AreExact) {
   const double largest = std::numeric_limits<double>::max();
-  const double least = std::numeric_limits<double>::denorm_min();
+  const double min = std::numeric_limits<double>::denorm_min();
   EXPECT_TRUE(exactly_within(largest, largest, 0));
   EXPECT_TRUE(exactly_within(1, 1 - 0x1p-53, 0x1p-53));
   EXPECT_FALSE(exactly_within(1, 1 - 0x1p-53, 0x1.fffffffffffffp-54));
-  EXPECT_TRUE(exactly_within(largest, -least, largest) == false);
-  EXPECT_TRUE(exactly_within(-least, largest, largest) == false);
-  EXPECT_TRUE(exactly_within(largest, least, largest));
-  EXPECT_TRUE(exactly_within(0.5, -least, 0.5) == false);
-  EXPECT_TRUE(exactly_within(3 * least, least, 2 * least));
-  EXPECT_FALSE(exactly_within(least, 3 * least, least));
+  EXPECT_TRUE(exactly_within(largest, -min, largest) == false);
+  EXPECT_TRUE(exactly_within(-min, largest, largest) == false);
+  EXPECT_TRUE(exactly_within(largest, min, largest));
+  EXPECT_TRUE(exactly_within(0.5, -min, 0.5) == false);
+  EXPECT_TRUE(exactly_within(3 * min, min, 2 * min));
+  EXPECT_FALSE(exactly_within(min, 3 * min, min));
 }
 
 // Also where the difference has more bits than a binary64.
@@ -230,14 +230,14 @@ TEST_P(DirectProperty, MeasuredErrors) {
       ErrorTotals errors;
       const Bytes decoded = decoded_values(chunk, values, scratch, &errors);
       double sums[32] = {};
-      double greatest = 0;
+      double max = 0;
       std::uint64_t n_finite = 0;
       for (std::uint64_t i = 0; i < n; ++i) {
         const double x = double_of(GetParam(), values.data() + i * chunk.value_bytes());
         const double y = double_of(GetParam(), decoded.data() + i * chunk.value_bytes());
         const double error = std::isfinite(x) ? std::fabs(x - y) : 0;
         n_finite += std::isfinite(x) ? 1 : 0;
-        greatest = std::max(greatest, error);
+        max = std::max(max, error);
         sums[i % 32] += error * error;
       }
       for (unsigned h = 16; h > 0; h /= 2) {
@@ -246,8 +246,7 @@ TEST_P(DirectProperty, MeasuredErrors) {
         }
       }
       SCOPED_TRACE(describe(GetParam(), pattern, n));
-      EXPECT_EQ(std::bit_cast<std::uint64_t>(errors.max_error),
-                std::bit_cast<std::uint64_t>(greatest));
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(errors.max_error), std::bit_cast<std::uint64_t>(max));
       EXPECT_EQ(std::bit_cast<std::uint64_t>(errors.sum_of_squares),
                 std::bit_cast<std::uint64_t>(sums[0]));
       EXPECT_EQ(errors.n_finite, n_finite);

@@ -149,9 +149,9 @@ TEST(Huffman, LeastBitsAreBelowEveryCode) {
     }
     const HuffmanCode code = build_huffman_code(counts);
     const std::uint64_t bits = coded_bits(code, counts);
-    EXPECT_LE(least_coded_bits(counts), bits);
+    EXPECT_LE(min_coded_bits(counts), bits);
     if (code.max_length < kMaxCodeLength) {
-      EXPECT_EQ(least_coded_bits(counts), bits);
+      EXPECT_EQ(min_coded_bits(counts), bits);
     }
   }
 }

@@ -61,7 +61,7 @@ TEST(IndexErrors, RoundTrip) {
       },
       [](RecordError& error) { error.max_abs_error = error.rmse = 0; },
       [](RecordError& error) {
-        error.quality->rms = error.quality->greatest = error.quality->least = 1.5;
+        error.quality->rms = error.quality->max = error.quality->min = 1.5;
       }};
   for (const auto& change : changes) {
     Index index = spectral_index();
@@ -126,9 +126,9 @@ TEST(IndexErrors, EntriesThatCannotBeAreRefused) {
        [](Record&, RecordError&, RecordQuality& q) { q.target.value = kInfinity; }},
       {"target of no number",
        [](Record&, RecordError&, RecordQuality& q) { q.target.value = kNoNumber; }},
-      {"least above greatest", [](Record&, RecordError&, RecordQuality& q) { q.least = 2; }},
-      {"infinite values", [](Record&, RecordError&, RecordQuality& q) { q.greatest = kInfinity; }},
-      {"values of no number", [](Record&, RecordError&, RecordQuality& q) { q.least = kNoNumber; }},
+      {"least above greatest", [](Record&, RecordError&, RecordQuality& q) { q.min = 2; }},
+      {"infinite values", [](Record&, RecordError&, RecordQuality& q) { q.max = kInfinity; }},
+      {"values of no number", [](Record&, RecordError&, RecordQuality& q) { q.min = kNoNumber; }},
       {"root mean square above the values",
        [](Record&, RecordError&, RecordQuality& q) { q.rms = 2.01; }},
       {"negative root mean square", [](Record&, RecordError&, RecordQuality& q) { q.rms = -1; }},

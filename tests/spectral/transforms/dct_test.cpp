@@ -199,11 +199,11 @@ TYPED_TEST(Dct, InverseGivesBackValuesAndEnergyStays) {
     EXPECT_NEAR(energy(found) / energy(values), 1, 4 * epsilon);
     EXPECT_FALSE(same_bits(found, values));
     inverse_dct<TypeParam>(found.data(), shape, sides);
-    double greatest = 0;
+    double max = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      greatest = std::max(greatest, std::abs(static_cast<double>(found[i]) - values[i]));
+      max = std::max(max, std::abs(static_cast<double>(found[i]) - values[i]));
     }
-    EXPECT_LT(greatest, 8 * epsilon);  // values are below 1/2
+    EXPECT_LT(max, 8 * epsilon);  // values are below 1/2
   }
 }
 

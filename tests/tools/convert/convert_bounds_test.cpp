@@ -56,14 +56,14 @@ std::map<std::string, std::string> reasons(const nlohmann::json& json) {
 
 TEST_F(ConvertBounds, NoValueIsFurtherOff) {
   const std::vector<float> original = weights(4096, 1, 0.1F);
-  double least = 1, most = -1, squares = 0;
+  double min = 1, most = -1, squares = 0;
   for (const double value : original) {
-    least = std::min(least, value);
+    min = std::min(min, value);
     most = std::max(most, value);
     squares += value * value;
   }
   const std::map<std::string, double> sizes = {
-      {"abs", 1}, {"rel", most - least}, {"sigma", std::sqrt(squares / 4096)}};
+      {"abs", 1}, {"rel", most - min}, {"sigma", std::sqrt(squares / 4096)}};
   for (const auto& [kind, size] : sizes) {
     const Outcome outcome = convert({"--max-" + kind + "-error", "1e-3"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;

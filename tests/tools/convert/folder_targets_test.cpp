@@ -87,8 +87,8 @@ class FolderTargets : public ::testing::Test {
     EXPECT_EQ(run({"convert", "-f", out, folder / "back"}).code, 0);
     double squared_errors = 0;
     double squares = 0;
-    double least = std::numeric_limits<double>::infinity();
-    double greatest = -least;
+    double min = std::numeric_limits<double>::infinity();
+    double max = -min;
     double n = 0;
     for (std::size_t i = 0; i < 3; ++i) {
       const std::string name = shard_name(i) + ".safetensors";
@@ -103,13 +103,13 @@ class FolderTargets : public ::testing::Test {
         for (std::size_t k = 0; k < x.size(); ++k) {
           squared_errors += (double{x[k]} - y[k]) * (double{x[k]} - y[k]);
           squares += double{x[k]} * x[k];
-          least = std::min(least, double{x[k]});
-          greatest = std::max(greatest, double{x[k]});
+          min = std::min(min, double{x[k]});
+          max = std::max(max, double{x[k]});
         }
         n += static_cast<double>(x.size());
       }
     }
-    const double range = greatest - least;
+    const double range = max - min;
     return {10 * std::log10(squared_errors / squares),
             10 * std::log10(range * range / (squared_errors / n))};
   }

@@ -129,7 +129,7 @@ TEST_F(Bands, ErrorsAgainstTheOriginal) {
   ASSERT_EQ(json["records"].size(), 3U);
   for (const auto& record : json["records"]) {
     double squares = 0;
-    double least = 1e9;
+    double min = 1e9;
     double most = 0;
     for (const auto& band : record["codings"][0]["bands"]) {
       EXPECT_FALSE(band.contains("estimated_rms_error"));
@@ -137,13 +137,13 @@ TEST_F(Bands, ErrorsAgainstTheOriginal) {
       squares += band["n_values"].get<double>() * rms * rms;
       EXPECT_NEAR(band["nmse_db"].get<double>(), 20 * std::log10(rms / band["rms"].get<double>()),
                   1e-9);
-      least = std::min(least, rms / band["step"].get<double>());
+      min = std::min(min, rms / band["step"].get<double>());
       most = std::max(most, rms / band["step"].get<double>());
     }
     // The transform keeps sums of squares; the values were rounded to F32.
     EXPECT_NEAR(std::sqrt(squares / record["n_elems"].get<double>()) / record["rmse"].get<double>(),
                 1, 1e-4);
-    EXPECT_GT(least, 0.2);
+    EXPECT_GT(min, 0.2);
     EXPECT_LT(most, 0.7);
   }
   const Outcome text = run({"bands", out, "--ref", in, "kernels"});

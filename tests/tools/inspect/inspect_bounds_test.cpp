@@ -168,11 +168,11 @@ TEST_F(InspectBounds, EveryBoundIsFoundKept) {
 
 TEST_F(InspectBounds, RangesThatOverflowAndBoundsOfNoUse) {
   const double most = std::numeric_limits<double>::max();
-  const double least = std::numeric_limits<double>::denorm_min();
+  const double min = std::numeric_limits<double>::denorm_min();
   const std::string parts = noise(2048, 3);
   for (const auto& [low, high] : {std::pair<double, double>{-most, most},
                                   {most / 2, most},
-                                  {0, least},
+                                  {0, min},
                                   {1, 1 + std::numeric_limits<double>::epsilon()}}) {
     std::vector<double> values;
     for (const char part : parts) {

@@ -53,12 +53,12 @@ class RansWords {
   static constexpr std::size_t kCopied = (1 + kCopiedGroups) * kMaxGroupBytes;
 
   std::size_t count_groups(const std::byte* const (&words)[n_sets]) const {
-    auto least = static_cast<std::size_t>(readable_[0] - words[0]);
+    auto min = static_cast<std::size_t>(readable_[0] - words[0]);
     for (unsigned set = 1; set < n_sets; ++set) {
       const auto room = static_cast<std::size_t>(readable_[set] - words[set]);
-      least = room < least ? room : least;
+      min = room < min ? room : min;
     }
-    return least / kMaxGroupBytes;
+    return min / kMaxGroupBytes;
   }
 
   std::size_t copy_and_count(const std::byte* (&words)[n_sets]) {

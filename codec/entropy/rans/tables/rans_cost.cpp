@@ -45,7 +45,7 @@ std::uint64_t coded_cost(const SymbolCounts& counts, const Frequencies& frequenc
   return sum;
 }
 
-std::uint64_t least_cost(const SymbolCounts& counts) noexcept {
+std::uint64_t min_cost(const SymbolCounts& counts) noexcept {
   const Costs& cost = costs();
   // A logarithm, rounded down; that of a larger number with as many bits less.
   const auto log_of = [&](std::uint64_t n, std::uint64_t round_up) {
@@ -92,15 +92,15 @@ Frequencies fitted_frequencies(const SymbolCounts& counts, const Frequencies& us
   }
   for (; sum > kRansTotal; --sum) {
     unsigned best = kRansSymbols;
-    std::int64_t least = 0;
+    std::int64_t min = 0;
     for (unsigned s = 0; s < kRansSymbols; ++s) {
       const std::uint16_t f = fitted[s];
       if (f < 2) {
         continue;
       }
       const std::int64_t lost = std::int64_t{counts[s]} * (cost[f - 1u] - cost[f]);
-      if (best == kRansSymbols || lost < least) {
-        least = lost;
+      if (best == kRansSymbols || lost < min) {
+        min = lost;
         best = s;
       }
     }

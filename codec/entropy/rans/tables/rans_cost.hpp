@@ -19,7 +19,7 @@ std::uint32_t symbol_cost(unsigned frequency) noexcept;
 std::uint64_t coded_cost(const SymbolCounts& counts, const Frequencies& frequencies) noexcept;
 
 // No table makes it less.
-std::uint64_t least_cost(const SymbolCounts& counts) noexcept;
+std::uint64_t min_cost(const SymbolCounts& counts) noexcept;
 
 // The table made for these counts. Symbols have a frequency where they have one in
 // `used`. Requires: some count is not zero.
