@@ -1,8 +1,8 @@
 #include "codec/lossless/chunk_header.hpp"
 
+#include "codec/common/varint.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
 #include "codec/errors.hpp"
-#include "codec/common/numbers.hpp"
 #include "codec/symboliser/float_format.hpp"
 #include "codec/symboliser/symboliser.hpp"
 
@@ -29,36 +29,36 @@ FormatLimits format_limits(DType dtype, EntropyId entropy) {
 }
 
 // Reads the fields in the order of spec section 3.1.
-Result<SymbolsHeader> read_symbols_header(EntropyId entropy, NumberReader& in) {
+Result<SymbolsHeader> read_symbols_header(EntropyId entropy, VarintReader& in) {
   SymbolsHeader h;
   CFCK_TRY_ASSIGN(h.flags, in.byte());
   if (entropy == EntropyId::kRans && (h.flags & (kHasZeroGroups | kHasFourTables)) != 0) {
     return corrupt("flags that the entropy stage rans does not have", 1);
   }
-  CFCK_TRY_ASSIGN(h.first_class, in.number());
+  CFCK_TRY_ASSIGN(h.first_class, in.varint());
   if (h.flags & kHasMask) {
-    CFCK_TRY_ASSIGN(h.mask_bytes, in.number());
-    CFCK_TRY_ASSIGN(h.n_masked, in.number());
+    CFCK_TRY_ASSIGN(h.mask_bytes, in.varint());
+    CFCK_TRY_ASSIGN(h.n_masked, in.varint());
   }
   if (h.flags & kHasCleanBase) {
     CFCK_TRY_ASSIGN(h.clean_base, in.byte());
   }
   if (h.flags & kHasZeroGroups) {
-    CFCK_TRY_ASSIGN(h.n_symbols, in.number());
+    CFCK_TRY_ASSIGN(h.n_symbols, in.varint());
   }
   if (h.flags & kHasFourTables) {
     for (std::uint32_t& n : h.table_symbols) {
-      CFCK_TRY_ASSIGN(n, in.number());
+      CFCK_TRY_ASSIGN(n, in.varint());
     }
   }
   if (h.flags & kHasEscapes) {
-    CFCK_TRY_ASSIGN(h.n_class_escapes, in.number());
-    CFCK_TRY_ASSIGN(h.n_escapes, in.number());
+    CFCK_TRY_ASSIGN(h.n_class_escapes, in.varint());
+    CFCK_TRY_ASSIGN(h.n_escapes, in.varint());
   }
   if (entropy == EntropyId::kRans) {
-    CFCK_TRY_ASSIGN(h.coded_bytes, in.number());
+    CFCK_TRY_ASSIGN(h.coded_bytes, in.varint());
   }
-  CFCK_TRY_ASSIGN(h.raw_bytes, in.number());
+  CFCK_TRY_ASSIGN(h.raw_bytes, in.varint());
   return h;
 }
 
@@ -93,7 +93,7 @@ Result<std::uint64_t> check_symbols_header(SymbolsHeader& h, const ChunkShape& s
 }
 
 // Returns the bytes of all sections.
-Result<std::uint64_t> read_planes_header(NumberReader& in, const ChunkShape& shape,
+Result<std::uint64_t> read_planes_header(VarintReader& in, const ChunkShape& shape,
                                          PlanesHeader& header) {
   CFCK_TRY_ASSIGN(const std::uint8_t transform, in.byte());
   if (transform > static_cast<std::uint8_t>(PlaneTransform::kDelta)) {
@@ -116,7 +116,7 @@ Result<std::uint64_t> read_planes_header(NumberReader& in, const ChunkShape& sha
         break;
       }
       case PlaneCoding::kZstd: {
-        CFCK_TRY_ASSIGN(plane.stored_bytes, in.number());
+        CFCK_TRY_ASSIGN(plane.stored_bytes, in.varint());
         if (plane.stored_bytes >= shape.n_values) {
           return corrupt("a coded byte plane is not shorter than a raw one", at);
         }
@@ -150,7 +150,7 @@ Result<ChunkShape> chunk_shape(const ChunkInfo& info) {
 
 Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) {
   CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(info));
-  NumberReader in(payload);
+  VarintReader in(payload);
   ChunkHeader header;
   CFCK_TRY_ASSIGN(const std::uint8_t mode, in.byte());
   header.mode = static_cast<ChunkMode>(mode);
@@ -186,30 +186,30 @@ Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) 
 void append_symbols_header(const SymbolsHeader& h, EntropyId entropy, std::vector<std::byte>& out) {
   out.push_back(static_cast<std::byte>(ChunkMode::kSymbols));
   out.push_back(static_cast<std::byte>(h.flags));
-  append_number(h.first_class, out);
+  append_varint(h.first_class, out);
   if (h.flags & kHasMask) {
-    append_number(h.mask_bytes, out);
-    append_number(h.n_masked, out);
+    append_varint(h.mask_bytes, out);
+    append_varint(h.n_masked, out);
   }
   if (h.flags & kHasCleanBase) {
     out.push_back(static_cast<std::byte>(h.clean_base));
   }
   if (h.flags & kHasZeroGroups) {
-    append_number(h.n_symbols, out);
+    append_varint(h.n_symbols, out);
   }
   if (h.flags & kHasFourTables) {
     for (const std::uint32_t n : h.table_symbols) {
-      append_number(n, out);
+      append_varint(n, out);
     }
   }
   if (h.flags & kHasEscapes) {
-    append_number(h.n_class_escapes, out);
-    append_number(h.n_escapes, out);
+    append_varint(h.n_class_escapes, out);
+    append_varint(h.n_escapes, out);
   }
   if (entropy == EntropyId::kRans) {
-    append_number(h.coded_bytes, out);
+    append_varint(h.coded_bytes, out);
   }
-  append_number(h.raw_bytes, out);
+  append_varint(h.raw_bytes, out);
 }
 
 void append_planes_header(const PlanesHeader& header, unsigned n_planes,
@@ -222,7 +222,7 @@ void append_planes_header(const PlanesHeader& header, unsigned n_planes,
     if (plane.coding == PlaneCoding::kConstant) {
       out.push_back(plane.value);
     } else if (plane.coding == PlaneCoding::kZstd) {
-      append_number(plane.stored_bytes, out);
+      append_varint(plane.stored_bytes, out);
     }
   }
 }

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "codec/common/varint.hpp"
 #include "codec/entropy/rans/tables/static_tables.hpp"
-#include "codec/common/numbers.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -70,7 +70,7 @@ void each_symbol(const SpectralMerge& coded, Action&& action) {
 }
 
 // Of the number that an escaped point is.
-unsigned number_bits(std::int32_t point) {
+unsigned varint_bits(std::int32_t point) {
   const auto width = static_cast<unsigned>(std::bit_width(zigzag(point)));
   return 8 * std::max(1u, (width + 6) / 7);
 }
@@ -98,7 +98,7 @@ void coefficient_bits(const SpectralMerge& coded, const RansDecodeTable* const* 
   each_symbol(coded, [&](std::size_t i, std::uint8_t symbol, unsigned table, unsigned low_bits) {
     bits[i] = of_tables[table][symbol % kRansSymbols] + low_bits;
     if (symbol == kSpectralEscape && n_escapes < coded.n_escapes) {
-      bits[i] += number_bits(coded.escapes[n_escapes++]);
+      bits[i] += varint_bits(coded.escapes[n_escapes++]);
     }
   });
 }

@@ -13,12 +13,12 @@
 #include "codec/errors.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/scratch.hpp"
+#include "codec/symboliser/class_stream.hpp"
 #include "spectral/chunk/chunk_slices.hpp"
 #include "spectral/chunk/coefficient_bits.hpp"
-#include "spectral/layout/coefficient_order.hpp"
-#include "spectral/kernels/quantisers.hpp"
 #include "spectral/chunk/spectral_header.hpp"
-#include "codec/symboliser/class_stream.hpp"
+#include "spectral/kernels/quantisers.hpp"
+#include "spectral/layout/coefficient_order.hpp"
 #include "spectral/transforms/dct.hpp"
 
 namespace cfck::codec {
@@ -248,12 +248,12 @@ class ChunkDecoder {
     }
     const std::uint8_t* next[kDirectTables][2];
     const std::uint8_t* ends[kDirectTables][2];
-    NumberReader splits(s_.splits, h_.header_bytes);
+    VarintReader splits(s_.splits, h_.header_bytes);
     const std::uint8_t* at = streams.data();
     for (unsigned t = 0; t < kDirectTables; ++t) {
       std::size_t n_first = lengths[t];
       if (trellis_ != nullptr && lengths[t] != 0) {
-        CFCK_TRY_ASSIGN(n_first, splits.number());
+        CFCK_TRY_ASSIGN(n_first, splits.varint());
         if (n_first > lengths[t]) {
           return corrupt("a stream is longer than its table has symbols", h_.header_bytes);
         }
@@ -290,9 +290,9 @@ class ChunkDecoder {
 
   Result<void> read_escapes() {
     escapes_ = scratch_.impl().escaped_codes.room_for(h_.n_escapes);
-    NumberReader numbers(s_.escape_codes, h_.header_bytes);
+    VarintReader numbers(s_.escape_codes, h_.header_bytes);
     for (std::size_t i = 0; i < h_.n_escapes; ++i) {
-      CFCK_TRY_ASSIGN(const std::uint32_t point, numbers.number());
+      CFCK_TRY_ASSIGN(const std::uint32_t point, numbers.varint());
       escapes_[i] = unzigzag(point);
     }
     return numbers.at_end() ? Result<void>()
@@ -392,10 +392,10 @@ class ChunkDecoder {
   }
 
   Result<void> write_exact(MutableBytes out) {
-    NumberReader gaps(s_.gaps, h_.header_bytes);
+    VarintReader gaps(s_.gaps, h_.header_bytes);
     std::uint64_t place = 0;
     for (std::size_t i = 0; i < h_.n_exact; ++i, ++place) {
-      CFCK_TRY_ASSIGN(const std::uint32_t gap, gaps.number());
+      CFCK_TRY_ASSIGN(const std::uint32_t gap, gaps.varint());
       place += gap;
       if (place >= n_values_) {
         return corrupt("an exact value has no place in the chunk", h_.header_bytes);

@@ -4,17 +4,17 @@
 #include <new>
 
 #include "codec/entropy/entropy.hpp"
-#include "codec/entropy/rans/tables/rans_cost.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
+#include "codec/entropy/rans/tables/rans_cost.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/scratch.hpp"
-#include "spectral/chunk/chunk_errors.hpp"
-#include "spectral/layout/coefficient_order.hpp"
-#include "spectral/chunk/coefficients.hpp"
-#include "spectral/feedback/feedback_encode.hpp"
-#include "spectral/chunk/spectral_header.hpp"
-#include "spectral/kernels/trellis_steps.hpp"
 #include "codec/symboliser/class_stream.hpp"
+#include "spectral/chunk/chunk_errors.hpp"
+#include "spectral/chunk/coefficients.hpp"
+#include "spectral/chunk/spectral_header.hpp"
+#include "spectral/feedback/feedback_encode.hpp"
+#include "spectral/kernels/trellis_steps.hpp"
+#include "spectral/layout/coefficient_order.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -216,7 +216,7 @@ class ChunkEncoder {
     }
     for (std::size_t i = 0; i < n; ++i) {
       if (symbols[i] == kSpectralEscape) {
-        append_number(zigzag(escaped_point(values[i])), split_.escapes);
+        append_varint(zigzag(escaped_point(values[i])), split_.escapes);
         ++split_.n_escapes;
       }
     }
@@ -272,7 +272,7 @@ class ChunkEncoder {
   void append_exact(std::vector<std::byte>& gaps, std::vector<std::byte>& exact) const {
     std::uint32_t next = 0;
     for (const std::uint32_t place : exact_places_) {
-      append_number(place - next, gaps);
+      append_varint(place - next, gaps);
       next = place + 1;
       const std::byte* const value = values_.data() + place * value_bytes_;
       exact.insert(exact.end(), value, value + value_bytes_);
@@ -307,7 +307,7 @@ class ChunkEncoder {
     std::vector<SymbolStream> all{class_symbols};
     for (unsigned first = 0; first < kSpectralTables; first += 2) {
       if (parameters_.n_states != 1 && (!streams[first].empty() || !streams[first + 1].empty())) {
-        append_number(static_cast<std::uint32_t>(streams[first].size()), splits);
+        append_varint(static_cast<std::uint32_t>(streams[first].size()), splits);
       }
       all.emplace_back(streams[first]);
       all.emplace_back(streams[first + 1]);

@@ -23,16 +23,16 @@ void each_counted(Header& h, Action&& action) {
   action(kSpectralRaw, h.raw_bytes);
 }
 
-Result<void> read_fields(NumberReader& in, EntropyId entropy, bool has_classes, SpectralHeader& h) {
+Result<void> read_fields(VarintReader& in, EntropyId entropy, bool has_classes, SpectralHeader& h) {
   CFCK_TRY_ASSIGN(h.flags, in.byte());
   if (has_classes) {
-    CFCK_TRY_ASSIGN(h.first_class, in.number());
+    CFCK_TRY_ASSIGN(h.first_class, in.varint());
   }
-  CFCK_TRY_ASSIGN((entropy == EntropyId::kRans ? h.coded_bytes : h.split_bytes), in.number());
+  CFCK_TRY_ASSIGN((entropy == EntropyId::kRans ? h.coded_bytes : h.split_bytes), in.varint());
   Result<void> result;
   each_counted(h, [&](std::uint8_t flag, std::uint32_t& field) {
     if (result && (h.flags & flag) != 0) {
-      auto number = in.number();
+      auto number = in.varint();
       if (!number) {
         result = std::move(number).error();
       } else if (*number == 0) {
@@ -88,7 +88,7 @@ Result<void> check_spectral_chunk(const SpectralChunkInfo& info) {
 
 Result<SpectralHeader> parse_spectral_header(const SpectralChunkInfo& info, ByteView payload) {
   CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(lossless_info(info)));
-  NumberReader in(payload);
+  VarintReader in(payload);
   SpectralHeader header;
   CFCK_TRY_ASSIGN(const std::uint8_t mode, in.byte());
   const SpectralParameters* parameters = info.parameters;
@@ -123,12 +123,12 @@ void append_spectral_header(SpectralHeader& h, EntropyId entropy, bool has_class
   });
   out.push_back(static_cast<std::byte>(h.flags));
   if (has_classes) {
-    append_number(h.first_class, out);
+    append_varint(h.first_class, out);
   }
-  append_number(entropy == EntropyId::kRans ? h.coded_bytes : h.split_bytes, out);
+  append_varint(entropy == EntropyId::kRans ? h.coded_bytes : h.split_bytes, out);
   each_counted(h, [&](std::uint8_t flag, std::uint32_t field) {
     if ((h.flags & flag) != 0) {
-      append_number(field, out);
+      append_varint(field, out);
     }
   });
 }

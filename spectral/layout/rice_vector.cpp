@@ -30,7 +30,7 @@ void append_rice_vector(std::span<const std::int16_t> numbers, std::vector<std::
   for (unsigned b = 1; b <= kMaxLowBits; ++b) {
     low_bits = cost_of(numbers, middle, b) < cost_of(numbers, middle, low_bits) ? b : low_bits;
   }
-  append_number(zigzag(middle), out);
+  append_varint(zigzag(middle), out);
   out.push_back(static_cast<std::byte>(low_bits));
   const std::size_t length_at = out.size();
   std::vector<std::byte> bytes;
@@ -45,15 +45,15 @@ void append_rice_vector(std::span<const std::int16_t> numbers, std::vector<std::
   }
   bits.finish();
   out.resize(length_at);
-  append_number(static_cast<std::uint32_t>(bytes.size()), out);
+  append_varint(static_cast<std::uint32_t>(bytes.size()), out);
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-Result<std::vector<std::int16_t>> read_rice_vector(std::uint64_t n, NumberReader& in) {
+Result<std::vector<std::int16_t>> read_rice_vector(std::uint64_t n, VarintReader& in) {
   const std::size_t at = in.origin() + in.position();
-  CFCK_TRY_ASSIGN(const std::uint32_t coded_middle, in.number());
+  CFCK_TRY_ASSIGN(const std::uint32_t coded_middle, in.varint());
   CFCK_TRY_ASSIGN(const std::uint8_t low_bits, in.byte());
-  CFCK_TRY_ASSIGN(const std::uint32_t n_bytes, in.number());
+  CFCK_TRY_ASSIGN(const std::uint32_t n_bytes, in.varint());
   CFCK_TRY_ASSIGN(const ByteView bytes, in.take(n_bytes));
   if (coded_middle > kMaxDistance || low_bits > kMaxLowBits) {
     return corrupt("a vector has numbers that do not fit 16 bits", at);

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "codec/common/numbers.hpp"
+#include "codec/common/varint.hpp"
 
 namespace cfck::codec {
 
@@ -14,6 +14,6 @@ namespace cfck::codec {
 void append_rice_vector(std::span<const std::int16_t> numbers, std::vector<std::byte>& out);
 
 // Allocates no more than 16 bytes for every byte of `in`. Errors: kTruncated, kCorrupt.
-Result<std::vector<std::int16_t>> read_rice_vector(std::uint64_t n, NumberReader& in);
+Result<std::vector<std::int16_t>> read_rice_vector(std::uint64_t n, VarintReader& in);
 
 }  // namespace cfck::codec

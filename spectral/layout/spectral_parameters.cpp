@@ -36,7 +36,7 @@ std::vector<std::int16_t> of_ranges(const std::vector<std::int16_t>& bands) {
 }
 
 Result<std::vector<std::int16_t>> read_bands(std::uint32_t n_bands, bool has_ranges,
-                                             NumberReader& in) {
+                                             VarintReader& in) {
   if (!has_ranges) {
     return read_rice_vector(n_bands, in);
   }
@@ -64,7 +64,7 @@ void append_field(const QuarterField& field, bool has_ranges, std::vector<std::b
 }
 
 Result<QuarterField> read_field(const SpectralGeometry& geometry, bool has_ranges,
-                                NumberReader& in) {
+                                VarintReader& in) {
   QuarterField field;
   const std::size_t at = in.origin() + in.position();
   CFCK_TRY_ASSIGN(const std::uint8_t flags, in.byte());
@@ -107,7 +107,7 @@ void append_spectral_parameters(const SpectralParameters& parameters, std::vecto
 }
 
 Result<SpectralParameters> read_spectral_parameters(std::span<const std::uint64_t> shape,
-                                                    NumberReader& in) {
+                                                    VarintReader& in) {
   SpectralParameters parameters;
   const std::size_t at = in.origin() + in.position();
   CFCK_TRY_ASSIGN(const std::uint8_t flags, in.byte());
@@ -148,7 +148,7 @@ Result<SpectralParameters> read_spectral_parameters(std::span<const std::uint64_
 
 Result<SpectralParameters> parse_spectral_parameters(std::span<const std::uint64_t> shape,
                                                      ByteView preamble) {
-  NumberReader in(preamble);
+  VarintReader in(preamble);
   CFCK_TRY_ASSIGN(SpectralParameters parameters, read_spectral_parameters(shape, in));
   if (!in.at_end()) {
     return corrupt("bytes after the parameters", in.position());

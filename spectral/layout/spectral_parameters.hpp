@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "codec/common/varint.hpp"
 #include "codec/lossy.hpp"
-#include "codec/common/numbers.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
 
 namespace cfck::codec {
@@ -35,8 +35,8 @@ struct SpectralParameters {
   CoefficientOrder order = CoefficientOrder::kStorage;
   double step = 0;
   BlockSides sides;
-  // Bands of one Morton range (spectral/transforms/morton.hpp) have the same entries, which are stored once.
-  // Only where there are fewer ranges than bands.
+  // Bands of one Morton range (spectral/transforms/morton.hpp) have the same entries, which are
+  // stored once. Only where there are fewer ranges than bands.
   bool has_ranges = false;
   // Scale of the coefficients: class of the mean magnitude of codes where the step field
   // is 0. For orders that predict classes.
@@ -51,7 +51,7 @@ void append_spectral_parameters(const SpectralParameters& parameters, std::vecto
 
 // Errors: kTruncated, kCorrupt, kUnsupported.
 Result<SpectralParameters> read_spectral_parameters(std::span<const std::uint64_t> shape,
-                                                    NumberReader& in);
+                                                    VarintReader& in);
 // A preamble: parameters and nothing after them.
 Result<SpectralParameters> parse_spectral_parameters(std::span<const std::uint64_t> shape,
                                                      ByteView preamble);

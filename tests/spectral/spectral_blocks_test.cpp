@@ -4,9 +4,9 @@
 #include <cmath>
 #include <optional>
 
+#include "spectral/layout/spectral_parameters.hpp"
 #include "spectral/plan/block_choice.hpp"
 #include "spectral/plan/place_field_fit.hpp"
-#include "spectral/layout/spectral_parameters.hpp"
 #include "spectral/transforms/morton.hpp"
 #include "tests/spectral/spectral_coding.hpp"
 
@@ -35,7 +35,7 @@ SpectralParameters parameters_of(const LossyRecord& record, const Coded& coded) 
   if (!coded.preamble.empty()) {
     return parse_spectral_parameters(record.shape, coded.preamble).value();
   }
-  NumberReader in(coded.chunks.front().payload);
+  VarintReader in(coded.chunks.front().payload);
   EXPECT_EQ(in.byte().value(), 4);
   return read_spectral_parameters(record.shape, in).value();
 }

@@ -35,7 +35,7 @@ inline Bytes list(std::initializer_list<unsigned> values) {
 
 inline Bytes number(std::uint32_t value) {
   Bytes bytes;
-  append_number(value, bytes);
+  append_varint(value, bytes);
   return bytes;
 }
 

@@ -22,13 +22,13 @@ std::vector<std::byte> coded(const Vector& numbers) {
 }
 
 Result<Vector> decoded(ByteView bytes, std::uint64_t n) {
-  NumberReader in(bytes);
+  VarintReader in(bytes);
   return read_rice_vector(n, in);
 }
 
 void expect_round_trip(const Vector& numbers) {
   const std::vector<std::byte> bytes = coded(numbers);
-  NumberReader in(bytes);
+  VarintReader in(bytes);
   const auto back = read_rice_vector(numbers.size(), in);
   ASSERT_TRUE(back) << back.error().to_string();
   EXPECT_EQ(*back, numbers);

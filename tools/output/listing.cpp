@@ -115,7 +115,7 @@ void append_quoted(std::string& text, const std::string& value) {
   }
 }
 
-void append_number(std::string& text, std::uint64_t number) {
+void append_varint(std::string& text, std::uint64_t number) {
   char digits[20];
   char* const end = std::to_chars(digits, std::end(digits), number).ptr;
   text.append(digits, static_cast<std::size_t>(end - digits));
@@ -197,18 +197,18 @@ void append_row_json(std::string& text, const TensorRow& row, const std::string&
   text += ",\"shape\":[";
   for (std::size_t i = 0; i < row.shape.size(); ++i) {
     if (i > 0) text += ',';
-    append_number(text, row.shape[i]);
+    append_varint(text, row.shape[i]);
   }
   text += "],\"codec\":";
   append_quoted(text, row.codec);
   text += ",\"entropy\":";
   append_quoted(text, row.entropy);
   text += ",\"n_elems\":";
-  append_number(text, row.n_elems);
+  append_varint(text, row.n_elems);
   text += ",\"decoded_bytes\":";
-  append_number(text, row.decoded_bytes);
+  append_varint(text, row.decoded_bytes);
   text += ",\"stored_bytes\":";
-  append_number(text, row.stored_bytes);
+  append_varint(text, row.stored_bytes);
   text += ",\"bits_per_weight\":";
   append_fraction(text, row.bits_per_weight());
   if (row.error) {

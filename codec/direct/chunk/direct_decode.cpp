@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 
+#include "codec/common/zero_mask.hpp"
 #include "codec/direct/chunk/class_order.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
 #include "codec/direct/chunk/prediction.hpp"
@@ -12,7 +13,6 @@
 #include "codec/entropy/rans/rans_section.hpp"
 #include "codec/errors.hpp"
 #include "codec/lossless/lossless.hpp"
-#include "codec/common/zero_mask.hpp"
 #include "codec/scratch.hpp"
 #include "codec/symboliser/class_stream.hpp"
 
@@ -217,7 +217,7 @@ class ChunkDecoder {
 
   Result<void> read_escapes() {
     std::int32_t* const escapes = scratch_.impl().escaped_codes.room_for(h_.n_escapes);
-    NumberReader in(s_.escape_codes, h_.header_bytes);
+    VarintReader in(s_.escape_codes, h_.header_bytes);
     std::size_t n_exact = 0;
     for (std::size_t i = 0; i < h_.n_escapes; ++i) {
       escapes[i] = kExact;
@@ -225,7 +225,7 @@ class ChunkDecoder {
         ++n_exact;
         continue;
       }
-      CFCK_TRY_ASSIGN(const std::uint32_t coded, in.number());
+      CFCK_TRY_ASSIGN(const std::uint32_t coded, in.varint());
       escapes[i] = unzigzag(coded);
       if (escapes[i] == kExact || escapes[i] == kHidden) {
         return corrupt("an escaped code is out of range", h_.header_bytes);

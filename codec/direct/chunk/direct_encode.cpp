@@ -276,7 +276,7 @@ class ChunkEncoder {
       if (escapes[i] == kExact) {
         escape_flags_[i / 8] |= static_cast<std::byte>(1u << (i % 8));
       } else {
-        append_number(zigzag(escapes[i]), escape_codes_);
+        append_varint(zigzag(escapes[i]), escape_codes_);
       }
     }
     header_.n_escapes = static_cast<std::uint32_t>(escapes.size());

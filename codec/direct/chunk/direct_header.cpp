@@ -8,28 +8,28 @@ namespace cfck::codec {
 namespace {
 
 // Reads the fields in the order of spec, section 2.
-Result<void> read_fields(NumberReader& in, EntropyId entropy, bool has_field, DirectHeader& h) {
+Result<void> read_fields(VarintReader& in, EntropyId entropy, bool has_field, DirectHeader& h) {
   CFCK_TRY_ASSIGN(h.flags, in.byte());
   if (!has_field) {
-    CFCK_TRY_ASSIGN(h.first_class, in.number());
+    CFCK_TRY_ASSIGN(h.first_class, in.varint());
   }
   if (h.flags & kDirectMask) {
-    CFCK_TRY_ASSIGN(h.mask_bytes, in.number());
-    CFCK_TRY_ASSIGN(h.n_masked, in.number());
+    CFCK_TRY_ASSIGN(h.mask_bytes, in.varint());
+    CFCK_TRY_ASSIGN(h.n_masked, in.varint());
   }
   if (h.flags & kDirectEscapes) {
-    CFCK_TRY_ASSIGN(h.n_escapes, in.number());
-    CFCK_TRY_ASSIGN(h.n_exact, in.number());
-    CFCK_TRY_ASSIGN(h.code_bytes, in.number());
+    CFCK_TRY_ASSIGN(h.n_escapes, in.varint());
+    CFCK_TRY_ASSIGN(h.n_exact, in.varint());
+    CFCK_TRY_ASSIGN(h.code_bytes, in.varint());
   }
   if (h.flags & kDirectClassEscapes) {
-    CFCK_TRY_ASSIGN(h.n_class_escapes, in.number());
+    CFCK_TRY_ASSIGN(h.n_class_escapes, in.varint());
   }
   if (entropy == EntropyId::kRans) {
-    CFCK_TRY_ASSIGN(h.coded_bytes, in.number());
+    CFCK_TRY_ASSIGN(h.coded_bytes, in.varint());
   }
   if (h.flags & kDirectRaw) {
-    CFCK_TRY_ASSIGN(h.raw_bytes, in.number());
+    CFCK_TRY_ASSIGN(h.raw_bytes, in.varint());
   }
   return {};
 }
@@ -96,7 +96,7 @@ Result<DirectGeometry> check_direct_chunk(const DirectChunkInfo& info) {
 Result<DirectHeader> parse_direct_header(const DirectChunkInfo& info,
                                          const DirectGeometry& geometry, ByteView payload) {
   CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(lossless_info(info)));
-  NumberReader in(payload);
+  VarintReader in(payload);
   DirectHeader header;
   CFCK_TRY_ASSIGN(const std::uint8_t mode, in.byte());
   const DirectParameters* parameters = info.parameters;
@@ -131,25 +131,25 @@ void append_direct_header(const DirectHeader& h, EntropyId entropy, bool has_fie
   }
   out.push_back(static_cast<std::byte>(h.flags));
   if (!has_field) {
-    append_number(h.first_class, out);
+    append_varint(h.first_class, out);
   }
   if (h.flags & kDirectMask) {
-    append_number(h.mask_bytes, out);
-    append_number(h.n_masked, out);
+    append_varint(h.mask_bytes, out);
+    append_varint(h.n_masked, out);
   }
   if (h.flags & kDirectEscapes) {
-    append_number(h.n_escapes, out);
-    append_number(h.n_exact, out);
-    append_number(h.code_bytes, out);
+    append_varint(h.n_escapes, out);
+    append_varint(h.n_exact, out);
+    append_varint(h.code_bytes, out);
   }
   if (h.flags & kDirectClassEscapes) {
-    append_number(h.n_class_escapes, out);
+    append_varint(h.n_class_escapes, out);
   }
   if (entropy == EntropyId::kRans) {
-    append_number(h.coded_bytes, out);
+    append_varint(h.coded_bytes, out);
   }
   if (h.flags & kDirectRaw) {
-    append_number(h.raw_bytes, out);
+    append_varint(h.raw_bytes, out);
   }
 }
 

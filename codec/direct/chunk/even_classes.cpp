@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "codec/common/class_codes.hpp"
-#include "codec/common/numbers.hpp"
+#include "codec/common/varint.hpp"
 #include "codec/entropy/rans/tables/rans_cost.hpp"
 #include "codec/entropy/rans/tables/static_tables.hpp"
 

@@ -20,7 +20,7 @@ void append_packed(std::span<const std::int16_t> numbers, std::vector<std::byte>
   const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
   const auto range = static_cast<std::uint32_t>(*high - *low);
   const auto width = static_cast<unsigned>(std::bit_width(range));
-  append_number(zigzag(*low), out);
+  append_varint(zigzag(*low), out);
   out.push_back(static_cast<std::byte>(width));
   std::uint64_t pending = 0;
   unsigned n_pending = 0;
@@ -35,9 +35,9 @@ void append_packed(std::span<const std::int16_t> numbers, std::vector<std::byte>
   }
 }
 
-Result<std::vector<std::int16_t>> read_packed(std::uint64_t n, NumberReader& in) {
+Result<std::vector<std::int16_t>> read_packed(std::uint64_t n, VarintReader& in) {
   const std::size_t at = in.origin() + in.position();
-  CFCK_TRY_ASSIGN(const std::uint32_t coded_minimum, in.number());
+  CFCK_TRY_ASSIGN(const std::uint32_t coded_minimum, in.varint());
   CFCK_TRY_ASSIGN(const std::uint8_t width, in.byte());
   const std::int32_t minimum = unzigzag(coded_minimum);
   if (width > kMaxWidth || coded_minimum > 0xffff) {
@@ -70,7 +70,7 @@ Result<std::vector<std::int16_t>> read_packed(std::uint64_t n, NumberReader& in)
   return numbers;
 }
 
-Result<void> read_steps(std::uint8_t flags, const DirectGeometry& geometry, NumberReader& in,
+Result<void> read_steps(std::uint8_t flags, const DirectGeometry& geometry, VarintReader& in,
                         DirectParameters& parameters) {
   const std::size_t at = in.origin() + in.position();
   if ((flags & kHasRowSteps) == 0) {
@@ -148,7 +148,7 @@ void append_parameters(const DirectParameters& parameters, std::vector<std::byte
   }
 }
 
-Result<DirectParameters> read_parameters(const DirectGeometry& geometry, NumberReader& in) {
+Result<DirectParameters> read_parameters(const DirectGeometry& geometry, VarintReader& in) {
   DirectParameters parameters;
   const std::size_t at = in.origin() + in.position();
   CFCK_TRY_ASSIGN(const std::uint8_t flags, in.byte());
@@ -171,7 +171,7 @@ Result<DirectParameters> read_parameters(const DirectGeometry& geometry, NumberR
 }
 
 Result<DirectParameters> parse_parameters(const DirectGeometry& geometry, ByteView preamble) {
-  NumberReader in(preamble);
+  VarintReader in(preamble);
   CFCK_TRY_ASSIGN(DirectParameters parameters, read_parameters(geometry, in));
   if (!in.at_end()) {
     return corrupt("bytes after the parameters", in.position());

@@ -8,7 +8,7 @@
 
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
-#include "codec/common/numbers.hpp"
+#include "codec/common/varint.hpp"
 
 namespace cfck::codec {
 
@@ -56,7 +56,7 @@ double row_step_value(std::uint16_t step);
 void append_parameters(const DirectParameters& parameters, std::vector<std::byte>& out);
 
 // Errors: kTruncated, kCorrupt.
-Result<DirectParameters> read_parameters(const DirectGeometry& geometry, NumberReader& in);
+Result<DirectParameters> read_parameters(const DirectGeometry& geometry, VarintReader& in);
 
 // A preamble: parameters and nothing after them.
 Result<DirectParameters> parse_parameters(const DirectGeometry& geometry, ByteView preamble);

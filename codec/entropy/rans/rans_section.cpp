@@ -4,7 +4,7 @@
 #include <array>
 
 #include "codec/common/bit_strings.hpp"
-#include "codec/common/numbers.hpp"
+#include "codec/common/varint.hpp"
 #include "codec/errors.hpp"
 
 namespace cfck::codec {
@@ -83,11 +83,11 @@ Result<void> RansReader::open(ByteView coded, const std::byte* readable_end,
   lanes_.n_sets = 1u << (layout & kLayoutSets);
   std::size_t at = 2;
   CFCK_TRY(read_tables(coded, at, values));
-  NumberReader numbers(coded.subspan(at), at);
+  VarintReader numbers(coded.subspan(at), at);
   std::array<std::uint64_t, kMaxLaneSets> word_bytes{};
   std::uint64_t all_bytes = 0;
   for (unsigned set = 0; set < lanes_.n_sets; ++set) {
-    CFCK_TRY_ASSIGN(const std::uint32_t n_words, numbers.number());
+    CFCK_TRY_ASSIGN(const std::uint32_t n_words, numbers.varint());
     word_bytes[set] = 2 * std::uint64_t{n_words};
     all_bytes += word_bytes[set];
   }

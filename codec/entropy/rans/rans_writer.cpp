@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "codec/common/bit_strings.hpp"
-#include "codec/common/numbers.hpp"
+#include "codec/common/varint.hpp"
 #include "codec/entropy/rans/tables/rans_cost.hpp"
 #include "codec/scratch.hpp"
 
@@ -297,7 +297,7 @@ class SectionWriter {
     std::array<std::size_t, kMaxLaneSets> n_words{};
     for (unsigned set = 0; set < symbols_.n_sets; ++set) {
       n_words[set] = static_cast<std::size_t>(words + (set + 1) * room - ends[set]);
-      append_number(static_cast<std::uint32_t>(n_words[set]), out_);
+      append_varint(static_cast<std::uint32_t>(n_words[set]), out_);
     }
     BitWriter bits(out_);
     for (unsigned lane = 0; lane < symbols_.n_sets * kRansLanes; ++lane) {

@@ -19,7 +19,7 @@ void store_number(std::byte* to, std::uint64_t value, unsigned n_bytes) {
   }
 }
 
-void append_number(std::vector<std::byte>& out, std::uint64_t value, unsigned n_bytes) {
+void append_varint(std::vector<std::byte>& out, std::uint64_t value, unsigned n_bytes) {
   out.resize(out.size() + n_bytes);
   store_number(out.data() + out.size() - n_bytes, value, n_bytes);
 }
@@ -112,11 +112,11 @@ std::vector<Run> plan_runs(std::span<const SymbolStream> streams) {
 class FrameWriter {
  public:
   FrameWriter(std::size_t n_symbols, std::vector<std::byte>& out) : left_(n_symbols), out_(out) {
-    append_number(out_, kFrameMagic, 4);
+    append_varint(out_, kFrameMagic, 4);
     // One segment, content size given, neither checksum nor dictionary.
     const unsigned size_code = n_symbols < 256 ? 0 : n_symbols < 65536 + 256 ? 1 : 2;
-    append_number(out_, 0x20 | size_code << 6, 1);
-    append_number(out_, size_code == 1 ? n_symbols - 256 : n_symbols, 1u << size_code);
+    append_varint(out_, 0x20 | size_code << 6, 1);
+    append_varint(out_, size_code == 1 ? n_symbols - 256 : n_symbols, 1u << size_code);
   }
 
   void write(const Run& run, SymbolStream symbols) {
@@ -149,7 +149,7 @@ class FrameWriter {
   }
 
   void write_header(BlockType type, std::size_t size) {
-    append_number(out_, block_header(type, size), 3);
+    append_varint(out_, block_header(type, size), 3);
   }
 
   // Some old decoders refuse an RLE block at the start of a frame.
@@ -165,7 +165,7 @@ class FrameWriter {
     const unsigned size_format = n < 32 ? 0 : n < 4096 ? 1 : 3;
     write_header(BlockType::kCompressed, header_bytes + 2);
     const std::uint64_t size_field = n << (n < 32 ? 3 : 4);
-    append_number(out_, static_cast<unsigned>(LiteralsType::kRle) | size_format << 2 | size_field,
+    append_varint(out_, static_cast<unsigned>(LiteralsType::kRle) | size_format << 2 | size_field,
                   header_bytes);
     out_.push_back(symbol);
     out_.push_back(std::byte{0});  // no sequences

@@ -18,7 +18,7 @@ inline std::int32_t unzigzag(std::uint32_t value) {
   return static_cast<std::int32_t>(value >> 1 ^ (0u - (value & 1)));
 }
 
-inline void append_number(std::uint32_t value, std::vector<std::byte>& out) {
+inline void append_varint(std::uint32_t value, std::vector<std::byte>& out) {
   for (; value >= 0x80; value >>= 7) {
     out.push_back(static_cast<std::byte>(value | 0x80));
   }
@@ -26,9 +26,9 @@ inline void append_number(std::uint32_t value, std::vector<std::byte>& out) {
 }
 
 // Reads from the front of `bytes`; offsets in errors count from `origin` on.
-class NumberReader {
+class VarintReader {
  public:
-  explicit NumberReader(ByteView bytes, std::size_t origin = 0) : bytes_(bytes), origin_(origin) {}
+  explicit VarintReader(ByteView bytes, std::size_t origin = 0) : bytes_(bytes), origin_(origin) {}
 
   Result<std::uint8_t> byte() {
     if (position_ == bytes_.size()) {
@@ -37,7 +37,7 @@ class NumberReader {
     return static_cast<std::uint8_t>(bytes_[position_++]);
   }
 
-  Result<std::uint32_t> number() {
+  Result<std::uint32_t> varint() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 35; shift += 7) {
       CFCK_TRY_ASSIGN(const std::uint8_t next, byte());
