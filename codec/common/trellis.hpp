@@ -58,27 +58,28 @@ constexpr bool is_shifted(const Trellis& trellis) { return trellis.n_states == k
 
 // What leads on from symbol i of a group: its parity, or its bit of `path_bits`, if they are
 // not nullptr.
-constexpr unsigned path_of(const std::uint8_t* symbols, const std::byte* path_bits, std::size_t i) {
+constexpr unsigned path_of(const std::uint8_t* symbols, const std::byte* parity_bits,
+                           std::size_t i) {
   const unsigned bits =
-      path_bits == nullptr ? symbols[i] : static_cast<unsigned>(path_bits[i / 8]) >> (i % 8);
+      parity_bits == nullptr ? symbols[i] : static_cast<unsigned>(parity_bits[i / 8]) >> (i % 8);
   return bits & 1;
 }
 
 // Writes for each symbol of a group 0 or 1, its table. `states` are those of the n_lanes
 // lanes, to which symbols belong in turn.
 inline void choose_tables(const Trellis& trellis, const std::uint8_t* symbols,
-                          const std::byte* path_bits, std::size_t n, unsigned n_lanes,
+                          const std::byte* parity_bits, std::size_t n, unsigned n_lanes,
                           std::uint8_t* states, std::uint8_t* choices) {
   for (std::size_t i = 0; i < n; ++i) {
     std::uint8_t& state = states[i % n_lanes];
     choices[i] = static_cast<std::uint8_t>(trellis.table(state));
-    state = trellis.next[state][path_of(symbols, path_bits, i)];
+    state = trellis.next[state][path_of(symbols, parity_bits, i)];
   }
 }
 
 // Takes the symbols of a group from the streams of their tables. False if one ends early.
 inline bool merge_chosen(const Trellis& trellis, const std::uint8_t* (&streams)[2],
-                         const std::uint8_t* const (&ends)[2], const std::byte* path_bits,
+                         const std::uint8_t* const (&ends)[2], const std::byte* parity_bits,
                          std::size_t n, unsigned n_lanes, std::uint8_t* states,
                          std::uint8_t* symbols) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -88,7 +89,7 @@ inline bool merge_chosen(const Trellis& trellis, const std::uint8_t* (&streams)[
       return false;
     }
     symbols[i] = *streams[table]++;
-    state = trellis.next[state][path_of(symbols, path_bits, i)];
+    state = trellis.next[state][path_of(symbols, parity_bits, i)];
   }
   return true;
 }

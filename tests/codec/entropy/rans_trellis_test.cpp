@@ -16,7 +16,7 @@ struct Sample {
   std::vector<std::uint8_t> symbols;
   std::vector<std::uint8_t> choices;
   std::vector<std::uint8_t> places;
-  std::vector<std::byte> path_bits;  // of the groups with odd places
+  std::vector<std::byte> parity_bits;  // of the groups with odd places
   std::vector<std::uint8_t> last_trellis_states;
   std::vector<std::uint32_t> first_states;
   std::vector<std::uint32_t> states;
@@ -57,9 +57,9 @@ void draw_symbols(Sample& sample, const Tables& tables, std::size_t n, std::mt19
     unsigned path = symbol & 1;
     if (place % 2 == 1) {
       if (i % 8 == 0) {
-        sample.path_bits.push_back(static_cast<std::byte>(random()));
+        sample.parity_bits.push_back(static_cast<std::byte>(random()));
       }
-      path = static_cast<unsigned>(sample.path_bits.back()) >> (i % 8) & 1;
+      path = static_cast<unsigned>(sample.parity_bits.back()) >> (i % 8) & 1;
     }
     state = sample.trellis->next[state][path];
   }
@@ -120,12 +120,12 @@ bool decode_sample(const Sample& sample, const Tables& tables, const RansKernels
     lanes.words[set] = memory.data() + places[set];
     lanes.ends[set] = lanes.words[set] + 2 * sample.words[set].size();
   }
-  const test::GuardedBytes path_bits(sample.path_bits);
+  const test::GuardedBytes parity_bits(sample.parity_bits);
   std::vector<std::uint8_t> symbols(sample.places.size() * kGroupSize);
   std::vector<std::uint8_t> trellis_states(sample.n_lanes());
   const SymbolRun run{symbols.data(), sample.symbols.size(), sample.places.data(), 0};
   if (!kernels.decode_chosen(lanes, pairs_of(tables.decode).data(), *sample.trellis,
-                             trellis_states.data(), run, path_bits.data())) {
+                             trellis_states.data(), run, parity_bits.data())) {
     return false;
   }
   symbols.resize(sample.symbols.size());
@@ -186,7 +186,7 @@ TEST(RansTrellis, WordsThatRunOut) {
 // The bytes of each group that has path bits, or nullptr.
 std::vector<const std::byte*> paths_of(const Sample& sample) {
   std::vector<const std::byte*> paths;
-  const std::byte* next = sample.path_bits.data();
+  const std::byte* next = sample.parity_bits.data();
   for (const std::uint8_t place : sample.places) {
     paths.push_back(place % 2 == 1 ? next : nullptr);
     next += place % 2 == 1 ? kGroupSize / 8 : 0;

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "base/cpu/cpu_level.hpp"
-#include "codec/entropy/rans/tables/rans_table.hpp"
 #include "codec/common/trellis.hpp"
+#include "codec/entropy/rans/tables/rans_table.hpp"
 #include "codec/symboliser/symboliser.hpp"
 
 namespace cfck::codec {
@@ -47,7 +47,7 @@ struct RansTablePair {
   const Table* of[2] = {};
   // Not the parities of symbols lead the lanes to their next states, but bits of their own:
   // a bit for each symbol of the group, the first one lowest.
-  bool has_path_bits = false;
+  bool has_parity_bits = false;
 };
 
 struct RansKernels {
@@ -64,7 +64,7 @@ struct RansKernels {
   // symbols with path bits.
   bool (*decode_chosen)(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                         const Trellis& trellis, std::uint8_t* trellis_states, const SymbolRun& run,
-                        const std::byte* path_bits);
+                        const std::byte* parity_bits);
   // `choices` are those of choose_tables().
   void (*encode_chosen)(const SymbolRun& run, const std::uint8_t* choices,
                         const RansTablePair<RansEncodeTable>* tables, unsigned n_sets,

@@ -53,7 +53,7 @@ inline bool decode_group(RansLanes& lanes, const RansDecodeTable& table, unsigne
 // The same with two tables. `path_bits` are those of the group, if it has them.
 inline bool decode_group(RansLanes& lanes, const RansTablePair<RansDecodeTable>& tables,
                          const Trellis& trellis, std::uint8_t* trellis_states, unsigned n,
-                         const std::byte* path_bits, std::uint8_t* symbols) {
+                         const std::byte* parity_bits, std::uint8_t* symbols) {
   const unsigned n_lanes = lanes.n_sets * kRansLanes;
   for (unsigned i = 0; i < n; ++i) {
     const unsigned lane = i % n_lanes;
@@ -63,7 +63,8 @@ inline bool decode_group(RansLanes& lanes, const RansTablePair<RansDecodeTable>&
                        lanes.ends[set], symbols[i])) {
       return false;
     }
-    state = trellis.next[state][path_of(symbols, tables.has_path_bits ? path_bits : nullptr, i)];
+    state =
+        trellis.next[state][path_of(symbols, tables.has_parity_bits ? parity_bits : nullptr, i)];
   }
   return true;
 }

@@ -34,10 +34,10 @@ class RansTrellisRegisters : public RansRegisters<n_sets> {
   }
 
   CFCK_INLINE void decode_group(const RansTablePair<RansDecodeTable>& tables,
-                                const std::byte*& path_bits, std::uint8_t* symbols) {
-    if (tables.has_path_bits) {
-      decode_symbols(tables, GivenPaths(path_bits), symbols);
-      path_bits += kGroupSize / 8;
+                                const std::byte*& parity_bits, std::uint8_t* symbols) {
+    if (tables.has_parity_bits) {
+      decode_symbols(tables, GivenPaths(parity_bits), symbols);
+      parity_bits += kGroupSize / 8;
     } else {
       decode_symbols(tables, SymbolPaths(), symbols);
     }
@@ -64,7 +64,7 @@ class RansTrellisRegisters : public RansRegisters<n_sets> {
 template <unsigned n_sets, class Choices>
 bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                           const Trellis& trellis, std::uint8_t* trellis_states,
-                          const SymbolRun& run, const std::byte*& path_bits) {
+                          const SymbolRun& run, const std::byte*& parity_bits) {
   const std::size_t n_groups = run.n_symbols / kGroupSize;
   RansWords<n_sets> words(lanes);
   RansTrellisRegisters<n_sets, Choices> x(lanes, words, trellis, trellis_states);
@@ -72,7 +72,7 @@ bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>
     const std::size_t ready = x.ready_groups();
     const std::size_t end = group + (ready < n_groups - group ? ready : n_groups - group);
     for (; group < end; ++group) {
-      x.decode_group(tables[run.place_of(group)], path_bits, run.symbols + group * kGroupSize);
+      x.decode_group(tables[run.place_of(group)], parity_bits, run.symbols + group * kGroupSize);
     }
     if (!x.in_bounds()) {
       return false;
@@ -85,10 +85,10 @@ bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>
 template <unsigned n_sets>
 bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                           const Trellis& trellis, std::uint8_t* trellis_states,
-                          const SymbolRun& run, const std::byte*& path_bits) {
+                          const SymbolRun& run, const std::byte*& parity_bits) {
   const auto decode = is_shifted(trellis) ? &decode_chosen_groups<n_sets, ShiftedChoices>
                                           : &decode_chosen_groups<n_sets, LaneChoices>;
-  return decode(lanes, tables, trellis, trellis_states, run, path_bits);
+  return decode(lanes, tables, trellis, trellis_states, run, parity_bits);
 }
 
 #else
@@ -96,14 +96,14 @@ bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>
 template <unsigned>
 bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                           const Trellis& trellis, std::uint8_t* trellis_states,
-                          const SymbolRun& run, const std::byte*& path_bits) {
+                          const SymbolRun& run, const std::byte*& parity_bits) {
   for (std::size_t group = 0; group < run.n_symbols / kGroupSize; ++group) {
     const RansTablePair<RansDecodeTable>& pair = tables[run.place_of(group)];
-    if (!decode_group(lanes, pair, trellis, trellis_states, kGroupSize, path_bits,
+    if (!decode_group(lanes, pair, trellis, trellis_states, kGroupSize, parity_bits,
                       run.symbols + group * kGroupSize)) {
       return false;
     }
-    path_bits += pair.has_path_bits ? kGroupSize / 8 : 0;
+    parity_bits += pair.has_parity_bits ? kGroupSize / 8 : 0;
   }
   return true;
 }
@@ -112,15 +112,16 @@ bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>
 
 inline bool decode_chosen(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                           const Trellis& trellis, std::uint8_t* trellis_states,
-                          const SymbolRun& run, const std::byte* path_bits) {
+                          const SymbolRun& run, const std::byte* parity_bits) {
   const auto decode_groups = lanes.n_sets == 4   ? &decode_chosen_groups<4>
                              : lanes.n_sets == 2 ? &decode_chosen_groups<2>
                                                  : &decode_chosen_groups<1>;
   const std::size_t n_groups = run.n_symbols / kGroupSize;
   const auto left = static_cast<unsigned>(run.n_symbols % kGroupSize);
-  return (n_groups == 0 || decode_groups(lanes, tables, trellis, trellis_states, run, path_bits)) &&
+  return (n_groups == 0 ||
+          decode_groups(lanes, tables, trellis, trellis_states, run, parity_bits)) &&
          (left == 0 || decode_group(lanes, tables[run.place_of(n_groups)], trellis, trellis_states,
-                                    left, path_bits, run.symbols + n_groups * kGroupSize));
+                                    left, parity_bits, run.symbols + n_groups * kGroupSize));
 }
 
 // The first groups of a run, from the last of them on, in vectors where there is code for them.
