@@ -12,7 +12,7 @@ namespace cfck::codec {
 inline constexpr std::int32_t kMaxCode = (1 << 30) - 1;
 // In place of a code: the value is kept exactly, or hidden by the mask.
 inline constexpr std::int32_t kExact = INT32_MIN;
-inline constexpr std::int32_t kHidden = INT32_MIN + 1;
+inline constexpr std::int32_t kMasked = INT32_MIN + 1;
 
 // Class C > 0 means a mean magnitude from 2^((C-29)/4) up to 2^((C-28)/4).
 inline constexpr unsigned kClassOfOne = 29;

@@ -22,17 +22,17 @@ void spread_values(ByteView mask, std::size_t n_values, const std::byte* values,
   constexpr unsigned kSignBit = 8 * sizeof(Word) - 1;
   std::size_t n_shown = 0;
   for (std::size_t i = 0; i < n_values; ++i) {
-    const bool hidden = (static_cast<unsigned>(mask[i / 8]) >> (i % 8) & 1) != 0;
+    const bool masked = (static_cast<unsigned>(mask[i / 8]) >> (i % 8) & 1) != 0;
     Word value;
     std::memcpy(&value, values + n_shown * sizeof(Word), sizeof(Word));
     Word zero = 0;
-    if (!signs.empty() && hidden) {
+    if (!signs.empty() && masked) {
       const std::size_t k = i - n_shown;
       zero = static_cast<Word>((static_cast<Word>(signs[k / 8]) >> (k % 8) & 1) << kSignBit);
     }
-    value = hidden ? zero : value;
+    value = masked ? zero : value;
     std::memcpy(out + i * sizeof(Word), &value, sizeof(Word));
-    n_shown += hidden ? 0 : 1;
+    n_shown += masked ? 0 : 1;
   }
 }
 
@@ -48,14 +48,14 @@ void gather_values(const std::byte* values, std::size_t n_values, bool with_sign
     Word value;
     std::memcpy(&value, values + i * sizeof(Word), sizeof(Word));
     const bool minus = with_signs && value == kMinusZero;
-    const bool hidden = value == 0 || minus;
-    mask[i / 8] |= static_cast<std::byte>((hidden ? 1u : 0u) << (i % 8));
+    const bool masked = value == 0 || minus;
+    mask[i / 8] |= static_cast<std::byte>((masked ? 1u : 0u) << (i % 8));
     if (minus) {
       const std::size_t k = i - n_shown;
       signs[k / 8] |= static_cast<std::byte>(1u << (k % 8));
     }
     std::memcpy(remaining + n_shown * sizeof(Word), &value, sizeof(Word));
-    n_shown += hidden ? 0 : 1;
+    n_shown += masked ? 0 : 1;
   }
 }
 

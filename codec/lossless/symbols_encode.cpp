@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codec/common/zero_mask.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/lossless/planes_encode.hpp"
-#include "codec/common/zero_mask.hpp"
 #include "codec/scratch.hpp"
 #include "codec/symboliser/class_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
@@ -95,16 +95,16 @@ class SymbolsEncoder {
   // Spec, section 3.1.
   Result<void> hide_zeros(const ZeroCounts& zeros) {
     const bool with_signs = zeros.negative * Format::kRawBits > zeros.negative + zeros.positive;
-    const std::size_t n_hidden = zeros.positive + (with_signs ? zeros.negative : 0);
-    if (n_hidden * 32 < n_values_ || n_hidden == n_values_) {
+    const std::size_t n_masked = zeros.positive + (with_signs ? zeros.negative : 0);
+    if (n_masked * 32 < n_values_ || n_masked == n_values_) {
       return {};
     }
     const std::size_t mask_bytes = (n_values_ + 7) / 8;
-    const std::size_t sign_bytes = with_signs ? (n_hidden + 7) / 8 : 0;
+    const std::size_t sign_bytes = with_signs ? (n_masked + 7) / 8 : 0;
     std::byte* const mask = scratch_.impl().mask.room_for(mask_bytes + sign_bytes);
     std::memset(mask, 0, mask_bytes + sign_bytes);
     std::byte* const remaining =
-        scratch_.impl().values.room_for((n_values_ - n_hidden + 1) * sizeof(Word));
+        scratch_.impl().values.room_for((n_values_ - n_masked + 1) * sizeof(Word));
     gather_values<Word>(values_, n_values_, with_signs, mask, mask + mask_bytes, remaining);
     CFCK_TRY(compress_bytes({mask, mask_bytes}, scratch_, mask_));
     if (mask_.size() >= mask_bytes) {
@@ -112,7 +112,7 @@ class SymbolsEncoder {
     }
     const std::size_t in_zero_groups = count_zero_groups() * kGroupSize;
     const std::size_t saved_bits =
-        (n_hidden - std::min(n_hidden, in_zero_groups)) * (Format::kRawBits + 1);
+        (n_masked - std::min(n_masked, in_zero_groups)) * (Format::kRawBits + 1);
     if (8 * (mask_.size() + sign_bytes) >= saved_bits) {
       return {};
     }
@@ -120,9 +120,9 @@ class SymbolsEncoder {
     header_.flags |= kHasMask;
     header_.flags |= with_signs ? kHasMaskSigns : 0;
     header_.mask_bytes = static_cast<std::uint32_t>(mask_.size());
-    header_.n_masked = static_cast<std::uint32_t>(n_hidden);
+    header_.n_masked = static_cast<std::uint32_t>(n_masked);
     values_ = remaining;
-    n_left_ = n_values_ - n_hidden;
+    n_left_ = n_values_ - n_masked;
     return {};
   }
 

@@ -76,8 +76,8 @@ void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
 }
 
 ClassOrder::ClassOrder(std::span<const std::int32_t> codes, const std::uint8_t* classes,
-                       bool has_hidden)
-    : codes_(codes), classes_(classes), has_hidden_(has_hidden) {
+                       bool has_masked)
+    : codes_(codes), classes_(classes), has_hidden_(has_masked) {
   for (ClassCounts& counts : next_) {
     counts.fill(0);
   }
@@ -117,11 +117,11 @@ void ClassOrder::each(Action&& action) const {
   has_hidden_ ? each_shown<true>(action) : each_shown<false>(action);
 }
 
-template <bool has_hidden, class Action>
+template <bool has_masked, class Action>
 void ClassOrder::each_shown(Action&& action) const {
   const std::size_t part_size = codes_.size() / kParts;
   const auto visit = [&](std::size_t part, std::size_t i) {
-    if (!has_hidden || codes_[i] != kHidden) {
+    if (!has_masked || codes_[i] != kMasked) {
       action(part, i);
     }
   };
@@ -139,14 +139,14 @@ std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* show
   std::size_t n_shown = 0;
   for (const std::int32_t code : codes) {
     shown[n_shown] = code;
-    n_shown += code != kHidden ? 1 : 0;
+    n_shown += code != kMasked ? 1 : 0;
   }
   return n_shown;
 }
 
 void spread_shown(const std::int32_t* shown, std::span<std::int32_t> codes) {
   for (std::int32_t& code : codes) {
-    if (code != kHidden) {
+    if (code != kMasked) {
       code = *shown++;
     }
   }

@@ -22,7 +22,7 @@ class ClassOrder {
  public:
   // Codes and classes must stay. Without `has_hidden` no code is kHidden; else the codes
   // need only say which are.
-  ClassOrder(std::span<const std::int32_t> codes, const std::uint8_t* classes, bool has_hidden);
+  ClassOrder(std::span<const std::int32_t> codes, const std::uint8_t* classes, bool has_masked);
 
   std::size_t n_shown() const { return ends_.back(); }
   // Groups take the class of their middle code.
@@ -39,7 +39,7 @@ class ClassOrder {
 
   template <class Action>
   void each(Action&& action) const;
-  template <bool has_hidden, class Action>
+  template <bool has_masked, class Action>
   void each_shown(Action&& action) const;
 
   std::span<const std::int32_t> codes_;

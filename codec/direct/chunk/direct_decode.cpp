@@ -78,7 +78,7 @@ class ChunkDecoder {
       }
     }
     const auto in_range = [](std::int32_t code) {
-      return (code >= -kMaxCode && code <= kMaxCode) || code == kExact || code == kHidden;
+      return (code >= -kMaxCode && code <= kMaxCode) || code == kExact || code == kMasked;
     };
     if (may_exceed_ && !std::all_of(codes_.begin(), codes_.end(), in_range)) {
       return corrupt("a code is out of range", h_.body_bytes);
@@ -105,7 +105,7 @@ class ChunkDecoder {
       return corrupt("the mask does not hide as many values as the header says", h_.header_bytes);
     }
     for (std::size_t i = 0; i < n_values_; ++i) {
-      codes_[i] = static_cast<unsigned>(mask[i / 8]) >> (i % 8) & 1 ? kHidden : 0;
+      codes_[i] = static_cast<unsigned>(mask[i / 8]) >> (i % 8) & 1 ? kMasked : 0;
     }
     return {};
   }
@@ -227,7 +227,7 @@ class ChunkDecoder {
       }
       CFCK_TRY_ASSIGN(const std::uint32_t coded, in.varint());
       escapes[i] = unzigzag(coded);
-      if (escapes[i] == kExact || escapes[i] == kHidden) {
+      if (escapes[i] == kExact || escapes[i] == kMasked) {
         return corrupt("an escaped code is out of range", h_.header_bytes);
       }
       may_exceed_ = may_exceed_ || escapes[i] > kMaxCode || escapes[i] < -kMaxCode;
@@ -344,7 +344,7 @@ class ChunkDecoder {
 
   Result<void> write_values(MutableBytes out) {
     if (h_.flags & kDirectMask) {
-      std::replace(codes_.begin(), codes_.end(), kHidden, 0);
+      std::replace(codes_.begin(), codes_.end(), kMasked, 0);
     }
     const ValueSteps steps = value_steps(geometry_, parameters_, {}, info_.first_elem);
     direct_kernels().dequantise(info_.dtype, codes_.data(), n_values_, steps, out.data());

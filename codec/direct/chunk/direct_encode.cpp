@@ -108,12 +108,12 @@ class ChunkEncoder {
   }
 
   Result<void> hide_zeros() {
-    std::uint32_t n_hidden = 0;
+    std::uint32_t n_masked = 0;
     std::vector<std::byte> mask((n_values_ + 7) / 8);
     for (std::size_t i = 0; i < n_values_; ++i) {
       if (may_hide(i)) {
-        codes_[i] = kHidden;
-        ++n_hidden;
+        codes_[i] = kMasked;
+        ++n_masked;
         mask[i / 8] |= static_cast<std::byte>(1u << (i % 8));
       }
     }
@@ -123,7 +123,7 @@ class ChunkEncoder {
     }
     header_.flags |= kDirectMask;
     header_.mask_bytes = static_cast<std::uint32_t>(mask_.size());
-    header_.n_masked = n_hidden;
+    header_.n_masked = n_masked;
     return {};
   }
 

@@ -73,7 +73,7 @@ inline bool predict_lanes(const std::int16_t* coefficients, unsigned taps, std::
       sum += reinterpret_cast<KernelSums>(known[s]) *
              static_cast<std::uint32_t>(std::int32_t{coefficients[s]});
     }
-    const KernelLanes has_code = coded[t] > kHidden;
+    const KernelLanes has_code = coded[t] > kMasked;
     // Predictions are below 2^23, so that nothing overflows with values below 2^30.
     const KernelLanes is_large = (coded[t] > kMaxCode) | (coded[t] < -kMaxCode);
     const KernelLanes value = coded[t] & has_code & ~is_large;
@@ -104,7 +104,7 @@ inline std::int32_t prediction_of(const std::int16_t* coefficients, const std::i
 inline void predict_kernel(const std::int16_t* coefficients, unsigned taps, std::int32_t* codes) {
   std::int64_t known[kMaxTaps];
   for (unsigned t = 0; t < taps; coefficients += t, ++t) {
-    const bool coded = codes[t] > kHidden;
+    const bool coded = codes[t] > kMasked;
     known[t] = coded ? codes[t] : 0;
     if (coded) {
       codes[t] -= prediction_of(coefficients, known, t);
@@ -118,7 +118,7 @@ inline bool restore_kernel(const std::int16_t* coefficients, unsigned taps, std:
   bool fits = true;
   for (unsigned t = 0; t < taps; coefficients += t, ++t) {
     known[t] = 0;
-    if (codes[t] > kHidden) {
+    if (codes[t] > kMasked) {
       const std::int64_t code = std::int64_t{codes[t]} + prediction_of(coefficients, known, t);
       fits = fits && code >= -kMaxCode && code <= kMaxCode;
       known[t] = code > kMaxCode ? kMaxCode : code < -kMaxCode ? -kMaxCode : code;

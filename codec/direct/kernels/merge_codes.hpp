@@ -37,7 +37,7 @@ inline bool merge_single(const std::uint8_t* symbols, unsigned low_bits, const s
   }
   // 63 * 2^25 fits 32 bits; with more low bits a code may not, or be kExact or kHidden.
   for (unsigned i = 0; low_bits > 25 && i < kGroupSize; ++i) {
-    const bool fits = codes[i] > kHidden && codes[i] >> low_bits == symbols[i] - (kReach + 1);
+    const bool fits = codes[i] > kMasked && codes[i] >> low_bits == symbols[i] - (kReach + 1);
     n_bad += symbols[i] != 0 && !fits ? 1u : 0u;
   }
   return n_bad == 0;

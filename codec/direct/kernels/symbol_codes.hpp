@@ -72,7 +72,7 @@ inline bool merge_group_symbols(const std::uint8_t* symbols, const SymbolCode& c
   bool fits = true;
   for (unsigned i = 0; code.low_bits > kMaxSafeLowBits && i < n; ++i) {
     fits = fits && (symbols[i] == kSymbolEscape ||
-                    (codes[i] > kHidden &&
+                    (codes[i] > kMasked &&
                      codes[i] >> code.low_bits == symbols[i] - std::int32_t{kSymbolOfZero}));
   }
   return fits;

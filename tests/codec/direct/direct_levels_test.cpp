@@ -196,7 +196,7 @@ TEST(DirectLevelsOfCodes, Prediction) {
         for (std::int32_t& code : codes) {
           code = code == kExact ? code : std::clamp(code, -kMaxCode, kMaxCode);
         }
-        codes[5] = kHidden;
+        codes[5] = kMasked;
         std::vector<std::int32_t> residuals = codes;
         levels()[0]->predict(coefficients.data(), taps, 50, residuals.data());
         for (const DirectKernels* level : levels()) {
