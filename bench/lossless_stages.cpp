@@ -124,8 +124,9 @@ class LosslessStages {
   void write_classes(StoredChunk& chunk) {
     const std::size_t n_groups = groups_.size();
     for (std::size_t g = 0; g < n_groups; ++g) {
-      groups_[g].clean_bits = groups_[g].kind == GroupKind::kAllZero ? 0 : groups_[g].clean_bits;
-      symbols_[n_groups + g] = groups_[g].clean_bits;
+      groups_[g].trailing_zero_bits =
+          groups_[g].kind == GroupKind::kAllZero ? 0 : groups_[g].trailing_zero_bits;
+      symbols_[n_groups + g] = groups_[g].trailing_zero_bits;
     }
     chunk.classes =
         write_class_stream(groups_.data(), n_groups, symbols_.data(), chunk.class_escapes.data());
@@ -148,7 +149,7 @@ class LosslessStages {
     if constexpr (kIsRans) {
       RansSymbols symbols;
       symbols.classes = run_of(streams_[0], nullptr, kClassPlace);
-      symbols.clean_bits = run_of(streams_[1], nullptr, kCleanPlace);
+      symbols.trailing_zero_bits = run_of(streams_[1], nullptr, kCleanPlace);
       symbols.values = run_of(streams_[2], places_.data(), 0);
       symbols.tables = kLosslessValueTables;
       symbols.n_sets = lane_sets_for(chunk.values.size() / sizeof(Word));
@@ -224,7 +225,7 @@ class LosslessStages {
       if (groups_[g].kind != GroupKind::kAllZero) {
         const unsigned table = chunk.layout.n_tables == 1 ? 0 : groups_[g].scale_class % kPhases;
         chunk.lengths[2 + table] += group_size(g, n);
-        raw_bytes_ += raw_group_bytes<Format>(chunk.layout.has_signs, groups_[g].clean_bits,
+        raw_bytes_ += raw_group_bytes<Format>(chunk.layout.has_signs, groups_[g].trailing_zero_bits,
                                               group_size(g, n));
       }
     }
@@ -261,7 +262,7 @@ class LosslessStages {
         {classes, n_groups}, chunk.classes.first_class, max_class<Format>(),
         ByteView(chunk.class_escapes).first(2 * chunk.classes.n_escapes), groups_.data());
     for (std::size_t g = 0; g < n_groups; ++g) {
-      groups_[g].clean_bits = clean[g];
+      groups_[g].trailing_zero_bits = clean[g];
     }
     return good;
   }

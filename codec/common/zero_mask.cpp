@@ -9,9 +9,9 @@ bool is_mask_of(ByteView mask, std::size_t n_values, std::size_t n_masked) {
   for (const std::byte eight : mask) {
     n_set += static_cast<std::size_t>(std::popcount(static_cast<unsigned>(eight)));
   }
-  const bool clean_end =
+  const bool trailing_zero_end =
       n_values % 8 == 0 || (static_cast<unsigned>(mask.back()) >> (n_values % 8)) == 0;
-  return clean_end && n_set == n_masked;
+  return trailing_zero_end && n_set == n_masked;
 }
 
 }  // namespace cfck::codec

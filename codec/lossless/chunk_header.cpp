@@ -40,8 +40,8 @@ Result<SymbolsHeader> read_symbols_header(EntropyId entropy, VarintReader& in) {
     CFCK_TRY_ASSIGN(h.mask_bytes, in.varint());
     CFCK_TRY_ASSIGN(h.n_masked, in.varint());
   }
-  if (h.flags & kHasCleanBase) {
-    CFCK_TRY_ASSIGN(h.clean_base, in.byte());
+  if (h.flags & kHasTrailingZeroBase) {
+    CFCK_TRY_ASSIGN(h.trailing_zero_base, in.byte());
   }
   if (h.flags & kHasZeroGroups) {
     CFCK_TRY_ASSIGN(h.n_symbols, in.varint());
@@ -80,8 +80,8 @@ Result<std::uint64_t> check_symbols_header(SymbolsHeader& h, const ChunkShape& s
   }
   const std::uint64_t in_tables =
       std::uint64_t{h.table_symbols[0]} + h.table_symbols[1] + h.table_symbols[2];
-  if (h.first_class > limits.max_class || h.clean_base >= limits.raw_bits || h.n_symbols > n_left ||
-      in_tables > h.n_symbols || h.n_escapes > h.n_symbols ||
+  if (h.first_class > limits.max_class || h.trailing_zero_base >= limits.raw_bits ||
+      h.n_symbols > n_left || in_tables > h.n_symbols || h.n_escapes > h.n_symbols ||
       h.n_class_escapes > (n_left + kGroupSize - 1) / kGroupSize ||
       h.raw_bytes > (n + kGroupSize) * shape.value_bytes || h.coded_bytes > max_section_bytes(n)) {
     return corrupt("a count in the header of the chunk is out of range", 1);
@@ -191,8 +191,8 @@ void append_symbols_header(const SymbolsHeader& h, EntropyId entropy, std::vecto
     append_varint(h.mask_bytes, out);
     append_varint(h.n_masked, out);
   }
-  if (h.flags & kHasCleanBase) {
-    out.push_back(static_cast<std::byte>(h.clean_base));
+  if (h.flags & kHasTrailingZeroBase) {
+    out.push_back(static_cast<std::byte>(h.trailing_zero_base));
   }
   if (h.flags & kHasZeroGroups) {
     append_varint(h.n_symbols, out);

@@ -23,8 +23,8 @@ enum class ChunkMode : std::uint8_t {
 enum ChunkFlag : std::uint8_t {
   kHasMask = 1 << 0,
   kHasMaskSigns = 1 << 1,
-  kHasCleanBase = 1 << 2,
-  kHasCleanStream = 1 << 3,
+  kHasTrailingZeroBase = 1 << 2,
+  kHasTrailingZeroStream = 1 << 3,
   kHasZeroGroups = 1 << 4,
   kHasFourTables = 1 << 5,
   kHasNoSigns = 1 << 6,
@@ -37,7 +37,7 @@ struct SymbolsHeader {
   std::uint32_t first_class = 0;
   std::uint32_t mask_bytes = 0;
   std::uint32_t n_masked = 0;
-  std::uint8_t clean_base = 0;
+  std::uint8_t trailing_zero_base = 0;
   std::uint32_t n_symbols = 0;  // with kHasZeroGroups
   std::array<std::uint32_t, 3> table_symbols{};
   std::uint32_t n_class_escapes = 0;

@@ -2,13 +2,13 @@
 #include <cstring>
 #include <new>
 
+#include "codec/common/zero_mask.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
 #include "codec/errors.hpp"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/lossless/integer_planes.hpp"
 #include "codec/lossless/lossless.hpp"
-#include "codec/common/zero_mask.hpp"
 #include "codec/scratch.hpp"
 #include "codec/symboliser/class_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
@@ -69,9 +69,10 @@ template <class Format>
 GroupTotals total_of_groups(const GroupCode* groups, std::size_t n_values,
                             const SymbolLayout& layout) {
   std::array<std::uint32_t, Format::kRawBits> raw_bytes_of;  // a whole group, by clean bits
-  for (unsigned clean_bits = 0; clean_bits < Format::kRawBits; ++clean_bits) {
-    raw_bytes_of[clean_bits] = static_cast<std::uint32_t>(
-        raw_group_bytes<Format>(layout.has_signs, clean_bits, kGroupSize));
+  for (unsigned trailing_zero_bits = 0; trailing_zero_bits < Format::kRawBits;
+       ++trailing_zero_bits) {
+    raw_bytes_of[trailing_zero_bits] = static_cast<std::uint32_t>(
+        raw_group_bytes<Format>(layout.has_signs, trailing_zero_bits, kGroupSize));
   }
   GroupTotals totals;
   const auto add = [&](const GroupCode& group, std::size_t n, std::size_t raw_bytes) {
@@ -83,11 +84,11 @@ GroupTotals total_of_groups(const GroupCode* groups, std::size_t n_values,
   };
   const std::size_t n_whole = n_values / kGroupSize;
   for (std::size_t g = 0; g < n_whole; ++g) {
-    add(groups[g], kGroupSize, raw_bytes_of[groups[g].clean_bits]);
+    add(groups[g], kGroupSize, raw_bytes_of[groups[g].trailing_zero_bits]);
   }
   if (const std::size_t n = n_values % kGroupSize; n != 0) {
     const GroupCode& last = groups[n_whole];
-    add(last, n, raw_group_bytes<Format>(layout.has_signs, last.clean_bits, n));
+    add(last, n, raw_group_bytes<Format>(layout.has_signs, last.trailing_zero_bits, n));
   }
   return totals;
 }
@@ -126,7 +127,7 @@ class SymbolsDecoder {
   }
 
  private:
-  bool has_clean_stream() const { return (h_.flags & kHasCleanStream) != 0; }
+  bool has_clean_stream() const { return (h_.flags & kHasTrailingZeroStream) != 0; }
 
   // Classes and clean bits; with `zstd` the symbols too.
   Result<void> decode_side() {
@@ -146,9 +147,10 @@ class SymbolsDecoder {
       return shifted(std::move(opened).error(), coded_at_);
     }
     classes_ = {symbols_, n_groups_};
-    clean_ = has_clean_stream() ? symbols_ + n_groups_ + kGroupSize : nullptr;
+    trailing_zeros_ = has_clean_stream() ? symbols_ + n_groups_ + kGroupSize : nullptr;
     if (!reader.decode({symbols_, n_groups_, nullptr, kClassPlace}) ||
-        (clean_ != nullptr && !reader.decode({clean_, n_groups_, nullptr, kCleanPlace}))) {
+        (trailing_zeros_ != nullptr &&
+         !reader.decode({trailing_zeros_, n_groups_, nullptr, kCleanPlace}))) {
       return corrupt("the lane sets end before the classes", coded_at_);
     }
     return {};
@@ -180,25 +182,25 @@ class SymbolsDecoder {
     }
     std::memset(symbols_ + total, 0, kGroupSize);
     classes_ = {symbols_, n_groups_};
-    clean_ = has_clean_stream() ? symbols_ + n_groups_ : nullptr;
+    trailing_zeros_ = has_clean_stream() ? symbols_ + n_groups_ : nullptr;
     return {};
   }
 
   Result<void> read_groups() {
     groups_ = scratch_.impl().groups.room_for(n_groups_);
     if (!read_class_stream(classes_, h_.first_class, max_class<Format>(), sections_.class_escapes,
-                           groups_, h_.clean_base)) {
+                           groups_, h_.trailing_zero_base)) {
       return corrupt("the classes of the chunk do not fit", coded_at_);
     }
-    for (std::size_t g = 0; clean_ != nullptr && g < n_groups_; ++g) {
-      const unsigned bits = unsigned{h_.clean_base} + clean_[g];
+    for (std::size_t g = 0; trailing_zeros_ != nullptr && g < n_groups_; ++g) {
+      const unsigned bits = unsigned{h_.trailing_zero_base} + trailing_zeros_[g];
       if (bits >= Format::kRawBits) {
         return corrupt("more clean bits than raw bits", coded_at_);
       }
-      if (groups_[g].kind == GroupKind::kAllZero && bits != h_.clean_base) {
+      if (groups_[g].kind == GroupKind::kAllZero && bits != h_.trailing_zero_base) {
         return corrupt("clean bits of a group of zeros", coded_at_);
       }
-      groups_[g].clean_bits = static_cast<std::uint8_t>(bits);
+      groups_[g].trailing_zero_bits = static_cast<std::uint8_t>(bits);
     }
     const GroupTotals totals = total_of_groups<Format>(groups_, n_left_, layout_);
     if constexpr (kIsRans) {
@@ -267,8 +269,8 @@ class SymbolsDecoder {
         const std::size_t n =
             std::min<std::size_t>(kGroupSize, n_left_ - first_of_tail * kGroupSize);
         symbols_of_tail += n;
-        raw_of_tail +=
-            raw_group_bytes<Format>(layout_.has_signs, groups_[first_of_tail].clean_bits, n);
+        raw_of_tail += raw_group_bytes<Format>(layout_.has_signs,
+                                               groups_[first_of_tail].trailing_zero_bits, n);
       }
     }
     RansReader& reader = scratch_.impl().rans_reader;
@@ -342,8 +344,8 @@ class SymbolsDecoder {
   std::array<std::size_t, 2 + kPhases> lengths_{};
   std::uint8_t* symbols_ = nullptr;
   std::span<const std::uint8_t> classes_;
-  std::uint8_t* clean_ = nullptr;  // of each group, if any have some
-  std::size_t in_tail_ = 0;        // raw bytes that the lanes carry
+  std::uint8_t* trailing_zeros_ = nullptr;  // of each group, if any have some
+  std::size_t in_tail_ = 0;                 // raw bytes that the lanes carry
   GroupCode* groups_ = nullptr;
 };
 

@@ -48,8 +48,8 @@ class SymbolsEncoder {
       analyse();
     }
     header_.flags |= layout_.has_signs ? 0 : kHasNoSigns;
-    const bool has_own_clean_bits = choose_clean_bits();
-    is_split_ = is_split_ && layout_.has_signs && has_own_clean_bits;
+    const bool has_own_trailing_zero_bits = choose_trailing_zero_bits();
+    is_split_ = is_split_ && layout_.has_signs && has_own_trailing_zero_bits;
     write_streams();
     assemble(out.payload);
     out.body_bytes = static_cast<std::uint32_t>(out.payload.size());
@@ -143,32 +143,33 @@ class SymbolsEncoder {
 
   // Spec, section 3.4: leaves in the groups what will be coded. Returns whether these are
   // all clean bits that they have.
-  bool choose_clean_bits() {
+  bool choose_trailing_zero_bits() {
     unsigned base = Format::kRawBits;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
-        base = std::min<unsigned>(base, groups_[g].clean_bits);
+        base = std::min<unsigned>(base, groups_[g].trailing_zero_bits);
       }
     }
     std::size_t saved_bits = 0;
     bool all_coded = true;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
-        const std::size_t above = groups_[g].clean_bits - base;
+        const std::size_t above = groups_[g].trailing_zero_bits - base;
         all_coded = all_coded && above <= kMaxCleanAboveBase;
-        groups_[g].clean_bits =
+        groups_[g].trailing_zero_bits =
             static_cast<std::uint8_t>(std::min<std::size_t>(above, kMaxCleanAboveBase));
-        saved_bits += groups_[g].clean_bits * group_values(g);
+        saved_bits += groups_[g].trailing_zero_bits * group_values(g);
       } else {
-        groups_[g].clean_bits = 0;
+        groups_[g].trailing_zero_bits = 0;
       }
     }
     const bool as_stream = saved_bits > n_groups_ + 64;
-    header_.flags |= (base != 0 ? kHasCleanBase : 0) | (as_stream ? kHasCleanStream : 0);
-    header_.clean_base = static_cast<std::uint8_t>(base);
+    header_.flags |=
+        (base != 0 ? kHasTrailingZeroBase : 0) | (as_stream ? kHasTrailingZeroStream : 0);
+    header_.trailing_zero_base = static_cast<std::uint8_t>(base);
     for (std::size_t g = 0; g < n_groups_; ++g) {
-      groups_[g].clean_bits =
-          static_cast<std::uint8_t>(base + (as_stream ? groups_[g].clean_bits : 0));
+      groups_[g].trailing_zero_bits =
+          static_cast<std::uint8_t>(base + (as_stream ? groups_[g].trailing_zero_bits : 0));
     }
     return all_coded && (as_stream || saved_bits == 0);
   }
@@ -182,9 +183,10 @@ class SymbolsEncoder {
     header_.first_class = classes.first_class;
     header_.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
     streams_[0] = {side, n_groups_};
-    if (header_.flags & kHasCleanStream) {
+    if (header_.flags & kHasTrailingZeroStream) {
       for (std::size_t g = 0; g < n_groups_; ++g) {
-        side[n_groups_ + g] = static_cast<std::uint8_t>(groups_[g].clean_bits - header_.clean_base);
+        side[n_groups_ + g] =
+            static_cast<std::uint8_t>(groups_[g].trailing_zero_bits - header_.trailing_zero_base);
       }
       streams_[1] = {side + n_groups_, n_groups_};
     }
@@ -198,8 +200,8 @@ class SymbolsEncoder {
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
         symbols[table_of(g)] += group_values(g);
-        raw_bytes +=
-            raw_group_bytes<Format>(layout_.has_signs, groups_[g].clean_bits, group_values(g));
+        raw_bytes += raw_group_bytes<Format>(layout_.has_signs, groups_[g].trailing_zero_bits,
+                                             group_values(g));
       }
     }
     SplitCursors to;
@@ -254,7 +256,7 @@ class SymbolsEncoder {
     };
     RansSymbols symbols;
     symbols.classes = run(streams_[0], nullptr, kClassPlace);
-    symbols.clean_bits = run(streams_[1], nullptr, kCleanPlace);
+    symbols.trailing_zero_bits = run(streams_[1], nullptr, kCleanPlace);
     symbols.values = run(streams_[2], places, 0);
     symbols.tables = kLosslessValueTables;
     symbols.n_sets = lane_sets_for(n_left_);

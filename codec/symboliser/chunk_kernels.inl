@@ -98,7 +98,7 @@ GroupAnalysis analyse_one(const std::byte* values, std::size_t n_values, std::si
 inline GroupCode code_of(const GroupAnalysis& found) {
   GroupCode code;
   code.scale_class = static_cast<std::uint16_t>(found.scale_class);
-  code.clean_bits = static_cast<std::uint8_t>(found.clean_bits);
+  code.trailing_zero_bits = static_cast<std::uint8_t>(found.trailing_zero_bits);
   code.kind = found.all_zero    ? GroupKind::kAllZero
               : found.has_class ? GroupKind::kValues
                                 : GroupKind::kNoClass;
@@ -154,7 +154,7 @@ bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
   using Word = typename Format::Word;
 #if defined(__AVX2__)
   if constexpr (kHasWordKernels<Format>) {
-    if (has_signs && code.clean_bits == 0 && n_values - index * kGroupSize >= kGroupSize) {
+    if (has_signs && code.trailing_zero_bits == 0 && n_values - index * kGroupSize >= kGroupSize) {
       const std::byte* const group = values + index * kGroupSize * sizeof(Word);
       bool escapes = false;
 #ifdef CFCK_SYMBOL_WORDS
@@ -173,8 +173,8 @@ bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
   const unsigned n = load_group(values, n_values, index, group);
   const bool escapes = split_group<Format, SerialLanes>(group, code.scale_class, symbols, raw);
   raw_bits = with_group_constants(
-      has_signs, code.clean_bits, n, [&](auto signs, auto clean_bits, auto count) {
-        return write_raw_bits<Format>(raw, signs, clean_bits, count, raw_bits);
+      has_signs, code.trailing_zero_bits, n, [&](auto signs, auto trailing_zero_bits, auto count) {
+        return write_raw_bits<Format>(raw, signs, trailing_zero_bits, count, raw_bits);
       });
   return escapes;
 }
@@ -290,7 +290,7 @@ CFCK_INLINE bool merge_one(const std::uint8_t* symbols, const GroupCode& code, b
   using Word = typename Format::Word;
 #if defined(__AVX2__)
   if constexpr (kHasWordKernels<Format>) {
-    if (has_signs && code.clean_bits == 0 && n == kGroupSize) {
+    if (has_signs && code.trailing_zero_bits == 0 && n == kGroupSize) {
       const bool escapes = merge_group_x86<Format>(symbols, code.scale_class, from.raw, to);
       from.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
       return !escapes || put_escapes<Format>(symbols, n, from, to);
@@ -300,8 +300,8 @@ CFCK_INLINE bool merge_one(const std::uint8_t* symbols, const GroupCode& code, b
   Word group[kGroupSize];
   Word raw[kGroupSize];
   from.raw = with_group_constants(
-      has_signs, code.clean_bits, n, [&](auto signs, auto clean_bits, auto count) {
-        return read_raw_bits<Format>(from.raw, signs, clean_bits, count, raw);
+      has_signs, code.trailing_zero_bits, n, [&](auto signs, auto trailing_zero_bits, auto count) {
+        return read_raw_bits<Format>(from.raw, signs, trailing_zero_bits, count, raw);
       });
   const bool escapes = merge_group<Format, SerialLanes>(symbols, code.scale_class, raw, group);
   std::memcpy(to, group, n == kGroupSize ? sizeof(group) : n * sizeof(Word));
@@ -361,7 +361,7 @@ bool merge_whole_groups(std::byte* values, std::size_t n_groups, const GroupCode
       if constexpr (kHasWordKernels<Format>) {
         if (table.only_symbol == kRansSymbols) {
           const SymbolWords in_registers = registers.decode_words(table);
-          if (has_signs && groups[g].clean_bits == 0 &&
+          if (has_signs && groups[g].trailing_zero_bits == 0 &&
               merge_window_group<Format>(in_registers, groups[g].scale_class, from.raw, to)) {
             from.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
             continue;

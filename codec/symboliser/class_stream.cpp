@@ -21,7 +21,7 @@ constexpr auto kDifferences = [] {
 
 bool read_class_stream(std::span<const std::uint8_t> symbols, std::uint32_t first_class,
                        std::uint32_t max_class, ByteView escapes, GroupCode* groups,
-                       std::uint8_t clean_bits) {
+                       std::uint8_t trailing_zero_bits) {
   // Differences are small, so that what leaves the range is seen before it wraps around.
   std::uint32_t current = first_class;
   bool in_range = true;
@@ -39,7 +39,7 @@ bool read_class_stream(std::span<const std::uint8_t> symbols, std::uint32_t firs
       current += static_cast<std::uint32_t>(std::int32_t{kDifferences[symbol]});
     }
     in_range = in_range && current <= max_class;
-    groups[g] = {static_cast<std::uint16_t>(current), clean_bits,
+    groups[g] = {static_cast<std::uint16_t>(current), trailing_zero_bits,
                  symbol == kClassAllZero ? GroupKind::kAllZero : GroupKind::kValues};
   }
   return in_range && escapes.empty();

@@ -18,7 +18,7 @@ inline constexpr unsigned kClassEscape = 31;
 // and escapes are valid and every escape is used.
 bool read_class_stream(std::span<const std::uint8_t> symbols, std::uint32_t first_class,
                        std::uint32_t max_class, ByteView escapes, GroupCode* groups,
-                       std::uint8_t clean_bits = 0);
+                       std::uint8_t trailing_zero_bits = 0);
 
 struct ClassStream {
   std::uint32_t first_class = 0;

@@ -24,7 +24,7 @@ template <class Format, class Words>
     if (bits == 0) {
       return false;
     }
-    result.clean_bits = count_clean_bits<Format>(bits);
+    result.trailing_zero_bits = count_trailing_zero_bits<Format>(bits);
   }
   result.all_zero = false;
   result.has_signs = group.has_signs();

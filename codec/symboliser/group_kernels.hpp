@@ -26,7 +26,7 @@ struct GroupAnalysis {
   bool has_class = false;  // some finite value is not zero
   unsigned n_finite = 0;   // how many those are
   std::uint32_t scale_class = 0;
-  unsigned clean_bits = 0;  // low raw bits that are zero in every value
+  unsigned trailing_zero_bits = 0;  // low raw bits that are zero in every value
 };
 
 // floor(4 * log2(mean / 2^8)) for a mean of codes from 2^8 to below 2^16, given
@@ -40,7 +40,7 @@ CFCK_HD constexpr std::uint32_t quarter_octaves(std::uint32_t scaled_mean) {
 }
 
 template <class Format>
-CFCK_HD constexpr unsigned count_clean_bits(typename Format::Word bits_in_use) {
+CFCK_HD constexpr unsigned count_trailing_zero_bits(typename Format::Word bits_in_use) {
   unsigned count = 0;
   while (count + 1 < Format::kRawBits && ((bits_in_use >> count) & 1) == 0) {
     ++count;
@@ -83,7 +83,7 @@ CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
     return result;
   }
   result.has_signs = (in_use >> (Format::kBits - 1)) != 0;
-  result.clean_bits = count_clean_bits<Format>(in_use);
+  result.trailing_zero_bits = count_trailing_zero_bits<Format>(in_use);
 
   typename Lanes::template Reg<Code> codes;
   Lanes::each([&](unsigned i) { codes[i] = magnitude_code<Format>(values[i]); });

@@ -14,12 +14,13 @@ inline namespace CFCK_CPU_NAMESPACE {
 // Calls `action(has_signs, clean_bits, n)`. Most groups are whole and have signs
 // and no clean bits; theirs are constants, which unroll every loop over planes.
 template <class Action>
-auto with_group_constants(bool has_signs, unsigned clean_bits, unsigned n, Action&& action) {
-  if (has_signs && clean_bits == 0 && n == kGroupSize) {
+auto with_group_constants(bool has_signs, unsigned trailing_zero_bits, unsigned n,
+                          Action&& action) {
+  if (has_signs && trailing_zero_bits == 0 && n == kGroupSize) {
     return action(std::true_type{}, std::integral_constant<unsigned, 0>{},
                   std::integral_constant<unsigned, kGroupSize>{});
   }
-  return action(has_signs, clean_bits, n);
+  return action(has_signs, trailing_zero_bits, n);
 }
 
 // Holds the low bits of a value; as small as they are where they are 16, since
@@ -30,9 +31,9 @@ using LowWord = std::conditional_t<Format::kLowBits == 16, std::uint16_t, typena
 // Planes are moved eight at a time, as one byte per value.
 template <class Format, class Signs, class Clean, class Count>
 inline std::byte* write_raw_bits(const typename Format::Word* raw, Signs has_signs,
-                                 Clean clean_bits, Count n, std::byte* to) {
-  const unsigned low_bits = clean_bits == 0 ? Format::kLowBits : 0;
-  const unsigned last_plane = clean_bits + low_bits;
+                                 Clean trailing_zero_bits, Count n, std::byte* to) {
+  const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
+  const unsigned last_plane = trailing_zero_bits + low_bits;
   const std::size_t plane_bytes = (n + 7) / 8;
   for (unsigned end = Format::kRawBits - (has_signs ? 0 : 1); end > last_plane;) {
     const unsigned n_planes = end - last_plane < 8 ? end - last_plane : 8;
@@ -67,11 +68,12 @@ inline std::byte* write_raw_bits(const typename Format::Word* raw, Signs has_sig
 }
 
 template <class Format, class Signs, class Clean, class Count>
-inline const std::byte* read_raw_bits(const std::byte* from, Signs has_signs, Clean clean_bits,
-                                      Count n, typename Format::Word* raw) {
+inline const std::byte* read_raw_bits(const std::byte* from, Signs has_signs,
+                                      Clean trailing_zero_bits, Count n,
+                                      typename Format::Word* raw) {
   using Word = typename Format::Word;
-  const unsigned low_bits = clean_bits == 0 ? Format::kLowBits : 0;
-  const unsigned last_plane = clean_bits + low_bits;
+  const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
+  const unsigned last_plane = trailing_zero_bits + low_bits;
   const std::size_t plane_bytes = (n + 7) / 8;
   bool is_first = true;
   for (unsigned end = Format::kRawBits - (has_signs ? 0 : 1); end > last_plane;) {

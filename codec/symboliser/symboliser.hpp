@@ -32,7 +32,7 @@ enum class GroupKind : std::uint8_t {
 
 struct GroupCode {
   std::uint16_t scale_class = 0;
-  std::uint8_t clean_bits = 0;
+  std::uint8_t trailing_zero_bits = 0;
   GroupKind kind = GroupKind::kValues;
 };
 
@@ -44,9 +44,10 @@ struct SymbolLayout {
 
 // Bytes of the raw bits of one group of `n` values.
 template <class Format>
-constexpr std::size_t raw_group_bytes(bool has_signs, unsigned clean_bits, std::size_t n) {
-  const unsigned low_bits = clean_bits == 0 ? Format::kLowBits : 0;
-  const std::size_t n_planes = Format::kRawBits - (has_signs ? 0 : 1) - clean_bits - low_bits;
+constexpr std::size_t raw_group_bytes(bool has_signs, unsigned trailing_zero_bits, std::size_t n) {
+  const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
+  const std::size_t n_planes =
+      Format::kRawBits - (has_signs ? 0 : 1) - trailing_zero_bits - low_bits;
   return n_planes * ((n + 7) / 8) + n * (low_bits / 8);
 }
 

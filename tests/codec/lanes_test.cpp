@@ -27,7 +27,7 @@ void compare_lanes(DType dtype, Pattern pattern) {
     EXPECT_EQ(serial.n_finite, lanes.n_finite);
     EXPECT_EQ(serial.has_signs, lanes.has_signs);
     EXPECT_EQ(serial.scale_class, lanes.scale_class);
-    EXPECT_EQ(serial.clean_bits, lanes.clean_bits);
+    EXPECT_EQ(serial.trailing_zero_bits, lanes.trailing_zero_bits);
     EXPECT_LE(serial.scale_class, max_class<Format>());
 
     std::uint8_t symbols[2][kGroupSize];

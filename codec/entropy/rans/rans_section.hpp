@@ -38,11 +38,11 @@ inline constexpr std::uint8_t kLayoutExplicit = 4;
 struct TableChoice {
   unsigned family = 0;
   unsigned classes = 0;
-  unsigned clean_bits = 0;
+  unsigned trailing_zero_bits = 0;
 
   unsigned table_of(unsigned place, const ValueTables& values) const {
     return place == kClassPlace   ? class_table(classes)
-           : place == kCleanPlace ? clean_table(clean_bits)
+           : place == kCleanPlace ? trailing_zero_table(trailing_zero_bits)
                                   : value_table(family, values, place - kFirstValuePlace);
   }
 };

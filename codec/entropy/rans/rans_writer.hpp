@@ -11,7 +11,7 @@ namespace cfck::codec {
 
 struct RansSymbols {
   SymbolRun classes;  // may be empty, as may be the others
-  SymbolRun clean_bits;
+  SymbolRun trailing_zero_bits;
   SymbolRun values;  // its places are those of tables, kFirstValuePlace included
   ValueTables tables;
   unsigned n_sets = 1;

@@ -17,7 +17,7 @@ namespace {
 
 // Runs that a section is made of.
 struct Runs {
-  std::vector<std::uint8_t> classes, clean_bits, values, places;
+  std::vector<std::uint8_t> classes, trailing_zero_bits, values, places;
   std::vector<std::byte> tail;
   unsigned n_sets = 1;
 
@@ -25,10 +25,10 @@ struct Runs {
     std::mt19937 random(seed);
     const std::size_t n_groups = (n + kGroupSize - 1) / kGroupSize;
     classes.resize(n_groups);
-    clean_bits.resize(seed % 2 == 0 ? n_groups : 0);
+    trailing_zero_bits.resize(seed % 2 == 0 ? n_groups : 0);
     values.resize(n);
     for (std::uint8_t& s : classes) s = static_cast<std::uint8_t>(random() % 4);
-    for (std::uint8_t& s : clean_bits) s = static_cast<std::uint8_t>(random() % 2);
+    for (std::uint8_t& s : trailing_zero_bits) s = static_cast<std::uint8_t>(random() % 2);
     for (std::uint8_t& s : values) {
       s = static_cast<std::uint8_t>((random() % 6 + random() % 6) * (seed % 3 + 1));
     }
@@ -41,13 +41,14 @@ struct Runs {
 
   std::vector<std::byte> section(Scratch& scratch) {
     std::vector<std::byte> out;
-    append_rans_section({{classes.data(), classes.size(), nullptr, kClassPlace},
-                         {clean_bits.data(), clean_bits.size(), nullptr, kCleanPlace},
-                         {values.data(), values.size(), places.data(), 0},
-                         kLosslessValueTables,
-                         n_sets,
-                         tail},
-                        scratch, out);
+    append_rans_section(
+        {{classes.data(), classes.size(), nullptr, kClassPlace},
+         {trailing_zero_bits.data(), trailing_zero_bits.size(), nullptr, kCleanPlace},
+         {values.data(), values.size(), places.data(), 0},
+         kLosslessValueTables,
+         n_sets,
+         tail},
+        scratch, out);
     return out;
   }
 
@@ -58,7 +59,7 @@ struct Runs {
       return std::nullopt;
     }
     std::vector<std::uint8_t> out[3];
-    const std::vector<std::uint8_t>* const wanted[] = {&classes, &clean_bits, &values};
+    const std::vector<std::uint8_t>* const wanted[] = {&classes, &trailing_zero_bits, &values};
     bool same = reader.n_sets() == n_sets;
     for (unsigned run = 0; run < 3; ++run) {
       const std::size_t n = wanted[run]->size();

@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-#include "codec/entropy/rans/tables/rans_cost.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
+#include "codec/entropy/rans/tables/rans_cost.hpp"
 #include "tests/codec/entropy/rans_tables.hpp"
 
 namespace cfck::codec {
@@ -126,7 +126,7 @@ TEST(RansTables, StaticOnesAreThoseOfTheFile) {
   EXPECT_EQ(name_of(value_table(7, kDirectValueTables, 34)), "family 7 direct class 35");
   EXPECT_EQ(name_of(value_table(6, kDirectValueTables, 38)), "family 6 direct phase 3");
   EXPECT_EQ(name_of(class_table(5)), "classes 5");
-  EXPECT_EQ(name_of(clean_table(3)), "clean bits 3");
+  EXPECT_EQ(name_of(trailing_zero_table(3)), "clean bits 3");
 }
 
 TEST(RansCost, IsTheLogarithmRoundedUp) {

@@ -34,7 +34,7 @@ constexpr unsigned value_table(unsigned family, const ValueTables& tables, unsig
   return family * kFamilyTables + tables.first + i;
 }
 constexpr unsigned class_table(unsigned i) { return kRansFamilies * kFamilyTables + i; }
-constexpr unsigned clean_table(unsigned i) {
+constexpr unsigned trailing_zero_table(unsigned i) {
   return kRansFamilies * kFamilyTables + kRansClassTables + i;
 }
 
