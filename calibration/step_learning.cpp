@@ -84,27 +84,28 @@ SeparableSteps steps_of_weights(std::span<const double> weights, std::size_t n_b
 
 std::vector<double> kernel_weights(std::span<const float> moments, std::size_t n,
                                    std::span<const std::uint32_t> sides) {
-  std::size_t taps = 1;
+  std::size_t kernel_size = 1;
   std::vector<std::uint64_t> shape;
   for (const std::uint32_t side : sides) {
-    taps *= side;
+    kernel_size *= side;
     shape.push_back(side);
   }
   std::vector<double> weights(n);
-  std::vector<double> block(taps * taps);
-  std::vector<double> line(taps);
-  for (std::size_t first = 0; first < n; first += taps) {
+  std::vector<double> block(kernel_size * kernel_size);
+  std::vector<double> line(kernel_size);
+  for (std::size_t first = 0; first < n; first += kernel_size) {
     // Rows first, then columns: the transform of each row, then of each column.
-    for (std::size_t i = 0; i < taps; ++i) {
-      for (std::size_t j = 0; j < taps; ++j) {
+    for (std::size_t i = 0; i < kernel_size; ++i) {
+      for (std::size_t j = 0; j < kernel_size; ++j) {
         line[j] = moments[(first + i) * n + first + j];
       }
       forward_dct(line.data(), std::span<const std::uint64_t>(shape), sides);
-      std::copy(line.begin(), line.end(), block.begin() + static_cast<std::ptrdiff_t>(i * taps));
+      std::copy(line.begin(), line.end(),
+                block.begin() + static_cast<std::ptrdiff_t>(i * kernel_size));
     }
-    for (std::size_t j = 0; j < taps; ++j) {
-      for (std::size_t i = 0; i < taps; ++i) {
-        line[i] = block[i * taps + j];
+    for (std::size_t j = 0; j < kernel_size; ++j) {
+      for (std::size_t i = 0; i < kernel_size; ++i) {
+        line[i] = block[i * kernel_size + j];
       }
       forward_dct(line.data(), std::span<const std::uint64_t>(shape), sides);
       weights[first + j] = std::max(line[j], 0.0);

@@ -104,11 +104,11 @@ std::vector<double> transform_moments(std::span<const float> moments, std::size_
   }
   std::vector<std::uint64_t> shape(sides.begin(), sides.end());
   std::vector<std::uint32_t> all_sides(sides.begin(), sides.end());
-  std::uint64_t taps = 1;
+  std::uint64_t kernel_size = 1;
   for (const std::uint32_t side : sides) {
-    taps *= side;
+    kernel_size *= side;
   }
-  shape.insert(shape.begin(), n * n / taps);
+  shape.insert(shape.begin(), n * n / kernel_size);
   all_sides.insert(all_sides.begin(), 1);
   // The transform of every row; then, as H is symmetric, of every column by way of rows.
   for (int pass = 0; pass < 2; ++pass) {

@@ -35,12 +35,13 @@ std::optional<StepField> feedback_steps(const SpectralGeometry& geometry,
   }
   const double mean =
       std::accumulate(diagonal.begin(), diagonal.end(), 0.0) / static_cast<double>(diagonal.size());
-  spectral::SeparableSteps found = spectral::steps_of_weights(weights, geometry.taps(), mean);
+  spectral::SeparableSteps found =
+      spectral::steps_of_weights(weights, geometry.kernel_size(), mean);
   StepField steps;
   steps.columns = std::move(found.columns);
   steps.bands.resize(found.bands.size());
-  for (std::size_t tap = 0; tap < found.bands.size(); ++tap) {
-    steps.bands[geometry.band_of_tap()[tap]] = found.bands[tap];
+  for (std::size_t position = 0; position < found.bands.size(); ++position) {
+    steps.bands[geometry.band_of_position()[position]] = found.bands[position];
   }
   return steps;
 }

@@ -29,19 +29,19 @@ std::int32_t row_base(const SpectralGeometry& geometry, const QuarterField& fiel
 std::vector<std::int32_t> row_offsets(const SpectralGeometry& geometry, const QuarterField& field,
                                       const QuarterField& less, std::uint64_t begin,
                                       std::size_t n_places) {
-  const std::uint32_t taps = geometry.is_tall() ? 1 : geometry.taps();
-  std::vector<std::int32_t> of_taps(taps);
-  for (std::uint32_t tap = 0; !geometry.is_tall() && tap < taps; ++tap) {
-    const std::uint32_t band = geometry.band_of_tap()[tap];
-    of_taps[tap] = entry(field.bands, band) - entry(less.bands, band);
+  const std::uint32_t kernel_size = geometry.is_tall() ? 1 : geometry.kernel_size();
+  std::vector<std::int32_t> of_positions(kernel_size);
+  for (std::uint32_t position = 0; !geometry.is_tall() && position < kernel_size; ++position) {
+    const std::uint32_t band = geometry.band_of_position()[position];
+    of_positions[position] = entry(field.bands, band) - entry(less.bands, band);
   }
   std::vector<std::int32_t> offsets(n_places);
-  std::uint64_t column = begin / taps;
-  auto tap = static_cast<std::uint32_t>(begin % taps);
+  std::uint64_t column = begin / kernel_size;
+  auto position = static_cast<std::uint32_t>(begin % kernel_size);
   for (std::int32_t& offset : offsets) {
-    offset = of_taps[tap] + entry(field.columns, column) - entry(less.columns, column);
-    if (++tap == taps) {
-      tap = 0;
+    offset = of_positions[position] + entry(field.columns, column) - entry(less.columns, column);
+    if (++position == kernel_size) {
+      position = 0;
       column = column + 1 == geometry.n_columns() ? 0 : column + 1;
     }
   }

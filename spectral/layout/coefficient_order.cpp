@@ -264,22 +264,24 @@ void CoefficientOrdering::scatter_runs(const T* ordered, T* coefficients) {
 template <class Action>
 void CoefficientOrdering::each_by_tap(Action&& action) const {
   constexpr std::size_t kBlocks = 32;
-  const std::size_t taps = geometry_.taps();
-  std::vector<std::size_t> firsts(taps);  // by band: the first place in the chunk
-  std::vector<std::size_t> next(taps);
+  const std::size_t kernel_size = geometry_.kernel_size();
+  std::vector<std::size_t> firsts(kernel_size);  // by band: the first place in the chunk
+  std::vector<std::size_t> next(kernel_size);
   std::size_t total = 0;
-  for (std::size_t tap = 0; tap < taps; ++tap) {
-    firsts[geometry_.band_of_tap()[tap]] = (tap + taps - first_value_ % taps) % taps;
+  for (std::size_t position = 0; position < kernel_size; ++position) {
+    firsts[geometry_.band_of_position()[position]] =
+        (position + kernel_size - first_value_ % kernel_size) % kernel_size;
   }
-  for (std::size_t band = 0; band < taps; ++band) {
+  for (std::size_t band = 0; band < kernel_size; ++band) {
     next[band] = total;
-    total += firsts[band] < n_values_ ? (n_values_ - firsts[band] + taps - 1) / taps : 0;
+    total +=
+        firsts[band] < n_values_ ? (n_values_ - firsts[band] + kernel_size - 1) / kernel_size : 0;
   }
-  for (std::size_t begin = 0; begin < n_values_; begin += kBlocks * taps) {
-    const std::size_t end = std::min(n_values_, begin + kBlocks * taps);
-    for (std::size_t band = 0; band < taps; ++band) {
+  for (std::size_t begin = 0; begin < n_values_; begin += kBlocks * kernel_size) {
+    const std::size_t end = std::min(n_values_, begin + kBlocks * kernel_size);
+    for (std::size_t band = 0; band < kernel_size; ++band) {
       std::size_t at = next[band];
-      for (std::size_t place = begin + firsts[band]; place < end; place += taps) {
+      for (std::size_t place = begin + firsts[band]; place < end; place += kernel_size) {
         action(at++, place);
       }
       next[band] = at;

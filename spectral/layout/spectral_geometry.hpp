@@ -35,8 +35,8 @@ class SpectralGeometry {
   // Blocks stay within axis 0 and axis 1, and the others are one block: coefficient e belongs
   // to row e / row_values, column e % row_values / taps, and to the band of tap e % taps.
   bool is_simple() const { return is_simple_; }
-  std::uint32_t taps() const { return n_bands(); }
-  std::span<const std::uint32_t> band_of_tap() const { return bands_; }
+  std::uint32_t kernel_size() const { return n_bands(); }
+  std::span<const std::uint32_t> band_of_position() const { return bands_; }
   // Blocks of a matrix that are one column wide and some rows high: coefficient e belongs to row
   // e / row_values / height, column e % row_values, and to the band of place
   // e / row_values % height.

@@ -407,12 +407,12 @@ class Planner {
   // The quick way, where blocks are kernels.
   static QuarterField fit_grid(const SpectralGeometry& geometry,
                                std::span<const std::int32_t> codes) {
-    const DirectGeometry grid{geometry.n_rows(), geometry.n_columns(), geometry.taps()};
+    const DirectGeometry grid{geometry.n_rows(), geometry.n_columns(), geometry.kernel_size()};
     ScaleField field = fit_scale_field(grid, codes);
     QuarterField scales;
     scales.bands.resize(field.bands.size());
-    for (std::size_t tap = 0; tap < field.bands.size(); ++tap) {
-      scales.bands[geometry.band_of_tap()[tap]] = field.bands[tap];
+    for (std::size_t position = 0; position < field.bands.size(); ++position) {
+      scales.bands[geometry.band_of_position()[position]] = field.bands[position];
     }
     scales.rows = std::move(field.rows);
     scales.columns = std::move(field.columns);

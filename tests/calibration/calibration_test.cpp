@@ -211,8 +211,8 @@ TEST(StepPresets, PriorOfKernels) {
     double squares = 0;
     for (std::size_t kernel = 0; kernel < before.size() / 9; ++kernel) {
       double sum = 0;
-      for (std::size_t tap = 0; tap < 9; ++tap) {
-        sum += double{after[9 * kernel + tap]} - double{before[9 * kernel + tap]};
+      for (std::size_t position = 0; position < 9; ++position) {
+        sum += double{after[9 * kernel + position]} - double{before[9 * kernel + position]};
       }
       squares += sum * sum;
     }

@@ -97,8 +97,9 @@ TEST(StepLearning, WeightsOfKernels) {
       double expected = 0;
       for (std::size_t i = 0; i < 6; ++i) {
         for (std::size_t j = 0; j < 6; ++j) {
-          const auto factor = [&](std::size_t tap) {
-            return a.by_frequency[f / 2 * 3 + tap / 2] * b.by_frequency[f % 2 * 2 + tap % 2];
+          const auto factor = [&](std::size_t position) {
+            return a.by_frequency[f / 2 * 3 + position / 2] *
+                   b.by_frequency[f % 2 * 2 + position % 2];
           };
           expected +=
               factor(i) * factor(j) * double{moments[(6 * channel + i) * n + 6 * channel + j]};

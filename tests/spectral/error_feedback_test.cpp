@@ -9,8 +9,8 @@
 #include <numeric>
 #include <random>
 
-#include "spectral/transforms/dct_matrix.hpp"
 #include "calibration/step_learning.hpp"
+#include "spectral/transforms/dct_matrix.hpp"
 
 namespace cfck::spectral {
 namespace {
@@ -211,9 +211,10 @@ TEST(TransformMoments, IsTheProductOfMatrices) {
   for (const std::vector<std::uint32_t>& sides :
        std::vector<std::vector<std::uint32_t>>{{3, 3}, {5}, {2, 3}, {2, 3, 2}, {7, 7}}) {
     const Matrix dct = kernel_dct(sides);
-    const auto taps = static_cast<std::size_t>(std::sqrt(static_cast<double>(dct.size())) + 0.5);
+    const auto kernel_size =
+        static_cast<std::size_t>(std::sqrt(static_cast<double>(dct.size())) + 0.5);
     for (const std::size_t channels : {1, 3}) {
-      const std::size_t n = channels * taps;
+      const std::size_t n = channels * kernel_size;
       std::vector<float> moments(n * n);  // not symmetric: only the mean of both halves counts
       for (float& moment : moments) {
         moment = normal(random);
@@ -223,15 +224,16 @@ TEST(TransformMoments, IsTheProductOfMatrices) {
       for (std::size_t i = 0; i < n; ++i) {
         for (std::size_t j = 0; j < n; ++j) {
           double expected = 0;
-          for (std::size_t s = 0; s < taps; ++s) {
-            for (std::size_t t = 0; t < taps; ++t) {
-              const std::size_t a = i / taps * taps + s;
-              const std::size_t b = j / taps * taps + t;
+          for (std::size_t s = 0; s < kernel_size; ++s) {
+            for (std::size_t t = 0; t < kernel_size; ++t) {
+              const std::size_t a = i / kernel_size * kernel_size + s;
+              const std::size_t b = j / kernel_size * kernel_size + t;
               const double moment = (double{moments[a * n + b]} + double{moments[b * n + a]}) / 2;
-              expected += dct[i % taps * taps + s] * moment * dct[j % taps * taps + t];
+              expected += dct[i % kernel_size * kernel_size + s] * moment *
+                          dct[j % kernel_size * kernel_size + t];
             }
           }
-          ASSERT_NEAR(transformed[i * n + j], expected, 1e-12 * static_cast<double>(taps));
+          ASSERT_NEAR(transformed[i * n + j], expected, 1e-12 * static_cast<double>(kernel_size));
         }
       }
     }

@@ -105,11 +105,11 @@ TEST(SpectralBlocks, AreWhatWasAskedFor) {
 }
 
 // Kernels whose values are alike.
-std::vector<float> flat_kernels(std::size_t n_kernels, std::size_t taps) {
+std::vector<float> flat_kernels(std::size_t n_kernels, std::size_t kernel_size) {
   const std::vector<float> levels = normal_values(n_kernels, 0.1f);
-  std::vector<float> values = normal_values(n_kernels * taps, 0.01f, 2);
+  std::vector<float> values = normal_values(n_kernels * kernel_size, 0.01f, 2);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] += levels[i / taps];
+    values[i] += levels[i / kernel_size];
   }
   return values;
 }

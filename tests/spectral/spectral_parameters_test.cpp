@@ -211,9 +211,9 @@ void expect_geometry(const Shape& shape, const BlockSides& last_sides) {
   if (geometry->is_simple()) {
     for (std::uint64_t i = 0; i < n; ++i) {
       const std::uint64_t in_row = i % geometry->row_values();
-      EXPECT_EQ(geometry->band_of_tap()[in_row % geometry->taps()], expected[i].band);
+      EXPECT_EQ(geometry->band_of_position()[in_row % geometry->kernel_size()], expected[i].band);
       EXPECT_EQ(i / geometry->row_values(), expected[i].row);
-      EXPECT_EQ(in_row / geometry->taps(), expected[i].column);
+      EXPECT_EQ(in_row / geometry->kernel_size(), expected[i].column);
     }
   }
 }

@@ -83,8 +83,8 @@ TEST(Spectral, TransformsKernelsWhereThatPays) {
   std::vector<float> values(64 * 32 * 9);
   for (std::size_t block = 0; block < 64 * 32; ++block) {
     const float mean = normal(random);
-    for (std::size_t tap = 0; tap < 9; ++tap) {
-      values[9 * block + tap] = mean + 0.1f * normal(random);
+    for (std::size_t position = 0; position < 9; ++position) {
+      values[9 * block + position] = mean + 0.1f * normal(random);
     }
   }
   LossyRecord kernels = record_of({64, 32, 3, 3}, 0.05);
@@ -100,10 +100,10 @@ TEST(Spectral, TransformsKernelsWhereThatPays) {
 
 // Steps by band, row and column: what they are coarser by, errors grow by.
 TEST(Spectral, StepsOfTheirOwn) {
-  const std::size_t n_rows = 64, n_columns = 32, n_taps = 9;
-  const std::vector<float> values = normal_values(n_rows * n_columns * n_taps, 1);
+  const std::size_t n_rows = 64, n_columns = 32, kernel_size = 9;
+  const std::vector<float> values = normal_values(n_rows * n_columns * kernel_size, 1);
   LossyRecord record = record_of({n_rows, n_columns, 3, 3}, 0.02);
-  record.chunk_elems = 16 * n_columns * n_taps;
+  record.chunk_elems = 16 * n_columns * kernel_size;
   for (std::size_t row = 0; row < n_rows; ++row) {
     record.spectral->steps.rows.push_back(row % 2 == 0 ? 0 : 8);
   }
@@ -120,7 +120,7 @@ TEST(Spectral, StepsOfTheirOwn) {
       float y;
       std::memcpy(&y, coded.decoded.data() + 4 * i, 4);
       const double error = double{y} - double{values[i]};
-      squares[i / (n_columns * n_taps) % 2][i / n_taps % n_columns / (n_columns / 2)] +=
+      squares[i / (n_columns * kernel_size) % 2][i / kernel_size % n_columns / (n_columns / 2)] +=
           error * error;
     }
     EXPECT_NEAR(squares[1][0] / squares[0][0], 16, 2);  // 8 quarters: 4 times the error

@@ -76,11 +76,11 @@ double band_nmse(const BandTotals& band) {
 std::vector<std::vector<unsigned>> places_of_bands(const SpectralCoding& coding) {
   const codec::BlockSides& sides = coding.parameters.sides;
   std::vector<std::vector<unsigned>> places(coding.bands.size());
-  const auto numbers = coding.geometry.band_of_tap();
-  for (std::size_t tap = 0; tap < numbers.size(); ++tap) {
-    std::vector<unsigned>& place = places[numbers[tap]];
+  const auto numbers = coding.geometry.band_of_position();
+  for (std::size_t position = 0; position < numbers.size(); ++position) {
+    std::vector<unsigned>& place = places[numbers[position]];
     place.resize(sides.size());
-    std::size_t rest = tap;
+    std::size_t rest = position;
     for (std::size_t a = sides.size(); a-- > 0; rest /= sides[a]) {
       place[a] = static_cast<unsigned>(rest % sides[a]);
     }

@@ -30,8 +30,8 @@ void predict_rows(const DirectGeometry& geometry, const ScaleField& field,
   std::vector<Number> offsets;
   offsets.reserve(n_used);
   for (std::uint64_t i = begin; offsets.size() < n_used; i = i + 1 < row_values ? i + 1 : 0) {
-    offsets.push_back(
-        static_cast<Number>(field.columns[i / geometry.taps] + field.bands[i % geometry.taps]));
+    offsets.push_back(static_cast<Number>(field.columns[i / geometry.kernel_size] +
+                                          field.bands[i % geometry.kernel_size]));
   }
   std::uint64_t row = first_value / row_values;
   for (std::size_t done = 0; done < n_values; at = 0, ++row) {
@@ -57,8 +57,8 @@ bool has_small_numbers(const DirectGeometry& geometry, const ScaleField& field,
   const std::uint64_t n_more_rows = last_value / row_values - row;
   std::span<const std::int16_t> columns(field.columns);
   if (n_more_rows == 0) {
-    const std::uint64_t column = first_value % row_values / geometry.taps;
-    columns = columns.subspan(column, last_value % row_values / geometry.taps + 1 - column);
+    const std::uint64_t column = first_value % row_values / geometry.kernel_size;
+    columns = columns.subspan(column, last_value % row_values / geometry.kernel_size + 1 - column);
   }
   return are_small(field.bands) && are_small(columns) &&
          are_small(std::span(field.rows).subspan(row, n_more_rows + 1));

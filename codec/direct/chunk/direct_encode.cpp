@@ -366,10 +366,11 @@ Result<void> check_request(const DirectChunkInfo& info, const DirectGeometry& ge
   const ScaleField& field = parameters.field;
   if (!fits ||
       (!parameters.coefficients.empty() &&
-       (geometry.taps < 2 || parameters.coefficients.size() != n_coefficients(geometry.taps))) ||
+       (geometry.kernel_size < 2 ||
+        parameters.coefficients.size() != n_coefficients(geometry.kernel_size))) ||
       (!field.empty() &&
        ((place == ParameterPlace::kInline && info.n_elems != geometry.n_values()) ||
-        field.bands.size() != geometry.taps || field.rows.size() != geometry.rows ||
+        field.bands.size() != geometry.kernel_size || field.rows.size() != geometry.rows ||
         field.columns.size() != geometry.columns))) {
     return Error{ErrorCode::kInvalidArgument, "the parameters do not fit the tensor", {}, {}};
   }

@@ -99,21 +99,25 @@ Result<void> read_steps(std::uint8_t flags, const DirectGeometry& geometry, Vari
 
 Result<DirectGeometry> direct_geometry(std::span<const std::uint64_t> shape) {
   std::uint64_t n_values = 1;
-  std::uint64_t taps = 1;
+  std::uint64_t kernel_size = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (!checked_mul(n_values, shape[i], n_values) || n_values >= std::uint64_t{1} << 62) {
       return Error{ErrorCode::kUnsupported, "a tensor has at most 2^62 values", {}, {}};
     }
-    taps *= i >= 2 && taps <= kMaxTaps ? std::min<std::uint64_t>(shape[i], kMaxTaps + 1) : 1;
+    kernel_size *= i >= 2 && kernel_size <= kMaxKernelSize
+                       ? std::min<std::uint64_t>(shape[i], kMaxKernelSize + 1)
+                       : 1;
   }
   DirectGeometry geometry;
   if (shape.empty() || n_values == 0) {
     geometry.columns = n_values;
     return geometry;
   }
-  geometry.taps = taps >= 2 && taps <= kMaxTaps ? static_cast<std::uint32_t>(taps) : 1;
+  geometry.kernel_size = kernel_size >= 2 && kernel_size <= kMaxKernelSize
+                             ? static_cast<std::uint32_t>(kernel_size)
+                             : 1;
   geometry.rows = shape.size() >= 2 ? shape[0] : 1;
-  geometry.columns = n_values / geometry.rows / geometry.taps;
+  geometry.columns = n_values / geometry.rows / geometry.kernel_size;
   return geometry;
 }
 
@@ -155,15 +159,15 @@ Result<DirectParameters> read_parameters(const DirectGeometry& geometry, VarintR
   if (flags > (kHasRowSteps | kHasPrediction | kHasField)) {
     return corrupt("unknown flags of the parameters", at);
   }
-  if ((flags & kHasPrediction) && geometry.taps < 2) {
+  if ((flags & kHasPrediction) && geometry.kernel_size < 2) {
     return corrupt("prediction in a tensor without kernels", at);
   }
   CFCK_TRY(read_steps(flags, geometry, in, parameters));
   if (flags & kHasPrediction) {
-    CFCK_TRY_ASSIGN(parameters.coefficients, read_packed(n_coefficients(geometry.taps), in));
+    CFCK_TRY_ASSIGN(parameters.coefficients, read_packed(n_coefficients(geometry.kernel_size), in));
   }
   if (flags & kHasField) {
-    CFCK_TRY_ASSIGN(parameters.field.bands, read_packed(geometry.taps, in));
+    CFCK_TRY_ASSIGN(parameters.field.bands, read_packed(geometry.kernel_size, in));
     CFCK_TRY_ASSIGN(parameters.field.rows, read_packed(geometry.rows, in));
     CFCK_TRY_ASSIGN(parameters.field.columns, read_packed(geometry.columns, in));
   }

@@ -12,7 +12,7 @@
 
 namespace cfck::codec {
 
-inline constexpr unsigned kMaxTaps = 64;
+inline constexpr unsigned kMaxKernelSize = 64;
 inline constexpr std::uint64_t kMaxPacked = std::uint64_t{1} << 25;  // numbers in a vector
 
 // A tensor as rows x columns x taps: rows are axis 0, taps the product of the axes
@@ -20,9 +20,9 @@ inline constexpr std::uint64_t kMaxPacked = std::uint64_t{1} << 25;  // numbers 
 struct DirectGeometry {
   std::uint64_t rows = 1;
   std::uint64_t columns = 1;
-  std::uint32_t taps = 1;
+  std::uint32_t kernel_size = 1;
 
-  std::uint64_t row_values() const { return columns * taps; }
+  std::uint64_t row_values() const { return columns * kernel_size; }
   std::uint64_t n_values() const { return rows * row_values(); }
 };
 
@@ -47,7 +47,9 @@ struct DirectParameters {
   ScaleField field;
 };
 
-inline std::size_t n_coefficients(std::uint32_t taps) { return std::size_t{taps} * (taps - 1) / 2; }
+inline std::size_t n_coefficients(std::uint32_t kernel_size) {
+  return std::size_t{kernel_size} * (kernel_size - 1) / 2;
+}
 
 // What a row step means.
 double row_step_value(std::uint16_t step);

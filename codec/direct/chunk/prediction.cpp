@@ -11,28 +11,30 @@ struct WholeKernels {
   std::size_t end = 0;
 };
 
-WholeKernels whole_kernels(std::uint32_t taps, std::uint64_t first_value, std::size_t n_values) {
-  const auto before = static_cast<std::size_t>((taps - first_value % taps) % taps);
+WholeKernels whole_kernels(std::uint32_t kernel_size, std::uint64_t first_value,
+                           std::size_t n_values) {
+  const auto before =
+      static_cast<std::size_t>((kernel_size - first_value % kernel_size) % kernel_size);
   if (before >= n_values) {
     return {n_values, n_values};
   }
-  return {before, before + (n_values - before) / taps * taps};
+  return {before, before + (n_values - before) / kernel_size * kernel_size};
 }
 
 }  // namespace
 
 void predict_codes(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
                    std::uint64_t first_value, std::span<std::int32_t> codes) {
-  const auto [begin, end] = whole_kernels(geometry.taps, first_value, codes.size());
-  direct_kernels().predict(coefficients.data(), geometry.taps, (end - begin) / geometry.taps,
-                           codes.data() + begin);
+  const auto [begin, end] = whole_kernels(geometry.kernel_size, first_value, codes.size());
+  direct_kernels().predict(coefficients.data(), geometry.kernel_size,
+                           (end - begin) / geometry.kernel_size, codes.data() + begin);
 }
 
 bool restore_codes(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
                    std::uint64_t first_value, std::span<std::int32_t> codes) {
-  const auto [begin, end] = whole_kernels(geometry.taps, first_value, codes.size());
-  return direct_kernels().restore(coefficients.data(), geometry.taps, (end - begin) / geometry.taps,
-                                  codes.data() + begin);
+  const auto [begin, end] = whole_kernels(geometry.kernel_size, first_value, codes.size());
+  return direct_kernels().restore(coefficients.data(), geometry.kernel_size,
+                                  (end - begin) / geometry.kernel_size, codes.data() + begin);
 }
 
 }  // namespace cfck::codec

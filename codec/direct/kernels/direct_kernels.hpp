@@ -85,9 +85,9 @@ struct DirectKernels {
   bool (*has_float_products)(double step);
   // Codes of whole kernels into residuals, and back; kExact and kHidden stay. False if
   // a code is out of range.
-  void (*predict)(const std::int16_t* coefficients, unsigned taps, std::size_t n_kernels,
+  void (*predict)(const std::int16_t* coefficients, unsigned kernel_size, std::size_t n_kernels,
                   std::int32_t* codes);
-  bool (*restore)(const std::int16_t* coefficients, unsigned taps, std::size_t n_kernels,
+  bool (*restore)(const std::int16_t* coefficients, unsigned kernel_size, std::size_t n_kernels,
                   std::int32_t* codes);
   // sums[i] += |codes[i]| * weight, and the sum of |codes[i]| * weights[i]; kExact
   // counts as 0.

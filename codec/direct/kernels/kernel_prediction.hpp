@@ -8,16 +8,16 @@ namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
 inline constexpr unsigned kKernelLanes = 16;
-inline constexpr unsigned kMaxTaps = 64;
+inline constexpr unsigned kMaxKernelSize = 64;
 
 // One code of each of sixteen kernels; the same where sums may overflow.
 using KernelLanes [[gnu::vector_size(4 * kKernelLanes)]] = std::int32_t;
 using KernelSums [[gnu::vector_size(4 * kKernelLanes)]] = std::uint32_t;
 
 // Up to which magnitude codes are predicted in 32 bits without overflow.
-inline std::int32_t safe_code(const std::int16_t* coefficients, unsigned taps) {
+inline std::int32_t safe_code(const std::int16_t* coefficients, unsigned kernel_size) {
   std::int64_t most = 1;
-  for (unsigned t = 0; t < taps; coefficients += t, ++t) {
+  for (unsigned t = 0; t < kernel_size; coefficients += t, ++t) {
     std::int64_t sum = 0;
     for (unsigned s = 0; s < t; ++s) {
       sum += coefficients[s] < 0 ? -coefficients[s] : coefficients[s];
@@ -28,22 +28,22 @@ inline std::int32_t safe_code(const std::int16_t* coefficients, unsigned taps) {
   return static_cast<std::int32_t>(safe < kMaxCode ? safe : kMaxCode);
 }
 
-inline void load_kernels(const std::int32_t* codes, unsigned taps, KernelLanes* lanes) {
-  for (unsigned t = 0; t < taps; ++t) {
+inline void load_kernels(const std::int32_t* codes, unsigned kernel_size, KernelLanes* lanes) {
+  for (unsigned t = 0; t < kernel_size; ++t) {
     std::int32_t some[kKernelLanes];
     for (unsigned k = 0; k < kKernelLanes; ++k) {
-      some[k] = codes[k * taps + t];
+      some[k] = codes[k * kernel_size + t];
     }
     __builtin_memcpy(&lanes[t], some, sizeof(some));
   }
 }
 
-inline void store_kernels(const KernelLanes* lanes, unsigned taps, std::int32_t* codes) {
-  for (unsigned t = 0; t < taps; ++t) {
+inline void store_kernels(const KernelLanes* lanes, unsigned kernel_size, std::int32_t* codes) {
+  for (unsigned t = 0; t < kernel_size; ++t) {
     std::int32_t some[kKernelLanes];
     __builtin_memcpy(some, &lanes[t], sizeof(some));
     for (unsigned k = 0; k < kKernelLanes; ++k) {
-      codes[k * taps + t] = some[k];
+      codes[k * kernel_size + t] = some[k];
     }
   }
 }
@@ -61,13 +61,13 @@ inline bool any_lane(const KernelLanes& lanes) {
 // Sixteen whole kernels of codes into residuals, or back; false, and nothing done,
 // where a code is above `safe`. Exact and hidden values stay, and count as 0.
 template <bool restores>
-inline bool predict_lanes(const std::int16_t* coefficients, unsigned taps, std::int32_t safe,
+inline bool predict_lanes(const std::int16_t* coefficients, unsigned kernel_size, std::int32_t safe,
                           std::int32_t* codes) {
-  KernelLanes coded[kMaxTaps];
-  KernelLanes known[kMaxTaps];
-  load_kernels(codes, taps, coded);
+  KernelLanes coded[kMaxKernelSize];
+  KernelLanes known[kMaxKernelSize];
+  load_kernels(codes, kernel_size, coded);
   KernelLanes too_large = coded[0] ^ coded[0];
-  for (unsigned t = 0; t < taps; coefficients += t, ++t) {
+  for (unsigned t = 0; t < kernel_size; coefficients += t, ++t) {
     KernelSums sum = reinterpret_cast<KernelSums>(coded[t] ^ coded[t]) + 128u;
     for (unsigned s = 0; s < t; ++s) {
       sum += reinterpret_cast<KernelSums>(known[s]) *
@@ -86,7 +86,7 @@ inline bool predict_lanes(const std::int16_t* coefficients, unsigned taps, std::
   if (any_lane(too_large)) {
     return false;
   }
-  store_kernels(coded, taps, codes);
+  store_kernels(coded, kernel_size, codes);
   return true;
 }
 
@@ -101,9 +101,10 @@ inline std::int32_t prediction_of(const std::int16_t* coefficients, const std::i
 }
 
 // One kernel, whatever its codes are.
-inline void predict_kernel(const std::int16_t* coefficients, unsigned taps, std::int32_t* codes) {
-  std::int64_t known[kMaxTaps];
-  for (unsigned t = 0; t < taps; coefficients += t, ++t) {
+inline void predict_kernel(const std::int16_t* coefficients, unsigned kernel_size,
+                           std::int32_t* codes) {
+  std::int64_t known[kMaxKernelSize];
+  for (unsigned t = 0; t < kernel_size; coefficients += t, ++t) {
     const bool coded = codes[t] > kMasked;
     known[t] = coded ? codes[t] : 0;
     if (coded) {
@@ -113,10 +114,11 @@ inline void predict_kernel(const std::int16_t* coefficients, unsigned taps, std:
 }
 
 // False if a code is out of range.
-inline bool restore_kernel(const std::int16_t* coefficients, unsigned taps, std::int32_t* codes) {
-  std::int64_t known[kMaxTaps];
+inline bool restore_kernel(const std::int16_t* coefficients, unsigned kernel_size,
+                           std::int32_t* codes) {
+  std::int64_t known[kMaxKernelSize];
   bool fits = true;
-  for (unsigned t = 0; t < taps; coefficients += t, ++t) {
+  for (unsigned t = 0; t < kernel_size; coefficients += t, ++t) {
     known[t] = 0;
     if (codes[t] > kMasked) {
       const std::int64_t code = std::int64_t{codes[t]} + prediction_of(coefficients, known, t);
@@ -128,35 +130,35 @@ inline bool restore_kernel(const std::int16_t* coefficients, unsigned taps, std:
   return fits;
 }
 
-inline void predict_kernels(const std::int16_t* coefficients, unsigned taps, std::size_t n_kernels,
-                            std::int32_t* codes) {
-  const std::int32_t safe = safe_code(coefficients, taps);
+inline void predict_kernels(const std::int16_t* coefficients, unsigned kernel_size,
+                            std::size_t n_kernels, std::int32_t* codes) {
+  const std::int32_t safe = safe_code(coefficients, kernel_size);
   for (std::size_t k = 0; k < n_kernels;) {
     if (n_kernels - k >= kKernelLanes &&
-        predict_lanes<false>(coefficients, taps, safe, codes + k * taps)) {
+        predict_lanes<false>(coefficients, kernel_size, safe, codes + k * kernel_size)) {
       k += kKernelLanes;
       continue;
     }
     const std::size_t end = n_kernels - k < kKernelLanes ? n_kernels : k + kKernelLanes;
     for (; k < end; ++k) {
-      predict_kernel(coefficients, taps, codes + k * taps);
+      predict_kernel(coefficients, kernel_size, codes + k * kernel_size);
     }
   }
 }
 
-inline bool restore_kernels(const std::int16_t* coefficients, unsigned taps, std::size_t n_kernels,
-                            std::int32_t* codes) {
-  const std::int32_t safe = safe_code(coefficients, taps);
+inline bool restore_kernels(const std::int16_t* coefficients, unsigned kernel_size,
+                            std::size_t n_kernels, std::int32_t* codes) {
+  const std::int32_t safe = safe_code(coefficients, kernel_size);
   bool fits = true;
   for (std::size_t k = 0; k < n_kernels;) {
     if (n_kernels - k >= kKernelLanes &&
-        predict_lanes<true>(coefficients, taps, safe, codes + k * taps)) {
+        predict_lanes<true>(coefficients, kernel_size, safe, codes + k * kernel_size)) {
       k += kKernelLanes;
       continue;
     }
     const std::size_t end = n_kernels - k < kKernelLanes ? n_kernels : k + kKernelLanes;
     for (; k < end; ++k) {
-      fits = restore_kernel(coefficients, taps, codes + k * taps) && fits;
+      fits = restore_kernel(coefficients, kernel_size, codes + k * kernel_size) && fits;
     }
   }
   return fits;

@@ -139,8 +139,8 @@ class Planner {
     }
     const bool by_bytes = record_.level == EncodeLevel::kArchive;
     std::vector<Candidate> models;
-    if (geometry_.taps > 1) {
-      PredictionFit fit(geometry_.taps);
+    if (geometry_.kernel_size > 1) {
+      PredictionFit fit(geometry_.kernel_size);
       fit.add(0, codes_of(chosen));
       Candidate predicted{chosen.parameters, {}};
       predicted.parameters.coefficients = fit.solve();
@@ -170,7 +170,7 @@ class Planner {
       CFCK_TRY(weigh(chosen));
       CFCK_TRY(weigh(*best));
       const std::uint64_t min_gain =
-          has_field && geometry_.taps == 1 && !by_bytes ? chosen.bytes / kFieldShare : 0;
+          has_field && geometry_.kernel_size == 1 && !by_bytes ? chosen.bytes / kFieldShare : 0;
       if (best->bytes + min_gain >= chosen.bytes) {
         return {};
       }
@@ -225,7 +225,7 @@ class Planner {
 
   // One alternation tells how much the scales of rows and columns differ.
   bool field_may_pay(const Candidate& plain) const {
-    if (geometry_.taps > 1 || record_.level == EncodeLevel::kArchive) {
+    if (geometry_.kernel_size > 1 || record_.level == EncodeLevel::kArchive) {
       return true;
     }
     const ScaleField rough = fit_scale_field(sample_.geometry, codes_of(plain), 1);

@@ -34,12 +34,14 @@ SampleLayout layout_of(const DirectGeometry& geometry, EncodeLevel level) {
     return layout;
   }
   std::uint64_t wanted = std::clamp(n_values / kShare, kMinSample, kMaxSample);
-  const std::uint64_t of_columns = ceil_div(kColumnValues, geometry.taps) * geometry.row_values();
+  const std::uint64_t of_columns =
+      ceil_div(kColumnValues, geometry.kernel_size) * geometry.row_values();
   const bool fits_field = may_fit_field(geometry, level) && of_columns <= kMaxFieldSample;
   wanted = fits_field ? std::max(wanted, of_columns) : wanted;
   if (!fits_field && geometry.row_values() > wanted / 4) {
     // Pieces of rows, all the same distance apart.
-    layout.row_values = std::min(geometry.row_values(), wanted / 4) / geometry.taps * geometry.taps;
+    layout.row_values =
+        std::min(geometry.row_values(), wanted / 4) / geometry.kernel_size * geometry.kernel_size;
     layout.n_pieces = 4;
     const std::uint64_t per_row = geometry.row_values() / layout.row_values;
     layout.stride = std::max<std::uint64_t>(1, geometry.rows * per_row / layout.n_pieces);
@@ -83,9 +85,9 @@ Result<PlanSample> take_plan_sample(const DirectRecord& record, const DirectGeom
   PlanSample sample;
   sample.has_whole_rows = layout.row_values == geometry.row_values();
   sample.is_whole = sample.has_whole_rows && layout.n_pieces * layout.piece_rows == geometry.rows;
-  sample.shape = {layout.n_pieces * layout.piece_rows, layout.row_values / geometry.taps};
-  if (geometry.taps > 1) {
-    sample.shape.push_back(geometry.taps);
+  sample.shape = {layout.n_pieces * layout.piece_rows, layout.row_values / geometry.kernel_size};
+  if (geometry.kernel_size > 1) {
+    sample.shape.push_back(geometry.kernel_size);
   }
   CFCK_TRY_ASSIGN(sample.geometry, direct_geometry(sample.shape));
   const std::size_t value_bytes = bits_per_element(record.dtype) / 8;

@@ -20,20 +20,22 @@ double limited(double coefficient) {
 
 }  // namespace
 
-PredictionFit::PredictionFit(std::uint32_t taps)
-    : taps_(taps), moments_(std::size_t{taps} * taps) {}
+PredictionFit::PredictionFit(std::uint32_t kernel_size)
+    : kernel_size_(kernel_size), moments_(std::size_t{kernel_size} * kernel_size) {}
 
 void PredictionFit::add(std::uint64_t first_value, std::span<const std::int32_t> codes) {
-  std::int64_t kernel[kMaxTaps];
-  std::size_t at = static_cast<std::size_t>((taps_ - first_value % taps_) % taps_);
-  for (; at + taps_ <= codes.size() && n_kernels_ < kMaxKernels; at += taps_, ++n_kernels_) {
-    for (std::uint32_t t = 0; t < taps_; ++t) {
+  std::int64_t kernel[kMaxKernelSize];
+  std::size_t at =
+      static_cast<std::size_t>((kernel_size_ - first_value % kernel_size_) % kernel_size_);
+  for (; at + kernel_size_ <= codes.size() && n_kernels_ < kMaxKernels;
+       at += kernel_size_, ++n_kernels_) {
+    for (std::uint32_t t = 0; t < kernel_size_; ++t) {
       const std::int32_t code = codes[at + t];
       kernel[t] = code == kExact ? 0 : std::clamp(code, -kMaxMomentCode, kMaxMomentCode);
     }
-    for (std::uint32_t s = 0; s < taps_; ++s) {
-      for (std::uint32_t t = s; t < taps_; ++t) {
-        moments_[std::size_t{s} * taps_ + t] += kernel[s] * kernel[t];
+    for (std::uint32_t s = 0; s < kernel_size_; ++s) {
+      for (std::uint32_t t = s; t < kernel_size_; ++t) {
+        moments_[std::size_t{s} * kernel_size_ + t] += kernel[s] * kernel[t];
       }
     }
   }
@@ -56,28 +58,28 @@ std::vector<std::int16_t> PredictionFit::solve() const {
   // The moments are L D L^T with ones on the diagonal of L; row t of L says how tap t
   // depends on those before it, and a back substitution gives its coefficients.
   std::vector<double> lower(moments_.size());
-  std::vector<double> diagonal(taps_);
-  std::vector<std::int16_t> coefficients(n_coefficients(taps_));
+  std::vector<double> diagonal(kernel_size_);
+  std::vector<std::int16_t> coefficients(n_coefficients(kernel_size_));
   bool any = false;
   std::size_t at = 0;
-  for (std::uint32_t t = 0; t < taps_; at += t, ++t) {
-    double* const row = lower.data() + std::size_t{t} * taps_;
+  for (std::uint32_t t = 0; t < kernel_size_; at += t, ++t) {
+    double* const row = lower.data() + std::size_t{t} * kernel_size_;
     diagonal[t] = static_cast<double>(moment(t, t)) * (1 + 0x1p-20) + 1;
     for (std::uint32_t s = 0; s < t; ++s) {
       double sum = static_cast<double>(moment(s, t));
       for (std::uint32_t u = 0; u < s; ++u) {
-        sum -= row[u] * diagonal[u] * lower[std::size_t{s} * taps_ + u];
+        sum -= row[u] * diagonal[u] * lower[std::size_t{s} * kernel_size_ + u];
       }
       row[s] = sum / diagonal[s];
       diagonal[t] -= row[s] * row[s] * diagonal[s];
     }
     diagonal[t] = std::max(diagonal[t], 1.0);
-    double solution[kMaxTaps];
+    double solution[kMaxKernelSize];
     const std::span<std::int16_t> rounded(coefficients.data() + at, t);
     for (std::uint32_t s = t; s-- > 0;) {
       solution[s] = row[s];
       for (std::uint32_t u = s + 1; u < t; ++u) {
-        solution[s] -= lower[std::size_t{u} * taps_ + s] * solution[u];
+        solution[s] -= lower[std::size_t{u} * kernel_size_ + s] * solution[u];
       }
       rounded[s] = static_cast<std::int16_t>(std::floor(limited(solution[s]) * 256 + 0.5));
     }

@@ -13,7 +13,7 @@ namespace cfck::codec {
 class PredictionFit {
  public:
   // Requires: taps >= 2.
-  explicit PredictionFit(std::uint32_t taps);
+  explicit PredictionFit(std::uint32_t kernel_size);
 
   // Adds the whole kernels of a chunk's codes.
   void add(std::uint64_t first_value, std::span<const std::int32_t> codes);
@@ -23,11 +23,11 @@ class PredictionFit {
 
  private:
   std::int64_t moment(std::uint32_t s, std::uint32_t t) const {
-    return moments_[std::size_t{s} * taps_ + t];
+    return moments_[std::size_t{s} * kernel_size_ + t];
   }
   bool gains(std::uint32_t t, std::span<const std::int16_t> row) const;
 
-  std::uint32_t taps_;
+  std::uint32_t kernel_size_;
   std::uint64_t n_kernels_ = 0;
   std::vector<std::int64_t> moments_;  // s <= t
 };

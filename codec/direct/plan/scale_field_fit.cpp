@@ -12,7 +12,7 @@ class FieldFit {
  public:
   FieldFit(const DirectGeometry& geometry, std::span<const std::int32_t> codes)
       : geometry_(geometry), codes_(codes) {
-    field_.bands.assign(geometry.taps, 0);
+    field_.bands.assign(geometry.kernel_size, 0);
     field_.rows.assign(geometry.rows, 0);
     field_.columns.assign(geometry.columns, 0);
   }
@@ -53,7 +53,7 @@ class FieldFit {
     for (std::size_t band = 0; band < field_.bands.size(); ++band) {
       double sum = 0;
       for (std::size_t column = 0; column < columns.size(); ++column) {
-        sum += sums_[column * geometry_.taps + band] * columns[column];
+        sum += sums_[column * geometry_.kernel_size + band] * columns[column];
       }
       field_.bands[band] = quarters_of_mean(sum, geometry_.rows * geometry_.columns, 1.0,
                                             -static_cast<int>(kClassOfOne));
@@ -68,7 +68,7 @@ class FieldFit {
         sum += sums_[column * bands.size() + band] * bands[band];
       }
       field_.columns[column] =
-          quarters_of_mean(sum, geometry_.rows * geometry_.taps, kEighthRoot, kMinQuarters);
+          quarters_of_mean(sum, geometry_.rows * geometry_.kernel_size, kEighthRoot, kMinQuarters);
     }
   }
 

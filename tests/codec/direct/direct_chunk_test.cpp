@@ -39,7 +39,7 @@ DirectParameters make_parameters(const std::vector<std::uint64_t>& shape, const 
   parameters.step = *step_of(kBound);
   Random random(3);
   if (variant.prediction) {
-    for (std::size_t i = 0; i < n_coefficients(geometry.taps); ++i) {
+    for (std::size_t i = 0; i < n_coefficients(geometry.kernel_size); ++i) {
       parameters.coefficients.push_back(static_cast<std::int16_t>(random.next() % 101) - 50);
     }
   }
@@ -49,7 +49,7 @@ DirectParameters make_parameters(const std::vector<std::uint64_t>& shape, const 
         vector.push_back(static_cast<std::int16_t>(base + static_cast<int>(random.next() % 9)));
       }
     };
-    fill(parameters.field.bands, geometry.taps, 20);
+    fill(parameters.field.bands, geometry.kernel_size, 20);
     fill(parameters.field.rows, geometry.rows, 10);
     fill(parameters.field.columns, geometry.columns, 10);
   }
@@ -327,9 +327,9 @@ TEST(DirectClasses, TakeNoMoreMemoryThanTheChunk) {
 
 TEST(DirectGeometryOf, Shapes) {
   const auto is = [](std::vector<std::uint64_t> shape, std::uint64_t rows, std::uint64_t columns,
-                     std::uint32_t taps) {
+                     std::uint32_t kernel_size) {
     const DirectGeometry g = *direct_geometry(shape);
-    return g.rows == rows && g.columns == columns && g.taps == taps;
+    return g.rows == rows && g.columns == columns && g.kernel_size == kernel_size;
   };
   EXPECT_TRUE(is({}, 1, 1, 1));
   EXPECT_TRUE(is({0}, 1, 0, 1));

@@ -183,33 +183,33 @@ TEST(DirectLevelsOfCodes, ClassifySplitAndMerge) {
 
 TEST(DirectLevelsOfCodes, Prediction) {
   Random random(12);
-  for (const unsigned taps : {2u, 3u, 9u, 25u, 64u}) {
+  for (const unsigned kernel_size : {2u, 3u, 9u, 25u, 64u}) {
     for (const unsigned most : {1u, 300u, 32768u}) {
-      std::vector<std::int16_t> coefficients(taps * (taps - 1) / 2);
+      std::vector<std::int16_t> coefficients(kernel_size * (kernel_size - 1) / 2);
       for (std::int16_t& a : coefficients) {
         a = static_cast<std::int16_t>(static_cast<int>(random.next() % (2 * most)) -
                                       static_cast<int>(most));
       }
       for (const double scale : {1.0, 1e3, 1e6, 1e9}) {
-        SCOPED_TRACE(std::to_string(taps) + ", " + std::to_string(most));
-        std::vector<std::int32_t> codes = make_codes(taps * 50, scale, random);
+        SCOPED_TRACE(std::to_string(kernel_size) + ", " + std::to_string(most));
+        std::vector<std::int32_t> codes = make_codes(kernel_size * 50, scale, random);
         for (std::int32_t& code : codes) {
           code = code == kExact ? code : std::clamp(code, -kMaxCode, kMaxCode);
         }
         codes[5] = kMasked;
         std::vector<std::int32_t> residuals = codes;
-        levels()[0]->predict(coefficients.data(), taps, 50, residuals.data());
+        levels()[0]->predict(coefficients.data(), kernel_size, 50, residuals.data());
         for (const DirectKernels* level : levels()) {
           std::vector<std::int32_t> other = codes;
-          level->predict(coefficients.data(), taps, 50, other.data());
+          level->predict(coefficients.data(), kernel_size, 50, other.data());
           EXPECT_TRUE(other == residuals);
-          EXPECT_TRUE(level->restore(coefficients.data(), taps, 50, other.data()));
+          EXPECT_TRUE(level->restore(coefficients.data(), kernel_size, 50, other.data()));
           EXPECT_TRUE(other == codes);
         }
-        residuals[3 * taps] = kMaxCode + 1;  // no prediction makes up for it
+        residuals[3 * kernel_size] = kMaxCode + 1;  // no prediction makes up for it
         for (const DirectKernels* level : levels()) {
           std::vector<std::int32_t> other = residuals;
-          EXPECT_FALSE(level->restore(coefficients.data(), taps, 50, other.data()));
+          EXPECT_FALSE(level->restore(coefficients.data(), kernel_size, 50, other.data()));
         }
       }
     }

@@ -68,10 +68,10 @@ Chunk make_chunk(DType dtype, std::vector<std::uint64_t> shape, std::uint64_t fi
     }
   }
   if (features.prediction) {
-    fill(chunk.parameters.coefficients, n_coefficients(geometry.taps), -30);
+    fill(chunk.parameters.coefficients, n_coefficients(geometry.kernel_size), -30);
   }
   if (features.field) {
-    fill(chunk.parameters.field.bands, geometry.taps, 0);
+    fill(chunk.parameters.field.bands, geometry.kernel_size, 0);
     fill(chunk.parameters.field.rows, geometry.rows, -20);
     fill(chunk.parameters.field.columns, geometry.columns, 0);
   }
