@@ -6,8 +6,8 @@
 #include "base/hashing/hashing.hpp"
 #include "bench/stages.hpp"
 #include "codec/common/class_codes.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/direct/chunk/parameters.hpp"
+#include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
@@ -276,9 +276,9 @@ class DirectStages {
   // The codec decodes some groups and merges them before it goes on; either alone is for
   // comparison.
   bool decode_lanes(const CodedChunk& chunk) {
-    const std::size_t room = groups_.size() + kGroupSize;
-    symbols_.resize(room + chunk.n + 2 * kGroupSize);
-    std::uint8_t* const values = symbols_.data() + room;
+    const std::size_t workspace = groups_.size() + kGroupSize;
+    symbols_.resize(workspace + chunk.n + 2 * kGroupSize);
+    std::uint8_t* const values = symbols_.data() + workspace;
     bool good = true;
     clock_.time("decode: classes", [&] {
       good &= reader_

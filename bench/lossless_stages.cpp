@@ -184,10 +184,10 @@ class LosslessStages {
   // The codec merges groups as it decodes them; either alone is for comparison.
   bool decode_lanes(const StoredChunk& chunk) {
     const std::size_t n_groups = groups_.size();
-    const std::size_t room = n_groups + kGroupSize;
-    symbols_.resize(2 * room + chunk.lengths[2] + kGroupSize);
-    std::uint8_t* const clean = symbols_.data() + room;
-    std::uint8_t* const values = clean + room;
+    const std::size_t workspace = n_groups + kGroupSize;
+    symbols_.resize(2 * workspace + chunk.lengths[2] + kGroupSize);
+    std::uint8_t* const clean = symbols_.data() + workspace;
+    std::uint8_t* const values = clean + workspace;
     bool good = true;
     clock_.time("decode: classes", [&] {
       good &= reader_

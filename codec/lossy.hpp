@@ -74,7 +74,7 @@ struct LossyRecord {
 // The bytes of `n_elems` values from `first_elem` on, in place or in `room`. May be
 // called several times for the same values.
 using ReadValues = std::function<Result<ByteView>(std::uint64_t first_elem, std::uint64_t n_elems,
-                                                  std::vector<std::byte>& room)>;
+                                                  std::vector<std::byte>& workspace)>;
 
 // What is the same for all chunks of a tensor. Immutable.
 class LossyPlan {

@@ -10,8 +10,8 @@
 #include "codec/codec.hpp"
 #include "codec/direct/chunk/parameters.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
-#include "spectral/layout/spectral_parameters.hpp"
 #include "codec/symboliser/symboliser.hpp"
+#include "spectral/layout/spectral_parameters.hpp"
 
 namespace cfck::codec {
 
@@ -20,7 +20,7 @@ template <class T>
 class GrowingBuffer {
  public:
   // Room for n elements; what was there before is lost when it grows.
-  T* room_for(std::size_t n) {
+  T* reserve(std::size_t n) {
     if (n > capacity_) {
       memory_.reset();
       capacity_ = 0;
@@ -55,7 +55,7 @@ struct RansEncodeTables {
 };
 
 // What the spectral encoder makes of a chunk; apart from what its decoder uses.
-struct SpectralRoom {
+struct SpectralWorkspace {
   GrowingBuffer<float> in_steps;
   GrowingBuffer<float> ordered;
   GrowingBuffer<GroupCode> groups;
@@ -88,7 +88,7 @@ struct Scratch::Impl {
   GrowingBuffer<std::byte> ordered_coefficients;
   GrowingBuffer<std::byte> coefficient_steps;
   std::unique_ptr<SpectralPreamble> spectral_preamble;
-  SpectralRoom spectral_room;
+  SpectralWorkspace spectral_workspace;
 
   // Of the entropy stage `rans`.
   GrowingBuffer<std::uint8_t> places;

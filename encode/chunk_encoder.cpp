@@ -144,12 +144,12 @@ Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, const LossyTrial
   record.level = trial.level;
   const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
   const codec::ReadValues read = [&](std::uint64_t first_elem, std::uint64_t n_elems,
-                                     std::vector<std::byte>& room) -> Result<ByteView> {
+                                     std::vector<std::byte>& workspace) -> Result<ByteView> {
     if (before_read) {
       CFCK_TRY(before_read());
     }
     return range_of(*plan.source, plan.offset_bytes + first_elem * value_bytes,
-                    n_elems * value_bytes, room);
+                    n_elems * value_bytes, workspace);
   };
   const CodecId codec = plan.spectral ? CodecId::kSpectral : CodecId::kDirect;
   return codec::find_lossy_encoder(codec)->plan(record, read, memory.scratch);

@@ -121,7 +121,7 @@ class SymbolsDecoder {
     if (!(h_.flags & kHasMask)) {
       return merge(out.data());
     }
-    std::byte* const values = scratch_.impl().values.room_for((n_left_ + 1) * sizeof(Word));
+    std::byte* const values = scratch_.impl().values.reserve((n_left_ + 1) * sizeof(Word));
     CFCK_TRY(merge(values));
     return spread(values, out);
   }
@@ -140,7 +140,7 @@ class SymbolsDecoder {
 
   Result<void> decode_runs() {
     // Kernels write whole groups.
-    symbols_ = scratch_.impl().symbols.room_for(2 * (n_groups_ + kGroupSize));
+    symbols_ = scratch_.impl().symbols.reserve(2 * (n_groups_ + kGroupSize));
     RansReader& reader = scratch_.impl().rans_reader;
     auto opened = reader.open(coded_, payload_end_, kLosslessValueTables);
     if (!opened) {
@@ -171,7 +171,7 @@ class SymbolsDecoder {
       total += length;
     }
     // The kernels read whole groups.
-    symbols_ = scratch_.impl().symbols.room_for(total + kGroupSize);
+    symbols_ = scratch_.impl().symbols.reserve(total + kGroupSize);
     const EntropyDecoder* const stage = find_entropy_decoder(info_.entropy);
     if (stage == nullptr) {
       return codec_error(ErrorCode::kUnsupported, "unknown entropy stage", coded_at_);
@@ -187,7 +187,7 @@ class SymbolsDecoder {
   }
 
   Result<void> read_groups() {
-    groups_ = scratch_.impl().groups.room_for(n_groups_);
+    groups_ = scratch_.impl().groups.reserve(n_groups_);
     if (!read_class_stream(classes_, h_.first_class, max_class<Format>(), sections_.class_escapes,
                            groups_, h_.trailing_zero_base)) {
       return corrupt("the classes of the chunk do not fit", coded_at_);
@@ -286,8 +286,8 @@ class SymbolsDecoder {
                           std::size_t n_raw, MergeCursors& from) {
     RansReader& reader = scratch_.impl().rans_reader;
     const std::size_t n_groups = n_groups_ - first_group;
-    std::uint8_t* const symbols = scratch_.impl().symbols.room_for(n_symbols + 2 * kGroupSize);
-    std::uint8_t* const places = scratch_.impl().places.room_for(n_groups);
+    std::uint8_t* const symbols = scratch_.impl().symbols.reserve(n_symbols + 2 * kGroupSize);
+    std::uint8_t* const places = scratch_.impl().places.reserve(n_groups);
     std::size_t n_places = 0;
     for (std::size_t g = first_group; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
@@ -301,7 +301,7 @@ class SymbolsDecoder {
     std::memset(symbols + n_symbols, 0, kGroupSize);
     // What of the tail's groups is in the section comes before what the lanes carry.
     const std::size_t in_section = n_raw - in_tail_;
-    std::byte* const raw = scratch_.impl().raw.room_for(in_section + payload_bytes(kMaxLaneSets));
+    std::byte* const raw = scratch_.impl().raw.reserve(in_section + payload_bytes(kMaxLaneSets));
     if (auto finished = reader.finish(in_tail_, raw + in_section); !finished) {
       return shifted(std::move(finished).error(), coded_at_);
     }
@@ -316,7 +316,7 @@ class SymbolsDecoder {
     const std::size_t mask_bytes = (n_values_ + 7) / 8;
     const std::byte* mask = sections_.mask.data();
     if (sections_.mask.size() != mask_bytes) {
-      std::byte* const room = scratch_.impl().mask.room_for(mask_bytes);
+      std::byte* const room = scratch_.impl().mask.reserve(mask_bytes);
       auto done = decompress_frame(sections_.mask, scratch_, {room, mask_bytes});
       if (!done) {
         return shifted(std::move(done).error(), sections_.mask_at);
@@ -362,7 +362,7 @@ void fill_constant(ByteView value, MutableBytes out) {
 Result<void> decode_planes(const PlanesHeader& header, const ChunkShape& shape,
                            SectionReader sections, Scratch& scratch, MutableBytes out) {
   const std::size_t n = shape.n_values;
-  std::byte* const planes = scratch.impl().planes.room_for(shape.n_bytes());
+  std::byte* const planes = scratch.impl().planes.reserve(shape.n_bytes());
   for (unsigned p = 0; p < shape.value_bytes; ++p) {
     const PlaneHeader& plane = header.planes[p];
     const std::size_t at = sections.position();

@@ -66,7 +66,7 @@ Result<void> compress_bytes(ByteView bytes, Scratch& scratch, std::vector<std::b
 
 Result<void> encode_planes(const ChunkShape& shape, ByteView values, bool try_delta,
                            Scratch& scratch, std::vector<std::byte>& out) {
-  std::byte* const room = scratch.impl().planes.room_for(shape.n_bytes());
+  std::byte* const room = scratch.impl().planes.reserve(shape.n_bytes());
   const ByteView planes(room, shape.n_bytes());
   split_planes(values.data(), shape.n_values, shape.value_bytes, false, room);
   CFCK_TRY(encode_split_planes(shape, planes, PlaneTransform::kNone, scratch, out));

@@ -62,7 +62,7 @@ class SymbolsEncoder {
  private:
   ZeroCounts analyse() {
     n_groups_ = (n_left_ + kGroupSize - 1) / kGroupSize;
-    groups_ = scratch_.impl().groups.room_for(n_groups_);
+    groups_ = scratch_.impl().groups.reserve(n_groups_);
     const ChunkAnalysis found = chunk_kernels<Format>().analyse(values_, n_left_, groups_);
     layout_.has_signs = found.has_signs;
     is_split_ = false;
@@ -73,11 +73,11 @@ class SymbolsEncoder {
   ZeroCounts analyse_and_split() {
     n_groups_ = (n_left_ + kGroupSize - 1) / kGroupSize;
     Scratch::Impl& memory = scratch_.impl();
-    groups_ = memory.groups.room_for(n_groups_);
+    groups_ = memory.groups.reserve(n_groups_);
     split_to_ = {};
     split_to_.streams[0] = side_room() + n_side();
-    split_to_.raw = memory.raw.room_for(n_groups_ * raw_group_bytes<Format>(true, 0, kGroupSize));
-    split_to_.escapes = memory.escapes.room_for(n_left_ * sizeof(Word));
+    split_to_.raw = memory.raw.reserve(n_groups_ * raw_group_bytes<Format>(true, 0, kGroupSize));
+    split_to_.escapes = memory.escapes.reserve(n_left_ * sizeof(Word));
     const ChunkAnalysis found =
         chunk_kernels<Format>().analyse_and_split(values_, n_left_, groups_, split_to_);
     layout_.has_signs = found.has_signs;
@@ -89,7 +89,7 @@ class SymbolsEncoder {
   // each table for what a kernel writes past a partial group.
   std::size_t n_side() const { return 2 * n_groups_; }
   std::uint8_t* side_room() {
-    return scratch_.impl().symbols.room_for(n_side() + kPhases * (n_groups_ + 1) * kGroupSize);
+    return scratch_.impl().symbols.reserve(n_side() + kPhases * (n_groups_ + 1) * kGroupSize);
   }
 
   // Spec, section 3.1.
@@ -101,10 +101,10 @@ class SymbolsEncoder {
     }
     const std::size_t mask_bytes = (n_values_ + 7) / 8;
     const std::size_t sign_bytes = with_signs ? (n_masked + 7) / 8 : 0;
-    std::byte* const mask = scratch_.impl().mask.room_for(mask_bytes + sign_bytes);
+    std::byte* const mask = scratch_.impl().mask.reserve(mask_bytes + sign_bytes);
     std::memset(mask, 0, mask_bytes + sign_bytes);
     std::byte* const remaining =
-        scratch_.impl().values.room_for((n_values_ - n_masked + 1) * sizeof(Word));
+        scratch_.impl().values.reserve((n_values_ - n_masked + 1) * sizeof(Word));
     gather_values<Word>(values_, n_values_, with_signs, mask, mask + mask_bytes, remaining);
     CFCK_TRY(compress_bytes({mask, mask_bytes}, scratch_, mask_));
     if (mask_.size() >= mask_bytes) {
@@ -211,9 +211,9 @@ class SymbolsEncoder {
       streams_[2 + t] = {next, symbols[t]};
       next += symbols[t] + kGroupSize;
     }
-    raw_ = {memory.raw.room_for(raw_bytes), raw_bytes};
-    std::byte* const escapes = memory.escapes.room_for(n_left_ * sizeof(Word));
-    to.raw = memory.raw.room_for(raw_bytes);
+    raw_ = {memory.raw.reserve(raw_bytes), raw_bytes};
+    std::byte* const escapes = memory.escapes.reserve(n_left_ * sizeof(Word));
+    to.raw = memory.raw.reserve(raw_bytes);
     to.escapes = escapes;
     if (is_split_) {
       to = split_to_;
@@ -242,7 +242,7 @@ class SymbolsEncoder {
 
   // Codes the symbols, and takes the tail from the raw bits.
   void code_symbols() {
-    std::uint8_t* const places = scratch_.impl().places.room_for(n_groups_);
+    std::uint8_t* const places = scratch_.impl().places.reserve(n_groups_);
     std::size_t n_places = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {

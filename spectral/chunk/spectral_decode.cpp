@@ -83,7 +83,7 @@ class ChunkDecoder {
     if (order_->is_storage()) {
       coefficient_bits(merged(), tables, bits.data());
     } else {
-      double* const ordered = room_for<double>(scratch_.impl().ordered_coefficients);
+      double* const ordered = reserve<double>(scratch_.impl().ordered_coefficients);
       coefficient_bits(merged(), tables, ordered);
       order_->scatter(ordered, bits.data());
     }
@@ -92,8 +92,8 @@ class ChunkDecoder {
 
  private:
   Result<void> read_symbols() {
-    symbols_ = scratch_.impl().symbols.room_for((n_groups_ + 1) * kGroupSize + n_groups_);
-    groups_ = scratch_.impl().groups.room_for(n_groups_);
+    symbols_ = scratch_.impl().symbols.reserve((n_groups_ + 1) * kGroupSize + n_groups_);
+    groups_ = scratch_.impl().groups.reserve(n_groups_);
     // First: symbols may be decoded only as they are merged, and errors are the same everywhere.
     CFCK_TRY(read_escapes());
     return is_rans_ ? decode_lanes() : decode_frame();
@@ -165,7 +165,7 @@ class ChunkDecoder {
     if (raw_bytes_ != h_.raw_bytes + in_tail) {
       return corrupt("the raw bits are not as long as the classes need", coded_at_);
     }
-    std::byte* const raw = scratch_.impl().raw.room_for(h_.raw_bytes + payload_bytes(kMaxLaneSets));
+    std::byte* const raw = scratch_.impl().raw.reserve(h_.raw_bytes + payload_bytes(kMaxLaneSets));
     std::copy(s_.raw.begin(), s_.raw.end(), raw);
     raw_ = raw;
     auto finished = reader.finish(in_tail, raw + h_.raw_bytes);
@@ -173,7 +173,7 @@ class ChunkDecoder {
   }
 
   bool decode_symbols(RansReader& reader) {
-    std::uint8_t* const tables = scratch_.impl().places.room_for(n_groups_);
+    std::uint8_t* const tables = scratch_.impl().places.reserve(n_groups_);
     std::size_t n_coded = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (is_coded(g)) {
@@ -209,7 +209,7 @@ class ChunkDecoder {
                                           values)) {
       return corrupt("the lane sets do not hold the symbols of the chunk", coded_at_);
     }
-    std::byte* const unused = scratch_.impl().raw.room_for(payload_bytes(kMaxLaneSets));
+    std::byte* const unused = scratch_.impl().raw.reserve(payload_bytes(kMaxLaneSets));
     auto finished = reader.finish(0, unused);
     return finished ? Result<void>() : shifted(std::move(finished).error(), coded_at_);
   }
@@ -289,7 +289,7 @@ class ChunkDecoder {
   }
 
   Result<void> read_escapes() {
-    escapes_ = scratch_.impl().escaped_codes.room_for(h_.n_escapes);
+    escapes_ = scratch_.impl().escaped_codes.reserve(h_.n_escapes);
     VarintReader numbers(s_.escape_codes, h_.header_bytes);
     for (std::size_t i = 0; i < h_.n_escapes; ++i) {
       CFCK_TRY_ASSIGN(const std::uint32_t point, numbers.varint());
@@ -337,19 +337,19 @@ class ChunkDecoder {
     const bool in_place =
         value_bytes_ == sizeof(T) && reinterpret_cast<std::uintptr_t>(out.data()) % alignof(T) == 0;
     T* const values =
-        in_place ? reinterpret_cast<T*>(out.data()) : room_for<T>(scratch_.impl().coefficients);
+        in_place ? reinterpret_cast<T*>(out.data()) : reserve<T>(scratch_.impl().coefficients);
     // Products with a step that all have stand before the coefficients are where they belong.
     const bool has_steps = !parameters_.steps.empty();
     const T step = has_steps ? T{1} : static_cast<T>(parameters_.step);
     if (order_->is_storage()) {
       CFCK_TRY(merge(step, values));
     } else {
-      T* const ordered = room_for<T>(scratch_.impl().ordered_coefficients);
+      T* const ordered = reserve<T>(scratch_.impl().ordered_coefficients);
       CFCK_TRY(merge(step, ordered));
       order_->scatter(ordered, values);
     }
     if (has_steps) {
-      T* const steps = room_for<T>(scratch_.impl().coefficient_steps);
+      T* const steps = reserve<T>(scratch_.impl().coefficient_steps);
       coefficient_steps(geometry_, parameters_, info_.first_elem, n_values_, steps);
       for (std::size_t i = 0; i < n_values_; ++i) {
         values[i] *= steps[i];
@@ -373,9 +373,9 @@ class ChunkDecoder {
   }
 
   template <class T>
-  T* room_for(GrowingBuffer<std::byte>& buffer) const {
+  T* reserve(GrowingBuffer<std::byte>& buffer) const {
     return reinterpret_cast<T*>(
-        buffer.room_for(n_values_ * sizeof(T) + CoefficientOrdering::kSpareBytes));
+        buffer.reserve(n_values_ * sizeof(T) + CoefficientOrdering::kSpareBytes));
   }
 
   static void clear_nans(float* values, std::size_t n) {

@@ -77,7 +77,7 @@ class ChunkEncoder {
         n_groups_((n_values_ + kGroupSize - 1) / kGroupSize),
         value_bytes_(bits_per_element(info.dtype) / 8),
         scratch_(scratch),
-        room_(scratch.impl().spectral_room) {}
+        workspace_(scratch.impl().spectral_workspace) {}
 
   // Without exact values.
   Result<void> encode(EncodedChunk& out) {
@@ -125,14 +125,14 @@ class ChunkEncoder {
                    {},
                    {}};
     }
-    float* const in_steps = room_.in_steps.room_for(n_values_);
+    float* const in_steps = workspace_.in_steps.reserve(n_values_);
     CFCK_TRY(transform({in_steps, n_values_}));
     search_.values = in_steps;
     search_.n_values = n_values_;
-    search_.groups = groups_ = room_.groups.room_for(n_groups_);
+    search_.groups = groups_ = workspace_.groups.reserve(n_groups_);
     order_.emplace(geometry_, parameters_, info_.first_elem, n_values_, scratch_);
     if (!order_->is_storage()) {
-      float* const ordered = room_.ordered.room_for(n_values_);
+      float* const ordered = workspace_.ordered.reserve(n_values_);
       order_->gather(in_steps, ordered);
       search_.values = ordered;
     }
@@ -160,13 +160,13 @@ class ChunkEncoder {
     const std::size_t n = n_groups_ * kGroupSize;
     search_.n_states = parameters_.n_states;
     search_.n_lanes = spectral_lane_sets(n_values_) * kRansLanes;
-    search_.symbols = room_.symbols.room_for(n);
-    search_.quantisers = room_.quantisers.room_for(n);
-    search_.codes = room_.codes.room_for(n);
-    search_.decisions = room_.decisions.room_for(n * decision_bytes(parameters_.n_states));
+    search_.symbols = workspace_.symbols.reserve(n);
+    search_.quantisers = workspace_.quantisers.reserve(n);
+    search_.codes = workspace_.codes.reserve(n);
+    search_.decisions = workspace_.decisions.reserve(n * decision_bytes(parameters_.n_states));
     if (feeds_back() &&
         search_with_feedback(*order_->row_blocks(), geometry_, parameters_, *choice_.moments,
-                             search_, room_.ordered.room_for(n_values_), aims_)) {
+                             search_, workspace_.ordered.reserve(n_values_), aims_)) {
       return;
     }
     AllWeights weights;
@@ -187,7 +187,7 @@ class ChunkEncoder {
   }
 
   void split() {
-    std::uint8_t* const tables = room_.tables.room_for(n_groups_);
+    std::uint8_t* const tables = workspace_.tables.reserve(n_groups_);
     std::size_t n_coded = 0;
     std::size_t path_bytes = 0;
     std::size_t raw_bytes = 0;
@@ -204,10 +204,10 @@ class ChunkEncoder {
       raw_bytes += code.low_bits > 1 ? (code.low_bits - 1) * ((n + 7) / 8) : 0;
     }
     split_.tables = {tables, n_coded};
-    split_.path = {room_.path.room_for(path_bytes), path_bytes};
-    split_.raw = {room_.raw.room_for(raw_bytes), raw_bytes};
-    spectral_kernels().write_planes(search_, room_.path.room_for(path_bytes),
-                                    room_.raw.room_for(raw_bytes));
+    split_.path = {workspace_.path.reserve(path_bytes), path_bytes};
+    split_.raw = {workspace_.raw.reserve(raw_bytes), raw_bytes};
+    spectral_kernels().write_planes(search_, workspace_.path.reserve(path_bytes),
+                                    workspace_.raw.reserve(raw_bytes));
   }
 
   void append_escapes(const float* values, const std::uint8_t* symbols, std::size_t n) {
@@ -324,7 +324,7 @@ class ChunkEncoder {
   const std::size_t n_groups_;
   const std::size_t value_bytes_;
   Scratch& scratch_;
-  SpectralRoom& room_;
+  SpectralWorkspace& workspace_;
   std::optional<CoefficientOrdering> order_;
   TrellisSearch search_;
   GroupCode* groups_ = nullptr;

@@ -79,7 +79,7 @@ class BlockEncoder {
     targets_.resize(n * block.n_rows);
     codes_.resize(n * block.n_rows);
     errors_.resize(n * block.n_rows);
-    room_.resize(n * 16);
+    workspace_.resize(n * 16);
     start_states_.resize(std::size_t{n_folds} * block.n_rows);
     search_ = {n,
                block.n_rows,
@@ -92,7 +92,7 @@ class BlockEncoder {
                start_states_.data(),
                codes_.data(),
                errors_.data(),
-               room_.data()};
+               workspace_.data()};
     return true;
   }
 
@@ -176,7 +176,7 @@ class BlockEncoder {
   std::vector<float> targets_;
   std::vector<std::int32_t> codes_;
   std::vector<float> errors_;
-  std::vector<float> room_;
+  std::vector<float> workspace_;
   std::vector<std::uint8_t> start_states_;
   FeedbackSearch search_;
 };

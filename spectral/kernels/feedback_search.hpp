@@ -61,7 +61,7 @@ class FeedbackLanes {
     return load_lanes<Floats>(some);
   }
 
-  float* settled(std::size_t column) const { return search_.room + column * kSearchLanes; }
+  float* settled(std::size_t column) const { return search_.workspace + column * kSearchLanes; }
 
   // The path that costs least in each lane decides about a column; those that have it otherwise
   // end.

@@ -241,9 +241,9 @@ class PointMerge {
     if (n == kGroupSize) {
       return merge(group, n, values);
     }
-    T room[kGroupSize];
-    const bool fits = merge(group, n, room);
-    __builtin_memcpy(values, room, n * sizeof(T));
+    T workspace[kGroupSize];
+    const bool fits = merge(group, n, workspace);
+    __builtin_memcpy(values, workspace, n * sizeof(T));
     return fits;
   }
 

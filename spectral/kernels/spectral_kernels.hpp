@@ -74,7 +74,7 @@ struct FeedbackSearch {
   // Found: codes or kEscapedCode, and how far points are off, in steps times their scale.
   std::int32_t* codes = nullptr;  // [n_columns, n_rows]
   float* errors = nullptr;        // [n_columns, n_rows]
-  float* room = nullptr;          // for n_columns * 16
+  float* workspace = nullptr;     // for n_columns * 16
   // Value by value: what counts, and what vectors must equal.
   bool is_plain = false;
 };

@@ -165,8 +165,8 @@ class Planner {
     record.dtype = DType::kF32;
     record.spectral = std::move(request);
     const ReadValues read = [this](std::uint64_t first_elem, std::uint64_t n_elems,
-                                   std::vector<std::byte>& room) -> Result<ByteView> {
-      room.clear();
+                                   std::vector<std::byte>& workspace) -> Result<ByteView> {
+      workspace.clear();
       return std::as_bytes(std::span(*request_.corrected).subspan(first_elem, n_elems));
     };
     Planner planner(record, read, scratch_);
@@ -227,7 +227,7 @@ class Planner {
     const SpectralChunkInfo info = whole_chunk(sample_.shape, n);
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(info.shape, parameters.sides));
-    float* const in_steps = scratch_.impl().spectral_room.in_steps.room_for(n);
+    float* const in_steps = scratch_.impl().spectral_workspace.in_steps.reserve(n);
     CFCK_TRY(coefficients_in_steps(info, geometry, parameters, sample_.values, {in_steps, n}));
     std::vector<double> squares(row_values_);
     for (std::uint64_t i = 0; i < n; ++i) {
@@ -351,7 +351,7 @@ class Planner {
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(info.shape, parameters.sides));
     if (candidate.order == CoefficientOrder::kClasses) {
-      std::int32_t* const codes = scratch_.impl().ordered_codes.room_for(info.n_elems);
+      std::int32_t* const codes = scratch_.impl().ordered_codes.reserve(info.n_elems);
       CFCK_TRY(append_codes(info, geometry, parameters, sample_.values, codes));
       parameters.scales = fit(geometry, parameters.steps, {codes, info.n_elems});
       if (candidate.has_ranges) {
@@ -379,7 +379,7 @@ class Planner {
   Result<void> append_codes(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
                             const SpectralParameters& parameters, ByteView values,
                             std::int32_t* codes) const {
-    float* const in_steps = scratch_.impl().spectral_room.in_steps.room_for(info.n_elems);
+    float* const in_steps = scratch_.impl().spectral_workspace.in_steps.reserve(info.n_elems);
     CFCK_TRY(coefficients_in_steps(info, geometry, parameters, values, {in_steps, info.n_elems}));
     spectral_kernels().round_codes(in_steps, info.n_elems, sixteenths_of_step(parameters), codes);
     return {};
@@ -433,12 +433,12 @@ class Planner {
   Result<QuarterField> fit_chunks(const SpectralGeometry& geometry, const StepField& steps,
                                   const CodesOf& codes_of) {
     std::vector<std::int32_t> codes(n_values_);
-    std::vector<std::byte> room;
+    std::vector<std::byte> workspace;
     for (std::uint64_t first = 0; first < n_values_; first += record_.chunk_elems) {
       SpectralChunkInfo info = whole_chunk(record_.shape, 0);
       info.first_elem = first;
       info.n_elems = std::min(record_.chunk_elems, n_values_ - first);
-      CFCK_TRY_ASSIGN(const ByteView values, read_(first, info.n_elems, room));
+      CFCK_TRY_ASSIGN(const ByteView values, read_(first, info.n_elems, workspace));
       CFCK_TRY(codes_of(info, values, codes.data() + first));
     }
     return fit(geometry, steps, codes);

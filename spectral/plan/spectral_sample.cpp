@@ -29,9 +29,9 @@ Result<SpectralSample> take_sample(const LossyRecord& record, const ReadValues& 
                                    std::uint64_t n_together) {
   SpectralSample sample;
   sample.shape = record.shape;
-  std::vector<std::byte> room;
+  std::vector<std::byte> workspace;
   const auto append = [&](std::uint64_t first, std::uint64_t n) -> Result<void> {
-    CFCK_TRY_ASSIGN(const ByteView values, read(first, n, room));
+    CFCK_TRY_ASSIGN(const ByteView values, read(first, n, workspace));
     sample.values.insert(sample.values.end(), values.begin(), values.end());
     return {};
   };
@@ -65,14 +65,14 @@ Result<SpectralSample> take_sample(const LossyRecord& record, const ReadValues& 
 Result<bool> has_alike_rows(const LossyRecord& record, const ReadValues& read) {
   const std::uint64_t n_rows = record.shape[0];
   const auto n = static_cast<std::size_t>(std::min(record.shape[1], kSampleValues / 2));
-  std::vector<std::byte> room;
+  std::vector<std::byte> workspace;
   std::vector<double> pair(2 * n);
   double products = 0;
   double squares = 0;
   for (std::uint64_t i = 0; i < kPairs; ++i) {
     const std::uint64_t row = (n_rows - 1) * i / kPairs;
     for (std::uint64_t next = 0; next < 2; ++next) {
-      CFCK_TRY_ASSIGN(const ByteView values, read((row + next) * record.shape[1], n, room));
+      CFCK_TRY_ASSIGN(const ByteView values, read((row + next) * record.shape[1], n, workspace));
       spectral_kernels().load_values(record.dtype, values.data(), n, pair.data() + next * n);
     }
     for (std::size_t k = 0; k < n; ++k) {

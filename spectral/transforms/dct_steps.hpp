@@ -36,12 +36,12 @@ CFCK_HD void transform_line(T* values, const AxisPass<T>& pass, std::uint64_t li
   const T* const factors = is_whole ? pass.block.factors : pass.last_block.factors;
   const std::uint32_t side = is_whole ? pass.block.side : pass.last_block.side;
   T* const first = values + (outer * pass.length + start) * pass.inner + line % pass.inner;
-  T room[kMaxBlockSide];
+  T workspace[kMaxBlockSide];
   for (std::uint32_t i = 0; i < side; ++i) {
-    room[i] = first[i * pass.inner];
+    workspace[i] = first[i * pass.inner];
   }
   for (std::uint32_t o = 0; o < side; ++o) {
-    first[o * pass.inner] = output_of_line(room, 1, factors + std::size_t{o} * side, side);
+    first[o * pass.inner] = output_of_line(workspace, 1, factors + std::size_t{o} * side, side);
   }
 }
 
@@ -49,17 +49,17 @@ CFCK_HD void transform_line(T* values, const AxisPass<T>& pass, std::uint64_t li
 template <class T>
 CFCK_HD void transform_kernel(T* values, const KernelPass<T>& pass, std::uint64_t kernel) {
   T* const block = values + kernel * pass.n_values;
-  T room[kMaxKernelValues];
+  T workspace[kMaxKernelValues];
   for (unsigned a = 0; a < pass.n_axes; ++a) {
     const KernelAxis<T>& axis = pass.axes[a];
     const std::uint32_t side = axis.block.side;
     for (std::uint32_t i = 0; i < pass.n_values; ++i) {
-      room[i] = block[i];
+      workspace[i] = block[i];
     }
     for (std::uint32_t i = 0; i < pass.n_values; ++i) {
       const std::uint32_t line = i / (side * axis.inner) * (side * axis.inner) + i % axis.inner;
       const std::uint32_t output = i / axis.inner % side;
-      block[i] = output_of_line(room + line, axis.inner,
+      block[i] = output_of_line(workspace + line, axis.inner,
                                 axis.block.factors + std::size_t{output} * side, side);
     }
   }

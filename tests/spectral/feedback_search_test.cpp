@@ -46,7 +46,7 @@ struct Found {
 Found found_by(const SpectralKernels& kernels, const Case& made, bool is_plain) {
   Found found{std::vector<std::int32_t>(made.values.size()),
               std::vector<float>(made.values.size())};
-  std::vector<float> room(made.n_columns() * 16);
+  std::vector<float> workspace(made.n_columns() * 16);
   FeedbackSearch search;
   search.n_columns = made.n_columns();
   search.n_rows = made.n_rows;
@@ -59,7 +59,7 @@ Found found_by(const SpectralKernels& kernels, const Case& made, bool is_plain) 
   search.start_states = made.start_states.data();
   search.codes = found.codes.data();
   search.errors = found.errors.data();
-  search.room = room.data();
+  search.workspace = workspace.data();
   search.is_plain = is_plain;
   kernels.search_feedback(search);
   return found;

@@ -21,9 +21,9 @@ constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 // The stack grows by page faults, and where no memory is left for it the system kills the process.
 // So it grows now, while an error can still be told.
 [[gnu::noinline]] void reserve_stack() {
-  char room[kStackBytes];
-  std::memset(room, 0, sizeof room);
-  asm volatile("" : : "r"(room) : "memory");  // somebody might look: the stores stay
+  char workspace[kStackBytes];
+  std::memset(workspace, 0, sizeof workspace);
+  asm volatile("" : : "r"(workspace) : "memory");  // somebody might look: the stores stay
 }
 
 // Where the stack is that small, what there is must do.

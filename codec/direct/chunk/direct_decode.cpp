@@ -64,7 +64,7 @@ class ChunkDecoder {
 
   Result<void> decode(MutableBytes out) {
     // Whole groups, for merging in place.
-    codes_ = {scratch_.impl().codes.room_for(n_values_ + kGroupSize), n_values_};
+    codes_ = {scratch_.impl().codes.reserve(n_values_ + kGroupSize), n_values_};
     CFCK_TRY(hide_masked());
     CFCK_TRY(is_rans_ ? decode_runs() : decode_symbols());
     CFCK_TRY(read_escapes());
@@ -94,12 +94,12 @@ class ChunkDecoder {
     const std::size_t mask_bytes = (n_values_ + 7) / 8;
     const std::byte* mask = s_.mask.data();
     if (s_.mask.size() != mask_bytes) {
-      std::byte* const room = scratch_.impl().mask.room_for(mask_bytes);
-      auto done = decompress_frame(s_.mask, scratch_, {room, mask_bytes});
+      std::byte* const workspace = scratch_.impl().mask.reserve(mask_bytes);
+      auto done = decompress_frame(s_.mask, scratch_, {workspace, mask_bytes});
       if (!done) {
         return shifted(std::move(done).error(), h_.header_bytes);
       }
-      mask = room;
+      mask = workspace;
     }
     if (!is_mask_of({mask, mask_bytes}, n_values_, h_.n_masked)) {
       return corrupt("the mask does not hide as many values as the header says", h_.header_bytes);
@@ -123,7 +123,7 @@ class ChunkDecoder {
       return corrupt("the symbols are not as many as the chunk needs", h_.body_bytes);
     }
     const auto total = static_cast<std::size_t>(content);
-    symbols_ = scratch_.impl().symbols.room_for(total);
+    symbols_ = scratch_.impl().symbols.reserve(total);
     auto done = stage->decode(s_.coded, {&total, 1}, scratch_, {symbols_, total});
     if (!done) {
       return shifted(std::move(done).error(), h_.body_bytes);
@@ -134,9 +134,9 @@ class ChunkDecoder {
 
   // From the class symbols, or from the field.
   Result<void> read_groups() {
-    groups_ = scratch_.impl().groups.room_for(n_groups_);
+    groups_ = scratch_.impl().groups.reserve(n_groups_);
     if (!parameters_.field.empty()) {
-      classes_ = scratch_.impl().predicted_classes.room_for(n_values_);
+      classes_ = scratch_.impl().predicted_classes.reserve(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes_);
       order_.emplace(codes_, classes_, h_.n_masked != 0);
       order_->set_groups(groups_);
@@ -160,7 +160,7 @@ class ChunkDecoder {
       return shifted(std::move(opened).error(), coded_at_);
     }
     if (parameters_.field.empty()) {
-      symbols_ = scratch_.impl().symbols.room_for(n_groups_ + kGroupSize);  // whole groups
+      symbols_ = scratch_.impl().symbols.reserve(n_groups_ + kGroupSize);  // whole groups
       if (!reader.decode({symbols_, n_groups_, nullptr, kClassPlace})) {
         return corrupt("the lane sets end before the classes", coded_at_);
       }
@@ -216,7 +216,7 @@ class ChunkDecoder {
   }
 
   Result<void> read_escapes() {
-    std::int32_t* const escapes = scratch_.impl().escaped_codes.room_for(h_.n_escapes);
+    std::int32_t* const escapes = scratch_.impl().escaped_codes.reserve(h_.n_escapes);
     VarintReader in(s_.escape_codes, h_.header_bytes);
     std::size_t n_exact = 0;
     for (std::size_t i = 0; i < h_.n_escapes; ++i) {
@@ -243,7 +243,7 @@ class ChunkDecoder {
   Result<void> merge() {
     const bool in_place = is_in_place();
     std::int32_t* const merged =
-        in_place ? codes_.data() : scratch_.impl().ordered_codes.room_for(n_groups_ * kGroupSize);
+        in_place ? codes_.data() : scratch_.impl().ordered_codes.reserve(n_groups_ * kGroupSize);
     if (is_rans_) {
       CFCK_TRY(merge_lanes(merged, nullptr));
     } else if (!direct_kernels().merge(merged, n_left_, groups_, from_) || from_.n_escapes != 0) {
@@ -294,7 +294,7 @@ class ChunkDecoder {
     }
     CFCK_TRY(decode_groups(first_of_tail, n_groups_));
     const std::size_t in_section = raw_of_tail - in_tail_;
-    std::byte* const raw = scratch_.impl().raw.room_for(in_section + payload_bytes(kMaxLaneSets));
+    std::byte* const raw = scratch_.impl().raw.reserve(in_section + payload_bytes(kMaxLaneSets));
     if (auto finished = reader.finish(in_tail_, raw + in_section); !finished) {
       return shifted(std::move(finished).error(), coded_at_);
     }
@@ -307,7 +307,7 @@ class ChunkDecoder {
 
   // The symbols of groups first … last-1.
   Result<void> decode_groups(std::size_t first, std::size_t last) {
-    std::uint8_t* const places = scratch_.impl().places.room_for(last - first);
+    std::uint8_t* const places = scratch_.impl().places.reserve(last - first);
     std::size_t n_places = 0;
     std::size_t n_symbols = 0;
     for (std::size_t g = first; g < last; ++g) {
@@ -317,7 +317,7 @@ class ChunkDecoder {
         n_symbols += group_size(g);
       }
     }
-    symbols_ = scratch_.impl().symbols.room_for(n_symbols + 2 * kGroupSize);
+    symbols_ = scratch_.impl().symbols.reserve(n_symbols + 2 * kGroupSize);
     if (!scratch_.impl().rans_reader.decode({symbols_, n_symbols, places, 0})) {
       return corrupt("the lane sets end before the symbols", coded_at_);
     }

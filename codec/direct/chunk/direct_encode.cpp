@@ -37,7 +37,7 @@ class ChunkEncoder {
         value_bytes_(bits_per_element(info.dtype) / 8),
         memory_(scratch.impl()),
         scratch_(scratch),
-        codes_(memory_.codes.room_for(n_values_ + kGroupSize), n_values_) {}
+        codes_(memory_.codes.reserve(n_values_ + kGroupSize), n_values_) {}
 
   Result<void> encode(const DirectBounds& bounds, MutableBytes decoded, DirectChunk& out) {
     const ValueSteps steps = value_steps(geometry_, parameters_, bounds, info_.first_elem);
@@ -75,9 +75,9 @@ class ChunkEncoder {
   // class for all groups.
   bool encode_at_once(const ValueSteps& steps, MutableBytes decoded, DirectChunk& out) {
     n_groups_ = (n_values_ + kGroupSize - 1) / kGroupSize;
-    groups_ = memory_.groups.room_for(n_groups_);
+    groups_ = memory_.groups.reserve(n_groups_);
     DirectSplit to = split_start(n_values_, sizeof(std::int32_t) * (n_values_ + kGroupSize));
-    std::byte* const exact = memory_.escapes.room_for(n_values_ * value_bytes_);
+    std::byte* const exact = memory_.escapes.reserve(n_values_ * value_bytes_);
     to.exact = exact;
     const DirectSplit start = to;
     const QuantisedTotals totals = direct_kernels().quantise_symbols(
@@ -136,11 +136,10 @@ class ChunkEncoder {
     const std::size_t n_left = n_values_ - header_.n_masked;
     n_groups_ = (n_left + kGroupSize - 1) / kGroupSize;
     const bool in_place = !has_field && header_.n_masked == 0;
-    ordered_ =
-        in_place ? codes_.data() : memory_.ordered_codes.room_for(n_groups_ * kGroupSize + 1);
-    groups_ = memory_.groups.room_for(n_groups_);
+    ordered_ = in_place ? codes_.data() : memory_.ordered_codes.reserve(n_groups_ * kGroupSize + 1);
+    groups_ = memory_.groups.reserve(n_groups_);
     if (has_field) {
-      std::uint8_t* const classes = memory_.predicted_classes.room_for(n_values_);
+      std::uint8_t* const classes = memory_.predicted_classes.reserve(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes);
       ClassOrder order(codes_, classes, header_.n_masked != 0);
       order.set_groups(groups_);
@@ -173,9 +172,9 @@ class ChunkEncoder {
   // Where the symbols of `rans`, after those of the classes, raw bits and escapes go.
   DirectSplit split_start(std::size_t n_symbols, std::size_t raw_bytes) {
     DirectSplit to;
-    to.streams[0] = memory_.symbols.room_for(n_groups_ + n_symbols + kGroupSize) + n_groups_;
-    to.raw = memory_.raw.room_for(raw_bytes);
-    to.escapes = memory_.escaped_codes.room_for(n_symbols);
+    to.streams[0] = memory_.symbols.reserve(n_groups_ + n_symbols + kGroupSize) + n_groups_;
+    to.raw = memory_.raw.reserve(raw_bytes);
+    to.escapes = memory_.escaped_codes.reserve(n_symbols);
     return to;
   }
 
@@ -202,7 +201,7 @@ class ChunkEncoder {
     }
     streams_[1] = {start.streams[0], end.streams[0]};
     raw_ = {start.raw, end.raw};
-    std::uint8_t* const places = memory_.places.room_for(n_groups_);
+    std::uint8_t* const places = memory_.places.reserve(n_groups_);
     std::size_t n_places = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
@@ -249,7 +248,7 @@ class ChunkEncoder {
     }
     // A kernel writes whole groups, past the end of a stream too.
     std::uint8_t* next =
-        memory_.symbols.room_for(n_groups_ + n_symbols + kDirectStreams * kGroupSize);
+        memory_.symbols.reserve(n_groups_ + n_symbols + kDirectStreams * kGroupSize);
     streams_.assign(1 + kDirectStreams, {});
     if (!has_field) {
       write_classes(next);
@@ -261,9 +260,9 @@ class ChunkEncoder {
       streams_[1 + s] = {next, lengths[s]};
       next += lengths[s] + kGroupSize;
     }
-    to.raw = memory_.raw.room_for(raw_bytes);
+    to.raw = memory_.raw.reserve(raw_bytes);
     raw_ = {to.raw, raw_bytes};
-    std::int32_t* const escapes = memory_.escaped_codes.room_for(n_left);
+    std::int32_t* const escapes = memory_.escaped_codes.reserve(n_left);
     to.escapes = escapes;
     direct_kernels().split(ordered_, n_left, groups_, to);
     write_escapes({escapes, to.escapes});

@@ -84,11 +84,11 @@ class ValueMerge {
     if (group.kind != GroupKind::kAllZero) {
       (void)merge_one_group(code, n, from_, codes, escaped);
     }
-    std::byte room[kGroupSize * kBytes];
-    if (!values_of_group<Value>(codes, escaped, n, walk_, from_, room)) {
+    std::byte workspace[kGroupSize * kBytes];
+    if (!values_of_group<Value>(codes, escaped, n, walk_, from_, workspace)) {
       return false;
     }
-    __builtin_memcpy(values, room, n * kBytes);
+    __builtin_memcpy(values, workspace, n * kBytes);
     return true;
   }
 

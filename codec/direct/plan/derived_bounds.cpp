@@ -69,10 +69,10 @@ Result<void> for_pieces(const LossyRecord& record, std::uint64_t row_values, con
                         Action&& action) {
   CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
   const std::size_t value_bytes = bits_per_element(record.dtype) / 8;
-  std::vector<std::byte> room;
+  std::vector<std::byte> workspace;
   for (std::uint64_t first = 0; first < total; first += record.chunk_elems) {
     const std::uint64_t n = std::min(record.chunk_elems, total - first);
-    CFCK_TRY_ASSIGN(const ByteView bytes, read(first, n, room));
+    CFCK_TRY_ASSIGN(const ByteView bytes, read(first, n, workspace));
     for (std::uint64_t done = 0; done < n;) {
       const std::uint64_t row_left = row_values - (first + done) % row_values;
       const std::uint64_t n_piece = std::min({std::uint64_t{kPieceValues}, n - done, row_left});

@@ -251,7 +251,7 @@ class Planner {
     codes.reserve(n_values_ + record_.chunk_elems);
     for (std::uint64_t first = 0; first < n_values_; first += record_.chunk_elems) {
       const std::uint64_t n = std::min(record_.chunk_elems, n_values_ - first);
-      CFCK_TRY_ASSIGN(const ByteView values, read_(first, n, room_));
+      CFCK_TRY_ASSIGN(const ByteView values, read_(first, n, workspace_));
       std::vector<std::int32_t> some =
           quantised(geometry_, best_.parameters, bounds_, first, values, nullptr);
       codes.insert(codes.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n));
@@ -375,7 +375,7 @@ class Planner {
   const std::uint64_t n_chunks_;
   DirectPlan best_;
   PlanSample sample_;
-  std::vector<std::byte> room_;
+  std::vector<std::byte> workspace_;
   std::vector<std::byte> decoded_;
 };
 

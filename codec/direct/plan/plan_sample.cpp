@@ -92,11 +92,11 @@ Result<PlanSample> take_plan_sample(const DirectRecord& record, const DirectGeom
   CFCK_TRY_ASSIGN(sample.geometry, direct_geometry(sample.shape));
   const std::size_t value_bytes = bits_per_element(record.dtype) / 8;
   sample.values.reserve(sample.n_values() * value_bytes);
-  std::vector<std::byte> room;
+  std::vector<std::byte> workspace;
   for (std::uint64_t i = 0; i < layout.n_pieces; ++i) {
     const std::uint64_t first = piece_start(geometry, layout, i);
     CFCK_TRY_ASSIGN(const ByteView values,
-                    read(first, layout.piece_rows * layout.row_values, room));
+                    read(first, layout.piece_rows * layout.row_values, workspace));
     sample.values.insert(sample.values.end(), values.begin(), values.end());
     for (std::uint64_t row = 0; row < layout.piece_rows; ++row) {
       sample.rows.push_back(first / geometry.row_values() + row);

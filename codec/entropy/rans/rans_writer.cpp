@@ -282,7 +282,7 @@ class SectionWriter {
     }
     // A word for every symbol at most, and what vectors write before it.
     const std::size_t room = n_groups * kGroupSize / symbols_.n_sets + 2 * kRansLanes;
-    std::uint16_t* const words = memory_.words.room_for(room * symbols_.n_sets);
+    std::uint16_t* const words = memory_.words.reserve(room * symbols_.n_sets);
     alignas(64) std::uint32_t states[kMaxLaneSets * kRansLanes];
     start_lanes(states);
     std::uint16_t* ends[kMaxLaneSets];

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "codec/direct/plan/derived_bounds.hpp"
 #include "codec/direct/direct_codec.hpp"
+#include "codec/direct/plan/derived_bounds.hpp"
 #include "codec/direct/plan/plan.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "tests/codec/direct/direct_cases.hpp"
@@ -138,16 +138,17 @@ struct CountingReader {
   bool by_row;
   std::uint64_t n_read = 0;
 
-  Result<ByteView> operator()(std::uint64_t first, std::uint64_t n, std::vector<std::byte>& room) {
+  Result<ByteView> operator()(std::uint64_t first, std::uint64_t n,
+                              std::vector<std::byte>& workspace) {
     n_read += n;
-    room.resize(n * 4);
+    workspace.resize(n * 4);
     Random random(first + 1);
     for (std::uint64_t i = 0; i < n; ++i) {
       const double scale = by_row ? 1 << ((first + i) / row_values % 8) : 1;
       put_double(DType::kF32, static_cast<double>(random.gaussian()) * 0x1p-34 * scale,
-                 &room[4 * i]);
+                 &workspace[4 * i]);
     }
-    return ByteView(room);
+    return ByteView(workspace);
   }
 };
 
