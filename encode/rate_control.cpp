@@ -367,7 +367,7 @@ Result<StepGoal> RateControl::goal() const {
     max_magnitude = std::max(max_magnitude, magnitude);
     const auto n = static_cast<double>(item->geometry().n_elems);
     n_elems += n;
-    octaves += n * straight_log2(item->values.rms() / item->scale());
+    octaves += n * piecewise_linear_log2(item->values.rms() / item->scale());
   }
   goal.finest_step = min_magnitude * kFinestShare / 2;
   goal.coarsest_step = max_magnitude * kCoarsestShare;
@@ -378,8 +378,8 @@ Result<StepGoal> RateControl::goal() const {
     goal.min = goal.most * kSizeShare;
     CFCK_TRY_ASSIGN(goal.least_bytes, bytes_of_others());
     const double bits = 8 * std::max(goal.most - goal.least_bytes, 0.0) / n_elems;
-    goal.first_step =
-        straight_exp2(std::clamp(octaves / n_elems + kOctavesOfNoBits - bits, -1000.0, 1000.0));
+    goal.first_step = piecewise_linear_exp2(
+        std::clamp(octaves / n_elems + kOctavesOfNoBits - bits, -1000.0, 1000.0));
   } else {
     goal.measure = StepGoal::Measure::kSquares;
     goal.min = goal.most * kSquaresShare;

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <string>
 
-#include "spectral/layout/spectral_geometry.hpp"
 #include "encode/step_search.hpp"
+#include "spectral/layout/spectral_geometry.hpp"
 
 namespace cfck::format {
 
@@ -32,7 +32,7 @@ Result<void> set_calibrated_steps(const Calibration& calibration, std::string_vi
   }
   choice.steps = {steps->bands, steps->rows, steps->columns};
   if (calibration.has_tensor_steps() && steps->sigma > 0) {
-    choice.step_scale = straight_exp2(steps->log2_step);
+    choice.step_scale = piecewise_linear_exp2(steps->log2_step);
     choice.sigma = steps->sigma;
   }
   if (choice.preset == StepPreset::kFeedback && !calibration.is_of_data()) {

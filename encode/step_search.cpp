@@ -24,7 +24,7 @@ double level_of_bits(double bits) {
   if (!(bits > 0)) {
     return -HUGE_VAL;
   }
-  return bits > 10 ? bits : straight_log2(straight_exp2(kBend * bits) - 1) / kBend;
+  return bits > 10 ? bits : piecewise_linear_log2(piecewise_linear_exp2(kBend * bits) - 1) / kBend;
 }
 
 // One trial. `place` grows as the measure falls: octaves of the step, or their negative.
@@ -38,15 +38,15 @@ class Search {
  public:
   Search(const StepGoal& goal, const TryStep& try_step)
       : goal_(goal), try_step_(try_step), sign_(counts_bytes() ? 1 : -1) {
-    const double finest = straight_log2(goal.finest_step);
-    const double coarsest = straight_log2(goal.coarsest_step);
+    const double finest = piecewise_linear_log2(goal.finest_step);
+    const double coarsest = piecewise_linear_log2(goal.coarsest_step);
     first_place_ = counts_bytes() ? finest : -coarsest;
     last_place_ = counts_bytes() ? coarsest : -finest;
     aim_ = level_of(goal.most - (goal.most - goal.min) / 4);
   }
 
   Result<FoundStep> run() {
-    double place = clamped(sign_ * straight_log2(goal_.first_step));
+    double place = clamped(sign_ * piecewise_linear_log2(goal_.first_step));
     for (int trial = 0; trial < kMaxTrials; ++trial) {
       CFCK_TRY(take(place));
       if (is_done_ || (keeping_ && keeping_->measured >= goal_.min)) {
@@ -59,7 +59,8 @@ class Search {
       place = *next;
     }
     const Trial& best = keeping_ ? *keeping_ : *breaking_;
-    return FoundStep{straight_exp2(sign_ * best.place), best.measured, keeping_.has_value()};
+    return FoundStep{piecewise_linear_exp2(sign_ * best.place), best.measured,
+                     keeping_.has_value()};
   }
 
  private:
@@ -69,13 +70,13 @@ class Search {
     if (counts_bytes()) {
       return level_of_bits((measured - goal_.least_bytes) / goal_.bytes_per_octave);
     }
-    return measured > 0 ? straight_log2(measured) : -HUGE_VAL;
+    return measured > 0 ? piecewise_linear_log2(measured) : -HUGE_VAL;
   }
   // Of the level, in its place.
   double slope() const { return counts_bytes() ? -1 : -2; }
 
   Result<void> take(double place) {
-    CFCK_TRY_ASSIGN(const StepOutcome outcome, try_step_(straight_exp2(sign_ * place)));
+    CFCK_TRY_ASSIGN(const StepOutcome outcome, try_step_(piecewise_linear_exp2(sign_ * place)));
     const Trial trial{place, outcome.measured, level_of(outcome.measured)};
     std::optional<Trial>& side = trial.measured <= goal_.most ? keeping_ : breaking_;
     const bool is_keeping = &side == &keeping_;
@@ -138,13 +139,13 @@ class Search {
 
 }  // namespace
 
-double straight_log2(double number) noexcept {
+double piecewise_linear_log2(double number) noexcept {
   int exponent = 0;
   const double mantissa = std::frexp(number, &exponent);  // from 1/2 to 1
   return exponent - 2 + 2 * mantissa;
 }
 
-double straight_exp2(double exponent) noexcept {
+double piecewise_linear_exp2(double exponent) noexcept {
   const double whole = std::floor(exponent);
   return std::ldexp(1 + (exponent - whole), static_cast<int>(whole));
 }

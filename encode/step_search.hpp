@@ -44,7 +44,7 @@ Result<FoundStep> find_step(const StepGoal& goal, const TryStep& try_step);
 
 // Requires: positive and finite. A logarithm to the base 2 that is exact at powers of
 // it and straight between them, and its inverse.
-double straight_log2(double number) noexcept;
-double straight_exp2(double exponent) noexcept;
+double piecewise_linear_log2(double number) noexcept;
+double piecewise_linear_exp2(double exponent) noexcept;
 
 }  // namespace cfck::format

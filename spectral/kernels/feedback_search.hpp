@@ -233,7 +233,7 @@ class FeedbackLanes {
 
 template <unsigned n_states>
 void search_feedback_of(const FeedbackSearch& search) {
-  if (search.is_plain) {
+  if (search.use_reference) {
     for (unsigned row = 0; row < search.n_rows; ++row) {
       FeedbackRow<n_states>(search, row).run();
     }

@@ -76,7 +76,7 @@ struct FeedbackSearch {
   float* errors = nullptr;        // [n_columns, n_rows]
   float* workspace = nullptr;     // for n_columns * 16
   // Value by value: what counts, and what vectors must equal.
-  bool is_plain = false;
+  bool use_reference = false;
 };
 
 // What decoders merge: symbols and planes of the coded groups.

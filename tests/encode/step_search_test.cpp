@@ -37,11 +37,11 @@ StepGoal goal(StepGoal::Measure measure, double most, double first_step) {
 
 TEST(StepSearch, StraightLogarithmHasAnInverse) {
   for (double number = 1e-300; number < 1e300; number *= 1.7) {
-    EXPECT_NEAR(straight_log2(number), std::log2(number), 0.0861) << number;
-    EXPECT_NEAR(straight_exp2(straight_log2(number)) / number, 1, 1e-12) << number;
+    EXPECT_NEAR(piecewise_linear_log2(number), std::log2(number), 0.0861) << number;
+    EXPECT_NEAR(piecewise_linear_exp2(piecewise_linear_log2(number)) / number, 1, 1e-12) << number;
   }
-  EXPECT_EQ(straight_log2(8), 3);
-  EXPECT_EQ(straight_exp2(-3), 0.125);
+  EXPECT_EQ(piecewise_linear_log2(8), 3);
+  EXPECT_EQ(piecewise_linear_exp2(-3), 0.125);
 }
 
 TEST(StepSearch, ByteTargetsInFewTrials) {

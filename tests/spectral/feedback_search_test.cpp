@@ -43,7 +43,7 @@ struct Found {
   bool operator==(const Found&) const = default;
 };
 
-Found found_by(const SpectralKernels& kernels, const Case& made, bool is_plain) {
+Found found_by(const SpectralKernels& kernels, const Case& made, bool use_reference) {
   Found found{std::vector<std::int32_t>(made.values.size()),
               std::vector<float>(made.values.size())};
   std::vector<float> workspace(made.n_columns() * 16);
@@ -60,7 +60,7 @@ Found found_by(const SpectralKernels& kernels, const Case& made, bool is_plain) 
   search.codes = found.codes.data();
   search.errors = found.errors.data();
   search.workspace = workspace.data();
-  search.is_plain = is_plain;
+  search.use_reference = use_reference;
   kernels.search_feedback(search);
   return found;
 }
