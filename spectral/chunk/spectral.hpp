@@ -62,9 +62,9 @@ Result<std::size_t> estimate_spectral(const SpectralChunkInfo& info,
 
 // What the coefficients of a chunk, in storage order and in steps, are to become once errors have
 // been fed forward; they themselves without feedback.
-Result<void> feedback_aims(const SpectralChunkInfo& info, const SpectralParameters& parameters,
-                           const SecondMoments& moments, ByteView values, Scratch& scratch,
-                           std::span<float> aims);
+Result<void> compensated_targets(const SpectralChunkInfo& info,
+                                 const SpectralParameters& parameters, const SecondMoments& moments,
+                                 ByteView values, Scratch& scratch, std::span<float> compensated);
 
 // What both sides check; the geometry of the record. Errors: kInvalidArgument, kUnsupported.
 Result<void> check_spectral_chunk(const SpectralChunkInfo& info);

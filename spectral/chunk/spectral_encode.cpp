@@ -99,12 +99,12 @@ class ChunkEncoder {
   }
 
   // In storage order. Requires: the order is that of row blocks.
-  Result<void> aim(float* aims) {
+  Result<void> compensate(float* compensated) {
     CFCK_TRY(order_and_group());
     std::vector<float> ordered(search_.values, search_.values + n_values_);
-    aims_ = ordered.data();
+    compensated_ = ordered.data();
     search();
-    order_->scatter(ordered.data(), aims);
+    order_->scatter(ordered.data(), compensated);
     return {};
   }
 
@@ -166,7 +166,7 @@ class ChunkEncoder {
     search_.decisions = workspace_.decisions.reserve(n * decision_bytes(parameters_.n_states));
     if (feeds_back() &&
         search_with_feedback(*order_->row_blocks(), geometry_, parameters_, *choice_.moments,
-                             search_, workspace_.ordered.reserve(n_values_), aims_)) {
+                             search_, workspace_.ordered.reserve(n_values_), compensated_)) {
       return;
     }
     AllWeights weights;
@@ -330,7 +330,7 @@ class ChunkEncoder {
   GroupCode* groups_ = nullptr;
   SplitCodes split_;
   std::vector<std::uint32_t> exact_places_;
-  float* aims_ = nullptr;            // in order, if they are wanted
+  float* compensated_ = nullptr;     // in order, if they are wanted
   bool is_estimate_ = false;         // nothing is coded
   std::size_t estimated_bytes_ = 0;  // of what is not
 };
@@ -393,14 +393,15 @@ Result<std::size_t> estimate_spectral(const SpectralChunkInfo& info,
   return ChunkEncoder(info, geometry, parameters, choice, values, scratch).estimate();
 }
 
-Result<void> feedback_aims(const SpectralChunkInfo& info, const SpectralParameters& parameters,
-                           const SecondMoments& moments, ByteView values, Scratch& scratch,
-                           std::span<float> aims) {
+Result<void> compensated_targets(const SpectralChunkInfo& info,
+                                 const SpectralParameters& parameters, const SecondMoments& moments,
+                                 ByteView values, Scratch& scratch, std::span<float> compensated) {
   CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                   SpectralGeometry::create(info.shape, parameters.sides));
   SpectralChoice choice;
   choice.moments = &moments;
-  return ChunkEncoder(info, geometry, parameters, choice, values, scratch).aim(aims.data());
+  return ChunkEncoder(info, geometry, parameters, choice, values, scratch)
+      .compensate(compensated.data());
 }
 
 Result<void> encode_spectral(const SpectralChunkInfo& info, const SpectralParameters& parameters,

@@ -11,14 +11,14 @@ class BlockEncoder {
  public:
   BlockEncoder(const RowBlocks& blocks, const SpectralGeometry& geometry,
                const SpectralParameters& parameters, const SecondMoments& moments,
-               const TrellisSearch& search, float* values, float* aims)
+               const TrellisSearch& search, float* values, float* compensated)
       : blocks_(blocks),
         moments_(moments),
         sides_(transformed_sides(parameters)),
         trellis_(trellis_of(parameters.n_states)),
         found_(search),
         values_(values),
-        aims_(aims),
+        compensated_(compensated),
         scales_(scales_of(geometry, parameters)),
         states_(blocks.n_lanes()) {}
 
@@ -30,7 +30,7 @@ class BlockEncoder {
       collect(block);
       spectral_kernels().search_feedback(search_);
       spread(block);
-      if (aims_ != nullptr) {
+      if (compensated_ != nullptr) {
         tell_aims(block);
       }
     }
@@ -138,7 +138,8 @@ class BlockEncoder {
         }
       }
       for (std::size_t i = 0; i < n_rows; ++i) {
-        aims_[first_of(block, k) + i] = targets_[k * n_rows + i] + columns_[k].inverse * sums[i];
+        compensated_[first_of(block, k) + i] =
+            targets_[k * n_rows + i] + columns_[k].inverse * sums[i];
       }
     }
   }
@@ -166,7 +167,7 @@ class BlockEncoder {
   const Trellis* const trellis_;
   const TrellisSearch& found_;
   float* const values_;
-  float* const aims_;
+  float* const compensated_;
   const std::vector<float> scales_;
   std::vector<std::uint8_t> states_;  // of the lanes
   std::vector<std::uint32_t> turns_;  // columns in the order of the search
@@ -191,8 +192,8 @@ SecondMoments::Sides transformed_sides(const SpectralParameters& parameters) {
 
 bool search_with_feedback(const RowBlocks& blocks, const SpectralGeometry& geometry,
                           const SpectralParameters& parameters, const SecondMoments& moments,
-                          const TrellisSearch& search, float* values, float* aims) {
-  return BlockEncoder(blocks, geometry, parameters, moments, search, values, aims).run();
+                          const TrellisSearch& search, float* values, float* compensated) {
+  return BlockEncoder(blocks, geometry, parameters, moments, search, values, compensated).run();
 }
 
 }  // namespace cfck::codec

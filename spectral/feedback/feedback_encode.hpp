@@ -1,9 +1,9 @@
 // Codes of a chunk in blocks of rows, with errors fed forward along the rows.
 #pragma once
 
-#include "spectral/layout/row_blocks.hpp"
 #include "spectral/feedback/second_moments.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/layout/row_blocks.hpp"
 
 namespace cfck::codec {
 
@@ -14,7 +14,7 @@ namespace cfck::codec {
 // errors before it add up to.
 bool search_with_feedback(const RowBlocks& blocks, const SpectralGeometry& geometry,
                           const SpectralParameters& parameters, const SecondMoments& moments,
-                          const TrellisSearch& search, float* values, float* aims = nullptr);
+                          const TrellisSearch& search, float* values, float* compensated = nullptr);
 
 // Sides of the kernels if they are transformed, else none: as SecondMoments takes them.
 SecondMoments::Sides transformed_sides(const SpectralParameters& parameters);

@@ -25,11 +25,11 @@ class FeedbackLanes {
       start(search_.start_states + std::size_t{fold} * search_.n_rows + row_);
       for (std::size_t k = begin_; k < end; ++k) {
         if (k - begin_ >= kFeedbackDepth) {
-          settle(k - kFeedbackDepth);
+          commit(k - kFeedbackDepth);
         }
         advance(k);
       }
-      settle_all(end);
+      commit_all(end);
     }
   }
 
@@ -61,11 +61,11 @@ class FeedbackLanes {
     return load_lanes<Floats>(some);
   }
 
-  float* settled(std::size_t column) const { return search_.workspace + column * kSearchLanes; }
+  float* committed(std::size_t column) const { return search_.workspace + column * kSearchLanes; }
 
   // The path that costs least in each lane decides about a column; those that have it otherwise
   // end.
-  void settle(std::size_t column) {
+  void commit(std::size_t column) {
     const std::size_t at = column % kFeedbackDepth;
     Floats min = costs_[0];
     Floats error = paths_[0].errors[at];
@@ -85,7 +85,7 @@ class FeedbackLanes {
   }
 
   void put(std::size_t column, Ints code, Floats error) {
-    store_lanes(error, settled(column));
+    store_lanes(error, committed(column));
     const std::size_t to = column * search_.n_rows + row_;
     if (n_rows_ == kSearchLanes) {
       store_lanes(code, search_.codes + to);
@@ -98,10 +98,10 @@ class FeedbackLanes {
     }
   }
 
-  void settle_all(std::size_t end) {
+  void commit_all(std::size_t end) {
     const std::size_t n_open = end - begin_ < kFeedbackDepth ? end - begin_ : kFeedbackDepth;
     for (std::size_t column = end - n_open; column < end; ++column) {
-      settle(column);
+      commit(column);
     }
   }
 
@@ -110,11 +110,11 @@ class FeedbackLanes {
     std::size_t i = 0;
     for (; i + kFeedbackSums <= n; i += kFeedbackSums) {
       unrolled<kFeedbackSums>([&](auto j) __attribute__((always_inline)) {
-        sums[j] += coefficients[i + j] * load_lanes<Floats>(settled(i + j));
+        sums[j] += coefficients[i + j] * load_lanes<Floats>(committed(i + j));
       });
     }
     for (; i < n; ++i) {
-      sums[i % kFeedbackSums] += coefficients[i] * load_lanes<Floats>(settled(i));
+      sums[i % kFeedbackSums] += coefficients[i] * load_lanes<Floats>(committed(i));
     }
     return ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
            ((sums[4] + sums[5]) + (sums[6] + sums[7]));

@@ -28,13 +28,13 @@ class FeedbackRow {
       }
       for (std::size_t k = begin_; k < end; ++k) {
         if (k - begin_ >= kFeedbackDepth) {
-          settle(k - kFeedbackDepth);
+          commit(k - kFeedbackDepth);
         }
         advance(k);
       }
       const std::size_t n_open = end - begin_ < kFeedbackDepth ? end - begin_ : kFeedbackDepth;
       for (std::size_t k = end - n_open; k < end; ++k) {
-        settle(k);
+        commit(k);
       }
     }
   }
@@ -53,7 +53,7 @@ class FeedbackRow {
 
   std::size_t place_of(std::size_t column) const { return column * search_.n_rows + row_; }
 
-  void settle(std::size_t column) {
+  void commit(std::size_t column) {
     const std::size_t at = column % kFeedbackDepth;
     const Path* best = paths_;
     for (const Path& path : paths_) {

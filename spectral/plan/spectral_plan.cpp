@@ -210,13 +210,14 @@ class Planner {
   // Of what errors that are fed forward make of the coefficients: they have larger scales.
   Result<QuarterField> fit_aims(const SpectralGeometry& geometry,
                                 const SpectralParameters& parameters) {
-    std::vector<float> aims(std::min(n_values_, record_.chunk_elems));
+    std::vector<float> compensated(std::min(n_values_, record_.chunk_elems));
     return fit_chunks(
         geometry, parameters.steps,
         [&](const SpectralChunkInfo& info, ByteView values, std::int32_t* codes) -> Result<void> {
-          CFCK_TRY(feedback_aims(info, parameters, *request_.moments, values, scratch_, aims));
-          spectral_kernels().round_codes(aims.data(), info.n_elems, sixteenths_of_step(parameters),
-                                         codes);
+          CFCK_TRY(compensated_targets(info, parameters, *request_.moments, values, scratch_,
+                                       compensated));
+          spectral_kernels().round_codes(compensated.data(), info.n_elems,
+                                         sixteenths_of_step(parameters), codes);
           return {};
         });
   }

@@ -331,17 +331,18 @@ class AllPaths {
       return;
     }
     const Trellis* const trellis = trellis_of(made_.n_states);
-    double aim = made_.values[k];
+    double compensate = made_.values[k];
     for (std::size_t before = 0; before < k; ++before) {
-      aim += double{made_.coefficients[k * made_.n_columns() + before]} * errors_[before] /
-             double{made_.columns[k].scale};
+      compensate += double{made_.coefficients[k * made_.n_columns() + before]} * errors_[before] /
+                    double{made_.columns[k].scale};
     }
-    const auto about = static_cast<std::int32_t>(std::nearbyint(trellis ? aim / 2 : aim));
+    const auto about =
+        static_cast<std::int32_t>(std::nearbyint(trellis ? compensate / 2 : compensate));
     for (std::int32_t code = about - 3; code <= about + 3; ++code) {
       const std::int32_t point = trellis ? point_of(code, trellis->table(state)) : code;
       errors_[k] = (double{made_.values[k]} - point) * double{made_.columns[k].scale};
       follow(k + 1, trellis ? trellis->next[state][code & 1] : 0,
-             sum + (aim - point) * (aim - point));
+             sum + (compensate - point) * (compensate - point));
     }
   }
 
@@ -358,17 +359,17 @@ double greedy(const Case& made) {
   double sum = 0;
   for (std::size_t k = 0; k < made.n_columns(); ++k) {
     const float before = k == 0 ? 0.0f : static_cast<float>(misses(made, found)[k]);
-    const float aim = made.values[k] + before;  // its own error is not in it yet
+    const float compensate = made.values[k] + before;  // its own error is not in it yet
     std::int32_t best = 0;
     for (std::int32_t code = -40; code <= 40; ++code) {
       const auto off = [&](std::int32_t c) {
-        return std::abs(aim - static_cast<float>(point_of(c, trellis.table(state))));
+        return std::abs(compensate - static_cast<float>(point_of(c, trellis.table(state))));
       };
       best = off(code) < off(best) ? code : best;
     }
     const auto point = static_cast<float>(point_of(best, trellis.table(state)));
     found.errors[k] = (made.values[k] - point) * made.columns[k].scale;
-    sum += double{aim - point} * double{aim - point};
+    sum += double{compensate - point} * double{compensate - point};
     state = trellis.next[state][best & 1];
   }
   return sum;
