@@ -84,15 +84,15 @@ class DirectStages {
   void encode(CodedChunk& chunk) {
     const std::size_t n_groups = (chunk.n + kGroupSize - 1) / kGroupSize;
     groups_.resize(n_groups);
-    codes_.resize(n_groups * kGroupSize + kGroupSize);
+    indices_.resize(n_groups * kGroupSize + kGroupSize);
     decoded_.resize(chunk.n * sizeof(float));
     clock_.time("encode: quantise", [&] {
       direct_kernels().quantise(DType::kF32, chunk.values().data(), chunk.n, chunk.tensor->steps,
-                                codes_.data(), decoded_.data());
+                                indices_.data(), decoded_.data());
     });
-    std::fill(codes_.begin() + static_cast<std::ptrdiff_t>(chunk.n), codes_.end(), 0);
+    std::fill(indices_.begin() + static_cast<std::ptrdiff_t>(chunk.n), indices_.end(), 0);
     clock_.time("encode: classify",
-                [&] { direct_kernels().classify(codes_.data(), chunk.n, groups_.data()); });
+                [&] { direct_kernels().classify(indices_.data(), chunk.n, groups_.data()); });
     symbols_.resize(n_groups + chunk.n + kDirectStreams * kGroupSize);
     chunk.class_escapes.resize(2 * n_groups);
     clock_.time("encode: classes", [&] {
@@ -121,7 +121,7 @@ class DirectStages {
   bool decode(const CodedChunk& chunk) {
     clock_.time("decode: hash of payload", [&] { use(hash64(chunk.coded)); });
     groups_.resize(chunk.groups.size());
-    codes_.resize(groups_.size() * kGroupSize + kGroupSize);
+    indices_.resize(groups_.size() * kGroupSize + kGroupSize);
     return (is_rans_ ? decode_lanes(chunk) : decode_streams(chunk)) && keeps_bound(chunk);
   }
 
@@ -211,7 +211,7 @@ class DirectStages {
     to.raw = raw_.data();
     to.escapes = escapes_.data();
     const DirectKernels& kernels = direct_kernels();
-    (is_rans_ ? kernels.split_symbols : kernels.split)(codes_.data(), n, groups_.data(), to);
+    (is_rans_ ? kernels.split_symbols : kernels.split)(indices_.data(), n, groups_.data(), to);
     n_escapes_ = to.escapes - escapes_.data();
   }
 
@@ -219,7 +219,7 @@ class DirectStages {
     chunk.exact.clear();
     const ByteView values = chunk.values();
     for (std::size_t i = 0; i < chunk.n; ++i) {
-      if (codes_[i] == kExact) {
+      if (indices_[i] == kExact) {
         const auto at = values.begin() + static_cast<std::ptrdiff_t>(i * sizeof(float));
         chunk.exact.insert(chunk.exact.end(), at, at + sizeof(float));
       }
@@ -264,10 +264,10 @@ class DirectStages {
         from.streams[s] = next;
         next += chunk.lengths[1 + s];
       }
-      good &= direct_kernels().merge(codes_.data(), chunk.n, groups_.data(), from);
+      good &= direct_kernels().merge(indices_.data(), chunk.n, groups_.data(), from);
     });
     clock_.time("decode: dequantise", [&] {
-      direct_kernels().dequantise(DType::kF32, codes_.data(), chunk.n, chunk.tensor->steps,
+      direct_kernels().dequantise(DType::kF32, indices_.data(), chunk.n, chunk.tensor->steps,
                                   chunk.out().data());
     });
     return good;
@@ -363,7 +363,7 @@ class DirectStages {
   Scratch scratch_;
   RansReader reader_;
   std::vector<GroupCode> groups_;
-  std::vector<std::int32_t> codes_;
+  std::vector<std::int32_t> indices_;
   std::vector<std::uint8_t> symbols_;
   std::vector<std::uint8_t> places_;
   std::array<SymbolStream, 1 + kDirectStreams> streams_{};

@@ -63,7 +63,7 @@ struct SpectralWorkspace {
   GrowingBuffer<std::uint8_t> quantisers;
   GrowingBuffer<std::uint8_t> decisions;
   GrowingBuffer<std::uint8_t> tables;
-  GrowingBuffer<std::int32_t> codes;
+  GrowingBuffer<std::int32_t> indices;
   GrowingBuffer<std::byte> path;
   GrowingBuffer<std::byte> raw;
 };
@@ -77,9 +77,9 @@ struct Scratch::Impl {
   GrowingBuffer<std::byte> mask;
   GrowingBuffer<std::byte> planes;
   // Of the direct codec.
-  GrowingBuffer<std::int32_t> codes;
-  GrowingBuffer<std::int32_t> ordered_codes;
-  GrowingBuffer<std::int32_t> escaped_codes;
+  GrowingBuffer<std::int32_t> indices;
+  GrowingBuffer<std::int32_t> ordered_indices;
+  GrowingBuffer<std::int32_t> escaped_indices;
   GrowingBuffer<std::uint8_t> predicted_classes;
   std::unique_ptr<DirectPreamble> preamble;  // the last one that was parsed
   // Of the spectral codec.

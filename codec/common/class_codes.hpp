@@ -9,7 +9,7 @@
 namespace cfck::codec {
 
 // Codes have a magnitude of at most kMaxCode; residuals at most twice that.
-inline constexpr std::int32_t kMaxCode = (1 << 30) - 1;
+inline constexpr std::int32_t kMaxIndex = (1 << 30) - 1;
 // In place of a code: the value is kept exactly, or hidden by the mask.
 inline constexpr std::int32_t kExact = INT32_MIN;
 inline constexpr std::int32_t kMasked = INT32_MIN + 1;
@@ -64,11 +64,11 @@ struct ClassCodes {
   ClassCode of[kMaxDirectClass + 1];
 };
 inline constexpr ClassCodes kClassCodes = [] {
-  ClassCodes codes{};
+  ClassCodes indices{};
   for (unsigned c = 0; c <= kMaxDirectClass; ++c) {
-    codes.of[c] = make_class_code(c);
+    indices.of[c] = make_class_code(c);
   }
-  return codes;
+  return indices;
 }();
 
 // With the stage `rans` every code has a symbol: its high bits, moved up, or the escape.
@@ -104,11 +104,11 @@ struct SymbolCodes {
   SymbolCode of[kMaxDirectClass + 1];
 };
 inline constexpr SymbolCodes kSymbolCodes = [] {
-  SymbolCodes codes{};
+  SymbolCodes indices{};
   for (unsigned c = 0; c <= kMaxDirectClass; ++c) {
-    codes.of[c] = make_symbol_code(c);
+    indices.of[c] = make_symbol_code(c);
   }
-  return codes;
+  return indices;
 }();
 
 inline namespace CFCK_CPU_NAMESPACE {

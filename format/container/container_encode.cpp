@@ -121,11 +121,11 @@ void put_record(FieldWriter& out, const StoredRecord& stored) {
 }
 
 Result<void> check_counts(const Index& index) {
-  constexpr std::uint64_t kMaxOf = std::numeric_limits<std::uint32_t>::max();
-  if (index.records.size() > kMaxOf) {
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
+  if (index.records.size() > kMax) {
     return too_many("records");
   }
-  if (index.packs.size() > kMaxOf) {
+  if (index.packs.size() > kMax) {
     return too_many("packs");
   }
   for (const StoredRecord& stored : index.records) {
@@ -245,15 +245,15 @@ Result<std::vector<std::byte>> encode_index(const Index& index) {
 }
 
 Result<std::vector<std::byte>> encode_metadata(const MetadataFrame& metadata) {
-  constexpr std::uint64_t kMaxOf = std::numeric_limits<std::uint32_t>::max();
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
   FieldWriter out(kMetadataTag);
-  if (metadata.entries.size() > kMaxOf || metadata.attachments.size() > kMaxOf) {
+  if (metadata.entries.size() > kMax || metadata.attachments.size() > kMax) {
     return too_many("metadata entries");
   }
   out.put(static_cast<std::uint32_t>(metadata.entries.size()));
   out.put(static_cast<std::uint32_t>(metadata.attachments.size()));
   for (const auto& [key, value] : metadata.entries) {
-    if (key.size() > kMaxOf || value.size() > kMaxOf) {
+    if (key.size() > kMax || value.size() > kMax) {
       return too_many("bytes in a metadata entry; attach large strings instead");
     }
     out.put(static_cast<std::uint32_t>(key.size()));
@@ -262,7 +262,7 @@ Result<std::vector<std::byte>> encode_metadata(const MetadataFrame& metadata) {
     out.put_text(value);
   }
   for (const StoredAttachment& attachment : metadata.attachments) {
-    if (attachment.name.size() > kMaxOf) {
+    if (attachment.name.size() > kMax) {
       return too_many("bytes in the name of an attachment");
     }
     out.put(static_cast<std::uint32_t>(attachment.name.size()));

@@ -162,7 +162,7 @@ class ChunkEncoder {
     search_.n_lanes = spectral_lane_sets(n_values_) * kRansLanes;
     search_.symbols = workspace_.symbols.reserve(n);
     search_.quantisers = workspace_.quantisers.reserve(n);
-    search_.codes = workspace_.codes.reserve(n);
+    search_.indices = workspace_.indices.reserve(n);
     search_.decisions = workspace_.decisions.reserve(n * decision_bytes(parameters_.n_states));
     if (feeds_back() &&
         search_with_feedback(*order_->row_blocks(), geometry_, parameters_, *choice_.moments,
@@ -247,7 +247,7 @@ class ChunkEncoder {
     ByteView raw(split_.raw);
     const bool is_rans = info_.entropy == EntropyId::kRans;
     if (is_rans) {
-      raw = raw.first(raw.size() - code_lanes(class_symbols, raw, coded));
+      raw = raw.first(raw.size() - index_lanes(class_symbols, raw, coded));
     } else {
       code_frame(class_symbols, splits, coded);
     }
@@ -280,8 +280,8 @@ class ChunkEncoder {
   }
 
   // Returns how many of the last raw bytes the lanes carry.
-  std::size_t code_lanes(std::vector<std::uint8_t>& class_symbols, ByteView raw,
-                         std::vector<std::byte>& coded) {
+  std::size_t index_lanes(std::vector<std::uint8_t>& class_symbols, ByteView raw,
+                          std::vector<std::byte>& coded) {
     RansSymbols symbols;
     symbols.classes = {class_symbols.data(), class_symbols.size(), nullptr, kClassPlace};
     symbols.values = {search_.symbols, split_.n_symbols, split_.tables.data(), 0};

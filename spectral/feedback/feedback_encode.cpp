@@ -77,7 +77,7 @@ class BlockEncoder {
       columns_[k].inverse = 1 / columns_[k].scale;
     }
     targets_.resize(n * block.n_rows);
-    codes_.resize(n * block.n_rows);
+    indices_.resize(n * block.n_rows);
     errors_.resize(n * block.n_rows);
     workspace_.resize(n * 16);
     start_states_.resize(std::size_t{n_folds} * block.n_rows);
@@ -90,7 +90,7 @@ class BlockEncoder {
                n_folds,
                fold_begins_.data(),
                start_states_.data(),
-               codes_.data(),
+               indices_.data(),
                errors_.data(),
                workspace_.data()};
     return true;
@@ -145,14 +145,14 @@ class BlockEncoder {
   }
 
   void put(std::size_t number, unsigned low_bits, std::size_t from, float inverse) {
-    const bool escapes = codes_[from] == kEscapedCode;
-    const std::int32_t code = escapes ? 0 : codes_[from];
+    const bool escapes = indices_[from] == kEscapedIndex;
+    const std::int32_t code = escapes ? 0 : indices_[from];
     if (escapes) {
       values_[number] = std::nearbyint(targets_[from] - errors_[from] * inverse);
     }
     found_.symbols[number] =
         static_cast<std::uint8_t>(escapes ? kSpectralEscape : symbol_of(code, low_bits));
-    found_.codes[number] = code;
+    found_.indices[number] = code;
     std::uint8_t& state = states_[number % states_.size()];
     found_.quantisers[number] =
         static_cast<std::uint8_t>(trellis_ == nullptr ? 0 : trellis_->table(state));
@@ -175,7 +175,7 @@ class BlockEncoder {
   std::shared_ptr<const spectral::ErrorFeedback> feedback_;
   std::vector<FeedbackColumn> columns_;
   std::vector<float> targets_;
-  std::vector<std::int32_t> codes_;
+  std::vector<std::int32_t> indices_;
   std::vector<float> errors_;
   std::vector<float> workspace_;
   std::vector<std::uint8_t> start_states_;

@@ -20,51 +20,51 @@ struct GroupLanes {
 };
 
 struct LaneChoice {
-  Ints code;
+  Ints index;
   Floats cost;
 };
 
 // Of values a with signs. `is_even`: where the parity is 0.
 template <bool is_weighed>
-CFCK_INLINE LaneChoice choose_codes(Floats a, Ints sign, Floats offset, Floats most, Ints parity,
-                                    SearchMask is_even, const GroupLanes& group,
-                                    const float* weights) {
+CFCK_INLINE LaneChoice choose_indices(Floats a, Ints sign, Floats offset, Floats most, Ints parity,
+                                      SearchMask is_even, const GroupLanes& group,
+                                      const float* weights) {
   const Floats zeros = {};
   const Floats half = lower_of(higher_of(nearest_to((a - offset) * 0.25f), zeros), most);
   const Floats point = higher_of(4.0f * half + offset, zeros);
   const Floats error = a - point;
   Floats cost = error * error;
   Floats zero = a * a;
-  Ints code = to_ints(half);
-  code = ((code + code + parity) ^ sign) - sign;
+  Ints index = to_ints(half);
+  index = ((index + index + parity) ^ sign) - sign;
   if constexpr (is_weighed) {
-    const Ints high = code >> static_cast<int>(group.low_bits);
+    const Ints high = index >> static_cast<int>(group.low_bits);
     cost += look_up(weights, high + static_cast<int>(kSpectralZero));
     zero += weights[kSpectralZero];
   }
   const SearchMask is_zero_better = both(is_even, neither(is_less(cost, zero)));
-  return {select(is_zero_better, Ints{}, code), select(is_zero_better, zero, cost)};
+  return {select(is_zero_better, Ints{}, index), select(is_zero_better, zero, cost)};
 }
 
 // What the best codes of each quantiser and parity cost.
-struct CodeCosts {
+struct IndexCosts {
   Floats of[2][2];
 };
 
 template <bool is_weighed>
-CFCK_INLINE CodeCosts costs_of_codes(Floats t, const GroupLanes& group,
-                                     const SymbolWeights* weights) {
+CFCK_INLINE IndexCosts costs_of_indices(Floats t, const GroupLanes& group,
+                                        const SymbolWeights* weights) {
   const Floats a = magnitude_of(t);
   const SearchMask escapes = is_less(group.bound, a);
-  CodeCosts costs;
+  IndexCosts costs;
   unrolled<4>([&](auto i) __attribute__((always_inline)) {
     constexpr unsigned q = i / 2;
     constexpr int parity = i % 2;
     const Floats cost =
-        choose_codes<is_weighed>(a, sign_of(t), all_of(static_cast<float>(2 * parity - int{q})),
-                                 group.most[parity], all_of(std::int32_t{parity}),
-                                 parity == 0 ? kAllLanes : kNoLanes, group,
-                                 is_weighed ? weights->of[q] : nullptr)
+        choose_indices<is_weighed>(a, sign_of(t), all_of(static_cast<float>(2 * parity - int{q})),
+                                   group.most[parity], all_of(std::int32_t{parity}),
+                                   parity == 0 ? kAllLanes : kNoLanes, group,
+                                   is_weighed ? weights->of[q] : nullptr)
             .cost;
     costs.of[q][parity] = select(escapes, all_of(parity != 0 ? kNever : 0.0f), cost);
   });

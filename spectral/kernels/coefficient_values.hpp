@@ -1,7 +1,7 @@
 // Passes over values and coefficients, written so that compilers vectorise.
 #pragma once
 
-#include "codec/direct/kernels/split_codes.hpp"
+#include "codec/direct/kernels/split_indices.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/kernels/value_steps.hpp"
 
@@ -63,14 +63,14 @@ inline void classify_groups(const float* in_steps, std::size_t n_values, unsigne
   }
 }
 
-inline void round_steps(const float* in_steps, std::size_t n, float factor, std::int32_t* codes) {
+inline void round_steps(const float* in_steps, std::size_t n, float factor, std::int32_t* indices) {
   for (std::size_t i = 0; i < n; ++i) {
-    codes[i] = rounded_code(in_steps[i], factor);
+    indices[i] = rounded_index(in_steps[i], factor);
   }
 }
 
 inline void write_code_planes(const TrellisSearch& search, std::byte* path, std::byte* raw) {
-  const std::int32_t* codes = search.codes;
+  const std::int32_t* indices = search.indices;
   for (std::size_t first = 0; first < search.n_values; first += kGroupSize) {
     const GroupCode group = search.groups[first / kGroupSize];
     if (group.kind == GroupKind::kAllZero) {
@@ -83,13 +83,13 @@ inline void write_code_planes(const TrellisSearch& search, std::byte* path, std:
       std::uint32_t low[kGroupSize] = {};
       const std::uint32_t mask = (std::uint32_t{1} << (low_bits - 1)) - 1;
       for (unsigned i = 0; i < n; ++i) {
-        lowest[i] = static_cast<std::uint32_t>(codes[i]) & 1;
-        low[i] = static_cast<std::uint32_t>(codes[i]) >> 1 & mask;
+        lowest[i] = static_cast<std::uint32_t>(indices[i]) & 1;
+        low[i] = static_cast<std::uint32_t>(indices[i]) >> 1 & mask;
       }
       path = write_planes(lowest, 1, n, path);
       raw = write_planes(low, low_bits - 1, n, raw);
     }
-    codes += n;
+    indices += n;
   }
 }
 

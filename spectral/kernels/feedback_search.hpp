@@ -37,7 +37,7 @@ class FeedbackLanes {
   static constexpr unsigned kCandidates = n_states == 1 ? 1 : 2;
   struct Path {
     Floats errors[kFeedbackDepth];
-    Ints codes[kFeedbackDepth];
+    Ints indices[kFeedbackDepth];
   };
 
   void start(const std::uint8_t* states) {
@@ -69,31 +69,31 @@ class FeedbackLanes {
     const std::size_t at = column % kFeedbackDepth;
     Floats min = costs_[0];
     Floats error = paths_[0].errors[at];
-    Ints code = paths_[0].codes[at];
+    Ints index = paths_[0].indices[at];
     for (unsigned state = 1; state < n_states; ++state) {
       const SearchMask is_better = is_less(costs_[state], min);
       min = select(is_better, costs_[state], min);
       error = select(is_better, paths_[state].errors[at], error);
-      code = select(is_better, paths_[state].codes[at], code);
+      index = select(is_better, paths_[state].indices[at], index);
     }
     for (unsigned state = 0; state < n_states; ++state) {
-      const SearchMask stays = is_zero(paths_[state].codes[at] ^ code);
+      const SearchMask stays = is_zero(paths_[state].indices[at] ^ index);
       const Floats rest = lower_of(costs_[state] - min, all_of(kNever));
       costs_[state] = select(stays, rest, all_of(kNever));
     }
-    put(column, code, error);
+    put(column, index, error);
   }
 
-  void put(std::size_t column, Ints code, Floats error) {
+  void put(std::size_t column, Ints index, Floats error) {
     store_lanes(error, committed(column));
     const std::size_t to = column * search_.n_rows + row_;
     if (n_rows_ == kSearchLanes) {
-      store_lanes(code, search_.codes + to);
+      store_lanes(index, search_.indices + to);
       store_lanes(error, search_.errors + to);
       return;
     }
     for (unsigned i = 0; i < n_rows_; ++i) {
-      search_.codes[to + i] = code[i];
+      search_.indices[to + i] = index[i];
       search_.errors[to + i] = error[i];
     }
   }
@@ -149,7 +149,7 @@ class FeedbackLanes {
   struct Candidates {
     Floats costs[kCandidates];
     Floats errors[kCandidates];
-    Ints codes[kCandidates];
+    Ints indices[kCandidates];
   };
 
   static Floats signed_of(Floats magnitude, Floats like) {
@@ -164,24 +164,24 @@ class FeedbackLanes {
     const Floats escape_error = (value - signed_of(nearest, t)) * scale;
     if constexpr (n_states == 1) {
       const SearchMask escapes = neither(is_less(a, all_of(steps.alone_bound())));
-      const Ints code = to_ints(signed_of(select(escapes, Floats{}, nearest), t));
+      const Ints index = to_ints(signed_of(select(escapes, Floats{}, nearest), t));
       found.costs[0] = Floats{};
       found.errors[0] = escape_error;
-      found.codes[0] = select(escapes, all_of(kEscapedCode), code);
+      found.indices[0] = select(escapes, all_of(kEscapedIndex), index);
     } else {
       const GroupLanes group(steps);
       const SearchMask escapes = is_less(group.bound, a);
       const unsigned q = kTrellisEdges<n_states>.second >> state & 1;
       unrolled<2>([&](auto parity) __attribute__((always_inline)) {
-        const LaneChoice choice = choose_codes<false>(
+        const LaneChoice choice = choose_indices<false>(
             a, sign_of(t), all_of(static_cast<float>(2 * int{parity} - static_cast<int>(q))),
             group.most[parity], all_of(std::int32_t{parity}), parity == 0 ? kAllLanes : kNoLanes,
             group, nullptr);
-        const Ints sign = (choice.code >> 31) - (-choice.code >> 31);
-        const Ints point = choice.code + choice.code - (q != 0 ? sign : Ints{});
+        const Ints sign = (choice.index >> 31) - (-choice.index >> 31);
+        const Ints point = choice.index + choice.index - (q != 0 ? sign : Ints{});
         found.costs[parity] = select(escapes, all_of(parity != 0 ? kNever : 0.0f), choice.cost);
         found.errors[parity] = select(escapes, escape_error, (value - to_floats(point)) * scale);
-        found.codes[parity] = select(escapes, all_of(kEscapedCode), choice.code);
+        found.indices[parity] = select(escapes, all_of(kEscapedIndex), choice.index);
       });
     }
   }
@@ -190,7 +190,7 @@ class FeedbackLanes {
   void join(std::size_t at, const Candidates (&candidates)[n_states]) {
     if constexpr (n_states == 1) {
       paths_[0].errors[at] = candidates[0].errors[0];
-      paths_[0].codes[at] = candidates[0].codes[0];
+      paths_[0].indices[at] = candidates[0].indices[0];
     } else {
       constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
       Path* const joined = spare_;
@@ -207,13 +207,13 @@ class FeedbackLanes {
         for (std::size_t i = 0; i < kFeedbackDepth; ++i) {
           joined[state].errors[i] =
               select(takes_second, paths_[second].errors[i], paths_[first].errors[i]);
-          joined[state].codes[i] =
-              select(takes_second, paths_[second].codes[i], paths_[first].codes[i]);
+          joined[state].indices[i] =
+              select(takes_second, paths_[second].indices[i], paths_[first].indices[i]);
         }
         joined[state].errors[at] = select(takes_second, candidates[second].errors[by_second],
                                           candidates[first].errors[by_first]);
-        joined[state].codes[at] = select(takes_second, candidates[second].codes[by_second],
-                                         candidates[first].codes[by_first]);
+        joined[state].indices[at] = select(takes_second, candidates[second].indices[by_second],
+                                           candidates[first].indices[by_first]);
       });
       spare_ = paths_;
       paths_ = joined;

@@ -41,14 +41,14 @@ class FeedbackRow {
 
  private:
   struct Choice {
-    std::int32_t code = 0;
+    std::int32_t index = 0;
     float error = 0;
     float cost = 0;
   };
   struct Path {
     float cost = 0;
     float errors[kFeedbackDepth] = {};
-    std::int32_t codes[kFeedbackDepth] = {};
+    std::int32_t indices[kFeedbackDepth] = {};
   };
 
   std::size_t place_of(std::size_t column) const { return column * search_.n_rows + row_; }
@@ -60,12 +60,12 @@ class FeedbackRow {
       best = path.cost < best->cost ? &path : best;
     }
     const float min = best->cost;
-    const std::int32_t code = best->codes[at];
-    search_.codes[place_of(column)] = code;
+    const std::int32_t index = best->indices[at];
+    search_.indices[place_of(column)] = index;
     search_.errors[place_of(column)] = best->errors[at];
     for (Path& path : paths_) {
       const float rest = path.cost - min;
-      path.cost = path.codes[at] == code && rest < kNever ? rest : kNever;
+      path.cost = path.indices[at] == index && rest < kNever ? rest : kNever;
     }
   }
 
@@ -109,15 +109,15 @@ class FeedbackRow {
     const float nearest = __builtin_copysignf(nearest_to(magnitude_of(t)), t);
     if constexpr (n_states == 1) {
       const bool escapes = magnitude_of(t) >= steps.alone_bound();
-      return {escapes ? kEscapedCode : static_cast<std::int32_t>(nearest),
+      return {escapes ? kEscapedIndex : static_cast<std::int32_t>(nearest),
               (value - nearest) * scale, 0};
     } else {
       if (magnitude_of(t) > steps.bound) {
-        return {kEscapedCode, (value - nearest) * scale, parity != 0 ? kNever : 0.0f};
+        return {kEscapedIndex, (value - nearest) * scale, parity != 0 ? kNever : 0.0f};
       }
       const unsigned q = kTrellisEdges<n_states>.second >> state & 1;
-      const CodeChoice found = choose_code(t, q, parity, steps, nullptr);
-      return {found.code, (value - static_cast<float>(point_of(found.code, q))) * scale,
+      const IndexChoice found = choose_index(t, q, parity, steps, nullptr);
+      return {found.index, (value - static_cast<float>(point_of(found.index, q))) * scale,
               found.cost};
     }
   }
@@ -125,7 +125,7 @@ class FeedbackRow {
   void join(std::size_t at, const Choice (&choices)[n_states][2]) {
     if constexpr (n_states == 1) {
       paths_[0].errors[at] = choices[0][0].error;
-      paths_[0].codes[at] = choices[0][0].code;
+      paths_[0].indices[at] = choices[0][0].code;
     } else {
       constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
       Path joined[n_states];
@@ -141,7 +141,7 @@ class FeedbackRow {
         joined[state] = paths_[from];
         joined[state].cost = costs[edge];
         joined[state].errors[at] = choice.error;
-        joined[state].codes[at] = choice.code;
+        joined[state].indices[at] = choice.index;
       }
       __builtin_memcpy(paths_, joined, sizeof(paths_));
     }

@@ -55,8 +55,8 @@ inline void points_of_group(const GroupParts& group, bool has_trellis,
   const std::uint8_t* const symbols = group.symbols;
   const unsigned low_bits = group.low_bits;
   for (unsigned i = 0; i < kGroupSize; ++i) {
-    const std::int32_t code = code_of_parts(symbols[i], low_bits, low[i], lowest[i]);
-    points[i] = merged_point(code, has_trellis, quantisers[i]);
+    const std::int32_t index = index_of_parts(symbols[i], low_bits, low[i], lowest[i]);
+    points[i] = merged_point(index, has_trellis, quantisers[i]);
   }
 }
 
@@ -130,18 +130,18 @@ class LaneWalk {
   void take_points(const GroupParts& group, std::int8_t* points) {
     for (unsigned i = 0; i < kGroupSize; i += kStep) {
       const __m256i symbols = load(group.symbols + i);
-      __m256i code = _mm256_sub_epi8(symbols, _mm256_set1_epi8(kSpectralZero));
+      __m256i index = _mm256_sub_epi8(symbols, _mm256_set1_epi8(kSpectralZero));
       if (group.low_bits > 1) {
-        code = twice_plus(code, bits_of(group.raw + i / 8));
+        index = twice_plus(index, bits_of(group.raw + i / 8));
       }
       __m256i path = symbols;
       if (group.low_bits > 0) {
         path = bits_of(group.path + i / 8);
-        code = twice_plus(code, path);
+        index = twice_plus(index, path);
       }
       const __m256i second = advance(i, path);
       store(points + i,
-            _mm256_add_epi8(_mm256_add_epi8(code, code), _mm256_sign_epi8(second, code)));
+            _mm256_add_epi8(_mm256_add_epi8(index, index), _mm256_sign_epi8(second, index)));
     }
   }
 
@@ -163,8 +163,8 @@ class LaneWalk {
         _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(word), byte_of), bit_of);
     return _mm256_cmpeq_epi8(spread, bit_of);
   }
-  static __m256i twice_plus(__m256i code, __m256i bits) {
-    return _mm256_sub_epi8(_mm256_add_epi8(code, code), bits);
+  static __m256i twice_plus(__m256i index, __m256i bits) {
+    return _mm256_sub_epi8(_mm256_add_epi8(index, index), bits);
   }
   static __m256i path_of_lanes(const GroupParts& group, unsigned i) {
     return group.path == nullptr ? load(group.symbols + i) : bits_of(group.path + i / 8);
@@ -199,7 +199,7 @@ inline bool find_escapes(const std::uint8_t* symbols, unsigned n, EscapeBits& es
   if (all >= 2 * kSpectralZero) {
     return false;
   }
-#if defined(CFCK_HAS_CODE_LANES)
+#if defined(CFCK_HAS_INDEX_LANES)
   for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
     escaped.words[i / 64] |= ByteLanes::load(symbols + i).zero_bits() << (i % 64);
   }

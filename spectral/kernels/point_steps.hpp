@@ -4,28 +4,28 @@
 
 #include <bit>
 
+#include "codec/symboliser/lanes.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/kernels/trellis_edges.hpp"
-#include "codec/symboliser/lanes.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // `lowest`: the path bit of a code with low bits, else 0; `low`: its other low bits.
-CFCK_HD inline std::int32_t code_of_parts(std::uint8_t symbol, unsigned low_bits, std::uint32_t low,
-                                          std::uint32_t lowest) {
+CFCK_HD inline std::int32_t index_of_parts(std::uint8_t symbol, unsigned low_bits,
+                                           std::uint32_t low, std::uint32_t lowest) {
   const std::uint32_t high = static_cast<std::uint32_t>(symbol) - kSpectralZero;
   const unsigned shift = low_bits > 0 ? 1 : 0;
   return static_cast<std::int32_t>(high << low_bits | low << shift | lowest);
 }
 
 // `has_trellis`: there are two quantisers.
-CFCK_HD inline std::int32_t merged_point(std::int32_t code, bool has_trellis, unsigned quantiser) {
-  const std::int32_t sign = (code > 0 ? 1 : 0) - (code < 0 ? 1 : 0);
+CFCK_HD inline std::int32_t merged_point(std::int32_t index, bool has_trellis, unsigned quantiser) {
+  const std::int32_t sign = (index > 0 ? 1 : 0) - (index < 0 ? 1 : 0);
   // Unsigned: symbols behind the last value of a chunk are anything.
   const auto less = static_cast<std::uint32_t>(quantiser != 0 ? sign : 0);
-  return has_trellis ? static_cast<std::int32_t>(2 * static_cast<std::uint32_t>(code) - less)
-                     : code;
+  return has_trellis ? static_cast<std::int32_t>(2 * static_cast<std::uint32_t>(index) - less)
+                     : index;
 }
 
 // Value i of a plane.
@@ -62,9 +62,9 @@ class LaneMerge {
         for (unsigned plane = 0; plane + 1 < low_bits; ++plane) {
           low = low << 1 | bit_of_plane(raw + plane * plane_bytes, i);
         }
-        const std::int32_t code = code_of_parts(symbols[i], low_bits, low, lowest);
+        const std::int32_t index = index_of_parts(symbols[i], low_bits, low, lowest);
         const unsigned quantiser = choose(low_bits > 0 ? lowest : symbols[i] & 1u);
-        values[first + i] = static_cast<T>(merged_point(code, n_states != 1, quantiser)) * step_;
+        values[first + i] = static_cast<T>(merged_point(index, n_states != 1, quantiser)) * step_;
       }
       symbols += n;
       path += low_bits > 0 ? plane_bytes : 0;

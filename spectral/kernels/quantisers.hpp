@@ -11,9 +11,9 @@
 namespace cfck::codec {
 
 // What a code means, in steps. `quantiser` is 0 or 1. Requires: |code| <= kMaxSpectralCode.
-constexpr std::int32_t point_of(std::int32_t code, unsigned quantiser) {
-  const std::int32_t sign = (code > 0) - (code < 0);
-  return 2 * code - (quantiser != 0 ? sign : 0);
+constexpr std::int32_t point_of(std::int32_t index, unsigned quantiser) {
+  const std::int32_t sign = (index > 0) - (index < 0);
+  return 2 * index - (quantiser != 0 ? sign : 0);
 }
 
 inline constexpr std::int32_t kMaxSpectralCode = (1 << 30) - 1;

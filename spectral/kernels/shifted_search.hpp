@@ -14,7 +14,7 @@ CFCK_INLINE void advance_shifted(Floats t, const GroupLanes& group, const Symbol
                                  const Floats (&costs)[kShiftedStates],
                                  Floats (&next)[kShiftedStates], std::uint8_t* decisions) {
   constexpr const TrellisEdges<kShiftedStates>& kEdges = kTrellisEdges<kShiftedStates>;
-  const CodeCosts by_code = costs_of_codes<is_weighed>(t, group, weights);
+  const IndexCosts by_code = costs_of_indices<is_weighed>(t, group, weights);
   unrolled<2>([&](auto half) __attribute__((always_inline)) {
     Ints made = {};
     unrolled<32>([&](auto bit) __attribute__((always_inline)) {

@@ -38,7 +38,7 @@ struct TrellisSearch {
   // Found. All have room for whole groups.
   std::uint8_t* symbols = nullptr;
   std::uint8_t* quantisers = nullptr;
-  std::int32_t* codes = nullptr;  // of groups with low bits only; 0 for escapes
+  std::int32_t* indices = nullptr;  // of groups with low bits only; 0 for escapes
   // Room for decision_bytes(n_states) for each value, and a multiple of as many.
   std::uint8_t* decisions = nullptr;
 };
@@ -51,7 +51,7 @@ struct FeedbackColumn {
 };
 
 // What stands for an escape among codes that were found.
-inline constexpr std::int32_t kEscapedCode = INT32_MIN;
+inline constexpr std::int32_t kEscapedIndex = INT32_MIN;
 // A code is settled once so many more have been tried on top of it.
 inline constexpr std::size_t kFeedbackDepth = 32;
 
@@ -72,9 +72,9 @@ struct FeedbackSearch {
   const std::size_t* fold_begins = nullptr;  // n_folds + 1
   const std::uint8_t* start_states = nullptr;
   // Found: codes or kEscapedCode, and how far points are off, in steps times their scale.
-  std::int32_t* codes = nullptr;  // [n_columns, n_rows]
-  float* errors = nullptr;        // [n_columns, n_rows]
-  float* workspace = nullptr;     // for n_columns * 16
+  std::int32_t* indices = nullptr;  // [n_columns, n_rows]
+  float* errors = nullptr;          // [n_columns, n_rows]
+  float* workspace = nullptr;       // for n_columns * 16
   // Value by value: what counts, and what vectors must equal.
   bool use_reference = false;
 };
@@ -108,7 +108,7 @@ struct SpectralKernels {
   void (*classify)(const float* in_steps, std::size_t n_values, unsigned n_states,
                    GroupCode* groups);
   // Products with `factor`, at most 2^29 either way, to nearest, half to even.
-  void (*round_codes)(const float* in_steps, std::size_t n, float factor, std::int32_t* codes);
+  void (*round_indices)(const float* in_steps, std::size_t n, float factor, std::int32_t* indices);
   // Errors of the finite values; returns how many values may be off by `bound` or more, or
   // are not finite, or decoded as something that is not.
   std::size_t (*compare)(DType dtype, const std::byte* values, const std::byte* decoded,

@@ -58,10 +58,10 @@ void store_doubles(const double* values, std::size_t n, std::byte* to) {
 
 const SpectralKernels& spectral_kernel_set() noexcept {
   static constexpr SpectralKernels kSet {
-    .search = &search_codes, .search_feedback = &search_feedback, .write_planes = &write_code_planes, .load_values = &load_values,
-    .divide = &divide_coefficients, .classify = &classify_groups, .round_codes = &round_steps,
-    .compare = &compare, .merge_floats = &merge_values<float>,
-    .merge_doubles = &merge_values<double>,
+    .search = &search_codes, .search_feedback = &search_feedback,
+    .write_planes = &write_code_planes, .load_values = &load_values, .divide = &divide_coefficients,
+    .classify = &classify_groups, .round_indices = &round_steps, .compare = &compare,
+    .merge_floats = &merge_values<float>, .merge_doubles = &merge_values<double>,
 #if defined(__AVX2__)
     .decode_floats = &decode_floats,
 #else

@@ -13,7 +13,7 @@ template <unsigned n_states, bool is_weighed>
 CFCK_INLINE Ints advance_lanes(Floats t, const GroupLanes& group, const SymbolWeights* weights,
                                Floats (&costs)[n_states]) {
   constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
-  const CodeCosts by_code = costs_of_codes<is_weighed>(t, group, weights);
+  const IndexCosts by_code = costs_of_indices<is_weighed>(t, group, weights);
   Floats next[n_states];
   Ints decisions = {};
   unrolled<n_states>([&](auto state) __attribute__((always_inline)) {
@@ -73,7 +73,7 @@ CFCK_INLINE BackStep step_back<kShiftedStates>(const std::uint8_t* decisions, In
 template <unsigned n_states, bool is_weighed>
 void take_group(const float* values, const GroupSteps& steps, const SymbolWeights* weights,
                 unsigned n_lanes, const std::uint8_t* decisions, std::int32_t* states,
-                std::uint8_t* symbols, std::uint8_t* quantisers, std::int32_t* codes) {
+                std::uint8_t* symbols, std::uint8_t* quantisers, std::int32_t* indices) {
   const GroupLanes group(steps);
   for (unsigned lane = 0; lane < n_lanes; lane += kSearchLanes) {
     Ints state = load_lanes<Ints>(states + lane);
@@ -89,22 +89,23 @@ void take_group(const float* values, const GroupSteps& steps, const SymbolWeight
       LaneChoice choice;
       if constexpr (is_weighed) {
         const SearchMask is_first = is_zero(second);
-        const LaneChoice by_first =
-            choose_codes<true>(a, sign_of(t), offset, most, parity, is_even, group, weights->of[0]);
-        const LaneChoice by_second =
-            choose_codes<true>(a, sign_of(t), offset, most, parity, is_even, group, weights->of[1]);
-        choice.code = select(is_first, by_first.code, by_second.code);
+        const LaneChoice by_first = choose_indices<true>(a, sign_of(t), offset, most, parity,
+                                                         is_even, group, weights->of[0]);
+        const LaneChoice by_second = choose_indices<true>(a, sign_of(t), offset, most, parity,
+                                                          is_even, group, weights->of[1]);
+        choice.index = select(is_first, by_first.code, by_second.code);
       } else {
-        choice = choose_codes<false>(a, sign_of(t), offset, most, parity, is_even, group, nullptr);
+        choice =
+            choose_indices<false>(a, sign_of(t), offset, most, parity, is_even, group, nullptr);
       }
       const SearchMask escapes = is_less(group.bound, a);
-      const Ints code = select(escapes, Ints{}, choice.code);
+      const Ints index = select(escapes, Ints{}, choice.index);
       const Ints symbol =
-          (code >> static_cast<int>(group.low_bits)) + static_cast<int>(kSpectralZero);
+          (index >> static_cast<int>(group.low_bits)) + static_cast<int>(kSpectralZero);
       store_bytes(select(escapes, all_of(std::int32_t{kSpectralEscape}), symbol), symbols + i);
       store_bytes(second, quantisers + i);
       if (group.low_bits != 0) {
-        store_lanes(code, codes + i);
+        store_lanes(index, indices + i);
       }
     }
     store_lanes(state, states + lane);
@@ -222,7 +223,7 @@ class TrellisPaths {
     if (!is_plain(steps, n)) {
       return take_group<n_states, is_weighed>(values, steps, weights_of(steps), search_.n_lanes,
                                               decisions, states_, search_.symbols + at,
-                                              search_.quantisers + at, search_.codes + at);
+                                              search_.quantisers + at, search_.indices + at);
     }
     take_values(values, n, steps, decisions, at);
   }
@@ -247,7 +248,7 @@ class TrellisPaths {
 // As choose_alone(), for a whole group. Requires: low bits are at most kMaxVectorLowBits.
 template <bool is_weighed>
 void choose_group_alone(const float* values, const GroupSteps& steps, const SymbolWeights* weights,
-                        std::uint8_t* symbols, std::int32_t* codes) {
+                        std::uint8_t* symbols, std::int32_t* indices) {
   const Floats bound = all_of(steps.alone_bound());
   for (unsigned i = 0; i < kGroupSize; i += kSearchLanes) {
     const Floats t = load_lanes<Floats>(values + i);
@@ -255,28 +256,28 @@ void choose_group_alone(const float* values, const GroupSteps& steps, const Symb
     const Floats a = select(escapes, Floats{}, magnitude_of(t));
     const Ints sign = sign_of(t);
     const Floats nearest = nearest_to(a);
-    const auto code_of = [&](Floats point) { return (to_ints(point) ^ sign) - sign; };
-    Ints code = code_of(nearest);
+    const auto index_of = [&](Floats point) { return (to_ints(point) ^ sign) - sign; };
+    Ints index = index_of(nearest);
     if constexpr (is_weighed) {
       const auto cost_of = [&](Floats point, Ints of_point) {
         const Ints high = of_point >> static_cast<int>(steps.low_bits);
         return (a - point) * (a - point) +
                look_up(weights->of[0], high + static_cast<int>(kSpectralZero));
       };
-      const SearchMask is_zero_nearest = is_zero(code);
+      const SearchMask is_zero_nearest = is_zero(index);
       const Floats nearer = nearest - 1.0f;
-      const Floats cost = cost_of(nearest, code);
-      const Floats nearer_cost = cost_of(nearer, code_of(nearer));
+      const Floats cost = cost_of(nearest, index);
+      const Floats nearer_cost = cost_of(nearer, index_of(nearer));
       const SearchMask is_nearer_worse = is_less(cost, nearer_cost);
       const Floats min = select(is_nearer_worse, cost, nearer_cost);
-      code = select(is_nearer_worse, code, code_of(nearer));
-      code = select(is_less(min, cost_of(Floats{}, Ints{})), code, Ints{});
-      code = select(is_zero_nearest, Ints{}, code);
+      index = select(is_nearer_worse, index, index_of(nearer));
+      index = select(is_less(min, cost_of(Floats{}, Ints{})), index, Ints{});
+      index = select(is_zero_nearest, Ints{}, index);
     }
     const Ints symbol =
-        (code >> static_cast<int>(steps.low_bits)) + static_cast<int>(kSpectralZero);
+        (index >> static_cast<int>(steps.low_bits)) + static_cast<int>(kSpectralZero);
     store_bytes(select(escapes, all_of(std::int32_t{kSpectralEscape}), symbol), symbols + i);
-    store_lanes(code, codes + i);
+    store_lanes(index, indices + i);
   }
 }
 
@@ -295,7 +296,7 @@ void search_values(const TrellisSearch& search) {
     __builtin_memset(search.quantisers + at, 0, n);
     if (n == kGroupSize && steps.low_bits <= kMaxVectorLowBits) {
       choose_group_alone<is_weighed>(values, steps, weights, search.symbols + at,
-                                     search.codes + at);
+                                     search.indices + at);
     } else {
       for (unsigned i = 0; i < n; ++i) {
         store_found(take_alone(values[i], steps, weights), search, at + i);

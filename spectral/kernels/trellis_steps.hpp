@@ -64,14 +64,14 @@ CFCK_HD inline unsigned symbol_of(std::int32_t code, unsigned low_bits) {
   return static_cast<unsigned>((code >> low_bits) + static_cast<std::int32_t>(kSpectralZero));
 }
 
-struct CodeChoice {
+struct IndexChoice {
   std::int32_t code;
   float cost;
 };
 
 // The best code of a quantiser and a parity. Points have magnitudes 4 half + 2 parity - q.
-CFCK_HD inline CodeChoice choose_code(float t, unsigned q, unsigned parity, const GroupSteps& group,
-                                      const SymbolWeights* weights) {
+CFCK_HD inline IndexChoice choose_index(float t, unsigned q, unsigned parity,
+                                        const GroupSteps& group, const SymbolWeights* weights) {
   const float a = magnitude_of(t);
   const float offset = static_cast<float>(2 * static_cast<int>(parity) - static_cast<int>(q));
   float half = nearest_to((a - offset) * 0.25f);
@@ -80,7 +80,7 @@ CFCK_HD inline CodeChoice choose_code(float t, unsigned q, unsigned parity, cons
   float point = 4.0f * half + offset;
   point = point > 0.0f ? point : 0.0f;
   const float error = a - point;
-  CodeChoice choice{
+  IndexChoice choice{
       with_sign(2 * static_cast<std::int32_t>(half) + static_cast<std::int32_t>(parity), t),
       error * error};
   float zero = a * a;
@@ -88,7 +88,7 @@ CFCK_HD inline CodeChoice choose_code(float t, unsigned q, unsigned parity, cons
     choice.cost += weights->of[q][symbol_of(choice.code, group.low_bits)];
     zero += weights->of[q][kSpectralZero];
   }
-  return parity == 0 && zero <= choice.cost ? CodeChoice{0, zero} : choice;
+  return parity == 0 && zero <= choice.cost ? IndexChoice{0, zero} : choice;
 }
 
 // What the best codes of each quantiser and parity cost.
@@ -103,7 +103,7 @@ CFCK_HD inline ChoiceCosts cost_of_codes(float t, const GroupSteps& group,
   for (unsigned q = 0; q < 2; ++q) {
     for (unsigned parity = 0; parity < 2; ++parity) {
       cost.of[q][parity] =
-          escapes ? (parity != 0 ? kNever : 0.0f) : choose_code(t, q, parity, group, weights).cost;
+          escapes ? (parity != 0 ? kNever : 0.0f) : choose_index(t, q, parity, group, weights).cost;
     }
   }
   return cost;
@@ -142,36 +142,36 @@ CFCK_HD Decisions<n_states> advance_value(float t, const GroupSteps& group,
 }
 
 // What is found of a value; of escapes the code is 0.
-struct FoundCode {
+struct FoundIndex {
   std::int32_t code;
   std::uint8_t symbol;
   std::uint8_t quantiser;
 };
 
-CFCK_HD inline FoundCode found_code(bool escapes, std::int32_t code, unsigned q,
-                                    const GroupSteps& group) {
+CFCK_HD inline FoundIndex found_index(bool escapes, std::int32_t code, unsigned q,
+                                      const GroupSteps& group) {
   const unsigned symbol = escapes ? kSpectralEscape : symbol_of(code, group.low_bits);
   return {escapes ? 0 : code, static_cast<std::uint8_t>(symbol), static_cast<std::uint8_t>(q)};
 }
 
-CFCK_HD inline void store_found(const FoundCode& found, const TrellisSearch& search,
+CFCK_HD inline void store_found(const FoundIndex& found, const TrellisSearch& search,
                                 std::size_t at) {
   search.symbols[at] = found.symbol;
   search.quantisers[at] = found.quantiser;
-  search.codes[at] = found.code;
+  search.indices[at] = found.code;
 }
 
 // Back along the path of a lane, of which `state` is where it is.
 template <unsigned n_states>
-CFCK_HD FoundCode take_value(float t, Decisions<n_states> decisions, const GroupSteps& group,
-                             const SymbolWeights* weights, std::int32_t& state) {
+CFCK_HD FoundIndex take_value(float t, Decisions<n_states> decisions, const GroupSteps& group,
+                              const SymbolWeights* weights, std::int32_t& state) {
   const TrellisEdge edge =
       edge_into<n_states>(static_cast<unsigned>(state), decisions >> state & 1);
   state = static_cast<std::int32_t>(edge.from);
   const unsigned q = quantiser_of<n_states>(edge.from);
   const bool escapes = magnitude_of(t) > group.bound;
-  const CodeChoice choice = choose_code(escapes ? 0.0f : t, q, edge.parity, group, weights);
-  return found_code(escapes, choice.code, q, group);
+  const IndexChoice choice = choose_index(escapes ? 0.0f : t, q, edge.parity, group, weights);
+  return found_index(escapes, choice.code, q, group);
 }
 
 // With one state every value is on its own.
@@ -194,10 +194,10 @@ CFCK_HD inline std::int32_t choose_alone(float t, const GroupSteps& group,
   return cost_of(0.0f, 0) <= (nearer_cost <= cost ? nearer_cost : cost) ? 0 : better;
 }
 
-CFCK_HD inline FoundCode take_alone(float t, const GroupSteps& group,
-                                    const SymbolWeights* weights) {
+CFCK_HD inline FoundIndex take_alone(float t, const GroupSteps& group,
+                                     const SymbolWeights* weights) {
   const bool escapes = magnitude_of(t) >= group.alone_bound();
-  return found_code(escapes, choose_alone(escapes ? 0.0f : t, group, weights), 0, group);
+  return found_index(escapes, choose_alone(escapes ? 0.0f : t, group, weights), 0, group);
 }
 
 }  // namespace CFCK_CPU_NAMESPACE

@@ -35,9 +35,9 @@ CFCK_HD inline float clamped_steps(double in_steps) {
   return low > kMaxSteps ? kMaxSteps : low;
 }
 
-CFCK_HD inline std::int32_t rounded_code(float in_steps, float factor) {
-  const float code = in_steps * factor;
-  const float low = code < -0x1p29f ? -0x1p29f : code;
+CFCK_HD inline std::int32_t rounded_index(float in_steps, float factor) {
+  const float index = in_steps * factor;
+  const float low = index < -0x1p29f ? -0x1p29f : index;
   const float clamped = low > 0x1p29f ? 0x1p29f : low;
   // What is 2^23 or more is an integer.
   const float magnitude = __builtin_fabsf(clamped);

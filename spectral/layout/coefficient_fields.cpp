@@ -101,18 +101,18 @@ std::vector<std::int32_t> quarters_of(const SpectralGeometry& geometry, const Qu
 void predict_spectral_classes(const SpectralGeometry& geometry,
                               const SpectralParameters& parameters, std::uint64_t first_value,
                               std::size_t n_values, std::uint8_t* classes) {
-  constexpr auto kMaxOf = static_cast<std::int32_t>(kMaxSpectralClass);
+  constexpr auto kMax = static_cast<std::int32_t>(kMaxSpectralClass);
   const SpectralKernels& kernels = spectral_kernels();
   if (!has_plain_rows(geometry)) {
     const std::vector<std::int32_t> quarters =
         quarters_of(geometry, parameters.scales, parameters.steps, first_value, n_values);
-    kernels.clamp_classes(0, quarters.data(), n_values, kMaxOf, classes);
+    kernels.clamp_classes(0, quarters.data(), n_values, kMax, classes);
     return;
   }
   each_plain_row(
       geometry, parameters.scales, parameters.steps, first_value, n_values,
       [&](std::int32_t base, const std::int32_t* offsets, std::size_t done, std::size_t n) {
-        kernels.clamp_classes(base, offsets, n, kMaxOf, classes + done);
+        kernels.clamp_classes(base, offsets, n, kMax, classes + done);
       });
 }
 

@@ -85,8 +85,11 @@ struct Field {
 // Where all of a row of the matrix has one band, with the kernels of the quick fit.
 class TallFieldFit {
  public:
-  TallFieldFit(const SpectralGeometry& geometry, std::span<const std::int32_t> codes)
-      : geometry_(geometry), codes_(codes), n_columns_(geometry.n_columns()), field_(geometry) {}
+  TallFieldFit(const SpectralGeometry& geometry, std::span<const std::int32_t> indices)
+      : geometry_(geometry),
+        indices_(indices),
+        n_columns_(geometry.n_columns()),
+        field_(geometry) {}
 
   QuarterField fit() {
     each([this](const std::int32_t*, std::uint32_t band, std::size_t row) {
@@ -94,7 +97,7 @@ class TallFieldFit {
       field_.rows.n_values[row] += n_columns_;
     });
     std::fill(field_.columns.n_values.begin(), field_.columns.n_values.end(),
-              codes_.size() / n_columns_);
+              indices_.size() / n_columns_);
     return field_.fit([this] { add_bands(); }, [this] { add_columns(); }, [this] { add_rows(); });
   }
 
@@ -103,46 +106,46 @@ class TallFieldFit {
   template <class Action>
   void each(Action&& action) const {
     const std::uint32_t height = geometry_.block_height();
-    for (std::size_t row = 0; row * n_columns_ < codes_.size(); ++row) {
-      action(codes_.data() + row * n_columns_, geometry_.band_of_place()[row % height],
+    for (std::size_t row = 0; row * n_columns_ < indices_.size(); ++row) {
+      action(indices_.data() + row * n_columns_, geometry_.band_of_place()[row % height],
              row / height);
     }
   }
 
   void add_bands() {
-    each([this](const std::int32_t* codes, std::uint32_t band, std::size_t row) {
-      field_.bands.sums[band] += sum_of(codes) * field_.rows.weights[row];
+    each([this](const std::int32_t* indices, std::uint32_t band, std::size_t row) {
+      field_.bands.sums[band] += sum_of(indices) * field_.rows.weights[row];
     });
   }
 
   void add_columns() {
-    each([this](const std::int32_t* codes, std::uint32_t band, std::size_t row) {
-      direct_kernels().add_magnitudes(codes, n_columns_,
+    each([this](const std::int32_t* indices, std::uint32_t band, std::size_t row) {
+      direct_kernels().add_magnitudes(indices, n_columns_,
                                       field_.rows.weights[row] * field_.bands.weights[band],
                                       field_.columns.sums.data());
     });
   }
 
   void add_rows() {
-    each([this](const std::int32_t* codes, std::uint32_t band, std::size_t row) {
-      field_.rows.sums[row] += sum_of(codes) * field_.bands.weights[band];
+    each([this](const std::int32_t* indices, std::uint32_t band, std::size_t row) {
+      field_.rows.sums[row] += sum_of(indices) * field_.bands.weights[band];
     });
   }
 
-  double sum_of(const std::int32_t* codes) const {
-    return direct_kernels().weigh_magnitudes(codes, n_columns_, field_.columns.weights.data());
+  double sum_of(const std::int32_t* indices) const {
+    return direct_kernels().weigh_magnitudes(indices, n_columns_, field_.columns.weights.data());
   }
 
   const SpectralGeometry& geometry_;
-  std::span<const std::int32_t> codes_;
+  std::span<const std::int32_t> indices_;
   const std::size_t n_columns_;
   Field field_;
 };
 
 class PlaceFieldFit {
  public:
-  PlaceFieldFit(const SpectralGeometry& geometry, std::span<const std::int32_t> codes)
-      : geometry_(geometry), codes_(codes), field_(geometry) {}
+  PlaceFieldFit(const SpectralGeometry& geometry, std::span<const std::int32_t> indices)
+      : geometry_(geometry), indices_(indices), field_(geometry) {}
 
   QuarterField fit() {
     each([this](std::size_t, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
@@ -156,7 +159,7 @@ class PlaceFieldFit {
  private:
   template <class Action>
   void each(Action&& action) const {
-    geometry_.each(0, codes_.size(), action);
+    geometry_.each(0, indices_.size(), action);
   }
 
   void add_bands() {
@@ -180,19 +183,19 @@ class PlaceFieldFit {
     });
   }
 
-  double magnitude(std::size_t i) const { return std::abs(static_cast<double>(codes_[i])); }
+  double magnitude(std::size_t i) const { return std::abs(static_cast<double>(indices_[i])); }
 
   const SpectralGeometry& geometry_;
-  std::span<const std::int32_t> codes_;
+  std::span<const std::int32_t> indices_;
   Field field_;
 };
 
 }  // namespace
 
 QuarterField fit_place_field(const SpectralGeometry& geometry,
-                             std::span<const std::int32_t> codes) {
-  return geometry.is_tall() ? TallFieldFit(geometry, codes).fit()
-                            : PlaceFieldFit(geometry, codes).fit();
+                             std::span<const std::int32_t> indices) {
+  return geometry.is_tall() ? TallFieldFit(geometry, indices).fit()
+                            : PlaceFieldFit(geometry, indices).fit();
 }
 
 }  // namespace cfck::codec

@@ -213,11 +213,11 @@ class Planner {
     std::vector<float> compensated(std::min(n_values_, record_.chunk_elems));
     return fit_chunks(
         geometry, parameters.steps,
-        [&](const SpectralChunkInfo& info, ByteView values, std::int32_t* codes) -> Result<void> {
+        [&](const SpectralChunkInfo& info, ByteView values, std::int32_t* indices) -> Result<void> {
           CFCK_TRY(compensated_targets(info, parameters, *request_.moments, values, scratch_,
                                        compensated));
-          spectral_kernels().round_codes(compensated.data(), info.n_elems,
-                                         sixteenths_of_step(parameters), codes);
+          spectral_kernels().round_indices(compensated.data(), info.n_elems,
+                                           sixteenths_of_step(parameters), indices);
           return {};
         });
   }
@@ -352,9 +352,9 @@ class Planner {
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(info.shape, parameters.sides));
     if (candidate.order == CoefficientOrder::kClasses) {
-      std::int32_t* const codes = scratch_.impl().ordered_codes.reserve(info.n_elems);
-      CFCK_TRY(append_codes(info, geometry, parameters, sample_.values, codes));
-      parameters.scales = fit(geometry, parameters.steps, {codes, info.n_elems});
+      std::int32_t* const indices = scratch_.impl().ordered_indices.reserve(info.n_elems);
+      CFCK_TRY(append_indices(info, geometry, parameters, sample_.values, indices));
+      parameters.scales = fit(geometry, parameters.steps, {indices, info.n_elems});
       if (candidate.has_ranges) {
         pool_ranges(parameters.scales.bands);
       }
@@ -377,12 +377,13 @@ class Planner {
   }
 
   // Coefficients of a chunk in sixteenths of a code.
-  Result<void> append_codes(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
-                            const SpectralParameters& parameters, ByteView values,
-                            std::int32_t* codes) const {
+  Result<void> append_indices(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
+                              const SpectralParameters& parameters, ByteView values,
+                              std::int32_t* indices) const {
     float* const in_steps = scratch_.impl().spectral_workspace.in_steps.reserve(info.n_elems);
     CFCK_TRY(coefficients_in_steps(info, geometry, parameters, values, {in_steps, info.n_elems}));
-    spectral_kernels().round_codes(in_steps, info.n_elems, sixteenths_of_step(parameters), codes);
+    spectral_kernels().round_indices(in_steps, info.n_elems, sixteenths_of_step(parameters),
+                                     indices);
     return {};
   }
 
@@ -393,9 +394,9 @@ class Planner {
 
   // Codes are in steps of their own; the scales are not.
   QuarterField fit(const SpectralGeometry& geometry, const StepField& steps,
-                   std::span<const std::int32_t> codes) const {
+                   std::span<const std::int32_t> indices) const {
     QuarterField scales =
-        geometry.is_simple() ? fit_grid(geometry, codes) : fit_place_field(geometry, codes);
+        geometry.is_simple() ? fit_grid(geometry, indices) : fit_place_field(geometry, indices);
     for (std::int16_t& band : scales.bands) {
       band = static_cast<std::int16_t>(band - kFieldQuarters);
     }
@@ -407,9 +408,9 @@ class Planner {
 
   // The quick way, where blocks are kernels.
   static QuarterField fit_grid(const SpectralGeometry& geometry,
-                               std::span<const std::int32_t> codes) {
+                               std::span<const std::int32_t> indices) {
     const DirectGeometry grid{geometry.n_rows(), geometry.n_columns(), geometry.kernel_size()};
-    ScaleField field = fit_scale_field(grid, codes);
+    ScaleField field = fit_scale_field(grid, indices);
     QuarterField scales;
     scales.bands.resize(field.bands.size());
     for (std::size_t position = 0; position < field.bands.size(); ++position) {
@@ -424,25 +425,25 @@ class Planner {
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(record_.shape, parameters.sides));
     return fit_chunks(geometry, parameters.steps,
-                      [&](const SpectralChunkInfo& info, ByteView values, std::int32_t* codes) {
-                        return append_codes(info, geometry, parameters, values, codes);
+                      [&](const SpectralChunkInfo& info, ByteView values, std::int32_t* indices) {
+                        return append_indices(info, geometry, parameters, values, indices);
                       });
   }
 
   // To what `codes_of` makes of each chunk of the record, in sixteenths of a code.
   template <class CodesOf>
   Result<QuarterField> fit_chunks(const SpectralGeometry& geometry, const StepField& steps,
-                                  const CodesOf& codes_of) {
-    std::vector<std::int32_t> codes(n_values_);
+                                  const CodesOf& indices_of) {
+    std::vector<std::int32_t> indices(n_values_);
     std::vector<std::byte> workspace;
     for (std::uint64_t first = 0; first < n_values_; first += record_.chunk_elems) {
       SpectralChunkInfo info = whole_chunk(record_.shape, 0);
       info.first_elem = first;
       info.n_elems = std::min(record_.chunk_elems, n_values_ - first);
       CFCK_TRY_ASSIGN(const ByteView values, read_(first, info.n_elems, workspace));
-      CFCK_TRY(codes_of(info, values, codes.data() + first));
+      CFCK_TRY(indices_of(info, values, indices.data() + first));
     }
-    return fit(geometry, steps, codes);
+    return fit(geometry, steps, indices);
   }
 
   const LossyRecord& record_;

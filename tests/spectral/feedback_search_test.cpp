@@ -37,7 +37,7 @@ struct Case {
 };
 
 struct Found {
-  std::vector<std::int32_t> codes;
+  std::vector<std::int32_t> indices;
   std::vector<float> errors;
 
   bool operator==(const Found&) const = default;
@@ -57,7 +57,7 @@ Found found_by(const SpectralKernels& kernels, const Case& made, bool use_refere
   search.n_folds = made.n_folds();
   search.fold_begins = made.fold_begins.data();
   search.start_states = made.start_states.data();
-  search.codes = found.codes.data();
+  search.indices = found.indices.data();
   search.errors = found.errors.data();
   search.workspace = workspace.data();
   search.use_reference = use_reference;
@@ -187,8 +187,8 @@ void expect_path(const Case& made, const Found& found) {
         const std::size_t at = k * made.n_rows + row;
         const SymbolCode symbols = kSymbolCodes.of[column.scale_class];
         const std::int32_t limit = std::int32_t{symbols.reach} << symbols.low_bits;
-        const bool escapes = found.codes[at] == kEscapedCode;
-        const std::int32_t code = escapes ? 0 : found.codes[at];
+        const bool escapes = found.indices[at] == kEscapedIndex;
+        const std::int32_t code = escapes ? 0 : found.indices[at];
         ASSERT_LE(std::abs(code), limit);
         const unsigned q = trellis == nullptr ? 0 : trellis->table(state);
         const std::int32_t point = trellis == nullptr ? code : point_of(code, q);
@@ -209,8 +209,8 @@ TEST(FeedbackSearch, CodesArePathsThroughTheTrellis) {
     const Case made = random_case(random);
     const Found found = found_by(*levels().back(), made, false);
     expect_path(made, found);
-    n_escapes +=
-        static_cast<std::size_t>(std::count(found.codes.begin(), found.codes.end(), kEscapedCode));
+    n_escapes += static_cast<std::size_t>(
+        std::count(found.indices.begin(), found.indices.end(), kEscapedIndex));
   }
   EXPECT_GT(n_escapes, 1000u);
 }
@@ -259,7 +259,7 @@ double squares_without_feedback(const Case& made) {
     groups[g] = {made.columns[g * kGroupSize / made.n_rows].scale_class, 0, GroupKind::kValues};
   }
   std::vector<std::uint8_t> symbols(n), quantisers(n), decisions(n * 8);
-  std::vector<std::int32_t> codes(n);
+  std::vector<std::int32_t> indices(n);
   TrellisSearch search;
   search.values = made.values.data();
   search.n_values = n;
@@ -267,14 +267,14 @@ double squares_without_feedback(const Case& made) {
   search.n_states = made.n_states;
   search.symbols = symbols.data();
   search.quantisers = quantisers.data();
-  search.codes = codes.data();
+  search.indices = indices.data();
   search.decisions = decisions.data();
   spectral_kernels().search(search);
   double sum = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const SymbolCode code = kSymbolCodes.of[groups[i / kGroupSize].scale_class];
     const std::int32_t found =
-        code.low_bits > 0 ? codes[i] : static_cast<std::int32_t>(symbols[i]) - 16;
+        code.low_bits > 0 ? indices[i] : static_cast<std::int32_t>(symbols[i]) - 16;
     const std::int32_t point = made.n_states == 1 ? found : point_of(found, quantisers[i]);
     const double off = double{made.values[i]} - point;
     sum += symbols[i] == kSpectralEscape ? 0 : off * off;
@@ -299,7 +299,7 @@ TEST(FeedbackSearch, WithoutCoefficientsItIsThePlainSearch) {
         made.values[i] = std::clamp(made.values[i], -most, most);
       }
       const Found found = found_by(*levels().back(), made, false);
-      ASSERT_EQ(std::count(found.codes.begin(), found.codes.end(), kEscapedCode), 0);
+      ASSERT_EQ(std::count(found.indices.begin(), found.indices.end(), kEscapedIndex), 0);
       const double squares = sum_of_squares(misses(made, found));
       const double best = squares_without_feedback(made);
       EXPECT_GE(squares, best * (1 - 1e-6));

@@ -72,25 +72,25 @@ inline SearchCase random_case(std::mt19937& random) {
   return made;
 }
 
-struct FoundCodes {
+struct FoundIndices {
   std::vector<std::uint8_t> symbols;
   std::vector<std::uint8_t> quantisers;
-  std::vector<std::int32_t> codes;  // 0 in groups without low bits
+  std::vector<std::int32_t> indices;  // 0 in groups without low bits
   std::vector<std::byte> path;
   std::vector<std::byte> raw;
   std::vector<std::uint8_t> decisions;  // of at most 8 states: others are in any order
 
-  bool operator==(const FoundCodes&) const = default;
+  bool operator==(const FoundIndices&) const = default;
 };
 
 // What `action`, which gets a search, finds; planes are written by the kernels.
 template <class Action>
-FoundCodes found_by(const SpectralKernels& kernels, const SearchCase& made, Action&& action) {
+FoundIndices found_by(const SpectralKernels& kernels, const SearchCase& made, Action&& action) {
   const std::size_t n_room = made.groups.size() * kGroupSize;
-  FoundCodes found;
+  FoundIndices found;
   found.symbols.resize(n_room);
   found.quantisers.resize(n_room);
-  found.codes.resize(n_room);
+  found.indices.resize(n_room);
   found.path.resize(n_room / 8);
   found.raw.resize(n_room * 4);
   found.decisions.resize(n_room * decision_bytes(made.n_states));
@@ -103,7 +103,7 @@ FoundCodes found_by(const SpectralKernels& kernels, const SearchCase& made, Acti
   search.n_lanes = made.n_lanes;
   search.symbols = found.symbols.data();
   search.quantisers = found.quantisers.data();
-  search.codes = found.codes.data();
+  search.indices = found.indices.data();
   search.decisions = found.decisions.data();
   action(search);
   kernels.write_planes(search, found.path.data(), found.raw.data());
@@ -116,7 +116,7 @@ FoundCodes found_by(const SpectralKernels& kernels, const SearchCase& made, Acti
       continue;
     }
     if (kSymbolCodes.of[group.scale_class].low_bits == 0) {
-      const auto first = found.codes.begin() + static_cast<std::ptrdiff_t>(coded * kGroupSize);
+      const auto first = found.indices.begin() + static_cast<std::ptrdiff_t>(coded * kGroupSize);
       std::fill_n(first, kGroupSize, 0);
     }
     ++coded;
@@ -124,7 +124,7 @@ FoundCodes found_by(const SpectralKernels& kernels, const SearchCase& made, Acti
   return found;
 }
 
-inline FoundCodes found_by(const SpectralKernels& kernels, const SearchCase& made) {
+inline FoundIndices found_by(const SpectralKernels& kernels, const SearchCase& made) {
   return found_by(kernels, made, [&](const TrellisSearch& search) { kernels.search(search); });
 }
 
@@ -152,7 +152,7 @@ inline std::vector<unsigned> shuffled_lanes(unsigned n_lanes, std::mt19937& rand
 }
 
 // What the lanes find one after another: what counts.
-inline FoundCodes found_by_lanes(const SearchCase& made, std::mt19937& random) {
+inline FoundIndices found_by_lanes(const SearchCase& made, std::mt19937& random) {
   return found_by(spectral_kernels(), made, [&](const TrellisSearch& search) {
     with_states(made.n_states, [&](auto n_states) {
       for (const unsigned lane : shuffled_lanes(made.n_lanes, random)) {

@@ -244,15 +244,16 @@ TEST(BlockChoice, PoolsByMeansToNearest) {
 
 // Codes whose magnitudes are a field, by the numbers of band, row and column.
 std::vector<std::int32_t> codes_of_field(const SpectralGeometry& geometry) {
-  std::vector<std::int32_t> codes(geometry.n_values());
-  geometry.each(0, codes.size(),
+  std::vector<std::int32_t> indices(geometry.n_values());
+  geometry.each(0, indices.size(),
                 [&](std::size_t i, std::uint32_t band, std::uint64_t row, std::uint64_t column) {
                   const double octaves = 14 + 0.25 * static_cast<double>(band % 7) +
                                          0.5 * static_cast<double>(row % 3) -
                                          0.25 * static_cast<double>(column % 4);
-                  codes[i] = static_cast<std::int32_t>(std::exp2(octaves)) * (i % 2 == 0 ? 1 : -1);
+                  indices[i] =
+                      static_cast<std::int32_t>(std::exp2(octaves)) * (i % 2 == 0 ? 1 : -1);
                 });
-  return codes;
+  return indices;
 }
 
 TEST(PlaceFieldFit, FindsTheFieldThatCodesWereMadeWith) {

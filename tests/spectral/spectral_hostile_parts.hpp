@@ -18,7 +18,7 @@ namespace cfck::codec {
 
 using Bytes = std::vector<std::byte>;
 
-inline constexpr std::uint32_t kMaxOf = 0xffffffff;
+inline constexpr std::uint32_t kMax = 0xffffffff;
 inline constexpr unsigned kFourStates = 1;
 inline constexpr unsigned kTransforms = 4;
 inline constexpr unsigned kByClass = 16 | 32;    // with a scale field
@@ -114,14 +114,14 @@ inline Result<void> decode(Chunk& chunk, const Bytes& payload) {
 inline constexpr std::optional<ErrorCode> kEither = std::nullopt;
 
 inline void expect_refused(Chunk chunk, const Bytes& payload,
-                           std::optional<ErrorCode> code = ErrorCode::kCorrupt) {
+                           std::optional<ErrorCode> index = ErrorCode::kCorrupt) {
   largest_allocation = 0;
   const auto done = decode(chunk, payload);
   const std::size_t fair = (std::size_t{4} << 20) + 64 * (chunk.values.size() + payload.size());
   EXPECT_LE(largest_allocation, fair);
   ASSERT_FALSE(done);
-  EXPECT_TRUE(done.error().code == code.value_or(ErrorCode::kCorrupt) ||
-              (!code && done.error().code == ErrorCode::kTruncated))
+  EXPECT_TRUE(done.error().code == index.value_or(ErrorCode::kCorrupt) ||
+              (!index && done.error().code == ErrorCode::kTruncated))
       << done.error().to_string();
   EXPECT_FALSE(done.error().message.empty());
   EXPECT_TRUE(done.error().byte_offset.has_value()) << done.error().to_string();
@@ -129,8 +129,8 @@ inline void expect_refused(Chunk chunk, const Bytes& payload,
 }
 
 inline void expect_refused(const Parts& parts,
-                           std::optional<ErrorCode> code = ErrorCode::kCorrupt) {
-  expect_refused(chunk_of(), parts.payload(), code);
+                           std::optional<ErrorCode> index = ErrorCode::kCorrupt) {
+  expect_refused(chunk_of(), parts.payload(), index);
 }
 
 // Sound chunks of which the others are variants.
@@ -179,10 +179,10 @@ inline Parts row_blocks(const Bytes& sides, std::size_t n) {
 
 inline void expect_parameters_refused(unsigned flags, double step, const Bytes& sides,
                                       const Bytes& fields = {},
-                                      ErrorCode code = ErrorCode::kCorrupt) {
+                                      ErrorCode index = ErrorCode::kCorrupt) {
   Parts parts;
   parts.parameters = parameters(flags, step, sides, fields);
-  expect_refused(parts, code);
+  expect_refused(parts, index);
 }
 
 }  // namespace cfck::codec

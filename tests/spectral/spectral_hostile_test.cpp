@@ -151,27 +151,27 @@ TEST(SpectralHostile, HeaderCounts) {
     parts.flags = flags;
     expect_refused(parts);
   }
-  for (const std::uint32_t first_class : {126u, 154u, 1000u, kMaxOf}) {
+  for (const std::uint32_t first_class : {126u, 154u, 1000u, kMax}) {
     Parts parts;
     parts.first_class = number(first_class);
     expect_refused(parts);
   }
-  for (const std::uint32_t count : {0u, 4u, 100u, kMaxOf}) {
+  for (const std::uint32_t count : {0u, 4u, 100u, kMax}) {
     for (const unsigned flag : {0u, 1u, 2u, 3u, 4u}) {
       Parts parts;
       parts.flags = 1u << flag;
       const bool is_pair = flag < 2;
       parts.counts = is_pair ? joined({number(count), number(count)}) : number(count);
-      expect_refused(parts, count == 0 || count == kMaxOf ? ErrorCode::kCorrupt : kEither);
+      expect_refused(parts, count == 0 || count == kMax ? ErrorCode::kCorrupt : kEither);
       if (is_pair) {
         parts.counts = joined({number(1), number(count)});
-        expect_refused(parts, count == 0 || count == kMaxOf ? ErrorCode::kCorrupt : kEither);
+        expect_refused(parts, count == 0 || count == kMax ? ErrorCode::kCorrupt : kEither);
         parts.counts = joined({number(count), number(1)});
-        expect_refused(parts, count == 0 || count == kMaxOf ? ErrorCode::kCorrupt : kEither);
+        expect_refused(parts, count == 0 || count == kMax ? ErrorCode::kCorrupt : kEither);
       }
     }
   }
-  for (const std::uint32_t length : {196u, 1000u, kMaxOf}) {
+  for (const std::uint32_t length : {196u, 1000u, kMax}) {
     Parts parts;
     parts.length = number(length);
     expect_refused(parts);
@@ -223,7 +223,7 @@ TEST(SpectralHostile, EscapesAndExactValues) {
   }
   Parts gaps = escape_and_exact();  // two of them, beyond 64 bits' wildest dreams
   gaps.counts = joined({number(2), number(10), number(1), number(2)});
-  gaps.sections = joined({number(200), number(kMaxOf), number(kMaxOf), exact, exact});
+  gaps.sections = joined({number(200), number(kMax), number(kMax), exact, exact});
   expect_refused(gaps);
   Parts second = escape_and_exact();  // the second one behind the chunk
   second.counts = joined({number(2), number(2), number(1), number(2)});
@@ -233,17 +233,17 @@ TEST(SpectralHostile, EscapesAndExactValues) {
   left_over.counts = list({1, 2, 1, 2});
   left_over.sections = joined({number(200), number(1), number(0), exact});
   expect_refused(left_over);
-  Parts codes_left_over = escape_and_exact();
-  codes_left_over.counts = list({1, 1, 1, 3});
-  codes_left_over.sections = joined({number(200), number(0), number(1), exact});
-  expect_refused(codes_left_over);
+  Parts indices_left_over = escape_and_exact();
+  indices_left_over.counts = list({1, 1, 1, 3});
+  indices_left_over.sections = joined({number(200), number(0), number(1), exact});
+  expect_refused(indices_left_over);
   Parts long_code = escape_and_exact();
   long_code.counts = list({1, 1, 1, 5});
   long_code.sections = joined({list({0xff, 0xff, 0xff, 0xff, 0x1f}), number(1), exact});
   expect_refused(long_code);
   Parts largest = escape_and_exact();  // a point of -2^31 is one
   largest.counts = list({1, 1, 1, 5});
-  largest.sections = joined({number(kMaxOf), number(1), exact});
+  largest.sections = joined({number(kMax), number(1), exact});
   Chunk chunk = chunk_of();
   EXPECT_TRUE(decode(chunk, largest.payload()));
   EXPECT_EQ(chunk.values[0], -0x1p30f);
@@ -276,14 +276,14 @@ TEST(SpectralHostile, ClassesAndSymbols) {
 
 TEST(SpectralHostile, SplitsAndFrames) {
   for (const Bytes& splits :
-       {number(4), number(2), number(kMaxOf), joined({number(3), number(0)}), Bytes()}) {
+       {number(4), number(2), number(kMax), joined({number(3), number(0)}), Bytes()}) {
     Parts parts;
     parts.length = number(static_cast<std::uint32_t>(splits.size()));
     parts.splits = splits;
     expect_refused(parts, splits.empty() ? ErrorCode::kTruncated : ErrorCode::kCorrupt);
   }
   Parts sound;
-  for (const std::uint32_t stated : {3u, 5u, 0x7fffffffu, kMaxOf}) {
+  for (const std::uint32_t stated : {3u, 5u, 0x7fffffffu, kMax}) {
     sound.symbols = frame(list({0, 16, 17, 18}), stated);
     expect_refused(sound);
   }
@@ -338,7 +338,7 @@ TEST(SpectralHostile, LanesThatEndTooSoon) {
   expect_refused(chunk, parts.payload(), ErrorCode::kTruncated);
   parts.sections = Bytes(51);
   expect_refused(chunk, parts.payload());
-  parts.length = number(kMaxOf);
+  parts.length = number(kMax);
   expect_refused(chunk, parts.payload());
 }
 

@@ -14,7 +14,7 @@ namespace cfck::codec {
 namespace {
 
 // The points of the symbols that say they are escapes.
-std::vector<std::int32_t> escapes_of(const SearchCase& made, const FoundCodes& found) {
+std::vector<std::int32_t> escapes_of(const SearchCase& made, const FoundIndices& found) {
   std::vector<std::int32_t> escapes;
   std::size_t at = 0;
   for (std::size_t i = 0; i < made.values.size(); ++i) {
@@ -78,7 +78,7 @@ TEST(SpectralLanes, MergeWhatTheKernelsMerge) {
   for (unsigned trial = 0; trial < 300; ++trial) {
     SCOPED_TRACE(trial);
     const SearchCase made = random_case(random);
-    FoundCodes found = found_by(spectral_kernels(), made);
+    FoundIndices found = found_by(spectral_kernels(), made);
     found.symbols.resize(found.symbols.size() + kGroupSize);
     std::vector<std::int32_t> escapes = escapes_of(made, found);
     SpectralMerge from;
@@ -135,17 +135,17 @@ void expect_same_values(DType dtype, std::mt19937& random) {
   const std::vector<std::byte> values = random_words<Value>(n, random);
   std::vector<double> loaded(n);
   std::vector<float> in_steps(n);
-  std::vector<std::int32_t> codes(n);
+  std::vector<std::int32_t> indices(n);
   const double step = std::exp2(static_cast<int>(random() % 80) - 40) * 1.1;
   spectral_kernels().load_values(dtype, values.data(), n, loaded.data());
   spectral_kernels().divide(loaded.data(), nullptr, step, n, in_steps.data());
-  spectral_kernels().round_codes(in_steps.data(), n, 0.3f, codes.data());
+  spectral_kernels().round_indices(in_steps.data(), n, 0.3f, indices.data());
   for (std::size_t i = 0; i < n; ++i) {
     const double value = load_double<Value>(values.data() + i * kWidth);
     EXPECT_EQ(same_bits<std::uint64_t>(value), same_bits<std::uint64_t>(loaded[i]));
     const float steps = clamped_steps(value / step);
     EXPECT_EQ(same_bits<std::uint32_t>(steps), same_bits<std::uint32_t>(in_steps[i]));
-    EXPECT_EQ(rounded_code(steps, 0.3f), codes[i]);
+    EXPECT_EQ(rounded_index(steps, 0.3f), indices[i]);
   }
 }
 

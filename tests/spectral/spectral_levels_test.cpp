@@ -42,7 +42,7 @@ TEST(SpectralLevels, VectorsFindWhatSingleValuesFind) {
   unsigned n_by_states[kMaxTrellisStates + 1] = {};
   for (unsigned trial = 0; trial < 400; ++trial) {
     const SearchCase made = random_case(random);
-    const FoundCodes plain = found_by_lanes(made, random);
+    const FoundIndices plain = found_by_lanes(made, random);
     for (const SpectralKernels* kernels : levels()) {
       EXPECT_TRUE(found_by(*kernels, made) == plain) << trial << " " << made.n_states;
     }
@@ -69,7 +69,7 @@ TEST(SpectralLevels, PassesOverValues) {
     struct Passed {
       std::vector<double> doubles;
       std::vector<float> in_steps;
-      std::vector<std::int32_t> codes;
+      std::vector<std::int32_t> indices;
       std::vector<GroupCode> groups;
       std::vector<std::byte> stored;
       ErrorTotals totals;
@@ -80,13 +80,13 @@ TEST(SpectralLevels, PassesOverValues) {
       Passed& passed = all.emplace_back();
       passed.doubles.resize(n);
       passed.in_steps.resize(n);
-      passed.codes.resize(n);
+      passed.indices.resize(n);
       passed.groups.resize((n + kGroupSize - 1) / kGroupSize);
       passed.stored.resize(n * width);
       kernels->load_values(dtype, values.data(), n, passed.doubles.data());
       kernels->divide(passed.doubles.data(), nullptr, 0.37, n, passed.in_steps.data());
       kernels->classify(passed.in_steps.data(), n, 8, passed.groups.data());
-      kernels->round_codes(passed.in_steps.data(), n, 8, passed.codes.data());
+      kernels->round_indices(passed.in_steps.data(), n, 8, passed.indices.data());
       passed.is_clean =
           kernels->compare(dtype, values.data(), decoded.data(), n, 0.25, passed.totals) == 0;
       if (dtype == DType::kF64) {
@@ -98,7 +98,7 @@ TEST(SpectralLevels, PassesOverValues) {
     for (const Passed& passed : all) {
       EXPECT_EQ(passed.doubles, all[0].doubles);
       EXPECT_EQ(passed.in_steps, all[0].in_steps);
-      EXPECT_EQ(passed.codes, all[0].codes);
+      EXPECT_EQ(passed.indices, all[0].indices);
       EXPECT_EQ(passed.stored, all[0].stored);
       EXPECT_EQ(std::memcmp(&passed.totals, &all[0].totals, sizeof(ErrorTotals)), 0);
       EXPECT_EQ(passed.is_clean, all[0].is_clean);

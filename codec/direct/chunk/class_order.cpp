@@ -75,9 +75,9 @@ void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
   }
 }
 
-ClassOrder::ClassOrder(std::span<const std::int32_t> codes, const std::uint8_t* classes,
+ClassOrder::ClassOrder(std::span<const std::int32_t> indices, const std::uint8_t* classes,
                        bool has_masked)
-    : codes_(codes), classes_(classes), has_hidden_(has_masked) {
+    : indices_(indices), classes_(classes), has_hidden_(has_masked) {
   for (ClassCounts& counts : next_) {
     counts.fill(0);
   }
@@ -105,11 +105,11 @@ void ClassOrder::set_groups(GroupCode* groups) const {
 }
 
 void ClassOrder::sort(std::int32_t* sorted) {
-  each([&](std::size_t part, std::size_t i) { sorted[next_[part][classes_[i]]++] = codes_[i]; });
+  each([&](std::size_t part, std::size_t i) { sorted[next_[part][classes_[i]]++] = indices_[i]; });
 }
 
-void ClassOrder::unsort(const std::int32_t* sorted, std::int32_t* codes) {
-  each([&](std::size_t part, std::size_t i) { codes[i] = sorted[next_[part][classes_[i]]++]; });
+void ClassOrder::unsort(const std::int32_t* sorted, std::int32_t* indices) {
+  each([&](std::size_t part, std::size_t i) { indices[i] = sorted[next_[part][classes_[i]]++]; });
 }
 
 template <class Action>
@@ -119,9 +119,9 @@ void ClassOrder::each(Action&& action) const {
 
 template <bool has_masked, class Action>
 void ClassOrder::each_shown(Action&& action) const {
-  const std::size_t part_size = codes_.size() / kParts;
+  const std::size_t part_size = indices_.size() / kParts;
   const auto visit = [&](std::size_t part, std::size_t i) {
-    if (!has_masked || codes_[i] != kMasked) {
+    if (!has_masked || indices_[i] != kMasked) {
       action(part, i);
     }
   };
@@ -130,24 +130,24 @@ void ClassOrder::each_shown(Action&& action) const {
       visit(part, part * part_size + i);
     }
   }
-  for (std::size_t i = kParts * part_size; i < codes_.size(); ++i) {
+  for (std::size_t i = kParts * part_size; i < indices_.size(); ++i) {
     visit(kParts - 1, i);
   }
 }
 
-std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* shown) {
+std::size_t gather_shown(std::span<const std::int32_t> indices, std::int32_t* shown) {
   std::size_t n_shown = 0;
-  for (const std::int32_t code : codes) {
-    shown[n_shown] = code;
-    n_shown += code != kMasked ? 1 : 0;
+  for (const std::int32_t index : indices) {
+    shown[n_shown] = index;
+    n_shown += index != kMasked ? 1 : 0;
   }
   return n_shown;
 }
 
-void spread_shown(const std::int32_t* shown, std::span<std::int32_t> codes) {
-  for (std::int32_t& code : codes) {
-    if (code != kMasked) {
-      code = *shown++;
+void spread_shown(const std::int32_t* shown, std::span<std::int32_t> indices) {
+  for (std::int32_t& index : indices) {
+    if (index != kMasked) {
+      index = *shown++;
     }
   }
 }

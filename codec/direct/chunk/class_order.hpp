@@ -22,14 +22,14 @@ class ClassOrder {
  public:
   // Codes and classes must stay. Without `has_hidden` no code is kHidden; else the codes
   // need only say which are.
-  ClassOrder(std::span<const std::int32_t> codes, const std::uint8_t* classes, bool has_masked);
+  ClassOrder(std::span<const std::int32_t> indices, const std::uint8_t* classes, bool has_masked);
 
   std::size_t n_shown() const { return ends_.back(); }
   // Groups take the class of their middle code.
   void set_groups(GroupCode* groups) const;
   // One of these, once: the codes in this order; or codes that are, where they belong.
   void sort(std::int32_t* sorted);
-  void unsort(const std::int32_t* sorted, std::int32_t* codes);
+  void unsort(const std::int32_t* sorted, std::int32_t* indices);
 
  private:
   // The values of a chunk in four parts, which are counted and moved side by side: each
@@ -42,7 +42,7 @@ class ClassOrder {
   template <bool has_masked, class Action>
   void each_shown(Action&& action) const;
 
-  std::span<const std::int32_t> codes_;
+  std::span<const std::int32_t> indices_;
   const std::uint8_t* classes_;
   bool has_hidden_;
   std::array<ClassCounts, kParts> next_;  // where the next code of each class goes
@@ -50,22 +50,22 @@ class ClassOrder {
 };
 
 // Codes that are not kHidden, in the order of storage, and back.
-std::size_t gather_shown(std::span<const std::int32_t> codes, std::int32_t* shown);
-void spread_shown(const std::int32_t* shown, std::span<std::int32_t> codes);
+std::size_t gather_shown(std::span<const std::int32_t> indices, std::int32_t* shown);
+void spread_shown(const std::int32_t* shown, std::span<std::int32_t> indices);
 
 // Calls `action` with the number of each code that is kExact, of which there are
 // n_exact, in order.
 template <class Action>
-void each_exact(std::span<const std::int32_t> codes, std::size_t n_exact, Action&& action) {
+void each_exact(std::span<const std::int32_t> indices, std::size_t n_exact, Action&& action) {
   constexpr std::size_t kBlock = 64;
-  for (std::size_t first = 0; n_exact != 0 && first < codes.size(); first += kBlock) {
-    const std::size_t n = std::min(kBlock, codes.size() - first);
+  for (std::size_t first = 0; n_exact != 0 && first < indices.size(); first += kBlock) {
+    const std::size_t n = std::min(kBlock, indices.size() - first);
     std::uint32_t n_found = 0;
     for (std::size_t i = first; i < first + n; ++i) {
-      n_found += codes[i] == kExact ? 1u : 0u;
+      n_found += indices[i] == kExact ? 1u : 0u;
     }
     for (std::size_t i = first; n_found != 0 && n_exact != 0 && i < first + n; ++i) {
-      if (codes[i] == kExact) {
+      if (indices[i] == kExact) {
         action(i);
         --n_exact;
       }

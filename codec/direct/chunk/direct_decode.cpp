@@ -23,7 +23,7 @@ struct DirectSections {
   ByteView mask;
   ByteView class_escapes;
   ByteView escape_flags;
-  ByteView escape_codes;
+  ByteView escape_indices;
   ByteView exact;
   ByteView coded;  // what the entropy stage made
   ByteView raw;
@@ -55,7 +55,7 @@ class ChunkDecoder {
     s_.mask = take(h_.mask_bytes);
     s_.class_escapes = take(2 * std::size_t{h_.n_class_escapes});
     s_.escape_flags = take((std::size_t{h_.n_escapes} + 7) / 8);
-    s_.escape_codes = take(h_.code_bytes);
+    s_.escape_indices = take(h_.code_bytes);
     s_.exact = take(std::size_t{h_.n_exact} * value_bytes_);
     coded_at_ = is_rans_ ? static_cast<std::uint32_t>(at) : h_.body_bytes;
     s_.coded = is_rans_ ? take(h_.coded_bytes) : payload.subspan(h_.body_bytes);
@@ -64,7 +64,7 @@ class ChunkDecoder {
 
   Result<void> decode(MutableBytes out) {
     // Whole groups, for merging in place.
-    codes_ = {scratch_.impl().codes.reserve(n_values_ + kGroupSize), n_values_};
+    indices_ = {scratch_.impl().indices.reserve(n_values_ + kGroupSize), n_values_};
     CFCK_TRY(hide_masked());
     CFCK_TRY(is_rans_ ? decode_runs() : decode_symbols());
     CFCK_TRY(read_escapes());
@@ -73,14 +73,14 @@ class ChunkDecoder {
     }
     CFCK_TRY(merge());
     if (!parameters_.coefficients.empty()) {
-      if (!restore_codes(geometry_, parameters_.coefficients, info_.first_elem, codes_)) {
+      if (!restore_indices(geometry_, parameters_.coefficients, info_.first_elem, indices_)) {
         return corrupt("a predicted code is out of range", h_.body_bytes);
       }
     }
     const auto in_range = [](std::int32_t code) {
-      return (code >= -kMaxCode && code <= kMaxCode) || code == kExact || code == kMasked;
+      return (code >= -kMaxIndex && code <= kMaxIndex) || code == kExact || code == kMasked;
     };
-    if (may_exceed_ && !std::all_of(codes_.begin(), codes_.end(), in_range)) {
+    if (may_exceed_ && !std::all_of(indices_.begin(), indices_.end(), in_range)) {
       return corrupt("a code is out of range", h_.body_bytes);
     }
     return write_values(out);
@@ -105,7 +105,7 @@ class ChunkDecoder {
       return corrupt("the mask does not hide as many values as the header says", h_.header_bytes);
     }
     for (std::size_t i = 0; i < n_values_; ++i) {
-      codes_[i] = static_cast<unsigned>(mask[i / 8]) >> (i % 8) & 1 ? kMasked : 0;
+      indices_[i] = static_cast<unsigned>(mask[i / 8]) >> (i % 8) & 1 ? kMasked : 0;
     }
     return {};
   }
@@ -138,7 +138,7 @@ class ChunkDecoder {
     if (!parameters_.field.empty()) {
       classes_ = scratch_.impl().predicted_classes.reserve(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes_);
-      order_.emplace(codes_, classes_, h_.n_masked != 0);
+      order_.emplace(indices_, classes_, h_.n_masked != 0);
       order_->set_groups(groups_);
     } else if (!read_class_stream({symbols_, n_groups_}, h_.first_class, kMaxDirectClass,
                                   s_.class_escapes, groups_)) {
@@ -216,8 +216,8 @@ class ChunkDecoder {
   }
 
   Result<void> read_escapes() {
-    std::int32_t* const escapes = scratch_.impl().escaped_codes.reserve(h_.n_escapes);
-    VarintReader in(s_.escape_codes, h_.header_bytes);
+    std::int32_t* const escapes = scratch_.impl().escaped_indices.reserve(h_.n_escapes);
+    VarintReader in(s_.escape_indices, h_.header_bytes);
     std::size_t n_exact = 0;
     for (std::size_t i = 0; i < h_.n_escapes; ++i) {
       escapes[i] = kExact;
@@ -230,7 +230,7 @@ class ChunkDecoder {
       if (escapes[i] == kExact || escapes[i] == kMasked) {
         return corrupt("an escaped code is out of range", h_.header_bytes);
       }
-      may_exceed_ = may_exceed_ || escapes[i] > kMaxCode || escapes[i] < -kMaxCode;
+      may_exceed_ = may_exceed_ || escapes[i] > kMaxIndex || escapes[i] < -kMaxIndex;
     }
     if (n_exact != h_.n_exact || !in.at_end()) {
       return corrupt("the escapes are not as long as the header says", h_.header_bytes);
@@ -243,16 +243,17 @@ class ChunkDecoder {
   Result<void> merge() {
     const bool in_place = is_in_place();
     std::int32_t* const merged =
-        in_place ? codes_.data() : scratch_.impl().ordered_codes.reserve(n_groups_ * kGroupSize);
+        in_place ? indices_.data()
+                 : scratch_.impl().ordered_indices.reserve(n_groups_ * kGroupSize);
     if (is_rans_) {
       CFCK_TRY(merge_lanes(merged, nullptr));
     } else if (!direct_kernels().merge(merged, n_left_, groups_, from_) || from_.n_escapes != 0) {
       return wrong_escapes();
     }
     if (classes_ != nullptr) {
-      order_->unsort(merged, codes_.data());
+      order_->unsort(merged, indices_.data());
     } else if (!in_place) {
-      spread_shown(merged, codes_);
+      spread_shown(merged, indices_);
     }
     return {};
   }
@@ -266,7 +267,7 @@ class ChunkDecoder {
   // Decodes symbols some groups at a time and merges them, either to codes or to values.
   // Groups whose raw bits the lanes carry come last: for these the lanes must have come
   // to their end.
-  Result<void> merge_lanes(std::int32_t* codes, std::byte* values) {
+  Result<void> merge_lanes(std::int32_t* indices, std::byte* values) {
     std::size_t first_of_tail = n_groups_;
     std::size_t raw_of_tail = 0;
     while (raw_of_tail < in_tail_) {
@@ -290,7 +291,7 @@ class ChunkDecoder {
     for (std::size_t first = n_whole; first < first_of_tail; first += kBatchGroups) {
       const std::size_t last = std::min(first + kBatchGroups, first_of_tail);
       CFCK_TRY(decode_groups(first, last));
-      CFCK_TRY(merge_groups(first, last, codes, values));
+      CFCK_TRY(merge_groups(first, last, indices, values));
     }
     CFCK_TRY(decode_groups(first_of_tail, n_groups_));
     const std::size_t in_section = raw_of_tail - in_tail_;
@@ -301,7 +302,7 @@ class ChunkDecoder {
     // What of the tail's groups is in the section comes before what the lanes carry.
     std::copy(s_.raw.end() - static_cast<std::ptrdiff_t>(in_section), s_.raw.end(), raw);
     from_.raw = raw;
-    CFCK_TRY(merge_groups(first_of_tail, n_groups_, codes, values));
+    CFCK_TRY(merge_groups(first_of_tail, n_groups_, indices, values));
     return from_.n_escapes == 0 ? Result<void>() : wrong_escapes();
   }
 
@@ -326,7 +327,7 @@ class ChunkDecoder {
     return {};
   }
 
-  Result<void> merge_groups(std::size_t first, std::size_t last, std::int32_t* codes,
+  Result<void> merge_groups(std::size_t first, std::size_t last, std::int32_t* indices,
                             std::byte* values) {
     if (first == last) {
       return {};
@@ -336,7 +337,7 @@ class ChunkDecoder {
     ValueSteps steps = steps_;
     steps.first_value += at;
     const bool fits = values == nullptr
-                          ? direct_kernels().merge_symbols(codes + at, n, groups_ + first, from_)
+                          ? direct_kernels().merge_symbols(indices + at, n, groups_ + first, from_)
                           : direct_kernels().merge_values(info_.dtype, n, groups_ + first, steps,
                                                           from_, values + at * value_bytes_);
     return fits ? Result<void>() : wrong_escapes();
@@ -344,12 +345,12 @@ class ChunkDecoder {
 
   Result<void> write_values(MutableBytes out) {
     if (h_.flags & kDirectMask) {
-      std::replace(codes_.begin(), codes_.end(), kMasked, 0);
+      std::replace(indices_.begin(), indices_.end(), kMasked, 0);
     }
     const ValueSteps steps = value_steps(geometry_, parameters_, {}, info_.first_elem);
-    direct_kernels().dequantise(info_.dtype, codes_.data(), n_values_, steps, out.data());
+    direct_kernels().dequantise(info_.dtype, indices_.data(), n_values_, steps, out.data());
     const std::byte* exact = s_.exact.data();
-    each_exact(codes_, h_.n_exact, [&](std::size_t i) {
+    each_exact(indices_, h_.n_exact, [&](std::size_t i) {
       std::memcpy(out.data() + i * value_bytes_, exact, value_bytes_);
       exact += value_bytes_;
     });
@@ -372,7 +373,7 @@ class ChunkDecoder {
   ValueSteps steps_;
   DirectSections s_;
   DirectMerge from_;
-  std::span<std::int32_t> codes_;
+  std::span<std::int32_t> indices_;
   std::uint8_t* symbols_ = nullptr;
   std::uint8_t* classes_ = nullptr;  // of every value; with a scale field
   std::optional<ClassOrder> order_;  // the same

@@ -37,7 +37,7 @@ class ChunkEncoder {
         value_bytes_(bits_per_element(info.dtype) / 8),
         memory_(scratch.impl()),
         scratch_(scratch),
-        codes_(memory_.codes.reserve(n_values_ + kGroupSize), n_values_) {}
+        indices_(memory_.indices.reserve(n_values_ + kGroupSize), n_values_) {}
 
   Result<void> encode(const DirectBounds& bounds, MutableBytes decoded, DirectChunk& out) {
     const ValueSteps steps = value_steps(geometry_, parameters_, bounds, info_.first_elem);
@@ -45,20 +45,20 @@ class ChunkEncoder {
         encode_at_once(steps, decoded, out)) {
       return {};
     }
-    const QuantisedTotals totals = direct_kernels().quantise(info_.dtype, values_.data(), n_values_,
-                                                             steps, codes_.data(), decoded.data());
+    const QuantisedTotals totals = direct_kernels().quantise(
+        info_.dtype, values_.data(), n_values_, steps, indices_.data(), decoded.data());
     out.errors = totals.errors;
     header_.n_exact = static_cast<std::uint32_t>(out.errors.n_exact);
     gather_exact();
     if (!may_have_mask(totals)) {
-      return encode_codes(out.encoded);
+      return enindex_indices(out.encoded);
     }
-    const std::vector<std::int32_t> kept(codes_.begin(), codes_.end());
-    CFCK_TRY(encode_codes(out.encoded));
-    std::copy(kept.begin(), kept.end(), codes_.begin());
+    const std::vector<std::int32_t> kept(indices_.begin(), indices_.end());
+    CFCK_TRY(enindex_indices(out.encoded));
+    std::copy(kept.begin(), kept.end(), indices_.begin());
     EncodedChunk masked;
     CFCK_TRY(hide_zeros());
-    CFCK_TRY(encode_codes(masked));
+    CFCK_TRY(enindex_indices(masked));
     if (masked.payload.size() < out.encoded.payload.size()) {
       std::swap(masked, out.encoded);
     }
@@ -96,7 +96,7 @@ class ChunkEncoder {
   void gather_exact() {
     exact_.clear();
     exact_.reserve(header_.n_exact * value_bytes_);
-    each_exact(codes_, header_.n_exact, [&](std::size_t i) {
+    each_exact(indices_, header_.n_exact, [&](std::size_t i) {
       const auto at = values_.begin() + static_cast<std::ptrdiff_t>(i * value_bytes_);
       exact_.insert(exact_.end(), at, at + static_cast<std::ptrdiff_t>(value_bytes_));
     });
@@ -104,7 +104,7 @@ class ChunkEncoder {
 
   // Spec, section 5.2: zeros of either sign whose code is 0.
   bool may_hide(std::size_t i) const {
-    return codes_[i] == 0 && is_zero(values_.data() + i * value_bytes_, value_bytes_);
+    return indices_[i] == 0 && is_zero(values_.data() + i * value_bytes_, value_bytes_);
   }
 
   Result<void> hide_zeros() {
@@ -112,7 +112,7 @@ class ChunkEncoder {
     std::vector<std::byte> mask((n_values_ + 7) / 8);
     for (std::size_t i = 0; i < n_values_; ++i) {
       if (may_hide(i)) {
-        codes_[i] = kMasked;
+        indices_[i] = kMasked;
         ++n_masked;
         mask[i / 8] |= static_cast<std::byte>(1u << (i % 8));
       }
@@ -128,24 +128,25 @@ class ChunkEncoder {
   }
 
   // Residuals, order, groups, symbols: all that follows the codes.
-  Result<void> encode_codes(EncodedChunk& out) {
+  Result<void> enindex_indices(EncodedChunk& out) {
     const bool has_field = !parameters_.field.empty();
     if (!parameters_.coefficients.empty()) {
-      predict_codes(geometry_, parameters_.coefficients, info_.first_elem, codes_);
+      predict_indices(geometry_, parameters_.coefficients, info_.first_elem, indices_);
     }
     const std::size_t n_left = n_values_ - header_.n_masked;
     n_groups_ = (n_left + kGroupSize - 1) / kGroupSize;
     const bool in_place = !has_field && header_.n_masked == 0;
-    ordered_ = in_place ? codes_.data() : memory_.ordered_codes.reserve(n_groups_ * kGroupSize + 1);
+    ordered_ =
+        in_place ? indices_.data() : memory_.ordered_indices.reserve(n_groups_ * kGroupSize + 1);
     groups_ = memory_.groups.reserve(n_groups_);
     if (has_field) {
       std::uint8_t* const classes = memory_.predicted_classes.reserve(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes);
-      ClassOrder order(codes_, classes, header_.n_masked != 0);
+      ClassOrder order(indices_, classes, header_.n_masked != 0);
       order.set_groups(groups_);
       order.sort(ordered_);
     } else if (!in_place) {
-      gather_shown(codes_, ordered_);
+      gather_shown(indices_, ordered_);
     }
     std::fill(ordered_ + n_left, ordered_ + n_groups_ * kGroupSize, 0);
     if (!has_field) {
@@ -174,7 +175,7 @@ class ChunkEncoder {
     DirectSplit to;
     to.streams[0] = memory_.symbols.reserve(n_groups_ + n_symbols + kGroupSize) + n_groups_;
     to.raw = memory_.raw.reserve(raw_bytes);
-    to.escapes = memory_.escaped_codes.reserve(n_symbols);
+    to.escapes = memory_.escaped_indices.reserve(n_symbols);
     return to;
   }
 
@@ -262,7 +263,7 @@ class ChunkEncoder {
     }
     to.raw = memory_.raw.reserve(raw_bytes);
     raw_ = {to.raw, raw_bytes};
-    std::int32_t* const escapes = memory_.escaped_codes.reserve(n_left);
+    std::int32_t* const escapes = memory_.escaped_indices.reserve(n_left);
     to.escapes = escapes;
     direct_kernels().split(ordered_, n_left, groups_, to);
     write_escapes({escapes, to.escapes});
@@ -270,16 +271,16 @@ class ChunkEncoder {
 
   void write_escapes(std::span<const std::int32_t> escapes) {
     escape_flags_.assign((escapes.size() + 7) / 8, std::byte{0});
-    escape_codes_.clear();
+    escape_indices_.clear();
     for (std::size_t i = 0; i < escapes.size(); ++i) {
       if (escapes[i] == kExact) {
         escape_flags_[i / 8] |= static_cast<std::byte>(1u << (i % 8));
       } else {
-        append_varint(zigzag(escapes[i]), escape_codes_);
+        append_varint(zigzag(escapes[i]), escape_indices_);
       }
     }
     header_.n_escapes = static_cast<std::uint32_t>(escapes.size());
-    header_.code_bytes = static_cast<std::uint32_t>(escape_codes_.size());
+    header_.code_bytes = static_cast<std::uint32_t>(escape_indices_.size());
     header_.raw_bytes = static_cast<std::uint32_t>(raw_.size());
     header_.flags &= kDirectMask;
     header_.flags |= escapes.empty() ? 0 : kDirectEscapes;
@@ -295,7 +296,7 @@ class ChunkEncoder {
     for (const ByteView section :
          {header_.flags & kDirectMask ? ByteView(mask_) : ByteView(),
           has_field ? ByteView() : ByteView(class_escapes_), ByteView(escape_flags_),
-          ByteView(escape_codes_), ByteView(exact_),
+          ByteView(escape_indices_), ByteView(exact_),
           is_rans_ ? ByteView(memory_.coded) : ByteView(), raw_}) {
       payload.insert(payload.end(), section.begin(), section.end());
     }
@@ -315,7 +316,7 @@ class ChunkEncoder {
   const std::size_t value_bytes_;
   Scratch::Impl& memory_;
   Scratch& scratch_;
-  const std::span<std::int32_t> codes_;
+  const std::span<std::int32_t> indices_;
   std::int32_t* ordered_ = nullptr;
   std::size_t n_groups_ = 0;
   GroupCode* groups_ = nullptr;
@@ -324,7 +325,7 @@ class ChunkEncoder {
   std::vector<std::byte> mask_;
   std::vector<std::byte> class_escapes_;
   std::vector<std::byte> escape_flags_;
-  std::vector<std::byte> escape_codes_;
+  std::vector<std::byte> escape_indices_;
   std::vector<std::byte> exact_;
   ByteView raw_;
 };

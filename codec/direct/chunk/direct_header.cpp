@@ -47,9 +47,9 @@ Result<std::uint64_t> check_fields(const DirectHeader& h, bool has_field, const 
   if (h.n_masked >= shape.n_values || h.mask_bytes > (shape.n_values + 7) / 8) {
     return corrupt("the mask does not fit the chunk", 1);
   }
-  const std::uint32_t n_codes = h.n_escapes - h.n_exact;
+  const std::uint32_t n_indices = h.n_escapes - h.n_exact;
   if (h.first_class > kMaxDirectClass || h.n_escapes > n_left || h.n_exact > h.n_escapes ||
-      h.code_bytes < n_codes || h.code_bytes > std::uint64_t{5} * n_codes ||
+      h.code_bytes < n_indices || h.code_bytes > std::uint64_t{5} * n_indices ||
       h.n_class_escapes > n_groups || h.raw_bytes > 4 * (n_left + kGroupSize) ||
       h.coded_bytes > max_section_bytes(n_left)) {
     return corrupt("a count in the header of the chunk is out of range", 1);

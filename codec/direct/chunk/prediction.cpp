@@ -23,18 +23,18 @@ WholeKernels whole_kernels(std::uint32_t kernel_size, std::uint64_t first_value,
 
 }  // namespace
 
-void predict_codes(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
-                   std::uint64_t first_value, std::span<std::int32_t> codes) {
-  const auto [begin, end] = whole_kernels(geometry.kernel_size, first_value, codes.size());
+void predict_indices(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
+                     std::uint64_t first_value, std::span<std::int32_t> indices) {
+  const auto [begin, end] = whole_kernels(geometry.kernel_size, first_value, indices.size());
   direct_kernels().predict(coefficients.data(), geometry.kernel_size,
-                           (end - begin) / geometry.kernel_size, codes.data() + begin);
+                           (end - begin) / geometry.kernel_size, indices.data() + begin);
 }
 
-bool restore_codes(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
-                   std::uint64_t first_value, std::span<std::int32_t> codes) {
-  const auto [begin, end] = whole_kernels(geometry.kernel_size, first_value, codes.size());
+bool restore_indices(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
+                     std::uint64_t first_value, std::span<std::int32_t> indices) {
+  const auto [begin, end] = whole_kernels(geometry.kernel_size, first_value, indices.size());
   return direct_kernels().restore(coefficients.data(), geometry.kernel_size,
-                                  (end - begin) / geometry.kernel_size, codes.data() + begin);
+                                  (end - begin) / geometry.kernel_size, indices.data() + begin);
 }
 
 }  // namespace cfck::codec

@@ -11,11 +11,11 @@ namespace cfck::codec {
 
 // The codes of a chunk, of which the first belongs to value `first_value` of the
 // record, become residuals. kExact and kHidden stay, and count as 0.
-void predict_codes(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
-                   std::uint64_t first_value, std::span<std::int32_t> codes);
+void predict_indices(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
+                     std::uint64_t first_value, std::span<std::int32_t> indices);
 
 // The inverse; kExact and kHidden stay. False if a code is out of range.
-bool restore_codes(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
-                   std::uint64_t first_value, std::span<std::int32_t> codes);
+bool restore_indices(const DirectGeometry& geometry, std::span<const std::int16_t> coefficients,
+                     std::uint64_t first_value, std::span<std::int32_t> indices);
 
 }  // namespace cfck::codec

@@ -49,27 +49,27 @@ struct DirectKernels {
   // Codes of the values, kExact where the decoded value would break the bound, and
   // the decoded values.
   QuantisedTotals (*quantise)(DType dtype, const std::byte* values, std::size_t n_values,
-                              const ValueSteps& steps, std::int32_t* codes, std::byte* decoded);
+                              const ValueSteps& steps, std::int32_t* indices, std::byte* decoded);
   // The same, and what classify() and split_symbols() make of the codes; also the values
   // that are exact. Needs room for as many raw bytes, codes and values as there can be.
   QuantisedTotals (*quantise_symbols)(DType dtype, const std::byte* values, std::size_t n_values,
                                       const ValueSteps& steps, std::byte* decoded,
                                       GroupCode* groups, DirectSplit& to);
   // What is decoded from kExact means nothing.
-  void (*dequantise)(DType dtype, const std::int32_t* codes, std::size_t n_values,
+  void (*dequantise)(DType dtype, const std::int32_t* indices, std::size_t n_values,
                      const ValueSteps& steps, std::byte* values);
   // Codes have room for a whole number of groups, zeros after the last value.
-  void (*classify)(const std::int32_t* codes, std::size_t n_values, GroupCode* groups);
-  void (*split)(const std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+  void (*classify)(const std::int32_t* indices, std::size_t n_values, GroupCode* groups);
+  void (*split)(const std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
                 DirectSplit& to);
   // False if symbols and escapes do not fit each other, or a symbol is invalid.
-  bool (*merge)(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+  bool (*merge)(std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
                 DirectMerge& from);
   // The same with the stage `rans`: one symbol for each code, all in the first stream.
   // All symbols below 32 are valid.
-  void (*split_symbols)(const std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+  void (*split_symbols)(const std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
                         DirectSplit& to);
-  bool (*merge_symbols)(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+  bool (*merge_symbols)(std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
                         DirectMerge& from);
   // Values at once, where the order is that of storage. As many escapes are exact as
   // there are exact values. Requires: low bits are at most kMaxSafeLowBits.
@@ -86,13 +86,13 @@ struct DirectKernels {
   // Codes of whole kernels into residuals, and back; kExact and kHidden stay. False if
   // a code is out of range.
   void (*predict)(const std::int16_t* coefficients, unsigned kernel_size, std::size_t n_kernels,
-                  std::int32_t* codes);
+                  std::int32_t* indices);
   bool (*restore)(const std::int16_t* coefficients, unsigned kernel_size, std::size_t n_kernels,
-                  std::int32_t* codes);
+                  std::int32_t* indices);
   // sums[i] += |codes[i]| * weight, and the sum of |codes[i]| * weights[i]; kExact
   // counts as 0.
-  void (*add_magnitudes)(const std::int32_t* codes, std::size_t n, double weight, double* sums);
-  double (*weigh_magnitudes)(const std::int32_t* codes, std::size_t n, const double* weights);
+  void (*add_magnitudes)(const std::int32_t* indices, std::size_t n, double weight, double* sums);
+  double (*weigh_magnitudes)(const std::int32_t* indices, std::size_t n, const double* weights);
   // Lowers `least` to the least finite value, and raises `greatest`.
   void (*extend_range)(DType dtype, const std::byte* values, std::size_t n, double& min,
                        double& max);

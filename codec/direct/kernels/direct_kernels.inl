@@ -2,14 +2,14 @@
 // defines CFCK_CPU_NAMESPACE.
 #include "base/cpu/x86_intrinsics.hpp"
 //
-#include "codec/direct/kernels/classify_codes.hpp"
+#include "codec/direct/kernels/classify_indices.hpp"
 #include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/direct/kernels/kernel_prediction.hpp"
 #include "codec/direct/kernels/magnitude_sums.hpp"
-#include "codec/direct/kernels/merge_codes.hpp"
+#include "codec/direct/kernels/merge_indices.hpp"
 #include "codec/direct/kernels/quantise.hpp"
 #include "codec/direct/kernels/quantise_symbols.hpp"
-#include "codec/direct/kernels/split_codes.hpp"
+#include "codec/direct/kernels/split_indices.hpp"
 #include "codec/direct/kernels/symbol_codes.hpp"
 #include "codec/direct/kernels/symbol_values.hpp"
 #include "codec/direct/kernels/value_range.hpp"
@@ -33,9 +33,9 @@ auto visit_value(DType dtype, Visitor&& visitor) {
 }
 
 QuantisedTotals quantise(DType dtype, const std::byte* values, std::size_t n_values,
-                         const ValueSteps& steps, std::int32_t* codes, std::byte* decoded) {
+                         const ValueSteps& steps, std::int32_t* indices, std::byte* decoded) {
   return visit_value(dtype, [&](auto value) {
-    return quantise_values<decltype(value)>(values, n_values, steps, codes, decoded);
+    return quantise_values<decltype(value)>(values, n_values, steps, indices, decoded);
   });
 }
 
@@ -47,10 +47,10 @@ QuantisedTotals quantise_symbols(DType dtype, const std::byte* values, std::size
   });
 }
 
-void dequantise(DType dtype, const std::int32_t* codes, std::size_t n_values,
+void dequantise(DType dtype, const std::int32_t* indices, std::size_t n_values,
                 const ValueSteps& steps, std::byte* values) {
   visit_value(dtype, [&](auto value) {
-    dequantise_values<decltype(value)>(codes, n_values, steps, values);
+    dequantise_values<decltype(value)>(indices, n_values, steps, values);
   });
 }
 
@@ -92,9 +92,9 @@ const DirectKernels& direct_kernel_set() noexcept {
   static const DirectKernels set{.quantise = &quantise,
                                  .quantise_symbols = &quantise_symbols,
                                  .dequantise = &dequantise,
-                                 .classify = &classify_codes,
-                                 .split = &split_codes,
-                                 .merge = &merge_codes,
+                                 .classify = &classify_indices,
+                                 .split = &split_indices,
+                                 .merge = &merge_indices,
                                  .split_symbols = &split_symbols,
                                  .merge_symbols = &merge_symbols,
                                  .merge_values = &merge_values,

@@ -22,8 +22,8 @@ struct WideFloats {
   __m512 v;
 
   static WideFloats all(float value) { return {_mm512_set1_ps(value)}; }
-  static WideFloats of_codes(const std::int8_t* codes) {
-    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+  static WideFloats of_indices(const std::int8_t* indices) {
+    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(indices));
     return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(some))};
   }
   void store(void* to) const { _mm512_storeu_ps(to, v); }
@@ -43,8 +43,8 @@ struct WideFloats {
   __m256 v;
 
   static WideFloats all(float value) { return {_mm256_set1_ps(value)}; }
-  static WideFloats of_codes(const std::int8_t* codes) {
-    const __m128i some = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
+  static WideFloats of_indices(const std::int8_t* indices) {
+    const __m128i some = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(indices));
     return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(some))};
   }
   void store(void* to) const { _mm256_storeu_ps(static_cast<float*>(to), v); }
@@ -70,29 +70,29 @@ class FloatStep {
   static bool is_exact(double step) {
     const FloatStep float_step(step);
     bool is_exact = true;
-    for (int first = -kMaxByteCode - 1; first <= kMaxByteCode; first += int{WideFloats::kCount}) {
-      std::int8_t codes[WideFloats::kCount];
+    for (int first = -kMaxByteIndex - 1; first <= kMaxByteIndex; first += int{WideFloats::kCount}) {
+      std::int8_t indices[WideFloats::kCount];
       for (unsigned i = 0; i < WideFloats::kCount; ++i) {
-        codes[i] = static_cast<std::int8_t>(first + static_cast<int>(i));
+        indices[i] = static_cast<std::int8_t>(first + static_cast<int>(i));
       }
       float products[WideFloats::kCount];
-      float_step.times(codes).store(products);
+      float_step.times(indices).store(products);
       for (unsigned i = 0; i < WideFloats::kCount; ++i) {
-        is_exact = is_exact &&
-                   same_bits<std::uint32_t>(products[i]) == ValueF32::from_double(codes[i] * step);
+        is_exact = is_exact && same_bits<std::uint32_t>(products[i]) ==
+                                   ValueF32::from_double(indices[i] * step);
       }
     }
     return is_exact;
   }
 
-  WideFloats times(const std::int8_t* codes) const {
-    const WideFloats code = WideFloats::of_codes(codes);
-    const WideFloats product = code * high_;
-    const WideFloats rest = code.times_minus(high_, product);
-    return product + code.times_plus(low_, rest);
+  WideFloats times(const std::int8_t* indices) const {
+    const WideFloats index = WideFloats::of_indices(indices);
+    const WideFloats product = index * high_;
+    const WideFloats rest = index.times_minus(high_, product);
+    return product + index.times_plus(low_, rest);
   }
 
-  static constexpr int kMaxByteCode = 127;
+  static constexpr int kMaxByteIndex = 127;
 
  private:
   WideFloats high_;

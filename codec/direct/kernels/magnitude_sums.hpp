@@ -10,34 +10,35 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 inline constexpr unsigned kSumLanes = 8;
 
-inline double magnitude_of_code(std::int32_t code) {
-  const double value = code == kExact ? 0 : code;
+inline double magnitude_of_index(std::int32_t index) {
+  const double value = index == kExact ? 0 : index;
   return value < 0 ? -value : value;
 }
 
 #if defined(CFCK_HAS_DOUBLE_LANES)
-inline DoubleLanes magnitudes_of_codes(const std::int32_t* codes) {
+inline DoubleLanes magnitudes_of_indices(const std::int32_t* indices) {
   unsigned which;
-  return DoubleLanes::of_codes(codes).within(DoubleLanes::all(0x7fffffff), which).magnitude();
+  return DoubleLanes::of_indices(indices).within(DoubleLanes::all(0x7fffffff), which).magnitude();
 }
 #endif
 
 // sums[i] += |codes[i]| * weight.
-inline void add_magnitudes(const std::int32_t* codes, std::size_t n, double weight, double* sums) {
+inline void add_magnitudes(const std::int32_t* indices, std::size_t n, double weight,
+                           double* sums) {
   std::size_t i = 0;
 #if defined(CFCK_HAS_DOUBLE_LANES)
   const DoubleLanes weights = DoubleLanes::all(weight);
   for (; i + kDoubleLanes <= n; i += kDoubleLanes) {
-    (DoubleLanes::load(sums + i) + magnitudes_of_codes(codes + i) * weights).store(sums + i);
+    (DoubleLanes::load(sums + i) + magnitudes_of_indices(indices + i) * weights).store(sums + i);
   }
 #endif
   for (; i < n; ++i) {
-    sums[i] += magnitude_of_code(codes[i]) * weight;
+    sums[i] += magnitude_of_index(indices[i]) * weight;
   }
 }
 
 // The sum of |codes[i]| * weights[i].
-inline double weigh_magnitudes(const std::int32_t* codes, std::size_t n, const double* weights) {
+inline double weigh_magnitudes(const std::int32_t* indices, std::size_t n, const double* weights) {
   double sums[kSumLanes] = {};
   std::size_t i = 0;
 #if defined(CFCK_HAS_DOUBLE_LANES)
@@ -49,7 +50,7 @@ inline double weigh_magnitudes(const std::int32_t* codes, std::size_t n, const d
   for (; i + kSumLanes <= n; i += kSumLanes) {
     for (unsigned v = 0; v < kVectors; ++v) {
       const std::size_t at = i + v * kDoubleLanes;
-      lanes[v] = lanes[v] + magnitudes_of_codes(codes + at) * DoubleLanes::load(weights + at);
+      lanes[v] = lanes[v] + magnitudes_of_indices(indices + at) * DoubleLanes::load(weights + at);
     }
   }
   for (unsigned v = 0; v < kVectors; ++v) {
@@ -57,7 +58,7 @@ inline double weigh_magnitudes(const std::int32_t* codes, std::size_t n, const d
   }
 #endif
   for (; i < n; ++i) {
-    sums[i % kSumLanes] += magnitude_of_code(codes[i]) * weights[i];
+    sums[i % kSumLanes] += magnitude_of_index(indices[i]) * weights[i];
   }
   for (unsigned half = kSumLanes / 2; half > 0; half /= 2) {
     for (unsigned lane = 0; lane < half; ++lane) {

@@ -125,20 +125,20 @@ struct BlockCounts {
 // A block value by value: what counts, and what the lanes must equal.
 template <class Value>
 inline BlockCounts quantise_block(const std::byte* values, const BlockSteps& steps,
-                                  std::int32_t* codes, std::byte* decoded, double* errors) {
+                                  std::int32_t* indices, std::byte* decoded, double* errors) {
   BlockCounts counts;
   for (unsigned i = 0; i < kBlock; ++i) {
     const auto word = load_word<Value>(values + i * sizeof(typename Value::Word));
     const double x = Value::to_double(word);
     const double scaled = x * steps.inverse[i];
-    const bool in_range = magnitude(scaled) <= kMaxCode;
-    const double code = ((in_range ? scaled : 0) + kRound) - kRound;
-    auto back = Value::from_double(code * steps.step[i]);
+    const bool in_range = magnitude(scaled) <= kMaxIndex;
+    const double index = ((in_range ? scaled : 0) + kRound) - kRound;
+    auto back = Value::from_double(index * steps.step[i]);
     const double y = Value::to_double(back);
-    codes[i] = static_cast<std::int32_t>(code);
+    indices[i] = static_cast<std::int32_t>(index);
     errors[i] = magnitude(x - y);
     if (!in_range || !keeps_bound(x, y, steps.bound[i])) {
-      codes[i] = kExact;
+      indices[i] = kExact;
       back = word;
       errors[i] = 0;
       ++counts.n_exact;
@@ -202,7 +202,7 @@ inline unsigned zeros_of_block(const std::byte* values) {
 // The common case, in which all values keep the bound with room to spare. False, and
 // nothing added, in others.
 template <class Value>
-inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int32_t* codes,
+inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int32_t* indices,
                       std::byte* decoded, ErrorSums& sums, std::size_t& n_zeros) {
   constexpr unsigned kBytes = kDoubleLanes * sizeof(typename Value::Word);
   const DoubleLanes round = DoubleLanes::all(kRound);
@@ -216,14 +216,14 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
     const DoubleLanes scaled = x * DoubleLanes::load(steps.inverse + v * kDoubleLanes);
     // A NaN is not the greatest, but neither are errors below a bound.
     max = scaled.magnitude().above(max);
-    const DoubleLanes code = (scaled + round) - round;
+    const DoubleLanes index = (scaled + round) - round;
     const DoubleLanes y = ValueLanes<Value>::store(
-        code * DoubleLanes::load(steps.step + v * kDoubleLanes), decoded + v * kBytes);
-    code.store_codes(codes + v * kDoubleLanes);
+        index * DoubleLanes::load(steps.step + v * kDoubleLanes), decoded + v * kBytes);
+    index.store_indices(indices + v * kDoubleLanes);
     errors[v] = (x - y).magnitude();
     below.add(errors[v], DoubleLanes::load(steps.bound + v * kDoubleLanes));
   }
-  if (!below.holds() || !max.are_at_most(DoubleLanes::all(kMaxCode))) {
+  if (!below.holds() || !max.are_at_most(DoubleLanes::all(kMaxIndex))) {
     return false;
   }
   sums.add(errors);
@@ -252,7 +252,7 @@ class ErrorSums {
 };
 
 template <class Value>
-inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int32_t* codes,
+inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int32_t* indices,
                       std::byte* decoded, ErrorSums& sums, std::size_t& n_zeros) {
   using Word = typename Value::Word;
   Word words[kBlock];
@@ -264,10 +264,10 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
   for (unsigned i = 0; i < kBlock; ++i) {
     const double x = Value::to_double(words[i]);
     const double scaled = x * steps.inverse[i];
-    const bool in_range = magnitude(scaled) <= kMaxCode;
-    const double code = ((in_range ? scaled : 0) + kRound) - kRound;
-    back[i] = Value::from_double(code * steps.step[i]);
-    codes[i] = static_cast<std::int32_t>(code);
+    const bool in_range = magnitude(scaled) <= kMaxIndex;
+    const double index = ((in_range ? scaled : 0) + kRound) - kRound;
+    back[i] = Value::from_double(index * steps.step[i]);
+    indices[i] = static_cast<std::int32_t>(index);
     errors[i] = magnitude(x - Value::to_double(back[i]));
     n_bad += in_range && errors[i] < steps.bound[i] ? 0u : 1u;
     zeros += x == 0 ? 1u : 0u;
@@ -304,7 +304,8 @@ class Quantiser {
   explicit Quantiser(const ValueSteps& steps) : walk_(steps) {}
 
   // n_values is a multiple of kBlock but at the end.
-  void add(const std::byte* values, std::size_t n_values, std::int32_t* codes, std::byte* decoded) {
+  void add(const std::byte* values, std::size_t n_values, std::int32_t* indices,
+           std::byte* decoded) {
     totals_.errors.n_finite += n_values;
     std::size_t first = 0;
     ErrorSums sums = sums_;  // in registers
@@ -314,8 +315,8 @@ class Quantiser {
       const BlockSteps& block = walk_.next(kBlock);
       const std::byte* const from = values + first * kBytes;
       std::byte* const back = decoded + first * kBytes;
-      if (!try_block<Value>(from, block, codes + first, back, sums, n_zeros)) {
-        settle(from, block, codes + first, back, errors);
+      if (!try_block<Value>(from, block, indices + first, back, sums, n_zeros)) {
+        settle(from, block, indices + first, back, errors);
         sums.add(errors);
       }
     }
@@ -330,7 +331,7 @@ class Quantiser {
       settle(from, walk_.next(n), to, back, errors);
       sums.add(errors);
       totals_.n_zeros -= kBlock - n;
-      __builtin_memcpy(codes + first, to, n * sizeof(std::int32_t));
+      __builtin_memcpy(indices + first, to, n * sizeof(std::int32_t));
       __builtin_memcpy(decoded + first * kBytes, back, n * kBytes);
     }
     sums_ = sums;
@@ -360,41 +361,43 @@ class Quantiser {
 
 template <class Value>
 QuantisedTotals quantise_values(const std::byte* values, std::size_t n_values,
-                                const ValueSteps& steps, std::int32_t* codes, std::byte* decoded) {
+                                const ValueSteps& steps, std::int32_t* indices,
+                                std::byte* decoded) {
   Quantiser<Value> quantiser(steps);
-  quantiser.add(values, n_values, codes, decoded);
+  quantiser.add(values, n_values, indices, decoded);
   return quantiser.finish();
 }
 
 template <class Value, class Code>
-inline void dequantise_block(const Code* codes, const BlockSteps& steps, std::byte* values) {
+inline void dequantise_block(const Code* indices, const BlockSteps& steps, std::byte* values) {
   constexpr unsigned kBytes = sizeof(typename Value::Word);
 #if defined(CFCK_HAS_DOUBLE_LANES)
   for (unsigned i = 0; i < kBlock; i += kDoubleLanes) {
-    ValueLanes<Value>::store(DoubleLanes::of_codes(codes + i) * DoubleLanes::load(steps.step + i),
-                             values + i * kBytes);
+    ValueLanes<Value>::store(
+        DoubleLanes::of_indices(indices + i) * DoubleLanes::load(steps.step + i),
+        values + i * kBytes);
   }
 #else
   for (unsigned i = 0; i < kBlock; ++i) {
-    store_word<Value>(Value::from_double(codes[i] * steps.step[i]), values + i * kBytes);
+    store_word<Value>(Value::from_double(indices[i] * steps.step[i]), values + i * kBytes);
   }
 #endif
 }
 
 template <class Value>
-void dequantise_values(const std::int32_t* codes, std::size_t n_values, const ValueSteps& steps,
+void dequantise_values(const std::int32_t* indices, std::size_t n_values, const ValueSteps& steps,
                        std::byte* values) {
   constexpr std::size_t kBytes = sizeof(typename Value::Word);
   StepWalk walk(steps);
   std::size_t first = 0;
   for (; first + kBlock <= n_values; first += kBlock) {
-    dequantise_block<Value>(codes + first, walk.next(kBlock), values + first * kBytes);
+    dequantise_block<Value>(indices + first, walk.next(kBlock), values + first * kBytes);
   }
   if (first < n_values) {
     const auto n = static_cast<unsigned>(n_values - first);
     std::int32_t from[kBlock] = {};
     std::byte to[kBlock * kBytes];
-    __builtin_memcpy(from, codes + first, n * sizeof(std::int32_t));
+    __builtin_memcpy(from, indices + first, n * sizeof(std::int32_t));
     dequantise_block<Value>(from, walk.next(n), to);
     __builtin_memcpy(values + first * kBytes, to, n * kBytes);
   }

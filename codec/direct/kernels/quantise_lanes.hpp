@@ -21,20 +21,20 @@ struct DoubleLanes {
 
   static DoubleLanes all(double value) { return {_mm512_set1_pd(value)}; }
   static DoubleLanes load(const void* doubles) { return {_mm512_loadu_pd(doubles)}; }
-  static DoubleLanes of_codes(const std::int32_t* from) {
+  static DoubleLanes of_indices(const std::int32_t* from) {
     return {_mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
   }
-  static DoubleLanes of_codes(const std::int16_t* from) {
+  static DoubleLanes of_indices(const std::int16_t* from) {
     return {_mm512_cvtepi32_pd(
         _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))))};
   }
-  static DoubleLanes of_codes(const std::int8_t* from) {
+  static DoubleLanes of_indices(const std::int8_t* from) {
     return {_mm512_cvtepi32_pd(
         _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))))};
   }
   void store(void* to) const { _mm512_storeu_pd(to, v); }
   // Requires: whole numbers that fit.
-  void store_codes(std::int32_t* to) const {
+  void store_indices(std::int32_t* to) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvttpd_epi32(v));
   }
   DoubleLanes operator+(DoubleLanes other) const { return {_mm512_add_pd(v, other.v)}; }
@@ -105,21 +105,21 @@ struct DoubleLanes {
   static DoubleLanes load(const void* doubles) {
     return {_mm256_loadu_pd(static_cast<const double*>(doubles))};
   }
-  static DoubleLanes of_codes(const std::int32_t* from) {
+  static DoubleLanes of_indices(const std::int32_t* from) {
     return {_mm256_cvtepi32_pd(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
   }
-  static DoubleLanes of_codes(const std::int16_t* from) {
+  static DoubleLanes of_indices(const std::int16_t* from) {
     return {_mm256_cvtepi32_pd(
         _mm_cvtepi16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))))};
   }
-  static DoubleLanes of_codes(const std::int8_t* from) {
+  static DoubleLanes of_indices(const std::int8_t* from) {
     int four;
     __builtin_memcpy(&four, from, sizeof(four));
     return {_mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)))};
   }
   void store(void* to) const { _mm256_storeu_pd(static_cast<double*>(to), v); }
   // Requires: whole numbers that fit.
-  void store_codes(std::int32_t* to) const {
+  void store_indices(std::int32_t* to) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvttpd_epi32(v));
   }
   DoubleLanes operator+(DoubleLanes other) const { return {_mm256_add_pd(v, other.v)}; }

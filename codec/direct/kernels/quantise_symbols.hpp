@@ -2,7 +2,7 @@
 // order of storage.
 #pragma once
 
-#include "codec/direct/kernels/classify_codes.hpp"
+#include "codec/direct/kernels/classify_indices.hpp"
 #include "codec/direct/kernels/quantise.hpp"
 #include "codec/direct/kernels/symbol_codes.hpp"
 
@@ -16,25 +16,25 @@ QuantisedTotals quantise_to_symbols(const std::byte* values, std::size_t n_value
   constexpr std::size_t kBytes = sizeof(typename Value::Word);
   // Codes of some groups, which stay in the first cache.
   constexpr std::size_t kBatch = 16 * kGroupSize;
-  std::int32_t codes[kBatch];
+  std::int32_t indices[kBatch];
   Quantiser<Value> quantiser(steps);
   for (std::size_t first = 0; first < n_values; first += kBatch) {
     const std::size_t n = n_values - first < kBatch ? n_values - first : kBatch;
     const std::byte* const from = values + first * kBytes;
     const std::uint64_t n_exact = quantiser.n_exact();
-    quantiser.add(from, n, codes, decoded + first * kBytes);
+    quantiser.add(from, n, indices, decoded + first * kBytes);
     for (std::size_t i = n; i % kGroupSize != 0; ++i) {
-      codes[i] = 0;
+      indices[i] = 0;
     }
     // The next ones come while these are grouped.
     for (std::size_t i = n * kBytes; i < (n_values - first) * kBytes && i < 2 * n * kBytes;
          i += 64) {
       __builtin_prefetch(from + i);
     }
-    classify_codes(codes, n, groups + first / kGroupSize);
-    split_symbols(codes, n, groups + first / kGroupSize, to);
+    classify_indices(indices, n, groups + first / kGroupSize);
+    split_symbols(indices, n, groups + first / kGroupSize, to);
     for (std::size_t i = 0; quantiser.n_exact() != n_exact && i < n; ++i) {
-      if (codes[i] == kExact) {
+      if (indices[i] == kExact) {
         __builtin_memcpy(to.exact, from + i * kBytes, kBytes);
         to.exact += kBytes;
       }

@@ -2,11 +2,11 @@
 // (codec/direct/spec.md, section 6, with `rans`).
 #pragma once
 
-#include "codec/direct/kernels/code_lanes.hpp"
 #include "codec/direct/kernels/direct_kernels.hpp"
-#include "codec/direct/kernels/merge_codes.hpp"
+#include "codec/direct/kernels/index_lanes.hpp"
+#include "codec/direct/kernels/merge_indices.hpp"
 #include "codec/direct/kernels/quantise.hpp"
-#include "codec/direct/kernels/split_codes.hpp"
+#include "codec/direct/kernels/split_indices.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -40,18 +40,18 @@ struct EscapeBits {
 };
 
 // A group code by code: what counts, and what the lanes must equal.
-inline EscapeBits split_group_symbols(const std::int32_t* codes, const SymbolCode& code, unsigned n,
-                                      std::uint8_t* symbols, std::byte*& raw) {
+inline EscapeBits split_group_symbols(const std::int32_t* indices, const SymbolCode& code,
+                                      unsigned n, std::uint8_t* symbols, std::byte*& raw) {
   const std::uint32_t mask = (std::uint32_t{1} << code.low_bits) - 1;
   std::uint32_t low[kGroupSize];
   EscapeBits escaped;
   for (unsigned i = 0; i < kGroupSize; ++i) {
-    const std::int32_t high = codes[i] >> code.low_bits;
+    const std::int32_t high = indices[i] >> code.low_bits;
     const bool escapes =
-        static_cast<std::uint32_t>(high) + code.reach > 2u * code.reach || codes[i] == kExact;
+        static_cast<std::uint32_t>(high) + code.reach > 2u * code.reach || indices[i] == kExact;
     symbols[i] = static_cast<std::uint8_t>(escapes ? std::int32_t{kSymbolEscape}
                                                    : high + std::int32_t{kSymbolOfZero});
-    low[i] = escapes ? 0u : static_cast<std::uint32_t>(codes[i]) & mask;
+    low[i] = escapes ? 0u : static_cast<std::uint32_t>(indices[i]) & mask;
     escaped.words[i / 64] |= std::uint64_t{escapes} << (i % 64);
   }
   raw = write_planes(low, code.low_bits, n, raw);
@@ -61,34 +61,34 @@ inline EscapeBits split_group_symbols(const std::int32_t* codes, const SymbolCod
 // The codes but for those that escape. False for one that does not fit 32 bits, or is
 // kExact or kHidden.
 inline bool merge_group_symbols(const std::uint8_t* symbols, const SymbolCode& code, unsigned n,
-                                const std::byte*& raw, std::int32_t* codes, EscapeBits& escaped) {
+                                const std::byte*& raw, std::int32_t* indices, EscapeBits& escaped) {
   std::uint32_t low[kGroupSize];
   raw = read_planes(raw, code.low_bits, n, low);
   for (unsigned i = 0; i < kGroupSize; ++i) {
     const std::uint32_t high = static_cast<std::uint32_t>(symbols[i]) - kSymbolOfZero;
-    codes[i] = static_cast<std::int32_t>(high << code.low_bits | low[i]);
+    indices[i] = static_cast<std::int32_t>(high << code.low_bits | low[i]);
     escaped.words[i / 64] |= std::uint64_t{symbols[i] == kSymbolEscape} << (i % 64);
   }
   bool fits = true;
   for (unsigned i = 0; code.low_bits > kMaxSafeLowBits && i < n; ++i) {
     fits = fits && (symbols[i] == kSymbolEscape ||
-                    (codes[i] > kMasked &&
-                     codes[i] >> code.low_bits == symbols[i] - std::int32_t{kSymbolOfZero}));
+                    (indices[i] > kMasked &&
+                     indices[i] >> code.low_bits == symbols[i] - std::int32_t{kSymbolOfZero}));
   }
   return fits;
 }
 
-#if defined(CFCK_HAS_CODE_LANES)
+#if defined(CFCK_HAS_INDEX_LANES)
 
 // The same with vectors. Requires: low bits are at most kMaxSafeLowBits.
-inline EscapeBits split_group_symbols_lanes(const std::int32_t* codes, const SymbolCode& code,
+inline EscapeBits split_group_symbols_lanes(const std::int32_t* indices, const SymbolCode& code,
                                             unsigned n, std::uint8_t* symbols, std::byte*& raw) {
   EscapeBits escaped;
   const ByteLanes limit = ByteLanes::all(2u * code.reach);
   std::uint8_t moved[kGroupSize];
   for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
     const ByteLanes high =
-        ByteLanes::high_of(codes + i, code.low_bits) + ByteLanes::all(code.reach);
+        ByteLanes::high_of(indices + i, code.low_bits) + ByteLanes::all(code.reach);
     // One more than the symbol, 0 for an escape: of what is one less, five bits.
     const ByteLanes above =
         (high + ByteLanes::all(kSymbolOfZero + 1u - code.reach)).where_at_most(high, limit);
@@ -96,12 +96,12 @@ inline EscapeBits split_group_symbols_lanes(const std::int32_t* codes, const Sym
     escaped.words[i / 64] |= above.zero_bits() << (i % 64);
     high.store(moved + i);
   }
-  write_low_planes(codes, moved, limit, code.low_bits, n, raw);
+  write_low_planes(indices, moved, limit, code.low_bits, n, raw);
   return escaped;
 }
 
 inline void merge_group_symbols_lanes(const std::uint8_t* symbols, const SymbolCode& code,
-                                      unsigned n, const std::byte*& raw, std::int32_t* codes,
+                                      unsigned n, const std::byte*& raw, std::int32_t* indices,
                                       EscapeBits& escaped) {
   std::uint8_t bytes[kGroupSize];
   for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
@@ -109,14 +109,14 @@ inline void merge_group_symbols_lanes(const std::uint8_t* symbols, const SymbolC
     escaped.words[i / 64] |= (lanes + ByteLanes::all(256 - kSymbolEscape)).zero_bits() << (i % 64);
     (lanes + ByteLanes::all(256 - kSymbolOfZero)).store(bytes + i);
   }
-  codes_of_bytes(bytes, code.low_bits, codes);
-  add_low_planes(code.low_bits, n, raw, codes);
+  indices_of_bytes(bytes, code.low_bits, indices);
+  add_low_planes(code.low_bits, n, raw, indices);
 }
 
 #endif
 
-inline void split_symbols(const std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
-                          DirectSplit& to) {
+inline void split_symbols(const std::int32_t* indices, std::size_t n_values,
+                          const GroupCode* groups, DirectSplit& to) {
   std::uint8_t*& symbols = to.streams[0];
   for (std::size_t first = 0; first < n_values; first += kGroupSize) {
     if (groups[first / kGroupSize].kind == GroupKind::kAllZero) {
@@ -124,8 +124,8 @@ inline void split_symbols(const std::int32_t* codes, std::size_t n_values, const
     }
     const SymbolCode code = kSymbolCodes.of[groups[first / kGroupSize].scale_class];
     const unsigned n = group_values(n_values - first);
-    const std::int32_t* const group = codes + first;
-#if defined(CFCK_HAS_CODE_LANES)
+    const std::int32_t* const group = indices + first;
+#if defined(CFCK_HAS_INDEX_LANES)
     EscapeBits escaped = code.low_bits <= kMaxSafeLowBits
                              ? split_group_symbols_lanes(group, code, n, symbols, to.raw)
                              : split_group_symbols(group, code, n, symbols, to.raw);
@@ -146,25 +146,25 @@ inline void split_symbols(const std::int32_t* codes, std::size_t n_values, const
 // A group whose codes but for the escapes are put at `codes`; false for one that does not
 // fit. Takes symbols and raw bits.
 inline bool merge_one_group(const SymbolCode& code, unsigned n, DirectMerge& from,
-                            std::int32_t* codes, EscapeBits& escaped) {
+                            std::int32_t* indices, EscapeBits& escaped) {
   const std::uint8_t* const symbols = from.streams[0];
   from.streams[0] += n;
-#if defined(CFCK_HAS_CODE_LANES)
+#if defined(CFCK_HAS_INDEX_LANES)
   if (code.low_bits <= kMaxSafeLowBits) {
-    merge_group_symbols_lanes(symbols, code, n, from.raw, codes, escaped);
+    merge_group_symbols_lanes(symbols, code, n, from.raw, indices, escaped);
     escaped.keep(n);
     return true;
   }
 #endif
-  const bool fits = merge_group_symbols(symbols, code, n, from.raw, codes, escaped);
+  const bool fits = merge_group_symbols(symbols, code, n, from.raw, indices, escaped);
   escaped.keep(n);
   return fits;
 }
 
-inline bool merge_symbols(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
+inline bool merge_symbols(std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
                           DirectMerge& from) {
   for (std::size_t first = 0; first < n_values; first += kGroupSize) {
-    std::int32_t* const group = codes + first;
+    std::int32_t* const group = indices + first;
     if (groups[first / kGroupSize].kind == GroupKind::kAllZero) {
       __builtin_memset(group, 0, kGroupSize * sizeof(std::int32_t));
       continue;

@@ -29,13 +29,13 @@ template <class Value>
 
 // Values of a group from its codes, blocks after blocks. Escapes take their place.
 template <class Value, class Code>
-[[gnu::noinline]] bool values_of_group(const Code* codes, const EscapeBits& escaped, unsigned n,
+[[gnu::noinline]] bool values_of_group(const Code* indices, const EscapeBits& escaped, unsigned n,
                                        StepWalk& walk, DirectMerge& from, std::byte* values) {
   constexpr unsigned kBytes = sizeof(typename Value::Word);
   for (unsigned first = 0; first < n; first += kBlock) {
     const BlockSteps& steps = walk.next(n - first < kBlock ? n - first : kBlock);
     std::byte* const block = values + first * kBytes;
-    dequantise_block<Value>(codes + first, steps, block);
+    dequantise_block<Value>(indices + first, steps, block);
     auto left = static_cast<std::uint32_t>(escaped.words[first / 64] >> (first % 64));
     for (; left != 0; left &= left - 1) {
       const auto i = static_cast<unsigned>(__builtin_ctz(left));
@@ -66,7 +66,7 @@ class ValueMerge {
   // False if there are too few escapes.
   CFCK_INLINE bool merge(const GroupCode& group, unsigned n, std::byte* values) {
     const SymbolCode code = kSymbolCodes.of[group.scale_class];
-#if defined(CFCK_HAS_CODE_LANES)
+#if defined(CFCK_HAS_INDEX_LANES)
     if (n == kGroupSize && code.low_bits <= kWordLowBits && group.kind != GroupKind::kAllZero) {
       return merge_narrow(code.low_bits, values);
     }
@@ -79,20 +79,20 @@ class ValueMerge {
 
   [[gnu::noinline]] bool merge_wide(const GroupCode& group, const SymbolCode& code, unsigned n,
                                     std::byte* values) {
-    std::int32_t codes[kGroupSize] = {};
+    std::int32_t indices[kGroupSize] = {};
     EscapeBits escaped;
     if (group.kind != GroupKind::kAllZero) {
-      (void)merge_one_group(code, n, from_, codes, escaped);
+      (void)merge_one_group(code, n, from_, indices, escaped);
     }
     std::byte workspace[kGroupSize * kBytes];
-    if (!values_of_group<Value>(codes, escaped, n, walk_, from_, workspace)) {
+    if (!values_of_group<Value>(indices, escaped, n, walk_, from_, workspace)) {
       return false;
     }
     __builtin_memcpy(values, workspace, n * kBytes);
     return true;
   }
 
-#if defined(CFCK_HAS_CODE_LANES)
+#if defined(CFCK_HAS_INDEX_LANES)
   // Codes with so many low bits fit bytes, and words of 16 bits.
   static constexpr unsigned kByteLowBits = 3;
   static constexpr unsigned kWordLowBits = kByteLowBits + 8;
@@ -105,11 +105,11 @@ class ValueMerge {
     for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
       const ByteLanes symbols = ByteLanes::load(from_.streams[0] + i);
       escaped.words[i / 64] |= symbols.equal_bits(ByteLanes::all(kSymbolEscape)) << (i % 64);
-      ByteLanes codes = symbols + ByteLanes::all(256 - kSymbolOfZero);
+      ByteLanes indices = symbols + ByteLanes::all(256 - kSymbolOfZero);
       for (unsigned plane = 0; plane < n_planes; ++plane) {
-        codes = codes.twice_plus(from_.raw + plane * kPlaneBytes + i / 8);
+        indices = indices.twice_plus(from_.raw + plane * kPlaneBytes + i / 8);
       }
-      codes.store(reinterpret_cast<std::uint8_t*>(bytes) + i);
+      indices.store(reinterpret_cast<std::uint8_t*>(bytes) + i);
     }
     from_.streams[0] += kGroupSize;
     from_.raw += n_planes * kPlaneBytes;
@@ -127,18 +127,18 @@ class ValueMerge {
     return values_of_group<Value>(words, escaped, kGroupSize, walk_, from_, values);
   }
 
-  CFCK_INLINE bool values_of_bytes(const std::int8_t* codes, const EscapeBits& escaped,
+  CFCK_INLINE bool values_of_bytes(const std::int8_t* indices, const EscapeBits& escaped,
                                    std::byte* values) {
 #if defined(CFCK_HAS_FLOAT_PRODUCTS)
     if (has_float_step_) {
       for (unsigned i = 0; i < kGroupSize; i += WideFloats::kCount) {
-        float_step_.times(codes + i).store(values + i * kBytes);
+        float_step_.times(indices + i).store(values + i * kBytes);
       }
       return escaped.each(
           [&](unsigned i) { return put_escape<Value>(from_, step_, values + i * kBytes); });
     }
 #endif
-    return values_of_group<Value>(codes, escaped, kGroupSize, walk_, from_, values);
+    return values_of_group<Value>(indices, escaped, kGroupSize, walk_, from_, values);
   }
 #endif
 

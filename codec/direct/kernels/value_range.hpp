@@ -15,19 +15,19 @@ template <class Value>
 void extend_range(const std::byte* values, std::size_t n, double& min, double& max) {
   using Word = typename Value::Word;
   using Signed = std::make_signed_t<Word>;
-  constexpr Signed kMaxOf = std::numeric_limits<Signed>::max();
+  constexpr Signed kMax = std::numeric_limits<Signed>::max();
   // Negative values turned round, so that integers are in the order of what they mean.
   const auto turned = [](Signed word) {
     constexpr unsigned kSignBit = 8 * sizeof(Word) - 1;
-    return static_cast<Signed>(word ^ static_cast<Signed>((word >> kSignBit) & kMaxOf));
+    return static_cast<Signed>(word ^ static_cast<Signed>((word >> kSignBit) & kMax));
   };
   const auto add = [&](Signed word, Signed& low, Signed& high) {
     // Compared like this it takes no branches.
     const auto outside = static_cast<Signed>(-static_cast<Signed>(
-        static_cast<Signed>(word & kMaxOf) >= static_cast<Signed>(Value::kInfinity)));
+        static_cast<Signed>(word & kMax) >= static_cast<Signed>(Value::kInfinity)));
     const Signed key = turned(word);
-    const auto for_low = static_cast<Signed>((key & ~outside) | (kMaxOf & outside));
-    const auto for_high = static_cast<Signed>((key & ~outside) | (-kMaxOf & outside));
+    const auto for_low = static_cast<Signed>((key & ~outside) | (kMax & outside));
+    const auto for_high = static_cast<Signed>((key & ~outside) | (-kMax & outside));
     low = for_low < low ? for_low : low;
     high = for_high > high ? for_high : high;
   };
@@ -35,8 +35,8 @@ void extend_range(const std::byte* values, std::size_t n, double& min, double& m
   Signed lows[kRangeLanes];
   Signed highs[kRangeLanes];
   for (std::size_t lane = 0; lane < kRangeLanes; ++lane) {
-    lows[lane] = kMaxOf;
-    highs[lane] = -kMaxOf;  // no finite value is as low, or as high
+    lows[lane] = kMax;
+    highs[lane] = -kMax;  // no finite value is as low, or as high
   }
   std::size_t i = 0;
   for (; i + kRangeLanes <= n; i += kRangeLanes) {

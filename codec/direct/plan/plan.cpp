@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "codec/direct/chunk/prediction.hpp"
-#include "codec/direct/plan/code_cost.hpp"
+#include "codec/direct/plan/index_cost.hpp"
 #include "codec/direct/plan/plan_sample.hpp"
 #include "codec/direct/plan/prediction_fit.hpp"
 #include "codec/direct/plan/scale_field_fit.hpp"
@@ -86,9 +86,9 @@ class Planner {
     }
     Candidate chosen{sample_.parameters(best_.parameters), {}};
     std::uint64_t n_exact = 0;
-    chosen.codes = quantised(sample_.geometry, chosen.parameters, sample_.bounds(bounds_), 0,
-                             sample_.values, &n_exact);
-    chosen.cost = grouped_cost(codes_of(chosen)) + cost_of_parameters(chosen.parameters);
+    chosen.indices = quantised(sample_.geometry, chosen.parameters, sample_.bounds(bounds_), 0,
+                               sample_.values, &n_exact);
+    chosen.cost = grouped_cost(indices_of(chosen)) + cost_of_parameters(chosen.parameters);
     CFCK_TRY(try_models(chosen));
     CFCK_TRY(try_zstd(chosen));
     CFCK_TRY(try_lossless(chosen, n_exact));
@@ -99,9 +99,9 @@ class Planner {
   // A way of coding the sample.
   struct Candidate {
     DirectParameters parameters;
-    std::vector<std::int32_t> codes;  // or residuals; zeros up to whole groups
-    std::uint64_t cost = 0;           // estimated, 1/256 bit
-    std::uint64_t bytes = 0;          // of the record; 0 where not known
+    std::vector<std::int32_t> indices;  // or residuals; zeros up to whole groups
+    std::uint64_t cost = 0;             // estimated, 1/256 bit
+    std::uint64_t bytes = 0;            // of the record; 0 where not known
   };
 
   Result<void> set_steps() {
@@ -141,15 +141,15 @@ class Planner {
     std::vector<Candidate> models;
     if (geometry_.kernel_size > 1) {
       PredictionFit fit(geometry_.kernel_size);
-      fit.add(0, codes_of(chosen));
+      fit.add(0, indices_of(chosen));
       Candidate predicted{chosen.parameters, {}};
       predicted.parameters.coefficients = fit.solve();
       if (!predicted.parameters.coefficients.empty()) {
-        predicted.codes = chosen.codes;
-        predict_codes(sample_.geometry, predicted.parameters.coefficients, 0,
-                      {predicted.codes.data(), sample_.n_values()});
+        predicted.indices = chosen.indices;
+        predict_indices(sample_.geometry, predicted.parameters.coefficients, 0,
+                        {predicted.indices.data(), sample_.n_values()});
         predicted.cost =
-            grouped_cost(codes_of(predicted)) + cost_of_parameters(predicted.parameters);
+            grouped_cost(indices_of(predicted)) + cost_of_parameters(predicted.parameters);
         models.push_back(std::move(predicted));
       }
     }
@@ -228,15 +228,15 @@ class Planner {
     if (geometry_.kernel_size > 1 || record_.level == EncodeLevel::kArchive) {
       return true;
     }
-    const ScaleField rough = fit_scale_field(sample_.geometry, codes_of(plain), 1);
+    const ScaleField rough = fit_scale_field(sample_.geometry, indices_of(plain), 1);
     return gain_of_field(sample_.geometry, rough) * sample_.n_values() >= plain.cost / kFieldShare;
   }
 
   Candidate fielded(const Candidate& of) const {
-    Candidate candidate{of.parameters, of.codes};
-    candidate.parameters.field = fit_scale_field(sample_.geometry, codes_of(candidate));
+    Candidate candidate{of.parameters, of.indices};
+    candidate.parameters.field = fit_scale_field(sample_.geometry, indices_of(candidate));
     candidate.cost =
-        fielded_cost(sample_.geometry, candidate.parameters.field, codes_of(candidate)) +
+        fielded_cost(sample_.geometry, candidate.parameters.field, indices_of(candidate)) +
         cost_of_parameters(candidate.parameters);
     return candidate;
   }
@@ -247,19 +247,19 @@ class Planner {
       best_.parameters.field = chosen.parameters.field;
       return {};
     }
-    std::vector<std::int32_t> codes;
-    codes.reserve(n_values_ + record_.chunk_elems);
+    std::vector<std::int32_t> indices;
+    indices.reserve(n_values_ + record_.chunk_elems);
     for (std::uint64_t first = 0; first < n_values_; first += record_.chunk_elems) {
       const std::uint64_t n = std::min(record_.chunk_elems, n_values_ - first);
       CFCK_TRY_ASSIGN(const ByteView values, read_(first, n, workspace_));
       std::vector<std::int32_t> some =
           quantised(geometry_, best_.parameters, bounds_, first, values, nullptr);
-      codes.insert(codes.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n));
+      indices.insert(indices.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n));
     }
     if (!best_.parameters.coefficients.empty()) {
-      predict_codes(geometry_, best_.parameters.coefficients, 0, codes);
+      predict_indices(geometry_, best_.parameters.coefficients, 0, indices);
     }
-    best_.parameters.field = fit_scale_field(geometry_, codes);
+    best_.parameters.field = fit_scale_field(geometry_, indices);
     return {};
   }
 
@@ -340,19 +340,19 @@ class Planner {
                                       const DirectBounds& bounds, std::uint64_t first,
                                       ByteView values, std::uint64_t* n_exact) {
     const std::size_t n = values.size() / value_bytes_;
-    std::vector<std::int32_t> codes(ceil_div(n, kGroupSize) * kGroupSize);
+    std::vector<std::int32_t> indices(ceil_div(n, kGroupSize) * kGroupSize);
     decoded_.resize(values.size());
     const QuantisedTotals totals = direct_kernels().quantise(
         record_.dtype, values.data(), n, value_steps(geometry, parameters, bounds, first),
-        codes.data(), decoded_.data());
+        indices.data(), decoded_.data());
     if (n_exact != nullptr) {
       *n_exact = totals.errors.n_exact;
     }
-    return codes;
+    return indices;
   }
 
-  std::span<const std::int32_t> codes_of(const Candidate& candidate) const {
-    return {candidate.codes.data(), sample_.n_values()};
+  std::span<const std::int32_t> indices_of(const Candidate& candidate) const {
+    return {candidate.indices.data(), sample_.n_values()};
   }
 
   DirectChunkInfo sample_info() const {

@@ -9,13 +9,13 @@ namespace cfck::codec {
 namespace {
 
 // Larger codes count as this much; so sums of 2^22 products fit 64 bits.
-inline constexpr std::int32_t kMaxMomentCode = 1 << 20;
+inline constexpr std::int32_t kMaxMomentIndex = 1 << 20;
 inline constexpr std::uint64_t kMaxKernels = std::uint64_t{1} << 22;
 
 // From -100 to 100, also where the number overflowed and is none any more.
 double limited(double coefficient) {
-  constexpr double kMaxOf = 100;
-  return coefficient < kMaxOf ? std::max(coefficient, -kMaxOf) : kMaxOf;
+  constexpr double kMax = 100;
+  return coefficient < kMax ? std::max(coefficient, -kMax) : kMax;
 }
 
 }  // namespace
@@ -23,15 +23,15 @@ double limited(double coefficient) {
 PredictionFit::PredictionFit(std::uint32_t kernel_size)
     : kernel_size_(kernel_size), moments_(std::size_t{kernel_size} * kernel_size) {}
 
-void PredictionFit::add(std::uint64_t first_value, std::span<const std::int32_t> codes) {
+void PredictionFit::add(std::uint64_t first_value, std::span<const std::int32_t> indices) {
   std::int64_t kernel[kMaxKernelSize];
   std::size_t at =
       static_cast<std::size_t>((kernel_size_ - first_value % kernel_size_) % kernel_size_);
-  for (; at + kernel_size_ <= codes.size() && n_kernels_ < kMaxKernels;
+  for (; at + kernel_size_ <= indices.size() && n_kernels_ < kMaxKernels;
        at += kernel_size_, ++n_kernels_) {
     for (std::uint32_t t = 0; t < kernel_size_; ++t) {
-      const std::int32_t code = codes[at + t];
-      kernel[t] = code == kExact ? 0 : std::clamp(code, -kMaxMomentCode, kMaxMomentCode);
+      const std::int32_t index = indices[at + t];
+      kernel[t] = index == kExact ? 0 : std::clamp(index, -kMaxMomentIndex, kMaxMomentIndex);
     }
     for (std::uint32_t s = 0; s < kernel_size_; ++s) {
       for (std::uint32_t t = s; t < kernel_size_; ++t) {

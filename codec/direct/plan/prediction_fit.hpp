@@ -16,7 +16,7 @@ class PredictionFit {
   explicit PredictionFit(std::uint32_t kernel_size);
 
   // Adds the whole kernels of a chunk's codes.
-  void add(std::uint64_t first_value, std::span<const std::int32_t> codes);
+  void add(std::uint64_t first_value, std::span<const std::int32_t> indices);
 
   // Empty where no tap gains.
   std::vector<std::int16_t> solve() const;

@@ -10,8 +10,8 @@ namespace {
 
 class FieldFit {
  public:
-  FieldFit(const DirectGeometry& geometry, std::span<const std::int32_t> codes)
-      : geometry_(geometry), codes_(codes) {
+  FieldFit(const DirectGeometry& geometry, std::span<const std::int32_t> indices)
+      : geometry_(geometry), indices_(indices) {
     field_.bands.assign(geometry.kernel_size, 0);
     field_.rows.assign(geometry.rows, 0);
     field_.columns.assign(geometry.columns, 0);
@@ -44,7 +44,7 @@ class FieldFit {
     sums_.assign(n, 0);
     const std::vector<double> rows = weights_of(field_.rows);
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      direct_kernels().add_magnitudes(codes_.data() + row * n, n, rows[row], sums_.data());
+      direct_kernels().add_magnitudes(indices_.data() + row * n, n, rows[row], sums_.data());
     }
   }
 
@@ -82,22 +82,22 @@ class FieldFit {
     }
     for (std::size_t row = 0; row < field_.rows.size(); ++row) {
       const double sum =
-          direct_kernels().weigh_magnitudes(codes_.data() + row * n, n, weights.data());
+          direct_kernels().weigh_magnitudes(indices_.data() + row * n, n, weights.data());
       field_.rows[row] = quarters_of_mean(sum, n, kEighthRoot, kMinQuarters);
     }
   }
 
   const DirectGeometry& geometry_;
-  std::span<const std::int32_t> codes_;
+  std::span<const std::int32_t> indices_;
   std::vector<double> sums_;
   ScaleField field_;
 };
 
 }  // namespace
 
-ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> codes,
+ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> indices,
                            int alternations) {
-  return FieldFit(geometry, codes).fit(alternations);
+  return FieldFit(geometry, indices).fit(alternations);
 }
 
 }  // namespace cfck::codec

@@ -168,12 +168,12 @@ TEST(DirectBound16, PowerOfTwoStepNeverEscapes) {
       parameters.step = power_of_two_below(*step_of(bound));
       std::vector<std::byte> decoded(values.size());
       const DirectKernels& kernels = direct_kernels();
-      std::vector<std::int32_t> codes(5000);
+      std::vector<std::int32_t> indices(5000);
       ValueSteps steps;
       steps.step = parameters.step;
       steps.bound = bound;
       const QuantisedTotals totals =
-          kernels.quantise(dtype, values.data(), 5000, steps, codes.data(), decoded.data());
+          kernels.quantise(dtype, values.data(), 5000, steps, indices.data(), decoded.data());
       EXPECT_EQ(totals.errors.n_exact, 0u);
       const Coded coded = code(chunk_of(dtype, shape), parameters, {bound, {}}, values, scratch);
       expect_bound(dtype, coded, values, bound);

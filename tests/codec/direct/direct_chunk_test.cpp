@@ -266,16 +266,16 @@ TEST(DirectPrediction, RestoresWhatItPredicts) {
   for (std::int16_t& a : coefficients) {
     a = static_cast<std::int16_t>(random.next());
   }
-  std::vector<std::int32_t> codes(900);
-  for (std::int32_t& code : codes) {
-    code = static_cast<std::int32_t>(random.next() % (2u * kMaxCode + 1)) - kMaxCode;
+  std::vector<std::int32_t> indices(900);
+  for (std::int32_t& index : indices) {
+    index = static_cast<std::int32_t>(random.next() % (2u * kMaxIndex + 1)) - kMaxIndex;
   }
-  codes[100] = kExact;
-  std::vector<std::int32_t> residuals = codes;
-  predict_codes(geometry, coefficients, 0, residuals);
-  EXPECT_FALSE(residuals == codes);
-  EXPECT_TRUE(restore_codes(geometry, coefficients, 0, residuals));
-  EXPECT_TRUE(residuals == codes);
+  indices[100] = kExact;
+  std::vector<std::int32_t> residuals = indices;
+  predict_indices(geometry, coefficients, 0, residuals);
+  EXPECT_FALSE(residuals == indices);
+  EXPECT_TRUE(restore_indices(geometry, coefficients, 0, residuals));
+  EXPECT_TRUE(residuals == indices);
 }
 
 // Of chunks that see all, some or none of the numbers whose sums do not fit 16 bits.

@@ -20,18 +20,18 @@ inline std::vector<const DirectKernels*> levels() {
 }
 
 // Codes of about `scale`, with zeros up to a whole group, some large and exact ones.
-inline std::vector<std::int32_t> make_codes(std::size_t n, double scale, Random& random) {
-  std::vector<std::int32_t> codes((n + kGroupSize - 1) / kGroupSize * kGroupSize);
+inline std::vector<std::int32_t> make_indices(std::size_t n, double scale, Random& random) {
+  std::vector<std::int32_t> indices((n + kGroupSize - 1) / kGroupSize * kGroupSize);
   for (std::size_t i = 0; i < n; ++i) {
     const double unit = static_cast<double>(random.next() % 20001) / 10000 - 1;
     const double cubed = 4 * unit * unit * unit * scale;
-    codes[i] = static_cast<std::int32_t>(
-        std::clamp(cubed, -double{kMaxCode} - 1.0 * kMaxCode, double{kMaxCode} + 1.0 * kMaxCode));
-    codes[i] = random.next() % 200 == 0 ? kExact : codes[i];
-    codes[i] = random.next() % 300 == 0 ? 2 * kMaxCode : codes[i];
-    codes[i] = random.next() % 300 == 0 ? -2 * kMaxCode : codes[i];
+    indices[i] = static_cast<std::int32_t>(std::clamp(cubed, -double{kMaxIndex} - 1.0 * kMaxIndex,
+                                                      double{kMaxIndex} + 1.0 * kMaxIndex));
+    indices[i] = random.next() % 200 == 0 ? kExact : indices[i];
+    indices[i] = random.next() % 300 == 0 ? 2 * kMaxIndex : indices[i];
+    indices[i] = random.next() % 300 == 0 ? -2 * kMaxIndex : indices[i];
   }
-  return codes;
+  return indices;
 }
 
 }  // namespace cfck::codec

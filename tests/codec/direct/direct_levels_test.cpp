@@ -12,7 +12,7 @@ namespace {
 // What a level makes of values, and back.
 struct Quantised {
   QuantisedTotals totals;
-  std::vector<std::int32_t> codes;
+  std::vector<std::int32_t> indices;
   std::vector<std::byte> decoded;
   std::vector<std::byte> back;
 };
@@ -21,21 +21,21 @@ Quantised quantised(const DirectKernels& level, DType dtype, const std::vector<s
                     const ValueSteps& steps) {
   const std::size_t n = values.size() * 8 / bits_per_element(dtype);
   Quantised result;
-  result.codes.resize(n);
+  result.indices.resize(n);
   result.decoded.resize(values.size());
   result.back.resize(values.size());
   result.totals =
-      level.quantise(dtype, values.data(), n, steps, result.codes.data(), result.decoded.data());
-  std::vector<std::int32_t> codes = result.codes;
-  std::replace(codes.begin(), codes.end(), kExact, 7);
-  level.dequantise(dtype, codes.data(), n, steps, result.back.data());
+      level.quantise(dtype, values.data(), n, steps, result.indices.data(), result.decoded.data());
+  std::vector<std::int32_t> indices = result.indices;
+  std::replace(indices.begin(), indices.end(), kExact, 7);
+  level.dequantise(dtype, indices.data(), n, steps, result.back.data());
   return result;
 }
 
 void expect_same_values(DType dtype, const std::vector<std::byte>& values,
                         const ValueSteps& steps) {
   const Quantised first = quantised(*levels()[0], dtype, values, steps);
-  const std::size_t value_bytes = values.size() / first.codes.size();
+  const std::size_t value_bytes = values.size() / first.indices.size();
   std::size_t n_zeros = 0;
   for (std::size_t i = 0; i < values.size(); i += value_bytes) {
     n_zeros += double_of(dtype, values.data() + i) == 0 ? 1 : 0;
@@ -43,7 +43,7 @@ void expect_same_values(DType dtype, const std::vector<std::byte>& values,
   EXPECT_EQ(first.totals.n_zeros, n_zeros);
   for (const DirectKernels* level : levels()) {
     const Quantised other = quantised(*level, dtype, values, steps);
-    EXPECT_TRUE(other.codes == first.codes);
+    EXPECT_TRUE(other.indices == first.indices);
     EXPECT_TRUE(other.decoded == first.decoded);
     EXPECT_TRUE(other.back == first.back);
     EXPECT_EQ(other.totals.n_zeros, first.totals.n_zeros);
@@ -111,7 +111,7 @@ struct Parts {
   std::vector<std::int32_t> escapes;
 };
 
-Parts split(const DirectKernels& level, const std::vector<std::int32_t>& codes, std::size_t n,
+Parts split(const DirectKernels& level, const std::vector<std::int32_t>& indices, std::size_t n,
             const std::vector<GroupCode>& groups) {
   Parts parts;
   parts.streams.assign(kDirectStreams, std::vector<std::uint8_t>(n + 2 * kGroupSize));
@@ -123,7 +123,7 @@ Parts split(const DirectKernels& level, const std::vector<std::int32_t>& codes, 
   }
   to.raw = parts.raw.data();
   to.escapes = parts.escapes.data();
-  level.split(codes.data(), n, groups.data(), to);
+  level.split(indices.data(), n, groups.data(), to);
   for (unsigned s = 0; s < kDirectStreams; ++s) {
     parts.streams[s].resize(static_cast<std::size_t>(to.streams[s] - parts.streams[s].data()));
   }
@@ -133,7 +133,7 @@ Parts split(const DirectKernels& level, const std::vector<std::int32_t>& codes, 
 }
 
 bool merges_to(const DirectKernels& level, const Parts& parts,
-               const std::vector<std::int32_t>& codes, std::size_t n,
+               const std::vector<std::int32_t>& indices, std::size_t n,
                const std::vector<GroupCode>& groups) {
   DirectMerge from;
   for (unsigned s = 0; s < kDirectStreams; ++s) {
@@ -142,20 +142,21 @@ bool merges_to(const DirectKernels& level, const Parts& parts,
   from.raw = parts.raw.data();
   from.escapes = parts.escapes.data();
   from.n_escapes = parts.escapes.size();
-  std::vector<std::int32_t> back(codes.size(), 99);
+  std::vector<std::int32_t> back(indices.size(), 99);
   return level.merge(back.data(), n, groups.data(), from) && from.n_escapes == 0 &&
-         std::equal(codes.begin(), codes.begin() + static_cast<std::ptrdiff_t>(n), back.begin());
+         std::equal(indices.begin(), indices.begin() + static_cast<std::ptrdiff_t>(n),
+                    back.begin());
 }
 
-void expect_same_parts(const std::vector<std::int32_t>& codes, std::size_t n,
+void expect_same_parts(const std::vector<std::int32_t>& indices, std::size_t n,
                        const std::vector<GroupCode>& groups) {
-  const Parts first = split(*levels()[0], codes, n, groups);
+  const Parts first = split(*levels()[0], indices, n, groups);
   for (const DirectKernels* level : levels()) {
-    const Parts other = split(*level, codes, n, groups);
+    const Parts other = split(*level, indices, n, groups);
     EXPECT_TRUE(other.streams == first.streams);
     EXPECT_TRUE(other.raw == first.raw);
     EXPECT_TRUE(other.escapes == first.escapes);
-    EXPECT_TRUE(merges_to(*level, first, codes, n, groups));
+    EXPECT_TRUE(merges_to(*level, first, indices, n, groups));
   }
 }
 
@@ -165,18 +166,18 @@ TEST(DirectLevelsOfCodes, ClassifySplitAndMerge) {
     const double scale = octave < 0 ? 1.0 / (1 << -octave) : static_cast<double>(1u << octave);
     for (const std::size_t n : {1u, 3u, 127u, 129u, 2000u}) {
       SCOPED_TRACE(std::to_string(octave) + ", " + std::to_string(n));
-      const auto codes = make_codes(n, scale, random);
-      std::vector<GroupCode> groups(codes.size() / kGroupSize);
-      levels()[0]->classify(codes.data(), n, groups.data());
+      const auto indices = make_indices(n, scale, random);
+      std::vector<GroupCode> groups(indices.size() / kGroupSize);
+      levels()[0]->classify(indices.data(), n, groups.data());
       for (const DirectKernels* level : levels()) {
         std::vector<GroupCode> other(groups.size());
-        level->classify(codes.data(), n, other.data());
+        level->classify(indices.data(), n, other.data());
         for (std::size_t g = 0; g < groups.size(); ++g) {
           EXPECT_EQ(other[g].scale_class, groups[g].scale_class);
           EXPECT_EQ(other[g].kind, groups[g].kind);
         }
       }
-      expect_same_parts(codes, n, groups);
+      expect_same_parts(indices, n, groups);
     }
   }
 }
@@ -192,21 +193,21 @@ TEST(DirectLevelsOfCodes, Prediction) {
       }
       for (const double scale : {1.0, 1e3, 1e6, 1e9}) {
         SCOPED_TRACE(std::to_string(kernel_size) + ", " + std::to_string(most));
-        std::vector<std::int32_t> codes = make_codes(kernel_size * 50, scale, random);
-        for (std::int32_t& code : codes) {
-          code = code == kExact ? code : std::clamp(code, -kMaxCode, kMaxCode);
+        std::vector<std::int32_t> indices = make_indices(kernel_size * 50, scale, random);
+        for (std::int32_t& code : indices) {
+          code = code == kExact ? code : std::clamp(code, -kMaxIndex, kMaxIndex);
         }
-        codes[5] = kMasked;
-        std::vector<std::int32_t> residuals = codes;
+        indices[5] = kMasked;
+        std::vector<std::int32_t> residuals = indices;
         levels()[0]->predict(coefficients.data(), kernel_size, 50, residuals.data());
         for (const DirectKernels* level : levels()) {
-          std::vector<std::int32_t> other = codes;
+          std::vector<std::int32_t> other = indices;
           level->predict(coefficients.data(), kernel_size, 50, other.data());
           EXPECT_TRUE(other == residuals);
           EXPECT_TRUE(level->restore(coefficients.data(), kernel_size, 50, other.data()));
-          EXPECT_TRUE(other == codes);
+          EXPECT_TRUE(other == indices);
         }
-        residuals[3 * kernel_size] = kMaxCode + 1;  // no prediction makes up for it
+        residuals[3 * kernel_size] = kMaxIndex + 1;  // no prediction makes up for it
         for (const DirectKernels* level : levels()) {
           std::vector<std::int32_t> other = residuals;
           EXPECT_FALSE(level->restore(coefficients.data(), kernel_size, 50, other.data()));
@@ -219,23 +220,23 @@ TEST(DirectLevelsOfCodes, Prediction) {
 TEST(DirectLevelsOfCodes, MagnitudeSums) {
   Random random(13);
   for (const std::size_t n : {1u, 7u, 8u, 1000u}) {
-    const auto codes = make_codes(n, 1000, random);
+    const auto indices = make_indices(n, 1000, random);
     std::vector<double> weights(n);
     for (double& weight : weights) {
       weight = 1.0 / static_cast<double>(1 + random.next() % 100);
     }
     std::vector<double> sums = weights;
-    levels()[0]->add_magnitudes(codes.data(), n, 0.3, sums.data());
-    const double sum = levels()[0]->weigh_magnitudes(codes.data(), n, weights.data());
+    levels()[0]->add_magnitudes(indices.data(), n, 0.3, sums.data());
+    const double sum = levels()[0]->weigh_magnitudes(indices.data(), n, weights.data());
     for (std::size_t i = 0; i < n; ++i) {
-      const double code = codes[i] == kExact ? 0 : codes[i];
+      const double code = indices[i] == kExact ? 0 : indices[i];
       EXPECT_EQ(sums[i], weights[i] + std::fabs(code) * 0.3);
     }
     for (const DirectKernels* level : levels()) {
       std::vector<double> other = weights;
-      level->add_magnitudes(codes.data(), n, 0.3, other.data());
+      level->add_magnitudes(indices.data(), n, 0.3, other.data());
       EXPECT_TRUE(other == sums);
-      EXPECT_EQ(level->weigh_magnitudes(codes.data(), n, weights.data()), sum);
+      EXPECT_EQ(level->weigh_magnitudes(indices.data(), n, weights.data()), sum);
     }
   }
 }
@@ -279,10 +280,10 @@ TEST(DirectLevelsOfCodes, SplitAndMergeInEveryClass) {
     for (const std::size_t n : {5u, 128u, 500u}) {
       SCOPED_TRACE(scale_class);
       for (const double scale : {0.3, 5.0, 1e3, 1e6, 1e9}) {
-        const auto codes = make_codes(n, scale, random);
+        const auto indices = make_indices(n, scale, random);
         const GroupCode group{static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
-        const std::vector<GroupCode> groups(codes.size() / kGroupSize, group);
-        expect_same_parts(codes, n, groups);
+        const std::vector<GroupCode> groups(indices.size() / kGroupSize, group);
+        expect_same_parts(indices, n, groups);
       }
     }
   }
@@ -291,18 +292,18 @@ TEST(DirectLevelsOfCodes, SplitAndMergeInEveryClass) {
 TEST(DirectLevelsOfCodes, InvalidSymbolsAreRefused) {
   Random random(11);
   for (unsigned scale_class = 1; scale_class <= kMaxDirectClass; ++scale_class) {
-    const auto codes = make_codes(kGroupSize, 1, random);
+    const auto indices = make_indices(kGroupSize, 1, random);
     const GroupCode group{static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
     const ClassCode code = kClassCodes.of[scale_class];
     const unsigned last = code.tuple == 4 ? 81 : code.tuple == 2 ? 225 : 125;
-    Parts parts = split(*levels()[0], codes, kGroupSize, {group});
+    Parts parts = split(*levels()[0], indices, kGroupSize, {group});
     std::vector<std::uint8_t>& stream = parts.streams[code.stream];
     for (const std::size_t at : {std::size_t{0}, stream.size() - 1}) {
       const std::uint8_t before = stream[at];
       for (const unsigned symbol : {last + 1, 255u}) {
         stream[at] = static_cast<std::uint8_t>(symbol);
         for (const DirectKernels* level : levels()) {
-          EXPECT_FALSE(merges_to(*level, parts, codes, kGroupSize, {group}));
+          EXPECT_FALSE(merges_to(*level, parts, indices, kGroupSize, {group}));
         }
       }
       stream[at] = before;
@@ -310,7 +311,7 @@ TEST(DirectLevelsOfCodes, InvalidSymbolsAreRefused) {
     if (!parts.escapes.empty()) {
       parts.escapes.pop_back();
       for (const DirectKernels* level : levels()) {
-        EXPECT_FALSE(merges_to(*level, parts, codes, kGroupSize, {group}));
+        EXPECT_FALSE(merges_to(*level, parts, indices, kGroupSize, {group}));
       }
     }
   }

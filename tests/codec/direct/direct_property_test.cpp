@@ -189,9 +189,9 @@ TEST_P(DirectProperty, ValuesOnTheBound) {
       chunk.parameters.step = step;
       Bytes values(chunk.n * value_bytes);
       for (std::uint64_t i = 0; i < chunk.n; ++i) {
-        const auto code = static_cast<double>(static_cast<std::int64_t>(random.next()) >>
-                                              (34 + random.next() % 30));
-        const double edge = code * step + (i % 2 == 0 ? bound : -bound);
+        const auto index = static_cast<double>(static_cast<std::int64_t>(random.next()) >>
+                                               (34 + random.next() % 30));
+        const double edge = index * step + (i % 2 == 0 ? bound : -bound);
         std::byte* const at = values.data() + i * value_bytes;
         put_double(GetParam(), edge, at);
         std::uint64_t word = 0;

@@ -20,7 +20,7 @@ struct Parts {
   std::vector<std::int32_t> escapes;
 };
 
-Parts split_symbols(const DirectKernels& level, const std::vector<std::int32_t>& codes,
+Parts split_symbols(const DirectKernels& level, const std::vector<std::int32_t>& indices,
                     std::size_t n, const std::vector<GroupCode>& groups) {
   Parts parts;
   parts.symbols.resize(n + kGroupSize);
@@ -30,7 +30,7 @@ Parts split_symbols(const DirectKernels& level, const std::vector<std::int32_t>&
   to.streams[0] = parts.symbols.data();
   to.raw = parts.raw.data();
   to.escapes = parts.escapes.data();
-  level.split_symbols(codes.data(), n, groups.data(), to);
+  level.split_symbols(indices.data(), n, groups.data(), to);
   parts.symbols.resize(static_cast<std::size_t>(to.streams[0] - parts.symbols.data()));
   parts.raw.resize(static_cast<std::size_t>(to.raw - parts.raw.data()));
   parts.escapes.resize(static_cast<std::size_t>(to.escapes - parts.escapes.data()));
@@ -46,26 +46,26 @@ DirectMerge merge_of(const Parts& parts, const std::vector<std::uint8_t>& symbol
   return from;
 }
 
-void expect_same_symbols(const std::vector<std::int32_t>& codes, std::size_t n,
+void expect_same_symbols(const std::vector<std::int32_t>& indices, std::size_t n,
                          const std::vector<GroupCode>& groups) {
-  const Parts first = split_symbols(*levels()[0], codes, n, groups);
+  const Parts first = split_symbols(*levels()[0], indices, n, groups);
   std::vector<std::uint8_t> symbols = first.symbols;
   EXPECT_EQ(static_cast<std::size_t>(std::count(symbols.begin(), symbols.end(), kSymbolEscape)),
             first.escapes.size());
   EXPECT_TRUE(std::all_of(symbols.begin(), symbols.end(), [](auto symbol) { return symbol < 32; }));
   symbols.resize(symbols.size() + kGroupSize);
   for (const DirectKernels* level : levels()) {
-    const Parts other = split_symbols(*level, codes, n, groups);
+    const Parts other = split_symbols(*level, indices, n, groups);
     EXPECT_TRUE(other.symbols == first.symbols);
     EXPECT_TRUE(other.raw == first.raw);
     EXPECT_TRUE(other.escapes == first.escapes);
-    std::vector<std::int32_t> back(codes.size(), 99);
+    std::vector<std::int32_t> back(indices.size(), 99);
     DirectMerge from = merge_of(first, symbols);
     EXPECT_TRUE(level->merge_symbols(back.data(), n, groups.data(), from));
     EXPECT_EQ(from.n_escapes, 0u);
     EXPECT_EQ(from.raw, first.raw.data() + first.raw.size());
     back.resize(n);
-    EXPECT_TRUE(std::equal(back.begin(), back.end(), codes.begin()));
+    EXPECT_TRUE(std::equal(back.begin(), back.end(), indices.begin()));
     if (!first.escapes.empty()) {
       from = merge_of(first, symbols);
       --from.n_escapes;
@@ -86,14 +86,14 @@ void expect_same_decoded_values(DType dtype, const Parts& parts, std::size_t n,
     }
   }
   std::vector<std::uint8_t> symbols = parts.symbols;
-  RansSymbols to_code;
-  to_code.values = {symbols.data(), symbols.size(), places.data(), 0};
-  to_code.tables = kDirectValueTables;
+  RansSymbols to_index;
+  to_index.values = {symbols.data(), symbols.size(), places.data(), 0};
+  to_index.tables = kDirectValueTables;
   for (const unsigned n_sets : {1u, 2u, 4u}) {
-    to_code.n_sets = n_sets;
+    to_index.n_sets = n_sets;
     Scratch scratch;
     std::vector<std::byte> coded;
-    append_rans_section(to_code, scratch, coded);
+    append_rans_section(to_index, scratch, coded);
     const test::GuardedBytes copy(coded);
     const std::size_t n_bytes = n / kGroupSize * kGroupSize * bits_per_element(dtype) / 8;
     for (const DirectKernels* level : levels()) {
@@ -115,9 +115,9 @@ void expect_same_decoded_values(DType dtype, const Parts& parts, std::size_t n,
 }
 
 // What merge_values makes of symbols is what merge_symbols and dequantise make of them.
-void expect_same_merged_values(DType dtype, const std::vector<std::int32_t>& codes, std::size_t n,
+void expect_same_merged_values(DType dtype, const std::vector<std::int32_t>& indices, std::size_t n,
                                const std::vector<GroupCode>& groups, const ValueSteps& steps) {
-  const Parts parts = split_symbols(*levels()[0], codes, n, groups);
+  const Parts parts = split_symbols(*levels()[0], indices, n, groups);
   std::vector<std::uint8_t> symbols = parts.symbols;
   symbols.resize(symbols.size() + kGroupSize);
   const std::size_t value_bytes = bits_per_element(dtype) / 8;
@@ -127,10 +127,10 @@ void expect_same_merged_values(DType dtype, const std::vector<std::int32_t>& cod
     byte = static_cast<std::byte>(random.next());
   }
   std::vector<std::byte> expected(n * value_bytes);
-  levels()[0]->dequantise(dtype, codes.data(), n, steps, expected.data());
+  levels()[0]->dequantise(dtype, indices.data(), n, steps, expected.data());
   const std::byte* next = exact.data();
   for (std::size_t i = 0; i < n; ++i) {
-    if (codes[i] == kExact) {
+    if (indices[i] == kExact) {
       std::copy(next, next + value_bytes,
                 expected.begin() + static_cast<std::ptrdiff_t>(i * value_bytes));
       next += value_bytes;
@@ -160,9 +160,9 @@ TEST(DirectSymbolsOfCodes, SplitAndMergeInEveryClass) {
     for (const std::size_t n : {5u, 128u, 500u}) {
       SCOPED_TRACE(scale_class);
       for (const double scale : {0.3, 5.0, 1e3, 1e6, 1e9}) {
-        const auto codes = make_codes(n, scale, random);
+        const auto indices = make_indices(n, scale, random);
         const GroupCode group{static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
-        expect_same_symbols(codes, n, std::vector<GroupCode>(codes.size() / kGroupSize, group));
+        expect_same_symbols(indices, n, std::vector<GroupCode>(indices.size() / kGroupSize, group));
       }
     }
   }
@@ -180,19 +180,19 @@ TEST_P(DirectSymbols, ValuesOfEveryClass) {
     for (const std::size_t n : {5u, 128u, 500u}) {
       SCOPED_TRACE(std::to_string(scale_class) + ", " + std::to_string(n));
       for (const double scale : {0.3, 5.0, 1e3, 1e6}) {
-        auto codes = make_codes(n, scale, random);
-        std::fill_n(codes.begin(), n == 500 ? 128 : 0, 0);
+        auto indices = make_indices(n, scale, random);
+        std::fill_n(indices.begin(), n == 500 ? 128 : 0, 0);
         const GroupCode group{static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
-        std::vector<GroupCode> groups(codes.size() / kGroupSize, group);
+        std::vector<GroupCode> groups(indices.size() / kGroupSize, group);
         groups[0].kind = n == 500 ? GroupKind::kAllZero : GroupKind::kValues;
         ValueSteps steps;
         steps.step = random.next() % 2 == 0 ? 1.7e-3 : 1e-40;
-        expect_same_merged_values(GetParam(), codes, n, groups, steps);
+        expect_same_merged_values(GetParam(), indices, n, groups, steps);
         steps.row_steps = row_steps.data();
         steps.n_rows = 5;
         steps.row_values = 111;
         steps.first_value = 30;
-        expect_same_merged_values(GetParam(), codes, n, groups, steps);
+        expect_same_merged_values(GetParam(), indices, n, groups, steps);
       }
     }
   }
@@ -213,17 +213,17 @@ TEST_P(DirectSymbols, QuantiseInOnePass) {
         ValueSteps steps;
         steps.step = *step_of(bound);
         steps.bound = bound;
-        std::vector<std::int32_t> codes((n + kGroupSize - 1) / kGroupSize * kGroupSize);
+        std::vector<std::int32_t> indices((n + kGroupSize - 1) / kGroupSize * kGroupSize);
         std::vector<std::byte> decoded(values.size());
         const QuantisedTotals totals =
-            baseline.quantise(GetParam(), values.data(), n, steps, codes.data(), decoded.data());
-        std::vector<GroupCode> groups(codes.size() / kGroupSize);
-        baseline.classify(codes.data(), n, groups.data());
-        const Parts parts = split_symbols(baseline, codes, n, groups);
+            baseline.quantise(GetParam(), values.data(), n, steps, indices.data(), decoded.data());
+        std::vector<GroupCode> groups(indices.size() / kGroupSize);
+        baseline.classify(indices.data(), n, groups.data());
+        const Parts parts = split_symbols(baseline, indices, n, groups);
         std::vector<std::byte> exact;
         for (std::size_t i = 0; i < n; ++i) {
           const auto at = values.begin() + static_cast<std::ptrdiff_t>(i * value_bytes);
-          if (codes[i] == kExact) {
+          if (indices[i] == kExact) {
             exact.insert(exact.end(), at, at + static_cast<std::ptrdiff_t>(value_bytes));
           }
         }
@@ -270,7 +270,7 @@ TEST(DirectSymbolsOfCodes, FloatProducts) {
   for (int i = 0; i < 500; ++i) {
     const double step = std::ldexp(1 + static_cast<double>(random.next() >> 11) * 0x1p-53,
                                    static_cast<int>(random.next() % 300) - 160);
-    std::vector<std::int32_t> codes(kGroupSize);
+    std::vector<std::int32_t> indices(kGroupSize);
     std::vector<std::uint8_t> symbols(kGroupSize);
     std::vector<std::byte> raw(3 * kGroupSize / 8);
     for (std::byte& byte : raw) {
@@ -283,11 +283,11 @@ TEST(DirectSymbolsOfCodes, FloatProducts) {
     DirectMerge from;
     from.streams[0] = symbols.data();
     from.raw = raw.data();
-    ASSERT_TRUE(levels()[0]->merge_symbols(codes.data(), kGroupSize, &group, from));
+    ASSERT_TRUE(levels()[0]->merge_symbols(indices.data(), kGroupSize, &group, from));
     ValueSteps steps;
     steps.step = step;
     std::vector<std::byte> expected(4 * kGroupSize);
-    levels()[0]->dequantise(DType::kF32, codes.data(), kGroupSize, steps, expected.data());
+    levels()[0]->dequantise(DType::kF32, indices.data(), kGroupSize, steps, expected.data());
     for (const DirectKernels* level : levels()) {
       steps.has_float_products = level->has_float_products(step);
       n_right += steps.has_float_products ? 1 : 0;

@@ -15,25 +15,26 @@ constexpr std::size_t kValues = 1 << 16;
 constexpr std::size_t kGroups = kValues / kGroupSize;
 
 // Normal codes of a deviation of about 100, in rows of 1024 that differ by `octaves`.
-std::vector<std::int32_t> normal_codes(double octaves) {
+std::vector<std::int32_t> normal_indices(double octaves) {
   Random random(5);
-  std::vector<std::int32_t> codes(kValues);
+  std::vector<std::int32_t> indices(kValues);
   for (std::size_t i = 0; i < kValues; ++i) {
     const double scale = 100 * std::exp2(octaves * static_cast<double>(i / 1024 % 2));
-    codes[i] = static_cast<std::int32_t>(static_cast<double>(random.gaussian()) * 0x1p-30 * scale);
+    indices[i] =
+        static_cast<std::int32_t>(static_cast<double>(random.gaussian()) * 0x1p-30 * scale);
   }
-  return codes;
+  return indices;
 }
 
-std::vector<GroupCode> classify(const std::vector<std::int32_t>& codes) {
+std::vector<GroupCode> classify(const std::vector<std::int32_t>& indices) {
   std::vector<GroupCode> groups(kGroups);
-  direct_kernels().classify(codes.data(), codes.size(), groups.data());
+  direct_kernels().classify(indices.data(), indices.size(), groups.data());
   return groups;
 }
 
 TEST(EvenClasses, OneScaleIsEven) {
-  const std::vector<std::int32_t> codes = normal_codes(0);
-  std::vector<GroupCode> groups = classify(codes);
+  const std::vector<std::int32_t> indices = normal_indices(0);
+  std::vector<GroupCode> groups = classify(indices);
   ASSERT_TRUE(classes_are_even(groups.data(), groups.size()));
   even_classes(groups.data(), groups.size());
   // The mean magnitude of all values: 100 * 1.15 * sqrt(2 / pi).
@@ -46,10 +47,10 @@ TEST(EvenClasses, OneScaleIsEven) {
 // Exact values count as 0, and their groups have the least class.
 TEST(EvenClasses, OfExactValuesIsTheLeast) {
   for (const std::int32_t first : {kExact, 1}) {
-    std::vector<std::int32_t> codes(4 * kValues, kExact);
-    codes[0] = first;
+    std::vector<std::int32_t> indices(4 * kValues, kExact);
+    indices[0] = first;
     std::vector<GroupCode> groups(4 * kGroups);
-    direct_kernels().classify(codes.data(), codes.size(), groups.data());
+    direct_kernels().classify(indices.data(), indices.size(), groups.data());
     ASSERT_TRUE(classes_are_even(groups.data(), groups.size()));
     even_classes(groups.data(), groups.size());
     EXPECT_EQ(groups.front().scale_class, 1U);
@@ -58,12 +59,12 @@ TEST(EvenClasses, OfExactValuesIsTheLeast) {
 }
 
 TEST(EvenClasses, TwoScalesAreNot) {
-  const std::vector<GroupCode> groups = classify(normal_codes(1));
+  const std::vector<GroupCode> groups = classify(normal_indices(1));
   EXPECT_FALSE(classes_are_even(groups.data(), groups.size()));
 }
 
 TEST(EvenClasses, FewGroupsGroupsOfZerosAndLargeClassesAreNot) {
-  std::vector<GroupCode> groups = classify(normal_codes(0));
+  std::vector<GroupCode> groups = classify(normal_indices(0));
   EXPECT_FALSE(classes_are_even(groups.data(), 255));
   EXPECT_TRUE(classes_are_even(groups.data(), 256));
   std::vector<GroupCode> with_zeros = groups;
@@ -79,10 +80,10 @@ TEST(EvenClasses, FewGroupsGroupsOfZerosAndLargeClassesAreNot) {
 // Classes of their own would take 0.02 bit more.
 TEST(EvenClasses, ChunksOfOneScaleTakeLittleMoreThanTheirEntropy) {
   constexpr double kStep = 1e-3;
-  const std::vector<std::int32_t> codes = normal_codes(0);
+  const std::vector<std::int32_t> indices = normal_indices(0);
   std::vector<std::byte> values(4 * kValues);
   for (std::size_t i = 0; i < kValues; ++i) {
-    const float value = static_cast<float>(static_cast<double>(codes[i]) * kStep);
+    const float value = static_cast<float>(static_cast<double>(indices[i]) * kStep);
     std::memcpy(values.data() + 4 * i, &value, 4);
   }
   const std::vector<std::uint64_t> shape{kValues / 1024, 1024};

@@ -12,7 +12,7 @@
 namespace cfck::test {
 namespace {
 
-constexpr double kMaxOf = std::numeric_limits<double>::max();
+constexpr double kMax = std::numeric_limits<double>::max();
 
 class Stats : public ::testing::Test {
  protected:
@@ -136,17 +136,17 @@ TEST_F(Stats, SpecialValues) {
 }
 
 TEST_F(Stats, HugeAndTinyValuesDoNotOverflow) {
-  const auto constant = stats_of("F64", "[5000]", bytes_of(std::vector<double>(5000, kMaxOf)));
-  EXPECT_EQ(constant["mean"], kMaxOf);
+  const auto constant = stats_of("F64", "[5000]", bytes_of(std::vector<double>(5000, kMax)));
+  EXPECT_EQ(constant["mean"], kMax);
   EXPECT_EQ(constant["std"], 0);
-  std::vector<double> values(5000, kMaxOf);
-  std::fill(values.begin(), values.begin() + 2500, kMaxOf / 2);
+  std::vector<double> values(5000, kMax);
+  std::fill(values.begin(), values.begin() + 2500, kMax / 2);
   const auto two = stats_of("F64", "[5000]", bytes_of(values));
-  EXPECT_DOUBLE_EQ(two["mean"], kMaxOf / 4 * 3);
-  EXPECT_DOUBLE_EQ(two["std"], kMaxOf / 4);
-  const auto both = stats_of("F64", "[2]", bytes_of<double>({kMaxOf, -kMaxOf}));
+  EXPECT_DOUBLE_EQ(two["mean"], kMax / 4 * 3);
+  EXPECT_DOUBLE_EQ(two["std"], kMax / 4);
+  const auto both = stats_of("F64", "[2]", bytes_of<double>({kMax, -kMax}));
   EXPECT_EQ(both["mean"], 0);
-  EXPECT_DOUBLE_EQ(both["std"], kMaxOf);
+  EXPECT_DOUBLE_EQ(both["std"], kMax);
   EXPECT_EQ(both["histogram"]["counts"][0], 1);
   EXPECT_EQ(both["histogram"]["counts"][19], 1);
   const auto tiny = stats_of("F64", "[2]", bytes_of<double>({1e-310, 3e-310}));

@@ -1,7 +1,7 @@
 // Symbols, low bits and escapes into codes (codec/direct/spec.md, section 6).
 #pragma once
 
-#include "codec/direct/kernels/split_codes.hpp"
+#include "codec/direct/kernels/split_indices.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -28,29 +28,29 @@ inline const std::byte* read_planes(const std::byte* from, unsigned low_bits, un
 }
 
 inline bool merge_single(const std::uint8_t* symbols, unsigned low_bits, const std::uint32_t* low,
-                         std::int32_t* codes) {
+                         std::int32_t* indices) {
   unsigned n_bad = 0;
   for (unsigned i = 0; i < kGroupSize; ++i) {
     const std::uint32_t high = static_cast<std::uint32_t>(symbols[i]) - (kReach + 1);
-    codes[i] = static_cast<std::int32_t>(high << low_bits | low[i]);
+    indices[i] = static_cast<std::int32_t>(high << low_bits | low[i]);
     n_bad += symbols[i] > 2 * kReach + 1 ? 1u : 0u;
   }
   // 63 * 2^25 fits 32 bits; with more low bits a code may not, or be kExact or kHidden.
   for (unsigned i = 0; low_bits > 25 && i < kGroupSize; ++i) {
-    const bool fits = codes[i] > kMasked && codes[i] >> low_bits == symbols[i] - (kReach + 1);
+    const bool fits = indices[i] > kMasked && indices[i] >> low_bits == symbols[i] - (kReach + 1);
     n_bad += symbols[i] != 0 && !fits ? 1u : 0u;
   }
   return n_bad == 0;
 }
 
 inline bool merge_tuples(const std::uint8_t* symbols, unsigned n_symbols, const ClassCode& code,
-                         std::int32_t* codes) {
+                         std::int32_t* indices) {
   const unsigned base = 2u * code.reach + 1;
   bool fits = true;
   for (unsigned s = 0; s < n_symbols; ++s) {
     unsigned symbol = symbols[s] == 0 ? 0u : symbols[s] - 1u;
     for (unsigned j = 0; j < code.tuple; ++j) {
-      codes[s * code.tuple + j] =
+      indices[s * code.tuple + j] =
           static_cast<std::int32_t>(symbol % base) - static_cast<std::int32_t>(code.reach);
       symbol /= base;
     }
@@ -59,7 +59,7 @@ inline bool merge_tuples(const std::uint8_t* symbols, unsigned n_symbols, const 
   return fits;
 }
 
-#if defined(CFCK_HAS_CODE_LANES)
+#if defined(CFCK_HAS_INDEX_LANES)
 
 // The codes of every symbol as signed bytes, those of symbol 0 being zeros.
 struct TupleTable {
@@ -89,7 +89,7 @@ inline void expand_tuples(const std::uint8_t* symbols, unsigned n_symbols, const
 
 // Puts the planes of the low bits into the codes, and moves `raw` behind them.
 inline void add_low_planes(unsigned low_bits, unsigned n, const std::byte*& raw,
-                           std::int32_t* codes) {
+                           std::int32_t* indices) {
   for (unsigned end = low_bits; end > 0;) {
     const unsigned n_planes = end < 8 ? end : 8;
     end -= n_planes;
@@ -105,13 +105,13 @@ inline void add_low_planes(unsigned low_bits, unsigned n, const std::byte*& raw,
       }
       unpack_byte_planes(planes, n_planes, low);
     }
-    add_low_bytes(low, end, codes);
+    add_low_bytes(low, end, indices);
   }
 }
 
 // `symbols` are kGroupSize bytes, valid ones after the last that counts.
 inline bool merge_group_lanes(const std::uint8_t* symbols, const ClassCode& code, unsigned n,
-                              const std::byte*& raw, std::int32_t* codes) {
+                              const std::byte*& raw, std::int32_t* indices) {
   const unsigned last = code.tuple == 4 ? 81 : code.tuple == 3 ? 125 : code.tuple == 2 ? 225 : 125;
   std::uint8_t bytes[kGroupSize + 4] = {};
   for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
@@ -131,8 +131,8 @@ inline bool merge_group_lanes(const std::uint8_t* symbols, const ClassCode& code
   } else if (code.tuple == 4) {
     expand_tuples<4>(symbols, n_symbols, kFours, bytes);
   }
-  codes_of_bytes(bytes, code.low_bits, codes);
-  add_low_planes(code.low_bits, n, raw, codes);
+  indices_of_bytes(bytes, code.low_bits, indices);
+  add_low_planes(code.low_bits, n, raw, indices);
   return true;
 }
 
@@ -140,23 +140,23 @@ inline bool merge_group_lanes(const std::uint8_t* symbols, const ClassCode& code
 
 // The codes of a group but for its escapes; false for symbols that none can have.
 inline bool merge_group(const std::uint8_t* symbols, const ClassCode& code, unsigned n,
-                        const std::byte*& raw, std::int32_t* codes) {
+                        const std::byte*& raw, std::int32_t* indices) {
   if (code.tuple != 1) {
     std::int32_t group[kGroupSize + 4] = {};
     const bool fits =
         merge_tuples(symbols, static_cast<unsigned>(group_symbols(code, n)), code, group);
-    __builtin_memcpy(codes, group, kGroupSize * sizeof(std::int32_t));
+    __builtin_memcpy(indices, group, kGroupSize * sizeof(std::int32_t));
     return fits;
   }
   std::uint32_t low[kGroupSize];
   raw = read_planes(raw, code.low_bits, n, low);
-  return merge_single(symbols, code.low_bits, low, codes);
+  return merge_single(symbols, code.low_bits, low, indices);
 }
 
-inline bool merge_codes(std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
-                        DirectMerge& from) {
+inline bool merge_indices(std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
+                          DirectMerge& from) {
   for (std::size_t first = 0; first < n_values; first += kGroupSize) {
-    std::int32_t* const group = codes + first;
+    std::int32_t* const group = indices + first;
     if (groups[first / kGroupSize].kind == GroupKind::kAllZero) {
       __builtin_memset(group, 0, kGroupSize * sizeof(std::int32_t));
       continue;
@@ -178,7 +178,7 @@ inline bool merge_codes(std::int32_t* codes, std::size_t n_values, const GroupCo
       return true;
     };
     bool fits = true;
-#if defined(CFCK_HAS_CODE_LANES)
+#if defined(CFCK_HAS_INDEX_LANES)
     if (code.low_bits <= kMaxLaneShift) {
       if (!merge_group_lanes(symbols, code, n, from.raw, group)) {
         return false;

@@ -11,8 +11,8 @@ namespace cfck::codec {
 
 // In units of 1/256 bit. `codes` are those of whole tensor of the geometry, or
 // residuals; they have room for a whole number of groups, zeros after the last.
-std::uint64_t grouped_cost(std::span<const std::int32_t> codes);
+std::uint64_t grouped_cost(std::span<const std::int32_t> indices);
 std::uint64_t fielded_cost(const DirectGeometry& geometry, const ScaleField& field,
-                           std::span<const std::int32_t> codes);
+                           std::span<const std::int32_t> indices);
 
 }  // namespace cfck::codec

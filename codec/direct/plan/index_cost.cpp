@@ -1,4 +1,4 @@
-#include "codec/direct/plan/code_cost.hpp"
+#include "codec/direct/plan/index_cost.hpp"
 
 #include <algorithm>
 #include <array>
@@ -31,30 +31,30 @@ std::uint64_t cost_of_class(unsigned scale_class) {
 
 }  // namespace
 
-std::uint64_t grouped_cost(std::span<const std::int32_t> codes) {
-  const std::size_t n_groups = (codes.size() + kGroupSize - 1) / kGroupSize;
+std::uint64_t grouped_cost(std::span<const std::int32_t> indices) {
+  const std::size_t n_groups = (indices.size() + kGroupSize - 1) / kGroupSize;
   std::vector<GroupCode> groups(n_groups);
-  direct_kernels().classify(codes.data(), codes.size(), groups.data());
+  direct_kernels().classify(indices.data(), indices.size(), groups.data());
   std::uint64_t cost = n_groups * kGroupCost;
   for (std::size_t g = 0; g < n_groups; ++g) {
     if (groups[g].kind != GroupKind::kAllZero) {
-      cost += group_values(codes.size() - g * kGroupSize) * cost_of_class(groups[g].scale_class);
+      cost += group_values(indices.size() - g * kGroupSize) * cost_of_class(groups[g].scale_class);
     }
   }
   return cost;
 }
 
 std::uint64_t fielded_cost(const DirectGeometry& geometry, const ScaleField& field,
-                           std::span<const std::int32_t> codes) {
-  std::vector<std::uint8_t> classes(codes.size());
-  predict_classes(geometry, field, 0, codes.size(), classes.data());
+                           std::span<const std::int32_t> indices) {
+  std::vector<std::uint8_t> classes(indices.size());
+  predict_classes(geometry, field, 0, indices.size(), classes.data());
   // Counts and sums in one number, and four of them, so that equal neighbours do not
   // wait for each other.
   std::array<std::array<std::uint64_t, kMaxDirectClass + 1>, 4> parts{};
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    const std::int64_t code = codes[i] == kExact ? 0 : codes[i];
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::int64_t index = indices[i] == kExact ? 0 : indices[i];
     parts[i % 4][classes[i]] +=
-        kOne + std::min(static_cast<std::uint64_t>(code < 0 ? -code : code), kMaxMagnitude);
+        kOne + std::min(static_cast<std::uint64_t>(index < 0 ? -index : index), kMaxMagnitude);
   }
   std::uint64_t cost = 0;
   for (unsigned c = 0; c <= kMaxDirectClass; ++c) {

@@ -1,30 +1,30 @@
 // Codes into symbols, low bits and escapes (codec/direct/spec.md, section 6).
 #pragma once
 
-#include "codec/direct/kernels/code_lanes.hpp"
 #include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/index_lanes.hpp"
 #include "codec/symboliser/byte_planes.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // Single codes: symbols, and the low bits of those that do not escape.
-inline bool split_single(const std::int32_t* codes, unsigned low_bits, std::uint8_t* symbols,
+inline bool split_single(const std::int32_t* indices, unsigned low_bits, std::uint8_t* symbols,
                          std::uint32_t* low) {
   const std::uint32_t mask = (std::uint32_t{1} << low_bits) - 1;
   unsigned n_escapes = 0;
   for (unsigned i = 0; i < kGroupSize; ++i) {
-    const std::uint32_t moved = static_cast<std::uint32_t>(codes[i] >> low_bits) + kReach;
-    const bool escapes = moved > 2 * kReach || codes[i] == kExact;
+    const std::uint32_t moved = static_cast<std::uint32_t>(indices[i] >> low_bits) + kReach;
+    const bool escapes = moved > 2 * kReach || indices[i] == kExact;
     symbols[i] = static_cast<std::uint8_t>(escapes ? 0u : moved + 1);
-    low[i] = escapes ? 0u : static_cast<std::uint32_t>(codes[i]) & mask;
+    low[i] = escapes ? 0u : static_cast<std::uint32_t>(indices[i]) & mask;
     n_escapes += escapes ? 1u : 0u;
   }
   return n_escapes != 0;
 }
 
 template <unsigned tuple>
-unsigned split_tuples(const std::int32_t* codes, unsigned reach, unsigned n_symbols,
+unsigned split_tuples(const std::int32_t* indices, unsigned reach, unsigned n_symbols,
                       std::uint8_t* symbols) {
   const unsigned base = 2 * reach + 1;
   unsigned n_escapes = 0;
@@ -32,7 +32,7 @@ unsigned split_tuples(const std::int32_t* codes, unsigned reach, unsigned n_symb
     unsigned symbol = 0;
     unsigned out = 0;
     for (unsigned j = tuple; j-- > 0;) {
-      const std::uint32_t moved = static_cast<std::uint32_t>(codes[s * tuple + j]) + reach;
+      const std::uint32_t moved = static_cast<std::uint32_t>(indices[s * tuple + j]) + reach;
       out |= moved > 2 * reach ? 1u : 0u;
       symbol = symbol * base + (moved > 2 * reach ? 0u : moved);
     }
@@ -64,38 +64,38 @@ inline std::byte* write_planes(const std::uint32_t* low, unsigned low_bits, unsi
 
 // Symbols and low bits of a group, code by code: what counts, and what the lanes must
 // equal. Returns whether any escapes.
-inline bool split_group(const std::int32_t* codes, const ClassCode& code, unsigned n,
+inline bool split_group(const std::int32_t* indices, const ClassCode& code, unsigned n,
                         std::uint8_t* symbols, std::byte*& raw) {
   const auto n_symbols = static_cast<unsigned>(group_symbols(code, n));
   if (code.tuple == 1) {
     std::uint32_t low[kGroupSize];
-    const bool escapes = split_single(codes, code.low_bits, symbols, low);
+    const bool escapes = split_single(indices, code.low_bits, symbols, low);
     raw = write_planes(low, code.low_bits, n, raw);
     return escapes;
   }
   // A tuple may reach past the group; what it finds there counts as zero.
   std::int32_t group[kGroupSize + 4] = {};
-  __builtin_memcpy(group, codes, sizeof(std::int32_t) * n);
+  __builtin_memcpy(group, indices, sizeof(std::int32_t) * n);
   return code.tuple == 2   ? split_tuples<2>(group, code.reach, n_symbols, symbols) != 0
          : code.tuple == 3 ? split_tuples<3>(group, code.reach, n_symbols, symbols) != 0
                            : split_tuples<4>(group, code.reach, n_symbols, symbols) != 0;
 }
 
-#if defined(CFCK_HAS_CODE_LANES)
+#if defined(CFCK_HAS_INDEX_LANES)
 
 // Above, kExact shifted right fits a symbol.
 inline constexpr unsigned kMaxLaneShift = 24;
 
 // Writes the planes of the low bits, zeros for codes whose byte of `high` is above the
 // limit, and moves `raw` behind them.
-inline void write_low_planes(const std::int32_t* codes, const std::uint8_t* high, ByteLanes limit,
+inline void write_low_planes(const std::int32_t* indices, const std::uint8_t* high, ByteLanes limit,
                              unsigned low_bits, unsigned n, std::byte*& raw) {
   for (unsigned end = low_bits; end > 0;) {
     const unsigned n_planes = end < 8 ? end : 8;
     end -= n_planes;
     std::uint8_t low[kGroupSize];
     for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
-      ByteLanes::low_of(codes + i, end)
+      ByteLanes::low_of(indices + i, end)
           .where_at_most(ByteLanes::load(high + i), limit)
           .store(low + i);
     }
@@ -115,26 +115,26 @@ inline void write_low_planes(const std::int32_t* codes, const std::uint8_t* high
 
 // The same with vectors. Requires: low bits are at most kMaxLaneShift. Symbols need
 // room for kGroupSize bytes.
-inline void split_single_lanes(const std::int32_t* codes, unsigned low_bits, unsigned n,
+inline void split_single_lanes(const std::int32_t* indices, unsigned low_bits, unsigned n,
                                std::uint8_t* symbols, std::byte*& raw) {
   std::uint8_t high[kGroupSize];
   const ByteLanes limit = ByteLanes::all(2 * kReach);
   for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
-    const ByteLanes moved = ByteLanes::high_of(codes + i, low_bits) + ByteLanes::all(kReach);
+    const ByteLanes moved = ByteLanes::high_of(indices + i, low_bits) + ByteLanes::all(kReach);
     (moved + ByteLanes::all(1)).where_at_most(moved, limit).store(symbols + i);
     moved.store(high + i);
   }
-  write_low_planes(codes, high, limit, low_bits, n, raw);
+  write_low_planes(indices, high, limit, low_bits, n, raw);
 }
 
-inline void split_tuples_lanes(const std::int32_t* codes, const ClassCode& code,
+inline void split_tuples_lanes(const std::int32_t* indices, const ClassCode& code,
                                std::uint8_t* symbols) {
   // The last three values reach past the group, and so do vectors.
   std::uint8_t moved[kGroupSize + ByteLanes::kCount];
   const ByteLanes reach = ByteLanes::all(code.reach);
   const ByteLanes limit = ByteLanes::all(2u * code.reach);
   for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
-    (ByteLanes::high_of(codes + i, 0) + reach).or_ones_above(limit).store(moved + i);
+    (ByteLanes::high_of(indices + i, 0) + reach).or_ones_above(limit).store(moved + i);
   }
   if (code.tuple == 2) {
     for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
@@ -179,8 +179,8 @@ inline void each_escape(const std::uint64_t* bits, unsigned tuple, unsigned n, A
 
 #endif
 
-inline void split_codes(const std::int32_t* codes, std::size_t n_values, const GroupCode* groups,
-                        DirectSplit& to) {
+inline void split_indices(const std::int32_t* indices, std::size_t n_values,
+                          const GroupCode* groups, DirectSplit& to) {
   for (std::size_t first = 0; first < n_values; first += kGroupSize) {
     if (groups[first / kGroupSize].kind == GroupKind::kAllZero) {
       continue;
@@ -189,8 +189,8 @@ inline void split_codes(const std::int32_t* codes, std::size_t n_values, const G
     const unsigned n = group_values(n_values - first);
     std::uint8_t*& symbols = to.streams[code.stream];
     const auto n_symbols = static_cast<unsigned>(group_symbols(code, n));
-    const std::int32_t* const group = codes + first;
-#if defined(CFCK_HAS_CODE_LANES)
+    const std::int32_t* const group = indices + first;
+#if defined(CFCK_HAS_INDEX_LANES)
     if (code.low_bits <= kMaxLaneShift) {
       if (code.tuple == 1) {
         split_single_lanes(group, code.low_bits, n, symbols, to.raw);

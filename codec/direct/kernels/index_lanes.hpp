@@ -9,54 +9,54 @@
 #include "codec/symboliser/symboliser.hpp"
 
 #if defined(__AVX2__)
-#define CFCK_HAS_CODE_LANES
+#define CFCK_HAS_INDEX_LANES
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
 #if defined(__AVX512BW__)
 
-namespace code_lanes {
+namespace index_lanes {
 
-inline __m512i load(const std::int32_t* codes) { return _mm512_loadu_si512(codes); }
+inline __m512i load(const std::int32_t* indices) { return _mm512_loadu_si512(indices); }
 // Undoes the order in which 32-bit lanes come out of two steps of packing.
 inline __m512i in_order(__m512i packed) {
   return _mm512_permutexvar_epi32(
       _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), packed);
 }
-inline __m512i high_bytes(const std::int32_t* codes, unsigned shift) {
+inline __m512i high_bytes(const std::int32_t* indices, unsigned shift) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
-  const auto moved = [&](unsigned at) { return _mm512_sra_epi32(load(codes + at), count); };
+  const auto moved = [&](unsigned at) { return _mm512_sra_epi32(load(indices + at), count); };
   return in_order(_mm512_packs_epi16(_mm512_packs_epi32(moved(0), moved(16)),
                                      _mm512_packs_epi32(moved(32), moved(48))));
 }
-inline __m512i low_bytes(const std::int32_t* codes, unsigned shift) {
+inline __m512i low_bytes(const std::int32_t* indices, unsigned shift) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
   const auto moved = [&](unsigned at) {
-    return _mm512_and_si512(_mm512_srl_epi32(load(codes + at), count), _mm512_set1_epi32(0xff));
+    return _mm512_and_si512(_mm512_srl_epi32(load(indices + at), count), _mm512_set1_epi32(0xff));
   };
   return in_order(_mm512_packus_epi16(_mm512_packs_epi32(moved(0), moved(16)),
                                       _mm512_packs_epi32(moved(32), moved(48))));
 }
 
-}  // namespace code_lanes
+}  // namespace index_lanes
 
 // Signed bytes shifted left.
-inline void codes_of_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* codes) {
+inline void indices_of_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* indices) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
   for (unsigned i = 0; i < kGroupSize; i += 16) {
     const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i));
-    _mm512_storeu_si512(codes + i, _mm512_sll_epi32(_mm512_cvtepi8_epi32(some), count));
+    _mm512_storeu_si512(indices + i, _mm512_sll_epi32(_mm512_cvtepi8_epi32(some), count));
   }
 }
 
 // Puts unsigned bytes, shifted left, into the codes.
-inline void add_low_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* codes) {
+inline void add_low_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* indices) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
   for (unsigned i = 0; i < kGroupSize; i += 16) {
     const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i));
     const __m512i moved = _mm512_sll_epi32(_mm512_cvtepu8_epi32(some), count);
-    _mm512_storeu_si512(codes + i, _mm512_or_si512(_mm512_loadu_si512(codes + i), moved));
+    _mm512_storeu_si512(indices + i, _mm512_or_si512(_mm512_loadu_si512(indices + i), moved));
   }
 }
 
@@ -67,11 +67,11 @@ struct ByteLanes {
   static ByteLanes load(const std::uint8_t* from) { return {_mm512_loadu_si512(from)}; }
   static ByteLanes all(unsigned byte) { return {_mm512_set1_epi8(static_cast<char>(byte))}; }
   // Of kCount codes, shifted right: cut off at what a signed byte can say, or the low bits.
-  static ByteLanes high_of(const std::int32_t* codes, unsigned shift) {
-    return {code_lanes::high_bytes(codes, shift)};
+  static ByteLanes high_of(const std::int32_t* indices, unsigned shift) {
+    return {index_lanes::high_bytes(indices, shift)};
   }
-  static ByteLanes low_of(const std::int32_t* codes, unsigned shift) {
-    return {code_lanes::low_bytes(codes, shift)};
+  static ByteLanes low_of(const std::int32_t* indices, unsigned shift) {
+    return {index_lanes::low_bytes(indices, shift)};
   }
   void store(std::uint8_t* to) const { _mm512_storeu_si512(to, v); }
   ByteLanes operator+(ByteLanes other) const { return {_mm512_add_epi8(v, other.v)}; }
@@ -123,7 +123,7 @@ struct ByteLanes {
 
 #else  // AVX2
 
-namespace code_lanes {
+namespace index_lanes {
 
 inline __m256i load(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
@@ -137,37 +137,37 @@ inline __m256i in_order(__m256i packed) {
   return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-inline __m256i high_bytes(const std::int32_t* codes, unsigned shift) {
+inline __m256i high_bytes(const std::int32_t* indices, unsigned shift) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
-  const auto moved = [&](unsigned at) { return _mm256_sra_epi32(load(codes + at), count); };
+  const auto moved = [&](unsigned at) { return _mm256_sra_epi32(load(indices + at), count); };
   return in_order(_mm256_packs_epi16(_mm256_packs_epi32(moved(0), moved(8)),
                                      _mm256_packs_epi32(moved(16), moved(24))));
 }
-inline __m256i low_bytes(const std::int32_t* codes, unsigned shift) {
+inline __m256i low_bytes(const std::int32_t* indices, unsigned shift) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
   const auto moved = [&](unsigned at) {
-    return _mm256_and_si256(_mm256_srl_epi32(load(codes + at), count), _mm256_set1_epi32(0xff));
+    return _mm256_and_si256(_mm256_srl_epi32(load(indices + at), count), _mm256_set1_epi32(0xff));
   };
   return in_order(_mm256_packus_epi16(_mm256_packs_epi32(moved(0), moved(8)),
                                       _mm256_packs_epi32(moved(16), moved(24))));
 }
 
-}  // namespace code_lanes
+}  // namespace index_lanes
 
-inline void codes_of_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* codes) {
+inline void indices_of_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* indices) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
   for (unsigned i = 0; i < kGroupSize; i += 8) {
     const __m128i some = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes + i));
-    code_lanes::store(codes + i, _mm256_sll_epi32(_mm256_cvtepi8_epi32(some), count));
+    index_lanes::store(indices + i, _mm256_sll_epi32(_mm256_cvtepi8_epi32(some), count));
   }
 }
 
-inline void add_low_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* codes) {
+inline void add_low_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* indices) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
   for (unsigned i = 0; i < kGroupSize; i += 8) {
     const __m128i some = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes + i));
     const __m256i moved = _mm256_sll_epi32(_mm256_cvtepu8_epi32(some), count);
-    code_lanes::store(codes + i, _mm256_or_si256(code_lanes::load(codes + i), moved));
+    index_lanes::store(indices + i, _mm256_or_si256(index_lanes::load(indices + i), moved));
   }
 }
 
@@ -175,16 +175,16 @@ struct ByteLanes {
   static constexpr unsigned kCount = 32;
   __m256i v;
 
-  static ByteLanes load(const std::uint8_t* from) { return {code_lanes::load(from)}; }
+  static ByteLanes load(const std::uint8_t* from) { return {index_lanes::load(from)}; }
   static ByteLanes all(unsigned byte) { return {_mm256_set1_epi8(static_cast<char>(byte))}; }
   // Of kCount codes, shifted right: cut off at what a signed byte can say, or the low bits.
-  static ByteLanes high_of(const std::int32_t* codes, unsigned shift) {
-    return {code_lanes::high_bytes(codes, shift)};
+  static ByteLanes high_of(const std::int32_t* indices, unsigned shift) {
+    return {index_lanes::high_bytes(indices, shift)};
   }
-  static ByteLanes low_of(const std::int32_t* codes, unsigned shift) {
-    return {code_lanes::low_bytes(codes, shift)};
+  static ByteLanes low_of(const std::int32_t* indices, unsigned shift) {
+    return {index_lanes::low_bytes(indices, shift)};
   }
-  void store(std::uint8_t* to) const { code_lanes::store(to, v); }
+  void store(std::uint8_t* to) const { index_lanes::store(to, v); }
   ByteLanes operator+(ByteLanes other) const { return {_mm256_add_epi8(v, other.v)}; }
   ByteLanes operator&(ByteLanes other) const { return {_mm256_and_si256(v, other.v)}; }
   // *this where `other` is not above the limit, else 0 or 255.

@@ -28,9 +28,9 @@ inline std::uint32_t limit_of(std::uint64_t sum, unsigned n) {
 // The magnitudes of the codes of a group in registers.
 class MagnitudeLanes {
  public:
-  explicit MagnitudeLanes(const std::int32_t* codes) {
+  explicit MagnitudeLanes(const std::int32_t* indices) {
     for (unsigned i = 0; i < kCount; ++i) {
-      lanes_[i] = _mm512_and_si512(_mm512_abs_epi32(_mm512_loadu_si512(codes + 16 * i)),
+      lanes_[i] = _mm512_and_si512(_mm512_abs_epi32(_mm512_loadu_si512(indices + 16 * i)),
                                    _mm512_set1_epi32(0x7fffffff));
     }
   }
@@ -62,9 +62,9 @@ class MagnitudeLanes {
 inline constexpr std::uint32_t kSmallMagnitudes = std::uint32_t{1} << 24;
 
 // A few large codes do not move the class: they count as eight times the mean.
-inline unsigned class_of_group(const std::int32_t* codes, unsigned n) {
+inline unsigned class_of_group(const std::int32_t* indices, unsigned n) {
 #if defined(__AVX512F__)
-  const MagnitudeLanes lanes(codes);
+  const MagnitudeLanes lanes(indices);
   const std::uint32_t lane_bits = lanes.bits_in_use();
   if (lane_bits == 0) {
     return 1;
@@ -77,9 +77,9 @@ inline unsigned class_of_group(const std::int32_t* codes, unsigned n) {
   std::uint32_t in_use = 0;
   for (unsigned i = 0; i < kGroupSize; ++i) {
     // The magnitude of kExact is the only one with bit 31.
-    const std::int32_t sign = codes[i] >> 31;
+    const std::int32_t sign = indices[i] >> 31;
     magnitudes[i] =
-        (static_cast<std::uint32_t>(codes[i] ^ sign) - static_cast<std::uint32_t>(sign)) &
+        (static_cast<std::uint32_t>(indices[i] ^ sign) - static_cast<std::uint32_t>(sign)) &
         0x7fffffffu;
     in_use |= magnitudes[i];
   }
@@ -95,18 +95,18 @@ inline unsigned class_of_group(const std::int32_t* codes, unsigned n) {
   return class_of_mean(sum_below(limit_of(sum_below(UINT32_MAX), n)), n);
 }
 
-inline void classify_codes(const std::int32_t* codes, std::size_t n_values, GroupCode* groups) {
+inline void classify_indices(const std::int32_t* indices, std::size_t n_values, GroupCode* groups) {
   for (std::size_t first = 0; first < n_values; first += kGroupSize) {
     const auto n = group_values(n_values - first);
     std::uint32_t in_use = 0;
     for (unsigned i = 0; i < kGroupSize; ++i) {
-      in_use |= static_cast<std::uint32_t>(codes[first + i]);
+      in_use |= static_cast<std::uint32_t>(indices[first + i]);
     }
     GroupCode& group = groups[first / kGroupSize];
     group = {};
     group.kind = in_use == 0 ? GroupKind::kAllZero : GroupKind::kValues;
     if (in_use != 0) {
-      group.scale_class = static_cast<std::uint16_t>(class_of_group(codes + first, n));
+      group.scale_class = static_cast<std::uint16_t>(class_of_group(indices + first, n));
     }
   }
 }
