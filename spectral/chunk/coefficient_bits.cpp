@@ -70,8 +70,8 @@ void each_symbol(const SpectralMerge& coded, Action&& action) {
 }
 
 // Of the number that an escaped point is.
-unsigned varint_bits(std::int32_t point) {
-  const auto width = static_cast<unsigned>(std::bit_width(zigzag(point)));
+unsigned varint_bits(std::int32_t level) {
+  const auto width = static_cast<unsigned>(std::bit_width(zigzag(level)));
   return 8 * std::max(1u, (width + 6) / 7);
 }
 

@@ -292,8 +292,8 @@ class ChunkDecoder {
     escapes_ = scratch_.impl().escaped_indices.reserve(h_.n_escapes);
     VarintReader numbers(s_.escape_indices, h_.header_bytes);
     for (std::size_t i = 0; i < h_.n_escapes; ++i) {
-      CFCK_TRY_ASSIGN(const std::uint32_t point, numbers.varint());
-      escapes_[i] = unzigzag(point);
+      CFCK_TRY_ASSIGN(const std::uint32_t level, numbers.varint());
+      escapes_[i] = unzigzag(level);
     }
     return numbers.at_end() ? Result<void>()
                             : corrupt("the escapes are not as long as they must", h_.header_bytes);

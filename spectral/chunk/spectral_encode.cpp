@@ -216,7 +216,7 @@ class ChunkEncoder {
     }
     for (std::size_t i = 0; i < n; ++i) {
       if (symbols[i] == kSpectralEscape) {
-        append_varint(zigzag(escaped_point(values[i])), split_.escapes);
+        append_varint(zigzag(escaped_level(values[i])), split_.escapes);
         ++split_.n_escapes;
       }
     }

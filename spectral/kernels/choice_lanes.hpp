@@ -31,8 +31,8 @@ CFCK_INLINE LaneChoice choose_indices(Floats a, Ints sign, Floats offset, Floats
                                       const float* weights) {
   const Floats zeros = {};
   const Floats half = lower_of(higher_of(nearest_to((a - offset) * 0.25f), zeros), most);
-  const Floats point = higher_of(4.0f * half + offset, zeros);
-  const Floats error = a - point;
+  const Floats level = higher_of(4.0f * half + offset, zeros);
+  const Floats error = a - level;
   Floats cost = error * error;
   Floats zero = a * a;
   Ints index = to_ints(half);

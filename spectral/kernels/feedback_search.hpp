@@ -178,9 +178,9 @@ class FeedbackLanes {
             group.most[parity], all_of(std::int32_t{parity}), parity == 0 ? kAllLanes : kNoLanes,
             group, nullptr);
         const Ints sign = (choice.index >> 31) - (-choice.index >> 31);
-        const Ints point = choice.index + choice.index - (q != 0 ? sign : Ints{});
+        const Ints level = choice.index + choice.index - (q != 0 ? sign : Ints{});
         found.costs[parity] = select(escapes, all_of(parity != 0 ? kNever : 0.0f), choice.cost);
-        found.errors[parity] = select(escapes, escape_error, (value - to_floats(point)) * scale);
+        found.errors[parity] = select(escapes, escape_error, (value - to_floats(level)) * scale);
         found.indices[parity] = select(escapes, all_of(kEscapedIndex), choice.index);
       });
     }

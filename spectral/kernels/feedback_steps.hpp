@@ -117,7 +117,7 @@ class FeedbackRow {
       }
       const unsigned q = kTrellisEdges<n_states>.second >> state & 1;
       const IndexChoice found = choose_index(t, q, parity, steps, nullptr);
-      return {found.index, (value - static_cast<float>(point_of(found.index, q))) * scale,
+      return {found.index, (value - static_cast<float>(level_of(found.index, q))) * scale,
               found.cost};
     }
   }

@@ -11,7 +11,7 @@
 namespace cfck::codec {
 
 // What a code means, in steps. `quantiser` is 0 or 1. Requires: |code| <= kMaxSpectralCode.
-constexpr std::int32_t point_of(std::int32_t index, unsigned quantiser) {
+constexpr std::int32_t level_of(std::int32_t index, unsigned quantiser) {
   const std::int32_t sign = (index > 0) - (index < 0);
   return 2 * index - (quantiser != 0 ? sign : 0);
 }

@@ -1,10 +1,10 @@
 // The spectral codec's passes as device kernels: a thread for each lane of a trellis, for each
 // line or block of a transform, and for each value. What they do is in headers that the CPU shares.
 // Compiled where nvcc is installed, so that the passes stay fit for a device.
-#include "spectral/kernels/lane_search.hpp"
-#include "spectral/kernels/point_steps.hpp"
-#include "spectral/kernels/value_steps.hpp"
 #include "codec/symboliser/warp_lanes.cuh"
+#include "spectral/kernels/lane_search.hpp"
+#include "spectral/kernels/level_steps.hpp"
+#include "spectral/kernels/value_steps.hpp"
 #include "spectral/transforms/dct_steps.hpp"
 
 namespace cfck::codec {

@@ -4,7 +4,7 @@
 //
 #include "spectral/kernels/coefficient_values.hpp"
 #include "spectral/kernels/feedback_search.hpp"
-#include "spectral/kernels/merge_points.hpp"
+#include "spectral/kernels/merge_levels.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/kernels/trellis_search.hpp"
 

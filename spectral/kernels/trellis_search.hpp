@@ -256,12 +256,12 @@ void choose_group_alone(const float* values, const GroupSteps& steps, const Symb
     const Floats a = select(escapes, Floats{}, magnitude_of(t));
     const Ints sign = sign_of(t);
     const Floats nearest = nearest_to(a);
-    const auto index_of = [&](Floats point) { return (to_ints(point) ^ sign) - sign; };
+    const auto index_of = [&](Floats level) { return (to_ints(level) ^ sign) - sign; };
     Ints index = index_of(nearest);
     if constexpr (is_weighed) {
-      const auto cost_of = [&](Floats point, Ints of_point) {
-        const Ints high = of_point >> static_cast<int>(steps.low_bits);
-        return (a - point) * (a - point) +
+      const auto cost_of = [&](Floats level, Ints of_level) {
+        const Ints high = of_level >> static_cast<int>(steps.low_bits);
+        return (a - level) * (a - level) +
                look_up(weights->of[0], high + static_cast<int>(kSpectralZero));
       };
       const SearchMask is_zero_nearest = is_zero(index);

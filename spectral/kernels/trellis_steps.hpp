@@ -56,7 +56,7 @@ CFCK_HD inline std::int32_t with_sign(std::int32_t magnitude, float t) {
 }
 
 // The point that is nearest to t.
-CFCK_HD inline std::int32_t escaped_point(float t) {
+CFCK_HD inline std::int32_t escaped_level(float t) {
   return with_sign(static_cast<std::int32_t>(nearest_to(magnitude_of(t))), t);
 }
 
@@ -77,9 +77,9 @@ CFCK_HD inline IndexChoice choose_index(float t, unsigned q, unsigned parity,
   float half = nearest_to((a - offset) * 0.25f);
   half = half > 0.0f ? half : 0.0f;
   half = half < group.most[parity] ? half : group.most[parity];
-  float point = 4.0f * half + offset;
-  point = point > 0.0f ? point : 0.0f;
-  const float error = a - point;
+  float level = 4.0f * half + offset;
+  level = level > 0.0f ? level : 0.0f;
+  const float error = a - level;
   IndexChoice choice{
       with_sign(2 * static_cast<std::int32_t>(half) + static_cast<std::int32_t>(parity), t),
       error * error};
@@ -183,8 +183,8 @@ CFCK_HD inline std::int32_t choose_alone(float t, const GroupSteps& group,
   if (weights == nullptr || best == 0) {
     return best;
   }
-  const auto cost_of = [&](float point, std::int32_t code) {
-    return (a - point) * (a - point) + weights->of[0][symbol_of(code, group.low_bits)];
+  const auto cost_of = [&](float level, std::int32_t code) {
+    return (a - level) * (a - level) + weights->of[0][symbol_of(code, group.low_bits)];
   };
   const float nearer = nearest - 1.0f;
   const std::int32_t code = with_sign(static_cast<std::int32_t>(nearer), t);

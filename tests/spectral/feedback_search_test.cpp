@@ -191,9 +191,9 @@ void expect_path(const Case& made, const Found& found) {
         const std::int32_t code = escapes ? 0 : found.indices[at];
         ASSERT_LE(std::abs(code), limit);
         const unsigned q = trellis == nullptr ? 0 : trellis->table(state);
-        const std::int32_t point = trellis == nullptr ? code : point_of(code, q);
+        const std::int32_t level = trellis == nullptr ? code : level_of(code, q);
         if (!escapes) {
-          const float off = made.values[at] - static_cast<float>(point);
+          const float off = made.values[at] - static_cast<float>(level);
           ASSERT_EQ(found.errors[at], off * column.scale);
         }
         state = trellis == nullptr ? 0 : trellis->next[state][code & 1];
@@ -275,8 +275,8 @@ double squares_without_feedback(const Case& made) {
     const SymbolCode code = kSymbolCodes.of[groups[i / kGroupSize].scale_class];
     const std::int32_t found =
         code.low_bits > 0 ? indices[i] : static_cast<std::int32_t>(symbols[i]) - 16;
-    const std::int32_t point = made.n_states == 1 ? found : point_of(found, quantisers[i]);
-    const double off = double{made.values[i]} - point;
+    const std::int32_t level = made.n_states == 1 ? found : level_of(found, quantisers[i]);
+    const double off = double{made.values[i]} - level;
     sum += symbols[i] == kSpectralEscape ? 0 : off * off;
   }
   return sum;
@@ -339,10 +339,10 @@ class AllPaths {
     const auto about =
         static_cast<std::int32_t>(std::nearbyint(trellis ? compensate / 2 : compensate));
     for (std::int32_t code = about - 3; code <= about + 3; ++code) {
-      const std::int32_t point = trellis ? point_of(code, trellis->table(state)) : code;
-      errors_[k] = (double{made_.values[k]} - point) * double{made_.columns[k].scale};
+      const std::int32_t level = trellis ? level_of(code, trellis->table(state)) : code;
+      errors_[k] = (double{made_.values[k]} - level) * double{made_.columns[k].scale};
       follow(k + 1, trellis ? trellis->next[state][code & 1] : 0,
-             sum + (compensate - point) * (compensate - point));
+             sum + (compensate - level) * (compensate - level));
     }
   }
 
@@ -363,13 +363,13 @@ double greedy(const Case& made) {
     std::int32_t best = 0;
     for (std::int32_t code = -40; code <= 40; ++code) {
       const auto off = [&](std::int32_t c) {
-        return std::abs(compensate - static_cast<float>(point_of(c, trellis.table(state))));
+        return std::abs(compensate - static_cast<float>(level_of(c, trellis.table(state))));
       };
       best = off(code) < off(best) ? code : best;
     }
-    const auto point = static_cast<float>(point_of(best, trellis.table(state)));
-    found.errors[k] = (made.values[k] - point) * made.columns[k].scale;
-    sum += double{compensate - point} * double{compensate - point};
+    const auto level = static_cast<float>(level_of(best, trellis.table(state)));
+    found.errors[k] = (made.values[k] - level) * made.columns[k].scale;
+    sum += double{compensate - level} * double{compensate - level};
     state = trellis.next[state][best & 1];
   }
   return sum;

@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "spectral/kernels/point_steps.hpp"
+#include "spectral/kernels/level_steps.hpp"
 #include "spectral/kernels/value_steps.hpp"
 #include "tests/spectral/search_cases.hpp"
 
@@ -20,7 +20,7 @@ std::vector<std::int32_t> escapes_of(const SearchCase& made, const FoundIndices&
   for (std::size_t i = 0; i < made.values.size(); ++i) {
     if (made.groups[i / kGroupSize].kind != GroupKind::kAllZero) {
       if (found.symbols[at] == kSpectralEscape) {
-        escapes.push_back(escaped_point(made.values[i]));
+        escapes.push_back(escaped_level(made.values[i]));
       }
       ++at;
     }

@@ -5,7 +5,7 @@
 #include "codec/direct/kernels/symbol_codes.hpp"
 #include "codec/entropy/rans/kernels/rans_trellis.hpp"
 #include "codec/entropy/rans/kernels/shifted_bytes.hpp"
-#include "spectral/kernels/point_steps.hpp"
+#include "spectral/kernels/level_steps.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 
 namespace cfck::codec {
@@ -41,8 +41,8 @@ class QuantiserWalk {
 };
 
 // Points value by value. `has_trellis`: there are two quantisers.
-inline void points_of_group(const GroupParts& group, bool has_trellis,
-                            const std::uint8_t* quantisers, std::int32_t* points) {
+inline void levels_of_group(const GroupParts& group, bool has_trellis,
+                            const std::uint8_t* quantisers, std::int32_t* levels) {
   std::uint32_t low[kGroupSize] = {};
   std::uint32_t lowest[kGroupSize] = {};
   if (group.low_bits > 1) {
@@ -56,14 +56,14 @@ inline void points_of_group(const GroupParts& group, bool has_trellis,
   const unsigned low_bits = group.low_bits;
   for (unsigned i = 0; i < kGroupSize; ++i) {
     const std::int32_t index = index_of_parts(symbols[i], low_bits, low[i], lowest[i]);
-    points[i] = merged_point(index, has_trellis, quantisers[i]);
+    levels[i] = merged_level(index, has_trellis, quantisers[i]);
   }
 }
 
-template <class T, class Point>
-inline void scale_points(const Point* points, T step, T* values) {
+template <class T, class Level>
+inline void scale_levels(const Level* levels, T step, T* values) {
   for (unsigned i = 0; i < kGroupSize; ++i) {
-    values[i] = static_cast<T>(points[i]) * step;
+    values[i] = static_cast<T>(levels[i]) * step;
   }
 }
 
@@ -127,7 +127,7 @@ class LaneWalk {
   }
 
   // Points of a group with at most kByteLowBits low bits.
-  void take_points(const GroupParts& group, std::int8_t* points) {
+  void take_levels(const GroupParts& group, std::int8_t* levels) {
     for (unsigned i = 0; i < kGroupSize; i += kStep) {
       const __m256i symbols = load(group.symbols + i);
       __m256i index = _mm256_sub_epi8(symbols, _mm256_set1_epi8(kSpectralZero));
@@ -140,7 +140,7 @@ class LaneWalk {
         index = twice_plus(index, path);
       }
       const __m256i second = advance(i, path);
-      store(points + i,
+      store(levels + i,
             _mm256_add_epi8(_mm256_add_epi8(index, index), _mm256_sign_epi8(second, index)));
     }
   }
@@ -214,9 +214,9 @@ inline bool find_escapes(const std::uint8_t* symbols, unsigned n, EscapeBits& es
 }
 
 template <class T, class Walk>
-class PointMerge {
+class LevelMerge {
  public:
-  PointMerge(SpectralMerge& from, T step)
+  LevelMerge(SpectralMerge& from, T step)
       : from_(from),
         step_(step),
         has_trellis_(from.n_states != 1),
@@ -292,17 +292,17 @@ class PointMerge {
     alignas(64) std::uint8_t quantisers[kGroupSize] = {};
 #if defined(__AVX2__)
     if (has_trellis_ && parts.low_bits <= kByteLowBits) {
-      alignas(64) std::int8_t points[kGroupSize];
-      walk_.take_points(parts, points);
-      return scale_points(points, step_, values);
+      alignas(64) std::int8_t levels[kGroupSize];
+      walk_.take_levels(parts, levels);
+      return scale_levels(levels, step_, values);
     }
 #endif
     if (has_trellis_) {
       walk_.take(parts, quantisers);
     }
-    std::int32_t points[kGroupSize];
-    points_of_group(parts, has_trellis_, quantisers, points);
-    scale_points(points, step_, values);
+    std::int32_t levels[kGroupSize];
+    levels_of_group(parts, has_trellis_, quantisers, levels);
+    scale_levels(levels, step_, values);
   }
 
   SpectralMerge& from_;
@@ -313,8 +313,8 @@ class PointMerge {
 
 template <class T>
 bool merge_values(SpectralMerge& from, T step, T* values) {
-  return from.n_states == kShiftedStates ? PointMerge<T, ShiftedWalk>(from, step).run(values)
-                                         : PointMerge<T, TableWalk>(from, step).run(values);
+  return from.n_states == kShiftedStates ? LevelMerge<T, ShiftedWalk>(from, step).run(values)
+                                         : LevelMerge<T, TableWalk>(from, step).run(values);
 }
 
 #if defined(__AVX2__)
@@ -325,7 +325,7 @@ bool decode_and_merge(RansLanes& lanes, const RansTablePair<RansDecodeTable>* ta
                       const Trellis& trellis, SpectralMerge& from, float step, float* values) {
   alignas(64) std::uint8_t symbols[kGroupSize] = {};
   std::uint8_t states[kMaxMergeLanes] = {};
-  PointMerge<float, Walk> merge(from, step);
+  LevelMerge<float, Walk> merge(from, step);
   const std::size_t n_groups = from.n_values / kGroupSize;
   {
     RansWords<n_sets> words(lanes);

@@ -20,7 +20,7 @@ CFCK_HD inline std::int32_t index_of_parts(std::uint8_t symbol, unsigned low_bit
 }
 
 // `has_trellis`: there are two quantisers.
-CFCK_HD inline std::int32_t merged_point(std::int32_t index, bool has_trellis, unsigned quantiser) {
+CFCK_HD inline std::int32_t merged_level(std::int32_t index, bool has_trellis, unsigned quantiser) {
   const std::int32_t sign = (index > 0 ? 1 : 0) - (index < 0 ? 1 : 0);
   // Unsigned: symbols behind the last value of a chunk are anything.
   const auto less = static_cast<std::uint32_t>(quantiser != 0 ? sign : 0);
@@ -64,7 +64,7 @@ class LaneMerge {
         }
         const std::int32_t index = index_of_parts(symbols[i], low_bits, low, lowest);
         const unsigned quantiser = choose(low_bits > 0 ? lowest : symbols[i] & 1u);
-        values[first + i] = static_cast<T>(merged_point(index, n_states != 1, quantiser)) * step_;
+        values[first + i] = static_cast<T>(merged_level(index, n_states != 1, quantiser)) * step_;
       }
       symbols += n;
       path += low_bits > 0 ? plane_bytes : 0;
