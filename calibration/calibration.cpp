@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.hpp"
+#include "base/json_tree.hpp"
 #include "base/run_guarded.hpp"
+#include "calibration/step_learning.hpp"
 #include "spectral/feedback/second_moments.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
-#include "base/json_tree.hpp"
 #include "spectral/transforms/morton.hpp"
-#include "calibration/step_learning.hpp"
 
 namespace cfck {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "base/cpu/float_environment.hpp"
 #include "spectral/kernels/quantisers.hpp"
-#include "spectral/spectral_codec.hpp"
 #include "spectral/plan/spectral_plan.hpp"
+#include "spectral/spectral_codec.hpp"
 #include "spectral/transforms/dct_matrix.hpp"
 
 namespace cfck::codec {

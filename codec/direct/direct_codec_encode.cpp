@@ -1,8 +1,8 @@
 #include <utility>
 
 #include "base/cpu/float_environment.hpp"
-#include "codec/direct/plan/derived_bounds.hpp"
 #include "codec/direct/direct_codec.hpp"
+#include "codec/direct/plan/derived_bounds.hpp"
 #include "codec/direct/plan/plan.hpp"
 
 namespace cfck::codec {

@@ -8,8 +8,8 @@
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "codec/entropy/entropy.hpp"
-#include "format/read/element_view.hpp"
 #include "format/container/frame_fields.hpp"
+#include "format/read/element_view.hpp"
 #include "format/read/open_file.hpp"
 #include "format/read/reader_access.hpp"
 

@@ -1,8 +1,8 @@
 #include "base/run_guarded.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
-#include "format/update/file_view.hpp"
 #include "format/read/reader_access.hpp"
+#include "format/update/file_view.hpp"
 #include "format/update/rewrite.hpp"
 
 namespace cfck {

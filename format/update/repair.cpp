@@ -10,9 +10,9 @@
 #include "base/run_guarded.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
-#include "format/update/file_view.hpp"
 #include "format/container/frame_walk.hpp"
 #include "format/read/reader_access.hpp"
+#include "format/update/file_view.hpp"
 #include "format/update/record_selection.hpp"
 #include "format/update/rewrite.hpp"
 

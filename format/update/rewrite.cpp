@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/hashing/hashing.hpp"
-#include "format/write/file_end.hpp"
 #include "format/container/frame_bytes.hpp"
 #include "format/read/reader_access.hpp"
+#include "format/write/file_end.hpp"
 #include "format/write/record_layout.hpp"
 
 namespace cfck::format {

@@ -9,9 +9,9 @@
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/reader.hpp"
+#include "format/read/reader_access.hpp"
 #include "format/update/checkpoint_skeleton.hpp"
 #include "format/update/file_view.hpp"
-#include "format/read/reader_access.hpp"
 #include "format/update/record_selection.hpp"
 #include "format/write/writer_impl.hpp"
 

@@ -5,9 +5,9 @@
 
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
-#include "spectral/plan/block_choice.hpp"
 #include "format/container/container.hpp"
 #include "format/write/writer_impl.hpp"
+#include "spectral/plan/block_choice.hpp"
 #include "spectral/transforms/dct_matrix.hpp"
 
 namespace cfck {

@@ -15,11 +15,11 @@
 
 #include "base/run_guarded.hpp"
 #include "cfck/writer.hpp"
-#include "format/write/alias_plan.hpp"
-#include "format/write/duplicates.hpp"
 #include "encode/encode_rules.hpp"
 #include "encode/rate_control.hpp"
 #include "encode/record_encoder.hpp"
+#include "format/write/alias_plan.hpp"
+#include "format/write/duplicates.hpp"
 #include "format/write/record_layout.hpp"
 
 namespace cfck {

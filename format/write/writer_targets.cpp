@@ -1,9 +1,9 @@
 // Tensors whose steps depend on what encoding them gives.
 #include <algorithm>
 
+#include "encode/record_size.hpp"
 #include "format/container/container.hpp"
 #include "format/write/file_end.hpp"
-#include "encode/record_size.hpp"
 #include "format/write/writer_impl.hpp"
 
 namespace cfck {

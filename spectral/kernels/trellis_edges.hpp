@@ -5,8 +5,8 @@
 #include <bit>
 #include <cstdint>
 
-#include "spectral/kernels/quantisers.hpp"
 #include "codec/symboliser/symboliser.hpp"
+#include "spectral/kernels/quantisers.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {

@@ -20,7 +20,7 @@ inline void require(bool condition) {
 // levels give the same result and, where it is no error, the same bytes. Bytes are
 // `bytes` in the end.
 template <class Code>
-Result<void> at_every_level(std::vector<std::byte>& bytes, Code&& index) {
+Result<void> at_every_level(std::vector<std::byte>& bytes, Code&& code) {
   const CpuLevel best = cpu_level();
   const std::size_t n_bytes = bytes.size();
   set_cpu_level(CpuLevel::kBaseline);

@@ -58,8 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t n_by
   const auto converted = round_trip(source, *header, out);
   // More dimensions, or longer names, than a .cfck file can have.
   if (!converted) {
-    const auto index = converted.error().code;
-    require(index == cfck::ErrorCode::kLimitExceeded || index == cfck::ErrorCode::kInvalidArgument,
+    const auto code = converted.error().code;
+    require(code == cfck::ErrorCode::kLimitExceeded || code == cfck::ErrorCode::kInvalidArgument,
             converted.error().message.c_str());
     return 0;
   }

@@ -13,10 +13,10 @@
 #include <map>
 #include <new>
 
-#include "tests/support/failing_new.hpp"
-#include "tests/support/fault_files.hpp"
 #include "model/model_folder.hpp"
 #include "model/temporary_folder.hpp"
+#include "tests/support/failing_new.hpp"
+#include "tests/support/fault_files.hpp"
 
 namespace cfck::tools {
 namespace {

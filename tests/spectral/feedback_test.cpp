@@ -8,8 +8,8 @@
 
 #include "codec/scratch.hpp"
 #include "spectral/feedback/second_moments.hpp"
-#include "spectral/spectral_codec.hpp"
 #include "spectral/plan/spectral_plan.hpp"
+#include "spectral/spectral_codec.hpp"
 #include "tests/spectral/spectral_coding.hpp"
 
 namespace cfck::codec {

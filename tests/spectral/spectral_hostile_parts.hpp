@@ -114,14 +114,14 @@ inline Result<void> decode(Chunk& chunk, const Bytes& payload) {
 inline constexpr std::optional<ErrorCode> kEither = std::nullopt;
 
 inline void expect_refused(Chunk chunk, const Bytes& payload,
-                           std::optional<ErrorCode> index = ErrorCode::kCorrupt) {
+                           std::optional<ErrorCode> code = ErrorCode::kCorrupt) {
   largest_allocation = 0;
   const auto done = decode(chunk, payload);
   const std::size_t fair = (std::size_t{4} << 20) + 64 * (chunk.values.size() + payload.size());
   EXPECT_LE(largest_allocation, fair);
   ASSERT_FALSE(done);
-  EXPECT_TRUE(done.error().code == index.value_or(ErrorCode::kCorrupt) ||
-              (!index && done.error().code == ErrorCode::kTruncated))
+  EXPECT_TRUE(done.error().code == code.value_or(ErrorCode::kCorrupt) ||
+              (!code && done.error().code == ErrorCode::kTruncated))
       << done.error().to_string();
   EXPECT_FALSE(done.error().message.empty());
   EXPECT_TRUE(done.error().byte_offset.has_value()) << done.error().to_string();
@@ -129,8 +129,8 @@ inline void expect_refused(Chunk chunk, const Bytes& payload,
 }
 
 inline void expect_refused(const Parts& parts,
-                           std::optional<ErrorCode> index = ErrorCode::kCorrupt) {
-  expect_refused(chunk_of(), parts.payload(), index);
+                           std::optional<ErrorCode> code = ErrorCode::kCorrupt) {
+  expect_refused(chunk_of(), parts.payload(), code);
 }
 
 // Sound chunks of which the others are variants.
@@ -179,10 +179,10 @@ inline Parts row_blocks(const Bytes& sides, std::size_t n) {
 
 inline void expect_parameters_refused(unsigned flags, double step, const Bytes& sides,
                                       const Bytes& fields = {},
-                                      ErrorCode index = ErrorCode::kCorrupt) {
+                                      ErrorCode code = ErrorCode::kCorrupt) {
   Parts parts;
   parts.parameters = parameters(flags, step, sides, fields);
-  expect_refused(parts, index);
+  expect_refused(parts, code);
 }
 
 }  // namespace cfck::codec

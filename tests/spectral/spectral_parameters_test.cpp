@@ -67,10 +67,10 @@ std::vector<std::byte> bytes_of(std::initializer_list<unsigned> values) {
   return bytes;
 }
 
-void expect_refused(const std::vector<std::byte>& bytes, std::uint64_t n, ErrorCode index) {
+void expect_refused(const std::vector<std::byte>& bytes, std::uint64_t n, ErrorCode code) {
   const auto result = decoded(bytes, n);
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, index);
+  EXPECT_EQ(result.error().code, code);
   EXPECT_LE(result.error().byte_offset.value_or(SIZE_MAX), bytes.size());
 }
 
@@ -238,7 +238,7 @@ TEST(SpectralGeometry, PlacesOfEveryCoefficient) {
 }
 
 TEST(SpectralGeometry, RefusesImpossibleBlocks) {
-  const auto index = [](const Shape& shape, const BlockSides& sides) {
+  const auto code = [](const Shape& shape, const BlockSides& sides) {
     const auto geometry = SpectralGeometry::create(shape, sides);
     return geometry ? std::optional<ErrorCode>() : geometry.error().code;
   };

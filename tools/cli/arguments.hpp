@@ -10,9 +10,9 @@
 
 #include "base/text.hpp"
 #include "cfck/options.hpp"
-#include "tools/output/console.hpp"
 #include "tools/convert/convert.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/output/console.hpp"
 
 namespace cfck::tools {
 

@@ -15,11 +15,11 @@
 #include "cfck/options.hpp"
 #include "cfck/version.hpp"
 #include "tools/cli/arguments.hpp"
-#include "tools/output/console.hpp"
 #include "tools/convert/convert.hpp"
 #include "tools/convert/encode_options.hpp"
-#include "tools/inspect/inspect.hpp"
 #include "tools/convert/target_arguments.hpp"
+#include "tools/inspect/inspect.hpp"
+#include "tools/output/console.hpp"
 
 namespace cfck::tools {
 namespace {

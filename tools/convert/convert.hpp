@@ -6,8 +6,8 @@
 
 #include "cfck/options.hpp"
 #include "cfck/status.hpp"
-#include "tools/output/console.hpp"
 #include "tools/convert/convert_file.hpp"
+#include "tools/output/console.hpp"
 
 namespace cfck::tools {
 

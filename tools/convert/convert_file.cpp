@@ -15,9 +15,9 @@
 #include "cfck/writer.hpp"
 #include "format/update/checkpoint_skeleton.hpp"
 #include "tools/convert/comparing_sink.hpp"
+#include "tools/measure/target_check.hpp"
 #include "tools/output/console.hpp"
 #include "tools/output/interrupt.hpp"
-#include "tools/measure/target_check.hpp"
 
 namespace cfck::tools {
 namespace {

@@ -15,13 +15,13 @@
 #include "base/text.hpp"
 #include "cfck/io.hpp"
 #include "cfck/reader.hpp"
-#include "tools/convert/convert.hpp"
 #include "model/folder_names.hpp"
-#include "tools/output/interrupt.hpp"
-#include "tools/output/listing.hpp"
 #include "model/model_folder.hpp"
 #include "model/replace_folder.hpp"
 #include "model/temporary_folder.hpp"
+#include "tools/convert/convert.hpp"
+#include "tools/output/interrupt.hpp"
+#include "tools/output/listing.hpp"
 
 namespace cfck::tools {
 namespace {

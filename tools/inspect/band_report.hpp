@@ -6,8 +6,8 @@
 
 #include "cfck/record.hpp"
 #include "spectral/spectral_description.hpp"
-#include "tools/output/console.hpp"
 #include "tools/inspect/tensor_set.hpp"
+#include "tools/output/console.hpp"
 
 namespace cfck::tools {
 

@@ -6,10 +6,10 @@
 
 #include "base/text.hpp"
 #include "tools/inspect/inspect.hpp"
-#include "tools/output/interrupt.hpp"
-#include "tools/output/progress_bar.hpp"
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/inspect/tensor_set.hpp"
+#include "tools/output/interrupt.hpp"
+#include "tools/output/progress_bar.hpp"
 
 namespace cfck::tools {
 namespace {

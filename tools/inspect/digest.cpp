@@ -9,9 +9,9 @@
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/inspect/tensor_set.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/listing.hpp"
-#include "tools/inspect/tensor_set.hpp"
 
 namespace cfck::tools {
 namespace {

@@ -8,9 +8,9 @@
 #include "base/text.hpp"
 #include "cfck/io.hpp"
 #include "tools/inspect/inspect.hpp"
-#include "tools/output/interrupt.hpp"
 #include "tools/inspect/npy.hpp"
 #include "tools/inspect/tensor_set.hpp"
+#include "tools/output/interrupt.hpp"
 
 namespace cfck::tools {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/text.hpp"
 #include "cfck/update.hpp"
-#include "tools/inspect/inspect.hpp"
 #include "model/model_folder.hpp"
+#include "tools/inspect/inspect.hpp"
 
 namespace cfck::tools {
 namespace {

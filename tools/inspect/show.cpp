@@ -10,9 +10,9 @@
 
 #include "base/glob.hpp"
 #include "base/text.hpp"
+#include "model/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/listing.hpp"
-#include "model/model_folder.hpp"
 
 namespace cfck::tools {
 namespace {

@@ -8,15 +8,15 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "tools/measure/bound_check.hpp"
 #include "tools/inspect/inspect.hpp"
-#include "tools/output/interrupt.hpp"
-#include "tools/output/loss.hpp"
-#include "tools/output/progress_bar.hpp"
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/inspect/tensor_stats.hpp"
+#include "tools/measure/bound_check.hpp"
 #include "tools/measure/values.hpp"
+#include "tools/output/interrupt.hpp"
+#include "tools/output/loss.hpp"
+#include "tools/output/progress_bar.hpp"
 
 namespace cfck::tools {
 namespace {

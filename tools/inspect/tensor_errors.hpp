@@ -5,9 +5,9 @@
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
 
+#include "tools/inspect/tensor_set.hpp"
 #include "tools/measure/bound_check.hpp"
 #include "tools/measure/scaled_sum.hpp"
-#include "tools/inspect/tensor_set.hpp"
 
 namespace cfck::tools {
 

@@ -12,10 +12,10 @@
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
 #include "cfck/safetensors.hpp"
+#include "model/model_folder.hpp"
 #include "tools/measure/bound_check.hpp"
 #include "tools/output/console.hpp"
 #include "tools/output/interrupt.hpp"
-#include "model/model_folder.hpp"
 #include "tools/output/nearest_names.hpp"
 
 namespace cfck::tools {

@@ -8,9 +8,9 @@
 
 #include "base/text.hpp"
 #include "cfck/reader.hpp"
+#include "model/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
-#include "model/model_folder.hpp"
 #include "tools/output/progress_bar.hpp"
 
 namespace cfck::tools {

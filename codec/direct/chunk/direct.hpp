@@ -5,8 +5,8 @@
 #include <span>
 
 #include "codec/codec.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/direct/chunk/parameters.hpp"
+#include "codec/direct/kernels/direct_kernels.hpp"
 
 namespace cfck::codec {
 

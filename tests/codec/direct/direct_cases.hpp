@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "codec/direct/chunk/direct.hpp"
 #include "codec/common/float_values.hpp"
+#include "codec/direct/chunk/direct.hpp"
 #include "tests/codec/test_values.hpp"
 
 namespace cfck::codec {

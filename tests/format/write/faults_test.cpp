@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <functional>
 
-#include "tests/support/sample_tensors.hpp"
 #include "tests/support/fault_files.hpp"
+#include "tests/support/sample_tensors.hpp"
 
 namespace cfck::test {
 namespace {

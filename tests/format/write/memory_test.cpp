@@ -7,9 +7,9 @@
 #include <span>
 #include <utility>
 
-#include "tests/support/measured_models.hpp"
 #include "tests/interop/safetensors/safetensors_file.hpp"
 #include "tests/support/failing_new.hpp"
+#include "tests/support/measured_models.hpp"
 #include "tests/support/sanitizer.hpp"
 
 namespace cfck::test {
