@@ -376,8 +376,8 @@ Result<StepGoal> RateControl::goal() const {
   if (counts_bytes(target_)) {
     goal.measure = StepGoal::Measure::kBytes;
     goal.min = goal.most * kSizeShare;
-    CFCK_TRY_ASSIGN(goal.least_bytes, bytes_of_others());
-    const double bits = 8 * std::max(goal.most - goal.least_bytes, 0.0) / n_elems;
+    CFCK_TRY_ASSIGN(goal.min_bytes, bytes_of_others());
+    const double bits = 8 * std::max(goal.most - goal.min_bytes, 0.0) / n_elems;
     goal.first_step = piecewise_linear_exp2(
         std::clamp(octaves / n_elems + kOctavesOfNoBits - bits, -1000.0, 1000.0));
   } else {

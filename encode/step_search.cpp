@@ -68,7 +68,7 @@ class Search {
   double clamped(double place) const { return std::clamp(place, first_place_, last_place_); }
   double level_of(double measured) const {
     if (counts_bytes()) {
-      return level_of_bits((measured - goal_.least_bytes) / goal_.bytes_per_octave);
+      return level_of_bits((measured - goal_.min_bytes) / goal_.bytes_per_octave);
     }
     return measured > 0 ? piecewise_linear_log2(measured) : -HUGE_VAL;
   }

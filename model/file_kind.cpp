@@ -141,33 +141,36 @@ Result<FileKind> file_kind(const ByteSource& source) {
   CFCK_TRY(source.read_at(0, std::as_writable_bytes(std::span(buffer.data(), n_bytes))));
   const std::string_view probe(buffer.data(), n_bytes);
   if (probe.empty()) {
-    return Error { ErrorCode::kTruncated, "the file is empty; fetch it again", {}, {}; }
-    if (probe.starts_with(kFrameMagic)) return FileKind::kCfck;
-    // The first seven bytes of the length are checked by who reads the header.
-    if (probe.size() > 8 && probe[8] == '{') return FileKind::kSafetensors;
-    if (const Foreign* foreign = find_foreign(probe)) {
-      const std::string path = source.name();
-      const std::string way = fmt::format(fmt::runtime(foreign->way_out), python_string(path),
-                                          python_string(cfck_name(path)));
-      return Error {
-        ErrorCode::kUnsupported, fmt::format("this is {}; {}", foreign->what, way), {}, {};
-      }
-      if (source.name().ends_with(suffix_of(FileKind::kCfck))) return FileKind::kCfck;
-      if (source.name().ends_with(suffix_of(FileKind::kSafetensors))) return FileKind::kSafetensors;
-      return Error{ErrorCode::kCorrupt,
-                   "neither a safetensors file nor a .cfck file, nor anything else known here",
-                   {},
-                   0};
-    }
+    return Error{ErrorCode::kTruncated, "the file is empty; fetch it again", {}, {}};
+  }
+  if (probe.starts_with(kFrameMagic)) return FileKind::kCfck;
+  // The first seven bytes of the length are checked by who reads the header.
+  if (probe.size() > 8 && probe[8] == '{') return FileKind::kSafetensors;
+  if (const Foreign* foreign = find_foreign(probe)) {
+    const std::string path = source.name();
+    const std::string way =
+        filled_in(foreign->way_out, python_string(path), python_string(cfck_name(path)));
+    return Error{ErrorCode::kUnsupported,
+                 std::string("this is ").append(foreign->what).append("; ").append(way),
+                 {},
+                 {}};
+  }
+  if (source.name().ends_with(suffix_of(FileKind::kCfck))) return FileKind::kCfck;
+  if (source.name().ends_with(suffix_of(FileKind::kSafetensors))) return FileKind::kSafetensors;
+  return Error{ErrorCode::kCorrupt,
+               "neither a safetensors file nor a .cfck file, nor anything else known here",
+               {},
+               0};
+}
 
-    std::string_view suffix_of(FileKind kind) {
-      return kind == FileKind::kCfck ? ".cfck" : ".safetensors";
-    }
+std::string_view suffix_of(FileKind kind) {
+  return kind == FileKind::kCfck ? ".cfck" : ".safetensors";
+}
 
-    std::string with_suffix(const std::string& path, FileKind from, FileKind to) {
-      std::string stem = path;
-      if (stem.ends_with(suffix_of(from))) stem.resize(stem.size() - suffix_of(from).size());
-      return stem.append(suffix_of(to));
-    }
+std::string with_suffix(const std::string& path, FileKind from, FileKind to) {
+  std::string stem = path;
+  if (stem.ends_with(suffix_of(from))) stem.resize(stem.size() - suffix_of(from).size());
+  return stem.append(suffix_of(to));
+}
 
-  }  // namespace cfck::tools
+}  // namespace cfck::tools

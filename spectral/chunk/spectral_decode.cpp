@@ -102,7 +102,7 @@ class ChunkDecoder {
   std::size_t group_size(std::size_t g) const {
     return std::min<std::size_t>(kGroupSize, n_values_ - g * kGroupSize);
   }
-  SymbolCode index_of(std::size_t g) const { return kSymbolCodes.of[groups_[g].scale_class]; }
+  SymbolCode code_of(std::size_t g) const { return kSymbolCodes.of[groups_[g].scale_class]; }
   bool is_coded(std::size_t g) const { return groups_[g].kind != GroupKind::kAllZero; }
   bool has_classes() const { return !predicts_classes(parameters_.order); }
 
@@ -128,7 +128,7 @@ class ChunkDecoder {
       if (groups_[g].scale_class == 0) {
         return corrupt("the classes of the chunk do not fit", coded_at_);
       }
-      const unsigned low_bits = index_of(g).low_bits;
+      const unsigned low_bits = code_of(g).low_bits;
       n_symbols_ += group_size(g);
       const std::size_t plane_bytes = (group_size(g) + 7) / 8;
       path_bytes += low_bits != 0 ? plane_bytes : 0;
@@ -177,7 +177,7 @@ class ChunkDecoder {
     std::size_t n_coded = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (is_coded(g)) {
-        const unsigned table = index_of(g).table;
+        const unsigned table = code_of(g).table;
         tables[n_coded++] =
             static_cast<std::uint8_t>(trellis_ == nullptr ? kFirstValuePlace + 2 * table : table);
       }
@@ -244,7 +244,7 @@ class ChunkDecoder {
   Result<void> merge_streams(std::span<const std::uint8_t> streams) {
     std::size_t lengths[kDirectTables] = {};
     for (std::size_t g = 0; g < n_groups_; ++g) {
-      lengths[is_coded(g) ? index_of(g).table : 0] += is_coded(g) ? group_size(g) : 0;
+      lengths[is_coded(g) ? code_of(g).table : 0] += is_coded(g) ? group_size(g) : 0;
     }
     const std::uint8_t* next[kDirectTables][2];
     const std::uint8_t* ends[kDirectTables][2];
@@ -273,7 +273,7 @@ class ChunkDecoder {
       if (!is_coded(g)) {
         continue;
       }
-      const SymbolCode code = index_of(g);
+      const SymbolCode code = code_of(g);
       const std::size_t n = group_size(g);
       if (trellis_ == nullptr) {
         std::copy(next[code.table][0], next[code.table][0] + n, symbols);

@@ -27,7 +27,7 @@ void subtract_rows(const double* const (&sources)[4], const double (&factors)[4]
 class Elimination {
  public:
   Elimination(std::vector<double> matrix, std::size_t n, double min)
-      : matrix_(std::move(matrix)), n_(n), least_(min), weights_(n) {}
+      : matrix_(std::move(matrix)), n_(n), min_(min), weights_(n) {}
 
   // From the last row on: each is divided by its weight, and leaves those above it. Nothing if
   // one has no weight left.
@@ -35,7 +35,7 @@ class Elimination {
     for (std::size_t end = n_; end > 0;) {
       const std::size_t begin = end > kPanel ? end - kPanel : 0;
       for (std::size_t j = end; j-- > begin;) {
-        if (!(row(j)[j] > least_)) {
+        if (!(row(j)[j] > min_)) {
           return {};
         }
         eliminate(j, begin);
@@ -85,7 +85,7 @@ class Elimination {
 
   std::vector<double> matrix_;
   const std::size_t n_;
-  const double least_;
+  const double min_;
   std::vector<double> weights_;
 };
 

@@ -146,18 +146,18 @@ class BlockEncoder {
 
   void put(std::size_t number, unsigned low_bits, std::size_t from, float inverse) {
     const bool escapes = indices_[from] == kEscapedIndex;
-    const std::int32_t code = escapes ? 0 : indices_[from];
+    const std::int32_t index = escapes ? 0 : indices_[from];
     if (escapes) {
       values_[number] = std::nearbyint(targets_[from] - errors_[from] * inverse);
     }
     found_.symbols[number] =
-        static_cast<std::uint8_t>(escapes ? kSpectralEscape : symbol_of(code, low_bits));
-    found_.indices[number] = code;
+        static_cast<std::uint8_t>(escapes ? kSpectralEscape : symbol_of(index, low_bits));
+    found_.indices[number] = index;
     std::uint8_t& state = states_[number % states_.size()];
     found_.quantisers[number] =
         static_cast<std::uint8_t>(trellis_ == nullptr ? 0 : trellis_->table(state));
     if (trellis_ != nullptr) {
-      state = trellis_->next[state][code & 1];
+      state = trellis_->next[state][index & 1];
     }
   }
 

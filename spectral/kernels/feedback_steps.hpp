@@ -125,7 +125,7 @@ class FeedbackRow {
   void join(std::size_t at, const Choice (&choices)[n_states][2]) {
     if constexpr (n_states == 1) {
       paths_[0].errors[at] = choices[0][0].error;
-      paths_[0].indices[at] = choices[0][0].code;
+      paths_[0].indices[at] = choices[0][0].index;
     } else {
       constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
       Path joined[n_states];

@@ -93,7 +93,7 @@ void take_group(const float* values, const GroupSteps& steps, const SymbolWeight
                                                          is_even, group, weights->of[0]);
         const LaneChoice by_second = choose_indices<true>(a, sign_of(t), offset, most, parity,
                                                           is_even, group, weights->of[1]);
-        choice.index = select(is_first, by_first.code, by_second.code);
+        choice.index = select(is_first, by_first.index, by_second.index);
       } else {
         choice =
             choose_indices<false>(a, sign_of(t), offset, most, parity, is_even, group, nullptr);

@@ -60,16 +60,16 @@ CFCK_HD inline std::int32_t escaped_level(float t) {
   return with_sign(static_cast<std::int32_t>(nearest_to(magnitude_of(t))), t);
 }
 
-CFCK_HD inline unsigned symbol_of(std::int32_t code, unsigned low_bits) {
-  return static_cast<unsigned>((code >> low_bits) + static_cast<std::int32_t>(kSpectralZero));
+CFCK_HD inline unsigned symbol_of(std::int32_t index, unsigned low_bits) {
+  return static_cast<unsigned>((index >> low_bits) + static_cast<std::int32_t>(kSpectralZero));
 }
 
 struct IndexChoice {
-  std::int32_t code;
+  std::int32_t index;
   float cost;
 };
 
-// The best code of a quantiser and a parity. Points have magnitudes 4 half + 2 parity - q.
+// The best index of a quantiser and a parity. Points have magnitudes 4 half + 2 parity - q.
 CFCK_HD inline IndexChoice choose_index(float t, unsigned q, unsigned parity,
                                         const GroupSteps& group, const SymbolWeights* weights) {
   const float a = magnitude_of(t);
@@ -85,7 +85,7 @@ CFCK_HD inline IndexChoice choose_index(float t, unsigned q, unsigned parity,
       error * error};
   float zero = a * a;
   if (weights != nullptr) {
-    choice.cost += weights->of[q][symbol_of(choice.code, group.low_bits)];
+    choice.cost += weights->of[q][symbol_of(choice.index, group.low_bits)];
     zero += weights->of[q][kSpectralZero];
   }
   return parity == 0 && zero <= choice.cost ? IndexChoice{0, zero} : choice;
@@ -141,24 +141,24 @@ CFCK_HD Decisions<n_states> advance_value(float t, const GroupSteps& group,
                                          std::make_index_sequence<n_states>());
 }
 
-// What is found of a value; of escapes the code is 0.
+// What is found of a value; of escapes the index is 0.
 struct FoundIndex {
-  std::int32_t code;
+  std::int32_t index;
   std::uint8_t symbol;
   std::uint8_t quantiser;
 };
 
-CFCK_HD inline FoundIndex found_index(bool escapes, std::int32_t code, unsigned q,
+CFCK_HD inline FoundIndex found_index(bool escapes, std::int32_t index, unsigned q,
                                       const GroupSteps& group) {
-  const unsigned symbol = escapes ? kSpectralEscape : symbol_of(code, group.low_bits);
-  return {escapes ? 0 : code, static_cast<std::uint8_t>(symbol), static_cast<std::uint8_t>(q)};
+  const unsigned symbol = escapes ? kSpectralEscape : symbol_of(index, group.low_bits);
+  return {escapes ? 0 : index, static_cast<std::uint8_t>(symbol), static_cast<std::uint8_t>(q)};
 }
 
 CFCK_HD inline void store_found(const FoundIndex& found, const TrellisSearch& search,
                                 std::size_t at) {
   search.symbols[at] = found.symbol;
   search.quantisers[at] = found.quantiser;
-  search.indices[at] = found.code;
+  search.indices[at] = found.index;
 }
 
 // Back along the path of a lane, of which `state` is where it is.
@@ -171,7 +171,7 @@ CFCK_HD FoundIndex take_value(float t, Decisions<n_states> decisions, const Grou
   const unsigned q = quantiser_of<n_states>(edge.from);
   const bool escapes = magnitude_of(t) > group.bound;
   const IndexChoice choice = choose_index(escapes ? 0.0f : t, q, edge.parity, group, weights);
-  return found_index(escapes, choice.code, q, group);
+  return found_index(escapes, choice.index, q, group);
 }
 
 // With one state every value is on its own.
@@ -183,14 +183,14 @@ CFCK_HD inline std::int32_t choose_alone(float t, const GroupSteps& group,
   if (weights == nullptr || best == 0) {
     return best;
   }
-  const auto cost_of = [&](float level, std::int32_t code) {
-    return (a - level) * (a - level) + weights->of[0][symbol_of(code, group.low_bits)];
+  const auto cost_of = [&](float level, std::int32_t index) {
+    return (a - level) * (a - level) + weights->of[0][symbol_of(index, group.low_bits)];
   };
   const float nearer = nearest - 1.0f;
-  const std::int32_t code = with_sign(static_cast<std::int32_t>(nearer), t);
+  const std::int32_t index = with_sign(static_cast<std::int32_t>(nearer), t);
   const float cost = cost_of(nearest, best);
-  const float nearer_cost = cost_of(nearer, code);
-  const std::int32_t better = nearer_cost <= cost ? code : best;
+  const float nearer_cost = cost_of(nearer, index);
+  const std::int32_t better = nearer_cost <= cost ? index : best;
   return cost_of(0.0f, 0) <= (nearer_cost <= cost ? nearer_cost : cost) ? 0 : better;
 }
 

@@ -316,18 +316,18 @@ class AllPaths {
   explicit AllPaths(const Case& made) : made_(made), errors_(made.n_columns()) {}
 
   double best() {
-    least_ = INFINITY;
+    min_sum_ = INFINITY;
     follow(0, made_.start_states[0], 0);
-    return least_;
+    return min_sum_;
   }
 
  private:
   void follow(std::size_t k, unsigned state, double sum) {
-    if (sum >= least_) {
+    if (sum >= min_sum_) {
       return;
     }
     if (k == made_.n_columns()) {
-      least_ = sum;
+      min_sum_ = sum;
       return;
     }
     const Trellis* const trellis = trellis_of(made_.n_states);
@@ -348,7 +348,7 @@ class AllPaths {
 
   const Case& made_;
   std::vector<double> errors_;
-  double least_ = 0;
+  double min_sum_ = 0;
 };
 
 // What it costs to take for each column the best code of its quantiser, wherever that leads.

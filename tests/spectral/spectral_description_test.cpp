@@ -154,7 +154,7 @@ TEST(SpectralDescription, BandsOfKernelsInChunks) {
     const BandTotals& band = coding.bands[b];
     const double step = std::exp2(record.spectral->steps.bands[b] / 4.0);
     EXPECT_EQ(band.n_values, 640u);
-    EXPECT_NEAR(band.least_step, step, 1e-12);
+    EXPECT_NEAR(band.min_step, step, 1e-12);
     EXPECT_NEAR(band.max_step, step, 1e-12);
     EXPECT_NEAR(band.squared_steps, 640 * step * step, 1e-9);
     EXPECT_NEAR(band.squared_values * 0.0025 / squares[b], 1, 1e-9) << b;
@@ -191,7 +191,7 @@ TEST(SpectralDescription, StepsOfColumnsWithoutTransform) {
   ASSERT_EQ(coding.bands.size(), 1u);
   const BandTotals& band = coding.bands[0];
   EXPECT_NEAR(band.squared_steps, squared_steps, 1e-9);
-  EXPECT_NEAR(band.least_step, std::exp2(-1.5), 1e-12);
+  EXPECT_NEAR(band.min_step, std::exp2(-1.5), 1e-12);
   EXPECT_NEAR(band.max_step, std::exp2(1.25), 1e-12);
   EXPECT_NEAR(band.squared_errors * 0.0004 / squared_errors, 1, 1e-9);
   EXPECT_NEAR(band.bits, 8.0 * static_cast<double>(coded.stored_bytes()), 1e-6);

@@ -211,7 +211,7 @@ Json bands_json(const BandReport& report, const SpectralCoding& coding) {
               {coding.parameters.transforms ? "frequency" : "place", places[b]},
               {"n_values", band.n_values},
               {"step", number_json(rms_step(coding, band))},
-              {"least_step", number_json(band.least_step * coding.parameters.step)},
+              {"least_step", number_json(band.min_step * coding.parameters.step)},
               {"greatest_step", number_json(band.max_step * coding.parameters.step)},
               {"coefficient_bits", number_json(band.coefficient_bits)},
               {"bits", number_json(band.bits)},

@@ -43,7 +43,7 @@ class ErrorScan {
     sums_.n_values_ += n_values;
     const std::size_t n_finite = keep_finite(bytes, reference_bytes, n_values);
     for (std::size_t i = 0; i < n_finite; ++i) {
-      sums_.least_ = std::min(sums_.least_, reference_[i]);
+      sums_.min_ = std::min(sums_.min_, reference_[i]);
       sums_.most_ = std::max(sums_.most_, reference_[i]);
     }
     sums_.n_finite_ += n_finite;
@@ -78,7 +78,7 @@ class ErrorScan {
         sums_.n_special_mismatches_ += 1;
       }
       if (std::isfinite(reference_[i])) {
-        sums_.least_ = std::min(sums_.least_, reference_[i]);
+        sums_.min_ = std::min(sums_.min_, reference_[i]);
         sums_.most_ = std::max(sums_.most_, reference_[i]);
       }
     }
@@ -176,9 +176,9 @@ Result<void> TensorErrors::measure_once(const TensorSet& set, const StoredTensor
 
 TensorErrors TensorErrors::finished(TensorErrors sums) {
   if (sums.max_abs_ > 0) {
-    const double range = sums.most_ - sums.least_;
+    const double range = sums.most_ - sums.min_;
     sums.max_rel_ = std::isfinite(range) ? sums.max_abs_ / range
-                                         : sums.max_abs_ / 2 / (sums.most_ / 2 - sums.least_ / 2);
+                                         : sums.max_abs_ / 2 / (sums.most_ / 2 - sums.min_ / 2);
   }
   return sums;
 }
@@ -189,7 +189,7 @@ void TensorErrors::add(const TensorErrors& other) {
   n_special_mismatches_ += other.n_special_mismatches_;
   max_abs_ = std::max(max_abs_, other.max_abs_);
   max_rel_ = std::max(max_rel_, other.max_rel_);
-  least_ = std::min(least_, other.least_);
+  min_ = std::min(min_, other.min_);
   most_ = std::max(most_, other.most_);
   squares_.add(other.squares_);
   product_.add(other.product_);
@@ -201,9 +201,9 @@ double TensorErrors::rmse() const { return n_finite_ == 0 ? 0 : squares_.root_me
 
 double TensorErrors::psnr() const {
   if (squares_.is_zero()) return std::numeric_limits<double>::infinity();
-  const double range = most_ - least_;
+  const double range = most_ - min_;
   const double log_range =
-      std::isfinite(range) ? std::log10(range) : std::log10(most_ / 2 - least_ / 2) + std::log10(2);
+      std::isfinite(range) ? std::log10(range) : std::log10(most_ / 2 - min_ / 2) + std::log10(2);
   return 20 * (log_range - std::log10(rmse()));
 }
 

@@ -58,7 +58,7 @@ class TensorErrors {
   std::uint64_t n_special_mismatches_ = 0;
   double max_abs_ = 0;
   double max_rel_ = 0;
-  double least_ = std::numeric_limits<double>::infinity();  // of the reference
+  double min_ = std::numeric_limits<double>::infinity();  // of the reference
   double most_ = -std::numeric_limits<double>::infinity();
   ScaledSum squares_;
   ScaledSum product_;

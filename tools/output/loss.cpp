@@ -83,8 +83,8 @@ void QualityTotals::add(const RecordError& error, std::uint64_t n_elems,
   stored_bytes_ += static_cast<double>(stored_bytes);
   squared_errors_ += n * error.rmse * error.rmse;
   squares_ += n * error.quality->rms * error.quality->rms;
-  least_ = std::min(least_, error.quality->min);
-  greatest_ = std::max(greatest_, error.quality->max);
+  min_ = std::min(min_, error.quality->min);
+  max_ = std::max(max_, error.quality->max);
 }
 
 void QualityTotals::add(const QualityTotals& other) {
@@ -93,14 +93,14 @@ void QualityTotals::add(const QualityTotals& other) {
   stored_bytes_ += other.stored_bytes_;
   squared_errors_ += other.squared_errors_;
   squares_ += other.squares_;
-  least_ = std::min(least_, other.least_);
-  greatest_ = std::max(greatest_, other.greatest_);
+  min_ = std::min(min_, other.min_);
+  max_ = std::max(max_, other.max_);
 }
 
 double QualityTotals::nmse_decibels() const { return decibels(squared_errors_, squares_); }
 
 double QualityTotals::psnr_decibels() const {
-  const double range = greatest_ - least_;
+  const double range = max_ - min_;
   return decibels(range * range, squared_errors_ / n_elems_);
 }
 
@@ -133,8 +133,8 @@ void LossTotals::add(const LossTotals& other) {
     OfKind& kind = kinds_[i];
     const OfKind& more = other.kinds_[i];
     if (more.n_records == 0) continue;
-    kind.least_bound =
-        kind.n_records == 0 ? more.least_bound : std::min(kind.least_bound, more.least_bound);
+    kind.min_bound =
+        kind.n_records == 0 ? more.min_bound : std::min(kind.min_bound, more.min_bound);
     kind.max_bound = std::max(kind.max_bound, more.max_bound);
     kind.max_abs_error = std::max(kind.max_abs_error, more.max_abs_error);
     kind.n_records += more.n_records;
@@ -152,8 +152,8 @@ std::string LossTotals::text(const std::string& indent) const {
   for (std::size_t i = 0; i < kinds_.size(); ++i) {
     const OfKind& kind = kinds_[i];
     if (kind.n_records == 0) continue;
-    std::string bounds = short_number(kind.least_bound);
-    if (kind.least_bound != kind.max_bound) {
+    std::string bounds = short_number(kind.min_bound);
+    if (kind.min_bound != kind.max_bound) {
       bounds += " to " + short_number(kind.max_bound);
     }
     const std::string asked = static_cast<BoundKind>(i) == BoundKind::kNone

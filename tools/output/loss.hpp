@@ -44,8 +44,8 @@ class QualityTotals {
   double stored_bytes_ = 0;
   double squared_errors_ = 0;
   double squares_ = 0;
-  double least_ = std::numeric_limits<double>::infinity();
-  double greatest_ = -std::numeric_limits<double>::infinity();
+  double min_ = std::numeric_limits<double>::infinity();
+  double max_ = -std::numeric_limits<double>::infinity();
 };
 
 class LossTotals {

@@ -17,12 +17,12 @@ template <class Value>
     return false;
   }
   --from.n_escapes;
-  const std::int32_t code = *from.escapes++;
-  if (code == kExact) {
+  const std::int32_t index = *from.escapes++;
+  if (index == kExact) {
     __builtin_memcpy(value, from.exact, sizeof(typename Value::Word));
     from.exact += sizeof(typename Value::Word);
   } else {
-    store_word<Value>(Value::from_double(code * step), value);
+    store_word<Value>(Value::from_double(index * step), value);
   }
   return true;
 }
