@@ -1,5 +1,5 @@
-// The entropy stage: streams of symbols into bytes, and back. Codecs hand it one
-// stream for each frequency table and know nothing of how it codes them.
+// The entropy stage turns streams of symbols into bytes, and back. Codecs hand it one stream for
+// each frequency table and do not depend on how it codes them.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class EntropyEncoder {
  public:
   virtual ~EntropyEncoder() = default;
 
-  // Appends the coded streams to `out`. Streams may be empty; not all of them.
+  // Appends the coded streams to `out`. Some of the streams may be empty, but not all of them.
   virtual void encode(std::span<const SymbolStream> streams, std::vector<std::byte>& out) const = 0;
 };
 
@@ -36,11 +36,11 @@ class EntropyDecoder {
                               Scratch& scratch, std::span<std::uint8_t> symbols) const = 0;
 };
 
-// Whether this version can code symbols by it: false for kNone and for newer ones.
+// True if this version can code symbols with the stage: false for kNone and for newer stages.
 bool has_entropy_stage(EntropyId id) noexcept;
 
-// Of stages that code streams: nullptr for all but kZstd. Symbols of kRans, whose tables
-// change from group to group, are a section of a chunk (rans_section.hpp).
+// Finds the encoder of a stage that codes streams: nullptr for all but kZstd. Symbols of kRans,
+// whose tables change from group to group, are a section of a chunk (rans_section.hpp).
 const EntropyEncoder* find_entropy_encoder(EntropyId id) noexcept;
 const EntropyDecoder* find_entropy_decoder(EntropyId id) noexcept;
 

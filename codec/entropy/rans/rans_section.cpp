@@ -33,7 +33,7 @@ Result<Frequencies> read_frequencies(ByteView bytes, std::size_t& at) {
   return frequencies;
 }
 
-// Choice byte and explicit tables.
+// Reads the choice byte and the explicit tables.
 Result<void> RansReader::read_tables(ByteView coded, std::size_t& at, const ValueTables& values) {
   const auto layout = static_cast<std::uint8_t>(coded[0]);
   const auto choice = static_cast<unsigned>(coded[1]);

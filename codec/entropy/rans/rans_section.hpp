@@ -11,25 +11,25 @@
 
 namespace cfck::codec {
 
-// Places of tables: classes, clean bits, then those of the codec's values.
+// Places of tables: classes, trailing zero bits, then those of the codec's values.
 inline constexpr unsigned kClassPlace = 0;
 inline constexpr unsigned kCleanPlace = 1;
 inline constexpr unsigned kFirstValuePlace = 2;
 inline constexpr unsigned kMaxPlaces = kFirstValuePlace + kSpectralTables;
 
-// Lane sets that an encoder takes for a chunk of n values.
+// Number of lane sets that an encoder uses for a chunk of n values.
 constexpr unsigned lane_sets_for(std::size_t n_values) {
   return n_values < 8192 ? 1 : n_values < 32768 ? 2 : 4;
 }
 
-// Raw bytes that the lanes carry.
+// Number of raw bytes that the lanes carry.
 constexpr std::size_t tail_bytes(unsigned n_sets, std::size_t raw_bytes) {
   const std::size_t room = payload_bytes(n_sets);
   return raw_bytes < room ? raw_bytes : room;
 }
 
-// No section of n values is longer: at most a word for a value and one for its share of
-// classes and clean bits; and the tables and states before them.
+// An upper bound for the section of n values: at most a word for a value and one for its share of
+// classes and trailing zero bits; and the tables and states before them.
 constexpr std::uint64_t max_section_bytes(std::uint64_t n_values) { return 4 * n_values + 16384; }
 
 // Fields of `layout` and `choice`.
@@ -54,19 +54,19 @@ class RansReader {
   // Errors: kTruncated, kCorrupt; offsets count from the start of the section.
   Result<void> open(ByteView coded, const std::byte* readable_end, const ValueTables& values);
 
-  // Decodes a run; its places are those above. False if words run out. `run.symbols` has
-  // room for whole groups.
+  // Decodes a run, whose places are those above. Returns false if words run out. `run.symbols` has
+  // space for whole groups.
   bool decode(const SymbolRun& run) { return rans_kernels().decode(lanes_, tables_, run); }
 
-  // For kernels that decode symbols and use them at once.
+  // Give access to kernels that decode symbols and use them at once.
   RansLanes& lanes() { return lanes_; }
   const RansDecodeTable* const* tables() const { return tables_; }
 
   unsigned n_sets() const { return lanes_.n_sets; }
-  // After the last run: takes the raw bytes that the lanes carry, tail_bytes() of them.
-  // `raw` has room for payload_bytes(n_sets()); what is behind the tail becomes zeros.
-  // Errors: kCorrupt if words are left, a state does not end as it must, or the lanes
-  // carry more than the tail; offsets count from the start of the section.
+  // Called after the last run: takes the raw bytes that the lanes carry, tail_bytes() of them.
+  // `raw` has space for payload_bytes(n_sets()); the bytes after the tail become zeros. Errors:
+  // kCorrupt if words are left, a state does not end as it must, or the lanes carry more than the
+  // tail; offsets count from the start of the section.
   Result<void> finish(std::size_t n_tail, std::byte* raw) const;
 
  private:

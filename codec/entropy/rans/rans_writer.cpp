@@ -12,9 +12,10 @@
 namespace cfck::codec {
 namespace {
 
-inline constexpr std::size_t kCountedGroups = 8;  // one of as many, with all lane sets
+inline constexpr std::size_t kCountedGroups = 8;  // one in 8, if all lane sets are used
 inline constexpr std::uint64_t kPlaceCost = 8 * kBitCost;
-// Of an explicit table: four bits for each symbol but one, in whole bytes, and its place.
+// Minimum cost of an explicit table: four bits for each symbol but one, in whole bytes, and its
+// place.
 inline constexpr std::uint64_t kMinTableCost = 128 * kBitCost + kPlaceCost;
 
 using PlaceCounts = std::array<SymbolCounts, kMaxPlaces>;
@@ -25,7 +26,7 @@ void count_run(const SymbolRun& run, std::size_t step, PlaceCounts& counts) {
     const std::uint8_t* const symbols = run.symbols + g * kGroupSize;
     const std::size_t n = std::min<std::size_t>(kGroupSize, run.n_symbols - g * kGroupSize);
     SymbolCounts& place = counts[run.place_of(g)];
-    // Four, so that equal neighbours do not wait for each other.
+    // Four tables, so that equal neighbours do not wait for each other.
     std::array<std::array<std::uint8_t, kRansSymbols>, 4> found{};
     std::size_t i = 0;
     for (; i + sizeof(std::uint64_t) <= n; i += sizeof(std::uint64_t)) {
@@ -45,13 +46,13 @@ void count_run(const SymbolRun& run, std::size_t step, PlaceCounts& counts) {
   }
 }
 
-// The same with two tables; every symbol counts for its own.
+// Adds the symbols of a run with two tables; each symbol is counted for its own table.
 void count_chosen(const SymbolRun& run, const std::uint8_t* choices, std::size_t step,
                   PlaceCounts& counts) {
   for (std::size_t g = 0; g * kGroupSize < run.n_symbols; g += step) {
     const std::size_t first = g * kGroupSize;
     const std::size_t n = std::min<std::size_t>(kGroupSize, run.n_symbols - first);
-    // Four, so that equal neighbours do not wait for each other.
+    // Four tables, so that equal neighbours do not wait for each other.
     std::array<std::array<std::uint8_t, 2 * kRansSymbols>, 4> found{};
     std::size_t i = 0;
     for (; i + sizeof(std::uint64_t) <= n; i += sizeof(std::uint64_t)) {
@@ -103,7 +104,7 @@ class SectionWriter {
         memory_(scratch.impl()),
         out_(out) {}
 
-  // What append() appends, but for what lanes and bytes are rounded up to.
+  // Estimates the bytes that append() appends, without the rounding of lanes and bytes.
   std::size_t estimate() {
     choose_tables();
     choose_explicit();
@@ -196,7 +197,7 @@ class SectionWriter {
     }
   }
 
-  // A table that the last chunk of this thread used as well is still there.
+  // A table that the previous chunk of this thread used as well is still built.
   void build_tables() {
     RansEncodeTables& kept = memory_.encode_tables();
     for (unsigned place = 0; place < n_places_; ++place) {
@@ -246,7 +247,7 @@ class SectionWriter {
     bits.finish();
   }
 
-  // The lanes with the tail in their low bits.
+  // Starts the lanes with the tail in their low bits.
   void start_lanes(std::uint32_t* states) const {
     std::uint64_t bits = 0;
     unsigned n_bits = 0;
@@ -280,7 +281,7 @@ class SectionWriter {
     for (const SymbolRun& run : runs) {
       n_groups += (run.n_symbols + kGroupSize - 1) / kGroupSize;
     }
-    // A word for every symbol at most, and what vectors write before it.
+    // There is at most one word for every symbol, and vectors write some words before it.
     const std::size_t room = n_groups * kGroupSize / symbols_.n_sets + 2 * kRansLanes;
     std::uint16_t* const words = memory_.words.reserve(room * symbols_.n_sets);
     alignas(64) std::uint32_t states[kMaxLaneSets * kRansLanes];

@@ -16,7 +16,7 @@ struct RansSymbols {
   ValueTables tables;
   unsigned n_sets = 1;
   ByteView tail;  // at most payload_bytes(n_sets)
-  // Where values have two tables, those of `places` and the next: 0 or 1 for each symbol.
+  // The table of each symbol, 0 or 1, where values have two tables: that of `places` or the next.
   const std::uint8_t* choices = nullptr;
 };
 
@@ -24,7 +24,7 @@ struct RansSymbols {
 // tables of its place.
 void append_rans_section(const RansSymbols& symbols, Scratch& scratch, std::vector<std::byte>& out);
 
-// About as many bytes as that appends, by the costs of the symbols.
+// Estimates the bytes that append_rans_section() appends, from the costs of the symbols.
 std::size_t estimate_rans_section(const RansSymbols& symbols, Scratch& scratch);
 
 }  // namespace cfck::codec

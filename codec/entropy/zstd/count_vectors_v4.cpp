@@ -1,6 +1,6 @@
 // Compiled for x86-64-v4 with AVX512_VPOPCNTDQ.
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 takes the undefined registers in its own header for a mistake.
+// GCC 12 misreports the undefined registers in its own header as a mistake.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <immintrin.h>
@@ -15,9 +15,9 @@ inline constexpr std::size_t kVectorBits = 512;
 inline constexpr std::size_t kMaxVectors = kBlock / kVectorBits;
 inline constexpr unsigned kPlanes = 6;
 
-// One bit for each symbol: whether the symbol has all bits of a set among three.
+// One bit for each symbol: true if the symbol has all bits of a set among three.
 struct Planes {
-  alignas(64) std::uint64_t words[8][kMaxVectors * 8];  // the set of none is not used
+  alignas(64) std::uint64_t words[8][kMaxVectors * 8];  // the empty set is not used
 
   __m512i vector(unsigned set, std::size_t i) const {
     return _mm512_load_si512(words[set] + 8 * i);
@@ -33,7 +33,7 @@ struct Planes {
   }
 };
 
-// Zeros fill up the last vector. False if a symbol is not below 64.
+// Splits symbols into planes; zeros fill up the last vector. False if a symbol is not below 64.
 bool split_planes(const std::uint8_t* symbols, std::size_t n, std::size_t n_vectors, Planes& low,
                   Planes& high) {
   __m512i in_use = _mm512_setzero_si512();
@@ -54,7 +54,7 @@ bool split_planes(const std::uint8_t* symbols, std::size_t n, std::size_t n_vect
   return _mm512_test_epi8_mask(in_use, _mm512_set1_epi8(static_cast<char>(0xc0))) == 0;
 }
 
-// How many symbols have all bits of each set of six.
+// Counts the symbols that have all bits of each set of six.
 void count_sets(const Planes& low, const Planes& high, std::size_t n_vectors, std::uint32_t* sets) {
   for (unsigned h = 0; h < 8; ++h) {
     __m512i sums[8];
@@ -95,7 +95,7 @@ std::size_t count_vectors(const std::uint8_t* symbols, std::size_t n,
     sets[0] -= static_cast<std::uint32_t>(n_vectors * kVectorBits - n_block);
     n_counted += n_block;
   }
-  // A symbol is the set of its bits: what a larger set has is none of its own.
+  // A symbol is the set of its bits: counts of larger sets must be subtracted.
   for (unsigned bit = 1; bit < 64; bit *= 2) {
     for (unsigned set = 0; set < 64; ++set) {
       sets[set] -= (set & bit) == 0 ? sets[set | bit] : 0;

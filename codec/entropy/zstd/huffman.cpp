@@ -20,7 +20,7 @@ std::uint64_t load_eight(const std::uint8_t* symbols) {
   return eight;
 }
 
-// The indices of four pairs, 16 bits each. Requires: all symbols are below 64.
+// Returns the indices of four pairs, 16 bits each. Requires: all symbols are below 64.
 std::uint64_t pair_indices(std::uint64_t eight) {
   return (eight & 0x003f003f003f003f) | (eight >> 2 & 0x0fc00fc00fc00fc0);
 }
@@ -81,14 +81,14 @@ struct Level {
   }
 };
 
-// Of two numbers the first if `take_first` is 1, the second if it is 0. Compilers
-// make branches of the conditional operator, which nobody could foretell here.
+// Returns `first` if `take_first` is 1, `second` if it is 0. Compilers make branches of the
+// conditional operator, which nothing could predict here.
 std::uint64_t pick(std::uint64_t take_first, std::uint64_t first, std::uint64_t second) {
   return second ^ ((first ^ second) & (0 - take_first));
 }
 
-// A leaf goes before a pair of equal count. Merges from both ends at once, since
-// each comparison waits for the one before.
+// Merges two lists; a leaf goes before a pair of equal count. It merges from both ends at once,
+// since each comparison waits for the one before.
 void merge_level(const Counts& leaves, const Counts& pairs, Level& level) {
   level.size = leaves.size + pairs.size;
   std::size_t leaf = 1;
@@ -123,9 +123,9 @@ bool has_vectors(CpuLevel level) {
 #endif
 }
 
-// Symbols in pairs, where all are below 64: half as many counters to raise, and
-// equal neighbours do not wait for each other. Adds as many of the symbols as
-// allow it to `counts` and returns how many those were.
+// Counts symbols in pairs, where all are below 64: half as many counters to increment, and equal
+// neighbours do not wait for each other. Adds as many of the symbols as allow it to `counts` and
+// returns how many there were.
 std::size_t count_pairs(std::span<const std::uint8_t> symbols, Histogram& counts) {
   PairTable<std::uint32_t> pairs{};
   std::size_t n = 0;
@@ -191,7 +191,7 @@ HuffmanCode build_huffman_code(const Histogram& histogram) {
     merge_level(counts, pairs, levels[i]);
     levels[i].pairs(pairs);
   }
-  // A symbol is as long as the number of lists in which its leaf is taken.
+  // The code length of a symbol is the number of lists in which its leaf is taken.
   std::array<std::uint8_t, 256> lengths{};
   std::size_t n_taken = 2 * leaves.size() - 2;
   for (unsigned i = kMaxCodeLength; i-- > 0;) {
@@ -213,7 +213,7 @@ HuffmanCode build_huffman_code(const Histogram& histogram) {
 std::uint64_t min_coded_bits(const Histogram& histogram) {
   const Leaves leaves(histogram);
   const Counts counts = counts_of(leaves);
-  // Nodes come into being in ascending order.
+  // Nodes are created in ascending order.
   std::array<std::uint64_t, 512> nodes;
   nodes.fill(~std::uint64_t{0});
   std::size_t leaf = 1;
@@ -260,7 +260,7 @@ void fill_pairs(std::span<const std::uint8_t> used, CodeWords& words) {
 
 void assign_code_words(const HuffmanCode& code, std::size_t n_symbols, CodeWords& words,
                        CpuLevel level) {
-  // Longest codes first, equal ones by symbol, counting up from zero.
+  // Longest codes come first, equal ones by symbol, counting up from zero.
   std::array<std::uint8_t, 256> used;
   std::size_t n_used = 0;
   std::uint32_t next = 0;
@@ -302,8 +302,8 @@ std::vector<std::byte> describe_tree(const HuffmanCode& code) {
 
 namespace {
 
-// Bits wait at the high end of a word, the first of them lowest. Lengths are
-// added up with the words' high bits, which mean nothing, and cut off in time.
+// Pending bits are at the high end of a word, the first of them lowest. Lengths are added up with
+// the words' high bits, which are meaningless, and cut off in time.
 class BitStream {
  public:
   explicit BitStream(std::byte* to) : to_(to) {}
@@ -312,10 +312,10 @@ class BitStream {
         bits_(open.n_bits == 0 ? 0 : open.bits << (64 - open.n_bits)),
         n_bits_(open.n_bits) {}
 
-  // Requires: flush() came last.
+  // Requires: flush() was called last.
   OpenStream open() const { return {to_, n_bits_ == 0 ? 0 : bits_ >> (64 - n_bits_), n_bits_}; }
 
-  // At most four symbols of at most 11 bits between two flushes.
+  // At most four symbols of at most 11 bits may come between two flushes.
   void put(std::uint64_t word) {
     bits_ = bits_ >> (word & kLengthBits) | word;
     n_bits_ += word;
@@ -329,7 +329,7 @@ class BitStream {
     n_bits_ &= 7;
   }
 
-  // A bit 1 marks the end.
+  // A final bit 1 marks the end.
   std::byte* finish() {
     put(std::uint64_t{1} << 63 | 1);
     n_bits_ &= 63;
@@ -344,7 +344,7 @@ class BitStream {
   std::uint64_t n_bits_ = 0;
 };
 
-// The first n symbols of two streams. Requires: n is a multiple of eight.
+// Writes the first n symbols of two streams. Requires: n is a multiple of eight.
 void put_pairs(const std::uint8_t* first, const std::uint8_t* second, std::size_t n,
                const PairTable<std::uint64_t>& words, BitStream& a, BitStream& b) {
   for (; n != 0; n -= 8) {
@@ -365,7 +365,7 @@ void put_pairs(const std::uint8_t* first, const std::uint8_t* second, std::size_
   }
 }
 
-// Symbols from `begin + n - 1` down to where a multiple of four is left.
+// Writes symbols from `begin + n - 1` down to where a multiple of four is left.
 std::size_t put_odd_symbols(const std::uint8_t* begin, std::size_t n, const CodeWords& words,
                             BitStream& stream) {
   for (; n % 4 != 0; --n) {
@@ -382,7 +382,7 @@ void put_four(const std::uint8_t* symbols, const CodeWords& words, BitStream& st
   stream.flush();
 }
 
-// How many symbols of a stream put_small() takes at once; with no table none at all.
+// Returns how many symbols of a stream put_small() takes at once; none without a table.
 std::size_t step_of(CodeWords::SmallTable table) {
   switch (table) {
     case CodeWords::SmallTable::kVectors:

@@ -31,15 +31,15 @@ struct HuffmanCode {
 // package-merge. Requires: at least two symbols occur.
 HuffmanCode build_huffman_code(const Histogram& counts);
 
-// What no code for these symbols falls short of, whatever the lengths of its words;
-// far quicker than a code. Requires: at least two symbols occur.
+// A lower bound for the bits of any code for these symbols, whatever its code lengths; far quicker
+// than building a code. Requires: at least two symbols occur.
 std::uint64_t min_coded_bits(const Histogram& counts);
 
 // Bits of all counted symbols together.
 std::uint64_t coded_bits(const HuffmanCode& code, const Histogram& counts);
 
-// The tree description; empty if the code has none (more than 128 symbols below
-// the largest, and weights that FSE cannot shrink).
+// Returns the tree description; empty if the code has none (more than 128 symbols below the
+// largest, and weights that FSE cannot compress).
 std::vector<std::byte> describe_tree(const HuffmanCode& code);
 
 // Streams of symbols below 64 are counted and coded two at a time where they are
@@ -49,9 +49,9 @@ inline constexpr unsigned kSmallSymbols = 64;
 template <class T>
 using PairTable = std::array<T, kSmallSymbols * kSmallSymbols>;
 
-// Code words: the word in the highest bits, its length in the lowest six. Only
-// those of symbols that occur are set. Small symbols may have a table of their own:
-// of pairs, or one for vectors (huffman_vectors.hpp).
+// Code words: the word in the highest bits, its length in the lowest six. Only those of symbols
+// that occur are set. Small symbols may have a table of their own, either of pairs or for vectors
+// (huffman_vectors.hpp).
 struct CodeWords {
   enum class SmallTable { kNone, kPairs, kVectors } small_table = SmallTable::kNone;
   std::array<std::uint64_t, 256> of_symbol;
@@ -59,12 +59,12 @@ struct CodeWords {
   std::array<std::uint16_t, kSmallSymbols> in_vectors;
 };
 
-// `n_symbols` are to be written with the words. Requires: `level` is not above
+// Assigns words; `n_symbols` are to be written with them. Requires: `level` is not above
 // cpu_level(); it changes nothing but the speed.
 void assign_code_words(const HuffmanCode& code, std::size_t n_symbols, CodeWords& words,
                        CpuLevel level = cpu_level());
 
-// Bytes that a bit stream of n symbols needs while it is written, at most.
+// The maximum of bytes that a bit stream of n symbols needs while it is written.
 constexpr std::size_t max_huffman_stream_bytes(std::size_t n_symbols) {
   return n_symbols * kMaxCodeLength / 8 + 16;
 }
@@ -73,9 +73,9 @@ constexpr std::size_t max_huffman_stream_bytes(std::size_t n_symbols) {
 std::byte* write_huffman_stream(std::span<const std::uint8_t> symbols, const CodeWords& words,
                                 std::byte* to);
 
-// Two streams, one behind the other; returns the end of both. They are written at
-// the same time, since each alone waits for its own shifts. Needs room for the
-// maximum of both. Requires: `second` is not longer than `first`, by 3 at most.
+// Writes two streams, one after the other; returns the end of both. They are written at the same
+// time, since each alone waits for its own shifts. Needs space for the maximum of both. Requires:
+// `second` is not longer than `first`, by 3 at most.
 struct TwoStreamEnds {
   std::byte* first;
   std::byte* second;

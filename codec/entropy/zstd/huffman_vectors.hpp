@@ -1,5 +1,5 @@
-// Streams of symbols below 64 in vector registers of 512 bits: for x86-64-v4 only,
-// with the same results as the plain loops of huffman.cpp.
+// Writes streams of symbols below 64 in vector registers of 512 bits: for x86-64-v4 only, with the
+// same results as the plain loops of huffman.cpp.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace cfck::codec {
 
 inline constexpr std::size_t kVectorSymbols = 32;
 
-// A bit stream between two symbols: fewer than eight bits wait for their byte.
+// A bit stream between two symbols: fewer than eight bits are pending.
 struct OpenStream {
   std::byte* to = nullptr;
   std::uint64_t bits = 0;
@@ -22,11 +22,11 @@ struct OpenStream {
 void append_vectors(const std::uint8_t* first, const std::uint8_t* second, std::size_t n,
                     const std::uint16_t* words, OpenStream& a, OpenStream& b) noexcept;
 
-// Whether this CPU has what count_vectors() needs beside x86-64-v4.
+// True if this CPU has what count_vectors() needs beyond x86-64-v4.
 bool can_count_vectors() noexcept;
 
-// Adds the leading symbols to `counts` of 64 symbols and returns how many those
-// were: all, or as many whole blocks as have no symbol that is not below 64.
+// Adds the leading symbols to `counts` of 64 symbols and returns how many there were: all, or as
+// many whole blocks as contain only symbols below 64.
 std::size_t count_vectors(const std::uint8_t* symbols, std::size_t n,
                           std::uint32_t* counts) noexcept;
 

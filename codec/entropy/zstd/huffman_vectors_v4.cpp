@@ -1,6 +1,6 @@
 // Compiled for x86-64-v4.
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 takes the undefined registers in its own header for a mistake.
+// GCC 12 misreports the undefined registers in its own header as a mistake.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <immintrin.h>
@@ -13,16 +13,16 @@ namespace cfck::codec {
 namespace {
 
 inline constexpr std::size_t kFours = kVectorSymbols / 4;
-// With the bits that wait, these and no more fit a word.
+// Together with the pending bits, at most this many bits fit a word.
 inline constexpr unsigned kMaxEightBits = 56;
 
-// Words of neighbouring symbols put together, and their lengths.
+// Code words of neighbouring symbols joined, and their lengths.
 struct Words {
   __m512i bits;
   __m512i lengths;
 };
 
-// Four symbols for each lane of 64 bits. What is at the higher address comes first.
+// Joins four symbols for each lane of 64 bits. The symbol at the higher address comes first.
 Words four_symbols(const std::uint8_t* symbols, __m512i words_low, __m512i words_high) {
   const __m512i indices =
       _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(symbols)));
@@ -69,7 +69,7 @@ void append_vectors(const std::uint8_t* first, const std::uint8_t* second, std::
   for (; n != 0; n -= kVectorSymbols) {
     const Words in_a = four_symbols(first + n - kVectorSymbols, words_low, words_high);
     const Words in_b = four_symbols(second + n - kVectorSymbols, words_low, words_high);
-    // Eight symbols: those of `a` in even lanes, those of `b` in odd ones.
+    // Joins eight symbols: those of `a` in even lanes, those of `b` in odd ones.
     const __m512i later_length = _mm512_unpackhi_epi64(in_a.lengths, in_b.lengths);
     const __m512i length =
         _mm512_add_epi64(_mm512_unpacklo_epi64(in_a.lengths, in_b.lengths), later_length);

@@ -15,7 +15,7 @@ inline constexpr unsigned kMaxTableLog = 6;
 
 using Frequencies = std::array<unsigned, kMaxWeight + 1>;
 
-// Four bits each, the first weight of a byte in its high half.
+// Writes four bits for each weight, the first weight of a byte in its high half.
 std::vector<std::byte> direct_form(std::span<const std::uint8_t> weights) {
   std::vector<std::byte> bytes;
   bytes.reserve(1 + (weights.size() + 1) / 2);
@@ -27,10 +27,10 @@ std::vector<std::byte> direct_form(std::span<const std::uint8_t> weights) {
   return bytes;
 }
 
-// At most 255 weights of six bits, and less than 32 bytes of shares.
+// Maximum size: 255 weights of six bits, and less than 32 bytes of shares.
 inline constexpr std::size_t kMaxFormBytes = 256;
 
-// The first bit of all is the lowest of the first byte.
+// Writes bits; the first bit is the lowest of the first byte.
 class BitWriter {
  public:
   // Requires: value < 2^n_bits, n_bits <= 16.
@@ -51,7 +51,7 @@ class BitWriter {
   unsigned n_bits_ = 0;
 };
 
-// Spec, section 6: shares of 2^table_log, none of them 0.
+// Specification, section 6: normalises to shares of 2^table_log, none of them 0.
 Frequencies normalise(const Frequencies& counts, unsigned n_weights, unsigned table_log) {
   Frequencies shares{};
   int missing = 1 << table_log;
@@ -70,7 +70,7 @@ Frequencies normalise(const Frequencies& counts, unsigned n_weights, unsigned ta
   return shares;
 }
 
-// RFC 8878, section 4.1.1.
+// Writes the shares as RFC 8878, section 4.1.1, says.
 void write_shares(const Frequencies& shares, unsigned table_log, BitWriter& out) {
   out.put(table_log - kMinTableLog, 4);
   unsigned left = (1u << table_log) + 1;
@@ -100,10 +100,10 @@ void write_shares(const Frequencies& shares, unsigned table_log, BitWriter& out)
   }
 }
 
-// RFC 8878, section 4.1.1, "From normalized distribution to decoding tables", the
-// other way round. The states of a weight of share f have the numbers f to 2f - 1
-// among themselves, in ascending order; number x follows, after some bits, on every
-// state whose number from 2^table_log on begins with the bits of x.
+// RFC 8878, section 4.1.1, "From normalized distribution to decoding tables", in reverse. The
+// states of a weight of share f have the numbers f to 2f - 1 among themselves, in ascending order;
+// number x follows, after some bits, on every state whose number from 2^table_log on begins with
+// the bits of x.
 class States {
  public:
   States(const Frequencies& shares, unsigned table_log)
@@ -127,7 +127,7 @@ class States {
 
   unsigned first(std::uint8_t weight) const { return states_[first_[weight]]; }
 
-  // The state of `weight` from which `next` is reached by the bits it puts.
+  // Returns the state of `weight` from which `next` is reached by the bits it puts.
   unsigned before(std::uint8_t weight, unsigned next, BitWriter& bits) const {
     const unsigned share = shares_[weight];
     unsigned n_bits = table_log_ + 1 - static_cast<unsigned>(std::bit_width(share));
@@ -144,8 +144,8 @@ class States {
   std::array<std::uint8_t, 1u << kMaxTableLog> states_;
 };
 
-// Spec, section 6. Two states take turns; bits are written from the last weight to
-// the first, since they are read backwards. The byte in front comes later.
+// Specification, section 6. Two states take turns; bits are written from the last weight to the
+// first, since they are read backwards. The leading byte is added later.
 BitWriter fse_form(std::span<const std::uint8_t> weights, const Frequencies& counts,
                    unsigned table_log) {
   const Frequencies shares = normalise(counts, static_cast<unsigned>(weights.size()), table_log);

@@ -8,8 +8,8 @@
 
 namespace cfck::codec {
 
-// `weights` are those of all symbols below the largest one. The shorter of the
-// direct and the FSE form, direct on a tie; empty if neither is possible.
+// `weights` are those of all symbols below the largest one. Returns the shorter of the direct and
+// the FSE form, direct on a tie; empty if neither is possible.
 std::vector<std::byte> describe_weights(std::span<const std::uint8_t> weights);
 
 }  // namespace cfck::codec

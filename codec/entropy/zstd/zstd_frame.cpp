@@ -34,7 +34,7 @@ struct Run {
   enum class Coding { kEmpty, kRaw, kOneSymbol, kHuffman } coding = Coding::kEmpty;
 };
 
-// Spec, section 5: what a Huffman block of n symbols costs beside tree and codes.
+// Specification, section 5: the cost of a Huffman block of n symbols beside tree and codes.
 std::uint64_t block_overhead(std::size_t n) {
   return n < 1024 ? 3 + 3 + 1 + 1 : n < 16384 ? 3 + 4 + 10 + 1 : 3 + 5 + 10 + 1;
 }
@@ -79,8 +79,8 @@ void plan_run(Run& run, std::uint64_t limit = ~std::uint64_t{0}) {
   }
 }
 
-// Spec, section 5: from the first stream on, a stream joins the run before it
-// unless that would cost bytes.
+// Specification, section 5: from the first stream on, a stream joins the run before it unless that
+// would cost bytes.
 std::vector<Run> plan_runs(std::span<const SymbolStream> streams) {
   std::vector<Run> runs;
   for (const SymbolStream& stream : streams) {
@@ -113,7 +113,7 @@ class FrameWriter {
  public:
   FrameWriter(std::size_t n_symbols, std::vector<std::byte>& out) : left_(n_symbols), out_(out) {
     append_varint(out_, kFrameMagic, 4);
-    // One segment, content size given, neither checksum nor dictionary.
+    // The frame has one segment and its content size, but neither checksum nor dictionary.
     const unsigned size_code = n_symbols < 256 ? 0 : n_symbols < 65536 + 256 ? 1 : 2;
     append_varint(out_, 0x20 | size_code << 6, 1);
     append_varint(out_, size_code == 1 ? n_symbols - 256 : n_symbols, 1u << size_code);
@@ -171,7 +171,7 @@ class FrameWriter {
     out_.push_back(std::byte{0});  // no sequences
   }
 
-  // False, and nothing written, where that takes no fewer bytes than raw.
+  // Writes nothing and returns false where Huffman coding takes no fewer bytes than raw.
   bool write_huffman(const Run& run, const CodeWords& words, bool has_tree, SymbolStream block) {
     const std::size_t n = block.size();
     const std::size_t start = out_.size();
@@ -200,7 +200,7 @@ class FrameWriter {
     return true;
   }
 
-  // One bit stream, or a table of three lengths and four bit streams.
+  // Writes one bit stream, or a table of three lengths and four bit streams.
   static std::byte* write_streams(SymbolStream block, const CodeWords& words, std::byte* to) {
     if (block.size() < 1024) {
       return write_huffman_stream(block, words, to);

@@ -1,4 +1,4 @@
-// Encoding of runs, whole groups in vectors where there is code for them.
+// Encoding of runs; whole groups are coded in vectors where the CPU level has code for it.
 #pragma once
 
 #include "codec/entropy/rans/kernels/rans_lanes.hpp"
@@ -45,7 +45,7 @@ class RansEncodeRegisters {
   }
 
 #if defined(__AVX512BW__) && !defined(__AVX512VBMI2__)
-  // The same with two tables; `choices` are those of choose_tables().
+  // Encodes a group with two tables; `choices` are those of choose_tables().
   CFCK_INLINE void encode_group(const RansTablePair<RansEncodeTable>& tables,
                                 const std::uint8_t* symbols, const std::uint8_t* choices) {
     const EncodeLaneTable first(*tables.of[0]);

@@ -6,14 +6,14 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Tables stay in memory: there are too few registers.
+// Tables stay in memory, because there are too few registers.
 struct EncodeLaneTable {
   const RansEncodeTable& table;
 
   explicit EncodeLaneTable(const RansEncodeTable& from) : table(from) {}
 };
 
-// For each set of eight lanes, the bytes of their words, at the end of 16.
+// For each mask of eight lanes: the byte order that moves their words to the end of 16 bytes.
 inline constexpr auto kWordsAtEnd = [] {
   struct Orders {
     alignas(16) std::uint8_t bytes[256][16];
@@ -31,8 +31,8 @@ inline constexpr auto kWordsAtEnd = [] {
   return orders;
 }();
 
-// Writes the words of those lanes, in their order, before `end`; what is below them means
-// nothing.
+// Writes the words of the lanes in the mask, in lane order, before `end`; the bytes below them are
+// unspecified.
 CFCK_INLINE void write_words(__m128i words, std::uint32_t lanes, std::uint16_t*& end) {
   const __m128i order =
       _mm_load_si128(reinterpret_cast<const __m128i*>(kWordsAtEnd.bytes[lanes & 255]));
@@ -40,7 +40,7 @@ CFCK_INLINE void write_words(__m128i words, std::uint32_t lanes, std::uint16_t*&
   end -= __builtin_popcount(lanes & 255);
 }
 
-// Slots by 16 positions. Loads one by one are as fast as a gather, and much faster where
+// Loads the slots of 16 positions. Single loads are as fast as a gather, and much faster where
 // gathers are slow.
 CFCK_INLINE __m256i load_slots(__m256i positions, const std::uint16_t* slots) {
   alignas(32) std::uint16_t at[16];
@@ -54,27 +54,27 @@ CFCK_INLINE __m256i load_slots(__m256i positions, const std::uint16_t* slots) {
   return _mm256_setr_epi64x(four(0), four(4), four(8), four(12));
 }
 
-// Of 16 lanes, 0 to 7 and 16 to 23 or the others.
+// One of the two halves of a step: 16 lanes, either 0 to 7 and 16 to 23, or the others.
 struct HalfEncode {
   __m256i low;
   __m256i high;
   __m256i frequency;
-  __m256i gives;  // which lanes give a word
+  __m256i gives;  // lanes that emit a word
 
   CFCK_INLINE HalfEncode(__m256i x_low, __m256i x_high, __m256i f)
       : low(x_low), high(x_high), frequency(f) {
-    // From 8 * frequency * 2^16 on a state is too high.
+    // A state is too high from 8 * frequency * 2^16 on.
     const __m256i below = _mm256_subs_epu16(_mm256_slli_epi16(f, 3), x_high);
     gives = _mm256_cmpeq_epi16(below, _mm256_setzero_si256());
   }
 
-  // Requires: the words that lanes give are written.
+  // Requires: the words that the lanes emit have been written.
   CFCK_INLINE void finish(__m256i start, const __m256i (&inverses)[2], const std::uint16_t* slots,
                           __m256i& x_low, __m256i& x_high) const {
     const __m256i zero = _mm256_setzero_si256();
     const __m256i lower = _mm256_blendv_epi8(low, high, gives);
     const __m256i upper = _mm256_andnot_si256(gives, high);
-    // The quotients, or one less.
+    // Returns the quotients, or one less.
     const auto divide = [](__m256i states, __m256i inverse) {
       return _mm256_cvttps_epi32(
           _mm256_mul_ps(_mm256_cvtepi32_ps(states), _mm256_castsi256_ps(inverse)));

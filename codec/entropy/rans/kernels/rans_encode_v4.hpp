@@ -6,7 +6,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// What a step looks up by symbol.
+// The table entries of the symbols of one step.
 struct SymbolEntries {
   __m512i frequencies, starts, first_pieces;
   __m512 inverses[2];  // of 16 lanes each
@@ -29,7 +29,7 @@ struct EncodeLaneTable {
         n_probes(table.n_probes) {}
 
   CFCK_INLINE SymbolEntries look_up(__m512i symbols) const {
-    // Look-ups mind only the lower bits.
+    // Look-ups use only the low bits of an index.
     const __m512i second = _mm512_srli_epi32(symbols, 16);
     return {_mm512_permutexvar_epi16(symbols, frequencies),
             _mm512_permutexvar_epi16(symbols, starts),
@@ -56,7 +56,7 @@ struct EncodeLaneTable {
   }
 };
 
-// Symbols of 32 lanes, in the order of LaneStates.
+// Loads the symbols of 32 lanes, in the order of LaneStates.
 CFCK_INLINE __m512i spread_symbols(const std::uint8_t* symbols) {
   const __m128i first = _mm_loadu_si128(reinterpret_cast<const __m128i*>(symbols));
   const __m128i second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(symbols + 16));
@@ -64,10 +64,10 @@ CFCK_INLINE __m512i spread_symbols(const std::uint8_t* symbols) {
       _mm256_setr_m128i(_mm_unpacklo_epi8(first, second), _mm_unpackhi_epi8(first, second)));
 }
 
-// Writes the lower halves of those lanes, in their order, before `end`; what is below them
-// means nothing.
+// Writes the low halves of the lanes in the mask, in lane order, before `end`; the bytes below them
+// are unspecified.
 CFCK_INLINE void write_words(__m512i words, __mmask16 lanes, std::uint16_t*& end) {
-  // The last `n` elements come from the first n ones.
+  // Moves the first n elements to the end, as the last n.
   alignas(64) static constexpr std::uint16_t kUpwards[32] = {
       0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
       0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -78,14 +78,14 @@ CFCK_INLINE void write_words(__m512i words, __mmask16 lanes, std::uint16_t*& end
   end -= n;
 }
 
-// A step of a set; `symbols` are in the order of LaneStates.
+// Encodes one step of a lane set; `symbols` are in the order of LaneStates.
 template <class Table>
 CFCK_INLINE void encode_step(LaneStates& x, const Table& table, __m512i symbols,
                              std::uint16_t*& end) {
   constexpr __mmask32 kSecond = 0xaaaaaaaa;
   const SymbolEntries entries = table.look_up(symbols);
   const __m512i frequency = entries.frequencies;
-  // 0 where the state is too high, from 8 * frequency * 2^16 on.
+  // The elements are 0 where the state is too high, from 8 * frequency * 2^16 on.
   const __m512i below = _mm512_subs_epu16(_mm512_slli_epi16(frequency, 3), x.high);
   const __mmask32 gives = _mm512_testn_epi16_mask(below, below);
   const __mmask16 first_gives = _mm512_testn_epi32_mask(below, _mm512_set1_epi32(0xffff));
@@ -100,7 +100,7 @@ CFCK_INLINE void encode_step(LaneStates& x, const Table& table, __m512i symbols,
   const auto divide = [](__m512i states, __m512 inverse) {
     return _mm512_cvttps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(states), inverse));
   };
-  // The quotients, or one less.
+  // The results are the quotients, or one less.
   const __m512i first_q = divide(first, entries.inverses[0]);
   const __m512i second_q = divide(second, entries.inverses[1]);
   const __m512i q = _mm512_mask_mov_epi16(first_q, kSecond, _mm512_slli_epi32(second_q, 16));
@@ -123,7 +123,7 @@ CFCK_INLINE void encode_step(LaneStates& x, const EncodeLaneTable& table,
   encode_step(x, table, spread_symbols(symbols), end);
 }
 
-// Two tables, and the lanes that choose the second.
+// Two tables, and a mask of the lanes that use the second.
 struct ChosenEncodeTable {
   const EncodeLaneTable& first;
   const EncodeLaneTable& second;

@@ -21,9 +21,9 @@ struct EncodeLaneTable {
         fine_pieces{_mm512_load_si512(of.fine_pieces), _mm512_load_si512(of.fine_pieces + 64)},
         table(&of) {}
 
-  // Look-ups mind only the lower bits of symbols.
+  // Look-ups use only the low bits of symbols.
   CFCK_INLINE __m512i slots(__m512i symbols, __m512i positions) const {
-    // Piece 0 comes first, so that upper bytes are zero.
+    // Piece 0 comes first, so the upper bytes are zero.
     const __m512i of_block = _mm512_permutex2var_epi8(
         fine_pieces[0], _mm512_srli_epi16(positions, kRansFineBits), fine_pieces[1]);
     __m512i piece = _mm512_max_epu16(_mm512_permutexvar_epi16(symbols, first_pieces), of_block);
@@ -31,12 +31,12 @@ struct EncodeLaneTable {
       return _mm512_permutex2var_epi16(_mm512_loadu_si512(entries), index,
                                        _mm512_loadu_si512(entries + 32));
     };
-    // More than two pieces on is rare.
+    // Pieces more than two further on are rare.
     for (std::uint32_t i = 2; i < table->n_fine_probes; ++i) {
       const __m512i past = _mm512_sub_epi16(look_up(table->lasts, piece), positions);
       piece = _mm512_add_epi16(piece, _mm512_srli_epi16(past, 15));
     }
-    // All look-ups at once: a set waits for its last step.
+    // All look-ups run at once, because a set waits for its previous step.
     const __mmask32 second = _mm512_cmplt_epu16_mask(look_up(table->lasts, piece), positions);
     const __mmask32 third = _mm512_cmplt_epu16_mask(look_up(table->lasts + 1, piece), positions);
     __m512i offset = look_up(table->offsets, piece);
@@ -46,7 +46,7 @@ struct EncodeLaneTable {
   }
 };
 
-// Indices that move the first n of 32 words to the end, from number n on.
+// Indices that move the first n of 32 words to the end, starting at index n.
 inline constexpr auto kToTheEnd = [] {
   struct Indices {
     alignas(64) std::uint16_t of[64];
@@ -57,19 +57,19 @@ inline constexpr auto kToTheEnd = [] {
   return indices;
 }();
 
-// Indices of the lower words of two registers of what unpacking made of words.
+// Indices of the low words of two registers that come from unpacked words.
 inline constexpr auto kQuotientWords = [] {
   struct Indices {
     alignas(64) std::uint16_t of[32];
   } indices{};
   for (unsigned i = 0; i < 32; ++i) {
-    // Of each eight words four come from either register.
+    // Four of every eight words come from each register.
     indices.of[i] = static_cast<std::uint16_t>(i % 8 / 4 * 32 + i / 8 * 8 + 2 * (i % 4));
   }
   return indices;
 }();
 
-// Writes the words of those lanes before `end`; what is below them means nothing.
+// Writes the words of the lanes in the mask before `end`; the bytes below them are unspecified.
 CFCK_INLINE void write_words(__m512i words, __mmask32 lanes, std::uint16_t*& end) {
   const auto n = static_cast<std::size_t>(__builtin_popcount(_cvtmask32_u32(lanes)));
   _mm512_storeu_si512(end - kRansLanes,
@@ -78,20 +78,20 @@ CFCK_INLINE void write_words(__m512i words, __mmask32 lanes, std::uint16_t*& end
   end -= n;
 }
 
-// A step of a set.
+// Encodes one step of a lane set.
 CFCK_INLINE void encode_step(LaneStates& x, const EncodeLaneTable& table,
                              const std::uint8_t* of_lanes, std::uint16_t*& end) {
   const __m512i symbols =
       _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(of_lanes)));
   const __m512i frequency = _mm512_permutexvar_epi16(symbols, table.frequencies);
-  // 0 where the state is too high, from 8 * frequency * 2^16 on.
+  // The elements are 0 where the state is too high, from 8 * frequency * 2^16 on.
   const __m512i below = _mm512_subs_epu16(_mm512_slli_epi16(frequency, 3), x.high);
   const __mmask32 gives = _mm512_testn_epi16_mask(below, below);
   write_words(x.low, gives, end);
   const __m512i low = _mm512_mask_mov_epi16(x.low, gives, x.high);
   const __m512i high = _mm512_mask_sub_epi16(x.high, gives, x.high, x.high);
 
-  // The quotients, or one less.
+  // Returns the quotients, or one less.
   const auto divide = [&](__m512i states, __m512i some_symbols) {
     const __m512 inverse =
         _mm512_permutex2var_ps(table.inverses[0], some_symbols, table.inverses[1]);

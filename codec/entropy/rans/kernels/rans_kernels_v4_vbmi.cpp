@@ -1,5 +1,5 @@
-// What rans_kernels.inl has, where x86-64-v4 has VBMI2 too; with two tables for a group it is
-// that of x86-64-v4.
+// The kernels of rans_kernels.inl for x86-64-v4 with VBMI2; with two tables for a group, the
+// kernels of plain x86-64-v4 are used.
 #include "base/cpu/x86_intrinsics.hpp"
 //
 #define CFCK_CPU_NAMESPACE cpu_v4_vbmi

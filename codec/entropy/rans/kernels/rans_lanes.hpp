@@ -1,5 +1,5 @@
 // Decoding of whole groups with the states in registers, for loops that use the symbols
-// of a group at once. At every CPU level of which there is code:
+// of a group at once. Each CPU level that has vector code provides it:
 //
 //   RansWords<n_sets> words(lanes);
 //   RansRegisters<n_sets> x(lanes, words);
@@ -9,7 +9,7 @@
 //       ... symbols ...
 //     }
 //     if (!x.in_bounds()) {
-//       return false;  // words ran out; what was decoded since ready_groups() means nothing
+//       return false;  // words ran out; values decoded since ready_groups() are invalid
 //     }
 //   }
 //   x.store(lanes);
@@ -81,7 +81,7 @@ class RansRegisters {
   }
 
 #ifdef CFCK_SYMBOL_WORDS
-  // A group of 128 symbols, of a table with at least two.
+  // Decodes a group of 128 symbols with a table that has at least two.
   CFCK_INLINE SymbolWords decode_words(const RansDecodeTable& table) {
     const LaneTable registers(table);
     SymbolWords symbols;
@@ -93,7 +93,7 @@ class RansRegisters {
   }
 #endif
 
-  // A group of 128 symbols.
+  // Decodes a group of 128 symbols.
   CFCK_INLINE void decode_group(const RansDecodeTable& table, std::uint8_t* symbols) {
     if (table.only_symbol < kRansSymbols) {
       std::memset(symbols, static_cast<int>(table.only_symbol), kGroupSize);
@@ -141,7 +141,7 @@ class RansRegisters {
   std::size_t ready_groups() { return bounds_->ready_groups(words_); }
   bool in_bounds() const { return bounds_->in_bounds(words_); }
 
-  // A group of 128 symbols.
+  // Decodes a group of 128 symbols.
   void decode_group(const RansDecodeTable& table, std::uint8_t* symbols) {
     for (unsigned step = 0; step < kGroupSize / kRansLanes; ++step) {
       std::uint32_t* const states = states_ + step % n_sets * kRansLanes;
@@ -150,7 +150,7 @@ class RansRegisters {
         const std::uint32_t next = next_state(states[lane], table, symbols[lane]);
         std::uint16_t word;
         std::memcpy(&word, words, sizeof(word));
-        // Without a branch, which nothing could predict.
+        // This has no branch, because nothing could predict it.
         const std::uint32_t takes = (next - kRansLowest) >> 31;
         states[lane] = next << (16 * takes) | (word & (0 - takes));
         words += 2 * takes;

@@ -1,4 +1,4 @@
-// Steps of a lane set on AArch64: four registers have 32 elements of 16 bits.
+// Steps of a lane set on AArch64: four registers hold 32 elements of 16 bits.
 #pragma once
 
 #include <arm_neon.h>
@@ -33,7 +33,7 @@ struct LaneStates {
   }
 };
 
-// What a step looks up, for 16 lanes.
+// The table entries that a step looks up for 16 lanes.
 struct LaneEntries {
   uint16x8_t scaled[2];
   uint16x8_t offsets[2];
@@ -75,7 +75,7 @@ struct LaneTable {
   }
 };
 
-// A step of eight lanes.
+// Decodes one step of eight lanes.
 CFCK_INLINE void step_lanes(uint16x8_t& x_low, uint16x8_t& x_high, uint16x8_t scaled,
                             uint16x8_t offset, const std::byte*& words) {
   const uint16x8_t slot_bits = vdupq_n_u16(kRansTotal - 1);
@@ -104,7 +104,7 @@ CFCK_INLINE void step_lanes(uint16x8_t& x_low, uint16x8_t& x_high, uint16x8_t sc
   x_high = vbslq_u16(takes, low, high);
 }
 
-// A step of a set; writes 32 symbols.
+// Decodes one step of a lane set; writes 32 symbols.
 CFCK_INLINE void decode_step(LaneStates& x, const LaneTable& table, const std::byte*& words,
                              std::uint8_t* symbols) {
   for (unsigned half = 0; half < 2; ++half) {
@@ -117,7 +117,7 @@ CFCK_INLINE void decode_step(LaneStates& x, const LaneTable& table, const std::b
   }
 }
 
-// A step of one set, then one of another or of the same; writes 64 symbols.
+// Decodes a step of one set, then a step of another or of the same set; writes 64 symbols.
 CFCK_INLINE void decode_two_steps(LaneStates& a, LaneStates& b, const LaneTable& table,
                                   const std::byte*& words_a, const std::byte*& words_b,
                                   std::uint8_t* symbols) {

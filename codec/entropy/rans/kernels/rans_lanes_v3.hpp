@@ -1,5 +1,5 @@
-// Steps of a lane set at x86-64-v3: two registers have 32 elements of 16 bits, one has
-// their bytes.
+// Steps of a lane set at x86-64-v3: two registers hold 32 elements of 16 bits, one holds their
+// bytes.
 #pragma once
 
 #include "base/cpu/x86_intrinsics.hpp"
@@ -49,14 +49,14 @@ struct LaneStates {
   static __m256i in_order(__m256i packed) { return _mm256_permute4x64_epi64(packed, 0xd8); }
 };
 
-// What a step looks up, for 16 lanes each.
+// The table entries that a step looks up, for 16 lanes each.
 struct LaneEntries {
   __m256i scaled[2];
   __m256i offsets[2];
   __m256i symbols;  // bytes of all 32
 };
 
-// Bytes of tables of 16, 32 and 64, and pairs of bytes as words of 16 lanes each.
+// Look up bytes in tables of 16, 32 and 64, and pairs of bytes as words of 16 lanes each.
 CFCK_INLINE __m256i of_16(const std::uint8_t* bytes, __m256i indices) {
   const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
   return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(some), indices);
@@ -74,7 +74,7 @@ CFCK_INLINE void to_words(__m256i low, __m256i high, __m256i (&words)[2]) {
   words[1] = _mm256_unpackhi_epi8(low, high);
 }
 
-// Tables stay in memory: there are too few registers.
+// Tables stay in memory, because there are too few registers.
 struct LaneTable {
   const RansDecodeTable& table;
 
@@ -101,7 +101,7 @@ struct LaneTable {
   }
 };
 
-// The next words for eight lanes and, from `later` on, for eight others.
+// Takes the next words for eight lanes and, from `later` on, for eight others.
 CFCK_INLINE __m256i take_words(const std::byte* words, std::uint32_t lanes, const std::byte* later,
                                std::uint32_t later_lanes) {
   const auto both = [](const void* low, const void* high) {
@@ -113,7 +113,7 @@ CFCK_INLINE __m256i take_words(const std::byte* words, std::uint32_t lanes, cons
                                                       kWordOrders.bytes[later_lanes & 255]));
 }
 
-// New states before words are taken, of 16 lanes, and which lanes take one.
+// The new states of 16 lanes before words are taken, and the lanes that take one.
 struct HalfStep {
   __m256i low;
   __m256i high;
@@ -136,7 +136,7 @@ struct HalfStep {
     takes = _mm256_cmpeq_epi16(above, _mm256_setzero_si256());
   }
 
-  // Where `idle` is ones the state stays.
+  // Keeps the state of the lanes where `idle` is ones.
   CFCK_INLINE void keep(__m256i idle, __m256i x_low, __m256i x_high) {
     low = _mm256_blendv_epi8(low, x_low, idle);
     high = _mm256_blendv_epi8(high, x_high, idle);
@@ -164,7 +164,7 @@ CFCK_INLINE void finish_step(LaneStates& x, const HalfStep& first, const HalfSte
   second.finish(second_words, x.low[1], x.high[1]);
 }
 
-// A step of a set; returns the symbols.
+// Decodes one step of a lane set; returns the symbols.
 CFCK_INLINE __m256i decode_step(LaneStates& x, const LaneTable& table, const std::byte*& words) {
   const LaneEntries found = table.look_up(x);
   const HalfStep first(x.low[0], x.high[0], found.scaled[0], found.offsets[0]);
@@ -173,7 +173,7 @@ CFCK_INLINE __m256i decode_step(LaneStates& x, const LaneTable& table, const std
   return found.symbols;
 }
 
-// A step of one set, then one of another or of the same; writes 64 symbols.
+// Decodes a step of one set, then a step of another or of the same set; writes 64 symbols.
 CFCK_INLINE void decode_two_steps(LaneStates& a, LaneStates& b, const LaneTable& table,
                                   const std::byte*& words_a, const std::byte*& words_b,
                                   std::uint8_t* symbols) {

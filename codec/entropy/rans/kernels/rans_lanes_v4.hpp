@@ -1,4 +1,4 @@
-// Steps of a lane set at x86-64-v4: a register has 32 elements of 16 bits.
+// Steps of a lane set at x86-64-v4: one register holds 32 elements of 16 bits.
 #pragma once
 
 #include "base/cpu/x86_intrinsics.hpp"
@@ -30,12 +30,12 @@ struct LaneStates {
   static constexpr __mmask32 kSecond = 0xaaaaaaaa;
 };
 
-// a where the mask is ones, b where it is zeros.
+// Selects a where the mask is ones, b where it is zeros.
 inline __m512i select(__m512i mask, __m512i a, __m512i b) {
   return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
 }
 
-// A table in registers.
+// A decode table in registers.
 struct LaneTable {
   __m512i limits;
   __m512i scaled[2];
@@ -46,10 +46,10 @@ struct LaneTable {
         scaled{_mm512_load_si512(table.scaled), _mm512_load_si512(table.scaled + 32)},
         offsets{_mm512_load_si512(table.offsets), _mm512_load_si512(table.offsets + 32)} {}
 
-  // The entries of slots.
+  // Looks up the entries of the slots.
   void look_up(__m512i low, __m512i& scaled_symbol, __m512i& offset_symbol) const {
     const __m512i slots = _mm512_and_si512(low, _mm512_set1_epi16(4095));
-    // Look-ups mind only the lower bits.
+    // Look-ups use only the low bits of an index.
     const __m512i bucket = _mm512_srli_epi16(low, kRansBucketBits);
     const __m512i past_own = _mm512_sub_epi16(_mm512_permutexvar_epi16(bucket, limits), slots);
     const __m512i in_alias = _mm512_srai_epi16(past_own, 15);
@@ -60,8 +60,8 @@ struct LaneTable {
   }
 };
 
-// The next words, each to the lane that takes it: where elements of `above` are 0. Other
-// elements mean nothing.
+// Moves each of the next words to the lane that takes it: where elements of `above` are 0. The
+// other elements are unspecified.
 CFCK_INLINE __m512i take_words(__m512i above, const std::byte*& words) {
   const __mmask16 first = _mm512_testn_epi32_mask(above, _mm512_set1_epi32(0xffff));
   const __mmask16 second = _mm512_testn_epi32_mask(above, _mm512_set1_epi32(-0x10000));
@@ -77,8 +77,8 @@ CFCK_INLINE __m512i take_words(__m512i above, const std::byte*& words) {
   return _mm512_permutexvar_epi16(select(_mm512_set1_epi32(0xffff), low, high), next);
 }
 
-// A step of a set, from the entries of its slots; returns the symbols. Where `idle` is ones
-// states stay.
+// Completes a step of a set from the entries of its slots; returns the symbols. Lanes keep their
+// state where `idle` is ones.
 template <bool may_be_idle>
 CFCK_INLINE __m512i finish_step(LaneStates& x, __m512i scaled_symbol, __m512i offset_symbol,
                                 __m512i idle, const std::byte*& words) {
@@ -91,10 +91,10 @@ CFCK_INLINE __m512i finish_step(LaneStates& x, __m512i scaled_symbol, __m512i of
   const __m512i product = _mm512_mullo_epi16(scaled, x.high);
   const __m512i product_high = _mm512_mulhi_epu16(scaled, x.high);
   const __m512i low = _mm512_add_epi16(product, rest);
-  // The upper bit of each place of the sum that carries.
+  // The upper bit of each element says whether the sum carries.
   const __m512i carries = _mm512_ternarylogic_epi32(product, rest, low, 0xd4);
   const __m512i high = _mm512_add_epi16(product_high, _mm512_srli_epi16(carries, 15));
-  // 0 where the new state is below 2^15.
+  // The elements are 0 where the new state is below 2^15.
   __m512i above = _mm512_ternarylogic_epi32(product_high, _mm512_adds_epu16(product, rest),
                                             _mm512_set1_epi16(-0x8000), 0xf8);
   if constexpr (may_be_idle) {
@@ -105,7 +105,7 @@ CFCK_INLINE __m512i finish_step(LaneStates& x, __m512i scaled_symbol, __m512i of
   const __m512i next_high = _mm512_mask_mov_epi16(high, takes, low);
   x.low = may_be_idle ? select(idle, x.low, next_low) : next_low;
   x.high = may_be_idle ? select(idle, x.high, next_high) : next_high;
-  // Bits 0 to 3 of one, bit 4 of the other.
+  // Bits 0 to 3 come from the first entry, bit 4 from the second.
   return select(_mm512_set1_epi16(15), scaled_symbol, _mm512_srli_epi16(offset_symbol, 8));
 }
 
@@ -115,7 +115,7 @@ CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTable& table, const std
   return finish_step<false>(x, scaled_symbol, offset_symbol, _mm512_setzero_si512(), words);
 }
 
-// The symbols of two steps as bytes.
+// Stores the symbols of two steps as bytes.
 inline void store_symbols(__m512i first, __m512i second, std::uint8_t* symbols) {
   const __m512i mixed = _mm512_or_si512(first, _mm512_slli_epi16(second, 8));
   const __m512i fours = _mm512_shuffle_epi8(
@@ -125,7 +125,7 @@ inline void store_symbols(__m512i first, __m512i second, std::uint8_t* symbols) 
   _mm512_storeu_si512(symbols, _mm512_permutexvar_epi32(order, fours));
 }
 
-// A step of one set, then one of another or of the same; writes 64 symbols.
+// Decodes a step of one set, then a step of another or of the same set; writes 64 symbols.
 CFCK_INLINE void decode_two_steps(LaneStates& a, LaneStates& b, const LaneTable& table,
                                   const std::byte*& words_a, const std::byte*& words_b,
                                   std::uint8_t* symbols) {

@@ -1,5 +1,5 @@
-// Steps of a lane set where x86-64-v4 has VBMI2 too, whose expansion gives words to lanes
-// in their order: what rans_lanes_v4.hpp does with halves of 32-bit elements.
+// Steps of a lane set where x86-64-v4 has VBMI2 too: its expansion gives words to lanes in their
+// order, for which rans_lanes_v4.hpp needs halves of 32-bit elements.
 #pragma once
 
 #include "base/cpu/x86_intrinsics.hpp"
@@ -42,7 +42,7 @@ struct LaneStates {
   }
 };
 
-// A table in registers.
+// A decode table in registers.
 struct LaneTable {
   __m512i limits;
   __m512i scaled[2];
@@ -54,7 +54,7 @@ struct LaneTable {
         offsets{_mm512_load_si512(table.offsets), _mm512_load_si512(table.offsets + 32)} {}
 };
 
-// Constants that a compiler does not know: else it makes them anew for every group.
+// Constants that are opaque to the compiler, which would otherwise rebuild them for every group.
 struct StepConstants {
   __m512i slot_bits = _mm512_set1_epi16(4095);
   __m512i frequency_bits = _mm512_set1_epi16(-16);
@@ -66,15 +66,15 @@ struct StepConstants {
   }
 };
 
-// A step of a set; returns the symbols. A set waits for its last step, so that what counts
-// is how soon it knows which lanes take words.
+// Decodes one step of a lane set; returns the symbols. A set waits for its previous step, so what
+// is decisive is how soon a step knows which lanes take words.
 CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTable& table,
                                 const StepConstants& constants, const std::byte*& words) {
   const __m512i slot_bits = constants.slot_bits;
   const __m512i slots = _mm512_and_si512(x.low, slot_bits);
-  // Look-ups mind only the lower bits.
+  // Look-ups use only the low bits of an index.
   const __m512i bucket = _mm512_srli_epi16(x.low, kRansBucketBits);
-  // Limits are signed: bucket 0 may have nothing of its own.
+  // Limits are signed, because bucket 0 may have no slots of its own.
   const __mmask32 in_alias =
       _mm512_cmpgt_epi16_mask(slots, _mm512_permutexvar_epi16(bucket, table.limits));
   const auto look_up = [&](const __m512i(&entries)[2]) {
@@ -91,18 +91,18 @@ CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTable& table,
   const __m512i product = _mm512_mullo_epi16(scaled, x.high);
   const __m512i product_high = _mm512_mulhi_epu16(scaled, x.high);
   const __m512i low = _mm512_add_epi16(product, rest);
-  // The upper bit of each place of the sum that carries.
+  // The upper bit of each element says whether the sum carries.
   const __m512i carries = _mm512_ternarylogic_epi32(product, rest, low, 0xd4);
   const __m512i high = _mm512_add_epi16(product_high, _mm512_srli_epi16(carries, 15));
-  // Lanes whose new state is below 2^15. Of the lower half a sum that stops at its largest
-  // says so without waiting for the carry.
+  // Lanes whose new state is below 2^15. For the low half a saturating sum shows this without
+  // waiting for the carry.
   const __mmask32 takes =
       _mm512_mask_testn_epi16_mask(_mm512_testn_epi16_mask(product_high, product_high),
                                    _mm512_adds_epu16(product, rest), constants.highest_bit);
   x.low = _mm512_mask_expand_epi16(low, takes, _mm512_loadu_si512(words));
   x.high = _mm512_mask_mov_epi16(high, takes, low);
   words += 2 * static_cast<std::size_t>(__builtin_popcount(_cvtmask32_u32(takes)));
-  // Bits 0 to 3 of one, bit 4 of the other.
+  // Bits 0 to 3 come from the first entry, bit 4 from the second.
   return _mm512_ternarylogic_epi32(constants.symbol_bits, scaled_symbol,
                                    _mm512_srli_epi16(offset_symbol, 8), 0xca);
 }

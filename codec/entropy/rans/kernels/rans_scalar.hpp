@@ -1,4 +1,4 @@
-// Symbol after symbol: what counts, and what every vector version must equal.
+// Coding one symbol after another: the reference that every vector version must equal.
 #pragma once
 
 #include <cstring>
@@ -8,7 +8,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// The symbol of a state, and the state after it, which may be too low.
+// Returns the state after `state` and its symbol; the new state may be too low.
 inline std::uint32_t next_state(std::uint32_t state, const RansDecodeTable& table,
                                 std::uint8_t& symbol) {
   const std::uint32_t slot = state % kRansTotal;
@@ -19,7 +19,7 @@ inline std::uint32_t next_state(std::uint32_t state, const RansDecodeTable& tabl
          static_cast<std::uint32_t>(entry_bias(entry));
 }
 
-// One symbol of one lane; false if it needs a word and there is none.
+// Decodes one symbol of one lane; false if it needs a word and none is left.
 inline bool decode_symbol(std::uint32_t& state, const RansDecodeTable& table,
                           const std::byte*& words, const std::byte* end, std::uint8_t& symbol) {
   std::uint32_t next = next_state(state, table, symbol);
@@ -36,7 +36,7 @@ inline bool decode_symbol(std::uint32_t& state, const RansDecodeTable& table,
   return true;
 }
 
-// A group of n symbols.
+// Decodes a group of n symbols.
 inline bool decode_group(RansLanes& lanes, const RansDecodeTable& table, unsigned n,
                          std::uint8_t* symbols) {
   const unsigned n_lanes = lanes.n_sets * kRansLanes;
@@ -50,7 +50,7 @@ inline bool decode_group(RansLanes& lanes, const RansDecodeTable& table, unsigne
   return true;
 }
 
-// The same with two tables. `path_bits` are those of the group, if it has them.
+// Decodes a group with two tables. `parity_bits` are those of the group, if it has them.
 inline bool decode_group(RansLanes& lanes, const RansTablePair<RansDecodeTable>& tables,
                          const Trellis& trellis, std::uint8_t* trellis_states, unsigned n,
                          const std::byte* parity_bits, std::uint8_t* symbols) {

@@ -1,4 +1,4 @@
-// Runs with two tables for each group, between which lanes choose (codec/entropy/rans.md,
+// Coding of runs with two tables for each group, between which lanes choose (codec/entropy/rans.md,
 // section 1).
 #pragma once
 
@@ -14,8 +14,8 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 #if defined(__AVX2__)
 
-// RansRegisters with the trellis states of the lanes. `Choices` are LaneChoices, or, of
-// kTrellis64, ShiftedChoices.
+// RansRegisters with the trellis states of the lanes. `Choices` is LaneChoices, or, for kTrellis64,
+// ShiftedChoices.
 template <unsigned n_sets, class Choices>
 class RansTrellisRegisters : public RansRegisters<n_sets> {
  public:
@@ -60,7 +60,7 @@ class RansTrellisRegisters : public RansRegisters<n_sets> {
   Choices choices_[n_sets];
 };
 
-// The whole groups of a run.
+// Decodes the whole groups of a run.
 template <unsigned n_sets, class Choices>
 bool decode_chosen_groups(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                           const Trellis& trellis, std::uint8_t* trellis_states,
@@ -124,7 +124,7 @@ inline bool decode_chosen(RansLanes& lanes, const RansTablePair<RansDecodeTable>
                                     left, parity_bits, run.symbols + n_groups * kGroupSize));
 }
 
-// The first groups of a run, from the last of them on, in vectors where there is code for them.
+// Encodes the first groups of a run, backwards, in vectors where there is code for them.
 template <unsigned n_sets>
 void encode_chosen_groups(const SymbolRun& run, const std::uint8_t* choices,
                           const RansTablePair<RansEncodeTable>* tables, std::size_t n_groups,

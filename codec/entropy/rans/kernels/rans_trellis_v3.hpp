@@ -11,7 +11,7 @@ inline namespace CFCK_CPU_NAMESPACE {
 struct LaneChoices {
   __m256i states;
   __m256i next;          // by state and parity
-  __m256i second_table;  // the same: ones where a state has the second table
+  __m256i second_table;  // by state: ones where it has the second table
 
   static LaneChoices load(const Trellis& trellis, const std::uint8_t* states) {
     alignas(32) std::uint8_t bytes[3][kRansLanes];
@@ -31,17 +31,17 @@ struct LaneChoices {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_srli_epi16(states, 1));
   }
 
-  // Ones where the second table is chosen.
+  // Returns ones where the second table is chosen.
   __m256i second() const { return _mm256_shuffle_epi8(second_table, states); }
 
-  // By the lowest bit of each byte.
+  // Advances the states by the lowest bit of each byte of `paths`.
   void advance(__m256i paths) {
     const __m256i parity = _mm256_and_si256(paths, _mm256_set1_epi8(1));
     states = _mm256_shuffle_epi8(next, _mm256_or_si256(states, parity));
   }
 };
 
-// The same of kTrellis64.
+// The trellis states of a lane set for kTrellis64 (shifted_bytes.hpp).
 struct ShiftedChoices {
   __m256i states;
 
@@ -65,7 +65,7 @@ struct ShiftedChoices {
   void advance(__m256i paths) { states = next_shifted(states, second(), paths); }
 };
 
-// What leads lanes to their next states: the symbols they decode, or bits that are given.
+// Leads lanes to their next states by the symbols they decode; GivenPaths by given bits.
 struct SymbolPaths {
   template <unsigned step>
   SymbolPaths of() const {
@@ -79,7 +79,7 @@ struct GivenPaths {
   const std::byte* bits;
 
   CFCK_INLINE explicit GivenPaths(const std::byte* at) : bits(at) {}
-  // Those of the 32 symbols of a step.
+  // Returns the parity bits of the 32 symbols of a step.
   template <unsigned step>
   GivenPaths of() const {
     return GivenPaths(bits + step * kRansLanes / 8);
@@ -103,7 +103,7 @@ struct LaneTablePair {
   CFCK_INLINE explicit LaneTablePair(const RansTablePair<RansDecodeTable>& tables)
       : first(*tables.of[0]), second(*tables.of[1]) {}
 
-  // Where all states stay: frequencies of 4096 have no place in a table.
+  // Returns ones if all states stay: a frequency of 4096 does not fit a table entry.
   static __m256i idle(const LaneTable& table) {
     return _mm256_set1_epi8(table.table.only_symbol < kRansSymbols ? -1 : 0);
   }

@@ -6,8 +6,8 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// The trellis states of a lane set. An element is twice the state; its upper bit is that of
-// the second table.
+// The trellis states of a lane set. An element is twice the state; its upper bit is set if the
+// state has the second table.
 struct LaneChoices {
   __m512i states;
   __m512i next;  // by state and parity
@@ -37,19 +37,19 @@ struct LaneChoices {
     }
   }
 
-  // Ones where the second table is chosen.
+  // Returns ones where the second table is chosen.
   __m512i second() const { return _mm512_srai_epi16(states, 15); }
 
-  // By the lowest bit of each element.
+  // Advances the states by the lowest bit of each element of `paths`.
   void advance(__m512i paths) {
-    // Look-ups mind only the lower bits.
+    // Look-ups use only the low bits of an index.
     const __m512i parity = _mm512_set1_epi16(1);
     states = _mm512_permutexvar_epi16(select(parity, paths, states), next);
   }
 };
 
-// The same of kTrellis64. An element has the bits of a state in its upper six, the lowest of
-// them first.
+// The trellis states of a lane set for kTrellis64. An element has the bits of a state in its upper
+// six, the lowest of them first.
 struct ShiftedChoices {
   __m512i states;
 
@@ -80,7 +80,7 @@ struct ShiftedChoices {
     const auto all_of = [](unsigned kernel_size) {
       return _mm512_set1_epi16(static_cast<short>(element(kernel_size)));
     };
-    // By the lower bits of paths.
+    // The tap masks are looked up by the low bits of `paths`.
     const __m512i path_taps = _mm512_permutexvar_epi16(
         paths, _mm512_set1_epi32(static_cast<int>(unsigned{element(kPathTaps)} << 16)));
     const __m512i moved =
@@ -89,13 +89,13 @@ struct ShiftedChoices {
   }
 
  private:
-  // Without carries.
+  // Adds b to a, without carries, where the mask is ones.
   static __m512i add_selected(__m512i a, __m512i mask, __m512i b) {
     return _mm512_ternarylogic_epi32(a, mask, b, 0x78);
   }
 };
 
-// What leads lanes to their next states: the symbols they decode, or bits that are given.
+// Leads lanes to their next states by the symbols they decode; GivenPaths by given bits.
 struct SymbolPaths {
   template <unsigned step>
   SymbolPaths of() const {
@@ -109,7 +109,7 @@ struct GivenPaths {
   const std::byte* bits;
 
   CFCK_INLINE explicit GivenPaths(const std::byte* at) : bits(at) {}
-  // Those of the 32 symbols of a step.
+  // Returns the parity bits of the 32 symbols of a step.
   template <unsigned step>
   GivenPaths of() const {
     return GivenPaths(bits + step * kRansLanes / 8);
@@ -136,7 +136,7 @@ struct LaneTablePair {
         first_idle(idle(*tables.of[0])),
         second_idle(idle(*tables.of[1])) {}
 
-  // Where all states stay: frequencies of 4096 have no place in a table.
+  // Returns ones if all states stay: a frequency of 4096 does not fit a table entry.
   static __m512i idle(const RansDecodeTable& table) {
     return _mm512_set1_epi16(table.only_symbol < kRansSymbols ? -1 : 0);
   }

@@ -1,12 +1,12 @@
-// How the next words of a lane set are spread over eight lanes.
+// Orders that spread the next words of a lane set over eight lanes.
 #pragma once
 
 #include <cstdint>
 
 namespace cfck::codec {
 
-// By a bit for each lane that takes a word: the bytes of the next words, for a byte
-// shuffle. What other lanes get means nothing.
+// Indexed by a mask with a bit for each lane that takes a word: the bytes of the next words, for a
+// byte shuffle. The words of other lanes are unspecified.
 inline constexpr auto kWordOrders = [] {
   struct Orders {
     alignas(16) std::uint8_t bytes[256][16];

@@ -1,18 +1,18 @@
-// How far vector code may read words without asking for each.
+// Decides how far vector code may read words without a check for each.
 #pragma once
 
 #include <cstring>
 
 #include "codec/entropy/rans/kernels/rans_kernels.hpp"
 
-// What must become part of the loop around it.
+// Marks functions that must become part of the loop around them.
 #define CFCK_INLINE __attribute__((always_inline)) inline
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// The words of all sets of some lanes. Where too few bytes follow a place, the rest of the
-// set is copied to memory with enough of them.
+// The words of all sets of some lanes. Where too few bytes follow a position, the rest of the set
+// is copied to memory with enough of them.
 template <unsigned n_sets>
 class RansWords {
  public:
@@ -25,14 +25,14 @@ class RansWords {
   RansWords(const RansWords&) = delete;
   RansWords& operator=(const RansWords&) = delete;
 
-  // How many groups can be decoded before in_bounds() must be asked: one at least.
+  // Returns how many groups can be decoded before in_bounds() must be asked: at least one.
   // Requires: in_bounds(words).
   std::size_t ready_groups(const std::byte* (&words)[n_sets]) {
     const std::size_t ready = count_groups(words);
     return ready != 0 ? ready : copy_and_count(words);
   }
 
-  // Whether no set has taken more words than it has.
+  // True if no set has taken more words than it has.
   bool in_bounds(const std::byte* const (&words)[n_sets]) const {
     bool result = true;
     for (unsigned set = 0; set < n_sets; ++set) {
@@ -41,13 +41,13 @@ class RansWords {
     return result;
   }
 
-  // The place of `word`, which in_bounds() has accepted, among the words of the lanes.
+  // Returns the position of `word`, which in_bounds() has accepted, among the words of the lanes.
   const std::byte* stored(unsigned set, const std::byte* word) const {
     return stored_ends_[set] - (ends_[set] - word);
   }
 
  private:
-  // A group takes at most this from a set. Steps read at most what they may take.
+  // The maximum that a group takes from a set. Steps read no more than they may take.
   static constexpr std::size_t kMaxGroupBytes = 2 * kGroupSize / n_sets;
   static constexpr std::size_t kCopiedGroups = 8;
   static constexpr std::size_t kCopied = (1 + kCopiedGroups) * kMaxGroupBytes;

@@ -1,5 +1,5 @@
 // Steps of kTrellis64 in bytes of vectors. A byte has the bits of a state in its upper six, the
-// lowest of them first, so that signs say which have the second table.
+// lowest of them first, so that the sign says whether the state has the second table.
 #pragma once
 
 #include "base/cpu/x86_intrinsics.hpp"
@@ -19,12 +19,12 @@ constexpr std::uint8_t state_of_shifted(std::uint8_t byte) {
   return static_cast<std::uint8_t>(reversed_state(byte >> kShiftedByteBits));
 }
 
-// Ones where states have the second table.
+// Returns ones where states have the second table.
 CFCK_INLINE __m256i second_of_shifted(__m256i states) {
   return _mm256_cmpgt_epi8(_mm256_setzero_si256(), states);
 }
 
-// What follows by the lowest bit of each byte of `paths`.
+// Returns the states that follow, by the lowest bit of each byte of `paths`.
 CFCK_INLINE __m256i next_shifted(__m256i states, __m256i second, __m256i paths) {
   const auto all_of = [](std::uint8_t byte) { return _mm256_set1_epi8(static_cast<char>(byte)); };
   const __m256i taps_by_path = _mm256_set1_epi16(static_cast<short>(shifted_byte(kPathTaps) << 8));

@@ -5,7 +5,7 @@
 namespace cfck::codec {
 namespace {
 
-// 12 * 2^16 - floor(2^16 * log2(f)): the bits of the logarithm by squaring.
+// 12 * 2^16 - floor(2^16 * log2(f)); squaring gives the bits of the logarithm.
 constexpr std::uint32_t cost_of(std::uint32_t frequency) {
   const auto exponent = static_cast<unsigned>(std::bit_width(frequency)) - 1;
   std::uint64_t mantissa = std::uint64_t{frequency} << (31 - exponent);
@@ -47,7 +47,7 @@ std::uint64_t coded_cost(const SymbolCounts& counts, const Frequencies& frequenc
 
 std::uint64_t min_cost(const SymbolCounts& counts) noexcept {
   const Costs& cost = costs();
-  // A logarithm, rounded down; that of a larger number with as many bits less.
+  // A logarithm, rounded down; a larger number is shifted to fewer bits first.
   const auto log_of = [&](std::uint64_t n, std::uint64_t round_up) {
     const int over = std::bit_width(n) - static_cast<int>(kRansTotalBits);
     const unsigned shift = over > 0 ? static_cast<unsigned>(over) : 0;

@@ -11,7 +11,7 @@ struct Aliases {
   std::array<std::uint8_t, kRansSymbols> alias;
 };
 
-// Spec, section 3.
+// Builds the aliases of the specification, section 3.
 Aliases find_aliases(const Frequencies& frequencies) {
   Aliases result;
   result.own.fill(kRansBucket);
@@ -60,7 +60,7 @@ void each_part(const Frequencies& frequencies, Action&& action) {
   }
 }
 
-// The forms for vectors, from that of scalar code.
+// Fills the forms for vectors from the scalar form.
 void fill_lanes(const Frequencies& frequencies, RansDecodeTable& table) {
   table.only_symbol = kRansSymbols;
   for (unsigned b = 0; b < kRansSymbols; ++b) {
@@ -85,9 +85,9 @@ void fill_lanes(const Frequencies& frequencies, RansDecodeTable& table) {
 }
 
 constexpr unsigned kMaxPieces = 2 * kRansSymbols;
-constexpr unsigned kPositionBits = 6;  // of those that `pieces` does not mind
+constexpr unsigned kPositionBits = 6;  // low bits of a position that `pieces` ignores
 
-// One piece after the other, in the order of the positions.
+// Pieces one after the other, in the order of the positions.
 struct Piece {
   unsigned symbol;
   std::uint32_t position;
@@ -95,8 +95,8 @@ struct Piece {
   std::uint32_t slot;
 };
 
-// The piece of the first position of each block of 2^position_bits, and how many more than
-// it and the first piece of its symbol the piece of a position may be.
+// Finds the piece of the first position of each block of 2^position_bits, and how many more than it
+// and the first piece of its symbol the piece of a position may be.
 template <class Number>
 std::uint32_t fill_blocks(const Piece* pieces, unsigned n_pieces, unsigned position_bits,
                           Number* of_blocks) {
@@ -109,7 +109,7 @@ std::uint32_t fill_blocks(const Piece* pieces, unsigned n_pieces, unsigned posit
     if (i == 0 || pieces[i - 1].symbol != piece.symbol) {
       first_of_symbol = i;
     }
-    // At the first of the positions where it can be found, where most pieces are before it.
+    // Checks the first of the positions where it can be found, where most pieces are before it.
     const std::uint32_t from_block =
         (piece.position & last_of_block) == 0 ? i : of_blocks[piece.position >> position_bits];
     n_probes = std::max(n_probes, i - std::max(first_of_symbol, from_block));
@@ -139,7 +139,7 @@ void fill_pieces(const Piece* pieces, unsigned n_pieces, RansEncodeTable& table)
   table.n_fine_probes = fill_blocks(pieces, n_pieces, kRansFineBits, table.fine_pieces);
 }
 
-// What is known of a symbol.
+// Fills the fields that are indexed by symbol.
 void fill_symbols(const Frequencies& frequencies, RansEncodeTable& table) {
   table.only_symbol = kRansSymbols;
   std::uint32_t next = 0;
@@ -152,7 +152,7 @@ void fill_symbols(const Frequencies& frequencies, RansEncodeTable& table) {
     table.starts[s] = static_cast<std::uint16_t>(next);
     table.first_pieces[s] = 0;
     next += frequency;
-    // 2^-21 less.
+    // The inverse is smaller by a factor of 1 - 2^-21.
     table.inverses[s] = frequency == 0 ? 0 : static_cast<float>((1 - 0x1p-21) / frequency);
     const auto inverse = std::bit_cast<std::uint32_t>(table.inverses[s]);
     for (unsigned i = 0; i < 4; ++i) {
@@ -186,7 +186,7 @@ void build_decode_table(const Frequencies& frequencies, RansDecodeTable& table) 
 
 void build_encode_table(const Frequencies& frequencies, RansEncodeTable& table) {
   fill_symbols(frequencies, table);
-  // By symbol, and those of a symbol by rank, as they come.
+  // Pieces by symbol, and those of a symbol by rank, as they come.
   Piece by_slot[kMaxPieces];
   unsigned n_pieces = 0;
   std::uint8_t places[kRansSymbols + 1] = {};
@@ -195,7 +195,7 @@ void build_encode_table(const Frequencies& frequencies, RansEncodeTable& table) 
     const std::uint32_t position = table.starts[symbol] + rank;
     by_slot[n_pieces++] = {symbol, position, n, slot};
     ++places[symbol + 1];
-    // All in 16 bits, which makes the vectors of compilers short.
+    // All values have 16 bits, which lets compilers use short vectors.
     std::uint16_t* const to = table.slots + position;
     const auto first = static_cast<std::uint16_t>(slot);
     for (std::uint16_t i = 0; i < n; ++i) {

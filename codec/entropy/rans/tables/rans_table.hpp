@@ -1,4 +1,4 @@
-// Frequency tables of the stage `rans`, and what coding makes of them
+// Frequency tables of the stage `rans`, and the coding tables built from them
 // (codec/entropy/rans.md, section 3).
 #pragma once
 
@@ -14,17 +14,17 @@ inline constexpr unsigned kRansTotalBits = 12;
 inline constexpr std::uint32_t kRansTotal = 1u << kRansTotalBits;
 inline constexpr unsigned kRansBucketBits = 7;
 inline constexpr std::uint32_t kRansBucket = 1u << kRansBucketBits;
-// Bits of a position that `fine_pieces` below does not mind.
+// Low bits of a position that `fine_pieces` below ignores.
 inline constexpr unsigned kRansFineBits = 5;
 // States are from 2^15 to below 2^31; words have 16 bits.
 inline constexpr unsigned kRansStateBits = 15;
 inline constexpr std::uint32_t kRansLowest = 1u << kRansStateBits;
 
-// They sum to kRansTotal.
+// The frequencies of all symbols; they sum to kRansTotal.
 using Frequencies = std::array<std::uint16_t, kRansSymbols>;
 
-// For symbol and next state one looks up a bucket: below `limit` its own entry counts,
-// else that of its alias, 32 further on.
+// The symbol and the next state are looked up by bucket: below `limit` its own entry applies, else
+// that of its alias, 32 further on.
 struct RansDecodeTable {
   alignas(64) std::uint32_t limit[kRansSymbols];  // the first slot of the alias
   alignas(64) std::uint32_t entry[2 * kRansSymbols];
@@ -32,15 +32,15 @@ struct RansDecodeTable {
   // fields below are for the other tables, whose frequencies have 12 bits.
   std::uint32_t only_symbol;
 
-  // The same for vectors of 16-bit lanes. An entry is a scaled frequency, 16 f, with the
-  // lower four bits of the symbol below, and an offset, rank - slot modulo 4096, with the
-  // upper bit of the symbol above.
+  // A form for vectors of 16-bit lanes. An entry is a scaled frequency, 16 f, with the lower four
+  // bits of the symbol below, and an offset, rank - slot modulo 4096, with the upper bit of the
+  // symbol above.
   alignas(64) std::uint16_t limits[kRansSymbols];
   alignas(64) std::uint16_t scaled[2 * kRansSymbols];
   alignas(64) std::uint16_t offsets[2 * kRansSymbols];
 
-  // And for vectors of bytes: the length of a bucket's own part and its alias, by
-  // bucket; scaled frequencies by symbol; offsets by entry.
+  // A form for vectors of bytes: the length of a bucket's own part and its alias, by bucket; scaled
+  // frequencies by symbol; offsets by entry.
   alignas(32) std::uint8_t own[kRansSymbols];
   std::uint8_t alias[kRansSymbols];
   std::uint8_t scaled_low[kRansSymbols];
@@ -49,8 +49,8 @@ struct RansDecodeTable {
   std::uint8_t offset_high[2 * kRansSymbols];
 };
 
-// An entry: rank - slot in the 15 bits from 17 on, signed; the symbol in the five from
-// 12; its frequency less 1 below.
+// Packs an entry: rank - slot in the 15 bits from 17 on, signed; the symbol in the five from 12;
+// its frequency less 1 below.
 constexpr std::uint32_t pack_entry(std::int32_t bias, unsigned symbol, std::uint32_t frequency) {
   return static_cast<std::uint32_t>(bias) << 17 | symbol << 12 | (frequency - 1);
 }
@@ -63,32 +63,32 @@ constexpr std::uint32_t entry_frequency(std::uint32_t entry) { return (entry & 4
 struct RansEncodeTable {
   // The symbol that has all slots, or kRansSymbols. Coding it changes no state.
   std::uint32_t only_symbol;
-  // By symbol. A position is that of rank 0 plus the rank.
+  // Indexed by symbol. A position is that of rank 0 plus the rank.
   alignas(64) std::uint16_t frequencies[kRansSymbols];
   alignas(64) std::uint16_t starts[kRansSymbols];  // positions of ranks 0
-  // Slots by position.
+  // Slots, indexed by position.
   std::uint16_t slots[kRansTotal];
 
-  // For vectors of 16-bit lanes. Each part of a bucket is a piece: slots that follow one
+  // A form for vectors of 16-bit lanes. Each part of a bucket is a piece: slots that follow one
   // another, as their positions do.
   alignas(64) std::uint16_t first_pieces[kRansSymbols];  // of the symbol
   // A little less than 1 / frequency, so that products with states below
   // frequency * 2^19, rounded down, are the quotient or one less.
   alignas(64) float inverses[kRansSymbols];
-  // By 64 positions: the piece of the first.
+  // The piece of the first position of each 64.
   alignas(64) std::uint16_t pieces[2 * kRansSymbols];
-  // By piece: its last position, and slot - position modulo 2^16.
-  // Two more follow that no position reaches.
+  // Indexed by piece: its last position, and slot - position modulo 2^16. Two more entries follow
+  // that no position reaches.
   alignas(64) std::uint16_t lasts[2 * kRansSymbols + 2];
   alignas(64) std::uint16_t offsets[2 * kRansSymbols + 2];
   // The piece of a position is at most this many after both the first of its symbol and
   // that of its 64 positions.
   std::uint32_t n_probes;
-  // The same by 32 positions, in bytes.
+  // The piece of the first position of each 32, in bytes.
   alignas(64) std::uint8_t fine_pieces[kRansTotal >> kRansFineBits];
   std::uint32_t n_fine_probes;
 
-  // And for vectors of bytes: bytes of frequencies, starts, and inverses, lower ones first.
+  // A form for vectors of bytes: bytes of frequencies, starts, and inverses, lower ones first.
   alignas(32) std::uint8_t frequency_bytes[2][kRansSymbols];
   std::uint8_t start_bytes[2][kRansSymbols];
   std::uint8_t inverse_bytes[4][kRansSymbols];

@@ -9,7 +9,7 @@ constexpr Frequencies kFrequencies[kStaticTables] = {
 #include "codec/entropy/rans/tables/static_tables.inc"
 };
 
-// In memory that the linker sets aside, so that nothing can fail.
+// The cache is in memory that the linker sets aside, so that nothing can fail.
 template <class Table>
 struct TableCache {
   std::once_flag built[kStaticTables];

@@ -1,4 +1,4 @@
-// The tables that coder and decoder know beforehand (spec/frequency_tables.csv).
+// The tables that both encoder and decoder know in advance (spec/frequency_tables.csv).
 #pragma once
 
 #include "codec/entropy/rans/tables/rans_table.hpp"
@@ -9,18 +9,18 @@ inline constexpr unsigned kRansFamilies = 8;
 inline constexpr unsigned kRansClassTables = 8;
 inline constexpr unsigned kRansCleanTables = 4;
 
-// Tables of a family, by what their groups are.
+// Number of tables of each family, and what their index is.
 inline constexpr unsigned kLosslessTables = 4;      // by phase
 inline constexpr unsigned kDirectClassTables = 35;  // classes 1 to 35
-inline constexpr unsigned kDirectPhaseTables = 4;   // later ones by phase
+inline constexpr unsigned kDirectPhaseTables = 4;   // of the higher classes, by phase
 inline constexpr unsigned kDirectTables = kDirectClassTables + kDirectPhaseTables;
-// Two for each, one for each quantiser.
+// Two tables for each of the direct codec's, one for each quantiser.
 inline constexpr unsigned kSpectralTables = 2 * kDirectTables;
 inline constexpr unsigned kFamilyTables = kLosslessTables + kDirectTables + kSpectralTables;
 inline constexpr unsigned kStaticTables =
     kRansFamilies * kFamilyTables + kRansClassTables + kRansCleanTables;
 
-// Which tables a codec's values have: `n_tables` of each family from `first` on.
+// The tables of a codec's values: `n_tables` of each family from `first` on.
 struct ValueTables {
   unsigned first = 0;
   unsigned n_tables = 0;
@@ -29,7 +29,7 @@ inline constexpr ValueTables kLosslessValueTables{0, kLosslessTables};
 inline constexpr ValueTables kDirectValueTables{kLosslessTables, kDirectTables};
 inline constexpr ValueTables kSpectralValueTables{kLosslessTables + kDirectTables, kSpectralTables};
 
-// Numbers of static tables.
+// Returns the index of a static table.
 constexpr unsigned value_table(unsigned family, const ValueTables& tables, unsigned i) {
   return family * kFamilyTables + tables.first + i;
 }
@@ -39,7 +39,7 @@ constexpr unsigned trailing_zero_table(unsigned i) {
 }
 
 const Frequencies& static_frequencies(unsigned number) noexcept;
-// Built at first use, by any thread, and kept.
+// Tables are built at first use, by any thread, and kept.
 const RansDecodeTable& static_decode_table(unsigned number) noexcept;
 
 }  // namespace cfck::codec
