@@ -220,14 +220,14 @@ def class_table(spread):
 
 
 def clean_table(ratio):
-    """Symbols: clean bits above the base."""
+    """Symbols: trailing zero bits above the base."""
     return quantise(np.power(ratio, np.arange(N_SYMBOLS)))
 
 
 def spectral_tables(number):
     shape, weight = SPECTRAL_FAMILIES[number]
     random = np.random.default_rng(number)
-    kinds = [(f"class {c}", c, 0, direct_reach(c)) for c in DIRECT_CLASSES]
+    kinds = [(f"bin {c}", c, 0, direct_reach(c)) for c in DIRECT_CLASSES]
     # As with two low bits, once more.
     kinds += [(f"phase {i}", 36 + i + 4, 2, DIRECT_REACH) for i in range(PHASES)]
     for name, scale_class, low_bits, reach in kinds:
@@ -245,7 +245,7 @@ def all_tables():
         for scale_class in DIRECT_CLASSES:
             first = scale_class - CLASS_OF_ONE
             yield (
-                f"family {number} direct class {scale_class}",
+                f"family {number} direct bin {scale_class}",
                 direct_table(shape, first, 0, direct_reach(scale_class)),
             )
         for phase in range(PHASES):
@@ -255,9 +255,9 @@ def all_tables():
             yield f"family {number} direct phase {phase}", table
         yield from spectral_tables(number)
     for number, spread in enumerate(CLASS_SPREADS):
-        yield f"classes {number}", class_table(spread)
+        yield f"bins {number}", class_table(spread)
     for number, ratio in enumerate((0.02, 0.3, 0.8, 1.0)):
-        yield f"clean bits {number}", clean_table(ratio)
+        yield f"trailing zero bits {number}", clean_table(ratio)
 
 
 def main():

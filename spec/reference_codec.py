@@ -11,10 +11,10 @@ from reference_container import DTYPES, Fields, Refused, check, require
 from reference_rans import FIRST_VALUE_PLACE, Lanes, join_raw
 
 GROUP = 128
-ZERO_GROUP, CLASS_ESCAPE = 30, 31  # among the symbols of classes
+ZERO_GROUP, BIN_ESCAPE = 30, 31  # among the symbols of bins
 ZSTD, RANS = 1, 2  # entropy stages
 WINDOW = 15  # exponents
-WINDOW_ABOVE = 4  # the largest exponent of a class's window is floor(class / 4) - 4
+WINDOW_ABOVE = 4  # the largest exponent of a bin's window is floor(bin / 4) - 4
 
 
 @dataclasses.dataclass
@@ -32,7 +32,7 @@ class Format:
         return 1 + self.mantissa_bits - self.top_bits
 
     @property
-    def largest_class(self) -> int:
+    def largest_bin(self) -> int:
         return 4 * (2**self.exponent_bits - 1) + 31
 
     @property
@@ -86,7 +86,7 @@ class Body(Fields):
     def byte(self) -> int:
         return self.take(1)[0]
 
-    def number(self) -> int:
+    def varint(self) -> int:
         """Lossless, at the start: seven bits a byte, low bits first."""
         value = 0
         for shift in range(0, 35, 7):
@@ -151,7 +151,7 @@ def decode_planes(body: Body, n_values: int, size: int) -> np.ndarray:
     for _ in range(size):
         coding = body.byte()
         require(coding <= 2, f"plane coding {coding}")
-        codings.append((coding, (None, body.byte, body.number)[coding]() if coding else None))
+        codings.append((coding, (None, body.byte, body.varint)[coding]() if coding else None))
     planes = []
     for coding, field in codings:
         if coding == 0:
@@ -182,64 +182,71 @@ class SymbolChunk:
         self.entropy = entropy
         flags = body.byte()
         flag = [bool(flags >> bit & 1) for bit in range(8)]
-        has_mask, has_mask_signs, has_base, self.has_clean, self.has_zero_groups, four_tables = (
-            flag[:6]
-        )
+        (
+            has_mask,
+            has_mask_signs,
+            has_base,
+            self.has_zero_bits,
+            self.has_zero_groups,
+            four_tables,
+        ) = flag[:6]
         require(has_mask or not has_mask_signs, "signs of a mask that is not there")
         if entropy == RANS:
             require(not self.has_zero_groups and not four_tables, "flags of the other stage")
             self.has_zero_groups = True  # nothing says that there are none
-        self.first_class = body.number()
-        mask_bytes = body.number() if has_mask else 0
-        n_masked = body.number() if has_mask else 0
-        require(n_masked < n_values, "everything is masked")
+        self.first_bin = body.varint()
+        mask_bytes = body.varint() if has_mask else 0
+        n_masked = body.varint() if has_mask else 0
+        require(n_masked < n_values, "every value is masked")
         require(mask_bytes <= -(-n_values // 8), "a mask that compression made longer")
-        self.clean_base = body.byte() if has_base else 0
-        require(self.clean_base < format.raw_bits, "too many clean bits")
-        require(self.first_class <= format.largest_class, "the first class is out of range")
+        self.trailing_zero_base = body.byte() if has_base else 0
+        require(self.trailing_zero_base < format.raw_bits, "too many trailing zero bits")
+        require(self.first_bin <= format.largest_bin, "the first bin is out of range")
         self.n_shown = n_values - n_masked
         has_count = self.has_zero_groups and entropy == ZSTD
-        n_symbols = body.number() if has_count else self.n_shown
-        self.table_symbols = [body.number() for _ in range(3)] if four_tables else []
+        n_symbols = body.varint() if has_count else self.n_shown
+        self.table_symbols = [body.varint() for _ in range(3)] if four_tables else []
         self.table_symbols.append(n_symbols - sum(self.table_symbols))
         self.has_signs = not flag[6]
-        n_class_escapes = body.number() if flag[7] else 0
-        n_escapes = body.number() if flag[7] else 0
-        coded_bytes = body.number() if entropy == RANS else 0
-        raw_bytes = body.number()
+        n_bin_escapes = body.varint() if flag[7] else 0
+        n_escapes = body.varint() if flag[7] else 0
+        coded_bytes = body.varint() if entropy == RANS else 0
+        raw_bytes = body.varint()
         require(self.table_symbols[-1] >= 0, "more symbols in tables than there are")
         require(n_symbols <= self.n_shown, "more symbols than values")
         self.n_groups = -(-self.n_shown // GROUP)
-        self.hidden = read_mask(body, mask_bytes, n_values) if has_mask else None
+        self.masked = read_mask(body, mask_bytes, n_values) if has_mask else None
         if has_mask:
-            require(np.count_nonzero(self.hidden) == n_masked, "the mask hides another number")
+            require(
+                np.count_nonzero(self.masked) == n_masked, "the mask masks another number of values"
+            )
         self.signs = unpack_bits(body.take(-(-n_masked // 8)), n_masked) if has_mask_signs else None
-        self.class_escapes = body.array(n_class_escapes, 2)
+        self.bin_escapes = body.array(n_bin_escapes, 2)
         self.escapes = body.array(n_escapes, size)
         self.coded = body.take(coded_bytes)
         self.raw = np.frombuffer(body.take(raw_bytes), np.uint8)
 
     @property
     def stream_lengths(self) -> list[int]:
-        """Lossless, section 3.3: classes, clean bits, tables."""
-        return [self.n_groups, self.n_groups * self.has_clean, *self.table_symbols]
+        """Lossless, section 3.3: bins, trailing zero bits, tables."""
+        return [self.n_groups, self.n_groups * self.has_zero_bits, *self.table_symbols]
 
     def decode(self, content: bytes) -> np.ndarray:
         symbols = np.frombuffer(content, np.uint8)
         ends = np.cumsum(self.stream_lengths)
-        classes, clean, *tables = np.split(symbols, ends[:-1])
-        self.read_classes(classes.tolist())
-        self.read_clean_bits(clean)
+        bins, zero_bits, *tables = np.split(symbols, ends[:-1])
+        self.read_bins(bins.tolist())
+        self.read_zero_bits(zero_bits)
         return self.values(self.read_symbols(tables))
 
     def decode_lanes(self) -> np.ndarray:
         """Lossless, section 3.3: the runs of the entropy stage rans."""
         lanes = Lanes(Body(self.coded), "lossless")
-        self.read_classes(lanes.decode(self.n_groups, [0] * self.n_groups).tolist())
-        n_clean_groups = self.n_groups * self.has_clean
-        self.read_clean_bits(lanes.decode(n_clean_groups, [1] * n_clean_groups))
+        self.read_bins(lanes.decode(self.n_groups, [0] * self.n_groups).tolist())
+        n_zero_bits_groups = self.n_groups * self.has_zero_bits
+        self.read_zero_bits(lanes.decode(n_zero_bits_groups, [1] * n_zero_bits_groups))
         busy = ~self.is_zero
-        places = FIRST_VALUE_PLACE + self.classes[busy] % 4
+        places = FIRST_VALUE_PLACE + self.bins[busy] % 4
         symbols = lanes.decode(int(self.group_values[busy].sum()), places.tolist())
         raw = join_raw(self.raw.tobytes(), lanes.payload(), int(self.raw_lengths().sum()))
         self.raw = np.frombuffer(raw, np.uint8)
@@ -247,36 +254,36 @@ class SymbolChunk:
 
     def values(self, symbols: np.ndarray) -> np.ndarray:
         shown = self.join(symbols, self.read_raw_bits())
-        return shown if self.hidden is None else self.unmask(shown)
+        return shown if self.masked is None else self.unmask(shown)
 
-    def read_classes(self, symbols: list[int]) -> None:
-        """Symboliser, section 4: the class of every group, and which are all zero."""
-        escapes = iter(self.class_escapes.tolist())
-        largest, classes, current = self.format.largest_class, [], self.first_class
+    def read_bins(self, symbols: list[int]) -> None:
+        """Symboliser, section 4: the bin of every group, and which are all zero."""
+        escapes = iter(self.bin_escapes.tolist())
+        largest, bins, current = self.format.largest_bin, [], self.first_bin
         for symbol in symbols:
-            require(symbol <= CLASS_ESCAPE, f"class symbol {symbol}")
-            if symbol == CLASS_ESCAPE:
+            require(symbol <= BIN_ESCAPE, f"bin symbol {symbol}")
+            if symbol == BIN_ESCAPE:
                 current = next(escapes, -1)
             elif symbol != ZERO_GROUP:
                 current += -(symbol + 1) // 2 if symbol % 2 else symbol // 2
-            require(0 <= current <= largest, "a class out of range, or no class escape left")
-            classes.append(current)
-        require(next(escapes, None) is None, "class escapes left over")
-        self.classes = np.array(classes)
+            require(0 <= current <= largest, "a bin out of range, or no bin escape left")
+            bins.append(current)
+        require(next(escapes, None) is None, "bin escapes left over")
+        self.bins = np.array(bins)
         self.is_zero = np.array(symbols) == ZERO_GROUP
         require(self.has_zero_groups or not self.is_zero.any(), "a group that is all zero")
         self.group_values = np.full(self.n_groups, GROUP)
         self.group_values[-1] = self.n_shown - GROUP * (self.n_groups - 1)
 
-    def read_clean_bits(self, symbols: np.ndarray) -> None:
-        clean = np.full(self.n_groups, self.clean_base)
-        if self.has_clean:
-            require(symbols.max() < 32, "a clean bits symbol above 31")
-            require(not symbols[self.is_zero].any(), "clean bits of a group of zeros")
-            clean += symbols
-        clean[self.is_zero] = 0
-        require((clean < self.format.raw_bits).all(), "too many clean bits")
-        self.clean = clean
+    def read_zero_bits(self, symbols: np.ndarray) -> None:
+        zero_bits = np.full(self.n_groups, self.trailing_zero_base)
+        if self.has_zero_bits:
+            require(symbols.max() < 32, "a symbol of trailing zero bits above 31")
+            require(not symbols[self.is_zero].any(), "trailing zero bits of a group of zeros")
+            zero_bits += symbols
+        zero_bits[self.is_zero] = 0
+        require((zero_bits < self.format.raw_bits).all(), "too many trailing zero bits")
+        self.zero_bits = zero_bits
 
     def of_values(self, of_groups: np.ndarray) -> np.ndarray:
         """Repeats what each group that is not all zero has, for its values."""
@@ -284,7 +291,7 @@ class SymbolChunk:
 
     def read_symbols(self, tables: list[np.ndarray]) -> np.ndarray:
         """Symboliser, section 5: the symbols of values, from the tables into one row."""
-        table = self.of_values(self.classes % len(tables))
+        table = self.of_values(self.bins % len(tables))
         symbols = np.empty(len(table), np.uint8)
         for number, stream in enumerate(tables):
             wanted = table == number
@@ -299,9 +306,9 @@ class SymbolChunk:
         low = self.format.low_bits
         plane_bytes = -(-self.group_values // 8)
         self.first_plane = self.format.raw_bits - 1 if self.has_signs else self.format.raw_bits - 2
-        n_planes = self.first_plane + 1 - np.where(self.clean, self.clean, low)
+        n_planes = self.first_plane + 1 - np.where(self.zero_bits, self.zero_bits, low)
         lengths = n_planes * plane_bytes
-        lengths += np.where(self.clean, 0, low // 8 * self.group_values)
+        lengths += np.where(self.zero_bits, 0, low // 8 * self.group_values)
         lengths[self.is_zero] = 0
         return lengths
 
@@ -311,18 +318,20 @@ class SymbolChunk:
         require(lengths.sum() == len(self.raw), "raw bits of the wrong length")
         starts = np.cumsum(lengths) - lengths
         bits = np.zeros((self.n_groups, GROUP), np.uint64)
-        for clean, count in set(zip(self.clean.tolist(), self.group_values.tolist(), strict=True)):
-            alike = (self.clean == clean) & (self.group_values == count) & ~self.is_zero
+        for zero_bits, count in set(
+            zip(self.zero_bits.tolist(), self.group_values.tolist(), strict=True)
+        ):
+            alike = (self.zero_bits == zero_bits) & (self.group_values == count) & ~self.is_zero
             groups = np.flatnonzero(alike)
             if len(groups):
                 places = starts[groups][:, None] + np.arange(lengths[groups[0]])
-                bits[groups, :count] = self.raw_bits_of(self.raw[places], clean, count)
+                bits[groups, :count] = self.raw_bits_of(self.raw[places], zero_bits, count)
         used = np.arange(GROUP) < self.group_values[:, None]
         return bits[used & ~self.is_zero[:, None]]
 
-    def raw_bits_of(self, raw: np.ndarray, clean: int, count: int) -> np.ndarray:
+    def raw_bits_of(self, raw: np.ndarray, zero_bits: int, count: int) -> np.ndarray:
         """One row of bytes for each group, one row of integers back."""
-        last = clean or self.format.low_bits
+        last = zero_bits or self.format.low_bits
         plane_bytes = -(-count // 8)
         bits = np.zeros((len(raw), count), np.uint64)
         at = 0
@@ -331,7 +340,7 @@ class SymbolChunk:
             set_bits = np.unpackbits(packed, axis=1, count=count, bitorder="little")
             bits |= set_bits.astype(np.uint64) << np.uint64(plane)
             at += plane_bytes
-        if not clean:
+        if not zero_bits:
             for byte in range(self.format.low_bits // 8):
                 low = raw[:, at + byte :: self.format.low_bits // 8]
                 bits |= low.astype(np.uint64) << np.uint64(8 * byte)
@@ -340,7 +349,7 @@ class SymbolChunk:
     def join(self, symbols: np.ndarray, raw_bits: np.ndarray) -> np.ndarray:
         """Symboliser, section 5: values from symbols and raw bits; groups of zeros between."""
         exponent, mantissa = self.format.exponent_bits, self.format.mantissa_bits
-        first = self.of_values(self.classes // 4 - WINDOW_ABOVE)
+        first = self.of_values(self.bins // 4 - WINDOW_ABOVE)
         steps, top_bits = np.divmod(symbols, 1 << self.format.top_bits)
         t = ((first - steps) % 2**exponent << self.format.top_bits) + top_bits
         t[symbols == self.format.zero] = 0
@@ -358,10 +367,10 @@ class SymbolChunk:
     def unmask(self, shown: np.ndarray) -> np.ndarray:
         """Symboliser, section 3."""
         values = np.zeros(self.n_values, shown.dtype)
-        values[~self.hidden] = shown
+        values[~self.masked] = shown
         if self.signs is not None:
             minus_zero = 1 << self.format.exponent_bits + self.format.mantissa_bits
-            values[self.hidden] = np.where(self.signs, minus_zero, 0).astype(shown.dtype)
+            values[self.masked] = np.where(self.signs, minus_zero, 0).astype(shown.dtype)
         return values
 
 

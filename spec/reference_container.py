@@ -76,8 +76,8 @@ class RecordQuality:
 
     target: float
     rms: float
-    least: float
-    greatest: float
+    minimum: float
+    maximum: float
     kind: int
     whole_file: bool
 
@@ -322,17 +322,17 @@ class File:
             return
         lossy = own and record.codec not in (RAW, LOSSLESS) and record.n_elems > 0
         require(lossy, f"record {record.number}: an error, but nothing is lost", place)
-        bound, greatest, rmse, kind, per_row = self.errors.numbers("dddBB")
+        bound, max_abs, rmse, kind, per_row = self.errors.numbers("dddBB")
         zeros = self.errors.take(6)
         known = kind in BOUND_KINDS and per_row < 2 and not any(zeros)
         known = known and (kind > 0 or record.codec != DIRECT)
         require(known, f"record {record.number}: an unknown kind of bound", place)
         require(kind > 1 or not per_row, f"record {record.number}: an absolute bound by row", place)
         sound = 0 < bound < math.inf if kind else bound == 0
-        sound = sound and 0 <= rmse <= greatest < math.inf
-        sound = sound and (kind != 1 or greatest <= bound)
+        sound = sound and 0 <= rmse <= max_abs < math.inf
+        sound = sound and (kind != 1 or max_abs <= bound)
         require(sound, f"record {record.number}: impossible errors", place)
-        record.error = RecordError(bound, greatest, rmse, kind, bool(per_row))
+        record.error = RecordError(bound, max_abs, rmse, kind, bool(per_row))
 
     def read_quality(self, record: Record, has_quality: bool, place: int) -> None:
         what = f"record {record.number}"
@@ -342,15 +342,15 @@ class File:
             return
         if error is None or record.codec == DIRECT:
             raise Refused("corrupt", f"{what}: a quality, but of nothing", place)
-        target, rms, least, greatest, kind, whole_file = self.qualities.numbers("ddddBB")
+        target, rms, minimum, maximum, kind, whole_file = self.qualities.numbers("ddddBB")
         known = kind in TARGET_KINDS and whole_file <= min(kind, 1)
         known = known and not any(self.qualities.take(6))
         require(known, f"{what}: an unknown kind of target", place)
         sound = 0 < target < math.inf if kind else target == 0
-        sound = sound and -math.inf < least <= greatest < math.inf
-        sound = sound and 0 <= rms <= max(abs(least), abs(greatest))
+        sound = sound and -math.inf < minimum <= maximum < math.inf
+        sound = sound and 0 <= rms <= max(abs(minimum), abs(maximum))
         require(sound, f"{what}: impossible quality", place)
-        error.quality = RecordQuality(target, rms, least, greatest, kind, bool(whole_file))
+        error.quality = RecordQuality(target, rms, minimum, maximum, kind, bool(whole_file))
 
     def read_extents(self, record: Record, offset: int, has_preamble: bool, place: int) -> None:
         check_chunk_elems(record, record.chunk_elems, place)

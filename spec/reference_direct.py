@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import zstandard
 from reference_codec import (
-    CLASS_ESCAPE,
+    BIN_ESCAPE,
     GROUP,
     RANS,
     ZERO_GROUP,
@@ -26,10 +26,10 @@ from reference_rans import FIRST_VALUE_PLACE, Lanes, join_raw
 
 WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
 INLINE, PREAMBLE = 4, 5  # modes
-MAX_CODE = 2**30 - 1
-MAX_CLASS = 153
+MAX_INDEX = 2**30 - 1
+MAX_BIN = 153
 MAX_PACKED = 2**25
-FIRST_LOW_BITS = 40  # the first class whose values have low bits; with rans 36
+FIRST_LOW_BITS = 40  # the first bin whose values have low bits; with rans 36
 FIRST_LOW_BITS_OF_LANES = 36
 LANE_REACH = 15  # a symbol is this above what it means, or LANE_ESCAPE
 LANE_ESCAPE = 31
@@ -95,14 +95,14 @@ class Geometry:
 
     rows: int
     columns: int
-    taps: int
+    kernel_size: int
 
     @classmethod
     def of(cls, shape: tuple[int, ...]) -> Geometry:
-        taps = math.prod(shape[2:]) if len(shape) >= 3 else 1
-        taps = taps if 2 <= taps <= 64 else 1
+        kernel_size = math.prod(shape[2:]) if len(shape) >= 3 else 1
+        kernel_size = kernel_size if 2 <= kernel_size <= 64 else 1
         rows = shape[0] if len(shape) >= 2 else 1
-        return cls(rows, math.prod(shape) // (rows * taps), taps)
+        return cls(rows, math.prod(shape) // (rows * kernel_size), kernel_size)
 
 
 # Section 3
@@ -120,7 +120,7 @@ class Parameters:
         flags = body.byte()
         require(flags < 8, f"flags {flags} of the parameters")
         has_row_steps, has_prediction, has_field = (flags >> bit & 1 for bit in range(3))
-        require(not has_prediction or geometry.taps >= 2, "prediction without kernels")
+        require(not has_prediction or geometry.kernel_size >= 2, "prediction without kernels")
         self.step = self.row_steps = None
         if has_row_steps:
             halves = body.array(geometry.rows, 2)
@@ -131,12 +131,12 @@ class Parameters:
             require(self.step > 0 and math.isfinite(self.step), f"a step of {self.step}")
         self.coefficients = self.field = None
         if has_prediction:
-            count = geometry.taps * (geometry.taps - 1) // 2
+            count = geometry.kernel_size * (geometry.kernel_size - 1) // 2
             self.coefficients = read_packed(body, count)
         if has_field:
             self.field = [
                 read_packed(body, count)
-                for count in (geometry.taps, geometry.rows, geometry.columns)
+                for count in (geometry.kernel_size, geometry.rows, geometry.columns)
             ]
 
     def steps(self, rows: np.ndarray) -> np.ndarray | float:
@@ -144,7 +144,7 @@ class Parameters:
 
 
 def read_packed(body: Body, count: int) -> np.ndarray:
-    least = unzigzag(np.array(body.number()))
+    minimum = unzigzag(np.array(body.varint()))
     width = body.byte()
     require(width <= 16, f"a packed vector of {width} bits an entry")
     require(count <= MAX_PACKED, f"a packed vector of {count} entries")
@@ -152,8 +152,8 @@ def read_packed(body: Body, count: int) -> np.ndarray:
     bits = np.unpackbits(packed, bitorder="little")
     require(not bits[count * width :].any(), "unused bits of a packed vector are set")
     above = bits[: count * width].reshape(count, width) @ (1 << np.arange(width))
-    entries = least + above
-    fit = -(2**15) <= least and entries.max() < 2**15
+    entries = minimum + above
+    fit = -(2**15) <= minimum and entries.max() < 2**15
     require(fit, "a packed vector with entries of more than 16 bits")
     return entries
 
@@ -165,23 +165,23 @@ def unzigzag(numbers: np.ndarray) -> np.ndarray:
 # Sections 2, 5 and 6
 
 
-class ClassCoding(NamedTuple):
+class BinCoding(NamedTuple):
     """Section 6.1."""
 
     tuple_values: int  # m
     reach: int  # A
     low_bits: int  # k
-    stream: int  # 1 and up: stream 0 has the classes
+    stream: int  # 1 and up: stream 0 has the bins
 
 
-def coding_of(scale_class: int) -> ClassCoding:
-    above = scale_class - FIRST_LOW_BITS
+def coding_of(scale_bin: int) -> BinCoding:
+    above = scale_bin - FIRST_LOW_BITS
     if above >= 0:
-        return ClassCoding(1, 62, 1 + above // 4, FIRST_LOW_BITS + above % 4)
+        return BinCoding(1, 62, 1 + above // 4, FIRST_LOW_BITS + above % 4)
     for last, values, reach in ((12, 4, 1), (20, 3, 2), (29, 2, 7)):
-        if scale_class <= last:
-            return ClassCoding(values, reach, 0, scale_class)
-    return ClassCoding(1, 62, 0, scale_class)
+        if scale_bin <= last:
+            return BinCoding(values, reach, 0, scale_bin)
+    return BinCoding(1, 62, 0, scale_bin)
 
 
 class DirectChunk:
@@ -206,10 +206,12 @@ class DirectChunk:
         if self.mask_bytes is not None:
             require(self.mask_bytes <= -(-n_values // 8), "a mask that compression made longer")
             masked = read_mask(body, self.mask_bytes, n_values)
-        require(np.count_nonzero(masked) == self.n_masked, "the mask hides another number")
-        self.class_escapes = body.array(self.n_class_escapes, 2)
+        require(
+            np.count_nonzero(masked) == self.n_masked, "the mask masks another number of values"
+        )
+        self.bin_escapes = body.array(self.n_bin_escapes, 2)
         self.escape_is_exact = unpack_bits(body.take(-(-self.n_escapes // 8)), self.n_escapes)
-        self.escape_codes = Body(body.take(self.code_bytes))
+        self.escaped_indices = Body(body.take(self.escape_bytes))
         self.exact = np.frombuffer(body.take(np.dtype(word).itemsize * self.n_exact), word)
         self.coded = body.take(self.coded_bytes)
         self.raw = np.frombuffer(body.take(self.raw_bytes), np.uint8)
@@ -219,62 +221,62 @@ class DirectChunk:
         """Section 2."""
         flags = body.byte()
         require(flags < 16, f"flags {flags}")
-        has_mask, has_escapes, has_class_escapes, has_raw = (flags >> bit & 1 for bit in range(4))
+        has_mask, has_escapes, has_bin_escapes, has_raw = (flags >> bit & 1 for bit in range(4))
         has_field = self.parameters.field is not None
-        require(not (has_class_escapes and has_field), "class escapes and a scale field")
-        self.first_class = 0 if has_field else body.number()
-        require(self.first_class <= MAX_CLASS, f"a first class of {self.first_class}")
-        self.mask_bytes, self.n_masked = (body.number(), body.number()) if has_mask else (None, 0)
+        require(not (has_bin_escapes and has_field), "bin escapes and a scale field")
+        self.first_bin = 0 if has_field else body.varint()
+        require(self.first_bin <= MAX_BIN, f"a first bin of {self.first_bin}")
+        self.mask_bytes, self.n_masked = (body.varint(), body.varint()) if has_mask else (None, 0)
         require(self.n_masked < self.n_values, "everything is masked")
-        self.n_escapes = self.n_exact = self.code_bytes = 0
+        self.n_escapes = self.n_exact = self.escape_bytes = 0
         if has_escapes:
-            self.n_escapes, self.n_exact, self.code_bytes = (body.number() for _ in range(3))
-        self.n_class_escapes = body.number() if has_class_escapes else 0
-        self.coded_bytes = body.number() if self.entropy == RANS else 0
-        self.raw_bytes = body.number() if has_raw else 0
-        pairs = (self.n_escapes, has_escapes), (self.n_class_escapes, has_class_escapes)
+            self.n_escapes, self.n_exact, self.escape_bytes = (body.varint() for _ in range(3))
+        self.n_bin_escapes = body.varint() if has_bin_escapes else 0
+        self.coded_bytes = body.varint() if self.entropy == RANS else 0
+        self.raw_bytes = body.varint() if has_raw else 0
+        pairs = (self.n_escapes, has_escapes), (self.n_bin_escapes, has_bin_escapes)
         for count, flag in (*pairs, (self.raw_bytes, has_raw)):
             require((count > 0) == flag, "a flag for something that is not there")
 
     def order_values(self, shown: np.ndarray) -> None:
         """Section 5.3. `order` has the places in the chunk of the values that are not masked."""
-        self.order, self.predicted_classes = shown, None
+        self.order, self.predicted_bins = shown, None
         if self.parameters.field is not None:
             bands, rows, columns = self.parameters.field
-            per_row = self.geometry.columns * self.geometry.taps
-            classes = bands[self.elements % self.geometry.taps]
-            classes = classes + rows[self.elements // per_row]
-            classes += columns[self.elements // self.geometry.taps % self.geometry.columns]
-            classes = np.clip(classes, 1, MAX_CLASS)[shown]
-            by_class = np.argsort(classes, kind="stable")
-            self.order, self.predicted_classes = shown[by_class], classes[by_class]
+            per_row = self.geometry.columns * self.geometry.kernel_size
+            bins = bands[self.elements % self.geometry.kernel_size]
+            bins = bins + rows[self.elements // per_row]
+            bins += columns[self.elements // self.geometry.kernel_size % self.geometry.columns]
+            bins = np.clip(bins, 1, MAX_BIN)[shown]
+            by_bin = np.argsort(bins, kind="stable")
+            self.order, self.predicted_bins = shown[by_bin], bins[by_bin]
         self.n_groups = -(-len(shown) // GROUP)
         self.group_values = np.full(self.n_groups, GROUP)
         self.group_values[-1] = len(shown) - GROUP * (self.n_groups - 1)
 
     def decode(self, frame: bytes) -> tuple[np.ndarray, np.ndarray]:
-        """The codes of all values, and which values are exact; both in storage order."""
-        n_classes = 0 if self.predicted_classes is not None else self.n_groups
-        symbols = np.frombuffer(read_symbols(frame, n_classes + len(self.order)), np.uint8)
-        require(len(symbols) >= n_classes, "fewer symbols than groups")
-        if self.predicted_classes is None:
-            classes = self.read_classes(symbols[:n_classes])
+        """The indices of all values, and which values are exact; both in storage order."""
+        n_bins = 0 if self.predicted_bins is not None else self.n_groups
+        symbols = np.frombuffer(read_symbols(frame, n_bins + len(self.order)), np.uint8)
+        require(len(symbols) >= n_bins, "fewer symbols than groups")
+        if self.predicted_bins is None:
+            bins = self.read_bins(symbols[:n_bins])
         else:
-            classes = self.classes_of_the_field()
-        return self.codes(*self.read_groups(classes, symbols[n_classes:]))
+            bins = self.bins_of_the_field()
+        return self.indices(*self.read_groups(bins, symbols[n_bins:]))
 
     def decode_lanes(self) -> tuple[np.ndarray, np.ndarray]:
         """Section 6.2, the runs of the entropy stage rans; as decode()."""
         lanes = Lanes(Body(self.coded), "direct")
-        if self.predicted_classes is None:
+        if self.predicted_bins is None:
             symbols = lanes.decode(self.n_groups, [0] * self.n_groups)
-            classes = self.read_classes(symbols)
+            bins = self.read_bins(symbols)
         else:
-            classes = self.classes_of_the_field()
-        above = classes - FIRST_LOW_BITS_OF_LANES
+            bins = self.bins_of_the_field()
+        above = bins - FIRST_LOW_BITS_OF_LANES
         low_bits = np.where(above >= 0, 1 + above // 4, 0)
-        table = np.where(above >= 0, FIRST_LOW_BITS_OF_LANES - 1 + above % 4, classes - 1)
-        busy = classes > 0
+        table = np.where(above >= 0, FIRST_LOW_BITS_OF_LANES - 1 + above % 4, bins - 1)
+        busy = bins > 0
         places = FIRST_VALUE_PLACE + table[busy]
         symbols = lanes.decode(int(self.group_values[busy].sum()), places.tolist())
         n_raw = int((low_bits * -(-self.group_values // 8)).sum())
@@ -283,45 +285,45 @@ class DirectChunk:
         high = np.zeros((self.n_groups, GROUP), np.int64)
         used = np.arange(GROUP) < self.group_values[:, None]
         high[used & busy[:, None]] = symbols.astype(np.int64) - LANE_REACH
-        return self.codes(*self.join(high, high == LANE_ESCAPE - LANE_REACH, low_bits))
+        return self.indices(*self.join(high, high == LANE_ESCAPE - LANE_REACH, low_bits))
 
-    def read_classes(self, symbols: np.ndarray) -> np.ndarray:
-        escapes = self.class_escapes
-        return read_scale_classes(symbols.tolist(), self.first_class, escapes, MAX_CLASS)
+    def read_bins(self, symbols: np.ndarray) -> np.ndarray:
+        escapes = self.bin_escapes
+        return read_scale_bins(symbols.tolist(), self.first_bin, escapes, MAX_BIN)
 
-    def classes_of_the_field(self) -> np.ndarray:
+    def bins_of_the_field(self) -> np.ndarray:
         middle = GROUP * np.arange(self.n_groups) + self.group_values // 2
-        return self.predicted_classes[middle]
+        return self.predicted_bins[middle]
 
-    def codes(self, coded: np.ndarray, is_exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """From groups to storage order, and from residuals to codes."""
-        codes = np.zeros(self.n_values, np.int64)
+    def indices(self, coded: np.ndarray, is_exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """From groups to storage order, and from residuals to indices."""
+        indices = np.zeros(self.n_values, np.int64)
         exact = np.zeros(self.n_values, bool)
-        codes[self.order], exact[self.order] = coded, is_exact
+        indices[self.order], exact[self.order] = coded, is_exact
         if self.parameters.coefficients is not None:
             has_residual = np.zeros(self.n_values, bool)
             has_residual[self.order] = ~is_exact
-            self.add_predictions(codes, has_residual)
-        require((np.abs(codes) <= MAX_CODE).all(), "a code above 2^30 - 1")
-        return codes, exact
+            self.add_predictions(indices, has_residual)
+        require((np.abs(indices) <= MAX_INDEX).all(), "an index above 2^30 - 1")
+        return indices, exact
 
-    def read_groups(self, classes: np.ndarray, symbols: np.ndarray):
-        """Section 6.1: codes or residuals of the values in order, and which are exact."""
-        codings = [coding_of(scale_class) for scale_class in range(MAX_CLASS + 1)]
-        tuple_values, _, low_bits, stream = np.array(codings)[classes].T
-        is_zero = classes == 0
+    def read_groups(self, bins: np.ndarray, symbols: np.ndarray):
+        """Section 6.1: indices or residuals of the values in order, and which are exact."""
+        codings = [coding_of(scale_bin) for scale_bin in range(MAX_BIN + 1)]
+        tuple_values, _, low_bits, stream = np.array(codings)[bins].T
+        is_zero = bins == 0
         n_symbols = np.where(is_zero, 0, -(-self.group_values // tuple_values))
-        require(n_symbols.sum() == len(symbols), "not as many symbols as the classes need")
+        require(n_symbols.sum() == len(symbols), "not as many symbols as the bins need")
         by_stream = np.argsort(np.where(is_zero, 0, stream), kind="stable")
         first_symbol = np.zeros(self.n_groups, np.int64)
         first_symbol[by_stream] = np.cumsum(n_symbols[by_stream]) - n_symbols[by_stream]
         high = np.zeros((self.n_groups, GROUP), np.int64)
         escaped = np.zeros((self.n_groups, GROUP), bool)
-        for scale_class, count in set(zip(classes.tolist(), self.group_values.tolist())):
-            if scale_class == 0:
+        for scale_bin, count in set(zip(bins.tolist(), self.group_values.tolist())):
+            if scale_bin == 0:
                 continue
-            coding = codings[scale_class]
-            alike = np.flatnonzero((classes == scale_class) & (self.group_values == count))
+            coding = codings[scale_bin]
+            alike = np.flatnonzero((bins == scale_bin) & (self.group_values == count))
             places = first_symbol[alike][:, None] + np.arange(n_symbols[alike[0]])
             parts = split_tuples(symbols[places], coding, count)
             high[alike, :count], escaped[alike, :count] = parts
@@ -332,46 +334,50 @@ class DirectChunk:
         raw_bytes = low_bits * -(-self.group_values // 8)
         require(raw_bytes.sum() == len(self.raw), "raw bits of the wrong length")
         first_raw = np.cumsum(raw_bytes) - raw_bytes
-        codes = high << low_bits[:, None]
+        indices = high << low_bits[:, None]
         for bits, count in set(zip(low_bits.tolist(), self.group_values.tolist())):
             alike = np.flatnonzero((low_bits == bits) & (self.group_values == count))
             places = first_raw[alike][:, None] + np.arange(raw_bytes[alike[0]])
-            codes[alike, :count] += join_planes(self.raw[places], bits, count)
+            indices[alike, :count] += join_planes(self.raw[places], bits, count)
         used = np.arange(GROUP) < self.group_values[:, None]
-        return self.put_escapes(codes[used], escaped[used])
+        return self.put_escapes(indices[used], escaped[used])
 
-    def put_escapes(self, codes: np.ndarray, escaped: np.ndarray):
+    def put_escapes(self, indices: np.ndarray, escaped: np.ndarray):
         """Section 6.4."""
         require(np.count_nonzero(escaped) == self.n_escapes, "escapes of the wrong number")
         require(np.count_nonzero(self.escape_is_exact) == self.n_exact, "another number of exact")
-        numbers = [self.escape_codes.number() for _ in range(self.n_escapes - self.n_exact)]
-        self.escape_codes.end("escape codes")
+        numbers = [self.escaped_indices.varint() for _ in range(self.n_escapes - self.n_exact)]
+        self.escaped_indices.end("escaped indices")
         escapes = np.zeros(self.n_escapes, np.int64)
         escapes[~self.escape_is_exact] = unzigzag(np.array(numbers, np.int64))
-        codes[escaped] = escapes
-        is_exact = np.zeros(len(codes), bool)
+        indices[escaped] = escapes
+        is_exact = np.zeros(len(indices), bool)
         is_exact[escaped] = self.escape_is_exact
-        return codes, is_exact
+        return indices, is_exact
 
-    def add_predictions(self, codes: np.ndarray, has_residual: np.ndarray) -> None:
+    def add_predictions(self, indices: np.ndarray, has_residual: np.ndarray) -> None:
         """Section 5.1."""
-        taps = self.geometry.taps
-        start = int(-self.elements[0] % taps)
-        n_kernels = max(0, self.n_values - start) // taps
-        kernels = codes[start : start + n_kernels * taps].reshape(-1, taps)
-        has_residual = has_residual[start : start + n_kernels * taps].reshape(-1, taps)
-        for tap in range(1, taps):
-            row = self.parameters.coefficients[tap * (tap - 1) // 2 :][:tap]
-            known = np.clip(kernels[:, :tap], -MAX_CODE, MAX_CODE)  # beyond it is refused later
-            predicted = np.clip(128 + known @ row >> 8, -MAX_CODE, MAX_CODE)
-            kernels[:, tap] += np.where(has_residual[:, tap], predicted, 0)
+        kernel_size = self.geometry.kernel_size
+        start = int(-self.elements[0] % kernel_size)
+        n_kernels = max(0, self.n_values - start) // kernel_size
+        kernels = indices[start : start + n_kernels * kernel_size].reshape(-1, kernel_size)
+        has_residual = has_residual[start : start + n_kernels * kernel_size].reshape(
+            -1, kernel_size
+        )
+        for position in range(1, kernel_size):
+            row = self.parameters.coefficients[position * (position - 1) // 2 :][:position]
+            known = np.clip(
+                kernels[:, :position], -MAX_INDEX, MAX_INDEX
+            )  # beyond it is refused later
+            predicted = np.clip(128 + known @ row >> 8, -MAX_INDEX, MAX_INDEX)
+            kernels[:, position] += np.where(has_residual[:, position], predicted, 0)
 
     def values(self, decoded: tuple[np.ndarray, np.ndarray], name: str) -> np.ndarray:
         """Section 4: all bits of the values."""
-        codes, is_exact = decoded
-        rows = self.elements // (self.geometry.columns * self.geometry.taps)
+        indices, is_exact = decoded
+        rows = self.elements // (self.geometry.columns * self.geometry.kernel_size)
         with np.errstate(over="ignore", under="ignore"):
-            products = codes.astype(np.float64) * self.parameters.steps(rows)
+            products = indices.astype(np.float64) * self.parameters.steps(rows)
             singles = products.astype("<f4")
             if name == "F64":
                 words = products.view("<u8")
@@ -386,22 +392,22 @@ class DirectChunk:
         return words
 
 
-def read_scale_classes(symbols: list[int], current: int, class_escapes, largest: int):
-    """Section 5.4: the class of every group, 0 for groups of zeros."""
-    escapes, classes = iter(class_escapes.tolist()), []
+def read_scale_bins(symbols: list[int], current: int, bin_escapes, largest: int):
+    """Section 5.4: the bin of every group, 0 for groups of zeros."""
+    escapes, bins = iter(bin_escapes.tolist()), []
     for symbol in symbols:
-        require(symbol <= CLASS_ESCAPE, f"class symbol {symbol}")
+        require(symbol <= BIN_ESCAPE, f"bin symbol {symbol}")
         if symbol == ZERO_GROUP:
-            classes.append(0)
+            bins.append(0)
             continue
-        if symbol == CLASS_ESCAPE:
+        if symbol == BIN_ESCAPE:
             current = next(escapes, 0)
         else:
             current += -(symbol + 1) // 2 if symbol % 2 else symbol // 2
-        require(1 <= current <= largest, "a class out of range, or no class escape left")
-        classes.append(current)
-    require(next(escapes, None) is None, "class escapes left over")
-    return np.array(classes)
+        require(1 <= current <= largest, "a bin out of range, or no bin escape left")
+        bins.append(current)
+    require(next(escapes, None) is None, "bin escapes left over")
+    return np.array(bins)
 
 
 def read_symbols(frame: bytes, at_most: int) -> bytes:
@@ -413,7 +419,7 @@ def read_symbols(frame: bytes, at_most: int) -> bytes:
     return decompress_frame(frame, content_bytes)
 
 
-def split_tuples(symbols: np.ndarray, coding: ClassCoding, count: int):
+def split_tuples(symbols: np.ndarray, coding: BinCoding, count: int):
     """A row of symbols for each group to a row of values; and which of these escape."""
     base, values = 2 * coding.reach + 1, coding.tuple_values
     require(symbols.max() <= base**values, f"a symbol above {base**values}")

@@ -18,7 +18,7 @@ BUCKET = TOTAL // SYMBOLS
 LOWEST = 2**15  # state
 PAYLOAD_BITS = 15  # of a lane
 EXPLICIT = 4  # bit of the field layout
-FIRST_VALUE_PLACE = 2  # after the tables for classes and for clean bits
+FIRST_VALUE_PLACE = 2  # after the tables for bins and for trailing zero bits
 
 
 def shifted_trellis() -> tuple:
@@ -49,7 +49,7 @@ def tables_of_choice(choice: int, codec: str) -> list[tuple[int, ...]]:
     """The static tables by place. `codec`: "lossless", "direct" or "spectral"."""
     tables, family = static_tables(), f"family {choice & 7} {codec} "
     values = [table for name, table in tables.items() if name.startswith(family)]
-    return [tables[f"classes {choice >> 3 & 7}"], tables[f"clean bits {choice >> 6}"], *values]
+    return [tables[f"bins {choice >> 3 & 7}"], tables[f"trailing zero bits {choice >> 6}"], *values]
 
 
 class BitString:
@@ -124,9 +124,9 @@ def steps(n_symbols: int, n_groups: int, n_lanes: int):
             yield group, first, min(n_lanes, end - first)
 
 
-def walk_trellis(n_symbols: int, n_groups: int, n_lanes: int, n_states: int, path, take):
+def walk_trellis(n_symbols: int, n_groups: int, n_lanes: int, n_states: int, parity, take):
     """Section 1: the symbols of a run, and which had the second table. `take(group, second)`
-    gives those of a step; `path` has path bits, -1 where the symbol has it."""
+    gives those of a step; `parity` has parity bits, -1 where the symbol has it."""
     symbols, is_second = np.empty(n_symbols, np.uint8), np.empty(n_symbols, bool)
     following, second_table = map(np.array, TRELLISES[n_states])
     states = np.zeros(n_lanes, np.int64)
@@ -134,7 +134,7 @@ def walk_trellis(n_symbols: int, n_groups: int, n_lanes: int, n_states: int, pat
         of_step = slice(first, first + n)
         second = second_table[states[:n]]
         symbols[of_step] = take(group, second)
-        bits = np.where(path[of_step] < 0, symbols[of_step] % 2, path[of_step])
+        bits = np.where(parity[of_step] < 0, symbols[of_step] % 2, parity[of_step])
         states[:n] = following[states[:n], bits]
         is_second[of_step] = second
     return symbols, is_second
@@ -150,7 +150,7 @@ class Lanes:
         self.tables = tables_of_choice(body.byte(), codec)
         if layout & EXPLICIT:
             self.read_tables(body)
-        n_words = [body.number() for _ in range(self.n_sets)]
+        n_words = [body.varint() for _ in range(self.n_sets)]
         states = BitString(body)
         self.states = np.array([self.read_state(states) for _ in range(LANES * self.n_sets)])
         states.end("the states")
@@ -180,16 +180,16 @@ class Lanes:
             symbols[first : first + n] = self.decode_step(slots, n, 0)
         return symbols
 
-    def decode_chosen(self, n_symbols: int, places, n_states: int, path=None):
+    def decode_chosen(self, n_symbols: int, places, n_states: int, parity=None):
         """Section 1: a run with two tables for each group, at a pair of places. Symbols, and
-        which had the second table. `path`: path bits, -1 where the symbol has it."""
+        which had the second table. `parity`: parity bits, -1 where the symbol has it."""
 
         def take(group: int, second: np.ndarray) -> np.ndarray:
             slots = both(*(slots_of(self.tables[place]) for place in places[group]))
             return self.decode_step(slots, len(second), TOTAL * second)
 
-        path = np.full(n_symbols, -1) if path is None else path
-        return walk_trellis(n_symbols, len(places), LANES * self.n_sets, n_states, path, take)
+        parity = np.full(n_symbols, -1) if parity is None else parity
+        return walk_trellis(n_symbols, len(places), LANES * self.n_sets, n_states, parity, take)
 
     def decode_step(self, slots: Slots, n_lanes: int, first_slot) -> np.ndarray:
         """Section 2, for the first `n_lanes` lanes of all sets."""

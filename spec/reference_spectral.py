@@ -19,7 +19,7 @@ from reference_codec import (
 from reference_container import DTYPES, check, require
 from reference_direct import (
     FIRST_LOW_BITS_OF_LANES,
-    read_scale_classes,
+    read_scale_bins,
     read_symbols,
     unzigzag,
 )
@@ -40,12 +40,12 @@ from reference_transforms import (
 
 WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
 INLINE, PREAMBLE = 4, 5  # modes
-STORAGE, BANDS, CLASSES, ROW_BLOCKS = range(4)  # orders
-PREDICTS_CLASSES = CLASSES, ROW_BLOCKS
-MAX_CLASS = 125
+STORAGE, BANDS, BINS, ROW_BLOCKS = range(4)  # orders
+PREDICTS_BINS = BINS, ROW_BLOCKS
+MAX_BIN = 125
 MAX_BANDS = 4096
 MAX_SIDE = 64
-ZERO = 16  # the symbol of codes without high bits; symbol 0 is an escape
+ZERO = 16  # the symbol of indices without high bits; symbol 0 is an escape
 TABLES = 39
 
 
@@ -78,10 +78,10 @@ def decode_spectral(
     require(body_bytes in (None, body.position), "the body has another length than its frame")
     if entropy == RANS:
         body.end("payload")
-        points = chunk.decode_lanes()
+        levels = chunk.decode_lanes()
     else:
-        points = chunk.decode(body.rest())
-    return chunk.values(points, name).view(np.uint8)
+        levels = chunk.decode(body.rest())
+    return chunk.values(levels, name).view(np.uint8)
 
 
 def lanes_of(n_values: int) -> int:
@@ -149,7 +149,7 @@ class Parameters:
         self.is_transformed = bool(flags >> 2 & 1)
         self.order = flags >> 3 & 3
         has_scales, has_steps = flags >> 5 & 1, flags >> 6 & 1
-        require(has_scales == (self.order in PREDICTS_CLASSES), "a scale field without its order")
+        require(has_scales == (self.order in PREDICTS_BINS), "a scale field without its order")
         self.step = float(np.frombuffer(body.take(8), "<f8")[0])
         require(self.step > 0 and math.isfinite(self.step), f"a step of {self.step}")
         self.geometry = Geometry(shape, tuple(body.take(body.byte())))
@@ -182,11 +182,11 @@ class Quarters:
 
 
 def read_vector(body: Body, count: int) -> np.ndarray:
-    middle = int(unzigzag(np.array(body.number())))
+    middle = int(unzigzag(np.array(body.varint())))
     require(-(2**15) <= middle < 2**15, "a vector with a middle of more than 16 bits")
     low_bits = body.byte()
     require(low_bits <= 15, f"a vector with {low_bits} low bits")
-    n_bytes = body.number()
+    n_bytes = body.varint()
     packed = Body(body.take(n_bytes))
     require(count <= 8 * n_bytes, "a vector with more entries than bits")
     bits, entries = BitString(packed), np.empty(count, np.int64)
@@ -208,20 +208,18 @@ def read_vector(body: Body, count: int) -> np.ndarray:
 
 @dataclasses.dataclass
 class Groups:
-    """What the classes say: of each group, 0 for groups of zeros."""
+    """What the bins say: of each group, 0 for groups of zeros."""
 
-    classes: np.ndarray
+    bins: np.ndarray
     sizes: np.ndarray
 
     def __post_init__(self):
-        above = self.classes - FIRST_LOW_BITS_OF_LANES
+        above = self.bins - FIRST_LOW_BITS_OF_LANES
         self.low_bits = np.where(above >= 0, 1 + above // 4, 0)
-        self.tables = np.where(
-            above >= 0, FIRST_LOW_BITS_OF_LANES - 1 + above % 4, self.classes - 1
-        )
-        self.is_busy = self.classes > 0
+        self.tables = np.where(above >= 0, FIRST_LOW_BITS_OF_LANES - 1 + above % 4, self.bins - 1)
+        self.is_busy = self.bins > 0
         planes = -(-self.sizes // 8)
-        self.path_bytes = int(planes[self.low_bits > 0].sum())
+        self.parity_bytes = int(planes[self.low_bits > 0].sum())
         self.raw_bytes = int((np.maximum(self.low_bits - 1, 0) * planes).sum())
         self.n_symbols = int(self.sizes[self.is_busy].sum())
 
@@ -242,11 +240,11 @@ class SpectralChunk:
         self.parameters, self.first_elem, self.n_values = parameters, first_elem, n_values
         self.entropy, self.word = entropy, word
         self.read_header(body)
-        self.class_escapes = body.array(self.n_class_escapes, 2)
-        self.escape_codes = Body(body.take(self.code_bytes))
+        self.bin_escapes = body.array(self.n_bin_escapes, 2)
+        self.escaped_levels = Body(body.take(self.escape_bytes))
         gaps = Body(body.take(self.gap_bytes))
         self.exact = np.frombuffer(body.take(np.dtype(word).itemsize * self.n_exact), word)
-        self.path = body.take(self.path_bytes)
+        self.parity = body.take(self.parity_bytes)
         self.coded = body.take(self.coded_bytes)
         self.splits = Body(body.take(self.split_bytes))
         self.raw = body.take(self.raw_bytes)
@@ -257,26 +255,26 @@ class SpectralChunk:
         """Section 2."""
         flags = body.byte()
         require(flags < 32, f"flags {flags}")
-        has_exact, has_escapes, has_class_escapes, has_raw, has_path = (
+        has_exact, has_escapes, has_bin_escapes, has_raw, has_parity = (
             flags >> bit & 1 for bit in range(5)
         )
-        has_classes = self.parameters.order not in PREDICTS_CLASSES
-        require(has_classes or not has_class_escapes, "class escapes and a scale field")
+        has_bins = self.parameters.order not in PREDICTS_BINS
+        require(has_bins or not has_bin_escapes, "bin escapes and a scale field")
 
         def numbers(count: int, is_there: bool, may_be_zero: bool = False) -> tuple[int, ...]:
-            found = tuple(body.number() if is_there else 0 for _ in range(count))
+            found = tuple(body.varint() if is_there else 0 for _ in range(count))
             announced = is_there and not may_be_zero
             require(not announced or all(found), "a flag for something that is not there")
             return found
 
-        (self.first_class,) = numbers(1, has_classes, True)
-        require(self.first_class <= MAX_CLASS, f"a first class of {self.first_class}")
+        (self.first_bin,) = numbers(1, has_bins, True)
+        require(self.first_bin <= MAX_BIN, f"a first bin of {self.first_bin}")
         (self.coded_bytes,) = numbers(1, self.entropy == RANS, True)
         (self.split_bytes,) = numbers(1, self.entropy == ZSTD, True)
         self.n_exact, self.gap_bytes = numbers(2, has_exact)
-        self.n_escapes, self.code_bytes = numbers(2, has_escapes)
-        (self.n_class_escapes,) = numbers(1, has_class_escapes)
-        (self.path_bytes,) = numbers(1, has_path)
+        self.n_escapes, self.escape_bytes = numbers(2, has_escapes)
+        (self.n_bin_escapes,) = numbers(1, has_bin_escapes)
+        (self.parity_bytes,) = numbers(1, has_parity)
         (self.raw_bytes,) = numbers(1, has_raw)
 
     def read_places(self, gaps: Body) -> None:
@@ -284,7 +282,7 @@ class SpectralChunk:
         self.exact_places = []
         following = 0
         for _ in range(self.n_exact):
-            place = following + gaps.number()
+            place = following + gaps.varint()
             require(place < self.n_values, "an exact value behind the chunk")
             self.exact_places.append(place)
             following = place + 1
@@ -300,11 +298,11 @@ class SpectralChunk:
         self.group_values[-1:] = self.n_values - GROUP * (len(self.group_values) - 1)
         if parameters.order == BANDS:
             self.order = np.argsort(places[0], kind="stable")
-        elif parameters.order == CLASSES:
-            classes = np.clip(parameters.scales.at(places) - self.step_quarters, 1, MAX_CLASS)
-            self.order = np.argsort(classes, kind="stable")
+        elif parameters.order == BINS:
+            bins = np.clip(parameters.scales.at(places) - self.step_quarters, 1, MAX_BIN)
+            self.order = np.argsort(bins, kind="stable")
             middle = GROUP * np.arange(len(self.group_values)) + self.group_values // 2
-            self.predicted_classes = classes[self.order][middle]
+            self.predicted_bins = bins[self.order][middle]
         elif parameters.order == ROW_BLOCKS:
             self.order_rows(places)
 
@@ -319,41 +317,39 @@ class SpectralChunk:
         quarters = quarters.reshape(-1, row_values)
         rows = np.argsort(quarters[:, 0], kind="stable")  # what places add is the same for all
         in_row = np.argsort(quarters[0], kind="stable")
-        classes = np.clip(quarters, 1, MAX_CLASS)
+        bins = np.clip(quarters, 1, MAX_BIN)
         n_lanes, done, order, middles = lanes_of(self.n_values), 0, [], []
         while done < len(rows):
             n_rows = min(n_lanes, 1 << (len(rows) - done).bit_length() - 1)
             block = rows[done : done + n_rows]
             order.append((block[None, :] * row_values + in_row[:, None]).reshape(-1))
-            middles.append(np.repeat(classes[block[n_rows // 2], in_row], n_rows))
+            middles.append(np.repeat(bins[block[n_rows // 2], in_row], n_rows))
             done += n_rows
         self.order = np.concatenate(order)
         middle = GROUP * np.arange(len(self.group_values)) + self.group_values // 2
-        self.predicted_classes = np.concatenate(middles)[middle]
+        self.predicted_bins = np.concatenate(middles)[middle]
 
-    def groups(self, class_symbols: np.ndarray) -> Groups:
+    def groups(self, bin_symbols: np.ndarray) -> Groups:
         """Sections 5.1 and 5.2."""
-        if self.parameters.order in PREDICTS_CLASSES:
-            classes = self.predicted_classes
+        if self.parameters.order in PREDICTS_BINS:
+            bins = self.predicted_bins
         else:
-            classes = read_scale_classes(
-                class_symbols.tolist(), self.first_class, self.class_escapes, MAX_CLASS
-            )
-        return Groups(classes, self.group_values)
+            bins = read_scale_bins(bin_symbols.tolist(), self.first_bin, self.bin_escapes, MAX_BIN)
+        return Groups(bins, self.group_values)
 
     @property
-    def n_classes(self) -> int:
-        """Symbols of classes."""
-        return 0 if self.parameters.order in PREDICTS_CLASSES else len(self.group_values)
+    def n_bins(self) -> int:
+        """Symbols of bins."""
+        return 0 if self.parameters.order in PREDICTS_BINS else len(self.group_values)
 
-    def path_bits(self, groups: Groups) -> np.ndarray:
+    def parity_bits(self, groups: Groups) -> np.ndarray:
         """Section 5.3: of the values of groups that are not zero; -1 where the symbol has it."""
-        require(groups.path_bytes == len(self.path), "path bits of the wrong length")
+        require(groups.parity_bytes == len(self.parity), "parity bits of the wrong length")
         bits = np.full((len(groups.sizes), GROUP), -1)
         at = 0
         for group in np.flatnonzero(groups.low_bits > 0):
             size = groups.sizes[group]
-            plane = np.frombuffer(self.path, np.uint8, -(-size // 8), at)
+            plane = np.frombuffer(self.parity, np.uint8, -(-size // 8), at)
             bits[group, :size] = np.unpackbits(plane, count=size, bitorder="little")
             at += len(plane)
         return bits[self.used(groups)]
@@ -363,10 +359,10 @@ class SpectralChunk:
         return (np.arange(GROUP) < groups.sizes[:, None]) & groups.is_busy[:, None]
 
     def decode_lanes(self) -> np.ndarray:
-        """Section 5.3, with `rans`: the points, in storage order."""
+        """Section 5.3, with `rans`: the levels, in storage order."""
         lanes = Lanes(Body(self.coded), "spectral")
-        groups = self.groups(lanes.decode(self.n_classes, [0] * self.n_classes))
-        path = self.path_bits(groups)
+        groups = self.groups(lanes.decode(self.n_bins, [0] * self.n_bins))
+        parity = self.parity_bits(groups)
         first = FIRST_VALUE_PLACE + 2 * groups.tables[groups.is_busy]
         if self.parameters.n_states == 1:
             symbols = lanes.decode(groups.n_symbols, first.tolist())
@@ -374,19 +370,19 @@ class SpectralChunk:
         else:
             pairs = np.stack([first, first + 1], axis=1)
             symbols, is_second = lanes.decode_chosen(
-                groups.n_symbols, pairs.tolist(), self.parameters.n_states, path
+                groups.n_symbols, pairs.tolist(), self.parameters.n_states, parity
             )
         raw = join_raw(self.raw, lanes.payload(), groups.raw_bytes)
-        return self.points(groups, symbols, is_second, path, raw)
+        return self.levels(groups, symbols, is_second, parity, raw)
 
     def decode(self, frame: bytes) -> np.ndarray:
         """The same with `zstd`."""
-        content = read_symbols(frame, self.n_classes + self.n_values)
+        content = read_symbols(frame, self.n_bins + self.n_values)
         content = np.frombuffer(content, np.uint8)
-        require(len(content) >= self.n_classes, "fewer symbols than groups")
-        groups = self.groups(content[: self.n_classes])
-        path = self.path_bits(groups)
-        streams = self.split_symbols(groups, content[self.n_classes :])
+        require(len(content) >= self.n_bins, "fewer symbols than groups")
+        groups = self.groups(content[: self.n_bins])
+        parity = self.parity_bits(groups)
+        streams = self.split_symbols(groups, content[self.n_bins :])
         tables = groups.tables[groups.is_busy]
 
         def take(group: int, second: np.ndarray) -> np.ndarray:
@@ -401,22 +397,22 @@ class SpectralChunk:
 
         n_lanes = lanes_of(self.n_values)
         symbols, is_second = walk_trellis(
-            groups.n_symbols, len(tables), n_lanes, self.parameters.n_states, path, take
+            groups.n_symbols, len(tables), n_lanes, self.parameters.n_states, parity, take
         )
         require(not any(map(len, sum(streams, []))), "symbols left over")
         require(len(self.raw) == groups.raw_bytes, "raw bits of the wrong length")
-        return self.points(groups, symbols, is_second, path, self.raw)
+        return self.levels(groups, symbols, is_second, parity, self.raw)
 
     def split_symbols(self, groups: Groups, content: np.ndarray) -> list[list[np.ndarray]]:
         """Two streams for each table."""
-        require(len(content) == groups.n_symbols, "not as many symbols as the classes need")
+        require(len(content) == groups.n_symbols, "not as many symbols as the bins need")
         require(not len(content) or content.max() < 32, "a symbol above 31")
         streams, at = [], 0
         for table in range(TABLES):
             size = int(groups.sizes[groups.is_busy & (groups.tables == table)].sum())
             first = size
             if size and self.parameters.n_states > 1:
-                first = self.splits.number()
+                first = self.splits.varint()
                 require(first <= size, "more symbols of a first table than of both")
             both = content[at : at + size]
             streams.append([both[:first], both[first:]])
@@ -424,33 +420,33 @@ class SpectralChunk:
         self.splits.end("splits")
         return streams
 
-    def points(self, groups: Groups, symbols, is_second, path, raw: bytes) -> np.ndarray:
+    def levels(self, groups: Groups, symbols, is_second, parity, raw: bytes) -> np.ndarray:
         """Sections 4 and 5.3."""
         used = self.used(groups)
         escaped = np.zeros(used.shape, bool)
         escaped[used] = symbols == 0
         low_bits = groups.low_bits[:, None]
-        codes = np.zeros(used.shape, np.int64)
-        codes[used] = symbols.astype(np.int64) - ZERO
-        codes <<= low_bits
-        paths = np.zeros(used.shape, np.int64)
-        paths[used] = path
-        codes += np.where(low_bits > 0, paths, 0)
+        indices = np.zeros(used.shape, np.int64)
+        indices[used] = symbols.astype(np.int64) - ZERO
+        indices <<= low_bits
+        parities = np.zeros(used.shape, np.int64)
+        parities[used] = parity
+        indices += np.where(low_bits > 0, parities, 0)
         at = 0
         for group in np.flatnonzero(groups.low_bits > 1):
             size = groups.sizes[group]
             for bit in range(groups.low_bits[group] - 1, 0, -1):
                 plane = np.frombuffer(raw, np.uint8, -(-size // 8), at)
                 set_bits = np.unpackbits(plane, count=size, bitorder="little")
-                codes[group, :size] += set_bits.astype(np.int64) << bit
+                indices[group, :size] += set_bits.astype(np.int64) << bit
                 at += len(plane)
-        points = codes
+        levels = indices
         if self.parameters.n_states > 1:
             seconds = np.zeros(used.shape, bool)
             seconds[used] = is_second
-            points = 2 * codes - np.where(seconds, np.sign(codes), 0)
-        points[escaped] = self.read_escapes(np.count_nonzero(escaped))
-        in_order = points[np.arange(GROUP) < groups.sizes[:, None]]
+            levels = 2 * indices - np.where(seconds, np.sign(indices), 0)
+        levels[escaped] = self.read_escapes(np.count_nonzero(escaped))
+        in_order = levels[np.arange(GROUP) < groups.sizes[:, None]]
         stored = np.empty(self.n_values, np.int64)
         stored[self.order] = in_order
         return stored
@@ -458,17 +454,17 @@ class SpectralChunk:
     def read_escapes(self, count: int) -> np.ndarray:
         """Section 5.4."""
         require(count == self.n_escapes, "escapes of the wrong number")
-        numbers = [self.escape_codes.number() for _ in range(count)]
-        self.escape_codes.end("escape codes")
+        numbers = [self.escaped_levels.varint() for _ in range(count)]
+        self.escaped_levels.end("escaped levels")
         return unzigzag(np.array(numbers, np.int64))
 
-    def values(self, points: np.ndarray, name: str) -> np.ndarray:
+    def values(self, levels: np.ndarray, name: str) -> np.ndarray:
         """Sections 4 and 6: all bits of the values."""
         real = np.float64 if name == "F64" else np.float32
         geometry = self.parameters.geometry
         with np.errstate(all="ignore"):
             steps = scaled_steps(self.parameters.step, self.step_quarters).astype(real)
-            values = points.astype(real) * steps
+            values = levels.astype(real) * steps
             if self.parameters.is_transformed:
                 region = geometry.region(self.first_elem, self.n_values)
                 values = inverse_transform(values.reshape(region), geometry.sides).reshape(-1)

@@ -32,7 +32,7 @@ def tables_of_choice(choice: int, codec: str) -> list[Table]:
     """By place."""
     tables = static_tables()
     family = f"family {choice % 8} {codec} "
-    first = [tables[f"classes {choice // 8 % 8}"], tables[f"clean bits {choice // 64}"]]
+    first = [tables[f"bins {choice // 8 % 8}"], tables[f"trailing zero bits {choice // 64}"]]
     return first + [table for name, table in tables.items() if name.startswith(family)]
 
 

@@ -182,11 +182,11 @@ def options_of(features, bound: float, shape, first: int, seed: int) -> dict:
         options["row_bounds"] = (bound * factors).tolist()
         del options["bound"]
     if "prediction" in features:
-        count = geometry.taps * (geometry.taps - 1) // 2
+        count = geometry.kernel_size * (geometry.kernel_size - 1) // 2
         options["coefficients"] = rng.integers(-80, 80, count).tolist()
     if "field" in features:
         about = 29 + 4 * np.log2(0.5 / bound)
-        for name, count in (("bands", geometry.taps), ("rows", geometry.rows)):
+        for name, count in (("bands", geometry.kernel_size), ("rows", geometry.rows)):
             options[name] = rng.integers(-6, 7, count).tolist()
         columns = np.clip(about, -900, 900) + rng.integers(-6, 7, geometry.columns)
         options["columns"] = columns.astype(int).tolist()
@@ -228,7 +228,7 @@ def bounds_of(case: Case) -> np.ndarray:
     if "bound" in case.options:
         return np.full(case.n, case.options["bound"])
     geometry = reference_direct.Geometry.of(case.shape)
-    rows = (case.first + np.arange(case.n)) // (geometry.columns * geometry.taps)
+    rows = (case.first + np.arange(case.n)) // (geometry.columns * geometry.kernel_size)
     return np.array(case.options["row_bounds"])[rows]
 
 

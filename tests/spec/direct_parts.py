@@ -9,9 +9,9 @@ import reference_direct
 import zstandard
 from direct_cases import Case, Outcome, pack_numbers
 
-NUMBERS = ("first_class", "mask_bytes", "n_masked", "n_escapes", "n_exact", "code_bytes")
-NUMBERS += ("n_class_escapes", "raw_bytes")
-SECTIONS = ("mask", "class_escapes", "escape_flags", "escape_codes", "exact", "raw")
+NUMBERS = ("first_bin", "mask_bytes", "n_masked", "n_escapes", "n_exact", "escape_bytes")
+NUMBERS += ("n_bin_escapes", "raw_bytes")
+SECTIONS = ("mask", "bin_escapes", "escape_flags", "escaped_indices", "exact", "raw")
 
 
 @dataclasses.dataclass
@@ -21,18 +21,18 @@ class Parts:
     mode: int = 4
     parameters: bytes = b""  # of mode 4
     flags: int = 0
-    first_class: int | None = None
+    first_bin: int | None = None
     mask_bytes: int | None = None
     n_masked: int | None = None
     n_escapes: int | None = None
     n_exact: int | None = None
-    code_bytes: int | None = None
-    n_class_escapes: int | None = None
+    escape_bytes: int | None = None
+    n_bin_escapes: int | None = None
     raw_bytes: int | None = None
     mask: bytes = b""
-    class_escapes: bytes = b""
+    bin_escapes: bytes = b""
     escape_flags: bytes = b""
-    escape_codes: bytes = b""
+    escaped_indices: bytes = b""
     exact: bytes = b""
     raw: bytes = b""
     symbols: bytes = b""
@@ -63,13 +63,13 @@ def take_apart(case: Case, outcome: Outcome) -> Parts:
     for bit, count in ((0, 2), (1, 3), (2, 1), (3, 1)):
         present += [bool(parts.flags >> bit & 1)] * count
     for name, is_present in zip(NUMBERS, present):
-        setattr(parts, name, body.number() if is_present else None)
+        setattr(parts, name, body.varint() if is_present else None)
     size = int(reference_direct.WORDS[case.dtype][-1])
     lengths = (
         parts.mask_bytes or 0,
-        2 * (parts.n_class_escapes or 0),
+        2 * (parts.n_bin_escapes or 0),
         -(-(parts.n_escapes or 0) // 8),
-        parts.code_bytes or 0,
+        parts.escape_bytes or 0,
         size * (parts.n_exact or 0),
         parts.raw_bytes or 0,
     )

@@ -81,14 +81,16 @@ def count_symbols(runs: list[Run], n_sets: int) -> dict[int, collections.Counter
 def choose_tables(counts: dict[int, collections.Counter], codec: str) -> tuple[int, dict]:
     """The field choice, and the explicit tables by place."""
     tables = static_tables()
-    classes = min(range(N_CLASS_TABLES), key=lambda i: cost(counts[0], tables[f"classes {i}"]))
-    clean = min(range(N_CLEAN_TABLES), key=lambda i: cost(counts[1], tables[f"clean bits {i}"]))
+    bins = min(range(N_CLASS_TABLES), key=lambda i: cost(counts[0], tables[f"bins {i}"]))
+    zero_bits = min(
+        range(N_CLEAN_TABLES), key=lambda i: cost(counts[1], tables[f"trailing zero bits {i}"])
+    )
 
     def family_cost(family: int) -> int:
         values = tables_of_choice(family, codec)[2:]
         return sum(cost(counts[2 + i], table) for i, table in enumerate(values))
 
-    choice = min(range(N_FAMILIES), key=family_cost) | classes << 3 | clean << 6
+    choice = min(range(N_FAMILIES), key=family_cost) | bins << 3 | zero_bits << 6
     explicit, saved = {}, 0
     for place, static in enumerate(tables_of_choice(choice, codec)):
         if not counts[place]:

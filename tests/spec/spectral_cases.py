@@ -63,7 +63,7 @@ def options_of(seed: int, shape, sides, step: float) -> dict:
     geometry = reference_spectral.Geometry(shape, sides)
     order = seed % 3
     has_kernels = len(shape) >= 2 and geometry.sides == (1, 1, *shape[2:])
-    if order == reference_spectral.CLASSES and has_kernels and seed // 3 % 2:
+    if order == reference_spectral.BINS and has_kernels and seed // 3 % 2:
         order = reference_spectral.ROW_BLOCKS
     options = {
         "states": (1, 4, 8, 64)[seed // 3 % 4],
@@ -76,9 +76,9 @@ def options_of(seed: int, shape, sides, step: float) -> dict:
     if rng.random() < 0.4:
         parts = int(rng.integers(1, 8))
         options["steps"] = random_field(rng, geometry, parts, int(rng.integers(-9, 9)), 5)
-    if order in reference_spectral.PREDICTS_CLASSES:
+    if order in reference_spectral.PREDICTS_BINS:
         about = int(29 + 4 * math.log2(1 / step)) if step > 1e-200 else 125
-        about = int(rng.integers(-6, 9)) if rng.random() < 0.2 else about  # around class 1
+        about = int(rng.integers(-6, 9)) if rng.random() < 0.2 else about  # around bin 1
         parts, spread = int(rng.integers(1, 8)), int(rng.integers(0, 7))
         options["scales"] = random_field(rng, geometry, parts, about, spread)
     if rng.random() < 0.3:

@@ -62,6 +62,6 @@ def test_planes():
             if coding == 1:
                 body.byte()
             elif coding == 2:
-                body.number()
+                body.varint()
     assert transforms == {0, 1}
     assert codings == {0, 1, 2}

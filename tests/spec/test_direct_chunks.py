@@ -39,7 +39,7 @@ def direct_chunk(case, outcome):
 
 @direct_cases.needs_writer
 def test_the_cases_use_every_part_of_the_format(made):
-    modes, seen, classes = collections.Counter(), collections.Counter(), set()
+    modes, seen, bins = collections.Counter(), collections.Counter(), set()
     for case, outcome in made:
         modes[outcome.payload[0]] += 1
         if outcome.payload[0] < reference_direct.INLINE:
@@ -48,7 +48,7 @@ def test_the_cases_use_every_part_of_the_format(made):
         read_groups = chunk.read_groups
 
         def noting(of_groups, symbols, read_groups=read_groups):
-            classes.update(of_groups.tolist())
+            bins.update(of_groups.tolist())
             return read_groups(of_groups, symbols)
 
         chunk.read_groups = noting
@@ -57,17 +57,17 @@ def test_the_cases_use_every_part_of_the_format(made):
         seen["mask"] += chunk.mask_bytes is not None
         seen["compressed mask"] += 0 < (chunk.mask_bytes or 0) < -(-case.n // 8)
         seen["exact values"] += exact > 0
-        seen["escaped codes"] += escapes > exact
-        seen["class escapes"] += chunk.n_class_escapes > 0
+        seen["escaped indices"] += escapes > exact
+        seen["bin escapes"] += chunk.n_bin_escapes > 0
         seen["raw bits"] += chunk.raw_bytes > 0
         seen["prediction"] += chunk.parameters.coefficients is not None
         seen["field"] += chunk.parameters.field is not None
         seen["row steps"] += chunk.parameters.row_steps is not None
-        seen["incomplete kernel"] += bool(chunk.elements[0] % chunk.geometry.taps)
+        seen["incomplete kernel"] += bool(chunk.elements[0] % chunk.geometry.kernel_size)
     assert set(modes) == {0, 1, 2, 3, 4, 5}
     assert modes[4] > 300 and modes[5] > 300
     assert len(seen) == 10 and min(seen.values()) >= 10, seen
-    assert classes >= set(range(150)), set(range(150)) - classes
+    assert bins >= set(range(150)), set(range(150)) - bins
 
 
 @direct_cases.needs_writer

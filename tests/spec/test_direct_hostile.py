@@ -34,7 +34,7 @@ def packed(entries, width: int = 16, least: int | None = None) -> bytes:
 def single(values: int, **changes) -> Parts:
     """Class 35: one value a symbol, no low bits. Codes 0, 1, 2, …"""
     codes = bytes(CODE_0 + i for i in range(values))
-    return Parts(parameters=STEP, first_class=35, symbols=b"\0" + codes).but(**changes)
+    return Parts(parameters=STEP, first_bin=35, symbols=b"\0" + codes).but(**changes)
 
 
 def with_escapes(**changes) -> Parts:
@@ -45,19 +45,19 @@ def with_escapes(**changes) -> Parts:
         flags=2,
         n_escapes=2,
         n_exact=1,
-        code_bytes=2,
+        escape_bytes=2,
         escape_flags=b"\2",
-        escape_codes=pack_numbers(200),
+        escaped_indices=pack_numbers(200),
         exact=struct.pack("<f", 7),
     )
     return parts.but(**changes)
 
 
-def low_bits(scale_class: int, symbol: int, low: int, **changes) -> Parts:
-    """One value of a class with low bits."""
-    k = 1 + (scale_class - CLASS_40) // 4
+def low_bits(scale_bin: int, symbol: int, low: int, **changes) -> Parts:
+    """One value of a bin with low bits."""
+    k = 1 + (scale_bin - CLASS_40) // 4
     planes = bytes(low >> bit & 1 for bit in reversed(range(k)))
-    parts = single(1, flags=8, first_class=scale_class, raw_bytes=k, raw=planes)
+    parts = single(1, flags=8, first_bin=scale_bin, raw_bytes=k, raw=planes)
     return parts.but(symbols=bytes([0, symbol])).but(**changes)
 
 
@@ -107,7 +107,7 @@ REFUSED = [
     ("rows without end", Parts(parameters=b"\1\0\0"), (1 << 61, 1), None, "wanted"),
     ("flags of parameters", single(4, parameters=b"\x08" + f64(1)), (4,), None, "flags 8"),
     ("prediction without kernels", single(4, parameters=b"\2" + f64(1)), (2, 2), None, "kernels"),
-    ("65 taps", single(4, parameters=b"\2" + f64(1)), (1, 1, 65), None, "kernels"),
+    ("65 kernel_size", single(4, parameters=b"\2" + f64(1)), (1, 1, 65), None, "kernels"),
     ("17 bits an entry", predicted(packed([0, 0, 0], 17)), KERNEL, None, "17 bits"),
     ("an entry of 2^15", predicted(packed([2**15, 0, 0])), KERNEL, None, "more than 16 bits"),
     ("a least of 2^15", predicted(pack_numbers(2**16) + b"\0"), KERNEL, None, "16 bits"),
@@ -129,48 +129,48 @@ REFUSED = [
     ),
     ("an inline field of a part", fielded(b"\0\0" * 3), (100, 1, 3), None, "an inline field"),
     ("flags", single(4, flags=16), (4,), None, "flags 16"),
-    ("a first class of 154", single(4, first_class=154), (4,), None, "first class"),
-    ("class 0", single(4, first_class=0), (4,), None, "class out of range"),
+    ("a first bin of 154", single(4, first_bin=154), (4,), None, "first bin"),
+    ("bin 0", single(4, first_bin=0), (4,), None, "bin out of range"),
     (
         "class 154",
-        single(4, first_class=153, symbols=bytes([2] + [CODE_0] * 4)),
+        single(4, first_bin=153, symbols=bytes([2] + [CODE_0] * 4)),
         (4,),
         None,
         "range",
     ),
-    ("class symbol 32", single(4, symbols=bytes([32] + [CODE_0] * 4)), (4,), None, "symbol 32"),
-    ("no class escape", single(4, symbols=bytes([31] + [CODE_0] * 4)), (4,), None, "class escape"),
+    ("bin symbol 32", single(4, symbols=bytes([32] + [CODE_0] * 4)), (4,), None, "symbol 32"),
+    ("no bin escape", single(4, symbols=bytes([31] + [CODE_0] * 4)), (4,), None, "bin escape"),
     (
-        "class escape 0",
+        "bin escape 0",
         single(
-            4, flags=4, n_class_escapes=1, class_escapes=b"\0\0", symbols=bytes([31] + [CODE_0] * 4)
+            4, flags=4, n_bin_escapes=1, bin_escapes=b"\0\0", symbols=bytes([31] + [CODE_0] * 4)
         ),
         (4,),
         None,
         "out of range",
     ),
     (
-        "a class escape left over",
-        single(4, flags=4, n_class_escapes=1, class_escapes=b"\1\0"),
+        "a bin escape left over",
+        single(4, flags=4, n_bin_escapes=1, bin_escapes=b"\1\0"),
         (4,),
         None,
         "left over",
     ),
     (
-        "class escapes and a field",
-        fielded(FIELD, flags=4, n_class_escapes=1, class_escapes=b"\1\0"),
+        "bin escapes and a field",
+        fielded(FIELD, flags=4, n_bin_escapes=1, bin_escapes=b"\1\0"),
         KERNEL,
         None,
         "field",
     ),
     (
         "flag 1 of nothing",
-        single(4, flags=2, n_escapes=0, n_exact=0, code_bytes=0),
+        single(4, flags=2, n_escapes=0, n_exact=0, escape_bytes=0),
         (4,),
         None,
         "flag",
     ),
-    ("flag 2 of nothing", single(4, flags=4, n_class_escapes=0), (4,), None, "flag"),
+    ("flag 2 of nothing", single(4, flags=4, n_bin_escapes=0), (4,), None, "flag"),
     ("flag 3 of nothing", single(4, flags=8, raw_bytes=0), (4,), None, "flag"),
     ("all masked", masked(n_masked=10, mask=b"\xff\3"), (10,), None, "everything"),
     ("more masked", masked(n_masked=2**32 - 1), (10,), None, "everything"),
@@ -188,20 +188,26 @@ REFUSED = [
         "wrong",
     ),
     ("escapes without end", with_escapes(n_escapes=2**32 - 1), (4,), None, "wanted"),
-    ("code bytes without end", with_escapes(code_bytes=2**32 - 1), (4,), None, "wanted"),
+    ("code bytes without end", with_escapes(escape_bytes=2**32 - 1), (4,), None, "wanted"),
     ("raw bytes without end", single(4, flags=8, raw_bytes=2**32 - 1), (4,), None, "wanted"),
     ("another number of exact", with_escapes(escape_flags=b"\0"), (4,), None, "exact"),
     (
         "a byte of codes too many",
-        with_escapes(code_bytes=3, escape_codes=b"\xc8\1\0"),
+        with_escapes(escape_bytes=3, escaped_indices=b"\xc8\1\0"),
         (4,),
         None,
         "left",
     ),
-    ("a long number", with_escapes(code_bytes=3, escape_codes=b"\xc8\x81\0"), (4,), None, "number"),
+    (
+        "a long number",
+        with_escapes(escape_bytes=3, escaped_indices=b"\xc8\x81\0"),
+        (4,),
+        None,
+        "number",
+    ),
     (
         "a number of 33 bits",
-        with_escapes(code_bytes=5, escape_codes=b"\xff\xff\xff\xff\x1f"),
+        with_escapes(escape_bytes=5, escaped_indices=b"\xff\xff\xff\xff\x1f"),
         (4,),
         None,
         "32 bits",
@@ -209,7 +215,7 @@ REFUSED = [
     *(
         (
             f"an escaped code of {code}",
-            with_escapes(code_bytes=5, escape_codes=pack_numbers(zigzag(code))),
+            with_escapes(escape_bytes=5, escaped_indices=pack_numbers(zigzag(code))),
             (4,),
             None,
             "above 2^30 - 1",
@@ -227,9 +233,9 @@ REFUSED = [
     ("too many symbols", single(4, symbols=bytes([0] + [CODE_0] * 5)), (4,), None, "more symbols"),
     ("no symbols", single(4, symbols=b""), (4,), None, "fewer symbols"),
     ("symbol 126", single(1, symbols=b"\0\x7e"), (1,), None, "above 125"),
-    ("symbol 226", single(2, first_class=21, symbols=b"\0\xe2"), (2,), None, "above 225"),
-    ("symbol 126 of three", single(3, first_class=13, symbols=b"\0\x7e"), (3,), None, "above 125"),
-    ("symbol 82", single(4, first_class=12, symbols=b"\0\x52"), (4,), None, "above 81"),
+    ("symbol 226", single(2, first_bin=21, symbols=b"\0\xe2"), (2,), None, "above 225"),
+    ("symbol 126 of three", single(3, first_bin=13, symbols=b"\0\x7e"), (3,), None, "above 125"),
+    ("symbol 82", single(4, first_bin=12, symbols=b"\0\x52"), (4,), None, "above 81"),
     ("a symbol of a group of zeros", single(4, symbols=b"\x1e\1"), (4,), None, "as many symbols"),
     ("raw bits missing", low_bits(44, 64, 3, raw_bytes=1, raw=b"\1"), (1,), None, "raw bits"),
     ("raw bits left over", low_bits(44, 64, 3, raw_bytes=3, raw=b"\1\1\0"), (1,), None, "raw bits"),
@@ -244,7 +250,7 @@ REFUSED = [
     ("code 62 * 2^29", low_bits(153, 125, 0), (1,), None, "above 2^30 - 1"),
     (
         "a predicted code of 2^30",
-        predicted(packed([256, 0, 512]), first_class=145, symbols=bytes([0] + [64] * 6)).but(
+        predicted(packed([256, 0, 512]), first_bin=145, symbols=bytes([0] + [64] * 6)).but(
             flags=8, raw_bytes=27, raw=b"\x3f" * 27
         ),
         KERNEL,
@@ -310,8 +316,8 @@ TAKEN = [
         None,
         [0.5] * 10,
     ),
-    ("groups of zeros", single(4, first_class=0, symbols=b"\x1e"), (4,), None, [0] * 4),
-    ("what fills a tuple", single(2, first_class=1, symbols=b"\0\x51"), (2,), None, [0.5, 0.5]),
+    ("groups of zeros", single(4, first_bin=0, symbols=b"\x1e"), (4,), None, [0] * 4),
+    ("what fills a tuple", single(2, first_bin=1, symbols=b"\0\x51"), (2,), None, [0.5, 0.5]),
     ("unused raw bits", low_bits(44, 64, 0, raw=b"\xfe\xff"), (1,), None, [2.5]),
     ("code 2^30 - 1", low_bits(153, 64, 2**29 - 1), (1,), None, [2**29]),
     ("code 1 - 2^30", low_bits(153, 61, 1), (1,), None, [-(2**29)]),

@@ -71,12 +71,12 @@ def test_they_use_every_part_of_the_codec():
                 chunk, _ = direct_chunk(case, outcome)
                 seen["mask"] += chunk.mask_bytes is not None
                 seen["exact values"] += chunk.n_exact > 0
-                seen["escaped codes"] += chunk.n_escapes > chunk.n_exact
+                seen["escaped indices"] += chunk.n_escapes > chunk.n_exact
                 seen["raw bits"] += chunk.raw_bytes > 0
                 seen["prediction"] += chunk.parameters.coefficients is not None
                 seen["field"] += chunk.parameters.field is not None
                 seen["row steps"] += chunk.parameters.row_steps is not None
-        parts = ["lossless record", "mask", "exact values", "escaped codes", "raw bits"]
+        parts = ["lossless record", "mask", "exact values", "escaped indices", "raw bits"]
         parts += ["prediction", "field", "row steps", ("mode", 4), ("mode", 5)]
         parts += [("abs", False), ("rel", False), ("rel", True), ("sigma", False), ("sigma", True)]
         assert all(seen[part] for part in parts), (path.name, seen)

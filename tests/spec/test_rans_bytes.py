@@ -34,7 +34,7 @@ class RecordingLanes(reference_rans.Lanes):
 
 
 def sections(monkeypatch):
-    """(lanes that were decoded, number of values that no mask hides) of every such chunk."""
+    """(lanes that were decoded, number of values that are not masked) of every such chunk."""
     monkeypatch.setattr(reference_codec, "Lanes", RecordingLanes)
     monkeypatch.setattr(reference_direct, "Lanes", RecordingLanes)
     RecordingLanes.made = []

@@ -36,7 +36,7 @@ def test_values_of_every_case(made):
 def test_sections_of_every_case(made, monkeypatch):
     """Bytes: those of an encoder made from the page."""
     monkeypatch.setattr(reference_direct, "Lanes", RecordingLanes)
-    classes, n_explicit = set(), 0
+    bins, n_explicit = set(), 0
     for case, outcome in made:
         if outcome.payload[0] < reference_direct.INLINE:
             continue
@@ -44,11 +44,11 @@ def test_sections_of_every_case(made, monkeypatch):
         chunk.decode_lanes()
         lanes = RecordingLanes.made.pop()
         runs = [run for run in lanes.runs if run[1]]
-        classes |= {place for _, places in runs for place in places}
+        bins |= {place for _, places in runs for place in places}
         n_explicit += lanes.section[0] >> 2
         again = rans_encoder.encode(runs, len(chunk.order), lanes.payload(), "direct")
         assert again == lanes.section, case.name
-    assert classes >= {0} | set(range(2, 41)), set(range(41)) - classes
+    assert bins >= {0} | set(range(2, 41)), set(range(41)) - bins
     assert n_explicit > 20, n_explicit
 
 

@@ -39,18 +39,18 @@ def test_no_value_is_beyond_the_bound(made):
 
 @spectral_cases.needs_writer
 def test_the_cases_use_every_part_of_the_format(made, monkeypatch):
-    modes, seen, classes = collections.Counter(), collections.Counter(), set()
+    modes, seen, bins = collections.Counter(), collections.Counter(), set()
     chunks = []
 
     class Recording(reference_spectral.SpectralChunk):
-        def groups(self, class_symbols):
-            groups = super().groups(class_symbols)
-            classes.update(groups.classes.tolist())
+        def groups(self, bin_symbols):
+            groups = super().groups(bin_symbols)
+            bins.update(groups.bins.tolist())
             return groups
 
-        def values(self, points, name):
+        def values(self, levels, name):
             chunks.append(self)
-            return super().values(points, name)
+            return super().values(levels, name)
 
     monkeypatch.setattr(reference_spectral, "SpectralChunk", Recording)
     for case, outcome in made:
@@ -65,13 +65,13 @@ def test_the_cases_use_every_part_of_the_format(made, monkeypatch):
         seen["part of a tensor"] += chunk.n_values < np.prod(parameters.geometry.shape)
         seen["exact values"] += chunk.n_exact > 0
         seen["escapes"] += chunk.n_escapes > 0
-        seen["class escapes"] += chunk.n_class_escapes > 0
-        seen["path bits"] += chunk.path_bytes > 0
+        seen["bin escapes"] += chunk.n_bin_escapes > 0
+        seen["parity bits"] += chunk.parity_bytes > 0
         seen["raw bits"] += chunk.raw_bytes > 0
     assert set(modes) >= {0, 1, 4, 5}
     assert modes[4] > 300 and modes[5] > 300
     assert len(seen) == 16 and min(seen.values()) >= 10, seen
-    assert classes >= {0, 1, *range(8, 126)}, set(range(126)) - classes
+    assert bins >= {0, 1, *range(8, 126)}, set(range(126)) - bins
 
 
 @spectral_cases.needs_writer

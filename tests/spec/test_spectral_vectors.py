@@ -19,9 +19,9 @@ def chunks(monkeypatch):
     decoded, modes = [], collections.Counter()
 
     class Recording(reference_spectral.SpectralChunk):
-        def values(self, points, name):
+        def values(self, levels, name):
             decoded.append((name, self))
-            return super().values(points, name)
+            return super().values(levels, name)
 
     monkeypatch.setattr(reference_spectral, "SpectralChunk", Recording)
     for name in FILES:
@@ -51,11 +51,11 @@ def test_they_use_every_part_of_the_codec(monkeypatch):
         for name, field in (("scales", parameters.scales), ("steps", parameters.steps)):
             parts = [] if field is None else field.vectors
             seen.update((name, part) for part, vector in enumerate(parts) if vector is not None)
-        for number in ("n_exact", "n_escapes", "n_class_escapes", "path_bytes", "raw_bytes"):
+        for number in ("n_exact", "n_escapes", "n_bin_escapes", "parity_bytes", "raw_bytes"):
             seen[number] += getattr(chunk, number) > 0
         seen["part"] += chunk.n_values < np.prod(parameters.geometry.shape)
-    parts = ["F64", "F32", "BF16", "F16", "part", "n_exact", "n_escapes", "n_class_escapes"]
-    parts += ["path_bytes", "raw_bytes", ("transforms", True), ("transforms", False)]
+    parts = ["F64", "F32", "BF16", "F16", "part", "n_exact", "n_escapes", "n_bin_escapes"]
+    parts += ["parity_bytes", "raw_bytes", ("transforms", True), ("transforms", False)]
     parts += [(stage, states) for stage in ("zstd", "rans") for states in (1, 4, 8, 64)]
     parts += [("order", order) for order in range(4)]
     parts += [(field, part) for field in ("scales", "steps") for part in range(3)]
@@ -87,5 +87,5 @@ def test_errors_in_the_index(file):
         values = doubles(tensor.array().reshape(-1))
         finite = values[np.isfinite(values)]
         slack = error.max_abs_error * (1 + 1e-12)
-        assert quality.least - slack <= finite.min() <= quality.least + slack
-        assert quality.greatest - slack <= finite.max() <= quality.greatest + slack
+        assert quality.minimum - slack <= finite.min() <= quality.minimum + slack
+        assert quality.maximum - slack <= finite.max() <= quality.maximum + slack

@@ -33,18 +33,18 @@ def encoded_again(dtype: str, n_values: int, size: int, payload: bytes, stage: i
     in_section = len(chunk.raw)
     values = decoded(chunk, payload[body.position :])
     mask, mask_header = b"", None
-    if chunk.hidden is not None:
+    if chunk.masked is not None:
         header = reference_codec.Body(payload[2:])
-        header.number()
-        mask_bytes, n_masked = header.number(), header.number()
+        header.varint()
+        mask_bytes, n_masked = header.varint(), header.varint()
         signs = (
             b"" if chunk.signs is None else np.packbits(chunk.signs, bitorder="little").tobytes()
         )
-        rest = len(signs) + 2 * len(chunk.class_escapes) + size * len(chunk.escapes)
+        rest = len(signs) + 2 * len(chunk.bin_escapes) + size * len(chunk.escapes)
         end = body.position - in_section - len(chunk.coded) - rest
         mask = payload[end - mask_bytes : end] + signs
         mask_header = (mask_bytes, n_masked, chunk.signs is not None)
-        values = values[~chunk.hidden]
+        values = values[~chunk.masked]
     return symbol_encoder.encode(values, format, dtype in SPECIALS, mask, mask_header)
 
 

@@ -122,11 +122,11 @@ TEST(RansTables, StaticOnesAreThoseOfTheFile) {
   }
   const auto name_of = [&](unsigned table) { return rows.at(1 + table); };
   EXPECT_EQ(name_of(value_table(3, kLosslessValueTables, 2)), "family 3 lossless phase 2");
-  EXPECT_EQ(name_of(value_table(0, kDirectValueTables, 0)), "family 0 direct class 1");
-  EXPECT_EQ(name_of(value_table(7, kDirectValueTables, 34)), "family 7 direct class 35");
+  EXPECT_EQ(name_of(value_table(0, kDirectValueTables, 0)), "family 0 direct bin 1");
+  EXPECT_EQ(name_of(value_table(7, kDirectValueTables, 34)), "family 7 direct bin 35");
   EXPECT_EQ(name_of(value_table(6, kDirectValueTables, 38)), "family 6 direct phase 3");
-  EXPECT_EQ(name_of(class_table(5)), "classes 5");
-  EXPECT_EQ(name_of(trailing_zero_table(3)), "clean bits 3");
+  EXPECT_EQ(name_of(class_table(5)), "bins 5");
+  EXPECT_EQ(name_of(trailing_zero_table(3)), "trailing zero bits 3");
 }
 
 TEST(RansCost, IsTheLogarithmRoundedUp) {
