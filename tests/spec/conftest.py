@@ -1,5 +1,11 @@
 import pathlib
 import sys
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "spec"), str(REPOSITORY / "spec" / "vectors")]
+HERE = pathlib.Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+sys.path[:0] = [
+    str(REPOSITORY / "spec"),
+    str(REPOSITORY / "spec" / "vectors"),
+    str(HERE / "encoders"),
+    str(HERE / "cases"),
+]

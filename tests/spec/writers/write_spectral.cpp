@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "spectral/chunk/spectral.hpp"
-#include "tests/spec/case_files.hpp"
+#include "tests/spec/writers/case_files.hpp"
 
 namespace {
 

@@ -17,7 +17,7 @@ import reference_codec
 import reference_container
 import reference_direct
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 FLOATS = {"F64": np.float64, "F32": np.float32, "BF16": ml_dtypes.bfloat16, "F16": np.float16}
 DTYPE_IDS = {name: number for number, (name, *_) in reference_container.DTYPES.items()}
 KERNELS = (12, 5, 3, 3)

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "codec/direct/chunk/direct.hpp"
-#include "tests/spec/case_files.hpp"
+#include "tests/spec/writers/case_files.hpp"
 
 namespace {
 

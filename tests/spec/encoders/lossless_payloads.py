@@ -4,7 +4,7 @@ import pathlib
 
 import reference_container as container
 
-VECTORS = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors"
+VECTORS = pathlib.Path(__file__).resolve().parents[3] / "spec" / "vectors"
 
 
 def files(but: str = "none"):
