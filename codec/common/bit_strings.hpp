@@ -1,4 +1,4 @@
-// Bits in bytes, least significant first.
+// Bit strings in bytes, least significant bit first.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class BitWriter {
  public:
   explicit BitWriter(std::vector<std::byte>& out) : out_(out) {}
 
-  // The low n bits of `value`; n is at most 32, and higher bits are zero.
+  // Appends the low n bits of `value`; n is at most 32, and higher bits are zero.
   void put(std::uint32_t value, unsigned n) {
     bits_ |= std::uint64_t{value} << n_bits_;
     n_bits_ += n;
@@ -40,7 +40,7 @@ class BitReader {
  public:
   explicit BitReader(ByteView bytes) : bytes_(bytes) {}
 
-  // Bits that are not there are zeros; see is_past_end(). n is at most 32.
+  // Takes n bits; n is at most 32. Bits past the end are zeros; see is_past_end().
   std::uint32_t take(unsigned n) {
     while (n_bits_ < n) {
       const std::uint64_t next =
@@ -56,7 +56,7 @@ class BitReader {
   }
 
   bool is_past_end() const { return position_ > bytes_.size(); }
-  // Bytes begun; and whether the rest of the last one is zero.
+  // The number of bytes begun; and whether the rest of the last one is zero.
   std::size_t position() const { return position_; }
   bool rest_is_zero() const { return bits_ == 0; }
 

@@ -1,4 +1,4 @@
-// How a class says that its values are coded (codec/direct/spec.md, section 6).
+// The coding of values by class (codec/direct/spec.md, section 6).
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace cfck::codec {
 
-// Codes have a magnitude of at most kMaxCode; residuals at most twice that.
+// Indices have a magnitude of at most kMaxIndex; residuals at most twice that.
 inline constexpr std::int32_t kMaxIndex = (1 << 30) - 1;
-// In place of a code: the value is kept exactly, or hidden by the mask.
+// These stand in place of an index: the value is kept exactly, or masked.
 inline constexpr std::int32_t kExact = INT32_MIN;
 inline constexpr std::int32_t kMasked = INT32_MIN + 1;
 
@@ -18,23 +18,23 @@ inline constexpr std::int32_t kMasked = INT32_MIN + 1;
 inline constexpr unsigned kClassOfOne = 29;
 inline constexpr unsigned kMaxDirectClass = kClassOfOne + 4 * 31;
 
-// The first class coded in triples, pairs, single codes, codes with low bits.
+// The first class coded in triples, pairs, single indices, indices with low bits.
 inline constexpr unsigned kFirstTriples = 13;
 inline constexpr unsigned kFirstPairs = 21;
 inline constexpr unsigned kFirstSingle = 30;
 inline constexpr unsigned kFirstLowBits = 40;
 
-// Symbol 0 is the escape; others count up from the least codes.
+// Symbol 0 is the escape; the others count up from the minimum index.
 inline constexpr std::int32_t kReach = 62;
 
 struct ClassCode {
-  std::uint8_t tuple = 0;  // codes in one symbol; 0 for groups of zeros
-  std::uint8_t reach = 0;  // of a code in a tuple
+  std::uint8_t tuple = 0;  // indices in one symbol; 0 for groups of zeros
+  std::uint8_t reach = 0;  // maximum magnitude of an index in a tuple
   std::uint8_t low_bits = 0;
   std::uint8_t stream = 0;
 };
 
-// One stream for each class below kFirstLowBits, then one for each phase.
+// There is one stream for each class below kFirstLowBits, then one for each phase.
 inline constexpr unsigned kDirectStreams = kFirstLowBits - 1 + kPhases;
 
 constexpr ClassCode make_class_code(unsigned scale_class) {
@@ -59,7 +59,7 @@ constexpr ClassCode make_class_code(unsigned scale_class) {
           static_cast<std::uint8_t>(kFirstLowBits - 1 + above % kPhases)};
 }
 
-// Without functions, of which there would have to be one for each CPU level.
+// It has no functions, of which there would have to be one for each CPU level.
 struct ClassCodes {
   ClassCode of[kMaxDirectClass + 1];
 };
@@ -71,7 +71,7 @@ inline constexpr ClassCodes kClassCodes = [] {
   return indices;
 }();
 
-// With the stage `rans` every code has a symbol: its high bits, moved up, or the escape.
+// With the stage `rans` every index has a symbol: its high bits, offset, or the escape.
 inline constexpr unsigned kSymbolOfZero = 15;
 inline constexpr unsigned kSymbolEscape = 31;
 
@@ -80,7 +80,7 @@ inline constexpr unsigned kFirstReach7 = 13;
 inline constexpr unsigned kFirstReach15 = 25;
 inline constexpr unsigned kFirstWithLowBits = 36;
 
-// Above, codes of symbols may not fit the range of codes.
+// Above this, indices of symbols may not fit the range of indices.
 inline constexpr unsigned kMaxSafeLowBits = 26;
 
 struct SymbolCode {
@@ -113,17 +113,17 @@ inline constexpr SymbolCodes kSymbolCodes = [] {
 
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Values of a group with n_left values from its first on.
+// Returns the number of values of a group that starts with n_left values left.
 constexpr unsigned group_values(std::size_t n_left) {
   return n_left < kGroupSize ? static_cast<unsigned>(n_left) : kGroupSize;
 }
 
-// sum / n; almost all groups are whole.
+// Returns sum / n; almost all groups are whole.
 inline std::uint64_t share_of(std::uint64_t sum, std::uint64_t n) {
   return n == kGroupSize ? sum / kGroupSize : sum / n;
 }
 
-// 29 + floor(4 * log2(sum / n)), at least 1. Requires: sum < 2^48, 0 < n.
+// Returns 29 + floor(4 * log2(sum / n)), at least 1. Requires: sum < 2^48, 0 < n.
 inline unsigned class_of_mean(std::uint64_t sum, std::uint64_t n) {
   const std::uint64_t mean = share_of(sum << 16, n);
   if (mean == 0) {
@@ -131,7 +131,7 @@ inline unsigned class_of_mean(std::uint64_t sum, std::uint64_t n) {
   }
   const int top = 63 - __builtin_clzll(mean);
   const std::uint64_t fraction = top >= 15 ? mean >> (top - 15) : mean << (15 - top);
-  // 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
+  // The limits are 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
   const int quarter = (fraction >= 38968) + (fraction >= 46341) + (fraction >= 55109);
   const int scale_class = static_cast<int>(kClassOfOne) + 4 * (top - 16) + quarter;
   return scale_class < 1                                   ? 1

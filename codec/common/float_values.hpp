@@ -10,7 +10,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// As std::bit_cast, which the CPU levels would share where it is not inlined.
+// std::bit_cast by another name: the CPU levels would share that where it is not inlined.
 template <class To, class From>
 CFCK_HD inline To same_bits(From from) {
   static_assert(sizeof(To) == sizeof(From));

@@ -1,5 +1,5 @@
-// Which of two tables a symbol has, where a trellis says so: each lane has a state, first
-// 0; the parity of each symbol, or a bit that is given for it, leads to the next one.
+// The choice between two tables for each symbol by a trellis: each lane has a state, first 0; the
+// parity of each symbol, or a parity bit given for it, leads to the next one.
 #pragma once
 
 #include <cstddef>
@@ -8,26 +8,27 @@
 namespace cfck::codec {
 
 inline constexpr unsigned kMaxTrellisStates = 64;
-// With more there are no tables of states in registers.
+// The maximum of states for which there are tables of states in registers.
 inline constexpr unsigned kMaxTableStates = 8;
 
 struct Trellis {
   unsigned n_states = 0;
-  // By state and parity.
+  // The next state, by state and parity.
   std::uint8_t next[kMaxTrellisStates][2] = {};
-  // Bit s says that in state s symbols have the second table.
+  // Bit s is set if symbols have the second table in state s.
   std::uint64_t second = 0;
 
   constexpr unsigned table(unsigned state) const { return second >> state & 1u; }
 };
 
-// Those of video codecs. At high rates they gain 1.02 and 1.09 dB.
+// The trellises of video codecs. At high rates they gain 1.02 and 1.09 dB.
 inline constexpr Trellis kTrellis4{4, {{0, 2}, {2, 0}, {1, 3}, {3, 1}}, 0x0c};
 inline constexpr Trellis kTrellis8{
     8, {{0, 2}, {5, 7}, {1, 3}, {6, 4}, {2, 0}, {4, 6}, {3, 1}, {7, 5}}, 0xaa};
 
-// A register of six bits (Ungerboeck 1982: parity polynomials 103 and 024, octal). It moves down
-// by a bit; the bit that leaves it, which says the table, and the path bit are added to these.
+// A register of six bits (Ungerboeck 1982: parity polynomials 103 and 024, octal). It shifts down
+// by a bit; the bit shifted out, which says the table, and the parity bit select the taps to XOR
+// in.
 inline constexpr unsigned kShiftedStates = 64;
 inline constexpr unsigned kTableTaps = 0103 >> 1;
 inline constexpr unsigned kPathTaps = 024 >> 1;
@@ -42,7 +43,7 @@ constexpr Trellis shifted_trellis() {
   }
   return trellis;
 }
-// The bits of a state the other way round, for vectors.
+// Reverses the bits of a state, for vectors.
 constexpr unsigned reversed_state(unsigned state) {
   unsigned reversed = 0;
   for (unsigned bit = 1; bit < kShiftedStates; bit *= 2) {
@@ -56,8 +57,8 @@ inline constexpr Trellis kTrellis64 = shifted_trellis();
 
 constexpr bool is_shifted(const Trellis& trellis) { return trellis.n_states == kShiftedStates; }
 
-// What leads on from symbol i of a group: its parity, or its bit of `path_bits`, if they are
-// not nullptr.
+// Returns the bit that leads on from symbol i of a group: its parity, or its bit of `parity_bits`,
+// if they are not nullptr.
 constexpr unsigned path_of(const std::uint8_t* symbols, const std::byte* parity_bits,
                            std::size_t i) {
   const unsigned bits =
@@ -65,8 +66,8 @@ constexpr unsigned path_of(const std::uint8_t* symbols, const std::byte* parity_
   return bits & 1;
 }
 
-// Writes for each symbol of a group 0 or 1, its table. `states` are those of the n_lanes
-// lanes, to which symbols belong in turn.
+// Writes the table of each symbol of a group, 0 or 1. `states` are those of the n_lanes lanes, to
+// which symbols belong in turn.
 inline void choose_tables(const Trellis& trellis, const std::uint8_t* symbols,
                           const std::byte* parity_bits, std::size_t n, unsigned n_lanes,
                           std::uint8_t* states, std::uint8_t* choices) {

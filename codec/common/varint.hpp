@@ -1,4 +1,4 @@
-// Numbers in headers: seven bits a byte, low ones first, in as few bytes as
+// Unsigned LEB128 varints in headers: seven bits a byte, low ones first, in as few bytes as
 // possible (codec/lossless/spec.md).
 #pragma once
 

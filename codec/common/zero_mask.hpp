@@ -1,5 +1,5 @@
-// The mask of a chunk with many zeros (codec/symboliser/spec.md, section 3): one
-// bit per value, set where the value is hidden.
+// The mask of a chunk with many zeros (codec/symboliser/spec.md, section 3): one bit per value, set
+// where the value is masked.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace cfck::codec {
 
-// Whether `mask` has n_masked bits set and none after bit n_values - 1.
+// True if `mask` has n_masked bits set and none after bit n_values - 1.
 bool is_mask_of(ByteView mask, std::size_t n_values, std::size_t n_masked);
 
-// Puts values and hidden zeros together; bit k of `signs`, if there are any, is
-// the sign of hidden value k. `values` must be readable one value past its end.
-// Requires: is_mask_of().
+// Interleaves values and masked zeros; bit k of `signs`, if there are any, is the sign of
+// masked value k. `values` must be readable one value past its end. Requires:
+// is_mask_of().
 template <class Word>
 void spread_values(ByteView mask, std::size_t n_values, const std::byte* values, ByteView signs,
                    std::byte* out) {
@@ -36,8 +36,8 @@ void spread_values(ByteView mask, std::size_t n_values, const std::byte* values,
   }
 }
 
-// The inverse: the mask, its signs where `with_signs` hides -0 too, and the
-// remaining values, which need room for one more. `mask` and `signs` must be
+// The inverse of spread_values(): writes the mask, its signs where `with_signs` masks -0 too,
+// and the remaining values, which need space for one more. `mask` and `signs` must be
 // cleared.
 template <class Word>
 void gather_values(const std::byte* values, std::size_t n_values, bool with_signs, std::byte* mask,

@@ -28,7 +28,7 @@ FormatLimits format_limits(DType dtype, EntropyId entropy) {
       [] { return FormatLimits{}; });
 }
 
-// Reads the fields in the order of spec section 3.1.
+// Reads the fields in the order of section 3.1 of the specification.
 Result<SymbolsHeader> read_symbols_header(EntropyId entropy, VarintReader& in) {
   SymbolsHeader h;
   CFCK_TRY_ASSIGN(h.flags, in.byte());

@@ -31,7 +31,7 @@ enum ChunkFlag : std::uint8_t {
   kHasEscapes = 1 << 7,  // of classes or of values
 };
 
-// Fields that a flag says are absent are zero.
+// Fields that the flags declare absent are zero.
 struct SymbolsHeader {
   std::uint8_t flags = 0;
   std::uint32_t first_class = 0;
@@ -69,7 +69,7 @@ struct ChunkHeader {
   std::uint32_t body_bytes = 0;  // header and sections
 };
 
-// How the values of a dtype are counted here: C64 is twice as many F32, and types
+// The number of values of a dtype as this codec counts them: C64 is twice as many F32, and types
 // that do not fill a byte are bytes.
 struct ChunkShape {
   std::uint64_t n_values = 0;
@@ -78,8 +78,8 @@ struct ChunkShape {
 };
 Result<ChunkShape> chunk_shape(const ChunkInfo& info);
 
-// Parses and checks what can be checked without the sections: every length fits
-// the chunk. The payload may be longer or shorter than the body.
+// Parses and checks all that can be checked without the sections: every length fits the chunk. The
+// payload may be longer or shorter than the body.
 Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload);
 
 // Append a header, mode byte included.

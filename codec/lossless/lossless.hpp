@@ -20,7 +20,7 @@ class LosslessEncoder final : public Encoder {
   std::uint32_t max_overhead_bytes() const override;
 };
 
-// What both sides check of a chunk. Error: kUnsupported, kInvalidArgument.
+// Checks a chunk, for both sides. Errors: kUnsupported, kInvalidArgument.
 Result<void> check_lossless_chunk(const ChunkInfo& info);
 
 }  // namespace cfck::codec

@@ -59,7 +59,7 @@ SymbolsSections take_sections(const SymbolsHeader& h, unsigned value_bytes,
   return s;
 }
 
-// Symbols and raw bytes that the groups of a chunk must have.
+// Numbers of symbols and raw bytes that the groups of a chunk must have.
 struct GroupTotals {
   std::array<std::size_t, kPhases> symbols{};
   std::size_t raw_bytes = 0;
@@ -68,7 +68,7 @@ struct GroupTotals {
 template <class Format>
 GroupTotals total_of_groups(const GroupCode* groups, std::size_t n_values,
                             const SymbolLayout& layout) {
-  std::array<std::uint32_t, Format::kRawBits> raw_bytes_of;  // a whole group, by clean bits
+  std::array<std::uint32_t, Format::kRawBits> raw_bytes_of;  // a group's, by trailing zero bits
   for (unsigned trailing_zero_bits = 0; trailing_zero_bits < Format::kRawBits;
        ++trailing_zero_bits) {
     raw_bytes_of[trailing_zero_bits] = static_cast<std::uint32_t>(
@@ -129,7 +129,7 @@ class SymbolsDecoder {
  private:
   bool has_clean_stream() const { return (h_.flags & kHasTrailingZeroStream) != 0; }
 
-  // Classes and clean bits; with `zstd` the symbols too.
+  // Decodes classes and trailing zero bits; with `zstd` the symbols too.
   Result<void> decode_side() {
     if constexpr (kIsRans) {
       return decode_runs();
@@ -139,7 +139,7 @@ class SymbolsDecoder {
   }
 
   Result<void> decode_runs() {
-    // Kernels write whole groups.
+    // Kernels write whole groups, so there is space for them.
     symbols_ = scratch_.impl().symbols.reserve(2 * (n_groups_ + kGroupSize));
     RansReader& reader = scratch_.impl().rans_reader;
     auto opened = reader.open(coded_, payload_end_, kLosslessValueTables);
@@ -156,7 +156,7 @@ class SymbolsDecoder {
     return {};
   }
 
-  // Class stream, clean stream, tables.
+  // Decodes the class stream, the stream of trailing zero bits, and the tables.
   Result<void> decode_streams() {
     lengths_ = {n_groups_, has_clean_stream() ? n_groups_ : 0, h_.n_symbols, 0, 0, 0};
     if (layout_.n_tables == kPhases) {
@@ -170,7 +170,7 @@ class SymbolsDecoder {
     for (const std::size_t length : lengths_) {
       total += length;
     }
-    // The kernels read whole groups.
+    // The kernels read whole groups, so there is space for them.
     symbols_ = scratch_.impl().symbols.reserve(total + kGroupSize);
     const EntropyDecoder* const stage = find_entropy_decoder(info_.entropy);
     if (stage == nullptr) {
@@ -243,7 +243,7 @@ class SymbolsDecoder {
     return corrupt("the escapes are not as many as the symbols need", sections_.raw_at);
   }
 
-  // Groups first … last-1, whose symbols are at from.streams.
+  // Merges groups first … last-1, whose symbols are at from.streams.
   Result<void> merge_groups(std::byte* values, std::size_t first, std::size_t last,
                             MergeCursors& from) {
     if (first == last) {
@@ -257,8 +257,8 @@ class SymbolsDecoder {
     return {};
   }
 
-  // All groups but those whose raw bits the lanes carry are merged as they are decoded.
-  // For these the lanes must have come to their end.
+  // All groups but those whose raw bits the lanes carry are merged as they are decoded. For those
+  // the lanes must have come to their end.
   Result<void> merge_lanes(std::byte* values, MergeCursors& from) {
     std::size_t first_of_tail = n_groups_;
     std::size_t raw_of_tail = 0;
@@ -299,7 +299,7 @@ class SymbolsDecoder {
       return corrupt("the lane sets end before the symbols", coded_at_);
     }
     std::memset(symbols + n_symbols, 0, kGroupSize);
-    // What of the tail's groups is in the section comes before what the lanes carry.
+    // The part of the tail's groups that is in the section comes before the part in the lanes.
     const std::size_t in_section = n_raw - in_tail_;
     std::byte* const raw = scratch_.impl().raw.reserve(in_section + payload_bytes(kMaxLaneSets));
     if (auto finished = reader.finish(in_tail_, raw + in_section); !finished) {

@@ -16,8 +16,8 @@ namespace {
 
 enum class ValueKind { kFloat, kByteFloat, kInteger, kBytes };
 
-// How the values of a dtype are looked at: bytes are neither numbers in order nor
-// worth the symboliser.
+// How the values of a dtype are treated: bytes are neither ordered numbers nor worth the
+// symboliser.
 ValueKind value_kind(DType dtype) {
   switch (dtype) {
     case DType::kBool:
@@ -49,8 +49,8 @@ bool is_constant(ByteView values, std::size_t value_bytes) {
   return std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
 }
 
-// Spec, section 2: whether a sample of the values that are not zero shows each of
-// them four times. Signs, flags and quantised weights look like that.
+// Specification, section 2: whether a sample of the values that are not zero shows each of them
+// four times. Signs, flags and quantised weights look like that.
 bool repeats_values(const ChunkShape& shape, ByteView values) {
   constexpr std::uint64_t kMaxSample = 256;
   const std::uint64_t n = std::min(kMaxSample, shape.n_values);
@@ -83,7 +83,7 @@ void set_body(ChunkMode mode, ByteView section, EncodedChunk& out) {
   out.body_bytes = static_cast<std::uint32_t>(out.payload.size());
 }
 
-// Byte planes, if they are shorter than what `out` holds already.
+// Tries byte planes, and keeps them if they are shorter than what `out` holds already.
 Result<void> try_planes(const ChunkShape& shape, ByteView values, bool try_delta, Scratch& scratch,
                         EncodedChunk& out) {
   std::vector<std::byte> body;

@@ -8,13 +8,13 @@
 
 namespace cfck::codec {
 
-// Replaces `out` by the body of the chunk. `try_delta`: also as differences, if
-// that is shorter. Error: kOutOfMemory.
+// Replaces `out` by the body of the chunk. With `try_delta` differences are tried too, and kept if
+// they are shorter. Error: kOutOfMemory.
 Result<void> encode_planes(const ChunkShape& shape, ByteView values, bool try_delta,
                            Scratch& scratch, std::vector<std::byte>& out);
 
-// Replaces `out` by a Zstd frame of `bytes`: whichever is shorter of libzstd's and
-// of literals alone. Error: kOutOfMemory.
+// Replaces `out` by a Zstd frame of `bytes`: the shorter of libzstd's and one of literals alone.
+// Error: kOutOfMemory.
 Result<void> compress_bytes(ByteView bytes, Scratch& scratch, std::vector<std::byte>& out);
 
 }  // namespace cfck::codec

@@ -13,13 +13,13 @@
 namespace cfck::codec {
 namespace {
 
-// Spec, section 3.4: fewer values do not pay for four stream lengths.
+// Specification, section 3.4: fewer values do not pay for four stream lengths.
 inline constexpr std::size_t kMinValuesOfFourTables = 4096;
 inline constexpr std::size_t kMaxCleanAboveBase = 31;
-// At least what a header takes.
+// The maximum of bytes that a header takes.
 inline constexpr std::size_t kMaxHeaderBytes = 64;
 
-// Empties `payload` and gives it room, for the chunks to come too: they differ a little.
+// Empties `payload` and reserves memory, for the chunks to come too: they differ a little.
 void make_room(std::size_t n_bytes, std::vector<std::byte>& payload) {
   payload.clear();
   if (payload.capacity() < n_bytes) {
@@ -69,7 +69,7 @@ class SymbolsEncoder {
     return found.zeros;
   }
 
-  // The same, and mostly the values need not be looked at again.
+  // Analyses and splits at once; usually the values need not be read again.
   ZeroCounts analyse_and_split() {
     n_groups_ = (n_left_ + kGroupSize - 1) / kGroupSize;
     Scratch::Impl& memory = scratch_.impl();
@@ -85,14 +85,14 @@ class SymbolsEncoder {
     return found.zeros;
   }
 
-  // Symbols of classes and clean bits; behind them there is room for those of values, and in
-  // each table for what a kernel writes past a partial group.
+  // Symbols of classes and trailing zero bits; after them there is space for those of values, and
+  // in each table for what a kernel writes past a partial group.
   std::size_t n_side() const { return 2 * n_groups_; }
   std::uint8_t* side_room() {
     return scratch_.impl().symbols.reserve(n_side() + kPhases * (n_groups_ + 1) * kGroupSize);
   }
 
-  // Spec, section 3.1.
+  // Masks zeros where that pays (specification, section 3.1).
   Result<void> hide_zeros(const ZeroCounts& zeros) {
     const bool with_signs = zeros.negative * Format::kRawBits > zeros.negative + zeros.positive;
     const std::size_t n_masked = zeros.positive + (with_signs ? zeros.negative : 0);
@@ -126,7 +126,7 @@ class SymbolsEncoder {
     return {};
   }
 
-  // Whole groups of zeros cost nothing without a mask either.
+  // Counts whole groups of zeros, which cost nothing without a mask either.
   std::size_t count_zero_groups() const {
     constexpr std::size_t kGroupBytes = kGroupSize * sizeof(Word);
     std::size_t n = 0;
@@ -141,8 +141,8 @@ class SymbolsEncoder {
     return std::min<std::size_t>(kGroupSize, n_left_ - g * kGroupSize);
   }
 
-  // Spec, section 3.4: leaves in the groups what will be coded. Returns whether these are
-  // all clean bits that they have.
+  // Specification, section 3.4: leaves in the groups what will be coded. Returns whether these are
+  // all trailing zero bits that they have.
   bool choose_trailing_zero_bits() {
     unsigned base = Format::kRawBits;
     for (std::size_t g = 0; g < n_groups_; ++g) {
@@ -175,7 +175,7 @@ class SymbolsEncoder {
   }
 
   void write_streams() {
-    // Symbols in one stream with `rans`, whose tables change from group to group.
+    // With `rans` symbols are in one stream, since its tables change from group to group.
     layout_.n_tables = !kIsRans && n_left_ >= kMinValuesOfFourTables ? kPhases : 1;
     class_escapes_ = std::make_unique_for_overwrite<std::byte[]>(2 * n_groups_);
     std::uint8_t* const side = side_room();
@@ -299,7 +299,7 @@ class SymbolsEncoder {
   std::size_t n_groups_ = 0;
   SymbolLayout layout_;
   bool is_split_ = false;  // by analyse_and_split()
-  SplitCursors split_to_;  // then the ends of what it wrote
+  SplitCursors split_to_;  // if so, the ends of what it wrote
   GroupCode* groups_ = nullptr;
   SymbolsHeader header_;
   std::array<SymbolStream, 2 + kPhases> streams_{};

@@ -8,8 +8,8 @@
 
 namespace cfck::codec {
 
-// Requires: a float dtype of the symboliser; an entropy stage that there is; the values
-// are not all equal. Error: kOutOfMemory.
+// Requires: a float dtype of the symboliser; an entropy stage that this version has; the values are
+// not all equal. Error: kOutOfMemory.
 Result<void> encode_symbols(DType dtype, const ChunkShape& shape, EntropyId entropy,
                             ByteView values, Scratch& scratch, EncodedChunk& out);
 

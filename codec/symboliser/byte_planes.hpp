@@ -1,4 +1,4 @@
-// 128 bytes into up to eight bit planes of 16 bytes, and back.
+// Turns 128 bytes into up to eight bit planes of 16 bytes, and back.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ inline void pack_byte_planes_x86(const std::uint8_t* bytes, unsigned n_planes,
   pack_registers(_mm512_loadu_si512(bytes), _mm512_loadu_si512(bytes + 64), n_planes, planes);
 }
 
-// The first 64 bytes, and the other 64.
+// Unpacks the first 64 bytes and the other 64.
 inline void unpack_registers(const std::uint8_t* planes, unsigned n_planes, __m512i& low,
                              __m512i& high) {
   low = high = _mm512_setzero_si512();
@@ -80,7 +80,7 @@ inline void unpack_byte_planes_x86(const std::uint8_t* planes, unsigned n_planes
       std::memcpy(&word, planes + 16 * plane + 4 * quarter, sizeof(word));
       const __m256i spread =
           _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(word), byte_of), bit_of);
-      // Doubles what the planes before gave, and adds one where the bit is set.
+      // This doubles what the planes before gave, and adds one where the bit is set.
       values = _mm256_sub_epi8(_mm256_add_epi8(values, values), _mm256_cmpeq_epi8(spread, bit_of));
     }
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes + 32 * quarter), values);
@@ -110,7 +110,7 @@ inline void unpack_byte_planes_x86(const std::uint8_t* planes, unsigned n_planes
     for (unsigned plane = 0; plane < n_planes; ++plane) {
       std::uint16_t word;
       std::memcpy(&word, planes + 16 * plane + 2 * eighth, sizeof(word));
-      // Eight times the first byte, eight times the second.
+      // The low half repeats the first byte eight times, the high half the second.
       __m128i spread = _mm_cvtsi32_si128(word);
       spread = _mm_unpacklo_epi8(spread, spread);
       spread = _mm_shufflelo_epi16(spread, 0x50);

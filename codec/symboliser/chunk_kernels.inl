@@ -21,7 +21,7 @@ inline namespace CFCK_CPU_NAMESPACE {
 namespace {
 
 #if defined(__AVX2__)
-// Formats that group_split_x86 and group_merge_x86 are for.
+// True for the formats that group_split_x86 and group_merge_x86 support.
 template <class Format>
 constexpr bool has_word_kernels() {
   if constexpr (kHasHighWords<Format>) {
@@ -34,7 +34,7 @@ template <class Format>
 inline constexpr bool kHasWordKernels = has_word_kernels<Format>();
 #endif
 
-// Group `index` of a chunk, filled up with zeros; returns its number of values.
+// Loads group `index` of a chunk, filled up with zeros; returns its number of values.
 template <class Word>
 unsigned load_group(const std::byte* values, std::size_t n_values, std::size_t index,
                     Word (&group)[kGroupSize]) {
@@ -52,7 +52,7 @@ unsigned load_group(const std::byte* values, std::size_t n_values, std::size_t i
 // Adds the zeros among the first n values of a group that is filled up with zeros.
 template <class Word>
 void count_zeros(const Word (&group)[kGroupSize], unsigned n, ZeroCounts& counts) {
-  // Words count as far as a group goes, and keep the loops in narrow lanes.
+  // Counting in words suffices for a group, and keeps the loops in narrow lanes.
   const Word positive = SerialLanes::reduce_sum<Word>(
       [&](unsigned i) { return static_cast<Word>(group[i] == 0 ? 1 : 0); });
   const Word zeros = SerialLanes::reduce_sum<Word>(
@@ -123,7 +123,7 @@ bool each_escape(const std::uint8_t* symbols, unsigned n, unsigned escape, Actio
   constexpr std::uint64_t kHighest = 0x8080808080808080;
   const std::uint64_t up_to_highest = (0x80 - escape) * std::uint64_t{0x0101010101010101};
   for (unsigned first = 0; first < n; first += 8) {
-    std::uint64_t some;  // symbols have room for whole groups
+    std::uint64_t some;  // symbols have space for whole groups
     std::memcpy(&some, symbols + first, sizeof(some));
     if ((((some & ~kHighest) + up_to_highest) | some) & kHighest) {
       for (unsigned i = first; i < n && i < first + 8; ++i) {
@@ -147,7 +147,7 @@ void write_escapes(const std::byte* values, const std::uint8_t* symbols, unsigne
   });
 }
 
-// The symbols and raw bits of a group; returns whether any value escapes.
+// Writes the symbols and raw bits of a group; returns whether any value escapes.
 template <class Format>
 bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
                const GroupCode& code, bool has_signs, std::uint8_t* symbols, std::byte*& raw_bits) {
@@ -179,7 +179,7 @@ bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
   return escapes;
 }
 
-// A group that is not all zero.
+// Splits a group that is not all zero.
 template <class Format>
 void split_group_of(const std::byte* values, std::size_t n_values, std::size_t index,
                     const GroupCode& code, const SymbolLayout& layout, SplitCursors& to) {
@@ -204,15 +204,15 @@ void split(const std::byte* values, std::size_t n_values, const GroupCode* group
   }
 }
 
-// Whether the symbols of a group can be told as soon as it is analysed. Not if it takes the
-// class before it; and with many zeros the chunk is likely to get a mask.
+// True if the symbols of a group can be determined as soon as it is analysed. This is not so if it
+// takes the class before it; and with many zeros the chunk is likely to get a mask.
 inline bool can_split_at_once(const GroupAnalysis& found, unsigned n) {
   constexpr unsigned kMaxOthers = kGroupSize / 8;
   return found.all_zero || (found.has_class && found.n_finite + kMaxOthers >= n);
 }
 
-// Analysis and symbols of an ordinary whole group, its values looked at once. False, with
-// nothing done, for others.
+// Analyses an ordinary whole group and writes its symbols in one pass over its values. Does nothing
+// and returns false for other groups.
 template <class Format>
 CFCK_INLINE bool analyse_and_split_one([[maybe_unused]] const std::byte* values,
                                        [[maybe_unused]] GroupCode& code,
@@ -266,8 +266,8 @@ ChunkAnalysis analyse_and_split(const std::byte* values, std::size_t n_values, G
   return result;
 }
 
-// Puts the next escapes where the symbols want them. False if there are too few, or a
-// symbol is above the escape.
+// Puts the next escapes where the symbols ask for them. False if there are too few, or a symbol is
+// above the escape.
 template <class Format>
 bool put_escapes(const std::uint8_t* symbols, unsigned n, MergeCursors& from, std::byte* values) {
   constexpr std::size_t kBytes = sizeof(typename Format::Word);
@@ -282,8 +282,8 @@ bool put_escapes(const std::uint8_t* symbols, unsigned n, MergeCursors& from, st
   });
 }
 
-// Values of a group from its symbols, of which there are 128, whatever n is: those
-// after the last belong to nobody.
+// Restores the values of a group from its symbols, of which there are 128, whatever n is: those
+// after the last value are ignored.
 template <class Format>
 CFCK_INLINE bool merge_one(const std::uint8_t* symbols, const GroupCode& code, bool has_signs,
                            unsigned n, MergeCursors& from, std::byte* to) {
@@ -339,7 +339,7 @@ bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
       });
 }
 
-// Whole groups as their symbols are decoded, while these are at hand.
+// Merges whole groups as their symbols are decoded, while these are still in registers.
 template <class Format, unsigned n_sets>
 bool merge_whole_groups(std::byte* values, std::size_t n_groups, const GroupCode* groups,
                         bool has_signs, RansLanes& lanes, const RansDecodeTable* const* tables,

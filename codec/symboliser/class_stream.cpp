@@ -7,7 +7,7 @@ namespace cfck::codec {
 
 namespace {
 
-// What a symbol adds to the class; none for all-zero groups.
+// The difference that each symbol adds to the class; 0 for all-zero groups.
 constexpr auto kDifferences = [] {
   std::array<std::int8_t, kClassEscape> differences{};
   for (unsigned symbol = 0; symbol < kClassAllZero; ++symbol) {
@@ -22,7 +22,7 @@ constexpr auto kDifferences = [] {
 bool read_class_stream(std::span<const std::uint8_t> symbols, std::uint32_t first_class,
                        std::uint32_t max_class, ByteView escapes, GroupCode* groups,
                        std::uint8_t trailing_zero_bits) {
-  // Differences are small, so that what leaves the range is seen before it wraps around.
+  // Differences are small, so a class that leaves the range is seen before it wraps around.
   std::uint32_t current = first_class;
   bool in_range = true;
   for (std::size_t g = 0; g < symbols.size(); ++g) {

@@ -7,10 +7,10 @@
 
 namespace cfck::codec {
 
-// `kLowBits` of the mantissa are stored as integers where a group has no clean
-// bits. `kHasSpecials`: an exponent of all ones means infinity or NaN.
-// `kSymbolMantissaBits` go into the symbol: two with the entropy stage `zstd`, which
-// codes 62 symbols in fewer bits than 32 and one bit more sent raw; one with `rans`.
+// `kLowBits` of the mantissa are stored as integers where a group has no trailing zero bits.
+// `kHasSpecials`: an exponent of all ones means infinity or NaN. `kSymbolMantissaBits` go into the
+// symbol: two with the entropy stage `zstd`, which codes 62 symbols in fewer bits than 32 and one
+// bit more sent raw; one with `rans`.
 template <class WordType, unsigned exponent_bits, unsigned mantissa_bits, unsigned low_bits,
           bool has_specials, unsigned symbol_mantissa_bits = 2>
 struct FloatFormat {
@@ -33,7 +33,7 @@ struct FloatFormat {
   static_assert(kBits == 8 * sizeof(Word));
 };
 
-// As the entropy stage `rans` has it: 32 symbols.
+// The format with the entropy stage `rans`, which has 32 symbols.
 template <class F>
 using With32Symbols = FloatFormat<typename F::Word, F::kExponentBits, F::kMantissaBits, F::kLowBits,
                                   F::kHasSpecials, 1>;
@@ -60,8 +60,8 @@ struct FormatTag {
   using type = Format;
 };
 
-// Calls `visitor(FormatTag<Format>{})` for a type that goes through the
-// symboliser, `otherwise()` for every other.
+// Calls `visitor(FormatTag<Format>{})` for a type that the symboliser supports, `otherwise()` for
+// every other.
 template <class Visitor, class Otherwise>
 auto visit_format(DType dtype, Visitor&& visitor, Otherwise&& otherwise) {
   switch (dtype) {

@@ -1,6 +1,6 @@
-// analyse_group() with the vector instructions of the CPU level, in lanes of 16 bits
-// throughout. Twice as fast as what compilers make of the plain
-// kernel (bench/codec_bench.cpp); cpu_levels_test compares them.
+// analyse_group() with the vector instructions of the CPU level, in lanes of 16 bits throughout.
+// Twice as fast as what compilers make of the plain kernel (bench/codec_bench.cpp); cpu_levels_test
+// compares them.
 #pragma once
 
 #include <immintrin.h>
@@ -14,11 +14,11 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Clean bits and signs; false where every bit is zero.
+// Finds trailing zero bits and signs; false where every bit is zero.
 template <class Format, class Words>
 [[gnu::always_inline]] inline bool start_analysis(const Words& group, GroupAnalysis& result) {
   result = {};
-  // Mostly some value has its lowest bit set, which says all there is to know.
+  // Usually some value has its lowest bit set, and then there are no trailing zero bits.
   if (!group.has_lowest_bit()) {
     const typename Format::Word bits = group.bits();
     if (bits == 0) {
@@ -31,9 +31,9 @@ template <class Format, class Words>
   return true;
 }
 
-// The class, from the sum of the codes of all finite values.
+// Finds the class, from the sum of the codes of all finite values.
 inline void finish_analysis(std::uint32_t top_exponent, std::uint32_t sum, GroupAnalysis& result) {
-  // Mostly all values are finite, and dividing takes long.
+  // Usually all values are finite, and a division takes long.
   const std::uint32_t scaled_mean =
       result.n_finite == kGroupSize ? sum : sum * kGroupSize / result.n_finite;
   result.has_class = true;
@@ -51,7 +51,7 @@ inline std::uint32_t largest_word(__m512i words) {
   return 0xffff & ~static_cast<std::uint32_t>(_mm_cvtsi128_si32(min));
 }
 
-// Of four registers of unsigned words.
+// Adds up four registers of unsigned words.
 inline std::uint32_t sum_of_words(const __m512i (&words)[4]) {
   const __m512i low_mask = _mm512_set1_epi16(0xff);
   __m512i low = _mm512_setzero_si512();
@@ -70,7 +70,7 @@ inline std::uint16_t or_of_words(__m512i words) {
   return static_cast<std::uint16_t>(pairs | pairs >> 16);
 }
 
-// The high words of a group, and the bits that some value has.
+// The high words of a group, and the bits that occur in any value.
 template <class Format>
 struct GroupWords {
   using Word = typename Format::Word;
@@ -139,7 +139,7 @@ bool analyse_group_x86(const std::byte* values, GroupAnalysis& result) {
   }
   const std::uint32_t top_exponent = largest_word(largest) >> 7;
   for (unsigned i = 0; i < 4; ++i) {
-    // Shifts beyond a word give zero.
+    // Shifts by more than the width of a word give zero.
     const __m512i distance = _mm512_sub_epi16(_mm512_set1_epi16(static_cast<short>(top_exponent)),
                                               _mm512_srli_epi16(words[i], 7));
     const __m512i linear =
@@ -176,14 +176,14 @@ inline std::uint32_t sum_of_double_words(__m256i sums) {
   return static_cast<std::uint32_t>(_mm_cvtsi128_si32(half));
 }
 
-// Words divided by powers of two: by multiplying, since lanes of 16 bits have no
-// shifts of their own. Exponents from 16 to 255 give zero.
+// Divides words by powers of two: by multiplication, since lanes of 16 bits have no variable
+// shifts. Exponents from 16 to 255 give zero.
 inline __m256i shift_right(__m256i words, __m256i exponents) {
   const __m256i high_bytes = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(0, -128, 64, 32, 16, 8, 4, 2, 1, 0, 0, 0, 0, 0, 0, 0));
   const __m256i low_bytes = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, -128, 64, 32, 16, 8, 4, 2));
-  // From 0x80 on an index gives zero.
+  // An index from 0x80 on gives zero.
   const __m256i index = _mm256_adds_epu8(exponents, _mm256_set1_epi16(0x70));
   const __m256i power = _mm256_or_si256(
       _mm256_slli_epi16(_mm256_shuffle_epi8(high_bytes, index), 8),
@@ -192,7 +192,7 @@ inline __m256i shift_right(__m256i words, __m256i exponents) {
                             _mm256_cmpeq_epi16(exponents, _mm256_setzero_si256()));
 }
 
-// As above.
+// The high words of a group, and the bits that occur in any value (AVX2).
 template <class Format>
 struct GroupWords {
   using Word = typename Format::Word;

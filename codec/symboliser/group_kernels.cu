@@ -6,7 +6,7 @@
 namespace cfck::codec {
 namespace {
 
-// The group of this warp.
+// Returns the group of this warp.
 __device__ std::size_t group_index() {
   return (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
 }
@@ -25,7 +25,7 @@ __global__ void analyse_groups(const typename Format::Word* values, std::size_t 
   }
 }
 
-// One byte for each value in `symbols`, the planes of a group one after another.
+// Writes one byte for each value to `symbols`, and the planes of a group one after another.
 template <class Format>
 __global__ void split_groups(const typename Format::Word* values, const GroupCode* groups,
                              std::size_t n_groups, std::uint8_t* symbols,

@@ -1,5 +1,5 @@
-// What is done to one group of 128 values (codec/symboliser/spec.md). Templates
-// over a float format and a lane policy; no allocation, no floating point.
+// Kernels for one group of 128 values (codec/symboliser/spec.md). They are templates over a float
+// format and a lane policy, without allocation or floating point.
 //
 // A group is always 128 values: the last one of a chunk is filled up with zeros.
 #pragma once
@@ -21,10 +21,10 @@ CFCK_HD constexpr int window_top(std::uint32_t scale_class) {
 }
 
 struct GroupAnalysis {
-  bool all_zero = true;    // every bit of every value
+  bool all_zero = true;    // true if every bit of every value is 0
   bool has_signs = false;  // some value is negative
   bool has_class = false;  // some finite value is not zero
-  unsigned n_finite = 0;   // how many those are
+  unsigned n_finite = 0;   // number of finite values
   std::uint32_t scale_class = 0;
   unsigned trailing_zero_bits = 0;  // low raw bits that are zero in every value
 };
@@ -34,7 +34,7 @@ struct GroupAnalysis {
 CFCK_HD constexpr std::uint32_t quarter_octaves(std::uint32_t scaled_mean) {
   const auto top = static_cast<unsigned>(std::bit_width(scaled_mean)) - 1;
   const std::uint32_t fraction = scaled_mean >> (top - 15);
-  // 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
+  // The limits are 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
   const unsigned quarter = (fraction >= 38968) + (fraction >= 46341) + (fraction >= 55109);
   return 4 * (top - 15) + quarter;
 }
@@ -48,8 +48,8 @@ CFCK_HD constexpr unsigned count_trailing_zero_bits(typename Format::Word bits_i
   return count;
 }
 
-// Exponent and the top seven mantissa bits, plus one; 0 for values that say
-// nothing about the scale.
+// Holds exponent and top seven mantissa bits, plus one; 0 for values that say nothing about the
+// scale.
 template <class Format>
 using MagnitudeCode = std::conditional_t<Format::kExponentBits <= 8, std::uint16_t, std::uint32_t>;
 
@@ -71,7 +71,7 @@ CFCK_HD constexpr MagnitudeCode<Format> magnitude_code(typename Format::Word val
   return special || magnitude == 0 ? Code{0} : static_cast<Code>(code + 1);
 }
 
-// Spec, section 4: class and clean bits.
+// Specification, section 4: finds class and trailing zero bits.
 template <class Format, class Lanes>
 CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
   using Word = typename Format::Word;
@@ -108,8 +108,8 @@ CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
   return result;
 }
 
-// Spec, section 5: symbols, and what they leave. `raw` gets the sign and the low
-// mantissa bits of each value, zero where the value escapes. Returns whether any
+// Specification, section 5: finds symbols and raw bits. `raw` gets the sign and the
+// low mantissa bits of each value, zero where the value escapes. Returns whether any
 // does.
 template <class Format, class Lanes>
 CFCK_HD bool split_group(const typename Format::Word* values, std::uint32_t scale_class,
@@ -122,9 +122,9 @@ CFCK_HD bool split_group(const typename Format::Word* values, std::uint32_t scal
   const Word first = static_cast<Word>(window_top(scale_class) * (1 << kInSymbol));
   Lanes::each([&](unsigned i) {
     const Word value = values[i];
-    // The exponent and the top of the mantissa, which counts upwards in a symbol
-    // while the exponent counts downwards. Differences that wrap around stay above
-    // all symbols of the window, in eight bits too.
+    // The field is the exponent and the top of the mantissa, which increases in a symbol while the
+    // exponent decreases. Differences that wrap around stay above all symbols of the window, in
+    // eight bits too.
     const Word field = static_cast<Word>(static_cast<Word>(value << 1) >> (kRawMantissa + 1));
     const Word symbol = static_cast<Word>(first - (field & static_cast<Word>(~kTopMantissa)) +
                                           (field & kTopMantissa));
@@ -140,9 +140,9 @@ CFCK_HD bool split_group(const typename Format::Word* values, std::uint32_t scal
          Format::kSymbolEscape;
 }
 
-// The inverse, escapes left to the caller; returns whether any symbol is an escape
-// or above. The exponent is taken modulo 2^kExponentBits, so that no class and
-// symbol can reach the sign.
+// The inverse of split_group() without escapes; returns whether any symbol is an escape or
+// above. The exponent is taken modulo 2^kExponentBits, so that no class and symbol can reach the
+// sign.
 template <class Format, class Lanes>
 CFCK_HD bool merge_group(const std::uint8_t* symbols, std::uint32_t scale_class,
                          const typename Format::Word* raw, typename Format::Word* values) {
@@ -167,7 +167,7 @@ CFCK_HD bool merge_group(const std::uint8_t* symbols, std::uint32_t scale_class,
          Format::kSymbolEscape;
 }
 
-// Spec, section 6: one bit plane of a group, 16 bytes, value i in bit i mod 8 of
+// Specification, section 6: packs one bit plane of a group, 16 bytes, value i in bit i mod 8 of
 // byte i / 8.
 template <class Word, class Lanes>
 CFCK_HD void pack_plane(const Word* raw, unsigned bit, std::uint8_t* plane) {

@@ -1,6 +1,6 @@
-// group_merge_x86.hpp where x86-64-v4 has VBMI and GFNI too: symbols come in registers, and
-// planes become values by products of bit matrices. cpu_levels_test compares them with
-// the plain kernels.
+// group_merge_x86.hpp for x86-64-v4 with VBMI and GFNI: symbols come in registers, and planes
+// become values by products of bit matrices. cpu_levels_test compares them with the plain
+// kernels.
 #pragma once
 
 #include "base/cpu/x86_intrinsics.hpp"
@@ -15,9 +15,9 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// For 32 values of a group, from the part's number on: which bytes of the planes each
-// eight bytes take, as a matrix whose row k, the last one first, makes bit k. The highest
-// bit is the sign; matrices come twice, for four values each.
+// For 32 values of a group, counted from the part's first: the bytes of the planes that each eight
+// bytes take, as a matrix whose row k, the last one first, makes bit k. The highest bit is the
+// sign; matrices come twice, for four values each.
 template <unsigned n_planes>
 struct PlaneMatrices {
   alignas(64) std::uint8_t bytes[4][64];
@@ -26,7 +26,7 @@ struct PlaneMatrices {
     for (unsigned part = 0; part < 4; ++part) {
       for (unsigned eight = 0; eight < 8; ++eight) {
         for (unsigned row = 0; row < 8; ++row) {
-          // Row 7 - row makes bit `row`; rows that no plane has take any.
+          // Row 7 - row makes bit `row`; rows without a plane take any.
           const unsigned plane = row == 7 ? 0 : row + 1 < n_planes ? n_planes - 1 - row : 0;
           bytes[part][8 * eight + 7 - row] =
               static_cast<std::uint8_t>(16 * plane + 4 * part + eight / 2);
@@ -36,7 +36,7 @@ struct PlaneMatrices {
   }
 };
 
-// The high words of a group as merge_group_x86() makes them. False, and nothing is written,
+// Merges the high words of a group as merge_group_x86() does. Writes nothing and returns false
 // where symbols are not all of the window.
 template <class Format>
 CFCK_INLINE bool merge_window_group(const SymbolWords& symbols, std::uint32_t scale_class,
@@ -56,7 +56,7 @@ CFCK_INLINE bool merge_window_group(const SymbolWords& symbols, std::uint32_t sc
       window_top(scale_class) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
   const __m512i upper_planes = _mm512_loadu_si512(raw);
   const __m512i lower_planes = _mm512_maskz_loadu_epi64((1u << (2 * (kPlanes - 4))) - 1, raw + 64);
-  // Values 0 to 3 of eight, then 4 to 7; both bytes of a word get all planes.
+  // Columns give values 0 to 3 of eight, then 4 to 7; both bytes of a word get all planes.
   const __m512i columns =
       _mm512_set_epi64(static_cast<long long>(0x8080404020201010u), 0x0808040402020101,
                        static_cast<long long>(0x8080404020201010u), 0x0808040402020101,
@@ -69,7 +69,7 @@ CFCK_INLINE bool merge_window_group(const SymbolWords& symbols, std::uint32_t sc
     const __m512i matrices = _mm512_permutex2var_epi8(
         upper_planes, _mm512_load_si512(kMatrices.bytes[part]), lower_planes);
     const __m512i planes = _mm512_gf2p8affine_epi64_epi8(columns, matrices, 0);
-    // See merge_group(); the mantissa counts upwards once it is turned round.
+    // See merge_group(); the mantissa increases once it is inverted.
     const __m512i field = _mm512_xor_si512(_mm512_sub_epi16(first, symbols.of[part]),
                                            _mm512_set1_epi16(static_cast<short>(kTopMantissa)));
     WordLanes lanes{

@@ -1,6 +1,6 @@
-// read_raw_bits() and merge_group() in one, for whole groups with signs and without
-// clean bits, with the vector instructions of the CPU level. cpu_levels_test compares
-// them with the plain kernels.
+// read_raw_bits() and merge_group() in one, for whole groups with signs and without trailing zero
+// bits, with the vector instructions of the CPU level. cpu_levels_test compares them with the plain
+// kernels.
 #pragma once
 
 #include <immintrin.h>
@@ -18,19 +18,19 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 #if defined(__AVX512BW__)
 
-// The high words of 32 values, given their symbols and the raw bits above their low
-// halves, one to a word.
+// Returns the high words of 32 values, given their symbols and the raw bits above their low halves,
+// one to a word.
 template <class Format>
 __m512i merge_words(__m512i symbols, __m512i raw, __m512i first) {
   constexpr unsigned kRawMantissa = HighWords<Format>::kRawMantissaBits;
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
-  // See merge_group(); the mantissa counts upwards once it is turned round.
+  // See merge_group(); the mantissa increases once it is inverted.
   const __m512i field = _mm512_xor_si512(_mm512_sub_epi16(first, symbols),
                                          _mm512_set1_epi16(static_cast<short>(kTopMantissa)));
   const __mmask32 in_window =
       _mm512_cmplt_epu16_mask(symbols, _mm512_set1_epi16(Format::kSymbolZero));
   const __m512i top = _mm512_maskz_slli_epi16(in_window, field, kRawMantissa);
-  // Signs from where they are in the raw bits to the highest bit, and all into one.
+  // Signs move from their position in the raw bits to the highest bit; then all are combined.
   const __m512i moved = _mm512_slli_epi16(raw, 15 - kRawMantissa);
   const __m512i signs_and_top =
       _mm512_ternarylogic_epi32(moved, top, _mm512_set1_epi16(-0x8000), 0xe4);
@@ -69,7 +69,7 @@ CFCK_INLINE bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scal
 
 #elif defined(__AVX2__)
 
-// As above, for 16 values.
+// Returns the high words of 16 values, given symbols and raw bits.
 template <class Format>
 __m256i merge_words(__m256i symbols, __m256i raw, __m256i first) {
   constexpr unsigned kRawMantissa = HighWords<Format>::kRawMantissaBits;

@@ -1,5 +1,5 @@
-// group_analysis_x86.hpp and group_split_x86.hpp where x86-64-v4 has VBMI, VNNI and GFNI
-// too, for ordinary groups. cpu_levels_test compares them with the plain kernels.
+// group_analysis_x86.hpp and group_split_x86.hpp for x86-64-v4 with VBMI, VNNI and GFNI, for
+// ordinary groups. cpu_levels_test compares them with the plain kernels.
 #pragma once
 
 #include "base/cpu/x86_intrinsics.hpp"
@@ -16,8 +16,8 @@ inline namespace CFCK_CPU_NAMESPACE {
 // Indices of bytes in two registers.
 struct ByteOrders {
   alignas(64) std::uint8_t lower[64];      // lower bytes of words
-  alignas(64) std::uint8_t reversed[64];   // the same, each eight the other way round
-  alignas(64) std::uint8_t planes[2][64];  // byte k of all eights, for k from 0 on
+  alignas(64) std::uint8_t reversed[64];   // low bytes, each eight in reverse order
+  alignas(64) std::uint8_t planes[2][64];  // byte k of each eight, for k from 0 on
 
   constexpr ByteOrders() : lower{}, reversed{}, planes{} {
     for (unsigned i = 0; i < 64; ++i) {
@@ -45,7 +45,7 @@ struct WordOrders {
 };
 inline constexpr WordOrders kWordHalves;
 
-// Writes the planes of raw bits, one in a word, the highest one first. At most eight.
+// Writes the planes of raw bits (at most eight), one in a word, the highest one first.
 template <unsigned n_planes>
 CFCK_INLINE void write_planes(const __m512i (&raw)[4], std::byte* planes) {
   static_assert(n_planes > 4 && n_planes <= 8);
@@ -67,7 +67,7 @@ CFCK_INLINE void write_planes(const __m512i (&raw)[4], std::byte* planes) {
       _mm512_permutex2var_epi8(first, _mm512_load_si512(kByteOrders.planes[1]), second));
 }
 
-// High words of a group and, apart, the lower halves that there may be.
+// The high words of a group and, separately, the low halves where the format has them.
 template <class Format>
 struct GroupHalves {
   __m512i high[4];
@@ -93,16 +93,16 @@ struct GroupHalves {
   }
 };
 
-// analyse_group_x86() for a group without clean bits, special values, and zeros among its high
-// words. Else false, with nothing said.
+// Does what analyse_group_x86() does, for a group without trailing zero bits, special values, and
+// zeros among its high words. Returns false, and no result, for other groups.
 template <class Format>
 CFCK_INLINE bool analyse_halves(const GroupHalves<Format>& group, GroupAnalysis& found) {
   using High = HighWords<Format>;
   static_assert(High::kMantissaBits == 7);
   constexpr unsigned kFirstSpecial =
       Format::kHasSpecials ? Format::kMaxExponent << High::kMantissaBits : 0x8000;
-  // A compiler that knew it would rather add what has all bits set, and make that from a
-  // register of the group before, whose end it would wait for.
+  // The constant is opaque: a compiler that knew it would add all-ones instead, and make those from
+  // a register of the group before, whose end it would wait for.
   __m512i one = _mm512_set1_epi16(1);
   asm("" : "+v"(one));
   const __m512i highest_bit = _mm512_set1_epi16(-0x8000);
@@ -126,7 +126,7 @@ CFCK_INLINE bool analyse_halves(const GroupHalves<Format>& group, GroupAnalysis&
   for (unsigned i = 0; i < 4; ++i) {
     const __m512i distance = _mm512_sub_epi16(top, _mm512_srli_epi16(magnitudes[i], 7));
     const __m512i linear = _mm512_or_si512(_mm512_slli_epi16(magnitudes[i], 8), highest_bit);
-    // Shifts beyond a word give zero. Products are of signed words.
+    // Shifts by more than the width of a word give zero. Products are of signed words.
     sums[i % 2] = _mm512_dpwssd_epi32(
         sums[i % 2], _mm512_xor_si512(_mm512_srlv_epi16(linear, distance), highest_bit), one);
   }
@@ -141,8 +141,8 @@ CFCK_INLINE bool analyse_halves(const GroupHalves<Format>& group, GroupAnalysis&
   return true;
 }
 
-// split_group_x86() for a group whose symbols are all of the window. Else false, with
-// anything written in the room of the group.
+// Does what split_group_x86() does, for a group whose symbols are all of the window. Returns false
+// for others, after writing anything in the space of the group.
 template <class Format>
 CFCK_INLINE bool split_halves(const GroupHalves<Format>& group, std::uint32_t scale_class,
                               std::uint8_t* symbols, std::byte* raw) {
@@ -160,7 +160,7 @@ CFCK_INLINE bool split_halves(const GroupHalves<Format>& group, std::uint32_t sc
     const __m512i field = _mm512_srli_epi16(_mm512_slli_epi16(high, 1), kRawMantissa + 1);
     of_values[i] =
         _mm512_sub_epi16(first, _mm512_xor_si512(field, _mm512_set1_epi16(kTopMantissa)));
-    // The sign comes down to the bit above the mantissa's.
+    // The sign moves down to the bit above the mantissa's.
     raw_words[i] = _mm512_ternarylogic_epi32(_mm512_set1_epi16((1 << kRawMantissa) - 1), high,
                                              _mm512_srli_epi16(high, 15 - kRawMantissa), 0xca);
     if constexpr (High::kHaveLow) {
@@ -173,7 +173,7 @@ CFCK_INLINE bool split_halves(const GroupHalves<Format>& group, std::uint32_t sc
   _mm512_storeu_si512(symbols + 64, _mm512_permutex2var_epi8(of_values[2], lower, of_values[3]));
   const __m512i largest = _mm512_max_epu16(_mm512_max_epu16(of_values[0], of_values[1]),
                                            _mm512_max_epu16(of_values[2], of_values[3]));
-  // With a window of so high exponents the symbol of t = 0 comes out above the window's.
+  // With a window of such high exponents the symbol of t = 0 is above the window's.
   return window >= 15 &&
          _mm512_cmpge_epu16_mask(largest, _mm512_set1_epi16(Format::kSymbolZero)) == 0;
 }

@@ -17,7 +17,7 @@ inline namespace CFCK_CPU_NAMESPACE {
 #if defined(__AVX512BW__)
 
 // `values` may have any alignment. Writes 128 symbols and all raw bits, sign
-// included, for a group without clean bits; returns whether any value escapes.
+// included, for a group without trailing zero bits; returns whether any value escapes.
 template <class Format>
 bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::uint8_t* symbols,
                      std::byte* planes) {
@@ -35,7 +35,7 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::ui
   for (unsigned i = 0; i < 4; ++i) {
     const WordLanes lanes = WordLanes::load<Format>(values + i * kGroupBytes / 4);
     const __m512i word = lanes.high;
-    // See split_group(); the mantissa counts upwards once it is turned round.
+    // See split_group(); the mantissa increases once it is inverted.
     const __m512i field = _mm512_srli_epi16(_mm512_slli_epi16(word, 1), kRawMantissa + 1);
     const __m512i symbol =
         _mm512_sub_epi16(first, _mm512_xor_si512(field, _mm512_set1_epi16(kTopMantissa)));
@@ -65,7 +65,7 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::ui
 
 #elif defined(__AVX2__)
 
-// As above.
+// `values` may have any alignment; returns whether any value escapes, as with AVX-512.
 template <class Format>
 bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::uint8_t* symbols,
                      std::byte* planes) {

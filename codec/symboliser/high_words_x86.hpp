@@ -1,5 +1,5 @@
-// Values of a group in vectors of 16-bit words: whole ones, or the upper halves of
-// values of 32 bits, which look like BF16, and apart from them the lower halves.
+// Values of a group in vectors of 16-bit words: whole values, or the high halves of values of 32
+// bits, which look like BF16, and separately the low halves.
 #pragma once
 
 #include <immintrin.h>
@@ -13,7 +13,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// What is known of the high words of a format.
+// The bit fields of the high words of a format.
 template <class Format>
 struct HighWords {
   using Word = typename Format::Word;
@@ -22,7 +22,7 @@ struct HighWords {
   static constexpr unsigned kRawMantissaBits = Format::kRawMantissaBits - (kHaveLow ? 16 : 0);
   static constexpr unsigned kRawBits = 1 + kRawMantissaBits;
 };
-// Whether a format's values can be taken like that.
+// True if a format's values can be split into such words.
 template <class Format>
 inline constexpr bool kHasHighWords = sizeof(typename Format::Word) == 2 ||
                                       (Format::kBits == 32 && Format::kLowBits == 16);
@@ -32,9 +32,9 @@ inline constexpr bool kHasHighWords = sizeof(typename Format::Word) == 2 ||
 struct WordLanes {
   static constexpr unsigned kCount = 32;
   __m512i high;
-  __m512i low;  // only where there are lower halves
+  __m512i low;  // only for formats with low halves
 
-  // `values` may have any alignment, and so below.
+  // `values` may have any alignment, here and below.
   template <class Format>
   static WordLanes load(const std::byte* values) {
     if constexpr (!HighWords<Format>::kHaveLow) {
@@ -45,7 +45,7 @@ struct WordLanes {
       const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
       const __m512i high =
           _mm512_packus_epi32(_mm512_srli_epi32(first, 16), _mm512_srli_epi32(second, 16));
-      // The upper halves are cut off by moving them away.
+      // The high halves are moved away.
       const __m512i low = _mm512_packus_epi32(_mm512_maskz_mov_epi16(0x55555555, first),
                                               _mm512_maskz_mov_epi16(0x55555555, second));
       return {_mm512_permutexvar_epi64(even, high), _mm512_permutexvar_epi64(even, low)};
@@ -66,7 +66,7 @@ struct WordLanes {
   }
 };
 
-// Words below 256 as bytes.
+// Joins words below 256 as bytes.
 inline __m512i join_bytes(__m512i first, __m512i second) {
   return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7),
                                   _mm512_packus_epi16(first, second));
@@ -112,7 +112,7 @@ struct WordLanes {
   }
 };
 
-// Words below 256 as bytes.
+// Joins words below 256 as bytes.
 inline __m256i join_bytes(__m256i first, __m256i second) {
   return _mm256_permute4x64_epi64(_mm256_packus_epi16(first, second), 0xd8);
 }

@@ -1,4 +1,4 @@
-// The kernels of every format, as each CPU level has them.
+// The kernels of every format for each CPU level.
 #pragma once
 
 #include <tuple>
@@ -17,8 +17,8 @@ struct KernelSetOf<FormatList<Formats...>> {
 };
 using KernelSet = KernelSetOf<AllFormats>::type;
 
-// Requires: `level` is not above cpu_level(). Without code for a level of its own
-// an architecture has the baseline at every level.
+// Requires: `level` is not above cpu_level(). An architecture without code for a level of its own
+// has the baseline at every level.
 const KernelSet& kernels_of(CpuLevel level) noexcept;
 
 }  // namespace cfck::codec

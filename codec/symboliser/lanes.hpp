@@ -13,7 +13,7 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 inline constexpr unsigned kLanes = 32;
 
-// One thread does everything, in plain loops that compilers vectorise.
+// A single thread does everything, in plain loops that compilers vectorise.
 struct SerialLanes {
   // One value for each element of a group.
   template <class Value>
@@ -70,8 +70,8 @@ struct SerialLanes {
   }
 };
 
-// A warp played by one thread: lane after lane between two exchanges, which are
-// butterflies as on a device. For tests.
+// A warp emulated by one thread: lane after lane between two exchanges, which are butterflies as on
+// a device. For tests.
 struct EmulatedLanes {
   template <class Value>
   using Reg = SerialLanes::Reg<Value>;

@@ -11,8 +11,8 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Calls `action(has_signs, clean_bits, n)`. Most groups are whole and have signs
-// and no clean bits; theirs are constants, which unroll every loop over planes.
+// Calls `action(has_signs, trailing_zero_bits, n)`. Most groups are whole and have signs and no
+// trailing zero bits; theirs are constants, which unroll every loop over planes.
 template <class Action>
 auto with_group_constants(bool has_signs, unsigned trailing_zero_bits, unsigned n,
                           Action&& action) {
@@ -23,8 +23,8 @@ auto with_group_constants(bool has_signs, unsigned trailing_zero_bits, unsigned 
   return action(has_signs, trailing_zero_bits, n);
 }
 
-// Holds the low bits of a value; as small as they are where they are 16, since
-// only then compilers vectorise.
+// Holds the low bits of a value; it is as narrow as they are where they have 16 bits, since
+// compilers vectorise only then.
 template <class Format>
 using LowWord = std::conditional_t<Format::kLowBits == 16, std::uint16_t, typename Format::Word>;
 

@@ -1,5 +1,5 @@
-// The symboliser: floats into scale classes, symbols and raw bits, and
-// back (codec/symboliser/spec.md). This header has what all CPU levels share.
+// The symboliser turns floats into scale classes, symbols and raw bits, and back
+// (codec/symboliser/spec.md). This header has what all CPU levels share.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace cfck::codec {
 
 inline constexpr unsigned kGroupSize = 128;
-// A class counts quarter octaves; its phase, class mod 4, picks the table.
+// Classes count quarter-log2 steps; the phase, class mod 4, picks the table.
 inline constexpr unsigned kPhases = 4;
 
 template <class Format>
@@ -36,13 +36,13 @@ struct GroupCode {
   GroupKind kind = GroupKind::kValues;
 };
 
-// What holds for all groups of a chunk.
+// Properties that all groups of a chunk share.
 struct SymbolLayout {
   unsigned n_tables = 1;  // or kPhases
-  bool has_signs = true;  // else no value is negative, and there is no sign plane
+  bool has_signs = true;  // if false, no value is negative and there is no sign plane
 };
 
-// Bytes of the raw bits of one group of `n` values.
+// Returns the bytes of the raw bits of one group of `n` values.
 template <class Format>
 constexpr std::size_t raw_group_bytes(bool has_signs, unsigned trailing_zero_bits, std::size_t n) {
   const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
@@ -51,8 +51,8 @@ constexpr std::size_t raw_group_bytes(bool has_signs, unsigned trailing_zero_bit
   return n_planes * ((n + 7) / 8) + n * (low_bits / 8);
 }
 
-// Where split() writes; each pointer is advanced. With one table all of
-// `streams` but the first are unused.
+// The positions that split() writes to; each pointer is advanced. With one table all of `streams`
+// but the first are unused.
 struct SplitCursors {
   std::uint8_t* streams[kPhases] = {};
   std::byte* raw = nullptr;
@@ -76,20 +76,20 @@ struct ZeroCounts {
 
 struct ChunkAnalysis {
   bool has_signs = false;  // some value is negative
-  // By analyse_and_split() only: everything is split. Else its cursors mean nothing.
+  // Set by analyse_and_split() only: everything is split. If false, its cursors are unspecified.
   bool is_split = false;
   ZeroCounts zeros;
 };
 
 // The passes over a chunk. Values are little-endian, of any alignment. `groups`
 // has one entry for each 128 values, the last for what is left. Stream regions
-// must have room for (split) or hold (merge) the symbols of all their groups
+// must have space for (split) or hold (merge) the symbols of all their groups
 // and 128 bytes more.
 template <class Format>
 struct ChunkKernels {
   ChunkAnalysis (*analyse)(const std::byte* values, std::size_t n_values, GroupCode* groups);
-  // Both at once, as long as that is likely to be of use: into one stream, with signs, and
-  // every group's own clean bits. Formats of 32 symbols only.
+  // Analyses and splits at once, as long as that is likely to be of use: into one stream, with
+  // signs, and every group's own trailing zero bits. Formats of 32 symbols only.
   ChunkAnalysis (*analyse_and_split)(const std::byte* values, std::size_t n_values,
                                      GroupCode* groups, SplitCursors& to);
   void (*split)(const std::byte* values, std::size_t n_values, const GroupCode* groups,
@@ -97,14 +97,14 @@ struct ChunkKernels {
   // False if there are more escapes than MergeCursors says, or invalid symbols.
   bool (*merge)(std::byte* values, std::size_t n_values, const GroupCode* groups,
                 const SymbolLayout& layout, MergeCursors& from);
-  // The same with symbols that the lanes still hold; `tables` are those of the phases.
-  // False also if the lanes run out of words. Formats of 32 symbols only.
+  // Merges values from symbols that the lanes still hold; `tables` are those of the phases. Returns
+  // false also if the lanes run out of words. Formats of 32 symbols only.
   bool (*merge_coded)(std::byte* values, std::size_t n_values, const GroupCode* groups,
                       const SymbolLayout& layout, RansLanes& lanes,
                       const RansDecodeTable* const* tables, MergeCursors& from);
 };
 
-// Those of the best level of this CPU, or of the one CFCK_CPU names.
+// Returns the kernels of the best level of this CPU, or of the level that CFCK_CPU names.
 template <class Format>
 const ChunkKernels<Format>& chunk_kernels() noexcept;
 
