@@ -26,7 +26,7 @@ void store(std::byte* to, T value) noexcept {
   std::memcpy(to, &value, sizeof(T));
 }
 
-// True and the result, or false if it does not fit.
+// Returns true and sets the result, or false if it does not fit.
 template <std::unsigned_integral T>
 [[nodiscard]] bool checked_add(T a, T b, T& out) noexcept {
   return !__builtin_add_overflow(a, b, &out);

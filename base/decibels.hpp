@@ -3,8 +3,8 @@
 
 namespace cfck {
 
-// 10^(decibels / 10), within a few units of the last place; 0 or infinity where that is
-// too small or too large for a double. The same bits everywhere.
+// 10^(decibels / 10), within a few units in the last place; 0 or infinity where that is too small
+// or too large for a double. The bits are the same everywhere.
 double ratio_of_decibels(double decibels) noexcept;
 
 }  // namespace cfck

@@ -10,7 +10,7 @@ struct Traits {
   unsigned bits;
 };
 
-// By wire value, from 1 on.
+// Indexed by wire value, from 1 on.
 constexpr std::array<Traits, 22> kTraits = {{
     {"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
     {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},

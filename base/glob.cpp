@@ -9,7 +9,7 @@ namespace {
 // Above all code points: bytes that are not UTF-8.
 constexpr std::uint32_t kStrayByte = 0x110000;
 
-// Takes the first character off; the text is not empty.
+// Takes off the first character; the text is not empty.
 std::uint32_t take_character(std::string_view& text) noexcept {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -31,7 +31,7 @@ std::uint32_t take_character(std::string_view& text) noexcept {
   return valid ? character : kStrayByte + first;
 }
 
-// Where brackets that begin at the start of `pattern` end, or npos.
+// Returns where brackets that begin at the start of `pattern` end, or npos.
 std::size_t end_of_brackets(std::string_view pattern) noexcept {
   const std::size_t first = pattern.size() > 1 && pattern[1] == '!' ? 2 : 1;
   return first < pattern.size() ? pattern.find(']', first + 1) : std::string_view::npos;
@@ -53,7 +53,7 @@ bool is_in_brackets(std::string_view inside, std::uint32_t character) noexcept {
   return found != negated;
 }
 
-// Whether one character matches the first element of the pattern, which is taken off.
+// True if one character matches the first element of the pattern, which is taken off.
 bool take_element(std::string_view& pattern, std::uint32_t character) noexcept {
   if (pattern[0] == '[') {
     const std::size_t end = end_of_brackets(pattern);

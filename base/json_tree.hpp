@@ -49,7 +49,7 @@ class JsonTree {
 
   JsonTree() = default;
 
-  // From the leaves upwards, so that no destructor meets more than one level. The depth is
+  // Dismantles the leaves first, so that no destructor meets more than one level. The depth is
   // bounded, and so is the recursion.
   static void dismantle(Json& value) noexcept {
     if (auto* const array = value.template get_ptr<typename Json::array_t*>()) {
@@ -111,7 +111,7 @@ class JsonTree<Json>::Builder final : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  // The value in its place in the tree; nullptr for one too many.
+  // Adds the value at its place in the tree; returns nullptr for one too many.
   template <class Value>
   Json* add(Value&& value) {
     if (++n_values_ > bounds_.max_values) {
@@ -130,7 +130,7 @@ class JsonTree<Json>::Builder final : public nlohmann::json_sax<Json> {
     }
     auto& object = *parent.template get_ptr<typename Json::object_t*>();
     if constexpr (requires { object.back(); }) {
-      // One that keeps its order would compare each key with all before.
+      // A container that keeps its order would compare each key with all before.
       object.push_back({std::move(key_), Json(std::forward<Value>(value))});
       return &object.back().second;
     } else {

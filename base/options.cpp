@@ -10,7 +10,7 @@
 namespace cfck {
 namespace {
 
-// The fewest digits that mean the same number.
+// Formats with the fewest digits that give the same number.
 std::string shortest(double number) {
   char digits[32];
   return {digits, std::to_chars(digits, std::end(digits), number).ptr};

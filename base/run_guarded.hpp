@@ -10,18 +10,18 @@
 
 namespace cfck {
 
-// kOutOfMemory. Needs no memory itself.
+// Returns kOutOfMemory; needs no memory itself.
 Error out_of_memory() noexcept;
 
-// The error that stands for the exception being handled: kOutOfMemory, or kInternal for
-// anything that is not about memory or threads. Call it in a handler only.
+// Returns the error for the exception being handled: kOutOfMemory, or kInternal for anything that
+// is not about memory or threads. Call it in a handler only.
 Error error_of_exception() noexcept;
 
-// The same error, or kOutOfMemory where there is no memory for its text.
+// Returns a copy, or kOutOfMemory where there is no memory for its text.
 Error copy_of(const Error& error) noexcept;
 
-// What `function` returns, an Error or a Result; kOutOfMemory, or what else stands for an
-// exception, if it throws.
+// Returns the result of `function`, an Error or a Result; if it throws, kOutOfMemory or the error
+// for that exception.
 template <class Function>
 std::invoke_result_t<Function> run_guarded(Function&& function) {
   try {

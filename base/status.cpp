@@ -17,7 +17,7 @@ Error unexpected(const char* what) noexcept {
   });
 }
 
-// Whether the system refused memory, or a thread, which needs some.
+// True if the system refused memory, or a thread, which needs some.
 bool is_about_memory(const std::error_code& code) noexcept {
   return code == std::errc::not_enough_memory || code == std::errc::resource_unavailable_try_again;
 }

@@ -1,4 +1,4 @@
-// Targets: what may be asked for, and how it is written.
+// Targets: parsing, checking and formatting.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -15,7 +15,7 @@ Error refuse(std::string message) {
   return Error{ErrorCode::kInvalidArgument, std::move(message), {}, {}};
 }
 
-// The number at the start of `text`; the rest of the text is its unit, without blanks.
+// Takes the number at the start of `text`; the rest of the text is its unit, without blanks.
 std::optional<double> take_number(std::string_view& text) {
   double number = 0;
   const char* const end = text.data() + text.size();
@@ -30,7 +30,7 @@ std::optional<double> take_number(std::string_view& text) {
 
 bool is_decibels(std::string_view unit) { return unit == "dB" || unit == "db" || unit == "DB"; }
 
-// Bytes of a unit; 0 for none that is known.
+// Returns the bytes of a unit; 0 if it is unknown.
 std::uint64_t bytes_of_unit(std::string_view unit) {
   constexpr std::string_view kPrefixes = "kMGT";
   if (unit.empty() || unit == "B") {

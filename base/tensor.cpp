@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kMaxProduct = (std::uint64_t{1} << 63) - 1;
 
-// An error in text, or of the memory for it.
+// Makes an error with text, or one for lack of memory for it.
 template <class Text>
 Error error_of(ErrorCode code, const Text& text) {
   return run_guarded([&] { return Error{code, text(), {}, {}}; });

@@ -1,4 +1,4 @@
-// Text that came from a file: is it UTF-8, and how to show it.
+// Text that came from a file: validation as UTF-8, and escaping for display.
 #pragma once
 
 #include <string>

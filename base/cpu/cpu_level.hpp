@@ -1,5 +1,5 @@
-// Which instructions this CPU has, in the steps that compilers know as
-// x86-64-v3 and x86-64-v4.
+// The instructions this CPU has, in the steps that compilers know as x86-64-v3 and
+// x86-64-v4.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@ enum class CpuLevel : std::uint8_t {
   kV4,        // AVX-512 F, BW, CD, DQ, VL
 };
 
-// Found once. The environment variable CFCK_CPU ("baseline", "v3", "v4") lowers
-// it, for tests; it never raises it above what the CPU has.
+// Detected once. The environment variable CFCK_CPU ("baseline", "v3", "v4") lowers it, for tests;
+// it never raises it above what the CPU has.
 CpuLevel cpu_level() noexcept;
 
-// Whether the CPU has, beside level v4, what came with AVX512_VBMI2: VBMI, VNNI, VPOPCNTDQ
-// and GFNI (Ice Lake, Zen 4, and what came after). Some kernels of level v4 come in a second
-// form for it. Not so with CFCK_CPU=v4-plain.
+// True if the CPU has, beyond level v4, the extensions that came with AVX512_VBMI2: VBMI, VNNI,
+// VPOPCNTDQ and GFNI (Ice Lake, Zen 4, and later CPUs). Some kernels of level v4 come in a second
+// form for it. Always false with CFCK_CPU=v4-plain.
 bool has_vbmi2() noexcept;
 
-// The same from within, at any time: for tests that compare levels. What is above the
-// CPU's level stands for it.
+// Sets the level from within the process, at any time: for tests that compare levels. A level above
+// the CPU's sets the CPU's own.
 void set_cpu_level(CpuLevel level) noexcept;
-// Whether has_vbmi2() tells what was found, or always false.
+// Lets has_vbmi2() report what was found, or always false.
 void allow_vbmi2(bool allowed) noexcept;
 
 }  // namespace cfck

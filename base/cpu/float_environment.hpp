@@ -1,13 +1,13 @@
-// Floating-point arithmetic as a program begins with it: rounded to nearest, with
-// subnormal numbers.
+// The default floating-point environment of a program: rounding to nearest, with subnormal
+// numbers.
 #pragma once
 
 #include <cfenv>
 
 namespace cfck {
 
-// While it lives, of this thread. Programs change the rounding, and libraries that were
-// built for speed take subnormal numbers for zeros; threads inherit both.
+// Sets the environment of this thread while it lives. Programs change the rounding, and libraries
+// built for speed flush subnormal numbers to zero; threads inherit both.
 class DefaultFloatEnvironment {
  public:
   DefaultFloatEnvironment() noexcept {

@@ -1,11 +1,11 @@
-// How a set of functions that is compiled once for each CPU level is found at run time.
+// Selects at run time from functions that are compiled once for each CPU level.
 #pragma once
 
 #include "base/cpu/cpu_level.hpp"
 
 namespace cfck::codec {
 
-// Without code for a level of its own an architecture has the baseline at every level.
+// An architecture without code for a level of its own has the baseline at every level.
 template <class Set>
 const Set& set_of_level(CpuLevel level, const Set& (*baseline)() noexcept,
                         const Set& (*v3)() noexcept, const Set& (*v4)() noexcept) noexcept {

@@ -1,4 +1,4 @@
-// <immintrin.h> without the warnings that GCC 12 gives about it (GCC bug 105593). To be
+// <immintrin.h> without the warnings that GCC 12 gives about it (GCC bug 105593). It must be
 // included before anything else that includes it.
 #pragma once
 

@@ -15,12 +15,12 @@ namespace cfck {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
-// From here on a call of the system costs less than one more copy.
+// For at least this many bytes a system call costs less than one more copy.
 constexpr std::size_t kDirectBytes = std::size_t{1} << 16;
-// The device is told of so much at once, and works while more is encoded.
+// The device is told of this many bytes at once, and works while more is encoded.
 constexpr std::uint64_t kSyncBytes = std::uint64_t{1} << 20;
-// Room asked for in large pieces costs less than page by page, in files that become
-// longer than this. What is left at the end is given back.
+// Space reserved in large pieces costs less than page by page, in files that become longer than
+// this. What is left at the end is given back.
 constexpr std::uint64_t kShortBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
 constexpr int kMaxLinks = 40;  // as Linux has it
@@ -127,8 +127,8 @@ Result<void> AtomicFile::Impl::open_temporary() {
       file = std::move(created).value();
       return {};
     }
-    // The name may be taken: left over from a process of the same number. Or another process
-    // took the new file for a leftover in the instant before it was held.
+    // The name may be taken: left over from a process of the same number; or another process took
+    // the new file for a leftover in the instant before it was locked.
     if (created.error().code != ErrorCode::kInvalidArgument || attempt == kMaxAttempts) {
       return std::move(created).error();
     }

@@ -19,7 +19,7 @@
 namespace cfck {
 namespace {
 
-// Appended bytes are locked up to here; the byte behind stands for the whole file.
+// Appended bytes are locked up to here; the byte after it stands for the whole file.
 constexpr off_t kAppendEnd = std::numeric_limits<off_t>::max() - 1;
 constexpr off_t kHeldByte = kAppendEnd;
 constexpr std::time_t kDaySeconds = 24 * 60 * 60;
@@ -60,7 +60,7 @@ bool lock_leftover(int descriptor) noexcept {
 #endif
 }
 
-// The file is removed while it is locked: who makes a file of the same name finds out
+// The file is removed while it is locked: a process that makes a file of the same name finds out
 // (FileSystem::create_exclusive) and takes another name.
 void remove_if_leftover(int folder, const char* name) noexcept {
   const int descriptor = ::openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

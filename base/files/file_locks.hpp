@@ -1,7 +1,7 @@
-// Locks by which processes tell each other what they do with a file, and what relies on
-// them. They belong to an open file, not to a process: threads and several files opened
-// in one process exclude each other too. Where a file system has no locks, nothing is
-// locked and nobody seems to hold anything.
+// Locks by which processes tell each other what they do with a file, and functions that rely on
+// them. They belong to an open file, not to a process: threads and several files opened in one
+// process exclude each other too. Where a file system has no locks, nothing is locked and no file
+// seems to be locked.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace cfck {
 // writing.
 void lock_append(int descriptor, std::uint64_t offset_bytes) noexcept;
 
-// Where the bytes begin that another open file is appending; takes no lock itself.
+// Returns where the bytes begin that another open file is appending; takes no lock itself.
 std::optional<std::uint64_t> start_of_append(int descriptor) noexcept;
 
 // Marks a temporary file as in use. False if another open file has done so.
@@ -23,11 +23,11 @@ bool lock_held(int descriptor) noexcept;
 // Gives up these locks and that of flock().
 void release_locks(int descriptor) noexcept;
 
-// Whether AtomicFile gives such names to temporary files: ".NAME.cfck-tmp-PID-N".
+// True for the names that AtomicFile gives to temporary files: ".NAME.cfck-tmp-PID-N".
 bool is_temporary_name(std::string_view name) noexcept;
 
-// Whether locks on an open file are seen by everybody who can open it: true for file
-// systems of one machine.
+// True if locks on an open file are seen by everybody who can open it, as on file systems of one
+// machine.
 bool has_local_locks(int descriptor) noexcept;
 
 // See FileSystem::remove_leftovers.

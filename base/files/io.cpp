@@ -88,7 +88,7 @@ class MappedSource final : public ByteSource {
   std::string path_;
 };
 
-// Nothing where the system cannot map the file; the caller then reads it.
+// Returns nullptr where the system cannot map the file; the caller then reads it.
 std::unique_ptr<ByteSource> try_map(const std::string& path, std::uint64_t size) {
   auto source = std::make_unique<MappedSource>(path);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -150,7 +150,7 @@ Result<std::unique_ptr<ByteSource>> open_file(const std::string& path, ReadMode 
   return run_guarded([&]() -> Result<std::unique_ptr<ByteSource>> {
     CFCK_TRY_ASSIGN(std::unique_ptr<File> file, files.open_read(path));
     CFCK_TRY_ASSIGN(const std::uint64_t size, file->committed_size());
-    // Only the system's own files have something to map.
+    // Only files of the system itself can be mapped.
     if (mode == ReadMode::kMmap && size != 0 && &files == &system_files()) {
       if (auto mapped = try_map(path, size)) {
         return mapped;

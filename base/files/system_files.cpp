@@ -129,7 +129,7 @@ Result<void> PosixFile::open(const char* action, int flags) {
   int no_wait = (flags & O_CREAT) != 0 ? 0 : O_NONBLOCK;
   for (;;) {
     descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | no_wait, 0666);
-    // Another process has to give up a lease first.
+    // Another process must give up its lease first.
     const bool leased = descriptor_ < 0 && errno == EWOULDBLOCK && no_wait != 0;
     if (descriptor_ >= 0 || (errno != EINTR && !leased)) {
       break;
@@ -140,7 +140,7 @@ Result<void> PosixFile::open(const char* action, int flags) {
     return system_error(action, path_, errno);
   }
   if ((flags & O_CREAT) != 0) {
-    // In the instant before, another process may have taken the file for a leftover.
+    // Just before that, another process may have taken the file for a leftover.
     return hold() ? Result<void>() : system_error(action, path_, EEXIST);
   }
   if (::fstat(descriptor_, &info) != 0) {
@@ -149,7 +149,7 @@ Result<void> PosixFile::open(const char* action, int flags) {
   return check_regular(action, path_, info.st_mode, writes);
 }
 
-// Whether off_t holds every offset of the range.
+// True if off_t holds every offset of the range.
 bool fits_offset(std::uint64_t offset_bytes, std::uint64_t n_bytes) {
   constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
   return n_bytes <= kMax && offset_bytes <= kMax - n_bytes;
@@ -244,7 +244,7 @@ Result<void> PosixFile::sync() {
 
 void PosixFile::sync_soon(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept {
 #if defined(__linux__)
-  // Whatever fails here fails, and is reported, in sync() too.
+  // A failure here also fails, and is reported, in sync().
   if (fits_offset(offset_bytes, n_bytes)) {
     (void)::sync_file_range(descriptor_, static_cast<off64_t>(offset_bytes),
                             static_cast<off64_t>(n_bytes), SYNC_FILE_RANGE_WRITE);
@@ -257,7 +257,7 @@ void PosixFile::sync_soon(std::uint64_t offset_bytes, std::uint64_t n_bytes) noe
 
 void PosixFile::reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept {
 #if defined(__linux__)
-  // Where there is no room, or no such call, writing finds out.
+  // Where there is no space, or no such call, writing will report it.
   if (fits_offset(offset_bytes, n_bytes)) {
     (void)::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset_bytes),
                       static_cast<off_t>(n_bytes));
@@ -377,7 +377,7 @@ Result<void> PosixFileSystem::rename(const std::string& from, const std::string&
   return {};
 }
 
-// What a file system cannot do, as opposed to what it fails to do this time.
+// An error for what a file system cannot do at all, unlike what it fails to do this time.
 Error not_possible(const char* action, const std::string& path, int number) {
   Error error = system_error(action, path, number);
   for (const int unsupported : {ENOSYS, EINVAL, EOPNOTSUPP, EXDEV, EPERM, EMLINK, EBUSY, ELOOP}) {

@@ -10,7 +10,7 @@
 namespace cfck {
 
 std::uint64_t hash64(ByteView bytes) noexcept;
-// Of both, one behind the other.
+// Hashes both, one after the other.
 std::uint64_t hash64(ByteView first, ByteView second) noexcept;
 Digest hash128(ByteView bytes) noexcept;
 

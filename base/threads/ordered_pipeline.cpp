@@ -84,7 +84,7 @@ void OrderedPipeline::Impl::start_worker() {
   try {
     workers.emplace_back([this, worker] { work(worker); });
   } catch (const std::exception&) {
-    // No more threads, or memory for them: the others, or the caller, do the work.
+    // There are no more threads, or no memory for them: the others, or the caller, do the work.
   }
 }
 

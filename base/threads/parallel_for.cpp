@@ -58,7 +58,7 @@ Result<void> parallel_for(
       others.emplace_back([&shared, worker] { work(shared, worker); });
     }
   } catch (const std::exception&) {
-    // No more threads, or memory for them: those that started do the work.
+    // There are no more threads, or no memory for them: those that started do the work.
   }
   work(shared, 0);
   for (std::thread& other : others) {

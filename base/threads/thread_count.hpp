@@ -7,7 +7,7 @@
 
 namespace cfck {
 
-// The value of CFCK_NUM_THREADS: nothing unless it is a number from 1 to 4096.
+// The value of CFCK_NUM_THREADS: nullopt unless it is a number from 1 to 4096.
 std::optional<unsigned> parse_thread_count(std::string_view text) noexcept;
 
 // CPUs that a cgroup allows, rounded up: "quota period" in microseconds, where

@@ -25,7 +25,7 @@ Result<void> check_version(std::uint16_t major, std::uint16_t minor, std::uint64
                offset_bytes};
 }
 
-// What must hold between the fields of one tail.
+// Checks the relations between the fields of one tail.
 Result<void> check_tail_fields(const Tail& tail, std::uint64_t frame_offset) {
   if (tail.required_features != 0) {
     return Error{ErrorCode::kUnsupported,

@@ -1,6 +1,6 @@
-// The container as plain data: what head, tail, index and metadata say, and the
-// functions that turn them into bytes and back (spec/format.md, sections 2, 3, 5
-// and 6). Codec ids are integers here.
+// The container as plain data: the content of head, tail, index and metadata, and the functions
+// that turn it into bytes and back (spec/format.md, sections 2, 3, 5 and 6). Codec ids are integers
+// here.
 #pragma once
 
 #include <array>
@@ -56,7 +56,7 @@ struct PackEntry {
   std::uint64_t hash = 0;
 };
 
-// A record and where its bytes are.
+// A record and the location of its bytes.
 struct StoredRecord {
   Record record;
   bool has_preamble = false;
@@ -100,30 +100,30 @@ struct Tail {
   std::uint64_t file_bytes = 0;
 };
 
-// Whole frames, headers included. Errors of the encoders: kLimitExceeded.
+// Encoders return whole frames, headers included. Errors: kLimitExceeded.
 std::array<std::byte, kHeadBytes> encode_head();
 std::array<std::byte, kTailBytes> encode_tail(const Tail& tail);
 Result<std::vector<std::byte>> encode_index(const Index& index);
 Result<std::vector<std::byte>> encode_metadata(const MetadataFrame& metadata);
 
-// The decoders check everything that can be checked without other frames;
-// `frame_offset` is where the frame stands in the file, for error messages.
+// The decoders check everything that can be checked without other frames; `frame_offset` is the
+// position of the frame in the file, for error messages.
 Result<void> decode_head(ByteView frame);
 Result<Tail> decode_tail(ByteView frame, std::uint64_t frame_offset);
 Result<Index> decode_index(ByteView frame, std::uint64_t frame_offset, const Limits& limits);
 Result<MetadataFrame> decode_metadata(ByteView frame, std::uint64_t frame_offset);
 
-// Section 5.3: extents inside the file, not overlapping; without gaps in
-// generation 0. Returns the bytes of dead frames.
+// Checks section 5.3: extents inside the file, not overlapping; without gaps in generation 0.
+// Returns the bytes of dead frames.
 Result<std::uint64_t> check_coverage(const Tail& tail, const Index& index,
                                      const MetadataFrame& metadata);
 
-// Geometry (section 4). The chunk length writers choose.
+// Geometry (section 4): the chunk length that writers choose.
 std::uint64_t default_chunk_elems(DType dtype, const Shape& shape, std::uint64_t target_elems);
 std::uint64_t chunk_count(std::uint64_t n_elems, std::uint64_t chunk_elems);
-// Bytes from the start of a RAWD frame at `frame_offset` to its data.
+// Number of bytes from the start of a RAWD frame at `frame_offset` to its data.
 std::uint64_t raw_start_bytes(std::uint64_t frame_offset);
-// Chunks in every RAWD frame of a record but its last.
+// Number of chunks in every RAWD frame of a record but its last.
 std::uint64_t raw_chunks_per_frame(std::uint64_t full_chunk_bytes);
 
 }  // namespace cfck::format

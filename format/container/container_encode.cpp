@@ -50,7 +50,7 @@ Error too_many(const char* what, std::string record = {}) {
                {}};
 }
 
-// What holds for a base holds for its aliases and duplicates.
+// A base shares its error entry with its aliases and duplicates.
 bool has_error_entry(const Record& record) {
   return record.error &&
          (record.kind == RecordKind::kChunked || record.kind == RecordKind::kPacked);

@@ -1,4 +1,4 @@
-// Section 5 of the specification, read.
+// Reads the index (section 5 of the specification).
 #include <algorithm>
 #include <string_view>
 
@@ -55,7 +55,7 @@ struct Entry {
   std::uint64_t offset_bytes = 0;
 };
 
-// The entries of the tables of errors and qualities are not counted anywhere else.
+// Counts record entries with a flag, since tables of errors and qualities store no counts.
 // Requires: as many record entries as `n_records`.
 std::uint64_t count_flags(ByteView records, std::uint32_t n_records, unsigned flag) {
   std::uint64_t n_entries = 0;
@@ -135,7 +135,7 @@ Result<void> take_packs(FieldReader& fields, std::uint32_t n_packs, std::vector<
   return {};
 }
 
-// Reads what every kind of record has, but for name and dimensions.
+// Reads the fields that every kind of record has, except name and dimensions.
 Result<Entry> take_entry(FieldReader& fields, Record& record) {
   Entry entry;
   entry.offset_bytes = fields.offset_bytes();
@@ -196,7 +196,7 @@ Result<std::vector<std::uint64_t>> take_dims(FieldReader& dims, const Entry& ent
   return values;
 }
 
-// Shape, elements and bytes.
+// Reads the shape and computes elements and bytes.
 Result<void> take_shape(FieldReader& dims, const Entry& entry, Record& record) {
   const std::uint64_t offset_bytes = dims.offset_bytes();
   CFCK_TRY_ASSIGN(record.shape, take_dims(dims, entry, record));
@@ -223,7 +223,7 @@ Result<void> take_shape(FieldReader& dims, const Entry& entry, Record& record) {
 
 Result<void> check_chunk_elems(const Entry& entry, const Record& record) {
   const unsigned bits = bits_per_element(record.dtype);
-  // Without overflow: chunk_elems * bits / 8 <= kMaxChunkBytes.
+  // Tests chunk_elems * bits / 8 <= kMaxChunkBytes without overflow.
   if (record.chunk_elems == 0 || record.chunk_elems > record.n_elems ||
       (bits != 0 && record.chunk_elems > kMaxChunkBytes * 8 / bits)) {
     return corrupt("the record has an impossible chunk length", entry.offset_bytes + 24,
@@ -357,7 +357,7 @@ Result<void> take_shared(Tables& tables, const Entry& entry, StoredRecord& store
   return {};
 }
 
-// Codecs that lose something say what; raw and lossless records have nothing to say.
+// Lossy codecs have an error entry; raw and lossless records have none.
 Result<void> take_error(Tables& tables, const Entry& entry, Record& record) {
   const std::uint64_t offset_bytes = entry.offset_bytes + kFlagsOffset;
   const bool has_error = (entry.flags & kErrorFlag) != 0;

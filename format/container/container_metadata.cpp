@@ -1,4 +1,4 @@
-// Section 6 of the specification, read.
+// Reads the metadata (section 6 of the specification).
 #include "base/text.hpp"
 #include "format/container/frame_fields.hpp"
 

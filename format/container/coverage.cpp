@@ -1,4 +1,4 @@
-// Section 5.3 of the specification: every byte belongs to one thing.
+// Section 5.3 of the specification: every byte belongs to exactly one thing.
 #include <algorithm>
 
 #include "format/container/frame_fields.hpp"

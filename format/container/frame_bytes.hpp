@@ -23,19 +23,19 @@ inline void store_frame_header(std::byte* to, const Tag& tag, std::uint64_t fram
   std::memcpy(to + 8, tag.data(), tag.size());
 }
 
-// Bytes that nobody has initialised, with room in front for a frame header and
+// Uninitialised bytes, with space in front for a frame header and
 // the zeros that align raw data, so that both can be hashed and written as one.
 class FrameBytes {
  public:
   FrameBytes() = default;
   explicit FrameBytes(std::size_t n_bytes) { resize(n_bytes); }
 
-  // What the bytes were is lost.
+  // The previous content is lost.
   void resize(std::size_t n_bytes) {
     if (n_bytes > capacity_ || memory_ == nullptr) {
       memory_.reset();
       n_bytes_ = capacity_ = 0;
-      // Chunks differ a little: the next one should fit as well.
+      // Chunk sizes differ a little: the next one should fit as well.
       const std::size_t capacity = n_bytes + n_bytes / 8;
       memory_ = std::make_unique_for_overwrite<std::byte[]>(capacity + kRoom);
       capacity_ = capacity;
@@ -59,12 +59,12 @@ class FrameBytes {
   std::size_t capacity_ = 0;
 };
 
-// Memory of chunks that is used again: fresh pages cost more than what is copied into
-// them. Holds no more than was in use at once. Thread-safe.
+// Reusable memory for chunks: fresh pages cost more than what is copied into them. Holds no more
+// than was in use at once. Thread-safe.
 template <class Memory>
 class MemoryPool {
  public:
-  // What is in it is what its last user left.
+  // The memory contains what its last user left there.
   Memory take() {
     const std::lock_guard lock(mutex_);
     if (idle_.empty()) {

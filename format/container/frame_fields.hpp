@@ -9,7 +9,7 @@
 
 namespace cfck::format {
 
-// "INDX", or escapes where a tag is no text.
+// "INDX", or escapes where a tag is not text.
 std::string tag_text(const Tag& tag);
 
 inline Error corrupt(std::string message, std::uint64_t offset_bytes, std::string record = {}) {
@@ -27,10 +27,10 @@ class FieldReader {
       : bytes_(bytes), offset_bytes_(offset_bytes) {}
 
   std::uint64_t remaining() const noexcept { return bytes_.size() - position_; }
-  // Of the next field, from the start of the file.
+  // Offset of the next field, from the start of the file.
   std::uint64_t offset_bytes() const noexcept { return offset_bytes_ + position_; }
 
-  // What was not taken yet.
+  // The bytes that have not been taken yet.
   ByteView rest() const noexcept { return bytes_.subspan(position_); }
 
   template <class T>

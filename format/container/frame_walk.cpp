@@ -12,14 +12,14 @@ constexpr std::uint32_t kZstdMagic = 0xFD2FB528;
 constexpr std::uint32_t kAnySkippableMagic = 0x184D2A50;  // the last four bits are free
 constexpr std::uint64_t kWindowBytes = 4096;
 
-// Small reads at rising offsets, through one window.
+// Small reads at increasing offsets, through one window.
 class Window {
  public:
   explicit Window(const ByteSource& source) : source_(source), n_source_bytes_(source.size()) {}
 
   std::uint64_t source_bytes() const noexcept { return n_source_bytes_; }
 
-  // A pointer to `n_bytes` bytes, valid until the next call. kTruncated at the end.
+  // Returns a pointer to `n_bytes` bytes, valid until the next call. kTruncated at the end.
   Result<const std::byte*> at(std::uint64_t offset_bytes, std::uint64_t n_bytes) {
     if (offset_bytes > n_source_bytes_ || n_bytes > n_source_bytes_ - offset_bytes) {
       return Error{ErrorCode::kTruncated, "the file ends inside a frame", {}, offset_bytes};
@@ -56,7 +56,7 @@ std::uint64_t zstd_header_bytes(unsigned descriptor) {
   return 5 + (single_segment ? 0 : 1) + kDictionaryBytes[descriptor & 3] + content_bytes;
 }
 
-// End of the ordinary frame at `offset_bytes`.
+// Returns the end of the ordinary frame at `offset_bytes`.
 Result<std::uint64_t> zstd_frame_end(Window& window, std::uint64_t offset_bytes) {
   CFCK_TRY_ASSIGN(const std::byte* const descriptor_at, window.at(offset_bytes + 4, 1));
   const auto descriptor = std::to_integer<unsigned>(*descriptor_at);

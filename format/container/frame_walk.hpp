@@ -18,22 +18,22 @@ struct Frame {
   Tag tag = {};  // of skippable frames with our magic number and a tag; else zeros
 };
 
-// Calls `visit` for each frame in order until it returns false. Ends well at the
-// end of the source or where `visit` stopped it; kTruncated where the last frame
-// is cut off, kCorrupt where no frame starts; offsets say where. Reads headers
-// only, in small pieces.
+// Calls `visit` for each frame in order until it returns false. Succeeds at the end of
+// the source or where `visit` stopped it; kTruncated where the last frame is cut off,
+// kCorrupt where no frame starts; offsets say where. Reads headers only, in small
+// pieces.
 Result<void> walk_frames(const ByteSource& source,
                          const std::function<Result<bool>(const Frame& frame)>& visit);
 
-// A generation whose tail was met on the way: its hash is right and its file
-// length is where it ends.
+// A generation whose tail was met during the walk: its hash is right and its file length is where
+// it ends.
 struct Generation {
   Tail tail;
   std::uint64_t end_bytes = 0;
 };
 
-// The newest generation whose index and metadata hash correctly, or nothing.
-// Damage behind it is not an error. Errors: kIo.
+// The newest generation whose index and metadata hash correctly, or nullopt. Damage after it is not
+// an error. Errors: kIo.
 Result<std::optional<Generation>> find_last_generation(const ByteSource& source);
 
 }  // namespace cfck::format

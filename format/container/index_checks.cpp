@@ -13,8 +13,8 @@ struct HashedName {
   const std::string* name;
 };
 
-// The last element of the base that the alias touches, or nothing on overflow.
-// Requires: no dimension is 0.
+// Computes the last element of the base that the alias touches; false on overflow. Requires: no
+// dimension is 0.
 bool last_element(const Record& alias, std::uint64_t& last) {
   last = alias.element_offset;
   for (std::size_t i = 0; i < alias.shape.size(); ++i) {

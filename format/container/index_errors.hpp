@@ -1,4 +1,4 @@
-// The tables of errors and qualities (spec/format.md, section 5.4), read.
+// Reads the tables of errors and qualities (spec/format.md, section 5.4).
 #pragma once
 
 #include "cfck/record.hpp"
@@ -6,10 +6,10 @@
 
 namespace cfck::format {
 
-// What was asked of a lossy record and what it lost, but for its quality. Requires: the
-// codec of `record`; a whole entry left in `fields`. Errors: kCorrupt.
+// Reads the bound of a lossy record and its errors, except its quality. Requires: the codec of
+// `record`; a whole entry left in `fields`. Errors: kCorrupt.
 Result<RecordError> take_bound(FieldReader& fields, const Record& record);
-// The target, and what errors are compared with. Likewise.
+// Reads the target, and what errors are compared with. Requirements and errors are as above.
 Result<RecordQuality> take_quality(FieldReader& fields, const Record& record);
 
 }  // namespace cfck::format
