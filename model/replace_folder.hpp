@@ -10,7 +10,7 @@
 namespace cfck::tools {
 
 // A file of this name says that the files of its folder are being replaced one by one, or that
-// this was interrupted. Python's readers know it too (_checkpoint.py).
+// this was interrupted. Python's readers know it too (_io/shards.py).
 inline constexpr const char* kUnfinishedMark = ".cfck-convert-unfinished";
 
 // Error: kCorrupt if the folder has the mark.

@@ -9,6 +9,12 @@ smaller and prove that they are unharmed::
 
 All functions may be called from several threads at once, and release the GIL while they
 encode and decode.
+
+Inside, each sub-package imports from those to its left only, and ``torch``, ``numpy`` and this
+module from all of them::
+
+    errors, _native <- _common <- _frameworks, _options <- _io <- _checkpoint
+                                                               <- _evaluation <- _calibration
 """
 
 from __future__ import annotations
@@ -17,17 +23,19 @@ import importlib
 from types import ModuleType
 
 from . import errors
-from ._calibrate import calibrate
-from ._calibration import CalibratedTensor, Calibration, load_calibration
-from ._evaluate import Evaluation, evaluate
+from ._calibration.calibrate import calibrate
+from ._calibration.calibration import Calibration, load_calibration
+from ._calibration.refine import refine
+from ._calibration.tensor import CalibratedTensor
+from ._evaluation.evaluate import Evaluation, evaluate
+from ._io.open import safe_open
+from ._io.records import RecordInfo
+from ._io.serialize import TensorSpec, deserialize, serialize, serialize_file
+from ._io.single import compress, decompress, update
+from ._io.slices import TensorSlice
+from ._io.summary import EmptyFileWarning, RuleWarning, SaveSummary, SharedMemoryWarning
 from ._native import library_version as _library_version
-from ._open import TensorSlice, safe_open
-from ._options import TensorOptions
-from ._records import RecordInfo
-from ._refine import refine
-from ._serialize import TensorSpec, deserialize, serialize, serialize_file
-from ._single import compress, decompress, update
-from ._summary import EmptyFileWarning, RuleWarning, SaveSummary, SharedMemoryWarning
+from ._options.kinds import TensorOptions
 from .errors import (
     CfckError,
     ChecksumError,

@@ -90,8 +90,15 @@ class NotFoundError(CfckError, KeyError):
 class MissingFileError(NotFoundError, FileNotFoundError):
     """There is no such file. Also a FileNotFoundError."""
 
-    def __init__(self, message: str = "", *, filename: str | None = None, **place: Any) -> None:
-        super().__init__(message, **place)
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        filename: str | None = None,
+        record: str | None = None,
+        byte_offset: int | None = None,
+    ) -> None:
+        super().__init__(message, record=record, byte_offset=byte_offset)
         self.errno = errno.ENOENT
         self.filename = filename
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._array_values import ArrayValues
-from ._arrays import NumpyFramework
-from ._checkpoint import Checkpoint
-from ._framework import Progress
-from ._options import SaveFileOptions, SaveOptions, check_threads, takes
-from ._save import write_bytes, write_file
-from ._summary import SaveSummary
-from ._tree import Kinds, load_tree, save_tree
+from ._checkpoint.numpy_values import ArrayValues
+from ._checkpoint.tree import Kinds, load_tree, save_tree
+from ._frameworks.numpy_arrays import NumpyFramework
+from ._io.archive import Archive
+from ._io.save import write_bytes, write_file
+from ._io.summary import SaveSummary
+from ._options.kinds import LoadBytesOptions, LoadOptions, SaveFileOptions, SaveOptions
+from ._options.signatures import split_progress, takes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,51 +55,7 @@ def save_file(
             their elements is not stored. They must not change during the call.
         filename: replaced if it exists.
         metadata: str to str, kept beside the tensors.
-        codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
-            "spectral", which needs max_abs_error or a target (nmse, psnr, bits_per_weight or
-            size; at most one). With a target "auto" takes it.
-        max_abs_error: the most by which a value may change, in the units of the values. Without
-            a maximum error every bit is kept. At most one of the three may be given. They reach
-            F64, F32, BF16 and F16 arrays of two or more dimensions and at least 1024 values,
-            except optimizer state (*exp_avg*, *momentum_buffer*, optimizer.*) and arrays whose
-            root mean square is below max_abs_error; a rule reaches those too. All others keep
-            every bit. NaN and infinities come back bit for bit, -0.0 may become 0.0.
-        max_rel_error: the same as a fraction of the range of each array, largest minus smallest
-            finite value.
-        max_sigma_error: the same in standard deviations of the finite values of each array.
-        per_row: take the range or deviation of each row of axis 0, not of the whole array; one of
-            fewer than two dimensions is one row.
-        nmse: the mean squared error over the mean square of the values, 0.01 or "-20dB", of all
-            arrays together that a maximum error would reach, kept and met within 0.05 dB. In a
-            rule targets are for each array instead.
-        psnr: the square of the range of the values over the mean squared error, 40 or "40dB".
-        bits_per_weight: the most that these arrays may take.
-        size: the most that the file may take, in bytes or as "60MB" or "60MiB"; met within 0.5 %
-            where there is something to lose. Not in a rule.
-        trellis_states: of codec "spectral": 64 (fewest bytes at an error), 8, 4 or 1; None: 8, and
-            at level "archive" 64.
-        steps: of codec "spectral": "flat" (one step for all tensors, the default), "prior" (kernels
-            of 3x3 by a table), "calibrated" (the default with a calibration), or "feedback" (the
-            same, and what errors do to a layer's outputs is taken back by its other weights; the
-            calibration must come from data).
-        block: of codec "spectral": sides, 1 to 64, of the blocks that are transformed, along the
-            last axes, such as (8, 8); (1,): nothing is. None: convolution kernels, or 64 rows of
-            matrices, where that saves bits.
-        calibration: what cfck.calibrate returns for this model, or the path of its file.
-        rules: options by name, {"*.weight": {"max_sigma_error": 1e-3}, ...} or a list of such
-            pairs: those above (cfck.TensorOptions) for the arrays whose names match the pattern.
-            The first rule that matches counts, and nothing else. * stands for any characters,
-            ? for one, [abc] and [!abc] for one of (not) these.
-        entropy: how the bytes of floats are coded: "rans" (fewer bytes, and faster to load) or
-            "zstd" (any Zstd unpacks the symbols). RecordInfo names what each record uses.
-        level: "fast" (the fewest passes), "default", or "archive" (the fewest bytes: may take
-            several times as long, and load somewhat slower).
-        threads: worker threads; 0: the CPUs this process may use. The bytes do not depend on it.
-        verify: decode what was written and compare it before the old file is replaced; arrays that
-            lose something with the values whose errors were measured.
-        progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it
-            raises ends the call.
-        fsync: wait until the file is on the disk.
+        options: how to store the tensors, see cfck.TensorOptions; help() lists each.
 
     Returns:
         How many bytes went where, which tensors kept every bit although a maximum error was given
@@ -121,48 +77,26 @@ def save_file(
     return write_file(_FRAMEWORK, tensor_dict, filename, metadata, options)
 
 
+@takes(LoadBytesOptions)
 def load(
     data: bytes,
-    *,
-    threads: int = 0,
-    verify: bool = True,
-    progress: Progress | None = None,
-    max_decoded_bytes: int = 0,
-    limits: Mapping[str, int | str] | None = None,
+    **options: Unpack[LoadBytesOptions],
 ) -> dict[str, np.ndarray]:
     """Loads all arrays from bytes of a .cfck or safetensors file. Arguments as in load_file."""
-    checkpoint = Checkpoint.from_bytes(
-        data,
-        threads=check_threads(threads),
-        verify=verify,
-        max_decoded_bytes=max_decoded_bytes,
-        limits=limits,
-    )
-    return checkpoint.load(checkpoint.names(), _FRAMEWORK, None, progress)
+    reading, progress = split_progress(options)
+    return Archive.from_bytes(data, reading).load_all(_FRAMEWORK, None, progress)
 
 
+@takes(LoadOptions)
 def load_file(
     filename: str | os.PathLike[str],
-    *,
-    backend: str = "pread",
-    threads: int = 0,
-    verify: bool = True,
-    progress: Progress | None = None,
-    max_decoded_bytes: int = 0,
-    limits: Mapping[str, int | str] | None = None,
+    **options: Unpack[LoadOptions],
 ) -> dict[str, np.ndarray]:
     """Loads all arrays of a file, in the order in which they were saved.
 
     Args:
         filename: a .cfck or safetensors file, a folder with a model, or its index; see safe_open.
-        backend: "pread" or "mmap"; see safe_open.
-        threads: worker threads; 0: the CPUs this process may use.
-        verify: check the hash of every chunk.
-        progress: called as progress(done_bytes, total_bytes, name), of decoded bytes.
-        max_decoded_bytes: the most this call may decode; 0: max(16 GiB, 64 times the file).
-        limits: raises or lowers what the file may make this call hold in memory, by name: a dict
-            of "max_decoded_bytes", "max_attachment_bytes", "max_index_bytes",
-            "max_metadata_bytes", "max_records"; numbers, or sizes as "60MB". See docs/limits.md.
+        options: how to read, see OpenOptions; help() lists each.
 
     Returns:
         Writable arrays in C order. Those that shared elements when saved share them again (with
@@ -172,20 +106,13 @@ def load_file(
         CfckError: MissingFileError (a FileNotFoundError), ChecksumError, CorruptError,
             TruncatedError, UnsupportedError, LimitExceededError, IoError (an OSError).
     """
-    checkpoint = Checkpoint.open(
-        filename,
-        backend,
-        threads=check_threads(threads),
-        verify=verify,
-        max_decoded_bytes=max_decoded_bytes,
-        limits=limits,
-    )
-    return checkpoint.load(checkpoint.names(), _FRAMEWORK, None, progress)
+    reading, progress = split_progress(options)
+    return Archive.open(filename, reading).load_all(_FRAMEWORK, None, progress)
 
 
 @takes(SaveFileOptions)
 def save_checkpoint(
-    obj: Any,
+    obj: object,
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
     **options: Unpack[SaveFileOptions],
@@ -203,9 +130,9 @@ def save_checkpoint(
             array that occurs twice is stored once; arrays that share elements are, too.
         filename: replaced if it exists.
         metadata: str to str, kept beside the arrays; safe_open(...).metadata() returns it.
-        Others: as in save_file. Optimizer state keeps every bit unless a rule matches it: all that
-            is below a key like "optimizer", "optim" or "optimizer_state_dict", or in a dict with
-            "state" and "param_groups", as state_dict() of an optimizer has them.
+        **options: as in save_file. Optimizer state keeps every bit unless a rule matches it: all
+            that is below a key like "optimizer", "optim" or "optimizer_state_dict", or in a dict
+            with "state" and "param_groups", as state_dict() of an optimizer has them.
 
     Returns:
         As save_file.
@@ -218,35 +145,20 @@ def save_checkpoint(
     return save_tree(_KINDS, obj, filename, metadata, options)
 
 
+@takes(LoadOptions)
 def load_checkpoint(
     filename: str | os.PathLike[str],
-    *,
-    backend: str = "pread",
-    threads: int = 0,
-    verify: bool = True,
-    progress: Progress | None = None,
-    max_decoded_bytes: int = 0,
-    limits: Mapping[str, int | str] | None = None,
+    **options: Unpack[LoadOptions],
 ) -> Any:
     """Loads what save_checkpoint saved: the same types, values, order and sharing.
 
     Args:
         filename: a file that save_checkpoint wrote.
-        Others: as in load_file.
+        **options: as in load_file.
 
     Raises:
         CfckError: InvalidArgumentError for a file of tensors alone, UnsupportedError for one with
             values of torch (load it with cfck.torch) or that a newer version wrote, CorruptError;
             what load_file raises.
     """
-    return load_tree(
-        _KINDS,
-        {},
-        filename,
-        backend,
-        progress,
-        threads=check_threads(threads),
-        verify=verify,
-        max_decoded_bytes=max_decoded_bytes,
-        limits=limits,
-    )
+    return load_tree(_KINDS, {}, filename, options)

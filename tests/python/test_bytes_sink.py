@@ -6,8 +6,10 @@ import textwrap
 
 import pytest
 from cfck import _native
-from cfck._options import SaveOptions, complete, native_options
-from cfck._tensors import TorchFramework
+from cfck._frameworks.torch_tensors import TorchFramework
+from cfck._options.kinds import SaveOptions
+from cfck._options.native import native_options
+from cfck._options.signatures import complete
 from cfck.torch import load, save
 from conftest import assert_same, weights
 
@@ -40,8 +42,10 @@ def test_no_memory_to_grow_is_an_error():
         import cfck
         import numpy as np
         from cfck import _native
-        from cfck._arrays import NumpyFramework
-        from cfck._options import SaveOptions, complete, native_options
+        from cfck._frameworks.numpy_arrays import NumpyFramework
+        from cfck._options.kinds import SaveOptions
+        from cfck._options.native import native_options
+        from cfck._options.signatures import complete
 
         array = np.random.Generator(np.random.PCG64(1)).integers(0, 256, 120_000_000, np.uint8)
         units = NumpyFramework().prepare({"a": array}).units

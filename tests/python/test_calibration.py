@@ -94,7 +94,7 @@ def test_moments_give_the_energy_of_outputs(layer, shape):
 
 
 def test_moments_do_not_depend_on_the_pieces(monkeypatch):
-    import cfck._calibrate_moments as module
+    import cfck._calibration.moments as module
 
     model, x = small_conv(), [noise(3, 3, 20, 20)]
     whole = cfck.calibrate(model, x)

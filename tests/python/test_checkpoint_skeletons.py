@@ -8,9 +8,9 @@ import cfck
 import numpy as np
 import pytest
 import torch
-from cfck._checkpoint import Checkpoint
-from cfck._save import write_prepared
-from cfck._tensors import TorchFramework
+from cfck._frameworks.torch_tensors import TorchFramework
+from cfck._io.archive import Archive
+from cfck._io.save import write_prepared
 from cfck.torch import load_checkpoint, load_file, save_checkpoint
 from conftest import assert_same, weights
 
@@ -46,8 +46,8 @@ def listing(*items):
 
 
 def skeleton_of(path):
-    checkpoint = Checkpoint.open(path, threads=1, verify=True, max_decoded_bytes=0)
-    return checkpoint.attachment("cfck.checkpoint", 1 << 20).decode()
+    archive = Archive.open(path, {"threads": 1})
+    return archive.attachment("cfck.checkpoint", 1 << 20).decode()
 
 
 def test_skeletons_that_another_program_could_write(path):

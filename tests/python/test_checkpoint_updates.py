@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import torch
 from cfck import _native
-from cfck._options import SaveFileOptions, complete, native_options
+from cfck._options.kinds import SaveFileOptions
+from cfck._options.native import native_options
+from cfck._options.signatures import complete
 from cfck.numpy import load_file as load_arrays
 from cfck.torch import load_checkpoint, load_file, save_checkpoint
 from conftest import assert_same, weights

@@ -3,9 +3,10 @@
 import collections
 
 import cfck
-import cfck._tensors
 import pytest
 import torch
+from cfck._frameworks import torch_tensors
+from cfck._io import loading
 from cfck.torch import load, load_file, save, save_file
 from conftest import assert_same, shares_memory, weights
 
@@ -13,7 +14,7 @@ from conftest import assert_same, shares_memory, weights
 @pytest.fixture
 def no_host(monkeypatch):
     """Every tensor is treated as one of another device."""
-    monkeypatch.setattr(cfck._tensors, "is_host", lambda tensor: False)
+    monkeypatch.setattr(torch_tensors, "is_host", lambda tensor: False)
 
 
 def tied_tensors(device="cpu"):
@@ -63,7 +64,7 @@ def test_maximum_errors_are_those_of_host_tensors(path, monkeypatch, options, th
     tensors = tied_tensors()
     on_host = save_file(tensors, path, **options)
     expected, n_bytes = load_file(path), path.stat().st_size
-    monkeypatch.setattr(cfck._tensors, "is_host", lambda tensor: False)
+    monkeypatch.setattr(torch_tensors, "is_host", lambda tensor: False)
     n_read = count_bytes_read(monkeypatch)
     summary = save_file(tensors, path, threads=threads, **options)
     assert summary.kept_lossless == on_host.kept_lossless
@@ -77,7 +78,7 @@ def test_maximum_errors_are_those_of_host_tensors(path, monkeypatch, options, th
 def count_bytes_read(monkeypatch):
     """By name, how much of the tensors of a device is copied to the host from here on."""
     n_read = collections.Counter()
-    original = cfck._tensors._device_tensor
+    original = torch_tensors._device_tensor
 
     def counting(name, tensor, latest):
         *what, read = original(name, tensor, latest)
@@ -88,7 +89,7 @@ def count_bytes_read(monkeypatch):
 
         return *what, count
 
-    monkeypatch.setattr(cfck._tensors, "_device_tensor", counting)
+    monkeypatch.setattr(torch_tensors, "_device_tensor", counting)
     return n_read
 
 
@@ -100,7 +101,7 @@ def test_an_error_of_the_device_reaches_the_caller(path, monkeypatch):
 
         return name, "F32", tuple(tensor.shape), read
 
-    monkeypatch.setattr(cfck._tensors, "_device_tensor", broken)
+    monkeypatch.setattr(torch_tensors, "_device_tensor", broken)
     path.write_bytes(b"old")
     with pytest.raises(RuntimeError, match="the device is gone"):
         save_file({"w": weights(10)}, path)
@@ -116,7 +117,7 @@ def test_update_and_compress_take_device_tensors(path):
 
 
 def test_loading_to_a_device_goes_through_small_groups(path, monkeypatch):
-    monkeypatch.setattr(cfck._checkpoint, "_STAGED_BYTES", 1000)
+    monkeypatch.setattr(loading, "_STAGED_BYTES", 1000)
     tensors = {f"t{i}": weights(100 + i, seed=i) for i in range(20)}
     save_file(tensors, path)
     calls = []

@@ -7,7 +7,7 @@ import cfck
 import numpy as np
 import pytest
 from cfck import _native
-from cfck._arrays import NumpyFramework
+from cfck._frameworks.numpy_arrays import NumpyFramework
 from cfck.numpy import load_file, save_file
 
 # Runs each operation again and again in forked children that may have little memory beyond what

@@ -6,7 +6,7 @@ import io
 import cfck
 import pytest
 import torch
-from cfck import _progress
+from cfck._common import progress as progress_module
 from cfck.torch import save_file
 from conftest import weights
 from torch import nn
@@ -92,7 +92,7 @@ class Terminal(io.StringIO):
 def clock(monkeypatch):
     """Every look at it is a second later."""
     ticks = iter(range(100, 10**6))
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: float(next(ticks)))
 
 
 def test_who_did_not_ask_sees_a_line_on_a_terminal(clock):
@@ -118,7 +118,7 @@ def test_nothing_is_shown_to_who_does_not_want_it(clock):
 
 
 def test_short_calls_show_nothing(monkeypatch):
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: 5.0)
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: 5.0)
     with contextlib.redirect_stderr(Terminal()) as terminal:
         cfck.calibrate(model(), batches(3))
     assert terminal.getvalue() == ""
@@ -133,7 +133,7 @@ def test_what_is_no_terminal_stays_empty(stream, clock):
 
 def test_lines_fit_the_terminal_and_do_not_steer_it(clock):
     stream = Terminal()
-    line = _progress.TerminalLine("calibrate", stream)
+    line = progress_module.TerminalLine("calibrate", stream)
     for _ in range(5):
         line(1, 2, "a\x1b[2J" + "x" * 500)
     line.erase()

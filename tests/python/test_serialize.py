@@ -3,7 +3,6 @@
 import inspect
 
 import cfck
-import cfck._serialize
 import cfck.torch
 import ml_dtypes
 import numpy as np
@@ -12,6 +11,7 @@ import safetensors
 import safetensors.torch
 import torch
 from cfck import TensorSpec, deserialize, serialize, serialize_file
+from cfck._io.archive import Archive
 from cfck.torch import load, load_file, save
 from conftest import assert_same, weights
 
@@ -144,8 +144,21 @@ def test_bytes_alone_are_deserialized():
 def test_no_memory_is_taken_beyond_the_limit(monkeypatch):
     data = save({"zeros": torch.zeros(1000, 1000)})
     assert len(deserialize(data)[0][1]["data"]) == 4_000_000
-    monkeypatch.setattr(cfck._serialize, "_MAX_BYTES", 1_000_000)
+    from_bytes = Archive.from_bytes
+
+    def from_bytes_with_less(data, options):
+        return from_bytes(data, {**options, "max_decoded_bytes": 1_000_000})
+
+    monkeypatch.setattr(Archive, "from_bytes", from_bytes_with_less)
     with pytest.raises(cfck.LimitExceededError, match="max_decoded_bytes"):
+        deserialize(data)
+
+
+def test_small_bytes_that_claim_much_are_refused():
+    """Names that share one tensor get memory of their own: 20 GB for a file of 22 kB."""
+    shared = torch.zeros(16 << 20)
+    data = save({f"t{i}": shared for i in range(300)})
+    with pytest.raises(cfck.LimitExceededError, match="20132659200 bytes, more than deserialize"):
         deserialize(data)
 
 

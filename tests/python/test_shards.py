@@ -7,7 +7,7 @@ import cfck
 import cfck.numpy
 import pytest
 import torch
-from cfck import _checkpoint
+from cfck._io.parts import Part
 from cfck.torch import load_file, load_model, save_file
 from conftest import assert_same, shares_memory, weights
 
@@ -162,16 +162,16 @@ def test_a_folder_that_is_replaced_while_it_is_opened_is_read_again(folder, tmp_
         old = load_file(path / name)
         save_file({name: tensor + 1 for name, tensor in old.items()}, other / name)
     (other / "model.cfck.index.json").write_bytes((path / "model.cfck.index.json").read_bytes())
-    open_part = _checkpoint._open_part
+    open_path = Part.open_path
 
-    def open_and_replace(filename, options):
-        part = open_part(filename, options)
+    def open_and_replace(filename, reading):
+        part = open_path(filename, reading)
         if other.exists():
             for name in sorted(os.listdir(other)):
                 os.replace(other / name, path / name)
             other.rmdir()
         return part
 
-    monkeypatch.setattr(_checkpoint, "_open_part", open_and_replace)
+    monkeypatch.setattr(Part, "open_path", open_and_replace)
     for name, tensor in load_file(path).items():
         assert torch.equal(tensor, tensors[name] + 1)

@@ -1,0 +1,1 @@
+"""Trees of containers, plain values and tensors: save_checkpoint and load_checkpoint."""

@@ -1,0 +1,274 @@
+"""From a tree of containers and values to its skeleton and its tensors. See spec/checkpoint.md."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import enum
+import functools
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from .._common.text import shown
+from ..errors import InvalidArgumentError, LimitExceededError
+from .plain import NotStorable, encode_key, encode_plain, type_name
+
+ATTACHMENT = "cfck.checkpoint"
+VERSION = 1
+MAX_DEPTH = 1000
+MAX_SKELETON_BYTES = 64 << 20
+
+_LONGEST_NAME = 1000
+_CONTAINERS: dict[type, str] = {
+    dict: "dict",
+    collections.OrderedDict: "OrderedDict",
+    collections.Counter: "Counter",
+    list: "list",
+    tuple: "tuple",
+    set: "set",
+    frozenset: "frozenset",
+}
+_MAPPINGS = ("dict", "OrderedDict", "Counter", "state_dict")
+# Keys of optimizer state, and the keys of what an optimizer's state_dict() returns.
+_OPTIMIZER_KEY = re.compile(r"(?:^|[^a-z])optim(?:s|izers?)?(?:$|[^a-z])", re.IGNORECASE)
+_OPTIMIZER_KEYS = {"state", "param_groups"}
+
+# Stores a tensor, and returns the name of its record.
+AddTensor = Callable[[Any], str]
+
+
+class ValueEncoder(Protocol):
+    """The values of one framework besides the plain ones."""
+
+    @property
+    def kind(self) -> str: ...
+
+    def encode(self, value: Any, add: AddTensor) -> Any | None:
+        """The value as JSON, None if it is none of this framework; NotStorable if it cannot be."""
+
+
+class _Attribute(str):
+    """The last step of a path that is an attribute, not a key."""
+
+
+@dataclasses.dataclass
+class _Open:
+    """A container whose items are being encoded."""
+
+    source: Any
+    tag: str
+    children: Iterator[tuple[Any, Any]]  # key or index, item
+    items: list[Any]  # JSON
+    step: Any = None  # key or index of the item at hand
+
+    @property
+    def is_optimizer(self) -> bool:
+        return isinstance(self.source, dict) and _OPTIMIZER_KEYS <= self.source.keys()
+
+    def add(self, item: Any) -> None:
+        if self.tag not in _MAPPINGS or isinstance(self.step, _Attribute):
+            self.items.append(item)
+        else:
+            self.items.append([encode_key(self.step), item])
+
+
+class SkeletonWriter:
+    """Encodes one tree.
+
+    Attributes:
+        tensors: what it found, by kind of encoder and name of record.
+        optimizer_state: names of the records that belong to an optimizer.
+    """
+
+    def __init__(self, encoders: Sequence[ValueEncoder]) -> None:
+        self._encoders = encoders
+        self.tensors: dict[str, dict[str, Any]] = {encoder.kind: {} for encoder in encoders}
+        self.optimizer_state: set[str] = set()
+        self._open: list[_Open] = []
+        self._open_ids: set[int] = set()
+        self._done: dict[int, int] = {}  # id of a container: its place
+        self._names: dict[int, str] = {}  # id of a tensor: name of its record
+        self._used: set[str] = set()
+        self._suffixes: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def run(self, tree: Any) -> bytes:
+        """The skeleton. No recursion: a tree may be deeper than Python's stack."""
+        try:
+            root, _ = self._start(tree)
+            while self._open:
+                if self._fill(self._open[-1]):
+                    root = self._close()
+                    if self._open:
+                        self._open[-1].add(root)
+        except NotStorable as error:
+            raise InvalidArgumentError(f"{self._path()} {error}") from None
+        text = (
+            f'{{"format":"{ATTACHMENT}","version":{VERSION},"containers":[\n'
+            + ",\n".join(self._texts)
+            + f'\n],"root":{_to_json(root)}}}\n'
+        )
+        skeleton = text.encode()
+        if len(skeleton) > MAX_SKELETON_BYTES:
+            raise LimitExceededError(
+                f"the containers and plain values of this checkpoint take {len(skeleton)} bytes; "
+                f"{MAX_SKELETON_BYTES} are allowed; put long lists and bytes into tensors"
+            )
+        return skeleton
+
+    def _start(self, value: Any) -> tuple[Any, bool]:
+        """The value as JSON; or True, if it is a container that was opened."""
+        tag = _CONTAINERS.get(type(value))
+        if tag is None:
+            return self._encode(value), False
+        if id(value) in self._done:
+            return {"at": self._done[id(value)]}, False
+        if id(value) in self._open_ids:
+            raise NotStorable("contains itself; store a tree without cycles")
+        if len(self._open) == MAX_DEPTH:
+            raise NotStorable(f"is more than {MAX_DEPTH} containers deep")
+        self._open.append(_open_container(value, tag))
+        self._open_ids.add(id(value))
+        return None, True
+
+    def _fill(self, container: _Open) -> bool:
+        """Encodes items up to the next container, which it opens; True at the end."""
+        for step, child in container.children:
+            container.step = step
+            item, opened = self._start(child)
+            if opened:
+                return False
+            container.add(item)
+        return True
+
+    def _close(self) -> Any:
+        container = self._open.pop()
+        items: Any = container.items
+        if container.tag == "state_dict":
+            items = [items[:-1], items[-1]]
+        self._open_ids.remove(id(container.source))
+        place = len(self._texts)
+        self._done[id(container.source)] = place
+        self._texts.append(_to_json({container.tag: items}))
+        return {"at": place}
+
+    def _encode(self, value: Any) -> Any:
+        for encoder in self._encoders:
+            encoded = encoder.encode(value, functools.partial(self._add, encoder.kind))
+            if encoded is not None:
+                return encoded
+        try:
+            return encode_plain(value)
+        except NotStorable as error:
+            advice = _advice(value)
+            raise NotStorable(f"{error}; {advice}" if advice else str(error)) from None
+
+    def _add(self, kind: str, tensor: Any) -> str:
+        name = self._names.get(id(tensor))
+        if name is None:
+            name = self._free_name()
+            self._names[id(tensor)] = name
+            self.tensors[kind][name] = tensor
+        if self._inside_optimizer():
+            self.optimizer_state.add(name)
+        return name
+
+    def _inside_optimizer(self) -> bool:
+        if any(container.is_optimizer for container in self._open):
+            return True
+        keys = (container.step for container in self._open[:-1])
+        return any(isinstance(key, str) and _OPTIMIZER_KEY.search(key) for key in keys)
+
+    def _free_name(self) -> str:
+        """The path, or if another path reads the same, that and a number."""
+        path = shown(".".join(_name_of(container.step) for container in self._open), _LONGEST_NAME)
+        path = path or "root"
+        name, suffix = path, self._suffixes.get(path, 1)
+        while name in self._used:
+            suffix += 1
+            name = f"{path}~{suffix}"
+        self._suffixes[path] = suffix
+        self._used.add(name)
+        return name
+
+    def _path(self) -> str:
+        steps = []
+        for step in (container.step for container in self._open):
+            if isinstance(step, _Attribute):
+                steps.append(f".{step}")
+            else:
+                steps.append(f"[{step!r}]" if isinstance(step, str) else f"[{_name_of(step)}]")
+        return "checkpoint" + shown("".join(steps), 400)
+
+
+def _open_container(value: Any, tag: str) -> _Open:
+    attributes = vars(value) if hasattr(value, "__dict__") else {}
+    if tag in ("set", "frozenset"):
+        # In an order of their own: that of a set changes from run to run.
+        return _Open(value, tag, iter(()), sorted(map(encode_key, value), key=_to_json))
+    if tag in ("list", "tuple"):
+        return _Open(value, tag, iter(enumerate(value)), [])
+    if not attributes:
+        return _Open(value, tag, iter(value.items()), [])
+    if tag != "OrderedDict" or set(attributes) != {"_metadata"}:
+        raise NotStorable(
+            f"is a {type_name(value)} with the attributes {shown(', '.join(attributes))}, "
+            "which would be lost; store dict(x), and what is needed of them apart"
+        )
+    return _Open(value, "state_dict", _with_metadata(value, attributes["_metadata"]), [])
+
+
+def _with_metadata(state_dict: Any, metadata: Any) -> Iterator[tuple[Any, Any]]:
+    """What Module.state_dict() keeps in an attribute comes last."""
+    yield from state_dict.items()
+    yield _Attribute("_metadata"), metadata
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _name_of(key: Any) -> str:
+    if type(key) is tuple:
+        return f"({','.join(map(_name_of, key))})"
+    if type(key) is int and key.bit_length() > 64:
+        return hex(key)  # Python refuses to write very long ones in decimal
+    return str(key)
+
+
+def _advice(value: Any) -> str:
+    """What to store instead."""
+    if isinstance(value, type):
+        return "classes cannot be stored"
+    for method in ("state_dict", "get_state"):
+        if callable(getattr(type(value), method, None)):
+            return f"store its .{method}()"
+    known: list[tuple[Any, str]] = [
+        (enum.Enum, "store its .value or its .name"),
+        (argparse.Namespace, "store vars(x)"),
+        (os.PathLike, "store str(x)"),
+        (bytearray | memoryview, "store bytes(x)"),
+        (collections.deque | range, "store list(x)"),
+    ]
+    for kind, advice in known:
+        if isinstance(value, kind):
+            return advice
+    if dataclasses.is_dataclass(value):
+        return "store dataclasses.asdict(x)"
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return "store x._asdict() or tuple(x)"
+    for plain in (str, bytes, int, float, complex, dict, list, tuple, set, frozenset):
+        if isinstance(value, plain):
+            return f"store {plain.__name__}(x)"
+    if type(value).__module__.partition(".")[0] == "torch":
+        return "cfck.torch.save_checkpoint stores tensors, dtypes, devices and sizes"
+    if callable(value):
+        return "functions cannot be stored"
+    return (
+        "store the plain values it is made of: dict, list, tuple, set, None, bool, int, float, "
+        "complex, str, bytes, tensors and arrays"
+    )

@@ -1,0 +1,109 @@
+"""save_checkpoint and load_checkpoint, the same for every framework."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .._common.text import printable, shown
+from .._frameworks.framework import Framework, Prepared
+from .._io.archive import Archive
+from .._io.loading import shift
+from .._io.save import write_prepared
+from .._io.summary import SaveSummary
+from .._options.kinds import LoadOptions, SaveFileOptions
+from .._options.signatures import split_progress
+from ..errors import CorruptError, InvalidArgumentError
+from .skeleton_reader import SkeletonReader, ValueDecoder
+from .skeleton_writer import ATTACHMENT, MAX_SKELETON_BYTES, SkeletonWriter, ValueEncoder
+
+if TYPE_CHECKING:
+    import torch
+
+_MOST_LISTED = 5  # names, in an error
+
+
+class Values(ValueEncoder, ValueDecoder, Protocol):
+    """What a framework adds to the plain values of a tree."""
+
+
+# The values of a framework, and how its tensors are written and read.
+Kinds = Sequence[tuple[Values, Framework[Any]]]
+
+
+def save_tree(
+    kinds: Kinds,
+    tree: object,
+    filename: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None,
+    options: SaveFileOptions,
+) -> SaveSummary:
+    writer = SkeletonWriter([values for values, _ in kinds])
+    skeleton = writer.run(tree)
+    prepared = Prepared()
+    for values, framework in kinds:
+        part = framework.prepare(writer.tensors[values.kind])
+        prepared.units += part.units
+        prepared.owners += part.owners
+        prepared.total_bytes += part.total_bytes
+    exempt = dict.fromkeys(writer.optimizer_state, "optimizer_state")
+    return write_prepared(prepared, filename, metadata, {ATTACHMENT: skeleton}, options, exempt)
+
+
+def load_tree(
+    kinds: Kinds,
+    devices: Mapping[str, torch.device | None],
+    filename: str | os.PathLike[str],
+    options: LoadOptions,
+) -> Any:
+    """``devices``: where tensors of a kind go, if not to the host."""
+    reading, progress = split_progress(options)
+    archive = Archive.open(filename, reading)
+    skeleton = archive.attachment(ATTACHMENT, MAX_SKELETON_BYTES)
+    if skeleton is None:
+        raise InvalidArgumentError(
+            f"{filename} has tensors, but was not written by save_checkpoint: "
+            "load it with load_file"
+        )
+    reader = SkeletonReader(skeleton, [values for values, _ in kinds])
+    _check_records(archive.names(), reader.records.values())
+    sizes = {kind: archive.bytes_to_load(names) for kind, names in reader.records.items()}
+    tensors: dict[str, Any] = {}
+    done_bytes = 0
+    for values, framework in kinds:
+        names = reader.records[values.kind]
+        part = shift(progress, done_bytes, sum(sizes.values()))
+        tensors.update(archive.load(names, framework, devices.get(values.kind), part))
+        done_bytes += sizes[values.kind]
+    return reader.build(tensors)
+
+
+def _check_records(stored: Sequence[str], referred: Iterable[Sequence[str]]) -> None:
+    """Compares the tensors of the file with those that the skeleton refers to."""
+    wanted = dict.fromkeys(name for names in referred for name in names)
+    present = set(stored)
+    missing = [name for name in wanted if name not in present]
+    extra = [name for name in stored if name not in wanted]
+    if not missing and not extra:
+        return
+    problems = []
+    advice = []
+    if missing:
+        problems.append(f"has no record {_listed(missing)}, to which its containers refer")
+        advice.append("cfck.update(path, tensors) puts missing ones back")
+    if extra:
+        problems.append(f"has {_listed(extra)}, to which its containers do not refer")
+        advice.append("cfck.update(path, {}, remove=names) removes what does not belong there")
+    raise CorruptError(
+        f"this checkpoint {printable(' and '.join(problems))}: an update by an earlier version, "
+        "a repair, or another program changed the file; load_file returns all tensors that it "
+        f"has, by name; {'; '.join(advice)}",
+        record=(missing or extra)[0],
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    listed = ", ".join(f"`{shown(name)}`" for name in names[:_MOST_LISTED])
+    more = len(names) - _MOST_LISTED
+    return f"{listed} and {more} more" if more > 0 else listed

@@ -1,0 +1,1 @@
+"""Text, checks and progress that every sub-package uses."""

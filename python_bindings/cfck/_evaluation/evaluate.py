@@ -1,0 +1,112 @@
+"""What became of a model: two of them compared on the same inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Literal
+
+from .types import Batch, Pool
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """How much a model differs from another one; what does not apply is None.
+
+    Attributes:
+        n_examples: inputs, counted along the first dimension of each batch.
+        n_rows: rows of output that were compared: examples, or positions that count.
+        cosine_mean: of the cosines between the rows of both models.
+        cosine_min: the least of them.
+        agreement: part of the rows for which both have the same largest entry; of logits.
+        kl: mean Kullback-Leibler divergence of b's distribution from a's, in nats; of logits.
+        top1_a: part of the labels that a's largest entry hits.
+        top1_b: the same of b.
+        top1_change: top1_b - top1_a.
+        perplexity_a: e to the mean cross entropy of a against the labels; of language models.
+        perplexity_b: the same of b.
+        perplexity_change: perplexity_b - perplexity_a.
+    """
+
+    n_examples: int
+    n_rows: int
+    cosine_mean: float
+    cosine_min: float
+    agreement: float | None = None
+    kl: float | None = None
+    top1_a: float | None = None
+    top1_b: float | None = None
+    top1_change: float | None = None
+    perplexity_a: float | None = None
+    perplexity_b: float | None = None
+    perplexity_change: float | None = None
+
+    def __str__(self) -> str:
+        lines = [f"{self.n_examples} examples, {self.n_rows} rows"]
+        lines.append(f"cosine      {self.cosine_mean:.6f}, least {self.cosine_min:.6f}")
+        if self.agreement is not None:
+            lines.append(f"agreement   {100 * self.agreement:.2f} %")
+        if self.kl is not None:
+            lines.append(f"KL          {self.kl:.3e} nats")
+        if self.top1_a is not None and self.top1_b is not None:
+            points = 100 * (self.top1_change or 0.0)
+            lines.append(
+                f"top-1       {100 * self.top1_a:.2f} % -> {100 * self.top1_b:.2f} % "
+                f"({points:+.2f} points)"
+            )
+        if self.perplexity_a is not None:
+            lines.append(
+                f"perplexity  {self.perplexity_a:.4f} -> {self.perplexity_b:.4f} "
+                f"({self.perplexity_change:+.4f})"
+            )
+        return "\n".join(lines)
+
+
+def evaluate(
+    model_a: torch.nn.Module,
+    model_b: torch.nn.Module,
+    batches: Iterable[Batch],
+    *,
+    inputs: Callable[[Batch], object] | None = None,
+    labels: Callable[[Batch], torch.Tensor] | Iterable[torch.Tensor] | None = None,
+    language_model: bool = False,
+    output: Callable[..., torch.Tensor] | None = None,
+    kind: Literal["auto", "logits", "embeddings"] = "auto",
+    pool: Pool = "auto",
+) -> Evaluation:
+    """Runs two models on the same inputs and compares their outputs.
+
+    Args:
+        model_a: the original.
+        model_b: what became of it. Each runs on the device where it is, in evaluation mode, and
+            without gradients; neither is changed.
+        batches: model inputs: a tensor, a tuple of positional arguments, or a dict of keyword
+            arguments (of transformers, say; positions that its attention_mask leaves out do not
+            count).
+        inputs: takes the model's input out of a batch: lambda batch: batch[0] for pairs of images
+            and labels.
+        labels: takes the labels out of a batch (lambda batch: batch[1]), or an iterable of them,
+            one tensor for each batch. Integers, one for each example, or, for outputs of shape
+            (examples, positions, classes), one for each position, which makes it a language model:
+            its perplexity is computed. Those below 0 do not count.
+        language_model: take the labels from the inputs instead: each position predicts the next
+            token.
+        output: takes the tensor to compare out of what the models return. Otherwise .logits,
+            .last_hidden_state, or the first floating tensor.
+        kind: "logits" compares distributions as well, "embeddings" does not. "auto" tells by the
+            name of the output, by what made it (a Linear layer makes logits), by labels.
+        pool: how outputs of shape (examples, positions, features) become rows: "mean" over the
+            positions, "first" position, "none" (each position is a row). "auto": "mean" for
+            embeddings, "none" for logits.
+
+    Raises:
+        InvalidArgumentError: no batches, outputs or labels of unequal shape, no floating output.
+    """
+    from .run import run_evaluation
+
+    return run_evaluation(
+        model_a, model_b, batches, inputs, labels, language_model, output, kind, pool
+    )

@@ -1,0 +1,205 @@
+"""The comparison itself, batch by batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from ..errors import InvalidArgumentError
+from .evaluate import Evaluation
+from .outputs import (
+    POOLS,
+    Output,
+    angles,
+    attention_mask,
+    check_choice,
+    choose_distance,
+    count_examples,
+    divergences,
+    find_output,
+    first_tensor,
+    log_probabilities,
+    model_device,
+    moved,
+    rows_of,
+    run_model,
+    undisturbed,
+)
+
+KINDS = ("auto", "logits", "embeddings")
+
+
+def run_evaluation(
+    model_a: torch.nn.Module,
+    model_b: torch.nn.Module,
+    batches: Iterable[Any],
+    inputs: Callable[[Any], Any] | None,
+    labels: Any,
+    language_model: bool,
+    output: Callable[[Any], torch.Tensor] | None,
+    kind: str,
+    pool: str,
+) -> Evaluation:
+    """Arguments as of evaluate()."""
+    check_choice("kind", kind, KINDS)
+    check_choice("pool", pool, POOLS)
+    for model in (model_a, model_b):
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"a model is a torch.nn.Module, not {type(model).__name__}")
+    if language_model and labels is not None:
+        raise InvalidArgumentError("language_model takes labels from the inputs; give no labels")
+    totals = _Totals()
+    distance = {"auto": None, "logits": "kl", "embeddings": "cosine"}[kind]
+    if labels is not None or language_model:
+        distance = "kl"
+    with undisturbed(model_a, model_b):
+        for position, (batch, truth) in enumerate(_labelled(batches, labels)):
+            given = inputs(batch) if inputs is not None else batch
+            if distance is None:
+                distance = choose_distance(model_a, moved(given, model_device(model_a)), output)
+            outputs = [_output(model, given, output) for model in (model_a, model_b)]
+            if outputs[0].values.shape != outputs[1].values.shape:
+                raise InvalidArgumentError(
+                    f"batch {position}: the outputs have shapes {list(outputs[0].values.shape)} "
+                    f"and {list(outputs[1].values.shape)}"
+                )
+            if language_model:
+                outputs, truth = _next_tokens(outputs, given)
+            totals.n_examples += count_examples(given)
+            totals.add(outputs, distance, pool)
+            if truth is not None:
+                totals.add_labels(outputs, torch.as_tensor(truth), position)
+    return totals.result()
+
+
+def _labelled(batches: Iterable[Any], labels: Any) -> Iterator[tuple[Any, Any]]:
+    if labels is None:
+        for batch in batches:
+            yield batch, None
+    elif callable(labels):
+        for batch in batches:
+            yield batch, labels(batch)
+    else:
+        given = iter(labels)
+        for position, batch in enumerate(batches):
+            try:
+                yield batch, next(given)
+            except StopIteration:
+                raise InvalidArgumentError(
+                    f"there are labels for {position} batches and no more"
+                ) from None
+
+
+def _output(model: torch.nn.Module, given: Any, choose: Any) -> Output:
+    batch = moved(given, model_device(model))
+    found = find_output(run_model(model, batch), batch, choose)
+    mask = None if found.mask is None else found.mask.cpu()
+    return Output(found.values.cpu(), found.role, mask)
+
+
+def _next_tokens(outputs: list[Output], given: Any) -> tuple[list[Output], torch.Tensor]:
+    """The outputs without the last position, and the tokens that they predict."""
+    tokens = given.get("input_ids") if isinstance(given, Mapping) else first_tensor(given)
+    values = outputs[0].values
+    if (
+        tokens is None
+        or tokens.is_floating_point()
+        or values.dim() != 3
+        or tokens.shape != values.shape[:2]
+    ):
+        raise InvalidArgumentError(
+            "a language model takes integers of shape (examples, positions) and gives logits of "
+            f"shape (examples, positions, tokens), not {list(values.shape)}"
+        )
+    truth = tokens[:, 1:].cpu().long()
+    mask = attention_mask(given)
+    if mask is not None:
+        truth = torch.where(mask[:, 1:].cpu(), truth, -1)
+    shorter = [
+        Output(one.values[:, :-1], one.role, None if one.mask is None else one.mask[:, :-1])
+        for one in outputs
+    ]
+    return shorter, truth
+
+
+class _Totals:
+    """Sums over all batches, in double precision."""
+
+    def __init__(self) -> None:
+        self.n_examples = 0
+        self.n_rows = 0
+        self.n_labels = 0
+        self.is_logits = False
+        self.is_language_model = False
+        self.angle = 0.0
+        self.largest_angle = -math.inf
+        self.divergence = 0.0
+        self.agreeing = 0
+        self.hits = [0, 0]
+        self.cross_entropy = [0.0, 0.0]
+
+    def add(self, outputs: list[Output], distance: str, pool: str) -> None:
+        a, b = (rows_of(one, distance, pool) for one in outputs)
+        self.n_rows += len(a)
+        if not len(a):
+            return
+        turned = angles(a, b)
+        self.angle += float(turned.sum())
+        # Python's max() would let a NaN pass.
+        self.largest_angle = float(
+            torch.maximum(torch.tensor(self.largest_angle).double(), turned.max())
+        )
+        if distance == "kl":
+            self.is_logits = True
+            self.agreeing += int((a.argmax(1) == b.argmax(1)).sum())
+            self.divergence += float(divergences(log_probabilities(a), log_probabilities(b)).sum())
+
+    def add_labels(self, outputs: list[Output], truth: torch.Tensor, batch: int) -> None:
+        shape = outputs[0].values.shape
+        if truth.is_floating_point() or truth.shape != shape[:-1]:
+            raise InvalidArgumentError(
+                f"batch {batch}: labels for outputs of shape {list(shape)} are integers of shape "
+                f"{list(shape[:-1])}, not {truth.dtype} of {list(truth.shape)}"
+            )
+        self.is_language_model |= truth.dim() == 2
+        flat = truth.reshape(-1).cpu().long()
+        counts = flat >= 0
+        flat = flat[counts]
+        if len(flat) and int(flat.max()) >= shape[-1]:
+            raise InvalidArgumentError(
+                f"batch {batch}: label {int(flat.max())}, but the outputs have {shape[-1]} classes"
+            )
+        self.n_labels += len(flat)
+        for which, one in enumerate(outputs):
+            rows = one.values.double().reshape(-1, shape[-1])[counts]
+            self.hits[which] += int((rows.argmax(1) == flat).sum())
+            if len(flat):
+                chances = log_probabilities(rows).gather(1, flat.unsqueeze(1))
+                self.cross_entropy[which] -= float(chances.sum())
+
+    def result(self) -> Evaluation:
+        if not self.n_rows:
+            raise InvalidArgumentError("there are no batches with any rows to compare")
+        result: dict[str, Any] = {
+            "n_examples": self.n_examples,
+            "n_rows": self.n_rows,
+            "cosine_mean": 1 - self.angle / self.n_rows,
+            "cosine_min": 1 - self.largest_angle,
+        }
+        if self.is_logits:
+            result["agreement"] = self.agreeing / self.n_rows
+            result["kl"] = self.divergence / self.n_rows
+        if self.n_labels:
+            a, b = (hits / self.n_labels for hits in self.hits)
+            result |= {"top1_a": a, "top1_b": b, "top1_change": b - a}
+        if self.n_labels and self.is_language_model:
+            a, b = (_perplexity(total / self.n_labels) for total in self.cross_entropy)
+            result |= {"perplexity_a": a, "perplexity_b": b, "perplexity_change": b - a}
+        return Evaluation(**result)
+
+
+def _perplexity(cross_entropy: float) -> float:
+    return math.exp(cross_entropy) if cross_entropy < 700 else math.inf

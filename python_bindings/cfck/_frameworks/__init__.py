@@ -1,0 +1,1 @@
+"""numpy and torch behind one protocol: tensors described for writing, memory for reading."""

@@ -1,0 +1,114 @@
+"""The rest of the package sees numpy and torch through the protocol Framework."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from .._common.checks import check_utf8
+from ..errors import InvalidArgumentError, UnsupportedError
+
+if TYPE_CHECKING:
+    import torch
+
+# name, dtype, shape, strides in elements, address of the first element
+HostTensor = tuple[str, str, Sequence[int], Sequence[int], int]
+# name, dtype, shape, read(offset_bytes, address, n_bytes)
+DeviceTensor = tuple[str, str, Sequence[int], Callable[[int, int, int], None]]
+
+
+class AnyTensor(Protocol):
+    """A torch.Tensor or a numpy.ndarray, for signatures of modules that import neither."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> object: ...
+
+
+TensorT = TypeVar("TensorT", bound=AnyTensor)
+
+
+@dataclasses.dataclass
+class Prepared:
+    """Tensors as the native writer takes them. ``owners`` keeps their memory alive."""
+
+    units: list[list[HostTensor] | DeviceTensor] = dataclasses.field(default_factory=list)
+    owners: list[object] = dataclasses.field(default_factory=list)
+    total_bytes: int = 0
+
+    def names(self) -> list[str]:
+        """Names of the tensors, in the order of the file."""
+        return [
+            tensor[0]
+            for unit in self.units
+            for tensor in (unit if isinstance(unit, list) else [unit])
+        ]
+
+
+class Framework(Protocol[TensorT]):
+    """Tensors of one library. ``dtype`` is a name of safetensors; shapes count elements."""
+
+    def prepare(self, tensors: Mapping[str, TensorT]) -> Prepared:
+        """Describes tensors for writing, in order."""
+
+    def on_host(self, prepared: Prepared) -> list[HostTensor]:
+        """Describes prepared tensors again, all of them in host memory."""
+
+    def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[TensorT, int, int]:
+        """Uninitialised host memory for a tensor: its owner, its address, its bytes."""
+
+    def finish(self, memory: TensorT, dtype: str, shape: Sequence[int]) -> TensorT:
+        """The tensor in memory that was allocated and filled."""
+
+    def view(
+        self, base: TensorT, dtype: str, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> TensorT | None:
+        """A tensor that shares memory with ``base``; None where that cannot be expressed."""
+
+    def to_device(self, tensor: TensorT, device: torch.device) -> TensorT: ...
+
+    def check_device(self, device: object) -> torch.device | None:
+        """The device in the framework's own terms; None for host memory. Error: DeviceError."""
+
+    def reach_device(self, device: torch.device) -> None:
+        """Raises DeviceError if nothing can be put on a device, before anything is decoded."""
+
+    def target(self, out: object, dtype: str, shape: Sequence[int], name: str) -> int | None:
+        """Address where ``out`` takes the tensor in place; None if it must be copied."""
+
+    def copy(self, out: TensorT, tensor: TensorT) -> None:
+        """Copies ``tensor`` into ``out``, on whatever device it is."""
+
+
+def named_tensors(
+    tensors: object, kind: type | tuple[type, ...], kind_name: str
+) -> Iterator[tuple[str, Any]]:
+    """Checks what a caller wants to save, and yields it in order."""
+    if not isinstance(tensors, Mapping):
+        raise InvalidArgumentError(
+            f"Expected a dict of [str, {kind_name}] but received {type(tensors)}"
+        )
+    for name, tensor in tensors.items():
+        if not isinstance(name, str):
+            raise TypeError(f"names of tensors are str, not {type(name).__name__}: {name!r}")
+        if not isinstance(tensor, kind):
+            raise InvalidArgumentError(
+                f"Key `{name}` is invalid, expected {kind_name} but received {type(tensor)}",
+                record=name,
+            )
+        yield check_utf8(name), tensor
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of a contiguous tensor."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(1, shape[axis + 1])
+    return tuple(strides)
+
+
+def unsupported(name: str, what: str, instead: str) -> UnsupportedError:
+    return UnsupportedError(f"tensor `{name}` {what}; {instead}", record=name)

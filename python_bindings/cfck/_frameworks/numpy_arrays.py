@@ -1,0 +1,171 @@
+"""numpy arrays, with the dtypes of ml_dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import DeviceError, InvalidArgumentError, UnsupportedError
+from .framework import HostTensor, Prepared, named_tensors, row_major, unsupported
+
+_SCALAR_TYPES: dict[str, Any] = {
+    "BOOL": np.bool_,
+    "U8": np.uint8,
+    "I8": np.int8,
+    "I16": np.int16,
+    "U16": np.uint16,
+    "F16": np.float16,
+    "I32": np.int32,
+    "U32": np.uint32,
+    "F32": np.float32,
+    "C64": np.complex64,
+    "F64": np.float64,
+    "I64": np.int64,
+    "U64": np.uint64,
+}
+_ML_TYPES = {
+    "BF16": "bfloat16",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F4": "float4_e2m1fn",
+    "F6_E2M3": "float6_e2m3fn",
+    "F6_E3M2": "float6_e3m2fn",
+}
+# Bits per element where a file packs what numpy keeps in a byte each.
+_PACKED_BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(scalar)
+    for name, scalar in {
+        **_SCALAR_TYPES,
+        **{name: getattr(ml_dtypes, ml, None) for name, ml in _ML_TYPES.items()},
+    }.items()
+    if scalar is not None
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """The numpy dtype for a dtype of a file."""
+    try:
+        return _DTYPES[name]
+    except KeyError:
+        raise UnsupportedError(f"numpy has no dtype for {name} here") from None
+
+
+def _pack(array: np.ndarray, bits: int) -> np.ndarray:
+    every_bit = np.unpackbits(array.reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
+    return np.packbits(every_bit[:, :bits], bitorder="little")
+
+
+def _unpack(
+    packed: np.ndarray, bits: int, dtype: np.dtype[Any], shape: Sequence[int]
+) -> np.ndarray:
+    every_bit = np.unpackbits(packed, bitorder="little").reshape(-1, bits)
+    elements = np.packbits(every_bit, axis=1, bitorder="little").reshape(-1)
+    return elements.view(dtype).reshape(shape)
+
+
+class NumpyFramework:
+    """Framework of numpy.ndarray."""
+
+    def prepare(self, tensors: Mapping[str, np.ndarray]) -> Prepared:
+        prepared = Prepared()
+        family: list[HostTensor] = []
+        # A scalar (np.float32(3)) is as good as an array without dimensions.
+        for name, value in named_tensors(tensors, (np.ndarray, np.generic), "np.ndarray"):
+            array = self._storable(name, np.asanyarray(value))
+            dtype = _NAMES[array.dtype]
+            shape = array.shape
+            strides = tuple(step // array.itemsize for step in array.strides)
+            if dtype in _PACKED_BITS:
+                array, strides = _pack(array, _PACKED_BITS[dtype]), row_major(shape)
+            prepared.owners.append(array)
+            prepared.total_bytes += array.nbytes
+            if array.size == 0:
+                strides = row_major(shape)
+            family.append((name, dtype, shape, strides, array.ctypes.data))
+        prepared.units.append(family)
+        return prepared
+
+    def on_host(self, prepared: Prepared) -> list[HostTensor]:
+        return prepared.units[0]  # type: ignore[return-value]
+
+    def _storable(self, name: str, array: np.ndarray) -> np.ndarray:
+        """``array``, or a copy of it that the native writer can read."""
+        if isinstance(array, np.ma.MaskedArray):
+            raise unsupported(name, "is a masked array", "save its data and its mask")
+        native = array.dtype.newbyteorder("=")
+        if native not in _NAMES:
+            raise unsupported(
+                name,
+                f"has dtype {array.dtype}, which files cannot hold",
+                f"convert it to one of {', '.join(str(dtype) for dtype in _NAMES)}",
+            )
+        if native != array.dtype:
+            return array.astype(native, order="C")
+        strides_fit = all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
+        if strides_fit and array.flags.aligned:
+            return array
+        return array.copy(order="C")
+
+    def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[np.ndarray, int, int]:
+        if bits := _PACKED_BITS.get(dtype):
+            n_elems = int(np.prod(shape, dtype=object))
+            memory = np.empty(n_elems * bits // 8, np.uint8)
+        else:
+            memory = np.empty(shape, dtype_of(dtype))
+        return memory, memory.ctypes.data, memory.nbytes
+
+    def finish(self, memory: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
+        if bits := _PACKED_BITS.get(dtype):
+            return _unpack(memory, bits, dtype_of(dtype), shape)
+        return memory
+
+    def view(
+        self,
+        base: np.ndarray,
+        dtype: str,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> np.ndarray:
+        size = base.itemsize
+        return np.lib.stride_tricks.as_strided(
+            base.reshape(-1)[offset:], shape, [stride * size for stride in strides]
+        )
+
+    def check_device(self, device: object) -> None:
+        if device not in ("cpu", None):
+            raise DeviceError(f"device {device} is not supported for framework numpy")
+
+    def reach_device(self, device: object) -> None:
+        pass
+
+    def to_device(self, tensor: np.ndarray, device: object) -> np.ndarray:
+        return tensor
+
+    def target(self, out: object, dtype: str, shape: Sequence[int], name: str) -> int | None:
+        if not isinstance(out, np.ndarray):
+            raise InvalidArgumentError(
+                f"out must be a numpy.ndarray, not {type(out).__name__}", record=name
+            )
+        if out.dtype != dtype_of(dtype) or out.shape != tuple(shape):
+            raise InvalidArgumentError(
+                f"out is {out.dtype}{list(out.shape)}, but tensor `{name}` is "
+                f"{dtype_of(dtype)}{list(shape)}",
+                record=name,
+            )
+        if not out.flags.writeable:
+            raise InvalidArgumentError("out is read-only", record=name)
+        in_place = out.flags.c_contiguous and out.dtype.isnative and dtype not in _PACKED_BITS
+        return out.ctypes.data if in_place else None
+
+    def copy(self, out: np.ndarray, tensor: np.ndarray) -> None:
+        out[...] = tensor

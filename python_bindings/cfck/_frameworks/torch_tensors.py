@@ -1,0 +1,337 @@
+"""torch tensors. torch is reached through Python alone: any version of it will do."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from .. import _native
+from ..errors import DeviceError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from .framework import DeviceTensor, HostTensor, Prepared, named_tensors, row_major, unsupported
+
+_TYPE_NAMES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "I16": "int16",
+    "U16": "uint16",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "I32": "int32",
+    "U32": "uint32",
+    "F32": "float32",
+    "C64": "complex64",
+    "F64": "float64",
+    "I64": "int64",
+    "U64": "uint64",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F4": "float4_e2m1fn_x2",  # two elements in each
+}
+_DTYPES: dict[str, torch.dtype] = {
+    name: getattr(torch, type_name)
+    for name, type_name in _TYPE_NAMES.items()
+    if hasattr(torch, type_name)
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
+# From this size on memory is asked for in huge pages, as numpy does.
+_HUGE_PAGE_BYTES = 4 << 20
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """The torch dtype for a dtype of a file."""
+    try:
+        return _DTYPES[name]
+    except KeyError:
+        raise UnsupportedError(
+            f"torch {torch.__version__} has no dtype for {name}; cfck.numpy can load it"
+        ) from None
+
+
+def torch_shape(dtype: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of the torch tensor: for F4, torch counts pairs of elements."""
+    if dtype != "F4":
+        return tuple(shape)
+    if not shape or shape[-1] % 2:
+        raise UnsupportedError(
+            f"torch cannot hold F4 of shape {list(shape)}: its last dimension is odd"
+        )
+    return (*shape[:-1], shape[-1] // 2)
+
+
+class TorchFramework:
+    """Framework of torch.Tensor."""
+
+    def prepare(self, tensors: Mapping[str, torch.Tensor]) -> Prepared:
+        prepared = Prepared()
+        storable: list[tuple[str, torch.Tensor]] = []
+        for name, tensor in named_tensors(tensors, torch.Tensor, "torch.Tensor"):
+            with torch._C.DisableTorchFunctionSubclass():
+                storable.append((name, _storable(name, tensor)))
+        prepared.total_bytes = sum(t.numel() * t.element_size() for _, t in storable)
+        if all(is_host(tensor) for _, tensor in storable):
+            prepared.units.append([_host_tensor(prepared, *named) for named in storable])
+            return prepared
+        latest: dict[str, torch.Tensor] = {}
+        for family in _families(storable):
+            name, tensor = family[0]
+            if len(family) == 1 and not is_host(tensor):
+                prepared.units.append(_device_tensor(name, tensor, latest))
+                continue
+            prepared.units.append([_host_tensor(prepared, *named) for named in _moved(family)])
+        return prepared
+
+    def on_host(self, prepared: Prepared) -> list[HostTensor]:
+        tensors: list[HostTensor] = []
+        for unit in prepared.units:
+            if isinstance(unit, list):
+                tensors.extend(unit)
+                continue
+            name, dtype, shape, read = unit
+            memory, address, n_bytes = self.allocate(dtype, shape)
+            read(0, address, n_bytes)
+            prepared.owners.append(memory)
+            tensors.append((name, dtype, shape, row_major(shape), address))
+        return tensors
+
+    def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[torch.Tensor, int, int]:
+        try:
+            # device: a default device of the caller must not count.
+            memory = torch.empty(torch_shape(dtype, shape), dtype=dtype_of(dtype), device="cpu")
+        except RuntimeError as error:
+            if "allocate memory" not in str(error):
+                raise
+            raise OutOfMemoryError(f"no memory for a tensor of shape {list(shape)}") from error
+        if isinstance(memory, FakeTensor):
+            raise UnsupportedError("tensors cannot be loaded inside FakeTensorMode")
+        address, n_bytes = memory.data_ptr(), memory.numel() * memory.element_size()
+        if n_bytes >= _HUGE_PAGE_BYTES:
+            _native.advise_huge_pages(address, n_bytes)
+        return memory, address, n_bytes
+
+    def finish(self, memory: torch.Tensor, dtype: str, shape: Sequence[int]) -> torch.Tensor:
+        return memory
+
+    def view(
+        self,
+        base: torch.Tensor,
+        dtype: str,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> torch.Tensor | None:
+        if dtype == "F4":
+            in_pairs = strides[-1] == 1 and not any(step % 2 for step in (*strides[:-1], offset))
+            if not in_pairs or shape[-1] % 2:
+                return None
+            strides, offset = [*(step // 2 for step in strides[:-1]), 1], offset // 2
+        return base.as_strided(torch_shape(dtype, shape), strides, offset)
+
+    def check_device(self, device: object) -> torch.device | None:
+        if device is None:
+            return None
+        is_known = isinstance(device, str | torch.device) or (
+            isinstance(device, int) and not isinstance(device, bool) and device >= 0
+        )
+        if not is_known:
+            raise DeviceError(f"device {device!r} is invalid; it may be a str, an int or None")
+        try:
+            checked = torch.device(cast(Any, device))
+        except RuntimeError as error:
+            raise DeviceError(f"device {device} is invalid: {error}") from None
+        return None if checked.type == "cpu" else checked
+
+    def reach_device(self, device: torch.device) -> None:
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError) as error:
+            raise DeviceError(f"device {device} cannot be used: {error}") from error
+
+    def to_device(self, tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+        return tensor.to(device)
+
+    def target(self, out: object, dtype: str, shape: Sequence[int], name: str) -> int | None:
+        if not isinstance(out, torch.Tensor):
+            raise InvalidArgumentError(
+                f"out must be a torch.Tensor, not {type(out).__name__}", record=name
+            )
+        expected = torch_shape(dtype, shape)
+        if out.dtype != dtype_of(dtype) or tuple(out.shape) != expected:
+            raise InvalidArgumentError(
+                f"out is {out.dtype}{list(out.shape)}, but tensor `{name}` is "
+                f"{dtype_of(dtype)}{list(expected)}",
+                record=name,
+            )
+        return out.data_ptr() if takes_in_place(out) else None
+
+    def copy(self, out: torch.Tensor, tensor: torch.Tensor) -> None:
+        with torch.no_grad():
+            out.copy_(tensor)
+
+
+def is_host(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's memory can be read through its address."""
+    return tensor.device.type == "cpu"
+
+
+def has_plain_storage(tensor: torch.Tensor) -> bool:
+    """False for subclasses whose values are elsewhere (DTensor, quantised weights, fakes)."""
+    dispatch = type(tensor).__torch_dispatch__
+    own_storage = dispatch in (
+        torch.Tensor.__torch_dispatch__,
+        torch._C._disabled_torch_dispatch_impl,
+    )
+    return own_storage and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def takes_in_place(tensor: torch.Tensor) -> bool:
+    """Whether values can be decoded straight into this tensor."""
+    return (
+        has_plain_storage(tensor)
+        and tensor.layout == torch.strided
+        and is_host(tensor)
+        and tensor.is_contiguous()
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+    )
+
+
+def _storable(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """``tensor`` without what a file cannot hold, or an error that says what to do."""
+    if isinstance(tensor, FakeTensor) or tensor.is_meta:
+        what = "has no data (torch: Cannot copy out of meta tensor)"
+        raise unsupported(name, what, "save a materialised model")
+    if torch.nn.parameter.is_lazy(tensor):
+        raise unsupported(
+            name,
+            "is an uninitialised parameter or buffer of a lazy module: it has no shape and no "
+            "values yet",
+            "run the model once on an input before you save it",
+        )
+    if tensor.is_nested:
+        raise unsupported(name, "is nested", "save what unbind() gives")
+    if tensor.layout != torch.strided:
+        raise InvalidArgumentError(
+            f"tensor `{name}` is sparse ({tensor.layout}) and cannot be stored; "
+            "save its dense form, .to_dense(), or its indices and values apart",
+            record=name,
+        )
+    if tensor.is_quantized:
+        raise unsupported(name, f"is quantised ({tensor.dtype})", "save int_repr() and its scales")
+    if not has_plain_storage(tensor):
+        raise unsupported(
+            name,
+            f"is a {type(tensor).__name__}, whose values are not in its own memory",
+            "save the plain tensors it is made of, or a plain copy (full_tensor(), dequantize())",
+        )
+    if tensor.dtype not in _NAMES:
+        raise unsupported(
+            name,
+            f"has dtype {tensor.dtype}, which files cannot hold",
+            "convert it, for complex128 with torch.view_as_real",
+        )
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.numel() and tensor.untyped_storage().nbytes() == 0:
+        raise unsupported(name, "has no memory", "gather it first (FSDP frees sharded weights)")
+    return tensor
+
+
+def _file_shape(tensor: torch.Tensor) -> tuple[str, tuple[int, ...]]:
+    dtype = _NAMES[tensor.dtype]
+    shape = tuple(tensor.shape)
+    if dtype == "F4":
+        shape = (*shape[:-1], 2 * shape[-1]) if shape else (2,)
+    return dtype, shape
+
+
+def _host_tensor(prepared: Prepared, name: str, tensor: torch.Tensor) -> HostTensor:
+    dtype, shape = _file_shape(tensor)
+    if dtype == "F4" and not (tensor.dim() and tensor.stride(-1) == 1):
+        tensor = tensor.view(torch.uint8).contiguous().view(tensor.dtype)
+    strides = tuple(tensor.stride())
+    if tensor.numel() == 0:
+        strides = row_major(shape)
+    elif dtype == "F4":
+        strides = (*(2 * step for step in strides[:-1]), 1) if strides else (1,)
+    prepared.owners.append(tensor)
+    return name, dtype, shape, strides, tensor.data_ptr()
+
+
+def _device_tensor(
+    name: str, tensor: torch.Tensor, latest: dict[str, torch.Tensor]
+) -> DeviceTensor:
+    """A tensor that is copied to the host range by range.
+
+    ``latest`` holds one contiguous tensor, so that the device needs memory for one copy only.
+    """
+    dtype, shape = _file_shape(tensor)
+
+    def read(offset_bytes: int, address: int, n_bytes: int) -> None:
+        flat = latest.get(name)
+        if flat is None:
+            same = tensor.view(torch.uint8) if dtype == "F4" else tensor
+            flat = same.contiguous().reshape(-1).view(torch.uint8)
+            latest.clear()
+            latest[name] = flat
+        host = torch.frombuffer((ctypes.c_ubyte * n_bytes).from_address(address), dtype=torch.uint8)
+        host.copy_(flat[offset_bytes : offset_bytes + n_bytes])
+
+    return name, dtype, shape, read
+
+
+def _families(
+    tensors: list[tuple[str, torch.Tensor]],
+) -> Iterator[list[tuple[str, torch.Tensor]]]:
+    """Groups tensors whose ranges of one storage overlap, by the first of each."""
+    by_storage: dict[Any, list[int]] = {}
+    for position, (_, tensor) in enumerate(tensors):
+        key = (tensor.device, tensor.untyped_storage().data_ptr())
+        by_storage.setdefault(key if tensor.numel() else position, []).append(position)
+    families: dict[int, list[int]] = {}
+    for positions in by_storage.values():
+        end = -1
+        family: list[int] = []
+        for position in sorted(positions, key=lambda p: byte_range(tensors[p][1])):
+            start, stop = byte_range(tensors[position][1])
+            if start >= end:
+                family = []
+            family.append(position)
+            families[id(family)] = family
+            end = max(end, stop)
+    for family in sorted((sorted(family) for family in families.values()), key=min):
+        yield [tensors[position] for position in family]
+
+
+def byte_range(tensor: torch.Tensor) -> tuple[int, int]:
+    size = tensor.element_size()
+    start = int(tensor.storage_offset()) * size
+    last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * size if tensor.numel() else start
+
+
+def _moved(family: list[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor]]:
+    """The family in host memory, its memory still shared."""
+    if is_host(family[0][1]):
+        return family
+    ranges = [byte_range(tensor) for _, tensor in family]
+    # Rounded down, so that members of any dtype stay aligned.
+    start, stop = min(ranges)[0] // 16 * 16, max(stop for _, stop in ranges)
+    storage = family[0][1].untyped_storage()
+    device_bytes = torch.empty(0, dtype=torch.uint8, device=family[0][1].device).set_(storage)
+    host_bytes = device_bytes[start:stop].to("cpu", copy=True)
+    moved = []
+    for (name, tensor), (first, _) in zip(family, ranges, strict=True):
+        size = tensor.element_size()
+        host = torch.empty(0, dtype=tensor.dtype).set_(
+            host_bytes.untyped_storage(), (first - start) // size, tensor.shape, tensor.stride()
+        )
+        moved.append((name, host))
+    return moved

@@ -1,0 +1,1 @@
+"""Files: opened, read, written, updated and summarised."""

@@ -1,0 +1,227 @@
+"""Files and folders of shards, opened for reading."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import _native
+from .._common.progress import Progress
+from .._frameworks.framework import Framework, TensorT, row_major
+from .._options.kinds import OpenOptions, ReadOptions
+from .._options.signatures import complete
+from ..errors import CfckError, CorruptError, IoError, LimitExceededError, NotFoundError
+from .folders import find_in_folder
+from .loading import Loading, Wanted, bytes_to_decode, shift
+from .parts import Make, Part, Reading, allocate, memory_of
+from .shards import MAX_INDEX_BYTES, check_unmarked, folder_state, read_index
+
+if TYPE_CHECKING:
+    import torch
+
+_MAX_OPEN_ATTEMPTS = 5
+
+_Memory = TypeVar("_Memory")
+
+
+class Archive:
+    """The tensors of one file, of one byte string, or of a folder of shards. Thread-safe."""
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        limits: Mapping[str, int],
+        shards: Mapping[str, Part] | None = None,
+    ) -> None:
+        self._parts = list(parts)
+        self._limits = limits
+        self._places: dict[str, tuple[Part, int]] = {}
+        for part in self._parts:
+            for index, record in enumerate(part.records):
+                if not record.hidden and (shards is None or shards.get(record.name) is part):
+                    self._places[record.name] = part, index
+
+    @classmethod
+    def open(cls, filename: str | os.PathLike[str], options: OpenOptions) -> Archive:
+        reading = Reading.of(complete(OpenOptions, options))
+        path = os.fsdecode(filename)
+        if os.path.isdir(path):
+            check_unmarked(path)
+            path = find_in_folder(path)
+        if not path.endswith(".json"):
+            return cls([Part.open_path(path, reading)], reading.limits)
+        for _ in range(_MAX_OPEN_ATTEMPTS):
+            before = folder_state(path)
+            try:
+                archive = cls._open_shards(path, reading)
+                check_unmarked(os.path.dirname(path))
+            except CfckError:
+                if folder_state(path) == before:
+                    raise
+                continue
+            if folder_state(path) == before:
+                return archive
+        raise IoError(f"{path} was replaced again and again while it was read; try again")
+
+    @classmethod
+    def from_bytes(cls, data: object, options: ReadOptions) -> Archive:
+        reading = Reading.of(complete(ReadOptions, options))
+        return cls([Part.open_bytes(data, reading)], reading.limits)
+
+    @classmethod
+    def _open_shards(cls, index_path: str, reading: Reading) -> Archive:
+        folder = os.path.dirname(index_path)
+        check_unmarked(folder)
+        max_bytes = reading.limits.get("max_index_bytes", MAX_INDEX_BYTES)
+        weight_map = read_index(index_path, max_bytes)
+        parts = {
+            shard: Part.open_path(os.path.join(folder, shard), reading)
+            for shard in dict.fromkeys(weight_map.values())
+        }
+        shards = {name: parts[shard] for name, shard in weight_map.items()}
+        archive = cls(list(parts.values()), reading.limits, shards)
+        for name, shard in weight_map.items():
+            if name not in archive._places:
+                raise CorruptError(
+                    f"{index_path}: tensor `{name}` should be in {shard}, but is not", record=name
+                )
+        return archive
+
+    def names(self) -> list[str]:
+        """Names of all tensors in file order."""
+        return list(self._places)
+
+    def metadata(self) -> dict[str, str]:
+        """User metadata; of shards, the first one that has a key counts."""
+        merged: dict[str, str] = {}
+        for part in self._parts:
+            merged = {**part.metadata, **merged}
+        return merged
+
+    def attachment(self, name: str, max_bytes: int) -> bytes | None:
+        """A named byte string; of shards, the first one that has it. None if there is none.
+
+        ``max_bytes`` is the most that it may have, unless the limits say otherwise.
+        """
+        max_bytes = self._limits.get("max_attachment_bytes", max_bytes)
+        for part in self._parts:
+            n_bytes = part.file.attachments().get(name)
+            if n_bytes is None or isinstance(part.file, _native.SafetensorsFile):
+                continue
+            if n_bytes > max_bytes:
+                raise LimitExceededError(
+                    f"attachment `{name}` has {n_bytes} bytes, more than the {max_bytes} allowed; "
+                    "raise the limit max_attachment_bytes to read it"
+                )
+            return part.file.attachment(name)
+        return None
+
+    def record(self, name: str) -> _native.Record:
+        part, index = self._find(name)
+        return part.records[index]
+
+    def base(self, name: str) -> _native.Record | None:
+        """The record whose stored bytes an alias or a duplicate uses."""
+        part, index = self._find(name)
+        record = part.records[index]
+        shares = record.kind in (_native.RecordKind.ALIAS, _native.RecordKind.DUPLICATE)
+        return part.records[record.base] if shares else None
+
+    def source(self, name: str) -> tuple[Any, ...]:
+        """Equal for names that are the same elements of one file."""
+        part, index = self._find(name)
+        record = part.records[index]
+        if record.kind != _native.RecordKind.ALIAS:
+            return id(part), index, 0, tuple(record.shape), row_major(record.shape)
+        place = record.element_offset, tuple(record.shape), tuple(record.strides)
+        return id(part), record.base, *place
+
+    def _find(self, name: str) -> tuple[Part, int]:
+        try:
+            return self._places[name]
+        except KeyError:
+            raise NotFoundError(f"File does not contain tensor {name}", record=name) from None
+
+    def _wanted(self, names: Iterable[str]) -> list[Wanted]:
+        return [(name, *self._find(name)) for name in names]
+
+    def allocate(self, names: Iterable[str], make: Make[_Memory]) -> list[_Memory]:
+        """Memory for whole tensors that one call reads, after the limits were asked."""
+        return allocate([(*self._find(name), None) for name in names], make)
+
+    def allocate_box(self, name: str, shape: Sequence[int], make: Make[_Memory]) -> _Memory:
+        """Memory for a box of a tensor, after the limits were asked."""
+        return allocate([(*self._find(name), shape)], make)[0]
+
+    def read_into(self, name: str, address: int, n_bytes: int) -> None:
+        """Decodes one tensor, contiguous, into memory."""
+        part, index = self._find(name)
+        part.file.read_many([(index, address, n_bytes)], None)
+
+    def read_all_into(
+        self, targets: Iterable[tuple[str, int, int]], progress: Progress | None
+    ) -> None:
+        """Decodes tensors into memory: (name, address, bytes) each."""
+        by_part: dict[int, tuple[Part, list[tuple[int, int, int]]]] = {}
+        for name, address, n_bytes in targets:
+            part, index = self._find(name)
+            by_part.setdefault(id(part), (part, []))[1].append((index, address, n_bytes))
+        total_bytes = sum(n for _, requests in by_part.values() for _, _, n in requests)
+        done_bytes = 0
+        for part, requests in by_part.values():
+            part.file.read_many(requests, shift(progress, done_bytes, total_bytes))
+            done_bytes += sum(n_bytes for _, _, n_bytes in requests)
+
+    def read_slice_into(
+        self, name: str, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int
+    ) -> None:
+        part, index = self._find(name)
+        part.file.read_slice(index, starts, stops, address, n_bytes)
+
+    def load_one(
+        self,
+        name: str,
+        framework: Framework[TensorT],
+        device: torch.device | None = None,
+        out: TensorT | None = None,
+    ) -> TensorT:
+        """One tensor; into ``out``, if given."""
+        record = self.record(name)
+        if out is not None:
+            target = framework.target(out, record.dtype, record.shape, name)
+            if target is not None:
+                self.read_into(name, target, record.decoded_bytes)
+                return out
+        if device is not None:
+            framework.reach_device(device)
+        [(memory, address, n_bytes)] = self.allocate([name], memory_of(framework))
+        self.read_into(name, address, n_bytes)
+        tensor = framework.finish(memory, record.dtype, record.shape)
+        if out is not None:
+            framework.copy(out, tensor)
+            return out
+        return tensor if device is None else framework.to_device(tensor, device)
+
+    def load(
+        self,
+        names: Iterable[str],
+        framework: Framework[TensorT],
+        device: torch.device | None = None,
+        progress: Progress | None = None,
+    ) -> dict[str, TensorT]:
+        """Several tensors, tied where the file ties them. ``device`` None: the host."""
+        return Loading(framework, device, progress).run(self._wanted(names))
+
+    def load_all(
+        self,
+        framework: Framework[TensorT],
+        device: torch.device | None = None,
+        progress: Progress | None = None,
+    ) -> dict[str, TensorT]:
+        """All tensors in file order."""
+        return self.load(self._places, framework, device, progress)
+
+    def bytes_to_load(self, names: Iterable[str]) -> int:
+        """The bytes that load() of these names decodes, the total of its progress."""
+        return bytes_to_decode(self._wanted(names))

@@ -1,0 +1,242 @@
+"""Decoding a checkpoint straight into the tensors of a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from .._common.progress import Progress
+from .._frameworks.torch_tensors import (
+    TorchFramework,
+    byte_range,
+    dtype_of,
+    has_plain_storage,
+    takes_in_place,
+    torch_shape,
+)
+from .archive import Archive
+
+Geometry = tuple[Any, ...]
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of the names of the model and of the file."""
+
+    missing: set[str]
+    unexpected: list[str]
+    # Entries whose values are not in the model, since it ties them to the entry named here, which
+    # has others.
+    conflicts: dict[str, str]
+
+    def check(self, model: torch.nn.Module) -> None:
+        """Raises torch's error if anything is missing or unexpected."""
+        if not self.missing and not self.unexpected:
+            return
+        message = f"Error(s) in loading state_dict for {type(model).__name__}:"
+        for kind, names in (("Missing", self.missing), ("Unexpected", self.unexpected)):
+            if names:
+                quoted = ", ".join(f'"{name}"' for name in sorted(names))
+                message += f"\n    {kind} key(s) in state_dict: {quoted}"
+        for name, kept in sorted(self.conflicts.items()):
+            message += (
+                f'\n    "{kept}" and "{name}" share memory in the model, '
+                "but their values in the file differ"
+            )
+        raise RuntimeError(message)
+
+
+def load_into(
+    model: torch.nn.Module,
+    archive: Archive,
+    framework: TorchFramework,
+    progress: Progress | None,
+) -> Outcome:
+    """Loads the checkpoint into the model.
+
+    Tensors that fit are decoded in place. load_state_dict() then sees the model's own tensors,
+    for which copying is nothing, and the few that did not fit; so hooks, version rules and error
+    messages are torch's own.
+    """
+    own = {
+        name: tensor
+        for name, tensor in model.state_dict(keep_vars=True).items()
+        if isinstance(tensor, torch.Tensor)
+    }
+    plan = _plan(own, archive)
+    with torch.no_grad():
+        archive.read_all_into(plan.in_place, progress)
+        for name in plan.copied:
+            own[name].copy_(archive.load_one(name, framework, None))
+        conflicts = _conflicts(own, archive, framework, plan)
+    state: dict[str, Any] = {name: own[name] for name in plan.done}
+    for name in plan.others:
+        if name in own and _is_part(name, own, archive, plan):
+            continue
+        if name in own or _renames_keys(model):
+            state[name] = archive.load_one(name, framework, None)
+        else:
+            # Only its name is looked at.
+            state[name] = torch.empty(0, device="meta")
+    state = {name: state[name] for name in archive.names() if name in state}
+    result = model.load_state_dict(state, strict=False)
+    missing = set(result.missing_keys) - _tied_names(own, set(state))
+    return Outcome(missing, [*result.unexpected_keys, *conflicts], conflicts)
+
+
+class _Plan:
+    """How each tensor of the file gets into the model."""
+
+    def __init__(self) -> None:
+        self.in_place: list[tuple[str, int, int]] = []
+        self.copied: list[str] = []
+        self.done: list[str] = []
+        self.others: list[str] = []
+        # Entries that share memory in the model, but not in the file, with the entry named here.
+        self.shared: dict[str, str] = {}
+
+
+@dataclasses.dataclass
+class _Filled:
+    """Memory of the model that an entry of the file fills."""
+
+    name: str
+    start: int
+    stop: int
+    dense: bool
+
+
+def _plan(own: dict[str, torch.Tensor], archive: Archive) -> _Plan:
+    plan = _Plan()
+    fitting: list[str] = []
+    for name in archive.names():
+        record = archive.record(name)
+        fits = name in own and _fits(own[name], record.dtype, record.shape)
+        (fitting if fits else plan.others).append(name)
+    position = {name: i for i, name in enumerate(fitting)}
+    sources: dict[Geometry, Geometry] = {}
+    filled: dict[Geometry, list[_Filled]] = {}
+    # Entries that cover others come first; of equals the first name, as in safetensors.
+    for name in sorted(fitting, key=lambda name: (-_span(own[name]), name)):
+        tensor = own[name]
+        plan.done.append(name)
+        place, source = _place(tensor), archive.source(name)
+        if place in sources and sources[place] == source:
+            continue  # tied in the model and in the file
+        sources.setdefault(place, source)
+        start, stop = byte_range(tensor)
+        earlier = filled.setdefault(place[:2], [])
+        overlapping = [other for other in earlier if other.start < stop and start < other.stop]
+        earlier.append(_Filled(name, start, stop, tensor.is_contiguous()))
+        if overlapping:
+            plan.shared[name] = overlapping[0].name
+            if any(o.dense and o.start <= start and stop <= o.stop for o in overlapping):
+                continue  # filled already
+            plan.copied.append(name)
+            for other in overlapping:
+                plan.shared.setdefault(other.name, name)
+        elif takes_in_place(tensor) and tensor.dtype == dtype_of(archive.record(name).dtype):
+            plan.in_place.append((name, tensor.data_ptr(), archive.record(name).decoded_bytes))
+        else:
+            plan.copied.append(name)
+    plan.in_place.sort(key=lambda target: position[target[0]])
+    plan.copied.sort(key=position.__getitem__)
+    return plan
+
+
+def _conflicts(
+    own: dict[str, torch.Tensor],
+    archive: Archive,
+    framework: TorchFramework,
+    plan: _Plan,
+) -> dict[str, str]:
+    """Of the entries that share memory in the model, those whose values it does not have."""
+    conflicts = {}
+    for name, kept in plan.shared.items():
+        one, other = archive.record(name), archive.record(kept)
+        if _place(own[name]) == _place(own[kept]) and one.dtype == other.dtype and one.digest:
+            if one.digest != other.digest:
+                conflicts[name] = kept
+            continue
+        if not _same_bytes(own[name], archive.load_one(name, framework, None)):
+            conflicts[name] = kept
+    return conflicts
+
+
+def _is_part(name: str, own: dict[str, torch.Tensor], archive: Archive, plan: _Plan) -> bool:
+    """Whether the model has this name for a part of a tensor that was loaded.
+
+    Metadata of safetensors.torch.save_model say what a name shares memory with, not its shape;
+    a conversion takes that for all of the tensor.
+    """
+    kept = archive.metadata().get(name)
+    return (
+        kept in plan.done
+        and archive.source(name) == archive.source(kept)
+        and name in _tied_names(own, {kept})
+    )
+
+
+def _same_bytes(tensor: torch.Tensor, stored: torch.Tensor) -> bool:
+    one, other = (
+        part.detach().to("cpu", tensor.dtype).contiguous().reshape(-1).view(torch.uint8)
+        for part in (tensor, stored)
+    )
+    return torch.equal(one, other)
+
+
+def _span(tensor: torch.Tensor) -> int:
+    start, stop = byte_range(tensor)
+    return stop - start
+
+
+def _fits(tensor: torch.Tensor, dtype: str, shape: Any) -> bool:
+    return (
+        has_plain_storage(tensor)
+        and tensor.layout == torch.strided
+        and not tensor.is_meta
+        and not torch.nn.parameter.is_lazy(tensor)
+        and tuple(tensor.shape) == torch_shape(dtype, shape)
+    )
+
+
+def _place(tensor: torch.Tensor) -> Geometry:
+    return (
+        tensor.device,
+        tensor.untyped_storage().data_ptr(),
+        tensor.storage_offset(),
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+    )
+
+
+def _tied_names(own: dict[str, torch.Tensor], loaded: set[str]) -> set[str]:
+    """Names whose memory was filled under another name."""
+    filled: dict[Geometry, list[tuple[int, int]]] = {}
+    for name in loaded:
+        if name in own and _has_memory(own[name]) and own[name].is_contiguous():
+            filled.setdefault(_place(own[name])[:2], []).append(byte_range(own[name]))
+    tied = set()
+    for name, tensor in own.items():
+        if not _has_memory(tensor) or not tensor.numel():
+            continue
+        start, stop = byte_range(tensor)
+        ranges = filled.get(_place(tensor)[:2], [])
+        if any(begin <= start and stop <= end for begin, end in ranges):
+            tied.add(name)
+    return tied
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    return has_plain_storage(tensor) and tensor.layout == torch.strided and not tensor.is_meta
+
+
+def _renames_keys(model: torch.nn.Module) -> bool:
+    """Whether some module looks for names that are not its own."""
+    for module in model.modules():
+        load = type(module)._load_from_state_dict
+        if module._load_state_dict_pre_hooks or not load.__module__.startswith("torch.nn."):
+            return True
+    return False

@@ -1,0 +1,175 @@
+"""Single files, opened: .cfck or safetensors, whichever their contents are."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .. import _native
+from .._frameworks.framework import Framework, TensorT
+from .._options.native import check_limits, check_threads
+from ..errors import (
+    CorruptError,
+    InvalidArgumentError,
+    MissingFileError,
+    NotFoundError,
+    TruncatedError,
+)
+
+_MAX_SAFETENSORS_HEADER = 100_000_000  # bytes that safetensors allows
+_LONGEST_PATH = 4096  # of Linux
+
+_Memory = TypeVar("_Memory")
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How files are read: the options of a call, checked."""
+
+    threads: int
+    verify: bool
+    max_decoded_bytes: int
+    limits: dict[str, int]
+    map: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Reading:
+        """``options``: the complete options of a call that reads."""
+        threads = check_threads(options["threads"])
+        backend = options.get("backend", "pread")
+        if backend not in ("pread", "mmap"):
+            raise InvalidArgumentError(f"backend {backend} is invalid; it may be pread or mmap")
+        return cls(
+            threads=threads,
+            verify=options["verify"],
+            max_decoded_bytes=options["max_decoded_bytes"],
+            limits=check_limits(options["limits"]),
+            map=backend == "mmap",
+        )
+
+    def of_cfck(self) -> dict[str, Any]:
+        return {
+            "threads": self.threads,
+            "verify": self.verify,
+            "max_decoded_bytes": self.max_decoded_bytes,
+            "limits": self.limits,
+        }
+
+    def of_safetensors(self) -> dict[str, Any]:
+        """The options for a file in which nothing but the header could be limited."""
+        limit = self.limits.get("max_decoded_bytes", self.max_decoded_bytes)
+        return {"threads": self.threads, "verify": self.verify, "max_decoded_bytes": limit}
+
+
+class Part:
+    """One file, opened, with its records."""
+
+    def __init__(self, file: _native.File | _native.SafetensorsFile) -> None:
+        self.file = file
+        self.records = file.records()
+        self.metadata = file.metadata()
+
+    @classmethod
+    def open_path(cls, path: str, reading: Reading) -> Part:
+        native = native_path(path)
+        try:
+            return cls(_native.File.open_path(native, map=reading.map, **reading.of_cfck()))
+        except NotFoundError:
+            raise MissingFileError(f"No such file or directory: {path}", filename=path) from None
+        except (CorruptError, TruncatedError) as error:
+            try:
+                with open(path, "rb") as file:
+                    head = file.read(64)
+            except OSError:
+                raise error from None
+            _explain_other_format(head, f"{path} is", error)
+            if not _is_safetensors(head):
+                raise
+        options = reading.of_safetensors()
+        return cls(_native.SafetensorsFile.open_path(native, map=reading.map, **options))
+
+    @classmethod
+    def open_bytes(cls, data: Any, reading: Reading) -> Part:
+        try:
+            view = np.frombuffer(data, np.uint8)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"expected bytes, not {type(data).__name__}: {error}") from None
+        memory = view, view.ctypes.data, view.nbytes
+        try:
+            return cls(_native.File.open_memory(*memory, **reading.of_cfck()))
+        except (CorruptError, TruncatedError) as error:
+            head = view[:64].tobytes()
+            _explain_other_format(head, "these bytes are", error)
+            if not _is_safetensors(head):
+                raise
+        return cls(_native.SafetensorsFile.open_memory(*memory, **reading.of_safetensors()))
+
+
+# A part, the index of a record in it, and the shape of a box of that record; None: the whole one.
+Box = tuple[Part, int, Sequence[int] | None]
+
+
+# Takes memory for a box of this shape of this record.
+Make = Callable[[_native.Record, Sequence[int]], _Memory]
+
+
+def allocate(boxes: Iterable[Box], make: Make[_Memory]) -> list[_Memory]:
+    """Memory for boxes that one call reads; every allocation for decoded values is made here.
+
+    A small file may claim a huge tensor, so the limits are asked before any memory is taken:
+    LimitExceededError where the boxes of one file are more than one call may return.
+    """
+    boxes = list(boxes)
+    sizes: dict[int, tuple[Part, list[tuple[int, int]]]] = {}
+    for part, index, shape in boxes:
+        n_bytes = part.records[index].decoded_bytes
+        if shape is not None:
+            whole = max(1, math.prod(part.records[index].shape))
+            n_bytes = -(-n_bytes * math.prod(shape) // whole)
+        sizes.setdefault(id(part), (part, []))[1].append((index, n_bytes))
+    for part, wanted in sizes.values():
+        part.file.check_sizes(wanted)
+    memories = []
+    for part, index, shape in boxes:
+        record = part.records[index]
+        memories.append(make(record, record.shape if shape is None else shape))
+    return memories
+
+
+def memory_of(framework: Framework[TensorT]) -> Make[tuple[TensorT, int, int]]:
+    """Takes the memory of a framework's tensors: its owner, its address, its bytes."""
+    return lambda record, shape: framework.allocate(record.dtype, shape)
+
+
+def native_path(filename: str | os.PathLike[str]) -> bytes:
+    path = os.fsencode(filename)
+    if b"\0" in path:
+        if len(path) > _LONGEST_PATH:
+            raise InvalidArgumentError(
+                f"{len(path)} bytes are no path; the contents of a file go to load()"
+            )
+        raise InvalidArgumentError(f"{filename!r} contains a null byte")
+    return path
+
+
+def _is_safetensors(head: bytes) -> bool:
+    """Whether a file begins as safetensors do: the length of a header, and the header."""
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= _MAX_SAFETENSORS_HEADER
+
+
+def _explain_other_format(head: bytes, what: str, cause: Exception) -> None:
+    """Raises a better error for bytes of a format that people mistake for this one."""
+    if head.startswith(b"PK\x03\x04"):
+        form, instead = "a zip archive, perhaps of torch.save", "load it with torch.load"
+    elif head.startswith(b"GGUF"):
+        form, instead = "a GGUF file", "load it with gguf"
+    elif head.startswith(b"\x89HDF"):
+        form, instead = "an HDF5 file", "load it with h5py"
+    else:
+        return
+    raise CorruptError(f"{what} {form}, not a cfck file: {instead}") from cause

@@ -1,0 +1,128 @@
+"""Writing, the same for every framework."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from .. import _native
+from .._common.checks import check_metadata
+from .._frameworks.framework import Framework, Prepared, TensorT
+from .._options.kinds import SaveFileOptions, SaveOptions
+from .._options.native import native_options
+from .._options.signatures import complete
+from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
+from .parts import native_path
+from .summary import SaveSummary, summarize, warn_of_no_tensors
+
+StrPath = str | os.PathLike[str]
+
+
+def write_file(
+    framework: Framework[TensorT],
+    tensors: Mapping[str, TensorT],
+    filename: StrPath,
+    metadata: Mapping[str, str] | None,
+    options: SaveFileOptions,
+    exempt: Mapping[str, str] | None = None,
+) -> SaveSummary:
+    """Arguments as of write_prepared."""
+    return write_prepared(framework.prepare(tensors), filename, metadata, {}, options, exempt)
+
+
+def write_prepared(
+    prepared: Prepared,
+    filename: StrPath,
+    metadata: Mapping[str, str] | None,
+    attachments: Mapping[str, bytes],
+    options: SaveFileOptions,
+    exempt: Mapping[str, str] | None = None,
+) -> SaveSummary:
+    """``exempt``: names that plain maximum errors leave alone, and why."""
+    checked = complete(SaveFileOptions, options)
+    exempt = exempt or {}
+    try:
+        summary = _native.write_file(
+            native_path(filename),
+            prepared.units,
+            check_metadata(metadata),
+            attachments,
+            options=native_options(checked, exempt),
+            verify=checked["verify"],
+            sync=checked["fsync"],
+            progress=checked["progress"],
+            total_bytes=prepared.total_bytes,
+        )
+    except NotFoundError as error:
+        raise _missing(filename, error) from None
+    result = summarize(summary, prepared.names(), exempt)
+    warn_of_no_tensors(filename, result)
+    return result
+
+
+def write_bytes(
+    framework: Framework[TensorT],
+    tensors: Mapping[str, TensorT],
+    metadata: Mapping[str, str] | None,
+    options: SaveOptions,
+) -> bytes:
+    return write_and_tell(framework, tensors, metadata, options)[0]
+
+
+def write_and_tell(
+    framework: Framework[TensorT],
+    tensors: Mapping[str, TensorT],
+    metadata: Mapping[str, str] | None,
+    options: SaveOptions,
+) -> tuple[bytes, SaveSummary]:
+    """A file in memory, and what save_file would return."""
+    return write_prepared_bytes(framework.prepare(tensors), metadata, options)
+
+
+def write_prepared_bytes(
+    prepared: Prepared, metadata: Mapping[str, str] | None, options: SaveOptions
+) -> tuple[bytes, SaveSummary]:
+    checked = complete(SaveOptions, options)
+    data, summary = _native.write_bytes(
+        prepared.units,
+        check_metadata(metadata),
+        options=native_options(checked),
+        progress=checked["progress"],
+        total_bytes=prepared.total_bytes,
+    )
+    return data, summarize(summary, prepared.names(), {})
+
+
+def update_file(
+    framework: Framework[TensorT],
+    filename: StrPath,
+    tensors: Mapping[str, TensorT],
+    remove: Iterable[str],
+    metadata: Mapping[str, str] | None,
+    options: SaveOptions,
+) -> SaveSummary:
+    if os.path.isdir(filename):
+        raise InvalidArgumentError(
+            f"{os.fspath(filename)} is a folder; update the shard that has the tensor"
+        )
+    checked = complete(SaveOptions, options)
+    prepared = framework.prepare(tensors)
+    try:
+        summary = _native.update_file(
+            native_path(filename),
+            framework.on_host(prepared),
+            list(remove),
+            check_metadata(metadata),
+            options=native_options(checked),
+            progress=checked["progress"],
+            total_bytes=prepared.total_bytes,
+        )
+    except NotFoundError as error:
+        if os.path.exists(filename):
+            raise
+        raise _missing(filename, error) from None
+    return summarize(summary, prepared.names(), {})
+
+
+def _missing(filename: StrPath, error: NotFoundError) -> MissingFileError:
+    return MissingFileError(str(error), filename=os.fsdecode(filename))

@@ -1,0 +1,151 @@
+"""One tensor as bytes, and changes to a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal, overload
+
+from .._common.checks import check_metadata
+from .._frameworks.choose import find_framework, framework_of
+from .._frameworks.framework import AnyTensor, Framework, TensorT
+from .._options.kinds import CompressOptions, ReadOptions, SaveOptions, TensorOptions
+from .._options.native import OF_TENSORS
+from .._options.signatures import complete, takes
+from ..errors import InvalidArgumentError
+from .archive import Archive
+from .save import update_file, write_bytes
+from .summary import SaveSummary
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from typing_extensions import Buffer, Unpack
+
+
+@takes(CompressOptions)
+def compress(tensor: AnyTensor, **options: Unpack[CompressOptions]) -> bytes:
+    """Compresses one tensor to bytes: a whole small file with one record, named "".
+
+    Args:
+        tensor: a torch.Tensor or numpy.ndarray of any shape and any dtype of safetensors.
+        options: how to store it, see cfck.TensorOptions; help() lists each.
+
+    Raises:
+        CfckError: UnsupportedError for dtypes that files cannot hold and tensors without data,
+            InvalidArgumentError for sparse tensors, and for a maximum error that is not positive
+            and finite, or for a tensor that is not F64, F32, BF16 or F16.
+        TypeError: an option has the wrong type.
+
+    May be called from several threads at once.
+    """
+    checked = complete(CompressOptions, options)
+    chosen: TensorOptions = {name: checked[name] for name in OF_TENSORS}  # type: ignore[assignment]
+    # A rule, so that the maximum error is for this tensor whatever its shape.
+    every: SaveOptions = {**checked, "rules": [("", chosen)]}  # type: ignore[typeddict-item]
+    return write_bytes(framework_of(tensor), {"": tensor}, None, every)
+
+
+@overload
+def decompress(data: Buffer, out: TensorT, **options: Unpack[ReadOptions]) -> TensorT: ...
+
+
+@overload
+def decompress(
+    data: Buffer,
+    out: None = None,
+    *,
+    framework: Literal["np", "numpy"] = "numpy",
+    **options: Unpack[ReadOptions],
+) -> np.ndarray: ...
+
+
+@overload
+def decompress(
+    data: Buffer,
+    out: None = None,
+    *,
+    framework: Literal["pt", "torch", "pytorch"],
+    **options: Unpack[ReadOptions],
+) -> torch.Tensor: ...
+
+
+@overload
+def decompress(
+    data: Buffer, out: None = None, *, framework: str, **options: Unpack[ReadOptions]
+) -> torch.Tensor | np.ndarray: ...
+
+
+@takes(ReadOptions)
+def decompress(
+    data: Buffer,
+    out: AnyTensor | None = None,
+    *,
+    framework: str = "numpy",
+    **options: Unpack[ReadOptions],
+) -> AnyTensor:
+    """Returns the tensor in bytes that compress() made.
+
+    Args:
+        data: bytes, or anything with the buffer protocol.
+        out: a tensor of the same dtype and shape, to be filled and returned; its library is used.
+            Contiguous memory of the host is filled in place, other memory by a copy.
+        framework: "numpy" or "pt", where ``out`` is not given.
+        options: how to read, see ReadOptions; help() lists each.
+
+    Raises:
+        CfckError: ChecksumError, CorruptError, TruncatedError for damaged data;
+            InvalidArgumentError if ``out`` does not fit; UnsupportedError;
+            LimitExceededError. After an error the contents of ``out`` are unspecified.
+    """
+    archive = Archive.from_bytes(data, options)
+    names = archive.names()
+    if names != [""]:
+        raise InvalidArgumentError(
+            f"these bytes are a file of {len(names)} named tensors, not one compressed tensor; "
+            "cfck.torch.load and cfck.numpy.load read them"
+        )
+    chosen: Framework[AnyTensor] = find_framework(framework) if out is None else framework_of(out)
+    return archive.load_one("", chosen, None, out)
+
+
+@takes(SaveOptions)
+def update(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, AnyTensor],
+    remove: Iterable[str] = (),
+    metadata: Mapping[str, str] | None = None,
+    **options: Unpack[SaveOptions],
+) -> SaveSummary:
+    """Changes a file by appending to it: what stays is not written again.
+
+    Args:
+        path: a .cfck file. Of a sharded folder, the shard.
+        tensors: torch tensors or numpy arrays to add; those whose names exist are replaced.
+        remove: names of tensors to remove.
+        metadata: entries to set; all others stay.
+        options: how to store the tensors added, see cfck.TensorOptions; help() lists each.
+
+    Returns:
+        What the whole file has now; kept_lossless and unmatched_rules of the tensors added.
+
+    In a file of save_checkpoint tensors can be replaced, by others of any shape and dtype (of
+    floats, where a parameter requires a gradient), but not added or removed: its containers name
+    every one.
+
+    The old bytes stay in the file until `cfck compact` rewrites it. A failed update, or one that
+    Ctrl-C ends, leaves the file as it was; a Ctrl-C after the last bytes is raised when the update
+    is done. After a kill in the middle, `cfck repair` brings back the last good state. Until the
+    update is done, other readers of the machine see the file as it was before.
+    One update at a time: IoError if another one has locked the file.
+
+    Raises:
+        CfckError: NotFoundError for a name in ``remove`` that is not there, InvalidArgumentError
+            for a change after which load_checkpoint would refuse the file, MissingFileError,
+            IoError, and what save_file raises.
+    """
+    values = list(tensors.values()) if isinstance(tensors, Mapping) else []
+    framework = framework_of(values[0]) if values else find_framework("numpy")
+    if isinstance(remove, str):
+        raise TypeError("remove is a collection of names, not one name")
+    return update_file(framework, path, tensors, remove, check_metadata(metadata), options)

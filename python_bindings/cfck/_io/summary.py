@@ -1,0 +1,149 @@
+"""What a call that wrote tells its caller."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import fnmatch
+import os
+import re
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+
+from .. import _native
+
+# Rules for which near names are looked up: among 10,000 names that takes half a second each.
+_MOST_SEARCHES = 5
+# The name of this package without its sub-packages.
+_PACKAGE = __name__.partition(".")[0]
+
+
+class RuleWarning(UserWarning):
+    """A rule had no effect: no tensor has a name that it matches first. All else was written."""
+
+
+class SharedMemoryWarning(UserWarning):
+    """Tensors that share memory were stored apart: loaded again, they share it no longer."""
+
+
+class EmptyFileWarning(UserWarning):
+    """A file was saved that holds no tensor."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SaveSummary:
+    """What was written.
+
+    Attributes:
+        n_records: tensors in the file.
+        decoded_bytes: what they occupy in memory, together.
+        stored_bytes: what they occupy in the file, without index and metadata.
+        file_bytes: length of the file.
+        step: what plain targets came to: the step of all tensors they reach, over what the
+            calibration, if there is one, says of each. 0: there were none.
+        kept_lossless: tensors that a maximum error was meant for and that kept every bit all the
+            same, in the order of the file, and why: "not_float", "few_dimensions" (fewer than 2),
+            "few_values" (fewer than 1024), "optimizer_state", "buffer" (of a model), "near_zero"
+            (root mean square below the absolute bound), "constant" (no range or deviation),
+            "shared_memory" (tied to tensors with other options, or to a part of one),
+            "not_smaller", "out_of_range" (squares of its values too large or too small for a
+            target).
+        unmatched_rules: patterns of rules that had no effect, in the order given.
+        stored_apart: names of tensors that share memory with others and were stored apart from
+            them, such as ``x[::2]`` and ``x[::3]``: without the elements that no tensor has, no
+            strides say how they lie in what is stored.
+    """
+
+    n_records: int
+    decoded_bytes: int
+    stored_bytes: int
+    file_bytes: int
+    step: float = 0.0
+    kept_lossless: dict[str, str] = dataclasses.field(default_factory=dict)
+    unmatched_rules: tuple[str, ...] = ()
+    stored_apart: tuple[str, ...] = ()
+
+
+def summarize(
+    native: _native.WriteSummary, names: Sequence[str], exempt: Mapping[str, str]
+) -> SaveSummary:
+    """The summary for the caller, who is warned of rules without effect and of lost ties.
+
+    Args:
+        names: those of the tensors written.
+        exempt: names that the caller exempted, and the reason of each.
+    """
+    summary = SaveSummary(
+        n_records=native.n_records,
+        decoded_bytes=native.decoded_bytes,
+        stored_bytes=native.stored_bytes,
+        file_bytes=native.file_bytes,
+        step=native.step,
+        kept_lossless={
+            name: exempt.get(name, reason) if reason == "exempt" else reason
+            for name, reason in native.kept_lossless
+        },
+        unmatched_rules=tuple(native.unmatched_rules),
+        stored_apart=tuple(native.stored_apart),
+    )
+    if summary.stored_apart:
+        message = (
+            "stored apart from the tensors that they share memory with, since no strides tie them "
+            f"without elements that no tensor has: {_listed(summary.stored_apart)}"
+        )
+        warnings.warn(message, SharedMemoryWarning, stacklevel=_level_of_caller())
+    for position, pattern in enumerate(summary.unmatched_rules):
+        reason = _why_unmatched(pattern, names, position < _MOST_SEARCHES)
+        message = f"rule {pattern!r} has no effect: {reason}"
+        warnings.warn(message, RuleWarning, stacklevel=_level_of_caller())
+    return summary
+
+
+def warn_of_no_tensors(filename: str | os.PathLike[str], summary: SaveSummary) -> None:
+    """Somebody may have lost them on the way here, by a filter that nothing passed."""
+    if summary.n_records == 0:
+        message = f"{os.fsdecode(filename)} was saved without any tensor: there was none to save"
+        warnings.warn(message, EmptyFileWarning, stacklevel=_level_of_caller())
+
+
+def _why_unmatched(pattern: str, names: Sequence[str], search: bool) -> str:
+    matched = [name for name in names if name == pattern or fnmatch.fnmatchcase(name, pattern)]
+    if matched:
+        return f"earlier rules match all that it matches, {_listed(matched)}"
+    near = nearest_names(pattern, names) if search else []
+    return "it matches no tensor" + (f"; the nearest names are {_listed(near)}" if near else "")
+
+
+def nearest_names(pattern: str, names: Sequence[str]) -> list[str]:
+    """At most three names that somebody may have meant."""
+    letters = re.sub(r"\[.[^]]*\]|[*?]", "", pattern)
+    if not letters:
+        return []
+    compared: dict[str, list[str]] = {}
+    for name in names:
+        part = name
+        if pattern.startswith("*"):
+            part = name[-len(letters) :]
+        elif pattern.endswith("*"):
+            part = name[: len(letters)]
+        compared.setdefault(part, []).append(name)
+    parts = difflib.get_close_matches(letters, compared, n=3)
+    return [name for part in parts for name in compared[part]][:3]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def _level_of_caller() -> int:
+    """For warnings.warn: the level of the code that called this package."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] != _PACKAGE:
+            break
+        frame = frame.f_back
+        level += 1
+    return level

@@ -1,0 +1,1 @@
+"""The options of calls: declared, described and checked."""

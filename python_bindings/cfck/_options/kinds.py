@@ -1,0 +1,182 @@
+"""The options of calls as types. The docstrings are the only place that describes an option:
+``spelled_out`` copies their entries into the functions that take it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol, TypedDict, runtime_checkable
+
+from .._common.progress import Progress
+
+
+@runtime_checkable
+class CalibrationFile(Protocol):
+    """A cfck.Calibration, which knows how to save itself and so cannot be imported here."""
+
+    def file_bytes(self) -> bytes:
+        """Its file."""
+
+
+class TensorOptions(TypedDict, total=False):
+    """How to store a tensor; the options of a rule.
+
+    At most one of the three maximum errors may be given. At most one of nmse, psnr and
+    bits_per_weight may be given, with max_abs_error or without.
+
+    codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
+        "spectral", which needs max_abs_error or a target (nmse, psnr, bits_per_weight, or size
+        where a call takes it; at most one). With a target "auto" takes it.
+    max_abs_error: the most by which a value may change, in the units of the values. Without a
+        maximum error or target every bit is kept. At most one of the three maximum errors may be
+        given. NaN and infinities come back bit for bit, -0.0 may become 0.0. In a rule, and in
+        compress(), it reaches every tensor of F64, F32, BF16 or F16. Elsewhere it reaches those
+        of two or more dimensions and at least 1024 values, except optimizer state (*exp_avg*,
+        *momentum_buffer*, optimizer.*) and tensors whose root mean square is below
+        max_abs_error; all others keep every bit.
+    max_rel_error: the same as a fraction of the range of each tensor, largest minus smallest
+        finite value.
+    max_sigma_error: the same in standard deviations of the finite values of each tensor.
+    per_row: take the range or deviation of each row of axis 0, not of the whole tensor; a tensor
+        of fewer than two dimensions is one row.
+    nmse: the mean squared error over the mean square of the values, 0.01 or "-20dB", of all
+        tensors together that a maximum error would reach, kept and met within 0.05 dB. In a rule
+        targets are for each tensor instead.
+    psnr: the square of the range of the values over the mean squared error, 40 or "40dB".
+    bits_per_weight: the most that these tensors may take.
+    trellis_states: of codec "spectral": 64 (fewest bytes at an error), 8, 4 or 1; None: 8, and at
+        level "archive" 64.
+    steps: of codec "spectral": "flat" (one step for all tensors, the default), "prior" (kernels of
+        3x3 by a table), "calibrated" (the default with a calibration), or "feedback" (the same,
+        and the other weights of a layer compensate what errors do to its outputs; the calibration
+        must come from data).
+    block: of codec "spectral": sides, 1 to 64, of the blocks that are transformed, along the last
+        axes, such as (8, 8); (1,): nothing is. At most 4096 values in all; sides longer than their
+        axis are cut to it, and tensors of fewer axes are done as without. None: convolution
+        kernels, or 64 rows of matrices, where that saves bits.
+    """
+
+    codec: Literal["auto", "raw", "lossless", "direct", "spectral"]
+    max_abs_error: float | None
+    max_rel_error: float | None
+    max_sigma_error: float | None
+    per_row: bool
+    nmse: float | str | None
+    psnr: float | str | None
+    bits_per_weight: float | None
+    trellis_states: int | None
+    steps: Literal["flat", "prior", "calibrated", "feedback"] | None
+    block: Sequence[int] | None
+
+
+# The first rule that matches a name counts.
+Rules = Mapping[str, TensorOptions] | Sequence[tuple[str, TensorOptions]]
+
+
+class EffortOptions(TypedDict, total=False):
+    """How much work goes into the bytes.
+
+    entropy: how the bytes of floats are coded: "rans" (fewer bytes, and faster to load) or "zstd"
+        (any Zstd unpacks the symbols). RecordInfo names what each record uses.
+    level: "fast" (the fewest passes), "default", or "archive" (the fewest bytes: may take several
+        times as long, and load somewhat slower).
+    """
+
+    entropy: Literal["zstd", "rans"]
+    level: Literal["fast", "default", "archive"]
+
+
+class CompressOptions(TensorOptions, EffortOptions, total=False):
+    """The options of compress().
+
+    threads: worker threads; 0: the CPUs this process may use. The bytes do not depend on it.
+    """
+
+    threads: int
+
+
+class RefineOptions(CompressOptions, total=False):
+    """The options of refine(): those that the file will be saved with.
+
+    size: the most that the file may take, in bytes or as "60MB" or "60MiB"; met within 0.5 % where
+        there is something to lose. It is for whole files: not in a rule, not for an update.
+    rules: options by name, {"*.weight": {"max_sigma_error": 1e-3}, ...} or a list of such pairs:
+        cfck.TensorOptions for the tensors whose names match the pattern. The first rule that
+        matches counts, and nothing else. * stands for any characters, ? for one, [abc] and [!abc]
+        for one of (not) these.
+    """
+
+    size: int | str | None
+    rules: Rules | None
+
+
+class SaveOptions(RefineOptions, total=False):
+    """The options of save() and update().
+
+    calibration: what cfck.calibrate returns for this model, or the path of its file.
+    progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it raises
+        ends the call.
+    """
+
+    calibration: CalibrationFile | str | os.PathLike[str] | None
+    progress: Progress | None
+
+
+class SaveFileOptions(SaveOptions, total=False):
+    """The options of save_file(), save_model() and save_checkpoint().
+
+    verify: decode what was written and compare it before the old file is replaced; tensors that
+        lose something with the values whose errors were measured.
+    fsync: wait until the file is on the disk.
+    """
+
+    verify: bool
+    fsync: bool
+
+
+class LimitOptions(TypedDict, total=False):
+    """What a call that reads may use.
+
+    threads: worker threads; 0: the CPUs this process may use.
+    max_decoded_bytes: the most one call may decode; 0: max(16 GiB, 64 times the file).
+    limits: raises or lowers what the file may make this call hold in memory, by name: a dict of
+        "max_decoded_bytes", "max_attachment_bytes", "max_index_bytes", "max_metadata_bytes",
+        "max_records"; numbers, or sizes as "60MB". See docs/limits.md.
+    """
+
+    threads: int
+    max_decoded_bytes: int
+    limits: Mapping[str, int | str] | None
+
+
+class ReadOptions(LimitOptions, total=False):
+    """The options of decompress().
+
+    verify: check the hash of every chunk that is read; safetensors files have none.
+    """
+
+    verify: bool
+
+
+class LoadBytesOptions(ReadOptions, total=False):
+    """The options of load().
+
+    progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it raises
+        ends the call.
+    """
+
+    progress: Progress | None
+
+
+class OpenOptions(ReadOptions, total=False):
+    """The options of safe_open().
+
+    backend: "pread" reads private copies; "mmap" maps the file, which kills the process if another
+        one truncates it meanwhile.
+    """
+
+    backend: Literal["pread", "mmap"]
+
+
+class LoadOptions(OpenOptions, LoadBytesOptions, total=False):
+    """The options of load_file(), load_model() and load_checkpoint()."""

@@ -1,0 +1,205 @@
+"""Options checked and turned into those of the library."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from .. import _native
+from .._common.checks import check_utf8
+from ..errors import InvalidArgumentError
+from .kinds import CalibrationFile, EffortOptions, TensorOptions
+from .signatures import instead
+
+# The options of a rule.
+OF_TENSORS = tuple(get_type_hints(TensorOptions))
+_NUMBERS = (
+    "max_abs_error",
+    "max_rel_error",
+    "max_sigma_error",
+    "nmse",
+    "psnr",
+    "bits_per_weight",
+)
+_PARSERS = {"nmse": _native.parse_nmse, "psnr": _native.parse_psnr}
+
+
+def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _native.EncodeOptions:
+    """The options of a call for the library, which checks what they mean together."""
+    for name in get_type_hints(EffortOptions):
+        if not isinstance(options[name], str):
+            raise TypeError(f"{name} is str, not {type(options[name]).__name__}: {options[name]!r}")
+    return _native.EncodeOptions(
+        plain=_native_tensor_options(options, ""),
+        size=_size(options.get("size")),
+        rules=[
+            (pattern, _native_tensor_options(chosen, f"rule {pattern!r}: "))
+            for pattern, chosen in _pairs(options.get("rules"))
+        ],
+        calibration=_calibration_bytes(options.get("calibration")),
+        exempt=list(exempt),
+        threads=check_threads(options["threads"]),
+        entropy=options["entropy"],
+        level=options["level"],
+    )
+
+
+def check_threads(threads: int) -> int:
+    if not isinstance(threads, int) or not 0 <= threads < 1 << 16:
+        raise InvalidArgumentError(f"threads is a number from 0 (all) up, not {threads!r}")
+    return threads
+
+
+def check_limits(limits: Any) -> dict[str, int]:
+    """``limits`` of a call that reads, as numbers. Native code knows which names there are."""
+    if limits is None:
+        return {}
+    if not isinstance(limits, Mapping):
+        raise TypeError(f"limits is a dict of names to sizes, not {type(limits).__name__}")
+    checked: dict[str, int] = {}
+    for name, size in limits.items():
+        if isinstance(size, str):
+            size = _native.parse_size(size)
+        if isinstance(size, bool) or not isinstance(size, int) or not 0 < size < 1 << 64:
+            raise InvalidArgumentError(f"limit {name} is a number above 0, not {size!r}")
+        checked[str(name)] = size
+    return checked
+
+
+def _pairs(rules: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    """The rules in order, their names and types checked."""
+    if rules is None:
+        return []
+    if isinstance(rules, Mapping):
+        rules = list(rules.items())
+    if not isinstance(rules, Sequence) or isinstance(rules, str | bytes | bytearray):
+        raise TypeError(
+            "rules is a dict of patterns to dicts of options, or a list of such pairs, "
+            f"not {type(rules).__name__}"
+        )
+    pairs = []
+    for position, rule in enumerate(rules):
+        if not isinstance(rule, tuple | list) or len(rule) != 2:
+            raise TypeError(f"rules[{position}] is a pair of pattern and options, not {rule!r}")
+        pattern, chosen = rule
+        if not isinstance(pattern, str):
+            raise TypeError(
+                f"rules[{position}]: a pattern is str, not {type(pattern).__name__}: {pattern!r}"
+            )
+        if not isinstance(chosen, Mapping):
+            raise TypeError(
+                f"rule {pattern!r}: its options are a dict, not {type(chosen).__name__}"
+            )
+        for name in chosen:
+            if name == "size":
+                raise InvalidArgumentError(
+                    f"rule {pattern!r}: size is of the whole file; give it beside the rules, or "
+                    "bits_per_weight here"
+                )
+            if name not in OF_TENSORS:
+                raise InvalidArgumentError(
+                    f"rule {pattern!r}: unknown option {name!r}{instead(name, OF_TENSORS)}"
+                )
+        pairs.append((check_utf8(pattern), chosen))
+    return pairs
+
+
+def _sides(block: Any, where: str) -> list[int]:
+    """The sides of blocks; none: []."""
+    if block is None:
+        return []
+    if isinstance(block, str | bytes) or not isinstance(block, Sequence):
+        raise TypeError(
+            f"{where}block is a sequence of ints, not {type(block).__name__}: {block!r}"
+        )
+    for side in block:
+        if isinstance(side, bool) or not isinstance(side, numbers.Integral):
+            raise TypeError(f"{where}block has ints as sides, not {type(side).__name__}: {side!r}")
+    sides = [int(side) for side in block]
+    if any(not 1 <= side <= 64 for side in sides):
+        raise InvalidArgumentError(f"{where}block has sides from 1 to 64, not {sides}")
+    return sides
+
+
+def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.TensorOptions:
+    """``where`` begins the messages of errors."""
+
+    def wrong(name: str, expected: str) -> TypeError:
+        value = options[name]
+        return TypeError(f"{where}{name} is {expected}, not {type(value).__name__}: {value!r}")
+
+    codec = options.get("codec", "auto")
+    if not isinstance(codec, str):
+        raise wrong("codec", "str")
+    per_row = options.get("per_row", False)
+    if not isinstance(per_row, bool):
+        raise wrong("per_row", "bool")
+    states = options.get("trellis_states")
+    if isinstance(states, bool) or not isinstance(states, int | None):
+        raise wrong("trellis_states", "int")
+    if states not in (None, 1, 4, 8, 64):
+        raise InvalidArgumentError(f"{where}trellis_states is 1, 4, 8 or 64, not {states}")
+    steps = options.get("steps")
+    if steps is not None and not isinstance(steps, str):
+        raise wrong("steps", "str")
+    block = _sides(options.get("block"), where)
+    errors: dict[str, float | None] = {}
+    for name in _NUMBERS:
+        value = options.get(name)
+        if isinstance(value, str) and name in _PARSERS:
+            try:
+                value = _PARSERS[name](value)
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(f"{where}{error}") from None
+        if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
+            raise wrong(name, "a number")
+        try:
+            errors[name] = None if value is None else float(value)
+        except OverflowError:
+            raise InvalidArgumentError(f"{where}{name} is too large") from None
+    try:
+        return _native.TensorOptions(
+            codec=codec,
+            max_abs_error=errors["max_abs_error"],
+            max_rel_error=errors["max_rel_error"],
+            max_sigma_error=errors["max_sigma_error"],
+            per_row=per_row,
+            nmse=errors["nmse"],
+            psnr=errors["psnr"],
+            bits_per_weight=errors["bits_per_weight"],
+            trellis_states=states,
+            steps=steps,
+            block=block,
+        )
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{where}{error}") from None
+
+
+def _calibration_bytes(calibration: Any) -> bytes | None:
+    """The file, whether it is one already or not."""
+    if calibration is None:
+        return None
+    if isinstance(calibration, CalibrationFile):
+        return calibration.file_bytes()
+    if isinstance(calibration, str | os.PathLike):
+        return Path(calibration).read_bytes()
+    raise TypeError(
+        "calibration is what cfck.calibrate returns, or the path of its file, not "
+        f"{type(calibration).__name__}"
+    )
+
+
+def _size(size: Any) -> int | None:
+    if size is None:
+        return None
+    if isinstance(size, str):
+        return _native.parse_size(size)
+    if isinstance(size, bool) or not isinstance(size, numbers.Integral):
+        raise TypeError(f'size is a number of bytes or a str like "60MB", not {size!r}')
+    n_bytes = int(size)
+    if not 0 < n_bytes < 1 << 63:
+        raise InvalidArgumentError(f"size is a number of bytes from 1 up, not {n_bytes}")
+    return n_bytes
