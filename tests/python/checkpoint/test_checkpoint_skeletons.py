@@ -17,7 +17,7 @@ from conftest import assert_same, weights
 # Many of these trees have no tensor.
 pytestmark = pytest.mark.filterwarnings("ignore::cfck.EmptyFileWarning")
 
-PAGE = pathlib.Path(__file__).parents[2] / "spec" / "checkpoint.md"
+PAGE = pathlib.Path(__file__).parents[3] / "spec" / "checkpoint.md"
 
 
 def write(path, skeleton, tensors=None):
