@@ -13,11 +13,13 @@
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
 #include "codec/lossy.hpp"
-#include "encode/encode_rules.hpp"
+#include "encode/rules/encode_rules.hpp"
 #include "format/container/frame_bytes.hpp"
 #include "format/write/record_layout.hpp"
 
 namespace cfck::format {
+
+using encode::TensorChoice;
 
 // A tensor to encode. The source outlives every job that uses the plan.
 struct EncodePlan {

@@ -14,7 +14,7 @@ void RecordErrors::add(const codec::ErrorTotals& chunk) noexcept {
 }
 
 double RecordErrors::rmse() const noexcept {
-  return root_mean_square(totals.sum_of_squares, totals.n_finite, totals.max_error);
+  return encode::root_mean_square(totals.sum_of_squares, totals.n_finite, totals.max_error);
 }
 
 void set_codec(Record& record, CodecId codec, EntropyId entropy) {

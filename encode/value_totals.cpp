@@ -8,7 +8,7 @@
 #include "base/cpu/float_environment.hpp"
 #include "codec/common/float_values.hpp"
 
-namespace cfck::format {
+namespace cfck::encode {
 namespace {
 
 constexpr std::size_t kLanes = 8;
@@ -96,4 +96,4 @@ bool is_sound_sum(double sum_of_squares) noexcept {
   return std::isfinite(sum_of_squares) && sum_of_squares >= kMinSquares;
 }
 
-}  // namespace cfck::format
+}  // namespace cfck::encode

@@ -6,7 +6,7 @@
 #include "cfck/dtype.hpp"
 #include "cfck/record.hpp"
 
-namespace cfck::format {
+namespace cfck::encode {
 
 struct ValueTotals {
   double min = 0;  // of the finite values; 0 where there are none
@@ -30,4 +30,4 @@ double root_mean_square(double sum_of_squares, std::uint64_t n, double max) noex
 // Whether a sum of squares is exact enough to be compared.
 bool is_sound_sum(double sum_of_squares) noexcept;
 
-}  // namespace cfck::format
+}  // namespace cfck::encode

@@ -12,6 +12,7 @@
 #include "cfck/record.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
+#include "codec/chunk_geometry.hpp"
 #include "codec/codec.hpp"
 
 namespace cfck::format {
@@ -120,7 +121,7 @@ Result<std::uint64_t> check_coverage(const Tail& tail, const Index& index,
 
 // Geometry (section 4): the chunk length that writers choose.
 std::uint64_t default_chunk_elems(DType dtype, const Shape& shape, std::uint64_t target_elems);
-std::uint64_t chunk_count(std::uint64_t n_elems, std::uint64_t chunk_elems);
+using codec::chunk_count;
 // Number of bytes from the start of a RAWD frame at `frame_offset` to its data.
 std::uint64_t raw_start_bytes(std::uint64_t frame_offset);
 // Number of chunks in every RAWD frame of a record but its last.

@@ -49,10 +49,6 @@ std::uint64_t default_chunk_elems(DType dtype, const Shape& shape, std::uint64_t
   return target >= 8 ? target - target % 8 : target;
 }
 
-std::uint64_t chunk_count(std::uint64_t n_elems, std::uint64_t chunk_elems) {
-  return chunk_elems == 0 ? 0 : ceil_div(n_elems, chunk_elems);
-}
-
 std::uint64_t raw_start_bytes(std::uint64_t frame_offset) {
   const std::uint64_t data = frame_offset + kFrameHeaderBytes;
   return kFrameHeaderBytes + (kRawAlignment - data % kRawAlignment) % kRawAlignment;

@@ -7,26 +7,6 @@
 
 namespace cfck::format {
 
-std::uint64_t ChunkGeometry::elems_of(std::uint64_t chunk) const noexcept {
-  return std::min(chunk_elems, n_elems - chunk * chunk_elems);
-}
-
-std::uint64_t ChunkGeometry::bytes_of(std::uint64_t chunk) const noexcept {
-  return std::min(chunk_bytes, n_bytes - chunk * chunk_bytes);
-}
-
-ChunkGeometry chunk_geometry(DType dtype, std::uint64_t n_elems, std::uint64_t n_bytes,
-                             std::uint64_t chunk_elems) {
-  ChunkGeometry geometry;
-  geometry.n_elems = n_elems;
-  geometry.n_bytes = n_bytes;
-  geometry.chunk_elems = chunk_elems;
-  geometry.n_chunks = chunk_count(n_elems, chunk_elems);
-  geometry.chunk_bytes =
-      geometry.n_chunks <= 1 ? n_bytes : chunk_elems * bits_per_element(dtype) / 8;
-  return geometry;
-}
-
 RecordLayout::RecordLayout(ByteSink& sink, std::uint64_t offset_bytes, Index index)
     : sink_(sink), offset_bytes_(offset_bytes), index_(std::move(index)) {}
 

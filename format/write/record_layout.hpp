@@ -8,27 +8,14 @@
 #include "cfck/io.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
+#include "codec/chunk_geometry.hpp"
 #include "format/container/container.hpp"
 #include "format/container/frame_bytes.hpp"
 #include "format/write/pack_builder.hpp"
 
 namespace cfck::format {
 
-// How a record's values are cut into chunks.
-struct ChunkGeometry {
-  std::uint64_t n_elems = 0;
-  std::uint64_t n_bytes = 0;
-  std::uint64_t chunk_elems = 1;
-  std::uint64_t chunk_bytes = 0;  // of a full chunk
-  std::uint64_t n_chunks = 0;
-
-  std::uint64_t elems_of(std::uint64_t chunk) const noexcept;
-  std::uint64_t bytes_of(std::uint64_t chunk) const noexcept;
-};
-
-// Requires: n_elems and n_bytes of the tensor, already checked; chunk_elems > 0.
-ChunkGeometry chunk_geometry(DType dtype, std::uint64_t n_elems, std::uint64_t n_bytes,
-                             std::uint64_t chunk_elems);
+using codec::ChunkGeometry;
 
 // Records are laid out in the order of the calls, which must be that of the
 // index. Fills places and hashes in the index; everything else of a record is

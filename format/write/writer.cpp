@@ -12,8 +12,8 @@
 
 namespace cfck {
 
+using encode::TensorChoice;
 using format::EncodePlan;
-using format::TensorChoice;
 
 namespace {
 
@@ -23,7 +23,7 @@ constexpr std::size_t kMaxNameBytes = 65535;  // the index counts them in two by
 constexpr std::uint64_t kRowsTogether = 128;
 
 // Rows that no chunk should cut.
-std::uint64_t rows_together(const format::SpectralChoice& choice, const Shape& shape) {
+std::uint64_t rows_together(const encode::SpectralChoice& choice, const Shape& shape) {
   const codec::BlockSides sides = codec::chosen_block(shape, choice.block);
   if (codec::asks_for_block(shape, choice.block) && sides != codec::kernel_block(shape)) {
     return codec::block_side(sides, shape.size(), 0);
@@ -36,7 +36,7 @@ std::uint64_t rows_together(const format::SpectralChoice& choice, const Shape& s
 
 }  // namespace
 
-Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, format::EncodeRules encode_rules,
+Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, encode::EncodeRules encode_rules,
                    WriterStart start)
     : options(std::move(encode_options)),
       rules(std::move(encode_rules)),
@@ -104,7 +104,7 @@ Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DTy
       options.chunk_elems != 0 ? options.chunk_elems : format::kDefaultChunkElems,
       format::kMaxChunkBytes * 8 / bits_per_element(dtype));
   entry.chunk_elems = entry.n_elems == 0 ? 1 : format::default_chunk_elems(dtype, shape, target);
-  entry.n_chunks = format::chunk_count(entry.n_elems, entry.chunk_elems);
+  entry.n_chunks = codec::chunk_count(entry.n_elems, entry.chunk_elems);
   entry.digest = digest_of({});
   const auto number = static_cast<std::uint32_t>(records.size());
   if (!hidden) {
@@ -134,7 +134,7 @@ void Writer::Impl::align_chunks(std::uint32_t number, const TensorChoice& choice
   } else if (row_elems * n_together <= format::kMaxChunkBytes * 8 / bits_per_element(entry.dtype)) {
     entry.chunk_elems = std::min(row_elems * n_together, entry.n_elems);
   }
-  entry.n_chunks = format::chunk_count(entry.n_elems, entry.chunk_elems);
+  entry.n_chunks = codec::chunk_count(entry.n_elems, entry.chunk_elems);
 }
 
 EncodePlan Writer::Impl::plan_for(std::uint32_t number, const Place& place) const {
@@ -145,7 +145,7 @@ EncodePlan Writer::Impl::plan_for(std::uint32_t number, const Place& place) cons
   plan.shape = entry.shape;
   plan.choice = place.choice;
   plan.geometry =
-      format::chunk_geometry(entry.dtype, entry.n_elems, entry.decoded_bytes, entry.chunk_elems);
+      codec::chunk_geometry(entry.dtype, entry.n_elems, entry.decoded_bytes, entry.chunk_elems);
   plan.source = place.source;
   plan.offset_bytes = place.offset_bytes;
   plan.entropy = options.entropy;

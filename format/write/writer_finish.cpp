@@ -162,7 +162,7 @@ Result<Writer> WriterAccess::append(ByteSink& sink, EncodeOptions options, Write
                  {},
                  {}};
   }
-  CFCK_TRY_ASSIGN(format::EncodeRules rules, format::EncodeRules::create(options));
+  CFCK_TRY_ASSIGN(encode::EncodeRules rules, encode::EncodeRules::create(options));
   return Writer(
       std::make_unique<Writer::Impl>(sink, std::move(options), std::move(rules), std::move(start)));
 }

@@ -15,9 +15,9 @@
 
 #include "base/run_guarded.hpp"
 #include "cfck/writer.hpp"
-#include "encode/encode_rules.hpp"
-#include "encode/rate_control.hpp"
+#include "encode/rate/rate_control.hpp"
 #include "encode/record_encoder.hpp"
+#include "encode/rules/encode_rules.hpp"
 #include "format/write/alias_plan.hpp"
 #include "format/write/duplicates.hpp"
 #include "format/write/record_layout.hpp"
@@ -34,7 +34,7 @@ struct WriterStart {
 };
 
 struct Writer::Impl {
-  Impl(ByteSink& sink, EncodeOptions encode_options, format::EncodeRules encode_rules,
+  Impl(ByteSink& sink, EncodeOptions encode_options, encode::EncodeRules encode_rules,
        WriterStart start);
 
   // Calls `function` unless an earlier call failed, and remembers its error.
@@ -45,27 +45,27 @@ struct Writer::Impl {
   struct Place {
     const ByteSource* source = nullptr;
     std::uint64_t offset_bytes = 0;
-    format::TensorChoice choice;
+    encode::TensorChoice choice;
   };
   // Memory that several tensors share, as they see it.
   struct SharedMemory {
     std::uint32_t record = 0;  // that stores it
     std::uint64_t n_elems = 0;
-    format::TensorChoice choice;
+    encode::TensorChoice choice;
   };
 
   Result<void> add_source(std::string_view name, const TensorSource& tensor);
   Result<void> add_source(std::string_view name, const TensorSource& tensor,
-                          const format::TensorChoice& choice);
+                          const encode::TensorChoice& choice);
   Result<void> add_view(std::string_view name, const TensorView& tensor);
   Result<void> add_tensors(std::span<const StridedTensor> tensors);
   std::vector<SharedMemory> plan_memory(std::span<const StridedTensor> tensors,
                                         const format::AliasPlan& plan,
-                                        std::span<const format::TensorChoice> choices) const;
+                                        std::span<const encode::TensorChoice> choices) const;
   Result<void> remember_bases(std::span<const StridedTensor> tensors, const format::AliasPlan& plan,
                               std::span<const SharedMemory> memory);
   Result<void> add_planned(const StridedTensor& tensor, const format::PlannedTensor& planned,
-                           const format::TensorChoice& choice, const SharedMemory& memory);
+                           const encode::TensorChoice& choice, const SharedMemory& memory);
   Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
                          const Shape& shape, std::span<const std::uint64_t> strides);
   Result<bool> tie(std::string_view name, std::string_view base);
@@ -108,10 +108,10 @@ struct Writer::Impl {
                           const Shape& shape, std::vector<std::uint64_t> strides, bool is_whole,
                           DType dtype, const Place& place);
   // Called before the record's chunks are made.
-  void align_chunks(std::uint32_t number, const format::TensorChoice& choice);
+  void align_chunks(std::uint32_t number, const encode::TensorChoice& choice);
   format::EncodePlan plan_for(std::uint32_t record, const Place& place) const;
   // Notes that a record with this choice shares the bytes of another.
-  void share(std::uint32_t record, const format::TensorChoice& choice);
+  void share(std::uint32_t record, const encode::TensorChoice& choice);
   Result<std::uint32_t> storage_of(std::uint32_t record, std::uint64_t& element_offset);
   Result<const ByteSource*> view_source(std::uint32_t base, std::uint64_t element_offset,
                                         const Shape& shape,
@@ -140,7 +140,7 @@ struct Writer::Impl {
   };
 
   const EncodeOptions options;
-  format::EncodeRules rules;
+  encode::EncodeRules rules;
   const std::uint64_t generation;
   const std::uint64_t previous_file_bytes;
   format::RecordLayout layout;

@@ -44,7 +44,7 @@ void Writer::Impl::apply(std::uint32_t number, EncodePlan& plan, const SpectralD
   }
   plan.choice.bound.reset();
   plan.choice.spectral.reset();
-  plan.choice.codec = format::lossless_codec(plan.choice.codec);
+  plan.choice.codec = encode::lossless_codec(plan.choice.codec);
   encoder.kept_lossless().emplace(number, decision.reason);
 }
 
@@ -186,8 +186,8 @@ Result<void> WriterAccess::decide_steps(std::span<Writer* const> writers) {
     }
     CFCK_TRY(impl->guarded([] { return Result<void>(); }));
     impls.push_back(impl);
-    const format::EncodeRules& rules = impl->rules;
-    const format::EncodeRules& first = impls.front()->rules;
+    const encode::EncodeRules& rules = impl->rules;
+    const encode::EncodeRules& first = impls.front()->rules;
     if (rules.has_file_target() != first.has_file_target() ||
         (rules.has_file_target() && rules.file_target() != first.file_target())) {
       return refusal("files that are finished together need the same plain target");

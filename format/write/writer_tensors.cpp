@@ -10,8 +10,8 @@
 namespace cfck {
 namespace {
 
+using encode::TensorChoice;
 using format::PlannedTensor;
-using format::TensorChoice;
 
 // Digests are taken over pieces of this many bytes: whole leaves.
 constexpr std::uint64_t kDigestPieceBytes = 16 * kLeafBytes;
@@ -113,7 +113,7 @@ std::vector<Writer::Impl::SharedMemory> Writer::Impl::plan_memory(
   for (std::size_t i = 0; i < families.size(); ++i) {
     const std::optional<std::size_t> base = plan.families[i].base;
     memory[i].n_elems = plan.families[i].n_elems;
-    memory[i].choice.codec = format::lossless_codec(options.codec);
+    memory[i].choice.codec = encode::lossless_codec(options.codec);
     if (base) {
       memory[i].choice = choice_for(families[i].choices, choices[*base], families[i].all_whole);
     }

@@ -1,12 +1,14 @@
 // The search of steps on curves of rate and distortion that are known.
-#include "encode/step_search.hpp"
+#include "encode/rate/step_search.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
-namespace cfck::format {
+#include "base/piecewise_log2.hpp"
+
+namespace cfck::encode {
 namespace {
 
 constexpr double kValues = 1e6;
@@ -162,4 +164,4 @@ TEST(StepSearch, ErrorsEndIt) {
 }
 
 }  // namespace
-}  // namespace cfck::format
+}  // namespace cfck::encode

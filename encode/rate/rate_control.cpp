@@ -1,4 +1,4 @@
-#include "encode/rate_control.hpp"
+#include "encode/rate/rate_control.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,13 @@
 
 #include "base/cpu/float_environment.hpp"
 #include "base/decibels.hpp"
+#include "base/piecewise_log2.hpp"
 #include "encode/record_jobs.hpp"
 #include "encode/value_totals.hpp"
 
 namespace cfck::format {
+
+using namespace encode;
 namespace {
 
 // A bit counts so many squared steps where only the mean square matters.

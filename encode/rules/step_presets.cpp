@@ -1,12 +1,12 @@
-#include "encode/step_presets.hpp"
+#include "encode/rules/step_presets.hpp"
 
 #include <cmath>
 #include <string>
 
-#include "encode/step_search.hpp"
+#include "base/piecewise_log2.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
 
-namespace cfck::format {
+namespace cfck::encode {
 
 codec::StepField prior_steps(const Shape& shape) {
   codec::StepField steps;
@@ -50,4 +50,4 @@ Result<void> set_calibrated_steps(const Calibration& calibration, std::string_vi
   return {};
 }
 
-}  // namespace cfck::format
+}  // namespace cfck::encode

@@ -1,12 +1,13 @@
-#include "encode/step_search.hpp"
+#include "encode/rate/step_search.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "base/cpu/float_environment.hpp"
+#include "base/piecewise_log2.hpp"
 
-namespace cfck::format {
+namespace cfck::encode {
 namespace {
 
 constexpr int kMaxTrials = 32;
@@ -139,20 +140,9 @@ class Search {
 
 }  // namespace
 
-double piecewise_linear_log2(double number) noexcept {
-  int exponent = 0;
-  const double mantissa = std::frexp(number, &exponent);  // from 1/2 to 1
-  return exponent - 2 + 2 * mantissa;
-}
-
-double piecewise_linear_exp2(double exponent) noexcept {
-  const double whole = std::floor(exponent);
-  return std::ldexp(1 + (exponent - whole), static_cast<int>(whole));
-}
-
 Result<FoundStep> find_step(const StepGoal& goal, const TryStep& try_step) {
   const DefaultFloatEnvironment environment;
   return Search(goal, try_step).run();
 }
 
-}  // namespace cfck::format
+}  // namespace cfck::encode

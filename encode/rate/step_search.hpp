@@ -7,7 +7,7 @@
 
 #include "cfck/status.hpp"
 
-namespace cfck::format {
+namespace cfck::encode {
 
 // Coarser steps take fewer bytes and lose more. Bytes or errors may rise and fall a
 // little on the way: only what was tried counts.
@@ -42,9 +42,4 @@ struct FoundStep {
 // `try_step`. No libm, nothing that depends on time: the same everywhere.
 Result<FoundStep> find_step(const StepGoal& goal, const TryStep& try_step);
 
-// Requires: positive and finite. A logarithm to the base 2 that is exact at powers of
-// it and straight between them, and its inverse.
-double piecewise_linear_log2(double number) noexcept;
-double piecewise_linear_exp2(double exponent) noexcept;
-
-}  // namespace cfck::format
+}  // namespace cfck::encode

@@ -1,12 +1,12 @@
-#include "encode/encode_rules.hpp"
+#include "encode/rules/encode_rules.hpp"
 
 #include <algorithm>
 
 #include "base/glob.hpp"
 #include "codec/lossy.hpp"
-#include "encode/step_presets.hpp"
+#include "encode/rules/step_presets.hpp"
 
-namespace cfck::format {
+namespace cfck::encode {
 namespace {
 
 constexpr std::uint64_t kMinValues = 1024;
@@ -240,4 +240,4 @@ std::vector<std::string> EncodeRules::unmatched() const {
   return patterns;
 }
 
-}  // namespace cfck::format
+}  // namespace cfck::encode

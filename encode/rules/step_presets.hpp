@@ -3,9 +3,9 @@
 
 #include "cfck/calibration.hpp"
 #include "cfck/options.hpp"
-#include "encode/encode_rules.hpp"
+#include "encode/rules/encode_rules.hpp"
 
-namespace cfck::format {
+namespace cfck::encode {
 
 // Kernels of 3x3 get steps by frequency that two networks had in common; docs/targets.md shows how
 // far that carries. Others stay as they are.
@@ -16,4 +16,4 @@ codec::StepField prior_steps(const Shape& shape);
 Result<void> set_calibrated_steps(const Calibration& calibration, std::string_view name,
                                   const Shape& shape, SpectralChoice& choice);
 
-}  // namespace cfck::format
+}  // namespace cfck::encode

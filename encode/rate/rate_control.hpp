@@ -11,8 +11,8 @@
 #include "base/threads/threads.hpp"
 #include "cfck/writer.hpp"
 #include "encode/chunk_encoder.hpp"
+#include "encode/rate/step_search.hpp"
 #include "encode/record_size.hpp"
-#include "encode/step_search.hpp"
 
 namespace cfck::format {
 
@@ -63,11 +63,11 @@ class RateControl {
   // The step of the target; the items are left as they are with it.
   Result<double> find();
   Result<double> find_without_target();
-  Result<StepGoal> goal() const;
+  Result<encode::StepGoal> goal() const;
   Result<void> check_calibration(const Item& item) const;
   Result<double> bytes_of_others() const;
   double most_measured() const;
-  Result<StepOutcome> try_step(double step);
+  Result<encode::StepOutcome> try_step(double step);
   Result<double> measured() const;
   Error unreachable(double measured) const;
   codec::SpectralRequest request_of(const Item& item, double step) const;

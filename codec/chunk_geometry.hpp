@@ -1,0 +1,27 @@
+// How the values of a tensor are cut into chunks: what codecs, encoding and container share.
+#pragma once
+
+#include <cstdint>
+
+#include "cfck/dtype.hpp"
+
+namespace cfck::codec {
+
+struct ChunkGeometry {
+  std::uint64_t n_elems = 0;
+  std::uint64_t n_bytes = 0;
+  std::uint64_t chunk_elems = 1;
+  std::uint64_t chunk_bytes = 0;  // of a full chunk
+  std::uint64_t n_chunks = 0;
+
+  std::uint64_t elems_of(std::uint64_t chunk) const noexcept;
+  std::uint64_t bytes_of(std::uint64_t chunk) const noexcept;
+};
+
+std::uint64_t chunk_count(std::uint64_t n_elems, std::uint64_t chunk_elems) noexcept;
+
+// Requires: n_elems and n_bytes of the tensor, already checked; chunk_elems > 0.
+ChunkGeometry chunk_geometry(DType dtype, std::uint64_t n_elems, std::uint64_t n_bytes,
+                             std::uint64_t chunk_elems) noexcept;
+
+}  // namespace cfck::codec

@@ -1,0 +1,60 @@
+// How one tensor is to be stored: what options and rules come to for it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cfck/options.hpp"
+#include "codec/lossy.hpp"
+
+namespace cfck::encode {
+
+// What codec spectral is to reach. Its steps are not known yet.
+struct SpectralChoice {
+  Target target;  // kNone: the step is known, or follows from the bound
+  unsigned n_states = 8;
+  StepPreset preset = StepPreset::kFlat;
+  std::vector<std::uint8_t> block;  // sides that were asked for
+  // This tensor's step over that of the target, and, if sigma is not 0, its root mean
+  // square, which must be about that.
+  double step_scale = 1;
+  double sigma = 0;
+  codec::StepField steps;                               // on top of that
+  std::shared_ptr<const codec::SecondMoments> moments;  // by which errors are fed forward
+  std::shared_ptr<const std::vector<float>> corrected;  // what is then quantised
+  // That of a refined calibration: it counts where there is no target, and is tried first where
+  // there is one. 0: there is none.
+  double known_step = 0;
+
+  // Bits are weighed where only the sum of squared errors counts.
+  bool is_flat() const { return preset == StepPreset::kFlat; }
+
+  bool operator==(const SpectralChoice&) const = default;
+};
+
+// How to store one tensor.
+struct TensorChoice {
+  CodecChoice codec = CodecChoice::kAuto;
+  std::optional<ErrorBound> bound;
+  std::optional<SpectralChoice> spectral;
+  bool keeps_near_zero = false;  // an exemption that only the values can show
+  // Why every bit must come through although something else was asked for.
+  std::optional<LosslessReason> reason;
+
+  bool is_lossy() const { return bound || spectral; }
+  // What it was decided for does not count.
+  bool stores_as(const TensorChoice& other) const {
+    return codec == other.codec && bound == other.bound && spectral == other.spectral &&
+           keeps_near_zero == other.keeps_near_zero;
+  }
+};
+
+// What a tensor gets of which every bit must come through.
+inline CodecChoice lossless_codec(CodecChoice codec) {
+  return codec == CodecChoice::kDirect || codec == CodecChoice::kSpectral ? CodecChoice::kAuto
+                                                                          : codec;
+}
+
+}  // namespace cfck::encode
