@@ -24,7 +24,7 @@ Result<const SpectralParameters*> parameters_of(const ChunkInfo& info, Scratch& 
   }
   Result<SpectralParameters> parameters = parse_spectral_parameters(info.shape, info.preamble);
   if (!parameters) {
-    // Offsets of an error count from the start of a payload; this one is elsewhere.
+    // Offsets of an error are relative to the start of a payload; this one is elsewhere.
     Error error = std::move(parameters).error();
     error.message = "the preamble is unsound: " + error.message;
     error.code = ErrorCode::kCorrupt;

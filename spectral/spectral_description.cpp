@@ -19,8 +19,8 @@ SpectralChunkInfo spectral_info(const ChunkInfo& info, const SpectralParameters*
   return {info.dtype, info.entropy, info.shape, info.first_elem, info.n_elems, parameters};
 }
 
-// Coefficients of the original of a chunk, and how far those that were decoded are off, in
-// base steps.
+// Coefficients of the original of a chunk, and the errors of those that were decoded, in base
+// steps.
 struct Comparison {
   std::vector<double> values;
   std::vector<double> errors;
@@ -40,7 +40,7 @@ Result<Comparison> compare(const ChunkInfo& info, const SpectralCoding& coding, 
   kernels.load_values(info.dtype, decoded.data(), n_values, found.errors.data());
   const double step = coding.parameters.step;
   for (std::size_t i = 0; i < n_values; ++i) {
-    // Divided first: neither squares nor differences of what is far above the step overflow.
+    // Dividing first keeps squares and differences of values far above the step from overflowing.
     found.values[i] /= step;
     found.errors[i] = found.errors[i] / step - found.values[i];
   }
@@ -140,7 +140,7 @@ Result<void> SpectralDescription::add_chunk(const ChunkInfo& info, ByteView payl
                                             Scratch& scratch) {
   const DefaultFloatEnvironment environment;
   decoded_.resize(info.n_elems * (bits_per_element(info.dtype) / 8));
-  // What is unsound is found by the one who has to find it.
+  // Decoding finds what is corrupt.
   CFCK_TRY(SpectralDecoder().decode(info, payload, scratch, decoded_));
   if (payload[0] >= std::byte{kSpectralInline}) {
     return add_coefficients(info, payload, stored_bytes, original, scratch);

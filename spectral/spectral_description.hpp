@@ -1,5 +1,5 @@
-// What a record of the spectral codec says of itself, and where its bits and errors are: for
-// programs that show it. docs/inspecting.md says what the numbers mean.
+// The parameters of a record of the spectral codec, and where its bits and errors are: for programs
+// that show it. docs/inspecting.md explains the numbers.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct BandTotals {
 struct SpectralCoding {
   SpectralParameters parameters;
   SpectralGeometry geometry;
-  bool is_inline = false;  // the parameters stand in the chunks
+  bool is_inline = false;  // the parameters are stored in the chunks
   std::uint64_t n_chunks = 0;
   std::uint64_t n_values = 0;
   std::uint64_t n_escapes = 0;
@@ -43,19 +43,19 @@ struct LosslessChunks {
 
 class SpectralDescription {
  public:
-  // What a record has more of is an error: encoders write one.
+  // More codings in a record are an error: encoders write one.
   static constexpr std::size_t kMaxCodings = 16;
 
-  // Adds a chunk that has `stored_bytes` of the file: what is not its coefficients' own they
-  // share evenly. `original` is empty, or what the values of the chunk were: they are compared
-  // with what is decoded, as coefficients; what is not finite counts as 0. Errors: those of
-  // Decoder::decode; kLimitExceeded.
+  // Adds a chunk that has `stored_bytes` of the file: bytes that are not its coefficients' own are
+  // shared evenly. `original` is empty, or the original values of the chunk: they are compared with
+  // the decoded values, as coefficients; values that are not finite are taken as 0. Errors: those
+  // of Decoder::decode; kLimitExceeded.
   Result<void> add_chunk(const ChunkInfo& info, ByteView payload, std::uint64_t stored_bytes,
                          ByteView original, Scratch& scratch);
   // Spreads bytes that belong to no chunk evenly over the values.
   void add_shared_bytes(std::uint64_t n_bytes);
 
-  // In the order of their first chunks.
+  // Codings in the order of their first chunks.
   const std::vector<SpectralCoding>& codings() const { return codings_; }
   const LosslessChunks& lossless() const { return lossless_; }
 

@@ -1,4 +1,4 @@
-// How far decoded values are off (spec/format.md, section 5.4).
+// Errors of decoded values (spec/format.md, section 5.4).
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace cfck::codec {
 
-// Of finite values. n_exact is 0.
+// Measures the errors of finite values. n_exact is 0.
 ErrorTotals measure_errors(DType dtype, ByteView values, ByteView decoded);
 
-// The same, and the places of the values to keep exactly: NaN, infinities, and those that are
-// off by more than the bound, without rounding, or decoded to no finite number.
+// Measures errors, and finds the values to keep exactly: NaN, infinities, and those that are off by
+// more than the bound, without rounding, or decoded to no finite number.
 ErrorTotals measure_errors(DType dtype, ByteView values, ByteView decoded,
                            std::optional<double> max_abs_error,
                            std::vector<std::uint32_t>& to_correct);

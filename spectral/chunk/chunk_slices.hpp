@@ -1,5 +1,5 @@
-// Parts of a chunk that are worked on one after another, so that what is in between stays
-// near: whole rows where blocks are transformed.
+// Parts of a chunk that are processed one after another, so that intermediate results stay in
+// cache: whole rows where blocks are transformed.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +31,10 @@ class ChunkSlices {
     return slices;
   }
 
-  // Of the longest.
+  // Number of values of the longest slice.
   std::size_t slice_values() const { return slice_values_; }
 
-  // Calls action(first, n, region) for each; the region is what blocks tile, if they do.
+  // Calls action(first, n, region) for each; the region is tiled by blocks, if there are any.
   template <class Action>
   void each(Action&& action) {
     for (std::size_t first = 0; first < n_values_; first += slice_values_) {

@@ -69,7 +69,7 @@ void each_symbol(const SpectralMerge& coded, Action&& action) {
   }
 }
 
-// Of the number that an escaped point is.
+// Bits of the varint that encodes an escaped level.
 unsigned varint_bits(std::int32_t level) {
   const auto width = static_cast<unsigned>(std::bit_width(zigzag(level)));
   return 8 * std::max(1u, (width + 6) / 7);

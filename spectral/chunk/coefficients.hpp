@@ -1,4 +1,4 @@
-// From values to coefficients in steps: what an encoder does before it quantises
+// Turns values into coefficients in steps, as an encoder does before it quantises
 // (spectral/spec.md, section 7).
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace cfck::codec {
 
-// Coefficients divided by their steps, in storage order. NaN and infinities count as zeros;
-// what is beyond 2^30 steps as that. Errors: kCorrupt for blocks that the chunk cuts.
+// Coefficients divided by their steps, in storage order. NaN and infinities are taken as zeros;
+// values beyond 2^30 steps are clamped. Errors: kCorrupt for blocks that the chunk cuts.
 Result<void> coefficients_in_steps(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
                                    const SpectralParameters& parameters, ByteView values,
                                    std::span<float> in_steps);

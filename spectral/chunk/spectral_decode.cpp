@@ -30,7 +30,7 @@ struct SpectralSections {
   ByteView gaps;
   ByteView exact;
   ByteView path;
-  ByteView coded;  // what the entropy stage made
+  ByteView coded;  // output of the entropy stage
   ByteView splits;
   ByteView raw;
 };
@@ -74,7 +74,7 @@ class ChunkDecoder {
     return write_exact(out);
   }
 
-  // Instead of decode(): what the coefficients take, in storage order.
+  // Called instead of decode(): measures the bits of coefficients, in storage order.
   Result<void> measure(std::span<double> bits) {
     may_fuse_ = false;
     CFCK_TRY(read_symbols());
@@ -94,7 +94,8 @@ class ChunkDecoder {
   Result<void> read_symbols() {
     symbols_ = scratch_.impl().symbols.reserve((n_groups_ + 1) * kGroupSize + n_groups_);
     groups_ = scratch_.impl().groups.reserve(n_groups_);
-    // First: symbols may be decoded only as they are merged, and errors are the same everywhere.
+    // Escapes come first: symbols may be decoded only as they are merged, and errors are then the
+    // same everywhere.
     CFCK_TRY(read_escapes());
     return is_rans_ ? decode_lanes() : decode_frame();
   }
@@ -106,8 +107,8 @@ class ChunkDecoder {
   bool is_coded(std::size_t g) const { return groups_[g].kind != GroupKind::kAllZero; }
   bool has_classes() const { return !predicts_classes(parameters_.order); }
 
-  // With the class symbols, if there are any: the order, the groups, and how long what
-  // follows must be.
+  // Reads order and groups, given the class symbols, if there are any, and how long what follows
+  // must be.
   Result<void> read_groups(const std::uint8_t* class_symbols) {
     if (parameters_.order == CoefficientOrder::kRowBlocks &&
         !geometry_.has_whole_kernels(info_.first_elem, n_values_)) {
@@ -151,7 +152,7 @@ class ChunkDecoder {
     }
     CFCK_TRY(read_groups(symbols_));
     n_lanes_ = reader.n_sets() * kRansLanes;
-    // The lanes may carry the last raw bits: only without any can symbols be used at once.
+    // The lanes may carry the last raw bits: symbols can be used at once only if there are none.
     is_fused_ = may_fuse_ && raw_bytes_ == 0 && h_.raw_bytes == 0 && trellis_ != nullptr &&
                 info_.dtype != DType::kF64 && spectral_kernels().decode_floats != nullptr;
     if (is_fused_) {
@@ -160,7 +161,7 @@ class ChunkDecoder {
     if (!decode_symbols(reader)) {
       return corrupt("the lane sets end before the symbols", coded_at_);
     }
-    // The last raw bytes, behind those of the section.
+    // The last raw bytes come after those of the section.
     const std::size_t in_tail = tail_bytes(reader.n_sets(), raw_bytes_);
     if (raw_bytes_ != h_.raw_bytes + in_tail) {
       return corrupt("the raw bits are not as long as the classes need", coded_at_);
@@ -214,8 +215,8 @@ class ChunkDecoder {
     return finished ? Result<void>() : shifted(std::move(finished).error(), coded_at_);
   }
 
-  // Everything that the symbol frame holds: classes, then for each table the symbols of
-  // its first and second quantiser.
+  // Decodes everything that the symbol frame holds: classes, then for each table the symbols of its
+  // first and second quantiser.
   Result<void> decode_frame() {
     const EntropyDecoder* const stage = find_entropy_decoder(info_.entropy);
     if (stage == nullptr) {
@@ -313,7 +314,7 @@ class ChunkDecoder {
     return from;
   }
 
-  // Symbols, path bits and raw bits to points times `step`, in coded order.
+  // Merges symbols, parity bits and raw bits into levels times `step`, in coded order.
   template <class T>
   Result<void> merge(T step, T* values) {
     SpectralMerge from = merged();
@@ -333,12 +334,12 @@ class ChunkDecoder {
 
   template <class T>
   Result<void> write_values(MutableBytes out) {
-    // Where values are coefficients of the same type, or may be transformed in place.
+    // In place if values are coefficients of the same type, or may be transformed in place.
     const bool in_place =
         value_bytes_ == sizeof(T) && reinterpret_cast<std::uintptr_t>(out.data()) % alignof(T) == 0;
     T* const values =
         in_place ? reinterpret_cast<T*>(out.data()) : reserve<T>(scratch_.impl().coefficients);
-    // Products with a step that all have stand before the coefficients are where they belong.
+    // A step that all coefficients share is applied before they are put where they belong.
     const bool has_steps = !parameters_.steps.empty();
     const T step = has_steps ? T{1} : static_cast<T>(parameters_.step);
     if (order_->is_storage()) {
@@ -430,11 +431,11 @@ class ChunkDecoder {
   std::size_t raw_bytes_ = 0;
   std::uint8_t* symbols_ = nullptr;
   GroupCode* groups_ = nullptr;
-  std::int32_t* escapes_ = nullptr;  // points
+  std::int32_t* escapes_ = nullptr;  // levels
   const std::byte* raw_ = nullptr;
 };
 
-// Calls action(decoder) for a chunk with coefficients whose header is sound.
+// Calls action(decoder) for a chunk with coefficients whose header is valid.
 template <class Action>
 Result<void> with_coefficients(const SpectralChunkInfo& info, ByteView payload, Scratch& scratch,
                                Action&& action) {

@@ -19,10 +19,10 @@
 namespace cfck::codec {
 namespace {
 
-// The family whose costs are weighed while codes are chosen: normal values, bits weighed.
+// The family of tables whose costs are used to choose indices: normal values, with lambda.
 inline constexpr unsigned kWeighedFamily = 7;
 
-// What is found of the coded groups, in memory of the Scratch.
+// The indices of coded groups split into parts, in memory of the Scratch.
 struct SplitCodes {
   std::size_t n_symbols = 0;
   std::span<const std::uint8_t> tables;  // of the groups
@@ -34,7 +34,7 @@ struct SplitCodes {
 
 using AllWeights = std::array<SymbolWeights, kDirectTables>;
 
-// What symbols cost with the tables of a family, in bits.
+// Returns the cost of symbols with the tables of a family, in bits.
 AllWeights symbol_bits() {
   AllWeights bits;
   for (unsigned t = 0; t < kDirectTables; ++t) {
@@ -79,7 +79,7 @@ class ChunkEncoder {
         scratch_(scratch),
         workspace_(scratch.impl().spectral_workspace) {}
 
-  // Without exact values.
+  // Encodes without exact values.
   Result<void> encode(EncodedChunk& out) {
     CFCK_TRY(order_and_group());
     search();
@@ -87,7 +87,7 @@ class ChunkEncoder {
     return assemble(out);
   }
 
-  // About as many bytes; less work where the stage tells them by the costs of symbols.
+  // Estimates the bytes; cheaper where the stage can sum the costs of symbols.
   Result<std::size_t> estimate() {
     CFCK_TRY(order_and_group());
     search();
@@ -98,7 +98,7 @@ class ChunkEncoder {
     return out.payload.size() + estimated_bytes_;
   }
 
-  // In storage order. Requires: the order is that of row blocks.
+  // Writes targets in storage order. Requires: the order is that of row blocks.
   Result<void> compensate(float* compensated) {
     CFCK_TRY(order_and_group());
     std::vector<float> ordered(search_.values, search_.values + n_values_);
@@ -108,7 +108,7 @@ class ChunkEncoder {
     return {};
   }
 
-  // The same with these values exact; places ascend.
+  // Encodes with these values kept exactly; places ascend.
   Result<void> encode_exact(std::vector<std::uint32_t> places, EncodedChunk& out) {
     exact_places_ = std::move(places);
     return assemble(out);
@@ -144,7 +144,7 @@ class ChunkEncoder {
     return {};
   }
 
-  // What is to be quantised.
+  // Computes the coefficients to be quantised.
   Result<void> transform(std::span<float> in_steps) const {
     if (choice_.corrected.empty() || parameters_.order != CoefficientOrder::kRowBlocks) {
       return coefficients_in_steps(info_, geometry_, parameters_, values_, in_steps);
@@ -332,7 +332,7 @@ class ChunkEncoder {
   std::vector<std::uint32_t> exact_places_;
   float* compensated_ = nullptr;     // in order, if they are wanted
   bool is_estimate_ = false;         // nothing is coded
-  std::size_t estimated_bytes_ = 0;  // of what is not
+  std::size_t estimated_bytes_ = 0;  // of what is not coded
 };
 
 Result<void> encode_lossless_instead(const SpectralChunkInfo& info, ByteView values,

@@ -11,7 +11,7 @@ namespace {
 inline constexpr std::uint8_t kAllFlags =
     kSpectralExact | kSpectralEscapes | kSpectralClassEscapes | kSpectralRaw | kSpectralPath;
 
-// A field and the flag with which it is there; in the order of spec, section 2.
+// Calls an action for each field with its flag, in the order of section 2 of the specification.
 template <class Header, class Action>
 void each_counted(Header& h, Action&& action) {
   action(kSpectralExact, h.n_exact);

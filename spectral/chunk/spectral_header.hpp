@@ -19,7 +19,7 @@ enum SpectralChunkFlag : std::uint8_t {
   kSpectralPath = 1 << 4,
 };
 
-// Fields that a flag says are absent are zero.
+// Fields that the flags declare absent are zero.
 struct SpectralHeader {
   std::uint8_t flags = 0;
   std::uint32_t first_class = 0;  // not in the order by classes
@@ -40,7 +40,8 @@ struct SpectralHeader {
 // Requires: the first byte is mode 4 or 5. Errors: kTruncated, kCorrupt, kUnsupported.
 Result<SpectralHeader> parse_spectral_header(const SpectralChunkInfo& info, ByteView payload);
 
-// Mode byte, inline parameters if there are any, header. Sets the flags from the fields.
+// Appends mode byte, inline parameters if there are any, and header. Sets the flags from the
+// fields.
 void append_spectral_header(SpectralHeader& header, EntropyId entropy, bool has_classes,
                             const SpectralParameters* inline_parameters,
                             std::vector<std::byte>& out);

@@ -9,13 +9,13 @@ namespace cfck::spectral {
 namespace {
 
 inline constexpr double kDamping = 0.01;
-// What is left of a column that others tell, over the mean. Damping leaves more, so with less the
-// matrix is no second moment.
+// The minimum of a column's residual given the others, relative to the mean. Damping leaves more,
+// so with less the matrix is no second moment.
 inline constexpr double kMinWeight = 0x1p-40;
-// Rows that are eliminated before the others hear of it: these are then read once for all.
+// Number of rows that are eliminated before the others are updated: these are then read only once.
 inline constexpr std::size_t kPanel = 32;
 
-// Takes factors[i] times the first n numbers of source i off those of `row`.
+// Subtracts factors[i] times the first n numbers of source i from those of `row`.
 void subtract_rows(const double* const (&sources)[4], const double (&factors)[4], std::size_t n,
                    double* row) {
   for (std::size_t k = 0; k < n; ++k) {
@@ -29,8 +29,8 @@ class Elimination {
   Elimination(std::vector<double> matrix, std::size_t n, double min)
       : matrix_(std::move(matrix)), n_(n), min_(min), weights_(n) {}
 
-  // From the last row on: each is divided by its weight, and leaves those above it. Nothing if
-  // one has no weight left.
+  // Eliminates from the last row on: each is divided by its weight and removed from those above it.
+  // Returns nothing if one has no weight left.
   ErrorFeedback run() {
     for (std::size_t end = n_; end > 0;) {
       const std::size_t begin = end > kPanel ? end - kPanel : 0;
@@ -110,7 +110,7 @@ std::vector<double> transform_moments(std::span<const float> moments, std::size_
   }
   shape.insert(shape.begin(), n * n / kernel_size);
   all_sides.insert(all_sides.begin(), 1);
-  // The transform of every row; then, as H is symmetric, of every column by way of rows.
+  // Transforms every row; then, as H is symmetric, every column by way of rows.
   for (int pass = 0; pass < 2; ++pass) {
     forward_dct(transformed.data(), shape, all_sides);
     for (std::size_t i = 0; i < n; ++i) {

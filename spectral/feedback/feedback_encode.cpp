@@ -38,7 +38,7 @@ class BlockEncoder {
   }
 
  private:
-  // Of the steps, by place in a row; what rows add is common to all places.
+  // Scales of the steps by place in a row; what rows add is common to all places.
   static std::vector<float> scales_of(const SpectralGeometry& geometry,
                                       const SpectralParameters& parameters) {
     SpectralParameters relative = parameters;
@@ -49,7 +49,7 @@ class BlockEncoder {
     return scales;
   }
 
-  // What depends on the number of rows only.
+  // Prepares what depends only on the number of rows.
   bool prepare(const RowBlock& block) {
     const unsigned n_folds = blocks_.n_lanes() / block.n_rows;
     if (search_.n_rows == block.n_rows) {
@@ -96,7 +96,7 @@ class BlockEncoder {
     return true;
   }
 
-  // Where the rows' coefficients of the k-th column searched begin in the order.
+  // Returns where the rows' coefficients of the k-th column searched begin in the order.
   std::size_t first_of(const RowBlock& block, std::size_t k) const {
     return block.first + std::size_t{turns_[k]} * block.n_rows;
   }

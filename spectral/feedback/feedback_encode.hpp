@@ -1,4 +1,4 @@
-// Codes of a chunk in blocks of rows, with errors fed forward along the rows.
+// Quantisation indices of a chunk in blocks of rows, with error compensation along the rows.
 #pragma once
 
 #include "spectral/feedback/second_moments.hpp"
@@ -7,16 +7,16 @@
 
 namespace cfck::codec {
 
-// As SpectralKernels::search. `values` are those of `search`, in the order of `blocks`; escaped
-// ones become the points that they are coded as. All groups are coded, their classes have at
-// most kMaxVectorLowBits low bits. `moments` has as many columns as the blocks. False if it
-// says nothing: then nothing was done. `aims`, if not nullptr, gets what each value and the
-// errors before it add up to.
+// Searches as SpectralKernels::search does. `values` are those of `search`, in the order of
+// `blocks`; escaped ones become the levels that they are coded as. All groups are coded, their
+// classes have at most kMaxVectorLowBits low bits. `moments` has as many columns as the blocks.
+// Returns false, and does nothing, if the moments are unusable. `compensated`, if not nullptr, gets
+// the sum of each value and the errors before it.
 bool search_with_feedback(const RowBlocks& blocks, const SpectralGeometry& geometry,
                           const SpectralParameters& parameters, const SecondMoments& moments,
                           const TrellisSearch& search, float* values, float* compensated = nullptr);
 
-// Sides of the kernels if they are transformed, else none: as SecondMoments takes them.
+// Sides of the kernels if they are transformed, else none: in the form that SecondMoments takes.
 SecondMoments::Sides transformed_sides(const SpectralParameters& parameters);
 
 }  // namespace cfck::codec

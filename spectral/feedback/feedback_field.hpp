@@ -1,4 +1,4 @@
-// Steps for errors that are fed forward (spectral/spec.md, section 7.1).
+// Steps for error compensation (spectral/spec.md, section 7.1).
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace cfck::codec {
 
-// Places in a row, those first of which an error costs least once others have been fed forward: a
-// few rounds of elimination, each in the order that the last one tells. None where the moments
-// say nothing.
-// `squares` are the mean squares of the coefficients, by place in a row.
+// A step field, with the places in a row ordered so that those come first whose errors cost least
+// once they have been compensated: a few rounds of elimination, each in the order that the previous
+// one gives. Returns nullopt where the moments are unusable. `squares` are the mean squares of the
+// coefficients, by place in a row.
 std::optional<StepField> feedback_steps(const SpectralGeometry& geometry,
                                         const SecondMoments::Sides& sides,
                                         const std::vector<double>& squares,

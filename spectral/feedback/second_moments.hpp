@@ -1,5 +1,5 @@
-// The second moment of what a tensor's rows are multiplied with, and how errors are fed forward
-// by it.
+// The second moment of the inputs of a tensor's rows, and the error compensation derived from
+// it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace cfck::codec {
 
-// May be used by several threads at once. What is computed of the matrix is kept: trials of
+// May be used by several threads at once. Results computed from the matrix are kept: trials of
 // different steps ask for the same. Holds up to kKept + 1 matrices of n * n floats.
 class SecondMoments {
  public:
@@ -23,12 +23,12 @@ class SecondMoments {
 
   std::size_t n() const { return n_; }
 
-  // In the domain of kernels with these sides that are transformed; without sides, of values.
+  // The diagonal in the domain of transformed kernels with these sides; without sides, of values.
   std::vector<double> diagonal(const Sides& sides) const;
-  // Columns are in this order.
+  // The compensation, with columns in this order.
   std::shared_ptr<const spectral::ErrorFeedback> feedback(const Sides& sides,
                                                           const Order& order) const;
-  // Its weights alone.
+  // The weights of the compensation alone.
   std::vector<double> weights(const Sides& sides, const Order& order) const;
 
  private:
@@ -37,8 +37,8 @@ class SecondMoments {
     Order order;
     std::shared_ptr<const spectral::ErrorFeedback> feedback;
   };
-  static constexpr std::size_t kKept = 4;         // of those with coefficients
-  static constexpr std::size_t kWeightsKept = 8;  // of those without
+  static constexpr std::size_t kKept = 4;         // results with coefficients
+  static constexpr std::size_t kWeightsKept = 8;  // results without coefficients
 
   std::shared_ptr<const spectral::ErrorFeedback> find(std::vector<Known>& known, const Sides& sides,
                                                       const Order& order, std::size_t most,

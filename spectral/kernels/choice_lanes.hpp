@@ -1,4 +1,4 @@
-// The best codes of values of some lanes, as choose_code() has them.
+// The best indices of values of some lanes, as choose_index() finds them.
 #pragma once
 
 #include "spectral/kernels/search_lanes.hpp"
@@ -7,7 +7,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// A group of values in steps.
+// The limits of a group of values, in vectors.
 struct GroupLanes {
   explicit GroupLanes(const GroupSteps& group)
       : low_bits(group.low_bits),
@@ -24,7 +24,7 @@ struct LaneChoice {
   Floats cost;
 };
 
-// Of values a with signs. `is_even`: where the parity is 0.
+// Chooses indices of values with magnitudes a and signs. `is_even`: where the parity is 0.
 template <bool is_weighed>
 CFCK_INLINE LaneChoice choose_indices(Floats a, Ints sign, Floats offset, Floats most, Ints parity,
                                       SearchMask is_even, const GroupLanes& group,
@@ -46,7 +46,7 @@ CFCK_INLINE LaneChoice choose_indices(Floats a, Ints sign, Floats offset, Floats
   return {select(is_zero_better, Ints{}, index), select(is_zero_better, zero, cost)};
 }
 
-// What the best codes of each quantiser and parity cost.
+// The cost of the best index of each quantiser and parity.
 struct IndexCosts {
   Floats of[2][2];
 };

@@ -29,11 +29,11 @@ inline void divide_coefficients(const double* coefficients, const double* steps,
 }
 
 inline GroupCode classify_group(const float* in_steps, unsigned n, unsigned n_states) {
-  // Codes of a quantiser are two steps apart, if there are two.
+  // Levels of one quantiser are two steps apart, if there are two quantisers.
   const float codes_of_step = n_states == 1 ? 16.0f : 8.0f;
-  std::uint32_t low = 0;  // sums of codes in sixteenths, by halves of their bits
+  std::uint32_t low = 0;  // sums of indices in sixteenths, by halves of their bits
   std::uint32_t high = 0;
-  std::uint32_t most = 0;  // bits of a float that is not negative count up
+  std::uint32_t most = 0;  // the bits of floats that are not negative are ordered as they are
   for (unsigned i = 0; i < n; ++i) {
     const std::uint32_t bits = same_bits<std::uint32_t>(in_steps[i]) & 0x7fffffffu;
     most = bits > most ? bits : most;
@@ -95,7 +95,7 @@ inline void write_code_planes(const TrellisSearch& search, std::byte* path, std:
 
 inline constexpr unsigned kErrorSums = 32;
 
-// What 32 values, or the last ones, add.
+// Adds the errors of 32 values, or of the last ones.
 template <class Value>
 inline std::size_t compare_some(const std::byte* values, const std::byte* decoded, unsigned n,
                                 double bound, double* sums, double* most, std::uint64_t& n_finite) {
@@ -103,7 +103,7 @@ inline std::size_t compare_some(const std::byte* values, const std::byte* decode
   Word from[kErrorSums];
   Word to[kErrorSums];
   Word infinite = 0;  // of the values
-  Word lost = 0;      // of these, or of what they became
+  Word lost = 0;      // of these, or of the decoded values
   for (unsigned i = 0; i < n; ++i) {
     Word x, y;
     __builtin_memcpy(&x, values + i * sizeof(Word), sizeof(Word));

@@ -1,5 +1,5 @@
-// The search for codes with feedback of errors, a vector of rows at a time
-// (spectral/spec.md, section 7).
+// The search for indices with error compensation, a vector of rows at a time (spectral/spec.md,
+// section 7).
 #pragma once
 
 #include "spectral/kernels/feedback_steps.hpp"
@@ -8,11 +8,11 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// A vector of rows of a block. Everything is done as FeedbackRow does it.
+// A vector of rows of a block. It does everything as FeedbackRow does.
 template <unsigned n_states>
 class FeedbackLanes {
  public:
-  // Rows from `row` on; fewer than a vector holds where the block ends.
+  // Takes rows from `row` on; fewer than a vector holds where the block ends.
   FeedbackLanes(const FeedbackSearch& search, unsigned row)
       : search_(search),
         row_(row),
@@ -63,7 +63,7 @@ class FeedbackLanes {
 
   float* committed(std::size_t column) const { return search_.workspace + column * kSearchLanes; }
 
-  // The path that costs least in each lane decides about a column; those that have it otherwise
+  // The cheapest path in each lane decides about a column; paths that decided otherwise
   // end.
   void commit(std::size_t column) {
     const std::size_t at = column % kFeedbackDepth;
@@ -186,7 +186,7 @@ class FeedbackLanes {
     }
   }
 
-  // Of the two paths into each state the one that costs less goes on, with all that it has tried.
+  // Of the two paths into each state the cheaper one survives, with all its indices.
   void join(std::size_t at, const Candidates (&candidates)[n_states]) {
     if constexpr (n_states == 1) {
       paths_[0].errors[at] = candidates[0].errors[0];

@@ -1,5 +1,5 @@
-// The search for codes with feedback of errors, row by row and value by value: what counts, and
-// what vectors must equal (spectral/spec.md, section 7).
+// The search for indices with error compensation, row by row and value by value: the reference that
+// vectors must equal (spectral/spec.md, section 7).
 #pragma once
 
 #include "spectral/kernels/trellis_steps.hpp"
@@ -7,9 +7,9 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Sums of settled errors are added up in so many parts, column i in part i mod 8.
+// Sums of committed errors are added up in this many parts, column i in part i mod 8.
 inline constexpr std::size_t kFeedbackSums = 8;
-// What errors may make of a value, in steps.
+// The maximum of a compensated value, in steps.
 inline constexpr float kMaxFedSteps = 0x1p30f;
 
 // One row of a block.

@@ -1,6 +1,6 @@
-// The search for codes, lane by lane and value by value: what counts, and what vectors must equal
-// (spectral/spec.md, section 7). Lanes have nothing to do with each other: each is a thread
-// of a device.
+// The search for indices, lane by lane and value by value: the reference that vectors must equal
+// (spectral/spec.md, section 7). Lanes are independent of each other: each is a thread of a
+// device.
 #pragma once
 
 #include "spectral/kernels/trellis_steps.hpp"
@@ -27,7 +27,7 @@ CFCK_HD inline std::size_t group_count(std::size_t n_values) {
   return (n_values + kGroupSize - 1) / kGroupSize;
 }
 
-// All arrays have constant indices, and are registers of a device.
+// All arrays have constant indices, so they are registers on a device.
 template <unsigned n_states, bool is_weighed>
 class LaneSearch {
  public:
@@ -73,7 +73,7 @@ class LaneSearch {
     }
   }
 
-  // Takes the least cost off all of them.
+  // Subtracts the minimum cost from all of them.
   CFCK_HD void level_costs() {
     float min = kNever;
     for (const float cost : costs_) {
@@ -98,7 +98,7 @@ class LaneSearch {
   CFCK_HD void take(std::size_t g, std::size_t coded, std::int32_t& state) const {
     const LaneGroup<is_weighed> group(search_, g);
     const unsigned n_lanes = search_.n_lanes;
-    // One behind the last value of the lane.
+    // One after the last value of the lane.
     const unsigned n_of_lane = lane_ < group.n ? (group.n - lane_ + n_lanes - 1) / n_lanes : 0;
     for (unsigned i = lane_ + n_of_lane * n_lanes; i > lane_;) {
       i -= n_lanes;
@@ -115,7 +115,7 @@ class LaneSearch {
   float costs_[n_states];
 };
 
-// With one state every value is on its own; lanes are any number of threads.
+// With one state values are independent; lanes are any number of threads.
 template <bool is_weighed>
 class LaneSearch<1, is_weighed> {
  public:

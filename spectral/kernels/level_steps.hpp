@@ -1,5 +1,5 @@
-// Points of values from their symbols, low bits and path bits, value by value and lane by lane
-// (spectral/spec.md, sections 4 and 5.3). They are those of devices too.
+// Levels of values from their symbols, low bits and parity bits, value by value and lane by lane
+// (spectral/spec.md, sections 4 and 5.3). Devices share this code.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// `lowest`: the path bit of a code with low bits, else 0; `low`: its other low bits.
+// `lowest`: the parity bit of an index with low bits, else 0; `low`: its other low bits.
 CFCK_HD inline std::int32_t index_of_parts(std::uint8_t symbol, unsigned low_bits,
                                            std::uint32_t low, std::uint32_t lowest) {
   const std::uint32_t high = static_cast<std::uint32_t>(symbol) - kSpectralZero;
@@ -19,21 +19,21 @@ CFCK_HD inline std::int32_t index_of_parts(std::uint8_t symbol, unsigned low_bit
   return static_cast<std::int32_t>(high << low_bits | low << shift | lowest);
 }
 
-// `has_trellis`: there are two quantisers.
+// Returns the level of an index. `has_trellis`: there are two quantisers.
 CFCK_HD inline std::int32_t merged_level(std::int32_t index, bool has_trellis, unsigned quantiser) {
   const std::int32_t sign = (index > 0 ? 1 : 0) - (index < 0 ? 1 : 0);
-  // Unsigned: symbols behind the last value of a chunk are anything.
+  // Unsigned, since symbols after the last value of a chunk are arbitrary.
   const auto less = static_cast<std::uint32_t>(quantiser != 0 ? sign : 0);
   return has_trellis ? static_cast<std::int32_t>(2 * static_cast<std::uint32_t>(index) - less)
                      : index;
 }
 
-// Value i of a plane.
+// Returns bit i of a plane.
 CFCK_HD inline std::uint32_t bit_of_plane(const std::byte* plane, unsigned i) {
   return static_cast<std::uint32_t>(plane[i / 8]) >> (i % 8) & 1;
 }
 
-// Values of one lane, a thread of a device, but for those of escapes. With one state lanes are any
+// Values of one lane, a thread of a device, except those of escapes. With one state lanes are any
 // number of threads.
 template <unsigned n_states, class T>
 class LaneMerge {
@@ -73,7 +73,7 @@ class LaneMerge {
   }
 
  private:
-  // The quantiser of the lane, which goes on by a path bit.
+  // Returns the quantiser of the lane, which then advances by a parity bit.
   CFCK_HD unsigned choose(unsigned parity) {
     if constexpr (n_states == 1) {
       return 0;
@@ -90,7 +90,7 @@ class LaneMerge {
   unsigned state_ = 0;
 };
 
-// What of a group is below value i.
+// Counts the bits of a group below value i.
 CFCK_HD inline unsigned count_below(const std::uint32_t (&words)[kGroupSize / 32], unsigned i) {
   unsigned count = 0;
   for (unsigned w = 0; w < kGroupSize / 32; ++w) {

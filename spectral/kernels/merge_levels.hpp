@@ -1,4 +1,4 @@
-// Symbols, path bits and raw bits into points and their products with the step
+// Turns symbols, parity bits and raw bits into levels and their products with the step
 // (spectral/spec.md, sections 4 and 5.3).
 #pragma once
 
@@ -13,15 +13,15 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 inline constexpr unsigned kMaxMergeLanes = 128;
 
-// Points of groups with so few low bits fit bytes.
+// Levels of groups with at most this many low bits fit bytes.
 inline constexpr unsigned kByteLowBits = 2;
 
-// Of one group of n values. Planes are read for n values only.
+// The parts of one group of n values. Planes are read for n values only.
 struct GroupParts {
   unsigned low_bits = 0;
   unsigned n = 0;
   const std::uint8_t* symbols = nullptr;
-  const std::byte* path = nullptr;  // nullptr: symbols have the path bits
+  const std::byte* path = nullptr;  // nullptr: symbols have the parity bits
   const std::byte* raw = nullptr;
 };
 
@@ -40,7 +40,7 @@ class QuantiserWalk {
   std::uint8_t states_[kMaxMergeLanes] = {};
 };
 
-// Points value by value. `has_trellis`: there are two quantisers.
+// Computes levels value by value. `has_trellis`: there are two quantisers.
 inline void levels_of_group(const GroupParts& group, bool has_trellis,
                             const std::uint8_t* quantisers, std::int32_t* levels) {
   std::uint32_t low[kGroupSize] = {};
@@ -51,7 +51,7 @@ inline void levels_of_group(const GroupParts& group, bool has_trellis,
   if (group.low_bits > 0) {
     (void)read_planes(group.path, 1, group.n, lowest);
   }
-  // Copies: points might be stored over the parts.
+  // Local copies, since levels might be stored over the parts.
   const std::uint8_t* const symbols = group.symbols;
   const unsigned low_bits = group.low_bits;
   for (unsigned i = 0; i < kGroupSize; ++i) {
@@ -69,7 +69,7 @@ inline void scale_levels(const Level* levels, T step, T* values) {
 
 #if defined(__AVX2__)
 
-// How 32 lanes go through a trellis. Their states are bytes, at first 0.
+// Steps of 32 lanes through a trellis. Their states are bytes, initially 0.
 class TableSteps {
  public:
   explicit TableSteps(const Trellis& trellis) {
@@ -83,7 +83,7 @@ class TableSteps {
     second_ = table_of(second);
   }
 
-  // Ones for the second quantiser. The states go on by the lowest bits of `path`.
+  // Returns ones for the second quantiser, and advances the states by the lowest bits of `path`.
   CFCK_INLINE __m256i take(__m256i& states, __m256i path) const {
     const __m256i quantisers = _mm256_shuffle_epi8(second_, states);
     const __m256i parity = _mm256_and_si256(path, _mm256_set1_epi8(1));
@@ -96,11 +96,11 @@ class TableSteps {
     return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
   }
 
-  __m256i next_;    // twice the next states, by twice the state and the path bit
-  __m256i second_;  // the same: ones where the second quantiser is chosen
+  __m256i next_;    // twice the next states, by twice the state and the parity bit
+  __m256i second_;  // by twice the state: ones where it has the second quantiser
 };
 
-// The same of kTrellis64.
+// Steps of 32 lanes through kTrellis64.
 struct ShiftedSteps {
   explicit ShiftedSteps(const Trellis&) {}
 
@@ -111,7 +111,7 @@ struct ShiftedSteps {
   }
 };
 
-// Path bits and points of 32 lanes at a time.
+// Parity bits and levels of 32 lanes at a time.
 template <class Steps>
 class LaneWalk {
  public:
@@ -119,14 +119,14 @@ class LaneWalk {
 
   LaneWalk(const Trellis& trellis, unsigned n_lanes) : steps_(trellis), n_lanes_(n_lanes) {}
 
-  // Quantisers as bytes, not 0 for the second, for whole groups.
+  // Writes quantisers as bytes, not 0 for the second, for whole groups.
   void take(const GroupParts& group, std::uint8_t* quantisers) {
     for (unsigned i = 0; i < kGroupSize; i += kStep) {
       store(quantisers + i, advance(i, path_of_lanes(group, i)));
     }
   }
 
-  // Points of a group with at most kByteLowBits low bits.
+  // Writes the levels of a group with at most kByteLowBits low bits.
   void take_levels(const GroupParts& group, std::int8_t* levels) {
     for (unsigned i = 0; i < kGroupSize; i += kStep) {
       const __m256i symbols = load(group.symbols + i);
@@ -152,7 +152,7 @@ class LaneWalk {
   static void store(void* to, __m256i lanes) {
     _mm256_storeu_si256(static_cast<__m256i*>(to), lanes);
   }
-  // 32 bits as bytes that are 0 or -1.
+  // Expands 32 bits to bytes that are 0 or -1.
   static __m256i bits_of(const std::byte* plane) {
     const __m256i byte_of = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2,
                                              2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
@@ -170,7 +170,7 @@ class LaneWalk {
     return group.path == nullptr ? load(group.symbols + i) : bits_of(group.path + i / 8);
   }
 
-  // The quantisers of 32 lanes, which go on by the lowest bits of `path`.
+  // Returns the quantisers of 32 lanes, which then advance by the lowest bits of `path`.
   __m256i advance(unsigned i, __m256i path) {
     return steps_.take(states_[i % n_lanes_ / kStep], path);
   }
@@ -190,7 +190,7 @@ using ShiftedWalk = QuantiserWalk;
 
 #endif
 
-// Bits of the symbols of a group that are escapes; false for symbols there are not.
+// Finds the symbols of a group that are escapes; false for invalid symbols.
 inline bool find_escapes(const std::uint8_t* symbols, unsigned n, EscapeBits& escaped) {
   std::uint8_t all = 0;
   for (unsigned i = 0; i < n; ++i) {
@@ -232,7 +232,7 @@ class LevelMerge {
     return true;
   }
 
-  // The next group, of n values.
+  // Takes the next group, of n values.
   bool take(const GroupCode& group, unsigned n, T* values) {
     if (group.kind == GroupKind::kAllZero) {
       __builtin_memset(values, 0, n * sizeof(T));
@@ -248,7 +248,7 @@ class LevelMerge {
   }
 
  private:
-  // `values` has room for a whole group.
+  // `values` has space for a whole group.
   bool merge(const GroupCode& group, unsigned n, T* values) {
     const unsigned low_bits = kSymbolCodes.of[group.scale_class].low_bits;
     const unsigned plane_bytes = (n + 7) / 8;
@@ -275,7 +275,7 @@ class LevelMerge {
     });
   }
 
-  // Vectors read whole planes: of the path, and where there is but one, of the raw bits.
+  // Vectors read whole planes: of the path, and where there is only one, of the raw bits.
   static void pad_planes(GroupParts& parts, std::byte* padded) {
     const unsigned plane_bytes = (parts.n + 7) / 8;
     if (parts.path != nullptr) {
@@ -319,7 +319,7 @@ bool merge_values(SpectralMerge& from, T step, T* values) {
 
 #if defined(__AVX2__)
 
-// The same with symbols that the lanes still hold.
+// Merges values from symbols that the lanes still hold.
 template <unsigned n_sets, class Choices, class Walk>
 bool decode_and_merge(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                       const Trellis& trellis, SpectralMerge& from, float step, float* values) {

@@ -1,5 +1,5 @@
-// Vectors of floats and of integers, one register of the CPU level each, for the search of
-// codes. Operators are those of the compiler's vectors; operations are rounded one by one.
+// Vectors of floats and of integers, one register of the CPU level each, for the search of indices.
+// Operators are those of the compiler's vectors; operations are rounded one by one.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +59,7 @@ inline To vector_bits(From from) {
   return reinterpret_cast<To>(from);
 }
 
-// Compilers take bytes one by one to convert them.
+// The conversion has its own load, since compilers take bytes one by one to convert them.
 inline Ints load_bytes(const std::uint8_t* from) {
 #if defined(__AVX512BW__)
   return (Ints)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
@@ -90,7 +90,7 @@ inline Ints select(SearchMask mask, Ints a, Ints b) {
 inline Ints with_bits(SearchMask mask, Ints a, std::int32_t bits) {
   return (Ints)_mm512_mask_or_epi32((__m512i)a, mask, (__m512i)a, _mm512_set1_epi32(bits));
 }
-// Lower of two, the second where neither is.
+// Lower of two, the second where neither is lower.
 inline Floats lower_of(Floats a, Floats b) { return _mm512_min_ps(a, b); }
 inline Floats higher_of(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 inline Floats look_up(const float* table, Ints index) {
@@ -133,12 +133,12 @@ inline void store_bytes(Ints ints, std::uint8_t* to) {
 
 #endif
 
-// Ones where the sign bit is set.
+// Returns ones where the sign bit is set.
 inline Ints sign_of(Floats floats) { return vector_bits<Ints>(floats) >> 31; }
 inline Floats magnitude_of(Floats floats) {
   return vector_bits<Floats>(vector_bits<Ints>(floats) & 0x7fffffff);
 }
-// To nearest, half to even. Requires: -1 < x < 2^23.
+// Rounds to nearest, half to even. Requires: -1 < x < 2^23.
 inline Floats nearest_to(Floats x) { return (x + 0x1p23f) - 0x1p23f; }
 
 }  // namespace CFCK_CPU_NAMESPACE

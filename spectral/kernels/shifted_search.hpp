@@ -1,5 +1,5 @@
-// The search for codes with kShiftedStates states: more than there are registers. Some groups
-// wait for each other, so that the costs of a few lanes stay in the nearest cache for a while.
+// The search for indices with kShiftedStates states: more than there are registers. Some groups are
+// batched, so that the costs of a few lanes stay in the nearest cache for a while.
 #pragma once
 
 #include "spectral/kernels/choice_lanes.hpp"
@@ -7,8 +7,8 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// A step of some lanes: costs of paths go on. Decisions are two words for each lane: those of
-// all lanes for the lower half of the states, then those for the upper half.
+// Advances the costs of some lanes by a value. Decisions are two words for each lane: those of all
+// lanes for the lower half of the states, then those for the upper half.
 template <bool is_weighed>
 CFCK_INLINE void advance_shifted(Floats t, const GroupLanes& group, const SymbolWeights* weights,
                                  const Floats (&costs)[kShiftedStates],
@@ -30,7 +30,7 @@ CFCK_INLINE void advance_shifted(Floats t, const GroupLanes& group, const Symbol
   });
 }
 
-// What led some lanes to their states: parities, and whether the second quantiser was chosen.
+// The edges into the states of some lanes: parities, and whether the second quantiser was chosen.
 struct BackStep {
   Ints parity;
   Ints second;
@@ -48,7 +48,7 @@ CFCK_INLINE BackStep step_back_shifted(const std::uint8_t* decisions, Ints& stat
   return {parity, second};
 }
 
-// Whole groups that are to go on.
+// Whole groups that are still to be advanced.
 class ShiftedGroups {
  public:
   struct Group {

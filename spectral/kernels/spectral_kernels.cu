@@ -1,5 +1,5 @@
 // The spectral codec's passes as device kernels: a thread for each lane of a trellis, for each
-// line or block of a transform, and for each value. What they do is in headers that the CPU shares.
+// line or block of a transform, and for each value. The code is in headers shared with the CPU.
 // Compiled where nvcc is installed, so that the passes stay fit for a device.
 #include "codec/symboliser/warp_lanes.cuh"
 #include "spectral/kernels/lane_search.hpp"
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kMaxSearchLanes) search_lanes(const TrellisSea
   }
 }
 
-// A chunk of values that are merged on a device.
+// A chunk of values to be merged on a device.
 template <class T>
 struct DeviceMerge {
   SpectralMerge from;
@@ -40,7 +40,7 @@ __global__ void merge_lanes(const DeviceMerge<T>* merges) {
   }
 }
 
-// After merge_lanes(): a warp for each chunk.
+// To be run after merge_lanes(), with a warp for each chunk.
 template <class T>
 __global__ void merge_escapes(const DeviceMerge<T>* merges, std::size_t n_merges, bool* fit) {
   const std::size_t chunk = thread_index() / kLanes;

@@ -17,8 +17,8 @@ struct TrellisEdges {
   unsigned from[n_states][2] = {};
   unsigned parity[n_states][2] = {};
   std::uint64_t second = 0;  // as in Trellis
-  // By edge: three bits of where it is from, its parity above, in four bits for each state.
-  // Of as many states as fit.
+  // By edge: three bits of the state it is from, its parity above, in four bits for each state. Of
+  // as many states as fit.
   std::uint32_t packed[2] = {};
   // The edges from each state: where they lead to, four bits for each state and parity.
   std::uint64_t packed_next = 0;
@@ -44,7 +44,7 @@ struct TrellisEdges {
 template <unsigned n_states>
 inline constexpr TrellisEdges<n_states> kTrellisEdges{};
 
-// Whether values have the second quantiser in a state.
+// Returns the quantiser of values in a state.
 template <unsigned n_states>
 CFCK_HD constexpr unsigned quantiser_of(unsigned state) {
   constexpr std::uint64_t kSecond = kTrellisEdges<n_states>.second;
@@ -61,9 +61,9 @@ CFCK_HD constexpr unsigned next_state(unsigned state, unsigned parity) {
   }
 }
 
-// Of the states of kTrellis64.
+// Bit of the states of kTrellis64.
 inline constexpr int kTopStateBit = std::bit_width(kShiftedStates) - 2;
-// Of the two states before, that with the lower number has parity 0 if this bit is 0.
+// If this bit is 0, the lower-numbered one of the two states before has parity 0.
 inline constexpr int kFirstEdgeBit = std::bit_width(kPathTaps) - 1;
 static_assert(kTableTaps >> kTopStateBit == 1 && (kTableTaps >> kFirstEdgeBit & 1) == 0);
 

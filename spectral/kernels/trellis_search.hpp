@@ -1,5 +1,5 @@
-// The search for codes, whole groups in vectors (spectral/spec.md, section 7). It finds what
-// that of lane_search.hpp finds.
+// The search for indices, whole groups in vectors (spectral/spec.md, section 7). It gives the
+// results of lane_search.hpp.
 #pragma once
 
 #include "spectral/kernels/choice_lanes.hpp"
@@ -8,7 +8,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// A value of each of some lanes; `costs` are those of their paths.
+// Advances some lanes by a value each; `costs` are those of their paths.
 template <unsigned n_states, bool is_weighed>
 CFCK_INLINE Ints advance_lanes(Floats t, const GroupLanes& group, const SymbolWeights* weights,
                                Floats (&costs)[n_states]) {
@@ -32,7 +32,7 @@ CFCK_INLINE Ints advance_lanes(Floats t, const GroupLanes& group, const SymbolWe
   return decisions;
 }
 
-// A whole group. Requires: low bits are at most kMaxVectorLowBits.
+// Advances a whole group. Requires: low bits are at most kMaxVectorLowBits.
 template <unsigned n_states, bool is_weighed>
 void advance_group(const float* values, const GroupSteps& steps, const SymbolWeights* weights,
                    unsigned n_lanes, PathCosts<n_states>& all_costs, std::uint8_t* decisions) {
@@ -53,7 +53,7 @@ void advance_group(const float* values, const GroupSteps& steps, const SymbolWei
   }
 }
 
-// Back from states of some lanes to those before, by their decisions.
+// Steps back from states of some lanes to those before, by their decisions.
 template <unsigned n_states>
 CFCK_INLINE BackStep step_back(const std::uint8_t* decisions, Ints& state) {
   constexpr const TrellisEdges<n_states>& kEdges = kTrellisEdges<n_states>;
@@ -69,7 +69,7 @@ CFCK_INLINE BackStep step_back<kShiftedStates>(const std::uint8_t* decisions, In
   return step_back_shifted(decisions, state);
 }
 
-// Back through a whole group.
+// Traces back through a whole group.
 template <unsigned n_states, bool is_weighed>
 void take_group(const float* values, const GroupSteps& steps, const SymbolWeights* weights,
                 unsigned n_lanes, const std::uint8_t* decisions, std::int32_t* states,
@@ -112,7 +112,7 @@ void take_group(const float* values, const GroupSteps& steps, const SymbolWeight
   }
 }
 
-// Takes the least cost of each lane off all of them.
+// Subtracts the minimum cost of each lane from all of its costs.
 template <unsigned n_states>
 void level_costs(unsigned n_lanes, PathCosts<n_states>& costs) {
   for (unsigned lane = 0; lane < n_lanes; lane += kSearchLanes) {
@@ -184,7 +184,7 @@ class TrellisPaths {
     advance_values(values, n, steps, decisions);
   }
 
-  // Value by value. Rare, and out of the way of whole groups.
+  // Works value by value. This is rare, so it is kept out of the code for whole groups.
   [[gnu::noinline]] void advance_values(const float* values, unsigned n, const GroupSteps& steps,
                                         std::uint8_t* decisions) {
     for (unsigned i = 0; i < n; ++i) {
@@ -245,7 +245,8 @@ class TrellisPaths {
   alignas(64) std::int32_t states_[kMaxSearchLanes];
 };
 
-// As choose_alone(), for a whole group. Requires: low bits are at most kMaxVectorLowBits.
+// Does what choose_alone() does, for a whole group. Requires: low bits are at most
+// kMaxVectorLowBits.
 template <bool is_weighed>
 void choose_group_alone(const float* values, const GroupSteps& steps, const SymbolWeights* weights,
                         std::uint8_t* symbols, std::int32_t* indices) {

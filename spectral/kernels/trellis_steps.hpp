@@ -1,5 +1,5 @@
-// The steps of the search for codes, value by value (spectral/spec.md, section 7). They
-// are those of devices too.
+// The steps of the search for indices, value by value (spectral/spec.md, section 7). Devices share
+// them.
 #pragma once
 
 #include <type_traits>
@@ -11,21 +11,22 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// What no path may cost.
+// Larger than the cost of any path.
 inline constexpr float kNever = 1e30f;
-// After as many coded groups what the best path of a lane costs is taken off all of its paths.
+// After this many coded groups the cost of the best path of a lane is subtracted from all its
+// paths.
 inline constexpr unsigned kGroupsBetweenLevels = 8;
 inline constexpr unsigned kMaxSearchLanes = 128;
 
-// What paths cost that end in a state of a lane.
+// The costs of paths that end in a state of a lane.
 template <unsigned n_states>
 using PathCosts = float[n_states][kMaxSearchLanes];
 
-// Bits by state: whether the best path into it comes from the higher one of two.
+// A bit for each state: whether the best path into it comes from the higher one of two.
 template <unsigned n_states>
 using Decisions = std::conditional_t<n_states <= kMaxTableStates, std::uint8_t, std::uint64_t>;
 
-// What is the same for all values of a group.
+// Constants shared by all values of a group.
 struct GroupSteps {
   GroupSteps() = default;
   explicit GroupSteps(const GroupCode& group) : GroupSteps(kSymbolCodes.of[group.scale_class]) {}
@@ -36,17 +37,17 @@ struct GroupSteps {
         bound(2.0f * static_cast<float>(limit)),
         most{static_cast<float>(limit / 2), static_cast<float>((limit - 1) / 2)} {}
 
-  // With one state, from which on values escape.
+  // With one state, values escape from this magnitude on.
   CFCK_HD float alone_bound() const { return static_cast<float>(limit) + 0.5f; }
 
   unsigned low_bits = 0;
   unsigned table = 0;
-  std::int32_t limit = 0;  // of magnitudes of codes
-  float bound = 0;         // what is above, in steps, escapes
-  float most[2] = {};      // halves of the largest codes of each parity
+  std::int32_t limit = 0;  // maximum magnitude of indices
+  float bound = 0;         // values above, in steps, escape
+  float most[2] = {};      // halves of the maximum indices of each parity
 };
 
-// Half to even. Requires: -1 < x.
+// Rounds half to even. Requires: -1 < x.
 CFCK_HD inline float nearest_to(float x) { return x < 0x1p23f ? (x + 0x1p23f) - 0x1p23f : x; }
 
 CFCK_HD inline float magnitude_of(float x) { return __builtin_fabsf(x); }
@@ -55,7 +56,7 @@ CFCK_HD inline std::int32_t with_sign(std::int32_t magnitude, float t) {
   return __builtin_signbit(t) ? -magnitude : magnitude;
 }
 
-// The point that is nearest to t.
+// Returns the level that is nearest to t.
 CFCK_HD inline std::int32_t escaped_level(float t) {
   return with_sign(static_cast<std::int32_t>(nearest_to(magnitude_of(t))), t);
 }
@@ -69,7 +70,7 @@ struct IndexChoice {
   float cost;
 };
 
-// The best index of a quantiser and a parity. Points have magnitudes 4 half + 2 parity - q.
+// Finds the best index of a quantiser and a parity. Levels have magnitudes 4 half + 2 parity - q.
 CFCK_HD inline IndexChoice choose_index(float t, unsigned q, unsigned parity,
                                         const GroupSteps& group, const SymbolWeights* weights) {
   const float a = magnitude_of(t);
@@ -91,7 +92,7 @@ CFCK_HD inline IndexChoice choose_index(float t, unsigned q, unsigned parity,
   return parity == 0 && zero <= choice.cost ? IndexChoice{0, zero} : choice;
 }
 
-// What the best codes of each quantiser and parity cost.
+// The cost of the best index of each quantiser and parity.
 struct ChoiceCosts {
   float of[2][2];
 };
@@ -109,7 +110,7 @@ CFCK_HD inline ChoiceCosts cost_of_codes(float t, const GroupSteps& group,
   return cost;
 }
 
-// The best path into a state goes on; returns its decision.
+// Keeps the best path into a state; returns its decision.
 template <unsigned n_states, unsigned pitch, std::size_t state>
 CFCK_HD inline Decisions<n_states> advance_state(const ChoiceCosts& by_code, const float* costs,
                                                  float* next) {
@@ -133,7 +134,8 @@ CFCK_HD inline Decisions<n_states> advance_states(const ChoiceCosts& by_code, fl
   return decisions;
 }
 
-// A value of a lane: costs of its paths, `pitch` apart, go on, each state's decision is a bit.
+// Advances a lane by a value: updates the costs of its paths, `pitch` apart; returns a bit for each
+// state's decision.
 template <unsigned n_states, unsigned pitch>
 CFCK_HD Decisions<n_states> advance_value(float t, const GroupSteps& group,
                                           const SymbolWeights* weights, float* costs) {
@@ -141,7 +143,7 @@ CFCK_HD Decisions<n_states> advance_value(float t, const GroupSteps& group,
                                          std::make_index_sequence<n_states>());
 }
 
-// What is found of a value; of escapes the index is 0.
+// The result for a value; for escapes the index is 0.
 struct FoundIndex {
   std::int32_t index;
   std::uint8_t symbol;
@@ -161,7 +163,7 @@ CFCK_HD inline void store_found(const FoundIndex& found, const TrellisSearch& se
   search.indices[at] = found.index;
 }
 
-// Back along the path of a lane, of which `state` is where it is.
+// Traces back along the path of a lane, which is in `state`.
 template <unsigned n_states>
 CFCK_HD FoundIndex take_value(float t, Decisions<n_states> decisions, const GroupSteps& group,
                               const SymbolWeights* weights, std::int32_t& state) {
@@ -174,7 +176,7 @@ CFCK_HD FoundIndex take_value(float t, Decisions<n_states> decisions, const Grou
   return found_index(escapes, choice.index, q, group);
 }
 
-// With one state every value is on its own.
+// Chooses an index with one state, where values are independent.
 CFCK_HD inline std::int32_t choose_alone(float t, const GroupSteps& group,
                                          const SymbolWeights* weights) {
   const float a = magnitude_of(t);

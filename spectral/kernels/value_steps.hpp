@@ -1,5 +1,5 @@
-// What is done to values and coefficients one by one (spectral/spec.md, sections 4 and 7), on
-// devices too.
+// Operations on single values and coefficients (spectral/spec.md, sections 4 and 7), on devices
+// too.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@ inline namespace CFCK_CPU_NAMESPACE {
 // A larger sum of magnitudes would not fit class_of_mean().
 inline constexpr float kMaxSteps = 0x1p30f;
 
-// Ones where a word is a finite number. Compilers vectorise masks of words, but not a choice
-// between numbers that are yet to be widened.
+// Returns ones where a word is a finite number. Compilers vectorise masks of words, but not a
+// choice between numbers that are yet to be widened.
 template <class Value>
 CFCK_HD inline typename Value::Word finite_mask(typename Value::Word word) {
   using Word = typename Value::Word;
   return magnitude_of<Value>(word) < Value::kInfinity ? static_cast<Word>(~Word{0}) : Word{0};
 }
 
-// 0 for what is not finite.
+// Loads a value; 0 if it is not finite.
 template <class Value>
 CFCK_HD inline double load_double(const std::byte* value) {
   typename Value::Word word;
@@ -39,13 +39,13 @@ CFCK_HD inline std::int32_t rounded_index(float in_steps, float factor) {
   const float index = in_steps * factor;
   const float low = index < -0x1p29f ? -0x1p29f : index;
   const float clamped = low > 0x1p29f ? 0x1p29f : low;
-  // What is 2^23 or more is an integer.
+  // Numbers from 2^23 on are integers.
   const float magnitude = __builtin_fabsf(clamped);
   const float rounded = __builtin_copysignf((magnitude + 0x1p23f) - 0x1p23f, clamped);
   return static_cast<std::int32_t>(magnitude < 0x1p23f ? rounded : clamped);
 }
 
-// What is no number becomes zero: its bits would differ from machine to machine.
+// NaN becomes zero: its bits would differ from machine to machine.
 template <class T>
 CFCK_HD inline T without_nan(T value) {
   return value == value ? value : T{0};

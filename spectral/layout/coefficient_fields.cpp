@@ -14,7 +14,7 @@ std::int32_t sum_at(const QuarterField& field, std::uint64_t band, std::uint64_t
   return entry(field.bands, band) + entry(field.rows, row) + entry(field.columns, column);
 }
 
-// What the row of a coefficient adds, or row and band where blocks are tall.
+// The part that the row of a coefficient adds, or row and band where blocks are tall.
 std::int32_t row_base(const SpectralGeometry& geometry, const QuarterField& field,
                       std::uint64_t row) {
   if (!geometry.is_tall()) {
@@ -25,7 +25,7 @@ std::int32_t row_base(const SpectralGeometry& geometry, const QuarterField& fiel
          entry(field.bands, geometry.band_of_place()[row % height]);
 }
 
-// What column and band add to the n_places coefficients of a row from number `begin` on.
+// The parts that column and band add to the n_places coefficients of a row from number `begin` on.
 std::vector<std::int32_t> row_offsets(const SpectralGeometry& geometry, const QuarterField& field,
                                       const QuarterField& less, std::uint64_t begin,
                                       std::size_t n_places) {
@@ -48,7 +48,7 @@ std::vector<std::int32_t> row_offsets(const SpectralGeometry& geometry, const Qu
   return offsets;
 }
 
-// Whether what a coefficient gets is the sum of what its row and its place in the row add.
+// True if the value for a coefficient is the sum of what its row and its place in the row add.
 bool has_plain_rows(const SpectralGeometry& geometry) {
   return geometry.is_simple() || geometry.is_tall();
 }

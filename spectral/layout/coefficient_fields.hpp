@@ -1,5 +1,5 @@
-// What the fields of a record say of the coefficients of a chunk: their predicted classes
-// and their steps (spectral/spec.md, sections 4 and 5).
+// Evaluation of a record's fields for the coefficients of a chunk: their predicted classes and
+// their steps (spectral/spec.md, sections 4 and 5).
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace cfck::codec {
 
-// Classes from 1 to kMaxSpectralClass.
+// Predicts classes from 1 to kMaxSpectralClass.
 void predict_spectral_classes(const SpectralGeometry& geometry,
                               const SpectralParameters& parameters, std::uint64_t first_value,
                               std::size_t n_values, std::uint8_t* classes);
 
-// Classes as sums, of whole rows: what the row adds, and what its columns and bands do.
+// Classes of whole rows as sums of what the row adds and what its columns and bands add.
 struct RowClasses {
   std::vector<std::int32_t> bases;    // by row of the chunk
   std::vector<std::int32_t> offsets;  // by place in the row
 
-  // Of the sums. Requires: there are rows.
+  // The maximum of the sums. Requires: there are rows.
   std::int32_t max() const;
 };
 // Sums are not clamped. nullopt if the chunk is not whole rows of kernels.

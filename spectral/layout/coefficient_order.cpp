@@ -7,7 +7,7 @@
 namespace cfck::codec {
 namespace {
 
-// On average; shorter ones are not worth moving as runs.
+// Average length of runs; shorter ones are not worth moving as runs.
 inline constexpr std::size_t kMinRun = 4;
 
 }  // namespace
@@ -74,7 +74,7 @@ void CoefficientOrdering::count_classes() {
   }
 }
 
-// Rows of which the places with one offset are many enough to be moved one after another.
+// True for rows in which enough places share an offset to be moved one after another.
 bool CoefficientOrdering::has_runs(const RowClasses& rows) {
   const auto [low, high] = std::minmax_element(rows.offsets.begin(), rows.offsets.end());
   std::vector<std::uint32_t> next(static_cast<std::size_t>(*high - *low) + 1);
@@ -117,7 +117,7 @@ void CoefficientOrdering::count_runs() {
   }
 }
 
-// Stably by band.
+// Sorts stably by band.
 void CoefficientOrdering::sort_bands(std::uint32_t* places) const {
   std::vector<std::uint16_t> bands(n_values_);
   std::vector<std::uint32_t> next(geometry_.n_bands() + 1);
@@ -131,7 +131,7 @@ void CoefficientOrdering::sort_bands(std::uint32_t* places) const {
   }
 }
 
-// The same where all of a row is in one band.
+// Sorts whole rows, where all of a row is in one band.
 void CoefficientOrdering::sort_rows() {
   const std::uint32_t height = geometry_.block_height();
   const std::uint64_t first_row = first_value_ / geometry_.row_values();
@@ -179,7 +179,7 @@ void CoefficientOrdering::each_by_class(Action&& action) {
 }
 
 // Calls action(where in the order it begins, length) for each run of a row. Runs of the lowest
-// class, whose values stand in the order of their places, come as one.
+// class, whose values are in the order of their places, come as one.
 template <class Action>
 void CoefficientOrdering::each_run(std::int32_t base, Action&& action) {
   std::uint32_t n_lowest = 0;
@@ -225,7 +225,7 @@ void CoefficientOrdering::gather_runs(const T* coefficients, T* ordered) {
   }
 }
 
-// Run after run into one row, some values at a time, and then each to its place.
+// Copies run after run into one row, some values at a time, and then each to its place.
 template <class T>
 void CoefficientOrdering::scatter_runs(const T* ordered, T* coefficients) {
   constexpr std::size_t kStep = kSpareBytes / sizeof(T);
@@ -260,7 +260,7 @@ void CoefficientOrdering::scatter_runs(const T* ordered, T* coefficients) {
   }
 }
 
-// Some blocks at a time, so that they stay near.
+// Visits some blocks at a time, so that they stay in cache.
 template <class Action>
 void CoefficientOrdering::each_by_tap(Action&& action) const {
   constexpr std::size_t kBlocks = 32;

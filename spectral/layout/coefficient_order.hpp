@@ -22,10 +22,10 @@ class CoefficientOrdering {
   bool is_storage() const { return kind_ == Kind::kStorage; }
   // For the orders with a scale field: groups take the class of their middle coefficient.
   void set_groups(GroupCode* groups) const;
-  // Of the order of row blocks, else nullptr.
+  // The blocks of the order of row blocks, else nullptr.
   const RowBlocks* row_blocks() const { return row_blocks_ ? &*row_blocks_ : nullptr; }
-  // One of these, once: coefficients in this order; or where they belong. What is read of
-  // `ordered` may end kSpareBytes behind it.
+  // One of these is called, once: to put coefficients in this order, or back. Reads of `ordered`
+  // may end kSpareBytes after it.
   static constexpr std::size_t kSpareBytes = 64;
   template <class T>
   void gather(const T* coefficients, T* ordered);
@@ -47,7 +47,7 @@ class CoefficientOrdering {
   static constexpr std::size_t kParts = 4;
   using ClassCounts = std::array<std::uint32_t, kMaxSpectralClass + 1>;
 
-  // Places of a row with one offset, in all rows alike.
+  // Places of a row that share an offset, the same in all rows.
   struct Run {
     std::int32_t offset = 0;
     std::uint32_t n = 0;

@@ -1,5 +1,5 @@
-// Vectors of small integers in a preamble (spectral/spec.md, section 3), as Rice codes
-// (Rice and Plaunt 1971) of their distances from a middle.
+// Vectors of small integers in a preamble (spectral/spec.md, section 3), as Golomb-Rice codes (Rice
+// and Plaunt 1971) of their distances from a middle.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The order in which a lane of the trellis keeps to one row, so that errors can be fed forward
-// along it: blocks of rows, column by column (spectral/spec.md, section 5.1).
+// The order in which a lane of the trellis keeps to one row, for error compensation along it:
+// blocks of rows, column by column (spectral/spec.md, section 5.1).
 #pragma once
 
 #include <cstddef>
@@ -10,26 +10,26 @@
 
 namespace cfck::codec {
 
-// Rows that stand side by side. Their coefficients in one column follow each other, column
-// after column: the one in column j of row i is number first + j * n_rows + i of the order,
-// and belongs to lane (first + j * n_rows + i) mod the number of lanes. So a row has the
-// n_lanes / n_rows lanes to itself, to which its columns belong in turn.
+// Rows that are adjacent in the order. Their coefficients in one column follow each other, column
+// after column: the one in column j of row i is number first + j * n_rows + i of the order, and
+// belongs to lane (first + j * n_rows + i) mod the number of lanes. So a row has the n_lanes /
+// n_rows lanes to itself, to which its columns belong in turn.
 struct RowBlock {
   std::size_t first = 0;
   std::size_t first_row = 0;  // in sorted rows
   unsigned n_rows = 0;        // a power of two, at most the number of lanes
 };
 
-// Immutable.
+// The blocks of a chunk. Immutable.
 class RowBlocks {
  public:
-  // Of a chunk of whole rows; `classes` are its own.
+  // Takes a chunk of whole rows; `classes` are its own.
   explicit RowBlocks(RowClasses classes);
 
   std::size_t n_columns() const { return columns_.size(); }
   unsigned n_lanes() const { return n_lanes_; }
   const std::vector<RowBlock>& blocks() const { return blocks_; }
-  // By class, the lowest first; stably: rows of the chunk, and places in a row.
+  // Rows of the chunk, and places in a row, sorted stably by class, the lowest first.
   const std::vector<std::uint32_t>& rows() const { return rows_; }
   const std::vector<std::uint32_t>& columns() const { return columns_; }
 

@@ -1,5 +1,5 @@
-// Where the coefficients of a tensor belong (spectral/spec.md, section 1): to a band,
-// by their frequency in the block, and to a row and a column of blocks.
+// The position of the coefficients of a tensor (spectral/spec.md, section 1): each belongs to a
+// band, by its frequency in the block, and to a row and a column of blocks.
 #pragma once
 
 #include <array>
@@ -29,21 +29,22 @@ class SpectralGeometry {
   std::uint64_t n_columns() const { return n_columns_; }
   std::uint32_t n_bands() const { return static_cast<std::uint32_t>(bands_.size()); }
 
-  // Values of one index of axis 0: of a tensor of fewer than two axes, all of them.
+  // Number of values of one index of axis 0: of a tensor of fewer than two axes, all of them.
   std::uint64_t row_values() const { return row_values_; }
 
-  // Blocks stay within axis 0 and axis 1, and the others are one block: coefficient e belongs
-  // to row e / row_values, column e % row_values / taps, and to the band of tap e % taps.
+  // True if blocks stay within axis 0 and axis 1, and the others are one block: coefficient e
+  // belongs to row e / row_values, column e % row_values / kernel_size, and to the band of position
+  // e % kernel_size.
   bool is_simple() const { return is_simple_; }
   std::uint32_t kernel_size() const { return n_bands(); }
   std::span<const std::uint32_t> band_of_position() const { return bands_; }
-  // Blocks of a matrix that are one column wide and some rows high: coefficient e belongs to row
-  // e / row_values / height, column e % row_values, and to the band of place
-  // e / row_values % height.
+  // True for blocks of a matrix that are one column wide and some rows high: coefficient e belongs
+  // to row e / row_values / height, column e % row_values, and to the band of place e / row_values
+  // % height.
   bool is_tall() const { return is_tall_; }
   std::uint32_t block_height() const { return sides_.empty() ? 1 : sides_[0]; }
   std::span<const std::uint32_t> band_of_place() const { return bands_; }
-  // Whether there are rows, and the chunk is some of them; and whether blocks are kernels too.
+  // True if there are rows and the chunk is some of them; and if blocks are kernels too.
   bool has_whole_rows(std::uint64_t first_value, std::uint64_t n_values) const {
     return row_axis_ != kNone && first_value % row_values_ == 0 && n_values % row_values_ == 0;
   }
@@ -51,8 +52,8 @@ class SpectralGeometry {
     return is_simple_ && has_whole_rows(first_value, n_values);
   }
 
-  // The part of the tensor that a chunk is, as a region that blocks tile, and its sides: a
-  // chunk must be whole rows. Error: kCorrupt.
+  // The part of the tensor in a chunk, as a region that blocks tile, and its sides: a chunk must be
+  // whole rows. Error: kCorrupt.
   struct Region {
     std::vector<std::uint64_t> shape;
     std::vector<std::uint32_t> sides;

@@ -24,7 +24,7 @@ constexpr unsigned kStateCounts[] = {1, 4, 8, 64};
 
 enum FieldFlag : std::uint8_t { kHasBands = 1, kHasRows = 2, kHasColumns = 4 };
 
-// The entry of each range's first band.
+// Returns the entry of each range's first band.
 std::vector<std::int16_t> of_ranges(const std::vector<std::int16_t>& bands) {
   std::vector<std::int16_t> ranges;
   for (std::uint32_t band = 0; band < bands.size(); ++band) {
@@ -161,7 +161,7 @@ CoefficientOrder order_of_preamble(ByteView preamble) noexcept {
 }
 
 double scaled_step(double step, std::int32_t quarters) {
-  // 2^(i / 4), rounded to nearest.
+  // Computes 2^(i / 4), rounded to nearest.
   static constexpr double kRoots[4] = {1, 0x1.306fe0a31b715p+0, 0x1.6a09e667f3bcdp+0,
                                        0x1.ae89f995ad3adp+0};
   const std::int32_t octaves = std::clamp(quarters >> 2, -1022, 1023);

@@ -1,4 +1,4 @@
-// What the chunks of a record in the spectral codec share (spectral/spec.md, section 3).
+// The parameters that chunks of a record in the spectral codec share (spectral/spec.md, section 3).
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,30 @@ enum class CoefficientOrder : std::uint8_t {
   kStorage = 0,  // block by block where blocks are kernels
   kBands = 1,    // band by band, each in storage order
   kClasses = 2,  // by predicted class, each in storage order
-  // Blocks of rows, column by column, rows and columns by predicted class: what errors are fed
-  // forward in.
+  // Blocks of rows, column by column, rows and columns by predicted class: the order for error
+  // compensation.
   kRowBlocks = 3,
 };
 
-// Orders in which a scale field tells classes, so that chunks store none.
+// True for orders in which a scale field predicts classes, so that chunks store none.
 constexpr bool predicts_classes(CoefficientOrder order) {
   return order == CoefficientOrder::kClasses || order == CoefficientOrder::kRowBlocks;
 }
 
-// Quarter octaves by band, row and column; as steps so as scales.
+// Quarter-log2 steps by band, row and column, both for quantiser steps and for scales.
 using QuarterField = StepField;
 
 struct SpectralParameters {
   unsigned n_states = 8;    // 1, 4, 8, 64
-  bool transforms = false;  // DCT-II over the blocks; else they only say what a band is
+  bool transforms = false;  // DCT-II over the blocks; else they only define bands
   CoefficientOrder order = CoefficientOrder::kStorage;
   double step = 0;
   BlockSides sides;
   // Bands of one Morton range (spectral/transforms/morton.hpp) have the same entries, which are
-  // stored once. Only where there are fewer ranges than bands.
+  // stored once. Only allowed where there are fewer ranges than bands.
   bool has_ranges = false;
-  // Scale of the coefficients: class of the mean magnitude of codes where the step field
-  // is 0. For orders that predict classes.
+  // Scale of the coefficients: class of the mean magnitude of indices where the step field is 0.
+  // For orders that predict classes.
   QuarterField scales;
   // A coefficient's step is `step` times 2^(quarters / 4).
   QuarterField steps;
@@ -52,14 +52,14 @@ void append_spectral_parameters(const SpectralParameters& parameters, std::vecto
 // Errors: kTruncated, kCorrupt, kUnsupported.
 Result<SpectralParameters> read_spectral_parameters(std::span<const std::uint64_t> shape,
                                                     VarintReader& in);
-// A preamble: parameters and nothing after them.
+// Parses a preamble: parameters and nothing after them.
 Result<SpectralParameters> parse_spectral_parameters(std::span<const std::uint64_t> shape,
                                                      ByteView preamble);
 
-// What a sound preamble says of the order; must not be empty.
+// Returns the order in a valid preamble, which must not be empty.
 CoefficientOrder order_of_preamble(ByteView preamble) noexcept;
 
-// step * 2^(quarters / 4): the power is rounded to binary64, then the product.
+// Returns step * 2^(quarters / 4): the power is rounded to binary64, then the product.
 double scaled_step(double step, std::int32_t quarters);
 
 }  // namespace cfck::codec

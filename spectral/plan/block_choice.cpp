@@ -11,7 +11,7 @@ namespace {
 inline constexpr std::uint8_t kMinTallSide = 8;
 
 std::int16_t mean_of(std::int64_t sum, std::int64_t n) {
-  // To nearest, halves up.
+  // Rounds to nearest, halves up.
   const std::int64_t twice = 2 * sum + n;
   const std::int64_t quotient = twice / (2 * n);
   return static_cast<std::int16_t>(twice % (2 * n) < 0 ? quotient - 1 : quotient);

@@ -1,4 +1,4 @@
-// Which blocks a tensor is cut into, and what steps and fields mean for them.
+// The choice of blocks for a tensor, and the steps and fields that follow for them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace cfck::codec {
 
-// Whether sides were asked for that the tensor has axes for.
+// True if sides were asked for and the tensor has axes for them.
 bool asks_for_block(std::span<const std::uint64_t> shape, std::span<const std::uint8_t> asked);
 
 // The sides that were asked for, none longer than its axis; the kernel where nothing was asked for
@@ -21,17 +21,17 @@ BlockSides chosen_block(std::span<const std::uint64_t> shape, std::span<const st
 // Blocks of one value have nothing to transform.
 bool is_one_value(const BlockSides& sides);
 
-// The side along an axis of a tensor of n_axes.
+// Returns the side along an axis of a tensor of n_axes.
 std::uint64_t block_side(const BlockSides& sides, std::size_t n_axes, std::size_t axis);
 
 // Blocks along axis 0 of a matrix: the longest, up to 64, that no chunk cuts; empty if they were
 // shorter than 8, or as long as the matrix would allow only once.
 BlockSides tall_block(std::span<const std::uint64_t> shape, std::uint64_t chunk_elems);
 
-// One entry for every `side` entries, the last one perhaps for fewer: their mean.
+// Returns one entry for every `side` entries, the last one perhaps for fewer: their mean.
 std::vector<std::int16_t> pooled(const std::vector<std::int16_t>& quarters, std::uint64_t side);
 
-// The entries of each Morton range become their mean.
+// Replaces the entries of each Morton range by their mean.
 void pool_ranges(std::vector<std::int16_t>& bands);
 
 }  // namespace cfck::codec

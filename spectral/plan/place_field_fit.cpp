@@ -13,7 +13,7 @@ namespace {
 
 inline constexpr int kAlternations = 3;
 
-// Entries along one direction of the field, and what each has of the codes.
+// Entries along one direction of the field, and the magnitudes of the indices for each.
 struct Direction {
   explicit Direction(std::uint64_t n) : quarters(n), n_values(n), weights(n), sums(n) {}
 
@@ -37,16 +37,16 @@ struct Direction {
   std::vector<double> sums;     // of magnitudes, in the scales of the other directions
 };
 
-// Of a tensor: by band, row and column.
+// The field of a tensor: by band, row and column.
 struct Field {
   explicit Field(const SpectralGeometry& geometry)
       : bands(geometry.n_bands()), rows(geometry.n_rows()), columns(geometry.n_columns()) {}
 
-  // Each of the three adds up, in its own direction, the magnitudes that the others' weights leave.
+  // Each of the three adds up, in its own direction, the magnitudes left by the others' weights.
   template <class AddBands, class AddColumns, class AddRows>
   QuarterField fit(AddBands&& add_bands, AddColumns&& add_columns, AddRows&& add_rows) {
     for (int i = 0; i < kAlternations; ++i) {
-      // Of the classes only the bands are absolute, rounded down; the others are nearest.
+      // Only the bands are absolute classes, rounded down; the others are rounded to nearest.
       weigh();
       add_bands();
       bands.take_means(1.0, -static_cast<int>(kClassOfOne));
@@ -82,7 +82,7 @@ struct Field {
   }
 };
 
-// Where all of a row of the matrix has one band, with the kernels of the quick fit.
+// The fit where each row of the matrix has one band, with the kernels of the fast fit.
 class TallFieldFit {
  public:
   TallFieldFit(const SpectralGeometry& geometry, std::span<const std::int32_t> indices)
@@ -102,7 +102,7 @@ class TallFieldFit {
   }
 
  private:
-  // Calls action(codes, band, row of blocks) for each row of the matrix.
+  // Calls action(indices, band, row of blocks) for each row of the matrix.
   template <class Action>
   void each(Action&& action) const {
     const std::uint32_t height = geometry_.block_height();

@@ -9,9 +9,9 @@
 
 namespace cfck::codec {
 
-// As fit_scale_field, which is faster where blocks are kernels: entries of bands (by number), rows
-// and columns that, added up, come nearest to the mean magnitudes of all codes of a tensor, in
-// storage order. A band that no value is in gets 0. Requires: the tensor has values.
+// Generalises fit_scale_field, which is faster where blocks are kernels: entries of bands (by
+// number), rows and columns that, added up, come nearest to the mean magnitudes of all indices of a
+// tensor, in storage order. A band without values gets 0. Requires: the tensor has values.
 QuarterField fit_place_field(const SpectralGeometry& geometry,
                              std::span<const std::int32_t> indices);
 

@@ -27,10 +27,11 @@ namespace {
 inline constexpr std::uint64_t kMaxFieldValues = std::uint64_t{1} << 24;
 // A transform must save more than this, in bits for each value.
 inline constexpr double kTransformGain = 0.02;
-// Coefficients are rounded to sixteenths of a code for the field: four octaves.
+// Coefficients are rounded to sixteenths of an index for the field: a factor of 2^4.
 inline constexpr int kFieldQuarters = 16;
 inline constexpr int kMaxStepQuarters = 400;
-// Of a matrix whose rows may be transformed together: a sample has some of them whole.
+// In a matrix with rows up to this long, whose rows may be transformed together, a sample has whole
+// rows.
 inline constexpr std::uint64_t kMaxTallRow = 4096;
 inline constexpr int kAimRounds = 1;
 
@@ -123,7 +124,8 @@ class Planner {
     return {};
   }
 
-  // The block to be tried: the one asked for, the kernel, or that of a matrix of alike rows.
+  // Chooses the block to be tried: the one asked for, the kernel, or that of a matrix of alike
+  // rows.
   Result<void> choose_block() {
     block_ = chosen_block(record_.shape, request_.block);
     is_asked_ = asks_for_block(record_.shape, request_.block);
@@ -142,14 +144,14 @@ class Planner {
     return record_.shape.size() < 2 ? 1 : block_side(block_, record_.shape.size(), 0);
   }
 
-  // Whole rows of what there are moments of.
+  // True if there are moments for whole rows.
   bool may_feed_back() const {
     return request_.moments != nullptr && request_.moments->n() == row_values_ &&
            sample_.is_shaped() && n_values_ <= kMaxFieldValues && has_whole_blocks() &&
            (record_.shape.size() == 2 || !kernel_.empty()) && (!is_asked_ || block_ == kernel_);
   }
 
-  // Nothing where errors cannot be fed forward.
+  // Returns nullopt where errors cannot be compensated.
   Result<std::optional<SpectralPlan>> plan_fed() {
     if (!may_feed_back()) {
       return std::optional<SpectralPlan>();
@@ -157,7 +159,7 @@ class Planner {
     return request_.corrected ? plan_corrected() : plan_feedback();
   }
 
-  // As a record of the corrected values would be planned.
+  // Plans the record as if it held the corrected values.
   Result<std::optional<SpectralPlan>> plan_corrected() {
     SpectralRequest request = request_;
     request.corrected.reset();
@@ -174,9 +176,9 @@ class Planner {
     return planner.plan_fed();
   }
 
-  // Steps are what errors that are fed forward leave best, classes what they make of the values.
-  // The scale field is that of the nearest power of two as step, moved to the step itself: so
-  // columns keep their order from trial to trial, and with it what is known of them.
+  // Steps are those that suit error compensation best, classes those of the compensated values. The
+  // scale field is that of the nearest power of two as step, moved to the step itself: so columns
+  // keep their order from trial to trial, and with it what is cached about them.
   Result<std::optional<SpectralPlan>> plan_feedback() {
     SpectralPlan plan;
     plan.is_inline = n_values_ <= record_.chunk_elems;
@@ -207,7 +209,7 @@ class Planner {
     return std::optional(std::move(plan));
   }
 
-  // Of what errors that are fed forward make of the coefficients: they have larger scales.
+  // Fits scales to the compensated targets of the coefficients, which are larger.
   Result<QuarterField> fit_aims(const SpectralGeometry& geometry,
                                 const SpectralParameters& parameters) {
     std::vector<float> compensated(std::min(n_values_, record_.chunk_elems));
@@ -222,7 +224,7 @@ class Planner {
         });
   }
 
-  // Of the coefficients of the sample, by place in a row, in steps.
+  // Mean squares of the coefficients of the sample, by place in a row, in steps.
   Result<std::vector<double>> mean_squares(const SpectralParameters& parameters) {
     const std::uint64_t n = sample_.values.size() / value_bytes_;
     const SpectralChunkInfo info = whole_chunk(sample_.shape, n);
@@ -237,7 +239,7 @@ class Planner {
     return squares;
   }
 
-  // Each block in one chunk and in one piece of the sample.
+  // True if each block is in one chunk and in one piece of the sample.
   bool may_transform() const {
     return sample_.is_shaped() && !is_one_value(block_) && has_whole_blocks();
   }
@@ -249,13 +251,13 @@ class Planner {
            (record_.shape.size() >= 2 && record_.chunk_elems % (row_values_ * n_together) == 0);
   }
 
-  // Those with a scale field last.
+  // Candidates, those with a scale field last.
   std::vector<Candidate> candidates() const {
     const bool has_blocks = may_transform();
     const bool has_kernels = sample_.is_shaped() && !kernel_.empty() && has_whole_rows();
     const bool must_transform =
         has_blocks && (is_asked_ || (block_ == kernel_ && !request_.steps.bands.empty()));
-    // Rows, columns and bands must be all there is of an index.
+    // An index must consist of rows, columns and bands only.
     const bool is_grid = record_.shape.size() == 2 || has_kernels || has_blocks;
     const bool may_fit = sample_.is_shaped() && is_grid && n_values_ <= kMaxFieldValues &&
                          record_.level != EncodeLevel::kFast;
@@ -279,7 +281,7 @@ class Planner {
     return found;
   }
 
-  // `rows` are those of the record that the shape has; empty: all.
+  // `rows` are those of the record that the shape has; if empty, all.
   SpectralParameters parameters_of(const Candidate& candidate,
                                    std::span<const std::uint64_t> rows) const {
     SpectralParameters parameters;
@@ -325,7 +327,7 @@ class Planner {
     return info;
   }
 
-  // Of the candidates the one that is estimated to take the fewest bits.
+  // Chooses the candidate that is estimated to take the fewest bits.
   Result<void> choose() {
     const std::uint64_t n = sample_.values.size() / value_bytes_;
     const SpectralChunkInfo info = whole_chunk(sample_.shape, n);
@@ -346,7 +348,8 @@ class Planner {
     return {};
   }
 
-  // Bits for each value of the record. Vectors of rows grow with these, the others do not.
+  // Estimates bits for each value of the record. Vectors of rows grow with these, the others do
+  // not.
   Result<double> bits_of(const SpectralChunkInfo& info, const Candidate& candidate) {
     SpectralParameters parameters = parameters_of(candidate, sample_.rows);
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
@@ -376,7 +379,7 @@ class Planner {
     return 8 * ((n_bytes - n_shared) / n_sample + n_shared / n_record);
   }
 
-  // Coefficients of a chunk in sixteenths of a code.
+  // Writes the coefficients of a chunk in sixteenths of an index.
   Result<void> append_indices(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
                               const SpectralParameters& parameters, ByteView values,
                               std::int32_t* indices) const {
@@ -387,12 +390,12 @@ class Planner {
     return {};
   }
 
-  // Of codes: those of two quantisers are two steps apart.
+  // Sixteenths of an index for each step: levels of two quantisers are two steps apart.
   static float sixteenths_of_step(const SpectralParameters& parameters) {
     return parameters.n_states == 1 ? 16.0f : 8.0f;
   }
 
-  // Codes are in steps of their own; the scales are not.
+  // Indices are relative to their own steps; the scales are not.
   QuarterField fit(const SpectralGeometry& geometry, const StepField& steps,
                    std::span<const std::int32_t> indices) const {
     QuarterField scales =
@@ -406,7 +409,7 @@ class Planner {
     return scales;
   }
 
-  // The quick way, where blocks are kernels.
+  // The faster fit, where blocks are kernels.
   static QuarterField fit_grid(const SpectralGeometry& geometry,
                                std::span<const std::int32_t> indices) {
     const DirectGeometry grid{geometry.n_rows(), geometry.n_columns(), geometry.kernel_size()};
@@ -430,7 +433,7 @@ class Planner {
                       });
   }
 
-  // To what `codes_of` makes of each chunk of the record, in sixteenths of a code.
+  // Fits to what `indices_of` writes for each chunk of the record, in sixteenths of an index.
   template <class CodesOf>
   Result<QuarterField> fit_chunks(const SpectralGeometry& geometry, const StepField& steps,
                                   const CodesOf& indices_of) {

@@ -8,7 +8,7 @@ namespace cfck::codec {
 
 struct SpectralPlan {
   SpectralParameters parameters;
-  bool is_inline = false;         // where there is one chunk
+  bool is_inline = false;         // there is one chunk, which stores the parameters
   bool prefers_lossless = false;  // the lossless codec takes no more bytes
 };
 

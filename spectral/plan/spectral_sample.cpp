@@ -12,7 +12,7 @@ inline constexpr std::uint64_t kSampleValues = std::uint64_t{1} << 16;
 // Rows that are transformed together stay together, even if there are more.
 inline constexpr std::uint64_t kMaxSampleValues = std::uint64_t{1} << 18;
 inline constexpr std::uint64_t kPairs = 16;
-// Correlation r saves log2(1 / (1 - r^2)) / 2 bits: this, 0.02.
+// Correlation r saves log2(1 / (1 - r^2)) / 2 bits: this one saves 0.02.
 inline constexpr double kMinCorrelation = 0.16;
 
 std::uint64_t n_values_of(const LossyRecord& record) {
@@ -47,7 +47,7 @@ Result<SpectralSample> take_sample(const LossyRecord& record, const ReadValues& 
     CFCK_TRY(append(n_values / 2 - kSampleValues / 2, kSampleValues));
     return sample;
   }
-  // Only whole runs: the last ones of the record may be shorter.
+  // Uses only whole runs: the last ones of the record may be shorter.
   const std::uint64_t n_runs = std::max<std::uint64_t>(1, kSampleValues / row_values / n_together);
   const std::uint64_t runs_there = std::max<std::uint64_t>(1, record.shape[0] / n_together);
   for (std::uint64_t i = 0; i < n_runs && i < runs_there; ++i) {

@@ -15,16 +15,16 @@ struct SpectralSample {
   std::vector<std::uint64_t> rows;  // of the record; where it is neither whole nor a piece
   bool is_whole = true;
 
-  // Not a piece of a row or of a vector.
+  // True if the sample is not a piece of a row or of a vector.
   bool is_shaped() const { return is_whole || !rows.empty(); }
 };
 
-// Whole rows, spread over the record, in runs of `n_together` of which each begins at a multiple
-// of that; or a piece of one row, if they are long. Errors: those of `read`.
+// Takes whole rows, spread over the record, in runs of `n_together` of which each begins at a
+// multiple of that; or a piece of one row, if they are long. Errors: those of `read`.
 Result<SpectralSample> take_sample(const LossyRecord& record, const ReadValues& read,
                                    std::uint64_t n_together);
 
-// Whether rows of a matrix resemble those next to them so much that a transform along axis 0 is
+// True if rows of a matrix resemble those next to them so much that a transform along axis 0 is
 // worth a try. Errors: those of `read`.
 Result<bool> has_alike_rows(const LossyRecord& record, const ReadValues& read);
 

@@ -32,7 +32,7 @@ Factors<T> factors_of(Direction direction, std::uint64_t side) noexcept {
   return {direction == Direction::kForward ? matrix.by_frequency : matrix.by_place, matrix.side};
 }
 
-// The first of the last axes that make up small blocks which lie one behind another.
+// The first of the last axes that make up small blocks which lie one after another.
 std::size_t first_kernel_axis(std::span<const std::uint64_t> shape,
                               std::span<const std::uint32_t> sides) noexcept {
   std::size_t axis = shape.size();
@@ -81,7 +81,7 @@ void transform_axis(Direction direction, const DctPasses<T>& passes, T* values,
 template <class T>
 void transform(Direction direction, CpuLevel level, T* values, std::span<const std::uint64_t> shape,
                std::span<const std::uint32_t> sides) noexcept {
-  // Also keeps what is divided by below from being 0.
+  // This also keeps the divisors below from being 0.
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
   const DctPasses<T>& passes = passes_of<T>(dct_kernels_of(level));
   const std::size_t first = first_kernel_axis(shape, sides);

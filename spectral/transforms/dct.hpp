@@ -1,4 +1,4 @@
-// Separable DCT-II over the blocks of a tensor. What is computed, and in which order, is
+// Separable DCT-II over the blocks of a tensor. The computation and its order are
 // in spectral/transforms.md: the bits are the same at every CPU level.
 #pragma once
 
@@ -23,13 +23,14 @@ namespace cfck::spectral {
 template <class T>
 void forward_dct(T* values, std::span<const std::uint64_t> shape,
                  std::span<const std::uint32_t> sides) noexcept;
-// From coefficients to values. Not the bits that forward_dct() began with, but near.
+// Turns coefficients into values. The result is close to the input of forward_dct(), but not
+// bit-identical.
 template <class T>
 void inverse_dct(T* values, std::span<const std::uint64_t> shape,
                  std::span<const std::uint32_t> sides) noexcept;
 
-// The same with the kernels of a given level: for tests that compare levels.
-// Requires: `level` is not above cpu_level().
+// Transforms with the kernels of a given level: for tests that compare levels. Requires: `level` is
+// not above cpu_level().
 template <class T>
 void forward_dct_of(CpuLevel level, T* values, std::span<const std::uint64_t> shape,
                     std::span<const std::uint32_t> sides) noexcept;

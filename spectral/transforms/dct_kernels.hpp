@@ -39,7 +39,7 @@ struct KernelAxis {
   Factors<T> block;
 };
 
-// Blocks that lie one behind another. Axes are in the order in which they are transformed.
+// Blocks that lie one after another. Axes are in the order in which they are transformed.
 template <class T>
 struct KernelPass {
   std::uint64_t n_kernels = 0;

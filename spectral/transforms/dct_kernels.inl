@@ -6,7 +6,7 @@ namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 namespace {
 
-// One register of the level.
+// The width of one register of the level.
 #if defined(__AVX512F__)
 inline constexpr std::size_t kRegisterBytes = 64;
 #elif defined(__AVX__)
@@ -21,11 +21,11 @@ struct RegisterOf {
   using Type [[gnu::vector_size(kRegisterBytes)]] = T;
 };
 
-// Values of that many blocks stand side by side and are transformed together.
+// Values of this many blocks are interleaved and transformed together.
 template <class T>
 inline constexpr std::size_t kLanes = 256 / sizeof(T);
 
-// n_lanes columns of `from` times the factors. kSide is the side where it is known, else 0.
+// Multiplies n_lanes columns of `from` by the factors. kSide is the side where it is known, else 0.
 template <class T, std::uint32_t kSide>
 void multiply(const Factors<T>& block, std::size_t n_lanes, const T* from, T* to) {
   using Register = typename RegisterOf<T>::Type;
@@ -67,7 +67,7 @@ void multiply_block(const Factors<T>& block, std::size_t n_lanes, const T* from,
   }
 }
 
-// Row l of n values, `pitch` after the one before it, becomes lane l; and back.
+// Moves row l of n values, `pitch` after the one before it, to lane l; and back.
 template <class T, std::size_t kValues>
 void rows_to_lanes(const T* rows, std::size_t pitch, std::size_t n_values, std::size_t n_rows,
                    T* lanes) {
@@ -149,7 +149,7 @@ void visit_lanes(T* values, const AxisPass<T>& pass, std::uint32_t side, std::ui
   }
 }
 
-// The blocks that begin at `values` along the axis.
+// Transforms the blocks that begin at `values` along the axis.
 template <class T>
 void transform_blocks(T* values, const AxisPass<T>& pass, const Factors<T>& block) {
   alignas(64) T before[64 * kLanes<T>];

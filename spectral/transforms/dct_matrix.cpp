@@ -15,7 +15,7 @@ constexpr double kCosines[] = {
 // The table has the sides above half of kMaxBlockSide; others are halves of these.
 constexpr std::uint32_t kFirstSide = kMaxBlockSide / 2 + 1;
 
-// Where the cosines of a side from kFirstSide on begin.
+// Index at which the cosines of a side from kFirstSide on begin.
 constexpr std::size_t cosines_before(std::uint32_t side) {
   return std::size_t{side - kFirstSide} * (side + kFirstSide - 3) / 2;
 }
@@ -56,8 +56,8 @@ class Matrices {
     matrices_[side] = {side, by_frequency, by_place};
   }
 
-  // Not on the heap: there is nothing that can fail, or that a thread could find
-  // destroyed at the end of the program.
+  // Static memory: nothing can fail, and no thread can find it destroyed at the end of the
+  // program.
   T numbers_[2 * numbers_before(kMaxBlockSide + 1)] = {};
   DctMatrix<T> matrices_[kMaxBlockSide + 1] = {};
   std::once_flag made_[kMaxBlockSide + 1] = {};

@@ -1,5 +1,5 @@
-// The transforms, line by line and block by block: threads of a device. Products and sums are
-// rounded one by one, in order (spectral/transforms.md); what is faster gives the same bits.
+// The transforms, line by line and block by block, for threads of a device. Products and sums are
+// rounded one by one, in order (spectral/transforms.md); faster code gives the same bits.
 #pragma once
 
 #include "base/cpu/host_device.hpp"
@@ -8,7 +8,7 @@
 
 namespace cfck::spectral {
 
-// One output of a line of `side` values that are `pitch` apart.
+// Computes one output of a line of `side` values that are `pitch` apart.
 template <class T>
 CFCK_HD inline T output_of_line(const T* values, std::size_t pitch, const T* factors,
                                 std::uint32_t side) {
@@ -19,14 +19,14 @@ CFCK_HD inline T output_of_line(const T* values, std::size_t pitch, const T* fac
   return sum;
 }
 
-// Lines of blocks along an axis.
+// Number of lines of blocks along an axis.
 template <class T>
 CFCK_HD std::uint64_t line_count(const AxisPass<T>& pass) {
   const std::uint64_t n_blocks = (pass.length + pass.block.side - 1) / pass.block.side;
   return pass.outer * n_blocks * pass.inner;
 }
 
-// Line number `line` in the order of its first values. Lines have nothing to do with each other.
+// Transforms one line, in the order of lines' first values. Lines are independent of each other.
 template <class T>
 CFCK_HD void transform_line(T* values, const AxisPass<T>& pass, std::uint64_t line) {
   const std::uint64_t n_blocks = (pass.length + pass.block.side - 1) / pass.block.side;
@@ -45,7 +45,7 @@ CFCK_HD void transform_line(T* values, const AxisPass<T>& pass, std::uint64_t li
   }
 }
 
-// A small block along all its axes.
+// Transforms a small block along all its axes.
 template <class T>
 CFCK_HD void transform_kernel(T* values, const KernelPass<T>& pass, std::uint64_t kernel) {
   T* const block = values + kernel * pass.n_values;

@@ -20,7 +20,7 @@ void visit_bits(std::span<const unsigned> bits, Visit&& visit) noexcept {
   }
 }
 
-// To the next tuple in row-major order.
+// Advances to the next tuple in row-major order.
 void to_next_place(std::span<std::uint64_t> index, std::span<const std::uint32_t> sides) noexcept {
   for (std::size_t axis = index.size(); axis-- > 0;) {
     if (++index[axis] < sides[axis]) return;

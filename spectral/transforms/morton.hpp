@@ -7,10 +7,10 @@
 
 namespace cfck::spectral {
 
-// For codes that do not fit 64 bits.
+// Holds codes that do not fit 64 bits.
 __extension__ using Code128 = unsigned __int128;
 
-// Bits that an index along an axis of this length needs; 0 for an axis of length 0 or 1.
+// Number of bits that an index along an axis of this length needs; 0 for an axis of length 0 or 1.
 unsigned index_bits(std::uint64_t length) noexcept;
 
 // The code of a tuple of indices: from bit 0 up come bit 0 of the last axis, bit 0 of the
@@ -21,7 +21,7 @@ unsigned index_bits(std::uint64_t length) noexcept;
 template <class Code>
 Code morton_code(std::span<const std::uint64_t> index, std::span<const unsigned> bits) noexcept;
 
-// The tuple of a code. Requires: the same, and code < 2^(sum of bits).
+// The tuple of a code. Requires: as morton_code(), and code < 2^(sum of bits).
 template <class Code>
 void morton_index(Code code, std::span<const unsigned> bits,
                   std::span<std::uint64_t> index) noexcept;
@@ -32,11 +32,11 @@ void morton_index(Code code, std::span<const unsigned> bits,
 // Requires: the product of the sides is below 2^32.
 std::vector<std::uint32_t> band_numbers(std::span<const std::uint32_t> sides);
 
-// Large blocks group bands by Morton range: each of the first 16 is a range, after them an eighth
-// of each octave. Bands of a range are neighbours in frequency along every axis.
+// Large blocks group bands by Morton range: each of the first 16 is a range; after them, an eighth
+// of each doubling is one. Bands of a range are neighbours in frequency along every axis.
 inline constexpr std::uint32_t kSingleBands = 16;
 std::uint32_t band_range(std::uint32_t band) noexcept;
-// Ranges that the bands of a block make. Requires: it has one or more.
+// Number of ranges of the bands of a block. Requires: it has one or more.
 std::uint32_t n_band_ranges(std::uint32_t n_bands) noexcept;
 
 }  // namespace cfck::spectral
