@@ -28,7 +28,7 @@ Result<const DirectParameters*> parameters_of(const ChunkInfo& info, Scratch& sc
   return &last->parameters;
 }
 
-// Offsets of an error count from the start of a payload; this one is elsewhere.
+// Offsets of an error are relative to the start of a payload; this one is elsewhere.
 Error in_preamble(Error error) {
   error.message = "the preamble is unsound: " + error.message;
   error.code = ErrorCode::kCorrupt;

@@ -8,7 +8,7 @@
 namespace cfck::codec {
 namespace {
 
-// A preamble of steps of rows must fit a frame, whose length has 32 bits.
+// A preamble of row steps must fit a frame, whose length has 32 bits.
 constexpr std::uint64_t kMaxRows = std::uint64_t{1} << 30;
 
 class PlannedTensor final : public LossyPlan {

@@ -186,7 +186,7 @@ class FeedbackLanes {
     }
   }
 
-  // Of the two paths into each state the cheaper one survives, with all its indices.
+  // Keeps the cheaper of the two paths into each state, with all its indices.
   void join(std::size_t at, const Candidates (&candidates)[n_states]) {
     if constexpr (n_states == 1) {
       paths_[0].errors[at] = candidates[0].errors[0];

@@ -8,7 +8,7 @@
 namespace cfck::codec {
 namespace {
 
-// Classes of consecutive values of a row. `offsets` are what its columns and taps add.
+// Clamps classes of consecutive values of a row. `offsets` are the sums of columns and bands.
 template <class Number>
 void clamp_classes(int base, const Number* offsets, std::size_t n, std::uint8_t* classes) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -22,7 +22,7 @@ void clamp_classes(int base, const Number* offsets, std::size_t n, std::uint8_t*
 template <class Number>
 void predict_rows(const DirectGeometry& geometry, const ScaleField& field,
                   std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes) {
-  // Of the values of a row that occur: rows may be much longer than chunks.
+  // Limited to the values of a row that occur: rows may be much longer than chunks.
   const std::uint64_t row_values = geometry.row_values();
   std::uint64_t at = first_value % row_values;
   const std::uint64_t begin = n_values < row_values ? at : 0;
@@ -43,8 +43,8 @@ void predict_rows(const DirectGeometry& geometry, const ScaleField& field,
   }
 }
 
-// Whether sums of three fit 16 bits, for the values of a chunk. What other chunks use is
-// not looked at: a record may have many chunks and long vectors.
+// True if sums of three fit 16 bits, for the values of a chunk. Entries that only other chunks use
+// are not read: a record may have many chunks and long vectors.
 bool has_small_numbers(const DirectGeometry& geometry, const ScaleField& field,
                        std::uint64_t first_value, std::size_t n_values) {
   const auto are_small = [](std::span<const std::int16_t> numbers) {

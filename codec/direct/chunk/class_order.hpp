@@ -1,5 +1,5 @@
-// The order in which the codes of a chunk are grouped (codec/direct/spec.md, section 5.3):
-// that of storage, or by predicted class.
+// The order in which the indices of a chunk are grouped (codec/direct/spec.md, section 5.3): that
+// of storage, or by predicted class.
 #pragma once
 
 #include <algorithm>
@@ -13,21 +13,21 @@
 
 namespace cfck::codec {
 
-// Classes of n values of a record, the first of which is `first_value`.
+// Predicts the classes of n values of a record, the first of which is `first_value`.
 void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
                      std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes);
 
-// The order of the codes of a chunk other than kHidden: stably by class.
+// The order of the indices of a chunk except kMasked: stably by class.
 class ClassOrder {
  public:
-  // Codes and classes must stay. Without `has_hidden` no code is kHidden; else the codes
+  // Indices and classes must outlive it. Without `has_masked` no index is kMasked; else the indices
   // need only say which are.
   ClassOrder(std::span<const std::int32_t> indices, const std::uint8_t* classes, bool has_masked);
 
   std::size_t n_shown() const { return ends_.back(); }
-  // Groups take the class of their middle code.
+  // Groups take the class of their middle index.
   void set_groups(GroupCode* groups) const;
-  // One of these, once: the codes in this order; or codes that are, where they belong.
+  // One of these is called, once: to put indices in this order, or back where they belong.
   void sort(std::int32_t* sorted);
   void unsort(const std::int32_t* sorted, std::int32_t* indices);
 
@@ -45,16 +45,16 @@ class ClassOrder {
   std::span<const std::int32_t> indices_;
   const std::uint8_t* classes_;
   bool has_hidden_;
-  std::array<ClassCounts, kParts> next_;  // where the next code of each class goes
+  std::array<ClassCounts, kParts> next_;  // where the next index of each class goes
   ClassCounts ends_;
 };
 
-// Codes that are not kHidden, in the order of storage, and back.
+// Collects the indices that are not kMasked, in the order of storage, and puts them back.
 std::size_t gather_shown(std::span<const std::int32_t> indices, std::int32_t* shown);
 void spread_shown(const std::int32_t* shown, std::span<std::int32_t> indices);
 
-// Calls `action` with the number of each code that is kExact, of which there are
-// n_exact, in order.
+// Calls `action` with the position of each index that is kExact, of which there are n_exact, in
+// order.
 template <class Action>
 void each_exact(std::span<const std::int32_t> indices, std::size_t n_exact, Action&& action) {
   constexpr std::size_t kBlock = 64;

@@ -25,11 +25,11 @@ struct DirectSections {
   ByteView escape_flags;
   ByteView escape_indices;
   ByteView exact;
-  ByteView coded;  // what the entropy stage made
+  ByteView coded;  // output of the entropy stage
   ByteView raw;
 };
 
-// Groups of symbols that are decoded at once: they stay in the first cache.
+// Number of groups whose symbols are decoded at once: they stay in the first cache.
 inline constexpr std::size_t kBatchGroups = 16;
 
 class ChunkDecoder {
@@ -63,7 +63,7 @@ class ChunkDecoder {
   }
 
   Result<void> decode(MutableBytes out) {
-    // Whole groups, for merging in place.
+    // There is space for whole groups, for merging in place.
     indices_ = {scratch_.impl().indices.reserve(n_values_ + kGroupSize), n_values_};
     CFCK_TRY(hide_masked());
     CFCK_TRY(is_rans_ ? decode_runs() : decode_symbols());
@@ -110,7 +110,7 @@ class ChunkDecoder {
     return {};
   }
 
-  // Everything that the symbol frame holds; then the groups.
+  // Decodes everything that the symbol frame holds; then the groups.
   Result<void> decode_symbols() {
     const bool has_field = !parameters_.field.empty();
     const EntropyDecoder* const stage = find_entropy_decoder(info_.entropy);
@@ -132,7 +132,7 @@ class ChunkDecoder {
     return find_streams(total, n_classes);
   }
 
-  // From the class symbols, or from the field.
+  // Reads the groups from the class symbols, or from the field.
   Result<void> read_groups() {
     groups_ = scratch_.impl().groups.reserve(n_groups_);
     if (!parameters_.field.empty()) {
@@ -152,7 +152,7 @@ class ChunkDecoder {
     return {};
   }
 
-  // With `rans`: the class symbols; then the groups.
+  // With `rans`: decodes the class symbols; then the groups.
   Result<void> decode_runs() {
     RansReader& reader = scratch_.impl().rans_reader;
     auto opened = reader.open(s_.coded, payload_.data() + payload_.size(), kDirectValueTables);
@@ -264,9 +264,9 @@ class ChunkDecoder {
     return corrupt("the escapes are not as many as the symbols need", h_.header_bytes);
   }
 
-  // Decodes symbols some groups at a time and merges them, either to codes or to values.
-  // Groups whose raw bits the lanes carry come last: for these the lanes must have come
-  // to their end.
+  // Decodes symbols some groups at a time and merges them, either to indices or to values.
+  // Groups whose raw bits the lanes carry come last: for these the lanes must have come to their
+  // end.
   Result<void> merge_lanes(std::int32_t* indices, std::byte* values) {
     std::size_t first_of_tail = n_groups_;
     std::size_t raw_of_tail = 0;
@@ -299,14 +299,14 @@ class ChunkDecoder {
     if (auto finished = reader.finish(in_tail_, raw + in_section); !finished) {
       return shifted(std::move(finished).error(), coded_at_);
     }
-    // What of the tail's groups is in the section comes before what the lanes carry.
+    // The part of the tail's groups that is in the section comes before the part in the lanes.
     std::copy(s_.raw.end() - static_cast<std::ptrdiff_t>(in_section), s_.raw.end(), raw);
     from_.raw = raw;
     CFCK_TRY(merge_groups(first_of_tail, n_groups_, indices, values));
     return from_.n_escapes == 0 ? Result<void>() : wrong_escapes();
   }
 
-  // The symbols of groups first … last-1.
+  // Decodes the symbols of groups first … last-1.
   Result<void> decode_groups(std::size_t first, std::size_t last) {
     std::uint8_t* const places = scratch_.impl().places.reserve(last - first);
     std::size_t n_places = 0;
@@ -376,9 +376,9 @@ class ChunkDecoder {
   std::span<std::int32_t> indices_;
   std::uint8_t* symbols_ = nullptr;
   std::uint8_t* classes_ = nullptr;  // of every value; with a scale field
-  std::optional<ClassOrder> order_;  // the same
+  std::optional<ClassOrder> order_;  // with a scale field
   GroupCode* groups_ = nullptr;
-  bool may_exceed_ = false;  // codes beyond kMaxCode
+  bool may_exceed_ = false;  // indices beyond kMaxIndex
 };
 
 Result<void> decode_chunk(const DirectChunkInfo& info, ByteView payload, Scratch& scratch,

@@ -66,12 +66,12 @@ class ChunkEncoder {
   }
 
  private:
-  // Zeros always have code 0.
+  // A chunk with many zeros may get a mask: zeros always have index 0.
   bool may_have_mask(const QuantisedTotals& totals) const {
     return totals.n_zeros * 32 >= n_values_ && totals.n_zeros != n_values_;
   }
 
-  // With `rans` and nothing between values and groups. False where a mask may pay, or one
+  // Encodes with `rans` in one pass over the values. Returns false where a mask may pay, or one
   // class for all groups.
   bool encode_at_once(const ValueSteps& steps, MutableBytes decoded, DirectChunk& out) {
     n_groups_ = (n_values_ + kGroupSize - 1) / kGroupSize;
@@ -102,7 +102,7 @@ class ChunkEncoder {
     });
   }
 
-  // Spec, section 5.2: zeros of either sign whose code is 0.
+  // Specification, section 5.2: zeros of either sign whose index is 0 can be masked.
   bool may_hide(std::size_t i) const {
     return indices_[i] == 0 && is_zero(values_.data() + i * value_bytes_, value_bytes_);
   }
@@ -127,7 +127,7 @@ class ChunkEncoder {
     return {};
   }
 
-  // Residuals, order, groups, symbols: all that follows the codes.
+  // Codes residuals, order, groups, symbols: all that follows the indices.
   Result<void> enindex_indices(EncodedChunk& out) {
     const bool has_field = !parameters_.field.empty();
     if (!parameters_.coefficients.empty()) {
@@ -160,7 +160,7 @@ class ChunkEncoder {
     return {};
   }
 
-  // Classes as symbols, from `next` on.
+  // Writes classes as symbols, from `next` on.
   void write_classes(std::uint8_t* next) {
     class_escapes_.resize(2 * n_groups_);
     const ClassStream classes = write_class_stream(groups_, n_groups_, next, class_escapes_.data());
@@ -170,7 +170,8 @@ class ChunkEncoder {
     streams_[0] = {next, n_groups_};
   }
 
-  // Where the symbols of `rans`, after those of the classes, raw bits and escapes go.
+  // Returns the positions of the symbols of `rans`, after those of the classes, raw bits and
+  // escapes.
   DirectSplit split_start(std::size_t n_symbols, std::size_t raw_bytes) {
     DirectSplit to;
     to.streams[0] = memory_.symbols.reserve(n_groups_ + n_symbols + kGroupSize) + n_groups_;
@@ -179,7 +180,7 @@ class ChunkEncoder {
     return to;
   }
 
-  // The symbols of `rans`, and their section.
+  // Writes the symbols of `rans`, and their section.
   void write_runs(std::size_t n_left, bool has_field) {
     std::size_t raw_bytes = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
@@ -193,7 +194,7 @@ class ChunkEncoder {
     finish_runs(n_left, has_field, start, to);
   }
 
-  // What lies between start and end.
+  // Completes a chunk from what lies between start and end.
   void finish_runs(std::size_t n_left, bool has_field, const DirectSplit& start,
                    const DirectSplit& end) {
     streams_.assign(2, {});
@@ -247,7 +248,7 @@ class ChunkEncoder {
       raw_bytes += group_raw_bytes(code, n);
       n_symbols += group_symbols(code, n);
     }
-    // A kernel writes whole groups, past the end of a stream too.
+    // A kernel writes whole groups, even past the end of a stream.
     std::uint8_t* next =
         memory_.symbols.reserve(n_groups_ + n_symbols + kDirectStreams * kGroupSize);
     streams_.assign(1 + kDirectStreams, {});

@@ -7,7 +7,7 @@
 namespace cfck::codec {
 namespace {
 
-// Reads the fields in the order of spec, section 2.
+// Reads the fields in the order of section 2 of the specification.
 Result<void> read_fields(VarintReader& in, EntropyId entropy, bool has_field, DirectHeader& h) {
   CFCK_TRY_ASSIGN(h.flags, in.byte());
   if (!has_field) {
@@ -101,8 +101,8 @@ Result<DirectHeader> parse_direct_header(const DirectChunkInfo& info,
   CFCK_TRY_ASSIGN(const std::uint8_t mode, in.byte());
   const DirectParameters* parameters = info.parameters;
   if (mode == kDirectInline) {
-    // Constant vectors of a field have no bytes that vouch for their length; but then no
-    // more numbers are made than the chunk has values.
+    // Constant vectors of a field have no bytes that limit their length; but then no more numbers
+    // are made than the chunk has values.
     if (has_scale_field(payload.subspan(1)) && info.n_elems != geometry.n_values()) {
       return corrupt("an inline scale field in a chunk that is not the whole tensor", 1);
     }

@@ -18,7 +18,7 @@ enum DirectFlag : std::uint8_t {
   kDirectRaw = 1 << 3,
 };
 
-// Fields that a flag says are absent are zero.
+// Fields that the flags declare absent are zero.
 struct DirectHeader {
   std::uint8_t flags = 0;
   std::uint32_t first_class = 0;  // where there is no scale field
@@ -39,7 +39,7 @@ struct DirectHeader {
 Result<DirectHeader> parse_direct_header(const DirectChunkInfo& info,
                                          const DirectGeometry& geometry, ByteView payload);
 
-// Mode byte, inline parameters if there are any, header.
+// Appends mode byte, inline parameters if there are any, and header.
 void append_direct_header(const DirectHeader& header, EntropyId entropy, bool has_field,
                           const DirectParameters* inline_parameters, std::vector<std::byte>& out);
 

@@ -10,13 +10,13 @@
 namespace cfck::codec {
 namespace {
 
-// Fewer groups have too little to save.
+// Fewer groups could save too little.
 inline constexpr std::size_t kMinEvenGroups = 256;
-// Above, sums might not fit.
+// Above this class, sums might not fit.
 inline constexpr unsigned kMaxEvenClass = 100;
-// What 128 values save by a class of their own, in bits times 2^16, for each square
-// quarter octave that classes vary by: 128 * ln(2) / 2 / 16 if they are normal, and half as
-// much again, since weights are not quite.
+// The saving of 128 values by a class of their own, in bits times 2^16, for each squared
+// quarter-log2 step that classes vary by: 128 * ln(2) / 2 / 16 if they are normal, and half as much
+// again, since weights are not quite normal.
 inline constexpr std::uint64_t kGroupSaving = 272556;
 
 std::uint64_t cost_of_classes(const SymbolCounts& counts) {
@@ -52,7 +52,7 @@ bool classes_are_even(const GroupCode* groups, std::size_t n_groups) {
     squares += std::uint64_t{scale_class} * scale_class;
     before = scale_class;
   }
-  // Rounding to quarter octaves alone makes classes vary by 1/12.
+  // Rounding to quarter-log2 steps alone makes classes vary by 1/12.
   const std::uint64_t n = n_groups;
   const std::uint64_t spread = 12 * (n * squares - sum * sum);
   const std::uint64_t saving = spread <= n * n ? 0 : (spread - n * n) / (12 * n) * kGroupSaving;

@@ -9,7 +9,7 @@
 
 namespace cfck::codec {
 
-// Whether the classes of the groups cost more than they save.
+// True if the classes of the groups cost more than they save.
 bool classes_are_even(const GroupCode* groups, std::size_t n_groups);
 
 // Gives all groups the mean of their classes.

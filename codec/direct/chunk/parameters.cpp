@@ -15,7 +15,7 @@ enum ParameterFlag : std::uint8_t {
 
 inline constexpr unsigned kMaxWidth = 16;
 
-// Spec, section 3: minimum, width, and what each number has above the minimum.
+// Specification, section 3: appends minimum, width, and the excess of each number over the minimum.
 void append_packed(std::span<const std::int16_t> numbers, std::vector<std::byte>& out) {
   const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
   const auto range = static_cast<std::uint32_t>(*high - *low);
@@ -43,7 +43,7 @@ Result<std::vector<std::int16_t>> read_packed(std::uint64_t n, VarintReader& in)
   if (width > kMaxWidth || coded_minimum > 0xffff) {
     return corrupt("a packed vector has numbers that do not fit 16 bits", at);
   }
-  // A vector of width 0 has no bytes that vouch for its length.
+  // A vector of width 0 has no bytes that limit its length.
   if (n > kMaxPacked) {
     return corrupt("a packed vector is too long", at);
   }
@@ -197,7 +197,7 @@ Result<double> step_of(double bound) {
   const double twice = 2 * bound;
   const double less = twice * 0x1p-20;  // exact
   const double step = twice - less;
-  // What rounding did; exact, since `less` is smaller than `twice`.
+  // The rounding error; exact, since `less` is smaller than `twice`.
   const double excess = (twice - step) - less;
   return excess < 0 ? std::bit_cast<double>(std::bit_cast<std::uint64_t>(step) - 1) : step;
 }

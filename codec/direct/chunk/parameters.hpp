@@ -1,5 +1,5 @@
-// What the chunks of a record in the direct codec share
-// (codec/direct/spec.md, sections 2 and 3).
+// The parameters that chunks of a record in the direct codec share (codec/direct/spec.md, sections
+// 2 and 3).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace cfck::codec {
 inline constexpr unsigned kMaxKernelSize = 64;
 inline constexpr std::uint64_t kMaxPacked = std::uint64_t{1} << 25;  // numbers in a vector
 
-// A tensor as rows x columns x taps: rows are axis 0, taps the product of the axes
+// A tensor as rows x columns x kernel positions: rows are axis 0, positions the product of the axes
 // from the third on where that is 2 to 64 (a convolution kernel), else 1.
 struct DirectGeometry {
   std::uint64_t rows = 1;
@@ -29,8 +29,8 @@ struct DirectGeometry {
 // Error: kUnsupported where the number of values does not fit 2^62.
 Result<DirectGeometry> direct_geometry(std::span<const std::uint64_t> shape);
 
-// The class that a value is predicted to have is the sum of its band (its tap), its
-// row and its column, in quarter octaves.
+// The predicted class of a value is the sum of its band (its kernel position), its row and its
+// column, in quarter-log2 steps.
 struct ScaleField {
   std::vector<std::int16_t> bands;
   std::vector<std::int16_t> rows;
@@ -42,7 +42,7 @@ struct ScaleField {
 struct DirectParameters {
   double step = 0;                       // where row_steps is empty
   std::vector<std::uint16_t> row_steps;  // top halves of positive F32
-  // Rows 1 .. taps-1 of the strictly lower triangle, in units of 1/256.
+  // Rows 1 .. kernel_size-1 of the strictly lower triangle, in units of 1/256.
   std::vector<std::int16_t> coefficients;
   ScaleField field;
 };
@@ -51,7 +51,7 @@ inline std::size_t n_coefficients(std::uint32_t kernel_size) {
   return std::size_t{kernel_size} * (kernel_size - 1) / 2;
 }
 
-// What a row step means.
+// Decodes a row step.
 double row_step_value(std::uint16_t step);
 
 // Requires: vectors that are not empty have the lengths that the geometry gives.
@@ -60,10 +60,10 @@ void append_parameters(const DirectParameters& parameters, std::vector<std::byte
 // Errors: kTruncated, kCorrupt.
 Result<DirectParameters> read_parameters(const DirectGeometry& geometry, VarintReader& in);
 
-// A preamble: parameters and nothing after them.
+// Parses a preamble: parameters and nothing after them.
 Result<DirectParameters> parse_parameters(const DirectGeometry& geometry, ByteView preamble);
 
-// Whether a preamble that is sound has a scale field; false for an empty one.
+// True if a valid preamble has a scale field; false for an empty one.
 bool has_scale_field(ByteView preamble) noexcept;
 
 // The largest step that keeps `bound` at every value but rare ones: 2 * bound *
@@ -71,11 +71,11 @@ bool has_scale_field(ByteView preamble) noexcept;
 // between 2^-1000 and 2^1000.
 Result<double> step_of(double bound);
 
-// The same as a row step; 0 where the bound is below what a row step can say, so
-// that all but zeros are kept exactly. Bounds of 0 are allowed.
+// The largest row step that keeps `bound`; 0 where the bound is below all row steps, so that all
+// values but zeros are kept exactly. Bounds of 0 are allowed.
 Result<std::uint16_t> row_step_of(double bound);
 
-// The largest power of two that is not above `step`. Requires: step is normal.
+// Returns the largest power of two that is not above `step`. Requires: step is normal.
 double power_of_two_below(double step);
 
 }  // namespace cfck::codec

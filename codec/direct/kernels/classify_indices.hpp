@@ -7,7 +7,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// The sum of the magnitudes, none counted as more than `limit`.
+// Returns the sum of the magnitudes, each clamped to `limit`.
 template <class Sum>
 inline std::uint64_t clamped_sum(const std::uint32_t* magnitudes, std::uint32_t limit) {
   Sum sum = 0;
@@ -17,7 +17,7 @@ inline std::uint64_t clamped_sum(const std::uint32_t* magnitudes, std::uint32_t 
   return sum;
 }
 
-// What the sums are compared with: eight times the mean.
+// The limit of magnitudes in a sum: eight times the mean.
 inline std::uint32_t limit_of(std::uint64_t sum, unsigned n) {
   const std::uint64_t limit = share_of(8 * sum, n);
   return static_cast<std::uint32_t>(limit < 1 ? 1 : limit < UINT32_MAX ? limit : UINT32_MAX);
@@ -25,7 +25,7 @@ inline std::uint32_t limit_of(std::uint64_t sum, unsigned n) {
 
 #if defined(__AVX512F__)
 
-// The magnitudes of the codes of a group in registers.
+// The magnitudes of the indices of a group in registers.
 class MagnitudeLanes {
  public:
   explicit MagnitudeLanes(const std::int32_t* indices) {
@@ -41,7 +41,7 @@ class MagnitudeLanes {
     }
     return static_cast<std::uint32_t>(_mm512_reduce_or_epi32(any));
   }
-  // Requires: it fits 32 bits.
+  // Requires: the sum fits 32 bits.
   std::uint32_t sum_below(std::uint32_t limit) const {
     const __m512i limits = _mm512_set1_epi32(static_cast<int>(limit));
     __m512i sum = _mm512_setzero_si512();
@@ -58,10 +58,10 @@ class MagnitudeLanes {
 
 #endif
 
-// Sums of magnitudes below it fit 32 bits.
+// Sums of magnitudes below this fit 32 bits.
 inline constexpr std::uint32_t kSmallMagnitudes = std::uint32_t{1} << 24;
 
-// A few large codes do not move the class: they count as eight times the mean.
+// A few large indices do not move the class: they are clamped to eight times the mean.
 inline unsigned class_of_group(const std::int32_t* indices, unsigned n) {
 #if defined(__AVX512F__)
   const MagnitudeLanes lanes(indices);

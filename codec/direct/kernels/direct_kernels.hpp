@@ -11,7 +11,7 @@
 
 namespace cfck::codec {
 
-// Steps of the values of a chunk. Without `row_steps` all have `step` and `bound`.
+// The steps of the values of a chunk. Without `row_steps` all have `step` and `bound`.
 struct ValueSteps {
   double step = 0;
   double bound = 0;
@@ -23,13 +23,13 @@ struct ValueSteps {
   bool has_float_products = false;
 };
 
-// Where a split writes, or a merge reads, the streams and raw bytes; pointers are
+// The positions at which a split writes, or a merge reads, the streams and raw bytes; pointers are
 // advanced.
 struct DirectSplit {
   std::uint8_t* streams[kDirectStreams] = {};
   std::byte* raw = nullptr;
-  std::int32_t* escapes = nullptr;  // codes, in scan order
-  std::byte* exact = nullptr;       // values, where they are quantised at once
+  std::int32_t* escapes = nullptr;  // indices, in scan order
+  std::byte* exact = nullptr;       // values, with quantise_symbols()
 };
 
 struct DirectMerge {
@@ -37,7 +37,7 @@ struct DirectMerge {
   const std::byte* raw = nullptr;
   const std::int32_t* escapes = nullptr;
   std::size_t n_escapes = 0;         // left
-  const std::byte* exact = nullptr;  // values, where they are merged
+  const std::byte* exact = nullptr;  // values, with merge_values() and decode_values()
 };
 
 struct QuantisedTotals {
@@ -46,59 +46,59 @@ struct QuantisedTotals {
 };
 
 struct DirectKernels {
-  // Codes of the values, kExact where the decoded value would break the bound, and
+  // Computes the indices of the values, kExact where the decoded value would break the bound, and
   // the decoded values.
   QuantisedTotals (*quantise)(DType dtype, const std::byte* values, std::size_t n_values,
                               const ValueSteps& steps, std::int32_t* indices, std::byte* decoded);
-  // The same, and what classify() and split_symbols() make of the codes; also the values
-  // that are exact. Needs room for as many raw bytes, codes and values as there can be.
+  // Does what quantise(), classify() and split_symbols() do, in one pass, and stores the values
+  // that are exact. Needs space for as many raw bytes, indices and values as there can be.
   QuantisedTotals (*quantise_symbols)(DType dtype, const std::byte* values, std::size_t n_values,
                                       const ValueSteps& steps, std::byte* decoded,
                                       GroupCode* groups, DirectSplit& to);
-  // What is decoded from kExact means nothing.
+  // The result for kExact is unspecified.
   void (*dequantise)(DType dtype, const std::int32_t* indices, std::size_t n_values,
                      const ValueSteps& steps, std::byte* values);
-  // Codes have room for a whole number of groups, zeros after the last value.
+  // Indices have space for a whole number of groups, with zeros after the last value.
   void (*classify)(const std::int32_t* indices, std::size_t n_values, GroupCode* groups);
   void (*split)(const std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
                 DirectSplit& to);
-  // False if symbols and escapes do not fit each other, or a symbol is invalid.
+  // False if symbols and escapes do not match, or a symbol is invalid.
   bool (*merge)(std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
                 DirectMerge& from);
-  // The same with the stage `rans`: one symbol for each code, all in the first stream.
-  // All symbols below 32 are valid.
+  // Splits for the stage `rans`: one symbol for each index, all in the first stream. All symbols
+  // below 32 are valid.
   void (*split_symbols)(const std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
                         DirectSplit& to);
   bool (*merge_symbols)(std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
                         DirectMerge& from);
-  // Values at once, where the order is that of storage. As many escapes are exact as
+  // Merges straight to values, where the order is that of storage. As many escapes are exact as
   // there are exact values. Requires: low bits are at most kMaxSafeLowBits.
   bool (*merge_values)(DType dtype, std::size_t n_values, const GroupCode* groups,
                        const ValueSteps& steps, DirectMerge& from, std::byte* values);
-  // The same for whole groups, whose symbols the lanes still hold; `tables` are those of
-  // the codec. False also if the lanes run out of words.
+  // Merges whole groups whose symbols the lanes still hold; `tables` are those of the codec. False
+  // also if the lanes run out of words.
   bool (*decode_values)(DType dtype, std::size_t n_groups, const GroupCode* groups,
                         const ValueSteps& steps, RansLanes& lanes,
                         const RansDecodeTable* const* tables, DirectMerge& from, std::byte* values);
-  // Whether `step` may have them: products with small codes that are right without
+  // True if `step` allows them: products with small indices that are right without
   // binary64.
   bool (*has_float_products)(double step);
-  // Codes of whole kernels into residuals, and back; kExact and kHidden stay. False if
-  // a code is out of range.
+  // Turns indices of whole kernels into residuals, and back; kExact and kMasked stay. False if an
+  // index is out of range.
   void (*predict)(const std::int16_t* coefficients, unsigned kernel_size, std::size_t n_kernels,
                   std::int32_t* indices);
   bool (*restore)(const std::int16_t* coefficients, unsigned kernel_size, std::size_t n_kernels,
                   std::int32_t* indices);
-  // sums[i] += |codes[i]| * weight, and the sum of |codes[i]| * weights[i]; kExact
-  // counts as 0.
+  // sums[i] += |indices[i]| * weight, and the sum of |indices[i]| * weights[i]; kExact is taken as
+  // 0.
   void (*add_magnitudes)(const std::int32_t* indices, std::size_t n, double weight, double* sums);
   double (*weigh_magnitudes)(const std::int32_t* indices, std::size_t n, const double* weights);
-  // Lowers `least` to the least finite value, and raises `greatest`.
+  // Lowers `min` to the minimum finite value, and raises `max` to the maximum.
   void (*extend_range)(DType dtype, const std::byte* values, std::size_t n, double& min,
                        double& max);
 };
 
-// Those of the best level of this CPU, or of the one CFCK_CPU names.
+// Returns the kernels of the best level of this CPU, or of the level that CFCK_CPU names.
 const DirectKernels& direct_kernels() noexcept;
 // Requires: `level` is not above cpu_level().
 const DirectKernels& direct_kernels_of(CpuLevel level) noexcept;

@@ -1,6 +1,6 @@
-// Small codes times a step, rounded to F32 as codec/direct/spec.md, section 4, says, but
-// with vectors of floats: twice as many to a register as doubles. CFCK_HAS_FLOAT_PRODUCTS
-// says which CPU levels have them.
+// Small indices times a step, rounded to F32 as codec/direct/spec.md, section 4, says, but with
+// vectors of floats: twice as many to a register as doubles. CFCK_HAS_FLOAT_PRODUCTS says which CPU
+// levels have them.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct WideFloats {
   void store(void* to) const { _mm512_storeu_ps(to, v); }
   WideFloats operator+(WideFloats other) const { return {_mm512_add_ps(v, other.v)}; }
   WideFloats operator*(WideFloats other) const { return {_mm512_mul_ps(v, other.v)}; }
-  // v * a + b, v * a - b, rounded once.
+  // Returns v * a + b, v * a - b, rounded once.
   WideFloats times_plus(WideFloats a, WideFloats b) const { return {_mm512_fmadd_ps(v, a.v, b.v)}; }
   WideFloats times_minus(WideFloats a, WideFloats b) const {
     return {_mm512_fmsub_ps(v, a.v, b.v)};
@@ -58,15 +58,15 @@ struct WideFloats {
 
 #endif
 
-// A step as the sum of two floats. Products with it are those in binary64 but for ties
-// that are nearly met, and at the ends of the range; so all of them are compared first.
+// A step as the sum of two floats. Products with it equal those in binary64 except near ties and at
+// the ends of the range; so all of them are compared first.
 class FloatStep {
  public:
   explicit FloatStep(double step)
       : high_(WideFloats::all(static_cast<float>(step))),
         low_(WideFloats::all(static_cast<float>(step - static_cast<float>(step)))) {}
 
-  // Whether times() gives what it should for codes of at most kMaxByteCode either way.
+  // True if times() is exact for indices from -kMaxByteCode to kMaxByteCode.
   static bool is_exact(double step) {
     const FloatStep float_step(step);
     bool is_exact = true;

@@ -1,5 +1,5 @@
-// Codes of a group as bytes and back, and bytes as vectors, at the CPU levels that have
-// them wide enough to pay. CFCK_HAS_CODE_LANES says which do.
+// Indices of a group as bytes and back, and bytes as vectors, at the CPU levels that have vectors
+// wide enough to pay. CFCK_HAS_INDEX_LANES says which do.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ inline __m512i low_bytes(const std::int32_t* indices, unsigned shift) {
 
 }  // namespace index_lanes
 
-// Signed bytes shifted left.
+// Shifts signed bytes left.
 inline void indices_of_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* indices) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
   for (unsigned i = 0; i < kGroupSize; i += 16) {
@@ -50,7 +50,7 @@ inline void indices_of_bytes(const std::uint8_t* bytes, unsigned shift, std::int
   }
 }
 
-// Puts unsigned bytes, shifted left, into the codes.
+// Adds unsigned bytes, shifted left, to the indices.
 inline void add_low_bytes(const std::uint8_t* bytes, unsigned shift, std::int32_t* indices) {
   const __m128i count = _mm_cvtsi32_si128(static_cast<int>(shift));
   for (unsigned i = 0; i < kGroupSize; i += 16) {
@@ -66,7 +66,7 @@ struct ByteLanes {
 
   static ByteLanes load(const std::uint8_t* from) { return {_mm512_loadu_si512(from)}; }
   static ByteLanes all(unsigned byte) { return {_mm512_set1_epi8(static_cast<char>(byte))}; }
-  // Of kCount codes, shifted right: cut off at what a signed byte can say, or the low bits.
+  // Takes kCount indices, shifted right: clamped to a signed byte, or the low bits.
   static ByteLanes high_of(const std::int32_t* indices, unsigned shift) {
     return {index_lanes::high_bytes(indices, shift)};
   }
@@ -76,7 +76,7 @@ struct ByteLanes {
   void store(std::uint8_t* to) const { _mm512_storeu_si512(to, v); }
   ByteLanes operator+(ByteLanes other) const { return {_mm512_add_epi8(v, other.v)}; }
   ByteLanes operator&(ByteLanes other) const { return {_mm512_and_si512(v, other.v)}; }
-  // *this where `other` is not above the limit, else 0 or 255.
+  // Returns *this where `other` is not above the limit, else 0 or 255.
   ByteLanes where_at_most(ByteLanes other, ByteLanes limit) const {
     return {_mm512_maskz_mov_epi8(_mm512_cmple_epu8_mask(other.v, limit.v), v)};
   }
@@ -85,7 +85,7 @@ struct ByteLanes {
   }
   std::uint64_t zero_bits() const { return _mm512_testn_epi8_mask(v, v); }
   std::uint64_t equal_bits(ByteLanes other) const { return _mm512_cmpeq_epi8_mask(v, other.v); }
-  // Doubled, and one more where a bit of `plane` is set.
+  // Returns the double, plus one where a bit of `plane` is set.
   ByteLanes twice_plus(const std::byte* plane) const {
     std::uint64_t bits;
     __builtin_memcpy(&bits, plane, sizeof(bits));
@@ -94,8 +94,8 @@ struct ByteLanes {
   }
   bool any_above(ByteLanes limit) const { return _mm512_cmpgt_epu8_mask(v, limit.v) != 0; }
 
-  // Sums of products with one, two, or three and four weights, each a lane of 16 or
-  // 32 bits; those above the limit become 0, others one more than they are.
+  // Stores sums of products with one, two, or three and four weights, each a lane of 16 or 32 bits;
+  // sums above the limit become 0, others are increased by one.
   void store_pairs(std::uint32_t weights, unsigned limit, std::uint8_t* to) const {
     const __m512i sums = _mm512_maddubs_epi16(v, _mm512_set1_epi32(static_cast<int>(weights)));
     const __m512i symbols = _mm512_maskz_add_epi16(
@@ -112,7 +112,7 @@ struct ByteLanes {
         _mm512_set1_epi32(1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(symbols));
   }
-  // Of the first 48 bytes, three by three, with a zero after each three.
+  // Spreads the first 48 bytes, three by three, with a zero after each three.
   ByteLanes threes() const {
     const __m512i apart = _mm512_permutexvar_epi32(
         _mm512_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11), v);
@@ -177,7 +177,7 @@ struct ByteLanes {
 
   static ByteLanes load(const std::uint8_t* from) { return {index_lanes::load(from)}; }
   static ByteLanes all(unsigned byte) { return {_mm256_set1_epi8(static_cast<char>(byte))}; }
-  // Of kCount codes, shifted right: cut off at what a signed byte can say, or the low bits.
+  // Takes kCount indices, shifted right: clamped to a signed byte, or the low bits.
   static ByteLanes high_of(const std::int32_t* indices, unsigned shift) {
     return {index_lanes::high_bytes(indices, shift)};
   }
@@ -187,7 +187,7 @@ struct ByteLanes {
   void store(std::uint8_t* to) const { index_lanes::store(to, v); }
   ByteLanes operator+(ByteLanes other) const { return {_mm256_add_epi8(v, other.v)}; }
   ByteLanes operator&(ByteLanes other) const { return {_mm256_and_si256(v, other.v)}; }
-  // *this where `other` is not above the limit, else 0 or 255.
+  // Returns *this where `other` is not above the limit, else 0 or 255.
   ByteLanes where_at_most(ByteLanes other, ByteLanes limit) const {
     return {_mm256_and_si256(v, other.at_most(limit))};
   }
@@ -196,7 +196,7 @@ struct ByteLanes {
   }
   std::uint64_t zero_bits() const { return bits(_mm256_cmpeq_epi8(v, _mm256_setzero_si256())); }
   std::uint64_t equal_bits(ByteLanes other) const { return bits(_mm256_cmpeq_epi8(v, other.v)); }
-  // Doubled, and one more where a bit of `plane` is set.
+  // Returns the double, plus one where a bit of `plane` is set.
   ByteLanes twice_plus(const std::byte* plane) const {
     const __m256i byte_of = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2,
                                              2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
@@ -209,8 +209,8 @@ struct ByteLanes {
   }
   bool any_above(ByteLanes limit) const { return bits(at_most(limit)) != 0xffffffffu; }
 
-  // Sums of products with one, two, or three and four weights, each a lane of 16 or
-  // 32 bits; those above the limit become 0, others one more than they are.
+  // Stores sums of products with one, two, or three and four weights, each a lane of 16 or 32 bits;
+  // sums above the limit become 0, others are increased by one.
   void store_pairs(std::uint32_t weights, unsigned limit, std::uint8_t* to) const {
     const __m256i sums = _mm256_maddubs_epi16(v, _mm256_set1_epi32(static_cast<int>(weights)));
     const __m256i above = _mm256_cmpgt_epi16(sums, _mm256_set1_epi16(static_cast<short>(limit)));
@@ -233,7 +233,7 @@ struct ByteLanes {
         _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4));
     _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(once));
   }
-  // Of the first 24 bytes, three by three, with a zero after each three.
+  // Spreads the first 24 bytes, three by three, with a zero after each three.
   ByteLanes threes() const {
     const __m256i apart = _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5));
     const __m128i order = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);

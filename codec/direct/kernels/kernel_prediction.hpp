@@ -10,11 +10,11 @@ inline namespace CFCK_CPU_NAMESPACE {
 inline constexpr unsigned kKernelLanes = 16;
 inline constexpr unsigned kMaxKernelSize = 64;
 
-// One code of each of sixteen kernels; the same where sums may overflow.
+// One index of each of sixteen kernels; a second type is for sums that may overflow.
 using KernelLanes [[gnu::vector_size(4 * kKernelLanes)]] = std::int32_t;
 using KernelSums [[gnu::vector_size(4 * kKernelLanes)]] = std::uint32_t;
 
-// Up to which magnitude codes are predicted in 32 bits without overflow.
+// The magnitude up to which indices are predicted in 32 bits without overflow.
 inline std::int32_t safe_index(const std::int16_t* coefficients, unsigned kernel_size) {
   std::int64_t most = 1;
   for (unsigned t = 0; t < kernel_size; coefficients += t, ++t) {
@@ -58,8 +58,8 @@ inline bool any_lane(const KernelLanes& lanes) {
   return any != 0;
 }
 
-// Sixteen whole kernels of codes into residuals, or back; false, and nothing done,
-// where a code is above `safe`. Exact and hidden values stay, and count as 0.
+// Turns sixteen whole kernels of indices into residuals, or back; does nothing and returns false
+// where an index is above `safe`. Exact and masked values stay, and are taken as 0.
 template <bool restores>
 inline bool predict_lanes(const std::int16_t* coefficients, unsigned kernel_size, std::int32_t safe,
                           std::int32_t* indices) {
@@ -102,7 +102,7 @@ inline std::int32_t prediction_of(const std::int16_t* coefficients, const std::i
                                                       : sum);
 }
 
-// One kernel, whatever its codes are.
+// Predicts one kernel, whatever its indices are.
 inline void predict_kernel(const std::int16_t* coefficients, unsigned kernel_size,
                            std::int32_t* indices) {
   std::int64_t known[kMaxKernelSize];
@@ -115,7 +115,7 @@ inline void predict_kernel(const std::int16_t* coefficients, unsigned kernel_siz
   }
 }
 
-// False if a code is out of range.
+// Returns false if an index is out of range.
 inline bool restore_kernel(const std::int16_t* coefficients, unsigned kernel_size,
                            std::int32_t* indices) {
   std::int64_t known[kMaxKernelSize];

@@ -1,5 +1,5 @@
-// Weighted sums of the magnitudes of codes, for fitting scale fields. kExact counts as 0.
-// Sums are the same at every CPU level: value i is added to sum i mod 8.
+// Weighted sums of the magnitudes of indices, for fitting scale fields. kExact is taken as 0. Sums
+// are the same at every CPU level: value i is added to sum i mod 8.
 #pragma once
 
 #include "codec/common/class_codes.hpp"
@@ -22,7 +22,7 @@ inline DoubleLanes magnitudes_of_indices(const std::int32_t* indices) {
 }
 #endif
 
-// sums[i] += |codes[i]| * weight.
+// sums[i] += |indices[i]| * weight.
 inline void add_magnitudes(const std::int32_t* indices, std::size_t n, double weight,
                            double* sums) {
   std::size_t i = 0;
@@ -37,7 +37,7 @@ inline void add_magnitudes(const std::int32_t* indices, std::size_t n, double we
   }
 }
 
-// The sum of |codes[i]| * weights[i].
+// Returns the sum of |indices[i]| * weights[i].
 inline double weigh_magnitudes(const std::int32_t* indices, std::size_t n, const double* weights) {
   double sums[kSumLanes] = {};
   std::size_t i = 0;

@@ -1,4 +1,4 @@
-// Symbols, low bits and escapes into codes (codec/direct/spec.md, section 6).
+// Turns symbols, low bits and escapes into indices (codec/direct/spec.md, section 6).
 #pragma once
 
 #include "codec/direct/kernels/split_indices.hpp"
@@ -35,7 +35,7 @@ inline bool merge_single(const std::uint8_t* symbols, unsigned low_bits, const s
     indices[i] = static_cast<std::int32_t>(high << low_bits | low[i]);
     n_bad += symbols[i] > 2 * kReach + 1 ? 1u : 0u;
   }
-  // 63 * 2^25 fits 32 bits; with more low bits a code may not, or be kExact or kHidden.
+  // 63 * 2^25 fits 32 bits; with more low bits an index may not, or be kExact or kMasked.
   for (unsigned i = 0; low_bits > 25 && i < kGroupSize; ++i) {
     const bool fits = indices[i] > kMasked && indices[i] >> low_bits == symbols[i] - (kReach + 1);
     n_bad += symbols[i] != 0 && !fits ? 1u : 0u;
@@ -61,7 +61,7 @@ inline bool merge_tuples(const std::uint8_t* symbols, unsigned n_symbols, const 
 
 #if defined(CFCK_HAS_INDEX_LANES)
 
-// The codes of every symbol as signed bytes, those of symbol 0 being zeros.
+// The indices of every symbol as signed bytes; those of symbol 0 are zeros.
 struct TupleTable {
   std::uint8_t of[256][4] = {};
 
@@ -87,7 +87,7 @@ inline void expand_tuples(const std::uint8_t* symbols, unsigned n_symbols, const
   }
 }
 
-// Puts the planes of the low bits into the codes, and moves `raw` behind them.
+// Adds the planes of the low bits to the indices, and moves `raw` past them.
 inline void add_low_planes(unsigned low_bits, unsigned n, const std::byte*& raw,
                            std::int32_t* indices) {
   for (unsigned end = low_bits; end > 0;) {
@@ -109,7 +109,7 @@ inline void add_low_planes(unsigned low_bits, unsigned n, const std::byte*& raw,
   }
 }
 
-// `symbols` are kGroupSize bytes, valid ones after the last that counts.
+// `symbols` are kGroupSize bytes, with valid ones after the last that is used.
 inline bool merge_group_lanes(const std::uint8_t* symbols, const ClassCode& code, unsigned n,
                               const std::byte*& raw, std::int32_t* indices) {
   const unsigned last = code.tuple == 4 ? 81 : code.tuple == 3 ? 125 : code.tuple == 2 ? 225 : 125;
@@ -138,7 +138,7 @@ inline bool merge_group_lanes(const std::uint8_t* symbols, const ClassCode& code
 
 #endif
 
-// The codes of a group but for its escapes; false for symbols that none can have.
+// Computes the indices of a group except its escapes; false for invalid symbols.
 inline bool merge_group(const std::uint8_t* symbols, const ClassCode& code, unsigned n,
                         const std::byte*& raw, std::int32_t* indices) {
   if (code.tuple != 1) {

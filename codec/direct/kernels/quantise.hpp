@@ -1,5 +1,5 @@
-// Values into codes and back (codec/direct/spec.md, section 4). The encoder does
-// what the decoder will do and compares without rounding.
+// Turns values into indices and back (codec/direct/spec.md, section 4). The encoder does what the
+// decoder will do and compares without rounding.
 #pragma once
 
 #include "codec/common/float_values.hpp"
@@ -9,7 +9,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Values are taken in blocks of as many as there are sums of errors.
+// Values are processed in blocks of as many as there are sums of errors.
 inline constexpr unsigned kBlock = 32;
 
 // The steps of a block's values.
@@ -33,7 +33,7 @@ struct BlockSteps {
   }
 };
 
-// The steps of one block after the other.
+// Iterates over the steps of one block after the other.
 class StepWalk {
  public:
   explicit StepWalk(const ValueSteps& steps) : steps_(steps) {
@@ -46,7 +46,7 @@ class StepWalk {
     }
   }
 
-  // Of the next n values; n is kBlock but at the end.
+  // Returns the steps of the next n values; n is kBlock except at the end.
   const BlockSteps& next(unsigned n) {
     if (steps_.row_steps == nullptr) {
       return block_;
@@ -89,7 +89,7 @@ class StepWalk {
 
 inline double magnitude(double x) { return __builtin_fabs(x); }
 
-// |x - y| <= bound, exactly.
+// True if |x - y| <= bound, exactly.
 inline bool keeps_bound(double x, double y, double bound) {
   const double difference = x - y;
   const double rounded = magnitude(difference);
@@ -122,7 +122,7 @@ struct BlockCounts {
   unsigned n_special = 0;  // neither finite
 };
 
-// A block value by value: what counts, and what the lanes must equal.
+// Quantises a block value by value: the reference that the lanes must equal.
 template <class Value>
 inline BlockCounts quantise_block(const std::byte* values, const BlockSteps& steps,
                                   std::int32_t* indices, std::byte* decoded, double* errors) {
@@ -186,7 +186,7 @@ class ErrorSums {
   DoubleLanes max_[kVectors];
 };
 
-// Values of a block that are +0 or -0.
+// Counts the values of a block that are +0 or -0.
 template <class Value>
 inline unsigned zeros_of_block(const std::byte* values) {
   using Word = typename Value::Word;
@@ -199,8 +199,8 @@ inline unsigned zeros_of_block(const std::byte* values) {
   return static_cast<unsigned>(n_zeros);
 }
 
-// The common case, in which all values keep the bound with room to spare. False, and
-// nothing added, in others.
+// Handles the common case, in which all values keep the bound with a margin. In others it adds
+// nothing and returns false.
 template <class Value>
 inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int32_t* indices,
                       std::byte* decoded, ErrorSums& sums, std::size_t& n_zeros) {
@@ -214,7 +214,7 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
     const DoubleLanes x = ValueLanes<Value>::load(values + v * kBytes);
     zeros.add(x);
     const DoubleLanes scaled = x * DoubleLanes::load(steps.inverse + v * kDoubleLanes);
-    // A NaN is not the greatest, but neither are errors below a bound.
+    // A NaN is not the maximum, but neither are errors below a bound.
     max = scaled.magnitude().above(max);
     const DoubleLanes index = (scaled + round) - round;
     const DoubleLanes y = ValueLanes<Value>::store(
@@ -303,7 +303,7 @@ class Quantiser {
  public:
   explicit Quantiser(const ValueSteps& steps) : walk_(steps) {}
 
-  // n_values is a multiple of kBlock but at the end.
+  // n_values is a multiple of kBlock except at the end.
   void add(const std::byte* values, std::size_t n_values, std::int32_t* indices,
            std::byte* decoded) {
     totals_.errors.n_finite += n_values;
@@ -322,7 +322,7 @@ class Quantiser {
     }
     totals_.n_zeros += n_zeros;
     if (first < n_values) {
-      // Filled up with zeros, which have no errors.
+      // The block is filled up with zeros, which have no errors.
       const auto n = static_cast<unsigned>(n_values - first);
       std::byte from[kBlock * kBytes] = {};
       std::byte back[kBlock * kBytes];

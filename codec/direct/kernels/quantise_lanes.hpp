@@ -46,7 +46,7 @@ struct DoubleLanes {
   bool are_at_most(DoubleLanes limit) const {
     return _mm512_cmp_pd_mask(v, limit.v, _CMP_LE_OQ) == 0xff;
   }
-  // *this where its magnitude is at most `limit`, else 0. One bit for each lane.
+  // Returns *this where its magnitude is at most `limit`, else 0. One bit for each lane.
   DoubleLanes within(DoubleLanes limit, unsigned& which) const {
     const __mmask8 mask = _mm512_cmp_pd_mask(magnitude().v, limit.v, _CMP_LE_OQ);
     which = mask;
@@ -54,7 +54,7 @@ struct DoubleLanes {
   }
 };
 
-// Comparisons of several vectors, ones after the others.
+// Collects comparisons of several vectors, those of one after those of another.
 class AllBelow {
  public:
   void add(DoubleLanes lanes, DoubleLanes limit) {
@@ -131,7 +131,7 @@ struct DoubleLanes {
   bool are_at_most(DoubleLanes limit) const {
     return bits(_mm256_cmp_pd(v, limit.v, _CMP_LE_OQ)) == 0xf;
   }
-  // *this where its magnitude is at most `limit`, else 0. One bit for each lane.
+  // Returns *this where its magnitude is at most `limit`, else 0. One bit for each lane.
   DoubleLanes within(DoubleLanes limit, unsigned& which) const {
     const __m256d mask = _mm256_cmp_pd(magnitude().v, limit.v, _CMP_LE_OQ);
     which = bits(mask);
@@ -142,7 +142,7 @@ struct DoubleLanes {
   static unsigned bits(__m256d mask) { return static_cast<unsigned>(_mm256_movemask_pd(mask)); }
 };
 
-// Comparisons of several vectors, ones after the others.
+// Collects comparisons of several vectors, those of one after those of another.
 class AllBelow {
  public:
   void add(DoubleLanes lanes, DoubleLanes limit) {
@@ -192,8 +192,8 @@ inline FloatLanes narrow(DoubleLanes lanes) { return _mm256_cvtpd_ps(lanes.v); }
 
 #if defined(CFCK_HAS_DOUBLE_LANES)
 
-// Values at `from` as doubles; doubles rounded, stored, and as doubles again. What
-// ValueF64 and so on do one by one.
+// Loads values as doubles; rounds doubles, stores them, and returns them as doubles again. It is
+// the vector form of ValueF64 and so on.
 template <class Value>
 struct ValueLanes;
 

@@ -1,4 +1,4 @@
-// Values into symbols, low bits and escapes in one pass, where codes are grouped in the
+// Turns values into symbols, low bits and escapes in one pass, where indices are grouped in the
 // order of storage.
 #pragma once
 
@@ -14,7 +14,7 @@ QuantisedTotals quantise_to_symbols(const std::byte* values, std::size_t n_value
                                     const ValueSteps& steps, std::byte* decoded, GroupCode* groups,
                                     DirectSplit& to) {
   constexpr std::size_t kBytes = sizeof(typename Value::Word);
-  // Codes of some groups, which stay in the first cache.
+  // The indices of some groups, which stay in the first cache.
   constexpr std::size_t kBatch = 16 * kGroupSize;
   std::int32_t indices[kBatch];
   Quantiser<Value> quantiser(steps);
@@ -26,7 +26,7 @@ QuantisedTotals quantise_to_symbols(const std::byte* values, std::size_t n_value
     for (std::size_t i = n; i % kGroupSize != 0; ++i) {
       indices[i] = 0;
     }
-    // The next ones come while these are grouped.
+    // Prefetches the next values while these are grouped.
     for (std::size_t i = n * kBytes; i < (n_values - first) * kBytes && i < 2 * n * kBytes;
          i += 64) {
       __builtin_prefetch(from + i);

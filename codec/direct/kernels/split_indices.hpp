@@ -1,4 +1,4 @@
-// Codes into symbols, low bits and escapes (codec/direct/spec.md, section 6).
+// Splits indices into symbols, low bits and escapes (codec/direct/spec.md, section 6).
 #pragma once
 
 #include "codec/direct/kernels/direct_kernels.hpp"
@@ -8,7 +8,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Single codes: symbols, and the low bits of those that do not escape.
+// Splits single indices: symbols, and the low bits of those that do not escape.
 inline bool split_single(const std::int32_t* indices, unsigned low_bits, std::uint8_t* symbols,
                          std::uint32_t* low) {
   const std::uint32_t mask = (std::uint32_t{1} << low_bits) - 1;
@@ -62,8 +62,8 @@ inline std::byte* write_planes(const std::uint32_t* low, unsigned low_bits, unsi
   return to;
 }
 
-// Symbols and low bits of a group, code by code: what counts, and what the lanes must
-// equal. Returns whether any escapes.
+// Splits a group index by index into symbols and low bits: the reference that the lanes must equal.
+// Returns whether any index escapes.
 inline bool split_group(const std::int32_t* indices, const ClassCode& code, unsigned n,
                         std::uint8_t* symbols, std::byte*& raw) {
   const auto n_symbols = static_cast<unsigned>(group_symbols(code, n));
@@ -73,7 +73,7 @@ inline bool split_group(const std::int32_t* indices, const ClassCode& code, unsi
     raw = write_planes(low, code.low_bits, n, raw);
     return escapes;
   }
-  // A tuple may reach past the group; what it finds there counts as zero.
+  // A tuple may reach past the group; the values there are taken as zero.
   std::int32_t group[kGroupSize + 4] = {};
   __builtin_memcpy(group, indices, sizeof(std::int32_t) * n);
   return code.tuple == 2   ? split_tuples<2>(group, code.reach, n_symbols, symbols) != 0
@@ -83,11 +83,11 @@ inline bool split_group(const std::int32_t* indices, const ClassCode& code, unsi
 
 #if defined(CFCK_HAS_INDEX_LANES)
 
-// Above, kExact shifted right fits a symbol.
+// Above this, kExact shifted right fits a symbol.
 inline constexpr unsigned kMaxLaneShift = 24;
 
-// Writes the planes of the low bits, zeros for codes whose byte of `high` is above the
-// limit, and moves `raw` behind them.
+// Writes the planes of the low bits, zeros for indices whose byte of `high` is above the limit, and
+// moves `raw` past them.
 inline void write_low_planes(const std::int32_t* indices, const std::uint8_t* high, ByteLanes limit,
                              unsigned low_bits, unsigned n, std::byte*& raw) {
   for (unsigned end = low_bits; end > 0;) {
@@ -113,8 +113,8 @@ inline void write_low_planes(const std::int32_t* indices, const std::uint8_t* hi
   }
 }
 
-// The same with vectors. Requires: low bits are at most kMaxLaneShift. Symbols need
-// room for kGroupSize bytes.
+// Does what split_single() does, with vectors. Requires: low bits are at most kMaxLaneShift.
+// Symbols need space for kGroupSize bytes.
 inline void split_single_lanes(const std::int32_t* indices, unsigned low_bits, unsigned n,
                                std::uint8_t* symbols, std::byte*& raw) {
   std::uint8_t high[kGroupSize];
@@ -153,7 +153,7 @@ inline void split_tuples_lanes(const std::int32_t* indices, const ClassCode& cod
   }
 }
 
-// Bits of the symbols that are 0.
+// Sets the bits of the symbols that are 0.
 inline void escape_bits(const std::uint8_t* symbols, unsigned n_symbols, std::uint64_t* bits) {
   bits[0] = bits[1] = 0;
   for (unsigned i = 0; i < n_symbols; i += ByteLanes::kCount) {
@@ -164,7 +164,7 @@ inline void escape_bits(const std::uint8_t* symbols, unsigned n_symbols, std::ui
   }
 }
 
-// Calls `action` with the number of each value that escapes, in order.
+// Calls `action` with the position of each value that escapes, in order.
 template <class Action>
 inline void each_escape(const std::uint64_t* bits, unsigned tuple, unsigned n, Action&& action) {
   for (unsigned word = 0; word < 2; ++word) {

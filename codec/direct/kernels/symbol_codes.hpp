@@ -1,5 +1,5 @@
-// Codes into symbols, low bits and escapes, and back, where every code has a symbol
-// (codec/direct/spec.md, section 6, with `rans`).
+// Splits indices into symbols, low bits and escapes, and merges them, where every index has a
+// symbol (codec/direct/spec.md, section 6, with `rans`).
 #pragma once
 
 #include "codec/direct/kernels/direct_kernels.hpp"
@@ -11,12 +11,12 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Bits of the values of a group that escape.
+// A bit for each value of a group that escapes.
 struct EscapeBits {
   std::uint64_t words[2] = {0, 0};
 
   bool any() const { return (words[0] | words[1]) != 0; }
-  // Calls `action` with the number of each, in order, until one returns false.
+  // Calls `action` with the position of each, in order, until one returns false.
   template <class Action>
   bool each(Action&& action) const {
     for (unsigned word = 0; word < 2; ++word) {
@@ -28,7 +28,7 @@ struct EscapeBits {
     }
     return true;
   }
-  // Leaves those of the first n values.
+  // Keeps only bits of the first n values.
   void keep(unsigned n) {
     if (n < 64) {
       words[0] &= (std::uint64_t{1} << n) - 1;
@@ -39,7 +39,7 @@ struct EscapeBits {
   }
 };
 
-// A group code by code: what counts, and what the lanes must equal.
+// Splits a group index by index: the reference that the lanes must equal.
 inline EscapeBits split_group_symbols(const std::int32_t* indices, const SymbolCode& code,
                                       unsigned n, std::uint8_t* symbols, std::byte*& raw) {
   const std::uint32_t mask = (std::uint32_t{1} << code.low_bits) - 1;
@@ -58,8 +58,8 @@ inline EscapeBits split_group_symbols(const std::int32_t* indices, const SymbolC
   return escaped;
 }
 
-// The codes but for those that escape. False for one that does not fit 32 bits, or is
-// kExact or kHidden.
+// Merges all indices except those that escape. False for one that does not fit 32 bits, or is
+// kExact or kMasked.
 inline bool merge_group_symbols(const std::uint8_t* symbols, const SymbolCode& code, unsigned n,
                                 const std::byte*& raw, std::int32_t* indices, EscapeBits& escaped) {
   std::uint32_t low[kGroupSize];
@@ -80,7 +80,7 @@ inline bool merge_group_symbols(const std::uint8_t* symbols, const SymbolCode& c
 
 #if defined(CFCK_HAS_INDEX_LANES)
 
-// The same with vectors. Requires: low bits are at most kMaxSafeLowBits.
+// Splits a group with vectors. Requires: low bits are at most kMaxSafeLowBits.
 inline EscapeBits split_group_symbols_lanes(const std::int32_t* indices, const SymbolCode& code,
                                             unsigned n, std::uint8_t* symbols, std::byte*& raw) {
   EscapeBits escaped;
@@ -89,7 +89,7 @@ inline EscapeBits split_group_symbols_lanes(const std::int32_t* indices, const S
   for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
     const ByteLanes high =
         ByteLanes::high_of(indices + i, code.low_bits) + ByteLanes::all(code.reach);
-    // One more than the symbol, 0 for an escape: of what is one less, five bits.
+    // One more than the symbol, 0 for an escape; subtracting one leaves five bits.
     const ByteLanes above =
         (high + ByteLanes::all(kSymbolOfZero + 1u - code.reach)).where_at_most(high, limit);
     ((above + ByteLanes::all(255)) & ByteLanes::all(31)).store(symbols + i);
@@ -143,8 +143,8 @@ inline void split_symbols(const std::int32_t* indices, std::size_t n_values,
   }
 }
 
-// A group whose codes but for the escapes are put at `codes`; false for one that does not
-// fit. Takes symbols and raw bits.
+// Merges a group into `indices`, except the escapes; false for an index that does not fit. Takes
+// symbols and raw bits.
 inline bool merge_one_group(const SymbolCode& code, unsigned n, DirectMerge& from,
                             std::int32_t* indices, EscapeBits& escaped) {
   const std::uint8_t* const symbols = from.streams[0];

@@ -1,4 +1,4 @@
-// Symbols and low bits into values at once, where the order is that of storage
+// Turns symbols and low bits straight into values, where the order is that of storage
 // (codec/direct/spec.md, sections 4 and 6, with `rans`).
 #pragma once
 
@@ -27,7 +27,7 @@ template <class Value>
   return true;
 }
 
-// Values of a group from its codes, blocks after blocks. Escapes take their place.
+// Computes the values of a group from its indices, block after block, and puts in the escapes.
 template <class Value, class Code>
 [[gnu::noinline]] bool values_of_group(const Code* indices, const EscapeBits& escaped, unsigned n,
                                        StepWalk& walk, DirectMerge& from, std::byte* values) {
@@ -63,7 +63,7 @@ class ValueMerge {
   {
   }
 
-  // False if there are too few escapes.
+  // Returns false if there are too few escapes.
   CFCK_INLINE bool merge(const GroupCode& group, unsigned n, std::byte* values) {
     const SymbolCode code = kSymbolCodes.of[group.scale_class];
 #if defined(CFCK_HAS_INDEX_LANES)
@@ -93,11 +93,11 @@ class ValueMerge {
   }
 
 #if defined(CFCK_HAS_INDEX_LANES)
-  // Codes with so many low bits fit bytes, and words of 16 bits.
+  // Indices with at most this many low bits fit bytes, and words of 16 bits.
   static constexpr unsigned kByteLowBits = 3;
   static constexpr unsigned kWordLowBits = kByteLowBits + 8;
 
-  // Whole groups. Requires: low bits are at most kWordLowBits.
+  // Merges whole groups. Requires: low bits are at most kWordLowBits.
   CFCK_INLINE bool merge_narrow(unsigned low_bits, std::byte* values) {
     const unsigned n_planes = low_bits < kByteLowBits ? low_bits : kByteLowBits;
     EscapeBits escaped;
@@ -165,7 +165,7 @@ bool values_of_symbols(std::size_t n_values, const GroupCode* groups, const Valu
   return true;
 }
 
-// Whole groups, symbols of which the lanes hold. False also if the lanes run out of words.
+// Merges whole groups whose symbols the lanes hold. False also if the lanes run out of words.
 template <class Value, unsigned n_sets>
 bool values_of_lanes(std::size_t n_groups, const GroupCode* groups, const ValueSteps& steps,
                      RansLanes& lanes, const RansDecodeTable* const* tables, DirectMerge& from,

@@ -1,4 +1,4 @@
-// The least and the greatest finite value, in the order of their bits.
+// The minimum and the maximum finite value, in the order of their bits.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Lowers `least` and raises `greatest`. Values may have any alignment.
+// Lowers `min` and raises `max`. Values may have any alignment.
 template <class Value>
 void extend_range(const std::byte* values, std::size_t n, double& min, double& max) {
   using Word = typename Value::Word;
   using Signed = std::make_signed_t<Word>;
   constexpr Signed kMax = std::numeric_limits<Signed>::max();
-  // Negative values turned round, so that integers are in the order of what they mean.
+  // Negative values are inverted, so that integers are ordered like the values.
   const auto turned = [](Signed word) {
     constexpr unsigned kSignBit = 8 * sizeof(Word) - 1;
     return static_cast<Signed>(word ^ static_cast<Signed>((word >> kSignBit) & kMax));
   };
   const auto add = [&](Signed word, Signed& low, Signed& high) {
-    // Compared like this it takes no branches.
+    // This comparison takes no branches.
     const auto outside = static_cast<Signed>(-static_cast<Signed>(
         static_cast<Signed>(word & kMax) >= static_cast<Signed>(Value::kInfinity)));
     const Signed key = turned(word);

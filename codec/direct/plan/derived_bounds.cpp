@@ -17,14 +17,14 @@ namespace {
 constexpr std::size_t kPieceValues = 1024;
 constexpr unsigned kLanes = 16;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// What step_of takes.
+// The range of step_of().
 constexpr double kMinBound = 0x1p-1000;
 constexpr double kGreatestBound = 0x1p1000;
 // Above this, squares and their sums have all their bits.
 constexpr double kMinSquare = 0x1p-960;
-// More than all roundings of a range times a factor.
+// Allows for more than all roundings of a range times a factor.
 constexpr double kBelowRange = 1 - 0x1p-50;
-// More than those of a deviation.
+// Allows for more than the roundings of a deviation.
 constexpr double kBelowDeviation = 1 - 0x1p-20;
 
 template <class Value>
@@ -55,7 +55,7 @@ struct Piece {
   ByteView bytes;
 
   std::size_t size() const { return bytes.size() / (bits_per_element(dtype) / 8); }
-  // In the memory given, which has kPieceValues.
+  // Widens into the memory given, which has kPieceValues.
   std::span<const double> widened(double* values) const {
     widen_values(dtype, bytes, values);
     return {values, size()};
@@ -95,13 +95,13 @@ struct Range {
   }
   bool empty() const { return min > max; }
   double largest() const { return empty() ? 0 : std::max(std::fabs(min), std::fabs(max)); }
-  // A factor of the range, rounded down; the halves keep it from overflowing.
+  // Returns a factor of the range, rounded down; the halves keep it from overflowing.
   double times(double factor) const {
     return empty() ? 0 : (max / 2 - min / 2) * kBelowRange * factor * 2;
   }
 };
 
-// Mean and squared deviations, of values that were scaled and shifted first.
+// Mean and squared deviations of values that were scaled and shifted first.
 class Moments {
  public:
   explicit Moments(double scale) : scale_(scale) {}
@@ -130,9 +130,10 @@ class Moments {
     mean_ += step * (count / both);
     n_ = both;
   }
-  // Times a factor and 1 - 2^-20. The factor comes last: until then nothing underflows.
+  // Returns the deviation times a factor and 1 - 2^-20. The factor comes last: until then nothing
+  // underflows.
   double deviation_times(double factor) const {
-    // Smaller squares have lost bits: such rows come back exactly.
+    // Smaller squares have lost bits: such rows are kept exactly.
     return n_ == 0 || squares_ < n_ * kMinSquare
                ? 0
                : std::sqrt(squares_ / n_) * kBelowDeviation / scale_ * factor;
@@ -181,8 +182,8 @@ class Moments {
   double squares_ = 0;
 };
 
-// A power of two that brings values of this size near 1, where squares could
-// overflow or vanish; else 1.
+// Returns a power of two that brings values of this size near 1, where squares could overflow or
+// vanish; else 1.
 double scale_for(double largest) {
   if (largest == 0 || (largest > 0x1p-400 && largest < 0x1p400)) {
     return 1;
@@ -190,10 +191,10 @@ double scale_for(double largest) {
   return largest < 1 ? 0x1p500 : 0x1p-540;
 }
 
-// What can be kept: never more than asked, and nothing below the least step.
+// The bound that can be kept: never more than asked, and 0 below the minimum step.
 double allowed(double bound) { return bound < kMinBound ? 0 : std::min(bound, kGreatestBound); }
 
-// What `bound_of` says of the statistics of the whole, or of each row.
+// Applies `bound_of` to the statistics of the whole, or of each row.
 template <class Statistic, class BoundOf>
 Result<DerivedBounds> bounds_of(const LossyRecord& record, const ReadValues& read,
                                 const Statistic& empty, BoundOf&& bound_of) {
@@ -250,7 +251,7 @@ Result<DerivedBounds> derive_bounds(const LossyRecord& record, const ReadValues&
 }
 
 Result<bool> is_near_zero(const LossyRecord& record, double bound, const ReadValues& read) {
-  // Most tensors show after a few values that they are not.
+  // For most tensors a few values suffice to show that they are not near zero.
   CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
   double squares = 0;  // in units of the bound
   std::uint64_t n_finite = 0;

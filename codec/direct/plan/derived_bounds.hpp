@@ -1,4 +1,4 @@
-// Bounds that depend on the values: of their range, of their deviation.
+// Bounds that depend on the values: on their range or on their deviation.
 #pragma once
 
 #include <vector>
@@ -8,28 +8,28 @@
 
 namespace cfck::codec {
 
-// What the values may be off by. Of several rows one entry each, 0 where a row has
-// to come back exactly.
+// Error bounds of the values. Several rows have one entry each, 0 where a row has to be kept
+// exactly.
 struct DerivedBounds {
   double bound = 0;
   std::vector<double> rows;
 
   DirectBounds view() const { return {bound, rows}; }
-  // No value may be off by anything that can be said.
+  // True if no value may have any representable error.
   bool is_zero() const;
 };
 
-// The bounds that record.bound means for these values; never above it, and below it
-// by less than a 2^-19th. Of the finite values, in one or two passes. Errors: those
-// of `read`.
+// Computes the bounds that record.bound means for these values; never above it, and below it
+// by less than a 2^-19th. Uses the finite values, in one or two passes. Errors: those of
+// `read`.
 //
-// Range: the greatest value minus the least. Deviation: the square root of the mean
-// of (x - mean)^2 over all values, in binary64, by pieces of 1024 values whose means
-// and squares are combined in order (Chan, Golub, LeVeque: "Updating formulae and a
-// pairwise algorithm for computing sample variances", 1979).
+// Range: the maximum value minus the minimum. Deviation: the square root of the mean of (x -
+// mean)^2 over all values, in binary64, by pieces of 1024 values whose means and squares are
+// combined in order (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm for
+// computing sample variances", 1979).
 Result<DerivedBounds> derive_bounds(const LossyRecord& record, const ReadValues& read);
 
-// Whether the root mean square of the finite values is below `bound`.
+// True if the root mean square of the finite values is below `bound`.
 Result<bool> is_near_zero(const LossyRecord& record, double bound, const ReadValues& read);
 
 }  // namespace cfck::codec

@@ -1,5 +1,5 @@
-// What codes will cost, estimated from their magnitudes (codec/direct/spec.md,
-// section 7): cheap enough to compare ways of coding them.
+// The cost of indices, estimated from their magnitudes (codec/direct/spec.md, section 7): cheap
+// enough to compare candidates.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace cfck::codec {
 
-// In units of 1/256 bit. `codes` are those of whole tensor of the geometry, or
-// residuals; they have room for a whole number of groups, zeros after the last.
+// In units of 1/256 bit. `indices` are those of a whole tensor of the geometry, or residuals; they
+// have space for a whole number of groups, with zeros after the last.
 std::uint64_t grouped_cost(std::span<const std::int32_t> indices);
 std::uint64_t fielded_cost(const DirectGeometry& geometry, const ScaleField& field,
                            std::span<const std::int32_t> indices);

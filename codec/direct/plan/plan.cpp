@@ -14,22 +14,22 @@
 namespace cfck::codec {
 namespace {
 
-// Without kernels a field must save one byte in so many: it costs time.
+// Without kernels a field must save one byte in this many: it costs time.
 inline constexpr std::uint64_t kFieldShare = 100;
-// Estimates of models are compared but for one part in so many; with plain coding,
-// which has other trees and classes, but for more.
+// Models whose estimates are within one part in this many of the best are compared by bytes; plain
+// coding, which has other trees and classes, if it is within one part in kSureShare.
 inline constexpr std::uint64_t kEstimateShare = 32;
 inline constexpr std::uint64_t kSureShare = 16;
-// Up to so many bytes both codecs are always tried.
+// Up to this many bytes both codecs are always tried.
 inline constexpr std::size_t kSmallSample = 16384;
 
-// What a lossy record takes in a file beside its payloads (spec/format.md): an entry
-// of the error table; the frame header and the chunk entry of a preamble.
+// The cost of a lossy record in a file beside its payloads (spec/format.md): an entry of the error
+// table; the frame header and the chunk entry of a preamble.
 constexpr std::uint64_t kErrorEntryBytes = 32;
 constexpr std::uint64_t kPreambleEntryBytes = 24;
 
-// Whether the distribution of the values is such that the lossless codec could
-// win far below the size of the values: a sample of them shows each four times.
+// True if the distribution of the values is such that the lossless codec could win far below the
+// size of the values: a sample of them shows each four times.
 bool repeats_values(ByteView values, std::size_t value_bytes) {
   constexpr std::size_t kMaxValues = 256;
   const std::size_t n_values = values.size() / value_bytes;
@@ -45,9 +45,9 @@ bool repeats_values(ByteView values, std::size_t value_bytes) {
   return 4 * static_cast<std::size_t>(n_distinct) <= n;
 }
 
-// A bound on what the spread of a field's columns, and of its rows where groups have
-// several, can save, in 1/256 bit of each value: 256 times 0.03 times the variance of
-// the quarter octaves. For a log-normal spread the factor is ln(2) / 32, 0.022.
+// An upper bound for the saving by the spread of a field's columns, and of its rows where groups
+// have several, in 1/256 bit of each value: 256 times 0.03 times the variance of the quarter-log2
+// steps. For a log-normal spread the factor is ln(2) / 32, 0.022.
 std::uint64_t gain_of_field(const DirectGeometry& geometry, const ScaleField& field) {
   const auto variance_256 = [](const std::vector<std::int16_t>& quarters) {
     std::int64_t sum = 0;
@@ -96,12 +96,12 @@ class Planner {
   }
 
  private:
-  // A way of coding the sample.
+  // A candidate for the coding of the sample.
   struct Candidate {
     DirectParameters parameters;
     std::vector<std::int32_t> indices;  // or residuals; zeros up to whole groups
     std::uint64_t cost = 0;             // estimated, 1/256 bit
-    std::uint64_t bytes = 0;            // of the record; 0 where not known
+    std::uint64_t bytes = 0;            // of the record; 0 if unknown
   };
 
   Result<void> set_steps() {
@@ -132,7 +132,7 @@ class Planner {
     return {};
   }
 
-  // Prediction, a field, and both: the one that is estimated best, if that is so.
+  // Tries prediction, a field, and both; takes the one that is estimated best, if it is.
   Result<void> try_models(Candidate& chosen) {
     if (record_.level == EncodeLevel::kFast) {
       return {};
@@ -183,8 +183,8 @@ class Planner {
     return {};
   }
 
-  // Of the candidates that are estimated to take less than `limit`, and not much more
-  // than the best, the one of fewest bytes; nullptr if there is none.
+  // Of the candidates that are estimated to take less than `limit`, and not much more than the
+  // best, returns the one of fewest bytes; nullptr if there is none.
   Result<Candidate*> best_of(std::vector<Candidate>& candidates, std::uint64_t limit) {
     std::uint64_t min = limit;
     for (const Candidate& candidate : candidates) {
@@ -207,7 +207,7 @@ class Planner {
     return smallest_of(all);
   }
 
-  // The first of fewest bytes; nullptr if there is none.
+  // Returns the first of fewest bytes; nullptr if there is none.
   Result<Candidate*> smallest_of(const std::vector<Candidate*>& candidates) {
     Candidate* best = nullptr;
     for (Candidate* const candidate : candidates) {
@@ -223,7 +223,7 @@ class Planner {
     return may_fit_field(geometry_, record_.level) && sample_.has_whole_rows;
   }
 
-  // One alternation tells how much the scales of rows and columns differ.
+  // One alternation shows how much the scales of rows and columns differ.
   bool field_may_pay(const Candidate& plain) const {
     if (geometry_.kernel_size > 1 || record_.level == EncodeLevel::kArchive) {
       return true;
@@ -263,8 +263,8 @@ class Planner {
     return {};
   }
 
-  // Where values take less than two bits the states of the lanes may weigh more than what
-  // rans saves.
+  // Where values take less than two bits, the states of the lanes may cost more than rans
+  // saves.
   Result<void> try_zstd(Candidate& chosen) {
     if (record_.entropy != EntropyId::kRans || record_.level != EncodeLevel::kDefault ||
         chosen.cost >= 2 * 256 * sample_.n_values()) {
@@ -300,7 +300,7 @@ class Planner {
     return {};
   }
 
-  // Exact bytes.
+  // Measures the exact bytes of a candidate.
   Result<void> weigh(Candidate& candidate) {
     if (candidate.bytes != 0) {
       return {};
@@ -316,12 +316,12 @@ class Planner {
     return {};
   }
 
-  // The part of the sample in the cost of parameters.
+  // Returns the part of the cost of parameters that falls on the sample.
   std::uint64_t cost_of_parameters(const DirectParameters& parameters) const {
     return 8 * 256 * parameter_bytes(parameters) * sample_.n_values() / n_values_;
   }
 
-  // Those of the record, whose parameters have more rows than those of the sample.
+  // Returns the bytes of the record's parameters, which have more rows than those of the sample.
   std::uint64_t parameter_bytes(const DirectParameters& parameters) const {
     std::vector<std::byte> packed;
     append_parameters(parameters, packed);
@@ -359,7 +359,7 @@ class Planner {
     return {record_.dtype, best_.entropy, sample_.shape, 0, sample_.n_values(), nullptr};
   }
 
-  // From the sample to the record. No overflow: a sample has at most 2^21 bytes.
+  // Scales bytes of the sample to the record. No overflow: a sample has at most 2^21 bytes.
   std::uint64_t scaled(std::uint64_t bytes) const {
     const std::uint64_t n_sampled = sample_.n_values();
     return n_values_ / n_sampled * bytes + n_values_ % n_sampled * bytes / n_sampled;

@@ -17,7 +17,7 @@ struct DirectRecord {
 struct DirectPlan {
   DirectParameters parameters;
   ParameterPlace place = ParameterPlace::kInline;  // inline where there is one chunk
-  EntropyId entropy = EntropyId::kZstd;            // what was asked for, or one that takes less
+  EntropyId entropy = EntropyId::kZstd;            // the one asked for, or one that takes less
   bool prefers_lossless = false;                   // the lossless codec takes no more bytes
 };
 

@@ -5,19 +5,19 @@
 namespace cfck::codec {
 namespace {
 
-// Records of up to kWholeValues are looked at as a whole, others at the share
-// 1 / kShare of their values, within limits.
+// Records of up to kWholeValues are sampled whole, others at the share 1 / kShare of their values,
+// within limits.
 inline constexpr std::uint64_t kWholeValues = std::uint64_t{1} << 16;
 inline constexpr std::uint64_t kShare = 8;
 inline constexpr std::uint64_t kMinSample = std::uint64_t{1} << 14;
 inline constexpr std::uint64_t kMaxSample = std::uint64_t{1} << 16;
-// What a column of a field needs, and what that may take.
+// The values that a column of a field needs, and the limit for all columns.
 inline constexpr std::uint64_t kColumnValues = 64;
 inline constexpr std::uint64_t kMaxFieldSample = std::uint64_t{1} << 18;
-// Read at a time: rows next to each other where they are short.
+// Values read at a time: rows next to each other where they are short.
 inline constexpr std::uint64_t kBlockValues = std::uint64_t{1} << 11;
 
-// Where the pieces of a sample lie in the record.
+// The positions of the pieces of a sample in the record.
 struct SampleLayout {
   std::uint64_t n_pieces = 1;
   std::uint64_t piece_rows = 1;
@@ -39,7 +39,7 @@ SampleLayout layout_of(const DirectGeometry& geometry, EncodeLevel level) {
   const bool fits_field = may_fit_field(geometry, level) && of_columns <= kMaxFieldSample;
   wanted = fits_field ? std::max(wanted, of_columns) : wanted;
   if (!fits_field && geometry.row_values() > wanted / 4) {
-    // Pieces of rows, all the same distance apart.
+    // The pieces are parts of rows, all the same distance apart.
     layout.row_values =
         std::min(geometry.row_values(), wanted / 4) / geometry.kernel_size * geometry.kernel_size;
     layout.n_pieces = 4;
@@ -55,7 +55,7 @@ SampleLayout layout_of(const DirectGeometry& geometry, EncodeLevel level) {
   return layout;
 }
 
-// The record's value with which piece i begins.
+// Returns the record's value with which piece i begins.
 std::uint64_t piece_start(const DirectGeometry& geometry, const SampleLayout& layout,
                           std::uint64_t i) {
   if (layout.row_values == geometry.row_values()) {

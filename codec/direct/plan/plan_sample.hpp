@@ -1,12 +1,12 @@
-// The part of a record that a plan looks at: some of its rows, which make a smaller
-// tensor (codec/direct/spec.md, section 7).
+// The part of a record that a plan uses: some of its rows, which make a smaller tensor
+// (codec/direct/spec.md, section 7).
 #pragma once
 
 #include "codec/direct/plan/plan.hpp"
 
 namespace cfck::codec {
 
-// A scale field needs all codes at once, and pays little on large tensors.
+// A scale field needs all indices at once, and pays little on large tensors.
 inline constexpr std::uint64_t kMaxFieldValues = std::uint64_t{1} << 22;
 inline constexpr std::uint64_t kMaxArchivedFieldValues = std::uint64_t{1} << 24;
 inline bool may_fit_field(const DirectGeometry& geometry, EncodeLevel level) {
@@ -22,11 +22,11 @@ struct PlanSample {
   std::vector<std::uint64_t> rows;  // of the record, one for each of the sample
   std::vector<double> row_bounds;   // where the record has them
   bool has_whole_rows = true;       // else pieces of rows
-  bool is_whole = true;             // the record itself
+  bool is_whole = true;             // the sample is the record itself
 
   std::uint64_t n_values() const { return geometry.n_values(); }
   DirectBounds bounds(const DirectBounds& of_record) const { return {of_record.bound, row_bounds}; }
-  // Those of the record, but for its field.
+  // Returns the parameters of the record, except its field.
   DirectParameters parameters(const DirectParameters& of_record) const;
 };
 

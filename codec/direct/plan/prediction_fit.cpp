@@ -8,11 +8,11 @@
 namespace cfck::codec {
 namespace {
 
-// Larger codes count as this much; so sums of 2^22 products fit 64 bits.
+// Larger indices are clamped to this; so sums of 2^22 products fit 64 bits.
 inline constexpr std::int32_t kMaxMomentIndex = 1 << 20;
 inline constexpr std::uint64_t kMaxKernels = std::uint64_t{1} << 22;
 
-// From -100 to 100, also where the number overflowed and is none any more.
+// Limits to -100 to 100, also where the number overflowed or is NaN.
 double limited(double coefficient) {
   constexpr double kMax = 100;
   return coefficient < kMax ? std::max(coefficient, -kMax) : kMax;
@@ -41,7 +41,7 @@ void PredictionFit::add(std::uint64_t first_value, std::span<const std::int32_t>
   }
 }
 
-// Whether predicting tap t with these coefficients leaves less energy.
+// True if predicting kernel position t with these coefficients leaves less energy.
 bool PredictionFit::gains(std::uint32_t t, std::span<const std::int16_t> row) const {
   double change = 0;
   for (std::uint32_t s = 0; s < t; ++s) {
@@ -55,8 +55,8 @@ bool PredictionFit::gains(std::uint32_t t, std::span<const std::int16_t> row) co
 }
 
 std::vector<std::int16_t> PredictionFit::solve() const {
-  // The moments are L D L^T with ones on the diagonal of L; row t of L says how tap t
-  // depends on those before it, and a back substitution gives its coefficients.
+  // The moments are L D L^T with ones on the diagonal of L; row t of L says how position t depends
+  // on those before it, and a back substitution gives its coefficients.
   std::vector<double> lower(moments_.size());
   std::vector<double> diagonal(kernel_size_);
   std::vector<std::int16_t> coefficients(n_coefficients(kernel_size_));

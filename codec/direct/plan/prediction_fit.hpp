@@ -12,13 +12,13 @@ namespace cfck::codec {
 
 class PredictionFit {
  public:
-  // Requires: taps >= 2.
+  // Requires: kernel_size >= 2.
   explicit PredictionFit(std::uint32_t kernel_size);
 
-  // Adds the whole kernels of a chunk's codes.
+  // Adds the whole kernels of a chunk's indices.
   void add(std::uint64_t first_value, std::span<const std::int32_t> indices);
 
-  // Empty where no tap gains.
+  // Returns the coefficients; empty if no position gains.
   std::vector<std::int16_t> solve() const;
 
  private:

@@ -20,7 +20,7 @@ class FieldFit {
   ScaleField fit(int alternations) {
     for (int i = 0; i < alternations; ++i) {
       add_up_rows();
-      // Of the classes only the bands are absolute, rounded down; the others are nearest.
+      // Only the bands are absolute classes, rounded down; the others are rounded to nearest.
       fit_bands();
       fit_columns();
       fit_rows();
@@ -38,7 +38,7 @@ class FieldFit {
     return weights;
   }
 
-  // The sums of the columns and taps over all rows.
+  // Adds up the sums of columns and kernel positions over all rows.
   void add_up_rows() {
     const std::size_t n = geometry_.row_values();
     sums_.assign(n, 0);

@@ -8,7 +8,7 @@
 
 namespace cfck::codec {
 
-// Fits the field to all codes (or residuals) of a tensor, in order.
+// Fits the field to all indices (or residuals) of a tensor, in order.
 inline constexpr int kFieldAlternations = 3;
 ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> indices,
                            int alternations = kFieldAlternations);
