@@ -98,7 +98,7 @@ CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
     const Code code = static_cast<Code>(codes[i] - 1);
     const Code distance = static_cast<Code>(top_exponent - (code >> 7));
     const Code linear = static_cast<Code>((0x80 | (code & 0x7f)) << 8);
-    // Zero in codes[i] wraps around to a code above all others.
+    // A code of zero wraps around to the largest one.
     codes[i] = distance > 15 ? Code{0} : static_cast<Code>(linear >> distance);
   });
   const auto sum = Lanes::template reduce_sum<std::uint32_t>([&](unsigned i) { return codes[i]; });

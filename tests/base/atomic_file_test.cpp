@@ -157,7 +157,7 @@ TEST_F(AtomicFileTest, ReplacesOnlyWhenAllowed) {
   const AtomicFile::Options keep{false, true};
   EXPECT_EQ(save("f", "new", system_files(), keep).error().code, ErrorCode::kInvalidArgument);
   EXPECT_TRUE(save("g", "new", system_files(), keep));
-  // Somebody else was faster.
+  // Another process was faster.
   auto file = AtomicFile::create(path("h"), keep);
   ASSERT_TRUE(file);
   put("h", "theirs");
@@ -348,7 +348,7 @@ TEST_F(AtomicFileTest, OnlyFilesThatAreCertainlyTemporaryAreRemoved) {
       put(name, "x");
     }
   }
-  // A second name of a file: whoever gave it wants the file.
+  // A second name of a file: its owner wants the file.
   std::filesystem::create_hard_link(path(".f.cfck-tmp-1-2"), path("second name"));
   ASSERT_TRUE(save("f", "x"));
   for (const std::string& name : kept) {

@@ -62,7 +62,7 @@ TEST(Glob, AsTheCLibraryHasIt) {
   for (int i = 0; i < 300000; ++i) {
     const std::string pattern = text(7, alphabet.size());
     const std::string name = text(5, i % 2 == 0 ? 2 : alphabet.size());
-    // What POSIX leaves open: ranges without an end, or backwards.
+    // Patterns that POSIX leaves undefined: ranges without an end, or backwards.
     if (pattern.find('-') != std::string::npos || pattern.find("[!") != std::string::npos) continue;
     const bool expected =
         pattern == name || ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;

@@ -133,7 +133,7 @@ TEST(OrderedPipeline, KeepsTheOrderAndABound) {
     for (int i = 0; i < 500; ++i) {
       EXPECT_EQ(log.finished[static_cast<std::size_t>(i)], i);
     }
-    // One more than are in flight: that which submit() is about to take.
+    // One more than are in flight: the one that submit() is about to take.
     EXPECT_LE(log.most_in_flight, static_cast<int>(2 * threads + 1));
     // It can be used again.
     ASSERT_TRUE(pipeline.submit(std::make_unique<TestJob>(log, 500)));

@@ -18,7 +18,8 @@ double rms(const std::vector<float>& values) {
   return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
-// What cfck.calibrate would write for one kernel, one matrix and a tensor that it did not measure.
+// The file that cfck.calibrate would write for one kernel, one matrix and a tensor that it did not
+// measure.
 struct CalibrationFile {
   std::string version = "1";
   std::string source = "batches";
@@ -31,7 +32,7 @@ struct CalibrationFile {
   bool has_moments = true;
 };
 
-// Inputs of the kernel are constant over its places in channel 0, and white in the others.
+// Inputs of the kernel are constant over its positions in channel 0, and white in the others.
 std::vector<float> moments_of_kernel() {
   std::vector<float> moments(36 * 36);
   for (std::size_t i = 0; i < 36; ++i) {
@@ -44,7 +45,7 @@ std::vector<float> moments_of_kernel() {
 
 std::vector<float> moments_of_matrix() {
   std::vector<float> diagonal(32, 1.0f);
-  diagonal[7] = 256.0f;  // steps 4 octaves apart
+  diagonal[7] = 256.0f;  // steps a factor of 16 apart
   return diagonal;
 }
 
@@ -84,7 +85,7 @@ TEST(Calibration, TellsStepsFromMoments) {
   EXPECT_EQ(conv->log2_step, -1);
   ASSERT_EQ(conv->bands.size(), 9u);
   ASSERT_EQ(conv->columns.size(), 4u);
-  // Sums of places count most, differences least.
+  // Sums of positions matter most, differences least.
   for (std::size_t band = 1; band < 9; ++band) {
     EXPECT_LT(conv->bands[0], conv->bands[band]);
   }
@@ -96,7 +97,7 @@ TEST(Calibration, TellsStepsFromMoments) {
   EXPECT_EQ(calibration->find("other"), nullptr);
 }
 
-// Of noise only the frequencies are taken.
+// With noise only the frequencies are taken.
 TEST(Calibration, GeneratedImages) {
   CalibrationFile written;
   written.source = "2 x [3, 32, 32] noise";

@@ -1,4 +1,4 @@
-// The same bytes at every CPU level that this machine has.
+// Every CPU level of this machine gives the same bytes.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@ struct SplitResult {
   std::vector<std::byte> merged;
 };
 
-// A level, and for the highest one whether kernels for VBMI2 may stand for the others.
+// A level, and for the highest one whether kernels for VBMI2 may replace the others.
 struct Form {
   CpuLevel level;
   bool allows_vbmi2;
@@ -38,7 +38,7 @@ const ChunkKernels<Format>& kernels_of_form(const Form& form) {
   return kernels;
 }
 
-// What splitting makes of groups as they were analysed, with signs.
+// The parts into which groups are split, as they were analysed, with signs.
 struct Parts {
   std::vector<std::uint8_t> symbols;
   std::vector<std::byte> raw;

@@ -14,7 +14,7 @@ struct Outcome {
   std::vector<std::byte> values;
 };
 
-// From memory of exactly the payload's size, so that reading past it shows.
+// Decodes from memory of exactly the payload's size, so that reading past it is detected.
 Outcome decode_copy(const ChunkInfo& info, ByteView payload, std::size_t n_bytes,
                     Scratch& scratch) {
   const auto exact = std::make_unique<std::byte[]>(payload.size());
@@ -101,7 +101,7 @@ TEST(HostileChunk, HeadersOutOfRange) {
   EXPECT_FALSE(decodes(DType::kF32, 4, {4}));                                 // unknown mode
   EXPECT_FALSE(decodes(DType::kU8, 4, {2, 0, 0, 0}));                         // symbols of integers
   EXPECT_FALSE(decodes(DType::kF32, 4, {2, 0, 0xff, 0xff, 0xff, 0xff, 15}));  // class
-  EXPECT_FALSE(decodes(DType::kF32, 4, {2, 0, 0x80, 0, 0}));                  // overlong number
+  EXPECT_FALSE(decodes(DType::kF32, 4, {2, 0, 0x80, 0, 0}));                  // overlong varint
   EXPECT_FALSE(decodes(DType::kF32, 4, {2, 2, 0, 0}));                        // signs without mask
   EXPECT_FALSE(decodes(DType::kF32, 4, {2, 1, 0, 1, 4, 0, 0}));               // all masked
   EXPECT_FALSE(decodes(DType::kU8, 4, {3, 2, 0, 0, 0, 0}));                   // transform

@@ -1,5 +1,5 @@
-// The same values give the same payload, whatever was encoded before, on every
-// machine and with every compiler.
+// Equal values give equal payloads, whatever was encoded before, on every machine and with every
+// compiler.
 #include <gtest/gtest.h>
 
 #include "tests/codec/test_values.hpp"
@@ -31,7 +31,7 @@ TEST(Determinism, ScratchMemoryLeavesNoTrace) {
 }
 
 // Payloads without anything of libzstd's, whose bytes may differ by version. A
-// deliberate change of the encoder changes the number, and needs a line in
+// deliberate change of the encoder changes the hash, and needs a line in
 // CHANGELOG.md.
 TEST(Determinism, PayloadsArePinned) {
   std::uint64_t hash = 0xcbf29ce484222325u;

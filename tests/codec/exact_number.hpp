@@ -7,8 +7,8 @@
 
 namespace cfck::codec {
 
-// An integer in units of 2^-1074, the least subnormal; two's complement. It holds
-// sums of some thousands of finite numbers.
+// An integer in units of 2^-1074, the smallest subnormal; two's complement. It holds sums of some
+// thousands of finite numbers.
 class ExactNumber {
  public:
   void add(double value) {
@@ -37,7 +37,7 @@ class ExactNumber {
   std::array<std::uint64_t, 34> words_{};
 };
 
-// Whether |x - y| <= bound. Requires: all are finite.
+// True if |x - y| <= bound. Requires: all are finite.
 inline bool exactly_within(double x, double y, double bound) {
   ExactNumber above;
   ExactNumber below;

@@ -1,5 +1,5 @@
-// Every kernel gives the same with one thread and with 32 lanes, and the hand-tuned
-// ones the same as the plain ones.
+// Every kernel gives equal results with one thread and with 32 lanes, and the hand-tuned ones agree
+// with the plain ones.
 #include <gtest/gtest.h>
 
 #include <cstring>

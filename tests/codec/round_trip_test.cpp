@@ -1,4 +1,4 @@
-// Whatever goes in comes back, bit for bit.
+// Every input is restored, bit for bit.
 #include <gtest/gtest.h>
 
 #include "tests/codec/test_values.hpp"
@@ -42,8 +42,8 @@ TEST_P(RoundTrip, SmallSizes) {
   }
 }
 
-// Either side of four tables, of four bit streams, of a Zstd block; of two and four
-// lane sets.
+// Lengths on either side of four tables, of four bit streams, of a Zstd block; of two and four lane
+// sets.
 TEST_P(RoundTrip, Boundaries) {
   Scratch scratch;
   for (const Pattern pattern : kAllPatterns) {
@@ -102,7 +102,7 @@ TEST(RoundTripArguments, WrongOnesAreRefused) {
   EXPECT_EQ(find_decoder(static_cast<CodecId>(77)), nullptr);
 }
 
-// Spec, section 1; for types that do not fill a byte there are more elements than bytes.
+// Specification, section 1; for types that do not fill a byte there are more elements than bytes.
 TEST(RoundTripArguments, ChunksHaveAtMostTwoToThe26Bytes) {
   Scratch scratch;
   std::vector<std::byte> values(kMaxChunkBytes, std::byte{7});

@@ -1,4 +1,4 @@
-// What the modes of a chunk are for: small things must stay small.
+// The modes of a chunk serve their purpose: small things stay small.
 #include <gtest/gtest.h>
 
 #include "tests/codec/test_values.hpp"
@@ -52,7 +52,7 @@ TEST(Sizes, PositiveValuesHaveNoSignPlane) {
   EXPECT_EQ(both - stored(DType::kBF16, Pattern::kPositive, n), n / 8);
 }
 
-// A quantised or ternary weight is worth what tells it from the few others.
+// A quantised or ternary weight costs what distinguishes it from the few others.
 TEST(Sizes, RepeatedValuesAreFoundInFloats) {
   const std::uint64_t n = 1u << 16;
   std::vector<std::byte> values = make_values(DType::kF32, Pattern::kGaussian, n);

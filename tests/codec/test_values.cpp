@@ -69,8 +69,8 @@ std::uint64_t special(std::uint64_t random, Fields f) {
   }
 }
 
-// One value of `bits` bits. The patterns of floats mean something alike for
-// integers, or random bits.
+// Makes one value of `bits` bits. The patterns of floats have a similar meaning for integers, or
+// give random bits.
 std::uint64_t make_value(Pattern pattern, Fields f, unsigned bits, std::uint64_t i,
                          Random& random) {
   const bool is_float = f.exponent_bits != 0;

@@ -1,4 +1,4 @@
-// Maximum errors of values and in circumstances that are not the usual ones.
+// Maximum errors of values and in circumstances that are unusual.
 #include <atomic>
 #include <cfenv>
 #include <cmath>
@@ -83,7 +83,7 @@ TEST(BoundsExtremes, BelowTheResolutionOfTheDtypeNothingIsLost) {
   const Written written = write_all({{"w", {64, 64}, bytes}}, abs_options(1e-15));
   EXPECT_EQ(reasons(written.summary), (std::map<std::string, std::string>{{"w", "not_smaller"}}));
   EXPECT_EQ(OpenFile(written.file).tensor("w"), bytes);
-  // Unless direct is asked for: then the bound is kept, whatever it takes.
+  // The exception is that direct is asked for: then the bound is kept, whatever it takes.
   EncodeOptions options = abs_options(1e-15);
   options.codec = CodecChoice::kDirect;
   const Written forced = write_all({{"w", {64, 64}, bytes}}, options);
@@ -93,8 +93,8 @@ TEST(BoundsExtremes, BelowTheResolutionOfTheDtypeNothingIsLost) {
   EXPECT_TRUE(forced.summary.kept_lossless.empty());
 }
 
-// Rounds up and, where the CPU can, takes subnormal numbers for zeros, as libraries
-// that were built for speed have it.
+// Rounds up and, where the CPU can, flushes subnormal numbers to zero, as libraries built for speed
+// do.
 class OddFloatEnvironment {
  public:
   OddFloatEnvironment() {

@@ -1,4 +1,4 @@
-// Maximum errors: what is asked, what is kept, what the file says about it.
+// Maximum errors: the request, the result, and the statements of the file about it.
 #include <bit>
 
 #include "base/bytes.hpp"

@@ -1,4 +1,4 @@
-// Files whose errors are fed forward by a calibration's second moments.
+// Files encoded with error compensation by a calibration's second moments.
 #include "tests/support/measured_models.hpp"
 
 namespace cfck::test {
@@ -30,7 +30,7 @@ TEST(Feedback, SizesAreMetFromBelow) {
       n += static_cast<double>(record.n_elems);
     }
     EXPECT_LE(stored / n, bits);
-    // A model of 16 kB, whose codes hang together: bytes do not follow the step evenly.
+    // A model of 16 kB, whose indices depend on each other: bytes do not follow the step evenly.
     EXPECT_GE(stored / n, 0.99 * bits);
   }
   EncodeOptions options = options_of(model);
@@ -48,7 +48,7 @@ TEST(Feedback, TheSameBytesForAnyNumberOfThreads) {
   same_for_any_threads(model, options);
 }
 
-// As many rows as are searched together, or fewer by halves.
+// The number of rows searched together, or fewer by halves.
 TEST(Feedback, ChunksAreWholeRows) {
   const std::vector<Measured> model = sample_model();
   const std::vector<Named> tensors = tensors_of(model);
@@ -62,7 +62,7 @@ TEST(Feedback, ChunksAreWholeRows) {
     expect_sound(file.reader());
   }
   options.bits_per_weight = 25;
-  options.chunk_elems = 40;  // less than a row: errors are not fed forward
+  options.chunk_elems = 40;  // less than a row: errors are not compensated
   const OpenFile cut(write_all(tensors, options).file);
   EXPECT_EQ(cut.record("long").chunk_elems, 40u);
   expect_sound(cut.reader());
@@ -87,7 +87,7 @@ TEST(Feedback, NeedsACalibrationOfData) {
   }
 }
 
-// Steps are those of the calibration where its matrix is not that of whole rows.
+// Steps are those of the calibration where its matrix does not fit whole rows.
 TEST(Feedback, OthersFallBackOnCalibratedSteps) {
   std::vector<Measured> model = {
       measured(1, "unmeasured", {64, 32}),   measured(2, "diagonal", {64, 32}),
@@ -105,7 +105,7 @@ TEST(Feedback, OthersFallBackOnCalibratedSteps) {
   const std::vector<Named> tensors = tensors_of(model);
   EXPECT_EQ(write_all(tensors, options_of(model)).file,
             write_all(tensors, options_of(model, StepPreset::kCalibrated)).file);
-  // By rule: one of two tensors.
+  // A rule selects one of two tensors.
   const std::vector<Measured> both = {measured(7, "fed", {64, 32}), measured(8, "not", {64, 32})};
   EncodeOptions options = options_of(both, StepPreset::kCalibrated);
   options.rules = {

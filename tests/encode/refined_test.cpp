@@ -1,4 +1,4 @@
-// Files of refined calibrations: corrected values are what is quantised, errors count from the
+// Files of refined calibrations: corrected values are quantised, but errors are relative to the
 // tensor's own.
 #include "tests/support/measured_models.hpp"
 
@@ -11,7 +11,7 @@ std::string facts_with(const std::string& step) {
   return R"({"source": "batches", "step": )" + step + "}";
 }
 
-// Each tensor is to become a tenth less than it is.
+// Each tensor is to become a tenth smaller than it is.
 std::vector<Measured> corrected_model() {
   std::vector<Measured> model = sample_model();
   for (Measured& one : model) {
@@ -29,7 +29,7 @@ EncodeOptions refined_options(const std::vector<Measured>& model,
   return options;
 }
 
-// By how much `decoded` is `own`, as far as it is at all.
+// The factor of `own` in `decoded`, as far as it is proportional.
 double share(const std::vector<float>& own, const std::vector<float>& decoded) {
   double products = 0;
   double squares = 0;
@@ -66,7 +66,7 @@ TEST(Refined, DecodedValuesAreThoseThatWereCorrected) {
 TEST(Refined, BringsItsStep) {
   const std::vector<Measured> model = corrected_model();
   const Written stepped = write_all(tensors_of(model), refined_options(model));
-  EXPECT_EQ(stepped.summary.step, 0);  // of a target, which there is none
+  EXPECT_EQ(stepped.summary.step, 0);  // the step of a target, which does not exist
   const OpenFile file(stepped.file);
   double n_bytes = 0;
   double n_elems = 0;
@@ -79,7 +79,7 @@ TEST(Refined, BringsItsStep) {
     n_bytes += static_cast<double>(record.stored_bytes);
     n_elems += static_cast<double>(record.n_elems);
   }
-  // A target that this step meets gets it, and so the same codes.
+  // A target that this step meets gets it, and so equal indices.
   EncodeOptions options = refined_options(model);
   options.bits_per_weight = 8 * n_bytes / n_elems * 1.001;
   const Written met = write_all(tensors_of(model), options);
@@ -114,7 +114,7 @@ TEST(Refined, OtherOptionsDoWithoutIt) {
     const OpenFile file(write_all(tensors_of(model), options).file);
     EXPECT_EQ(file.tensor("linear"), model[0].tensor.bytes);
   }
-  // Steps that are not fed forward know nothing of corrected values.
+  // Steps without error compensation ignore corrected values.
   std::vector<Measured> unrefined = corrected_model();
   for (Measured& one : unrefined) one.corrected.clear();
   const auto calibrated = [](const std::vector<Measured>& of) {
@@ -159,7 +159,7 @@ TEST(Refined, UnsoundFilesAreRefused) {
     ASSERT_FALSE(opened) << step;
     EXPECT_EQ(opened.error().code, ErrorCode::kCorrupt) << step;
   }
-  // What is no number is found when it is to be used.
+  // A value that is not a number is found when it is to be used.
   model[0].corrected[7] = HUGE_VALF;
   EncodeOptions options = refined_options(model);
   MemorySink sink;

@@ -38,7 +38,7 @@ std::vector<std::vector<Named>> shards_of(const std::vector<Named>& tensors) {
   return shards;
 }
 
-// Writers, and what they write to.
+// Writers, and their sinks.
 struct Shards {
   Shards(std::vector<std::vector<Named>> of_shards, const EncodeOptions& options)
       : tensors(std::move(of_shards)) {
@@ -231,7 +231,7 @@ TEST(Shards, WhatCannotBeIsRefused) {
     EXPECT_FALSE(finished);
     if (finished) return std::string();
     EXPECT_EQ(finished.error().code, ErrorCode::kInvalidArgument);
-    // Neither is any of them of use afterwards.
+    // None of them can be used afterwards.
     for (Writer& writer : shards.writers) EXPECT_FALSE(writer.finish());
     return finished.error().message;
   };
@@ -307,7 +307,7 @@ TEST(Shards, TensorsMustStayAsTheyAreUntilTheyAreWritten) {
     EXPECT_EQ(result.error().record, "w");
     EXPECT_NE(result.error().message.find("not what it was"), std::string::npos);
   }
-  // That is, where the values change behind the last trial.
+  // A refusal happens where the values change after the last trial.
   EXPECT_GT(n_refused, 0);
 }
 

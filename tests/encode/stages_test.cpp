@@ -1,4 +1,4 @@
-// Entropy stages and levels: what a writer takes, weighs and records.
+// Entropy stages and levels: which a writer takes, measures and records.
 #include <algorithm>
 
 #include "codec/codec.hpp"
@@ -13,7 +13,7 @@ constexpr EncodeLevel kLevels[] = {EncodeLevel::kFast, EncodeLevel::kDefault,
 constexpr EntropyId kStages[] = {EntropyId::kZstd, EntropyId::kRans};
 constexpr std::size_t kChunk = 4096;
 
-// What a record takes that the lossless codec encodes in chunks of kChunk.
+// The bytes of a record that the lossless codec encodes in chunks of kChunk.
 std::uint64_t lossless_bytes(const Named& tensor, EntropyId entropy, EncodeLevel level) {
   const std::size_t value_bytes = bits_per_element(tensor.dtype) / 8;
   codec::Scratch scratch;
@@ -112,7 +112,7 @@ TEST(Stages, EveryTensorComesBackFromEveryLevel) {
   }
 }
 
-// The stage of a record, from what each of them needs.
+// Expects the stage of a record, from the bytes that each of them needs.
 EntropyId expected_stage(const Named& tensor, EntropyId wanted, EncodeLevel level) {
   const bool is_single = tensor.shape[0] <= kChunk;
   Named first = tensor;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kValues = 1e6;
 
-// Bits of a normal distribution at uniform steps, about: no more than are left at
-// coarse ones, and a bit more for each half.
+// Bits of a normal distribution at uniform steps, approximately: none are left at coarse ones, and
+// there is a bit more for each half.
 double bytes_at(double step, double sigma) {
   const double bits = std::log2(1 + std::pow(4.13 * sigma / step, 4)) / 4;
   return kValues * bits / 8;
@@ -86,7 +86,7 @@ TEST(StepSearch, SquaresTargetsInFewTrials) {
 
 TEST(StepSearch, NoiseDoesNotMisleadIt) {
   for (unsigned seed = 0; seed < 200; ++seed) {
-    // The same noise for the same step: up to 0.2 per cent.
+    // Noise is equal for equal steps: up to 0.2 per cent.
     const auto noisy = [&](double step) {
       std::minstd_rand random(seed + static_cast<unsigned>(step * 1e6));
       random.discard(3);
@@ -144,7 +144,7 @@ TEST(StepSearch, LosslessIsTheEndOfFineSteps) {
   ASSERT_TRUE(found && found->keeps);
   EXPECT_EQ(found->measured, 4e5);
   EXPECT_LE(n_trials, 8);
-  // And the least loss.
+  // The result also has the minimum loss.
   const auto exact = find_step(
       goal(StepGoal::Measure::kSquares, 1e-3, 1), [&](double step) -> Result<StepOutcome> {
         const bool is_lossless = step < 0x1p-12;

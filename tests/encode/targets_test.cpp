@@ -1,4 +1,4 @@
-// Targets: what codec spectral is asked for, what it reaches, what the file says of it.
+// Targets: the request to codec spectral, its result, and the statements of the file about it.
 #include <algorithm>
 #include <set>
 
@@ -87,7 +87,7 @@ TEST(TargetsOfAFile, OneStepForAllTensors) {
   EncodeOptions options = small_chunks();
   options.bits_per_weight = 3;
   const OpenFile file(write_all(model(), options).file);
-  // The same mean square of errors wherever there are bits to spend.
+  // The mean square of errors is equal wherever there are bits to spend.
   const double all = file.record("long").error->rmse;
   EXPECT_NEAR(file.record("conv1").error->rmse / all, 1, 0.05);
   EXPECT_NEAR(file.record("linear").error->rmse / all, 1, 0.2);

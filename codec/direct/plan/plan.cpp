@@ -183,8 +183,8 @@ class Planner {
     return {};
   }
 
-  // Of the candidates that are estimated to take less than `limit`, and not much more than the
-  // best, returns the one of fewest bytes; nullptr if there is none.
+  // Returns the candidate of fewest bytes among those that are estimated to take less than `limit`,
+  // and not much more than the best; nullptr if there is none.
   Result<Candidate*> best_of(std::vector<Candidate>& candidates, std::uint64_t limit) {
     std::uint64_t min = limit;
     for (const Candidate& candidate : candidates) {

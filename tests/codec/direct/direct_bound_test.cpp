@@ -1,5 +1,5 @@
-// No value comes back beyond the bound, whatever goes in, and what the encoder says
-// about the decoded values is true of them.
+// No decoded value is beyond the bound, whatever the input, and the encoder's statements about the
+// decoded values are true.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -117,7 +117,7 @@ TEST_P(DirectBound, Sizes) {
   }
 }
 
-// Values on the very edge between two codes, where rounding decides.
+// Values exactly halfway between two indices, where rounding decides.
 TEST_P(DirectBound, HalfwayValues) {
   Scratch scratch;
   const std::size_t value_bytes = bits_per_element(dtype()) / 8;
@@ -157,7 +157,7 @@ TEST_P(DirectBound, StepForEachRow) {
   }
 }
 
-// In a 16-bit type a power of two as step gives back values of the type itself.
+// In a 16-bit type a power of two as step gives values of the type itself.
 TEST(DirectBound16, PowerOfTwoStepNeverEscapes) {
   Scratch scratch;
   for (const DType dtype : {DType::kF16, DType::kBF16}) {

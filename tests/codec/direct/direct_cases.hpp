@@ -37,7 +37,7 @@ inline void put_double(DType dtype, double value, std::byte* at) {
                           : word(ValueF16{});
 }
 
-// Inline, but for a field of a tensor that the chunk is a part of: then `info` has them.
+// Parameters are inline, unless the chunk is a part of a tensor with a field: then `info` has them.
 inline ParameterPlace place_of(const DirectParameters& parameters, DirectChunkInfo& info) {
   const bool is_whole = info.n_elems == direct_geometry(info.shape)->n_values();
   if (parameters.field.empty() || is_whole) {
@@ -49,7 +49,7 @@ inline ParameterPlace place_of(const DirectParameters& parameters, DirectChunkIn
 
 enum class Spread { kGaussian, kLaplace, kHeavy };
 
-// `scale` times a number of the spread; by the generator's integers alone.
+// Values of the spread times `scale`; from the generator's integers alone.
 inline std::vector<std::byte> make_spread(DType dtype, Spread spread, std::size_t n, double scale,
                                           std::uint64_t seed = 1) {
   Random random(seed);
@@ -69,7 +69,7 @@ inline std::vector<std::byte> make_spread(DType dtype, Spread spread, std::size_
   return bytes;
 }
 
-// 113 bits, as long double has them where there is no other type with as many.
+// A type of 113 bits, or long double where there is no other type with as many.
 #if defined(__SIZEOF_FLOAT128__)
 using Quad = __float128;
 #else
@@ -77,9 +77,9 @@ using Quad = long double;
 static_assert(std::numeric_limits<Quad>::digits >= 113);
 #endif
 
-// Whether |x - y| <= bound. Exact where it says yes: Quad has 113 bits, and
-// the exponents of x and y are either less than 60 apart, or y is 0, or the bound
-// is broken by far.
+// True if |x - y| <= bound. Exact where it returns true: Quad has 113 bits, and the
+// exponents of x and y are either less than 60 apart, or y is 0, or the bound is broken by
+// far.
 inline bool within(double x, double y, double bound) {
   const Quad difference = static_cast<Quad>(x) - static_cast<Quad>(y);
   return (difference < 0 ? -difference : difference) <= static_cast<Quad>(bound);

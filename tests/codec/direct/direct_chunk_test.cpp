@@ -113,7 +113,7 @@ TEST(DirectChunk, EveryVariantWithAndWithoutWholeKernels) {
   }
 }
 
-// Entries of 0 bits: 16 bytes that say 2^25 numbers.
+// Entries of 0 bits: 16 bytes that claim 2^25 numbers.
 TEST(DirectChunk, AnInlineFieldOfAPartIsRefusedBeforeItIsRead) {
   const std::vector<std::uint64_t> shape = {std::uint64_t{1} << 25, 2};
   std::vector<std::byte> payload = {std::byte{kDirectInline}};
@@ -168,7 +168,7 @@ TEST(DirectChunk, ZerosThatAreScatteredAreHidden) {
   for (const Variant& variant : {kPlain, kPlainRans}) {
     const auto sample = make_sample(DType::kF32, {256, 256}, variant, 0, 1 << 16, values);
     expect_decodes(*sample, scratch);
-    // One bit per value, and the codes of the quarter that is left.
+    // One bit per value, and the indices of the quarter that is left.
     EXPECT_LT(8 * sample->chunk.encoded.payload.size(), std::size_t{35} << 15);
   }
 }
@@ -198,7 +198,7 @@ TEST(DirectChunk, ParametersInThePreamble) {
   }
 }
 
-// Decodes from memory after which none may be read.
+// Decodes from memory after which no byte may be read.
 bool decodes(const DirectChunkInfo& info, ByteView payload, std::size_t n_bytes, Scratch& scratch) {
   const test::GuardedBytes copy(payload);
   std::vector<std::byte> out(n_bytes);
@@ -234,7 +234,7 @@ TEST(DirectChunk, DamageIsAnErrorOrSomeValues) {
   }
 }
 
-// With several lane sets, raw bits in the lanes, and all kinds of groups.
+// Chunks with several lane sets, raw bits in the lanes, and all kinds of groups.
 TEST(DirectChunk, DamageOfLargeChunks) {
   Scratch scratch;
   Random random(7);
@@ -278,7 +278,7 @@ TEST(DirectPrediction, RestoresWhatItPredicts) {
   EXPECT_TRUE(residuals == indices);
 }
 
-// Of chunks that see all, some or none of the numbers whose sums do not fit 16 bits.
+// Chunks that see all, some or none of the numbers whose sums do not fit 16 bits.
 TEST(DirectClasses, AreTheSumsOfTheField) {
   const std::vector<std::uint64_t> shape{5, 7, 3};
   const DirectGeometry geometry = *direct_geometry(shape);
@@ -300,7 +300,7 @@ TEST(DirectClasses, AreTheSumsOfTheField) {
   }
 }
 
-// Means of many values may be less than the least number they are computed as.
+// Means of many values may be less than the minimum that they are computed as.
 TEST(DirectClasses, OfSmallMeansAreTheLeast) {
   EXPECT_EQ(class_of_mean(1, (1 << 16) + 1), 1U);
   EXPECT_EQ(class_of_mean(3, 1 << 18), 1U);
@@ -308,8 +308,8 @@ TEST(DirectClasses, OfSmallMeansAreTheLeast) {
   EXPECT_EQ(class_of_mean(1 << 16, 1 << 16), kClassOfOne);
 }
 
-// Of rows that are much longer than the chunk, where one ends: the numbers of a whole row
-// would take 8 GiB.
+// Rows are much longer than the chunk, where one ends: the numbers of a whole row would take 8
+// GiB.
 TEST(DirectClasses, TakeNoMoreMemoryThanTheChunk) {
   constexpr std::uint64_t kColumns = std::uint64_t{1} << 26;
   const std::vector<std::uint64_t> shape{3, kColumns, 64};

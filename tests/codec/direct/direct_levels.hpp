@@ -1,4 +1,4 @@
-// What tests of the kernels of the direct codec share.
+// Helpers shared by tests of the kernels of the direct codec.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline std::vector<const DirectKernels*> levels() {
   return found;
 }
 
-// Codes of about `scale`, with zeros up to a whole group, some large and exact ones.
+// Indices of about `scale`, with zeros up to a whole group, some large and exact ones.
 inline std::vector<std::int32_t> make_indices(std::size_t n, double scale, Random& random) {
   std::vector<std::int32_t> indices((n + kGroupSize - 1) / kGroupSize * kGroupSize);
   for (std::size_t i = 0; i < n; ++i) {

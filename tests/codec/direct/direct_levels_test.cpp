@@ -9,7 +9,7 @@
 namespace cfck::codec {
 namespace {
 
-// What a level makes of values, and back.
+// Values as a level quantises them, and decoded again.
 struct Quantised {
   QuantisedTotals totals;
   std::vector<std::int32_t> indices;
@@ -104,7 +104,7 @@ TEST_P(DirectLevels, QuantiseRows) {
   }
 }
 
-// Streams, raw bits and escapes of codes in groups.
+// Streams, raw bits and escapes of indices in groups.
 struct Parts {
   std::vector<std::vector<std::uint8_t>> streams;
   std::vector<std::byte> raw;
@@ -241,7 +241,7 @@ TEST(DirectLevelsOfCodes, MagnitudeSums) {
   }
 }
 
-// Of finite values, whatever bits the others have.
+// The range covers finite values, whatever bits the others have.
 TEST(DirectLevelsOfValues, Ranges) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
     const std::size_t value_bytes = bits_per_element(dtype) / 8;
@@ -261,7 +261,7 @@ TEST(DirectLevelsOfValues, Ranges) {
           level->extend_range(dtype, values.data(), n, low, high);
           EXPECT_EQ(low, min) << describe(dtype, pattern, n);
           EXPECT_EQ(high, max) << describe(dtype, pattern, n);
-          // What is found already is kept.
+          // A range that was found before is kept.
           low = -HUGE_VAL;
           high = HUGE_VAL;
           level->extend_range(dtype, values.data(), n, low, high);
@@ -273,7 +273,7 @@ TEST(DirectLevelsOfValues, Ranges) {
   }
 }
 
-// A field may give codes any class.
+// A field may give indices any class.
 TEST(DirectLevelsOfCodes, SplitAndMergeInEveryClass) {
   Random random(10);
   for (unsigned scale_class = 1; scale_class <= kMaxDirectClass; ++scale_class) {

@@ -19,7 +19,7 @@ ReadValues reader_of(const std::vector<std::byte>& values, std::size_t value_byt
   };
 }
 
-// Bytes of all chunks and the preamble.
+// Counts bytes of all chunks and the preamble.
 std::size_t encoded_bytes(const DirectRecord& record, const DirectPlan& plan,
                           const DirectBounds& bounds, const std::vector<std::byte>& values) {
   Scratch scratch;
@@ -84,7 +84,7 @@ TEST_P(DirectPlanOf, PredictsSmoothKernels) {
   EXPECT_FALSE(plan->parameters.coefficients.empty());
   EXPECT_EQ(plan->place, ParameterPlace::kInline);
   EXPECT_FALSE(plan->prefers_lossless);
-  // Half a bit or more of each value.
+  // The saving is half a bit or more for each value.
   EXPECT_LT(encoded_bytes(record, *plan, {1e-4, {}}, values) + values.size() / 64,
             encoded_bytes(record, plain_plan(*plan, 1e-4), {1e-4, {}}, values));
 }
@@ -132,7 +132,7 @@ TEST_P(DirectPlanOf, SixteenBitTypesAreNeverLongerThanLossless) {
   }
 }
 
-// Counts the values that a plan reads of Gaussian ones, row by row of another scale.
+// Counts the values that a plan reads; they are Gaussian, with a scale for each row.
 struct CountingReader {
   std::uint64_t row_values;
   bool by_row;
@@ -173,7 +173,7 @@ TEST_P(DirectPlanOf, ReadsABoundedPart) {
   }
 }
 
-// Bounds of rows of which the sample has some.
+// Bounds differ by row, and the sample has only some rows.
 TEST_P(DirectPlanOf, StepsOfAllRows) {
   Scratch scratch;
   const std::vector<std::uint64_t> shape{1000, 300};
@@ -214,7 +214,7 @@ TEST_P(DirectPlanOf, FieldOfALinearLayer) {
   }
 }
 
-// More time, fewer bytes; and none spent on models at the level fast.
+// Higher levels take more time and fewer bytes; the level fast spends none on models.
 TEST_P(DirectPlanOf, Levels) {
   Scratch scratch;
   const std::vector<std::uint64_t> kernels{32, 32, 3, 3};
@@ -258,7 +258,7 @@ TEST_P(DirectPlanOf, PrefersLosslessForAFewValues) {
   EXPECT_TRUE(plan->prefers_lossless);
 }
 
-// All codes are zero: the states of the lanes would be nearly all of the payload.
+// All indices are zero: the states of the lanes would be nearly all of the payload.
 TEST(DirectPlanOfStages, NothingToSayIsSaidInTheShorterStage) {
   Scratch scratch;
   const std::vector<std::uint64_t> shape{256, 256};

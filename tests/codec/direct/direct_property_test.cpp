@@ -1,5 +1,5 @@
-// What holds of the direct codec whatever the values: the bound, compared in exact
-// arithmetic, and the measured errors, to the last bit.
+// Properties of the direct codec for any values: the bound, compared in exact arithmetic, and the
+// measured errors, to the last bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Features {
 constexpr Features kFeatures[] = {
     {}, {true, false, false}, {false, true, false}, {true, true, false}, {true, true, true}};
 
-// A chunk of values first .. first+n of a tensor, and what it should be coded with.
+// A chunk of values first .. first+n of a tensor, and the parameters to code it with.
 struct Chunk {
   DType dtype;
   std::vector<std::uint64_t> shape;
@@ -78,8 +78,8 @@ Chunk make_chunk(DType dtype, std::vector<std::uint64_t> shape, std::uint64_t fi
   return chunk;
 }
 
-// The chunk's values decoded; checks with both stages that the encoder says the same
-// values. Where one of them stores the chunk losslessly, those of the other are given.
+// Decodes the chunk's values; checks with both stages that the encoder reports equal values. Where
+// one of them stores the chunk losslessly, those of the other are returned.
 Bytes decoded_values(const Chunk& chunk, const Bytes& values, Scratch& scratch,
                      ErrorTotals* errors = nullptr) {
   Bytes kept;
@@ -177,8 +177,8 @@ TEST_P(DirectProperty, BoundsOfEverySizeOnValuesOfEverySize) {
   }
 }
 
-// Values that differ from a decoded one by the bound, give or take a few of their
-// last places.
+// Values that differ from a decoded one by the bound, give or take a few units in the last
+// place.
 TEST_P(DirectProperty, ValuesOnTheBound) {
   Scratch scratch;
   Random random(6);
@@ -219,7 +219,7 @@ TEST_P(DirectProperty, ChunksFromTheMiddleOfATensorWithRowBounds) {
   }
 }
 
-// Spec, section 4: the greatest error and the sum of squares, to the last bit.
+// Specification, section 4: the maximum error and the sum of squares, to the last bit.
 TEST_P(DirectProperty, MeasuredErrors) {
   Scratch scratch;
   for (const std::uint64_t n : {1u, 31u, 32u, 33u, 127u, 128u, 129u, 4099u}) {
@@ -254,7 +254,7 @@ TEST_P(DirectProperty, MeasuredErrors) {
   }
 }
 
-// As long as the step is well above the last place of the values.
+// Holds as long as the step is well above the last place of the values.
 TEST_P(DirectProperty, CodingDecodedValuesChangesNothing) {
   Scratch scratch;
   for (const double bound : {0.02, 0.11, 0.7}) {

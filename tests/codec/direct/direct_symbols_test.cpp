@@ -1,5 +1,5 @@
-// Symbols of the stage rans, one for each code: the same at every CPU level, merged to
-// codes or to values at once.
+// Symbols of the stage rans, one for each index: equal at every CPU level, merged to indices or
+// straight to values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace cfck::codec {
 namespace {
 
-// Symbols, raw bits and escapes of codes in groups.
+// Symbols, raw bits and escapes of indices in groups.
 struct Parts {
   std::vector<std::uint8_t> symbols;
   std::vector<std::byte> raw;
@@ -74,7 +74,7 @@ void expect_same_symbols(const std::vector<std::int32_t>& indices, std::size_t n
   }
 }
 
-// The whole groups among the values, from lanes.
+// Compares the whole groups among the values, decoded from lanes.
 void expect_same_decoded_values(DType dtype, const Parts& parts, std::size_t n,
                                 const std::vector<GroupCode>& groups, const ValueSteps& steps,
                                 const std::vector<std::byte>& exact,
@@ -114,7 +114,7 @@ void expect_same_decoded_values(DType dtype, const Parts& parts, std::size_t n,
   }
 }
 
-// What merge_values makes of symbols is what merge_symbols and dequantise make of them.
+// merge_values gives the values that merge_symbols and dequantise give.
 void expect_same_merged_values(DType dtype, const std::vector<std::int32_t>& indices, std::size_t n,
                                const std::vector<GroupCode>& groups, const ValueSteps& steps) {
   const Parts parts = split_symbols(*levels()[0], indices, n, groups);
@@ -201,7 +201,7 @@ TEST_P(DirectSymbols, ValuesOfEveryClass) {
 INSTANTIATE_TEST_SUITE_P(, DirectSymbols,
                          testing::Values(DType::kF32, DType::kF64, DType::kF16, DType::kBF16));
 
-// Values into symbols in one pass give what the passes of the baseline give.
+// Turning values into symbols in one pass gives the results of the baseline's passes.
 TEST_P(DirectSymbols, QuantiseInOnePass) {
   const DirectKernels& baseline = *levels()[0];
   const std::size_t value_bytes = bits_per_element(GetParam()) / 8;
@@ -298,7 +298,7 @@ TEST(DirectSymbolsOfCodes, FloatProducts) {
       ASSERT_TRUE(values == expected) << step;
     }
   }
-  // All but those at the ends of the range of floats, where there are such products.
+  // All products are right, except at the ends of the range of floats, where a level has them.
   EXPECT_TRUE(levels().size() == 1 || n_right > 300);
 }
 

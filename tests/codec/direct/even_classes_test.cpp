@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kValues = 1 << 16;
 constexpr std::size_t kGroups = kValues / kGroupSize;
 
-// Normal codes of a deviation of about 100, in rows of 1024 that differ by `octaves`.
+// Normal indices of a deviation of about 100, in rows of 1024 that differ by `octaves`.
 std::vector<std::int32_t> normal_indices(double octaves) {
   Random random(5);
   std::vector<std::int32_t> indices(kValues);
@@ -44,7 +44,7 @@ TEST(EvenClasses, OneScaleIsEven) {
   }
 }
 
-// Exact values count as 0, and their groups have the least class.
+// Exact values are taken as 0, and their groups have the minimum class.
 TEST(EvenClasses, OfExactValuesIsTheLeast) {
   for (const std::int32_t first : {kExact, 1}) {
     std::vector<std::int32_t> indices(4 * kValues, kExact);
@@ -76,8 +76,8 @@ TEST(EvenClasses, FewGroupsGroupsOfZerosAndLargeClassesAreNot) {
   EXPECT_FALSE(classes_are_even(groups.data(), groups.size()));
 }
 
-// Entropy of a normal distribution of deviation 92.1 * sqrt(pi / 2) codes: 8.895 bits.
-// Classes of their own would take 0.02 bit more.
+// Entropy of a normal distribution of deviation 92.1 * sqrt(pi / 2) indices: 8.895 bits. Classes of
+// their own would take 0.02 bit more.
 TEST(EvenClasses, ChunksOfOneScaleTakeLittleMoreThanTheirEntropy) {
   constexpr double kStep = 1e-3;
   const std::vector<std::int32_t> indices = normal_indices(0);

@@ -31,8 +31,8 @@ TEST(EntropyStage, DecodesWhatItEncodes) {
   EXPECT_FALSE(decoder->decode(coded, lengths, scratch, symbols));
 }
 
-// Long streams of small symbols are counted and coded in pairs; one symbol that
-// is not small, wherever it stands, ends that.
+// Long streams of small symbols are counted and coded in pairs; one symbol that is not small, at
+// any position, ends that.
 TEST(EntropyStage, LargeSymbolsInLongStreams) {
   const EntropyDecoder* const decoder = find_entropy_decoder(EntropyId::kZstd);
   Scratch scratch;
@@ -63,7 +63,7 @@ TEST(EntropyStage, UnknownIdsHaveNone) {
   EXPECT_EQ(find_entropy_decoder(EntropyId::kNone), nullptr);
 }
 
-// What follows the body of a chunk is a frame that any Zstd reader understands.
+// The body of a chunk is followed by a frame that any Zstd reader understands.
 TEST(EntropyStage, ChunksEndWithOneOrdinaryFrame) {
   for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF64}) {
     const std::vector<std::byte> values = make_values(dtype, Pattern::kGaussian, 20000);

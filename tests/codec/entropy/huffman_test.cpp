@@ -34,7 +34,7 @@ unsigned kraft_sum(const HuffmanCode& code) {
   return sum;
 }
 
-// Least bits of a code of at most `max_length` bits, by trying all sorted lengths.
+// Finds the minimum bits of a code of at most `max_length` bits, by trying all sorted lengths.
 std::uint64_t best_bits(const std::vector<std::uint32_t>& descending, std::size_t i,
                         unsigned length, unsigned max_length, std::uint64_t left) {
   if (i == descending.size()) {

@@ -11,7 +11,7 @@
 namespace cfck::codec {
 namespace {
 
-// Runs of symbols and what coding makes of them.
+// Runs of symbols, and their encoded form.
 struct Sample {
   unsigned n_sets = 1;
   std::vector<std::vector<std::uint8_t>> symbols;
@@ -76,7 +76,7 @@ Sample make_sample(const Tables& tables, unsigned n_sets, const std::vector<std:
     for (auto& place : places) {
       place = static_cast<std::uint8_t>(random() % tables.frequencies.size());
     }
-    // Room for whole groups.
+    // There is space for whole groups.
     auto& symbols = sample.symbols.emplace_back(n);
     symbols.reserve(n_groups * kGroupSize);
     for (std::size_t i = 0; i < n; ++i) {
@@ -191,7 +191,7 @@ TEST(RansKernels, RoundTripsOfExtremeTables) {
   for (const std::size_t n : {1, 33, 128, 129, 1000, 70000}) {
     check_round_trips(tables, {n}, static_cast<unsigned>(n));
   }
-  // Each alone, so that nothing else shifts the states.
+  // Each symbol alone, so that nothing else shifts the states.
   for (const Frequencies& frequencies : extreme_tables()) {
     check_round_trips(Tables({frequencies}), {2500}, 3);
   }
@@ -203,7 +203,7 @@ TEST(RansKernels, RunsFollowOneAnother) {
   check_round_trips(Tables(extreme_tables()), {77, 4000, 1, 256}, 2);
 }
 
-// The same answer as the scalar code gives, whatever is cut off or changed.
+// Any decoder gives the answer of the scalar code, whatever is cut off or changed.
 void compare_decoders(const Sample& sample, const Tables& tables, unsigned last) {
   const Decoded expected = decode_sample(sample, tables, last, decode_scalar);
   each_level([&](const RansKernels& kernels) {

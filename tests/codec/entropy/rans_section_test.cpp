@@ -15,7 +15,7 @@
 namespace cfck::codec {
 namespace {
 
-// Runs that a section is made of.
+// The runs of which a section consists.
 struct Runs {
   std::vector<std::uint8_t> classes, trailing_zero_bits, values, places;
   std::vector<std::byte> tail;
@@ -52,7 +52,7 @@ struct Runs {
     return out;
   }
 
-  // Whether the section is decoded to these runs; nothing if it is refused.
+  // Returns whether the section is decoded to these runs; nullopt if it is refused.
   std::optional<bool> decoded(ByteView coded) const {
     RansReader reader;
     if (!reader.open(coded, coded.data() + coded.size(), kLosslessValueTables)) {
@@ -185,7 +185,7 @@ TEST(RansSections, AllLevelsSayTheSameOfDamage) {
   }
 }
 
-// Of states, then words, least significant bytes first.
+// Hashes states, then words, least significant bytes first.
 class Hash {
  public:
   void add(std::uint32_t value, unsigned n_bytes) {
@@ -199,7 +199,7 @@ class Hash {
   std::uint64_t value_ = 0xcbf29ce484222325u;  // FNV-1a
 };
 
-// What test_rans_trellis.py makes from the page, of the same symbols and tables.
+// Computes the hash that test_rans_trellis.py computes from the page, for equal symbols and tables.
 std::uint64_t hash_of_trellis(const Trellis& trellis, unsigned n_sets) {
   std::vector<Frequencies> first, second;
   for (unsigned g = 0; g < 6; ++g) {
@@ -255,7 +255,7 @@ TEST(RansTrellis, BytesAreThoseOfThePage) {
   });
 }
 
-// Chunks where reading one byte outside ends the program.
+// Chunks are decoded where reading one byte outside ends the program.
 TEST(RansChunks, AreReadFromWithinTheirBytes) {
   Scratch scratch;
   for (const DType dtype : {DType::kF8E4M3, DType::kBF16, DType::kF16, DType::kF32, DType::kF64}) {

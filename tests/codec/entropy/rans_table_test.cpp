@@ -1,5 +1,5 @@
-// Tables of the entropy stage rans: those of the page, those of the file, explicit ones, and
-// what symbols cost with them.
+// Tables of the entropy stage rans: those of the page, those of the file, explicit ones, and the
+// cost of symbols with them.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,7 +24,7 @@ std::vector<Frequencies> all_tables() {
   return all;
 }
 
-// What a decoder finds in a slot.
+// The content of a slot for a decoder.
 struct Slot {
   unsigned symbol;
   unsigned frequency;
@@ -38,7 +38,7 @@ Slot slot_of(const RansDecodeTable& table, std::uint32_t slot) {
           slot + static_cast<std::uint32_t>(entry_bias(entry))};
 }
 
-// Section 3 of the page, word for word.
+// Section 3 of the page, implemented literally.
 struct Buckets {
   std::array<unsigned, kRansSymbols> own;
   std::array<unsigned, kRansSymbols> alias{};
@@ -157,7 +157,7 @@ TEST(RansCost, FittedTablesAreNearTheEntropy) {
     }
     Frequencies used;
     used.fill(1);
-    if (n % 2 == 0) {  // symbols that cannot be have none
+    if (n % 2 == 0) {  // symbols that cannot occur have none
       for (unsigned s = 0; s < kRansSymbols; ++s) {
         used[s] = counts[s] != 0 || s % 3 == 0 ? 1 : 0;
       }

@@ -15,7 +15,7 @@ namespace cfck::codec {
 inline constexpr CpuLevel kLevels[] = {CpuLevel::kBaseline, CpuLevel::kV3, CpuLevel::kV4};
 inline constexpr unsigned kLaneSets[] = {1, 2, 4};
 
-// Tables and what coders make of them.
+// Tables, and the coding tables built from them.
 struct Tables {
   std::vector<Frequencies> frequencies;
   std::vector<RansDecodeTable> decode;
@@ -34,7 +34,7 @@ struct Tables {
   }
 };
 
-// Of the given frequencies; what is missing goes to `rest`.
+// Completes the given frequencies; what is missing goes to `rest`.
 inline Frequencies completed(Frequencies frequencies, unsigned rest) {
   unsigned sum = 0;
   for (const unsigned f : frequencies) {
@@ -83,8 +83,8 @@ inline std::vector<Frequencies> extreme_tables() {
   return all;
 }
 
-// Calls body(kernels) for each level of this machine; for the highest one without and with
-// what has_vbmi2() allows.
+// Calls body(kernels) for each level of this machine; for the highest one without and with the
+// extensions that has_vbmi2() stands for.
 template <class Body>
 void each_level(Body&& body) {
   for (const CpuLevel level : kLevels) {

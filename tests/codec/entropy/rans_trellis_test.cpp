@@ -25,7 +25,7 @@ struct Sample {
   unsigned n_lanes() const { return n_sets * kRansLanes; }
 };
 
-// Pairs of neighbours, the last with the first; every other one has path bits.
+// Pairs of neighbours, the last with the first; every other one has parity bits.
 template <class Table>
 std::vector<RansTablePair<Table>> pairs_of(const std::vector<Table>& tables) {
   std::vector<RansTablePair<Table>> pairs;
@@ -102,7 +102,7 @@ Sample make_sample(const Trellis& trellis, const Tables& tables, unsigned n_sets
   return sample;
 }
 
-// Whether words suffice; if so checks that everything comes back.
+// Returns whether words suffice; if so, checks that decoding restores everything.
 bool decode_sample(const Sample& sample, const Tables& tables, const RansKernels& kernels) {
   std::vector<std::byte> bytes;
   RansLanes lanes;
@@ -183,7 +183,7 @@ TEST(RansTrellis, WordsThatRunOut) {
   });
 }
 
-// The bytes of each group that has path bits, or nullptr.
+// Returns the bytes of each group that has parity bits, or nullptr.
 std::vector<const std::byte*> paths_of(const Sample& sample) {
   std::vector<const std::byte*> paths;
   const std::byte* next = sample.parity_bits.data();

@@ -1,5 +1,5 @@
-// The index: what is encoded is decoded, and everything the specification forbids
-// is refused.
+// The index: decoding restores what was encoded, and everything the specification forbids is
+// refused.
 #include "format/container/container.hpp"
 
 #include <gtest/gtest.h>
@@ -323,7 +323,7 @@ INSTANTIATE_TEST_SUITE_P(Index, BadIndexTest, testing::ValuesIn(kBadIndexes), ba
 TEST(Index, ReservedBytesMustBeZero) {
   const std::vector<std::byte> good = encoded(sample_index());
   const std::size_t record = 12 + 32;
-  // Flags, the bytes behind them, and A of a chunked record.
+  // Flags, the bytes after them, and A of a chunked record.
   for (const std::size_t place : {8, 9, 10, 11, 12, 15}) {
     std::vector<std::byte> frame = good;
     frame[record + place] ^= std::byte{0x80};

@@ -1,5 +1,5 @@
-// Head, tail and metadata: what is encoded is decoded, and everything the
-// specification forbids is refused. The geometry of chunks.
+// Head, tail and metadata: decoding restores what was encoded, and everything the specification
+// forbids is refused. The geometry of chunks.
 #include <gtest/gtest.h>
 
 #include <algorithm>

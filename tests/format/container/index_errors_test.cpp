@@ -69,7 +69,7 @@ TEST(IndexErrors, RoundTrip) {
     const Result<Index> decoded = read_back(index);
     ASSERT_TRUE(decoded) << decoded.error().to_string();
     EXPECT_EQ(decoded->records[0].record.error, index.records[0].record.error);
-    // That of the base holds for the duplicate.
+    // The error of the base also applies to the duplicate.
     EXPECT_EQ(decoded->records[1].record.error, index.records[0].record.error);
   }
 }
@@ -147,7 +147,7 @@ TEST(IndexErrors, EntriesThatCannotBeAreRefused) {
 
 TEST(IndexErrors, EveryBitOfTheFlagsAndReservedBytesIsChecked) {
   const std::vector<std::byte> frame = *encode_index(spectral_index());
-  // Behind the header, two record entries, lengths, hashes, four dimensions: the errors.
+  // Errors come after the header, two record entries, lengths, hashes, and four dimensions.
   const std::size_t error_at = 12 + 32 + 2 * 48 + 12 + 4 * 8;
   const std::size_t quality_at = error_at + 32;
   std::vector<std::size_t> zeros;

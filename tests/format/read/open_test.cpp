@@ -1,4 +1,4 @@
-// Opening: what is no cfck file, what is cut off, what is too large; frames.
+// Opening: files that are not cfck files, are cut off, or are too large; frames.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ Error open_error(const Bytes& bytes, DecodeOptions options = {}) {
 Bytes sample() {
   const Bytes bytes = weights(1, 20000);
   EncodeOptions options;
-  options.entropy = EntropyId::kZstd;  // which puts a frame behind the one of the chunk
+  options.entropy = EntropyId::kZstd;  // which puts a frame after the one of the chunk
   return write_file(
       [&](Writer& writer) {
         expect_ok(writer.add("large", TensorView{DType::kF32, {20000}, bytes}));

@@ -16,7 +16,7 @@ namespace {
 
 std::uint64_t product(const Shape& shape) { return *n_elems(shape); }
 
-// Element by element, by the definition: the slow way that needs no proof.
+// Gathers element by element, by the definition: slow, but obviously right.
 Bytes gathered(const Bytes& tensor, unsigned bits, std::uint64_t offset, const Shape& shape,
                const std::vector<std::uint64_t>& strides) {
   const std::uint64_t count = product(shape);
@@ -147,7 +147,7 @@ struct View {
   std::vector<std::uint64_t> strides;
 };
 
-// Of 12 x 10 x 6 elements: contiguous, rows, columns, transposed, expanded, steps.
+// Views of 12 x 10 x 6 elements: contiguous, rows, columns, transposed, expanded, steps.
 const View kViews[] = {
     {0, {12, 10, 6}, {60, 6, 1}},
     {120, {3, 60}, {60, 1}},

@@ -106,7 +106,7 @@ TEST(Verify, FindsEveryFlippedByte) {
 }
 
 TEST(Verify, ComparesDigestsOnlyWhenDeep) {
-  // The index says another digest than the values have; all hashes are right.
+  // The index has another digest than the values; all hashes are right.
   Bytes bytes = sample();
   const OpenFile good(bytes);
   format::Index index = ReaderAccess::index(good.reader());
@@ -127,7 +127,7 @@ TEST(Verify, ComparesDigestsOnlyWhenDeep) {
   EXPECT_EQ(found, changed);
 }
 
-// What the header of a lossy chunk means is in the preamble of its record.
+// The header of a lossy chunk depends on the preamble of its record.
 TEST(Verify, LossyRecordsOfManyChunks) {
   const Bytes values = weights(9, 60000);
   EncodeOptions options;

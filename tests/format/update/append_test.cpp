@@ -17,7 +17,7 @@
 namespace cfck::test {
 namespace {
 
-// The system's files; calls `before` in front of every write and every sync of a file, which
+// The system's files, with a call of `before` before every write and every sync of a file, which
 // fail if that returns an error. A write has written its first half then.
 class WatchedFiles final : public FileSystem {
  public:
@@ -102,7 +102,7 @@ Result<void> run_update(const std::string& path, FileSystem& files) {
   return {};
 }
 
-// What a reader finds, in either mode.
+// Loads what a reader finds, in either mode.
 Result<Tensors> load(const std::string& path) {
   std::optional<Tensors> found;
   for (const ReadMode mode : {ReadMode::kPread, ReadMode::kMmap}) {
@@ -180,7 +180,7 @@ TEST(Append, AReaderKeepsItsTensorsWhenTheUpdateFailsOrSucceeds) {
   }
 }
 
-// A process that updates a file and stops in the middle, in front of step `at`.
+// A process that updates a file and stops in the middle, before step `at`.
 class StoppedUpdate {
  public:
   StoppedUpdate(const std::string& path, int at) {

@@ -1,4 +1,4 @@
-// The process dies in the middle: what is on the disk afterwards.
+// The process dies in the middle: the state of the disk afterwards.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Getting back what is left of damaged files.
+// Recovery of what is left of damaged files.
 #include <algorithm>
 #include <set>
 
@@ -225,7 +225,7 @@ ManyGenerations three_generations() {
   return all;
 }
 
-// Where bytes of a tensor are, in the generation that ends at `end_bytes`.
+// Returns where bytes of a tensor are, in the generation that ends at `end_bytes`.
 std::uint64_t place_of(const Bytes& bytes, std::uint64_t end_bytes, const std::string& name) {
   const OpenFile file(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(end_bytes)));
   const format::Index& index = ReaderAccess::index(file.reader());

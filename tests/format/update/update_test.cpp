@@ -344,7 +344,7 @@ TEST(Compact, AFileSavedMeanwhileIsKept) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"model.cfck"});
 }
 
-// What the file should hold, kept in a map while random changes go over it.
+// The expected content of the file, kept in a map while random changes are applied to it.
 class Model {
  public:
   explicit Model(std::uint64_t seed) : random_(seed) {}

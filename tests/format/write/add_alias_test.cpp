@@ -6,7 +6,7 @@ namespace {
 
 using Strides = std::vector<std::uint64_t>;
 
-// The same bytes, but not in memory.
+// A source of equal bytes that is not in memory.
 class SlowSource final : public ByteSource {
  public:
   explicit SlowSource(const Bytes& bytes) : memory_(bytes) {}

@@ -1,4 +1,4 @@
-// Tensors that share memory: what is planned, and what comes back.
+// Tensors that share memory: the plan, and the tensors that are read back.
 #include <array>
 #include <cstring>
 
@@ -19,7 +19,7 @@ StridedTensor view_of(const Bytes& memory, std::string name, std::size_t first, 
           memory.data() + 4 * first};
 }
 
-// The view's elements in row-major order, found the slow way.
+// Collects the view's elements in row-major order, one by one.
 Bytes elements_of(const StridedTensor& tensor) {
   const std::uint64_t total = take(n_elems(tensor.shape));
   const std::size_t elem_bytes = bits_per_element(tensor.dtype) / 8;
@@ -200,7 +200,7 @@ TEST(Alias, ImpossibleViewsAreRefused) {
   }
 }
 
-// Whether any four bytes of the file are those of `value`.
+// True if any four bytes of the file are those of `value`.
 bool holds(const OpenFile& file, float value) {
   std::array<std::byte, 4> bytes;
   std::memcpy(bytes.data(), &value, 4);
@@ -261,7 +261,7 @@ TEST(Alias, AnExpandedViewWithGapsKeepsOnlyItsElements) {
   EXPECT_EQ(file.record("expanded").strides, (Strides{0, 1}));
 }
 
-// The names that were stored apart.
+// Returns the names that were stored separately.
 std::vector<std::string> apart(const std::vector<StridedTensor>& tensors) {
   MemorySink sink;
   Writer writer = take(Writer::create(sink));
@@ -343,7 +343,7 @@ TEST(Alias, RandomFamiliesComeBack) {
   }
 }
 
-// may_share against every element, on small views.
+// Compares may_share with every element, on small views.
 TEST(Alias, ViewsThatShareAreNeverToldApart) {
   Random random(11);
   std::uint64_t n_apart = 0;

@@ -138,7 +138,7 @@ bool failed_to(const FaultFiles& files, Operation operation) {
   return false;
 }
 
-// After an update that could not be taken back: the old state is still in there.
+// After an update that could not be undone, the old state is still in the file.
 void expect_repairable(const TemporaryFolder& folder, const Error& error) {
   EXPECT_NE(error.message.find("failed too"), std::string::npos) << error.to_string();
   const RepairReport report = take(repair(folder.path("f"), folder.path("repaired")));

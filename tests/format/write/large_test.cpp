@@ -1,5 +1,5 @@
-// Records above 4 GiB, without the memory or the disk for them: values come from
-// a short period, and what is written is kept once for each different write.
+// Records above 4 GiB, without the memory or the disk for them: values come from a short period,
+// and written bytes are kept once for each different write.
 #include <algorithm>
 #include <cstring>
 #include <memory>

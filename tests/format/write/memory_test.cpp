@@ -76,7 +76,7 @@ struct Tensor {
   TensorView view;
 };
 
-// Everything a writer can be asked for, written to a file.
+// Saves with everything that can be asked of a writer, to a file.
 Result<void> save(const std::string& path, EncodeOptions options,
                   const std::vector<Tensor>& tensors, std::span<const StridedTensor> tied) {
   AtomicFile::Options create;

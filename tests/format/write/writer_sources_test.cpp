@@ -8,7 +8,7 @@
 namespace cfck::test {
 namespace {
 
-// Not in memory; fails, throws, or returns other bytes from some read on.
+// A source that is not in memory; it fails, throws, or returns other bytes from some read on.
 class TroubledSource final : public ByteSource {
  public:
   enum class Trouble { kNone, kFails, kThrows, kChanges };

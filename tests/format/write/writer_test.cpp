@@ -1,4 +1,4 @@
-// What a Writer writes, a Reader reads: all dtypes, shapes, names and options.
+// A Reader reads what a Writer writes: all dtypes, shapes, names and options.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -223,7 +223,7 @@ TEST(Writer, AutoNeverTakesMoreThanRawOrLossless) {
   const OpenFile raw = stored(CodecChoice::kRaw);
   const OpenFile lossless = stored(CodecChoice::kLossless);
   for (const auto& [name, values] : tensors) {
-    // The padding of raw records depends on their place, so it is not weighed.
+    // The padding of raw records depends on their position, so it is not measured.
     EXPECT_LE(automatic.record(name).stored_bytes,
               std::min(raw.record(name).stored_bytes, lossless.record(name).stored_bytes) + 63)
         << name;
