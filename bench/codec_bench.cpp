@@ -3,7 +3,7 @@
 //   build/bench/codec_bench [--benchmark_filter=...]
 //   CFCK_CPU=v3 build/bench/codec_bench     another CPU level
 //
-// Bytes per second always count the values, not what is stored of them.
+// Bytes per second always refer to the values, not to their stored form.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -79,7 +79,7 @@ void decode_chunk(benchmark::State& state, DType dtype, EntropyId entropy) {
   count_bytes(state, values.size());
 }
 
-// What split() makes of a chunk, for the benchmarks of the parts.
+// The parts into which split() divides a chunk, for the benchmarks of the parts.
 template <class Format>
 struct SplitChunk {
   SplitChunk() {
@@ -150,7 +150,7 @@ void merge(benchmark::State& state) {
   count_bytes(state, chunk.values.size());
 }
 
-// Symbols, one byte each.
+// Writes symbols, one byte each.
 void write_frame(benchmark::State& state) {
   const SplitChunk<FormatBf16> chunk;
   const SymbolStream symbols(chunk.symbols.data(), kValues);
@@ -163,7 +163,7 @@ void write_frame(benchmark::State& state) {
   count_bytes(state, kValues);
 }
 
-// What justifies byte_planes_x86.hpp: the same planes by the plain kernels.
+// The comparison that justifies byte_planes_x86.hpp: packing planes with the plain kernels.
 void pack_planes_plain(benchmark::State& state) {
   const SplitChunk<FormatBf16> chunk;
   std::uint8_t planes[8 * kPlaneBytes];

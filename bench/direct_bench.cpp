@@ -1,5 +1,5 @@
 // Bits per weight and speed of the direct codec, one thread, on the float tensors of
-// two or more dimensions of safetensors files, and what its plans choose.
+// two or more dimensions of safetensors files, and the choices of its plans.
 //
 //   build/bench/direct_bench [--entropy E] FILE...
 #include <algorithm>

@@ -28,10 +28,10 @@ struct PlannedTensor {
   std::unique_ptr<const LossyPlan> plan;
 };
 
-// As many groups are decoded before they are merged.
+// Number of groups that are decoded before they are merged.
 inline constexpr std::size_t kBatchGroups = 32;
 
-// What the stages make of a chunk, groups in storage order and nothing predicted.
+// A coded chunk, with groups in storage order and without prediction.
 struct CodedChunk {
   PlannedTensor* tensor = nullptr;
   std::uint64_t first = 0;
@@ -273,7 +273,7 @@ class DirectStages {
     return good;
   }
 
-  // The codec decodes some groups and merges them before it goes on; either alone is for
+  // The codec decodes some groups and merges them before it continues; each alone is timed for
   // comparison.
   bool decode_lanes(const CodedChunk& chunk) {
     const std::size_t workspace = groups_.size() + kGroupSize;

@@ -14,7 +14,7 @@ namespace {
 
 using namespace cfck::codec;
 
-// What the stages make of a chunk, as compact as a payload has it.
+// A coded chunk, as compact as in a payload.
 struct StoredChunk {
   ByteView values;
   MutableBytes out;
@@ -54,7 +54,8 @@ class LosslessStages {
     chunk.groups = groups_;
     prepare_streams(chunk, n);
     if constexpr (kIsRans) {
-      // The codec does both at once; either alone is for comparison, and for what is left to do.
+      // The codec does both at once; each alone is timed for comparison, and for what is left to
+      // do.
       clock_.time("encode: analyse and split", [&] {
         SplitCursors to = split_cursors();
         chunk_kernels<Format>().analyse_and_split(chunk.values.data(), n, groups_.data(), to);
@@ -181,7 +182,7 @@ class LosslessStages {
     return good;
   }
 
-  // The codec merges groups as it decodes them; either alone is for comparison.
+  // The codec merges groups as it decodes them; each alone is timed for comparison.
   bool decode_lanes(const StoredChunk& chunk) {
     const std::size_t n_groups = groups_.size();
     const std::size_t workspace = n_groups + kGroupSize;
@@ -229,7 +230,7 @@ class LosslessStages {
                                               group_size(g, n));
       }
     }
-    // As much as analyse_and_split() may write.
+    // The maximum that analyse_and_split() may write.
     raw_.resize(groups_.size() * raw_group_bytes<Format>(true, 0, kGroupSize));
     escapes_.resize(n * sizeof(Word));
     std::uint8_t* next = symbols_.data();

@@ -124,7 +124,7 @@ Result<double> seconds_of(std::vector<Coded>& records, Action&& action) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// All of it once.
+// Totals of one encoding of everything.
 struct Size {
   double n_values = 0;
   double n_bytes = 0;

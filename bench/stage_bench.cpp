@@ -47,7 +47,7 @@ double clock_frequency() {
 
 std::size_t value_bytes(const bench::Tensor& tensor) { return bits_per_element(tensor.dtype) / 8; }
 
-// Half of the chunks that stay in the cache is enough.
+// Takes half of the chunks that stay in the cache, which is enough.
 std::vector<bench::Tensor> part_of(const std::vector<bench::Tensor>& tensors) {
   std::vector<bench::Tensor> part;
   for (const bench::Tensor& tensor : tensors) {

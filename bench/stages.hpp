@@ -16,7 +16,7 @@
 
 namespace cfck::bench {
 
-// Keeps a compiler from leaving out what makes `value`.
+// Keeps a compiler from removing what computes `value`.
 inline void use(std::uint64_t value) { asm volatile("" : : "r"(value)); }
 
 // Symbols that a writer takes as a run; it only reads them.
@@ -35,8 +35,8 @@ struct StageOptions {
   EncodeLevel level = EncodeLevel::kDefault;
   double rel_bound = 0;  // of each tensor's range; for the direct codec
   std::size_t chunk_values = 0;
-  // Every stage runs twice on a chunk and the second run counts: its input and
-  // output are in the cache if the chunk is small.
+  // Every stage runs twice on a chunk and the second run is timed: its input and output are in the
+  // cache if the chunk is small.
   bool warm = false;
 };
 
@@ -91,8 +91,8 @@ class StageClock {
   std::vector<Stage> stages_;
 };
 
-// One pass over all chunks that encodes, one that decodes, and one that copies. False
-// where what was decoded is not what was encoded, or breaks the bound.
+// Does one pass over all chunks that encodes, one that decodes, and one that copies. False where
+// the decoded values are not the encoded ones, or break the bound.
 bool time_lossless_stages(const std::vector<Tensor>& tensors, const StageOptions& options,
                           StageClock& clock);
 bool time_direct_stages(const std::vector<Tensor>& tensors, const StageOptions& options,

@@ -17,7 +17,7 @@ struct Tensor {
 };
 
 struct Weights {
-  std::vector<std::byte> file;  // what the views refer to
+  std::vector<std::byte> file;  // the memory of the views
   std::vector<Tensor> tensors;  // in the order of the file
 
   std::size_t n_bytes() const;
@@ -25,7 +25,7 @@ struct Weights {
 
 Result<Weights> read_weights(const std::string& path);
 
-// The greatest finite value of an F32 tensor minus the least, in float64.
+// The maximum finite value of an F32 tensor minus the minimum, in float64.
 double value_range(const Tensor& tensor);
 
 }  // namespace cfck::bench

@@ -1,4 +1,4 @@
-// The same call at each CPU level that this machine has, to see that it does the same.
+// Repeats a call at each CPU level that this machine has, to see that all give the same.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Decodes arbitrary bytes as a lossless chunk: one byte for the dtype (from 128 on with
-// the entropy stage rans), two for the number of elements, the rest is the payload. What
-// decodes must also encode and decode again to the same values; all CPU levels do the
+// the entropy stage rans), two for the number of elements, the rest is the payload.
+// Decoded values must also survive encoding and decoding again; all CPU levels do the
 // same.
 #include <cstdint>
 #include <vector>

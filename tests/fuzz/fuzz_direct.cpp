@@ -1,9 +1,9 @@
-// Decodes arbitrary bytes as a chunk of the direct codec. Before the payload stand
-// one byte for the dtype (from 128 on with the entropy stage rans), one for the number of
-// dimensions, one for each dimension, two for the first value, two for the number of
-// values, one that says whether there is a preamble, and then two for its length, and the
-// preamble. What decodes must also encode within a bound and decode again to what the
-// encoder said; all CPU levels do the same.
+// Decodes arbitrary bytes as a chunk of the direct codec. The payload follows one byte for the
+// dtype (from 128 on with the entropy stage rans), one for the number of dimensions, one for each
+// dimension, two for the first value, two for the number of values, one that says whether there is
+// a preamble, and then two for its length, and the preamble. Decoded values must also encode
+// within a bound and decode again to the values that the encoder reported; all CPU levels do the
+// same.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -35,7 +35,7 @@ void check_encoding(DirectChunkInfo info, const DirectParameters& parameters,
   std::vector<std::byte> decoded(values.size());
   std::vector<std::byte> again(values.size());
   if (row_bounds.empty() && bounds.bound == 0) {
-    return;  // half of the least subnormal
+    return;  // half of the smallest subnormal
   }
   std::vector<std::byte> payload;
   require(at_every_level(payload, [&](std::vector<std::byte>& out) -> Result<void> {

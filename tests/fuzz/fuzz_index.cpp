@@ -1,5 +1,5 @@
-// Opens arbitrary bytes as a file and reads everything in it. Version and hashes are made right
-// first, so that what lies behind them is met.
+// Opens arbitrary bytes as a file and reads everything in it. Version and hashes are corrected
+// first, so that what lies behind them is reached.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -24,7 +24,7 @@ void read_record(const Reader& reader, const Record& record) {
   if (!readable || record.n_elems < 2 || bits < 8) {
     return;
   }
-  // A part of it must be what the whole has there.
+  // A part of the record must equal that part of the whole.
   const std::uint64_t first = record.n_elems / 3;
   const std::uint64_t count = record.n_elems / 2;
   std::vector<std::byte> part(count * bits / 8);

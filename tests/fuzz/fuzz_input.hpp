@@ -1,4 +1,4 @@
-// What the targets that decode chunks read from the front of their input.
+// Reads the fields at the front of the input of targets that decode chunks.
 #pragma once
 
 #include <algorithm>

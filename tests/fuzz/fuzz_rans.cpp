@@ -1,8 +1,8 @@
-// Decodes arbitrary words as lanes of rANS at every CPU level and symbol by symbol: all
-// must agree, and what decodes must encode again to the same words and states. The input:
-// a byte for lane sets and trellis, one for the number of tables, the tables as they are
-// stored, a byte that states are made of, two for the number of symbols, one for each lane
-// set with its part of the words, and the words.
+// Decodes arbitrary words as lanes of rANS at every CPU level and symbol by symbol: all must agree,
+// and decoded symbols must encode again to equal words and states. The input: a byte for lane sets
+// and trellis, one for the number of tables, the tables as they are stored, a byte that states are
+// made of, two for the number of symbols, one for each lane set with its part of the words, and the
+// words.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -117,7 +117,7 @@ bool decode_scalar(const Case& from, RansLanes& lanes, std::uint8_t* trellis_sta
   return true;
 }
 
-// Without kernels symbol by symbol.
+// Without kernels it decodes symbol by symbol.
 Decoded decode(const Case& from, const RansKernels* kernels) {
   std::vector<std::byte> bytes;
   for (const auto& words : from.words) {

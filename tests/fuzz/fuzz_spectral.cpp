@@ -1,9 +1,9 @@
-// Decodes arbitrary bytes as a chunk of the spectral codec. Before the payload stand
-// one byte for the dtype (from 128 on with the entropy stage rans), one for the number of
-// dimensions, one for each dimension, two for the first value, two for the number of
-// values, one that says whether there is a preamble, and then two for its length, and the
-// preamble. What decodes must also encode with the parameters of the preamble, within a
-// bound, and decode again to what the encoder said; all CPU levels do the same.
+// Decodes arbitrary bytes as a chunk of the spectral codec. The payload follows one byte for the
+// dtype (from 128 on with the entropy stage rans), one for the number of dimensions, one for each
+// dimension, two for the first value, two for the number of values, one that says whether there is
+// a preamble, and then two for its length, and the preamble. Decoded values must also encode with
+// the parameters of the preamble, within a bound, and decode again to the values that the encoder
+// reported; all CPU levels do the same.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -29,7 +29,7 @@ using cfck::test::require;
 constexpr DType kDTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 constexpr std::uint64_t kMaxValues = 3000;
 
-// Finite values within the bound, the others bit for bit.
+// Checks that finite values are within the bound, the others equal bit for bit.
 void check_values(DType dtype, ByteView values, ByteView decoded, double bound) {
   const std::size_t value_bytes = bits_per_element(dtype) / 8;
   for (std::size_t at = 0; at < values.size(); at += value_bytes) {

@@ -1,5 +1,5 @@
-// Makes right in a file what would have it refused before anything of interest is met: files of
-// a corpus stay of use from one version to the next, while what they hold is laid out the same.
+// Corrects in a file what would have it refused before anything of interest is reached: files of a
+// corpus stay useful from one version to the next, while their layout is the same.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace cfck::test {
 
-// Of the tail; empty if it is not in the file.
+// Returns the extent that a field of the tail names; empty if it is not in the file.
 inline ByteView extent_of(const std::vector<std::byte>& bytes, std::size_t field) {
   const auto offset = load<std::uint64_t>(bytes.data() + field);
   const auto n_bytes = load<std::uint64_t>(bytes.data() + field + 8);

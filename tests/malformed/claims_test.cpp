@@ -1,4 +1,4 @@
-// Small files that claim to hold a lot: the limit is asked before there is memory for it.
+// Small files that claim to hold a lot: the limit is checked before memory is allocated.
 #include "cfck/calibration.hpp"
 #include "tests/malformed/small_files.hpp"
 

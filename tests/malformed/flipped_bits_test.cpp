@@ -1,4 +1,4 @@
-// Every prefix of a file, every bit of it flipped: an error, or the same data.
+// Every prefix of a file, and every bit of it flipped: either an error, or unchanged data.
 #include <gtest/gtest.h>
 
 #include "format/read/reader_access.hpp"
@@ -43,14 +43,14 @@ TEST_P(SmallFileTest, EveryFlippedBitIsFoundOrHarmless) {
     const Result<Contents> contents = read_contents(flipped);
     if (contents) {
       ASSERT_EQ(*contents, expected) << "bit " << bit;
-      // What reading does not meet, verify does.
+      // Damage that reading does not meet is found by verify.
       ASSERT_TRUE(has_dead_bytes) << "bit " << bit;
     }
     flipped[bit / 8] ^= mask;
   }
 }
 
-// Without hashes nothing is promised but that nothing breaks.
+// Without hashes the only promise is that nothing crashes.
 TEST_P(SmallFileTest, FlippedBitsBreakNothingWithoutHashes) {
   DecodeOptions options;
   options.verify_chunks = false;

@@ -1,5 +1,5 @@
-// Files put together by somebody who means harm: every hash is right, the fields
-// are not.
+// Files put together with bad intent: every hash is right, the fields are
+// not.
 #include <gtest/gtest.h>
 #include <zstd.h>
 

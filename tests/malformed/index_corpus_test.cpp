@@ -9,7 +9,7 @@ namespace {
 
 TEST(IndexCorpus, Replays) { EXPECT_GT(replay_corpus(CFCK_INDEX_CORPUS), 20U); }
 
-// What is refused at once says nothing of what lies behind.
+// Files that are refused at once would test nothing that comes later.
 TEST(IndexCorpus, IsOfFilesThatOpen) {
   for (const SmallFile& file : small_files()) {
     Bytes bytes = bytes_of(std::string(CFCK_INDEX_CORPUS) + "/" + file.name);

@@ -21,7 +21,7 @@ struct SmallFile {
 const std::vector<SmallFile>& small_files();
 const SmallFile& small_file(const std::string& name);
 
-// Everything a reader can get out of a file.
+// Everything that a reader can read from a file.
 struct Contents {
   std::map<std::string, Bytes> tensors;
   std::map<std::string, Shape> shapes;

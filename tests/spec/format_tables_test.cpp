@@ -1,4 +1,4 @@
-// The tables of ids in spec/format.md say what the code says.
+// The tables of ids in spec/format.md agree with the code.
 #include <gtest/gtest.h>
 
 #include <fstream>

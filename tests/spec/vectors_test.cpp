@@ -1,5 +1,5 @@
-// The library against the vectors of spec/vectors: what they hold, and the
-// error of those that are broken.
+// The library against the vectors of spec/vectors: their contents, and the error of those that are
+// broken.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -99,7 +99,7 @@ TEST(Vectors, AreReadWhole) {
   }
 }
 
-// The error that `entry` promises, or nothing if there is none.
+// Returns the error that `entry` promises, or nullopt if there is none.
 std::optional<cfck::Error> find_error(const json& entry, const cfck::MemorySource& source) {
   const auto at = entry["at"].get<std::string>();
   auto reader = cfck::Reader::open(source);

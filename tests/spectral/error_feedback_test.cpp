@@ -1,4 +1,4 @@
-// What errors of weights make of a layer's outputs, as a sum over columns in an order.
+// The effect of weight errors on a layer's outputs, as a sum over columns in an order.
 #include "spectral/feedback/error_feedback.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using Matrix = std::vector<double>;
 using Order = std::vector<std::uint32_t>;
 
-// Of n numbers drawn `n_samples` times, each of which tells something of the next.
+// Second moments of n numbers drawn `n_samples` times, where each predicts the next in part.
 Matrix moments_of_samples(std::size_t n, std::size_t n_samples, double scale, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
@@ -57,7 +57,7 @@ Matrix damped(Matrix moments, std::size_t n) {
   return moments;
 }
 
-// Random errors count the same by the matrix and by the sum over columns.
+// Random errors have equal cost by the matrix and by the sum over columns.
 void expect_identity(const Matrix& moments, std::size_t n, const Order& order) {
   const ErrorFeedback feedback = feed_errors(moments, order);
   ASSERT_EQ(feedback.n, n);
@@ -101,7 +101,7 @@ TEST(ErrorFeedback, AddsUpToWhatTheMatrixSays) {
   }
 }
 
-// Damping alone tells columns from each other.
+// Only damping distinguishes columns.
 TEST(ErrorFeedback, SingularMatrices) {
   for (const std::size_t n : {2, 33, 100}) {
     expect_identity(moments_of_samples(n, 1, 1, 3), n, shuffled(n, 3));
@@ -126,8 +126,8 @@ TEST(ErrorFeedback, HugeAndTinyNumbers) {
   expect_identity(both, 40, shuffled(40, 8));
 }
 
-// Later columns take back what they can of an error: weights are at least what damping adds, and
-// less than the diagonal where inputs resemble each other; the last one is told by nothing.
+// Later columns compensate what they can of an error: weights are at least what damping adds, and
+// less than the diagonal where inputs resemble each other; the last one is not predicted at all.
 TEST(ErrorFeedback, WeightsAreWhatIsLeft) {
   const std::size_t n = 64;
   const Matrix moments = moments_of_samples(n, 500, 1, 7);
@@ -147,7 +147,7 @@ TEST(ErrorFeedback, WeightsAreWhatIsLeft) {
   EXPECT_LT(of_weights, of_diagonal - 0.5 * n);
 }
 
-// Neither a trace of 0, nor a matrix that is no second moment, says anything.
+// Neither a trace of 0 nor a matrix that is no second moment is usable.
 TEST(ErrorFeedback, MatricesThatSayNothing) {
   EXPECT_EQ(feed_errors({}, {}).n, 0u);
   for (const std::size_t n : {1, 2, 40}) {
@@ -159,7 +159,7 @@ TEST(ErrorFeedback, MatricesThatSayNothing) {
   }
 }
 
-// Whatever numbers are in it, what comes out is finite.
+// Whatever numbers are in the matrix, the results are finite.
 TEST(ErrorFeedback, MatricesThatAreNoSecondMoments) {
   std::mt19937 random(11);
   std::normal_distribution<double> normal;
@@ -215,7 +215,7 @@ TEST(TransformMoments, IsTheProductOfMatrices) {
         static_cast<std::size_t>(std::sqrt(static_cast<double>(dct.size())) + 0.5);
     for (const std::size_t channels : {1, 3}) {
       const std::size_t n = channels * kernel_size;
-      std::vector<float> moments(n * n);  // not symmetric: only the mean of both halves counts
+      std::vector<float> moments(n * n);  // not symmetric: only the mean of both halves is used
       for (float& moment : moments) {
         moment = normal(random);
       }
@@ -245,7 +245,7 @@ TEST(TransformMoments, WithoutSidesItIsTheSymmetricHalf) {
   EXPECT_EQ(transform_moments(moments, 3, {}), (Matrix{1, 3, 5, 3, 5, 7, 5, 7, 9}));
 }
 
-// Weights that all are four times a mean want half of the step that is right for it.
+// If all weights are four times a mean, the right step is half of that for the mean.
 TEST(StepsOfWeights, OverAnotherMean) {
   const auto sum_of = [](const SeparableSteps& steps) {
     return int{steps.bands[0]} + int{steps.columns[0]};

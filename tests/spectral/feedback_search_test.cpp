@@ -1,5 +1,5 @@
-// The search for codes with errors fed forward: vectors find what single values find, what is
-// found can be decoded, and is about as good as can be.
+// The search for indices with error compensation: vectors find what single values find, the result
+// can be decoded, and is about as good as possible.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,12 +65,13 @@ Found found_by(const SpectralKernels& kernels, const Case& made, bool use_refere
   return found;
 }
 
-// Steps a class means: those in which values of a group are about as large as its codes.
+// The steps that a class stands for: those in which values of a group are about as large as its
+// indices.
 float scale_of_class(unsigned scale_class, unsigned n_states) {
   return std::exp2((static_cast<float>(scale_class) - (n_states == 1 ? 30.0f : 26.0f)) / 4);
 }
 
-// `most` is what coefficients are about as large as.
+// Coefficients are about as large as `most`.
 Case make_case(unsigned n_states, unsigned n_rows, std::size_t n_columns, unsigned n_folds,
                float most, std::mt19937& random) {
   std::normal_distribution<float> normal;
@@ -113,7 +114,7 @@ Case random_case(std::mt19937& random) {
       case 0:
         value = random() % 2 != 0 ? 0.0f : -0.0f;
         break;
-      case 1:  // half way between codes
+      case 1:  // half way between levels
         value = std::nearbyint(value) + 0.5f;
         break;
       case 2:
@@ -152,7 +153,7 @@ TEST(FeedbackSearch, VectorsFindWhatSingleValuesFind) {
   }
 }
 
-// Coefficients that no elimination gives: what is found is the same, and numbers.
+// Coefficients that no elimination gives: results are equal, and they are numbers.
 TEST(FeedbackSearch, CoefficientsThatAreNoNumbers) {
   std::mt19937 random(22);
   for (unsigned trial = 0; trial < 60; ++trial) {
@@ -176,7 +177,7 @@ TEST(FeedbackSearch, CoefficientsThatAreNoNumbers) {
   }
 }
 
-// Follows the codes of each lane through the trellis as a decoder does.
+// Follows the indices of each lane through the trellis as a decoder does.
 void expect_path(const Case& made, const Found& found) {
   const Trellis* const trellis = trellis_of(made.n_states);
   for (unsigned row = 0; row < made.n_rows; ++row) {
@@ -215,7 +216,7 @@ TEST(FeedbackSearch, CodesArePathsThroughTheTrellis) {
   EXPECT_GT(n_escapes, 1000u);
 }
 
-// What each column aimed at, less its point, in steps.
+// Returns the compensated target of each column, less its level, in steps.
 std::vector<double> misses(const Case& made, const Found& found) {
   std::vector<double> missed(made.values.size());
   for (std::size_t k = 0; k < made.n_columns(); ++k) {
@@ -251,7 +252,7 @@ TEST(FeedbackSearch, OneStateTakesTheNearest) {
   }
 }
 
-// Values of 32 rows, one lane each, as the search without feedback finds them.
+// Sums squares of values of 32 rows, one lane each, as the search without feedback finds them.
 double squares_without_feedback(const Case& made) {
   const std::size_t n = made.values.size();
   std::vector<GroupCode> groups(n / kGroupSize);
@@ -282,7 +283,7 @@ double squares_without_feedback(const Case& made) {
   return sum;
 }
 
-// But that it decides before all of a lane is known: that costs a fifth of a decibel.
+// The search decides before all of a lane is known: that costs a fifth of a decibel.
 TEST(FeedbackSearch, WithoutCoefficientsItIsThePlainSearch) {
   std::mt19937 random(25);
   for (const unsigned n_states : {1u, 4u, 8u}) {
@@ -310,7 +311,7 @@ TEST(FeedbackSearch, WithoutCoefficientsItIsThePlainSearch) {
   }
 }
 
-// All paths of a lane, each with the codes next to what it aims at.
+// All paths of a lane, each with the indices next to its targets.
 class AllPaths {
  public:
   explicit AllPaths(const Case& made) : made_(made), errors_(made.n_columns()) {}
@@ -351,7 +352,7 @@ class AllPaths {
   double min_sum_ = 0;
 };
 
-// What it costs to take for each column the best code of its quantiser, wherever that leads.
+// The cost of taking for each column the best index of its quantiser, wherever that leads.
 double greedy(const Case& made) {
   const Trellis& trellis = *trellis_of(made.n_states);
   Found found{std::vector<std::int32_t>(made.n_columns()), std::vector<float>(made.n_columns())};

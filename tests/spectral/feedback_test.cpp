@@ -1,5 +1,5 @@
-// The spectral codec with errors fed forward: what comes back is what the encoder said, and a
-// layer's outputs are nearer than without.
+// The spectral codec with error compensation: decoding gives what the encoder reported, and a
+// layer's outputs are closer than without.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace cfck::codec {
 namespace {
 
-// Of inputs each of which is much like the ones before it.
+// Second moments of inputs each of which resembles the ones before it.
 std::vector<float> correlated(std::size_t n, double correlation = 0.97) {
   std::vector<float> moments(n * n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -56,7 +56,7 @@ std::vector<float> floats_of(const Coded& coded) {
   return floats;
 }
 
-// What errors make of the outputs: e^T H e summed over rows.
+// Returns the effect of errors on the outputs: e^T H e summed over rows.
 double output_error(const std::vector<float>& before, const std::vector<float>& after,
                     const std::vector<float>& moments, std::size_t n) {
   double sum = 0;
@@ -93,7 +93,7 @@ TEST(SpectralFeedback, RoundTripsOfAllShapesStatesAndStages) {
           ASSERT_TRUE(coded.has_plan);
           EXPECT_EQ(coded.chunks.size(), (shape[0] + rows - 1) / rows);
           const double error = output_error(values, floats_of(coded), correlated(n), n);
-          // Each column at most two points off what it aims at, by steps for their weights.
+          // Each column is at most two levels off its target, by steps for their weights.
           EXPECT_LE(error, 16 * step * step * static_cast<double>(values.size()) * 1.01)
               << step << " " << n_states;
         }
@@ -102,7 +102,7 @@ TEST(SpectralFeedback, RoundTripsOfAllShapesStatesAndStages) {
   }
 }
 
-// Numbers of 16 bits: the sign, the exponent and mantissa of a float within range.
+// Converts to 16 bits: the sign, the exponent and mantissa of a float within range.
 std::uint16_t half_of(float value) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -135,7 +135,7 @@ TEST(SpectralFeedback, OtherDtypes) {
   }
 }
 
-// Against the smallest step without feedback that takes no fewer bytes.
+// Compares with the smallest step without feedback that takes no fewer bytes.
 double ratio_of_errors(const Shape& shape, double step, const std::vector<float>& moments) {
   const std::size_t n = n_values_of(shape) / shape[0];
   const std::vector<float> values = normal_values(n_values_of(shape), 1);
@@ -179,7 +179,7 @@ TEST(SpectralFeedback, SixtyFourStatesCountAsEight) {
   EXPECT_EQ(eight.chunks.at(0).payload, sixty_four.chunks.at(0).payload);
 }
 
-// Where errors cannot be fed forward the request is as good as one without moments.
+// Where errors cannot be compensated, a request behaves like one without moments.
 TEST(SpectralFeedback, MomentsThatDoNotFitAreIgnored) {
   const auto is_ignored = [](LossyRecord record) {
     const std::vector<float> values = normal_values(n_values_of(record.shape), 1);
@@ -205,7 +205,7 @@ TEST(SpectralFeedback, MomentsThatDoNotFitAreIgnored) {
   cut.chunk_elems = 1050;
   EXPECT_TRUE(is_ignored(cut));
   EXPECT_TRUE(is_ignored(fed_record({8, 2, 100, 2}, 0.2)));  // no kernel
-  // Nor by those of inputs that were always zero, or that no inputs have.
+  // Moments of inputs that were always zero, or that no inputs have, are ignored too.
   LossyRecord silent = fed_record({64, 100}, 0.2);
   silent.spectral->moments = moments_of(std::vector<float>(100 * 100));
   EXPECT_TRUE(is_ignored(silent));
@@ -213,7 +213,7 @@ TEST(SpectralFeedback, MomentsThatDoNotFitAreIgnored) {
   EXPECT_TRUE(is_ignored(silent));
 }
 
-// Other values are quantised, and errors count from the tensor's own, whatever its dtype.
+// Other values are quantised, but errors are relative to the tensor's own, whatever its dtype.
 TEST(SpectralFeedback, CorrectedValues) {
   const std::vector<float> values = normal_values(64 * 100, 1);
   std::vector<float> corrected = values;
@@ -247,7 +247,7 @@ TEST(SpectralFeedback, CorrectedValues) {
     sum += decoded - corrected[i];
   }
   EXPECT_LT(std::abs(sum / static_cast<double>(values.size())), 0.05);
-  // Without moments that fit, the values themselves.
+  // Without moments that fit, the values themselves are quantised.
   record.dtype = DType::kF32;
   record.spectral->moments = moments_of(correlated(99));
   LossyRecord plain = record;
@@ -263,7 +263,7 @@ TEST(SpectralFeedback, CorrectedValues) {
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
 }
 
-// Matrices without anything to say, and tensors without anything in them.
+// Matrices that are unusable, and tensors without content.
 TEST(SpectralFeedback, Degenerate) {
   const Shape shape{40, 4, 3, 3};
   std::vector<float> values = normal_values(n_values_of(shape), 1);
@@ -278,7 +278,7 @@ TEST(SpectralFeedback, Degenerate) {
       LossyRecord record = fed_record(shape, step);
       record.spectral->moments = moments_of(moments);
       const Coded coded = code(record, bytes_of(values));
-      // Columns that nobody hears may be coarser by four octaves, and so may their bands.
+      // Columns without effect may be coarser by a factor of 16, and so may their bands.
       EXPECT_LE(coded.max_error, std::min(10.0, 9 * 256 * 4 * step));
     }
   }

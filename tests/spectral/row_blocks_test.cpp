@@ -1,4 +1,4 @@
-// Blocks of rows: where each coefficient goes, and which lane and class it has.
+// Blocks of rows: the place, lane and class of each coefficient.
 #include "spectral/layout/row_blocks.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ RowClasses random_classes(std::size_t n_rows, std::size_t n_columns, std::mt1993
   return classes;
 }
 
-// By class; those of one class as they were.
+// Sorted by class; those of one class keep their order.
 void expect_sorted(const std::vector<std::uint32_t>& sorted,
                    const std::vector<std::int32_t>& classes) {
   ASSERT_EQ(sorted.size(), classes.size());

@@ -1,4 +1,4 @@
-// Values to search codes for, and what is found, for the tests of the spectral codec's search.
+// Values to search indices for, and the results, for the tests of the spectral codec's search.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ inline SearchCase random_case(std::mt19937& random) {
         case 0:
           made.values[i] = below(2) != 0 ? 0.0f : -0.0f;
           break;
-        case 1:  // half way between codes
+        case 1:  // half way between levels
           made.values[i] = std::nearbyint(made.values[i]) + 0.5f;
           break;
         case 2:
@@ -83,7 +83,7 @@ struct FoundIndices {
   bool operator==(const FoundIndices&) const = default;
 };
 
-// What `action`, which gets a search, finds; planes are written by the kernels.
+// Returns the results of `action`, which gets a search; planes are written by the kernels.
 template <class Action>
 FoundIndices found_by(const SpectralKernels& kernels, const SearchCase& made, Action&& action) {
   const std::size_t n_room = made.groups.size() * kGroupSize;
@@ -151,7 +151,7 @@ inline std::vector<unsigned> shuffled_lanes(unsigned n_lanes, std::mt19937& rand
   return lanes;
 }
 
-// What the lanes find one after another: what counts.
+// Returns the results of the lanes one after another: the reference.
 inline FoundIndices found_by_lanes(const SearchCase& made, std::mt19937& random) {
   return found_by(spectral_kernels(), made, [&](const TrellisSearch& search) {
     with_states(made.n_states, [&](auto n_states) {

@@ -55,7 +55,7 @@ TEST(SpectralBlocks, MatricesOfAlikeRowsAreTransformedAlongThem) {
   const Coded identity = code(plain, bytes_of(values));
   EXPECT_FALSE(parameters_of(plain, identity).transforms);
   EXPECT_LT(bits_of(coded, values.size()) + 1, bits_of(identity, values.size()));
-  // The same error for fewer bits.
+  // Errors are equal, but there are fewer bits.
   EXPECT_LT(coded.sum_of_squares, 1.2 * identity.sum_of_squares);
 }
 
@@ -141,7 +141,7 @@ TEST(SpectralBlocks, ThatChunksCutAreLeftOut) {
   record.chunk_elems = 96 * 128;
   const SpectralParameters whole = parameters_of(record, code(record, bytes_of(values)));
   EXPECT_EQ(whole.sides, (BlockSides{64, 1}));
-  // By itself the codec takes a shorter one.
+  // The codec's own choice is a shorter one.
   record.spectral->block.clear();
   record.chunk_elems = 96 * 48;
   const SpectralParameters shorter = parameters_of(record, code(record, bytes_of(values)));
@@ -242,7 +242,7 @@ TEST(BlockChoice, PoolsByMeansToNearest) {
   EXPECT_EQ(bands[18], 7);
 }
 
-// Codes whose magnitudes are a field, by the numbers of band, row and column.
+// Indices whose magnitudes are a field, by the numbers of band, row and column.
 std::vector<std::int32_t> codes_of_field(const SpectralGeometry& geometry) {
   std::vector<std::int32_t> indices(geometry.n_values());
   geometry.each(0, indices.size(),
@@ -264,7 +264,7 @@ TEST(PlaceFieldFit, FindsTheFieldThatCodesWereMadeWith) {
     ASSERT_EQ(field.bands.size(), geometry.n_bands());
     ASSERT_EQ(field.rows.size(), geometry.n_rows());
     ASSERT_EQ(field.columns.size(), geometry.n_columns());
-    // Of each coefficient to a quarter octave, but for one offset of all.
+    // The scale of each coefficient is right to a quarter-log2 step, but for one offset of all.
     std::optional<int> first;
     geometry.each(0, geometry.n_values(),
                   [&](std::size_t, std::uint32_t band, std::uint64_t row, std::uint64_t column) {

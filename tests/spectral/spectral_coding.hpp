@@ -38,7 +38,7 @@ inline LossyRecord record_of(const Shape& shape, double step, unsigned n_states 
   return record;
 }
 
-// Encodes every chunk, and checks that decoding gives what the encoder said.
+// Encodes every chunk, and checks that decoding gives what the encoder reported.
 inline Coded code(const LossyRecord& record, ByteView values) {
   const std::size_t width = bits_per_element(record.dtype) / 8;
   const ReadValues read = [&](std::uint64_t first, std::uint64_t n, std::vector<std::byte>&) {

@@ -1,4 +1,4 @@
-// What programs are told of spectral records: against plain computations.
+// Descriptions of spectral records for programs, against plain computations.
 #include "spectral/spectral_description.hpp"
 
 #include <gtest/gtest.h>
@@ -136,7 +136,7 @@ TEST(SpectralDescription, BandsOfKernelsInChunks) {
   EXPECT_EQ(description.lossless().n_chunks, 0u);
   EXPECT_NEAR(sum_of_bits(description), 8.0 * static_cast<double>(coded.stored_bytes()), 1e-6);
 
-  // The same sums, plainly.
+  // Computes the sums plainly.
   std::vector<double> values(coded.values.begin(), coded.values.end());
   std::vector<double> errors(values.size());
   for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = values[i] - coded.decoded[i];
@@ -161,7 +161,7 @@ TEST(SpectralDescription, BandsOfKernelsInChunks) {
     EXPECT_NEAR(band.squared_errors * 0.0025 / squared_errors[b], 1, 1e-9) << b;
     EXPECT_LT(band.squared_errors, band.squared_steps);
   }
-  // Twice the step, a bit less.
+  // Twice the step saves a bit.
   EXPECT_NEAR((coding.bands[1].bits - coding.bands[5].bits) / 640, 1, 0.2);
   EXPECT_NEAR((coding.bands[1].bits - coding.bands[8].bits) / 640, 2, 0.3);
 }
@@ -215,7 +215,7 @@ TEST(SpectralDescription, AlmostAllBitsBelongToCoefficients) {
         const double stored = 8.0 * static_cast<double>(coded.stored_bytes());
         EXPECT_NEAR(sum_of_bits(description), stored, 1e-5);
         const double share = sum_of_coefficient_bits(description) / stored;
-        // Codes of whole bits waste some where there are few.
+        // Codes of whole bits waste some where there are few bits.
         EXPECT_GT(share, entropy == EntropyId::kZstd && step == 1 ? 0.8 : 0.96)
             << n_states << " " << step;
         EXPECT_LT(share, 1) << n_states << " " << step;
@@ -246,7 +246,7 @@ TEST(SpectralDescription, EscapesCountWhereTheyAre) {
     Scratch scratch;
     ASSERT_TRUE(measure_spectral_bits(info, coded.payloads[0], scratch, bits));
     for (std::size_t i = 0; i < bits.size(); ++i) {
-      // Its number has 30 bits.
+      // The varint of the escape has 30 bits.
       EXPECT_EQ(bits[i] >= 32, i == 700) << i << " " << bits[i];
     }
   }

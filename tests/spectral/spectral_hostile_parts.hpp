@@ -1,5 +1,5 @@
-// Parts of chunks of the spectral codec, sound ones that may be changed, and what is expected of
-// those that are not.
+// Parts of chunks of the spectral codec: valid ones that may be changed, and the errors expected of
+// those that are not valid.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "spectral/chunk/spectral.hpp"
 #include "tests/support/guarded_bytes.hpp"
 
-// What was allocated at once since it was set to 0.
+// The largest single allocation since it was set to 0.
 extern std::atomic<std::size_t> largest_allocation;
 
 namespace cfck::codec {
@@ -69,7 +69,7 @@ inline Bytes frame(const Bytes& content) {
 
 inline constexpr std::uint64_t kShape[] = {2, 1, 3};
 
-// Three values of class 35 and codes 0, 1, 2: the parts of a chunk, to be changed.
+// Three values of class 35 and indices 0, 1, 2: the parts of a chunk, to be changed.
 struct Parts {
   unsigned mode = 4;
   Bytes parameters = codec::parameters(kFourStates, 0.5, list({3}));
@@ -110,7 +110,7 @@ inline Result<void> decode(Chunk& chunk, const Bytes& payload) {
                          std::as_writable_bytes(std::span(chunk.values)));
 }
 
-// What a hostile length makes of a chunk may be too short, or make no sense.
+// A chunk with a hostile length may be too short, or make no sense.
 inline constexpr std::optional<ErrorCode> kEither = std::nullopt;
 
 inline void expect_refused(Chunk chunk, const Bytes& payload,
@@ -133,9 +133,9 @@ inline void expect_refused(const Parts& parts,
   expect_refused(chunk_of(), parts.payload(), code);
 }
 
-// Sound chunks of which the others are variants.
+// Valid chunks of which the others are variants.
 
-inline Parts low_bits() {  // class 40: a path bit and one plane of raw bits
+inline Parts low_bits() {  // class 40: a parity bit and one plane of raw bits
   Parts parts;
   parts.flags = 24;
   parts.first_class = number(40);
@@ -146,7 +146,7 @@ inline Parts low_bits() {  // class 40: a path bit and one plane of raw bits
   return parts;
 }
 
-inline Parts escape_and_exact() {  // point 100, an exact value, code -2
+inline Parts escape_and_exact() {  // level 100, an exact value, index -2
   Parts parts;
   parts.flags = 3;
   parts.counts = list({1, 1, 1, 2});

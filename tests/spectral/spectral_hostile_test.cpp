@@ -1,5 +1,5 @@
-// Chunks of the spectral codec made to do harm: each gives an error that says where, and
-// nobody allocates more for it than its size and that of its values justify.
+// Hostile chunks of the spectral codec: each gives an error that says where, and no more is
+// allocated for it than its size and that of its values justify.
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -191,7 +191,7 @@ TEST(SpectralHostile, HeaderCounts) {
 
 TEST(SpectralHostile, PathAndRawBits) {
   for (const auto& [flags, counts, sections, raw] :
-       {std::tuple<unsigned, Bytes, Bytes, Bytes>{8, list({1}), {}, list({2})},  // no path
+       {std::tuple<unsigned, Bytes, Bytes, Bytes>{8, list({1}), {}, list({2})},  // no parity bits
         {16, list({1}), list({6}), {}},                                          // no raw bits
         {24, list({1, 2}), list({6}), list({2, 0})},
         {24, list({2, 1}), list({6, 0}), list({2})}}) {
@@ -225,7 +225,7 @@ TEST(SpectralHostile, EscapesAndExactValues) {
   gaps.counts = joined({number(2), number(10), number(1), number(2)});
   gaps.sections = joined({number(200), number(kMax), number(kMax), exact, exact});
   expect_refused(gaps);
-  Parts second = escape_and_exact();  // the second one behind the chunk
+  Parts second = escape_and_exact();  // the second one past the chunk
   second.counts = joined({number(2), number(2), number(1), number(2)});
   second.sections = joined({number(200), number(2), number(0), exact, exact});
   expect_refused(second);
@@ -241,7 +241,7 @@ TEST(SpectralHostile, EscapesAndExactValues) {
   long_code.counts = list({1, 1, 1, 5});
   long_code.sections = joined({list({0xff, 0xff, 0xff, 0xff, 0x1f}), number(1), exact});
   expect_refused(long_code);
-  Parts largest = escape_and_exact();  // a point of -2^31 is one
+  Parts largest = escape_and_exact();  // a level of -2^31 is one
   largest.counts = list({1, 1, 1, 5});
   largest.sections = joined({number(kMax), number(1), exact});
   Chunk chunk = chunk_of();

@@ -1,5 +1,6 @@
-// What the spectral codec's device kernels run, thread by thread: the same templates give what the
-// kernels of the CPU give, at the best of its levels. The search is in spectral_levels_test.cpp.
+// The code of the spectral codec's device kernels, thread by thread: the shared templates give what
+// the kernels of the CPU give, at the best of its levels. The search is in
+// spectral_levels_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +14,7 @@
 namespace cfck::codec {
 namespace {
 
-// The points of the symbols that say they are escapes.
+// Returns the levels of the symbols that are escapes.
 std::vector<std::int32_t> escapes_of(const SearchCase& made, const FoundIndices& found) {
   std::vector<std::int32_t> escapes;
   std::size_t at = 0;

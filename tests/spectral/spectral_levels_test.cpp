@@ -1,5 +1,5 @@
-// The spectral codec makes the same bytes and values at every CPU level, and its vectors find
-// what the search value by value finds.
+// The spectral codec gives equal bytes and values at every CPU level, and its vectors find what the
+// search value by value finds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -118,7 +118,7 @@ struct Coded {
   bool operator==(const Coded&) const = default;
 };
 
-// Also checks that what comes back is what the encoder said.
+// Also checks that decoding gives what the encoder reported.
 Coded code(const LossyRecord& record, const std::vector<std::byte>& values) {
   const std::size_t width = bits_per_element(record.dtype) / 8;
   const ReadValues read = [&](std::uint64_t first, std::uint64_t n, std::vector<std::byte>&) {

@@ -1,4 +1,4 @@
-// Parameters of the spectral codec, the vectors in them, and where coefficients belong.
+// Parameters of the spectral codec, the vectors in them, and the positions of coefficients.
 #include "spectral/layout/spectral_parameters.hpp"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ void expect_refused(const std::vector<std::byte>& bytes, std::uint64_t n, ErrorC
   EXPECT_LE(result.error().byte_offset.value_or(SIZE_MAX), bytes.size());
 }
 
-// Middle, low bits, number of bytes, bits.
+// The bytes are middle, low bits, number of bytes, bits.
 TEST(RiceVector, RefusesHostileBytes) {
   EXPECT_TRUE(decoded(bytes_of({0, 0, 1, 0}), 8));
   expect_refused(bytes_of({0, 0, 1, 0}), 9, ErrorCode::kCorrupt);  // fewer bits than numbers
@@ -166,7 +166,7 @@ TEST(SpectralParameters, ScaledSteps) {
   EXPECT_EQ(scaled_step(0x1p-1000, -4 * 1022), 0);
 }
 
-// Against indices counted by hand.
+// Compares with indices computed by hand.
 void expect_geometry(const Shape& shape, const BlockSides& last_sides) {
   const auto geometry = SpectralGeometry::create(shape, last_sides);
   ASSERT_TRUE(geometry) << geometry.error().to_string();

@@ -1,4 +1,4 @@
-// The spectral codec: what comes back is what the encoder said, whatever is asked.
+// The spectral codec: decoding gives what the encoder reported, for every request.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ TEST(Spectral, RoundTripsOfAllShapesStatesAndStages) {
           record.entropy = entropy;
           const Coded coded = code(record, bytes_of(values));
           ASSERT_TRUE(coded.has_plan);
-          // A code at most two quantiser points off in every coefficient; transforms keep sums.
+          // An index is at most two levels off in every coefficient; transforms keep sums.
           const double most = 4 * step * step * static_cast<double>(values.size());
           EXPECT_LE(coded.sum_of_squares, most * 1.001) << step << " " << n_states;
         }
@@ -51,7 +51,7 @@ TEST(Spectral, OtherDtypes) {
   EXPECT_TRUE(code(record, bytes_of(halves)).has_plan);
 }
 
-// Against the ideal of a uniform quantiser at high rate, step^2 / 12 for points two steps
+// Compared with the ideal of a uniform quantiser at high rate, step^2 / 12 for levels two steps
 // apart, the trellis of eight states gains a decibel, and that of 64 a sixth of one more.
 TEST(Spectral, TrellisGain) {
   const std::vector<float> values = normal_values(1 << 16, 1);
@@ -98,7 +98,7 @@ TEST(Spectral, TransformsKernelsWhereThatPays) {
   EXPECT_LT(transformed.sum_of_squares / plain.sum_of_squares, 1.1);
 }
 
-// Steps by band, row and column: what they are coarser by, errors grow by.
+// Steps by band, row and column: errors grow by the factor by which they are coarser.
 TEST(Spectral, StepsOfTheirOwn) {
   const std::size_t n_rows = 64, n_columns = 32, kernel_size = 9;
   const std::vector<float> values = normal_values(n_rows * n_columns * kernel_size, 1);

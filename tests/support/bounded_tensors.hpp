@@ -18,7 +18,7 @@ std::vector<T> values_of(const Bytes& bytes) {
   return values;
 }
 
-// Sums of four uniform numbers: near enough to weights.
+// Sums of four uniform numbers, which resemble weights.
 inline std::vector<float> bell(std::uint64_t seed, std::size_t n, double scale) {
   Random random(seed);
   std::vector<float> values(n);

@@ -13,10 +13,11 @@ enum class Shortage : std::uint8_t {
 // The `at`-th allocation from now on, counted from 1 and over all threads, fails.
 void run_out_of_memory(std::uint64_t at, Shortage shortage) noexcept;
 
-// Ends that. Whether an allocation failed.
+// Ends the shortage. Returns whether an allocation failed.
 bool memory_is_back() noexcept;
 
-// The most bytes that new had given out at once since watch_memory(), beyond what it had then.
+// The maximum of bytes that new had given out at once since watch_memory(), beyond what it had
+// then.
 void watch_memory() noexcept;
 std::uint64_t peak_bytes() noexcept;
 

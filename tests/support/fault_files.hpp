@@ -30,7 +30,7 @@ enum class Operation : std::uint8_t {
 const char* operation_name(Operation operation) noexcept;
 
 struct Fault {
-  // Which operation fails: the `at`-th (from 0) of all, or of those of one kind.
+  // The operation that fails: the `at`-th (from 0) of all, or of those of one kind.
   std::uint64_t at = 0;
   std::optional<Operation> only;
   bool from_then_on = false;  // else once
@@ -74,7 +74,7 @@ class FaultFiles final : public FileSystem {
     inner_.remove_leftovers(folder);
   }
 
-  // For the files of this file system: counts one operation and says whether it
+  // Called by the files of this file system: counts one operation and returns whether it
   // fails.
   Result<void> step(Operation operation, const std::string& path, std::uint64_t offset_bytes = 0,
                     std::uint64_t n_bytes = 0);
@@ -83,7 +83,7 @@ class FaultFiles final : public FileSystem {
   // Bytes of which a file was told that they will be synced.
   void announce(std::uint64_t n_bytes) noexcept { announced_bytes_ += n_bytes; }
   std::uint64_t announced_bytes() const noexcept { return announced_bytes_; }
-  // Bytes for which a file was asked to make room.
+  // Bytes for which a file was asked to reserve space.
   void note_reserved(std::uint64_t n_bytes) noexcept { reserved_bytes_ += n_bytes; }
   std::uint64_t reserved_bytes() const noexcept { return reserved_bytes_; }
 

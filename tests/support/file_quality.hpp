@@ -1,4 +1,4 @@
-// The quality of tensors in a file, found out from the values alone.
+// The quality of tensors in a file, computed from the values alone.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Quality {
   double bits_per_weight() const { return bits / n; }
 };
 
-// Found out from the values alone.
+// Computes the quality from the values alone.
 inline Quality quality_of(const OpenFile& file, const std::vector<Named>& tensors,
                           const std::vector<std::string>& names) {
   Quality quality;

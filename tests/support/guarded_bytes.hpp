@@ -1,4 +1,4 @@
-// Bytes with a page behind or before them that nobody may touch.
+// Bytes with an inaccessible page after or before them.
 #pragma once
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 
 namespace cfck::test {
 
-// Where it is.
+// Position of the guard page.
 enum class Guard { kBehind, kBefore };
 
 // A copy of bytes that ends where memory ends, or begins where it begins.

@@ -26,7 +26,7 @@ inline double rms(const Bytes& bytes) {
   return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
-// Of inputs each of which is much like the one before.
+// Second moments of inputs each of which resembles the one before.
 inline std::vector<float> correlated(std::size_t n) {
   std::vector<float> moment(n * n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -114,7 +114,7 @@ inline std::vector<Measured> sample_model() {
           measured(3, "long", {300, 64})};
 }
 
-// What errors make of the outputs of all tensors.
+// Returns the effect of errors on the outputs of all tensors.
 inline double output_error(const std::vector<Measured>& model, const Bytes& written) {
   const OpenFile file(written);
   double sum = 0;
@@ -135,7 +135,7 @@ inline double output_error(const std::vector<Measured>& model, const Bytes& writ
   return sum;
 }
 
-// The file with one thread, which is to be that with any number.
+// Writes the file with one thread, and checks that any number gives the same.
 inline Bytes same_for_any_threads(const std::vector<Measured>& model, EncodeOptions options) {
   options.threads = 1;
   const Bytes once = write_all(tensors_of(model), options).file;

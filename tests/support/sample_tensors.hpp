@@ -15,12 +15,12 @@ namespace cfck::test {
 
 using Bytes = std::vector<std::byte>;
 
-// The same numbers on every machine, unlike <random>.
+// A generator that gives equal numbers on every machine, unlike <random>.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next();
-  // Below `n`, which is not 0.
+  // Returns a number below `n`, which is not 0.
   std::uint64_t below(std::uint64_t n) { return next() % n; }
 
  private:
@@ -65,9 +65,9 @@ class OpenFile {
   Reader reader_;
 };
 
-// Every hash and every digest is right.
+// Checks that every hash and every digest is right.
 void expect_sound(const Reader& reader);
-// All visible tensors by name.
+// Returns all visible tensors by name.
 std::map<std::string, Bytes> all_tensors(const Reader& reader);
 
 // A new empty folder, removed with everything in it at the end.

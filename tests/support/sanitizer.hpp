@@ -1,4 +1,4 @@
-// Whether the tests run with a sanitizer, which needs more addresses than some limits allow.
+// Tells whether the tests run with a sanitizer, which needs more addresses than some limits allow.
 #pragma once
 
 namespace cfck::test {

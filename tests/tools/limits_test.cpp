@@ -1,4 +1,4 @@
-// What a file may make the programs hold in memory, and what they do without holding it.
+// Limits of the memory that a file may make the programs use, and operations that do not need it.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -70,8 +70,8 @@ TEST(Limits, OnlyKnownOnesCanBeSet) {
   }
 }
 
-// A record of four values, and an alias that repeats them along axes with a stride of 0: what a
-// writer would never finish is made by changing a dimension in the index.
+// A record of four values, and an alias that repeats them along axes with a stride of 0. A writer
+// would never finish such a file, so a dimension in the index is changed.
 class Repeated : public ::testing::Test {
  protected:
   void make(const std::string& to_path, std::uint64_t n_times, const std::vector<float>& values) {
@@ -87,7 +87,7 @@ class Repeated : public ::testing::Test {
       bytes.replace(at, 8, reinterpret_cast<const char*>(&to), 8);
     };
     if (n_times != kMarked) replace(kMarked, n_times);
-    // The hashes of index and tail.
+    // Corrects the hashes of index and tail.
     char* const tail = bytes.data() + bytes.size() - format::kTailBytes;
     const auto index = load<std::uint64_t>(reinterpret_cast<const std::byte*>(tail) + 80);
     const auto index_bytes = load<std::uint64_t>(reinterpret_cast<const std::byte*>(tail) + 88);

@@ -1,4 +1,4 @@
-// Programs that may not have the memory they want: an error and a documented exit code, never a
+// Programs that cannot have the memory they want: an error and a documented exit code, never a
 // signal, and no file left over.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -23,10 +23,10 @@ constexpr int kLimitExceeded = 7;
 struct Ended {
   int code = -1;  // 128 + n if a signal ended the program
   std::string err;
-  std::uint64_t peak_bytes = 0;  // the most memory that it had at once
+  std::uint64_t peak_bytes = 0;  // maximum memory at once
 };
 
-// Runs `cfck` with at most so many bytes of addresses, as after ulimit -v; 0: as many as it likes.
+// Runs `cfck` with at most this many bytes of addresses, as after ulimit -v; 0: unlimited.
 Ended run_below(std::uint64_t max_bytes, std::vector<std::string> arguments) {
   const TemporaryFolder output;
   const std::string err = output / "err";

@@ -1,4 +1,4 @@
-// What terminals show of long work, and that it can be ended.
+// The display of long work on terminals, and its cancellation.
 #include <gtest/gtest.h>
 
 #include <regex>

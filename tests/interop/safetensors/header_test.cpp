@@ -1,5 +1,5 @@
-// The header of a safetensors file: what safetensors 0.8 rejects is rejected, and
-// what it writes is read.
+// The header of a safetensors file: we reject what safetensors 0.8 rejects, and read what it
+// writes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -86,7 +86,7 @@ const Case kBroken[] = {
     {"shape an object", one("U8", "{}", "[0,1]"), "x"},
     {"product overflows", one("U8", "[4294967296,4294967296]", "[0,0]"), ""},
     {"product overflows before a zero", one("U8", "[4294967296,4294967296,0]", "[0,0]"), ""},
-    // This one safetensors takes (docs/safetensors.md).
+    // safetensors accepts this one (docs/safetensors.md).
     {"product overflows behind a zero", one("U8", "[0,4294967296,4294967296]", "[0,0]"), "",
      ErrorCode::kLimitExceeded},
     {"bytes overflow", one("F64", "[2305843009213693952]", "[0,0]"), ""},

@@ -1,5 +1,5 @@
-// safetensors to .cfck and back: the same bytes, and new headers where there is
-// no old one.
+// safetensors to .cfck and back: the bytes are equal, and there are new headers where there is no
+// old one.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -130,7 +130,7 @@ TEST(SafetensorsRoundTrip, ManyChunksAndManySmallTensors) {
   }
 }
 
-// What safetensors 0.8 writes for the same tensors.
+// The expected header is the one that safetensors 0.8 writes for equal tensors.
 TEST(SafetensorsRoundTrip, NewHeadersAreThoseOfSafetensors) {
   MemorySink sink;
   auto writer = Writer::create(sink);

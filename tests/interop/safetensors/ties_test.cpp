@@ -79,7 +79,7 @@ TEST(SafetensorsTies, TheFirstNameIsKeptAndTheOthersGoIntoTheMetadata) {
   const std::string tensor = entry("a", "F32", "[2]", "[0,8]");
   EXPECT_TRUE(to_safetensors(tied_file()) ==
               padded(R"({"__metadata__":{"b":"a","c":"a"},)" + tensor + "}"));
-  // What the user wrote under such a key stays.
+  // A value of the user under such a key stays.
   EXPECT_TRUE(to_safetensors(tied_file({{"c", "mine"}, {"k", "v"}})) ==
               padded(R"({"__metadata__":{"b":"a","c":"mine","k":"v"},)" + tensor + "}"));
 }
@@ -90,7 +90,7 @@ TEST(SafetensorsTies, TheyComeBackAsAliasesAndTheFileAsItWas) {
   const Bytes packed = to_cfck(file);
   EXPECT_EQ(names_of(packed), "a b* z* ");
   EXPECT_TRUE(to_safetensors(packed) == file);
-  // Round again, from a header that is new.
+  // A second round trip starts from a header that is new.
   EXPECT_EQ(names_of(to_cfck(to_safetensors(tied_file()))), "a b* c* ");
 }
 

@@ -1,6 +1,6 @@
-// What write_direct.cpp and write_spectral.cpp read and write: CASES.json and DATA.bin, made
-// by tests in Python, and OUT.bin with four strings for each case, a u32 length before each:
-// the preamble, the payload, the decoded values, the name of the error code.
+// The files of write_direct.cpp and write_spectral.cpp: CASES.json and DATA.bin, made by tests in
+// Python, and OUT.bin with four strings for each case, a u32 length before each: the preamble, the
+// payload, the decoded values, the name of the error code.
 #pragma once
 
 #include <cstdio>

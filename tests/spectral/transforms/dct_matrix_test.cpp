@@ -25,7 +25,7 @@ TEST(QuarterCosine, IsTheNearestNumber) {
     for (std::uint32_t m = 1; m < n; ++m) {
       const long double expected = cosine_of(m, n);
       const double found = quarter_cosine(m, n);
-      // Half of the distance to the next number, and what long double itself is off.
+      // Half of the distance to the next number, and the error of long double itself.
       const double half_step = (std::nextafter(found, 2.0) - found) / 2;
       EXPECT_LE(std::abs(found - expected), half_step * 1.01L) << m << " of " << n;
     }
@@ -111,8 +111,8 @@ TEST(DctMatrix, IsOrthonormal) {
   }
 }
 
-// Whoever asks first, with whatever rounding: this side is asked for nowhere else in
-// the program before this test, if tests run one by one, each in a process of its own.
+// Any thread may ask first, with any rounding: this side is asked for nowhere else in the program
+// before this test, if tests run one by one, each in a process of its own.
 TEST(DctMatrix, ManyThreadsGetTheSame) {
   std::vector<std::thread> threads;
   std::vector<const double*> found(8);

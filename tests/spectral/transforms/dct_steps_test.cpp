@@ -1,4 +1,4 @@
-// What the transforms' device kernels run, thread by thread, gives what the CPU's give.
+// The code of the transforms' device kernels, run thread by thread, gives what the CPU's give.
 #include "spectral/transforms/dct_steps.hpp"
 
 #include <gtest/gtest.h>

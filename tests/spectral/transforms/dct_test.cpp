@@ -23,7 +23,7 @@ std::uint64_t product(const Shape& shape) {
 template <class T>
 std::vector<T> random_values(std::uint64_t n, std::mt19937_64& random) {
   std::vector<T> values(n);
-  // Of many magnitudes, and exactly representable, so that rounding has work to do.
+  // Values have many magnitudes and are exactly representable, so that rounding has work to do.
   for (T& value : values) {
     const auto bits = static_cast<std::int64_t>(random()) >> (64 - 24);
     value =
@@ -100,7 +100,7 @@ TYPED_TEST(Dct, ConvolutionKernels) {
   for (const Shape& kernel : {Shape{3, 3}, Shape{5, 5}, Shape{7, 7}, Shape{1, 3}, Shape{3, 1},
                               Shape{3}, Shape{11}, Shape{3, 3, 3}, Shape{11, 11}, Shape{1, 1},
                               Shape{2, 2, 2, 2, 2, 2, 2}, Shape{5, 5, 5}, Shape{4, 4, 8}}) {
-    // More and less than there are lanes, and whole numbers of them.
+    // More and fewer than there are lanes, and whole multiples of them.
     for (const std::uint64_t n_kernels : {1, 31, 32, 64, 65, 200}) {
       Shape shape{n_kernels};
       Sides sides{1};
@@ -158,7 +158,7 @@ TYPED_TEST(Dct, AxesOfSideOneStay) {
   EXPECT_TRUE(same_bits(found, before));
 }
 
-// Both ends are looked at: nothing before or after the region changes.
+// Memory on both sides is checked: nothing before or after the region changes.
 TYPED_TEST(Dct, TouchesNothingElse) {
   for (const std::uint64_t n_kernels : {1, 63, 64, 65}) {
     std::vector<TypeParam> values(n_kernels * 9 + 2, TypeParam{1});

@@ -19,12 +19,12 @@ class ConvertBounds : public ::testing::Test {
  protected:
   void SetUp() override { write_file(in, weights_model()); }
 
-  // Converts IN; with --json.
+  // Converts IN to OUT with --json.
   Outcome convert(std::vector<std::string> options) {
     options.insert(options.begin(), {"convert", "-f", "--json", in, out});
     return run(options);
   }
-  // Of a tensor of OUT, by converting it back.
+  // Returns the values of a tensor of OUT, by converting it back.
   std::vector<float> values(const std::string& name) {
     EXPECT_EQ(run({"extract", "-f", out, name, "-o", folder / "x.npy"}).code, 0);
     const std::string bytes = read_file(folder / "x.npy");
@@ -159,7 +159,7 @@ TEST_F(ConvertBounds, BadMaximumErrors) {
   EXPECT_FALSE(fs::exists(folder / "none"));
 }
 
-// Percent, perhaps.
+// Wide bounds may have been meant as per cent.
 TEST_F(ConvertBounds, WideOnesAreWarnedOf) {
   const auto warnings = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"convert", "-f", in, out});

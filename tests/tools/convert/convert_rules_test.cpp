@@ -25,7 +25,7 @@ class ConvertRules : public ::testing::Test {
     options.insert(options.end(), {"--rules", folder / "rules.txt"});
     return convert(options);
   }
-  // "raw", "lossless", "abs 0.001", ...: how each tensor of OUT is stored.
+  // Returns how each tensor of OUT is stored: "raw", "lossless", "abs 0.001", ...
   std::map<std::string, std::string> stored() {
     std::map<std::string, std::string> all;
     const auto json = run({"show", "--json", out}).json();
@@ -66,7 +66,7 @@ TEST_F(ConvertRules, TheFirstThatMatchesCounts) {
                                                           {"tiny", "abs 1e-07"}}));
 }
 
-// Names are looked up, patterns are tried: the order counts for both.
+// Names are looked up, patterns are tried: for both the order is decisive.
 TEST_F(ConvertRules, NamesAndPatternsInOrder) {
   const Outcome outcome =
       convert({"--rule", "norm.bias: codec=raw", "--rule", "b.*: max_abs_error=1e-3", "--rule",

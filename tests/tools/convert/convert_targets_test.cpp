@@ -1,4 +1,4 @@
-// cfck-convert with targets, and what the other commands tell of the outcome.
+// cfck-convert with targets, and the reports of the other commands on the result.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ class ConvertTargets : public ::testing::Test {
                              {"bias", "F32", "[64]", bytes_of(weights(64, 3, 0.1F))}}));
   }
 
-  // Converts IN; with --json.
+  // Converts IN to OUT with --json.
   Outcome convert(std::vector<std::string> options) {
     options.insert(options.begin(), {"convert", "-f", "--json", in, out});
     return run(options);
@@ -108,7 +108,7 @@ TEST_F(ConvertTargets, StatsAndVerifyCompareWithTheOriginal) {
               std::string::npos)
         << stats.out;
   }
-  // Against another file the largest errors cannot be right.
+  // Compared with another file, the maximum errors cannot be right.
   write_file(folder / "other.safetensors",
              model_of({{"a.weight", "F32", "[200,200]", bytes_of(weights(40000, 9, 0.1F))}}));
   EXPECT_NE(run({"stats", out, "--ref", folder / "other.safetensors", "--common"}).code, 0);

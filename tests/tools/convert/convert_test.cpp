@@ -121,7 +121,7 @@ TEST(Convert, EntropyStagesAndLevels) {
   EXPECT_FALSE(back.contains("entropy") || back.contains("level"));
 }
 
-// The way back has no use for them; saying so beats ignoring them.
+// The way back has no use for them; an error is better than ignoring them.
 TEST(Convert, OptionsOfEncodingAreRefusedOnTheWayBack) {
   const TemporaryFolder folder;
   write_file(folder / "in", one_tensor(600));
@@ -267,10 +267,10 @@ TEST(Convert, ForeignFilesEndWithTheWayToConvertThem) {
   expect_hint("g.npz", zip, "cfck.numpy.save_file");
   expect_hint("h.safetensors", "version https://git-lfs.github.com/spec/v1\noid", "git lfs pull");
   expect_hint("i.gz", "\x1f\x8b\x08", "unpack");
-  // The name of the file cannot break out of the Python text.
+  // The name of the file cannot escape from the Python text.
   write_file(folder / "q\"+x.pt", zip.substr(0, 30));
   EXPECT_NE(convert({folder / "q\"+x.pt"}).err.find("q\\\"+x.pt"), std::string::npos);
-  // Bytes that are no UTF-8 are what Python makes of them in names of files.
+  // Bytes that are not UTF-8 appear as Python decodes them in names of files.
   write_file(folder / "u\xff\xc3\xa4\n.pt", zip.substr(0, 30));
   const std::string odd = convert({folder / "u\xff\xc3\xa4\n.pt"}).err;
   EXPECT_NE(odd.find("/u\\udcff\xc3\xa4\\n.pt\""), std::string::npos) << odd;

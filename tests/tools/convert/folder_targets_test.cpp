@@ -31,7 +31,7 @@ std::vector<std::vector<TestTensor>> shards() {
            tensor("c.head", "[64,64]", 4096, 6, 0.1F)}};
 }
 
-// Their tensors that plain targets reach.
+// The tensors among them that plain targets reach.
 constexpr const char* kReached[] = {"a.weight", "b.weight", "c.weight", "c.head"};
 
 std::string shard_name(std::size_t number) {
@@ -71,7 +71,7 @@ class FolderTargets : public ::testing::Test {
     write_file(whole, model_of(all));
   }
 
-  // Converts IN; with --json.
+  // Converts IN to OUT with --json.
   Outcome convert(Options options) {
     options.insert(options.begin(), {"convert", "-f", "--json", in, out});
     return run(options);
@@ -82,7 +82,7 @@ class FolderTargets : public ::testing::Test {
       n_bytes += fs::file_size(out + "/" + shard_name(i) + ".cfck");
     return n_bytes;
   }
-  // Of all shards together, from nothing but values.
+  // Computes the quality of all shards together, from the values alone.
   Quality decoded_quality() {
     EXPECT_EQ(run({"convert", "-f", out, folder / "back"}).code, 0);
     double squared_errors = 0;
@@ -231,7 +231,7 @@ TEST_F(FolderTargets, LosslessTensorsThatCountAreVerifiedToo) {
   for (const char* option : {"--nmse=-20dB", "--psnr=45", "--bits-per-weight=2"}) {
     const Outcome outcome = convert({option, "--verify"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    // The index does not name it: it counts all the same.
+    // The index does not name it, but it is included all the same.
     EXPECT_EQ(rows(out + "/sparse.cfck").at("sparse")["codec"], "lossless");
   }
 }
@@ -268,7 +268,7 @@ TEST_F(FolderTargets, CalibrationsAreFollowed) {
   ASSERT_EQ(run(alone).code, 0);
   const auto expected = rows(folder / "whole.cfck");
   for (const auto& [name, row] : rows(out)) EXPECT_EQ(row["digest"], expected.at(name)["digest"]);
-  // Steps differ by two octaves.
+  // Steps differ by a factor of 4.
   auto records = rows(out);
   EXPECT_NEAR(records["c.weight"]["nmse_db"].get<double>(),
               records["a.weight"]["nmse_db"].get<double>(), 0.3);
@@ -287,7 +287,7 @@ TEST_F(FolderTargets, WhatCannotBeReachedLeavesEverythingAsItWas) {
   std::map<std::string, std::string> before;
   for (const std::string& name : folder.files()) before[name] = read_file(folder / name);
   EXPECT_EQ(convert({"--size=3kB"}).code, 2);
-  // A shard that is damaged behind its header, too.
+  // A shard that is damaged after its header is found, too.
   fs::resize_file(in + "/" + shard_name(2) + ".safetensors", 1000);
   const Outcome broken = convert({"--nmse=-20dB"});
   EXPECT_NE(broken.code, 0);

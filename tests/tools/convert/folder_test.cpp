@@ -119,7 +119,7 @@ TEST(ConvertFolder, TiedNamesAreInTheMetadataAndNotInTheIndex) {
   }
   ASSERT_EQ(run({"convert", folder / "m-cfck", folder / "back"}).code, 0);
   EXPECT_EQ(contents(folder / "back"), contents(folder / "m"));
-  // An index that names both is cut to what the shard has.
+  // An index that names both is reduced to what the shard has.
   write_file(folder / "m-cfck/model.cfck.index.json",
              R"({"weight_map": {"a.w": "model-00001-of-00001.cfck", )"
              R"("b.w": "model-00001-of-00001.cfck"}})");
@@ -293,7 +293,7 @@ TEST(ConvertFolder, LinksThatLeadOutsideAreNamed) {
   const Outcome again = run({"convert", "--json", "-f", folder / "m"});
   EXPECT_EQ(again.json()["copied_from_outside"], nlohmann::json{"notes.txt"});
 
-  // As caches of models have them: nothing to warn of.
+  // Caches of models look like this: there is nothing to warn of.
   make_model(folder / "cache/blobs");
   fs::create_directories(folder / "cache/snapshots/main");
   for (const char* name : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
@@ -366,7 +366,7 @@ TEST(ConvertFolder, DryRunAndJson) {
 TEST(InspectFolder, TakesFoldersWhereverFilesAreTaken) {
   const TemporaryFolder folder;
   make_model(folder / "m");
-  // Not named by the index: not part of the model.
+  // A file that the index does not name is not part of the model.
   write_file(folder / "m/other.safetensors", small_model());
   ASSERT_EQ(run({"convert", folder / "m"}).code, 0);
   for (const char* name : {"m", "m-cfck"}) {

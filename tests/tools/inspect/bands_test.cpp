@@ -70,7 +70,7 @@ TEST_F(Bands, SayHowRecordsAreCoded) {
     EXPECT_EQ(coding["n_values"], record["n_elems"]);
     EXPECT_EQ(coding["n_chunks"], record["n_chunks"]);
     EXPECT_GT(coding["step"], 0);
-    // What was lost is known; without the original it is spread as squared steps are.
+    // The error is known; without the original it is distributed like squared steps.
     double squares = 0;
     for (const auto& band : coding["bands"]) {
       EXPECT_FALSE(band.contains("rms_error"));

@@ -17,7 +17,7 @@ class Diff : public ::testing::Test {
     write_file(folder / (name + ".safetensors"), model);
     ASSERT_EQ(run({"convert", "-f", folder / (name + ".safetensors")}).code, 0);
   }
-  // Of a.cfck and b.cfck; the other three pairs have to say the same.
+  // Compares a.cfck and b.cfck; the other three pairs must give the same result.
   nlohmann::json diff(const std::string& model_a, const std::string& model_b) {
     make("a", model_a);
     make("b", model_b);
@@ -176,7 +176,7 @@ TEST_F(Diff, ShardsAgainstOneFile) {
              model_of({{"y", "F32", "[2]", two}}));
   make("whole", model_of({{"y", "F32", "[2]", two}, {"x", "F32", "[2]", one}}));
   EXPECT_EQ(run({"diff", folder / "shards", folder / "whole.cfck"}).code, 0);
-  // The same name in two shards.
+  // One name occurs in two shards.
   write_file(folder / "shards/model-00002-of-00002.safetensors",
              model_of({{"x", "F32", "[2]", two}}));
   const Outcome outcome = run({"diff", folder / "shards", folder / "whole.cfck"});

@@ -8,7 +8,7 @@
 namespace cfck::test {
 namespace {
 
-// A .npy file by the format's description: what numpy.save writes.
+// A .npy file by the format's description, as numpy.save writes it.
 std::string npy(const std::string& type, const std::string& shape, const std::string& data) {
   std::string header =
       "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
@@ -30,7 +30,7 @@ class Extract : public ::testing::Test {
     output = folder / "x.npy";
   }
 
-  // Of a file with one tensor, from safetensors and from .cfck.
+  // Extracts from a file with one tensor, as safetensors and as .cfck.
   Outcome extract_one(const std::string& dtype, const std::string& shape, const std::string& data) {
     write_file(folder / "one.safetensors",
                with_header(R"({"x":{"dtype":")" + dtype + R"(","shape":)" + shape +

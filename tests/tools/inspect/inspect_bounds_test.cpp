@@ -1,4 +1,4 @@
-// What cfck-inspect says of lossy files: show, stats, diff, extract, verify, digest.
+// The output of cfck-inspect for lossy files: show, stats, diff, extract, verify, digest.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,12 +102,12 @@ TEST_F(InspectBounds, LosslessFilesLookAsBefore) {
   EXPECT_EQ(text.out.find("bound"), std::string::npos) << text.out;
   EXPECT_EQ(text.out.find("lossy"), std::string::npos) << text.out;
   EXPECT_EQ(run({"show", "--json", out}).json()["lossy"], nlohmann::json::object());
-  // Nor do rows of a lossy file that are lossless.
+  // Lossless rows of a lossy file have none either.
   make(weights_model(), {"--max-abs-error", "1e-3"});
   EXPECT_EQ(run({"show", out, "--filter", "ids"}).out.find("max err"), std::string::npos);
 }
 
-// Values of each size, and what is no number.
+// Values of each size, and some that are not numbers.
 std::string mixed_model(const std::string& dtype, std::size_t value_bytes) {
   const std::vector<float> values = weights(8192, 7, 0.5F);
   std::string data;
@@ -200,7 +200,7 @@ TEST_F(InspectBounds, DeviationsOfTinyRowsAreNotRoundedUp) {
   std::vector<double> values;
   for (const float value : weights(4096, 8, 1)) values.push_back(value);
   const std::vector<float> parts = weights(4096, 9, 0.5F);
-  for (const double square : {83.55, 20.55, 5.55}) {  // in units of the least double
+  for (const double square : {83.55, 20.55, 5.55}) {  // in units of the smallest double
     const double size = std::sqrt(square) * 0x1p-537;
     values.resize(4096);
     for (std::size_t i = 0; i < 4096; ++i) {
@@ -216,7 +216,7 @@ TEST_F(InspectBounds, DeviationsOfTinyRowsAreNotRoundedUp) {
   }
 }
 
-// Writes the index of OUT anew, with `change` made to its records.
+// Rewrites the index of OUT, with `change` applied to its records.
 template <class Change>
 void change_index(const std::string& path, const Change& change) {
   std::string bytes = read_file(path);
@@ -240,7 +240,7 @@ void change_index(const std::string& path, const Change& change) {
 TEST_F(InspectBounds, TheIndexIsNotTrusted) {
   make(weights_model(), {"--max-rel-error", "1e-3"});
   EXPECT_EQ(against(in)["a.weight"]["bound_kept"], true);
-  // A file that promises more than it keeps.
+  // A file that promises more than it keeps is found.
   change_index(out, [](Record& record) {
     if (record.name == "a.weight") record.error->bound.value *= 0.99;
   });
@@ -256,7 +256,7 @@ TEST_F(InspectBounds, TheIndexIsNotTrusted) {
   EXPECT_NE(run({"stats", out, "b.weight", "--ref", in}).out.find("maximum error rel 1e-03: kept"),
             std::string::npos);
 
-  // A file that says that less was lost.
+  // A file that reports too small errors is found.
   make(weights_model(), {"--max-rel-error", "1e-3"});
   change_index(out, [](Record& record) {
     if (record.name == "b.weight") record.error->rmse = record.error->max_abs_error /= 2;
@@ -330,14 +330,14 @@ TEST_F(InspectBounds, DiffMeasuresWhatWasLost) {
     EXPECT_NEAR(change["rmse"].get<double>(), record["rmse"].get<double>(), 1e-15);
   }
   EXPECT_EQ(run({"diff", "--fast", in, out}).code, 1);
-  // The way back loses nothing more, and the digests say so without decoding.
+  // Converting back loses nothing more, and the digests say so without decoding.
   ASSERT_EQ(run({"convert", out, folder / "back"}).code, 0);
   for (const char* flag : {"--fast", "--quiet"}) {
     EXPECT_EQ(run({"diff", flag, out, folder / "back"}).code, 0) << flag;
   }
   EXPECT_EQ(run({"digest", "--json", out}).json()["records"],
             run({"digest", "--json", folder / "back"}).json()["records"]);
-  // Loss upon loss.
+  // A lossy file is made from a lossy one.
   ASSERT_EQ(run({"convert", in, folder / "two.cfck", "--max-abs-error", "1e-2"}).code, 0);
   EXPECT_EQ(run({"diff", "--json", out, folder / "two.cfck"}).json()["changed"].size(), 2U);
 }

@@ -157,7 +157,7 @@ TEST_F(Inspect, NamesCannotControlTheTerminal) {
       }
     }
   }
-  // Errors say names, too.
+  // Errors contain names, too.
   const std::string tensor = "{\"" + evil + "\":{\"dtype\":\"";
   for (const std::string& header :
        {tensor + evil + R"(","shape":[1],"data_offsets":[0,1]}})",
@@ -182,7 +182,7 @@ TEST_F(Inspect, NamesCannotControlTheTerminal) {
   EXPECT_EQ(line_count(run({"inspect", "--json", folder / "evil.cfck"}).out), 1U);
 }
 
-// Writes the index anew, with `change` made to it.
+// Rewrites the index, with `change` applied to it.
 template <class Change>
 void change_index(const std::string& path, const Change& change) {
   std::string bytes = read_file(path);
@@ -263,7 +263,7 @@ TEST_F(Inspect, DigestsDoNotDependOnTheFormat) {
   const auto json = run({"digest", "--json", file}).json();
   EXPECT_EQ(json["digest"], first);
   EXPECT_EQ(json["records"].size(), 5U);
-  // One bit of one tensor.
+  // One bit of one tensor differs.
   std::string changed = small_model();
   changed.back() = static_cast<char>(changed.back() ^ 1);
   write_file(folder / "changed", changed);
@@ -310,7 +310,7 @@ TEST_F(Inspect, RepairSavesWhatIsWhole) {
   EXPECT_EQ(run({"repair", folder / "torn", "-o", folder / "new"}).code, 2);
   EXPECT_EQ(run({"repair", folder / "torn", "-o", folder / "torn"}).code, 2);
   EXPECT_EQ(run({"repair", folder / "torn"}).code, 2);
-  // Damage inside a tensor: it is lost, the rest is not.
+  // Damage is inside a tensor: it is lost, the rest is not.
   std::string damaged = whole;
   damaged[200] = static_cast<char>(damaged[200] ^ 4);
   write_file(folder / "damaged", damaged);
@@ -390,7 +390,7 @@ TEST(CommandLine, HelpAndVersion) {
   }
 }
 
-// Also where the path is a word of the message, or a part of one.
+// The file is named even where the path is a word of the message, or a part of one.
 TEST(CommandLine, MessagesNameTheFile) {
   const TemporaryFolder folder;
   RunOptions options;

@@ -20,7 +20,7 @@ class Stats : public ::testing::Test {
     write_file(folder / (name + ".safetensors"), model);
     ASSERT_EQ(run({"convert", "-f", folder / (name + ".safetensors")}).code, 0);
   }
-  // The record of the only tensor; the same from both kinds of files.
+  // Returns the record of the only tensor, which must be equal from both kinds of files.
   nlohmann::json stats_of(const std::string& dtype, const std::string& shape,
                           const std::string& data) {
     make("one", model_of({{"x", dtype, shape, data}}));
@@ -36,7 +36,7 @@ class Stats : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-// By sorting and adding up in long double.
+// Checks by sorting and adding up in long double.
 void expect_moments(const nlohmann::json& record, std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const auto count = static_cast<long double>(values.size());
@@ -103,7 +103,7 @@ TEST_F(Stats, ManyValuesOfEveryWidth) {
   }
 }
 
-// Larger than what is kept between passes: it is read again, the numbers stay.
+// The tensor is larger than what is kept between passes: it is read again, with equal results.
 TEST_F(Stats, LargerThanMemoryKept) {
   const std::string model = one_tensor(17'000'000);
   make("large", model);

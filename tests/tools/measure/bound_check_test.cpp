@@ -43,7 +43,7 @@ TEST(Within, AgreesWithIntegersNearTies) {
     const std::int64_t x = y + (random.below(2) == 0 ? distance : -distance);
     const bool expected = (static_cast<Wide>(distance) << unit) <= limit;
     n_within += expected ? 1 : 0;
-    // Down to the least double, and up to the greatest.
+    // Scales go down to the smallest double, and up to the largest.
     const int scale_x = static_cast<int>(random.below(2040 - static_cast<unsigned>(unit))) - 1074;
     const int scale_range = std::clamp((scale_x - unit) / 2, -1074, 970);
     const int scale_factor = scale_x - unit - scale_range;
@@ -141,7 +141,7 @@ void expect_deviation(double mean, double size) {
     for (const bool per_row : {true, false}) {
       const ErrorBound bound{BoundKind::kSigma, per_row, factor};
       std::vector<double> y = x;
-      // Towards zero, where no number is too large.
+      // Moves towards zero, where no number is too large.
       const double towards = x[500] > 0 ? -1 : 1;
       y[500] += towards * factor * size;
       EXPECT_TRUE(checked(bound, 2, x, y).kept()) << mean << " " << size;
@@ -232,8 +232,8 @@ TEST(BoundCheck, RowsAreThoseOfTheBase) {
   EXPECT_EQ(bound_rows(records[0], records), 1U);
 }
 
-// A safetensors file with a lossy tensor between lossless ones, and the same with
-// what was lost.
+// A safetensors file with a lossy tensor between lossless ones, and its lossy
+// copy.
 class Comparing : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -310,7 +310,7 @@ TEST_F(Comparing, NoticesWhatIsTooFarOff) {
     EXPECT_NE(result.error().message.find("abs 1e-03"), std::string::npos);
   }
   EXPECT_FALSE(compare(with(4095, kNan), 1001));
-  // Kept, but the index says that a little less was lost.
+  // The bound is kept, but the index reports a slightly smaller error.
   const auto more = compare(with(77, value(77) + 0.0009999F), 1001);
   if (std::fabs(static_cast<double>(value(77) + 0.0009999F) - value(77)) >
       opened->record("w").error->max_abs_error) {
@@ -358,7 +358,7 @@ TEST_F(Comparing, LosslessTensorsThatCount) {
                                {"a", LosslessReason::kNotFloat}};
   for (const bool is_changed : {false, true}) {
     Bytes written = plain;
-    // The sign of a value: too little for a comparison of numbers if it is 0.
+    // The sign of a value changes: a comparison of numbers does not see that if it is 0.
     if (is_changed) written[begin + 3] ^= std::byte{0x80};
     ComparingSink sink(source);
     sink.expect_losses(header, lossless.reader(), kept);
