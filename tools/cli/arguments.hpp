@@ -1,4 +1,4 @@
-// What the commands' arguments have in common.
+// Parts that the commands' arguments have in common.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 namespace cfck::tools {
 
-// Everything that may stand on a command line. The command that was chosen sets
+// Everything that may appear on a command line. The chosen command sets
 // `run`.
 struct Choices {
   ConsoleOptions console;
@@ -33,7 +33,7 @@ struct Choices {
   std::function<int(Console&)> run;
 };
 
-// An option whose values are a few words.
+// Adds an option whose values are a few words.
 template <class T>
 void add_choice(CLI::App& app, const std::string& name, T& choice,
                 const std::map<std::string, T>& words, const std::string& text,
@@ -53,9 +53,9 @@ void add_choice(CLI::App& app, const std::string& name, T& choice,
 
 void add_common(CLI::App& app, Choices& choices);
 void add_threads(CLI::App& app, unsigned& threads);
-// --limit NAME=SIZE: what a .cfck file may make the program hold in memory.
+// Adds --limit NAME=SIZE: how much a .cfck file may make the program hold in memory.
 void add_limits(CLI::App& app, Limits& limits);
-// Examples, and what exit codes mean.
+// Adds examples, and the meaning of exit codes.
 void set_footer(CLI::App& app, const std::string& examples);
 
 // The commands that look into files beyond their indexes.

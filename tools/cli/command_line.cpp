@@ -297,7 +297,7 @@ void set_up_overview(CLI::App& app) {
 
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error, Console& console) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-    // --help and --version.
+    // The exceptions stand for --help and --version.
     const bool wants_help = dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr;
     console.print(wants_help ? app.help() : std::string(error.what()) + "\n");
     return console.finish(kExitOk);
@@ -311,7 +311,7 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, Consol
 
 int run_program(const std::string& program, const Command* command,
                 std::vector<std::string> arguments) {
-  // For errors of the command line itself.
+  // Options for errors of the command line itself.
   ConsoleOptions early;
   early.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   Choices choices;

@@ -15,18 +15,18 @@ namespace {
 
 using cfck::tools::ExitCode;
 
-// More than any command needs of the first thread's stack.
+// More than any command needs on the first thread's stack.
 constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 
 // The stack grows by page faults, and where no memory is left for it the system kills the process.
-// So it grows now, while an error can still be told.
+// So it grows now, while an error can still be reported.
 [[gnu::noinline]] void reserve_stack() {
   char workspace[kStackBytes];
   std::memset(workspace, 0, sizeof workspace);
   asm volatile("" : : "r"(workspace) : "memory");  // somebody might look: the stores stay
 }
 
-// Where the stack is that small, what there is must do.
+// True unless the stack is limited to less: then it must do as it is.
 bool has_room_on_stack() {
   struct rlimit limit {};
   return ::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur / 4 >= kStackBytes;
@@ -39,7 +39,7 @@ int report(const char* problem, const char* detail, int code) noexcept {
   return code;
 }
 
-// Needs no memory.
+// Reports the exception being handled; needs no memory.
 int report_exception() noexcept {
   try {
     throw;
@@ -54,7 +54,7 @@ int report_exception() noexcept {
   }
 }
 
-// Where an exception can go no further, as in a destructor.
+// Ends the program where an exception can go no further, as in a destructor.
 [[noreturn]] void end_program() noexcept {
   if (std::current_exception() == nullptr) {
     std::abort();

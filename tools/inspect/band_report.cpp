@@ -21,11 +21,11 @@ using codec::QuarterField;
 using codec::SpectralCoding;
 using Json = nlohmann::ordered_json;
 
-// Of more bands those that follow one another share a line, or are shown as a range.
+// With more bands than this, those that follow one another share a line, or are shown as a range.
 constexpr std::size_t kMaxLines = 64;
 constexpr std::size_t kMaxExponents = 16;
 
-// By number (spectral/spec.md, section 3).
+// Indexed by number (spectral/spec.md, section 3).
 constexpr std::string_view kOrderNames[] = {"storage", "bands", "classes", "row blocks"};
 
 std::string order_name(codec::CoefficientOrder order) {
@@ -46,8 +46,8 @@ double rms_step(const SpectralCoding& coding, const BandTotals& band) {
   return coding.parameters.step * std::sqrt(each(band.squared_steps, band.n_values));
 }
 
-// What the record has lost is known; without the original it is spread over the coefficients
-// as their squared steps are.
+// The error of the record is known; without the original it is distributed over the coefficients
+// like their squared steps.
 double rms_error(const BandReport& report, const SpectralCoding& coding, const BandTotals& band) {
   if (report.is_measured) {
     return coding.parameters.step * std::sqrt(each(band.squared_errors, band.n_values));
@@ -72,7 +72,7 @@ double band_nmse(const BandTotals& band) {
                                   : 10 * std::log10(band.squared_errors / band.squared_values);
 }
 
-// Sides of the block, and where in it each band is.
+// Returns, for each band, its position in the block, whose sides come with the coding.
 std::vector<std::vector<unsigned>> places_of_bands(const SpectralCoding& coding) {
   const codec::BlockSides& sides = coding.parameters.sides;
   std::vector<std::vector<unsigned>> places(coding.bands.size());
@@ -105,7 +105,7 @@ std::string field_text(const QuarterField& field) {
 
 using Line = std::vector<std::string>;
 
-// Right-aligned columns.
+// Formats lines with right-aligned columns.
 std::string aligned(const std::vector<Line>& lines) {
   std::vector<std::size_t> widths(lines.front().size());
   for (const Line& line : lines) {

@@ -1,4 +1,4 @@
-// What `bands` says of a tensor of codec spectral.
+// The report of `bands` for a tensor of codec spectral.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,10 +15,10 @@ struct BandReport {
   const StoredTensor* tensor = nullptr;
   const Record* record = nullptr;
   codec::SpectralDescription description;
-  bool is_measured = false;  // errors come from the original, not from steps
+  bool is_measured = false;  // errors are computed from the original, not from steps
 };
 
-// Some lines.
+// Formats some lines.
 std::string band_report_text(const BandReport& report, const Console& console);
 nlohmann::ordered_json band_report_json(const BandReport& report);
 

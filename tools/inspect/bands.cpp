@@ -21,10 +21,10 @@ struct BandsReport {
   std::vector<BandReport> tensors;
   std::uint64_t n_others = 0;                           // of other codecs, aliases, duplicates
   std::vector<std::pair<Error, std::string>> failures;  // with the path of the file
-  std::vector<Error> problems;  // what cannot be compared with the reference
+  std::vector<Error> problems;  // tensors that cannot be compared with the reference
 };
 
-// The record, if it has chunks of codec spectral of its own.
+// Returns the record, if it has chunks of codec spectral of its own.
 const Record* spectral_record(const TensorSet& set, const StoredTensor& tensor) {
   const Reader* const reader = set.reader_of(tensor);
   if (reader == nullptr) return nullptr;
@@ -33,7 +33,7 @@ const Record* spectral_record(const TensorSet& set, const StoredTensor& tensor) 
   return is_own && record.codec == CodecId::kSpectral ? &record : nullptr;
 }
 
-// The tensor of the reference, or nullptr with one more problem.
+// Returns the tensor of the reference, or nullptr after adding a problem.
 const StoredTensor* original_of(const StoredTensor& tensor, const TensorSet& reference_set,
                                 BandsReport& all) {
   const StoredTensor* const original = reference_set.find(tensor.name);
@@ -53,7 +53,7 @@ Result<void> describe(const TensorSet& set, const TensorSet* reference_set,
                       const StoredTensor* original, BandReport& report,
                       const std::function<void(std::uint64_t)>& add_done) {
   std::vector<std::byte> bytes;
-  // Of the reference; its place in that file is no place in this one.
+  // The error is one of the reference; an offset in that file is not an offset in this one.
   std::optional<Error> failure;
   const auto take = [&](const format::StoredPayload& stored,
                         codec::Scratch& scratch) -> Result<void> {

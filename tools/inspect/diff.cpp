@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What a tensor of this name is on either side.
+// The tensors of one name on either side.
 struct Pair {
   const StoredTensor* a = nullptr;
   const StoredTensor* b = nullptr;
@@ -59,7 +59,7 @@ std::vector<MetadataChange> compare_metadata(const Metadata& a, const Metadata& 
   return changes;
 }
 
-// Digests decide what is equal; only what is not is decoded.
+// Digests decide what is equal; only tensors that differ are decoded.
 Result<void> compare_pair(const TensorSet& a, const TensorSet& b, Pair pair, bool fast,
                           Differences& differences) {
   if (!pair.same_type()) {

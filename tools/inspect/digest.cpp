@@ -32,7 +32,7 @@ void append(std::vector<std::byte>& bytes, T value) {
   bytes.insert(bytes.end(), raw, raw + sizeof(T));
 }
 
-// Spec, section 8: the content digest, over the tensors of all shards.
+// Specification, section 8: the content digest, over the tensors of all shards.
 Digest content_digest(const std::vector<TensorDigest>& sorted) {
   std::vector<std::byte> bytes;
   for (const TensorDigest& tensor : sorted) {
@@ -48,7 +48,8 @@ Digest content_digest(const std::vector<TensorDigest>& sorted) {
   return hash128(bytes);
 }
 
-// Sorted by name. From the index of a .cfck file; of safetensors every byte is read.
+// Returns digests sorted by name, from the index of a .cfck file; of safetensors every byte is
+// read.
 Result<std::vector<TensorDigest>> digests_of(const std::string& path, const Limits& limits) {
   CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(path, limits));
   std::vector<TensorDigest> digests;

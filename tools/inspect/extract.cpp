@@ -19,7 +19,7 @@ Error wrong_usage(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message), {}, {}};
 }
 
-// Before anything is read.
+// Checks the output before anything is read.
 Result<void> check_output(const ExtractOptions& options, const Console& console) {
   if (options.output.empty()) {
     return wrong_usage(fmt::format("say where to write: cfck-inspect extract {} {} -o tensor.npy",

@@ -1,5 +1,5 @@
-// The commands that look into files, and those that mend them. Each returns its
-// exit code; with several files, that of the first that failed.
+// The commands that read files, and those that repair them. Each returns its exit code; with
+// several files, that of the first that failed.
 #pragma once
 
 #include <string>
@@ -44,7 +44,7 @@ struct StatsOptions {
   bool ascii = false;
   Limits limits;
 };
-// kExitDifference where tensors cannot be compared with the reference.
+// Returns kExitDifference where tensors cannot be compared with the reference.
 int run_stats(const StatsOptions& options, Console& console);
 
 struct BandsOptions {
@@ -53,7 +53,7 @@ struct BandsOptions {
   std::string reference;              // the original; empty: errors are estimated
   Limits limits;
 };
-// kExitDifference where tensors cannot be compared with the reference.
+// Returns kExitDifference where tensors cannot be compared with the reference.
 int run_bands(const BandsOptions& options, Console& console);
 
 struct DiffOptions {
@@ -62,7 +62,7 @@ struct DiffOptions {
   bool fast = false;  // digests only: no errors
   Limits limits;
 };
-// kExitOk for equal tensors and metadata, else kExitDifference.
+// Returns kExitOk for equal tensors and metadata, else kExitDifference.
 int run_diff(const DiffOptions& options, Console& console);
 
 struct ExtractOptions {

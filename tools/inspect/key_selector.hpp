@@ -1,5 +1,5 @@
-// Finds order statistics in fixed memory: few keys are sorted, of many the first pass
-// and each further one over the keys find 16 bits.
+// Finds order statistics in fixed memory: a few keys are sorted; of many, the first pass and each
+// further one over the keys find 16 bits.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace cfck::tools {
 
 class KeySelector {
  public:
-  // At most `most_keys` will be added in a pass.
+  // Requires: at most `most_keys` are added in a pass.
   KeySelector(unsigned key_bits, std::uint64_t most_keys);
 
-  // The same keys in each pass, until it is done.
+  // Adds keys, equal ones in each pass, until it is done.
   void add(std::span<const std::uint64_t> keys);
-  // Ends the first pass: which keys to find, counted from 0 in ascending order.
+  // Ends the first pass: `ranks` are those of the keys to find, counted from 0 in ascending order.
   // Requires: ascending ranks below the number of keys.
   void end_first_pass(std::span<const std::uint64_t> ranks);
   void end_pass();
   bool done() const { return unknown_bits_ == 0; }
-  // In the order of the ranks.
+  // Returns the keys in the order of the ranks.
   std::vector<std::uint64_t> found() const;
 
  private:

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-// numpy's name of the type, or of one that is as wide; empty if there is none.
+// numpy's name of the type, or of one with equal width; empty if there is none.
 std::string_view npy_type(DType dtype) {
   switch (dtype) {
     case DType::kBool:
@@ -77,7 +77,7 @@ Result<NpyHeader> npy_header(DType dtype, const Shape& shape) {
   if (!shape.empty()) text.pop_back();
   if (shape.size() > 1) text.pop_back();
   text += "), }";
-  // Magic, version, length, text, a line feed.
+  // A header is magic, version, length, text, and a line feed.
   const bool is_long = (10 + text.size() + 1 + kAlignment - 1) / kAlignment * kAlignment > 65536;
   const std::size_t start_bytes = is_long ? 12 : 10;
   const std::size_t total =

@@ -1,4 +1,4 @@
-// The .npy format of numpy: a header, then the array as it lies in memory.
+// The .npy format of numpy: a header, then the array as it is in memory.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ struct NpyHeader {
   std::string stand_in_for;  // the dtype numpy does not know, stored as unsigned integers
 };
 
-// Version 1.0, or 2.0 where the header is too long for it. Error: kUnsupported
-// for dtypes that numpy has nothing of the same width for.
+// Writes version 1.0, or 2.0 where the header is too long for it. Error: kUnsupported for dtypes
+// for which numpy has no type of equal width.
 Result<NpyHeader> npy_header(DType dtype, const Shape& shape);
 
 }  // namespace cfck::tools

@@ -62,7 +62,7 @@ bool matches(const TensorRow& row, const std::vector<std::string>& filters) {
                      [&](const std::string& pattern) { return matches_glob(pattern, row.name); });
 }
 
-// Names ascend, sizes descend: the largest is what one looks for.
+// Names ascend, sizes descend: the largest is what users look for.
 bool comes_before(SortKey key, const TensorRow& a, const TensorRow& b) {
   switch (key) {
     case SortKey::kFile:
@@ -113,7 +113,7 @@ std::size_t columns_of(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-// Two only where something is lossy, and the last where codec spectral is.
+// Two columns are shown only where something is lossy, and the last where codec spectral is used.
 constexpr std::size_t kAllColumns = 11;
 constexpr std::size_t kLossyColumns = 10;
 constexpr std::size_t kLosslessColumns = 8;
@@ -139,7 +139,7 @@ Cells cells_of(const TensorRow& row) {
           row.error && row.error->quality ? decibel_text(nmse_decibels(*row.error)) : "-"};
 }
 
-// Hands the text on in parts: fresh memory for all of it takes longer than writing it.
+// Passes the text on in parts: fresh memory for all of it takes longer than writing it.
 void print_full(Console& console, std::string& text) {
   constexpr std::size_t kPartBytes = std::size_t{1} << 16;
   if (text.size() < kPartBytes) return;

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint64_t kBarColumns = 40;
 constexpr std::uint64_t kPasses = 3;  // over the values of a tensor, as a rule
 
-// Whether a lossy tensor is within its maximum error, and the index right.
+// Whether a lossy tensor is within its maximum error, and whether the index is right.
 struct BoundReport {
   bool kept = false;
   std::uint64_t n_beyond = 0;
@@ -34,7 +34,7 @@ struct BoundReport {
   bool index_agrees = false;
 };
 
-// What became of one tensor.
+// The result for one tensor.
 struct TensorReport {
   const StoredTensor* tensor = nullptr;
   std::optional<TensorStats> stats;
@@ -45,7 +45,7 @@ struct TensorReport {
 
 struct StatsReport {
   std::vector<TensorReport> tensors;
-  std::vector<Error> problems;        // what cannot be compared with the reference
+  std::vector<Error> problems;        // tensors that cannot be compared with the reference
   std::optional<TensorErrors> total;  // of floats: positions or counts would hide them
 };
 
@@ -116,10 +116,10 @@ Result<void> compare(const TensorSet& set, const TensorSet& reference_set,
   return {};
 }
 
-// Shows how far the statistics are, within large tensors too.
+// Shows the progress of the statistics, within large tensors too.
 class StatsBar {
  public:
-  // `n_passes`: how often a tensor is read, about.
+  // `n_passes`: approximately how often a tensor is read.
   StatsBar(ProgressBar& bar, std::uint64_t n_passes) : bar_(bar), n_passes_(n_passes) {}
 
   void begin(const StoredTensor& tensor) {
@@ -176,7 +176,7 @@ std::string drawn_bar(std::uint64_t count, std::uint64_t most, bool ascii) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const double share = static_cast<double>(count) / static_cast<double>(most);
   auto eighths = static_cast<std::uint64_t>(share * static_cast<double>(8 * kBarColumns));
-  // Few are not none.
+  // A few values must be visible.
   if (count > 0) eighths = std::max<std::uint64_t>(eighths, 1);
   if (ascii) return std::string((eighths + 7) / 8, '#');
   std::string text;
@@ -191,7 +191,7 @@ void append_histogram(std::string& text, const TensorStats& stats, bool ascii) {
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
     const double part = static_cast<double>(i) / n_bins;
     const double start = histogram.low * (1 - part) + histogram.high * part;
-    // What lies below the first bin is in it.
+    // The first bin also has the values below it.
     const char* sign = i == 0 && histogram.low > stats.min.real ? "<=" : "";
     text += fmt::format("  {:>14}  {} {}\n", sign + fmt::format("{:.5g}", start),
                         drawn_bar(histogram.counts[i], most, ascii), histogram.counts[i]);

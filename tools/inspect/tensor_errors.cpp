@@ -11,7 +11,7 @@
 
 namespace cfck::tools {
 
-// Takes the two tensors leaf by leaf.
+// Processes the two tensors leaf by leaf.
 class ErrorScan {
  public:
   ErrorScan(DType dtype, TensorErrors& sums)
@@ -151,7 +151,7 @@ Result<TensorErrors> TensorErrors::measure(const TensorSet& set, const StoredTen
   return finished(sums);
 }
 
-// Of two tensors that repeat the same elements, those that are stored.
+// For two tensors that repeat equal elements, measures those that are stored.
 Result<void> TensorErrors::measure_once(const TensorSet& set, const StoredTensor& tensor,
                                         const TensorSet& reference_set,
                                         const StoredTensor& reference, ErrorScan& scan) {

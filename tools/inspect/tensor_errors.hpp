@@ -1,4 +1,4 @@
-// How far the values of one tensor are from those of another.
+// Errors of the values of one tensor relative to another.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace cfck::tools {
 
 class ErrorScan;  // in tensor_errors.cpp
 
-// Over the values that are finite in both. NaN and infinities have no error:
-// equal bits are equal, all else is counted. What both repeat (StoredTensor::repeats) is counted
-// once, unless `check` wants it.
+// Errors over the values that are finite in both. NaN and infinities have no error: equal bits are
+// equal, all others are counted. Elements that both repeat (StoredTensor::repeats) are counted
+// once, unless `check` needs all.
 class TensorErrors {
  public:
-  // Both read piece by piece; `check`, if there is one, gets the same values.
-  // Requires: equal dtype and shape.
+  // Reads both piece by piece; `check`, if there is one, gets these values too. Requires: equal
+  // dtype and shape.
   static Result<TensorErrors> measure(const TensorSet& set, const StoredTensor& tensor,
                                       const TensorSet& reference_set, const StoredTensor& reference,
                                       BoundCheck* check = nullptr);
@@ -28,18 +28,19 @@ class TensorErrors {
   void add(const TensorErrors& other);
 
   std::uint64_t n_values() const { return n_values_; }
-  // Values of which at least one is NaN or infinite, with different bits.
+  // Number of values of which at least one is NaN or infinite, with different bits.
   std::uint64_t n_special_mismatches() const { return n_special_mismatches_; }
   double max_abs() const { return max_abs_; }
-  // Of the range of the reference; infinite if that is 0 and the error is not.
+  // Maximum error relative to the range of the reference; infinite if that is 0 and the error is
+  // not.
   double max_rel() const { return max_rel_; }
   double rmse() const;
-  // In dB, over the range of the reference; infinite without error.
+  // In dB, relative to the range of the reference; infinite without error.
   double psnr() const;
-  // Squares of the errors over those of the reference, in dB; minus infinity without
-  // error, infinite if only the reference is 0.
+  // Squares of the errors relative to those of the reference, in dB; minus infinity without error,
+  // infinite if only the reference is 0.
   double nmse() const;
-  // 1 if both are 0 everywhere, 0 if one is.
+  // Returns 1 if both are 0 everywhere, 0 if only one is.
   double cosine() const;
 
   nlohmann::ordered_json json() const;
@@ -66,7 +67,7 @@ class TensorErrors {
   ScaledSum reference_norm_;
 };
 
-// JSON knows no infinity and no NaN: these become strings.
+// JSON has no infinity and no NaN: these become strings.
 nlohmann::ordered_json number_json(double number);
 
 }  // namespace cfck::tools

@@ -13,7 +13,7 @@ namespace {
 // Tensors up to this size are kept between passes.
 constexpr std::uint64_t kMaxKeptBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kMaxBins = 20;
-// Where the histogram ends: one outlier should not hide the rest.
+// The end of the histogram: one outlier should not hide the rest.
 constexpr double kShownDeviations = 4;
 
 class StatsScan {
@@ -153,7 +153,7 @@ class StatsScan {
     histogram.high = std::min(stats_.max.real, stats_.mean + margin);
     std::size_t n_bins = kMaxBins;
     if (is_integer(tensor_.dtype)) {
-      // A bin for each integer where they are few.
+      // There is a bin for each integer where they are few.
       histogram.low = std::floor(histogram.low);
       histogram.high = std::floor(histogram.high) + 1;
       const double n_integers = histogram.high - histogram.low;

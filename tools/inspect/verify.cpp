@@ -23,7 +23,7 @@ struct FileReport {
   VerifyReport report;
 };
 
-// As opposed to what a limit kept from being checked.
+// True if there is damage, as opposed to tensors that a limit kept from being checked.
 bool has_damage(const VerifyReport& report) {
   return std::any_of(report.problems.begin(), report.problems.end(), [](const Error& problem) {
     return problem.code == ErrorCode::kTruncated || problem.code == ErrorCode::kCorrupt ||

@@ -10,10 +10,10 @@
 namespace cfck::tools {
 namespace {
 
-// Of the reference, at once: the length of a usual chunk.
+// Number of values of the reference read at once: the length of a usual chunk.
 constexpr std::uint64_t kPieceValues = std::uint64_t{1} << 18;
 constexpr std::size_t kStepValues = 4096;
-// More than the roundings of a deviation.
+// Allows for more than the roundings of a deviation.
 constexpr double kDeviationMargin = 1 + 0x1p-30;
 constexpr double kGreatest = std::numeric_limits<double>::max();
 
@@ -64,7 +64,7 @@ void BoundCheck::Row::add_deviations(std::span<double> values) {
   squares.add_products(values, values);
 }
 
-// The mean is off by its rounding, which the second term takes back.
+// The mean has a rounding error, which the second term corrects.
 double BoundCheck::Row::deviation() const {
   if (n_finite == 0) return 0;
   const double off = deviations.mean(n_finite);

@@ -1,5 +1,5 @@
-// Whether decoded values are within the maximum error that was asked for, found out
-// from them and the values they stand for, and from nothing that a file says.
+// Checks whether decoded values are within the maximum error that was asked for, from them and the
+// original values alone, not from anything that a file says.
 #pragma once
 
 #include <cstdint>
@@ -21,29 +21,29 @@ namespace cfck::tools {
 using ReadReference =
     std::function<Result<void>(std::uint64_t first, std::uint64_t count, MutableBytes out)>;
 
-// How many rows have a range or deviation of their own, by the shape of the record
-// that owns the values. A tensor of one dimension is one row.
+// Returns how many rows have a range or deviation of their own, by the shape of the record that
+// owns the values. A tensor of one dimension is one row.
 std::uint64_t bound_rows(const Record& record, std::span<const Record> records);
 
-// Without a bound only values that are not finite can be beyond it. Comparisons with
-// absolute bounds and with ranges are exact. Deviations are those of binary64; a 2^-30th more
-// counts as kept.
+// Without a bound only values that are not finite can be beyond it. Comparisons with absolute
+// bounds and with ranges are exact. Deviations are those of binary64; a 2^-30th more is
+// accepted.
 class BoundCheck {
  public:
   // Requires: n_rows divides n_elems, a float dtype with one part.
   BoundCheck(const ErrorBound& bound, DType dtype, std::uint64_t n_elems, std::uint64_t n_rows,
              ReadReference read);
 
-  // The next elements, of both. Errors: those of reading the reference.
+  // Adds the next elements, of both. Errors: those of reading the reference.
   Result<void> add(ByteView decoded, ByteView reference);
 
   bool kept() const { return n_beyond_ == 0; }
-  // Values too far off, and NaN and infinities that changed.
+  // Number of values with too large errors, and of NaN and infinities that changed.
   std::uint64_t n_beyond() const { return n_beyond_; }
   std::uint64_t first_beyond() const { return first_beyond_; }
-  // Of values that are finite in both.
+  // Maximum error of values that are finite in both.
   double max_abs_error() const { return max_abs_error_; }
-  // Sums over these.
+  // Sums over values that are finite in both.
   const TargetTotals& totals() const { return totals_; }
 
  private:
@@ -54,7 +54,7 @@ class BoundCheck {
     ScaledSum sum;
     ScaledSum deviations;  // of scaled values from their scaled mean
     ScaledSum squares;     // of these
-    // What the bound is times: |x - y| <= factor * (high - low).
+    // The factor of the bound: |x - y| <= factor * (high - low).
     double factor = 0;
 
     Scale scale() const;

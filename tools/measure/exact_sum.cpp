@@ -55,7 +55,7 @@ bool ExactSum::is_negative() const { return words_.back() >> 63 != 0; }
 
 bool within(double x, double y, double factor, double low, double high) {
   if (x == y) return true;
-  // Roundings of the next two lines are far below 2^-50.
+  // The roundings of the next two lines are far below 2^-50.
   const double distance = std::fabs(x - y);
   const double limit = factor * (high - low);
   if (limit > 0x1p-960 && std::isfinite(limit)) {

@@ -23,8 +23,8 @@ class ExactSum {
   std::array<std::uint64_t, kWords> words_{};
 };
 
-// Whether |x - y| <= factor * (high - low), in exact arithmetic. Requires: finite
-// numbers, factor not negative, high >= low.
+// True if |x - y| <= factor * (high - low), in exact arithmetic. Requires: finite numbers, factor
+// not negative, high >= low.
 bool within(double x, double y, double factor, double low, double high);
 
 }  // namespace cfck::tools

@@ -1,4 +1,4 @@
-// Sums of doubles that neither overflow nor vanish, whatever their size.
+// Sums of doubles that neither overflow nor underflow, whatever their size.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ class ScaledSum {
   void add(double sum, int exponent);  // sum * 2^exponent
   void add(const ScaledSum& other);
   void add_values(std::span<const double> values);
-  // Requires: as many of one as of the other. The same span twice adds squares.
+  // Adds products. Requires: spans of equal size. The same span twice adds squares.
   void add_products(std::span<const double> a, std::span<const double> b);
 
   bool is_zero() const { return mantissa_ == 0; }
   // The sum divided by `count`; infinite only if that is too large for a double.
   double mean(std::uint64_t count) const;
-  // The square root of the mean, times 2^exponent.
+  // Returns the square root of the mean, times 2^exponent.
   double root_mean(std::uint64_t count, int exponent = 0) const;
-  // dot / sqrt(a * b), of sums that are not zero.
+  // Returns dot / sqrt(a * b), for sums that are not zero.
   static double cosine(const ScaledSum& dot, const ScaledSum& a, const ScaledSum& b);
 
  private:
@@ -31,7 +31,7 @@ class ScaledSum {
   int exponent_ = 0;
 };
 
-// Brings values to at most 1 in size, by a power of two.
+// Scales values to at most 1 in magnitude, by a power of two.
 class Scale {
  public:
   explicit Scale(std::span<const double> values);
@@ -43,7 +43,7 @@ class Scale {
 
  private:
   int exponent_;
-  // Two factors: 2^-1024 is no normal double.
+  // The power is split in two factors, since 2^-1024 is not a normal double.
   double half_;
   double rest_;
 };

@@ -8,7 +8,7 @@
 namespace cfck::tools {
 namespace {
 
-// More than the roundings of a sum.
+// Allows for more than the roundings of a sum.
 constexpr double kMargin = 1 + 0x1p-30;
 
 double psnr_of(const TargetTotals& totals) {

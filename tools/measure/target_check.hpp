@@ -1,4 +1,4 @@
-// Whether targets are met, found out from decoded values and the values they stand for.
+// Checks whether targets are met, from decoded values and the original values.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace cfck::tools {
 
-// What a target is judged by, of all values that it is for. Sums are plain doubles: values
-// whose squares are out of range get no target.
+// The totals by which a target is judged, over all values that it is for. Sums are plain doubles:
+// values whose squares are out of range get no target.
 struct TargetTotals {
   double squared_errors = 0;  // of values that are finite
   double squares = 0;

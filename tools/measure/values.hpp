@@ -9,10 +9,10 @@
 
 namespace cfck::tools {
 
-// BOOL counts as an integer.
+// True for integers, including BOOL.
 bool is_integer(DType dtype);
 bool is_signed_integer(DType dtype);
-// Real numbers per element: two for complex ones.
+// Number of real numbers per element: two for complex ones.
 unsigned parts_per_element(DType dtype);
 
 // A number as exact as its dtype.
@@ -25,10 +25,10 @@ struct Number {
   std::string text() const;  // six digits of a real number, all of an integer
 };
 
-// Turns elements into doubles, and into keys: integers in the same order as the
-// numbers, which lose nothing where a double does (64-bit integers). Keys of 32
-// bits serve all dtypes but F64, I64 and U64. -0 has the key of +0; keys of NaN
-// mean nothing.
+// Turns elements into doubles, and into keys: integers in the order of the numbers,
+// which are exact where a double is not (64-bit integers). Keys of 32 bits serve
+// all dtypes but F64, I64 and U64. -0 has the key of +0; keys of NaN are
+// unspecified.
 class ValueDecoder {
  public:
   // Requires: a dtype of this version.

@@ -19,14 +19,14 @@ constexpr std::size_t kFlushBytes = std::size_t{1} << 20;
 
 bool decide_color(ColorChoice choice, int descriptor) {
   if (choice != ColorChoice::kAuto) return choice == ColorChoice::kAlways;
-  // no-color.org: any value that is not empty.
+  // no-color.org: any value that is not empty turns colours off.
   const char* no_color = std::getenv("NO_COLOR");
   if (no_color != nullptr && *no_color != '\0') return false;
   const char* terminal = std::getenv("TERM");
   return ::isatty(descriptor) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
 }
 
-// False if the descriptor takes no more.
+// Returns false if the descriptor takes no more.
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n_bytes = ::write(descriptor, text.data(), text.size());
@@ -131,7 +131,7 @@ void Console::warn(std::string_view message) {
 bool Console::flush() {
   if (!out_failed_ && !write_all(STDOUT_FILENO, pending_)) {
     out_failed_ = true;
-    // A reader that has seen enough is no error.
+    // It is no error if a reader stops reading early.
     if (errno == EPIPE) {
       out_closed_ = true;
     } else {
@@ -158,8 +158,8 @@ std::string human_count(std::uint64_t count) {
 
 namespace {
 
-// "'path'" anywhere, "path: " at the start, or a file in that folder. A path may be
-// as short as a word of the message.
+// Looks for "'path'" anywhere, "path: " at the start, or a file in that folder. A path may be as
+// short as a word of the message.
 bool names_path(const std::string& message, const std::string& path) {
   for (std::size_t at = message.find(path); at != std::string::npos;
        at = message.find(path, at + 1)) {

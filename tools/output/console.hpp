@@ -1,4 +1,4 @@
-// What the programs say, where they say it, and how they end.
+// The output of the programs, where it goes, and their exit codes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace cfck::tools {
 // Exit codes of every command; part of the interface (see --help).
 enum ExitCode : int {
   kExitOk = 0,
-  kExitDifference = 1,  // something is not as it should be, or was lost
+  kExitDifference = 1,  // a difference was found, or something was lost
   kExitUsage = 2,
   kExitIo = 3,
   kExitMalformed = 4,
@@ -41,24 +41,24 @@ class Console {
 
   bool json() const { return options_.json; }
   bool quiet() const { return options_.quiet; }
-  // Bars are for people who watch: never in a pipe or with --quiet.
+  // Bars are for people who watch: they are never shown in a pipe or with --quiet.
   bool shows_progress() const { return progress_; }
 
   // Adds text for people; dropped with --quiet or --json.
   void say(std::string_view text);
   // Adds to stdout in any case.
   void print(std::string_view text);
-  // The text in bold, if stdout has colours.
+  // Returns the text in bold, if stdout has colours.
   std::string bold(std::string_view text) const;
 
-  // One line on stderr, with --json also one on stdout. Returns the exit code.
+  // Prints one line on stderr, with --json also one on stdout. Returns the exit code.
   int fail(const Error& error, const std::string& path = {});
-  // The line on stderr alone.
+  // Prints only the line on stderr.
   int complain(const Error& error, const std::string& path);
   void warn(std::string_view message);
 
-  // Writes what is left. Returns `code`, or kExitIo if stdout takes nothing. A
-  // closed pipe ends the output quietly.
+  // Writes what is left. Returns `code`, or kExitIo if stdout takes nothing. A closed pipe ends the
+  // output quietly.
   int finish(int code);
 
  private:
@@ -79,13 +79,13 @@ std::string human_bytes(std::uint64_t n_bytes);
 // "22.7 M"
 std::string human_count(std::uint64_t count);
 
-// The error with the name of its file, unless the message has it already.
+// Returns the error with the name of its file, unless the message has it already.
 Error with_path(Error error, const std::string& path);
 
-// A path as a JSON string can hold it: bytes that are not UTF-8 become \xff.
+// Makes a path fit for a JSON string: bytes that are not UTF-8 become \xff.
 std::string json_text(const std::string& path);
 
-// The error as the value of "error" in a JSON report.
+// Returns the error as the value of "error" in a JSON report.
 std::string error_json(const Error& error);
 
 }  // namespace cfck::tools

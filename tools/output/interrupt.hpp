@@ -1,5 +1,5 @@
-// Ctrl-C and the like: the work stops at the next chunk, and what was half
-// written is removed.
+// Handling of Ctrl-C and other signals: work stops at the next chunk, and half-written files are
+// removed.
 #pragma once
 
 namespace cfck::tools {
@@ -8,7 +8,7 @@ namespace cfck::tools {
 // process at once.
 void catch_interrupts();
 
-// The number of the signal that arrived, or 0.
+// Returns the number of the signal that arrived, or 0.
 int interrupt_signal();
 
 }  // namespace cfck::tools

@@ -121,7 +121,7 @@ void append_varint(std::string& text, std::uint64_t number) {
   text.append(digits, static_cast<std::size_t>(end - digits));
 }
 
-// The shortest digits that mean the same number; never an integer.
+// Appends the fewest digits that give the same number; never an integer.
 void append_fraction(std::string& text, double number) {
   char digits[32];
   char* const end = std::to_chars(digits, std::end(digits), number).ptr;

@@ -1,4 +1,4 @@
-// What `show` knows of a file: its index, as rows.
+// The index of a file as rows, for `show`.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct TensorRow {
   std::string shares_with;  // the name of the base
   std::string dtype;
   Shape shape;
-  std::string codec;  // "unknown(9)" for what this version does not know
+  std::string codec;  // "unknown(9)" for one that this version does not know
   std::string entropy;
   std::uint64_t n_elems = 0;
   std::uint64_t decoded_bytes = 0;
@@ -44,8 +44,8 @@ struct Listing {
   std::vector<TensorRow> rows;  // in file order
 };
 
-// Sums over rows. Elements and decoded bytes of hidden records do not count:
-// nobody gets them; what they store does.
+// Sums over rows. Elements and decoded bytes of hidden records are not included, since nobody gets
+// them; their stored bytes are.
 struct RowTotals {
   std::uint64_t n_records = 0;
   std::uint64_t n_elems = 0;

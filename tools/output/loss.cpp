@@ -17,7 +17,7 @@ std::string_view kind_name(std::size_t index) {
   return bound_kind_name(static_cast<BoundKind>(index));
 }
 
-// Of squares, as decibels; JSON knows no infinity.
+// A ratio of squares in decibels; JSON has no infinity.
 double decibels(double numerator, double denominator) {
   return 10 * std::log10(numerator / denominator);
 }

@@ -1,4 +1,4 @@
-// What lossy tensors lost, summed up by kind of bound.
+// Errors of lossy tensors, summed up by kind of bound.
 #pragma once
 
 #include <array>
@@ -11,19 +11,19 @@
 
 namespace cfck::tools {
 
-// "1e-04": the shortest digits that mean the same, or three where those are many.
+// Formats as "1e-04": the fewest digits that give the same number, or three where those are many.
 std::string short_number(double number);
-// "abs 1e-04"; "sigma 1e-02/row" where each row has its own; "none".
+// Formats as "abs 1e-04"; "sigma 1e-02/row" where each row has its own; "none".
 std::string bound_text(const ErrorBound& bound);
-// What was asked for: the bound, the target or both. "nmse -20.00 dB", "3 b/w" where each
-// tensor has its own; "file 3 b/w" for a target of the whole file.
+// Formats the request: the bound, the target or both. "nmse -20.00 dB", "3 b/w" where each tensor
+// has its own; "file 3 b/w" for a target of the whole file.
 std::string asked_text(const RecordError& error);
-// Of the errors to the values, in dB; minus infinity without errors.
+// Errors relative to the values, in dB; minus infinity without errors.
 double nmse_decibels(const RecordError& error);  // Requires: quality
-// "-20.03", "-inf".
+// Formats as "-20.03", "-inf".
 std::string decibel_text(double decibels);
 
-// What the tensors of codec spectral are like together.
+// Sums over the tensors of codec spectral.
 class QualityTotals {
  public:
   void add(const RecordError& error, std::uint64_t n_elems, std::uint64_t stored_bytes);
@@ -50,7 +50,7 @@ class QualityTotals {
 
 class LossTotals {
  public:
-  // An alias or a duplicate stores nothing; its values count nevertheless.
+  // An alias or a duplicate stores nothing; its values are included nevertheless.
   void add(const RecordError& error, std::uint64_t n_elems, std::uint64_t stored_bytes);
   void add(const LossTotals& other);
   bool any() const;

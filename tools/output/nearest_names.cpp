@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMaxNames = 3;
 constexpr std::size_t kMaxBytes = 512;  // of a name that is compared by characters
 
-// Insertions, deletions and replacements that turn `a` into `b`.
+// Number of insertions, deletions and replacements that turn `a` into `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::vector<std::size_t>& row) {
   row.resize(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -25,7 +25,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::vector<st
   return row[b.size()];
 }
 
-// The same, but for the wildcards of `pattern`, which cost nothing.
+// The edit distance without the wildcards of `pattern`, which cost nothing.
 std::size_t pattern_distance(std::string_view name, std::string_view pattern,
                              std::vector<std::size_t>& row) {
   row.assign(pattern.size() + 1, 0);
@@ -83,7 +83,7 @@ std::vector<std::string> nearest_to_pattern(std::span<const std::string_view> na
       std::count_if(pattern.begin(), pattern.end(), [](char c) { return c == '*' || c == '?'; });
   const std::size_t n_literal = pattern.size() - static_cast<std::size_t>(n_wild);
   if (n_literal == 0 || pattern.size() > kMaxBytes) return {};
-  // Some of it has to be there.
+  // Some of the pattern has to occur.
   const std::size_t most_changes = std::min(std::max<std::size_t>(1, n_literal / 3), n_literal - 1);
   Ranked found;
   std::vector<std::size_t> row;

@@ -1,4 +1,4 @@
-// What somebody may have meant who wrote a name that does not exist.
+// Suggestions for a name that does not exist.
 #pragma once
 
 #include <span>
@@ -8,13 +8,13 @@
 
 namespace cfck::tools {
 
-// At most three of `names`, the likeliest first: those few changed characters
-// away, then those that contain `wanted`.
+// Returns at most three of `names`, the likeliest first: those few changed characters away, then
+// those that contain `wanted`.
 std::vector<std::string> nearest_names(std::span<const std::string_view> names,
                                        std::string_view wanted);
 
-// The same for a shell pattern that matches nothing: `*` stands for any characters
-// and `?` for one, the rest is compared.
+// Suggests names for a shell pattern that matches nothing: `*` stands for any characters and `?`
+// for one, the rest is compared.
 std::vector<std::string> nearest_to_pattern(std::span<const std::string_view> names,
                                             std::string_view pattern);
 

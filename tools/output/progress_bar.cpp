@@ -81,7 +81,7 @@ void ProgressBar::draw(std::uint64_t done_bytes, std::uint64_t compressed_bytes)
 }
 
 void ProgressBar::put_line(std::string line) {
-  // A line that wraps could not be erased. Cutting inside a character is avoided.
+  // A line that wraps could not be erased. It is never cut inside a character.
   std::size_t end = std::min(line.size(), terminal_columns() - 1);
   while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
   line.resize(end);

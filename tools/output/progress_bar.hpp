@@ -1,4 +1,4 @@
-// One line on the terminal that tells how far the work is.
+// One line on the terminal that shows the progress of the work.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,16 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // What the bytes that follow belong to: "model.safetensors", "checking ...".
+  // Names the work that the next bytes belong to: "model.safetensors", "checking ...".
   void start(std::string label);
-  // Bytes of tensors done and bytes of the compressed file so far, both since
-  // start(); 0 for the latter where there is none.
+  // Sets bytes of tensors done and bytes of the compressed file so far, both since start(); 0 for
+  // the latter where there is none.
   void update(std::uint64_t done_bytes, std::uint64_t compressed_bytes);
-  // Work that has to be done before that goes on, by itself: "finding steps, trial 3".
+  // Shows work that has to be done before that goes on, by itself: "finding steps, trial 3".
   void preparing(std::string_view what, std::uint64_t done_bytes, std::uint64_t total_bytes);
 
  private:
-  // Whether it is time to draw again.
+  // True if it is time to draw again.
   bool is_due();
   void draw(std::uint64_t done_bytes, std::uint64_t compressed_bytes);
   void put_line(std::string line);
