@@ -1,4 +1,4 @@
-// Saves tensors within error bounds, and shows what the file says was lost.
+// Saves tensors within error bounds, and shows the errors that the file reports.
 //
 //   error_bounds [FILE]
 #include <cfck/cfck.hpp>
@@ -16,8 +16,8 @@ cfck::TensorView view(const std::vector<float>& values, const cfck::Shape& shape
   return {cfck::DType::kF32, shape, std::as_bytes(std::span(values))};
 }
 
-// Every matrix may be off by a hundredth of its standard deviation, the head by
-// 1e-5; what has one dimension stays as it is.
+// Every matrix may be off by a hundredth of its standard deviation, the head by 1e-5; tensors of
+// one dimension are stored losslessly.
 cfck::EncodeOptions options() {
   cfck::EncodeOptions options;
   options.max_sigma_error = 0.01;
@@ -43,7 +43,7 @@ cfck::Result<void> save(const std::string& path, const std::vector<float>& weigh
   return {};
 }
 
-// The index alone says what was asked and what was lost.
+// The index alone has the requested bounds and the measured errors.
 cfck::Result<void> show(const std::string& path) {
   CFCK_TRY_ASSIGN(const auto source, cfck::open_file(path));
   CFCK_TRY_ASSIGN(const cfck::Reader reader, cfck::Reader::open(*source));
@@ -59,7 +59,7 @@ cfck::Result<void> show(const std::string& path) {
   return {};
 }
 
-// Sums of sines of incommensurable frequencies: nothing repeats.
+// Sums of sines of incommensurable frequencies, which never repeat.
 std::vector<float> some_weights(std::size_t n, double frequency) {
   std::vector<float> values(n);
   for (std::size_t i = 0; i < n; ++i) {

@@ -17,8 +17,8 @@ cfck::Result<void> save(const std::string& path, const std::vector<float>& weigh
   CFCK_TRY_ASSIGN(cfck::Writer writer, cfck::Writer::create(*file));
   CFCK_TRY(writer.set_metadata("made_by", "save_and_load"));
 
-  // Views of the same memory are stored once and come back tied: here the whole
-  // matrix, and its first column.
+  // Views of shared memory are stored once and are loaded tied: here the whole matrix, and its
+  // first column.
   const auto* data = reinterpret_cast<const std::byte*>(weights.data());
   const std::vector<cfck::StridedTensor> tensors = {
       {"weight", cfck::DType::kF32, {kRows, kColumns}, {kColumns, 1}, data},
@@ -41,14 +41,14 @@ cfck::Result<std::vector<float>> load(const std::string& path, const std::string
   if (record == nullptr || record->dtype != cfck::DType::kF32) {
     return cfck::Error{cfck::ErrorCode::kNotFound, "no F32 tensor of this name", name, {}};
   }
-  // A small file may claim a huge tensor: ask first, then take the memory.
+  // A small file may claim a huge tensor: check the size before allocating memory.
   CFCK_TRY(reader.check_decoded_bytes(record->decoded_bytes, name));
   std::vector<float> values(record->n_elems);
   CFCK_TRY(reader.read(*record, std::as_writable_bytes(std::span(values))));
   return values;
 }
 
-// Appends a tensor; what is in the file already is not written again.
+// Appends a tensor; existing tensors of the file are not written again.
 cfck::Result<void> append(const std::string& path, const std::vector<float>& bias) {
   cfck::Update changes;
   changes.tensors = {{"bias",

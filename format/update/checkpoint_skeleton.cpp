@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Longer ones are refused by every reader of checkpoints.
+// Every reader of checkpoints refuses longer ones.
 constexpr std::uint64_t kMaxSkeletonBytes = 64ULL << 20;
 
 // Members of the document, and every tag of version 1.
@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 24> kKnownMembers = {
 // there, never keys of the saved dicts.
 class NameCollector final : public nlohmann::json_sax<Json> {
  public:
-  // Whether the skeleton is of version 1, so that every name was found.
+  // True if the skeleton is of version 1, so that every name was found.
   bool is_complete() const { return is_version_1_ && !has_unknown_member_; }
   const std::set<std::string>& names() const { return names_; }
   // Parameters that require a gradient, which integers cannot.
@@ -93,7 +93,7 @@ class NameCollector final : public nlohmann::json_sax<Json> {
   std::set<std::string> trained_;
 };
 
-// What a skeleton says of its records.
+// The content of a skeleton that concerns its records.
 struct Skeleton {
   bool is_known = false;  // false: damaged, or of a newer version
   std::set<std::string> names;
@@ -184,7 +184,7 @@ Result<void> check_skeleton_keeps(const Reader& reader, const Update& changes) {
   const Suspects suspects = find_suspects(reader, changes);
   if (suspects.empty()) return {};
   CFCK_TRY_ASSIGN(const Skeleton skeleton, read_skeleton(reader));
-  // What an earlier version of this library broke may be mended: a tensor that
+  // Checkpoints that an earlier version of this library broke may be repaired: a tensor that
   // nothing names goes, one that is missing comes back.
   for (const std::string& name : suspects.added) {
     if (!skeleton.is_known || !skeleton.names.contains(name)) {

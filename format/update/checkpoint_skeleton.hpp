@@ -15,9 +15,9 @@ inline constexpr std::string_view kSkeletonAttachment = "cfck.checkpoint";
 
 bool has_skeleton(const Reader& reader);
 
-// Finds out whether the checkpoint of `reader` could still be loaded after
-// `changes`; a file without a skeleton always can. Errors: kInvalidArgument with
-// the tensor that is in the way; kChecksum, kCorrupt, kIo for the skeleton.
+// Finds out whether the checkpoint of `reader` could still be loaded after `changes`; a file
+// without a skeleton always can. Errors: kInvalidArgument with the tensor that prevents it;
+// kChecksum, kCorrupt, kIo for the skeleton.
 Result<void> check_skeleton_keeps(const Reader& reader, const Update& changes);
 
 }  // namespace cfck::format

@@ -19,10 +19,10 @@ Result<std::uint64_t> compact_file(const std::string& path, DecodeOptions option
   CFCK_TRY_ASSIGN(
       const std::uint64_t new_bytes,
       format::rewrite(source, ReaderAccess::index(reader), ReaderAccess::metadata(reader), *out));
-  // Again: it finds out whether someone saved another file under this name.
+  // Locking again finds out whether someone saved another file under this name.
   CFCK_TRY(file->lock());
   CFCK_TRY(out->commit());
-  // Raw data may need a little more padding in their new places.
+  // Raw data may need a little more padding at their new offsets.
   return old_bytes > new_bytes ? old_bytes - new_bytes : 0;
 }
 

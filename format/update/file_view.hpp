@@ -26,7 +26,7 @@ class FileView final : public ByteSource {
   const std::string path_;
 };
 
-// Writes behind the first `offset_bytes` of a file.
+// Writes after the first `offset_bytes` of a file.
 class AppendSink final : public ByteSink {
  public:
   AppendSink(File& file, std::uint64_t offset_bytes) : file_(file), offset_bytes_(offset_bytes) {}
@@ -36,7 +36,7 @@ class AppendSink final : public ByteSink {
     offset_bytes_ += bytes.size();
     return {};
   }
-  // Whether anything was, or may have been, written.
+  // True if anything was, or may have been, written.
   bool touched() const noexcept { return touched_; }
 
  private:

@@ -21,8 +21,8 @@ class Selection {
 
  private:
   void count_users();
-  // Where the bytes of owner `owner` are described in the new index: a record of
-  // the old one, or kNone.
+  // Chooses where the bytes of each owner are described in the new index: a record of the old one,
+  // or kNone.
   void choose_owners();
   void keep(std::uint32_t old);
   void copy_storage(const StoredRecord& from, StoredRecord& to);

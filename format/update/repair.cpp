@@ -19,15 +19,15 @@
 namespace cfck {
 namespace {
 
-// Damage, as opposed to a device that fails: leaving a record out must not hide
-// that it could not be read this time.
+// True for damage, as opposed to a device that fails: leaving a record out must not hide that it
+// could not be read this time.
 bool is_damage(const Result<void>& result) {
   return !result && (result.error().code == ErrorCode::kChecksum ||
                      result.error().code == ErrorCode::kCorrupt ||
                      result.error().code == ErrorCode::kTruncated);
 }
 
-// Whether an extent is as it was written.
+// Returns whether an extent is as it was written.
 Result<bool> is_whole(Result<void> checked) {
   if (checked) {
     return true;
@@ -44,14 +44,14 @@ Result<bool> extent_is_whole(const ByteSource& source, std::uint64_t offset_byte
   return is_whole(format::read_hashed(source, offset_bytes, hash, bytes));
 }
 
-// Whether a record decodes to values of the right digest, whatever the hashes of the
-// file say. Requires: `unverified` does not compare them.
+// Returns whether a record decodes to values of the right digest, whatever the hashes of the file
+// say. Requires: `unverified` does not compare them.
 Result<bool> values_are_whole(const Reader& unverified, const Record& record) {
   CFCK_TRY(unverified.check_decoded_bytes(record.decoded_bytes, record.name));
   std::vector<std::byte> values(record.decoded_bytes);
   Result<void> read = unverified.read(record, values);
   if (!read && read.error().code == ErrorCode::kUnsupported) {
-    return false;  // nobody can tell
+    return false;  // nothing can tell
   }
   CFCK_TRY_ASSIGN(const bool decodes, is_whole(std::move(read)));
   return decodes && digest_of(values) == record.digest;
@@ -61,9 +61,9 @@ bool has_base(const Record& record) {
   return record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
 }
 
-// Hashes of packs in the index become those of the bytes that are there, so that a damaged
-// pack costs only those of its records whose values are not what they were. Returns which
-// packs were whole.
+// Sets the hashes of packs in the index to those of the actual bytes, so that a damaged
+// pack costs only those of its records whose values have changed. Returns which packs were
+// whole.
 Result<std::vector<bool>> rehash_packs(const ByteSource& source, format::Index& index) {
   std::vector<bool> whole_packs;
   for (format::PackEntry& pack : index.packs) {
@@ -126,14 +126,14 @@ void append_index(format::Index& index, const format::Index& other) {
   index.chunks.insert(index.chunks.end(), other.chunks.begin(), other.chunks.end());
 }
 
-// What the new file gets: records of one index that describes several generations.
+// The content of the new file: records of one index that describes several generations.
 struct Selection {
   format::Index index;
   std::vector<bool> drop;
   std::set<std::string> missing;  // names without a whole record so far
 };
 
-// Takes from an older generation, which `source` ends with, what is missing.
+// Takes what is missing from an older generation, which ends where `source` ends.
 Result<void> take_missing(const ByteSource& source, const Reader& older, DecodeOptions options,
                           Selection& selection, RepairReport& report) {
   format::Index index = ReaderAccess::index(older);
@@ -160,7 +160,7 @@ Result<void> take_missing(const ByteSource& source, const Reader& older, DecodeO
   return {};
 }
 
-// Where the generation before that ends which ends at `end_bytes`; 0: there is none.
+// Returns where the generation before the one that ends at `end_bytes` ends; 0 if there is none.
 Result<std::uint64_t> end_of_previous(const ByteSource& whole, std::uint64_t end_bytes) {
   if (end_bytes < format::kTailBytes) {
     return std::uint64_t{0};
@@ -169,7 +169,7 @@ Result<std::uint64_t> end_of_previous(const ByteSource& whole, std::uint64_t end
   const std::uint64_t offset_bytes = end_bytes - bytes.size();
   CFCK_TRY(whole.read_at(offset_bytes, bytes));
   const Result<format::Tail> tail = format::decode_tail(bytes, offset_bytes);
-  // Ends fall from generation to generation, so that this comes to an end.
+  // Ends decrease from generation to generation, so this terminates.
   return tail && tail->previous_file_bytes < end_bytes ? tail->previous_file_bytes
                                                        : std::uint64_t{0};
 }
@@ -191,7 +191,7 @@ Result<void> search_older(const ByteSource& whole, DecodeOptions options, Select
   return {};
 }
 
-// Whole records of the newest generation, and for damaged ones of those before.
+// Selects whole records of the newest generation, and for damaged ones those of earlier ones.
 Result<Selection> select_whole(const ByteSource& whole, const ByteSource& source,
                                const Reader& reader, DecodeOptions options, RepairReport& report) {
   Selection selection;
@@ -237,15 +237,15 @@ Result<format::MetadataFrame> whole_attachments(const ByteSource& source,
   return kept;
 }
 
-// Where the newest generation ends that is whole. A file that opens was not cut
-// off: its tail is trusted, so that a damaged frame in front of it, which stops a
-// walk, costs one record only.
+// Returns where the newest whole generation ends. A file that opens was not cut off: its tail
+// is trusted, so that a damaged frame in front of it, which stops a walk, costs one record
+// only.
 Result<std::uint64_t> end_of_last_generation(const ByteSource& file, DecodeOptions options) {
   const Result<Reader> opened = Reader::open(file, options);
   if (opened) {
     return file.size();
   }
-  // Not damage: an older generation is no answer to it.
+  // This is not damage: an older generation is no answer to it.
   if (opened.error().code == ErrorCode::kOutOfMemory) {
     return opened.error();
   }

@@ -62,8 +62,8 @@ Result<void> Rewriter::copy_packed(std::uint32_t number) {
                             ByteView(pack_).subspan(stored.pack_offset, stored.payload_bytes));
 }
 
-// How many bytes a chunk has, taken from the extents: the dtype may be one of a
-// newer version.
+// Computes how many bytes a chunk has from the extents: the dtype may be one of a newer
+// version.
 Result<ChunkGeometry> Rewriter::raw_geometry(const Record& record, std::uint64_t first_chunk,
                                              std::uint64_t offset) const {
   const Error damaged{ErrorCode::kCorrupt, "the chunks of a raw record have impossible lengths",

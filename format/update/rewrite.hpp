@@ -10,10 +10,10 @@
 
 namespace cfck::format {
 
-// Writes a file of generation 0 with the records and attachments of an index and
-// metadata whose bytes are in `source`. Every hash is checked on the way. The
-// same bytes come out as from a Writer that was given the same records. Returns
-// the length of the file. Errors: kChecksum and what source and sink report.
+// Writes a file of generation 0 with the records and attachments of an index and metadata whose
+// bytes are in `source`. Every hash is checked on the way. The bytes equal those of a Writer that
+// was given these records. Returns the length of the file. Errors: kChecksum and those of source
+// and sink.
 Result<std::uint64_t> rewrite(const ByteSource& source, const Index& index,
                               const MetadataFrame& metadata, ByteSink& sink);
 

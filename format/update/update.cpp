@@ -67,14 +67,14 @@ Result<WriteSummary> append(File& file, format::AppendSink& sink, EncodeOptions 
   }
   CFCK_TRY(writer.add_tensors(changes.tensors));
   CFCK_TRY(WriterAccess::finish_data(writer));
-  // What the index refers to must be on the device before the index is.
+  // Everything that the index refers to must be on the device before the index is.
   CFCK_TRY(file.sync());
   CFCK_TRY_ASSIGN(WriteSummary summary, WriterAccess::finish_index(writer));
   CFCK_TRY(file.sync());
   return summary;
 }
 
-// Cuts the file back after a failed update; the error says if that failed too.
+// Truncates the file after a failed update; the error says if that failed too.
 Error take_back(File& file, std::uint64_t n_bytes, Error error) {
   Result<void> cut = file.truncate(n_bytes);
   if (cut) {

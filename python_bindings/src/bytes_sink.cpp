@@ -11,7 +11,7 @@ namespace cfck::python {
 namespace {
 
 constexpr std::size_t kHugeBytes = std::size_t{4} << 20;
-// More than a bytes object may have is refused by the allocation itself.
+// The allocation itself refuses more than a bytes object may have.
 constexpr auto kMaxBytes = static_cast<std::size_t>(PY_SSIZE_T_MAX);
 
 Error out_of_memory() {
@@ -21,13 +21,13 @@ Error out_of_memory() {
 }  // namespace
 
 BytesSink::BytesSink(std::size_t expected_bytes) {
-  // A poor guess is no failure: write() asks for what is needed.
+  // A poor guess is no failure: write() asks for the space it needs.
   resize(std::max<std::size_t>(1, expected_bytes));
 }
 
 BytesSink::~BytesSink() { Py_XDECREF(object_); }
 
-// Requires the GIL. False, and no Python error, if there is no memory.
+// Requires the GIL. Returns false, without a Python error, if there is no memory.
 bool BytesSink::resize(std::size_t capacity) {
   if (capacity > kMaxBytes) return false;
   PyObject* resized = nullptr;

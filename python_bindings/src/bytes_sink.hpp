@@ -14,15 +14,15 @@ namespace nb = nanobind;
 // Create, take and destroy it with the GIL; write() takes it where it must.
 class BytesSink final : public ByteSink {
  public:
-  // Address space for `expected_bytes` is taken at once; what stays untouched
-  // costs nothing and is given back by take().
+  // Reserves address space for `expected_bytes` at once; pages that stay untouched cost nothing and
+  // are given back by take().
   explicit BytesSink(std::size_t expected_bytes);
   ~BytesSink() override;
   BytesSink(const BytesSink&) = delete;
   BytesSink& operator=(const BytesSink&) = delete;
 
   Result<void> write(ByteView bytes) override;
-  // What was written. Leaves nothing here.
+  // Returns the written bytes, and leaves nothing here.
   nb::bytes take();
 
  private:

@@ -1,4 +1,4 @@
-// From Result<T> to Python exceptions.
+// Conversion from Result<T> to Python exceptions.
 #pragma once
 
 #include <nanobind/nanobind.h>

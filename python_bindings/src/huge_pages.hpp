@@ -1,4 +1,4 @@
-// Large memory that is about to be filled.
+// Advice for large memory that is about to be filled.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,8 +8,8 @@
 
 namespace cfck::python {
 
-// Fresh memory is filled about twice as fast in huge pages. Advice only: the
-// result does not matter.
+// Fresh memory is filled about twice as fast in huge pages. This is only advice: the result does
+// not matter.
 inline void advise_huge_pages(std::uintptr_t address, std::size_t n_bytes) {
   constexpr std::uintptr_t kPage = 4096;
   const std::uintptr_t first = (address + kPage - 1) / kPage * kPage;

@@ -3,7 +3,7 @@
 namespace cfck::python {
 namespace {
 
-// How often a call without a callback takes the GIL to look for signals.
+// Interval at which a call without a callback takes the GIL to look for signals.
 constexpr std::chrono::milliseconds kSignalPeriod{50};
 
 void check_signals() {

@@ -1,4 +1,4 @@
-// Long calls listen to Ctrl-C and report progress to a Python callable.
+// Support for Ctrl-C and progress callbacks in long calls.
 #pragma once
 
 #include <chrono>
@@ -13,28 +13,28 @@
 
 namespace cfck::python {
 
-// One long call. Create it with the GIL, on the thread that calls; hand out
-// listener(); afterwards take() the result.
+// One long call. Create it with the GIL, on the calling thread; pass on listener(); afterwards
+// take() the result.
 class Watch {
  public:
   // `callback` is None, or is called as callback(done_bytes, total_bytes, name).
   Watch(nb::object callback, std::uint64_t total_bytes)
       : callback_(std::move(callback)), total_bytes_(total_bytes) {}
 
-  // For WriteProgress and ReadProgress: false after an exception of the callback
-  // or of a signal handler. Refers to this object.
+  // For WriteProgress and ReadProgress: returns false after an exception of the callback or of a
+  // signal handler. Refers to this object.
   std::function<bool(std::uint64_t, std::string_view)> listener();
 
   // Runs `call`, which needs the GIL, and keeps the exception if it throws one;
   // then returns false. May be called from any thread.
   bool run_with_gil(const std::function<void()>& call);
 
-  // Whether the call may go on; false after a signal handler threw, as of listener(). Call it
-  // before a step that cannot be taken back, on the thread that made this object.
+  // Returns whether the call may continue; false after a signal handler threw, as with listener().
+  // Call it before a step that cannot be undone, on the thread that made this object.
   bool check_now();
 
-  // The result of the call; if it failed because Python code threw, that
-  // exception. Needs the GIL.
+  // Returns the result of the call; if it failed because Python code threw, throws that exception.
+  // Needs the GIL.
   template <class T>
   auto take(Result<T> result) {
     rethrow_pending();

@@ -29,7 +29,7 @@ MutableBytes bytes_at(std::uintptr_t address, std::uint64_t n_bytes) {
   return {reinterpret_cast<std::byte*>(address), n_bytes};
 }
 
-// A reader together with what it reads from.
+// A reader together with its source.
 class File {
  public:
   using Request = std::tuple<std::size_t, std::uintptr_t, std::uint64_t>;
@@ -46,7 +46,8 @@ class File {
     return reader_->records()[index];
   }
 
-  // Before the caller takes memory for what the file claims: (record index, bytes) each.
+  // Checks sizes before the caller allocates memory for what the file claims: each is (record
+  // index, bytes).
   void check_sizes(const std::vector<std::tuple<std::size_t, std::uint64_t>>& sizes) const {
     std::uint64_t total_bytes = 0;
     for (const auto& [index, n_bytes] : sizes) {
@@ -85,7 +86,7 @@ nb::bytes read_attachment(const File& file, const std::string& name) {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-// Names of limits, and what they are raised or lowered to.
+// Limits by name.
 using LimitChoices = std::map<std::string, std::uint64_t>;
 
 DecodeOptions decode_options(unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
@@ -124,7 +125,7 @@ std::unique_ptr<File> open_memory(nb::object owner, std::uintptr_t address, std:
                                 decode_options(threads, verify, max_decoded_bytes, limits));
 }
 
-// Empty for a record that has none: a tensor of a safetensors file.
+// Returns an empty string for a record without digest: a tensor of a safetensors file.
 std::string digest_hex(const Record& record) {
   if (record.digest == Digest{}) return {};
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -136,7 +137,7 @@ std::string digest_hex(const Record& record) {
   return text;
 }
 
-// A property of what was lost; None for a record that lost nothing.
+// Makes a property of the error; None for a record that is not lossy.
 template <class Get>
 auto of_error(Get get) {
   return [get](const Record& record) {
@@ -145,7 +146,7 @@ auto of_error(Get get) {
   };
 }
 
-// Of the bound, the target or the quality; None where there is none.
+// Makes a property of the bound, the target or the quality; None where there is none.
 template <class Get>
 auto of_bound(Get get) {
   return [get](const Record& record) {

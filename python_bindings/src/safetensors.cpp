@@ -26,7 +26,7 @@ MutableBytes bytes_at(std::uintptr_t address, std::uint64_t n_bytes) {
   return {reinterpret_cast<std::byte*>(address), n_bytes};
 }
 
-// The tensor as a record that is stored as it is.
+// Describes the tensor as a record that is stored raw.
 Record record_of(const SafetensorsEntry& entry) {
   Record record;
   record.name = entry.name;
@@ -38,7 +38,7 @@ Record record_of(const SafetensorsEntry& entry) {
   return record;
 }
 
-// A safetensors file, with what class File has for a .cfck file.
+// A safetensors file, with the interface that class File has for a .cfck file.
 class SafetensorsFile {
  public:
   using Request = std::tuple<std::size_t, std::uintptr_t, std::uint64_t>;
@@ -54,7 +54,7 @@ class SafetensorsFile {
   const SafetensorsHeader& header() const { return header_; }
   std::uint64_t file_bytes() const { return source_->size(); }
 
-  // Before the caller takes memory: (index, bytes) each.
+  // Checks sizes before the caller allocates memory: each is (index, bytes).
   void check_sizes(const std::vector<std::tuple<std::size_t, std::uint64_t>>& sizes) const {
     std::uint64_t total_bytes = 0;
     for (const auto& [index, n_bytes] : sizes) {
@@ -92,7 +92,7 @@ class SafetensorsFile {
     return header_.entries[index];
   }
 
-  // Without a limit of the caller's none is needed: the file has every byte.
+  // Without a limit by the caller no check is needed: the file has every byte.
   void check_bytes(std::uint64_t n_bytes, const std::string& name = {}) const {
     if (max_decoded_bytes_ == 0 || n_bytes <= max_decoded_bytes_) return;
     raise({ErrorCode::kLimitExceeded,

@@ -26,10 +26,10 @@ namespace {
 
 using namespace nb::literals;
 
-// name, dtype, shape, strides in elements, address of the first element
+// A tuple of name, dtype, shape, strides in elements, and address of the first element.
 using HostTensor = std::tuple<std::string, std::string, std::vector<std::uint64_t>,
                               std::vector<std::uint64_t>, std::uintptr_t>;
-// name, dtype, shape, read(offset_bytes, address, n_bytes)
+// A tuple of name, dtype, shape, and read(offset_bytes, address, n_bytes).
 using DeviceTensor = std::tuple<std::string, std::string, std::vector<std::uint64_t>, nb::callable>;
 
 // Lists of host tensors, and device tensors.
@@ -74,8 +74,8 @@ class DeviceSource final : public ByteSource {
   Watch& watch_;
 };
 
-// What a file is made of: families of tensors that may share memory, and tensors
-// of other devices, in order.
+// The contents of a file: families of tensors that may share memory, and tensors of other devices,
+// in order.
 class Contents {
  public:
   Contents(const Units& units, Metadata metadata, const Attachments& attachments, Watch& watch)
@@ -113,7 +113,7 @@ class Contents {
     return writer.finish();
   }
 
-  // What the file hardly exceeds, if the tensors have `tensor_bytes`.
+  // A size that the file hardly exceeds, if the tensors have `tensor_bytes`.
   std::size_t likely_bytes(std::uint64_t tensor_bytes) const {
     constexpr std::size_t kIndexedBytes = 256;  // for each tensor, without its name
     std::size_t n_bytes = tensor_bytes + tensor_bytes / 64 + (std::size_t{1} << 14);
@@ -137,7 +137,7 @@ class Contents {
   std::map<std::string, ByteView> attachments_;
 };
 
-// Decodes everything and compares with the digests that were taken of the tensors.
+// Decodes everything and compares with the digests that were computed from the tensors.
 Result<void> verify_written(AtomicFile& file, unsigned threads, const ReadProgress& progress) {
   DecodeOptions options;
   options.threads = threads;
@@ -197,7 +197,7 @@ WriteSummary update_file(const nb::bytes& path_bytes, const std::vector<HostTens
       [&] { return update(path, changes, options, {}, system_files(), watch.listener()); }));
 }
 
-// Names, and the reason of each.
+// Returns names, and the reason of each.
 std::vector<std::pair<std::string, std::string>> kept_lossless(const WriteSummary& summary) {
   std::vector<std::pair<std::string, std::string>> kept;
   for (const KeptLossless& tensor : summary.kept_lossless) {
