@@ -66,7 +66,7 @@ class FloatStep {
       : high_(WideFloats::all(static_cast<float>(step))),
         low_(WideFloats::all(static_cast<float>(step - static_cast<float>(step)))) {}
 
-  // True if times() is exact for indices from -kMaxByteCode to kMaxByteCode.
+  // True if times() gives the right products for indices from -kMaxByteIndex to kMaxByteIndex.
   static bool is_exact(double step) {
     const FloatStep float_step(step);
     bool is_exact = true;

@@ -54,7 +54,7 @@ struct DoubleLanes {
   }
 };
 
-// Collects comparisons of several vectors, those of one after those of another.
+// Collects whether the lanes of several vectors are below limits.
 class AllBelow {
  public:
   void add(DoubleLanes lanes, DoubleLanes limit) {
@@ -142,7 +142,7 @@ struct DoubleLanes {
   static unsigned bits(__m256d mask) { return static_cast<unsigned>(_mm256_movemask_pd(mask)); }
 };
 
-// Collects comparisons of several vectors, those of one after those of another.
+// Collects whether the lanes of several vectors are below limits.
 class AllBelow {
  public:
   void add(DoubleLanes lanes, DoubleLanes limit) {

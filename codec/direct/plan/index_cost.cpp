@@ -16,7 +16,8 @@ inline constexpr std::array<std::uint16_t, 50> kClassCost = {
     109,  125,  142,  161,  182,  205,  231,  258,  288,  320,  356,  396,  440,
     489,  542,  597,  655,  715,  776,  837,  900,  962,  1025, 1089, 1152, 1216,
     1280, 1344, 1408, 1472, 1536, 1600, 1664, 1727, 1791, 1855, 1919};
-// The cost of a group's class, and of what 128 values gain by a class of their own.
+// The cost of a group's class, and the gain of 128 values by a class of their own, which others
+// lack.
 inline constexpr std::uint64_t kGroupCost = 820;
 
 // A count of one, above any sum of the magnitudes of 2^17 indices.
