@@ -21,6 +21,7 @@
 #include "bench/arguments.hpp"
 #include "bench/weights.hpp"
 #include "codec/lossy.hpp"
+#include "spectral/plan/spectral_request.hpp"
 
 namespace {
 
@@ -68,7 +69,7 @@ std::vector<Coded> records_of(const bench::Weights& weights, const SpectralReque
     coded.record.chunk_elems = chunk_elems_of(tensor, coded.n_values());
     coded.record.is_forced = true;
     coded.record.entropy = entropy;
-    coded.record.spectral = request;
+    coded.record.request = std::make_shared<SpectralRequest>(request);
     coded.decoded.resize(tensor.values.size());
   }
   return records;
@@ -137,7 +138,9 @@ Result<Size> size_at(std::vector<Coded>& records, double step, Scratch& scratch)
   Size size;
   ErrorTotals totals;
   for (Coded& coded : records) {
-    coded.record.spectral->step = step;
+    SpectralRequest request = *spectral_request(coded.record);
+    request.step = step;
+    coded.record.request = std::make_shared<SpectralRequest>(std::move(request));
     CFCK_TRY(plan(coded, scratch));
     CFCK_TRY(encode(coded, scratch, totals));
     size.n_values += static_cast<double>(coded.n_values());

@@ -8,8 +8,8 @@
 #include "base/bytes.hpp"
 #include "base/json_tree.hpp"
 #include "base/run_guarded.hpp"
-#include "calibration/step_learning.hpp"
 #include "spectral/feedback/second_moments.hpp"
+#include "spectral/feedback/step_learning.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
 #include "spectral/transforms/morton.hpp"
 

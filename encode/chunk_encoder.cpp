@@ -138,7 +138,9 @@ Result<codec::LossyDecision> plan_lossy(const EncodePlan& plan, const LossyTrial
   record.bound = plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0});
   // Whether lossless is smaller than codec spectral was found out with its step.
   record.is_forced = plan.choice.codec == CodecChoice::kDirect || plan.spectral;
-  record.spectral = plan.spectral;
+  if (plan.spectral) {
+    record.request = std::make_shared<codec::SpectralRequest>(*plan.spectral);
+  }
   record.keeps_near_zero = plan.choice.keeps_near_zero;
   record.entropy = trial.entropy;
   record.level = trial.level;

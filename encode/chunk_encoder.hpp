@@ -16,6 +16,7 @@
 #include "encode/rules/encode_rules.hpp"
 #include "format/container/frame_bytes.hpp"
 #include "format/write/record_layout.hpp"
+#include "spectral/plan/spectral_request.hpp"
 
 namespace cfck::format {
 

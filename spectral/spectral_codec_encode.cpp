@@ -6,6 +6,7 @@
 #include "base/cpu/float_environment.hpp"
 #include "spectral/kernels/quantisers.hpp"
 #include "spectral/plan/spectral_plan.hpp"
+#include "spectral/plan/spectral_request.hpp"
 #include "spectral/spectral_codec.hpp"
 #include "spectral/transforms/dct_matrix.hpp"
 
@@ -14,15 +15,15 @@ namespace {
 
 class PlannedTensor final : public LossyPlan {
  public:
-  PlannedTensor(const LossyRecord& record, SpectralPlan plan)
+  PlannedTensor(const LossyRecord& record, const SpectralRequest& request, SpectralPlan plan)
       : dtype_(record.dtype), shape_(record.shape), parameters_(std::move(plan.parameters)) {
     entropy_ = record.entropy;
     choice_.is_inline = plan.is_inline;
-    choice_.lambda = static_cast<float>(record.spectral->lambda);
-    choice_.max_abs_error = record.spectral->max_abs_error;
-    moments_ = record.spectral->moments;
+    choice_.lambda = static_cast<float>(request.lambda);
+    choice_.max_abs_error = request.max_abs_error;
+    moments_ = request.moments;
     choice_.moments = moments_.get();
-    corrected_ = record.spectral->corrected;
+    corrected_ = request.corrected;
     if (corrected_ != nullptr) {
       choice_.corrected = *corrected_;
     }
@@ -93,16 +94,17 @@ bool SpectralEncoder::supports(DType dtype) const {
 Result<LossyDecision> SpectralEncoder::plan(const LossyRecord& record, const ReadValues& read,
                                             Scratch& scratch) const {
   const DefaultFloatEnvironment environment;
-  if (!record.spectral) {
+  const SpectralRequest* const request = spectral_request(record);
+  if (request == nullptr) {
     return Error{ErrorCode::kInvalidArgument, "the spectral codec needs a step", {}, {}};
   }
-  CFCK_TRY(check_request(*record.spectral, record.shape));
+  CFCK_TRY(check_request(*request, record.shape));
   try {
     CFCK_TRY_ASSIGN(SpectralPlan plan, plan_spectral(record, read, scratch));
     if (plan.prefers_lossless) {
       return LossyDecision{nullptr, LosslessReason::kNotSmaller};
     }
-    return LossyDecision{std::make_unique<PlannedTensor>(record, std::move(plan)), {}};
+    return LossyDecision{std::make_unique<PlannedTensor>(record, *request, std::move(plan)), {}};
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::kOutOfMemory, "no memory to plan a tensor", {}, {}};
   }

@@ -7,7 +7,11 @@
 #include <vector>
 
 #include "cfck/options.hpp"
-#include "codec/lossy.hpp"
+#include "spectral/layout/step_field.hpp"
+
+namespace cfck::codec {
+class SecondMoments;
+}
 
 namespace cfck::encode {
 

@@ -11,6 +11,8 @@
 
 namespace cfck::codec {
 
+class SecondMoments;
+
 // A chunk and the properties of its record that it depends on.
 struct SpectralChunkInfo {
   DType dtype = DType::kF32;  // F64, F32, BF16 or F16

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "calibration/step_learning.hpp"
+#include "spectral/feedback/step_learning.hpp"
 
 namespace cfck::codec {
 namespace {

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "codec/lossy.hpp"
 #include "spectral/feedback/second_moments.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
+#include "spectral/layout/step_field.hpp"
 
 namespace cfck::codec {
 

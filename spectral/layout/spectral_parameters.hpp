@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "codec/common/varint.hpp"
-#include "codec/lossy.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
+#include "spectral/layout/step_field.hpp"
 
 namespace cfck::codec {
 

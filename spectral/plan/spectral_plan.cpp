@@ -7,16 +7,17 @@
 #include <optional>
 #include <utility>
 
-#include "calibration/step_learning.hpp"
 #include "codec/direct/plan/scale_field_fit.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/scratch.hpp"
 #include "spectral/chunk/coefficients.hpp"
 #include "spectral/feedback/feedback_encode.hpp"
 #include "spectral/feedback/feedback_field.hpp"
+#include "spectral/feedback/step_learning.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/plan/block_choice.hpp"
 #include "spectral/plan/place_field_fit.hpp"
+#include "spectral/plan/spectral_request.hpp"
 #include "spectral/plan/spectral_sample.hpp"
 #include "spectral/transforms/morton.hpp"
 
@@ -62,7 +63,7 @@ class Planner {
  public:
   Planner(const LossyRecord& record, const ReadValues& read, Scratch& scratch)
       : record_(record),
-        request_(*record.spectral),
+        request_(*spectral_request(record)),
         read_(read),
         scratch_(scratch),
         value_bytes_(bits_per_element(record.dtype) / 8) {}
@@ -161,11 +162,11 @@ class Planner {
 
   // Plans the record as if it held the corrected values.
   Result<std::optional<SpectralPlan>> plan_corrected() {
-    SpectralRequest request = request_;
-    request.corrected.reset();
+    auto request = std::make_shared<SpectralRequest>(request_);
+    request->corrected.reset();
     LossyRecord record = record_;
     record.dtype = DType::kF32;
-    record.spectral = std::move(request);
+    record.request = std::move(request);
     const ReadValues read = [this](std::uint64_t first_elem, std::uint64_t n_elems,
                                    std::vector<std::byte>& workspace) -> Result<ByteView> {
       workspace.clear();

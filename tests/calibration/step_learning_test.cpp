@@ -1,4 +1,4 @@
-#include "calibration/step_learning.hpp"
+#include "spectral/feedback/step_learning.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "calibration/step_learning.hpp"
+#include "spectral/feedback/step_learning.hpp"
 #include "spectral/transforms/dct_matrix.hpp"
 
 namespace cfck::spectral {

@@ -35,7 +35,7 @@ std::shared_ptr<const SecondMoments> moments_of(const std::vector<float>& values
 LossyRecord fed_record(const Shape& shape, double step, unsigned n_states = 8) {
   LossyRecord record = record_of(shape, step, n_states);
   record.chunk_elems = 1 << 18;
-  record.spectral->moments = moments_of(correlated(n_values_of(shape) / shape[0]));
+  edited_request(record).moments = moments_of(correlated(n_values_of(shape) / shape[0]));
   return record;
 }
 
@@ -140,17 +140,17 @@ double ratio_of_errors(const Shape& shape, double step, const std::vector<float>
   const std::size_t n = n_values_of(shape) / shape[0];
   const std::vector<float> values = normal_values(n_values_of(shape), 1);
   LossyRecord record = fed_record(shape, step);
-  record.spectral->moments = moments_of(moments);
+  edited_request(record).moments = moments_of(moments);
   const Coded fed = code(record, bytes_of(values));
-  record.spectral->moments = nullptr;
+  edited_request(record).moments = nullptr;
   double low = step / 16;
   double high = step * 16;
   for (int i = 0; i < 12; ++i) {
-    record.spectral->step = std::sqrt(low * high);
+    edited_request(record).step = std::sqrt(low * high);
     (code(record, bytes_of(values)).n_bytes() >= fed.n_bytes() ? low : high) =
-        record.spectral->step;
+        edited_request(record).step;
   }
-  record.spectral->step = low;
+  edited_request(record).step = low;
   const Coded plain = code(record, bytes_of(values));
   EXPECT_GE(plain.n_bytes(), fed.n_bytes());
   return output_error(values, floats_of(fed), moments, n) /
@@ -184,22 +184,22 @@ TEST(SpectralFeedback, MomentsThatDoNotFitAreIgnored) {
   const auto is_ignored = [](LossyRecord record) {
     const std::vector<float> values = normal_values(n_values_of(record.shape), 1);
     if (record.shape.size() > 1) {
-      record.spectral->steps.columns.assign(record.shape[1], 2);
+      edited_request(record).steps.columns.assign(record.shape[1], 2);
     }
     EXPECT_FALSE(is_fed(record, bytes_of(values)));
     const Coded coded = code(record, bytes_of(values));
-    record.spectral->moments = nullptr;
+    edited_request(record).moments = nullptr;
     const Coded without = code(record, bytes_of(values));
     return coded.preamble == without.preamble && coded.decoded == without.decoded &&
            coded.n_bytes() == without.n_bytes();
   };
   for (const std::size_t n : {1, 64, 99, 101}) {
     LossyRecord record = fed_record({64, 100}, 0.2);
-    record.spectral->moments = moments_of(correlated(n));
+    edited_request(record).moments = moments_of(correlated(n));
     EXPECT_TRUE(is_ignored(record)) << n;
   }
   LossyRecord line = record_of({100}, 0.2);
-  line.spectral->moments = moments_of(correlated(100));
+  edited_request(line).moments = moments_of(correlated(100));
   EXPECT_TRUE(is_ignored(line));
   LossyRecord cut = fed_record({64, 100}, 0.2);
   cut.chunk_elems = 1050;
@@ -207,9 +207,9 @@ TEST(SpectralFeedback, MomentsThatDoNotFitAreIgnored) {
   EXPECT_TRUE(is_ignored(fed_record({8, 2, 100, 2}, 0.2)));  // no kernel
   // Moments of inputs that were always zero, or that no inputs have, are ignored too.
   LossyRecord silent = fed_record({64, 100}, 0.2);
-  silent.spectral->moments = moments_of(std::vector<float>(100 * 100));
+  edited_request(silent).moments = moments_of(std::vector<float>(100 * 100));
   EXPECT_TRUE(is_ignored(silent));
-  silent.spectral->moments = moments_of(std::vector<float>(100 * 100, -1.0f));
+  edited_request(silent).moments = moments_of(std::vector<float>(100 * 100, -1.0f));
   EXPECT_TRUE(is_ignored(silent));
 }
 
@@ -221,12 +221,12 @@ TEST(SpectralFeedback, CorrectedValues) {
     value += 0.5f;
   }
   LossyRecord record = fed_record({64, 100}, 0.05);
-  record.spectral->corrected = std::make_shared<const std::vector<float>>(corrected);
+  edited_request(record).corrected = std::make_shared<const std::vector<float>>(corrected);
   for (const std::uint64_t chunk_elems : {6400u, 1600u}) {
     record.chunk_elems = chunk_elems;
     const Coded coded = code(record, bytes_of(values));
     LossyRecord same = record;
-    same.spectral->corrected = nullptr;
+    edited_request(same).corrected = nullptr;
     EXPECT_EQ(coded.decoded, code(same, bytes_of(corrected)).decoded);
   }
   std::vector<std::uint16_t> brain(values.size());
@@ -249,11 +249,11 @@ TEST(SpectralFeedback, CorrectedValues) {
   EXPECT_LT(std::abs(sum / static_cast<double>(values.size())), 0.05);
   // Without moments that fit, the values themselves are quantised.
   record.dtype = DType::kF32;
-  record.spectral->moments = moments_of(correlated(99));
+  edited_request(record).moments = moments_of(correlated(99));
   LossyRecord plain = record;
-  plain.spectral->corrected = nullptr;
+  edited_request(plain).corrected = nullptr;
   EXPECT_EQ(code(record, bytes_of(values)).decoded, code(plain, bytes_of(values)).decoded);
-  record.spectral->corrected = std::make_shared<const std::vector<float>>(6399, 0.0f);
+  edited_request(record).corrected = std::make_shared<const std::vector<float>>(6399, 0.0f);
   const ReadValues read = [&](std::uint64_t, std::uint64_t, std::vector<std::byte>&) {
     return Result<ByteView>(bytes_of(values));
   };
@@ -276,7 +276,7 @@ TEST(SpectralFeedback, Degenerate) {
         std::vector<float>(36 * 36, -1.0f), correlated(36, 1.01)}) {
     for (const double step : {1e300, 0.3, 1e-9}) {
       LossyRecord record = fed_record(shape, step);
-      record.spectral->moments = moments_of(moments);
+      edited_request(record).moments = moments_of(moments);
       const Coded coded = code(record, bytes_of(values));
       // Columns without effect may be coarser by a factor of 16, and so may their bands.
       EXPECT_LE(coded.max_error, std::min(10.0, 9 * 256 * 4 * step));
@@ -320,7 +320,7 @@ TEST(SpectralFeedback, AMaximumErrorIsKept) {
   const std::vector<float> values = normal_values(64 * 72, 0.02f);
   for (const double bound : {0.02, 0.004, 0.001}) {
     LossyRecord record = fed_record({64, 8, 3, 3}, 0.004);
-    record.spectral->max_abs_error = bound;
+    edited_request(record).max_abs_error = bound;
     EXPECT_LE(code(record, bytes_of(values)).max_error, bound);
   }
 }

@@ -27,7 +27,7 @@ std::vector<float> waves(std::uint64_t rows, std::uint64_t columns, float noise)
 LossyRecord matrix(std::uint64_t rows, std::uint64_t columns, std::vector<std::uint8_t> block) {
   LossyRecord record = record_of({rows, columns}, 0.05);
   record.chunk_elems = rows * columns;
-  record.spectral->block = std::move(block);
+  edited_request(record).block = std::move(block);
   return record;
 }
 
@@ -90,7 +90,7 @@ TEST(SpectralBlocks, AreWhatWasAskedFor) {
     const std::size_t n = n_values_of(item.shape);
     LossyRecord record = record_of(item.shape, 0.02);
     record.chunk_elems = n;
-    record.spectral->block = item.block;
+    edited_request(record).block = item.block;
     for (const EncodeLevel level : {EncodeLevel::kFast, EncodeLevel::kDefault}) {
       record.level = level;
       const std::vector<float> values = normal_values(n, 0.1f);
@@ -119,7 +119,7 @@ TEST(SpectralBlocks, OfOneValueTransformNothing) {
   LossyRecord record = record_of({32, 16, 3, 3}, 0.01);
   record.chunk_elems = values.size();
   EXPECT_TRUE(parameters_of(record, code(record, bytes_of(values))).transforms);
-  record.spectral->block = {1};
+  edited_request(record).block = {1};
   EXPECT_FALSE(parameters_of(record, code(record, bytes_of(values))).transforms);
 }
 
@@ -127,7 +127,7 @@ TEST(SpectralBlocks, OfMoreAxesThanTheTensorAreLeftToTheCodec) {
   const std::vector<float> values = flat_kernels(32 * 16, 9);
   LossyRecord record = record_of({32, 16, 3, 3}, 0.01);
   record.chunk_elems = values.size();
-  record.spectral->block = {2, 2, 1, 1, 1};
+  edited_request(record).block = {2, 2, 1, 1, 1};
   const SpectralParameters found = parameters_of(record, code(record, bytes_of(values)));
   EXPECT_TRUE(found.transforms);
   EXPECT_EQ(found.sides, (BlockSides{3, 3}));
@@ -142,7 +142,7 @@ TEST(SpectralBlocks, ThatChunksCutAreLeftOut) {
   const SpectralParameters whole = parameters_of(record, code(record, bytes_of(values)));
   EXPECT_EQ(whole.sides, (BlockSides{64, 1}));
   // The codec's own choice is a shorter one.
-  record.spectral->block.clear();
+  edited_request(record).block.clear();
   record.chunk_elems = 96 * 48;
   const SpectralParameters shorter = parameters_of(record, code(record, bytes_of(values)));
   EXPECT_EQ(shorter.sides, (BlockSides{16, 1}));
@@ -164,12 +164,12 @@ TEST(SpectralBlocks, ThatCannotBeAreRefused) {
 
 TEST(SpectralBlocks, StepsOfRowsAndColumnsArePooled) {
   LossyRecord record = matrix(64, 32, {16, 4});
-  record.spectral->steps.rows.assign(64, 0);
+  edited_request(record).steps.rows.assign(64, 0);
   for (std::size_t i = 16; i < 32; ++i) {
-    record.spectral->steps.rows[i] = 8;
+    edited_request(record).steps.rows[i] = 8;
   }
-  record.spectral->steps.columns.assign(32, 0);
-  record.spectral->steps.columns[4] = 6;  // mean 1.5
+  edited_request(record).steps.columns.assign(32, 0);
+  edited_request(record).steps.columns[4] = 6;  // mean 1.5
   const Coded coded = code(record, bytes_of(normal_values(64 * 32, 1.0f)));
   const SpectralParameters found = parameters_of(record, coded);
   EXPECT_EQ(found.steps.rows, (std::vector<std::int16_t>{0, 8, 0, 0}));
@@ -189,7 +189,7 @@ TEST(SpectralBlocks, LargeOnesAreGroupedByMortonRange) {
     values[i] *= std::exp2(static_cast<float>(i / side / 32 * 3 % 8 + i % side / 32 * 5 % 8) / 2);
   }
   LossyRecord record = matrix(side, side, {32, 32});
-  record.spectral->step = 0.002;
+  edited_request(record).step = 0.002;
   const SpectralParameters found = parameters_of(record, code(record, bytes_of(values)));
   EXPECT_TRUE(found.has_ranges);
   ASSERT_EQ(found.scales.bands.size(), 1024u);

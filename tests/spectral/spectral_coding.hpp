@@ -7,6 +7,7 @@
 #include <random>
 
 #include "codec/lossy.hpp"
+#include "tests/spectral/edited_request.hpp"
 
 namespace cfck::codec {
 
@@ -34,7 +35,9 @@ inline LossyRecord record_of(const Shape& shape, double step, unsigned n_states 
   record.chunk_elems = 4096;
   record.entropy = EntropyId::kRans;
   record.is_forced = true;
-  record.spectral = SpectralRequest{step, n_states, 0, {}, {}};
+  SpectralRequest& request = edited_request(record);
+  request.step = step;
+  request.n_states = n_states;
   return record;
 }
 

@@ -11,6 +11,7 @@
 #include "codec/lossy.hpp"
 #include "spectral/chunk/spectral.hpp"
 #include "spectral/transforms/morton.hpp"
+#include "tests/spectral/edited_request.hpp"
 #include "tests/spectral/transforms/plain_dct.hpp"
 
 namespace cfck::codec {
@@ -47,7 +48,7 @@ LossyRecord request(const Shape& shape, std::uint64_t chunk_elems, double step) 
   record.chunk_elems = chunk_elems;
   record.entropy = EntropyId::kRans;
   record.is_forced = true;
-  record.spectral = SpectralRequest{step, 8, 0, {}, {}};
+  edited_request(record).step = step;
   return record;
 }
 
@@ -119,7 +120,7 @@ double sum_of_coefficient_bits(const SpectralDescription& description) {
 TEST(SpectralDescription, BandsOfKernelsInChunks) {
   const Shape shape{40, 16, 3, 3};
   LossyRecord record = request(shape, 16 * 144, 0.05);
-  record.spectral->steps.bands = {-3, 0, 1, 2, 3, 4, 0, -1, 8};
+  edited_request(record).steps.bands = {-3, 0, 1, 2, 3, 4, 0, -1, 8};
   const Coded coded = code(record, normal_values(40 * 144, 0.5f));
   ASSERT_EQ(coded.payloads.size(), 3u);
   const SpectralDescription description = describe(coded);
@@ -129,7 +130,7 @@ TEST(SpectralDescription, BandsOfKernelsInChunks) {
   EXPECT_EQ(coding.parameters.sides, (BlockSides{3, 3}));
   EXPECT_EQ(coding.parameters.n_states, 8u);
   EXPECT_EQ(coding.parameters.step, 0.05);
-  EXPECT_EQ(coding.parameters.steps.bands, record.spectral->steps.bands);
+  EXPECT_EQ(coding.parameters.steps.bands, edited_request(record).steps.bands);
   EXPECT_EQ(coding.is_inline, coded.preamble.empty());
   EXPECT_EQ(coding.n_chunks, 3u);
   EXPECT_EQ(coding.n_values, 40u * 144);
@@ -152,7 +153,7 @@ TEST(SpectralDescription, BandsOfKernelsInChunks) {
   }
   for (std::size_t b = 0; b < 9; ++b) {
     const BandTotals& band = coding.bands[b];
-    const double step = std::exp2(record.spectral->steps.bands[b] / 4.0);
+    const double step = std::exp2(edited_request(record).steps.bands[b] / 4.0);
     EXPECT_EQ(band.n_values, 640u);
     EXPECT_NEAR(band.min_step, step, 1e-12);
     EXPECT_NEAR(band.max_step, step, 1e-12);
@@ -169,18 +170,18 @@ TEST(SpectralDescription, BandsOfKernelsInChunks) {
 TEST(SpectralDescription, StepsOfColumnsWithoutTransform) {
   LossyRecord record = request({64, 48}, 64 * 48, 0.02);
   for (int i = 0; i < 48; ++i) {
-    record.spectral->steps.columns.push_back(static_cast<std::int16_t>(i % 12 - 6));
+    edited_request(record).steps.columns.push_back(static_cast<std::int16_t>(i % 12 - 6));
   }
-  record.spectral->n_states = 4;
+  edited_request(record).n_states = 4;
   const Coded coded = code(record, normal_values(64 * 48, 0.3f, 2));
   const SpectralDescription description = describe(coded);
   ASSERT_EQ(description.codings().size(), 1u);
   const SpectralCoding& coding = description.codings()[0];
   EXPECT_FALSE(coding.parameters.transforms);
   EXPECT_EQ(coding.parameters.n_states, 4u);
-  EXPECT_EQ(coding.parameters.steps.columns, record.spectral->steps.columns);
+  EXPECT_EQ(coding.parameters.steps.columns, edited_request(record).steps.columns);
   double squared_steps = 0;
-  for (const std::int16_t quarters : record.spectral->steps.columns) {
+  for (const std::int16_t quarters : edited_request(record).steps.columns) {
     squared_steps += 64 * std::exp2(quarters / 2.0);
   }
   double squared_errors = 0;
@@ -209,7 +210,7 @@ TEST(SpectralDescription, AlmostAllBitsBelongToCoefficients) {
       for (const double step : {1.0, 0.1, 0.001}) {
         LossyRecord record = request({256, 256}, 65536, step);
         record.entropy = entropy;
-        record.spectral->n_states = n_states;
+        edited_request(record).n_states = n_states;
         const Coded coded = code(record, values);
         const SpectralDescription description = describe(coded, false);
         const double stored = 8.0 * static_cast<double>(coded.stored_bytes());

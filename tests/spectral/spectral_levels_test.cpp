@@ -10,6 +10,7 @@
 
 #include "codec/lossy.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/plan/spectral_request.hpp"
 #include "tests/spectral/search_cases.hpp"
 
 namespace cfck::codec {
@@ -186,7 +187,7 @@ LossyRecord random_record(std::mt19937& random) {
   if (random() % 3 == 0) {
     request.max_abs_error = request.step;
   }
-  record.spectral = request;
+  record.request = std::make_shared<SpectralRequest>(request);
   return record;
 }
 

@@ -58,12 +58,12 @@ TEST(Spectral, TrellisGain) {
   LossyRecord record = record_of({256, 256}, 0.05);
   record.chunk_elems = 1 << 16;
   const Coded eight = code(record, bytes_of(values));
-  record.spectral->n_states = 64;
+  edited_request(record).n_states = 64;
   const Coded sixty_four = code(record, bytes_of(values));
-  record.spectral->n_states = 4;
+  edited_request(record).n_states = 4;
   const Coded four = code(record, bytes_of(values));
-  record.spectral->n_states = 1;
-  record.spectral->step = 0.1;
+  edited_request(record).n_states = 1;
+  edited_request(record).step = 0.1;
   const Coded one = code(record, bytes_of(values));
   const auto decibels = [&](const Coded& coded) {
     const double bits = 8.0 * static_cast<double>(coded.n_bytes()) / 65536;
@@ -105,14 +105,14 @@ TEST(Spectral, StepsOfTheirOwn) {
   LossyRecord record = record_of({n_rows, n_columns, 3, 3}, 0.02);
   record.chunk_elems = 16 * n_columns * kernel_size;
   for (std::size_t row = 0; row < n_rows; ++row) {
-    record.spectral->steps.rows.push_back(row % 2 == 0 ? 0 : 8);
+    edited_request(record).steps.rows.push_back(row % 2 == 0 ? 0 : 8);
   }
   for (std::size_t column = 0; column < n_columns; ++column) {
-    record.spectral->steps.columns.push_back(column < n_columns / 2 ? -4 : 4);
+    edited_request(record).steps.columns.push_back(column < n_columns / 2 ? -4 : 4);
   }
   for (const bool has_bands : {false, true}) {
     if (has_bands) {
-      record.spectral->steps.bands = {-7, -2, 1, 0, -1, 3, 0, 3, 4};
+      edited_request(record).steps.bands = {-7, -2, 1, 0, -1, 3, 0, 3, 4};
     }
     const Coded coded = code(record, bytes_of(values));
     double squares[2][2] = {};
@@ -127,7 +127,7 @@ TEST(Spectral, StepsOfTheirOwn) {
     EXPECT_NEAR(squares[0][1] / squares[0][0], 16, 2);
     EXPECT_NEAR(squares[1][1] / squares[0][0], 256, 40);
   }
-  record.spectral->steps.rows.pop_back();
+  edited_request(record).steps.rows.pop_back();
   Scratch scratch;
   const ReadValues read = [&](std::uint64_t first, std::uint64_t n, std::vector<std::byte>&) {
     return Result<ByteView>(bytes_of(values).subspan(first * 4, n * 4));
@@ -154,7 +154,7 @@ TEST(Spectral, AMaximumErrorIsKept) {
   const std::vector<float> values = normal_values(64 * 8 * 9, 0.02f);
   for (const double bound : {0.02, 0.004, 0.001}) {
     LossyRecord record = record_of({64, 8, 3, 3}, 0.004);
-    record.spectral->max_abs_error = bound;
+    edited_request(record).max_abs_error = bound;
     const Coded coded = code(record, bytes_of(values));
     EXPECT_LE(coded.max_error, bound);
     EXPECT_EQ(coded.max_error > 0, bound > 0.001);  // else all values are exact
@@ -196,18 +196,20 @@ TEST(Spectral, RefusesWhatCannotBe) {
     return Result<ByteView>(bytes_of(values).subspan(first * 4, n * 4));
   };
   Scratch scratch;
-  const auto refused = [&](const SpectralRequest& request) {
-    LossyRecord record = record_of({32, 64}, 1);
-    record.spectral = request;
+  const auto refused = [&](double step, unsigned n_states, double lambda,
+                           std::optional<double> max_abs_error) {
+    LossyRecord record = record_of({32, 64}, step, n_states);
+    edited_request(record).lambda = lambda;
+    edited_request(record).max_abs_error = max_abs_error;
     const auto plan = find_lossy_encoder(CodecId::kSpectral)->plan(record, read, scratch);
     return !plan && plan.error().code == ErrorCode::kInvalidArgument;
   };
-  EXPECT_TRUE(refused({0, 8, 0, {}, {}}));
-  EXPECT_TRUE(refused({-1, 8, 0, {}, {}}));
-  EXPECT_TRUE(refused({NAN, 8, 0, {}, {}}));
-  EXPECT_TRUE(refused({1, 3, 0, {}, {}}));
-  EXPECT_TRUE(refused({1, 8, -1, {}, {}}));
-  EXPECT_TRUE(refused({1, 8, 0, 0.0, {}}));
+  EXPECT_TRUE(refused(0, 8, 0, {}));
+  EXPECT_TRUE(refused(-1, 8, 0, {}));
+  EXPECT_TRUE(refused(NAN, 8, 0, {}));
+  EXPECT_TRUE(refused(1, 3, 0, {}));
+  EXPECT_TRUE(refused(1, 8, -1, {}));
+  EXPECT_TRUE(refused(1, 8, 0, 0.0));
 }
 
 // Every byte of a chunk changed and every length cut: an error or some values, no crash.
