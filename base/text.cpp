@@ -44,7 +44,7 @@ struct Range {
 };
 
 // Characters that are not visible, or that change how others are shown: general categories
-// Cc, Cf, Co, Zl, Zp and Zs (but for the space) and the property Default_Ignorable_Code_Point,
+// Cc, Cf, Co, Zl, Zp and Zs (except the space) and the property Default_Ignorable_Code_Point,
 // joined where they meet. Source: UnicodeData.txt and DerivedCoreProperties.txt of Unicode 15.1.
 constexpr Range kInvisible[] = {
     {0x0000, 0x001F},   {0x007F, 0x00A0},   {0x00AD, 0x00AD},   {0x034F, 0x034F},

@@ -11,7 +11,7 @@ bool valid_utf8(std::string_view text) noexcept;
 
 // For one line of a terminal: control characters, characters that cannot be seen or that
 // change how others are shown (zero width, direction, variation selectors, tags, private
-// use, spaces but the ordinary one), backslashes and bytes that are not UTF-8 become \n,
+// use, spaces other than the ordinary one), backslashes and bytes that are not UTF-8 become \n,
 // \x1b, \u202e, \U000e0041 and the like.
 std::string escaped(std::string_view text);
 

@@ -39,8 +39,8 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Follows symbolic links by hand: the last one may lead to a file that does not
-// exist yet.
+// Follows symbolic links one by one: the last one may lead to a file that does not exist
+// yet.
 Result<std::string> follow_links(const std::string& path) {
   std::string target = path;
   for (int i = 0; i < kMaxLinks; ++i) {

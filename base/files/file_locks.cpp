@@ -49,7 +49,7 @@ bool all_digits(std::string_view text) noexcept {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Locks a file that nobody holds. False also where locks do not work.
+// Locks a file that nobody holds. Returns false also where locks do not work.
 bool lock_leftover(int descriptor) noexcept {
 #if defined(F_OFD_SETLK)
   struct flock lock = lock_of(F_WRLCK, kHeldByte, 1);

@@ -44,7 +44,7 @@ class DigestBuilder {
   std::vector<std::byte> pending_;  // of the leaf that add_edge is filling
 };
 
-// The digest of bytes that are all at hand.
+// Computes the digest of bytes that are all in memory.
 Digest digest_of(ByteView bytes);
 
 }  // namespace cfck

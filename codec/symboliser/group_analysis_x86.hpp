@@ -31,7 +31,7 @@ template <class Format, class Words>
   return true;
 }
 
-// Finds the class, from the sum of the codes of all finite values.
+// Finds the class, from the sum of the magnitude codes of all finite values.
 inline void finish_analysis(std::uint32_t top_exponent, std::uint32_t sum, GroupAnalysis& result) {
   // Usually all values are finite, and a division takes long.
   const std::uint32_t scaled_mean =

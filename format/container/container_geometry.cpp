@@ -7,7 +7,7 @@
 namespace cfck::format {
 namespace {
 
-// The product of all dimensions but the first, or 0 where it is above `most`.
+// The product of all dimensions except the first, or 0 where it is above `most`.
 std::uint64_t row_elems(const Shape& shape, std::uint64_t most) {
   std::uint64_t product = 1;
   for (std::size_t i = 1; i < shape.size(); ++i) {

@@ -245,7 +245,7 @@ Result<std::uint64_t> end_of_last_generation(const ByteSource& file, DecodeOptio
   if (opened) {
     return file.size();
   }
-  // This is not damage: an older generation is no answer to it.
+  // Running out of memory is not damage, and no reason to fall back to an older generation.
   if (opened.error().code == ErrorCode::kOutOfMemory) {
     return opened.error();
   }

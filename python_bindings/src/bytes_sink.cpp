@@ -21,7 +21,7 @@ Error out_of_memory() {
 }  // namespace
 
 BytesSink::BytesSink(std::size_t expected_bytes) {
-  // A poor guess is no failure: write() asks for the space it needs.
+  // A poor guess is not an error: write() asks for the space it needs.
   resize(std::max<std::size_t>(1, expected_bytes));
 }
 

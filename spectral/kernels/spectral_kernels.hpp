@@ -29,7 +29,7 @@ struct SymbolWeights {
 // 1990; with indices for both quantisers: Schwarz et al. 2021). Groups that are not all zero are
 // *coded*; the results for them are stored without gaps.
 struct TrellisSearch {
-  const float* values = nullptr;  // in steps; groups of 128 but for the last
+  const float* values = nullptr;  // in steps; groups of 128 except the last
   std::size_t n_values = 0;
   const GroupCode* groups = nullptr;
   const SymbolWeights* weights = nullptr;  // by table (SymbolCode); nullptr: nothing

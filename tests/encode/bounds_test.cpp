@@ -164,7 +164,7 @@ TEST(Bounds, ThePlainOneLeavesSomeTensorsAlone) {
   EXPECT_EQ(file.record("twin").kind, RecordKind::kDuplicate);
   EXPECT_EQ(file.record("twin").error, file.record("weight").error);
 
-  // A rule lifts all of it but the dtype.
+  // A rule lifts all restrictions except the dtype.
   options.rules = {{"*", {.max_abs_error = 1e-3}}};
   written = write_all(tensors, options);
   EXPECT_EQ(reasons(written.summary), (std::map<std::string, std::string>{{"ids", "not_float"}}));

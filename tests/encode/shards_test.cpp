@@ -9,7 +9,7 @@
 namespace cfck::test {
 namespace {
 
-// Zeros but for one in 64: lossless takes fewer bytes than any step.
+// Zeros except for one value in 64: lossless takes fewer bytes than any step.
 Bytes sparse(std::size_t n) {
   std::vector<float> values(n);
   for (std::size_t i = 0; i < n; i += 64) values[i] = 0.5F;

@@ -17,7 +17,7 @@ inline void require(bool condition) {
 }
 
 // Calls `code(bytes)`, which fills in bytes it may also resize, and requires that all
-// levels give the same result and, where it is no error, the same bytes. Bytes are
+// levels give the same result and, unless it is an error, the same bytes. Bytes are
 // `bytes` in the end.
 template <class Code>
 Result<void> at_every_level(std::vector<std::byte>& bytes, Code&& code) {

@@ -30,7 +30,7 @@ TEST(Hostile, PuttingTogetherChangesNothing) {
 TEST(Hostile, UncoveredBytes) {
   EXPECT_EQ(code_after("packed_F32",
                        [](FileParts& parts) {
-                         // A frame of its own, but nobody's.
+                         // A valid frame that belongs to nothing.
                          Bytes frame(16);
                          store(frame.data(), format::kSkippableMagic);
                          store(frame.data() + 4, std::uint32_t{8});

@@ -1,4 +1,4 @@
-// Folders that replace others: every step fails, and nobody takes files of both for one.
+// Folders that replace others: every step fails, and files of both are never taken for one.
 #include "model/replace_folder.hpp"
 
 #include <gtest/gtest.h>

@@ -264,7 +264,8 @@ TEST(PlaceFieldFit, FindsTheFieldThatCodesWereMadeWith) {
     ASSERT_EQ(field.bands.size(), geometry.n_bands());
     ASSERT_EQ(field.rows.size(), geometry.n_rows());
     ASSERT_EQ(field.columns.size(), geometry.n_columns());
-    // The scale of each coefficient is right to a quarter-log2 step, but for one offset of all.
+    // The scale of each coefficient is right to a quarter-log2 step, except for an offset common to
+    // all.
     std::optional<int> first;
     geometry.each(0, geometry.n_values(),
                   [&](std::size_t, std::uint32_t band, std::uint64_t row, std::uint64_t column) {

@@ -54,7 +54,8 @@ Ended run_below(std::uint64_t max_bytes, std::vector<std::string> arguments) {
   return ended;
 }
 
-// Runs the program below each limit; `leftovers` are the files that it may leave if it fails.
+// Runs the program below each limit; `before` are the files of the folder if it fails, `after`
+// those if it succeeds.
 void sweep(const TemporaryFolder& folder, const std::vector<std::string>& arguments,
            const std::function<void()>& prepare, const std::vector<std::string>& before,
            const std::vector<std::string>& after, bool must_fail = false) {

@@ -44,8 +44,8 @@ struct Listing {
   std::vector<TensorRow> rows;  // in file order
 };
 
-// Sums over rows. Elements and decoded bytes of hidden records are not included, since nobody gets
-// them; their stored bytes are.
+// Sums over rows. Elements and decoded bytes of hidden records are not included, since they cannot
+// be read by name; their stored bytes are.
 struct RowTotals {
   std::uint64_t n_records = 0;
   std::uint64_t n_elems = 0;

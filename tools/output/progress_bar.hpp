@@ -21,7 +21,7 @@ class ProgressBar {
   // Sets bytes of tensors done and bytes of the compressed file so far, both since start(); 0 for
   // the latter where there is none.
   void update(std::uint64_t done_bytes, std::uint64_t compressed_bytes);
-  // Shows work that has to be done before that goes on, by itself: "finding steps, trial 3".
+  // Shows separate work that has to be done first: "finding steps, trial 3".
   void preparing(std::string_view what, std::uint64_t done_bytes, std::uint64_t total_bytes);
 
  private:

@@ -77,7 +77,7 @@ class RansReader {
   std::vector<RansDecodeTable> explicit_;
 };
 
-// Reads an explicit table from `bytes` at `at`, which is moved behind it.
+// Reads an explicit table from `bytes` at `at`, which is moved past it.
 Result<Frequencies> read_frequencies(ByteView bytes, std::size_t& at);
 
 }  // namespace cfck::codec

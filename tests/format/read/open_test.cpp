@@ -126,7 +126,7 @@ TEST(Open, OtherVersionsAreNamed) {
   store(bytes.data() + tail + 120, hash64(ByteView(bytes).subspan(tail, 120)));
   EXPECT_EQ(open_error(bytes).code, ErrorCode::kUnsupported);
   EXPECT_NE(open_error(bytes).message.find("0.7"), std::string::npos);
-  // A version whose tail cannot be understood at all: the head tells.
+  // The tail of this version cannot be understood at all, but the head names the version.
   bytes = sample();
   store(bytes.data() + 12, std::uint16_t{3});
   bytes.resize(bytes.size() - 5);

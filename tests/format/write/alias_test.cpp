@@ -319,7 +319,7 @@ TEST(Alias, ATensorEqualToOneWithTiesIsItsDuplicate) {
   }
 }
 
-// Random views of one memory: values must come back whatever the plan is.
+// Random views of one memory: values must be restored whatever the plan is.
 TEST(Alias, RandomFamiliesComeBack) {
   Random random(10);
   for (int round = 0; round < 200; ++round) {

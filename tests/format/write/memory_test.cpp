@@ -1,5 +1,5 @@
 // Memory runs out at every allocation in turn: each call gives an error or succeeds, throws
-// nothing, and leaves no file but the old one as it was, or the new one whole.
+// nothing, and leaves only the old file unchanged, or the complete new one.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -364,7 +364,7 @@ constexpr int kDone = 0;
 constexpr int kNoMemory = 7;
 constexpr int kOtherError = 70;
 
-// Runs `operation` in a process of its own that may have so many bytes of addresses.
+// Runs `operation` in a process of its own with at most `max_bytes` of address space.
 int run_below(std::uint64_t max_bytes, const std::function<Result<void>()>& operation) {
   const pid_t process = ::fork();
   if (process == 0) {

@@ -121,7 +121,7 @@ TEST(Convert, EntropyStagesAndLevels) {
   EXPECT_FALSE(back.contains("entropy") || back.contains("level"));
 }
 
-// The way back has no use for them; an error is better than ignoring them.
+// Converting back has no use for them; an error is better than ignoring them.
 TEST(Convert, OptionsOfEncodingAreRefusedOnTheWayBack) {
   const TemporaryFolder folder;
   write_file(folder / "in", one_tensor(600));

@@ -20,7 +20,7 @@ std::string shard(const std::string& tensor, std::uint64_t seed) {
                      noise(4096, seed));
 }
 
-// The spaces are odd on purpose: they must come back.
+// The spaces are odd on purpose: they must be preserved.
 constexpr const char* kIndex =
     "{\"metadata\": {\"total_size\": 8192},\n   \"weight_map\": {\n"
     "\"b.w\": \"model-00002-of-00002.safetensors\", \"a.w\": "
