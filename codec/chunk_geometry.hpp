@@ -1,4 +1,4 @@
-// How the values of a tensor are cut into chunks: what codecs, encoding and container share.
+// The division of a tensor into chunks, which codecs, encoding and container share.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the container asks of a codec: turn the values of one chunk into a
-// payload, and back. Codecs know nothing of files.
+// The interface of a codec: it turns the values of one chunk into a payload, and back. Codecs know
+// nothing of files.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@ namespace cfck::codec {
 // fits 32 bits.
 inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 26;
 
-// What a codec may know of a chunk. `n_elems` is at least 1; the chunk's values
-// are n_elems * bits_per_element(dtype) / 8 bytes, rounded up.
+// The properties of a chunk that a codec may use. `n_elems` is at least 1; the chunk's values are
+// n_elems * bits_per_element(dtype) / 8 bytes, rounded up.
 struct ChunkInfo {
   DType dtype = DType::kU8;
   EntropyId entropy = EntropyId::kNone;
   ScanId scan = ScanId::kStorageOrder;
   std::uint64_t n_elems = 0;
   ByteView preamble = {};  // the record's, already verified; empty if it has none
-  // Of the tensor, and which of its values is the chunk's first. Codecs that look at
+  // The shape of the tensor, and the index of the chunk's first value in it. Codecs that process
   // values one by one need neither.
   std::span<const std::uint64_t> shape = {};
   std::uint64_t first_elem = 0;
   EncodeLevel level = EncodeLevel::kDefault;  // for encoders only
 };
 
-// A payload is a body (headers and sections) followed by the Zstd frame of its
-// symbols, which may be absent. The container puts the body into a skippable
-// frame and the symbol frame behind it (spec/format.md, section "Chunks"); in a
-// pack both stay together as plain bytes. A body says its own length.
+// A payload is a body (headers and sections) followed by the Zstd frame of its symbols, which may
+// be absent. The container puts the body into a skippable frame and the symbol frame after it
+// (spec/format.md, section "Chunks"); in a pack both stay together as plain bytes. A body contains
+// its own length.
 struct EncodedChunk {
   std::vector<std::byte> payload;
   std::uint32_t body_bytes = 0;
@@ -64,8 +64,8 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  // Length of the body at the start of `payload`, from its header alone.
-  // Errors: kTruncated, kCorrupt.
+  // Returns the length of the body at the start of `payload`, from its header alone. Errors:
+  // kTruncated, kCorrupt.
   virtual Result<std::uint32_t> body_bytes(const ChunkInfo& info, ByteView payload) const = 0;
 
   // Decodes the whole chunk into `out`, which has exactly the chunk's bytes.
@@ -77,23 +77,23 @@ class Decoder {
                               MutableBytes out) const = 0;
 };
 
-// Encoders are stateless too. The same values give the same payload on every machine, thread
-// count and CPU level; byte planes and masks only with the same version of libzstd.
+// Encoders are stateless too. Equal values give equal payloads on every machine, thread count and
+// CPU level; byte planes and masks only with the same version of libzstd.
 class Encoder {
  public:
   virtual ~Encoder() = default;
 
-  // The entropy stage of records of `dtype` where the caller asks for `wanted`.
+  // Returns the entropy stage of records of `dtype` where the caller asks for `wanted`.
   virtual EntropyId entropy_for(DType dtype, EntropyId wanted) const = 0;
 
-  // `values` are the chunk's bytes. The payload is never longer than the values
-  // by more than max_overhead_bytes(): what does not shrink is stored.
+  // `values` are the chunk's bytes. The payload is never longer than the values by more than
+  // max_overhead_bytes(): values that do not shrink are stored.
   virtual Result<void> encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
                               EncodedChunk& out) const = 0;
   virtual std::uint32_t max_overhead_bytes() const = 0;
 };
 
-// nullptr for an id this version does not know. kRaw has neither: the container
+// Returns nullptr for an id this version does not know. kRaw has neither: the container
 // stores its bytes as they are. Lossy codecs have an encoder of their own kind
 // (codec/lossy.hpp).
 const Decoder* find_decoder(CodecId id) noexcept;

@@ -1,12 +1,12 @@
-// What decoding a lossy chunk shows.
+// Errors of lossy chunks, measured by decoding.
 #pragma once
 
 #include <cstdint>
 
 namespace cfck::codec {
 
-// Of |x - y|, rounded to binary64. Summed in the order that the codec's
-// specification gives, so that every machine finds the same.
+// Sums over |x - y|, rounded to binary64. They are added in the order that the codec's
+// specification gives, so that every machine gets equal results.
 struct ErrorTotals {
   double max_error = 0;
   double sum_of_squares = 0;

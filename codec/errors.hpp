@@ -20,7 +20,7 @@ inline Error truncated(std::string_view message, std::uint64_t offset) {
   return codec_error(ErrorCode::kTruncated, message, offset);
 }
 
-// Offsets in `error` count from `start`; afterwards from the start of the payload.
+// Shifts an offset in `error`, counted from `start`, to count from the start of the payload.
 inline Error shifted(Error error, std::uint64_t start) {
   error.byte_offset = error.byte_offset.value_or(0) + start;
   return error;

@@ -1,5 +1,5 @@
-// What the container asks of a codec that loses something: a plan for the whole
-// tensor first, then its chunks, in any order and on any thread.
+// The interface of lossy codecs: a plan for the whole tensor first, then its chunks, in any order
+// and on any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace cfck::codec {
 
-// What a caller asks of one codec beyond the fields of LossyRecord. Each codec that takes
+// The request of a caller to one codec beyond the fields of LossyRecord. Each codec that takes
 // requests derives its own type; a codec ignores the requests of others.
 class CodecRequest {
  public:
@@ -33,39 +33,39 @@ struct LossyRecord {
   std::shared_ptr<const CodecRequest> request = nullptr;  // of the codec's own type
 };
 
-// The bytes of `n_elems` values from `first_elem` on, in place or in `room`. May be
-// called several times for the same values.
+// Returns the bytes of `n_elems` values from `first_elem` on, in place or in `workspace`. May be
+// called several times for one range of values.
 using ReadValues = std::function<Result<ByteView>(std::uint64_t first_elem, std::uint64_t n_elems,
                                                   std::vector<std::byte>& workspace)>;
 
-// What is the same for all chunks of a tensor. Immutable.
+// Everything that the chunks of a tensor have in common. Immutable.
 class LossyPlan {
  public:
   virtual ~LossyPlan() = default;
 
   EntropyId entropy() const noexcept { return entropy_; }
-  // To be stored once, before the chunks; empty if there is none.
+  // Bytes to be stored once, before the chunks; empty if there are none.
   ByteView preamble() const noexcept { return preamble_; }
 
-  // Encodes the n_elems values from `first_elem` on. `decoded` has the size of
-  // `values` and gets what the decoder will give: no finite value is off by more
-  // than the bound. Errors: kInvalidArgument, kOutOfMemory.
+  // Encodes the n_elems values from `first_elem` on. `decoded` has the size of `values` and gets
+  // what the decoder will return: no finite value is off by more than the bound. Errors:
+  // kInvalidArgument, kOutOfMemory.
   virtual Result<void> encode(std::uint64_t first_elem, ByteView values, Scratch& scratch,
                               MutableBytes decoded, EncodedChunk& out,
                               ErrorTotals& errors) const = 0;
 
  protected:
-  EntropyId entropy_ = EntropyId::kZstd;  // that of all chunks
+  EntropyId entropy_ = EntropyId::kZstd;  // of all chunks
   std::vector<std::byte> preamble_;
 };
 
-// Either a plan, or why the tensor should be stored without loss.
+// Either a plan, or the reason to store the tensor losslessly.
 struct LossyDecision {
   std::unique_ptr<const LossyPlan> plan;
   LosslessReason reason = LosslessReason::kNotSmaller;  // where there is no plan
 };
 
-// Stateless, as Encoder. The same values give the same plan everywhere.
+// Stateless, like Encoder. Equal values give equal plans everywhere.
 class LossyEncoder {
  public:
   virtual ~LossyEncoder() = default;
@@ -77,7 +77,7 @@ class LossyEncoder {
                                      Scratch& scratch) const = 0;
 };
 
-// nullptr for codecs that lose nothing.
+// Returns nullptr for lossless codecs.
 const LossyEncoder* find_lossy_encoder(CodecId id) noexcept;
 
 }  // namespace cfck::codec

@@ -9,11 +9,11 @@
 namespace cfck::spectral {
 namespace {
 
-inline constexpr std::int32_t kFractions = 1024;  // of an octave
+inline constexpr std::int32_t kFractions = 1024;  // fractions of a log2 step
 inline constexpr std::int32_t kMaxQuarters = 16;
 inline constexpr double kDamping = 1.0 / 1024;
 
-// floor(kFractions * log2(x)): bits of the fraction come from squaring, as in
+// Returns floor(kFractions * log2(x)): bits of the fraction come from squaring, as in
 // codec/entropy/rans.md, section 6.
 std::int32_t log2_fractions(double x) {
   int exponent = 0;
@@ -59,7 +59,7 @@ SeparableSteps steps_of_weights(std::span<const double> weights, std::size_t n_b
   if (!(mean > 0x1p-900 && mean < 0x1p900)) {
     return steps;
   }
-  // log2 of the step: half that of mean / weight.
+  // The log2 of the step is half that of mean / weight.
   std::vector<std::int64_t> bands(n_bands), columns(n_columns);
   std::int64_t total = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -69,8 +69,8 @@ SeparableSteps steps_of_weights(std::span<const double> weights, std::size_t n_b
     columns[i / n_bands] += half;
     total += half;
   }
-  // Means over 2 n numbers, as each is twice what it should be. What is common to all is in
-  // the bands.
+  // Means over 2 n numbers, as each is twice what it should be. The common part of all is in the
+  // bands.
   for (std::size_t b = 0; b < n_bands; ++b) {
     steps.bands[b] = quarters_of(bands[b], 2 * static_cast<std::int64_t>(n_columns));
   }
@@ -94,7 +94,7 @@ std::vector<double> kernel_weights(std::span<const float> moments, std::size_t n
   std::vector<double> block(kernel_size * kernel_size);
   std::vector<double> line(kernel_size);
   for (std::size_t first = 0; first < n; first += kernel_size) {
-    // Rows first, then columns: the transform of each row, then of each column.
+    // Transforms rows first, then columns.
     for (std::size_t i = 0; i < kernel_size; ++i) {
       for (std::size_t j = 0; j < kernel_size; ++j) {
         line[j] = moments[(first + i) * n + first + j];

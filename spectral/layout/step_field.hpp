@@ -6,8 +6,8 @@
 
 namespace cfck::codec {
 
-// Quarter octaves to be added to a step: the sum of the entries for the band, the row and the
-// column of a coefficient. An empty vector counts as 0 everywhere.
+// Quarter-log2 steps to be added to a step: the sum of the entries for the band, the row and the
+// column of a coefficient. An empty vector is taken as 0 everywhere.
 struct StepField {
   std::vector<std::int16_t> bands;    // of the DCT of a convolution kernel
   std::vector<std::int16_t> rows;     // by index of axis 0

@@ -1,4 +1,4 @@
-// What a caller asks of the spectral codec (spectral/spec.md).
+// The request of a caller to the spectral codec (spectral/spec.md).
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace cfck::codec {
 
 class SecondMoments;
 
-// Steps are chosen by the caller: rate control knows the whole file. The codec looks at this
-// instead of LossyRecord::bound.
+// Steps are chosen by the caller: rate control knows the whole file. The codec uses this instead of
+// LossyRecord::bound.
 struct SpectralRequest final : CodecRequest {
-  // Decoded coefficients are whole multiples of the step, or, with a field, of the step that the
-  // quarter octaves of their place make of it. Positive, finite.
+  // Decoded coefficients are whole multiples of the step, or, with a field, of the step scaled by
+  // the quarter-log2 steps of their place. Positive, finite.
   double step = 0;
   // Trellis states: 1 (none), 4, 8 or 64.
   unsigned n_states = 8;
-  // Bits are weighed against squared errors: a bit counts lambda * step^2. 0: errors only.
+  // Bits are weighted against squared errors: a bit costs lambda * step^2. 0: errors only.
   double lambda = 0;
-  // No value may be off by more, if given; as in ErrorBound.
+  // The maximum error of a value, if given; as in ErrorBound.
   std::optional<double> max_abs_error = std::nullopt;
   // With bands, kernels are transformed, whether that saves bits or not.
   StepField steps = {};
@@ -33,18 +33,18 @@ struct SpectralRequest final : CodecRequest {
   // where that saves bits. Blocks that chunks cut are left out.
   std::vector<std::uint8_t> block = {};
   // Second moments of the inputs of each row, channel by channel, positions of the kernel within.
-  // With them errors are fed forward and steps follow from them instead of from `steps`, where the
+  // With them errors are compensated and steps follow from them instead of from `steps`, where the
   // tensor has two axes or kernels and at most 2^24 values, chunks are whole rows, and the sizes
-  // agree. Then `lambda` counts as 0, and states are at most 8.
+  // agree. Then `lambda` is taken as 0, and states are at most 8.
   std::shared_ptr<const SecondMoments> moments = nullptr;
-  // Where errors are fed forward: as many values as the tensor has, finite, which are quantised
-  // instead of its own. Errors count from its own all the same.
+  // With error compensation: as many values as the tensor has, finite, which are quantised instead
+  // of its own. Errors are relative to its own all the same.
   std::shared_ptr<const std::vector<float>> corrected = nullptr;
 
   bool operator==(const SpectralRequest&) const = default;
 };
 
-// nullptr where the record has no request, or that of another codec.
+// Returns nullptr where the record has no request, or that of another codec.
 inline const SpectralRequest* spectral_request(const LossyRecord& record) {
   return dynamic_cast<const SpectralRequest*>(record.request.get());
 }
