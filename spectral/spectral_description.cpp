@@ -120,8 +120,7 @@ Result<void> SpectralDescription::add_coefficients(const ChunkInfo& info, ByteVi
                         [&](std::size_t i, std::uint32_t number, std::uint64_t, std::uint64_t) {
                           BandTotals& band = coding->bands[number];
                           const double step = steps[i] / coding->parameters.step;
-                          band.min_step =
-                              band.n_values == 0 ? step : std::min(band.min_step, step);
+                          band.min_step = band.n_values == 0 ? step : std::min(band.min_step, step);
                           band.max_step = std::max(band.max_step, step);
                           band.n_values += 1;
                           band.coefficient_bits += bits[i];
