@@ -12,7 +12,7 @@ namespace cfck::encode {
 namespace {
 
 constexpr std::size_t kLanes = 8;
-// Outside, squares may have overflowed or lost their last bits.
+// Outside this range, squares may have overflowed or lost their last bits.
 constexpr double kMinSquares = 0x1p-960;
 
 template <class Value>

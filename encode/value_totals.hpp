@@ -1,4 +1,4 @@
-// What the finite values of a tensor are like, for errors to be compared with.
+// Statistics of the finite values of a tensor, as the reference of errors.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ struct ValueTotals {
   double sum_of_squares = 0;
   std::uint64_t n_finite = 0;
 
-  // What comes behind. Sums are added in the order of the calls.
+  // Adds the totals of the values that follow. Sums are added in the order of the calls.
   void add(const ValueTotals& next) noexcept;
   double max_magnitude() const noexcept;
   double rms() const noexcept;
 };
 
-// Requires: F64, F32, BF16 or F16. Squares are added in eight sums, value i to sum i
-// mod 8, and these in order: the same everywhere.
+// Requires: F64, F32, BF16 or F16. Squares are added in eight sums, value i to sum i mod 8, and
+// these in order: results are equal everywhere.
 ValueTotals total_values(DType dtype, ByteView values) noexcept;
 
-// The root of the mean square of `n` numbers, none above `greatest`, that cannot
-// contradict it (spec/format.md, section "Errors").
+// Returns the root of the mean square of `n` numbers, none above `max`, that cannot contradict it
+// (spec/format.md, section "Errors").
 double root_mean_square(double sum_of_squares, std::uint64_t n, double max) noexcept;
-// Whether a sum of squares is exact enough to be compared.
+// True if a sum of squares is exact enough to be compared.
 bool is_sound_sum(double sum_of_squares) noexcept;
 
 }  // namespace cfck::encode

@@ -11,15 +11,15 @@ namespace cfck::encode {
 namespace {
 
 constexpr int kMaxTrials = 32;
-// Octaves. Steps nearer to each other than this give the same.
+// A log2 width. Steps nearer to each other than this give equal results.
 constexpr double kMinWidth = 0x1p-11;
-// How much the first trial may be away, per try in one direction.
+// The first move in one direction is at least this; each further one is at least four times as far.
 constexpr double kFirstReach = 0.05;
-// Of the least trials of an interval, from its ends.
+// The minimum distance of a trial from the ends of an interval, as a share of the interval.
 constexpr double kMargin = 0.04;
 
-// Bits of each value fall by one an octave until few are left, and then ever slower
-// towards none: of a normal distribution about as log2(1 + 2^(5 level)) / 5.
+// Bits of each value fall by one for each doubling of the step until few are left, and then ever
+// slower towards none: for a normal distribution about as log2(1 + 2^(5 level)) / 5.
 double level_of_bits(double bits) {
   constexpr double kBend = 5;
   if (!(bits > 0)) {
@@ -28,11 +28,11 @@ double level_of_bits(double bits) {
   return bits > 10 ? bits : piecewise_linear_log2(piecewise_linear_exp2(kBend * bits) - 1) / kBend;
 }
 
-// One trial. `place` grows as the measure falls: octaves of the step, or their negative.
+// One trial. `place` grows as the measure falls: log2 of the step, or its negative.
 struct Trial {
   double place = 0;
   double measured = 0;
-  double level = 0;  // about straight in `place`
+  double level = 0;  // approximately linear in `place`
 };
 
 class Search {
@@ -73,7 +73,7 @@ class Search {
     }
     return measured > 0 ? piecewise_linear_log2(measured) : -HUGE_VAL;
   }
-  // Of the level, in its place.
+  // The slope of the level in `place`.
   double slope() const { return counts_bytes() ? -1 : -2; }
 
   Result<void> take(double place) {
@@ -83,7 +83,7 @@ class Search {
     const bool is_keeping = &side == &keeping_;
     same_side_ = is_keeping == last_kept_ ? same_side_ + 1 : 0;
     last_kept_ = is_keeping;
-    // Where the measure does not fall all the way: the nearest trials count.
+    // Where the measure does not fall all the way, the nearest trials are used.
     if (!side || (is_keeping ? trial.measured >= side->measured : trial.place > side->place)) {
       side = trial;
     }
@@ -91,7 +91,7 @@ class Search {
     return {};
   }
 
-  // Nothing if there is no place left to try.
+  // Returns the next place to try; nullopt if there is none left.
   std::optional<double> next_place() {
     if (!keeping_ || !breaking_) {
       return beyond(keeping_ ? *keeping_ : *breaking_);
@@ -102,7 +102,7 @@ class Search {
     if (width < kMinWidth) {
       return std::nullopt;
     }
-    // Where one end stays, what it says counts for less and less.
+    // Where one end stays, its trial gets less and less weight.
     const double stale = std::ldexp(1, -same_side_);
     const double above = (breaking_->level - aim_) * (last_kept_ ? stale : 1);
     const double below = (aim_ - keeping_->level) * (last_kept_ ? 1 : stale);
@@ -111,7 +111,7 @@ class Search {
     return low + width * std::clamp(share, kMargin, 1 - kMargin);
   }
 
-  // Only one side is known: to the other one.
+  // Only one side is known: returns a place on the other.
   std::optional<double> beyond(const Trial& known) {
     double distance = (aim_ - known.level) / slope();
     if (!std::isfinite(distance)) {

@@ -41,14 +41,14 @@ Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral,
                                                         : StepPreset::kCalibrated);
 }
 
-// A refined calibration brings a step for the file, not for the tensors of a rule.
+// A refined calibration has a step for the file, not for the tensors of a rule.
 double known_step_of(const EncodeOptions& options, const Calibration* calibration) {
   const bool is_calibrated = !options.steps || *options.steps >= StepPreset::kCalibrated;
   return calibration != nullptr && is_calibrated ? calibration->step() : 0;
 }
 double known_step_of(const TensorOptions&, const Calibration*) { return 0; }
 
-// What options ask for, of whatever tensor.
+// The request of options, for any tensor.
 template <class Options>
 Result<TensorChoice> request_of(const Options& options, const Calibration* calibration,
                                 EncodeLevel level) {
@@ -164,7 +164,7 @@ std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
   if (shape.size() < kMinDimensions) {
     return LosslessReason::kFewDimensions;
   }
-  // What does not fit 64 bits is refused where it is added.
+  // A size that does not fit 64 bits is refused where the tensor is added.
   const Result<std::uint64_t> values = n_elems(shape);
   if (values && *values < kMinValues) {
     return LosslessReason::kFewValues;

@@ -1,4 +1,4 @@
-// Which options hold for a tensor, and what a plain error bound leaves alone.
+// The options that apply to a tensor, and the exemptions of a plain error bound.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace cfck::encode {
 
-// Decides by name, dtype and shape; remembers which rules were of use.
+// Decides by name, dtype and shape; remembers which rules were used.
 class EncodeRules {
  public:
   // Errors: kInvalidArgument for options that contradict themselves, and for two
@@ -25,11 +25,11 @@ class EncodeRules {
 
   // Error: kInvalidArgument where a rule names a tensor that cannot have a bound.
   Result<TensorChoice> choose(std::string_view name, DType dtype, const Shape& shape);
-  // With these options instead of rules and plain ones.
+  // Decides with these options instead of rules and plain ones.
   Result<TensorChoice> choose(std::string_view name, DType dtype, const Shape& shape,
                               const TensorOptions& options) const;
 
-  // Whether steps depend on tensors that have not been added yet.
+  // True if steps depend on tensors that have not been added yet.
   bool has_file_target() const {
     return request_.spectral && request_.spectral->target.kind != TargetKind::kNone;
   }
@@ -37,7 +37,7 @@ class EncodeRules {
   // Requires: has_file_target().
   const Target& file_target() const { return request_.spectral->target; }
 
-  // Patterns that no tensor met first, in the order given.
+  // Patterns that were the first match of no tensor, in the order given.
   std::vector<std::string> unmatched() const;
 
  private:
@@ -47,10 +47,10 @@ class EncodeRules {
     bool used = false;
   };
 
-  // The first rule that matches; nullptr if none does.
+  // Returns the first rule that matches; nullptr if none does.
   Rule* find_rule(std::string_view name);
   std::optional<LosslessReason> exemption(std::string_view name, const Shape& shape) const;
-  // Steps of its own for this tensor, as the preset has them.
+  // Adds the steps of the preset for this tensor.
   Result<TensorChoice> with_steps(std::string_view name, const Shape& shape,
                                   TensorChoice request) const;
 

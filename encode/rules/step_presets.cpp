@@ -11,8 +11,8 @@ namespace cfck::encode {
 codec::StepField prior_steps(const Shape& shape) {
   codec::StepField steps;
   if (codec::kernel_block(shape) == codec::BlockSides{3, 3}) {
-    // By band: frequencies (0,0), (0,1), (1,0), (1,1), (0,2), (1,2), (2,0), (2,1), (2,2). From the
-    // second moments of the inputs of ResNet-20 and ResNet-56 on CIFAR-10.
+    // Steps by band: frequencies (0,0), (0,1), (1,0), (1,1), (0,2), (1,2), (2,0), (2,1), (2,2),
+    // from the second moments of the inputs of ResNet-20 and ResNet-56 on CIFAR-10.
     steps.bands = {-7, -2, -2, 1, 0, 3, 0, 3, 4};
   }
   return steps;

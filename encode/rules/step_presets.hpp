@@ -1,4 +1,4 @@
-// Steps that a tensor gets beside the common one (EncodeOptions::steps).
+// Steps of a tensor relative to the common one (EncodeOptions::steps).
 #pragma once
 
 #include "cfck/calibration.hpp"
@@ -7,12 +7,12 @@
 
 namespace cfck::encode {
 
-// Kernels of 3x3 get steps by frequency that two networks had in common; docs/targets.md shows how
-// far that carries. Others stay as they are.
+// Returns steps by frequency for kernels of 3x3, which two networks had in common; docs/targets.md
+// shows how far they apply to others. Other shapes have none.
 codec::StepField prior_steps(const Shape& shape);
 
-// What the calibration says of the tensor. Errors: kInvalidArgument where it does not know
-// it, or knows it with another shape.
+// Sets the steps that the calibration has for the tensor. Errors: kInvalidArgument where it does
+// not know it, or knows it with another shape.
 Result<void> set_calibrated_steps(const Calibration& calibration, std::string_view name,
                                   const Shape& shape, SpectralChoice& choice);
 

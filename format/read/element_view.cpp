@@ -8,7 +8,7 @@
 namespace cfck::format {
 namespace {
 
-// Elements of 4 or 6 bits, one at a time.
+// Copies elements of 4 or 6 bits, one at a time.
 void copy_bits(MutableBytes to, std::uint64_t to_elem, ByteView from, std::uint64_t from_elem,
                std::uint64_t n_elems, unsigned bits) noexcept {
   const unsigned mask = (1u << bits) - 1;
@@ -52,7 +52,7 @@ ElementView::ElementView(std::uint64_t offset, const Shape& shape,
     if (shape[i] == 1) {
       continue;
     }
-    // Compared without a product that could overflow.
+    // The comparison has no product that could overflow.
     const bool joins = !strides_.empty() && strides[i] <= strides_.back() &&
                        (strides[i] == 0 ? strides_.back() == 0
                                         : strides_.back() % strides[i] == 0 &&

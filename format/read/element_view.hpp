@@ -1,5 +1,5 @@
-// Which elements of a stored tensor are wanted, and where they go: slices, flat
-// ranges and aliases are all views with strides.
+// The wanted elements of a stored tensor, and their destinations: slices, flat ranges and aliases
+// are all views with strides.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace cfck::format {
 
-// Byte in which element `elem` of a packed tensor starts; exact where it starts
-// on a byte.
+// Returns the byte in which element `elem` of a packed tensor starts; exact where it starts on a
+// byte.
 constexpr std::uint64_t byte_of(std::uint64_t elem, unsigned bits) noexcept {
   return bits >= 8 ? elem * (bits / 8) : elem / 8 * bits + elem % 8 * bits / 8;
 }
@@ -20,28 +20,28 @@ constexpr std::uint64_t byte_of(std::uint64_t elem, unsigned bits) noexcept {
 void copy_elems(MutableBytes to, std::uint64_t to_elem, ByteView from, std::uint64_t from_elem,
                 std::uint64_t n_elems, unsigned bits) noexcept;
 
-// Element (i0, i1, ...) lies at offset + i0 * strides[0] + ... of the stored
-// tensor; `flat` numbers them in row-major order. There is at least one element,
-// and all lie inside a tensor of fewer than 2^63.
+// Element (i0, i1, ...) is at offset + i0 * strides[0] + ... of the stored tensor; `flat` numbers
+// them in row-major order. There is at least one element, and all are inside a tensor of fewer than
+// 2^63.
 class ElementView {
  public:
   ElementView(std::uint64_t offset, const Shape& shape, const std::vector<std::uint64_t>& strides);
-  // Elements [offset, offset + n_elems).
+  // Views elements [offset, offset + n_elems).
   ElementView(std::uint64_t offset, std::uint64_t n_elems);
 
   std::uint64_t element_of(std::uint64_t flat) const noexcept;
-  // The first flat index in [first, end) whose element is not below `element`, or
-  // end. Requires: increasing().
+  // Returns the first flat index in [first, end) whose element is not below `element`, or end.
+  // Requires: increasing().
   std::uint64_t lower_bound(std::uint64_t first, std::uint64_t end,
                             std::uint64_t element) const noexcept;
-  // Elements from `flat` on that lie side by side.
+  // Number of adjacent elements from `flat` on.
   std::uint64_t run_from(std::uint64_t flat) const noexcept { return run_ - flat % run_; }
-  // Whether a larger flat index always means a later element.
+  // True if a larger flat index always means a later element.
   bool increasing() const noexcept;
-  // Whether every run starts and ends on whole bytes.
+  // True if every run starts and ends on whole bytes.
   bool whole_bytes(unsigned bits) const noexcept;
-  // The largest element of flat indices up to `last_flat` is not above this, the
-  // smallest from `first_flat` on not below that; as exact as rows of axis 0 are.
+  // Bounds: the largest element of flat indices up to `last_flat` is not above the one, the
+  // smallest from `first_flat` on not below the other; as exact as rows of axis 0 are.
   std::uint64_t lowest(std::uint64_t first_flat) const noexcept;
   std::uint64_t highest(std::uint64_t last_flat) const noexcept;
 
@@ -52,7 +52,7 @@ class ElementView {
 
  private:
   std::uint64_t offset_;
-  // Without dimensions of 1; neighbours that can be one dimension are.
+  // The shape without dimensions of 1; neighbours that can be one dimension are merged.
   std::vector<std::uint64_t> shape_;
   std::vector<std::uint64_t> strides_;
   std::uint64_t row_ = 1;  // elements of a row of axis 0

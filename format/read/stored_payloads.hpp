@@ -1,4 +1,4 @@
-// The chunks of a record as they are stored: for programs that say how it is coded.
+// The chunks of a record as they are stored: for programs that show how it is coded.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct StoredPayload {
 // payload.
 using TakePayload = std::function<Result<void>(const StoredPayload&, codec::Scratch&)>;
 
-// Hands on the chunks of a record in order, hashes and frames checked. Returns the bytes that
-// they share: those of the preamble. Errors have record and place in the file.
-// Requires: a record of the reader that is neither alias nor duplicate, and not of codec raw.
+// Passes on the chunks of a record in order, with hashes and frames checked. Returns the bytes that
+// they share: those of the preamble. Errors have record and place in the file. Requires: a record
+// of the reader that is neither alias nor duplicate, and not of codec raw.
 Result<std::uint64_t> each_payload(const Reader& reader, const Record& record,
                                    const TakePayload& take);
 

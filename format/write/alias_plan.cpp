@@ -13,7 +13,7 @@
 namespace cfck::format {
 namespace {
 
-// Above this many members, views whose ranges overlap count as sharing.
+// Above this many members, views whose ranges overlap are taken to share.
 constexpr std::size_t kMaxPairwise = 2048;
 
 // The smallest run of whole elements in whole bytes.
@@ -131,7 +131,7 @@ void Planner::plan_lonely(const Placed& placed) {
   plan_shared({&placed});  // expanded: more elements than memory
 }
 
-// All from the first element to the last is covered.
+// All elements from the first to the last are covered.
 void Planner::add_range(const Members& members, const CoveredPlaces& places) {
   const Placed* first = members.front();
   for (const Placed* member : members) {
@@ -158,7 +158,7 @@ void Planner::add_range(const Members& members, const CoveredPlaces& places) {
   plan_.families.push_back(std::move(family));
 }
 
-// The strides of a view in the covered places; those of axes that do not move stay 0.
+// Returns the strides of a view in the covered places; those of axes that do not move stay 0.
 std::vector<std::uint64_t> strides_in(const StridedTensor& tensor, const CompactView& compact) {
   std::vector<std::uint64_t> strides(tensor.shape.size());
   std::size_t next = 0;
@@ -194,7 +194,7 @@ void Planner::add_compact(const Members& members, CoveredPlaces places) {
   plan_.families.push_back(std::move(family));
 }
 
-// Views that are the same and have no strides of their own: the first is stored as it reads.
+// Plans views that are equal and have no strides of their own: the first is stored as it reads.
 void Planner::add_copies(const Members& members) {
   if (members.size() == 1) {
     plan_.tensors[members.front()->tensor].way = PlannedTensor::Way::kGathered;
@@ -209,7 +209,7 @@ void Planner::add_copies(const Members& members) {
   plan_.families.push_back({first.dtype, tensor.data, first.n_elems, nullptr, first.tensor});
 }
 
-// Ties only those that are the same view.
+// Ties only views that are equal.
 void Planner::plan_unfit(const Members& members) {
   using View = std::tuple<std::uint64_t, Shape, std::vector<std::uint64_t>>;
   std::map<View, Members> same;
@@ -269,7 +269,7 @@ void Planner::plan_family(Members members) {
   members.size() == 1 ? plan_lonely(*members.front()) : plan_shared(std::move(members));
 }
 
-// Tensors whose ranges overlap each other, one after the other.
+// Plans tensors whose ranges overlap each other, one after the other.
 void Planner::plan_group(std::span<const Placed* const> group) {
   std::vector<std::size_t> root(group.size());
   std::iota(root.begin(), root.end(), std::size_t{0});

@@ -1,4 +1,4 @@
-// Which of a set of tensors share memory, and what to store for them.
+// Finds which of a set of tensors share memory, and plans what to store for them.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ struct AliasFamily {
   DType dtype = DType::kU8;
   const std::byte* data = nullptr;  // of the first element
   std::uint64_t n_elems = 0;
-  // The elements that the members cover, where others lie between them; null: all n_elems from
+  // The elements that the members cover, where others are between them; nullptr: all n_elems from
   // `data` on, or those of a base that is not contiguous.
   std::shared_ptr<const CoveredPlaces> places;
-  // The member that is stored; nothing: a hidden record is.
+  // The member that is stored; nullopt: a hidden record is.
   std::optional<std::size_t> base;
 };
 
 struct PlannedTensor {
   enum class Way : std::uint8_t {
-    kAlone,     // contiguous, shares with nobody
-    kGathered,  // not contiguous, shares with nobody: stored contiguous
+    kAlone,     // contiguous, shares with no other
+    kGathered,  // not contiguous, shares with no other: stored contiguous
     kBase,      // its elements in their order are the memory of its family
     kAlias,     // elements of its family's memory
   };
@@ -45,34 +45,34 @@ struct AliasPlan {
   std::vector<std::size_t> stored_apart;
 };
 
-// Tensors share only with tensors of the same dtype, whose elements lie at the
-// same distance from each other; a view as another dtype is stored apart.
+// Tensors share only with tensors of equal dtype, whose elements are at equal distances from each
+// other; a view as another dtype is stored separately.
 //
-// Whether two views share an element is decided conservatively: ranges that do
-// not overlap, interleaved views (x[::2] and x[1::2]) and side-by-side columns
-// of a matrix are told apart; others whose ranges overlap count as sharing.
+// Whether two views share an element is decided conservatively: ranges that do not overlap,
+// interleaved views (x[::2] and x[1::2]) and side-by-side columns of a matrix are distinguished;
+// others whose ranges overlap are taken to share.
 //
-// Elements that no view covers are never stored: somebody may have cut them off on purpose. Where
-// views leave elements out (x[::4] and x[::8]), the memory of the family is what they cover, one
-// behind the other, and the strides are those in it. Views that have no strides there (x[::2] in
-// what x[::2] and x[::3] cover) are stored apart from the rest.
+// Elements that no view covers are never stored: they may have been cut off on purpose. Where views
+// leave elements out (x[::4] and x[::8]), the memory of the family is what they cover, one after
+// the other, and the strides are those in it. Views that have no strides there (x[::2] in what
+// x[::2] and x[::3] cover) are stored separately.
 //
-// Errors: kInvalidArgument, kLimitExceeded, kUnsupported (sub-byte views that
-// are not contiguous); they name the tensor.
+// Errors: kInvalidArgument, kLimitExceeded, kUnsupported (sub-byte views that are not contiguous);
+// they name the tensor.
 Result<AliasPlan> plan_aliases(std::span<const StridedTensor> tensors);
 
-// Whether the strides are those of a row-major tensor; axes of size 1 may have
-// any. Requires: as many strides as dimensions.
+// True if the strides are those of a row-major tensor; axes of size 1 may have any. Requires: as
+// many strides as dimensions.
 bool is_contiguous(const Shape& shape, std::span<const std::uint64_t> strides) noexcept;
 
-// The row-major strides of a shape.
+// Returns the row-major strides of a shape.
 std::vector<std::uint64_t> contiguous_strides(const Shape& shape);
 
-// The strides, with one value for axes of size 1, where they mean nothing.
+// Returns the strides, with one value for axes of size 1, where they are meaningless.
 std::vector<std::uint64_t> normalised_strides(const Shape& shape,
                                               std::span<const std::uint64_t> strides);
 
-// Distance from the first element to the end of the last, in elements; 0 without
+// Returns the distance from the first element to the end of the last, in elements; 0 without
 // elements. Errors: kInvalidArgument (number of strides), kLimitExceeded.
 Result<std::uint64_t> covered_elems(const Shape& shape, std::span<const std::uint64_t> strides);
 

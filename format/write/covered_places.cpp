@@ -12,12 +12,12 @@ namespace cfck::format {
 namespace {
 
 constexpr std::uint64_t kWordBits = 64;
-// Bits that are never too many: 256 MiB of them.
+// A number of bits that is always allowed: 256 MiB of them.
 constexpr std::uint64_t kBitsAlwaysAllowed = std::uint64_t{1} << 31;
 
 using Axis = StridedRange::Axis;
 
-// The axes of the same places in units of `step`, innermost first. Axes are joined where
+// Returns the axes of the same places in units of `step`, innermost first. Axes are joined where
 // one reaches over the other's steps, so that a matrix or its windows become one run.
 std::vector<Axis> joined_axes(const StridedRange& view, std::uint64_t step) {
   std::vector<Axis> axes = view.axes;
@@ -29,8 +29,8 @@ std::vector<Axis> joined_axes(const StridedRange& view, std::uint64_t step) {
     if (!joined.empty() && axis.stride % joined.back().stride == 0) {
       Axis& inner = joined.back();
       const std::uint64_t n_steps = axis.stride / inner.stride;
-      // A run may be continued where it ends. What lies between the steps of longer strides
-      // may differ there, so that these have to overlap.
+      // A run may be continued where it ends. The places between the steps of longer strides may
+      // differ there, so these have to overlap.
       if (n_steps < inner.size || (inner.stride == 1 && n_steps == inner.size)) {
         inner.size += (axis.size - 1) * n_steps;
         continue;
@@ -52,7 +52,7 @@ std::uint64_t common_step(std::span<const StridedRange* const> views, std::uint6
   return std::max<std::uint64_t>(step, 1);
 }
 
-// Whether views that are a single run cover everything up to `end`.
+// True if views that are a single run cover everything up to `end`.
 bool runs_cover(std::span<const StridedRange* const> views, std::uint64_t start,
                 std::uint64_t end) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
@@ -98,7 +98,7 @@ bool for_each_run(std::span<const Axis> outer, std::uint64_t first, const Functi
   }
 }
 
-// Splits the run off: its length, and the axes outside of it.
+// Splits off the run: returns its length, and leaves the axes outside of it.
 std::uint64_t take_run(std::vector<Axis>& axes) {
   if (axes.empty() || axes.front().stride != 1) {
     return 1;

@@ -1,4 +1,4 @@
-// Which places of a line of elements a set of views covers, and how they lie without the others.
+// The places of a line of elements that a set of views covers, and their order without the others.
 #pragma once
 
 #include <cstddef>
@@ -13,28 +13,29 @@
 
 namespace cfck::format {
 
-// Where a view's elements are once the places that no view covers are left out.
+// The position of a view's elements once the places that no view covers are left out.
 struct CompactView {
   std::uint64_t start = 0;
   std::vector<std::uint64_t> strides;  // one for each axis of the view
 };
 
 // The places that views cover, in their order. Memory: a quarter of a byte for each step between
-// the first place and the last, in units of the greatest step that all views have in common.
+// the first place and the last, in units of the largest step that all views have in common.
 class CoveredPlaces {
  public:
-  // Nothing if that would be much more memory than the views themselves take: `elem_bytes` for
-  // each of their elements. Requires: at least one view.
+  // Returns nullopt if that would be much more memory than the views themselves take: `elem_bytes`
+  // for each of their elements. Requires: at least one view.
   static std::optional<CoveredPlaces> of(std::span<const StridedRange* const> views,
                                          std::uint64_t elem_bytes);
 
   // The first place, on the line.
   std::uint64_t start() const { return start_; }
   std::uint64_t n_places() const { return n_places_; }
-  // Whether there is no place between the first and the last that no view covers.
+  // True if every place between the first and the last is covered by some view.
   bool is_dense() const { return is_dense_; }
 
-  // Nothing if no strides say how the view lies in the covered places. Requires: one of the views.
+  // Returns nullopt if no strides describe the view in the covered places. Requires: one of the
+  // views.
   std::optional<CompactView> compact(const StridedRange& view) const;
 
   // Copies the elements at covered places `first` to `first + n`; `data` is that at start().
@@ -54,7 +55,7 @@ class CoveredPlaces {
   std::vector<std::uint64_t> before_;  // covered places before each word
 };
 
-// The covered places of memory, one behind the other. Whole bytes per element only.
+// The covered places of memory, one after the other. Whole bytes per element only.
 class CompactSource final : public ByteSource {
  public:
   // `data` is the element at places->start(); it must outlive the source.

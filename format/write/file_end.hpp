@@ -8,7 +8,7 @@
 
 namespace cfck::format {
 
-// Writes them behind what `layout` has written. Returns the length of the file.
+// Writes them after what `layout` has written. Returns the length of the file.
 Result<std::uint64_t> write_end(RecordLayout& layout, const MetadataFrame& metadata,
                                 std::uint64_t generation, std::uint64_t previous_file_bytes);
 

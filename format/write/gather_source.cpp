@@ -61,7 +61,7 @@ Result<void> GatherSource::read_at(std::uint64_t offset_bytes, MutableBytes out)
     std::memcpy(out.data(), data_, out.size());
     return {};
   }
-  // Where the first element is: its index along every axis.
+  // The position of the first element: its index along every axis.
   std::vector<std::uint64_t> index(axes_.size());
   std::uint64_t left = offset_bytes / elem_bytes_;
   std::uint64_t position = 0;

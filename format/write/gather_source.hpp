@@ -1,4 +1,4 @@
-// The elements of a view in row-major order, as if they lay one behind the other.
+// The elements of a view in row-major order, as if they were contiguous.
 #pragma once
 
 #include <cstdint>

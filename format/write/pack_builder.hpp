@@ -8,19 +8,19 @@
 
 namespace cfck::format {
 
-// One pack at a time: what is open, and what its frame will be.
+// Builds one pack at a time, with its frame.
 class PackBuilder {
  public:
   bool empty() const noexcept { return frame_.empty(); }
-  // Whether the open pack, or a new one, has room for a payload.
+  // True if the open pack, or a new one, has space for a payload.
   bool fits(std::uint64_t payload_bytes) const noexcept;
-  // A pack with few bytes is not written before a chunked record, but behind it.
+  // A pack with few bytes is not written before a chunked record, but after it.
   bool stays_open() const noexcept;
 
-  // Returns where the payload starts, from the start of the frame. Requires: fits().
+  // Adds a payload; returns its offset from the start of the frame. Requires: fits().
   std::uint64_t add(ByteView payload);
 
-  // The frame, header included. The builder is empty afterwards. Requires: not empty().
+  // Returns the frame, header included. The builder is empty afterwards. Requires: not empty().
   std::vector<std::byte> take();
 
  private:

@@ -6,8 +6,8 @@
 namespace cfck::format {
 namespace {
 
-// How many neighbouring places modulo `period` the view hits from its start on,
-// if they form one run: axes with long strides must not change them.
+// Returns how many neighbouring places modulo `period` the view hits from its start on, if they
+// form one run: axes with long strides must not change them.
 std::optional<std::uint64_t> width_modulo(const StridedRange& view, std::uint64_t period) {
   std::uint64_t width = 1;
   for (const StridedRange::Axis& axis : view.axes) {
@@ -22,9 +22,9 @@ std::optional<std::uint64_t> width_modulo(const StridedRange& view, std::uint64_
   return width;
 }
 
-// Runs on a circle of `period` places that do not meet. Only the distance of the
-// views counts, never where in memory they are: what is written must not depend
-// on addresses.
+// True if runs on a circle of `period` places do not meet. Only the distance of the
+// views is used, never their addresses: the written bytes must not depend on
+// addresses.
 bool apart_modulo(const StridedRange& a, const StridedRange& b, std::uint64_t period) {
   const std::optional<std::uint64_t> width_a = width_modulo(a, period);
   const std::optional<std::uint64_t> width_b = width_modulo(b, period);

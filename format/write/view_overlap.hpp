@@ -1,4 +1,4 @@
-// Whether two views of the same memory can have an element in common.
+// Decides whether two views of one memory can have an element in common.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace cfck::format {
 
-// The elements that a view takes of its storage: start + sum of index * stride. Not
-// an ElementView (element_view.hpp), which also says in which order they are read.
+// The elements that a view takes from its storage: start + sum of index * stride. It is not an
+// ElementView (element_view.hpp), which also has the order in which they are read.
 struct StridedRange {
   struct Axis {
     std::uint64_t size;    // above 1
@@ -18,7 +18,7 @@ struct StridedRange {
   std::vector<Axis> axes;
 };
 
-// False only if they surely share no element.
+// Returns false only if they surely share no element.
 bool may_share(const StridedRange& a, const StridedRange& b);
 
 }  // namespace cfck::format

@@ -1,13 +1,13 @@
-// What cfck convert tells of what it did.
+// The report of cfck convert.
 #pragma once
 
 #include "tools/convert/convert.hpp"
 
 namespace cfck::tools {
 
-// Text or JSON; warns of rules that were of no use, of files without tensors, and of
-// what safetensors cannot hold. Errors: what reading the
-// index of the new files reports.
+// Reports as text or JSON; warns of unused rules, of files without tensors, and of
+// contents that safetensors cannot hold. Errors: those of reading the index of the new
+// files.
 Result<void> report_conversion(Console& console, const ConvertOptions& options,
                                const ConvertReport& report, double seconds);
 

@@ -8,7 +8,7 @@
 namespace cfck::tools {
 namespace {
 
-// An option whose text `parse` understands.
+// Adds an option whose text `parse` understands.
 template <class Parse, class To>
 void add_parsed(CLI::App& app, const std::string& name, const Parse& parse, To& to,
                 const std::string& text, const std::string& value) {
