@@ -1,0 +1,41 @@
+"""The benchmarks of cfck: python bench COMMAND [OPTION...].
+
+bench/README.md says what to install, where the data come from and what every row means. The exit
+code is 1 where something that must be reached was not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from common import driver
+
+# The module of each command, which has its Benchmark, and what it measures.
+COMMANDS = {
+    "lossless": ("lossless.command", "sizes, speeds and memory without loss, against peers"),
+    "bounds": ("bounds.command", "sizes and speeds under error bounds, against peers"),
+    "effects": ("bounds.effects", "what error bounds do to models"),
+    "rate_distortion": ("rate_distortion.command", "curves of codec spectral and its peers"),
+    "entropy": ("entropy.command", "the entropy stages: sizes, speeds, cycles, loading"),
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Hands over to a command."""
+    parser = argparse.ArgumentParser(
+        prog="python bench",
+        description=str(__doc__).splitlines()[0],
+        epilog="\n".join(f"  {name:16} {what}" for name, (_, what) in COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of those below")
+    command = parser.parse_args(arguments[:1]).command
+    # Not imported before it is chosen: commands need different packages.
+    module = importlib.import_module(COMMANDS[command][0])
+    return driver.main(module.COMMAND, arguments[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Codecs under error bounds, and what the bounds do to models."""

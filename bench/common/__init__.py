@@ -1,0 +1,1 @@
+"""Shared by all benchmarks: data, peers, cfck, clocks, reports, the driver of the commands."""

@@ -1,0 +1,1 @@
+"""The entropy stages: sizes, parts of the speed of memcpy, where the time goes."""

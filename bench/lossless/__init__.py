@@ -1,0 +1,1 @@
+"""Sizes and speeds without loss, beside those of peers."""

@@ -1,0 +1,81 @@
+"""The tables of targets and of measurements, as Markdown and CSV."""
+
+from __future__ import annotations
+
+from common import report
+from lossless.context import SPEED_REFERENCE, Context, Finding, Measurement
+
+FINDING_COLUMNS = ["row", "data", "what", "value", "against", "target", "verdict"]
+MEASUREMENT_COLUMNS = [
+    "data", "codec", "version", "raw bytes", "one buffer bytes", "tensor by tensor bytes",
+    "one buffer ratio", "tensor by tensor ratio", "encode GB/s", "decode GB/s",
+    "encode / ZipNN", "decode / ZipNN", "encode / ZipNN processor time",
+    "decode / ZipNN processor time", "repetitions",
+]  # fmt: skip
+
+
+def _measurement_cells(m: Measurement, reference: Measurement | None) -> list[str]:
+    def relative(direction: str, clock: str) -> str:
+        if reference is None:
+            return "-"
+        theirs = getattr(getattr(reference, direction), clock)
+        return f"{theirs / getattr(getattr(m, direction), clock):.2f}"
+
+    return [
+        m.dataset,
+        m.codec,
+        m.version,
+        str(m.raw_bytes),
+        str(m.one_buffer_bytes),
+        str(m.tensor_bytes),
+        f"{m.raw_bytes / m.one_buffer_bytes:.4f}",
+        f"{m.raw_bytes / m.tensor_bytes:.4f}",
+        f"{m.raw_bytes / m.encode.wall / 1e9:.3f}",
+        f"{m.raw_bytes / m.decode.wall / 1e9:.3f}",
+        relative("encode", "wall"),
+        relative("decode", "wall"),
+        relative("encode", "cpu"),
+        relative("decode", "cpu"),
+        str(m.repetitions),
+    ]
+
+
+def measurement_table(context: Context) -> list[list[str]]:
+    """Every codec on every data set."""
+    table = []
+    for measurements in context.measurements.values():
+        reference = next((m for m in measurements if m.codec == SPEED_REFERENCE), None)
+        table += [_measurement_cells(m, reference) for m in measurements]
+    return table
+
+
+def _finding_cells(finding: Finding) -> list[str]:
+    return [getattr(finding, column) for column in FINDING_COLUMNS]
+
+
+def page(context: Context, facts: dict[str, str], command: str) -> str:
+    """The whole report."""
+    lines = report.page_head("Lossless benchmark", command, facts, context.missing_peers)
+    findings = [_finding_cells(finding) for finding in context.findings]
+    lines += ["", "## Targets", "", report.markdown_table(FINDING_COLUMNS, findings)]
+    lines += [
+        "## Sizes and speeds",
+        "",
+        "Speeds are wall clock with one thread, one buffer, memory to memory, and mean something "
+        f"only as ratios to {SPEED_REFERENCE} in the same run.",
+        "",
+        report.markdown_table(MEASUREMENT_COLUMNS, measurement_table(context)),
+    ]
+    return "\n".join(lines)
+
+
+def files(context: Context, facts: dict[str, str], command: str) -> dict[str, str]:
+    """The three files by their names."""
+    stem = report.file_stem(facts)
+    findings = [_finding_cells(finding) for finding in context.findings]
+    measurements = measurement_table(context)
+    return {
+        f"{stem}.md": page(context, facts, command),
+        f"{stem}-targets.csv": report.csv_text(facts, FINDING_COLUMNS, findings),
+        f"{stem}-measurements.csv": report.csv_text(facts, MEASUREMENT_COLUMNS, measurements),
+    }

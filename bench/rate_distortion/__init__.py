@@ -1,0 +1,1 @@
+"""Rate-distortion curves of codec spectral and its peers."""
