@@ -12,7 +12,7 @@
 
 #include "base/text.hpp"
 
-namespace cfck::tools {
+namespace cfck::model {
 namespace {
 
 struct CloseFolder {
@@ -70,4 +70,4 @@ void remove_folder(const std::string& path) noexcept {
   }
 }
 
-}  // namespace cfck::tools
+}  // namespace cfck::model

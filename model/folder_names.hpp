@@ -7,7 +7,7 @@
 
 #include "cfck/status.hpp"
 
-namespace cfck::tools {
+namespace cfck::model {
 
 // Names of all that is in the folder, sorted, without "." and "..".
 // Errors: kIo, kOutOfMemory.
@@ -17,4 +17,4 @@ Result<std::vector<std::string>> names_in(const std::string& folder);
 // followed.
 void remove_folder(const std::string& path) noexcept;
 
-}  // namespace cfck::tools
+}  // namespace cfck::model

@@ -1,66 +1,27 @@
 #include "model/model_folder.hpp"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "base/files/file_locks.hpp"
-#include "base/json_tree.hpp"
 #include "base/text.hpp"
-#include "cfck/io.hpp"
 #include "model/folder_names.hpp"
 #include "model/replace_folder.hpp"
 
-namespace cfck::tools {
+namespace cfck::model {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-using JsonTree = format::JsonTree<Json>;
 
 constexpr int kMaxFolderDepth = 16;
 
-Error corrupt_index(const std::string& what) {
-  return {ErrorCode::kCorrupt, "the shard index " + what, {}, {}};
+bool has_suffix(const std::string& name, const ArchiveFormat& format) {
+  return name.ends_with(format.suffix);
 }
-
-// Names come from strangers: they must not lead out of the folder.
-bool stays_inside(const std::string& name) {
-  if (name.empty() || name.front() == '/' || name.find('\0') != std::string::npos) return false;
-  const fs::path path(name);
-  return std::none_of(path.begin(), path.end(),
-                      [](const fs::path& part) { return part == ".." || part.empty(); });
-}
-
-Result<JsonTree> parse_index_json(std::string_view text, std::size_t max_values) {
-  Result<JsonTree> tree = JsonTree::parse(text, {max_values});
-  if (!tree) {
-    return Error{tree.error().code, "the shard index " + tree.error().message, {}, {}};
-  }
-  Json& json = tree->root();
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
-    return corrupt_index("needs an object \"weight_map\"");
-  }
-  for (const auto& [tensor, file] : json["weight_map"].items()) {
-    if (!file.is_string() || !stays_inside(file.get<std::string>())) {
-      return corrupt_index("names a file outside its folder, or none, for the tensor '" +
-                           escaped(tensor) + "': " + escaped(file.dump()));
-    }
-  }
-  return tree;
-}
-
-// Where the suffix of `kind` begins that is followed by another one.
-std::size_t suffix_place(std::string_view name, FileKind kind) {
-  return name.rfind(std::string(suffix_of(kind)) + ".");
-}
-
-bool has_suffix(const std::string& name, FileKind kind) { return name.ends_with(suffix_of(kind)); }
 
 bool lies_within(const fs::path& inner, const fs::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
@@ -137,13 +98,14 @@ class FolderWalk {
 };
 
 // Files with tensors in `folder` itself, by the index if there is one.
-Result<std::vector<std::string>> files_of_kind(const std::string& folder, FileKind kind) {
+Result<std::vector<std::string>> files_of_format(const std::string& folder,
+                                                 const ArchiveFormat& format) {
   std::vector<std::string> indexes;
   std::vector<std::string> files;
   CFCK_TRY_ASSIGN(const auto names, names_in(folder));
   for (const std::string& name : names) {
-    if (is_index_name(name, kind)) indexes.push_back(name);
-    if (has_suffix(name, kind)) files.push_back(name);
+    if (is_index_name(name, format)) indexes.push_back(name);
+    if (has_suffix(name, format)) files.push_back(name);
   }
   if (!indexes.empty()) {
     std::set<std::string> named;
@@ -161,76 +123,16 @@ Result<std::vector<std::string>> files_of_kind(const std::string& folder, FileKi
 
 }  // namespace
 
-std::vector<std::string> ShardIndex::files() const {
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : weight_map) names.insert(file);
-  return {names.begin(), names.end()};
-}
-
-bool is_index_name(std::string_view name, FileKind kind) {
-  name = name.substr(name.rfind('/') + 1);
-  const std::size_t at = suffix_place(name, kind);
-  if (at == std::string_view::npos || at == 0) return false;
-  const std::string_view rest = name.substr(at + suffix_of(kind).size());
-  // ".index.json", around which one part may stand for a variant.
-  if (rest == ".index.json") return true;
-  const bool early = rest.ends_with(".index.json");
-  const bool late = rest.starts_with(".index.") && rest.ends_with(".json");
-  const std::size_t n_dots = static_cast<std::size_t>(std::count(rest.begin(), rest.end(), '.'));
-  return (early || late) && n_dots == 3 && rest.find("..") == std::string_view::npos;
-}
-
-std::string renamed_index(std::string_view name, FileKind from, FileKind to) {
-  std::string renamed(name);
-  return renamed.replace(suffix_place(name, from), suffix_of(from).size(), suffix_of(to));
-}
-
-Result<ShardIndex> parse_shard_index(std::string_view json, std::size_t max_values) {
-  CFCK_TRY_ASSIGN(const JsonTree tree, parse_index_json(json, max_values));
-  ShardIndex index;
-  for (const auto& [tensor, file] : tree.root()["weight_map"].items()) {
-    index.weight_map.emplace(tensor, file.get<std::string>());
-  }
-  return index;
-}
-
-Result<std::string> rename_shards(std::string_view json, FileKind from, FileKind to,
-                                  const std::set<std::string>& left_out) {
-  CFCK_TRY_ASSIGN(JsonTree tree, parse_index_json(json, kMaxIndexValues));
-  Json& weight_map = tree.root()["weight_map"];
-  for (const std::string& tensor : left_out) weight_map.erase(tensor);
-  for (auto& file : weight_map) {
-    file = with_suffix(file.get<std::string>(), from, to);
-  }
-  return tree.root().dump(2) + "\n";
-}
-
-Result<std::string> read_text(const std::string& path, std::size_t max_bytes) {
-  CFCK_TRY_ASSIGN(const auto source, open_file(path));
-  if (source->size() > max_bytes) {
-    return Error{ErrorCode::kLimitExceeded,
-                 "'" + escaped(path) + "' has " + std::to_string(source->size()) +
-                     " bytes; at most " + std::to_string(max_bytes) + " are expected",
-                 {},
-                 {}};
-  }
-  std::string text(source->size(), '\0');
-  CFCK_TRY(source->read_at(0, std::as_writable_bytes(std::span(text))));
-  return text;
-}
-
 Result<std::vector<std::string>> tensor_files(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
   CFCK_TRY(check_unmarked(path));
-  for (const FileKind kind : {FileKind::kCfck, FileKind::kSafetensors}) {
-    CFCK_TRY_ASSIGN(auto files, files_of_kind(path, kind));
+  for (const ArchiveFormat* format : archive_formats()) {
+    CFCK_TRY_ASSIGN(auto files, files_of_format(path, *format));
     if (!files.empty()) return files;
   }
-  return Error{ErrorCode::kNotFound,
-               "the folder '" + escaped(path) + "' has no .cfck and no .safetensors files",
-               {},
-               {}};
+  return Error{
+      ErrorCode::kNotFound, "the folder '" + escaped(path) + "' has " + no_such_files(), {}, {}};
 }
 
 std::vector<FolderWatch::File> FolderWatch::state() const {
@@ -241,8 +143,10 @@ std::vector<FolderWatch::File> FolderWatch::state() const {
   const auto names = names_in(path_);
   if (!names) return found;
   for (const std::string& name : *names) {
+    const auto formats = archive_formats();
     const bool is_index =
-        is_index_name(name, FileKind::kCfck) || is_index_name(name, FileKind::kSafetensors);
+        std::any_of(formats.begin(), formats.end(),
+                    [&](const ArchiveFormat* format) { return is_index_name(name, *format); });
     if (is_index && ::stat((path_ + "/" + name).c_str(), &info) == 0) {
       found.emplace_back(info.st_dev, info.st_ino);
     }
@@ -266,25 +170,25 @@ Result<FolderContents> read_folder(const std::string& folder) {
   FolderWalk walk(folder);
   CFCK_TRY(walk.walk("", 0));
   const std::vector<std::string> files = walk.take_files();
-  const auto any_of_kind = [&](FileKind kind) {
-    return std::any_of(files.begin(), files.end(),
-                       [&](const std::string& file) { return has_suffix(file, kind); });
-  };
+  const auto formats = archive_formats();
+  const auto found =
+      std::find_if(formats.rbegin(), formats.rend(), [&](const ArchiveFormat* format) {
+        return std::any_of(files.begin(), files.end(),
+                           [&](const std::string& file) { return has_suffix(file, *format); });
+      });
+  if (found == formats.rend()) {
+    return Error{ErrorCode::kNotFound,
+                 "the folder '" + escaped(folder) + "' has " + no_such_files(true),
+                 {},
+                 {}};
+  }
   FolderContents contents;
   contents.folder = folder;
-  if (!any_of_kind(FileKind::kSafetensors)) {
-    if (!any_of_kind(FileKind::kCfck)) {
-      return Error{ErrorCode::kNotFound,
-                   "the folder '" + escaped(folder) + "' has no .safetensors and no .cfck files",
-                   {},
-                   {}};
-    }
-    contents.kind = FileKind::kCfck;
-  }
+  contents.format = *found;
   for (const std::string& file : files) {
-    if (has_suffix(file, contents.kind)) {
+    if (has_suffix(file, *contents.format)) {
       contents.tensor_files.push_back(file);
-    } else if (is_index_name(file, contents.kind)) {
+    } else if (is_index_name(file, *contents.format)) {
       contents.index_files.push_back(file);
     } else {
       contents.other_files.push_back(file);
@@ -294,4 +198,4 @@ Result<FolderContents> read_folder(const std::string& folder) {
   return contents;
 }
 
-}  // namespace cfck::tools
+}  // namespace cfck::model

@@ -18,7 +18,7 @@
 #include "base/text.hpp"
 #include "model/folder_names.hpp"
 
-namespace cfck::tools {
+namespace cfck::model {
 namespace {
 
 namespace fs = std::filesystem;
@@ -247,4 +247,4 @@ Result<void> replace_folder(const FolderReplacement& replacement, FileSystem& fi
   return rename_under_mark(replacement, files);
 }
 
-}  // namespace cfck::tools
+}  // namespace cfck::model

@@ -7,7 +7,7 @@
 
 #include "cfck/io.hpp"
 
-namespace cfck::tools {
+namespace cfck::model {
 
 // A file of this name says that the files of its folder are being replaced one by one, or that
 // this was interrupted. Python's readers know it too (_io/shards.py).
@@ -35,4 +35,4 @@ struct FolderReplacement {
 // Errors: kIo; kInvalidArgument where a file would replace a folder or the other way round.
 Result<void> replace_folder(const FolderReplacement& replacement, FileSystem& files);
 
-}  // namespace cfck::tools
+}  // namespace cfck::model

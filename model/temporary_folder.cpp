@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "model/folder_names.hpp"
 
-namespace cfck::tools {
+namespace cfck::model {
 namespace {
 
 namespace fs = std::filesystem;
@@ -99,4 +99,4 @@ TemporaryFolder::~TemporaryFolder() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-}  // namespace cfck::tools
+}  // namespace cfck::model

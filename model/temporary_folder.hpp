@@ -6,7 +6,7 @@
 
 #include "cfck/status.hpp"
 
-namespace cfck::tools {
+namespace cfck::model {
 
 // A new folder beside `target`, ".NAME.cfck-tmp-PID-N". The destructor removes what has this
 // name then, with all it has. A killed process leaves the folder; the next TemporaryFolder
@@ -30,4 +30,4 @@ class TemporaryFolder {
   int descriptor_ = -1;  // has the lock that says that the folder is in use
 };
 
-}  // namespace cfck::tools
+}  // namespace cfck::model

@@ -2,6 +2,7 @@
 // bytes, and examples/ for programs to start from.
 #pragma once
 
+#include "cfck/archive.hpp"
 #include "cfck/calibration.hpp"
 #include "cfck/dtype.hpp"
 #include "cfck/io.hpp"

@@ -18,7 +18,7 @@
 #include "tests/support/failing_new.hpp"
 #include "tests/support/fault_files.hpp"
 
-namespace cfck::tools {
+namespace cfck::model {
 namespace {
 
 namespace fs = std::filesystem;
@@ -351,4 +351,4 @@ TEST_F(ReplaceFolder, WhereMemoryIsExhaustedNothingStays) {
 }
 
 }  // namespace
-}  // namespace cfck::tools
+}  // namespace cfck::model

@@ -19,8 +19,7 @@ namespace fs = std::filesystem;
 
 Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_progress) {
   CFCK_TRY_ASSIGN(const ConversionInput input, probe_input(options.input, options.limits));
-  const FileKind to =
-      input.kind == FileKind::kSafetensors ? FileKind::kCfck : FileKind::kSafetensors;
+  const model::ArchiveFormat& to = model::counterpart(*input.format);
   CFCK_TRY(check_direction(options, to));
   FileConversion conversion{options.input,
                             options.output,
@@ -31,22 +30,24 @@ Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_pr
                             {},
                             {},
                             options.limits};
-  if (conversion.output.empty()) conversion.output = with_suffix(options.input, input.kind, to);
+  if (conversion.output.empty())
+    conversion.output = model::with_suffix(options.input, *input.format, to);
   std::error_code error;
   if (fs::is_directory(conversion.output, error)) {
     const std::string name = fs::path(options.input).filename().string();
-    conversion.output = (fs::path(conversion.output) / with_suffix(name, input.kind, to)).string();
+    conversion.output =
+        (fs::path(conversion.output) / model::with_suffix(name, *input.format, to)).string();
   }
   CFCK_TRY(check_output(options.input, conversion.output, options.force));
   ProgressBar bar(show_progress, input.decoded_bytes * (options.verify ? 2 : 1));
   CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
-  return ConvertReport{options.input, conversion.output, to, std::move(files), {}, {}};
+  return ConvertReport{options.input, conversion.output, &to, std::move(files), {}, {}};
 }
 
 }  // namespace
 
-Result<void> check_direction(const ConvertOptions& options, FileKind to) {
-  if (to == FileKind::kCfck || options.for_cfck.empty()) return {};
+Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to) {
+  if (to.encodes || options.for_cfck.empty()) return {};
   return Error{ErrorCode::kInvalidArgument,
                fmt::format("{}: for conversion to .cfck, but '{}' is .cfck already: its tensors "
                            "come back as they are. Leave it out here, or convert the original "

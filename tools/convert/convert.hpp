@@ -27,7 +27,7 @@ struct ConvertOptions {
 struct ConvertReport {
   std::string input;
   std::string output;
-  FileKind to = FileKind::kCfck;
+  const model::ArchiveFormat* to = nullptr;
   std::vector<ConvertedFile> files;
   std::vector<std::string> copied;               // of a folder: the rest, relative paths
   std::vector<std::string> copied_from_outside;  // of these, where links lead out of the folder
@@ -38,7 +38,7 @@ struct ConvertReport {
 Result<void> check_output(const std::string& input, const std::string& output, bool force);
 
 // Options that say how to encode make no sense on the way back. Error: kInvalidArgument.
-Result<void> check_direction(const ConvertOptions& options, FileKind to);
+Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to);
 
 Result<ConvertReport> convert_folder(const ConvertOptions& options, bool show_progress);
 

@@ -77,7 +77,7 @@ struct Work {
   ProgressBar& bar;
   const ChangeGuard guard;
   std::unique_ptr<ByteSource> source;
-  FileKind kind = FileKind::kSafetensors;
+  const model::ArchiveFormat* format = nullptr;
   std::unique_ptr<AtomicFile> file;  // nullptr for a dry run
   ConvertedFile result;
   // On the way to .cfck.
@@ -235,8 +235,8 @@ Result<void> to_safetensors(Work& work) {
 Result<ConversionInput> probe_input(const std::string& path, const Limits& limits) {
   CFCK_TRY_ASSIGN(const auto source, open_file(path));
   ConversionInput input;
-  CFCK_TRY_ASSIGN(input.kind, file_kind(*source));
-  if (input.kind == FileKind::kSafetensors) {
+  CFCK_TRY_ASSIGN(input.format, model::format_of(*source));
+  if (!input.format->encodes) {
     CFCK_TRY_ASSIGN(const SafetensorsHeader header, read_safetensors_header(*source));
     for (const SafetensorsEntry& entry : header.entries) input.decoded_bytes += entry.n_bytes;
     for (const SafetensorsTie& tie : header.ties) {
@@ -256,7 +256,7 @@ namespace {
 Result<void> open_files(Work& work) {
   const FileConversion& conversion = work.conversion;
   CFCK_TRY_ASSIGN(work.source, open_file(conversion.input));
-  CFCK_TRY_ASSIGN(work.kind, file_kind(*work.source));
+  CFCK_TRY_ASSIGN(work.format, model::format_of(*work.source));
   if (!conversion.dry_run) {
     AtomicFile::Options options;
     options.replace_existing = conversion.replace_existing;
@@ -266,13 +266,13 @@ Result<void> open_files(Work& work) {
   work.result.input = conversion.input;
   work.result.output = conversion.output;
   work.result.input_bytes = work.source->size();
-  work.result.to = work.kind == FileKind::kSafetensors ? FileKind::kCfck : FileKind::kSafetensors;
+  work.result.to = &model::counterpart(*work.format);
   return {};
 }
 
 Result<void> commit(Work& work) {
   // Of a .cfck file every byte has a hash, and updates do not change what was opened.
-  if (work.kind == FileKind::kSafetensors) CFCK_TRY(work.guard.check());
+  if (!work.format->encodes) CFCK_TRY(work.guard.check());
   if (!go_on()) return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
   return work.file ? work.file->commit() : Result<void>();
 }
@@ -288,7 +288,7 @@ Result<std::vector<ConvertedFile>> convert_files(std::span<const FileConversion>
       return naming(opened.error(), *works.back());
     }
   }
-  if (works.front()->kind == FileKind::kSafetensors) {
+  if (!works.front()->format->encodes) {
     CFCK_TRY(to_cfck(works));
   } else {
     for (const auto& work : works) {

@@ -9,7 +9,7 @@
 #include "cfck/options.hpp"
 #include "cfck/status.hpp"
 #include "cfck/writer.hpp"
-#include "model/file_kind.hpp"
+#include "model/archive_format.hpp"
 #include "tools/output/loss.hpp"
 #include "tools/output/progress_bar.hpp"
 
@@ -30,7 +30,7 @@ struct FileConversion {
 struct ConvertedFile {
   std::string input;
   std::string output;
-  FileKind to = FileKind::kCfck;
+  const model::ArchiveFormat* to = nullptr;
   std::uint64_t n_records = 0;
   std::uint64_t n_elems = 0;
   std::uint64_t decoded_bytes = 0;
@@ -50,12 +50,12 @@ struct ConvertedFile {
 
 // What is known of an input before it is converted.
 struct ConversionInput {
-  FileKind kind = FileKind::kSafetensors;
+  const model::ArchiveFormat* format = nullptr;
   std::uint64_t decoded_bytes = 0;
 };
 Result<ConversionInput> probe_input(const std::string& path, const Limits& limits);
 
-// Files of one kind, at least one. Each output appears complete or not at all. A plain target,
+// Files of one format, at least one. Each output appears complete or not at all. A plain target,
 // which must be that of all, holds for all together, and none appears before it is known to be
 // met. Fails after interrupt_signal().
 Result<std::vector<ConvertedFile>> convert_files(std::span<const FileConversion> conversions,

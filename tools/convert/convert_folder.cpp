@@ -46,7 +46,7 @@ std::string without_trailing_slashes(std::string path) {
   return path;
 }
 
-std::string default_output(const std::string& input, FileKind to) {
+std::string default_output(const std::string& input, const model::ArchiveFormat& to) {
   static constexpr std::string_view kMark = "-cfck";
   std::string name = without_trailing_slashes(input);
   const std::string last = fs::path(name).filename().string();
@@ -54,7 +54,7 @@ std::string default_output(const std::string& input, FileKind to) {
     std::error_code error;
     name = fs::canonical(name, error).string();
   }
-  if (to == FileKind::kCfck) return name.append(kMark);
+  if (to.encodes) return name.append(kMark);
   if (name.size() > kMark.size() && name.ends_with(kMark)) {
     return name.substr(0, name.size() - kMark.size());
   }
@@ -63,11 +63,11 @@ std::string default_output(const std::string& input, FileKind to) {
 
 class FolderConversion {
  public:
-  FolderConversion(const ConvertOptions& options, FolderContents contents)
-      : options_(options), contents_(std::move(contents)) {
-    from_ = contents_.kind;
-    to_ = from_ == FileKind::kSafetensors ? FileKind::kCfck : FileKind::kSafetensors;
-  }
+  FolderConversion(const ConvertOptions& options, model::FolderContents contents)
+      : options_(options),
+        contents_(std::move(contents)),
+        from_(*contents_.format),
+        to_(model::counterpart(from_)) {}
 
   Result<ConvertReport> run(bool show_progress);
 
@@ -76,7 +76,7 @@ class FolderConversion {
   Result<void> plan_names();
   Result<void> check_what_stays() const;
   Result<void> read_indexes();
-  Result<void> check_index(const std::string& index_file, const ShardIndex& index);
+  Result<void> check_index(const std::string& index_file, const model::ShardIndex& index);
   Result<std::uint64_t> probe_all() const;
   Result<void> convert_all(const std::string& out, bool show_progress);
   Result<std::string> original_index(const std::string& index_file) const;
@@ -85,16 +85,16 @@ class FolderConversion {
 
   std::string input_path(const std::string& name) const { return contents_.folder + "/" + name; }
   std::string converted_name(const std::string& name) const {
-    return with_suffix(name, from_, to_);
+    return model::with_suffix(name, from_, to_);
   }
   std::string converted_index_name(const std::string& name) const {
-    return renamed_index(name, from_, to_);
+    return model::renamed_index(name, from_, to_);
   }
 
   const ConvertOptions& options_;
-  FolderContents contents_;
-  FileKind from_;
-  FileKind to_;
+  model::FolderContents contents_;
+  const model::ArchiveFormat& from_;
+  const model::ArchiveFormat& to_;
   std::string output_;
   bool output_exists_ = false;                       // and has files that stay
   std::map<std::string, std::string> index_texts_;   // by name of the index file
@@ -136,7 +136,7 @@ Result<void> FolderConversion::choose_output() {
   }
   report_.input = options_.input;
   report_.output = output_;
-  report_.to = to_;
+  report_.to = &to_;
   output_ = out.string();
   return {};
 }
@@ -175,11 +175,11 @@ Result<void> FolderConversion::check_what_stays() const {
   }
   for (const auto& [folder, names] : written) {
     const fs::path place = fs::path(output_) / folder;
-    const auto present = names_in(place.string());
+    const auto present = model::names_in(place.string());
     if (!present) continue;  // not there yet
     for (const std::string& name : *present) {
-      const bool is_index = is_index_name(name, to_);
-      const bool is_shard = name.ends_with(suffix_of(to_)) && !has_index.contains(folder);
+      const bool is_index = model::is_index_name(name, to_);
+      const bool is_shard = name.ends_with(to_.suffix) && !has_index.contains(folder);
       if (names.contains(name) || (!is_index && !is_shard)) continue;
       return Error{ErrorCode::kInvalidArgument,
                    "'" + escaped((place / name).string()) +
@@ -193,7 +193,8 @@ Result<void> FolderConversion::check_what_stays() const {
 }
 
 // Every tensor of the index must be where it says.
-Result<void> FolderConversion::check_index(const std::string& index_file, const ShardIndex& index) {
+Result<void> FolderConversion::check_index(const std::string& index_file,
+                                           const model::ShardIndex& index) {
   const std::string folder = fs::path(index_file).parent_path().string();
   const std::string prefix = folder.empty() ? "" : folder + "/";
   std::map<std::string, std::set<std::string>> names;
@@ -224,8 +225,8 @@ Result<void> FolderConversion::check_index(const std::string& index_file, const 
 
 Result<void> FolderConversion::read_indexes() {
   for (const std::string& name : contents_.index_files) {
-    CFCK_TRY_ASSIGN(std::string text, read_text(input_path(name), kMaxIndexBytes));
-    CFCK_TRY_ASSIGN(const ShardIndex index, parse_shard_index(text));
+    CFCK_TRY_ASSIGN(std::string text, model::read_text(input_path(name), model::kMaxIndexBytes));
+    CFCK_TRY_ASSIGN(const model::ShardIndex index, model::parse_shard_index(text));
     CFCK_TRY(check_index(name, index));
     if (const auto files = index.files(); !files.empty()) {
       const std::string first = (fs::path(name).parent_path() / files.front()).string();
@@ -241,7 +242,7 @@ Result<std::uint64_t> FolderConversion::probe_all() const {
   std::uint64_t decoded_bytes = 0;
   for (const std::string& name : contents_.tensor_files) {
     auto input = probe_input(input_path(name), options_.limits);
-    if (input && input->kind != from_) {
+    if (input && input->format != &from_) {
       input = Error{ErrorCode::kCorrupt, "the contents are not what the suffix says", {}, {}};
     }
     if (!input) return with_path(input.error(), name);
@@ -273,7 +274,7 @@ Result<void> FolderConversion::convert_all(const std::string& out, bool show_pro
   for (const std::string& name : contents_.tensor_files) {
     conversions.push_back({input_path(name), out + "/" + converted_name(name), options_.encode,
                            options_.verify, options_.dry_run, false,
-                           to_ == FileKind::kCfck ? attached_[name] : "", name, options_.limits});
+                           to_.encodes ? attached_[name] : "", name, options_.limits});
     if (!options_.dry_run) CFCK_TRY(make_parents(conversions.back().output));
   }
   // A plain target needs all shards at once; else one is open at a time.
@@ -296,13 +297,13 @@ Result<void> FolderConversion::convert_all(const std::string& out, bool show_pro
 Result<std::string> FolderConversion::original_index(const std::string& index_file) const {
   const std::string& text = index_texts_.at(index_file);
   const auto first = first_shards_.find(index_file);
-  if (to_ == FileKind::kCfck || first == first_shards_.end()) {
-    return rename_shards(text, from_, to_);
+  if (to_.encodes || first == first_shards_.end()) {
+    return model::rename_shards(text, from_, to_);
   }
   // Tied names have no tensor of their own in safetensors.
   std::set<std::string> tied;
   for (const ConvertedFile& file : report_.files) tied.insert(file.tied.begin(), file.tied.end());
-  CFCK_TRY_ASSIGN(const std::string renamed, rename_shards(text, from_, to_, tied));
+  CFCK_TRY_ASSIGN(const std::string renamed, model::rename_shards(text, from_, to_, tied));
   CFCK_TRY_ASSIGN(const auto source, open_file(input_path(first->second)));
   DecodeOptions decode;
   decode.limits = options_.limits;
@@ -312,16 +313,16 @@ Result<std::string> FolderConversion::original_index(const std::string& index_fi
   const bool is_kept =
       std::any_of(attachments.begin(), attachments.end(), [](const Attachment& attachment) {
         return attachment.name == kShardIndexAttachment &&
-               attachment.decoded_bytes <= kMaxIndexBytes;
+               attachment.decoded_bytes <= model::kMaxIndexBytes;
       });
   if (!is_kept) return renamed;
   CFCK_TRY_ASSIGN(const auto kept, reader.attachment(kShardIndexAttachment));
   std::string original(reinterpret_cast<const char*>(kept.data()), kept.size());
-  CFCK_TRY_ASSIGN(const std::string complete, rename_shards(text, from_, to_));
-  CFCK_TRY_ASSIGN(const ShardIndex shards, parse_shard_index(complete));
+  CFCK_TRY_ASSIGN(const std::string complete, model::rename_shards(text, from_, to_));
+  CFCK_TRY_ASSIGN(const model::ShardIndex shards, model::parse_shard_index(complete));
   // One with more tensors than the present index does not say the same.
   const auto original_shards =
-      parse_shard_index(original, shards.weight_map.size() + kOtherIndexValues);
+      model::parse_shard_index(original, shards.weight_map.size() + kOtherIndexValues);
   return original_shards && original_shards->weight_map == shards.weight_map ? original : renamed;
 }
 
@@ -374,9 +375,9 @@ Result<void> FolderConversion::move_into_place(const std::string& from) {
     std::vector<std::string> names = contents_.other_files;
     for (const auto& name : contents_.tensor_files) names.push_back(converted_name(name));
     for (const auto& name : contents_.index_files) names.push_back(converted_index_name(name));
-    return replace_folder({from, output_, std::move(names)}, files);
+    return model::replace_folder({from, output_, std::move(names)}, files);
   }
-  CFCK_TRY(sync_tree(from, files));
+  CFCK_TRY(model::sync_tree(from, files));
   // mkdir of the temporary folder gave it the usual permissions.
   CFCK_TRY(files.rename(from, output_));
   Result<void> synced = files.sync_directory(fs::path(output_).parent_path().string());
@@ -399,7 +400,7 @@ Result<ConvertReport> FolderConversion::run(bool show_progress) {
     CFCK_TRY(write_rest(output_));
     return std::move(report_);
   }
-  CFCK_TRY_ASSIGN(const auto temporary, TemporaryFolder::create(output_));
+  CFCK_TRY_ASSIGN(const auto temporary, model::TemporaryFolder::create(output_));
   CFCK_TRY(convert_all(temporary->path(), show_progress));
   CFCK_TRY(write_rest(temporary->path()));
   CFCK_TRY(move_into_place(temporary->path()));
@@ -409,7 +410,8 @@ Result<ConvertReport> FolderConversion::run(bool show_progress) {
 }  // namespace
 
 Result<ConvertReport> convert_folder(const ConvertOptions& options, bool show_progress) {
-  CFCK_TRY_ASSIGN(FolderContents contents, read_folder(without_trailing_slashes(options.input)));
+  CFCK_TRY_ASSIGN(model::FolderContents contents,
+                  model::read_folder(without_trailing_slashes(options.input)));
   return FolderConversion(options, std::move(contents)).run(show_progress);
 }
 

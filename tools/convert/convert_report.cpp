@@ -35,8 +35,8 @@ struct Totals {
     input_bytes += file.input_bytes;
     output_bytes += file.output_bytes;
   }
-  std::uint64_t compressed_bytes(FileKind to) const {
-    return to == FileKind::kCfck ? output_bytes : input_bytes;
+  std::uint64_t compressed_bytes(const model::ArchiveFormat& to) const {
+    return to.encodes ? output_bytes : input_bytes;
   }
 };
 
@@ -44,10 +44,10 @@ double quotient(std::uint64_t a, std::uint64_t b) {
   return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
 }
 
-void say_line(Console& console, const std::string& from, const std::string& to_name, FileKind to,
-              const Totals& totals) {
+void say_line(Console& console, const std::string& from, const std::string& to_name,
+              const model::ArchiveFormat& to, const Totals& totals) {
   const std::uint64_t compressed = totals.compressed_bytes(to);
-  const std::uint64_t plain = to == FileKind::kCfck ? totals.input_bytes : totals.output_bytes;
+  const std::uint64_t plain = to.encodes ? totals.input_bytes : totals.output_bytes;
   console.say(fmt::format("{} -> {}: {} -> {} (ratio {:.3f}, {:.2f} bits per weight)\n",
                           escaped(from), escaped(to_name), human_bytes(totals.input_bytes),
                           human_bytes(totals.output_bytes), quotient(plain, compressed),
@@ -197,9 +197,9 @@ void say_report(Console& console, const ConvertOptions& options, const ConvertRe
     Totals one;
     one.add(file);
     all.add(file);
-    say_line(console, file.input, file.output, report.to, one);
+    say_line(console, file.input, file.output, *report.to, one);
   }
-  if (report.files.size() > 1) say_line(console, report.input, report.output, report.to, all);
+  if (report.files.size() > 1) say_line(console, report.input, report.output, *report.to, all);
   LossTotals loss;
   for (const ConvertedFile& file : report.files) loss.add(file.loss);
   console.say(loss.text("  ") + kept_lossless_text(report));
@@ -219,7 +219,7 @@ void say_report(Console& console, const ConvertOptions& options, const ConvertRe
 
 using Json = nlohmann::ordered_json;
 
-void add_totals(Json& json, FileKind to, const Totals& totals) {
+void add_totals(Json& json, const model::ArchiveFormat& to, const Totals& totals) {
   json["n_records"] = totals.n_records;
   json["n_elems"] = totals.n_elems;
   json["decoded_bytes"] = totals.decoded_bytes;
@@ -233,7 +233,7 @@ void add_loss(Json& json, const ConvertReport& report) {
   LossTotals loss;
   for (const ConvertedFile& file : report.files) loss.add(file.loss);
   json["lossy"] = loss.json();
-  if (report.to != FileKind::kCfck) return;
+  if (!report.to->encodes) return;
   json["kept_lossless"] = Json::array();
   for (const ConvertedFile& file : report.files) {
     for (const KeptLossless& kept : file.kept_lossless) {
@@ -251,13 +251,12 @@ void add_loss(Json& json, const ConvertReport& report) {
 // that would write them.
 Result<void> append_records(std::string& text, const ConvertOptions& options,
                             const ConvertReport& report) {
-  if (options.dry_run && report.to == FileKind::kCfck) return {};
+  if (options.dry_run && report.to->encodes) return {};
   text.back() = ',';
   text += "\"records\":[";
   for (const ConvertedFile& file : report.files) {
-    CFCK_TRY_ASSIGN(
-        const Listing listing,
-        list_tensors(report.to == FileKind::kCfck ? file.output : file.input, options.limits));
+    CFCK_TRY_ASSIGN(const Listing listing,
+                    list_tensors(report.to->encodes ? file.output : file.input, options.limits));
     for (const TensorRow& row : listing.rows) {
       if (text.back() != '[') text += ',';
       append_row_json(text, row);
@@ -272,7 +271,7 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
   Json json{{"schema_version", 1},
             {"input", json_text(report.input)},
             {"output", json_text(report.output)},
-            {"to", report.to == FileKind::kCfck ? "cfck" : "safetensors"},
+            {"to", report.to->name},
             {"dry_run", options.dry_run},
             {"verified", options.verify}};
   Totals all;
@@ -282,11 +281,11 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
     one.add(file);
     all.add(file);
     Json entry{{"input", json_text(file.input)}, {"output", json_text(file.output)}};
-    add_totals(entry, report.to, one);
+    add_totals(entry, *report.to, one);
     files.push_back(std::move(entry));
   }
-  add_totals(json, report.to, all);
-  if (report.to == FileKind::kCfck) {
+  add_totals(json, *report.to, all);
+  if (report.to->encodes) {
     json["entropy"] = entropy_name(options.encode.entropy);
     json["level"] = encode_level_name(options.encode.level);
   }

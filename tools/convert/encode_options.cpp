@@ -135,7 +135,7 @@ Result<void> add_rule(Rules& rules, std::string_view text, const std::string& wh
 }
 
 Result<void> add_file(Rules& rules, const std::string& path) {
-  CFCK_TRY_ASSIGN(const std::string text, read_text(path, kMaxRuleBytes));
+  CFCK_TRY_ASSIGN(const std::string text, model::read_text(path, kMaxRuleBytes));
   if (text.find('\0') != std::string::npos) {
     return wrong("'" + escaped(path) + "' has bytes that are no text; --rules takes a text file");
   }

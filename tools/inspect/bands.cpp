@@ -25,10 +25,9 @@ struct BandsReport {
 };
 
 // Returns the record, if it has chunks of codec spectral of its own.
-const Record* spectral_record(const TensorSet& set, const StoredTensor& tensor) {
-  const Reader* const reader = set.reader_of(tensor);
-  if (reader == nullptr) return nullptr;
-  const Record& record = reader->records()[tensor.record];
+const Record* spectral_record(const StoredTensor& tensor) {
+  if (tensor.record == nullptr) return nullptr;
+  const Record& record = *tensor.record;
   const bool is_own = record.kind == RecordKind::kChunked || record.kind == RecordKind::kPacked;
   return is_own && record.codec == CodecId::kSpectral ? &record : nullptr;
 }
@@ -85,7 +84,7 @@ Result<BandsReport> describe_all(const TensorSet& set, const TensorSet* referenc
     CFCK_TRY(check_interrupt());
     BandReport report;
     report.tensor = tensor;
-    report.record = spectral_record(set, *tensor);
+    report.record = spectral_record(*tensor);
     if (report.record == nullptr) {
       all.n_others += 1;
       continue;
@@ -149,7 +148,7 @@ Result<int> bands(const BandsOptions& options, Console& console) {
   if (!selected) return with_path(selected.error(), options.path);
   std::uint64_t total_bytes = 0;
   for (const StoredTensor* tensor : *selected) {
-    total_bytes += spectral_record(set, *tensor) == nullptr ? 0 : tensor->n_bytes;
+    total_bytes += spectral_record(*tensor) == nullptr ? 0 : tensor->n_bytes;
   }
   std::optional<ProgressBar> bar;
   bar.emplace(console.shows_progress(), total_bytes);

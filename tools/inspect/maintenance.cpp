@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "cfck/update.hpp"
+#include "model/archive_format.hpp"
 #include "model/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
 
@@ -17,8 +18,8 @@ using Json = nlohmann::ordered_json;
 Result<std::uint64_t> compact_checked(const std::string& path, const CompactOptions& given) {
   {
     CFCK_TRY_ASSIGN(const auto source, open_file(path));
-    CFCK_TRY_ASSIGN(const FileKind kind, file_kind(*source));
-    if (kind != FileKind::kCfck) {
+    CFCK_TRY_ASSIGN(const model::ArchiveFormat* format, model::format_of(*source));
+    if (!format->encodes) {
       return Error{ErrorCode::kUnsupported, "only .cfck files have anything to free", {}, {}};
     }
   }
@@ -29,7 +30,7 @@ Result<std::uint64_t> compact_checked(const std::string& path, const CompactOpti
 }
 
 int compact_model(const std::string& path, const CompactOptions& options, Console& console) {
-  const auto paths = tensor_files(path);
+  const auto paths = model::tensor_files(path);
   if (!paths) return console.fail(paths.error(), path);
   for (const std::string& file : *paths) {
     const auto freed = compact_checked(file, options);

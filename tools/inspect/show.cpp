@@ -45,8 +45,8 @@ struct ShownRow {
 
 Result<Model> read_model(const std::string& path, const Limits& limits) {
   Model model{path, {}};
-  const FolderWatch watch(path);
-  CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
+  const model::FolderWatch watch(path);
+  CFCK_TRY_ASSIGN(const auto paths, model::tensor_files(path));
   for (const std::string& file : paths) {
     auto listing = list_tensors(file, limits);
     if (!listing) return with_path(listing.error(), file);
@@ -222,11 +222,12 @@ std::string totals_text(const RowTotals& totals) {
 
 void print_summary(Console& console, const Model& model) {
   const Listing& first = model.files.front();
-  const bool is_cfck = first.kind == FileKind::kCfck;
-  std::string what = is_cfck ? "cfck " + first.format_version : "safetensors";
+  const bool has_version = !first.format_version.empty();
+  std::string what(first.format);
+  if (has_version) what += " " + first.format_version;
   if (model.files.size() > 1) {
     what += fmt::format(", {} shards", model.files.size());
-  } else if (is_cfck) {
+  } else if (has_version) {
     what += fmt::format(", generation {}", first.generation);
   }
   console.print(fmt::format("{}  {}\n", console.bold(escaped(model.path)), what));
@@ -243,7 +244,7 @@ void print_summary(Console& console, const Model& model) {
     console.print(fmt::format(", {} of them dead (cfck compact frees them)", human_bytes(dead)));
   }
   console.print("\n");
-  if (is_cfck && totals.n_records > 0) {
+  if (has_version && totals.n_records > 0) {
     console.print(fmt::format("  codecs  {}\n", codec_mix(model)));
   }
   console.print(totals.loss.text("  "));
@@ -265,9 +266,8 @@ void print_text(Console& console, const Model& model, const ShowOptions& options
 }
 
 Json file_json(const Listing& file) {
-  Json json{{"file", json_text(file.path)},
-            {"format", file.kind == FileKind::kCfck ? "cfck" : "safetensors"}};
-  if (file.kind == FileKind::kCfck) {
+  Json json{{"file", json_text(file.path)}, {"format", file.format}};
+  if (!file.format_version.empty()) {
     json["format_version"] = file.format_version;
     json["generation"] = file.generation;
     json["dead_bytes"] = file.dead_bytes;
@@ -287,7 +287,7 @@ void print_json(Console& console, const Model& model, const ShowOptions& options
     json["file"] = json_text(model.path);
   } else {
     json["file"] = json_text(model.path);
-    json["format"] = model.files.front().kind == FileKind::kCfck ? "cfck" : "safetensors";
+    json["format"] = model.files.front().format;
     json["dead_bytes"] = model.sum(&Listing::dead_bytes);
     json["file_bytes"] = model.sum(&Listing::file_bytes);
     add_totals_json(json, model.totals());

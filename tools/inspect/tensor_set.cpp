@@ -4,15 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
-#include <set>
 #include <utility>
 
 #include "base/glob.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
-#include "cfck/safetensors.hpp"
-#include "model/model_folder.hpp"
 #include "tools/measure/bound_check.hpp"
 #include "tools/output/console.hpp"
 #include "tools/output/interrupt.hpp"
@@ -29,150 +25,54 @@ std::string type_text(const StoredTensor& tensor) {
   return fmt::format("{} [{}]", dtype_name(tensor.dtype), fmt::join(tensor.shape, ","));
 }
 
-Result<void> TensorSet::add_cfck(OpenFile& file, const Limits& limits) {
-  DecodeOptions decode;
-  decode.limits = limits;
-  CFCK_TRY_ASSIGN(Reader reader, Reader::open(*file.source, decode));
-  const auto records = reader.records();
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    const Record& record = records[i];
-    if (record.hidden) continue;
-    StoredTensor tensor;
-    tensor.name = record.name;
-    tensor.dtype = record.dtype;
-    tensor.shape = record.shape;
-    tensor.n_elems = record.n_elems;
-    tensor.n_bytes = record.decoded_bytes;
-    tensor.file = files_.size();
-    tensor.record = i;
-    tensor.chunk_elems = record.chunk_elems;
-    tensor.error = record.error;
-    tensor.bound_rows = bound_rows(record, records);
-    tensor.once_shape = record.shape;
-    for (std::size_t axis = 0; axis < record.strides.size(); ++axis) {
-      if (record.strides[axis] == 0 && record.shape[axis] > 1) tensor.once_shape[axis] = 1;
+Result<void> TensorSet::list() {
+  const auto all = archive_->tensors();
+  places_.resize(all.size());
+  for (const ArchiveTensor& listed : all) {
+    if (listed.hidden) continue;
+    StoredTensor tensor{listed, {}, 1, listed.shape, listed.n_elems};
+    for (std::size_t axis = 0; axis < tensor.strides.size(); ++axis) {
+      if (tensor.strides[axis] == 0 && tensor.shape[axis] > 1) tensor.once_shape[axis] = 1;
     }
     CFCK_TRY_ASSIGN(tensor.n_once, n_elems(tensor.once_shape));
+    if (const Reader* const reader = reader_of(tensor); tensor.record != nullptr) {
+      tensor.error = tensor.record->error;
+      tensor.bound_rows = bound_rows(*tensor.record, reader->records());
+    }
+    places_[listed.index] = tensors_.size();
     tensors_.push_back(std::move(tensor));
   }
-  metadata_.insert(reader.metadata().begin(), reader.metadata().end());
-  file.max_decoded_bytes = limits.max_decoded_bytes;
-  if (file.max_decoded_bytes == 0) {
-    file.max_decoded_bytes =
-        std::max(std::uint64_t{16} << 30, std::min(reader.file_bytes(), UINT64_MAX / 64) * 64);
-  }
-  file.alias_bytes = std::make_unique<std::atomic<std::uint64_t>>(0);
-  file.reader.emplace(std::move(reader));
-  return {};
-}
-
-Result<void> TensorSet::add_safetensors(OpenFile& file) {
-  CFCK_TRY_ASSIGN(const SafetensorsHeader header, read_safetensors_header(*file.source));
-  for (const SafetensorsEntry& entry : header.entries) {
-    StoredTensor tensor;
-    tensor.name = entry.name;
-    tensor.dtype = entry.dtype;
-    tensor.shape = entry.shape;
-    CFCK_TRY_ASSIGN(tensor.n_elems, n_elems(entry.shape));
-    tensor.once_shape = entry.shape;
-    tensor.n_once = tensor.n_elems;
-    tensor.n_bytes = entry.n_bytes;
-    tensor.file = files_.size();
-    tensor.offset_bytes = entry.offset_bytes;
-    tensors_.push_back(std::move(tensor));
-  }
-  for (const SafetensorsTie& tie : header.ties) {
-    StoredTensor tensor = tensors_[tensors_.size() - header.entries.size() + tie.entry];
-    tensor.name = tie.name;
-    ties_.push_back(std::move(tensor));
-  }
-  metadata_.insert(header.metadata.begin(), header.metadata.end());
-  return {};
-}
-
-Result<void> TensorSet::add_file(const std::string& path, const Limits& limits) {
-  OpenFile file;
-  file.path = path;
-  CFCK_TRY_ASSIGN(file.source, open_file(path));
-  CFCK_TRY_ASSIGN(const FileKind kind, file_kind(*file.source));
-  CFCK_TRY(kind == FileKind::kCfck ? add_cfck(file, limits) : add_safetensors(file));
-  files_.push_back(std::move(file));
-  return {};
-}
-
-Result<void> TensorSet::sort_names() {
-  by_name_.resize(tensors_.size());
-  std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
-  std::sort(by_name_.begin(), by_name_.end(),
-            [&](std::size_t a, std::size_t b) { return tensors_[a].name < tensors_[b].name; });
-  for (std::size_t i = 1; i < by_name_.size(); ++i) {
-    const StoredTensor& first = tensors_[by_name_[i - 1]];
-    const StoredTensor& second = tensors_[by_name_[i]];
-    if (first.name != second.name) continue;
-    return Error{ErrorCode::kCorrupt,
-                 "two shards have a tensor of this name: " + escaped(files_[first.file].path) +
-                     " and " + escaped(files_[second.file].path),
-                 first.name,
-                 {}};
-  }
+  view_bytes_ = std::make_unique<std::atomic<std::uint64_t>[]>(archive_->files().size());
   return {};
 }
 
 Result<TensorSet> TensorSet::open(const std::string& path, const Limits& limits) {
+  ArchiveOptions options;
+  options.decode.limits = limits;
   TensorSet set;
-  const FolderWatch watch(path);
-  CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
-  for (const std::string& file : paths) {
-    if (const auto added = set.add_file(file, limits); !added)
-      return with_path(added.error(), file);
-  }
-  CFCK_TRY(watch.check());
-  CFCK_TRY(set.sort_names());
-  if (set.ties_.empty()) return set;
-  // Each shard may have the metadata of all, and another one the tensor itself.
-  std::set<std::string> tied;
-  for (StoredTensor& tensor : set.ties_) {
-    if (set.find(tensor.name) == nullptr && tied.insert(tensor.name).second) {
-      set.tensors_.push_back(std::move(tensor));
-    }
-  }
-  set.ties_.clear();
-  CFCK_TRY(set.sort_names());
+  CFCK_TRY_ASSIGN(set.archive_, TensorArchive::open(path, options));
+  CFCK_TRY(set.list());
   return set;
 }
 
 const StoredTensor* TensorSet::find(std::string_view name) const {
-  const auto found =
-      std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                       [&](std::size_t i, std::string_view key) { return tensors_[i].name < key; });
-  if (found == by_name_.end() || tensors_[*found].name != name) return nullptr;
-  return &tensors_[*found];
+  const ArchiveTensor* const found = archive_->find(name);
+  return found == nullptr ? nullptr : &tensors_[places_[found->index]];
 }
 
 bool TensorSet::has_file(const std::string& path) const {
-  return std::any_of(files_.begin(), files_.end(), [&](const OpenFile& file) {
+  const auto files = archive_->files();
+  return std::any_of(files.begin(), files.end(), [&](const ArchiveFile& file) {
     std::error_code ignored;
     return std::filesystem::equivalent(file.path, path, ignored);
   });
 }
 
-const Reader* TensorSet::reader_of(const StoredTensor& tensor) const {
-  const OpenFile& file = files_[tensor.file];
-  return file.reader ? &*file.reader : nullptr;
-}
-
 Result<void> TensorSet::read(const StoredTensor& tensor, std::uint64_t first_elem,
                              std::uint64_t n_elems, MutableBytes out) const {
-  const OpenFile& file = files_[tensor.file];
-  const auto read_here = [&]() -> Result<void> {
-    if (file.reader) {
-      return file.reader->read_elements(file.reader->records()[tensor.record], first_elem, n_elems,
-                                        out);
-    }
-    const std::uint64_t first_byte = first_elem * bits_per_element(tensor.dtype) / 8;
-    return file.source->read_at(tensor.offset_bytes + first_byte, out);
-  };
-  if (const auto done = read_here(); !done) return with_path(done.error(), file.path);
+  if (const auto done = archive_->read_elements(tensor, first_elem, n_elems, out); !done) {
+    return with_path(done.error(), path_of(tensor));
+  }
   if (listener_) listener_(out.size());
   return {};
 }
@@ -220,37 +120,35 @@ Result<void> TensorSet::read_once(const StoredTensor& tensor, const TakeElements
 
 Result<void> TensorSet::read_box(const StoredTensor& tensor, std::span<const std::uint64_t> starts,
                                  std::span<const std::uint64_t> stops, MutableBytes out) const {
-  const OpenFile& file = files_[tensor.file];
-  const auto done =
-      file.reader->read_slice(file.reader->records()[tensor.record], starts, stops, out);
-  return done ? Result<void>() : with_path(done.error(), file.path);
+  const auto done = archive_->read_slice(tensor, starts, stops, out);
+  return done ? Result<void>() : with_path(done.error(), path_of(tensor));
 }
 
 Result<void> TensorSet::check_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const {
-  const OpenFile& file = files_[tensor.file];
-  if (!file.reader || n_bytes <= file.max_decoded_bytes) return {};
+  const std::uint64_t max_bytes = file_of(tensor).max_decoded_bytes;
+  if (tensor.record == nullptr || n_bytes <= max_bytes) return {};
   Error error{ErrorCode::kLimitExceeded,
               fmt::format("the tensor has {} bytes, more than the {} allowed; raise the limit "
                           "max_decoded_bytes to read it",
-                          n_bytes, file.max_decoded_bytes),
+                          n_bytes, max_bytes),
               tensor.name,
               {}};
-  return with_path(std::move(error), file.path);
+  return with_path(std::move(error), path_of(tensor));
 }
 
 Result<void> TensorSet::check_alias_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const {
-  const OpenFile& file = files_[tensor.file];
-  if (!file.reader || file.reader->records()[tensor.record].kind != RecordKind::kAlias) return {};
+  if (tensor.record == nullptr || tensor.sharing != Sharing::kMemory) return {};
   CFCK_TRY(check_bytes(tensor, n_bytes));
-  const std::uint64_t total_bytes = file.alias_bytes->fetch_add(n_bytes) + n_bytes;
-  if (total_bytes <= file.max_decoded_bytes) return {};
+  const std::uint64_t total_bytes = view_bytes_[tensor.file].fetch_add(n_bytes) + n_bytes;
+  const std::uint64_t max_bytes = file_of(tensor).max_decoded_bytes;
+  if (total_bytes <= max_bytes) return {};
   Error error{ErrorCode::kLimitExceeded,
               fmt::format("with this view, {} bytes would be read of views of other tensors, more "
                           "than the {} allowed; raise the limit max_decoded_bytes to read them",
-                          total_bytes, file.max_decoded_bytes),
+                          total_bytes, max_bytes),
               tensor.name,
               {}};
-  return with_path(std::move(error), file.path);
+  return with_path(std::move(error), path_of(tensor));
 }
 
 Result<void> for_each_box(const Shape& shape, std::uint64_t most_elems, const TakeBox& take) {
@@ -282,8 +180,7 @@ Result<void> for_each_box(const Shape& shape, std::uint64_t most_elems, const Ta
 }
 
 Result<Digest> TensorSet::digest(const StoredTensor& tensor) const {
-  const OpenFile& file = files_[tensor.file];
-  if (file.reader) return file.reader->records()[tensor.record].digest;
+  if (tensor.record != nullptr) return tensor.record->digest;
   DigestBuilder builder(tensor.n_bytes);
   std::uint64_t done = 0;
   CFCK_TRY(read_all(tensor, [&](ByteView bytes) -> Result<void> {

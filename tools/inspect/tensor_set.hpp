@@ -1,5 +1,5 @@
-// The tensors of a model, whatever it is stored as: a .cfck file, a safetensors
-// file, or a folder with shards of either.
+// The tensors of an archive, as the commands that look at values read them: piece by piece,
+// until a signal arrives.
 #pragma once
 
 #include <atomic>
@@ -13,26 +13,15 @@
 #include <utility>
 #include <vector>
 
-#include "cfck/io.hpp"
-#include "cfck/reader.hpp"
-#include "model/file_kind.hpp"
+#include "cfck/archive.hpp"
 
 namespace cfck::tools {
 
-// A tensor with a name, and where it is.
-struct StoredTensor {
-  std::string name;
-  DType dtype = DType::kU8;
-  Shape shape;
-  std::uint64_t n_elems = 0;
-  std::uint64_t n_bytes = 0;  // 0 if the dtype is unknown
-  std::size_t file = 0;
-  std::size_t record = 0;            // in a .cfck file
-  std::uint64_t offset_bytes = 0;    // in a safetensors file
-  std::uint64_t chunk_elems = 0;     // 0: can be cut anywhere
+// A tensor with a name, and what the commands ask of it.
+struct StoredTensor : ArchiveTensor {
   std::optional<RecordError> error;  // of a lossy record
   std::uint64_t bound_rows = 1;      // see bound_rows()
-  // Of an alias that repeats elements along some axes (strides of 0): the shape with 1 there, and
+  // Of a view that repeats elements along some axes (strides of 0): the shape with 1 there, and
   // its elements. Of all others shape and n_elems.
   Shape once_shape;
   std::uint64_t n_once = 0;
@@ -48,19 +37,18 @@ using TakeElements = std::function<Result<void>(ByteView bytes)>;
 
 class TensorSet {
  public:
-  // Errors: what file_kind, Reader::open and read_safetensors_header report, and
-  // kCorrupt for a name that two shards have; each with the path of its file.
+  // Errors: those of TensorArchive::open.
   static Result<TensorSet> open(const std::string& path, const Limits& limits);
 
   // In file order; hidden records have no name and are not among them.
   std::span<const StoredTensor> tensors() const { return tensors_; }
   const StoredTensor* find(std::string_view name) const;
   // Of all shards; the first that has a key decides.
-  const Metadata& metadata() const { return metadata_; }
+  const Metadata& metadata() const { return archive_->metadata(); }
   bool has_file(const std::string& path) const;
-  // nullptr for a tensor of a safetensors file.
-  const Reader* reader_of(const StoredTensor& tensor) const;
-  const std::string& path_of(const StoredTensor& tensor) const { return files_[tensor.file].path; }
+  // nullptr for a tensor that is not in a .cfck file.
+  const Reader* reader_of(const StoredTensor& tensor) const { return file_of(tensor).reader; }
+  const std::string& path_of(const StoredTensor& tensor) const { return file_of(tensor).path; }
 
   // Called by read() with the bytes that it read: for whoever shows progress.
   using ReadListener = std::function<void(std::uint64_t n_bytes)>;
@@ -74,7 +62,7 @@ class TensorSet {
   Result<void> read_all(const StoredTensor& tensor, const TakeElements& take) const;
   // The same without the elements that the tensor repeats; in pieces of whole elements.
   Result<void> read_once(const StoredTensor& tensor, const TakeElements& take) const;
-  // Reads the box [starts, stops) of a tensor of a .cfck file.
+  // Reads the box [starts, stops) of a tensor.
   Result<void> read_box(const StoredTensor& tensor, std::span<const std::uint64_t> starts,
                         std::span<const std::uint64_t> stops, MutableBytes out) const;
   // An alias of a small record may have very many elements, so that reading them all would never
@@ -83,28 +71,20 @@ class TensorSet {
   // The same, for an alias only, and all that was read of aliases so far: the values of all others
   // are in the file.
   Result<void> check_alias_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const;
-  // Of a .cfck file from its index, else computed from the bytes.
+  // From the index of a .cfck file, else computed from the bytes.
   Result<Digest> digest(const StoredTensor& tensor) const;
 
  private:
-  struct OpenFile {
-    std::string path;
-    std::unique_ptr<ByteSource> source;
-    std::optional<Reader> reader;                             // of a .cfck file
-    std::uint64_t max_decoded_bytes = 0;                      // likewise
-    std::unique_ptr<std::atomic<std::uint64_t>> alias_bytes;  // likewise: read so far
-  };
+  Result<void> list();
+  const ArchiveFile& file_of(const StoredTensor& tensor) const {
+    return archive_->files()[tensor.file];
+  }
 
-  Result<void> add_file(const std::string& path, const Limits& limits);
-  Result<void> add_cfck(OpenFile& file, const Limits& limits);
-  Result<void> add_safetensors(OpenFile& file);
-  Result<void> sort_names();
-
-  std::vector<OpenFile> files_;
-  std::vector<StoredTensor> tensors_;
-  std::vector<StoredTensor> ties_;  // of safetensors files, until all files are open
-  std::vector<std::size_t> by_name_;
-  Metadata metadata_;
+  std::unique_ptr<TensorArchive> archive_;
+  std::vector<StoredTensor> tensors_;  // without hidden ones
+  std::vector<std::size_t> places_;    // in tensors_, by ArchiveTensor::index
+  // Bytes that were read of views so far, by file.
+  std::unique_ptr<std::atomic<std::uint64_t>[]> view_bytes_;
   ReadListener listener_;
 };
 

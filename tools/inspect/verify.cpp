@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "cfck/reader.hpp"
+#include "cfck/archive.hpp"
+#include "model/archive_format.hpp"
 #include "model/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
@@ -33,21 +34,13 @@ bool has_damage(const VerifyReport& report) {
 
 Result<FileReport> verify_file(const std::string& path, const VerifyOptions& options,
                                bool show_progress) {
-  CFCK_TRY_ASSIGN(const auto source, open_file(path));
-  CFCK_TRY_ASSIGN(const FileKind kind, file_kind(*source));
-  if (kind == FileKind::kSafetensors) {
-    return Error{ErrorCode::kUnsupported,
-                 "a safetensors file has no checksums to verify; convert it to .cfck to get them",
-                 {},
-                 {}};
-  }
-  DecodeOptions decode;
-  decode.threads = options.threads;
-  decode.limits = options.limits;
-  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, decode));
-  std::uint64_t total_bytes = reader.file_bytes();
+  ArchiveOptions how;
+  how.decode.threads = options.threads;
+  how.decode.limits = options.limits;
+  CFCK_TRY_ASSIGN(const auto archive, model::open_archive_file(path, how));
+  std::uint64_t total_bytes = archive->files().front().n_bytes;
   if (options.deep) {
-    for (const Record& record : reader.records()) total_bytes += record.decoded_bytes;
+    for (const ArchiveTensor& tensor : archive->tensors()) total_bytes += tensor.n_bytes;
   }
   ProgressBar bar(show_progress, total_bytes);
   bar.start("checking " + path.substr(path.rfind('/') + 1));
@@ -56,7 +49,7 @@ Result<FileReport> verify_file(const std::string& path, const VerifyOptions& opt
     return interrupt_signal() == 0;
   };
   const VerifyLevel level = options.deep ? VerifyLevel::kDeep : VerifyLevel::kHashes;
-  CFCK_TRY_ASSIGN(VerifyReport report, reader.verify(level, progress));
+  CFCK_TRY_ASSIGN(VerifyReport report, archive->verify(level, progress));
   return FileReport{path, std::move(report)};
 }
 
@@ -111,8 +104,8 @@ int print_text(Console& console, const std::vector<FileReport>& files, bool deep
 
 Result<std::vector<FileReport>> verify_model(const std::string& path, const VerifyOptions& options,
                                              bool show_progress) {
-  const FolderWatch watch(path);
-  CFCK_TRY_ASSIGN(const auto paths, tensor_files(path));
+  const model::FolderWatch watch(path);
+  CFCK_TRY_ASSIGN(const auto paths, model::tensor_files(path));
   std::vector<FileReport> files;
   for (const std::string& file : paths) {
     auto report = verify_file(file, options, show_progress);

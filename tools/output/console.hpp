@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cfck/status.hpp"
+#include "model/error_path.hpp"
 
 namespace cfck::tools {
 
@@ -79,8 +80,7 @@ std::string human_bytes(std::uint64_t n_bytes);
 // "22.7 M"
 std::string human_count(std::uint64_t count);
 
-// Returns the error with the name of its file, unless the message has it already.
-Error with_path(Error error, const std::string& path);
+using model::with_path;
 
 // Makes a path fit for a JSON string: bytes that are not UTF-8 become \xff.
 std::string json_text(const std::string& path);

@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "cfck/io.hpp"
-#include "cfck/reader.hpp"
-#include "cfck/safetensors.hpp"
+#include "cfck/archive.hpp"
+#include "model/archive_format.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -36,67 +35,35 @@ std::string_view kind_name(RecordKind kind) {
   return "unknown";
 }
 
-TensorRow row_of(const Record& record, std::span<const Record> records) {
+std::string_view kind_name(const ArchiveTensor& tensor) {
+  if (tensor.record != nullptr) return kind_name(tensor.record->kind);
+  return tensor.sharing == Sharing::kNone     ? "plain"
+         : tensor.sharing == Sharing::kMemory ? kind_name(RecordKind::kAlias)
+                                              : kind_name(RecordKind::kDuplicate);
+}
+
+TensorRow row_of(const ArchiveTensor& tensor, std::span<const ArchiveTensor> tensors) {
   TensorRow row;
-  row.name = record.name;
-  row.hidden = record.hidden;
-  row.kind = kind_name(record.kind);
-  const bool shares = record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
-  if (shares && record.base < records.size()) {
-    const Record& base = records[record.base];
-    row.shares_with = base.hidden ? fmt::format("(hidden record {})", record.base) : base.name;
+  row.name = tensor.name;
+  row.hidden = tensor.hidden;
+  row.kind = kind_name(tensor);
+  if (tensor.sharing != Sharing::kNone && tensor.base < tensors.size()) {
+    const ArchiveTensor& base = tensors[tensor.base];
+    row.shares_with = base.hidden ? fmt::format("(hidden record {})", tensor.base) : base.name;
   }
-  row.dtype = name_or_number(dtype_name(record.dtype), static_cast<unsigned>(record.dtype));
-  row.shape = record.shape;
-  row.codec = name_or_number(codec_name(record.codec), static_cast<unsigned>(record.codec));
-  row.entropy = name_or_number(entropy_name(record.entropy), static_cast<unsigned>(record.entropy));
-  row.n_elems = record.n_elems;
-  row.decoded_bytes = record.decoded_bytes;
-  row.stored_bytes = record.stored_bytes;
-  row.digest = hexadecimal(record.digest);
-  row.error = record.error;
+  const CodecId codec = tensor.record != nullptr ? tensor.record->codec : CodecId::kRaw;
+  const EntropyId entropy = tensor.record != nullptr ? tensor.record->entropy : EntropyId::kNone;
+  row.dtype = name_or_number(dtype_name(tensor.dtype), static_cast<unsigned>(tensor.dtype));
+  row.shape = tensor.shape;
+  row.codec = name_or_number(codec_name(codec), static_cast<unsigned>(codec));
+  row.entropy = name_or_number(entropy_name(entropy), static_cast<unsigned>(entropy));
+  row.n_elems = tensor.n_elems;
+  row.decoded_bytes = tensor.n_bytes;
+  row.stored_bytes = tensor.stored_bytes;
+  if (tensor.record == nullptr) return row;
+  row.digest = hexadecimal(tensor.record->digest);
+  row.error = tensor.record->error;
   return row;
-}
-
-Result<void> list_cfck(const ByteSource& source, const Limits& limits, Listing& listing) {
-  DecodeOptions decode;
-  decode.limits = limits;
-  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source, decode));
-  listing.format_version = reader.format_version();
-  listing.generation = reader.generation();
-  listing.dead_bytes = reader.dead_bytes();
-  listing.metadata = reader.metadata();
-  listing.rows.reserve(reader.records().size());
-  for (const Record& record : reader.records()) {
-    listing.rows.push_back(row_of(record, reader.records()));
-  }
-  return {};
-}
-
-Result<void> list_safetensors(const ByteSource& source, Listing& listing) {
-  CFCK_TRY_ASSIGN(SafetensorsHeader header, read_safetensors_header(source));
-  listing.metadata = std::move(header.metadata);
-  listing.rows.reserve(header.entries.size() + header.ties.size());
-  for (SafetensorsEntry& entry : header.entries) {
-    TensorRow row;
-    row.name = std::move(entry.name);
-    row.kind = "plain";
-    row.dtype = dtype_name(entry.dtype);
-    CFCK_TRY_ASSIGN(row.n_elems, n_elems(entry.shape));
-    row.shape = std::move(entry.shape);
-    row.codec = codec_name(CodecId::kRaw);
-    row.entropy = entropy_name(EntropyId::kNone);
-    row.decoded_bytes = row.stored_bytes = entry.n_bytes;
-    listing.rows.push_back(std::move(row));
-  }
-  for (SafetensorsTie& tie : header.ties) {
-    TensorRow row = listing.rows[tie.entry];
-    row.kind = kind_name(RecordKind::kAlias);
-    row.shares_with = std::exchange(row.name, std::move(tie.name));
-    row.stored_bytes = 0;
-    listing.rows.push_back(std::move(row));
-  }
-  return {};
 }
 
 double bits_each(std::uint64_t n_bytes, std::uint64_t n_elems) {
@@ -172,13 +139,24 @@ void RowTotals::add(const TensorRow& row) {
 double RowTotals::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
 
 Result<Listing> list_tensors(const std::string& path, const Limits& limits) {
-  CFCK_TRY_ASSIGN(const auto source, open_file(path));
+  ArchiveOptions options;
+  options.decode.limits = limits;
+  CFCK_TRY_ASSIGN(const auto archive, model::open_archive_file(path, options));
+  const ArchiveFile& file = archive->files().front();
   Listing listing;
   listing.path = path;
-  listing.file_bytes = source->size();
-  CFCK_TRY_ASSIGN(listing.kind, file_kind(*source));
-  CFCK_TRY(listing.kind == FileKind::kCfck ? list_cfck(*source, limits, listing)
-                                           : list_safetensors(*source, listing));
+  listing.format = file.format;
+  listing.file_bytes = file.n_bytes;
+  if (file.reader != nullptr) {
+    listing.format_version = file.reader->format_version();
+    listing.generation = file.reader->generation();
+    listing.dead_bytes = file.reader->dead_bytes();
+  }
+  listing.metadata = archive->metadata();
+  listing.rows.reserve(archive->tensors().size());
+  for (const ArchiveTensor& tensor : archive->tensors()) {
+    listing.rows.push_back(row_of(tensor, archive->tensors()));
+  }
   return listing;
 }
 

@@ -5,11 +5,11 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cfck/record.hpp"
 #include "cfck/status.hpp"
-#include "model/file_kind.hpp"
 #include "tools/output/loss.hpp"
 
 namespace cfck::tools {
@@ -17,7 +17,7 @@ namespace cfck::tools {
 struct TensorRow {
   std::string name;
   bool hidden = false;
-  std::string kind;         // "chunked", "packed", "alias", "duplicate"; "plain" in safetensors
+  std::string kind;  // "chunked", "packed", "alias", "duplicate"; "plain" outside of .cfck files
   std::string shares_with;  // the name of the base
   std::string dtype;
   Shape shape;
@@ -26,7 +26,7 @@ struct TensorRow {
   std::uint64_t n_elems = 0;
   std::uint64_t decoded_bytes = 0;
   std::uint64_t stored_bytes = 0;
-  std::string digest;  // hexadecimal; empty in safetensors
+  std::string digest;  // hexadecimal; empty where it is not in the file
   std::optional<RecordError> error;
 
   double bits_per_weight() const;
@@ -35,8 +35,8 @@ struct TensorRow {
 
 struct Listing {
   std::string path;
-  FileKind kind = FileKind::kCfck;
-  std::string format_version;  // empty in safetensors
+  std::string_view format;     // "cfck", "safetensors"
+  std::string format_version;  // empty where files have none, nor generations and dead bytes
   std::uint64_t generation = 0;
   std::uint64_t dead_bytes = 0;
   std::uint64_t file_bytes = 0;
@@ -57,7 +57,7 @@ struct RowTotals {
   double bits_per_weight() const;
 };
 
-// Reads the index of a .cfck file or the header of a safetensors file.
+// Reads what a file says about its tensors, in any format.
 Result<Listing> list_tensors(const std::string& path, const Limits& limits);
 
 // Appends the row as a JSON object; with `shard`, if that is not empty. Written by

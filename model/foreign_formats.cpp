@@ -1,4 +1,4 @@
-#include "model/file_kind.hpp"
+#include "model/foreign_formats.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,8 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 
-namespace cfck::tools {
+namespace cfck::model {
 namespace {
-
-constexpr std::size_t kProbeBytes = 512;
-constexpr std::string_view kFrameMagic = "\x5C\x2A\x4D\x18";
 
 struct Foreign {
   std::string_view magic;
@@ -116,61 +113,33 @@ std::string cfck_name(const std::string& path) {
 }
 
 // Archives of numpy arrays have names that end so, torch's never do.
-bool first_member_is_array(std::string_view probe) {
-  if (probe.size() < 30) return false;
-  const auto name_bytes =
-      load<std::uint16_t>(reinterpret_cast<const std::byte*>(probe.data()) + 26);
-  return probe.substr(30, name_bytes).ends_with(".npy");
+bool first_member_is_array(std::string_view head) {
+  if (head.size() < 30) return false;
+  const auto name_bytes = load<std::uint16_t>(reinterpret_cast<const std::byte*>(head.data()) + 26);
+  return head.substr(30, name_bytes).ends_with(".npy");
 }
 
-const Foreign* find_foreign(std::string_view probe) {
+const Foreign* find_foreign(std::string_view head) {
   static constexpr Foreign kArchive{"PK\x03\x04", "an archive of numpy arrays", kNumpyWay};
-  if (probe.starts_with(kArchive.magic) && first_member_is_array(probe)) return &kArchive;
-  if (probe.size() > 262 && probe.substr(257).starts_with("ustar")) return &kForeign.back();
+  if (head.starts_with(kArchive.magic) && first_member_is_array(head)) return &kArchive;
+  if (head.size() > 262 && head.substr(257).starts_with("ustar")) return &kForeign.back();
   const auto found = std::find_if(kForeign.begin(), kForeign.end() - 1, [&](const Foreign& format) {
-    return probe.starts_with(format.magic);
+    return head.starts_with(format.magic);
   });
   return found == kForeign.end() - 1 ? nullptr : &*found;
 }
 
 }  // namespace
 
-Result<FileKind> file_kind(const ByteSource& source) {
-  std::array<char, kProbeBytes> buffer;
-  const std::size_t n_bytes = std::min<std::uint64_t>(buffer.size(), source.size());
-  CFCK_TRY(source.read_at(0, std::as_writable_bytes(std::span(buffer.data(), n_bytes))));
-  const std::string_view probe(buffer.data(), n_bytes);
-  if (probe.empty()) {
-    return Error{ErrorCode::kTruncated, "the file is empty; fetch it again", {}, {}};
-  }
-  if (probe.starts_with(kFrameMagic)) return FileKind::kCfck;
-  // The first seven bytes of the length are checked by who reads the header.
-  if (probe.size() > 8 && probe[8] == '{') return FileKind::kSafetensors;
-  if (const Foreign* foreign = find_foreign(probe)) {
-    const std::string path = source.name();
-    const std::string way =
-        filled_in(foreign->way_out, python_string(path), python_string(cfck_name(path)));
-    return Error{ErrorCode::kUnsupported,
-                 std::string("this is ").append(foreign->what).append("; ").append(way),
-                 {},
-                 {}};
-  }
-  if (source.name().ends_with(suffix_of(FileKind::kCfck))) return FileKind::kCfck;
-  if (source.name().ends_with(suffix_of(FileKind::kSafetensors))) return FileKind::kSafetensors;
-  return Error{ErrorCode::kCorrupt,
-               "neither a safetensors file nor a .cfck file, nor anything else known here",
+std::optional<Error> foreign_format(std::string_view head, const std::string& path) {
+  const Foreign* const foreign = find_foreign(head);
+  if (foreign == nullptr) return std::nullopt;
+  const std::string way =
+      filled_in(foreign->way_out, python_string(path), python_string(cfck_name(path)));
+  return Error{ErrorCode::kUnsupported,
+               std::string("this is ").append(foreign->what).append("; ").append(way),
                {},
-               0};
+               {}};
 }
 
-std::string_view suffix_of(FileKind kind) {
-  return kind == FileKind::kCfck ? ".cfck" : ".safetensors";
-}
-
-std::string with_suffix(const std::string& path, FileKind from, FileKind to) {
-  std::string stem = path;
-  if (stem.ends_with(suffix_of(from))) stem.resize(stem.size() - suffix_of(from).size());
-  return stem.append(suffix_of(to));
-}
-
-}  // namespace cfck::tools
+}  // namespace cfck::model

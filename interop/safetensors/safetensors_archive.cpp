@@ -1,0 +1,117 @@
+// safetensors files as archives.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/run_guarded.hpp"
+#include "cfck/safetensors.hpp"
+#include "model/archive_format.hpp"
+#include "model/listed_archive.hpp"
+
+namespace cfck::model {
+namespace {
+
+class SafetensorsArchive final : public ListedArchive {
+ public:
+  SafetensorsArchive(std::unique_ptr<ByteSource> source, const DecodeOptions& options)
+      : source_(std::move(source)), options_(options) {}
+
+  Result<void> list() {
+    CFCK_TRY_ASSIGN(header_, read_safetensors_header(*source_));
+    files_.push_back({source_->name(), safetensors_format().name, source_->size(),
+                      options_.limits.max_decoded_bytes, nullptr});
+    tensors_.reserve(header_.entries.size() + header_.ties.size());
+    for (const SafetensorsEntry& entry : header_.entries) {
+      ArchiveTensor tensor;
+      tensor.name = entry.name;
+      tensor.dtype = entry.dtype;
+      tensor.shape = entry.shape;
+      tensor.n_bytes = tensor.stored_bytes = entry.n_bytes;
+      tensor.offset_bytes = entry.offset_bytes;
+      tensors_.push_back(std::move(tensor));
+    }
+    for (const SafetensorsTie& tie : header_.ties) {
+      ArchiveTensor tensor = tensors_[tie.entry];
+      tensor.name = tie.name;
+      tensor.stored_bytes = 0;
+      tensor.sharing = Sharing::kMemory;
+      tensor.base = tie.entry;
+      tensor.strides = row_major(tensor.shape);
+      tensor.named_by_metadata = true;
+      tensors_.push_back(std::move(tensor));
+    }
+    metadata_ = header_.metadata;
+    return finish_list();
+  }
+
+  Result<void> read_many(std::span<const ArchiveRead> reads,
+                         const ReadProgress& progress) const override {
+    return run_guarded([&]() -> Result<void> {
+      std::vector<SafetensorsRead> requests;
+      std::uint64_t total_bytes = 0;
+      for (const ArchiveRead& read : reads) {
+        CFCK_TRY(check_own(read.tensor));
+        total_bytes += read.tensor->n_bytes;  // of a file: cannot wrap soon
+        CFCK_TRY(check_decoded_bytes(*read.tensor, total_bytes));
+        requests.push_back({&entry_of(*read.tensor), read.out});
+      }
+      return read_safetensors(*source_, requests, progress, options_.threads);
+    });
+  }
+
+  Result<void> read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
+                             std::uint64_t n_elems, MutableBytes out) const override {
+    return run_guarded([&]() -> Result<void> {
+      CFCK_TRY(check_own(&tensor));
+      CFCK_TRY(check_elements(tensor, first_elem, n_elems, out));
+      const std::uint64_t bits = bits_per_element(tensor.dtype);
+      const std::uint64_t first_byte = first_elem / 8 * bits + first_elem % 8 * bits / 8;
+      return source_->read_at(entry_of(tensor).offset_bytes + first_byte, out);
+    });
+  }
+
+  Result<void> read_slice(const ArchiveTensor& tensor, std::span<const std::uint64_t> starts,
+                          std::span<const std::uint64_t> stops, MutableBytes out) const override {
+    return run_guarded([&]() -> Result<void> {
+      CFCK_TRY(check_decoded_bytes(tensor, out.size()));
+      return read_safetensors_slice(*source_, entry_of(tensor), starts, stops, out);
+    });
+  }
+
+ private:
+  static std::vector<std::uint64_t> row_major(const Shape& shape) {
+    std::vector<std::uint64_t> strides(shape.size(), 1);
+    for (std::size_t axis = shape.size(); axis-- > 1;) {
+      strides[axis - 1] = strides[axis] * shape[axis];
+    }
+    return strides;
+  }
+
+  const SafetensorsEntry& entry_of(const ArchiveTensor& tensor) const {
+    return header_.entries[tensors_[tensor.index].base];
+  }
+
+  std::unique_ptr<ByteSource> source_;
+  DecodeOptions options_;
+  SafetensorsHeader header_;
+};
+
+// The first seven bytes of the length are checked by who reads the header.
+bool begins_header(std::string_view head) { return head.size() > 8 && head[8] == '{'; }
+
+Result<std::unique_ptr<TensorArchive>> open_safetensors(std::unique_ptr<ByteSource> source,
+                                                        const ArchiveOptions& options) {
+  auto archive = std::make_unique<SafetensorsArchive>(std::move(source), options.decode);
+  CFCK_TRY(archive->list());
+  return std::unique_ptr<TensorArchive>(std::move(archive));
+}
+
+}  // namespace
+
+const ArchiveFormat& safetensors_format() {
+  static const ArchiveFormat kFormat = {"safetensors", ".safetensors", false, &begins_header,
+                                        &open_safetensors};
+  return kFormat;
+}
+
+}  // namespace cfck::model

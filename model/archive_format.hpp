@@ -1,0 +1,56 @@
+// The formats of files with tensors, in one place: how each is recognised, opened and called.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cfck/archive.hpp"
+#include "cfck/io.hpp"
+#include "cfck/status.hpp"
+
+namespace cfck::model {
+
+struct ArchiveFormat {
+  std::string_view name;    // in messages and JSON: "cfck"
+  std::string_view suffix;  // of names of files: ".cfck"
+  // Whether tensors are encoded, and options say how.
+  bool encodes = false;
+  // By the first bytes of a file, at most kHeadBytes.
+  bool (*recognises)(std::string_view head) = nullptr;
+  Result<std::unique_ptr<TensorArchive>> (*open)(std::unique_ptr<ByteSource> source,
+                                                 const ArchiveOptions& options) = nullptr;
+};
+
+// What is read of a file to recognise its format.
+inline constexpr std::size_t kHeadBytes = 512;
+
+// All formats, in the order of formats.inc.
+std::span<const ArchiveFormat* const> archive_formats();
+
+#define CFCK_ARCHIVE_FORMAT(name) const ArchiveFormat& name##_format();
+#include "model/formats.inc"
+#undef CFCK_ARCHIVE_FORMAT
+
+// The format of a file by its first bytes, else by the suffix of its name. Errors: kUnsupported
+// for files of other programs, with what to do about them; kTruncated, kCorrupt for what is
+// nothing known; what the source reports.
+Result<const ArchiveFormat*> format_of(const ByteSource& source);
+
+// What a file is converted to: a format that encodes to one that does not, and the other way
+// round.
+const ArchiveFormat& counterpart(const ArchiveFormat& format);
+
+// Opens one file. Errors have no path but that of open_file().
+Result<std::unique_ptr<TensorArchive>> open_archive_file(const std::string& path,
+                                                         const ArchiveOptions& options);
+
+// `path` with the suffix of `from`, if it has it, replaced by that of `to`.
+std::string with_suffix(const std::string& path, const ArchiveFormat& from,
+                        const ArchiveFormat& to);
+
+// "no .cfck and no .safetensors files"; backwards: the other way round.
+std::string no_such_files(bool backwards = false);
+
+}  // namespace cfck::model

@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "model/archive_format.hpp"
+#include "model/foreign_formats.hpp"
+
+namespace cfck::model {
+
+std::span<const ArchiveFormat* const> archive_formats() {
+  static const std::array kFormats = {
+#define CFCK_ARCHIVE_FORMAT(name) &name##_format(),
+#include "model/formats.inc"
+#undef CFCK_ARCHIVE_FORMAT
+  };
+  return kFormats;
+}
+
+Result<const ArchiveFormat*> format_of(const ByteSource& source) {
+  std::array<char, kHeadBytes> buffer;
+  const std::size_t n_bytes = std::min<std::uint64_t>(buffer.size(), source.size());
+  CFCK_TRY(source.read_at(0, std::as_writable_bytes(std::span(buffer.data(), n_bytes))));
+  const std::string_view head(buffer.data(), n_bytes);
+  if (head.empty()) {
+    return Error{ErrorCode::kTruncated, "the file is empty; fetch it again", {}, {}};
+  }
+  for (const ArchiveFormat* format : archive_formats()) {
+    if (format->recognises(head)) return format;
+  }
+  const std::string path = source.name();
+  if (auto foreign = foreign_format(head, path)) return std::move(*foreign);
+  for (const ArchiveFormat* format : archive_formats()) {
+    if (path.ends_with(format->suffix)) return format;
+  }
+  return Error{ErrorCode::kCorrupt,
+               "neither a safetensors file nor a .cfck file, nor anything else known here",
+               {},
+               0};
+}
+
+const ArchiveFormat& counterpart(const ArchiveFormat& format) {
+  return format.encodes ? safetensors_format() : cfck_format();
+}
+
+Result<std::unique_ptr<TensorArchive>> open_archive_file(const std::string& path,
+                                                         const ArchiveOptions& options) {
+  CFCK_TRY_ASSIGN(auto source, open_file(path, options.mode));
+  CFCK_TRY_ASSIGN(const ArchiveFormat* format, format_of(*source));
+  return format->open(std::move(source), options);
+}
+
+std::string with_suffix(const std::string& path, const ArchiveFormat& from,
+                        const ArchiveFormat& to) {
+  std::string stem = path;
+  if (stem.ends_with(from.suffix)) stem.resize(stem.size() - from.suffix.size());
+  return stem.append(to.suffix);
+}
+
+std::string no_such_files(bool backwards) {
+  const auto formats = archive_formats();
+  std::string text;
+  for (std::size_t i = 0; i < formats.size(); ++i) {
+    text += text.empty() ? "no " : " and no ";
+    text += formats[backwards ? formats.size() - 1 - i : i]->suffix;
+  }
+  return text + " files";
+}
+
+}  // namespace cfck::model

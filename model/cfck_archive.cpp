@@ -1,0 +1,115 @@
+// .cfck files as archives.
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "base/run_guarded.hpp"
+#include "cfck/reader.hpp"
+#include "model/archive_format.hpp"
+#include "model/listed_archive.hpp"
+
+namespace cfck::model {
+namespace {
+
+constexpr std::string_view kFrameMagic = "\x5C\x2A\x4D\x18";
+
+ArchiveTensor tensor_of(const Record& record) {
+  ArchiveTensor tensor;
+  tensor.name = record.name;
+  tensor.hidden = record.hidden;
+  tensor.dtype = record.dtype;
+  tensor.shape = record.shape;
+  tensor.n_bytes = record.decoded_bytes;
+  tensor.stored_bytes = record.stored_bytes;
+  tensor.chunk_elems = record.chunk_elems;
+  if (record.kind == RecordKind::kAlias) tensor.sharing = Sharing::kMemory;
+  if (record.kind == RecordKind::kDuplicate) tensor.sharing = Sharing::kBytes;
+  tensor.base = record.base;
+  tensor.element_offset = record.element_offset;
+  tensor.strides = record.strides;
+  tensor.record = &record;
+  return tensor;
+}
+
+std::uint64_t max_decoded_bytes(const Limits& limits, std::uint64_t file_bytes) {
+  if (limits.max_decoded_bytes != 0) return limits.max_decoded_bytes;
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
+  return std::max(std::uint64_t{16} << 30, std::min(file_bytes, kMax / 64) * 64);
+}
+
+class CfckArchive final : public ListedArchive {
+ public:
+  CfckArchive(std::unique_ptr<ByteSource> source, Reader reader)
+      : source_(std::move(source)), reader_(std::move(reader)) {}
+
+  Result<void> list(const Limits& limits) {
+    files_.push_back({source_->name(), cfck_format().name, source_->size(),
+                      max_decoded_bytes(limits, reader_.file_bytes()), &reader_});
+    tensors_.reserve(reader_.records().size());
+    for (const Record& record : reader_.records()) tensors_.push_back(tensor_of(record));
+    metadata_ = reader_.metadata();
+    return finish_list();
+  }
+
+  Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
+                                   std::uint64_t n_bytes) const override {
+    CFCK_TRY(check_own(&tensor));
+    return reader_.check_decoded_bytes(n_bytes, tensor.name);
+  }
+
+  Result<void> read_many(std::span<const ArchiveRead> reads,
+                         const ReadProgress& progress) const override {
+    return run_guarded([&]() -> Result<void> {
+      std::vector<ReadRequest> requests;
+      for (const ArchiveRead& read : reads) {
+        CFCK_TRY(check_own(read.tensor));
+        requests.push_back({record_of(*read.tensor), read.out});
+      }
+      return reader_.read_many(requests, progress);
+    });
+  }
+
+  Result<void> read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
+                             std::uint64_t n_elems, MutableBytes out) const override {
+    CFCK_TRY(check_own(&tensor));
+    return reader_.read_elements(*record_of(tensor), first_elem, n_elems, out);
+  }
+
+  Result<void> read_slice(const ArchiveTensor& tensor, std::span<const std::uint64_t> starts,
+                          std::span<const std::uint64_t> stops, MutableBytes out) const override {
+    CFCK_TRY(check_own(&tensor));
+    return reader_.read_slice(*record_of(tensor), starts, stops, out);
+  }
+
+  Result<VerifyReport> verify(VerifyLevel level, const ReadProgress& progress) const override {
+    return reader_.verify(level, progress);
+  }
+
+ private:
+  const Record* record_of(const ArchiveTensor& tensor) const {
+    return &reader_.records()[tensor.index];
+  }
+
+  std::unique_ptr<ByteSource> source_;
+  Reader reader_;
+};
+
+Result<std::unique_ptr<TensorArchive>> open_cfck(std::unique_ptr<ByteSource> source,
+                                                 const ArchiveOptions& options) {
+  CFCK_TRY_ASSIGN(Reader reader, Reader::open(*source, options.decode));
+  auto archive = std::make_unique<CfckArchive>(std::move(source), std::move(reader));
+  CFCK_TRY(archive->list(options.decode.limits));
+  return std::unique_ptr<TensorArchive>(std::move(archive));
+}
+
+}  // namespace
+
+const ArchiveFormat& cfck_format() {
+  static const ArchiveFormat kFormat = {
+      "cfck", ".cfck", true, [](std::string_view head) { return head.starts_with(kFrameMagic); },
+      &open_cfck};
+  return kFormat;
+}
+
+}  // namespace cfck::model

@@ -1,0 +1,84 @@
+#include "model/listed_archive.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cfck::model {
+
+Result<void> ListedArchive::finish_list() {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    ArchiveTensor& tensor = tensors_[i];
+    tensor.index = i;
+    if (tensor.sharing == Sharing::kNone) tensor.base = i;
+    CFCK_TRY_ASSIGN(tensor.n_elems, n_elems(tensor.shape));
+    if (!tensor.hidden) by_name_.push_back(i);
+  }
+  std::sort(by_name_.begin(), by_name_.end(), [&](std::size_t a, std::size_t b) {
+    const int order = tensors_[a].name.compare(tensors_[b].name);
+    return order != 0 ? order < 0 : a < b;
+  });
+  return {};
+}
+
+std::pair<const ArchiveTensor*, const ArchiveTensor*> ListedArchive::same_names() const {
+  for (std::size_t i = 1; i < by_name_.size(); ++i) {
+    const ArchiveTensor& first = tensors_[by_name_[i - 1]];
+    const ArchiveTensor& second = tensors_[by_name_[i]];
+    if (first.name == second.name) return {&first, &second};
+  }
+  return {nullptr, nullptr};
+}
+
+const ArchiveTensor* ListedArchive::find(std::string_view name) const {
+  const auto found =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [&](std::size_t i, std::string_view key) { return tensors_[i].name < key; });
+  if (found == by_name_.end() || tensors_[*found].name != name) return nullptr;
+  return &tensors_[*found];
+}
+
+Result<void> ListedArchive::check_own(const ArchiveTensor* tensor) const {
+  if (tensor != nullptr && tensor->index < tensors_.size() &&
+      tensors_[tensor->index].name == tensor->name &&
+      tensors_[tensor->index].n_bytes == tensor->n_bytes) {
+    return {};
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               "the tensor is not one of this archive",
+               tensor == nullptr ? std::string() : tensor->name,
+               {}};
+}
+
+Result<void> ListedArchive::check_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
+                                           std::uint64_t n_elems, MutableBytes out) {
+  const auto refuse = [&](const char* message) {
+    return Error{ErrorCode::kInvalidArgument, message, tensor.name, {}};
+  };
+  const std::uint64_t bits = bits_per_element(tensor.dtype);
+  if (first_elem > tensor.n_elems || n_elems > tensor.n_elems - first_elem) {
+    return refuse("the elements reach beyond the tensor");
+  }
+  // Eight elements are whole bytes; the bits of a tensor may not fit 64 bits.
+  if (first_elem % 8 * bits % 8 != 0 || n_elems % 8 * bits % 8 != 0) {
+    return refuse("the elements do not begin and end on whole bytes");
+  }
+  const std::uint64_t n_bytes = n_elems / 8 * bits + n_elems % 8 * bits / 8;
+  return out.size() == n_bytes ? Result<void>()
+                               : refuse("the memory for the elements does not have their size");
+}
+
+Result<void> ListedArchive::check_decoded_bytes(const ArchiveTensor& tensor,
+                                                std::uint64_t n_bytes) const {
+  CFCK_TRY(check_own(&tensor));
+  const std::uint64_t max_bytes = files_[tensor.file].max_decoded_bytes;
+  if (max_bytes == 0 || n_bytes <= max_bytes) return {};
+  return Error{ErrorCode::kLimitExceeded,
+               "the call would read " + std::to_string(n_bytes) +
+                   " bytes, and max_decoded_bytes is " + std::to_string(max_bytes),
+               tensor.name,
+               {}};
+}
+
+Error cancelled() { return {ErrorCode::kInvalidArgument, "cancelled", {}, {}}; }
+
+}  // namespace cfck::model

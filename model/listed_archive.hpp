@@ -1,0 +1,46 @@
+// The part of an archive that is the same for all formats: its lists, and names to find in them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cfck/archive.hpp"
+
+namespace cfck::model {
+
+class ListedArchive : public TensorArchive {
+ public:
+  std::span<const ArchiveFile> files() const override { return files_; }
+  std::span<const ArchiveTensor> tensors() const override { return tensors_; }
+  const ArchiveTensor* find(std::string_view name) const override;
+  const Metadata& metadata() const override { return metadata_; }
+
+  // By ArchiveFile::max_decoded_bytes.
+  Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
+                                   std::uint64_t n_bytes) const override;
+
+ protected:
+  // Fills in what does not depend on the format (index, n_elems) and sorts the names. To be
+  // called when the list of tensors is complete. Error: kLimitExceeded for an impossible shape.
+  Result<void> finish_list();
+  // The two tensors of one name, in the order of the list; nullptr if there are none.
+  std::pair<const ArchiveTensor*, const ArchiveTensor*> same_names() const;
+  // kInvalidArgument for a tensor of another archive.
+  Result<void> check_own(const ArchiveTensor* tensor) const;
+  // kInvalidArgument where the elements are not in the tensor or do not begin and end on whole
+  // bytes, and where `out` does not have their size.
+  static Result<void> check_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
+                                     std::uint64_t n_elems, MutableBytes out);
+
+  std::vector<ArchiveFile> files_;
+  std::vector<ArchiveTensor> tensors_;
+  Metadata metadata_;
+
+ private:
+  std::vector<std::size_t> by_name_;
+};
+
+// The error of a call that progress was asked about and cancelled.
+Error cancelled();
+
+}  // namespace cfck::model
