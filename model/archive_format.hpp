@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cfck/archive.hpp"
+#include "cfck/archive_writer.hpp"
 #include "cfck/io.hpp"
 #include "cfck/status.hpp"
 
@@ -21,6 +22,8 @@ struct ArchiveFormat {
   bool (*recognises)(std::string_view head) = nullptr;
   Result<std::unique_ptr<TensorArchive>> (*open)(std::unique_ptr<ByteSource> source,
                                                  const ArchiveOptions& options) = nullptr;
+  Result<std::unique_ptr<ArchiveWriter>> (*create)(ByteSink& sink,
+                                                   const EncodeOptions& options) = nullptr;
 };
 
 // What is read of a file to recognise its format.
@@ -37,6 +40,9 @@ std::span<const ArchiveFormat* const> archive_formats();
 // for files of other programs, with what to do about them; kTruncated, kCorrupt for what is
 // nothing known; what the source reports.
 Result<const ArchiveFormat*> format_of(const ByteSource& source);
+
+// The format of this name, or nullptr.
+const ArchiveFormat* find_format(std::string_view name);
 
 // What a file is converted to: a format that encodes to one that does not, and the other way
 // round.

@@ -38,6 +38,14 @@ Result<const ArchiveFormat*> format_of(const ByteSource& source) {
                0};
 }
 
+const ArchiveFormat* find_format(std::string_view name) {
+  const auto formats = archive_formats();
+  const auto found = std::find_if(formats.begin(), formats.end(), [&](const ArchiveFormat* format) {
+    return format->name == name;
+  });
+  return found == formats.end() ? nullptr : *found;
+}
+
 const ArchiveFormat& counterpart(const ArchiveFormat& format) {
   return format.encodes ? safetensors_format() : cfck_format();
 }

@@ -1,7 +1,9 @@
-// .cfck files as archives.
+#include "model/cfck_archive.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/run_guarded.hpp"
@@ -41,15 +43,23 @@ std::uint64_t max_decoded_bytes(const Limits& limits, std::uint64_t file_bytes) 
 class CfckArchive final : public ListedArchive {
  public:
   CfckArchive(std::unique_ptr<ByteSource> source, Reader reader)
-      : source_(std::move(source)), reader_(std::move(reader)) {}
+      : source_(std::move(source)), own_(std::move(reader)), reader_(*own_) {}
+  explicit CfckArchive(const Reader& reader) : reader_(reader) {}
 
   Result<void> list(const Limits& limits) {
-    files_.push_back({source_->name(), cfck_format().name, source_->size(),
-                      max_decoded_bytes(limits, reader_.file_bytes()), &reader_});
+    files_.push_back({source_ ? source_->name() : "<memory>", cfck_format().name,
+                      source_ ? source_->size() : reader_.file_bytes(),
+                      max_decoded_bytes(limits, reader_.file_bytes()), &reader_, source_.get()});
     tensors_.reserve(reader_.records().size());
     for (const Record& record : reader_.records()) tensors_.push_back(tensor_of(record));
     metadata_ = reader_.metadata();
+    const auto attachments = reader_.attachments();
+    attachments_.assign(attachments.begin(), attachments.end());
     return finish_list();
+  }
+
+  Result<std::vector<std::byte>> attachment(std::string_view name) const override {
+    return reader_.attachment(name);
   }
 
   Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
@@ -91,8 +101,9 @@ class CfckArchive final : public ListedArchive {
     return &reader_.records()[tensor.index];
   }
 
-  std::unique_ptr<ByteSource> source_;
-  Reader reader_;
+  std::unique_ptr<ByteSource> source_;  // nullptr with a reader of the caller
+  std::optional<Reader> own_;
+  const Reader& reader_;
 };
 
 Result<std::unique_ptr<TensorArchive>> open_cfck(std::unique_ptr<ByteSource> source,
@@ -105,10 +116,17 @@ Result<std::unique_ptr<TensorArchive>> open_cfck(std::unique_ptr<ByteSource> sou
 
 }  // namespace
 
+Result<std::unique_ptr<TensorArchive>> borrow_reader(const Reader& reader) {
+  auto archive = std::make_unique<CfckArchive>(reader);
+  CFCK_TRY(archive->list({}));
+  return std::unique_ptr<TensorArchive>(std::move(archive));
+}
+
 const ArchiveFormat& cfck_format() {
   static const ArchiveFormat kFormat = {
-      "cfck", ".cfck", true, [](std::string_view head) { return head.starts_with(kFrameMagic); },
-      &open_cfck};
+      "cfck",     ".cfck",
+      true,       [](std::string_view head) { return head.starts_with(kFrameMagic); },
+      &open_cfck, &create_cfck};
   return kFormat;
 }
 

@@ -2,6 +2,8 @@
 #include "model/folder_archive.hpp"
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -24,6 +26,9 @@ class FolderArchive final : public ListedArchive {
       starts_.push_back(files_.size());
       files_.insert(files_.end(), archive.files().begin(), archive.files().end());
       metadata_.insert(archive.metadata().begin(), archive.metadata().end());
+      for (const Attachment& attachment : archive.attachments()) {
+        if (attached_.emplace(attachment.name, part).second) attachments_.push_back(attachment);
+      }
       new_indexes_.emplace_back(archive.tensors().size());
       for (const ArchiveTensor& tensor : archive.tensors()) {
         if (!tensor.named_by_metadata) add(part, tensor);
@@ -32,6 +37,12 @@ class FolderArchive final : public ListedArchive {
     add_metadata_names();
     CFCK_TRY(finish_list());
     return check_names();
+  }
+
+  Result<std::vector<std::byte>> attachment(std::string_view name) const override {
+    const auto found = attached_.find(name);
+    if (found == attached_.end()) return ListedArchive::attachment(name);
+    return parts_[found->second]->attachment(name);
   }
 
   Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
@@ -164,6 +175,7 @@ class FolderArchive final : public ListedArchive {
   std::vector<std::size_t> starts_;                    // of the files of each part in files_
   std::vector<std::vector<std::size_t>> new_indexes_;  // of the tensors of each part in tensors_
   std::vector<Place> places_;                          // of each of tensors_
+  std::map<std::string, std::size_t, std::less<>> attached_;  // parts, by names of attachments
 };
 
 }  // namespace

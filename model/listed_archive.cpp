@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace cfck::model {
 
 Result<void> ListedArchive::finish_list() {
@@ -77,6 +79,18 @@ Result<void> ListedArchive::check_decoded_bytes(const ArchiveTensor& tensor,
                    " bytes, and max_decoded_bytes is " + std::to_string(max_bytes),
                tensor.name,
                {}};
+}
+
+Result<std::vector<std::byte>> ListedArchive::attachment(std::string_view name) const {
+  return Error{ErrorCode::kNotFound, "there is no attachment '" + escaped(name) + "'", {}, {}};
+}
+
+std::vector<std::uint64_t> row_major_strides(const Shape& shape) {
+  std::vector<std::uint64_t> strides(shape.size(), 1);
+  for (std::size_t axis = shape.size(); axis-- > 1;) {
+    strides[axis - 1] = strides[axis] * shape[axis];
+  }
+  return strides;
 }
 
 Error cancelled() { return {ErrorCode::kInvalidArgument, "cancelled", {}, {}}; }

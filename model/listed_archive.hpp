@@ -14,6 +14,8 @@ class ListedArchive : public TensorArchive {
   std::span<const ArchiveTensor> tensors() const override { return tensors_; }
   const ArchiveTensor* find(std::string_view name) const override;
   const Metadata& metadata() const override { return metadata_; }
+  std::span<const Attachment> attachments() const override { return attachments_; }
+  Result<std::vector<std::byte>> attachment(std::string_view name) const override;
 
   // By ArchiveFile::max_decoded_bytes.
   Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
@@ -35,10 +37,14 @@ class ListedArchive : public TensorArchive {
   std::vector<ArchiveFile> files_;
   std::vector<ArchiveTensor> tensors_;
   Metadata metadata_;
+  std::vector<Attachment> attachments_;
 
  private:
   std::vector<std::size_t> by_name_;
 };
+
+// The strides of a contiguous tensor, in elements.
+std::vector<std::uint64_t> row_major_strides(const Shape& shape);
 
 // The error of a call that progress was asked about and cancelled.
 Error cancelled();

@@ -59,6 +59,7 @@ struct ArchiveFile {
   std::uint64_t n_bytes = 0;
   std::uint64_t max_decoded_bytes = 0;  // that one call may return; 0: any number
   const Reader* reader = nullptr;       // of a .cfck file, as long as the archive lives
+  const ByteSource* source = nullptr;   // the bytes of the file, as long as the archive lives
 };
 
 // One tensor to read, whole, into memory of the caller.
@@ -95,6 +96,11 @@ class TensorArchive {
   virtual const ArchiveTensor* find(std::string_view name) const = 0;
   // User metadata of all files; the first that has a key decides.
   virtual const Metadata& metadata() const = 0;
+  // Named byte strings of all files; the first that has a name decides. A safetensors file has its
+  // header as "safetensors.header", as .cfck files made of one keep it.
+  virtual std::span<const Attachment> attachments() const = 0;
+  // Error: kNotFound.
+  virtual Result<std::vector<std::byte>> attachment(std::string_view name) const = 0;
 
   // kLimitExceeded if one call may not return so many bytes: ask before you take memory for what
   // a file claims.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cfck/archive.hpp"
+#include "cfck/archive_writer.hpp"
 #include "cfck/calibration.hpp"
 #include "cfck/dtype.hpp"
 #include "cfck/io.hpp"

@@ -5,6 +5,8 @@
 
 #include "base/run_guarded.hpp"
 #include "cfck/safetensors.hpp"
+#include "interop/safetensors/safetensors_header.hpp"
+#include "interop/safetensors/safetensors_write.hpp"
 #include "model/archive_format.hpp"
 #include "model/listed_archive.hpp"
 
@@ -19,7 +21,7 @@ class SafetensorsArchive final : public ListedArchive {
   Result<void> list() {
     CFCK_TRY_ASSIGN(header_, read_safetensors_header(*source_));
     files_.push_back({source_->name(), safetensors_format().name, source_->size(),
-                      options_.limits.max_decoded_bytes, nullptr});
+                      options_.limits.max_decoded_bytes, nullptr, source_.get()});
     tensors_.reserve(header_.entries.size() + header_.ties.size());
     for (const SafetensorsEntry& entry : header_.entries) {
       ArchiveTensor tensor;
@@ -36,12 +38,22 @@ class SafetensorsArchive final : public ListedArchive {
       tensor.stored_bytes = 0;
       tensor.sharing = Sharing::kMemory;
       tensor.base = tie.entry;
-      tensor.strides = row_major(tensor.shape);
+      tensor.strides = row_major_strides(tensor.shape);
       tensor.named_by_metadata = true;
       tensors_.push_back(std::move(tensor));
     }
     metadata_ = header_.metadata;
+    attachments_.push_back({std::string(interop::kSafetensorsHeaderAttachment), header_.json.size(),
+                            header_.json.size()});
     return finish_list();
+  }
+
+  Result<std::vector<std::byte>> attachment(std::string_view name) const override {
+    return run_guarded([&]() -> Result<std::vector<std::byte>> {
+      if (name != interop::kSafetensorsHeaderAttachment) return ListedArchive::attachment(name);
+      const auto bytes = std::as_bytes(std::span(header_.json));
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    });
   }
 
   Result<void> read_many(std::span<const ArchiveRead> reads,
@@ -79,14 +91,6 @@ class SafetensorsArchive final : public ListedArchive {
   }
 
  private:
-  static std::vector<std::uint64_t> row_major(const Shape& shape) {
-    std::vector<std::uint64_t> strides(shape.size(), 1);
-    for (std::size_t axis = shape.size(); axis-- > 1;) {
-      strides[axis - 1] = strides[axis] * shape[axis];
-    }
-    return strides;
-  }
-
   const SafetensorsEntry& entry_of(const ArchiveTensor& tensor) const {
     return header_.entries[tensors_[tensor.index].base];
   }
@@ -109,8 +113,8 @@ Result<std::unique_ptr<TensorArchive>> open_safetensors(std::unique_ptr<ByteSour
 }  // namespace
 
 const ArchiveFormat& safetensors_format() {
-  static const ArchiveFormat kFormat = {"safetensors", ".safetensors", false, &begins_header,
-                                        &open_safetensors};
+  static const ArchiveFormat kFormat = {"safetensors",  ".safetensors",    false,
+                                        &begins_header, &open_safetensors, &interop::create_writer};
   return kFormat;
 }
 

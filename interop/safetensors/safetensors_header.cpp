@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "interop/safetensors/safetensors_ties.hpp"
 
-namespace cfck::format {
+namespace cfck::interop {
 namespace {
 
 using Json = nlohmann::json;
@@ -412,4 +412,4 @@ Result<SafetensorsHeader> make_safetensors_header(std::vector<SafetensorsEntry> 
   return header;
 }
 
-}  // namespace cfck::format
+}  // namespace cfck::interop

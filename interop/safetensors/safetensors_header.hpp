@@ -15,7 +15,7 @@
 #include "cfck/safetensors.hpp"
 #include "cfck/status.hpp"
 
-namespace cfck::format {
+namespace cfck::interop {
 
 // The header is preceded by its length, a u64.
 inline constexpr std::uint64_t kSafetensorsLengthBytes = 8;
@@ -46,4 +46,4 @@ Result<SafetensorsHeader> check_safetensors_header(std::string_view json,
 Result<SafetensorsHeader> make_safetensors_header(std::vector<SafetensorsEntry> entries,
                                                   Metadata metadata);
 
-}  // namespace cfck::format
+}  // namespace cfck::interop

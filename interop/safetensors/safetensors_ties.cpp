@@ -8,27 +8,27 @@
 
 #include "format/write/alias_plan.hpp"
 
-namespace cfck::format {
+namespace cfck::interop {
 namespace {
 
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::size_t kMaxNameBytes = 65535;  // of a record, as Writer takes it
 
-bool is_in_order(const Record& record) {
-  return record.kind != RecordKind::kAlias || is_contiguous(record.shape, record.strides);
+bool is_in_order(const ArchiveTensor& tensor) {
+  return tensor.sharing != Sharing::kMemory || format::is_contiguous(tensor.shape, tensor.strides);
 }
 
 }  // namespace
 
-std::map<std::string, std::string> dropped_names(std::span<const Record> records) {
-  std::map<std::pair<std::uint32_t, Shape>, std::vector<const std::string*>> names;
-  for (const Record& record : records) {
-    if (record.kind != RecordKind::kAlias || record.hidden) continue;
-    const Record& base = records[record.base];
-    if (record.n_elems != base.n_elems || base.n_elems == 0 || !is_in_order(record)) continue;
-    auto& same = names[{record.base, record.shape}];
-    if (same.empty() && !base.hidden && base.shape == record.shape) same.push_back(&base.name);
-    same.push_back(&record.name);
+std::map<std::string, std::string> dropped_names(std::span<const ArchiveTensor> tensors) {
+  std::map<std::pair<std::size_t, Shape>, std::vector<const std::string*>> names;
+  for (const ArchiveTensor& tensor : tensors) {
+    if (tensor.sharing != Sharing::kMemory || tensor.hidden) continue;
+    const ArchiveTensor& base = tensors[tensor.base];
+    if (tensor.n_elems != base.n_elems || base.n_elems == 0 || !is_in_order(tensor)) continue;
+    auto& same = names[{tensor.base, tensor.shape}];
+    if (same.empty() && !base.hidden && base.shape == tensor.shape) same.push_back(&base.name);
+    same.push_back(&tensor.name);
   }
   std::map<std::string, std::string> dropped;
   for (const auto& [place, same] : names) {
@@ -57,13 +57,12 @@ std::vector<SafetensorsTie> ties_of(const std::vector<SafetensorsEntry>& entries
   return ties;
 }
 
-bool are_tied(std::span<const Record> records, const Record& a, const Record& b) {
-  const auto place = [&](const Record& record) {
-    const bool is_alias = record.kind == RecordKind::kAlias;
-    const auto own = static_cast<std::size_t>(&record - records.data());
-    return std::pair(is_alias ? record.base : own, is_alias ? record.element_offset : 0);
+bool are_tied(const ArchiveTensor& a, const ArchiveTensor& b) {
+  const auto place = [](const ArchiveTensor& tensor) {
+    const bool is_view = tensor.sharing == Sharing::kMemory;
+    return std::pair(is_view ? tensor.base : tensor.index, is_view ? tensor.element_offset : 0);
   };
   return place(a) == place(b) && a.shape == b.shape && is_in_order(a) && is_in_order(b);
 }
 
-}  // namespace cfck::format
+}  // namespace cfck::interop

@@ -32,20 +32,23 @@ Error broken_bound(const std::string& name, const std::string& what, std::uint64
 
 }  // namespace
 
-void ComparingSink::expect_losses(const SafetensorsHeader& header, const Reader& reader,
+void ComparingSink::expect_losses(const TensorArchive& plain, const TensorArchive& encoded,
                                   std::span<const KeptLossless> kept_lossless) {
   std::set<std::string_view> lossless_in_target;
   for (const KeptLossless& kept : kept_lossless) {
     if (kept.in_target) lossless_in_target.insert(kept.name);
   }
-  for (const SafetensorsEntry& entry : header.entries) {
-    const Record* record = reader.find(entry.name);
-    const bool counts = lossless_in_target.contains(entry.name);
+  for (const ArchiveTensor& tensor : plain.tensors()) {
+    if (tensor.sharing != Sharing::kNone || !tensor.offset_bytes) continue;
+    const ArchiveTensor* const found = encoded.find(tensor.name);
+    const Record* const record = found == nullptr ? nullptr : found->record;
+    const bool counts = lossless_in_target.contains(tensor.name);
     if (record == nullptr || record->n_elems == 0 || !(record->error || counts)) continue;
     const bool is_copy = record->kind == RecordKind::kDuplicate;
     const bool has_target = record->error && record->error->quality;
+    const Reader& reader = *encoded.files()[found->file].reader;
     parts_.push_back(
-        {entry.name, entry.dtype, entry.offset_bytes, entry.offset_bytes + entry.n_bytes,
+        {tensor.name, tensor.dtype, *tensor.offset_bytes, *tensor.offset_bytes + tensor.n_bytes,
          bound_rows(*record, reader.records()), record->error,
          counts || (!is_copy && has_target && record->error->quality->target.whole_file),
          record->stored_bytes});

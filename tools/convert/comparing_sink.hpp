@@ -1,4 +1,4 @@
-// A sink that compares what is written to it with a safetensors file.
+// A sink that compares what is written to it with a file.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cfck/archive.hpp"
 #include "cfck/io.hpp"
-#include "cfck/reader.hpp"
-#include "cfck/safetensors.hpp"
 #include "cfck/writer.hpp"
 #include "tools/measure/bound_check.hpp"
 #include "tools/measure/target_check.hpp"
@@ -23,9 +22,9 @@ class ComparingSink final : public ByteSink {
  public:
   explicit ComparingSink(const ByteSource& expected) : expected_(expected) {}
 
-  // Which tensors of `header` are lossy, and which of those that are `kept_lossless` count for
-  // the plain target. Before anything is written.
-  void expect_losses(const SafetensorsHeader& header, const Reader& reader,
+  // Which tensors of the file, which is `plain`, are lossy in `encoded`, and which of those that
+  // are `kept_lossless` count for the plain target. Before anything is written.
+  void expect_losses(const TensorArchive& plain, const TensorArchive& encoded,
                      std::span<const KeptLossless> kept_lossless = {});
 
   Result<void> write(ByteView bytes) override;

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "cfck/archive.hpp"
+#include "cfck/archive_writer.hpp"
 #include "cfck/io.hpp"
-#include "cfck/reader.hpp"
-#include "cfck/safetensors.hpp"
-#include "cfck/writer.hpp"
 #include "format/update/checkpoint_skeleton.hpp"
 #include "tools/convert/comparing_sink.hpp"
 #include "tools/measure/target_check.hpp"
@@ -76,14 +75,13 @@ struct Work {
   const FileConversion& conversion;
   ProgressBar& bar;
   const ChangeGuard guard;
-  std::unique_ptr<ByteSource> source;
-  const model::ArchiveFormat* format = nullptr;
+  std::unique_ptr<TensorArchive> archive;
   std::unique_ptr<AtomicFile> file;  // nullptr for a dry run
-  ConvertedFile result;
-  // On the way to .cfck.
-  SafetensorsHeader header;
   std::unique_ptr<CountingSink> sink;
-  std::optional<Writer> writer;
+  std::unique_ptr<ArchiveWriter> writer;
+  ConvertedFile result;
+
+  const model::ArchiveFormat& to() const { return *result.to; }
 };
 using Works = std::vector<std::unique_ptr<Work>>;
 
@@ -91,11 +89,11 @@ bool go_on() { return interrupt_signal() == 0; }
 
 std::string short_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// One thread: decoding is spread over threads by write_safetensors.
-DecodeOptions one_thread(const Limits& limits) {
-  DecodeOptions options;
-  options.threads = 1;
-  options.limits = limits;
+// One thread: decoding is spread over threads by the writer.
+ArchiveOptions one_thread(const Limits& limits) {
+  ArchiveOptions options;
+  options.decode.threads = 1;
+  options.decode.limits = limits;
   return options;
 }
 
@@ -104,26 +102,30 @@ Error naming(Error error, const Work& work) {
   return work.conversion.label.empty() ? error : with_path(std::move(error), work.conversion.label);
 }
 
-// Decodes all of `reader` and compares it with a safetensors file.
-Result<void> compare(Work& work, const Reader& reader, ComparingSink& sink) {
+// Writes the archive in the other format again, into the sink.
+Result<void> compare(Work& work, const TensorArchive& archive, std::string_view format,
+                     ComparingSink& sink) {
   work.bar.start("checking " + short_name(work.conversion.output));
-  const auto progress = [&](std::uint64_t done_bytes, std::string_view) {
+  EncodeOptions options;
+  options.threads = work.conversion.encode.threads;
+  CFCK_TRY_ASSIGN(const auto writer, ArchiveWriter::create(format, sink, options));
+  writer->set_progress([&](std::uint64_t done_bytes, std::string_view) {
     work.bar.update(done_bytes, 0);
     return go_on();
-  };
-  CFCK_TRY(write_safetensors(reader, sink, progress, work.conversion.encode.threads));
+  });
+  CFCK_TRY(writer->add_archive(archive));
+  if (auto finished = writer->finish(); !finished) return std::move(finished).error();
   return sink.finish();
 }
 
 // `shown` is the file that the bar is about.
 Result<void> add_tensors(Work& work, const Work*& shown) {
-  CFCK_TRY_ASSIGN(work.header, read_safetensors_header(*work.source));
   work.sink = std::make_unique<CountingSink>(work.file.get());
-  CFCK_TRY_ASSIGN(Writer writer, Writer::create(*work.sink, work.conversion.encode));
-  work.writer.emplace(std::move(writer));
+  CFCK_TRY_ASSIGN(work.writer,
+                  ArchiveWriter::create(work.to().name, *work.sink, work.conversion.encode));
   work.writer->set_progress([&](std::uint64_t done_bytes, std::string_view) {
     if (std::exchange(shown, &work) != &work) work.bar.start(short_name(work.conversion.input));
-    work.bar.update(done_bytes, work.sink->n_bytes());
+    work.bar.update(done_bytes, work.to().encodes ? work.sink->n_bytes() : 0);
     return go_on();
   });
   work.writer->set_search_progress([&](const StepSearch& search) {
@@ -133,7 +135,7 @@ Result<void> add_tensors(Work& work, const Work*& shown) {
                        search.done_bytes, search.total_bytes);
     return go_on();
   });
-  CFCK_TRY(add_safetensors(*work.writer, *work.source, work.header));
+  CFCK_TRY(work.writer->add_archive(*work.archive));
   if (!work.conversion.shard_index.empty()) {
     CFCK_TRY(work.writer->attach(kShardIndexAttachment,
                                  std::as_bytes(std::span(work.conversion.shard_index))));
@@ -141,59 +143,80 @@ Result<void> add_tensors(Work& work, const Work*& shown) {
   return {};
 }
 
-Result<void> take_summary(Work& work, WriteSummary summary) {
-  for (const SafetensorsEntry& entry : work.header.entries) {
-    CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(entry.shape));
-    work.result.n_elems += count;
-    if (!work.conversion.encode.rules.empty()) work.result.names.push_back(entry.name);
-  }
-  for (const SafetensorsTie& tie : work.header.ties) {
-    CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(work.header.entries[tie.entry].shape));
-    work.result.n_elems += count;
-    if (!work.conversion.encode.rules.empty()) work.result.names.push_back(tie.name);
+void take_summary(Work& work, ArchiveSummary summary) {
+  ConvertedFile& result = work.result;
+  for (const ArchiveTensor& tensor : work.archive->tensors()) {
+    if (tensor.hidden) continue;
+    result.n_elems += tensor.n_elems;
+    if (!work.conversion.encode.rules.empty()) result.names.push_back(tensor.name);
   }
   for (const LossyTensor& tensor : summary.lossy) {
-    work.result.loss.add(tensor.error, tensor.n_elems, tensor.stored_bytes);
+    result.loss.add(tensor.error, tensor.n_elems, tensor.stored_bytes);
   }
-  work.result.kept_lossless = std::move(summary.kept_lossless);
-  work.result.unmatched_rules = std::move(summary.unmatched_rules);
-  work.result.n_records = summary.n_records;
-  work.result.decoded_bytes = summary.decoded_bytes;
-  work.result.stored_bytes = summary.stored_bytes;
-  work.result.output_bytes = work.sink->n_bytes();
-  return {};
+  result.kept_lossless = std::move(summary.kept_lossless);
+  result.unmatched_rules = std::move(summary.unmatched_rules);
+  result.tied = std::move(summary.metadata_names);
+  result.n_records = summary.n_records;
+  result.decoded_bytes = summary.decoded_bytes;
+  result.stored_bytes = summary.stored_bytes;
+  result.output_bytes = work.sink->n_bytes();
+  if (work.to().encodes) return;
+  // What is stored, and lost, is that of the input.
+  result.stored_bytes = 0;
+  for (const ArchiveTensor& tensor : work.archive->tensors()) {
+    result.stored_bytes += tensor.stored_bytes;
+    if (tensor.hidden || tensor.record == nullptr || !tensor.record->error) continue;
+    result.loss.add(*tensor.record->error, tensor.n_elems, tensor.stored_bytes);
+  }
+  const Reader* const reader = work.archive->files().front().reader;
+  result.loses_containers = reader != nullptr && format::has_skeleton(*reader);
 }
 
-// Decodes what was written; the totals are those of the plain target.
-Result<TargetTotals> verify_cfck(Work& work) {
-  CFCK_TRY_ASSIGN(const auto written, work.file->read_back());
+// Compares what was written with the input; the totals are those of the plain target.
+Result<TargetTotals> verify(Work& work) {
+  CFCK_TRY_ASSIGN(auto read_back, work.file->read_back());
   Limits limits;
   limits.max_decoded_bytes = UINT64_MAX;  // the values are those of the input
-  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*written, one_thread(limits)));
-  ComparingSink comparison(*work.source);
-  comparison.expect_losses(work.header, reader, work.result.kept_lossless);
-  CFCK_TRY(compare(work, reader, comparison));
+  CFCK_TRY_ASSIGN(const auto written,
+                  TensorArchive::open(std::move(read_back), one_thread(limits)));
+  const bool encodes = work.to().encodes;
+  const TensorArchive& plain = encodes ? *work.archive : *written;
+  const TensorArchive& encoded = encodes ? *written : *work.archive;
+  ComparingSink comparison(*plain.files().front().source);
+  if (encodes) comparison.expect_losses(plain, encoded, work.result.kept_lossless);
+  CFCK_TRY(compare(work, encoded, plain.files().front().format, comparison));
   TargetTotals totals = comparison.totals();
   totals.file_bytes = work.result.output_bytes;
   return totals;
 }
 
 // Plain targets hold for all files together.
-Result<void> to_cfck(const Works& works) {
+Result<std::vector<ArchiveSummary>> finish_all(const Works& works) {
+  std::vector<ArchiveWriter*> writers;
+  for (const auto& work : works) writers.push_back(work->writer.get());
+  if (works.front()->to().encodes) return finish_together(writers);
+  std::vector<ArchiveSummary> summaries;
+  for (const auto& work : works) {
+    auto summary = work->writer->finish();
+    if (!summary) return naming(std::move(summary).error(), *work);
+    summaries.push_back(std::move(*summary));
+  }
+  return summaries;
+}
+
+Result<void> convert(const Works& works) {
   const Work* shown = nullptr;
-  std::vector<Writer*> writers;
   for (const auto& work : works) {
     if (auto added = add_tensors(*work, shown); !added) return naming(added.error(), *work);
-    writers.push_back(&*work->writer);
   }
-  CFCK_TRY_ASSIGN(std::vector<WriteSummary> summaries, finish_together(writers));
+  CFCK_TRY_ASSIGN(std::vector<ArchiveSummary> summaries, finish_all(works));
   TargetTotals totals;
   bool is_verified = false;
   for (std::size_t i = 0; i < works.size(); ++i) {
     Work& work = *works[i];
-    CFCK_TRY(take_summary(work, std::move(summaries[i])));
+    take_summary(work, std::move(summaries[i]));
     if (!work.conversion.verify || work.file == nullptr) continue;
-    const auto verified = verify_cfck(work);
+    const auto verified = verify(work);
     if (!verified) return naming(verified.error(), work);
     totals.add(*verified);
     is_verified = true;
@@ -202,51 +225,14 @@ Result<void> to_cfck(const Works& works) {
   return is_verified && target ? check_target(*target, totals) : Result<void>();
 }
 
-Result<void> to_safetensors(Work& work) {
-  CFCK_TRY_ASSIGN(const Reader reader,
-                  Reader::open(*work.source, one_thread(work.conversion.limits)));
-  CFCK_TRY_ASSIGN(const SafetensorsHeader header, safetensors_header_for(reader));
-  for (const SafetensorsTie& tie : header.ties) work.result.tied.push_back(tie.name);
-  work.result.loses_containers = format::has_skeleton(reader);
-  CountingSink sink(work.file.get());
-  const auto progress = [&](std::uint64_t done_bytes, std::string_view) {
-    work.bar.update(done_bytes, 0);
-    return go_on();
-  };
-  CFCK_TRY(write_safetensors(reader, sink, progress, work.conversion.encode.threads));
-  for (const Record& record : reader.records()) {
-    work.result.stored_bytes += record.stored_bytes;
-    if (record.hidden) continue;
-    work.result.n_records += 1;
-    work.result.n_elems += record.n_elems;
-    work.result.decoded_bytes += record.decoded_bytes;
-    if (record.error) work.result.loss.add(*record.error, record.n_elems, record.stored_bytes);
-  }
-  work.result.output_bytes = sink.n_bytes();
-  if (!work.conversion.verify || work.file == nullptr) return {};
-  CFCK_TRY_ASSIGN(const auto written, work.file->read_back());
-  CFCK_TRY(read_safetensors_header(*written));
-  ComparingSink comparison(*written);
-  return compare(work, reader, comparison);
-}
-
 }  // namespace
 
 Result<ConversionInput> probe_input(const std::string& path, const Limits& limits) {
-  CFCK_TRY_ASSIGN(const auto source, open_file(path));
+  CFCK_TRY_ASSIGN(const auto archive, model::open_archive_file(path, one_thread(limits)));
   ConversionInput input;
-  CFCK_TRY_ASSIGN(input.format, model::format_of(*source));
-  if (!input.format->encodes) {
-    CFCK_TRY_ASSIGN(const SafetensorsHeader header, read_safetensors_header(*source));
-    for (const SafetensorsEntry& entry : header.entries) input.decoded_bytes += entry.n_bytes;
-    for (const SafetensorsTie& tie : header.ties) {
-      input.decoded_bytes += header.entries[tie.entry].n_bytes;
-    }
-  } else {
-    CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, one_thread(limits)));
-    for (const Record& record : reader.records()) {
-      if (!record.hidden) input.decoded_bytes += record.decoded_bytes;
-    }
+  input.format = model::find_format(archive->files().front().format);
+  for (const ArchiveTensor& tensor : archive->tensors()) {
+    if (!tensor.hidden) input.decoded_bytes += tensor.n_bytes;
   }
   return input;
 }
@@ -255,8 +241,9 @@ namespace {
 
 Result<void> open_files(Work& work) {
   const FileConversion& conversion = work.conversion;
-  CFCK_TRY_ASSIGN(work.source, open_file(conversion.input));
-  CFCK_TRY_ASSIGN(work.format, model::format_of(*work.source));
+  CFCK_TRY_ASSIGN(work.archive,
+                  model::open_archive_file(conversion.input, one_thread(conversion.limits)));
+  const ArchiveFile& input = work.archive->files().front();
   if (!conversion.dry_run) {
     AtomicFile::Options options;
     options.replace_existing = conversion.replace_existing;
@@ -265,14 +252,14 @@ Result<void> open_files(Work& work) {
   work.bar.start(short_name(conversion.input));
   work.result.input = conversion.input;
   work.result.output = conversion.output;
-  work.result.input_bytes = work.source->size();
-  work.result.to = &model::counterpart(*work.format);
+  work.result.input_bytes = input.n_bytes;
+  work.result.to = &model::counterpart(*model::find_format(input.format));
   return {};
 }
 
 Result<void> commit(Work& work) {
   // Of a .cfck file every byte has a hash, and updates do not change what was opened.
-  if (!work.format->encodes) CFCK_TRY(work.guard.check());
+  if (work.to().encodes) CFCK_TRY(work.guard.check());
   if (!go_on()) return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
   return work.file ? work.file->commit() : Result<void>();
 }
@@ -288,13 +275,7 @@ Result<std::vector<ConvertedFile>> convert_files(std::span<const FileConversion>
       return naming(opened.error(), *works.back());
     }
   }
-  if (!works.front()->format->encodes) {
-    CFCK_TRY(to_cfck(works));
-  } else {
-    for (const auto& work : works) {
-      if (auto done = to_safetensors(*work); !done) return naming(done.error(), *work);
-    }
-  }
+  CFCK_TRY(convert(works));
   std::vector<ConvertedFile> files;
   for (const auto& work : works) {
     if (auto committed = commit(*work); !committed) return naming(committed.error(), *work);

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "cfck/archive.hpp"
 #include "cfck/io.hpp"
-#include "cfck/reader.hpp"
 #include "model/folder_names.hpp"
 #include "model/model_folder.hpp"
 #include "model/replace_folder.hpp"
@@ -304,11 +304,10 @@ Result<std::string> FolderConversion::original_index(const std::string& index_fi
   std::set<std::string> tied;
   for (const ConvertedFile& file : report_.files) tied.insert(file.tied.begin(), file.tied.end());
   CFCK_TRY_ASSIGN(const std::string renamed, model::rename_shards(text, from_, to_, tied));
-  CFCK_TRY_ASSIGN(const auto source, open_file(input_path(first->second)));
-  DecodeOptions decode;
-  decode.limits = options_.limits;
-  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, decode));
-  const auto attachments = reader.attachments();
+  ArchiveOptions how;
+  how.decode.limits = options_.limits;
+  CFCK_TRY_ASSIGN(const auto archive, model::open_archive_file(input_path(first->second), how));
+  const auto attachments = archive->attachments();
   // A longer one was never the index of a folder that was converted.
   const bool is_kept =
       std::any_of(attachments.begin(), attachments.end(), [](const Attachment& attachment) {
@@ -316,7 +315,7 @@ Result<std::string> FolderConversion::original_index(const std::string& index_fi
                attachment.decoded_bytes <= model::kMaxIndexBytes;
       });
   if (!is_kept) return renamed;
-  CFCK_TRY_ASSIGN(const auto kept, reader.attachment(kShardIndexAttachment));
+  CFCK_TRY_ASSIGN(const auto kept, archive->attachment(kShardIndexAttachment));
   std::string original(reinterpret_cast<const char*>(kept.data()), kept.size());
   CFCK_TRY_ASSIGN(const std::string complete, model::rename_shards(text, from_, to_));
   CFCK_TRY_ASSIGN(const model::ShardIndex shards, model::parse_shard_index(complete));

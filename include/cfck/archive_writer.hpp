@@ -1,0 +1,64 @@
+// Writes the tensors of archives, or of anything else, in any format that archives have.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cfck/archive.hpp"
+#include "cfck/io.hpp"
+#include "cfck/options.hpp"
+#include "cfck/tensor.hpp"
+#include "cfck/writer.hpp"
+
+namespace cfck {
+
+struct ArchiveSummary : WriteSummary {
+  // Names that the file has in its metadata only, for tensors that share memory with others.
+  std::vector<std::string> metadata_names;
+};
+
+// Usage: create, add..., finish. What is added must stay valid and unchanged until finish()
+// returns. After an error the writer refuses everything but destruction. Not thread-safe.
+class ArchiveWriter {
+ public:
+  // `format` is "cfck" or "safetensors"; for the latter only the threads of `options` count.
+  // `sink` must outlive the writer. Errors: kUnsupported for another format, kInvalidArgument.
+  static Result<std::unique_ptr<ArchiveWriter>> create(std::string_view format, ByteSink& sink,
+                                                       const EncodeOptions& options = {});
+  virtual ~ArchiveWriter();
+  ArchiveWriter(const ArchiveWriter&) = delete;
+  ArchiveWriter& operator=(const ArchiveWriter&) = delete;
+
+  virtual Result<void> add(std::string_view name, const TensorSource& tensor) = 0;
+  virtual Result<void> add(std::string_view name, const TensorView& tensor) = 0;
+  // Adds a second name for a tensor that was added. False, and nothing was added: the format
+  // cannot have this name, or options ask for another codec or error for it.
+  virtual Result<bool> tie(std::string_view name, std::string_view base) = 0;
+  virtual Result<void> set_metadata(std::string_view key, std::string_view value) = 0;
+  // Formats without attachments leave them out.
+  virtual Result<void> attach(std::string_view name, ByteView bytes) = 0;
+  // Adds all tensors with their ties, the metadata and the attachments, so that a file that is
+  // converted to another format and back is the same byte for byte, unless options make it lossy.
+  virtual Result<void> add_archive(const TensorArchive& archive) = 0;
+
+  virtual void set_progress(WriteProgress progress) = 0;
+  virtual void set_search_progress(SearchProgress progress) = 0;
+  virtual Result<ArchiveSummary> finish() = 0;
+
+ protected:
+  ArchiveWriter() = default;
+
+ private:
+  // The writer of a .cfck file; nullptr in other formats.
+  virtual Writer* encoder() { return nullptr; }
+  friend Result<std::vector<ArchiveSummary>> finish_together(
+      std::span<ArchiveWriter* const> writers);
+};
+
+// Finishes the files of one checkpoint, as finish_together() of Writers does.
+Result<std::vector<ArchiveSummary>> finish_together(std::span<ArchiveWriter* const> writers);
+
+}  // namespace cfck

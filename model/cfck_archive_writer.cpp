@@ -1,0 +1,109 @@
+// Writes archives as .cfck files.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/run_guarded.hpp"
+#include "cfck/archive_writer.hpp"
+#include "model/cfck_archive.hpp"
+#include "model/tensor_bytes.hpp"
+
+namespace cfck::model {
+namespace {
+
+class CfckArchiveWriter final : public ArchiveWriter {
+ public:
+  explicit CfckArchiveWriter(Writer writer) : writer_(std::move(writer)) {}
+
+  Result<void> add(std::string_view name, const TensorSource& tensor) override {
+    return writer_.add(name, tensor);
+  }
+  Result<void> add(std::string_view name, const TensorView& tensor) override {
+    return writer_.add(name, tensor);
+  }
+  Result<bool> tie(std::string_view name, std::string_view base) override {
+    return writer_.tie(name, base);
+  }
+  Result<void> set_metadata(std::string_view key, std::string_view value) override {
+    return writer_.set_metadata(key, value);
+  }
+  Result<void> attach(std::string_view name, ByteView bytes) override {
+    return writer_.attach(name, bytes);
+  }
+
+  Result<void> add_archive(const TensorArchive& archive) override {
+    return run_guarded([&]() -> Result<void> {
+      for (const auto& [key, value] : archive.metadata()) {
+        CFCK_TRY(writer_.set_metadata(key, value));
+      }
+      for (const Attachment& attachment : archive.attachments()) {
+        CFCK_TRY_ASSIGN(const auto bytes, archive.attachment(attachment.name));
+        CFCK_TRY(writer_.attach(attachment.name, bytes));
+      }
+      for (const ArchiveTensor& tensor : archive.tensors()) {
+        if (!tensor.hidden && !is_tie(archive, tensor)) CFCK_TRY(add_tensor(archive, tensor));
+      }
+      for (const ArchiveTensor& tensor : archive.tensors()) {
+        if (!tensor.hidden && is_tie(archive, tensor)) CFCK_TRY(add_tie(archive, tensor));
+      }
+      return {};
+    });
+  }
+
+  void set_progress(WriteProgress progress) override { writer_.set_progress(std::move(progress)); }
+  void set_search_progress(SearchProgress progress) override {
+    writer_.set_search_progress(std::move(progress));
+  }
+
+  Result<ArchiveSummary> finish() override {
+    return run_guarded([&]() -> Result<ArchiveSummary> {
+      CFCK_TRY_ASSIGN(WriteSummary written, writer_.finish());
+      ArchiveSummary summary;
+      static_cast<WriteSummary&>(summary) = std::move(written);
+      return summary;
+    });
+  }
+
+ private:
+  Writer* encoder() override { return &writer_; }
+
+  // A view of a tensor with a name. Memory without a name has no place to be added at, so that
+  // views of it are stored on their own.
+  static bool is_tie(const TensorArchive& archive, const ArchiveTensor& tensor) {
+    return tensor.sharing == Sharing::kMemory && !archive.tensors()[tensor.base].hidden;
+  }
+
+  Result<void> add_tensor(const TensorArchive& archive, const ArchiveTensor& tensor) {
+    const ByteSource* const file = archive.files()[tensor.file].source;
+    if (tensor.offset_bytes && file != nullptr) {
+      return writer_.add(tensor.name,
+                         TensorSource{tensor.dtype, tensor.shape, file, *tensor.offset_bytes});
+    }
+    decoded_.push_back(std::make_unique<TensorBytes>(archive, tensor));
+    return writer_.add(tensor.name,
+                       TensorSource{tensor.dtype, tensor.shape, decoded_.back().get(), 0});
+  }
+
+  Result<void> add_tie(const TensorArchive& archive, const ArchiveTensor& tensor) {
+    const std::string& base = archive.tensors()[tensor.base].name;
+    if (!tensor.named_by_metadata) {
+      return writer_.add_alias(tensor.name, base, tensor.element_offset, tensor.shape,
+                               tensor.strides);
+    }
+    // Where that is not possible, the metadata still says it.
+    auto tied = writer_.tie(tensor.name, base);
+    return tied ? Result<void>() : std::move(tied).error();
+  }
+
+  std::vector<std::unique_ptr<TensorBytes>> decoded_;
+  Writer writer_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ArchiveWriter>> create_cfck(ByteSink& sink, const EncodeOptions& options) {
+  CFCK_TRY_ASSIGN(Writer writer, Writer::create(sink, options));
+  return std::unique_ptr<ArchiveWriter>(std::make_unique<CfckArchiveWriter>(std::move(writer)));
+}
+
+}  // namespace cfck::model
