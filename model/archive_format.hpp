@@ -36,6 +36,11 @@ std::span<const ArchiveFormat* const> archive_formats();
 #include "model/formats.inc"
 #undef CFCK_ARCHIVE_FORMAT
 
+// At most kHeadBytes. Errors: what the source reports.
+Result<std::string> head_of(const ByteSource& source);
+// The format of a file that begins so, or nullptr.
+const ArchiveFormat* recognised(std::string_view head);
+
 // The format of a file by its first bytes, else by the suffix of its name. Errors: kUnsupported
 // for files of other programs, with what to do about them; kTruncated, kCorrupt for what is
 // nothing known; what the source reports.

@@ -16,17 +16,26 @@ std::span<const ArchiveFormat* const> archive_formats() {
   return kFormats;
 }
 
+Result<std::string> head_of(const ByteSource& source) {
+  std::string head(std::min<std::uint64_t>(kHeadBytes, source.size()), '\0');
+  CFCK_TRY(source.read_at(0, std::as_writable_bytes(std::span(head))));
+  return head;
+}
+
+const ArchiveFormat* recognised(std::string_view head) {
+  const auto formats = archive_formats();
+  const auto found = std::find_if(formats.begin(), formats.end(), [&](const ArchiveFormat* format) {
+    return format->recognises(head);
+  });
+  return found == formats.end() ? nullptr : *found;
+}
+
 Result<const ArchiveFormat*> format_of(const ByteSource& source) {
-  std::array<char, kHeadBytes> buffer;
-  const std::size_t n_bytes = std::min<std::uint64_t>(buffer.size(), source.size());
-  CFCK_TRY(source.read_at(0, std::as_writable_bytes(std::span(buffer.data(), n_bytes))));
-  const std::string_view head(buffer.data(), n_bytes);
+  CFCK_TRY_ASSIGN(const std::string head, head_of(source));
   if (head.empty()) {
     return Error{ErrorCode::kTruncated, "the file is empty; fetch it again", {}, {}};
   }
-  for (const ArchiveFormat* format : archive_formats()) {
-    if (format->recognises(head)) return format;
-  }
+  if (const ArchiveFormat* const format = recognised(head)) return format;
   const std::string path = source.name();
   if (auto foreign = foreign_format(head, path)) return std::move(*foreign);
   for (const ArchiveFormat* format : archive_formats()) {

@@ -2,11 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <system_error>
 
+#include "base/files/temporary_names.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/io.hpp"
@@ -25,7 +25,6 @@ constexpr std::uint64_t kShortBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
 constexpr int kMaxLinks = 40;  // as Linux has it
 constexpr int kMaxAttempts = 100;
-constexpr std::size_t kMaxNameBytes = 255;
 
 Error refuse(const std::string& path, const std::string& reason) {
   return Error{ErrorCode::kInvalidArgument, "'" + escaped(path) + "' " + reason, {}, {}};
@@ -54,17 +53,6 @@ Result<std::string> follow_links(const std::string& path) {
   }
   return Error{
       ErrorCode::kIo, "'" + escaped(path) + "' leads through too many symbolic links", {}, {}};
-}
-
-std::string temporary_name(const std::string& target) {
-  static std::atomic<std::uint64_t> counter{0};
-  const std::size_t slash = target.rfind('/');
-  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
-  const std::string suffix =
-      ".cfck-tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter.fetch_add(1));
-  std::string name = "." + target.substr(start);
-  name.resize(std::min(name.size(), kMaxNameBytes - suffix.size()));
-  return target.substr(0, start) + name + suffix;
 }
 
 }  // namespace
@@ -120,7 +108,7 @@ Result<void> AtomicFile::Impl::check_target() {
 
 Result<void> AtomicFile::Impl::open_temporary() {
   for (int attempt = 0;; ++attempt) {
-    std::string name = temporary_name(target);
+    std::string name = temporary_path(target);
     Result<std::unique_ptr<File>> created = files.create_exclusive(name);
     if (created) {
       temporary = std::move(name);

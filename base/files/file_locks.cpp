@@ -9,12 +9,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <ctime>
 #include <limits>
 
 #if defined(__linux__)
 #include <sys/vfs.h>
 #endif
+
+#include "base/files/temporary_names.hpp"
 
 namespace cfck {
 namespace {
@@ -22,7 +23,6 @@ namespace {
 // Appended bytes are locked up to here; the byte after it stands for the whole file.
 constexpr off_t kAppendEnd = std::numeric_limits<off_t>::max() - 1;
 constexpr off_t kHeldByte = kAppendEnd;
-constexpr std::time_t kDaySeconds = 24 * 60 * 60;
 
 #if defined(F_OFD_SETLK)
 struct flock lock_of(short type, off_t start, off_t n_bytes) noexcept {
@@ -44,11 +44,6 @@ bool try_lock(int descriptor, off_t start, off_t n_bytes) noexcept {
 }
 #endif
 
-bool all_digits(std::string_view text) noexcept {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 // Locks a file that nobody holds. Returns false also where locks do not work.
 bool lock_leftover(int descriptor) noexcept {
 #if defined(F_OFD_SETLK)
@@ -69,10 +64,8 @@ void remove_if_leftover(int folder, const char* name) noexcept {
   }
   struct stat info {};
   struct stat named {};
-  const bool is_ours = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
-                       info.st_nlink == 1 && info.st_uid == ::geteuid();
-  const bool may_go =
-      is_ours && (has_local_locks(descriptor) || std::time(nullptr) - info.st_mtime > kDaySeconds);
+  const bool may_go = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
+                      info.st_nlink == 1 && is_leftover(descriptor);
   if (may_go && lock_leftover(descriptor) &&
       ::fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == info.st_ino &&
       named.st_dev == info.st_dev) {
@@ -124,18 +117,6 @@ void release_locks(int descriptor) noexcept {
   (void)::fcntl(descriptor, F_OFD_SETLK, &lock);
 #endif
   (void)::flock(descriptor, LOCK_UN);
-}
-
-bool is_temporary_name(std::string_view name) noexcept {
-  constexpr std::string_view kMark = ".cfck-tmp-";
-  const std::size_t mark = name.rfind(kMark);
-  if (!name.starts_with('.') || mark == std::string_view::npos || mark == 0) {
-    return false;
-  }
-  const std::string_view numbers = name.substr(mark + kMark.size());
-  const std::size_t dash = numbers.find('-');
-  return dash != std::string_view::npos && all_digits(numbers.substr(0, dash)) &&
-         all_digits(numbers.substr(dash + 1));
 }
 
 bool has_local_locks(int descriptor) noexcept {

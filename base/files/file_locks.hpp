@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 namespace cfck {
 
@@ -22,9 +21,6 @@ bool lock_held(int descriptor) noexcept;
 
 // Gives up these locks and that of flock().
 void release_locks(int descriptor) noexcept;
-
-// True for the names that AtomicFile gives to temporary files: ".NAME.cfck-tmp-PID-N".
-bool is_temporary_name(std::string_view name) noexcept;
 
 // True if locks on an open file are seen by everybody who can open it, as on file systems of one
 // machine.

@@ -85,6 +85,13 @@ class TensorArchive {
                                                      const ArchiveOptions& options = {});
   static Result<std::unique_ptr<TensorArchive>> open(std::unique_ptr<ByteSource> source,
                                                      const ArchiveOptions& options = {});
+  // As open(), of a format that is known: "cfck", "safetensors". Error: also kUnsupported.
+  static Result<std::unique_ptr<TensorArchive>> open_as(std::string_view format,
+                                                        std::unique_ptr<ByteSource> source,
+                                                        const ArchiveOptions& options = {});
+  // The format that the source begins as, by name; empty for none that is read here. Errors: what
+  // the source reports.
+  static Result<std::string_view> format_of(const ByteSource& source);
   virtual ~TensorArchive();
   TensorArchive(const TensorArchive&) = delete;
   TensorArchive& operator=(const TensorArchive&) = delete;

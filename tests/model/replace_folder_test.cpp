@@ -1,5 +1,5 @@
 // Folders that replace others: every step fails, and files of both are never taken for one.
-#include "model/replace_folder.hpp"
+#include "model/folder/replace_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -13,8 +13,8 @@
 #include <map>
 #include <new>
 
-#include "model/model_folder.hpp"
-#include "model/temporary_folder.hpp"
+#include "model/folder/model_folder.hpp"
+#include "model/folder/temporary_folder.hpp"
 #include "tests/support/failing_new.hpp"
 #include "tests/support/fault_files.hpp"
 

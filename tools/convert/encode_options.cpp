@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "model/model_folder.hpp"
+#include "model/folder/model_folder.hpp"
 
 namespace cfck::tools {
 namespace {

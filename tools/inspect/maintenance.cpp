@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "cfck/update.hpp"
 #include "model/archive_format.hpp"
-#include "model/model_folder.hpp"
+#include "model/folder/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
 
 namespace cfck::tools {

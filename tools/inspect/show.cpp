@@ -10,7 +10,7 @@
 
 #include "base/glob.hpp"
 #include "base/text.hpp"
-#include "model/model_folder.hpp"
+#include "model/folder/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/listing.hpp"
 

@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "cfck/archive.hpp"
 #include "model/archive_format.hpp"
-#include "model/model_folder.hpp"
+#include "model/folder/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/progress_bar.hpp"

@@ -236,8 +236,8 @@ std::unique_ptr<TensorArchive> archive_of(const Bytes& bytes) {
   return test::take(TensorArchive::open(std::make_unique<OwnedMemorySource>(bytes)));
 }
 
-// A safetensors file with a lossy tensor between lossless ones, and the same with
-// what was lost.
+// A safetensors file with a lossy tensor between lossless ones, and its lossy
+// copy.
 class Comparing : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-#include "model/replace_folder.hpp"
+#include "model/folder/replace_folder.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "model/folder_names.hpp"
+#include "model/folder/folder_names.hpp"
 
 namespace cfck::model {
 namespace {

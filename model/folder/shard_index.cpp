@@ -1,4 +1,4 @@
-#include "model/shard_index.hpp"
+#include "model/folder/shard_index.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,18 +1,16 @@
-#include "model/temporary_folder.hpp"
+#include "model/folder/temporary_folder.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <utility>
 
-#include "base/files/file_locks.hpp"
+#include "base/files/temporary_names.hpp"
 #include "base/text.hpp"
-#include "model/folder_names.hpp"
+#include "model/folder/folder_names.hpp"
 
 namespace cfck::model {
 namespace {
@@ -20,8 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMaxAttempts = 100;
-constexpr std::size_t kMaxNameBytes = 255;
-constexpr std::time_t kDaySeconds = 24 * 60 * 60;
 
 // -1 if the path is no folder, or if it is in use; locked otherwise.
 int lock_folder(const std::string& path) {
@@ -32,14 +28,6 @@ int lock_folder(const std::string& path) {
     return -1;
   }
   return descriptor;
-}
-
-// As with temporary files (FileSystem::remove_leftovers): ours by name and owner, and in
-// nobody's use. Locks may not reach other machines on network file systems.
-bool is_leftover(int descriptor) {
-  struct stat info {};
-  return ::fstat(descriptor, &info) == 0 && info.st_uid == ::geteuid() &&
-         (has_local_locks(descriptor) || std::time(nullptr) - info.st_mtime > kDaySeconds);
 }
 
 void remove_leftover_folders(const fs::path& parent) {
@@ -55,14 +43,6 @@ void remove_leftover_folders(const fs::path& parent) {
   }
 }
 
-std::string temporary_path(const fs::path& target, int number) {
-  const std::string suffix =
-      ".cfck-tmp-" + std::to_string(::getpid()) + "-" + std::to_string(number);
-  std::string name = "." + target.filename().string();
-  name.resize(std::min(name.size(), kMaxNameBytes - suffix.size()));
-  return (target.parent_path() / name.append(suffix)).string();
-}
-
 }  // namespace
 
 bool TemporaryFolder::hold() {
@@ -74,8 +54,8 @@ bool TemporaryFolder::hold() {
 Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::string& target) {
   remove_leftover_folders(fs::path(target).parent_path());
   std::error_code error;
-  for (int number = 0; number < kMaxAttempts; ++number) {
-    std::string path = temporary_path(target, number);
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    std::string path = temporary_path(target);
     // The object is there before the folder is, so that its destructor removes the folder.
     auto folder = std::unique_ptr<TemporaryFolder>(new TemporaryFolder());
     if (!fs::create_directory(path, error)) {

@@ -1,5 +1,5 @@
 // Several files as one archive.
-#include "model/folder_archive.hpp"
+#include "model/folder/folder_archive.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -13,7 +13,7 @@
 
 #include "cfck/status.hpp"
 #include "model/archive_format.hpp"
-#include "model/shard_index.hpp"
+#include "model/folder/shard_index.hpp"
 
 namespace cfck::model {
 

@@ -1,4 +1,4 @@
-#include "model/folder_names.hpp"
+#include "model/folder/folder_names.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>

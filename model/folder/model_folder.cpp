@@ -1,4 +1,4 @@
-#include "model/model_folder.hpp"
+#include "model/folder/model_folder.hpp"
 
 #include <sys/stat.h>
 
@@ -7,10 +7,10 @@
 #include <set>
 #include <utility>
 
-#include "base/files/file_locks.hpp"
+#include "base/files/temporary_names.hpp"
 #include "base/text.hpp"
-#include "model/folder_names.hpp"
-#include "model/replace_folder.hpp"
+#include "model/folder/folder_names.hpp"
+#include "model/folder/replace_folder.hpp"
 
 namespace cfck::model {
 namespace {
