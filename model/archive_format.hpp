@@ -16,9 +16,9 @@ namespace cfck::model {
 struct ArchiveFormat {
   std::string_view name;    // in messages and JSON: "cfck"
   std::string_view suffix;  // of names of files: ".cfck"
-  // Whether tensors are encoded, and options say how.
+  // True if tensors are encoded according to options.
   bool encodes = false;
-  // By the first bytes of a file, at most kHeadBytes.
+  // Recognises the first bytes of a file, at most kHeadBytes.
   bool (*recognises)(std::string_view head) = nullptr;
   Result<std::unique_ptr<TensorArchive>> (*open)(std::unique_ptr<ByteSource> source,
                                                  const ArchiveOptions& options) = nullptr;
@@ -26,7 +26,7 @@ struct ArchiveFormat {
                                                    const EncodeOptions& options) = nullptr;
 };
 
-// What is read of a file to recognise its format.
+// Number of bytes of a file that are read to recognise its format.
 inline constexpr std::size_t kHeadBytes = 512;
 
 // All formats, in the order of formats.inc.
@@ -36,32 +36,32 @@ std::span<const ArchiveFormat* const> archive_formats();
 #include "model/formats.inc"
 #undef CFCK_ARCHIVE_FORMAT
 
-// At most kHeadBytes. Errors: what the source reports.
+// Reads at most kHeadBytes. Errors: those of the source.
 Result<std::string> head_of(const ByteSource& source);
-// The format of a file that begins so, or nullptr.
+// Returns the format of a file that begins with `head`, or nullptr.
 const ArchiveFormat* recognised(std::string_view head);
 
-// The format of a file by its first bytes, else by the suffix of its name. Errors: kUnsupported
-// for files of other programs, with what to do about them; kTruncated, kCorrupt for what is
-// nothing known; what the source reports.
+// Returns the format of a file by its first bytes, else by the suffix of its name. Errors:
+// kUnsupported for files of other programs, with what to do about them; kTruncated, kCorrupt for
+// unknown files; those of the source.
 Result<const ArchiveFormat*> format_of(const ByteSource& source);
 
-// The format of this name, or nullptr.
+// Returns the format of this name, or nullptr.
 const ArchiveFormat* find_format(std::string_view name);
 
-// What a file is converted to: a format that encodes to one that does not, and the other way
-// round.
+// Returns the format that a file is converted to: one that encodes for one that does not, and vice
+// versa.
 const ArchiveFormat& counterpart(const ArchiveFormat& format);
 
-// Opens one file. Errors have no path but that of open_file().
+// Opens one file. Errors have no path except those of open_file().
 Result<std::unique_ptr<TensorArchive>> open_archive_file(const std::string& path,
                                                          const ArchiveOptions& options);
 
-// `path` with the suffix of `from`, if it has it, replaced by that of `to`.
+// Returns `path` with the suffix of `from`, if it has it, replaced by that of `to`.
 std::string with_suffix(const std::string& path, const ArchiveFormat& from,
                         const ArchiveFormat& to);
 
-// "no .cfck and no .safetensors files"; backwards: the other way round.
+// Returns "no .cfck and no .safetensors files"; backwards, the formats in reverse order.
 std::string no_such_files(bool backwards = false);
 
 }  // namespace cfck::model

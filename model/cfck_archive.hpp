@@ -9,10 +9,10 @@
 
 namespace cfck::model {
 
-// The archive of a reader of the caller, which must outlive it.
+// Returns an archive that uses a reader of the caller, which must outlive it.
 Result<std::unique_ptr<TensorArchive>> borrow_reader(const Reader& reader);
 
-// What ArchiveWriter::create gives for .cfck files.
+// Implements ArchiveWriter::create for .cfck files.
 Result<std::unique_ptr<ArchiveWriter>> create_cfck(ByteSink& sink, const EncodeOptions& options);
 
 }  // namespace cfck::model

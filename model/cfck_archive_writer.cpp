@@ -67,8 +67,8 @@ class CfckArchiveWriter final : public ArchiveWriter {
  private:
   Writer* encoder() override { return &writer_; }
 
-  // A view of a tensor with a name. Memory without a name has no place to be added at, so that
-  // views of it are stored on their own.
+  // True for a view of a tensor with a name. Memory without a name cannot be added itself, so views
+  // of it are stored on their own.
   static bool is_tie(const TensorArchive& archive, const ArchiveTensor& tensor) {
     return tensor.sharing == Sharing::kMemory && !archive.tensors()[tensor.base].hidden;
   }
@@ -90,7 +90,7 @@ class CfckArchiveWriter final : public ArchiveWriter {
       return writer_.add_alias(tensor.name, base, tensor.element_offset, tensor.shape,
                                tensor.strides);
     }
-    // Where that is not possible, the metadata still says it.
+    // Where a tie is not possible, the metadata still records it.
     auto tied = writer_.tie(tensor.name, base);
     return tied ? Result<void>() : std::move(tied).error();
   }

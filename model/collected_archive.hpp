@@ -1,4 +1,5 @@
-// What a writer is given, as an archive: for formats whose files begin with a list of all tensors.
+// Tensors added to a writer, as an archive: for formats whose files begin with a list of all
+// tensors.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace cfck::model {
 
-// Refers to what is added, which must stay valid. Complete after finish().
+// Refers to the added tensors, which must stay valid. Complete after finish().
 class CollectedArchive final : public ListedArchive {
  public:
   CollectedArchive();
@@ -20,7 +21,7 @@ class CollectedArchive final : public ListedArchive {
   // Errors: kInvalidArgument for a name that is there already and for a wrong number of bytes.
   Result<void> add(std::string_view name, const TensorSource& tensor);
   Result<void> add(std::string_view name, const TensorView& tensor);
-  // False for a base that was not added.
+  // Returns false for a base that was not added.
   Result<bool> tie(std::string_view name, std::string_view base);
   void set_metadata(std::string_view key, std::string_view value);
   void attach(std::string_view name, ByteView bytes);
@@ -38,7 +39,7 @@ class CollectedArchive final : public ListedArchive {
                           std::span<const std::uint64_t> stops, MutableBytes out) const override;
 
  private:
-  // Where a tensor is: in an archive, in a source, or in memory.
+  // The location of a tensor: in an archive, in a source, or in memory.
   struct Place {
     const TensorArchive* archive = nullptr;
     std::size_t index = 0;

@@ -1,4 +1,4 @@
-// Errors of one of several files say which.
+// Adds the path of a file to errors, where there are several files.
 #pragma once
 
 #include <string>

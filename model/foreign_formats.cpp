@@ -15,8 +15,8 @@ struct Foreign {
   std::string_view way_out;  // {0} is the path, as a Python string; {1} that of a .cfck file
 };
 
-// Lines that Python takes as they stand, from a file or typed one by one: none is
-// indented, no statement has a block.
+// Lines that Python accepts unchanged, from a file or typed one by one: none is indented, no
+// statement has a block.
 constexpr std::string_view kTorchWay =
     "convert it once in Python, nested containers and plain values included:\n"
     "import torch, cfck.torch\n"
@@ -61,7 +61,7 @@ constexpr std::array kForeign = {
     Foreign{"ustar", "a tar file", "unpack it first"},
 };
 
-// The length of the UTF-8 character that begins `text`, or 0.
+// Returns the length of the UTF-8 character that begins `text`, or 0.
 std::size_t character_bytes(std::string_view text) {
   std::size_t n_bytes = 1;
   while (n_bytes <= std::min<std::size_t>(4, text.size())) {
@@ -71,8 +71,8 @@ std::size_t character_bytes(std::string_view text) {
   return 0;
 }
 
-// A Python string literal for a path. Bytes that are not UTF-8 become the
-// surrogates that stand for them in Python's file names.
+// Returns a Python string literal for a path. Bytes that are not UTF-8 become the surrogates that
+// stand for them in Python's file names.
 std::string python_string(std::string_view path) {
   std::string quoted = "\"";
   while (!path.empty()) {
@@ -89,7 +89,7 @@ std::string python_string(std::string_view path) {
   return quoted + '"';
 }
 
-// `text` with {0} and {1} replaced, in one pass: paths may contain either.
+// Returns `text` with {0} and {1} replaced, in one pass: paths may contain either.
 std::string filled_in(std::string_view text, std::string_view path, std::string_view cfck_path) {
   std::string out;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -112,7 +112,7 @@ std::string cfck_name(const std::string& path) {
   return (has_suffix ? path.substr(0, dot) : path) + ".cfck";
 }
 
-// Archives of numpy arrays have names that end so, torch's never do.
+// Members of numpy archives have names with this ending, torch's never do.
 bool first_member_is_array(std::string_view head) {
   if (head.size() < 30) return false;
   const auto name_bytes = load<std::uint16_t>(reinterpret_cast<const std::byte*>(head.data()) + 26);

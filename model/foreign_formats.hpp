@@ -1,4 +1,4 @@
-// Formats that are known but not read here, and what to do about their files.
+// Formats that are recognised but not read here, and what to do about their files.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace cfck::model {
 
-// kUnsupported, which says what the file is and how to convert it; nothing for an unknown format.
-// `head` is what the file begins with.
+// Returns kUnsupported, with what the file is and how to convert it; nullopt for an unknown format.
+// `head` are the first bytes of the file.
 std::optional<Error> foreign_format(std::string_view head, const std::string& path);
 
 }  // namespace cfck::model

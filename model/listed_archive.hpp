@@ -1,4 +1,4 @@
-// The part of an archive that is the same for all formats: its lists, and names to find in them.
+// The part of an archive that all formats share: its lists, and names to find in them.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ class ListedArchive : public TensorArchive {
   std::span<const Attachment> attachments() const override { return attachments_; }
   Result<std::vector<std::byte>> attachment(std::string_view name) const override;
 
-  // By ArchiveFile::max_decoded_bytes.
+  // Checks ArchiveFile::max_decoded_bytes.
   Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
                                    std::uint64_t n_bytes) const override;
 
  protected:
-  // Fills in what does not depend on the format (index, n_elems) and sorts the names. To be
-  // called when the list of tensors is complete. Error: kLimitExceeded for an impossible shape.
+  // Fills in the fields that do not depend on the format (index, n_elems) and sorts the names. To
+  // be called when the list of tensors is complete. Error: kLimitExceeded for an impossible shape.
   Result<void> finish_list();
-  // The two tensors of one name, in the order of the list; nullptr if there are none.
+  // Returns two tensors of one name, in the order of the list; nullptr if there are none.
   std::pair<const ArchiveTensor*, const ArchiveTensor*> same_names() const;
-  // kInvalidArgument for a tensor of another archive.
+  // Error: kInvalidArgument for a tensor of another archive.
   Result<void> check_own(const ArchiveTensor* tensor) const;
-  // kInvalidArgument where the elements are not in the tensor or do not begin and end on whole
-  // bytes, and where `out` does not have their size.
+  // Error: kInvalidArgument where the elements are not in the tensor or do not begin and end on
+  // whole bytes, and where `out` does not have their size.
   static Result<void> check_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
                                      std::uint64_t n_elems, MutableBytes out);
 
@@ -43,10 +43,10 @@ class ListedArchive : public TensorArchive {
   std::vector<std::size_t> by_name_;
 };
 
-// The strides of a contiguous tensor, in elements.
+// Returns the strides of a contiguous tensor, in elements.
 std::vector<std::uint64_t> row_major_strides(const Shape& shape);
 
-// The error of a call that progress was asked about and cancelled.
+// Returns the error of a call that a progress callback cancelled.
 Error cancelled();
 
 }  // namespace cfck::model

@@ -1,4 +1,4 @@
-// How one tensor is to be stored: what options and rules come to for it.
+// How one tensor is to be stored: the result of options and rules for it.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@ class SecondMoments;
 
 namespace cfck::encode {
 
-// What codec spectral is to reach. Its steps are not known yet.
+// The request to codec spectral. Its steps are not known yet.
 struct SpectralChoice {
   Target target;  // kNone: the step is known, or follows from the bound
   unsigned n_states = 8;
   StepPreset preset = StepPreset::kFlat;
   std::vector<std::uint8_t> block;  // sides that were asked for
-  // This tensor's step over that of the target, and, if sigma is not 0, its root mean
-  // square, which must be about that.
+  // This tensor's step relative to that of the target, and, if sigma is not 0, its root mean
+  // square, which must agree approximately.
   double step_scale = 1;
   double sigma = 0;
-  codec::StepField steps;                               // on top of that
-  std::shared_ptr<const codec::SecondMoments> moments;  // by which errors are fed forward
-  std::shared_ptr<const std::vector<float>> corrected;  // what is then quantised
-  // That of a refined calibration: it counts where there is no target, and is tried first where
-  // there is one. 0: there is none.
+  codec::StepField steps;                               // relative to step_scale
+  std::shared_ptr<const codec::SecondMoments> moments;  // for error compensation
+  std::shared_ptr<const std::vector<float>> corrected;  // quantised instead, if set
+  // The step of a refined calibration: it applies where there is no target, and is tried first
+  // where there is one. 0: there is none.
   double known_step = 0;
 
-  // Bits are weighed where only the sum of squared errors counts.
+  // Bits are weighted where only the sum of squared errors matters.
   bool is_flat() const { return preset == StepPreset::kFlat; }
 
   bool operator==(const SpectralChoice&) const = default;
@@ -44,18 +44,18 @@ struct TensorChoice {
   std::optional<ErrorBound> bound;
   std::optional<SpectralChoice> spectral;
   bool keeps_near_zero = false;  // an exemption that only the values can show
-  // Why every bit must come through although something else was asked for.
+  // Why the tensor must be lossless although something else was asked for.
   std::optional<LosslessReason> reason;
 
   bool is_lossy() const { return bound || spectral; }
-  // What it was decided for does not count.
+  // Compares the choices, but not what led to them.
   bool stores_as(const TensorChoice& other) const {
     return codec == other.codec && bound == other.bound && spectral == other.spectral &&
            keeps_near_zero == other.keeps_near_zero;
   }
 };
 
-// What a tensor gets of which every bit must come through.
+// The codec of a tensor that must be lossless.
 inline CodecChoice lossless_codec(CodecChoice codec) {
   return codec == CodecChoice::kDirect || codec == CodecChoice::kSpectral ? CodecChoice::kAuto
                                                                           : codec;

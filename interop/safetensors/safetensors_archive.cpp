@@ -100,7 +100,7 @@ class SafetensorsArchive final : public ListedArchive {
   SafetensorsHeader header_;
 };
 
-// The first seven bytes of the length are checked by who reads the header.
+// The function that reads the header checks the first seven bytes of the length.
 bool begins_header(std::string_view head) { return head.size() > 8 && head[8] == '{'; }
 
 Result<std::unique_ptr<TensorArchive>> open_safetensors(std::unique_ptr<ByteSource> source,

@@ -10,7 +10,7 @@
 namespace cfck::interop {
 namespace {
 
-// The header comes first: everything is written by finish().
+// Collects tensors: the header comes first, so finish() writes everything.
 class SafetensorsArchiveWriter final : public ArchiveWriter {
  public:
   SafetensorsArchiveWriter(ByteSink& sink, unsigned threads) : sink_(sink), threads_(threads) {}

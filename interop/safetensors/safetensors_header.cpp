@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Values of fields that safetensors ignores may nest this deep, as there.
+// Values of fields that safetensors ignores may nest this deep, as they may there.
 constexpr std::size_t kMaxSkippedDepth = 125;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
@@ -163,7 +163,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  // A value that no rule above takes: fine only where safetensors ignores it.
+  // Handles a value that no rule above takes: it is allowed only where safetensors ignores it.
   bool value() {
     if (skipped_depth_ > 0 || (place_ == Place::kTensor && field_ == Field::kOther)) return true;
     switch (place_) {
@@ -241,7 +241,7 @@ Error layout_error(ErrorCode code, const SafetensorsEntry& entry, const std::str
   return {code, "safetensors header: the tensor " + message, entry.name, {}};
 }
 
-// Whether safetensors takes the shape for one without elements: it multiplies up to the zero.
+// True if safetensors takes the shape for one without elements: it multiplies up to the zero.
 bool is_empty(const Shape& shape) {
   const auto zero = std::find(shape.begin(), shape.end(), 0U);
   return zero != shape.end() && n_elems(Shape(shape.begin(), zero)).has_value();

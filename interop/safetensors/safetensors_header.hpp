@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file: reading it by the rules of safetensors
-// 0.8, and writing new ones.
+// The JSON header of a safetensors file: reads it by the rules of safetensors 0.8, and writes new
+// ones.
 #pragma once
 
 #include <cstddef>
@@ -27,22 +27,22 @@ inline constexpr std::string_view kSafetensorsHeaderAttachment = "safetensors.he
 Result<SafetensorsHeader> parse_safetensors_header(std::string json,
                                                    std::optional<std::uint64_t> data_bytes);
 
-// What is known of a header before it is parsed.
+// Bounds on a header that are known before it is parsed.
 struct SafetensorsHeaderBounds {
   std::size_t max_tensors = std::numeric_limits<std::size_t>::max();
   std::size_t max_metadata = std::numeric_limits<std::size_t>::max();  // entries
 };
 
-// The same without a copy of `json`, which stays empty in what is returned. Errors: also kCorrupt
+// Parses a header without a copy of `json`, which stays empty in the result. Errors: also kCorrupt
 // for more tensors or metadata than expected.
 Result<SafetensorsHeader> check_safetensors_header(std::string_view json,
                                                    std::optional<std::uint64_t> data_bytes,
                                                    const SafetensorsHeaderBounds& bounds);
 
-// The header safetensors itself would write: tensors by descending alignment,
-// then name, without gaps; padded with spaces to 8 bytes. Takes name, dtype and
-// shape of `entries` and sets their offsets. Errors: kLimitExceeded,
-// kInvalidArgument for a dtype or shape that safetensors does not have.
+// Makes the header that safetensors itself would write: tensors by descending alignment, then name,
+// without gaps; padded with spaces to 8 bytes. Takes name, dtype and shape of `entries` and sets
+// their offsets. Errors: kLimitExceeded, kInvalidArgument for a dtype or shape that safetensors
+// does not have.
 Result<SafetensorsHeader> make_safetensors_header(std::vector<SafetensorsEntry> entries,
                                                   Metadata metadata);
 

@@ -1,6 +1,6 @@
-// Tensors that share memory, on the way to safetensors and back: safetensors stores
-// such memory once, under one name; safetensors.torch.save_model writes the names
-// that it leaves out into the metadata, each with the name it kept.
+// Tensors that share memory, in conversions to and from safetensors: safetensors stores such memory
+// once, under one name; safetensors.torch.save_model writes the names that it leaves out into the
+// metadata, each with the name it kept.
 #pragma once
 
 #include <map>
@@ -13,18 +13,18 @@
 
 namespace cfck::interop {
 
-// Names that safetensors leaves out, each with the name it keeps for it: of tensors that
-// are the same elements in the same shape, the first name in order of bytes. Views of
-// another shape or of a part stay, since the metadata could not say what they are.
+// Returns the names that safetensors leaves out, each with the name it keeps for it: of tensors
+// with identical elements and shape, the first name in order of bytes. Views of another shape or of
+// a part stay, since the metadata could not describe them.
 std::map<std::string, std::string> dropped_names(std::span<const ArchiveTensor> tensors);
 
-// Entries of the metadata from a name that no tensor has, and that one can have, to one
+// Returns the entries of the metadata from a name that no tensor has, and that one can have, to one
 // that a tensor with elements has.
 std::vector<SafetensorsTie> ties_of(const std::vector<SafetensorsEntry>& entries,
                                     const Metadata& metadata);
 
-// Whether both are the same elements, in the same order and shape. Both must be
-// of the same archive.
+// True if both have identical elements, in the same order and shape. Both must be of the same
+// archive.
 bool are_tied(const ArchiveTensor& a, const ArchiveTensor& b);
 
 }  // namespace cfck::interop

@@ -1,4 +1,4 @@
-// Archives as safetensors files.
+// Writes archives as safetensors files.
 #include "interop/safetensors/safetensors_write.hpp"
 
 #include <algorithm>
@@ -19,12 +19,12 @@
 namespace cfck::interop {
 namespace {
 
-// Decoded bytes that a job collects before it is handed to a worker: many small
-// tensors together, so that a job is worth its overhead.
+// Decoded bytes that a job collects before it is handed to a worker: many small tensors together,
+// so that a job is worth its overhead.
 constexpr std::uint64_t kJobBytes = std::uint64_t{1} << 20;
 
-// Whether the archive holds the tensors of the header, in its own order, and besides them
-// nothing but names that the header ties to them.
+// True if the archive holds the tensors of the header, in its own order, and besides them nothing
+// but names that the header ties to them.
 bool same_tensors(const SafetensorsHeader& header, const TensorArchive& archive,
                   std::size_t n_named) {
   if (header.metadata != archive.metadata()) return false;
@@ -43,11 +43,11 @@ bool same_tensors(const SafetensorsHeader& header, const TensorArchive& archive,
   return n_known == n_named;
 }
 
-// The header this archive was made from, if it is kept and still true.
+// Returns the header this archive was made from, if it is kept and still true.
 Result<std::optional<SafetensorsHeader>> kept_header(const TensorArchive& archive,
                                                      std::size_t n_named) {
   const auto attachments = archive.attachments();
-  // What is longer than safetensors allows was never a header.
+  // An attachment longer than safetensors allows was never a header.
   const bool kept = std::any_of(attachments.begin(), attachments.end(), [](const auto& attachment) {
     return attachment.name == kSafetensorsHeaderAttachment &&
            attachment.decoded_bytes <= kMaxSafetensorsHeaderBytes;
@@ -137,11 +137,11 @@ class DecodeJob final : public OrderedPipeline::Job {
   std::vector<std::byte> bytes_;
 };
 
-// Elements to decode at a time: whole chunks of what stores the values.
+// Number of elements to decode at a time: whole chunks of the stored tensor.
 std::uint64_t elems_per_piece(const TensorArchive& archive, const ArchiveTensor& tensor) {
   const ArchiveTensor& stored = archive.tensors()[tensor.base];
-  // Elsewhere the elements lie scattered over all chunks of the base, which a small base has few
-  // of: an alias may repeat it many times.
+  // Otherwise the elements are scattered over all chunks of the base. A small base has few chunks:
+  // an alias may repeat it many times.
   if (tensor.sharing == Sharing::kMemory && !format::is_contiguous(tensor.shape, tensor.strides)) {
     if (stored.n_bytes > kJobBytes) return tensor.n_elems;
     return std::min(tensor.n_elems, kJobBytes / bits_per_element(tensor.dtype) * 8);
@@ -161,8 +161,8 @@ Result<void> write_tensors(const TensorArchive& archive, const SafetensorsHeader
     const std::uint64_t piece_elems = elems_per_piece(archive, tensor);
     for (std::uint64_t first = 0; first < tensor.n_elems; first += piece_elems) {
       const std::uint64_t count = std::min(piece_elems, tensor.n_elems - first);
-      // Pieces but the last are multiples of 8 elements for sub-byte dtypes. A view with gaps may
-      // claim far more than the file has.
+      // All pieces but the last are multiples of 8 elements for sub-byte dtypes. A view with gaps
+      // may claim far more than the file has.
       const std::uint64_t n_bytes = format::byte_of(count, bits_per_element(tensor.dtype));
       CFCK_TRY(archive.check_decoded_bytes(tensor, n_bytes));
       job->add({&tensor, first, count, 0, n_bytes});
@@ -176,7 +176,7 @@ Result<void> write_tensors(const TensorArchive& archive, const SafetensorsHeader
   return pipeline.drain();
 }
 
-// No .cfck file gives more in one conversion than in one call.
+// A .cfck file may not yield more in one conversion than in one call.
 Result<void> check_total(const TensorArchive& archive, const SafetensorsHeader& header) {
   std::vector<std::uint64_t> totals(archive.files().size());
   for (const SafetensorsEntry& entry : header.entries) {

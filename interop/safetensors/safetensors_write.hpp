@@ -1,4 +1,4 @@
-// Archives as safetensors files.
+// Writes archives as safetensors files.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace cfck::interop {
 
-// The header of a safetensors file with the tensors of `archive`: the one that it was made from,
-// if that is attached and still true, else a new one.
+// Returns the header of a safetensors file with the tensors of `archive`: the one that it was made
+// from, if that is attached and still true, else a new one.
 Result<SafetensorsHeader> header_for(const TensorArchive& archive);
 
-// As cfck::write_safetensors, with a header that header_for() made.
+// Writes as cfck::write_safetensors does, with a header that header_for() made.
 Result<void> write_archive(const TensorArchive& archive, const SafetensorsHeader& header,
                            ByteSink& sink, const ReadProgress& progress, unsigned threads);
 
-// Of a file with this header.
+// Returns the size of a file with this header.
 std::uint64_t file_bytes(const SafetensorsHeader& header);
 
-// What ArchiveWriter::create gives for safetensors.
+// Implements ArchiveWriter::create for safetensors.
 Result<std::unique_ptr<ArchiveWriter>> create_writer(ByteSink& sink, const EncodeOptions& options);
 
 }  // namespace cfck::interop

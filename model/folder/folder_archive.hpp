@@ -9,7 +9,7 @@
 
 namespace cfck::model {
 
-// Error: kCorrupt for a name that two parts have, unless only metadata give it.
+// Joins the parts. Error: kCorrupt for a name that two parts have, unless only metadata give it.
 Result<std::unique_ptr<TensorArchive>> join_archives(
     std::vector<std::unique_ptr<TensorArchive>> parts);
 

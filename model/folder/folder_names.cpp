@@ -30,7 +30,7 @@ Error cannot_read(const std::string& folder, int number) {
 
 bool is_itself_or_parent(std::string_view name) noexcept { return name == "." || name == ".."; }
 
-// Of a folder that is open for reading; takes the descriptor, which may be -1.
+// Removes the contents of a folder that is open for reading; takes the descriptor, which may be -1.
 void remove_contents(int descriptor) noexcept {
   const OpenFolder folder(descriptor < 0 ? nullptr : ::fdopendir(descriptor));
   if (!folder) {
@@ -63,7 +63,7 @@ Result<std::vector<std::string>> names_in(const std::string& folder) {
 }
 
 void remove_folder(const std::string& path) noexcept {
-  // Listing may fail for want of memory, and find some next time.
+  // Listing may fail for lack of memory, and succeed the next time.
   for (int attempt = 0; attempt < 2; ++attempt) {
     remove_contents(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (::rmdir(path.c_str()) == 0) return;

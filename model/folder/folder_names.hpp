@@ -1,4 +1,4 @@
-// What is in a folder. The iterators of std::filesystem end the program where memory is
+// Lists and removes folders. The iterators of std::filesystem end the program where memory is
 // exhausted: their increment() takes memory, but must not throw.
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace cfck::model {
 
-// Names of all that is in the folder, sorted, without "." and "..".
-// Errors: kIo, kOutOfMemory.
+// Returns the names of all entries of the folder, sorted, without "." and "..". Errors: kIo,
+// kOutOfMemory.
 Result<std::vector<std::string>> names_in(const std::string& folder);
 
-// Removes a folder with all it has; what cannot be removed stays. Links are removed, not
-// followed.
+// Removes a folder with all its contents; entries that cannot be removed stay. Links are removed,
+// not followed.
 void remove_folder(const std::string& path) noexcept;
 
 }  // namespace cfck::model

@@ -33,7 +33,7 @@ class FolderWalk {
     std::error_code ignored;
     const fs::path real = fs::canonical(root_, ignored);
     homes_ = {real};
-    // As caches of huggingface_hub have it: MODEL/snapshots/REVISION and MODEL/blobs.
+    // Caches of huggingface_hub have this layout: MODEL/snapshots/REVISION and MODEL/blobs.
     if (real.parent_path().filename() == "snapshots") {
       homes_.push_back(real.parent_path().parent_path() / "blobs");
     }
@@ -92,12 +92,12 @@ class FolderWalk {
   }
 
   std::string root_;
-  std::vector<fs::path> homes_;  // where links may lead
-  std::set<fs::path> open_;      // folders on the way to where the walk is
+  std::vector<fs::path> homes_;  // folders into which links may lead
+  std::set<fs::path> open_;      // folders on the path from the root of the walk
   std::vector<std::string> files_;
 };
 
-// Files with tensors in `folder` itself, by the index if there is one.
+// Returns the files with tensors in `folder` itself, by the index if there is one.
 Result<std::vector<std::string>> files_of_format(const std::string& folder,
                                                  const ArchiveFormat& format) {
   std::vector<std::string> indexes;

@@ -1,5 +1,5 @@
-// Folders as people share models: one file of tensors or several shards with an
-// index, and what belongs to them.
+// Folders in which models are shared: one file of tensors or several shards with an index, and the
+// files that belong to them.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace cfck::model {
 
-// Paths of the files with tensors that `path` stands for: `path` itself, or the
-// shards of a folder, by its index if it has one. Errors: kNotFound for a folder
-// without tensors, kCorrupt for a bad index or a folder whose conversion was interrupted.
+// Returns the paths of the files with tensors that `path` stands for: `path` itself, or the shards
+// of a folder, by its index if it has one. Errors: kNotFound for a folder without tensors, kCorrupt
+// for a bad index or a folder whose conversion was interrupted.
 Result<std::vector<std::string>> tensor_files(const std::string& path);
 
-// Notices that a folder is replaced while its files are opened one after the other. Make it
-// before tensor_files(), ask it when all files are open. Files that are not folders stay.
+// Notices that a folder is replaced while its files are opened one after the other. Create it
+// before tensor_files(), and check it when all files are open. Paths that are not folders are fine.
 class FolderWatch {
  public:
   explicit FolderWatch(std::string path) : path_(std::move(path)), before_(state()) {}
@@ -32,28 +32,28 @@ class FolderWatch {
 
  private:
   using File = std::pair<std::uint64_t, std::uint64_t>;  // device and number
-  // Of the folder and of its indexes.
+  // Returns the identity of the folder and of its indexes.
   std::vector<File> state() const;
 
   std::string path_;
   std::vector<File> before_;
 };
 
-// Everything to be found in a folder, for a conversion.
+// Everything in a folder that concerns a conversion.
 struct FolderContents {
   std::string folder;
   std::vector<std::string> tensor_files;  // of one format; relative paths, sorted
   std::vector<std::string> index_files;   // of the same format
   std::vector<std::string> other_files;
-  // Of other_files those that links bring in from outside the folder. Caches of
-  // huggingface_hub keep all files so, in ../../blobs: these do not count.
+  // Those of other_files that links bring in from outside the folder. Caches of huggingface_hub
+  // keep all files this way, in ../../blobs: these are not listed.
   std::vector<std::string> outside_files;
   const ArchiveFormat* format = nullptr;
 };
 
-// Symbolic links are followed; folders whose name begins with a dot and what killed saves
-// left are left out. Errors: as of tensor_files(). Of several formats
-// with files in the folder, the last of formats.inc counts: what is not encoded yet.
+// Symbolic links are followed; folders whose name begins with a dot and the remains of killed saves
+// are left out. Errors: as of tensor_files(). If several formats have files in the folder, the last
+// of formats.inc is taken: the one that is not encoded yet.
 Result<FolderContents> read_folder(const std::string& folder);
 
 }  // namespace cfck::model

@@ -27,7 +27,7 @@ constexpr std::string_view kMarkText =
     "The files of this folder are being replaced by cfck-convert --force. If it is not running "
     "any more,\nit was interrupted, and the folder has files of two checkpoints: run it again.\n";
 
-// The way of the exchange is closed; the other one is taken.
+// An error that rules out the exchange; files are then renamed one by one.
 Error impossible(const std::string& why) { return {ErrorCode::kUnsupported, why, {}, {}}; }
 
 fs::file_status status_of(const std::string& path) {
@@ -35,7 +35,7 @@ fs::file_status status_of(const std::string& path) {
   return fs::symlink_status(path, ignored);
 }
 
-// Access lists and the like, which a new folder does not get by itself. Labels of the
+// True for access lists and other attributes that a new folder does not inherit. Labels of the
 // system's security modules come with every folder.
 bool has_attributes(const std::string& path) {
 #if defined(__linux__)
@@ -73,13 +73,13 @@ Result<void> copy_ownership(const std::string& from, const std::string& to) {
 // The inodes of the files that stay, by their paths in the new folder.
 using CarriedFiles = std::map<std::string, ino_t>;
 
-// 0 if there is no such file.
+// Returns 0 if there is no such file.
 ino_t inode_of(const std::string& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 ? info.st_ino : 0;
 }
 
-// Gives the new folder links to what stays of the old one.
+// Links the files of the old folder that stay into the new one.
 Result<void> carry_over(const std::string& old_folder, const std::string& new_folder,
                         FileSystem& files, CarriedFiles& carried) {
   CFCK_TRY_ASSIGN(const auto names, names_in(old_folder));
@@ -94,7 +94,7 @@ Result<void> carry_over(const std::string& old_folder, const std::string& new_fo
         CFCK_TRY(files.link(from, to));
         carried[to] = inode_of(to);
       }
-      // A link to a folder: the new files go where it leads.
+      // A link to a folder is followed: the new files go where it leads.
       if (fs::is_directory(new_status)) return impossible("a folder takes the place of a file");
       continue;
     }
@@ -110,8 +110,8 @@ Result<void> carry_over(const std::string& old_folder, const std::string& new_fo
   return copy_ownership(old_folder, new_folder);
 }
 
-// Whether a file that stays was saved again in the old folder, and not since in the new one.
-// The exchange made `from` the path that was carried to.
+// True if a file that stays was saved again in the old folder, and not since in the new one. The
+// exchange made `from` the path that was carried to.
 bool replaced_late(const std::string& from, const std::string& to, const CarriedFiles& carried) {
   const auto known = carried.find(from);
   return known != carried.end() && inode_of(from) != known->second && inode_of(to) == known->second;
@@ -160,7 +160,7 @@ Result<void> put_mark(const std::string& path, FileSystem& files) {
   return file->close();
 }
 
-// Folders that are to be synced because entries of them change.
+// Folders that must be synced because entries of them change.
 using Folders = std::set<std::string>;
 
 Result<void> make_parents(const std::string& folder, Folders& changed, FileSystem& files) {

@@ -1,5 +1,5 @@
-// Puts a finished folder in the place of one that exists, so that nobody takes files of both
-// for one checkpoint (docs/adr/0015-replaced-folders.md).
+// Puts a finished folder in the place of an existing one, so that files of both are never taken for
+// one checkpoint (docs/adr/0015-replaced-folders.md).
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace cfck::model {
 
-// A file of this name says that the files of its folder are being replaced one by one, or that
-// this was interrupted. Python's readers know it too (_io/shards.py).
+// A file of this name marks a folder whose files are being replaced one by one, or where this was
+// interrupted. Python's readers know it too (_io/shards.py).
 inline constexpr const char* kUnfinishedMark = ".cfck-convert-unfinished";
 
-// Error: kCorrupt if the folder has the mark.
+// Checks that the folder has no mark. Error: kCorrupt if it has.
 Result<void> check_unmarked(const std::string& folder);
 
 // Makes entries of a folder, and of all folders in it, safe against power loss.
@@ -26,13 +26,13 @@ struct FolderReplacement {
   std::vector<std::string> names;
 };
 
-// Afterwards the folder `to` has the files of `from`, and its own of other names. Where the
-// file system can exchange two folders and link files, `from` gets links to what stays and
-// both change names in one step; else the files are renamed one by one while `to` has the
-// mark. What is in `from` afterwards may be removed.
+// Afterwards the folder `to` has the files of `from`, and its own of other names. Where the file
+// system can exchange two folders and link files, `from` gets links to the files that stay and both
+// change names in one step; else the files are renamed one by one while `to` has the mark. The
+// contents of `from` may be removed afterwards.
 //
-// After an error `to` is as it was, or is replaced and the error says so, or has the mark.
-// Errors: kIo; kInvalidArgument where a file would replace a folder or the other way round.
+// After an error `to` is as it was, or is replaced and the error says so, or has the mark. Errors:
+// kIo; kInvalidArgument where a file would replace a folder or vice versa.
 Result<void> replace_folder(const FolderReplacement& replacement, FileSystem& files);
 
 }  // namespace cfck::model

@@ -21,7 +21,7 @@ Error corrupt_index(const std::string& what) {
   return {ErrorCode::kCorrupt, "the shard index " + what, {}, {}};
 }
 
-// Names come from strangers: they must not lead out of the folder.
+// Names come from untrusted files: they must not lead out of the folder.
 bool stays_inside(const std::string& name) {
   if (name.empty() || name.front() == '/' || name.find('\0') != std::string::npos) return false;
   const fs::path path(name);
@@ -47,7 +47,7 @@ Result<JsonTree> parse_index_json(std::string_view text, std::size_t max_values)
   return tree;
 }
 
-// Where the suffix of `format` begins that is followed by another one.
+// Returns where the suffix of `format` begins that is followed by another one.
 std::size_t suffix_place(std::string_view name, const ArchiveFormat& format) {
   return name.rfind(std::string(format.suffix) + ".");
 }

@@ -22,7 +22,7 @@ struct ShardIndex {
   std::vector<std::string> files() const;         // sorted, each once
 };
 
-// More tensors than any model has; bounds the memory that an index takes when it is parsed.
+// More values than any model has tensors; bounds the memory that an index takes when it is parsed.
 inline constexpr std::size_t kMaxIndexValues = std::size_t{1} << 21;
 
 // Checks the JSON, duplicate keys, and that no file name is absolute or has a
@@ -30,17 +30,18 @@ inline constexpr std::size_t kMaxIndexValues = std::size_t{1} << 21;
 Result<ShardIndex> parse_shard_index(std::string_view json,
                                      std::size_t max_values = kMaxIndexValues);
 
-// The same JSON with the suffix of every shard's name changed, without the tensors of `left_out`.
+// Returns the same JSON with the suffix of every shard's name changed, without the tensors of
+// `left_out`.
 Result<std::string> rename_shards(std::string_view json, const ArchiveFormat& from,
                                   const ArchiveFormat& to,
                                   const std::set<std::string>& left_out = {});
 
-// Whether this is a name that model libraries give to the index of shards of this format:
+// True if this is a name that model libraries give to the index of shards of this format:
 // "model.safetensors.index.json", "adapter_model.safetensors.index.json", and with a variant
 // "model.fp16.safetensors.index.json" or "model.safetensors.index.fp16.json".
 bool is_index_name(std::string_view name, const ArchiveFormat& format);
 
-// The name of the index for shards of the format `to`. Requires: is_index_name(name, from).
+// Returns the name of the index for shards of the format `to`. Requires: is_index_name(name, from).
 std::string renamed_index(std::string_view name, const ArchiveFormat& from,
                           const ArchiveFormat& to);
 

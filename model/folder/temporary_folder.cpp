@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxAttempts = 100;
 
-// -1 if the path is no folder, or if it is in use; locked otherwise.
+// Returns -1 if the path is no folder, or if it is in use; else the descriptor of the locked
+// folder.
 int lock_folder(const std::string& path) {
   const int descriptor =
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -56,7 +57,7 @@ Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::stri
   std::error_code error;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     std::string path = temporary_path(target);
-    // The object is there before the folder is, so that its destructor removes the folder.
+    // The object is created before the folder, so that its destructor removes the folder.
     auto folder = std::unique_ptr<TemporaryFolder>(new TemporaryFolder());
     if (!fs::create_directory(path, error)) {
       if (!error) continue;  // there is one of this name

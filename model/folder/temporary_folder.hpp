@@ -8,9 +8,9 @@
 
 namespace cfck::model {
 
-// A new folder beside `target`, ".NAME.cfck-tmp-PID-N". The destructor removes what has this
-// name then, with all it has. A killed process leaves the folder; the next TemporaryFolder
-// in the same place removes it.
+// A new folder beside `target`, ".NAME.cfck-tmp-PID-N". The destructor removes the folder of this
+// name with all its contents. A killed process leaves the folder; the next TemporaryFolder in that
+// place removes it.
 class TemporaryFolder {
  public:
   // `target` is an absolute path. Errors: kIo.
@@ -23,11 +23,11 @@ class TemporaryFolder {
 
  private:
   TemporaryFolder() = default;
-  // False if another process took the folder for a leftover.
+  // Locks the folder. Returns false if another process took it for a leftover.
   bool hold();
 
   std::string path_;     // empty: there is no folder yet
-  int descriptor_ = -1;  // has the lock that says that the folder is in use
+  int descriptor_ = -1;  // holds the lock that marks the folder as in use
 };
 
 }  // namespace cfck::model

@@ -15,26 +15,26 @@
 
 namespace cfck::tools {
 
-// Bit for bit, but for lossy tensors: of these no value may be beyond the maximum
-// error, recomputed from the file, the largest must be what the index says, and a target of
-// the tensor alone must be met.
+// Compares bit for bit, except for lossy tensors: no value of these may be beyond the maximum
+// error, recomputed from the file, the largest must be that of the index, and a target of the
+// tensor alone must be met.
 class ComparingSink final : public ByteSink {
  public:
   explicit ComparingSink(const ByteSource& expected) : expected_(expected) {}
 
-  // Which tensors of the file, which is `plain`, are lossy in `encoded`, and which of those that
-  // are `kept_lossless` count for the plain target. Before anything is written.
+  // Tells which tensors of the file, which is `plain`, are lossy in `encoded`, and which of those
+  // that are `kept_lossless` are part of the plain target. To be called before anything is written.
   void expect_losses(const TensorArchive& plain, const TensorArchive& encoded,
                      std::span<const KeptLossless> kept_lossless = {});
 
   Result<void> write(ByteView bytes) override;
-  // Errors: kChecksum where what was written, or its length, is something else.
+  // Errors: kChecksum where the written bytes, or their length, differ.
   Result<void> finish() const;
-  // Of the tensors that the plain target is for, but for bytes of files.
+  // Totals of the tensors that the plain target is for, without bytes of files.
   const TargetTotals& totals() const { return totals_; }
 
  private:
-  // A tensor of which values are compared.
+  // A tensor whose values are compared.
   struct Part {
     std::string name;
     DType dtype = DType::kF32;
@@ -52,7 +52,7 @@ class ComparingSink final : public ByteSink {
   Result<void> compare_exactly(ByteView bytes);
   Result<void> compare_values(ByteView bytes);
   BoundCheck check_of(const Part& part) const;
-  // Of the part that ends here.
+  // Finishes the part that ends here.
   Result<void> finish_part();
 
   const ByteSource& expected_;
@@ -61,7 +61,7 @@ class ComparingSink final : public ByteSink {
   std::vector<Part> parts_;  // by position
   std::size_t n_finished_ = 0;
   std::optional<BoundCheck> check_;   // of the part that was begun
-  std::vector<std::byte> cut_value_;  // the bytes of a value that are there already
+  std::vector<std::byte> cut_value_;  // the first bytes of a value whose rest is to come
   TargetTotals totals_;
 };
 

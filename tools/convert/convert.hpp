@@ -17,11 +17,11 @@ struct ConvertOptions {
   EncodeOptions encode;
   std::vector<std::string> rules;  // as given; run_convert adds them to `encode`
   std::string rules_file;
-  std::vector<std::string> for_cfck;  // options that were given and say how to encode
+  std::vector<std::string> for_cfck;  // options that were given and concern encoding
   bool verify = false;
   bool dry_run = false;
   bool force = false;  // replace what exists
-  Limits limits;       // of .cfck files that are read
+  Limits limits;       // for .cfck files that are read
 };
 
 struct ConvertReport {
@@ -30,14 +30,14 @@ struct ConvertReport {
   const model::ArchiveFormat* to = nullptr;
   std::vector<ConvertedFile> files;
   std::vector<std::string> copied;               // of a folder: the rest, relative paths
-  std::vector<std::string> copied_from_outside;  // of these, where links lead out of the folder
+  std::vector<std::string> copied_from_outside;  // those where links lead out of the folder
 };
 
-// `paths` may not be the same file, by any name; `output` must not exist unless
-// `force`. Errors: kInvalidArgument.
+// Checks that the paths are not the same file, by any name; `output` must not exist unless `force`.
+// Errors: kInvalidArgument.
 Result<void> check_output(const std::string& input, const std::string& output, bool force);
 
-// Options that say how to encode make no sense on the way back. Error: kInvalidArgument.
+// Options for encoding make no sense in conversions from .cfck. Error: kInvalidArgument.
 Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to);
 
 Result<ConvertReport> convert_folder(const ConvertOptions& options, bool show_progress);

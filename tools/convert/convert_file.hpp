@@ -19,12 +19,12 @@ struct FileConversion {
   std::string input;
   std::string output;
   EncodeOptions encode;
-  bool verify = false;   // decode what was written and compare, before it gets its name
+  bool verify = false;   // decode the written file and compare, before it gets its name
   bool dry_run = false;  // encode, count, write nothing
   bool replace_existing = false;
   std::string shard_index;  // to be kept in the .cfck file; empty: none
   std::string label;        // in messages, where there are several; empty: none
-  Limits limits = {};       // of .cfck files that are read
+  Limits limits = {};       // for .cfck files that are read
 };
 
 struct ConvertedFile {
@@ -39,25 +39,25 @@ struct ConvertedFile {
   std::uint64_t output_bytes = 0;
   LossTotals loss;
   std::vector<std::string> tied;  // names that a safetensors file has in its metadata only
-  // Of conversions to safetensors: whether the input nests its tensors and has plain
-  // values (save_checkpoint), which safetensors cannot hold.
+  // For conversions to safetensors: whether the input nests its tensors and has plain values
+  // (save_checkpoint), which safetensors cannot hold.
   bool loses_containers = false;
-  // Of conversions to .cfck.
+  // For conversions to .cfck.
   std::vector<std::string> names;  // if there are rules
   std::vector<KeptLossless> kept_lossless;
   std::vector<std::string> unmatched_rules;
 };
 
-// What is known of an input before it is converted.
+// The properties of an input that are known before it is converted.
 struct ConversionInput {
   const model::ArchiveFormat* format = nullptr;
   std::uint64_t decoded_bytes = 0;
 };
 Result<ConversionInput> probe_input(const std::string& path, const Limits& limits);
 
-// Files of one format, at least one. Each output appears complete or not at all. A plain target,
-// which must be that of all, holds for all together, and none appears before it is known to be
-// met. Fails after interrupt_signal().
+// Converts files of one format, at least one. Each output appears complete or not at all. A plain
+// target, which must be that of all, applies to all together, and none appears before it is known
+// to be met. Fails after interrupt_signal().
 Result<std::vector<ConvertedFile>> convert_files(std::span<const FileConversion> conversions,
                                                  ProgressBar& bar);
 

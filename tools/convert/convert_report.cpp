@@ -54,7 +54,7 @@ void say_line(Console& console, const std::string& from, const std::string& to_n
                           quotient(8 * totals.stored_bytes, totals.n_elems)));
 }
 
-// In the words of a person.
+// Describes the reason to users.
 std::string_view reason_text(LosslessReason reason) {
   switch (reason) {
     case LosslessReason::kNotFloat:
@@ -100,7 +100,7 @@ std::string kept_lossless_text(const ConvertReport& report) {
   return text;
 }
 
-// Patterns that matched nothing in any file.
+// Returns the patterns that matched nothing in any file.
 std::vector<std::string> unmatched_rules(const ConvertReport& report) {
   std::vector<std::string> patterns;
   if (report.files.empty()) return patterns;
@@ -119,7 +119,7 @@ std::vector<std::string> unmatched_rules(const ConvertReport& report) {
   return patterns;
 }
 
-// Why a rule was of no use: an earlier one took all it matches, or it matches nothing.
+// Explains why a rule was not used: an earlier one took all it matches, or it matches nothing.
 std::string unmatched_text(const std::string& pattern, std::span<const std::string_view> names,
                            const std::vector<EncodeRule>& rules) {
   std::size_t n_matches = 0;
@@ -247,8 +247,8 @@ void add_loss(Json& json, const ConvertReport& report) {
   }
 }
 
-// The records of the .cfck files, on whichever side they are; none in a dry run
-// that would write them.
+// Appends the records of the .cfck files, on whichever side they are; none in a dry run that would
+// write them.
 Result<void> append_records(std::string& text, const ConvertOptions& options,
                             const ConvertReport& report) {
   if (options.dry_run && report.to->encodes) return {};

@@ -36,7 +36,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-// `otherwise`: why 0 and less make no sense.
+// `otherwise` explains why 0 and less make no sense.
 Result<double> parse_positive(std::string_view text, std::string_view otherwise) {
   double number = 0;
   const char* const end = text.data() + text.size();
