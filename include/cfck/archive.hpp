@@ -1,5 +1,5 @@
-// The tensors of a model, whatever they are stored as: a .cfck file, a safetensors file, or a
-// folder with shards of either. Formats are recognised by what files begin with.
+// The tensors of a model, however they are stored: a .cfck file, a safetensors file, or a folder
+// with shards of either. Formats are recognised by the first bytes of files.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,11 @@ namespace cfck {
 
 enum class Sharing : std::uint8_t {
   kNone,
-  kMemory,  // elements of another tensor: a tied name or a view, which comes back tied
+  kMemory,  // elements of another tensor: a tied name or a view, which is loaded tied
   kBytes,   // equal to another tensor by chance, and stored once
 };
 
-// One tensor of an archive. A copy is as good as the original.
+// One tensor of an archive. Copies may be used like the original.
 struct ArchiveTensor {
   std::string name;          // empty for a hidden tensor
   std::size_t index = 0;     // in TensorArchive::tensors()
@@ -35,21 +35,24 @@ struct ArchiveTensor {
   Shape shape;
   std::uint64_t n_elems = 0;
   std::uint64_t n_bytes = 0;       // of the contiguous tensor; 0 if the dtype is unknown
-  std::uint64_t stored_bytes = 0;  // that the file needs for this tensor only
+  std::uint64_t stored_bytes = 0;  // bytes of the file for this tensor only
   std::uint64_t chunk_elems = 0;   // elements that are decoded together; 0: each is read alone
-  // Where the bytes of the tensor lie in its file as they are; none where they are encoded.
+  // Offset of the tensor's bytes in its file, where they are stored raw; nullopt where they are
+  // encoded.
   std::optional<std::uint64_t> offset_bytes;
 
   Sharing sharing = Sharing::kNone;
-  std::size_t base = 0;  // what it shares with, in TensorArchive::tensors(); else its own index
+  std::size_t base = 0;  // the tensor it shares with, in tensors(); else its own index
   // Sharing::kMemory: where the view starts in its base and its strides, in elements.
   std::uint64_t element_offset = 0;
   std::vector<std::uint64_t> strides;
-  // Metadata alone give this name to the tensor `base`, as safetensors.torch.save_model writes
-  // them. In a folder, another shard may have a tensor of this name, which then counts.
+  // True if only metadata give this name to the tensor `base`, as safetensors.torch.save_model
+  // writes them. In a folder, another shard may have a tensor of this name, which then takes
+  // precedence.
   bool named_by_metadata = false;
 
-  // What the index of a .cfck file says, as long as the archive lives; nullptr in other formats.
+  // The record in the index of a .cfck file, as long as the archive lives; nullptr in other
+  // formats.
   const Record* record = nullptr;
 };
 
@@ -69,65 +72,67 @@ struct ArchiveRead {
 };
 
 struct ArchiveOptions {
-  DecodeOptions decode;  // of formats other than .cfck, threads and max_decoded_bytes count
+  DecodeOptions decode;  // formats other than .cfck use threads and max_decoded_bytes only
   ReadMode mode = ReadMode::kPread;
 };
 
 // All const functions may be called concurrently.
 class TensorArchive {
  public:
-  // `path` is a file or a folder. The tensors of a folder are those of all files that its shard
-  // indexes name or, without an index, of all its .cfck files or else all its safetensors files.
-  // Errors have the path of the file they are about: kNotFound, kIo, what the format reports,
-  // kUnsupported for files of other programs, with what to do about them; kCorrupt for a bad
-  // index, for a name that two shards have, and for a folder whose conversion was interrupted.
+  // Opens a file or a folder. The tensors of a folder are those of all files that its shard indexes
+  // name or, without an index, of all its .cfck files or else all its safetensors files. The second
+  // form owns `source`. Errors have the path of the file they are about: kNotFound, kIo, those of
+  // the format, kUnsupported for files of other programs, with what to do about them; kCorrupt for
+  // a bad index, for a name that two shards have, and for a folder whose conversion was
+  // interrupted.
   static Result<std::unique_ptr<TensorArchive>> open(const std::string& path,
                                                      const ArchiveOptions& options = {});
   static Result<std::unique_ptr<TensorArchive>> open(std::unique_ptr<ByteSource> source,
                                                      const ArchiveOptions& options = {});
-  // As open(), of a format that is known: "cfck", "safetensors". Error: also kUnsupported.
+  // Opens a source of a known format: "cfck", "safetensors". Error: also kUnsupported.
   static Result<std::unique_ptr<TensorArchive>> open_as(std::string_view format,
                                                         std::unique_ptr<ByteSource> source,
                                                         const ArchiveOptions& options = {});
-  // The format that the source begins as, by name; empty for none that is read here. Errors: what
-  // the source reports.
+  // Returns the format of the source by its first bytes, by name; empty if it is not one that is
+  // read here. Errors: those of the source.
   static Result<std::string_view> format_of(const ByteSource& source);
   virtual ~TensorArchive();
   TensorArchive(const TensorArchive&) = delete;
   TensorArchive& operator=(const TensorArchive&) = delete;
 
   virtual std::span<const ArchiveFile> files() const = 0;
-  // In the order of the files, hidden ones included; names that only metadata give come last.
+  // Tensors in the order of the files, hidden ones included; names that only metadata give come
+  // last. Spans and pointers live as long as the archive.
   virtual std::span<const ArchiveTensor> tensors() const = 0;
-  // The tensor of this name, or nullptr.
+  // Returns the tensor of this name, or nullptr.
   virtual const ArchiveTensor* find(std::string_view name) const = 0;
   // User metadata of all files; the first that has a key decides.
   virtual const Metadata& metadata() const = 0;
   // Named byte strings of all files; the first that has a name decides. A safetensors file has its
   // header as "safetensors.header", as .cfck files made of one keep it.
   virtual std::span<const Attachment> attachments() const = 0;
-  // Error: kNotFound.
+  // Returns the decoded bytes of an attachment. Error: kNotFound.
   virtual Result<std::vector<std::byte>> attachment(std::string_view name) const = 0;
 
-  // kLimitExceeded if one call may not return so many bytes: ask before you take memory for what
-  // a file claims.
+  // kLimitExceeded if one call may not return this many bytes: ask before you allocate memory for
+  // what a file claims.
   virtual Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
                                            std::uint64_t n_bytes) const = 0;
-  // Several tensors at once, in parallel. Views come in contiguous form. `progress` as for
-  // Reader::read_many. Errors: kInvalidArgument for memory of the wrong size or a tensor of
-  // another archive, what the format reports.
+  // Reads several tensors at once, in parallel. Views come in contiguous form. `progress` as for
+  // Reader::read_many. Errors: kInvalidArgument for memory of the wrong size or a tensor of another
+  // archive, those of the format.
   virtual Result<void> read_many(std::span<const ArchiveRead> reads,
                                  const ReadProgress& progress = {}) const = 0;
   Result<void> read(const ArchiveTensor& tensor, MutableBytes out) const;
-  // Elements [first_elem, first_elem + n_elems) in row-major order; both on whole bytes.
+  // Reads elements [first_elem, first_elem + n_elems) in row-major order; both on whole bytes.
   virtual Result<void> read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
                                      std::uint64_t n_elems, MutableBytes out) const = 0;
-  // The box starts[i] <= index i < stops[i], row-major. One entry for each dimension.
+  // Reads the box starts[i] <= index i < stops[i], row-major. One entry for each dimension.
   virtual Result<void> read_slice(const ArchiveTensor& tensor,
                                   std::span<const std::uint64_t> starts,
                                   std::span<const std::uint64_t> stops, MutableBytes out) const = 0;
 
-  // Damage is in the report. Error: kUnsupported for a format without checksums.
+  // Checks all files. Damage is in the report. Error: kUnsupported for a format without checksums.
   virtual Result<VerifyReport> verify(VerifyLevel level, const ReadProgress& progress = {}) const;
 
  protected:

@@ -20,12 +20,12 @@ struct ArchiveSummary : WriteSummary {
   std::vector<std::string> metadata_names;
 };
 
-// Usage: create, add..., finish. What is added must stay valid and unchanged until finish()
-// returns. After an error the writer refuses everything but destruction. Not thread-safe.
+// Usage: create, add..., finish. Added memory must stay valid and unchanged until finish() returns.
+// After an error the writer refuses everything but destruction. Not thread-safe.
 class ArchiveWriter {
  public:
-  // `format` is "cfck" or "safetensors"; for the latter only the threads of `options` count.
-  // `sink` must outlive the writer. Errors: kUnsupported for another format, kInvalidArgument.
+  // `format` is "cfck" or "safetensors"; the latter uses only the threads of `options`. `sink` must
+  // outlive the writer. Errors: kUnsupported for another format, kInvalidArgument.
   static Result<std::unique_ptr<ArchiveWriter>> create(std::string_view format, ByteSink& sink,
                                                        const EncodeOptions& options = {});
   virtual ~ArchiveWriter();
@@ -34,14 +34,14 @@ class ArchiveWriter {
 
   virtual Result<void> add(std::string_view name, const TensorSource& tensor) = 0;
   virtual Result<void> add(std::string_view name, const TensorView& tensor) = 0;
-  // Adds a second name for a tensor that was added. False, and nothing was added: the format
+  // Adds a second name for a tensor that was added. Returns false, and adds nothing, if the format
   // cannot have this name, or options ask for another codec or error for it.
   virtual Result<bool> tie(std::string_view name, std::string_view base) = 0;
   virtual Result<void> set_metadata(std::string_view key, std::string_view value) = 0;
   // Formats without attachments leave them out.
   virtual Result<void> attach(std::string_view name, ByteView bytes) = 0;
   // Adds all tensors with their ties, the metadata and the attachments, so that a file that is
-  // converted to another format and back is the same byte for byte, unless options make it lossy.
+  // converted to another format and back is restored byte for byte, unless options make it lossy.
   virtual Result<void> add_archive(const TensorArchive& archive) = 0;
 
   virtual void set_progress(WriteProgress progress) = 0;

@@ -12,7 +12,7 @@
 namespace cfck {
 namespace {
 
-// What a worker reads at once, and what runs that are shorter are read with.
+// Bytes that a worker reads at once; shorter runs are read together.
 constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 18;
 

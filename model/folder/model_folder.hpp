@@ -45,8 +45,8 @@ struct FolderContents {
   std::vector<std::string> tensor_files;  // of one format; relative paths, sorted
   std::vector<std::string> index_files;   // of the same format
   std::vector<std::string> other_files;
-  // Those of other_files that links bring in from outside the folder. Caches of huggingface_hub
-  // keep all files this way, in ../../blobs: these are not listed.
+  // The files among other_files that links bring in from outside the folder. Caches of
+  // huggingface_hub keep all files this way, in ../../blobs: these are not listed.
   std::vector<std::string> outside_files;
   const ArchiveFormat* format = nullptr;
 };

@@ -338,7 +338,7 @@ TEST(Archive, ShardsMayHaveTheMetadataOfAll) {
   EXPECT_EQ(read_whole(*archive, *archive->find("b")), Bytes{std::byte{'b'}});
 }
 
-// Of folders that are no archive: the code, and a part of the message.
+// Folders that are not archives: the code, and a part of the message.
 struct WrongFolder {
   const char* what;
   ErrorCode code;

@@ -49,7 +49,7 @@ class PlainFiles : public FileSystem {
   bool exists(const std::string& path) override { return system_files().exists(path); }
 };
 
-// With them.
+// The system's files, with those calls.
 class LinkingFiles : public PlainFiles {
  public:
   Result<void> link(const std::string& from, const std::string& to) override {
@@ -313,7 +313,7 @@ TEST_F(ReplaceFolder, TemporaryFoldersOfKilledProcessesGo) {
   EXPECT_TRUE(fs::exists(root_ / ".old.cfck-tmp-3/1.cfck"));
 }
 
-// All that happens to a folder, and nothing that the test itself needs memory for.
+// Everything that happens to a folder, and nothing for which the test itself needs memory.
 Result<void> replace_and_read(const std::string& old_folder, FileSystem& files) {
   CFCK_TRY_ASSIGN(const auto folder, TemporaryFolder::create(old_folder));
   CFCK_TRY_ASSIGN(const auto file, files.create_exclusive(folder->path() + "/1.cfck"));

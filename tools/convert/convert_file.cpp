@@ -161,7 +161,7 @@ void take_summary(Work& work, ArchiveSummary summary) {
   result.stored_bytes = summary.stored_bytes;
   result.output_bytes = work.sink->n_bytes();
   if (work.to().encodes) return;
-  // What is stored, and lost, is that of the input.
+  // Stored bytes and errors are those of the input.
   result.stored_bytes = 0;
   for (const ArchiveTensor& tensor : work.archive->tensors()) {
     result.stored_bytes += tensor.stored_bytes;
@@ -258,7 +258,7 @@ Result<void> open_files(Work& work) {
 }
 
 Result<void> commit(Work& work) {
-  // Of a .cfck file every byte has a hash, and updates do not change what was opened.
+  // In a .cfck file every byte has a hash, and updates do not change the opened file.
   if (work.to().encodes) CFCK_TRY(work.guard.check());
   if (!go_on()) return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
   return work.file ? work.file->commit() : Result<void>();

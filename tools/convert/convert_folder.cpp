@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What an index may hold beside the tensors: its metadata.
+// Maximum of JSON values that an index may hold beside the tensors: its metadata.
 constexpr std::size_t kOtherIndexValues = 4096;
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 
@@ -258,7 +258,8 @@ Result<void> make_parents(const std::string& path) {
   return {};
 }
 
-// As far as the system allows; where that is too little, opening the files says so.
+// Raises the limit of open files as far as the system allows; if that is too little, opening files
+// fails.
 void allow_open_files(std::size_t n_files) {
   constexpr rlim_t kOthers = 64;
   rlimit limit{};

@@ -7,7 +7,7 @@ namespace {
 
 constexpr unsigned kDigitBits = 16;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
-// As many keys are sorted as fit the memory that counts need.
+// The maximum of keys that are sorted: they take as much memory as counts do.
 constexpr std::uint64_t kMaxSorted = kDigits;
 
 }  // namespace

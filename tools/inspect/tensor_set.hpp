@@ -1,5 +1,5 @@
-// The tensors of an archive, as the commands that look at values read them: piece by piece,
-// until a signal arrives.
+// The tensors of an archive, as the commands that look at values read them: piece by piece, until a
+// signal arrives.
 #pragma once
 
 #include <atomic>
@@ -17,12 +17,12 @@
 
 namespace cfck::tools {
 
-// A tensor with a name, and what the commands ask of it.
+// A tensor with a name, and the properties that the commands need.
 struct StoredTensor : ArchiveTensor {
   std::optional<RecordError> error;  // of a lossy record
   std::uint64_t bound_rows = 1;      // see bound_rows()
-  // Of a view that repeats elements along some axes (strides of 0): the shape with 1 there, and
-  // its elements. Of all others shape and n_elems.
+  // For a view that repeats elements along some axes (strides of 0): the shape with 1 there, and
+  // its number of elements. For all others shape and n_elems.
   Shape once_shape;
   std::uint64_t n_once = 0;
 
@@ -40,27 +40,27 @@ class TensorSet {
   // Errors: those of TensorArchive::open.
   static Result<TensorSet> open(const std::string& path, const Limits& limits);
 
-  // In file order; hidden records have no name and are not among them.
+  // Tensors in file order; hidden records have no name and are not among them.
   std::span<const StoredTensor> tensors() const { return tensors_; }
   const StoredTensor* find(std::string_view name) const;
-  // Of all shards; the first that has a key decides.
+  // Metadata of all shards; the first that has a key decides.
   const Metadata& metadata() const { return archive_->metadata(); }
   bool has_file(const std::string& path) const;
-  // nullptr for a tensor that is not in a .cfck file.
+  // Returns nullptr for a tensor that is not in a .cfck file.
   const Reader* reader_of(const StoredTensor& tensor) const { return file_of(tensor).reader; }
   const std::string& path_of(const StoredTensor& tensor) const { return file_of(tensor).path; }
 
-  // Called by read() with the bytes that it read: for whoever shows progress.
+  // Called by read() with the bytes that it read, to show progress.
   using ReadListener = std::function<void(std::uint64_t n_bytes)>;
   void listen(ReadListener listener) { listener_ = std::move(listener); }
 
   // Reads elements [first_elem, first_elem + n_elems). Errors have the path.
   Result<void> read(const StoredTensor& tensor, std::uint64_t first_elem, std::uint64_t n_elems,
                     MutableBytes out) const;
-  // Hands on all bytes in order, in pieces of some MB. Fails with "cancelled"
-  // when a signal arrives.
+  // Passes on all bytes in order, in pieces of some MB. Fails with "cancelled" when a signal
+  // arrives.
   Result<void> read_all(const StoredTensor& tensor, const TakeElements& take) const;
-  // The same without the elements that the tensor repeats; in pieces of whole elements.
+  // Passes on the bytes without repeated elements; in pieces of whole elements.
   Result<void> read_once(const StoredTensor& tensor, const TakeElements& take) const;
   // Reads the box [starts, stops) of a tensor.
   Result<void> read_box(const StoredTensor& tensor, std::span<const std::uint64_t> starts,
@@ -68,10 +68,10 @@ class TensorSet {
   // An alias of a small record may have very many elements, so that reading them all would never
   // end. Error: kLimitExceeded where `n_bytes` are more than one call may return.
   Result<void> check_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const;
-  // The same, for an alias only, and all that was read of aliases so far: the values of all others
-  // are in the file.
+  // Checks, for an alias only, the sum of all bytes that were read of aliases so far: the values of
+  // all other tensors are in the file.
   Result<void> check_alias_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const;
-  // From the index of a .cfck file, else computed from the bytes.
+  // Returns the digest from the index of a .cfck file, else computed from the bytes.
   Result<Digest> digest(const StoredTensor& tensor) const;
 
  private:
@@ -88,8 +88,8 @@ class TensorSet {
   ReadListener listener_;
 };
 
-// Elements of one piece of read_all: a multiple of kLeafElems, of whole chunks
-// where that is not too much.
+// Number of elements of one piece of read_all: a multiple of kLeafElems, of whole chunks where that
+// is not too much.
 inline constexpr std::uint64_t kLeafElems = 4096;
 std::uint64_t piece_elems(const StoredTensor& tensor);
 
@@ -100,17 +100,17 @@ using TakeBox =
                                std::span<const std::uint64_t> stops, std::uint64_t n_elems)>;
 Result<void> for_each_box(const Shape& shape, std::uint64_t most_elems, const TakeBox& take);
 
-// Whether the name matches one of these names or shell patterns; any does if there are none.
+// True if the name matches one of these names or shell patterns, or if there are none.
 bool is_selected(const std::string& name, const std::vector<std::string>& patterns);
-// Those tensors, in file order. Error: kNotFound for a pattern that matches none: it may be
-// misspelt.
+// Returns the selected tensors, in file order. Error: kNotFound for a pattern that matches none: it
+// may be misspelt.
 Result<std::vector<const StoredTensor*>> select_tensors(const TensorSet& set,
                                                         const std::vector<std::string>& patterns);
 
-// What the work ends with when a signal arrived.
+// Error: "cancelled" when a signal has arrived.
 Result<void> check_interrupt();
 
-// The error that names what is like `name`. Code: kNotFound.
+// Returns an error that suggests names like `name`. Code: kNotFound.
 Error no_such_tensor(const TensorSet& tensors, std::string_view name);
 
 }  // namespace cfck::tools
