@@ -1,284 +1,199 @@
 #include "encode/record_encoder.hpp"
 
-#include <algorithm>
 #include <utility>
 
-#include "encode/record_jobs.hpp"
+#include "encode/record_tasks.hpp"
 
-namespace cfck::format {
+namespace cfck::encode {
 
-RecordEncoder::RecordEncoder(RecordLayout& layout, unsigned threads)
-    : layout_(layout), pipeline_(std::make_unique<OrderedPipeline>(resolve_threads(threads))) {
-  memory_.resize(std::size_t{pipeline_->threads()} + 1);
-}
+RecordEncoder::RecordEncoder(RecordSink& sink, const FrameCosts& costs, unsigned threads)
+    : sink_(sink), costs_(costs), executor_(make_cpu_executor(threads)) {}
 
 RecordEncoder::~RecordEncoder() = default;
 
-Result<void> RecordEncoder::report(std::uint32_t record, std::uint64_t n_bytes) {
-  done_bytes_ += n_bytes;
-  return report(layout_.index().records[record].record.name);
-}
-
-Result<void> RecordEncoder::report(std::string_view name) const {
-  if (progress_ && !progress_(done_bytes_, name)) {
-    return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
-  }
-  return {};
-}
-
 Result<void> RecordEncoder::drain() {
-  CFCK_TRY(pipeline_->drain());
-  pipeline_ = std::make_unique<OrderedPipeline>(pipeline_->threads());
-  memory_ = std::vector<WorkerMemory>(memory_.size());
-  frames_.clear();
+  CFCK_TRY(executor_->drain());
+  executor_->release();
+  buffers_.clear();
   payloads_.clear();
   return {};
 }
 
-Result<void> RecordEncoder::encode(std::uint32_t record, EncodePlan plan) {
+Result<void> RecordEncoder::encode(std::uint32_t number, EncodePlan plan) {
   if (plan.geometry.n_chunks == 1) {
-    return pipeline_->submit(std::make_unique<SingleJob>(*this, record, std::move(plan)));
+    return executor_->submit(std::make_unique<SingleTask>(*this, number, std::move(plan)));
   }
-  const auto chunked = std::make_shared<ChunkedRecord>(record, std::move(plan));
-  if (chunked->plan.choice.codec == CodecChoice::kRaw) {
-    return submit_raw(chunked);
+  const auto record = std::make_shared<ChunkedRecord>(number, std::move(plan));
+  CFCK_TRY(choose(record));
+  if (record->undecided) {
+    return submit_undecided(record);
   }
-  CFCK_TRY(plan_ways(*chunked));
-  CFCK_TRY(choose_way(chunked));
-  if (chunked->lossy != nullptr) {
-    return submit_lossy(chunked);
-  }
-  if (chunked->plan.choice.codec == CodecChoice::kLossless) {
-    chunked->state = ChunkedRecord::State::kLossless;
-  }
-  switch (chunked->state) {
-    case ChunkedRecord::State::kRaw:
-      return submit_raw(chunked);
-    case ChunkedRecord::State::kLossless:
-      return submit_lossless(chunked);
-    default:
-      return submit_auto(chunked);
-  }
+  return record->candidate.codec == CodecId::kRaw ? submit_raw(record) : submit_coded(record);
 }
 
-Result<void> RecordEncoder::plan_ways(ChunkedRecord& record) {
-  std::vector<EntropyId> stages = stages_to_try(record.plan);
-  if (record.plan.choice.is_lossy()) {
-    for (const LossyTrial& trial : lossy_trials(record.plan)) {
-      CFCK_TRY_ASSIGN(codec::LossyDecision decision,
-                      naming(plan_lossy(record.plan, trial, memory_.back(),
-                                        [&] { return report(record.number, 0); }),
-                             record.plan));
-      if (decision.plan != nullptr) {
-        const std::uint64_t preamble_bytes = decision.plan->preamble().size();
-        record.ways.push_back({trial.entropy, std::move(decision.plan),
-                               preamble_bytes == 0 ? 0 : kFrameHeaderBytes + preamble_bytes});
-      } else {
-        kept_lossless_.emplace(record.number, decision.reason);
-        if (decision.reason != LosslessReason::kNotSmaller) {
-          break;
-        }
-        record.ways.push_back({trial.entropy, nullptr, 0});
-      }
+Result<void> RecordEncoder::choose(const SharedRecord& record) {
+  const EncodePlan& plan = record->plan;
+  CFCK_TRY_ASSIGN(const Candidates candidates,
+                  candidates_for(plan, executor_->caller_memory(),
+                                 [&] { return progress_.check_cancelled(plan.name); }));
+  std::vector<std::uint64_t> stored_bytes;
+  if (candidates.list.size() > 1) {
+    CFCK_TRY_ASSIGN(stored_bytes, measure(record, candidates.list));
+  }
+  const std::size_t number = stored_bytes.empty() ? 0 : choose_candidate(stored_bytes);
+  record->candidate = candidates.list[number];
+  if (record->candidate.codec != CodecId::kLossless) {
+    return {};
+  }
+  if (candidates.reason) {
+    kept_lossless_.emplace(record->number, *candidates.reason);
+  }
+  if (!may_be_raw(plan)) {
+    return {};
+  }
+  record->undecided.emplace(plan.geometry, costs_);
+  if (!stored_bytes.empty()) {
+    record->undecided->decide(stored_bytes[number]);
+    if (record->undecided->state() == LosslessOrRaw::State::kRaw) {
+      record->candidate = {};
     }
-  }
-  if (std::all_of(record.ways.begin(), record.ways.end(),
-                  [](const auto& way) { return way.lossy == nullptr; })) {
-    record.ways.clear();
-    if (stages.size() == 1) {
-      CFCK_TRY_ASSIGN(const bool tries_zstd,
-                      naming(may_prefer_zstd(record.plan, memory_.back()), record.plan));
-      if (tries_zstd) {
-        stages.push_back(EntropyId::kZstd);
-      }
-    }
-    for (const EntropyId entropy : stages) {
-      record.ways.push_back({entropy, nullptr, 0});
-    }
+    record->undecided.reset();
   }
   return {};
 }
 
-Result<void> RecordEncoder::choose_way(const std::shared_ptr<ChunkedRecord>& record) {
-  std::vector<ChunkedRecord::Way>& ways = record->ways;
-  if (ways.size() > 1) {
-    for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
-      CFCK_TRY(pipeline_->submit(std::make_unique<WeighJob>(*this, record, chunk)));
-    }
-    CFCK_TRY(pipeline_->drain());
+Result<std::vector<std::uint64_t>> RecordEncoder::measure(
+    const SharedRecord& record, const std::vector<Candidate>& candidates) {
+  RecordTrial& trial = record->trial;
+  trial.plan = &record->plan;
+  trial.progress = &progress_;
+  trial.start(candidates);
+  CFCK_TRY(submit_trial(*executor_, std::shared_ptr<RecordTrial>(record, &trial)));
+  CFCK_TRY(executor_->drain());
+  std::vector<std::uint64_t> stored_bytes;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    stored_bytes.push_back(trial.stored_bytes(i, costs_));
   }
-  const auto shortest = std::min_element(
-      ways.begin(), ways.end(), [](const auto& a, const auto& b) { return a.n_bytes < b.n_bytes; });
-  if (ways.size() > 1) {
-    record->state = shortest->n_bytes < raw_cost(record->plan.geometry)
-                        ? ChunkedRecord::State::kLossless
-                        : ChunkedRecord::State::kRaw;
-  }
-  record->entropy = shortest->entropy;
-  record->lossy = std::move(shortest->lossy);
-  if (record->lossy != nullptr) {
-    kept_lossless_.erase(record->number);
-  }
-  ways.clear();
-  return {};
+  trial.start({});
+  return stored_bytes;
 }
 
-Result<void> RecordEncoder::digest_only(std::uint32_t record, EncodePlan plan) {
-  const auto chunked = std::make_shared<ChunkedRecord>(record, std::move(plan));
-  for (std::uint64_t chunk = 0; chunk < chunked->plan.geometry.n_chunks; ++chunk) {
-    CFCK_TRY(pipeline_->submit(std::make_unique<DigestJob>(*this, chunked, chunk)));
-  }
-  return {};
+Result<void> RecordEncoder::digest_only(std::uint32_t number, EncodePlan plan) {
+  const auto record = std::make_shared<ChunkedRecord>(number, std::move(plan));
+  return executor_->submit(batch_of_chunks(record->n_chunks(), [&](std::uint64_t chunk) {
+    return std::make_unique<DigestTask>(*this, record, chunk);
+  }));
 }
 
-Result<void> RecordEncoder::submit_raw(const std::shared_ptr<ChunkedRecord>& record) {
-  for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
-    CFCK_TRY(pipeline_->submit(std::make_unique<RawJob>(*this, record, chunk)));
-  }
-  return {};
+Result<void> RecordEncoder::submit_raw(const SharedRecord& record) {
+  return executor_->submit(batch_of_chunks(record->n_chunks(), [&](std::uint64_t chunk) {
+    return std::make_unique<RawTask>(*this, record, chunk);
+  }));
 }
 
-Result<void> RecordEncoder::submit_lossy(const std::shared_ptr<ChunkedRecord>& record) {
-  for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
-    CFCK_TRY(pipeline_->submit(std::make_unique<LossyJob>(*this, record, chunk)));
-  }
-  return {};
+Result<void> RecordEncoder::submit_coded(const SharedRecord& record) {
+  return executor_->submit(batch_of_chunks(record->n_chunks(), [&](std::uint64_t chunk) {
+    return std::make_unique<CodedTask>(*this, record, chunk);
+  }));
 }
 
-Result<void> RecordEncoder::submit_lossless(const std::shared_ptr<ChunkedRecord>& record) {
-  for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
-    CFCK_TRY(pipeline_->submit(std::make_unique<LosslessJob>(*this, record, chunk)));
-  }
-  return {};
-}
-
-Result<void> RecordEncoder::submit_auto(const std::shared_ptr<ChunkedRecord>& record) {
-  ChunkedRecord& state = *record;
-  const std::uint64_t n_chunks = state.plan.geometry.n_chunks;
+// The ordered stage decides while chunks are submitted, or, of so few that all are in flight and
+// held at once, later.
+Result<void> RecordEncoder::submit_undecided(const SharedRecord& record) {
   std::uint64_t chunk = 0;
-  while (true) {
-    if (std::exchange(state.start_over, false)) {
-      chunk = state.next;
+  const ChunkBatch batch = [&]() -> std::unique_ptr<ChunkTask> {
+    if (std::exchange(record->start_over, false)) {
+      chunk = record->next;
     }
-    if (chunk < n_chunks) {
-      CFCK_TRY(pipeline_->submit(std::make_unique<LosslessJob>(*this, record, chunk)));
-      ++chunk;
-    } else if (n_chunks <= max_held() || state.state == ChunkedRecord::State::kLossless) {
-      // What is still open, the ordered stage decides with what it holds.
-      return {};
-    } else if (state.state == ChunkedRecord::State::kRaw) {
-      state.digest = DigestBuilder(state.plan.geometry.n_bytes);
-      return submit_raw(record);
-    } else {
-      CFCK_TRY(pipeline_->drain());
-    }
+    return chunk == record->n_chunks() ? nullptr
+                                       : std::make_unique<CodedTask>(*this, record, chunk++);
+  };
+  CFCK_TRY(executor_->submit(batch));
+  if (record->n_chunks() <= executor_->capacity()) {
+    return {};
   }
+  if (record->undecided) {
+    CFCK_TRY(executor_->drain());
+  }
+  if (record->candidate.codec == CodecId::kRaw) {
+    record->digest = DigestBuilder(record->plan.geometry.n_bytes);
+    return submit_raw(record);
+  }
+  return executor_->submit(batch);  // from the first chunk that was let go, if any was
 }
 
-Result<void> RecordEncoder::take(const std::shared_ptr<ChunkedRecord>& record, std::uint64_t chunk,
-                                 EncodedChunk encoded) {
-  if (record->state == ChunkedRecord::State::kUndecided) {
-    return weigh(record, std::move(encoded));
+Result<void> RecordEncoder::take(const SharedRecord& record, std::uint64_t chunk,
+                                 ChunkResult result) {
+  if (record->undecided) {
+    return hold(record, std::move(result));
   }
-  if (record->state == ChunkedRecord::State::kLossless && chunk == record->next) {
-    return write_lossless(*record, encoded);
+  if (chunk == record->next) {
+    return write(*record, result);
   }
-  payloads_.give_back(std::move(encoded.extent.payload));
-  // Encoded before an earlier chunk was found to be missing: comes again.
-  return report(record->number, 0);
+  // It was encoded before an earlier chunk was found to be missing, and comes again.
+  reuse(result.sealed);
+  return progress_.check_cancelled(record->plan.name);
 }
 
-Result<void> RecordEncoder::weigh(const std::shared_ptr<ChunkedRecord>& record,
-                                  EncodedChunk encoded) {
-  const ChunkGeometry& geometry = record->plan.geometry;
-  record->lossless_cost += encoded.extent.n_bytes();
-  record->weighed += 1;
-  if (record->held.size() + 1 == record->weighed && record->held.size() < max_held()) {
-    record->held.push_back(std::move(encoded));
+Result<void> RecordEncoder::hold(const SharedRecord& record, ChunkResult result) {
+  LosslessOrRaw& undecided = *record->undecided;
+  std::vector<ChunkResult>& held = record->held;
+  undecided.add_chunk(result.sealed.coded.payload.size());
+  if (held.size() + 1 == undecided.n_chunks_seen() && held.size() < executor_->capacity()) {
+    held.push_back(std::move(result));
   } else {
-    payloads_.give_back(std::move(encoded.extent.payload));
+    reuse(result.sealed);
   }
-  const std::uint64_t rest_chunks = geometry.n_chunks - record->weighed;
-  const std::uint64_t rest_bytes =
-      rest_chunks == 0 ? 0 : geometry.n_bytes - record->weighed * geometry.chunk_bytes;
-  const std::uint64_t overhead =
-      kFrameHeaderBytes + codec::find_encoder(CodecId::kLossless)->max_overhead_bytes();
-  const std::uint64_t most = record->lossless_cost + rest_bytes + rest_chunks * overhead;
-  if (most < raw_cost(geometry)) {
-    return start_lossless(*record);
+  const LosslessOrRaw::State state = undecided.state();
+  if (state == LosslessOrRaw::State::kUndecided) {
+    return progress_.check_cancelled(record->plan.name);
   }
-  if (rest_chunks == 0) {
-    record->state = ChunkedRecord::State::kRaw;
-    record->held.clear();
-    if (geometry.n_chunks <= max_held()) {
-      return write_raw_now(record);
+  record->start_over = held.size() < undecided.n_chunks_seen();
+  record->undecided.reset();
+  std::vector<ChunkResult> first_chunks = std::exchange(held, {});
+  if (state == LosslessOrRaw::State::kLossless) {
+    for (ChunkResult& first : first_chunks) {
+      CFCK_TRY(write(*record, first));
     }
+    return {};
   }
-  return report(record->number, 0);
-}
-
-Result<void> RecordEncoder::start_lossless(ChunkedRecord& record) {
-  record.state = ChunkedRecord::State::kLossless;
-  record.start_over = record.held.size() < record.weighed;
-  std::vector<EncodedChunk> held = std::exchange(record.held, {});
-  for (EncodedChunk& chunk : held) {
-    CFCK_TRY(write_lossless(record, chunk));
-  }
-  return {};
-}
-
-Result<void> RecordEncoder::write_lossless(ChunkedRecord& record, EncodedChunk& encoded) {
-  CFCK_TRY(begin_if_first(record));
-  CFCK_TRY(layout_.add_chunk(encoded.extent, encoded.hash));
-  payloads_.give_back(std::move(encoded.extent.payload));
-  set_codec(layout_.index().records[record.number].record, CodecId::kLossless, record.entropy);
-  return finish_chunk(record, encoded.edges);
-}
-
-Result<void> RecordEncoder::write_lossy(ChunkedRecord& record, EncodedChunk& encoded,
-                                        const codec::ErrorTotals& errors) {
-  if (record.next == 0) {
-    CFCK_TRY(layout_.begin_chunked(record.number, record.lossy->preamble()));
-  }
-  CFCK_TRY(layout_.add_chunk(encoded.extent, encoded.hash));
-  payloads_.give_back(std::move(encoded.extent.payload));
-  record.errors.add(errors);
-  if (record.next + 1 == record.plan.geometry.n_chunks) {
-    set_lossy(layout_.index().records[record.number].record, *record.lossy, record.plan,
-              record.errors);
-  }
-  return finish_chunk(record, encoded.edges);
+  record->start_over = false;
+  record->candidate = {};
+  first_chunks.clear();
+  return record->n_chunks() <= executor_->capacity() ? write_raw_now(record)
+                                                     : progress_.check_cancelled(record->plan.name);
 }
 
 // Reads the values once more, on this thread: only for records so short that
 // all their chunks were in flight at once.
-Result<void> RecordEncoder::write_raw_now(const std::shared_ptr<ChunkedRecord>& record) {
+Result<void> RecordEncoder::write_raw_now(const SharedRecord& record) {
   record->digest = DigestBuilder(record->plan.geometry.n_bytes);
-  const auto caller = static_cast<unsigned>(memory_.size() - 1);
-  for (std::uint64_t chunk = 0; chunk < record->plan.geometry.n_chunks; ++chunk) {
-    RawJob job(*this, record, chunk);
-    CFCK_TRY(job.run(caller));
-    CFCK_TRY(job.finish());
+  for (std::uint64_t chunk = 0; chunk < record->n_chunks(); ++chunk) {
+    RawTask task(*this, record, chunk);
+    CFCK_TRY(task.run(executor_->caller_memory()));
+    CFCK_TRY(task.finish());
   }
   return {};
 }
 
-Result<void> RecordEncoder::begin_if_first(const ChunkedRecord& record) {
-  if (record.next != 0) {
-    return {};
+Result<void> RecordEncoder::write(ChunkedRecord& record, ChunkResult& result) {
+  CFCK_TRY(sink_.add_chunk(record.chosen(), record.next, result.sealed));
+  reuse(result.sealed);
+  record.errors.add(result.errors);
+  if (record.next + 1 == record.n_chunks()) {
+    sink_.end_record(record.chosen(), record.errors);
   }
-  return layout_.begin_chunked(record.number);
+  return finish_chunk(record, result.edges);
 }
 
 Result<void> RecordEncoder::finish_chunk(ChunkedRecord& record, const LeafEdges& edges) {
-  const ChunkGeometry& geometry = record.plan.geometry;
   add_edges(record.digest, edges);
-  const std::uint64_t n_bytes = geometry.bytes_of(record.next);
+  const std::uint64_t n_bytes = record.plan.geometry.bytes_of(record.next);
   record.next += 1;
-  if (record.next == geometry.n_chunks) {
-    layout_.index().records[record.number].record.digest = record.digest.finish();
+  if (record.next == record.n_chunks()) {
+    sink_.set_digest(record.number, record.digest.finish());
   }
-  return report(record.number, n_bytes);
+  return progress_.advance(record.plan.name, n_bytes);
 }
 
-}  // namespace cfck::format
+}  // namespace cfck::encode

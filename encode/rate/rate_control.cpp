@@ -1,6 +1,7 @@
 #include "encode/rate/rate_control.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -8,12 +9,12 @@
 #include "base/cpu/float_environment.hpp"
 #include "base/decibels.hpp"
 #include "base/piecewise_log2.hpp"
-#include "encode/record_jobs.hpp"
+#include "encode/choose_candidate.hpp"
+#include "encode/trial_task.hpp"
 #include "encode/value_totals.hpp"
+#include "spectral/plan/spectral_request.hpp"
 
-namespace cfck::format {
-
-using namespace encode;
+namespace cfck::encode {
 namespace {
 
 // A bit counts so many squared steps where only the mean square matters.
@@ -67,39 +68,41 @@ struct RateControl::Item {
   double scale() const { return choice().step_scale * (choice().sigma > 0 ? values.rms() : 1); }
   // Whether the target is for it: values that are exempt do not count.
   bool counts() const { return !reason; }
-  bool is_lossless() const {
-    return lossy_plan == nullptr ||
-           lossless.stored_bytes(geometry()) <= lossy.stored_bytes(geometry());
+  bool has_plan() const { return !trial.candidates.empty(); }
+  bool is_lossless(const FrameCosts& costs) const {
+    return !has_plan() || choose_candidate(std::array{lossless.stored_bytes(geometry(), costs),
+                                                      trial.stored_bytes(0, costs)}) == 0;
   }
-  const RecordSize& size() const { return is_lossless() ? lossless : lossy; }
-  double squares() const { return is_lossless() ? 0 : errors.totals.sum_of_squares; }
+  const RecordSize& size(const FrameCosts& costs) const {
+    return is_lossless(costs) ? lossless : trial.measured.front().size;
+  }
+  const RecordErrors& errors() const { return trial.measured.front().errors; }
+  double squares(const FrameCosts& costs) const {
+    return is_lossless(costs) ? 0 : errors().totals.sum_of_squares;
+  }
 
   const EncodePlan& plan;
   ValueTotals values;
   RecordSize lossless;
   std::optional<LosslessReason> reason;  // why no step is tried
-  // Of the last trial.
-  std::unique_ptr<const codec::LossyPlan> lossy_plan;
+  // The last trial: one candidate, or none where there is no plan.
+  RecordTrial trial;
   LosslessReason no_plan = LosslessReason::kNotSmaller;
-  RecordSize lossy;
-  RecordErrors errors;
 };
 
-class RateControl::MeasureJob final : public OrderedPipeline::Job {
+class RateControl::TotalsTask final : public ChunkTask {
  public:
-  MeasureJob(RateControl& control, Item& item, std::uint64_t chunk)
+  TotalsTask(RateControl& control, Item& item, std::uint64_t chunk)
       : control_(control), item_(item), chunk_(chunk) {}
 
-  Result<void> run(unsigned worker) override {
-    CFCK_TRY_ASSIGN(const ByteView values,
-                    naming(read_chunk(item_.plan, chunk_, control_.memory_[worker]), item_.plan));
+  Result<void> run(WorkerMemory& memory) override {
+    CFCK_TRY_ASSIGN(const ByteView values, read_chunk(item_.plan, chunk_, memory));
     values_ = total_values(item_.plan.dtype, values);
-    n_bytes_ = values.size();
     return {};
   }
   Result<void> finish() override {
     item_.values.add(values_);
-    return control_.report(item_, n_bytes_);
+    return control_.progress_.advance(item_.plan.name, item_.geometry().bytes_of(chunk_));
   }
 
  private:
@@ -107,34 +110,33 @@ class RateControl::MeasureJob final : public OrderedPipeline::Job {
   Item& item_;
   const std::uint64_t chunk_;
   ValueTotals values_;
-  std::uint64_t n_bytes_ = 0;
 };
 
-class RateControl::PlanJob final : public OrderedPipeline::Job {
+class RateControl::PlanTask final : public ChunkTask {
  public:
-  PlanJob(RateControl& control, Item& item) : control_(control), item_(item) {}
+  PlanTask(RateControl& control, Item& item) : control_(control), item_(item) {}
 
-  Result<void> run(unsigned worker) override {
-    EncodePlan plan = item_.plan;
-    plan.spectral = control_.request_of(item_, control_.tried_step_);
-    item_.lossy_plan.reset();
-    item_.lossy = {CodecId::kSpectral, 0, {}};
-    item_.errors = {};
+  Result<void> run(WorkerMemory& memory) override {
+    const auto request = control_.request_of(item_, control_.tried_step_);
+    item_.trial.start({});
     item_.no_plan = LosslessReason::kNotSmaller;
-    if (plan.spectral->step < item_.values.max_magnitude() * kFinestShare) {
+    if (request->step < item_.values.max_magnitude() * kFinestShare) {
       return {};
     }
-    CFCK_TRY_ASSIGN(
-        codec::LossyDecision decision,
-        naming(plan_lossy(plan, {plan.entropy, plan.level}, control_.memory_[worker]), plan));
-    item_.no_plan = decision.reason;
-    item_.lossy_plan = std::move(decision.plan);
-    item_.lossy.preamble_bytes = item_.lossy_plan ? item_.lossy_plan->preamble().size() : 0;
+    EncodePlan plan = item_.plan;
+    plan.request = request;
+    CFCK_TRY_ASSIGN(const LossyCandidate planned,
+                    plan_lossy(plan, plan.entropy, plan.level, memory));
+    item_.no_plan = planned.reason;
+    if (planned.candidate) {
+      item_.trial.start({*planned.candidate});
+    }
     return {};
   }
   // Without a plan no chunk is tried.
   Result<void> finish() override {
-    return control_.report(item_, item_.n_bytes() * (item_.lossy_plan != nullptr ? 1 : 2));
+    return control_.progress_.advance(item_.plan.name,
+                                      item_.n_bytes() * (item_.has_plan() ? 1 : 2));
   }
 
  private:
@@ -142,71 +144,41 @@ class RateControl::PlanJob final : public OrderedPipeline::Job {
   Item& item_;
 };
 
-class RateControl::TrialJob final : public OrderedPipeline::Job {
- public:
-  TrialJob(RateControl& control, Item& item, std::uint64_t chunk)
-      : control_(control), item_(item), chunk_(chunk) {}
-
-  Result<void> run(unsigned worker) override {
-    WorkerMemory& memory = control_.memory_[worker];
-    CFCK_TRY_ASSIGN(const ByteView values,
-                    naming(read_chunk(item_.plan, chunk_, memory), item_.plan));
-    CFCK_TRY_ASSIGN(
-        errors_,
-        naming(encode_lossy(item_.plan, *item_.lossy_plan, chunk_, values, memory), item_.plan));
-    payload_bytes_ = memory.encoded.payload.size();
-    n_bytes_ = values.size();
-    return {};
-  }
-  Result<void> finish() override {
-    item_.lossy.payload_bytes.push_back(payload_bytes_);
-    item_.errors.add(errors_);
-    return control_.report(item_, n_bytes_);
-  }
-
- private:
-  RateControl& control_;
-  Item& item_;
-  const std::uint64_t chunk_;
-  codec::ErrorTotals errors_;
-  std::uint64_t payload_bytes_ = 0;
-  std::uint64_t n_bytes_ = 0;
-};
-
-RateControl::RateControl(unsigned threads, Listener listener)
-    : listener_(std::move(listener)),
+RateControl::RateControl(const FrameCosts& costs, unsigned threads, Listener listener)
+    : costs_(costs),
       threads_(threads),
-      pipeline_(std::make_unique<OrderedPipeline>(resolve_threads(threads))) {
-  memory_.resize(std::size_t{pipeline_->threads()} + 1);
+      listener_(std::move(listener)),
+      executor_(make_cpu_executor(threads)) {
+  progress_.set_listener([this](std::uint64_t done_bytes, std::string_view name) {
+    search_.done_bytes = done_bytes;
+    search_.name = name;
+    return listener_(search_);
+  });
 }
 
 RateControl::~RateControl() = default;
 
 void RateControl::begin_trial(unsigned trial, std::uint64_t n_bytes) {
   search_ = {trial, 0, 2 * n_bytes, {}};
+  progress_.restart();
 }
 
-Result<void> RateControl::report(const Item& item, std::uint64_t n_bytes) {
-  search_.done_bytes += n_bytes;
-  search_.name = item.plan.name;
-  return listener_(search_);
-}
-
-codec::SpectralRequest RateControl::request_of(const Item& item, double step) const {
-  codec::SpectralRequest request;
-  request.step = step * item.scale();
+std::shared_ptr<const codec::SpectralRequest> RateControl::request_of(const Item& item,
+                                                                      double step) const {
+  auto request = std::make_shared<codec::SpectralRequest>();
+  request->step = step * item.scale();
   const bool follows_bound = item.follows_bound();
-  request.n_states = follows_bound ? kStatesOfBound : item.choice().n_states;
-  request.lambda = follows_bound || !item.choice().is_flat() ? 0 : kLambda;
-  request.steps = item.choice().steps;
-  request.block = item.choice().block;
+  request->n_states = follows_bound ? kStatesOfBound : item.choice().n_states;
+  request->lambda = follows_bound || !item.choice().is_flat() ? 0 : kLambda;
+  request->steps = item.choice().steps;
+  request->block = item.choice().block;
   // A maximum error is for each value by itself.
   if (!follows_bound) {
-    request.moments = item.choice().moments;
-    request.corrected = item.choice().corrected;
+    request->moments = item.choice().moments;
+    request->corrected = item.choice().corrected;
   }
   if (item.plan.choice.bound) {
-    request.max_abs_error = item.plan.choice.bound->value;
+    request->max_abs_error = item.plan.choice.bound->value;
   }
   return request;
 }
@@ -220,15 +192,15 @@ Result<std::vector<SpectralDecision>> RateControl::decide(const Target& target,
   CFCK_TRY(measure(plans));
   CFCK_TRY_ASSIGN(const double step, find());
   std::vector<SpectralDecision> decisions;
-  for (const std::unique_ptr<Item>& item : items_) {
+  for (const std::shared_ptr<Item>& item : items_) {
     SpectralDecision& decision = decisions.emplace_back();
     const ValueTotals& values = item->values;
     decision.quality = {target_, values.rms(), values.min, values.max};
-    if (!item->is_lossless()) {
+    if (!item->is_lossless(costs_)) {
       decision.request = request_of(*item, step);
-      decision.stored_bytes = item->lossy.stored_bytes(item->geometry());
-      decision.rmse = item->errors.rmse();
-    } else if (item->lossy_plan == nullptr) {
+      decision.stored_bytes = item->trial.stored_bytes(0, costs_);
+      decision.rmse = item->errors().rmse();
+    } else if (!item->has_plan()) {
       decision.reason = item->reason.value_or(item->no_plan);
     }
   }
@@ -241,24 +213,27 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
   std::uint64_t n_bytes = 0;
   for (const EncodePlan& plan : plans) {
     lossless.push_back(without_loss(plan));
-    items_.push_back(std::make_unique<Item>(plan));
+    items_.push_back(std::make_shared<Item>(plan));
+    items_.back()->trial.plan = &plan;
+    items_.back()->trial.progress = &progress_;
+    items_.back()->trial.counts_bytes = true;
     n_bytes += items_.back()->n_bytes();
   }
   begin_trial(0, n_bytes);
   const auto progress = [&](std::uint64_t done_bytes, std::string_view name) {
-    search_.done_bytes = done_bytes;
-    search_.name = name;
-    return listener_(search_);
+    return progress_.advance(name, done_bytes - progress_.done_bytes());
   };
-  CFCK_TRY_ASSIGN(std::vector<RecordSize> sizes, record_sizes(lossless, threads_, progress));
+  CFCK_TRY_ASSIGN(std::vector<RecordSize> sizes,
+                  record_sizes(lossless, costs_, threads_, progress));
   for (std::size_t i = 0; i < items_.size(); ++i) {
     items_[i]->lossless = std::move(sizes[i]);
-    for (std::uint64_t chunk = 0; chunk < items_[i]->geometry().n_chunks; ++chunk) {
-      CFCK_TRY(pipeline_->submit(std::make_unique<MeasureJob>(*this, *items_[i], chunk)));
-    }
+    Item& item = *items_[i];
+    CFCK_TRY(executor_->submit(batch_of_chunks(item.geometry().n_chunks, [&](std::uint64_t chunk) {
+      return std::make_unique<TotalsTask>(*this, item, chunk);
+    })));
   }
-  CFCK_TRY(pipeline_->drain());
-  for (const std::unique_ptr<Item>& item : items_) {
+  CFCK_TRY(executor_->drain());
+  for (const std::shared_ptr<Item>& item : items_) {
     const ValueTotals& values = item->values;
     const TensorChoice& choice = item->plan.choice;
     if (choice.keeps_near_zero && values.rms() < choice.bound->value) {
@@ -334,7 +309,7 @@ Result<double> RateControl::find_without_target() {
 double RateControl::most_measured() const {
   double n_elems = 0;
   ValueTotals values;
-  for (const std::unique_ptr<Item>& item : items_) {
+  for (const std::shared_ptr<Item>& item : items_) {
     if (item->counts()) {
       n_elems += static_cast<double>(item->geometry().n_elems);
       values.add(item->values);
@@ -361,7 +336,7 @@ Result<StepGoal> RateControl::goal() const {
   double max_magnitude = 0;
   double n_elems = 0;
   double octaves = 0;  // of the standard deviations
-  for (const std::unique_ptr<Item>& item : items_) {
+  for (const std::shared_ptr<Item>& item : items_) {
     if (item->reason) {
       continue;
     }
@@ -398,26 +373,26 @@ Result<StepGoal> RateControl::goal() const {
 Result<StepOutcome> RateControl::try_step(double step) {
   tried_step_ = step;
   std::uint64_t n_bytes = 0;
-  for (const std::unique_ptr<Item>& item : items_) {
+  for (const std::shared_ptr<Item>& item : items_) {
     n_bytes += item->reason ? 0 : item->n_bytes();
   }
   begin_trial(search_.trial + 1, n_bytes);
-  for (const std::unique_ptr<Item>& item : items_) {
+  for (const std::shared_ptr<Item>& item : items_) {
     if (!item->reason) {
-      CFCK_TRY(pipeline_->submit(std::make_unique<PlanJob>(*this, *item)));
+      CFCK_TRY(executor_->submit(std::make_unique<PlanTask>(*this, *item)));
     }
   }
-  CFCK_TRY(pipeline_->drain());
-  for (const std::unique_ptr<Item>& item : items_) {
-    for (std::uint64_t chunk = 0; item->lossy_plan && chunk < item->geometry().n_chunks; ++chunk) {
-      CFCK_TRY(pipeline_->submit(std::make_unique<TrialJob>(*this, *item, chunk)));
+  CFCK_TRY(executor_->drain());
+  for (const std::shared_ptr<Item>& item : items_) {
+    if (item->has_plan()) {
+      CFCK_TRY(submit_trial(*executor_, std::shared_ptr<RecordTrial>(item, &item->trial)));
     }
   }
-  CFCK_TRY(pipeline_->drain());
+  CFCK_TRY(executor_->drain());
   StepOutcome outcome;
   CFCK_TRY_ASSIGN(outcome.measured, measured());
   outcome.is_finest = std::all_of(items_.begin(), items_.end(),
-                                  [](const auto& item) { return item->is_lossless(); });
+                                  [&](const auto& item) { return item->is_lossless(costs_); });
   return outcome;
 }
 
@@ -425,18 +400,19 @@ Result<double> RateControl::measured() const {
   double sum = 0;
   if (target_.kind == TargetKind::kSize) {
     std::vector<RecordSize> sizes;
-    for (const std::unique_ptr<Item>& item : items_) {
-      sizes.push_back(item->size());
+    for (const std::shared_ptr<Item>& item : items_) {
+      sizes.push_back(item->size(costs_));
     }
     CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, (*file_bytes_)(sizes));
     return static_cast<double>(n_bytes);
   }
-  for (const std::unique_ptr<Item>& item : items_) {
+  for (const std::shared_ptr<Item>& item : items_) {
     if (!item->counts()) {
       continue;
     }
-    sum += counts_bytes(target_) ? static_cast<double>(item->size().stored_bytes(item->geometry()))
-                                 : item->squares();
+    sum += counts_bytes(target_)
+               ? static_cast<double>(item->size(costs_).stored_bytes(item->geometry(), costs_))
+               : item->squares(costs_);
   }
   return sum;
 }
@@ -444,9 +420,9 @@ Result<double> RateControl::measured() const {
 // Before any trial: what the target counts besides the tensors that get a step.
 Result<double> RateControl::bytes_of_others() const {
   CFCK_TRY_ASSIGN(double n_bytes, measured());
-  for (const std::unique_ptr<Item>& item : items_) {
+  for (const std::shared_ptr<Item>& item : items_) {
     if (!item->reason) {
-      n_bytes -= static_cast<double>(item->lossless.stored_bytes(item->geometry()));
+      n_bytes -= static_cast<double>(item->lossless.stored_bytes(item->geometry(), costs_));
     }
   }
   return n_bytes;
@@ -474,4 +450,4 @@ Error RateControl::unreachable(double measured) const {
                {}};
 }
 
-}  // namespace cfck::format
+}  // namespace cfck::encode

@@ -8,17 +8,24 @@
 #include <span>
 #include <vector>
 
-#include "base/threads/threads.hpp"
 #include "cfck/writer.hpp"
-#include "encode/chunk_encoder.hpp"
+#include "encode/encode_plan.hpp"
+#include "encode/executor.hpp"
+#include "encode/frame_costs.hpp"
+#include "encode/progress.hpp"
 #include "encode/rate/step_search.hpp"
-#include "encode/record_size.hpp"
+#include "encode/record_sizes.hpp"
 
-namespace cfck::format {
+namespace cfck::codec {
+struct SpectralRequest;
+}
+
+namespace cfck::encode {
 
 // How a tensor is to be stored after all.
 struct SpectralDecision {
-  std::optional<codec::SpectralRequest> request;  // none: without loss, and why
+  // What the codec is asked for; nullptr: without loss, and why.
+  std::shared_ptr<const codec::CodecRequest> request;
   LosslessReason reason = LosslessReason::kNotSmaller;
   RecordQuality quality;
   // With a request: what the trial with it gave.
@@ -36,7 +43,7 @@ class RateControl {
   // Called on the caller's thread now and then; its error ends the search.
   using Listener = std::function<Result<void>(const StepSearch& search)>;
 
-  RateControl(unsigned threads, Listener listener);
+  RateControl(const FrameCosts& costs, unsigned threads, Listener listener);
   ~RateControl();
 
   // One target for all of `plans`, with one step times the scale of each. Without a
@@ -51,36 +58,34 @@ class RateControl {
 
  private:
   struct Item;
-  class MeasureJob;
-  class PlanJob;
-  class TrialJob;
+  class TotalsTask;
+  class PlanTask;
 
   // Begins trial number `trial`, which goes through tensors of so many bytes twice.
   void begin_trial(unsigned trial, std::uint64_t n_bytes);
-  // Tells how far the trial is after `n_bytes` more of the item.
-  Result<void> report(const Item& item, std::uint64_t n_bytes);
   Result<void> measure(std::span<const EncodePlan> plans);
   // The step of the target; the items are left as they are with it.
   Result<double> find();
   Result<double> find_without_target();
-  Result<encode::StepGoal> goal() const;
+  Result<StepGoal> goal() const;
   Result<void> check_calibration(const Item& item) const;
   Result<double> bytes_of_others() const;
   double most_measured() const;
-  Result<encode::StepOutcome> try_step(double step);
+  Result<StepOutcome> try_step(double step);
   Result<double> measured() const;
   Error unreachable(double measured) const;
-  codec::SpectralRequest request_of(const Item& item, double step) const;
+  std::shared_ptr<const codec::SpectralRequest> request_of(const Item& item, double step) const;
 
+  const FrameCosts costs_;
+  const unsigned threads_;
   Listener listener_;
   StepSearch search_;
-  const unsigned threads_;
-  std::vector<WorkerMemory> memory_;
-  std::vector<std::unique_ptr<Item>> items_;
+  Progress progress_;  // of one trial
+  std::vector<std::shared_ptr<Item>> items_;
   const FileBytes* file_bytes_ = nullptr;
   Target target_;
   double tried_step_ = 0;
-  std::unique_ptr<OrderedPipeline> pipeline_;  // goes first: its jobs use all of the above
+  std::unique_ptr<Executor> executor_;  // goes first: its tasks use all of the above
 };
 
-}  // namespace cfck::format
+}  // namespace cfck::encode

@@ -12,15 +12,17 @@ constexpr std::uint64_t kCompareBytes = std::uint64_t{1} << 18;
 
 }  // namespace
 
-Result<bool> DuplicateFinder::equal(const Place& place, const EncodePlan& plan) {
+Result<bool> DuplicateFinder::equal(const Place& place, const encode::EncodePlan& plan) {
   if (place.source == plan.source && place.offset_bytes == plan.offset_bytes) {
     return true;
   }
   const std::uint64_t total = plan.geometry.n_bytes;
   for (std::uint64_t done = 0; done < total; done += kCompareBytes) {
     const std::uint64_t n = std::min(kCompareBytes, total - done);
-    CFCK_TRY_ASSIGN(const ByteView a, range_of(*place.source, place.offset_bytes + done, n, left_));
-    CFCK_TRY_ASSIGN(const ByteView b, range_of(*plan.source, plan.offset_bytes + done, n, right_));
+    CFCK_TRY_ASSIGN(const ByteView a,
+                    encode::range_of(*place.source, place.offset_bytes + done, n, left_));
+    CFCK_TRY_ASSIGN(const ByteView b,
+                    encode::range_of(*plan.source, plan.offset_bytes + done, n, right_));
     if (a.data() != b.data() && std::memcmp(a.data(), b.data(), n) != 0) {
       return false;
     }
@@ -30,9 +32,10 @@ Result<bool> DuplicateFinder::equal(const Place& place, const EncodePlan& plan) 
 
 Result<std::optional<std::uint32_t>> DuplicateFinder::find_or_add(std::uint32_t record,
                                                                   const Shape& shape,
-                                                                  const EncodePlan& plan) {
+                                                                  const encode::EncodePlan& plan) {
   const std::uint64_t leaf = std::min<std::uint64_t>(kLeafBytes, plan.geometry.n_bytes);
-  CFCK_TRY_ASSIGN(const ByteView first, range_of(*plan.source, plan.offset_bytes, leaf, left_));
+  CFCK_TRY_ASSIGN(const ByteView first,
+                  encode::range_of(*plan.source, plan.offset_bytes, leaf, left_));
   std::vector<Place>& places = places_[Key(plan.dtype, shape, hash128(first))];
   for (const Place& place : places) {
     if (!place.choice.stores_as(plan.choice)) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cfck/record.hpp"
-#include "encode/chunk_encoder.hpp"
+#include "encode/encode_plan.hpp"
 
 namespace cfck::format {
 
@@ -19,18 +19,18 @@ class DuplicateFinder {
   // The first record whose tensor equals this one; else nothing, and the tensor
   // is remembered under `record`. The first bytes of the source are read always.
   Result<std::optional<std::uint32_t>> find_or_add(std::uint32_t record, const Shape& shape,
-                                                   const EncodePlan& plan);
+                                                   const encode::EncodePlan& plan);
 
  private:
   struct Place {
     std::uint32_t record;
-    TensorChoice choice;
+    encode::TensorChoice choice;
     const ByteSource* source;
     std::uint64_t offset_bytes;
   };
   using Key = std::tuple<DType, Shape, Digest>;
 
-  Result<bool> equal(const Place& place, const EncodePlan& plan);
+  Result<bool> equal(const Place& place, const encode::EncodePlan& plan);
 
   std::map<Key, std::vector<Place>> places_;
   std::vector<std::byte> left_, right_;  // ranges of sources that are not in memory

@@ -53,10 +53,11 @@ Result<void> RecordLayout::add_chunk(ByteView extent, std::uint64_t hash) {
   return {};
 }
 
-Result<void> RecordLayout::add_chunk(const ChunkExtent& extent, std::uint64_t hash) {
-  CFCK_TRY(write(extent.header));
-  CFCK_TRY(write(extent.payload));
-  index_.chunks.push_back({static_cast<std::uint32_t>(extent.n_bytes()), hash});
+Result<void> RecordLayout::add_coded_chunk(std::uint32_t body_bytes, ByteView payload,
+                                           std::uint64_t hash) {
+  CFCK_TRY(write(chunk_frame_header(body_bytes)));
+  CFCK_TRY(write(payload));
+  index_.chunks.push_back({static_cast<std::uint32_t>(kFrameHeaderBytes + payload.size()), hash});
   return {};
 }
 
@@ -82,7 +83,7 @@ Result<void> RecordLayout::close_pack() {
 }
 
 bool starts_raw_frame(const ChunkGeometry& geometry, std::uint64_t chunk) noexcept {
-  return chunk % raw_chunks_per_frame(geometry.chunk_bytes) == 0;
+  return chunk % kFrameCosts.raw_chunks_per_frame(geometry) == 0;
 }
 
 }  // namespace cfck::format

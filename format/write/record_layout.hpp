@@ -9,6 +9,7 @@
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
 #include "codec/chunk_geometry.hpp"
+#include "encode/frame_costs.hpp"
 #include "format/container/container.hpp"
 #include "format/container/frame_bytes.hpp"
 #include "format/write/pack_builder.hpp"
@@ -35,7 +36,8 @@ class RecordLayout {
   Result<void> begin_chunked(std::uint32_t record, ByteView preamble = {});
   // A whole extent: with its frame header, or of raw values that start no frame.
   Result<void> add_chunk(ByteView extent, std::uint64_t hash);
-  Result<void> add_chunk(const ChunkExtent& extent, std::uint64_t hash);
+  // A frame of tag CHNK, without its header. The hash is that of both.
+  Result<void> add_coded_chunk(std::uint32_t body_bytes, ByteView payload, std::uint64_t hash);
   // The first chunk of a RAWD frame: gets the frame's start in front.
   Result<void> add_first_raw_chunk(const ChunkGeometry& geometry, std::uint64_t chunk,
                                    FrameBytes& values);
@@ -54,9 +56,16 @@ class RecordLayout {
 // Whether `chunk` is the first of a RAWD frame.
 bool starts_raw_frame(const ChunkGeometry& geometry, std::uint64_t chunk) noexcept;
 
+// For encoding, which knows nothing else of the container.
+inline constexpr encode::FrameCosts kFrameCosts = {
+    .header_bytes = kFrameHeaderBytes,
+    .max_packed_payload_bytes = kMaxPackedPayloadBytes,
+    .max_raw_frame_bytes = kMaxRawFrameBytes,
+};
+
 // Whether a record of one chunk whose payload has this length goes into a pack.
 inline bool is_packed(const ChunkGeometry& geometry, std::uint64_t payload_bytes) noexcept {
-  return geometry.n_chunks == 1 && payload_bytes <= kMaxPackedPayloadBytes;
+  return kFrameCosts.is_packed(geometry, payload_bytes);
 }
 
 }  // namespace cfck::format

@@ -12,8 +12,8 @@
 
 namespace cfck {
 
+using encode::EncodePlan;
 using encode::TensorChoice;
-using format::EncodePlan;
 
 namespace {
 
@@ -44,7 +44,8 @@ Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, encode::EncodeR
       previous_file_bytes(start.previous_file_bytes),
       layout(sink, start.offset_bytes, std::move(start.index)),
       metadata(std::move(start.metadata)),
-      encoder(layout, options.threads) {
+      emitter(layout),
+      encoder(emitter, format::kFrameCosts, options.threads) {
   const std::vector<format::StoredRecord>& records = layout.index().records;
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (!records[i].record.hidden) {
@@ -170,6 +171,18 @@ Result<void> Writer::Impl::encode(std::uint32_t number, const Place& place) {
   return encoder.encode(number, std::move(plan));
 }
 
+void Writer::Impl::set_progress(WriteProgress progress) {
+  if (!progress) {
+    encoder.progress().set_listener({});
+    return;
+  }
+  encoder.progress().set_listener(
+      [told = std::move(progress)](std::uint64_t done_bytes, std::string_view name) {
+        return told(done_bytes, name) ? Result<void>()
+                                      : Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+      });
+}
+
 void Writer::Impl::share(std::uint32_t number, const TensorChoice& choice) {
   equal_to_base.push_back(number);
   if (choice.reason) {
@@ -191,7 +204,7 @@ Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource&
   align_chunks(number, choice);
   const std::uint64_t total = record(number).decoded_bytes;
   if (total == 0) {
-    return encoder.report(number, 0);
+    return encoder.progress().advance(record(number).name, 0);
   }
   if (tensor.source == nullptr || tensor.offset_bytes > tensor.source->size() ||
       total > tensor.source->size() - tensor.offset_bytes) {
@@ -215,7 +228,7 @@ Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource&
   record(number).kind = RecordKind::kDuplicate;
   record(number).base = **twin;
   share(number, choice);
-  return encoder.report(number, total);
+  return encoder.progress().advance(record(number).name, total);
 }
 
 Result<void> Writer::Impl::add_view(std::string_view name, const TensorView& tensor) {
@@ -298,7 +311,7 @@ Result<void> Writer::attach(std::string_view name, ByteView bytes) {
 
 void Writer::set_progress(WriteProgress progress) {
   if (impl_) {
-    impl_->encoder.set_progress(std::move(progress));
+    impl_->set_progress(std::move(progress));
   }
 }
 

@@ -20,6 +20,7 @@
 #include "encode/rules/encode_rules.hpp"
 #include "format/write/alias_plan.hpp"
 #include "format/write/duplicates.hpp"
+#include "format/write/record_emitter.hpp"
 #include "format/write/record_layout.hpp"
 
 namespace cfck {
@@ -81,19 +82,20 @@ struct Writer::Impl {
   Result<WriteSummary> finish_index();
 
   // The step of a tensor that has its own target, or none.
-  Result<void> decide_alone(std::uint32_t record, format::EncodePlan& plan);
+  Result<void> decide_alone(std::uint32_t record, encode::EncodePlan& plan);
   // The common step of those that wait for it, in all files.
   static Result<void> decide_together(std::span<Impl* const> writers);
   // Tells whoever asked for progress. Error: kInvalidArgument "cancelled".
   Result<void> report(const StepSearch& search);
-  void apply(std::uint32_t record, format::EncodePlan& plan,
-             const format::SpectralDecision& decision);
+  void set_progress(WriteProgress progress);
+  void apply(std::uint32_t record, encode::EncodePlan& plan,
+             const encode::SpectralDecision& decision);
   // What the files take if those that wait for the step take `sizes`, and the others `rest_sizes`.
   static Result<std::uint64_t> bytes_of_files(
-      std::span<Impl* const> writers, std::span<const std::vector<format::RecordSize>> rest_sizes,
-      std::span<const format::RecordSize> sizes);
+      std::span<Impl* const> writers, std::span<const std::vector<encode::RecordSize>> rest_sizes,
+      std::span<const encode::RecordSize> sizes);
   // What the file takes if those that were deferred take this.
-  Result<std::uint64_t> file_bytes(std::span<const format::RecordSize> sizes) const;
+  Result<std::uint64_t> file_bytes(std::span<const encode::RecordSize> sizes) const;
   Result<void> write_attachments(format::RecordLayout& to,
                                  std::vector<format::StoredAttachment>& kept) const;
 
@@ -109,7 +111,7 @@ struct Writer::Impl {
                           DType dtype, const Place& place);
   // Called before the record's chunks are made.
   void align_chunks(std::uint32_t number, const encode::TensorChoice& choice);
-  format::EncodePlan plan_for(std::uint32_t record, const Place& place) const;
+  encode::EncodePlan plan_for(std::uint32_t record, const Place& place) const;
   // Notes that a record with this choice shares the bytes of another.
   void share(std::uint32_t record, const encode::TensorChoice& choice);
   Result<std::uint32_t> storage_of(std::uint32_t record, std::uint64_t& element_offset);
@@ -125,7 +127,7 @@ struct Writer::Impl {
   // A record to be encoded when all have been added.
   struct Deferred {
     std::uint32_t record = 0;
-    format::EncodePlan plan;
+    encode::EncodePlan plan;
     bool waits_for_step = false;
   };
   // What the trial of a step gave.
@@ -161,7 +163,8 @@ struct Writer::Impl {
   std::vector<std::unique_ptr<ByteSource>> sources;
   std::optional<Error> error;
   bool finished = false;
-  format::RecordEncoder encoder;  // last: its jobs use the sources
+  format::RecordEmitter emitter;
+  encode::RecordEncoder encoder;  // last: its tasks use the sources and the emitter
 };
 
 template <class Function>

@@ -1,17 +1,18 @@
 // Tensors whose steps depend on what encoding them gives.
 #include <algorithm>
 
-#include "encode/record_size.hpp"
+#include "encode/record_sizes.hpp"
 #include "format/container/container.hpp"
 #include "format/write/file_end.hpp"
+#include "format/write/trial_layout.hpp"
 #include "format/write/writer_impl.hpp"
 
 namespace cfck {
 
-using format::EncodePlan;
-using format::RateControl;
-using format::RecordSize;
-using format::SpectralDecision;
+using encode::EncodePlan;
+using encode::RateControl;
+using encode::RecordSize;
+using encode::SpectralDecision;
 
 namespace {
 
@@ -24,16 +25,17 @@ Result<std::vector<RecordSize>> sizes_of(std::span<const EncodePlan> plans, unsi
   for (const EncodePlan& plan : plans) {
     total_bytes += plan.geometry.n_elems * bits_per_element(plan.dtype) / 8;
   }
-  return format::record_sizes(plans, threads, [&](std::uint64_t done_bytes, std::string_view name) {
-    return listener({0, done_bytes, total_bytes, name});
-  });
+  return encode::record_sizes(plans, format::kFrameCosts, threads,
+                              [&](std::uint64_t done_bytes, std::string_view name) {
+                                return listener({0, done_bytes, total_bytes, name});
+                              });
 }
 
 }  // namespace
 
 void Writer::Impl::apply(std::uint32_t number, EncodePlan& plan, const SpectralDecision& decision) {
   plan.quality = decision.quality;
-  plan.spectral = decision.request;
+  plan.request = decision.request;
   if (decision.request) {
     decided.push_back({number, decision.stored_bytes, decision.rmse});
     return;
@@ -65,7 +67,7 @@ Result<void> Writer::Impl::check_decided() {
 
 Result<void> Writer::Impl::report(const StepSearch& search) {
   if (!search_progress) {
-    return encoder.report(search.name);
+    return encoder.progress().check_cancelled(search.name);
   }
   return search_progress(search) ? Result<void>() : refusal("cancelled");
 }
@@ -73,7 +75,8 @@ Result<void> Writer::Impl::report(const StepSearch& search) {
 Result<void> Writer::Impl::decide_alone(std::uint32_t number, EncodePlan& plan) {
   // Starting threads takes longer than a chunk.
   const unsigned threads = plan.geometry.n_chunks == 1 ? 1 : options.threads;
-  RateControl control(threads, [&](const StepSearch& search) { return report(search); });
+  RateControl control(format::kFrameCosts, threads,
+                      [&](const StepSearch& search) { return report(search); });
   CFCK_TRY_ASSIGN(const std::vector<SpectralDecision> decisions,
                   control.decide(plan.choice.spectral->target, {&plan, 1}));
   apply(number, plan, decisions.front());
@@ -118,7 +121,7 @@ Result<void> Writer::Impl::decide_together(std::span<Impl* const> writers) {
   const RateControl::FileBytes all_bytes = [&](std::span<const RecordSize> sizes) {
     return bytes_of_files(writers, rest_sizes, sizes);
   };
-  RateControl control(first.options.threads, listener);
+  RateControl control(format::kFrameCosts, first.options.threads, listener);
   CFCK_TRY_ASSIGN(const std::vector<SpectralDecision> decisions,
                   control.decide(first.rules.file_target(), plans, all_bytes));
   auto decision = decisions.begin();

@@ -160,7 +160,7 @@ Result<void> Writer::Impl::remember_bases(std::span<const StridedTensor> tensors
       continue;
     }
     const StridedTensor& base = tensors[*plan.families[i].base];
-    format::EncodePlan twin;
+    encode::EncodePlan twin;
     twin.dtype = base.dtype;
     twin.choice = memory[i].choice;
     CFCK_TRY_ASSIGN(twin.geometry.n_bytes, n_bytes(base.dtype, base.shape));
@@ -222,13 +222,13 @@ Result<void> Writer::Impl::push_alias(std::string_view name, std::uint32_t base,
   alias.strides = std::move(strides);
   if (is_whole) {
     share(number, place.choice);
-    return encoder.report(number, alias.decoded_bytes);
+    return encoder.progress().advance(record(number).name, alias.decoded_bytes);
   }
   if (place.choice.reason) {
     encoder.kept_lossless().emplace(number, *place.choice.reason);
   }
-  format::EncodePlan plan = plan_for(number, place);
-  format::ChunkGeometry& geometry = plan.geometry;
+  encode::EncodePlan plan = plan_for(number, place);
+  codec::ChunkGeometry& geometry = plan.geometry;
   geometry.chunk_bytes = kDigestPieceBytes;
   geometry.n_chunks = ceil_div(geometry.n_bytes, kDigestPieceBytes);
   return encoder.digest_only(number, std::move(plan));

@@ -50,8 +50,6 @@ STILL_WRONG = {
     ("codec/common", "codec/symboliser"),
     ("codec/direct", "codec/lossless"),
     ("codec/entropy", "codec/symboliser"),
-    ("encode", "format/container"),
-    ("encode", "format/write"),
     ("spectral", "calibration"),
     ("spectral", "codec/direct"),
     ("spectral", "codec/lossless"),

@@ -1,0 +1,66 @@
+// The one decision between candidates: the fewest bytes in the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/hashing/hashing.hpp"
+#include "encode/candidates.hpp"
+#include "encode/frame_costs.hpp"
+#include "encode/trial.hpp"
+
+namespace cfck::encode {
+
+// The number of the first candidate with the fewest bytes. Requires: there is one.
+std::size_t choose_candidate(std::span<const std::uint64_t> stored_bytes) noexcept;
+
+// What a record takes in a file with a candidate.
+struct RecordSize {
+  CodecId codec = CodecId::kLossless;
+  std::uint64_t preamble_bytes = 0;          // 0: none
+  std::vector<std::uint64_t> payload_bytes;  // of each chunk, frame headers left out
+
+  // As Record::stored_bytes, but for the padding of raw frames.
+  std::uint64_t stored_bytes(const ChunkGeometry& geometry, const FrameCosts& costs) const;
+};
+
+// Whether a record of many chunks takes fewer bytes without loss than raw. It is fed with the sizes
+// of chunks as they come, and is decided as soon as the others cannot change it.
+class LosslessOrRaw {
+ public:
+  enum class State : std::uint8_t { kUndecided, kLossless, kRaw };
+
+  LosslessOrRaw(const ChunkGeometry& geometry, const FrameCosts& costs);
+
+  State state() const noexcept { return state_; }
+  std::uint64_t n_chunks_seen() const noexcept { return n_seen_; }
+  // The payload of one more chunk, whichever it is. Requires: undecided.
+  void add_chunk(std::uint64_t payload_bytes) noexcept;
+  // The record takes so many bytes without loss.
+  void decide(std::uint64_t lossless_bytes) noexcept;
+
+ private:
+  const ChunkGeometry geometry_;
+  const FrameCosts costs_;
+  State state_ = State::kUndecided;
+  std::uint64_t n_seen_ = 0;
+  std::uint64_t lossless_bytes_ = 0;  // of those chunks
+};
+
+// The decision for a record of one chunk, with all that follows from it.
+struct SingleChoice {
+  Candidate candidate;
+  RecordErrors errors;
+  std::optional<LosslessReason> reason;  // as Candidates::reason, where nothing is lost
+  Digest digest = {};
+};
+
+// Encodes the only chunk of the tensor with each candidate. What the chosen one gave is in
+// memory.encoded, unless that is raw.
+Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts& costs,
+                                       ByteView values, WorkerMemory& memory);
+
+}  // namespace cfck::encode

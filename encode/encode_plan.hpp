@@ -1,0 +1,69 @@
+// A tensor to encode, and reading its values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cfck/io.hpp"
+#include "cfck/options.hpp"
+#include "cfck/record.hpp"
+#include "codec/chunk_geometry.hpp"
+#include "codec/lossy.hpp"
+#include "encode/rules/tensor_choice.hpp"
+
+namespace cfck::encode {
+
+using codec::ChunkGeometry;
+
+// The source outlives everything that uses the plan.
+struct EncodePlan {
+  std::string name;  // for messages
+  DType dtype = DType::kU8;
+  Shape shape;
+  TensorChoice choice;
+  ChunkGeometry geometry;
+  const ByteSource* source = nullptr;
+  std::uint64_t offset_bytes = 0;       // of the tensor in the source
+  EntropyId entropy = kDefaultEntropy;  // as the caller wants it
+  EncodeLevel level = EncodeLevel::kDefault;
+  // Set for a choice of codec spectral as soon as its step is known; opaque to all but that codec.
+  std::shared_ptr<const codec::CodecRequest> request = nullptr;
+  RecordQuality quality = {};
+};
+
+// What one thread keeps between chunks.
+struct WorkerMemory {
+  codec::Scratch scratch;
+  codec::EncodedChunk encoded;
+  codec::EncodedChunk other;  // of another candidate
+  std::unique_ptr<std::byte[]> values;
+  std::size_t values_bytes = 0;
+  std::vector<std::byte> decoded;  // of a lossy chunk
+};
+
+// Bytes [offset, offset + n) of a source: in place where it is in memory, else read
+// into `buffer`.
+Result<ByteView> range_of(const ByteSource& source, std::uint64_t offset_bytes,
+                          std::uint64_t n_bytes, std::vector<std::byte>& buffer);
+// Bytes [offset, offset + n) of the tensor: in place where the source is in
+// memory, else a copy in the worker's buffer, valid until its next use.
+Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
+                             std::uint64_t n_bytes, WorkerMemory& memory);
+// All values of a chunk, likewise. Errors name the tensor.
+Result<ByteView> read_chunk(const EncodePlan& plan, std::uint64_t chunk, WorkerMemory& memory);
+
+// Adds the tensor's name to an error that has none.
+template <class T>
+Result<T> naming(Result<T> result, const EncodePlan& plan) {
+  if (result || !result.error().record.empty()) {
+    return result;
+  }
+  Error error = std::move(result).error();
+  error.record = plan.name;
+  return error;
+}
+
+}  // namespace cfck::encode

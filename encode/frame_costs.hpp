@@ -1,0 +1,32 @@
+// What a container adds to the bytes of a codec, as plain numbers: encoding compares
+// candidates by what they will take in a file, and knows nothing else of files.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/chunk_geometry.hpp"
+
+namespace cfck::encode {
+
+using codec::ChunkGeometry;
+
+struct FrameCosts {
+  std::uint64_t header_bytes = 0;  // of the frame of a chunk, of a preamble or of raw values
+  // A record of one chunk whose payload is no longer than this shares a frame with others.
+  std::uint64_t max_packed_payload_bytes = 0;
+  std::uint64_t max_raw_frame_bytes = 0;  // of the values in one frame
+
+  bool is_packed(const ChunkGeometry& geometry, std::uint64_t payload_bytes) const noexcept;
+  std::uint64_t raw_chunks_per_frame(const ChunkGeometry& geometry) const noexcept;
+
+  std::uint64_t preamble(std::uint64_t n_bytes) const noexcept {
+    return n_bytes == 0 ? 0 : header_bytes + n_bytes;
+  }
+  // Number of bytes that a chunk of this record takes. Requires: a codec encoded it.
+  std::uint64_t chunk(const ChunkGeometry& geometry, std::uint64_t payload_bytes) const noexcept;
+  // Number of bytes that the record takes if it is stored raw. Padding is left out: it depends
+  // on where the record stands.
+  std::uint64_t raw(const ChunkGeometry& geometry) const noexcept;
+};
+
+}  // namespace cfck::encode

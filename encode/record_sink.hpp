@@ -1,0 +1,47 @@
+// Where encoded records go: a file, or nowhere if only their sizes are asked for. Everything is
+// decided before it gets here.
+#pragma once
+
+#include <cstdint>
+
+#include "base/headroom_bytes.hpp"
+#include "codec/codec.hpp"
+#include "encode/candidates.hpp"
+#include "encode/trial.hpp"
+
+namespace cfck::encode {
+
+// A record that is encoded: its number in the file, and how. All of it outlives the call.
+struct ChosenRecord {
+  std::uint32_t number = 0;
+  const EncodePlan& plan;
+  const Candidate& candidate;
+};
+
+// A chunk on its way into the file.
+struct SealedChunk {
+  codec::EncodedChunk coded;  // unless the record is raw
+  ByteView raw;               // else its values: in the source, or in `buffer`
+  HeadroomBytes buffer;
+  std::uint64_t hash = 0;  // as the sink made it
+};
+
+class RecordSink {
+ public:
+  virtual ~RecordSink() = default;
+
+  // These two are called on any thread, before the chunk's turn.
+  // Whether the values of a raw chunk must stand in SealedChunk::buffer.
+  virtual bool needs_headroom(const ChosenRecord& record, std::uint64_t chunk) const noexcept = 0;
+  virtual std::uint64_t hash_of(const ChosenRecord& record, std::uint64_t chunk,
+                                const SealedChunk& sealed) const noexcept = 0;
+
+  // In order, on the caller's thread: all chunks of a record, then its end.
+  virtual Result<void> add_chunk(const ChosenRecord& record, std::uint64_t chunk,
+                                 SealedChunk& sealed) = 0;
+  virtual void end_record(const ChosenRecord& record, const RecordErrors& errors) = 0;
+  // Of a record that was encoded, or that is stored as a part of another.
+  virtual void set_digest(std::uint32_t number, const Digest& digest) = 0;
+};
+
+}  // namespace cfck::encode

@@ -1,0 +1,17 @@
+// What records take in a file, before anything is written.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "encode/choose_candidate.hpp"
+#include "encode/progress.hpp"
+
+namespace cfck::encode {
+
+// Encodes tensors as a RecordEncoder does and drops the bytes.
+Result<std::vector<RecordSize>> record_sizes(std::span<const EncodePlan> plans,
+                                             const FrameCosts& costs, unsigned threads,
+                                             Progress::Listener listener);
+
+}  // namespace cfck::encode

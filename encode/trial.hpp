@@ -1,0 +1,38 @@
+// The one trial encoder: encodes values with a candidate, and says what they take and lose.
+// Records of one chunk and of many, comparisons and rate control all use it.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/error_totals.hpp"
+#include "encode/candidates.hpp"
+#include "encode/encode_plan.hpp"
+
+namespace cfck::encode {
+
+struct ChunkTrial {
+  std::uint64_t payload_bytes = 0;
+  codec::ErrorTotals errors;  // where the candidate loses something
+  // The values that the decoder will give: in place, or in memory.decoded.
+  ByteView decoded;
+};
+
+// Encodes `values`, which are `n_elems` from `first_elem` on, into memory.encoded.
+// Requires: the candidate is not raw. Errors: those of the codec; they name the tensor.
+Result<ChunkTrial> encode_values(const EncodePlan& plan, const Candidate& candidate,
+                                 std::uint64_t first_elem, std::uint64_t n_elems, ByteView values,
+                                 WorkerMemory& memory);
+// All values of a chunk, likewise.
+Result<ChunkTrial> encode_chunk(const EncodePlan& plan, const Candidate& candidate,
+                                std::uint64_t chunk, ByteView values, WorkerMemory& memory);
+
+// Errors of a record, from those of its chunks in order (spec/format.md, section
+// "Errors").
+struct RecordErrors {
+  codec::ErrorTotals totals;  // but for n_exact
+
+  void add(const codec::ErrorTotals& chunk) noexcept;
+  double rmse() const noexcept;
+};
+
+}  // namespace cfck::encode

@@ -1,0 +1,29 @@
+// Writes encoded records where the format wants them. Everything is decided before.
+#pragma once
+
+#include "encode/record_sink.hpp"
+#include "format/write/record_layout.hpp"
+
+namespace cfck::format {
+
+// Fills codec, entropy stage, errors, digest, place and hashes of the records in the index.
+class RecordEmitter final : public encode::RecordSink {
+ public:
+  // `layout` outlives it.
+  explicit RecordEmitter(RecordLayout& layout) : layout_(layout) {}
+
+  // The first chunk of a raw frame gets its start in front when its place is known.
+  bool needs_headroom(const encode::ChosenRecord& record,
+                      std::uint64_t chunk) const noexcept override;
+  std::uint64_t hash_of(const encode::ChosenRecord& record, std::uint64_t chunk,
+                        const encode::SealedChunk& sealed) const noexcept override;
+  Result<void> add_chunk(const encode::ChosenRecord& record, std::uint64_t chunk,
+                         encode::SealedChunk& sealed) override;
+  void end_record(const encode::ChosenRecord& record, const encode::RecordErrors& errors) override;
+  void set_digest(std::uint32_t number, const Digest& digest) override;
+
+ private:
+  RecordLayout& layout_;
+};
+
+}  // namespace cfck::format
