@@ -11,16 +11,16 @@ namespace {
 // Longer records gain hundredths of a per cent from a second stage, and take half the
 // time again.
 constexpr std::uint64_t kMaxElemsTriedTwice = std::uint64_t{1} << 15;
-// The number of values that say how many bits each of a long record takes, about.
+// Number of values from which the bits of each value of a long record are estimated.
 constexpr std::uint64_t kProbeElems = 4096;
 
 EntropyId wanted_stage(const EncodePlan& plan) {
   return codec::find_encoder(CodecId::kLossless)->entropy_for(plan.dtype, plan.entropy);
 }
 
-// The entropy stages to compare. Where rans is wanted, short records are tried with zstd
-// too, since the states of the lanes weigh most there; archive tries it for all records,
-// fast for none.
+// The entropy stages to compare. Where rans is wanted, short records are tried with zstd too,
+// since the states of the lanes matter most there; archive tries it for all records, fast for
+// none.
 std::vector<EntropyId> stages_to_try(const EncodePlan& plan) {
   const EntropyId wanted = wanted_stage(plan);
   const bool tries_both = plan.level == EncodeLevel::kArchive ||
@@ -32,9 +32,9 @@ std::vector<EntropyId> stages_to_try(const EncodePlan& plan) {
   return {wanted};
 }
 
-// How to plan a tensor that is lossy: with every stage to try; at level archive also as
-// the default level would, since plans are made from samples. Where a request says all, there is
-// one trial.
+// How to plan a lossy tensor: with every stage to try; at level archive also as the default
+// level would, since plans are made from samples. Where a request leaves no choice, there is one
+// trial.
 struct LossyTrial {
   EntropyId entropy;
   EncodeLevel level;
@@ -54,7 +54,7 @@ std::vector<LossyTrial> lossy_trials(const EncodePlan& plan) {
   return trials;
 }
 
-// The first values of a record of several chunks tell; a record of one chunk is tried as a whole.
+// The first values of a record of several chunks decide; a record of one chunk is tried as a whole.
 Result<bool> probe_prefers_zstd(const EncodePlan& plan, WorkerMemory& memory) {
   if (plan.level != EncodeLevel::kDefault || wanted_stage(plan) != EntropyId::kRans) {
     return false;
@@ -90,9 +90,9 @@ bool has_entropy(const std::vector<Candidate>& candidates, EntropyId entropy) {
   });
 }
 
-// With every stage and level to try. Where a codec says that it would not be smaller than without
-// loss, that stands in the place of its candidate: a stage may be shorter without loss than
-// another one with.
+// Makes candidates with every stage and level to try. Where a codec reports that it would not be
+// smaller than lossless, a lossless candidate takes its place: lossless with one stage may be
+// shorter than lossy with another.
 Result<Candidates> lossy_candidates(const EncodePlan& plan, WorkerMemory& memory,
                                     const CheckCancelled& check_cancelled) {
   Candidates found;
@@ -135,7 +135,7 @@ Result<Candidates> candidates_for(const EncodePlan& plan, WorkerMemory& memory,
     return found;
   }
   const bool all_lossless = std::all_of(found.list.begin(), found.list.end(), loses_nothing);
-  // A record of one chunk is cheap to try: all stages compete without loss, and come first.
+  // A record of one chunk is cheap to try: all stages compete losslessly, and come first.
   const bool one_chunk = found.reason && plan.geometry.n_chunks == 1;
   if (all_lossless || one_chunk) {
     std::erase_if(found.list, loses_nothing);
@@ -152,7 +152,7 @@ Result<LossyCandidate> plan_lossy(const EncodePlan& plan, EntropyId entropy, Enc
   record.shape = plan.shape;
   record.chunk_elems = plan.geometry.chunk_elems;
   record.bound = plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0});
-  // Whether lossless is smaller than codec spectral was found out with its step.
+  // Rate control has already compared lossless with codec spectral.
   record.is_forced = plan.choice.codec == CodecChoice::kDirect || plan.request != nullptr;
   record.request = plan.request;
   record.keeps_near_zero = plan.choice.keeps_near_zero;

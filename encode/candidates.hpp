@@ -1,5 +1,5 @@
-// The candidates for a tensor: codec, entropy stage, level and, where something is lost, the
-// plan that codec made of the tensor.
+// The candidates for a tensor: codec, entropy stage, level and, for lossy codecs, the plan that the
+// codec made for the tensor.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,21 @@ struct Candidate {
   CodecId codec = CodecId::kRaw;
   EntropyId entropy = EntropyId::kNone;
   EncodeLevel level = EncodeLevel::kDefault;
-  std::shared_ptr<const codec::LossyPlan> lossy = nullptr;  // nullptr: nothing is lost
+  std::shared_ptr<const codec::LossyPlan> lossy = nullptr;  // nullptr: lossless
 
-  // Of the bytes that are stored once, before the chunks; empty if there are none.
+  // Bytes that are stored once, before the chunks; empty if there are none.
   ByteView preamble() const noexcept { return lossy ? lossy->preamble() : ByteView(); }
 };
 
 struct Candidates {
-  // In the order of preference: of those that take equally many bytes the first is chosen.
+  // Candidates in the order of preference: of those that take equally many bytes the first is
+  // chosen.
   std::vector<Candidate> list;
-  // Why a candidate without loss is there although loss was asked for.
+  // Why there is a lossless candidate although a lossy codec was asked for.
   std::optional<LosslessReason> reason;
 };
 
-// Called now and then; its error ends the work.
+// Called regularly; its error ends the work.
 using CheckCancelled = std::function<Result<void>()>;
 
 // The candidates to compare, without raw unless it is the only one. They are made on the
@@ -46,13 +47,13 @@ struct LossyCandidate {
 Result<LossyCandidate> plan_lossy(const EncodePlan& plan, EntropyId entropy, EncodeLevel level,
                                   WorkerMemory& memory, const CheckCancelled& check_cancelled = {});
 
-// Whether raw competes with candidates that lose nothing.
+// True if raw competes with lossless candidates.
 inline bool may_be_raw(const EncodePlan& plan) noexcept {
   return plan.choice.codec != CodecChoice::kLossless;
 }
-// Whether the default level, to which so many values took so many bytes with entropy stage rans
-// alone, should try zstd too: with less than two bits for each there is next to nothing in
-// their symbols, and zstd may need fewer bytes and less time.
+// True if the default level should try zstd too, where `n_elems` values took `payload_bytes` with
+// entropy stage rans alone: with less than two bits for each there is next to nothing in their
+// symbols, and zstd may need fewer bytes and less time.
 bool may_prefer_zstd(const EncodePlan& plan, std::uint64_t payload_bytes, std::uint64_t n_elems);
 Candidate lossless_candidate(const EncodePlan& plan, EntropyId entropy);
 

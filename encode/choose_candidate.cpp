@@ -14,7 +14,7 @@ class BestOfChunk {
               WorkerMemory& memory)
       : plan_(plan), costs_(costs), values_(values), memory_(memory) {}
 
-  // The number of bytes that the candidate's payload has.
+  // Returns the number of bytes of the candidate's payload.
   Result<std::uint64_t> try_candidate(const Candidate& candidate) {
     if (candidate.codec == CodecId::kRaw) {
       keep_if_smaller(candidate, values_.size());

@@ -14,20 +14,20 @@
 
 namespace cfck::encode {
 
-// The number of the first candidate with the fewest bytes. Requires: there is one.
+// Returns the index of the first candidate with the fewest bytes. Requires: there is one.
 std::size_t choose_candidate(std::span<const std::uint64_t> stored_bytes) noexcept;
 
-// What a record takes in a file with a candidate.
+// The bytes of a record in a file with a candidate.
 struct RecordSize {
   CodecId codec = CodecId::kLossless;
   std::uint64_t preamble_bytes = 0;          // 0: none
   std::vector<std::uint64_t> payload_bytes;  // of each chunk, frame headers left out
 
-  // As Record::stored_bytes, but for the padding of raw frames.
+  // As Record::stored_bytes, without the padding of raw frames.
   std::uint64_t stored_bytes(const ChunkGeometry& geometry, const FrameCosts& costs) const;
 };
 
-// Whether a record of many chunks takes fewer bytes without loss than raw. It is fed with the sizes
+// Decides whether a record of many chunks takes fewer bytes losslessly than raw. It gets the sizes
 // of chunks as they come, and is decided as soon as the others cannot change it.
 class LosslessOrRaw {
  public:
@@ -37,9 +37,9 @@ class LosslessOrRaw {
 
   State state() const noexcept { return state_; }
   std::uint64_t n_chunks_seen() const noexcept { return n_seen_; }
-  // The payload of one more chunk, whichever it is. Requires: undecided.
+  // Adds the payload of one more chunk, whichever it is. Requires: undecided.
   void add_chunk(std::uint64_t payload_bytes) noexcept;
-  // The record takes so many bytes without loss.
+  // Decides, given the bytes that the record takes losslessly.
   void decide(std::uint64_t lossless_bytes) noexcept;
 
  private:
@@ -58,7 +58,7 @@ struct SingleChoice {
   Digest digest = {};
 };
 
-// Encodes the only chunk of the tensor with each candidate. What the chosen one gave is in
+// Encodes the only chunk of the tensor with each candidate. The result of the chosen one is in
 // memory.encoded, unless that is raw.
 Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts& costs,
                                        ByteView values, WorkerMemory& memory);

@@ -18,7 +18,7 @@ namespace cfck::encode {
 
 using codec::ChunkGeometry;
 
-// The source outlives everything that uses the plan.
+// A tensor to encode. The source must outlive everything that uses the plan.
 struct EncodePlan {
   std::string name;  // for messages
   DType dtype = DType::kU8;
@@ -27,14 +27,14 @@ struct EncodePlan {
   ChunkGeometry geometry;
   const ByteSource* source = nullptr;
   std::uint64_t offset_bytes = 0;       // of the tensor in the source
-  EntropyId entropy = kDefaultEntropy;  // as the caller wants it
+  EntropyId entropy = kDefaultEntropy;  // the caller's choice
   EncodeLevel level = EncodeLevel::kDefault;
   // Set for a choice of codec spectral as soon as its step is known; opaque to all but that codec.
   std::shared_ptr<const codec::CodecRequest> request = nullptr;
   RecordQuality quality = {};
 };
 
-// What one thread keeps between chunks.
+// The memory that one thread keeps between chunks.
 struct WorkerMemory {
   codec::Scratch scratch;
   codec::EncodedChunk encoded;
@@ -44,15 +44,15 @@ struct WorkerMemory {
   std::vector<std::byte> decoded;  // of a lossy chunk
 };
 
-// Bytes [offset, offset + n) of a source: in place where it is in memory, else read
-// into `buffer`.
+// Returns bytes [offset, offset + n) of a source: in place where it is in memory, else read into
+// `buffer`.
 Result<ByteView> range_of(const ByteSource& source, std::uint64_t offset_bytes,
                           std::uint64_t n_bytes, std::vector<std::byte>& buffer);
-// Bytes [offset, offset + n) of the tensor: in place where the source is in
-// memory, else a copy in the worker's buffer, valid until its next use.
+// Returns bytes [offset, offset + n) of the tensor: in place where the source is in memory, else a
+// copy in the worker's buffer, valid until its next use.
 Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
                              std::uint64_t n_bytes, WorkerMemory& memory);
-// All values of a chunk, likewise. Errors name the tensor.
+// Returns all values of a chunk, in place or in the worker's buffer. Errors name the tensor.
 Result<ByteView> read_chunk(const EncodePlan& plan, std::uint64_t chunk, WorkerMemory& memory);
 
 // Adds the tensor's name to an error that has none.

@@ -1,5 +1,5 @@
-// Where chunks are encoded. Encoding hands batches of chunk tasks to an executor: the threads of
-// the CPU today; the stream of a device implements the same interface.
+// The executor of chunk tasks. Encoding hands batches of tasks to it: the threads of the CPU today;
+// the stream of a device implements the same interface.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace cfck::encode {
 class ChunkTask {
  public:
   virtual ~ChunkTask() = default;
-  // On any thread, with memory that nobody else uses meanwhile.
+  // Runs on any thread, with memory that no other task uses meanwhile.
   virtual Result<void> run(WorkerMemory& memory) = 0;
-  // On the caller's thread, in the order of the tasks.
+  // Runs on the caller's thread, in the order of the tasks.
   virtual Result<void> finish() = 0;
 };
 
@@ -37,21 +37,22 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // So many tasks are in flight at most.
+  // The maximum number of tasks in flight.
   virtual std::size_t capacity() const noexcept = 0;
-  // Takes tasks from the batch as there is place for them, and finishes older ones meanwhile.
-  // Returns when all were taken. The error of a task that failed; then nothing more is run.
+  // Takes tasks from the batch as there is space for them, and finishes older ones meanwhile.
+  // Returns when all were taken. Error: that of a task that failed; then nothing more is run.
   virtual Result<void> submit(const ChunkBatch& batch) = 0;
   Result<void> submit(std::unique_ptr<ChunkTask> task);
   // Finishes everything that was submitted.
   virtual Result<void> drain() = 0;
-  // Lets go of threads and memory until the next task. Requires: everything was drained.
+  // Releases threads and memory until the next task. Requires: everything was drained.
   virtual void release() = 0;
-  // For work on the caller's thread.
+  // Memory for work on the caller's thread.
   virtual WorkerMemory& caller_memory() noexcept = 0;
 };
 
-// 0: default_thread_count(). With one thread, tasks run inside submit().
+// Makes an executor of `threads` threads; 0: default_thread_count(). With one thread, tasks run
+// inside submit().
 std::unique_ptr<Executor> make_cpu_executor(unsigned threads);
 
 }  // namespace cfck::encode

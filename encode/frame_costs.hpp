@@ -1,5 +1,5 @@
-// What a container adds to the bytes of a codec, as plain numbers: encoding compares
-// candidates by what they will take in a file, and knows nothing else of files.
+// The overhead of a container on top of the bytes of a codec, as plain numbers: encoding compares
+// candidates by their bytes in a file, and knows nothing else of files.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct FrameCosts {
   }
   // Number of bytes that a chunk of this record takes. Requires: a codec encoded it.
   std::uint64_t chunk(const ChunkGeometry& geometry, std::uint64_t payload_bytes) const noexcept;
-  // Number of bytes that the record takes if it is stored raw. Padding is left out: it depends
-  // on where the record stands.
+  // Number of bytes that the record takes if it is stored raw. Padding is left out: it depends on
+  // the offset of the record.
   std::uint64_t raw(const ChunkGeometry& geometry) const noexcept;
 };
 

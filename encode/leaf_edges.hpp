@@ -1,5 +1,5 @@
 // Digests of chunks that are finished out of order: workers hash whole leaves, the ordered stage
-// adds what lies between.
+// adds the bytes between them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How far a long piece of work is, and whether it is to stop.
+// The progress of long work, and its cancellation.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Progress {
   void restart() noexcept { done_bytes_ = 0; }
   std::uint64_t done_bytes() const noexcept { return done_bytes_; }
 
-  // `n_bytes` more of the tensor `name` are done.
+  // Reports that `n_bytes` more of the tensor `name` are done.
   Result<void> advance(std::string_view name, std::uint64_t n_bytes) {
     done_bytes_ += n_bytes;
     return check_cancelled(name);

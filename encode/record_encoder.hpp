@@ -18,7 +18,7 @@
 namespace cfck::encode {
 
 // Chunks of many records are in flight at once. Records reach the sink in the order of the calls,
-// with the same bytes for any number of threads.
+// with equal bytes for any number of threads.
 class RecordEncoder {
  public:
   // `sink` outlives the encoder.
@@ -30,14 +30,14 @@ class RecordEncoder {
 
   // Encodes a tensor that has at least one element; the sink has all of it after drain().
   Result<void> encode(std::uint32_t record, EncodePlan plan);
-  // Only computes the digest: for aliases.
+  // Only computes the digest, for aliases.
   Result<void> digest_only(std::uint32_t record, EncodePlan plan);
-  // Finishes all that was submitted, and lets go of threads and their memory: many files
-  // may wait to be finished.
+  // Finishes all that was submitted, and releases threads and their memory: many files may wait to
+  // be finished.
   Result<void> drain();
 
-  // Records that are lossless although a bound was given, by number: as far as
-  // encoding decides it, complete after drain().
+  // Records that are lossless although a bound was given, by number: as far as encoding decides it,
+  // complete after drain().
   std::map<std::uint32_t, LosslessReason>& kept_lossless() noexcept { return kept_lossless_; }
 
  private:
@@ -51,14 +51,14 @@ class RecordEncoder {
 
   // Sets the candidate of the record: the chosen one, or the one that raw still competes with.
   Result<void> choose(const SharedRecord& record);
-  // What the record takes with each candidate.
+  // Returns the bytes of the record with each candidate.
   Result<std::vector<std::uint64_t>> measure(const SharedRecord& record,
                                              const std::vector<Candidate>& candidates);
   Result<void> submit_raw(const SharedRecord& record);
   Result<void> submit_coded(const SharedRecord& record);
   Result<void> submit_undecided(const SharedRecord& record);
 
-  // The ordered stage: on the caller's thread, chunk after chunk.
+  // The ordered stage: runs on the caller's thread, chunk after chunk.
   Result<void> take(const SharedRecord& record, std::uint64_t chunk, ChunkResult result);
   Result<void> hold(const SharedRecord& record, ChunkResult result);
   Result<void> write_raw_now(const SharedRecord& record);

@@ -1,5 +1,5 @@
-// Where encoded records go: a file, or nowhere if only their sizes are asked for. Everything is
-// decided before it gets here.
+// The destination of encoded records: a file, or nothing if only their sizes are asked for.
+// Everything is decided before.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace cfck::encode {
 
-// A record that is encoded: its number in the file, and how. All of it outlives the call.
+// An encoded record: its number in the file, and how it is stored. All of it outlives the call.
 struct ChosenRecord {
   std::uint32_t number = 0;
   const EncodePlan& plan;
@@ -23,24 +23,24 @@ struct SealedChunk {
   codec::EncodedChunk coded;  // unless the record is raw
   ByteView raw;               // else its values: in the source, or in `buffer`
   HeadroomBytes buffer;
-  std::uint64_t hash = 0;  // as the sink made it
+  std::uint64_t hash = 0;  // computed by the sink
 };
 
 class RecordSink {
  public:
   virtual ~RecordSink() = default;
 
-  // These two are called on any thread, before the chunk's turn.
-  // Whether the values of a raw chunk must stand in SealedChunk::buffer.
+  // These two are called on any thread, before the chunk's turn. The first returns whether the
+  // values of a raw chunk must be in SealedChunk::buffer.
   virtual bool needs_headroom(const ChosenRecord& record, std::uint64_t chunk) const noexcept = 0;
   virtual std::uint64_t hash_of(const ChosenRecord& record, std::uint64_t chunk,
                                 const SealedChunk& sealed) const noexcept = 0;
 
-  // In order, on the caller's thread: all chunks of a record, then its end.
+  // Called in order, on the caller's thread: for all chunks of a record, then at its end.
   virtual Result<void> add_chunk(const ChosenRecord& record, std::uint64_t chunk,
                                  SealedChunk& sealed) = 0;
   virtual void end_record(const ChosenRecord& record, const RecordErrors& errors) = 0;
-  // Of a record that was encoded, or that is stored as a part of another.
+  // Sets the digest of a record that was encoded, or that is stored as a part of another.
   virtual void set_digest(std::uint32_t number, const Digest& digest) = 0;
 };
 

@@ -7,7 +7,7 @@
 namespace cfck::encode {
 namespace {
 
-// Keeps lengths only.
+// A sink that keeps lengths only.
 class SizeSink final : public RecordSink {
  public:
   explicit SizeSink(std::size_t n_records) : sizes_(n_records) {}

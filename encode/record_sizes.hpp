@@ -1,4 +1,4 @@
-// What records take in a file, before anything is written.
+// The sizes of records in a file, before anything is written.
 #pragma once
 
 #include <span>

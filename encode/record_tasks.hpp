@@ -17,7 +17,7 @@ namespace cfck::encode {
 struct RecordEncoder::ChunkResult {
   SealedChunk sealed;
   LeafEdges edges;
-  codec::ErrorTotals errors;  // where something is lost
+  codec::ErrorTotals errors;  // for lossy codecs
 };
 
 // A record of several chunks, while some of them are in flight. Workers read `plan` and
@@ -32,17 +32,17 @@ struct RecordEncoder::ChunkedRecord {
   const std::uint32_t number;
   const EncodePlan plan;
   RecordTrial trial;
-  // Becomes raw, if it does, when no chunk is in flight.
+  // Changes to raw, if at all, only when no chunk is in flight.
   Candidate candidate;
   DigestBuilder digest;
   RecordErrors errors;
   std::uint64_t next = 0;  // chunk to be written next
 
-  // While it is open whether the candidate is smaller than raw: the decision, and the first
+  // Set while it is open whether the candidate is smaller than raw: the decision, and the first
   // chunks, which are kept so that they need not be encoded again.
   std::optional<LosslessOrRaw> undecided;
   std::vector<ChunkResult> held;
-  // Decided after chunks were let go: they are submitted again, beginning with `next`.
+  // The decision came after chunks were dropped: they are submitted again, beginning with `next`.
   bool start_over = false;
 };
 
@@ -94,7 +94,7 @@ class RecordEncoder::CodedTask final : public ChunkTask {
   ChunkResult result_;
 };
 
-// Takes the values of a chunk as they are.
+// Takes the values of a chunk unchanged.
 class RecordEncoder::RawTask final : public ChunkTask {
  public:
   RawTask(RecordEncoder& encoder, SharedRecord record, std::uint64_t chunk)

@@ -1,5 +1,5 @@
-// The one trial encoder: encodes values with a candidate, and says what they take and lose.
-// Records of one chunk and of many, comparisons and rate control all use it.
+// The one trial encoder: encodes values with a candidate, and measures bytes and errors. Records of
+// one chunk and of many, comparisons and rate control all use it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace cfck::encode {
 
 struct ChunkTrial {
   std::uint64_t payload_bytes = 0;
-  codec::ErrorTotals errors;  // where the candidate loses something
-  // The values that the decoder will give: in place, or in memory.decoded.
+  codec::ErrorTotals errors;  // if the candidate is lossy
+  // The values that the decoder will return: in place, or in memory.decoded.
   ByteView decoded;
 };
 
@@ -22,14 +22,14 @@ struct ChunkTrial {
 Result<ChunkTrial> encode_values(const EncodePlan& plan, const Candidate& candidate,
                                  std::uint64_t first_elem, std::uint64_t n_elems, ByteView values,
                                  WorkerMemory& memory);
-// All values of a chunk, likewise.
+// Encodes all values of a chunk, with the requirements and errors of encode_values().
 Result<ChunkTrial> encode_chunk(const EncodePlan& plan, const Candidate& candidate,
                                 std::uint64_t chunk, ByteView values, WorkerMemory& memory);
 
 // Errors of a record, from those of its chunks in order (spec/format.md, section
 // "Errors").
 struct RecordErrors {
-  codec::ErrorTotals totals;  // but for n_exact
+  codec::ErrorTotals totals;  // without n_exact
 
   void add(const codec::ErrorTotals& chunk) noexcept;
   double rmse() const noexcept;

@@ -17,7 +17,7 @@
 namespace cfck::encode {
 namespace {
 
-// A bit counts so many squared steps where only the mean square matters.
+// The cost of a bit, in squared steps, where only the mean square matters.
 constexpr double kLambda = 0.3;
 // With a maximum error and no target: the steps over that error that are tried, as long
 // as they take fewer bytes. Values that are not transformed are never off by more than
@@ -25,20 +25,20 @@ constexpr double kLambda = 0.3;
 // mean square at the cost of the maximum.
 constexpr double kStepsOfBound[] = {2 * (1 - 0x1p-20), 1.6, 1.25, 1};
 constexpr unsigned kStatesOfBound = 1;
-// How near a target is near enough: sizes, and squared errors within 0.05 dB.
+// Targets count as met within these shares: sizes, and squared errors within 0.05 dB.
 constexpr double kSizeShare = 0.995;
 constexpr double kSquaresShare = 0.9886;  // 10^-0.005, rounded up
-// Magnitudes over steps beyond which lossless is as good, and below which all is zero
-// in blocks of any size.
+// Magnitudes over steps beyond which lossless is as good, and below which everything is zero in
+// blocks of any size.
 constexpr double kFinestShare = 0x1p-28;
 constexpr double kCoarsestShare = 0x1p10;
-// Sums of squares beyond which those of all tensors, or of a range, may overflow.
+// Sums of squares beyond this may overflow when added up, or with a range.
 constexpr double kMaxSquares = 0x1p960;
 // One bit is left where the step is 2^1.05 standard deviations; each further bit halves
 // the step.
 constexpr double kOctavesOfNoBits = 2.05;
-// By which a root mean square may differ from that of the calibration: a model in another
-// dtype is still the same.
+// Maximum difference between a root mean square and that of the calibration: a model in another
+// dtype is still accepted.
 constexpr double kSigmaShare = 0.01;
 
 bool counts_bytes(const Target& target) {
@@ -54,19 +54,19 @@ EncodePlan without_loss(const EncodePlan& plan) {
 
 }  // namespace
 
-// One tensor, and what is known of it.
+// One tensor, and what is known about it.
 struct RateControl::Item {
   explicit Item(const EncodePlan& encode_plan) : plan(encode_plan) {}
 
   const ChunkGeometry& geometry() const { return plan.geometry; }
   const SpectralChoice& choice() const { return *plan.choice.spectral; }
   std::uint64_t n_bytes() const { return geometry().n_elems * bits_per_element(plan.dtype) / 8; }
-  // Whether the step is to be found from the maximum error.
+  // True if the step is to be found from the maximum error.
   bool follows_bound() const {
     return choice().target.kind == TargetKind::kNone && choice().known_step == 0;
   }
   double scale() const { return choice().step_scale * (choice().sigma > 0 ? values.rms() : 1); }
-  // Whether the target is for it: values that are exempt do not count.
+  // True if the target is for it: values that are exempt are not included.
   bool counts() const { return !reason; }
   bool has_plan() const { return !trial.candidates.empty(); }
   bool is_lossless(const FrameCosts& costs) const {
@@ -172,7 +172,7 @@ std::shared_ptr<const codec::SpectralRequest> RateControl::request_of(const Item
   request->lambda = follows_bound || !item.choice().is_flat() ? 0 : kLambda;
   request->steps = item.choice().steps;
   request->block = item.choice().block;
-  // A maximum error is for each value by itself.
+  // A maximum error applies to each value by itself.
   if (!follows_bound) {
     request->moments = item.choice().moments;
     request->corrected = item.choice().corrected;
@@ -248,7 +248,7 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
   return {};
 }
 
-// A calibration of another model with the same names and shapes would go unnoticed.
+// A calibration of another model with equal names and shapes would otherwise go unnoticed.
 Result<void> RateControl::check_calibration(const Item& item) const {
   const double expected = item.choice().sigma;
   if (expected > 0 && !(std::abs(item.values.rms() - expected) <= kSigmaShare * expected)) {
@@ -417,7 +417,7 @@ Result<double> RateControl::measured() const {
   return sum;
 }
 
-// Before any trial: what the target counts besides the tensors that get a step.
+// Computes, before any trial, the bytes that the target includes besides tensors with a step.
 Result<double> RateControl::bytes_of_others() const {
   CFCK_TRY_ASSIGN(double n_bytes, measured());
   for (const std::shared_ptr<Item>& item : items_) {
@@ -428,7 +428,7 @@ Result<double> RateControl::bytes_of_others() const {
   return n_bytes;
 }
 
-// Only bytes have an end that lossless does not reach.
+// Only bytes have a limit that even lossless cannot reach.
 Error RateControl::unreachable(double measured) const {
   std::string message;
   if (target_.kind == TargetKind::kSize) {

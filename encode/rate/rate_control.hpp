@@ -1,4 +1,4 @@
-// Steps of codec spectral: those that reach a target, found by encoding.
+// Steps of codec spectral that reach a target, found by encoding.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ class RateControl {
   Result<std::vector<SpectralDecision>> decide(const Target& target,
                                                std::span<const EncodePlan> plans,
                                                const FileBytes& file_bytes = {});
-  // That of the last decision: it was multiplied by the scale of each tensor.
+  // The step of the last decision, before it was multiplied by the scale of each tensor.
   double step() const noexcept { return tried_step_; }
 
  private:
@@ -61,10 +61,10 @@ class RateControl {
   class TotalsTask;
   class PlanTask;
 
-  // Begins trial number `trial`, which goes through tensors of so many bytes twice.
+  // Begins trial number `trial`, which goes through tensors of `n_bytes` bytes twice.
   void begin_trial(unsigned trial, std::uint64_t n_bytes);
   Result<void> measure(std::span<const EncodePlan> plans);
-  // The step of the target; the items are left as they are with it.
+  // Finds the step of the target, and leaves the items as they are with it.
   Result<double> find();
   Result<double> find_without_target();
   Result<StepGoal> goal() const;

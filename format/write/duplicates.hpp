@@ -16,8 +16,8 @@ namespace cfck::format {
 // byte by byte, range by range. Memory: a few hundred bytes a tensor.
 class DuplicateFinder {
  public:
-  // The first record whose tensor equals this one; else nothing, and the tensor
-  // is remembered under `record`. The first bytes of the source are read always.
+  // Returns the first record whose tensor equals this one; else nullopt, and the tensor is
+  // remembered under `record`. The first bytes of the source are always read.
   Result<std::optional<std::uint32_t>> find_or_add(std::uint32_t record, const Shape& shape,
                                                    const encode::EncodePlan& plan);
 

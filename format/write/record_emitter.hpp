@@ -1,4 +1,4 @@
-// Writes encoded records where the format wants them. Everything is decided before.
+// Writes encoded records in the layout of the format. Everything is decided before.
 #pragma once
 
 #include "encode/record_sink.hpp"
@@ -12,7 +12,7 @@ class RecordEmitter final : public encode::RecordSink {
   // `layout` outlives it.
   explicit RecordEmitter(RecordLayout& layout) : layout_(layout) {}
 
-  // The first chunk of a raw frame gets its start in front when its place is known.
+  // The first chunk of a raw frame gets its start in front when its offset is known.
   bool needs_headroom(const encode::ChosenRecord& record,
                       std::uint64_t chunk) const noexcept override;
   std::uint64_t hash_of(const encode::ChosenRecord& record, std::uint64_t chunk,

@@ -1,5 +1,5 @@
-// Puts the bytes of records where the format wants them (spec/format.md,
-// sections 2 and 4): what Writer, compact and repair have in common.
+// Lays out the bytes of records as the format requires (spec/format.md, sections 2 and 4): the part
+// that Writer, compact and repair have in common.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ using codec::ChunkGeometry;
 // the caller's.
 class RecordLayout {
  public:
-  // `index` holds what a file has already; `offset_bytes` is where it ends.
+  // `index` describes the existing records of a file; `offset_bytes` is where it ends.
   RecordLayout(ByteSink& sink, std::uint64_t offset_bytes, Index index);
 
   Index& index() noexcept { return index_; }
@@ -31,19 +31,19 @@ class RecordLayout {
   std::uint64_t offset_bytes() const noexcept { return offset_bytes_; }
 
   Result<void> add_packed(std::uint32_t record, ByteView payload);
-  // A record with chunks of its own; its preamble, unless that is empty, is written
-  // now, and its chunks follow, in order.
+  // Begins a record with chunks of its own; its preamble, unless that is empty, is written now, and
+  // its chunks follow, in order.
   Result<void> begin_chunked(std::uint32_t record, ByteView preamble = {});
-  // A whole extent: with its frame header, or of raw values that start no frame.
+  // Adds a whole extent: with its frame header, or of raw values that start no frame.
   Result<void> add_chunk(ByteView extent, std::uint64_t hash);
-  // A frame of tag CHNK, without its header. The hash is that of both.
+  // Adds a frame of tag CHNK, without its header. The hash is that of both.
   Result<void> add_coded_chunk(std::uint32_t body_bytes, ByteView payload, std::uint64_t hash);
-  // The first chunk of a RAWD frame: gets the frame's start in front.
+  // Adds the first chunk of a RAWD frame, which gets the frame's start in front.
   Result<void> add_first_raw_chunk(const ChunkGeometry& geometry, std::uint64_t chunk,
                                    FrameBytes& values);
   // Writes the pack that is open, if any.
   Result<void> close_pack();
-  // A frame that belongs to no record.
+  // Writes a frame that belongs to no record.
   Result<void> write(ByteView frame);
 
  private:
@@ -53,17 +53,17 @@ class RecordLayout {
   PackBuilder pack_;
 };
 
-// Whether `chunk` is the first of a RAWD frame.
+// True if `chunk` is the first of a RAWD frame.
 bool starts_raw_frame(const ChunkGeometry& geometry, std::uint64_t chunk) noexcept;
 
-// For encoding, which knows nothing else of the container.
+// The overhead of the container, for encoding, which knows nothing else of it.
 inline constexpr encode::FrameCosts kFrameCosts = {
     .header_bytes = kFrameHeaderBytes,
     .max_packed_payload_bytes = kMaxPackedPayloadBytes,
     .max_raw_frame_bytes = kMaxRawFrameBytes,
 };
 
-// Whether a record of one chunk whose payload has this length goes into a pack.
+// True if a record of one chunk whose payload has this length goes into a pack.
 inline bool is_packed(const ChunkGeometry& geometry, std::uint64_t payload_bytes) noexcept {
   return kFrameCosts.is_packed(geometry, payload_bytes);
 }

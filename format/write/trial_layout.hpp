@@ -1,4 +1,4 @@
-// Lays out records of which only the sizes are known: how long would the file be?
+// Lays out records of which only the sizes are known, to find the length of the file.
 #pragma once
 
 #include "encode/choose_candidate.hpp"
@@ -11,7 +11,7 @@ namespace cfck::format {
 Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const ChunkGeometry& geometry,
                      const encode::RecordSize& size);
 
-// Takes everything, keeps nothing.
+// Accepts everything and keeps nothing.
 class DroppingSink final : public ByteSink {
  public:
   Result<void> write(ByteView) override { return {}; }
