@@ -21,7 +21,7 @@ struct RecordEncoder::ChunkResult {
 };
 
 // A record of several chunks, while some of them are in flight. Workers read `plan` and
-// `candidate`, and touch whole leaves of `digest`; everything else is the ordered stage's.
+// `candidate`, and write whole leaves of `digest`; everything else belongs to the ordered stage.
 struct RecordEncoder::ChunkedRecord {
   ChunkedRecord(std::uint32_t record, EncodePlan encode_plan)
       : number(record), plan(std::move(encode_plan)), digest(plan.geometry.n_bytes) {}

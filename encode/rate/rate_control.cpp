@@ -19,10 +19,10 @@ namespace {
 
 // The cost of a bit, in squared steps, where only the mean square matters.
 constexpr double kLambda = 0.3;
-// With a maximum error and no target: the steps over that error that are tried, as long
-// as they take fewer bytes. Values that are not transformed are never off by more than
-// half a step; a few of those that are have to be corrected. Trellis states lower the
-// mean square at the cost of the maximum.
+// The steps to be tried with a maximum error and no target, relative to that error, as long as they
+// take fewer bytes. Values that are not transformed never have an error above half a step; a few of
+// those that are have to be corrected. Trellis states lower the mean square at the cost of the
+// maximum.
 constexpr double kStepsOfBound[] = {2 * (1 - 0x1p-20), 1.6, 1.25, 1};
 constexpr unsigned kStatesOfBound = 1;
 // Targets count as met within these shares: sizes, and squared errors within 0.05 dB.
@@ -335,7 +335,7 @@ Result<StepGoal> RateControl::goal() const {
   double min_magnitude = std::numeric_limits<double>::infinity();
   double max_magnitude = 0;
   double n_elems = 0;
-  double octaves = 0;  // of the standard deviations
+  double octaves = 0;  // log2 of the standard deviations
   for (const std::shared_ptr<Item>& item : items_) {
     if (item->reason) {
       continue;
