@@ -264,33 +264,81 @@ void add_kernel(const InputWeights& inputs, KernelWeights& kernels) {
   }
 }
 
-}  // namespace
-
-Result<void> Calibration::read() {
-  const Reader& reader = reader_;
+// Fails unless the metadata are those of a calibration that this version can read.
+Result<void> check_format(const Reader& reader) {
   const std::string* const format = metadata_of(reader, "format");
-  const std::string* const version = metadata_of(reader, "version");
-  const std::string* const tensors = metadata_of(reader, "tensors");
-  const std::string* const about = metadata_of(reader, "calibration");
   if (format == nullptr || *format != kFormat) {
     return Error{ErrorCode::kInvalidArgument,
                  "the file is no calibration; cfck.calibrate in Python makes one",
                  {},
                  {}};
   }
+  const std::string* const version = metadata_of(reader, "version");
   if (version == nullptr || *version != kVersion) {
     return Error{ErrorCode::kUnsupported, "the calibration is of a newer version", {}, {}};
   }
+  return {};
+}
+
+// Fails where there are other than n_tensors numbers of a kind.
+Result<void> check_counts(const Reader& reader, std::size_t n_tensors) {
+  for (const char* const name : {"sigma", "log2_step"}) {
+    const Record* const record = reader.find(name);
+    if (record != nullptr && record->n_elems != n_tensors) {
+      return unsound("it has not as many numbers as tensors");
+    }
+  }
+  return {};
+}
+
+// The steps of a tensor, before its inputs are asked.
+Result<CalibratedSteps> stored_steps(const Reader& reader, const Described& tensor, double sigma,
+                                     double log2_step) {
+  CalibratedSteps steps;
+  steps.shape = tensor.shape;
+  steps.sigma = std::isfinite(sigma) ? sigma : 0;
+  if (!(std::abs(log2_step) <= kMaxOctaves)) {
+    return unsound("a step is no number, or beyond 40 octaves", tensor.name);
+  }
+  steps.log2_step = log2_step;
+  if (const Record* const corrected = reader.find(corrected_name(tensor))) {
+    if (corrected->dtype != DType::kF32 || corrected->shape != tensor.shape) {
+      return unsound("corrected values are no F32 of the tensor's shape", corrected->name);
+    }
+    steps.corrected = corrected->name;
+  }
+  return steps;
+}
+
+using StepsByName = std::map<std::string, CalibratedSteps, std::less<>>;
+
+// Of generated inputs only the frequencies are like those of real ones.
+void set_bands(const KernelWeights& kernels, StepsByName& tensors) {
+  for (auto& [name, steps] : tensors) {
+    std::vector<std::uint32_t> sides;
+    for (const std::uint8_t side : codec::kernel_block(steps.shape)) {
+      sides.push_back(side);
+    }
+    const auto common = kernels.find(sides);
+    if (common != kernels.end()) {
+      const std::vector<double>& weights = common->second;
+      steps.bands = by_band(spectral::steps_of_weights(weights, weights.size()).bands, sides);
+    }
+  }
+}
+
+}  // namespace
+
+Result<void> Calibration::read() {
+  const Reader& reader = reader_;
+  CFCK_TRY(check_format(reader));
+  const std::string* const tensors = metadata_of(reader, "tensors");
+  const std::string* const about = metadata_of(reader, "calibration");
   if (tensors == nullptr || about == nullptr) {
     return unsound("it does not say of which tensors it is");
   }
   CFCK_TRY_ASSIGN(const std::vector<Described> described, describe_tensors(*tensors));
-  for (const char* const name : {"sigma", "log2_step"}) {
-    const Record* const record = reader.find(name);
-    if (record != nullptr && record->n_elems != described.size()) {
-      return unsound("it has not as many numbers as tensors");
-    }
-  }
+  CFCK_TRY(check_counts(reader, described.size()));
   CFCK_TRY_ASSIGN(const auto sigma, numbers_of<double>(reader, "sigma", DType::kF64));
   CFCK_TRY_ASSIGN(const auto log2_step, numbers_of<double>(reader, "log2_step", DType::kF64));
   CFCK_TRY_ASSIGN(const JsonTree tree, parse_json("what it says about itself", *about));
@@ -307,18 +355,7 @@ Result<void> Calibration::read() {
   for (std::size_t i = 0; i < described.size(); ++i) {
     const Described& tensor = described[i];
     CalibratedSteps& steps = tensors_[tensor.name];
-    steps.shape = tensor.shape;
-    steps.sigma = std::isfinite(sigma[i]) ? sigma[i] : 0;
-    if (!(std::abs(log2_step[i]) <= kMaxOctaves)) {
-      return unsound("a step is no number, or beyond 40 octaves", tensor.name);
-    }
-    steps.log2_step = log2_step[i];
-    if (const Record* const corrected = reader.find(corrected_name(tensor))) {
-      if (corrected->dtype != DType::kF32 || corrected->shape != tensor.shape) {
-        return unsound("corrected values are no F32 of the tensor's shape", corrected->name);
-      }
-      steps.corrected = corrected->name;
-    }
+    CFCK_TRY_ASSIGN(steps, stored_steps(reader, tensor, sigma[i], log2_step[i]));
     CFCK_TRY_ASSIGN(const InputWeights inputs, matrices.weights_of(tensor));
     if (is_of_data_) {
       set_steps(tensor, inputs, steps);
@@ -326,18 +363,7 @@ Result<void> Calibration::read() {
       add_kernel(inputs, kernels);
     }
   }
-  // Of generated inputs only the frequencies are like those of real ones.
-  for (auto& [name, steps] : tensors_) {
-    std::vector<std::uint32_t> sides;
-    for (const std::uint8_t side : codec::kernel_block(steps.shape)) {
-      sides.push_back(side);
-    }
-    const auto common = kernels.find(sides);
-    if (common != kernels.end()) {
-      const std::vector<double>& weights = common->second;
-      steps.bands = by_band(spectral::steps_of_weights(weights, weights.size()).bands, sides);
-    }
-  }
+  set_bands(kernels, tensors_);
   for (const Described& tensor : described) {
     if (const auto base = tensors_.find(tensor.tied_to); base != tensors_.end()) {
       tensors_[tensor.name] = base->second;

@@ -77,14 +77,7 @@ void add_effort(CLI::App& app, EncodeOptions& encode) {
                           "NAME");
 }
 
-void set_up_convert(CLI::App& app, Choices& choices) {
-  ConvertOptions& options = choices.convert;
-  app.description(
-      "Convert safetensors to .cfck, or back, byte for byte, or within a maximum error if one is\n"
-      "given. Contents decide which way, not suffixes.\n"
-      "A folder is converted shard by shard, with targets for all shards together; its other "
-      "files\n"
-      "are copied, folders that begin with a dot are left out.");
+void add_paths_and_codec(CLI::App& app, ConvertOptions& options) {
   app.add_option("IN", options.input, "A safetensors or .cfck file, or a folder of them")
       ->required()
       ->option_text(" ");
@@ -102,6 +95,17 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       "auto (whichever needs fewer bytes), raw, lossless, direct (with a maximum error), spectral "
       "(with a target or --max-abs-error; auto takes it for targets)",
       "NAME");
+}
+
+void set_up_convert(CLI::App& app, Choices& choices) {
+  ConvertOptions& options = choices.convert;
+  app.description(
+      "Convert safetensors to .cfck, or back, byte for byte, or within a maximum error if one is\n"
+      "given. Contents decide which way, not suffixes.\n"
+      "A folder is converted shard by shard, with targets for all shards together; its other "
+      "files\n"
+      "are copied, folders that begin with a dot are left out.");
+  add_paths_and_codec(app, options);
   add_max_errors(app, options);
   add_targets(app, options.encode);
   add_effort(app, options.encode);
