@@ -120,14 +120,16 @@ class Calibration(Mapping[str, CalibratedTensor]):
         for name, tensor in tensors.items():
             known = self._tensors.get(name)
             if known is None:
-                raise _misfit(name, "it has no such tensor")
+                raise _misfit(name, "it does not have this tensor")
             shape = tuple(int(size) for size in tensor.shape)
             if shape != known.shape:
-                raise _misfit(name, f"there it has shape {list(known.shape)}, here {list(shape)}")
+                raise _misfit(
+                    name, f"it has shape {list(known.shape)} there, but {list(shape)} here"
+                )
             if values and known.digest:
                 dtype, digest = fingerprint(framework_of(tensor), tensor)
                 if dtype == known.dtype and digest != known.digest:
-                    raise _misfit(name, "there it has other values; calibrate this model")
+                    raise _misfit(name, "it was made with other values; calibrate this model")
         if complete:
             for name in self._tensors:
                 if name not in tensors:
@@ -162,7 +164,7 @@ def load_calibration(
     archive = Archive.open(filename, limits)
     metadata = archive.metadata()
     if metadata.get("format") != FORMAT:
-        raise InvalidArgumentError(f"{os.fsdecode(filename)} is no calibration")
+        raise InvalidArgumentError(f"{os.fsdecode(filename)} is not a calibration file")
     if metadata.get("version") != str(VERSION):
         raise UnsupportedError(
             f"{os.fsdecode(filename)} is a calibration of version "
@@ -182,5 +184,5 @@ def fingerprint(framework: Framework[TensorT], tensor: TensorT) -> tuple[str, st
 
 def _misfit(name: str, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"tensor `{name}`: the calibration is of another model: {why}", record=name
+        f"tensor `{name}`: the calibration belongs to another model: {why}", record=name
     )

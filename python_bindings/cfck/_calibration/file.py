@@ -62,7 +62,7 @@ def _entry(name: str, tensor: CalibratedTensor) -> dict[str, Any]:
 
 
 def _bad(what: str) -> CorruptError:
-    return CorruptError(f"the calibration is damaged or not of this program: {what}")
+    return CorruptError(f"the calibration is damaged or was not written by cfck: {what}")
 
 
 class Parser:
@@ -115,7 +115,7 @@ class Parser:
         except (KeyError, ValueError, RecursionError):
             raise _bad(f"no JSON in its metadata under {key!r}") from None
         if not isinstance(value, kind):
-            raise _bad(f"{key!r} in its metadata is no {kind.__name__}")
+            raise _bad(f"{key!r} in its metadata is not a {kind.__name__}")
         return value
 
     def _numbers(self, name: str, count: int) -> np.ndarray:
@@ -128,7 +128,7 @@ class Parser:
         self, entry: Any, before: Mapping[str, CalibratedTensor]
     ) -> tuple[str, CalibratedTensor]:
         if not isinstance(entry, dict):
-            raise _bad("an entry of 'tensors' is no object")
+            raise _bad("an entry of 'tensors' is not an object")
         name = _get(entry, "name", str)
         shape = _get(entry, "shape", list)
         if any(type(size) is not int or size < 0 for size in shape):
@@ -156,7 +156,7 @@ class Parser:
 
 
 def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def _get(entry: Mapping[str, Any], key: str, kind: type) -> Any:
@@ -164,7 +164,7 @@ def _get(entry: Mapping[str, Any], key: str, kind: type) -> Any:
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind:
-        raise _bad(f"{key!r} in its metadata is no {kind.__name__}")
+        raise _bad(f"{key!r} in its metadata is not a {kind.__name__}")
     return value
 
 

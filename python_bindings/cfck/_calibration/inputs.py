@@ -66,7 +66,7 @@ def _refusal(input_shape: Sequence[int] | None, refusals: list[str]) -> str:
     if refusals:
         text += f" ({refusals[-1]}, the last of {len(refusals)} tried)"
     else:
-        text += " (its layers do not show what it takes)"
+        text += " (its layers do not show which inputs it accepts)"
     advice = "pass batches=" if input_shape is not None else "pass batches=, or input_shape="
     return f"{text}; {advice}"
 

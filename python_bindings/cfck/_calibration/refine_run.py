@@ -68,7 +68,7 @@ def run_refinement(
     progress: Progress | None,
 ) -> Calibration:
     if not isinstance(model, nn.Module):
-        raise TypeError(f"a model is a torch.nn.Module, not {type(model).__name__}")
+        raise TypeError(f"expected a torch.nn.Module as the model, not {type(model).__name__}")
     if calibration.source != "batches":
         raise InvalidArgumentError("feedback needs a calibration with data; give calibrate batches")
     calibration.check(

@@ -40,12 +40,12 @@ class Request:
         if not (math.isfinite(self.cap_octaves) and self.cap_octaves >= 0):
             raise InvalidArgumentError(f"cap_octaves is finite and not below 0: {self.cap_octaves}")
         if self.loss is not None and not has_batches:
-            raise InvalidArgumentError("a loss needs batches: gradients of noise mean nothing")
+            raise InvalidArgumentError("a loss needs batches: gradients for noise are meaningless")
         if self.loss is not None and self.moments is False:
             raise InvalidArgumentError("loss needs moments=True")
         if self.inputs is not None and not has_batches:
-            raise InvalidArgumentError("inputs= takes apart batches; there are none")
+            raise InvalidArgumentError("inputs= splits batches, but there are none")
         if isinstance(self.loss, str) and self.loss != "sampled":
             raise InvalidArgumentError(f'loss is a function or "sampled", not {self.loss!r}')
         if has_batches and self.input_shape is not None:
-            raise InvalidArgumentError("input_shape is for generated inputs; there are batches")
+            raise InvalidArgumentError("input_shape is for generated inputs, but there are batches")

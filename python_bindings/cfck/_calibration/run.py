@@ -38,7 +38,7 @@ def run_calibration(
     progress: Progress | None,
 ) -> Calibration:
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"a model is a torch.nn.Module, not {type(model).__name__}")
+        raise TypeError(f"expected a torch.nn.Module as the model, not {type(model).__name__}")
     request.check(batches is not None)
     weights = Weights(model)
     has_batches = batches is not None
@@ -150,7 +150,7 @@ class _Reader:
             loss = self._request.loss(returned, batch)
             if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
                 raise InvalidArgumentError(
-                    "loss gives one number, a torch.Tensor that depends on what the model returned"
+                    "loss must return one number, a torch.Tensor that depends on the model's output"
                 )
             return loss.reshape(())
         rows = rows_of(find_output(returned, given, self._request.output), "kl", self._request.pool)

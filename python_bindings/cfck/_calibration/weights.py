@@ -52,7 +52,7 @@ class Weights:
                 continue
             if not _has_memory(tensor):
                 raise unsupported(
-                    name, "has no memory of its own to disturb", "calibrate a plain, filled model"
+                    name, "has no memory of its own to perturb", "calibrate a plain, filled model"
                 )
             self.tensors[name] = tensor
             if tensor.untyped_storage().data_ptr() not in storages or not tensor.numel():

@@ -22,10 +22,12 @@ class ArrayValues:
         if not isinstance(value, np.ndarray):
             return None
         if type(value) is not np.ndarray:
-            raise NotStorable(f"is a {type_name(value)}; store np.asarray(x), and a mask apart")
+            raise NotStorable(
+                f"is a {type_name(value)}; store np.asarray(x), and a mask separately"
+            )
         if value.dtype.kind in "OSUVMm" and value.dtype.isbuiltin != 2:
             raise NotStorable(
-                f"is an array of dtype {value.dtype}, which files cannot hold; store x.tolist(), "
+                f"is an array of dtype {value.dtype}, which files cannot store; store x.tolist(), "
                 "or convert it"
             )
         return {"array": add(value)}

@@ -88,7 +88,7 @@ def decode_plain(value: Any) -> Any:
     if value is None or type(value) in (bool, int):
         return value
     if type(value) is not tuple:
-        raise bad_skeleton(f"{shown(repr(value))} is no value")
+        raise bad_skeleton(f"{shown(repr(value))} is not a value")
     tag, content = tagged(value)
     return _DECODERS[tag](content)
 
@@ -216,7 +216,7 @@ def _decode_scalar(value: Any) -> np.generic:
     if len(digits) != 2 * dtype.itemsize or not _HEX_BYTES.fullmatch(digits):
         raise bad_skeleton(f"{shown(digits)} is no {name}")
     if name == "bool" and digits not in ("00", "01"):
-        raise bad_skeleton(f"{digits} is no bool")
+        raise bad_skeleton(f"{digits} is not a bool")
     scalar: np.generic = np.frombuffer(bytes.fromhex(digits), dtype)[0]
     return scalar
 

@@ -94,7 +94,7 @@ class SkeletonReader:
 
     def _container(self, container: Any) -> Any:
         if type(container) is not tuple:
-            raise bad_skeleton(f"{shown(repr(container))} is no container")
+            raise bad_skeleton(f"{shown(repr(container))} is not a container")
         tag, content = tagged(container)
         items = expect_list(content)
         if tag == "list":
@@ -121,7 +121,7 @@ class SkeletonReader:
         for item in items:
             key = decode_key(item)
             if key in result:
-                raise bad_skeleton(f"a set has {_name(key)} twice")
+                raise bad_skeleton(f"a set contains {_name(key)} twice")
             result.add(key)
         return result
 
@@ -156,7 +156,7 @@ class SkeletonReader:
 
     def _refer(self, place: Any) -> Any:
         if type(place) is not int or not 0 <= place < len(self._built):
-            raise bad_skeleton(f"{shown(repr(place))} is no container before the one that names it")
+            raise bad_skeleton(f"{shown(repr(place))} does not refer to an earlier container")
         self._depth = max(self._depth, self._depths[place])
         self._used.add(place)
         return self._built[place]

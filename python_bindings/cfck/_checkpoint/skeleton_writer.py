@@ -116,7 +116,7 @@ class SkeletonWriter:
         if len(skeleton) > MAX_SKELETON_BYTES:
             raise LimitExceededError(
                 f"the containers and plain values of this checkpoint take {len(skeleton)} bytes; "
-                f"{MAX_SKELETON_BYTES} are allowed; put long lists and bytes into tensors"
+                f"{MAX_SKELETON_BYTES} are allowed; store long lists and bytes as tensors"
             )
         return skeleton
 
@@ -217,7 +217,7 @@ def _open_container(value: Any, tag: str) -> _Open:
     if tag != "OrderedDict" or set(attributes) != {"_metadata"}:
         raise NotStorable(
             f"is a {type_name(value)} with the attributes {shown(', '.join(attributes))}, "
-            "which would be lost; store dict(x), and what is needed of them apart"
+            "which would be lost; store dict(x), and store what you need of them separately"
         )
     return _Open(value, "state_dict", _with_metadata(value, attributes["_metadata"]), [])
 

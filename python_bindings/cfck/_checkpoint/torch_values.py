@@ -107,7 +107,7 @@ def _decode_device(content: Any) -> torch.device:
         device = torch.device(name)
     except (RuntimeError, ValueError) as error:
         first_line = str(error).partition("\n")[0]
-        raise bad_skeleton(f"{shown(name)} is no device: {shown(first_line)}") from None
+        raise bad_skeleton(f"{shown(name)} is not a device: {shown(first_line)}") from None
     if str(device) != name:  # torch lets numbers that are too large wrap around
-        raise bad_skeleton(f"{shown(name)} is no device: its number is out of range")
+        raise bad_skeleton(f"{shown(name)} is not a device: its number is out of range")
     return device

@@ -91,10 +91,10 @@ def _check_records(stored: Sequence[str], referred: Iterable[Sequence[str]]) -> 
     advice = []
     if missing:
         problems.append(f"has no record {_listed(missing)}, to which its containers refer")
-        advice.append("cfck.update(path, tensors) puts missing ones back")
+        advice.append("cfck.update(path, tensors) restores missing ones")
     if extra:
         problems.append(f"has {_listed(extra)}, to which its containers do not refer")
-        advice.append("cfck.update(path, {}, remove=names) removes what does not belong there")
+        advice.append("cfck.update(path, {}, remove=names) removes extra ones")
     raise CorruptError(
         f"this checkpoint {printable(' and '.join(problems))}: an update by an earlier version, "
         "a repair, or another program changed the file; load_file returns all tensors that it "

@@ -46,7 +46,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         lines = [f"{self.n_examples} examples, {self.n_rows} rows"]
-        lines.append(f"cosine      {self.cosine_mean:.6f}, least {self.cosine_min:.6f}")
+        lines.append(f"cosine      {self.cosine_mean:.6f}, minimum {self.cosine_min:.6f}")
         if self.agreement is not None:
             lines.append(f"agreement   {100 * self.agreement:.2f} %")
         if self.kl is not None:

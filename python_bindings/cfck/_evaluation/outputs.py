@@ -104,20 +104,19 @@ def find_output(
         values, role = choose(returned), "plain"
         if not isinstance(values, torch.Tensor) or not values.is_floating_point():
             raise InvalidArgumentError(
-                f"output= gives {type(values).__name__}, not a floating torch.Tensor"
+                f"output= returned {type(values).__name__}, not a floating torch.Tensor"
             )
     else:
         found = _named_output(returned) or _first_floating(returned)
         if found is None:
             raise InvalidArgumentError(
                 f"the model returns {type(returned).__name__} without a floating tensor; "
-                "output= can say which tensor counts"
+                "output= can select a tensor"
             )
         values, role = found
     if values.dim() == 0:
         raise InvalidArgumentError(
-            "the model's output is one number without dimensions, perhaps a loss; output= can "
-            "choose another tensor"
+            "the model's output is a scalar, perhaps a loss; output= can select another tensor"
         )
     if values.dim() == 1:
         values = values.unsqueeze(1)

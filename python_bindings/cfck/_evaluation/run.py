@@ -48,7 +48,7 @@ def run_evaluation(
     check_choice("pool", pool, POOLS)
     for model in (model_a, model_b):
         if not isinstance(model, torch.nn.Module):
-            raise TypeError(f"a model is a torch.nn.Module, not {type(model).__name__}")
+            raise TypeError(f"expected a torch.nn.Module as the model, not {type(model).__name__}")
     if language_model and labels is not None:
         raise InvalidArgumentError("language_model takes labels from the inputs; give no labels")
     totals = _Totals()
@@ -89,7 +89,7 @@ def _labelled(batches: Iterable[Any], labels: Any) -> Iterator[tuple[Any, Any]]:
                 yield batch, next(given)
             except StopIteration:
                 raise InvalidArgumentError(
-                    f"there are labels for {position} batches and no more"
+                    f"there are labels for only {position} batches"
                 ) from None
 
 

@@ -105,7 +105,7 @@ class NumpyFramework:
         if native not in _NAMES:
             raise unsupported(
                 name,
-                f"has dtype {array.dtype}, which files cannot hold",
+                f"has dtype {array.dtype}, which files cannot store",
                 f"convert it to one of {', '.join(str(dtype) for dtype in _NAMES)}",
             )
         if native != array.dtype:

@@ -217,11 +217,11 @@ def _storable(name: str, tensor: torch.Tensor) -> torch.Tensor:
             "run the model once on an input before you save it",
         )
     if tensor.is_nested:
-        raise unsupported(name, "is nested", "save what unbind() gives")
+        raise unsupported(name, "is nested", "save the tensors that unbind() returns")
     if tensor.layout != torch.strided:
         raise InvalidArgumentError(
             f"tensor `{name}` is sparse ({tensor.layout}) and cannot be stored; "
-            "save its dense form, .to_dense(), or its indices and values apart",
+            "save its dense form, .to_dense(), or its indices and values separately",
             record=name,
         )
     if tensor.is_quantized:
@@ -235,7 +235,7 @@ def _storable(name: str, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dtype not in _NAMES:
         raise unsupported(
             name,
-            f"has dtype {tensor.dtype}, which files cannot hold",
+            f"has dtype {tensor.dtype}, which files cannot store",
             "convert it, for complex128 with torch.view_as_real",
         )
     tensor = tensor.detach().resolve_conj().resolve_neg()

@@ -62,7 +62,7 @@ class Archive:
                 continue
             if folder_state(path) == before:
                 return archive
-        raise IoError(f"{path} was replaced again and again while it was read; try again")
+        raise IoError(f"{path} was replaced repeatedly while it was read; try again")
 
     @classmethod
     def from_bytes(cls, data: object, options: ReadOptions) -> Archive:

@@ -151,7 +151,7 @@ def native_path(filename: str | os.PathLike[str]) -> bytes:
     if b"\0" in path:
         if len(path) > _LONGEST_PATH:
             raise InvalidArgumentError(
-                f"{len(path)} bytes are no path; the contents of a file go to load()"
+                f"{len(path)} bytes are not a path; pass the contents of a file to load()"
             )
         raise InvalidArgumentError(f"{filename!r} contains a null byte")
     return path

@@ -71,7 +71,7 @@ class TensorSpec:
             raise TypeError(f"dtype is a str, not {type(dtype).__name__}")
         if dtype not in _DTYPES:
             raise InvalidArgumentError(
-                f'there is no dtype "{dtype}"; those of files are {", ".join(_DTYPES)}'
+                f'there is no dtype "{dtype}"; the dtypes of files are {", ".join(_DTYPES)}'
             )
         if isinstance(shape, (str, bytes)):
             raise TypeError(f"shape is a sequence of int, not {type(shape).__name__}")
@@ -177,8 +177,8 @@ def deserialize(bytes: bytes) -> list[tuple[str, TensorData]]:
     except LimitExceededError:
         n_bytes = sum(record.decoded_bytes for record in records)
         raise LimitExceededError(
-            f"the tensors have {n_bytes} bytes, more than deserialize gives; load them from a file "
-            "or with load(), which take max_decoded_bytes"
+            f"the tensors have {n_bytes} bytes, more than deserialize returns; load them from a "
+            "file or with load(), which accept max_decoded_bytes"
         ) from None
     targets = [
         (name, np.frombuffer(data, np.uint8).ctypes.data, len(data))

@@ -89,8 +89,8 @@ def summarize(
     )
     if summary.stored_apart:
         message = (
-            "stored apart from the tensors that they share memory with, since no strides tie them "
-            f"without elements that no tensor has: {_listed(summary.stored_apart)}"
+            "stored separately from the tensors that they share memory with, since no strides can "
+            f"tie them without elements that belong to no tensor: {_listed(summary.stored_apart)}"
         )
         warnings.warn(message, SharedMemoryWarning, stacklevel=_level_of_caller())
     for position, pattern in enumerate(summary.unmatched_rules):
@@ -103,16 +103,16 @@ def summarize(
 def warn_of_no_tensors(filename: str | os.PathLike[str], summary: SaveSummary) -> None:
     """Somebody may have lost them on the way here, by a filter that nothing passed."""
     if summary.n_records == 0:
-        message = f"{os.fsdecode(filename)} was saved without any tensor: there was none to save"
+        message = f"{os.fsdecode(filename)} was saved without tensors: there were none to save"
         warnings.warn(message, EmptyFileWarning, stacklevel=_level_of_caller())
 
 
 def _why_unmatched(pattern: str, names: Sequence[str], search: bool) -> str:
     matched = [name for name in names if name == pattern or fnmatch.fnmatchcase(name, pattern)]
     if matched:
-        return f"earlier rules match all that it matches, {_listed(matched)}"
+        return f"earlier rules match all of its tensors, {_listed(matched)}"
     near = nearest_names(pattern, names) if search else []
-    return "it matches no tensor" + (f"; the nearest names are {_listed(near)}" if near else "")
+    return "it matches no tensor" + (f"; the closest names are {_listed(near)}" if near else "")
 
 
 def nearest_names(pattern: str, names: Sequence[str]) -> list[str]:

@@ -312,13 +312,13 @@ def test_tied_weights_are_probed_once_and_known_under_all_names(path):
         (mlp, {"input_shape": (31,)}, r"refuses generated inputs.*\[2, 31\].*pass batches=$"),
         (mlp, {"batches": []}, "there are no batches"),
         (mlp, {"batches": [torch.full((2, 32), math.nan)]}, "batch 0.*NaN"),
-        (mlp, {"batches": [noise(2, 32)], "output": lambda out: None}, "output= gives NoneType"),
-        (mlp, {"batches": [noise(2, 32)], "output": lambda out: out.sum()}, "without dimensions"),
-        (mlp, {"batches": [noise(2, 32)], "loss": lambda out, b: 1.0}, "loss gives one number"),
+        (mlp, {"batches": [noise(2, 32)], "output": lambda out: None}, "output= returned NoneType"),
+        (mlp, {"batches": [noise(2, 32)], "output": lambda out: out.sum()}, "a scalar"),
+        (mlp, {"batches": [noise(2, 32)], "loss": lambda out, b: 1.0}, "loss must return one"),
         (mlp, {"batches": [noise(2, 32)], "loss": "kl"}, 'loss is a function or "sampled"'),
         (mlp, {"batches": [noise(2, 32)], "input_shape": (32,)}, "input_shape is for generated"),
         (mlp, {"loss": "sampled"}, "a loss needs batches"),
-        (mlp, {"inputs": lambda batch: batch}, "inputs= takes apart batches"),
+        (mlp, {"inputs": lambda batch: batch}, "inputs= splits batches"),
         (mlp, {"distance": "l2"}, "distance is one of auto, kl, cosine, mse, not 'l2'"),
         (mlp, {"pool": "max"}, "pool is one of"),
         (mlp, {"cap_octaves": math.inf}, "cap_octaves is finite"),
@@ -354,7 +354,7 @@ def test_models_without_memory_are_refused():
         cfck.calibrate(nn.Sequential(nn.Linear(32, 32, device="meta")))
     with pytest.raises(cfck.UnsupportedError, match="0.weight"):
         cfck.calibrate(nn.Sequential(nn.LazyLinear(32)))
-    with pytest.raises(TypeError, match="a model is a torch.nn.Module"):
+    with pytest.raises(TypeError, match="expected a torch.nn.Module"):
         cfck.calibrate({"a": torch.ones(3)})
 
 

@@ -348,7 +348,7 @@ def test_tensors_that_files_cannot_hold_are_named(value, message, path):
 
 def test_too_many_plain_values(path, monkeypatch):
     monkeypatch.setattr("cfck._checkpoint.skeleton_writer.MAX_SKELETON_BYTES", 1000)
-    with pytest.raises(cfck.LimitExceededError, match="into tensors"):
+    with pytest.raises(cfck.LimitExceededError, match="as tensors"):
         save_checkpoint(list(range(1000)), path)
 
 

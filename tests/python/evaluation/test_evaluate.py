@@ -242,13 +242,13 @@ def test_neither_model_is_changed():
         ({"labels": [torch.zeros(5).long()]}, r"batch 0: labels.*integers of shape \[6\]"),
         ({"labels": [torch.zeros(6)]}, "not torch.float32"),
         ({"labels": [torch.full((6,), 10)]}, "label 10, but the outputs have 10 classes"),
-        ({"labels": []}, "labels for 0 batches"),
+        ({"labels": []}, "labels for only 0 batches"),
         ({"labels": [], "language_model": True}, "give no labels"),
         ({"language_model": True}, "a language model takes integers"),
         ({"kind": "tokens"}, "kind is one of"),
         ({"pool": "max"}, "pool is one of"),
         ({"b": torch.zeros(6, 9)}, r"batch 0: the outputs have shapes \[6, 10\] and \[6, 9\]"),
-        ({"output": lambda out: [out]}, "output= gives list"),
+        ({"output": lambda out: [out]}, "output= returned list"),
     ],
 )
 def test_refusals(arguments, message):
@@ -263,5 +263,5 @@ def test_outputs_without_floats_are_refused():
     model = Fixed(torch.zeros(3, 4), lambda v: {"ids": v.long()})
     with pytest.raises(cfck.InvalidArgumentError, match="returns dict without a floating tensor"):
         cfck.evaluate(model, model, [X])
-    with pytest.raises(TypeError, match="a model is a torch.nn.Module, not dict"):
+    with pytest.raises(TypeError, match="expected a torch.nn.Module as the model, not dict"):
         cfck.evaluate(model, {}, [X])

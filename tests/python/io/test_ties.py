@@ -133,7 +133,7 @@ def test_what_no_view_has_is_not_saved():
 
 def test_views_that_cannot_be_tied_without_what_is_between_them_are_stored_apart(path):
     flat = weights(6000)
-    with pytest.warns(cfck.SharedMemoryWarning, match="stored apart.*: 'halves'"):
+    with pytest.warns(cfck.SharedMemoryWarning, match="stored separately.*: 'halves'"):
         summary = save_file({"halves": flat[::2], "thirds": flat[::3]}, path)
     assert summary.stored_apart == ("halves",)
     loaded = load_file(path)

@@ -49,9 +49,9 @@ def test_rules_reach_what_plain_options_leave_alone(path):
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("layer.wieght", "matches no tensor; the nearest names are 'layer.weight'"),
-        ("*.wieght", "nearest names are .*weight'"),
-        ("laier*", "nearest names are 'layer"),
+        ("layer.wieght", "matches no tensor; the closest names are 'layer.weight'"),
+        ("*.wieght", "closest names are .*weight'"),
+        ("laier*", "closest names are 'layer"),
         ("?", "matches no tensor$"),
         ("completely different", "matches no tensor$"),
     ],
@@ -84,7 +84,7 @@ def test_rules_by_the_hundred(path):
     assert summary.unmatched_rules == tuple(rules)
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == 100
-    assert "nearest names are 'block.0.weight'" in messages[0]
+    assert "closest names are 'block.0.weight'" in messages[0]
     assert messages[99] == "rule 'block.99.wieght' has no effect: it matches no tensor"
 
 
@@ -129,7 +129,11 @@ def test_an_exact_name_of_integers_is_an_error(path):
         (7, TypeError, "rules is a dict"),
         ({("a", "b")}, TypeError, "rules is a dict"),
         ({"\ud800": {}}, ValueError, "Unicode"),
-        ([("w", {"max_abs_error": 1}), ("w", {"max_abs_error": 2})], ValueError, "two rules"),
+        (
+            [("w", {"max_abs_error": 1}), ("w", {"max_abs_error": 2})],
+            ValueError,
+            "two rules",
+        ),
     ],
     ids=str,
 )

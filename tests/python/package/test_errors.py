@@ -54,7 +54,7 @@ def test_pipes_are_refused(tmp_path):
 
 
 def test_contents_where_a_path_is_wanted():
-    with pytest.raises(cfck.errors.InvalidArgumentError, match="are no path") as error:
+    with pytest.raises(cfck.errors.InvalidArgumentError, match="are not a path") as error:
         load_file(save({"w": weights(70, 100)}))
     assert len(str(error.value)) < 300
 
