@@ -24,6 +24,9 @@ struct ArchiveFormat {
                                                  const ArchiveOptions& options) = nullptr;
   Result<std::unique_ptr<ArchiveWriter>> (*create)(ByteSink& sink,
                                                    const EncodeOptions& options) = nullptr;
+  // Recognises first bytes that no valid file has, but damaged files of this format may. Null where
+  // `recognises` says all.
+  bool (*resembles)(std::string_view head) = nullptr;
 };
 
 // Number of bytes of a file that are read to recognise its format.

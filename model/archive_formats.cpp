@@ -36,6 +36,9 @@ Result<const ArchiveFormat*> format_of(const ByteSource& source) {
     return Error{ErrorCode::kTruncated, "the file is empty; fetch it again", {}, {}};
   }
   if (const ArchiveFormat* const format = recognised(head)) return format;
+  for (const ArchiveFormat* format : archive_formats()) {
+    if (format->resembles != nullptr && format->resembles(head)) return format;
+  }
   const std::string path = source.name();
   if (auto foreign = foreign_format(head, path)) return std::move(*foreign);
   for (const ArchiveFormat* format : archive_formats()) {

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/safetensors.hpp"
 #include "interop/safetensors/safetensors_header.hpp"
@@ -100,8 +101,14 @@ class SafetensorsArchive final : public ListedArchive {
   SafetensorsHeader header_;
 };
 
-// The function that reads the header checks the first seven bytes of the length.
+// The function that reads the header checks its length.
 bool begins_header(std::string_view head) { return head.size() > 8 && head[8] == '{'; }
+
+bool begins_possible_header(std::string_view head) {
+  return begins_header(head) &&
+         load<std::uint64_t>(reinterpret_cast<const std::byte*>(head.data())) <=
+             interop::kMaxSafetensorsHeaderBytes;
+}
 
 Result<std::unique_ptr<TensorArchive>> open_safetensors(std::unique_ptr<ByteSource> source,
                                                         const ArchiveOptions& options) {
@@ -113,8 +120,9 @@ Result<std::unique_ptr<TensorArchive>> open_safetensors(std::unique_ptr<ByteSour
 }  // namespace
 
 const ArchiveFormat& safetensors_format() {
-  static const ArchiveFormat kFormat = {"safetensors",  ".safetensors",    false,
-                                        &begins_header, &open_safetensors, &interop::create_writer};
+  static const ArchiveFormat kFormat = {
+      "safetensors",     ".safetensors",          false,         &begins_possible_header,
+      &open_safetensors, &interop::create_writer, &begins_header};
   return kFormat;
 }
 

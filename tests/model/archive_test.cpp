@@ -415,6 +415,8 @@ TEST(Archive, SaysWhatOtherFilesAre) {
       {"\x89HDF\r\n\x1a\n", ErrorCode::kUnsupported, "an HDF5 file"},
       {"\x93NUMPY\x01", ErrorCode::kUnsupported, "a numpy array"},
       {"version https://git-lfs", ErrorCode::kUnsupported, "git lfs pull"},
+      {std::string("\0\0\0\0\0\0\0\x10{}", 10), ErrorCode::kLimitExceeded,
+       "not a safetensors file, or"},
       {"something else", ErrorCode::kCorrupt, "nor anything else known here"},
   };
   for (const WrongFile& wrong : kWrong) {
