@@ -134,7 +134,7 @@ class Record:
     def nmse_db(self) -> float | None: ...
 
 class File:
-    """An open file. All methods may be called concurrently."""
+    """An open file of any format. All methods may be called concurrently."""
 
     @staticmethod
     def open_path(path: bytes, *, map: bool, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> File: ...
@@ -151,6 +151,10 @@ class File:
         """Names of the attachments, and how many bytes each has."""
 
     def attachment(self, name: str) -> bytes: ...
+
+    @property
+    def format(self) -> str:
+        """cfck, safetensors."""
 
     @property
     def file_bytes(self) -> int: ...
@@ -174,39 +178,6 @@ class File:
 
     def read_slice(self, record: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int) -> None:
         """Decodes a box of a record into memory."""
-
-class SafetensorsFile:
-    """
-    An open safetensors file, with the interface of File. It has no hashes: verify is accepted and changes nothing.
-    """
-
-    @staticmethod
-    def open_path(path: bytes, *, map: bool, threads: int, verify: bool, max_decoded_bytes: int) -> SafetensorsFile: ...
-
-    @staticmethod
-    def open_memory(owner: object, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int) -> SafetensorsFile: ...
-
-    def records(self) -> list[Record]:
-        """All tensors in file order."""
-
-    def metadata(self) -> dict[str, str]: ...
-
-    def attachments(self) -> dict[str, int]:
-        """A safetensors file has none."""
-
-    @property
-    def file_bytes(self) -> int: ...
-
-    def check_sizes(self, sizes: Sequence[tuple[int, int]]) -> None:
-        """
-        LimitExceededError if one call may not return so much: (index, bytes) each.
-        """
-
-    def read_many(self, requests: Sequence[tuple[int, int, int]], progress: object | None) -> None:
-        """Reads tensors into memory: (index, address, bytes) each."""
-
-    def read_slice(self, record: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int) -> None:
-        """Reads a box of a tensor into memory."""
 
 class WriteSummary:
     """What became of the tensors that were written."""

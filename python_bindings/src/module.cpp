@@ -10,7 +10,6 @@ namespace cfck::python {
 
 void bind_options(nanobind::module_& module);
 void bind_reader(nanobind::module_& module);
-void bind_safetensors(nanobind::module_& module);
 void bind_writer(nanobind::module_& module);
 
 void bind_module(nanobind::module_& module) {
@@ -21,7 +20,6 @@ void bind_module(nanobind::module_& module) {
              "Asks for huge pages in memory that is about to be filled.");
   bind_options(module);
   bind_reader(module);
-  bind_safetensors(module);
   bind_writer(module);
 }
 

@@ -17,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cfck/archive.hpp"
 #include "errors.hpp"
 #include "progress.hpp"
 
@@ -29,21 +30,55 @@ MutableBytes bytes_at(std::uintptr_t address, std::uint64_t n_bytes) {
   return {reinterpret_cast<std::byte*>(address), n_bytes};
 }
 
-// A reader together with its source.
+// The tensor as a record that is stored as it is.
+Record record_of(const ArchiveTensor& tensor) {
+  Record record;
+  record.name = tensor.name;
+  record.dtype = tensor.dtype;
+  record.shape = tensor.shape;
+  record.n_elems = tensor.n_elems;
+  record.decoded_bytes = tensor.n_bytes;
+  record.stored_bytes = tensor.stored_bytes;
+  record.n_chunks = tensor.n_bytes > 0 ? 1 : 0;
+  return record;
+}
+
+// One file of tensors, of any format. Tensors go by their indexes.
 class File {
  public:
   using Request = std::tuple<std::size_t, std::uintptr_t, std::uint64_t>;
 
-  File(std::unique_ptr<ByteSource> source, nb::object owner, DecodeOptions options)
-      : owner_(std::move(owner)), source_(std::move(source)) {
-    reader_.emplace(take(without_gil([&] { return Reader::open(*source_, options); })));
+  // What is of no known format is taken for a damaged .cfck file.
+  File(std::unique_ptr<ByteSource> source, nb::object owner, const ArchiveOptions& options)
+      : owner_(std::move(owner)),
+        archive_(take(without_gil([&]() -> Result<std::unique_ptr<TensorArchive>> {
+          CFCK_TRY_ASSIGN(const std::string_view format, TensorArchive::format_of(*source));
+          return TensorArchive::open_as(format.empty() ? "cfck" : format, std::move(source),
+                                        options);
+        }))) {}
+
+  const TensorArchive& archive() const { return *archive_; }
+  std::string format() const { return std::string(archive_->files().front().format); }
+  std::uint64_t file_bytes() const { return archive_->files().front().n_bytes; }
+  // nullptr for other formats than .cfck.
+  const Reader* reader() const { return archive_->files().front().reader; }
+
+  std::vector<Record> records() const {
+    if (reader() != nullptr) return {reader()->records().begin(), reader()->records().end()};
+    std::vector<Record> records;
+    for (const ArchiveTensor& tensor : archive_->tensors()) {
+      if (!tensor.named_by_metadata) records.push_back(record_of(tensor));
+    }
+    return records;
   }
 
-  const Reader& reader() const { return *reader_; }
-
-  const Record& record(std::size_t index) const {
-    if (index >= reader_->records().size()) throw nb::index_error("no such record");
-    return reader_->records()[index];
+  std::map<std::string, std::uint64_t> attachments() const {
+    std::map<std::string, std::uint64_t> sizes;
+    if (reader() == nullptr) return sizes;  // what other formats have is not of the user
+    for (const Attachment& attachment : archive_->attachments()) {
+      sizes.emplace(attachment.name, attachment.decoded_bytes);
+    }
+    return sizes;
   }
 
   // Checks sizes before the caller allocates memory for what the file claims: each is (record
@@ -52,51 +87,55 @@ class File {
     std::uint64_t total_bytes = 0;
     for (const auto& [index, n_bytes] : sizes) {
       total_bytes += std::min(n_bytes, std::numeric_limits<std::uint64_t>::max() - total_bytes);
-      take(reader_->check_decoded_bytes(total_bytes, record(index).name));
+      take(archive_->check_decoded_bytes(tensor(index), total_bytes));
     }
   }
 
   void read_many(const std::vector<Request>& requests, nb::object progress) const {
-    std::vector<ReadRequest> reads;
+    std::vector<ArchiveRead> reads;
     std::uint64_t total_bytes = 0;
     for (const auto& [index, address, n_bytes] : requests) {
-      reads.push_back({&record(index), bytes_at(address, n_bytes)});
+      reads.push_back({&tensor(index), bytes_at(address, n_bytes)});
       total_bytes += n_bytes;
     }
     Watch watch(std::move(progress), total_bytes);
-    watch.take(without_gil([&] { return reader_->read_many(reads, watch.listener()); }));
+    watch.take(without_gil([&] { return archive_->read_many(reads, watch.listener()); }));
   }
 
   void read_slice(std::size_t index, const std::vector<std::uint64_t>& starts,
                   const std::vector<std::uint64_t>& stops, std::uintptr_t address,
                   std::uint64_t n_bytes) const {
-    const Record& what = record(index);
+    const ArchiveTensor& what = tensor(index);
     take(without_gil(
-        [&] { return reader_->read_slice(what, starts, stops, bytes_at(address, n_bytes)); }));
+        [&] { return archive_->read_slice(what, starts, stops, bytes_at(address, n_bytes)); }));
   }
 
  private:
+  const ArchiveTensor& tensor(std::size_t index) const {
+    if (index >= archive_->tensors().size()) throw nb::index_error("no such record");
+    return archive_->tensors()[index];
+  }
+
   nb::object owner_;
-  std::unique_ptr<ByteSource> source_;
-  std::optional<Reader> reader_;
+  std::unique_ptr<TensorArchive> archive_;
 };
 
 nb::bytes read_attachment(const File& file, const std::string& name) {
-  const auto bytes = take(without_gil([&] { return file.reader().attachment(name); }));
+  const auto bytes = take(without_gil([&] { return file.archive().attachment(name); }));
   return nb::bytes(bytes.data(), bytes.size());
 }
 
 // Limits by name.
 using LimitChoices = std::map<std::string, std::uint64_t>;
 
-DecodeOptions decode_options(unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
-                             const LimitChoices& limits) {
-  DecodeOptions options;
-  options.threads = threads;
-  options.verify_chunks = verify;
-  options.limits.max_decoded_bytes = max_decoded_bytes;
+ArchiveOptions archive_options(unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
+                               const LimitChoices& limits) {
+  ArchiveOptions options;
+  options.decode.threads = threads;
+  options.decode.verify_chunks = verify;
+  options.decode.limits.max_decoded_bytes = max_decoded_bytes;
   for (const auto& [name, value] : limits) {
-    if (!set_limit(options.limits, name, value)) {
+    if (!set_limit(options.decode.limits, name, value)) {
       raise({ErrorCode::kInvalidArgument,
              "there is no limit \"" + name + "\"; limits are " + std::string(limit_names()),
              {},
@@ -112,7 +151,7 @@ std::unique_ptr<File> open_path(const nb::bytes& path_bytes, bool map, unsigned 
                                 const LimitChoices& limits) {
   const std::string path(path_bytes.c_str(), path_bytes.size());
   const ReadMode mode = map ? ReadMode::kMmap : ReadMode::kPread;
-  const DecodeOptions options = decode_options(threads, verify, max_decoded_bytes, limits);
+  const ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits);
   auto source = take(without_gil([&] { return open_file(path, mode); }));
   return std::make_unique<File>(std::move(source), nb::none(), options);
 }
@@ -122,7 +161,7 @@ std::unique_ptr<File> open_memory(nb::object owner, std::uintptr_t address, std:
                                   const LimitChoices& limits) {
   auto source = std::make_unique<MemorySource>(ByteView(bytes_at(address, n_bytes)));
   return std::make_unique<File>(std::move(source), std::move(owner),
-                                decode_options(threads, verify, max_decoded_bytes, limits));
+                                archive_options(threads, verify, max_decoded_bytes, limits));
 }
 
 // Returns an empty string for a record without digest: a tensor of a safetensors file.
@@ -225,35 +264,27 @@ void bind_record(nb::module_& module) {
 
 void bind_reader(nb::module_& module) {
   bind_record(module);
-  nb::class_<File>(module, "File", "An open file. All methods may be called concurrently.")
+  nb::class_<File>(module, "File",
+                   "An open file of any format. All methods may be called concurrently.")
       .def_static("open_path", &open_path, "path"_a, nb::kw_only(), "map"_a, "threads"_a,
                   "verify"_a, "max_decoded_bytes"_a, "limits"_a)
       .def_static("open_memory", &open_memory, "owner"_a, "address"_a, "n_bytes"_a, nb::kw_only(),
                   "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a)
-      .def(
-          "records",
-          [](const File& file) {
-            const auto records = file.reader().records();
-            return std::vector<Record>(records.begin(), records.end());
-          },
-          "All records in file order, hidden ones included.")
-      .def("metadata", [](const File& file) { return file.reader().metadata(); })
-      .def(
-          "attachments",
-          [](const File& file) {
-            std::map<std::string, std::uint64_t> sizes;
-            for (const Attachment& attachment : file.reader().attachments()) {
-              sizes.emplace(attachment.name, attachment.decoded_bytes);
-            }
-            return sizes;
-          },
-          "Names of the attachments, and how many bytes each has.")
+      .def("records", &File::records, "All records in file order, hidden ones included.")
+      .def("metadata", [](const File& file) { return file.archive().metadata(); })
+      .def("attachments", &File::attachments,
+           "Names of the attachments, and how many bytes each has.")
       .def("attachment", &read_attachment, "name"_a)
-      .def_prop_ro("file_bytes", [](const File& file) { return file.reader().file_bytes(); })
-      .def_prop_ro("dead_bytes", [](const File& file) { return file.reader().dead_bytes(); })
-      .def_prop_ro("generation", [](const File& file) { return file.reader().generation(); })
+      .def_prop_ro("format", &File::format, "cfck, safetensors.")
+      .def_prop_ro("file_bytes", &File::file_bytes)
+      .def_prop_ro("dead_bytes",
+                   [](const File& file) { return file.reader() ? file.reader()->dead_bytes() : 0; })
+      .def_prop_ro("generation",
+                   [](const File& file) { return file.reader() ? file.reader()->generation() : 0; })
       .def_prop_ro("format_version",
-                   [](const File& file) { return file.reader().format_version(); })
+                   [](const File& file) {
+                     return file.reader() ? file.reader()->format_version() : std::string();
+                   })
       .def("check_sizes", &File::check_sizes, "sizes"_a,
            "LimitExceededError if one call may not return so much: (record index, bytes) each.")
       .def("read_many", &File::read_many, "requests"_a, "progress"_a.none(),

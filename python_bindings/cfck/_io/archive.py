@@ -107,7 +107,7 @@ class Archive:
         max_bytes = self._limits.get("max_attachment_bytes", max_bytes)
         for part in self._parts:
             n_bytes = part.file.attachments().get(name)
-            if n_bytes is None or isinstance(part.file, _native.SafetensorsFile):
+            if n_bytes is None:
                 continue
             if n_bytes > max_bytes:
                 raise LimitExceededError(

@@ -1,4 +1,4 @@
-"""Single files, opened: .cfck or safetensors, whichever their contents are."""
+"""Single files, opened, of whichever format their contents are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from ..errors import (
     TruncatedError,
 )
 
-_MAX_SAFETENSORS_HEADER = 100_000_000  # bytes that safetensors allows
 _LONGEST_PATH = 4096  # of Linux
 
 _Memory = TypeVar("_Memory")
@@ -52,7 +51,8 @@ class Reading:
             map=backend == "mmap",
         )
 
-    def of_cfck(self) -> dict[str, Any]:
+    def native(self) -> dict[str, Any]:
+        """The arguments of the extension module."""
         return {
             "threads": self.threads,
             "verify": self.verify,
@@ -60,16 +60,11 @@ class Reading:
             "limits": self.limits,
         }
 
-    def of_safetensors(self) -> dict[str, Any]:
-        """The options for a file in which nothing but the header could be limited."""
-        limit = self.limits.get("max_decoded_bytes", self.max_decoded_bytes)
-        return {"threads": self.threads, "verify": self.verify, "max_decoded_bytes": limit}
-
 
 class Part:
     """One file, opened, with its records."""
 
-    def __init__(self, file: _native.File | _native.SafetensorsFile) -> None:
+    def __init__(self, file: _native.File) -> None:
         self.file = file
         self.records = file.records()
         self.metadata = file.metadata()
@@ -78,7 +73,7 @@ class Part:
     def open_path(cls, path: str, reading: Reading) -> Part:
         native = native_path(path)
         try:
-            return cls(_native.File.open_path(native, map=reading.map, **reading.of_cfck()))
+            return cls(_native.File.open_path(native, map=reading.map, **reading.native()))
         except NotFoundError:
             raise MissingFileError(f"No such file or directory: {path}", filename=path) from None
         except (CorruptError, TruncatedError) as error:
@@ -88,10 +83,7 @@ class Part:
             except OSError:
                 raise error from None
             _explain_other_format(head, f"{path} is", error)
-            if not _is_safetensors(head):
-                raise
-        options = reading.of_safetensors()
-        return cls(_native.SafetensorsFile.open_path(native, map=reading.map, **options))
+            raise
 
     @classmethod
     def open_bytes(cls, data: Any, reading: Reading) -> Part:
@@ -99,15 +91,13 @@ class Part:
             view = np.frombuffer(data, np.uint8)
         except (TypeError, ValueError) as error:
             raise TypeError(f"expected bytes, not {type(data).__name__}: {error}") from None
-        memory = view, view.ctypes.data, view.nbytes
         try:
-            return cls(_native.File.open_memory(*memory, **reading.of_cfck()))
+            return cls(
+                _native.File.open_memory(view, view.ctypes.data, view.nbytes, **reading.native())
+            )
         except (CorruptError, TruncatedError) as error:
-            head = view[:64].tobytes()
-            _explain_other_format(head, "these bytes are", error)
-            if not _is_safetensors(head):
-                raise
-        return cls(_native.SafetensorsFile.open_memory(*memory, **reading.of_safetensors()))
+            _explain_other_format(view[:64].tobytes(), "these bytes are", error)
+            raise
 
 
 # A part, the index of a record in it, and the shape of a box of that record; None: the whole one.
@@ -155,11 +145,6 @@ def native_path(filename: str | os.PathLike[str]) -> bytes:
             )
         raise InvalidArgumentError(f"{filename!r} contains a null byte")
     return path
-
-
-def _is_safetensors(head: bytes) -> bool:
-    """Whether a file begins as safetensors do: the length of a header, and the header."""
-    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= _MAX_SAFETENSORS_HEADER
 
 
 def _explain_other_format(head: bytes, what: str, cause: Exception) -> None:

@@ -15,7 +15,7 @@ from ..errors import (
 )
 
 # Is in a folder while cfck-convert --force replaces its files one by one, and after it was
-# interrupted in that (model/replace_folder.hpp).
+# interrupted in that (model/folder/replace_folder.hpp).
 _UNFINISHED_MARK = ".cfck-convert-unfinished"
 MAX_INDEX_BYTES = 64 << 20
 
