@@ -1,14 +1,12 @@
 #include "cfck/writer.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
+#include "encode/rules/chunk_rows.hpp"
 #include "format/container/container.hpp"
 #include "format/write/writer_impl.hpp"
-#include "spectral/plan/block_choice.hpp"
-#include "spectral/transforms/dct_matrix.hpp"
 
 namespace cfck {
 
@@ -18,21 +16,6 @@ using encode::TensorChoice;
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 65535;  // the index counts them in two bytes
-
-// The most lanes that a chunk has: rows of codec spectral with feedback keep to one each.
-constexpr std::uint64_t kRowsTogether = 128;
-
-// Rows that no chunk should cut.
-std::uint64_t rows_together(const encode::SpectralChoice& choice, const Shape& shape) {
-  const codec::BlockSides sides = codec::chosen_block(shape, choice.block);
-  if (codec::asks_for_block(shape, choice.block) && sides != codec::kernel_block(shape)) {
-    return codec::block_side(sides, shape.size(), 0);
-  }
-  if (choice.moments) {
-    return kRowsTogether;
-  }
-  return shape.size() == 2 ? spectral::kMaxBlockSide : 1;
-}
 
 }  // namespace
 
@@ -115,26 +98,11 @@ Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DTy
   return number;
 }
 
-// Rows of which as many as a chunk's lanes are searched side by side, or that are transformed
-// together: none are left over.
+// Chunks end where the codec that was asked for would like them to.
 void Writer::Impl::align_chunks(std::uint32_t number, const TensorChoice& choice) {
   Record& entry = record(number);
-  if (!choice.spectral || entry.n_chunks <= 1 || entry.shape.size() < 2) {
-    return;
-  }
-  const std::uint64_t row_elems = entry.n_elems / entry.shape[0];
-  const std::uint64_t n_rows = entry.chunk_elems / row_elems;
-  const std::uint64_t n_together = rows_together(*choice.spectral, entry.shape);
-  if (n_rows == 0 || n_together == 1) {
-    return;
-  }
-  if (n_rows >= n_together) {
-    entry.chunk_elems = row_elems * (n_rows - n_rows % n_together);
-  } else if (choice.spectral->block.empty()) {
-    entry.chunk_elems = row_elems * std::bit_floor(n_rows);
-  } else if (row_elems * n_together <= format::kMaxChunkBytes * 8 / bits_per_element(entry.dtype)) {
-    entry.chunk_elems = std::min(row_elems * n_together, entry.n_elems);
-  }
+  entry.chunk_elems =
+      encode::align_chunk_elems(choice, entry.dtype, entry.shape, entry.n_elems, entry.chunk_elems);
   entry.n_chunks = codec::chunk_count(entry.n_elems, entry.chunk_elems);
 }
 
