@@ -21,9 +21,9 @@ using JsonTree = format::JsonTree<Json>;
 
 constexpr const char* kFormat = "cfck.calibration";
 constexpr const char* kVersion = "1";
-// Steps beyond this are no measurement.
+// The maximum of log2 steps; more cannot come from a measurement.
 constexpr double kMaxOctaves = 40;
-// Of its JSON: far more than the tensors of a file can need.
+// Maximum values in its JSON: far more than the tensors of a file can need.
 constexpr std::size_t kMaxJsonValues = std::size_t{1} << 23;
 
 Error unsound(std::string message, std::string name = {}) {
@@ -48,7 +48,7 @@ Result<std::vector<T>> numbers_of(const Reader& reader, const std::string& name,
   if (record == nullptr || record->dtype != dtype) {
     return unsound("it has no such numbers", name);
   }
-  // Before there is memory for what the file claims.
+  // The size is checked before memory is allocated for what the file claims.
   CFCK_TRY(reader.check_decoded_bytes(record->decoded_bytes, name));
   std::vector<T> numbers(record->n_elems);
   CFCK_TRY(reader.read(*record, std::as_writable_bytes(std::span(numbers))));
@@ -60,8 +60,9 @@ bool is_finite(const std::vector<float>& numbers) {
                      [](float number) { return std::isfinite(number); });
 }
 
-// Of N inputs the correlation of two of n numbers is off by 1/sqrt(N) or so, and there are n of
-// them for each: so little is kept that what is off, added up, stays small beside what is kept.
+// With N inputs the correlation of two of n numbers has an error of about 1/sqrt(N), and there are
+// n of them for each: they are shrunk so far that the sum of these errors stays small beside the
+// rest.
 void shrink(std::uint64_t n, std::uint64_t n_positions, std::vector<float>& moments) {
   if (n_positions == 0) {
     return;
@@ -134,7 +135,7 @@ std::string moment_name(const Described& tensor) { return "second_moment/" + ten
 
 std::string corrected_name(const Described& tensor) { return "corrected/" + tensor.name; }
 
-// Of a refined calibration; 0 for others.
+// Returns the step of a refined calibration; 0 for others.
 Result<double> step_of(const Json& facts) {
   if (!facts.is_object() || !facts.contains("step")) {
     return 0.0;
@@ -146,12 +147,12 @@ Result<double> step_of(const Json& facts) {
   return step;
 }
 
-// Of a weight's inputs: what an error counts by band and channel, summed over groups.
+// Weights of the inputs of a tensor: the cost of an error by band and channel, summed over groups.
 struct InputWeights {
   std::vector<std::uint32_t> sides;  // of the kernel; none: a matrix
-  std::vector<double> weights;       // channel by channel, the places of the kernel within
+  std::vector<double> weights;       // channel by channel, kernel positions within
   std::size_t n_bands = 1;
-  bool is_whole = false;  // one matrix for all rows, that of all channels and places
+  bool is_whole = false;  // one matrix for all rows, with all channels and positions
 };
 
 class CalibrationReader {
@@ -213,7 +214,7 @@ class CalibrationReader {
   const Reader& reader_;
 };
 
-// By band number instead of place in the kernel.
+// Reorders from kernel positions to band numbers.
 std::vector<std::int16_t> by_band(const std::vector<std::int16_t>& by_place,
                                   std::span<const std::uint32_t> sides) {
   const std::vector<std::uint32_t> bands = spectral::band_numbers(sides);
@@ -246,7 +247,8 @@ void set_steps(const Described& tensor, const InputWeights& inputs, CalibratedSt
   }
 }
 
-// What kernels of one size have in common: the mean of their weights, each over its mean.
+// The weights that kernels of one size have in common: the mean of their weights, each over its
+// mean.
 using KernelWeights = std::map<std::vector<std::uint32_t>, std::vector<double>>;
 
 void add_kernel(const InputWeights& inputs, KernelWeights& kernels) {
@@ -312,7 +314,7 @@ Result<CalibratedSteps> stored_steps(const Reader& reader, const Described& tens
 
 using StepsByName = std::map<std::string, CalibratedSteps, std::less<>>;
 
-// Of generated inputs only the frequencies are like those of real ones.
+// With generated inputs, only the frequencies are like those of real ones.
 void set_bands(const KernelWeights& kernels, StepsByName& tensors) {
   for (auto& [name, steps] : tensors) {
     std::vector<std::uint32_t> sides;

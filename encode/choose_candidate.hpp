@@ -23,7 +23,7 @@ struct RecordSize {
   std::uint64_t preamble_bytes = 0;          // 0: none
   std::vector<std::uint64_t> payload_bytes;  // of each chunk, frame headers left out
 
-  // As Record::stored_bytes, without the padding of raw frames.
+  // Returns the bytes as Record::stored_bytes counts them, without the padding of raw frames.
   std::uint64_t stored_bytes(const ChunkGeometry& geometry, const FrameCosts& costs) const;
 };
 
@@ -54,7 +54,7 @@ class LosslessOrRaw {
 struct SingleChoice {
   Candidate candidate;
   RecordErrors errors;
-  std::optional<LosslessReason> reason;  // as Candidates::reason, where nothing is lost
+  std::optional<LosslessReason> reason;  // as Candidates::reason, for lossless candidates
   Digest digest = {};
 };
 

@@ -97,7 +97,7 @@ Result<void> RecordEncoder::submit_coded(const SharedRecord& record) {
   }));
 }
 
-// The ordered stage decides while chunks are submitted, or, of so few that all are in flight and
+// The ordered stage decides while chunks are submitted, or, if so few that all are in flight and
 // held at once, later.
 Result<void> RecordEncoder::submit_undecided(const SharedRecord& record) {
   std::uint64_t chunk = 0;
@@ -119,7 +119,7 @@ Result<void> RecordEncoder::submit_undecided(const SharedRecord& record) {
     record->digest = DigestBuilder(record->plan.geometry.n_bytes);
     return submit_raw(record);
   }
-  return executor_->submit(batch);  // from the first chunk that was let go, if any was
+  return executor_->submit(batch);  // from the first chunk that was dropped, if any was
 }
 
 Result<void> RecordEncoder::take(const SharedRecord& record, std::uint64_t chunk,
@@ -130,7 +130,7 @@ Result<void> RecordEncoder::take(const SharedRecord& record, std::uint64_t chunk
   if (chunk == record->next) {
     return write(*record, result);
   }
-  // It was encoded before an earlier chunk was found to be missing, and comes again.
+  // It was encoded before an earlier chunk was found to be missing, and will be submitted again.
   reuse(result.sealed);
   return progress_.check_cancelled(record->plan.name);
 }

@@ -21,7 +21,7 @@ namespace cfck::encode {
 // with equal bytes for any number of threads.
 class RecordEncoder {
  public:
-  // `sink` outlives the encoder.
+  // `sink` must outlive the encoder.
   RecordEncoder(RecordSink& sink, const FrameCosts& costs, unsigned threads);
   ~RecordEncoder();
 

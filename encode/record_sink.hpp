@@ -18,7 +18,7 @@ struct ChosenRecord {
   const Candidate& candidate;
 };
 
-// A chunk on its way into the file.
+// A chunk that is ready for the file.
 struct SealedChunk {
   codec::EncodedChunk coded;  // unless the record is raw
   ByteView raw;               // else its values: in the source, or in `buffer`

@@ -9,7 +9,7 @@
 
 namespace cfck::encode {
 
-// Encodes tensors as a RecordEncoder does and drops the bytes.
+// Encodes tensors as a RecordEncoder does and discards the bytes.
 Result<std::vector<RecordSize>> record_sizes(std::span<const EncodePlan> plans,
                                              const FrameCosts& costs, unsigned threads,
                                              Progress::Listener listener);

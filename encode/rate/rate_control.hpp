@@ -22,34 +22,34 @@ struct SpectralRequest;
 
 namespace cfck::encode {
 
-// How a tensor is to be stored after all.
+// The final decision how to store a tensor.
 struct SpectralDecision {
-  // What the codec is asked for; nullptr: without loss, and why.
+  // The request to the codec; nullptr: losslessly, for `reason`.
   std::shared_ptr<const codec::CodecRequest> request;
   LosslessReason reason = LosslessReason::kNotSmaller;
   RecordQuality quality;
-  // With a request: what the trial with it gave.
+  // With a request: the results of the trial with it.
   std::uint64_t stored_bytes = 0;
   double rmse = 0;
 };
 
-// Tensors of which each finds its own step, or all together one. The same for any
-// number of threads.
+// Finds a step for each tensor, or one for all together. Results are equal for any number of
+// threads.
 class RateControl {
  public:
-  // What the file takes if the tensors given to decide() take this.
+  // Returns the bytes of the file if the tensors given to decide() have these sizes.
   using FileBytes = std::function<Result<std::uint64_t>(std::span<const RecordSize> sizes)>;
 
-  // Called on the caller's thread now and then; its error ends the search.
+  // Called on the caller's thread regularly; its error ends the search.
   using Listener = std::function<Result<void>(const StepSearch& search)>;
 
   RateControl(const FrameCosts& costs, unsigned threads, Listener listener);
   ~RateControl();
 
-  // One target for all of `plans`, with one step times the scale of each. Without a
-  // target, it is a multiple of the maximum error of the first, or known. `file_bytes` is for
-  // TargetKind::kSize. Errors: kInvalidArgument for a target that cannot be reached;
-  // those of codec and sources.
+  // Decides one target for all of `plans`, with one step times the scale of each. Without a target,
+  // the step is a multiple of the maximum error of the first, or known. `file_bytes` is for
+  // TargetKind::kSize. Errors: kInvalidArgument for a target that cannot be reached; those of codec
+  // and sources.
   Result<std::vector<SpectralDecision>> decide(const Target& target,
                                                std::span<const EncodePlan> plans,
                                                const FileBytes& file_bytes = {});

@@ -77,7 +77,7 @@ struct OpenFile {
   Tail tail;
   Index index;
   MetadataFrame metadata;
-  std::vector<Record> records;         // those of the index, side by side
+  std::vector<Record> records;         // those of the index, in one array
   std::vector<std::uint32_t> by_name;  // visible records, sorted by name
   std::vector<Attachment> attachments;
   std::uint64_t dead_bytes = 0;
@@ -96,7 +96,7 @@ struct OpenFile {
   ChunkPlace place_of(const StoredRecord& stored, std::uint64_t chunk, std::uint64_t offset_bytes,
                       const std::string& name) const;
   const ChunkEntry& entry_of(const ChunkPlace& place) const;
-  // The contents of the record's PREA frame, checked; empty if it has none.
+  // Returns the contents of the record's PREA frame, checked; empty if it has none.
   Result<std::vector<std::byte>> read_preamble(const StoredRecord& stored,
                                                const std::string& name) const;
   // Reads a chunk, checks hash and frames. Valid until the worker reads another one. Requires:
@@ -128,17 +128,17 @@ struct OpenFile {
   mutable std::shared_ptr<const PackBytes> last_pack_;
 };
 
-// What an older version lacks: kUnsupported names it.
+// kUnsupported, naming what this version lacks, if it cannot read the record.
 Result<void> check_readable(const Record& record);
 
-// What a codec may know of a chunk, and of a record that is in a pack.
+// The properties of a chunk, and of a record in a pack, that a codec may use.
 codec::ChunkInfo info_of(const ChunkPlace& place);
 codec::ChunkInfo info_of_packed(const Record& record);
 
-// Offsets of errors become offsets in the file; the record gets its name.
+// Turns offsets of errors into offsets in the file; the record gets its name.
 Error place_error(Error error, const std::string& record, std::uint64_t offset_bytes);
-// Those of a codec. All bytes of the extent are there: what is missing was never written, and
-// fetching the file again would not help.
+// Places an error of a codec. All bytes of the extent are there: what is missing was never written,
+// and fetching the file again would not help.
 Error payload_error(Error error, const std::string& record, std::uint64_t offset_bytes);
 
 }  // namespace cfck::format

@@ -13,7 +13,7 @@ constexpr std::uint64_t kBytesPerThread = std::uint64_t{1} << 18;
 
 unsigned bits_of(const ViewRead& read) { return bits_per_element(read.stored->record.dtype); }
 
-// Whether chunks of the view can be copied to their places independently.
+// True if chunks of the view can be copied to their places independently.
 bool goes_by_chunks(const ViewRead& read) {
   const unsigned bits = bits_of(read);
   return read.view.increasing() && read.view.whole_bytes(bits) &&
@@ -170,7 +170,7 @@ Result<void> ReadPlan::run_late(const LateRead& late) {
   }
   const Record& base = read.stored->record;
   const std::uint64_t last = read.first + read.n_elems - 1;
-  // On whole bytes, whatever the dtype: eight elements always are.
+  // The range is on whole bytes, whatever the dtype: eight elements always are.
   const std::uint64_t lowest = read.view.lowest(read.first) / 8 * 8;
   const std::uint64_t count = std::min(base.n_elems, read.view.highest(last) / 8 * 8 + 8) - lowest;
   const std::uint64_t n_bytes = byte_of(count, bits);

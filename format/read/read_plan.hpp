@@ -1,4 +1,4 @@
-// Everything one call reads: which chunks, for whom, and in which order.
+// Everything that one call reads: its chunks, their destinations, and their order.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class ReadPlan {
  public:
   ReadPlan(const OpenFile& file, const ReadProgress& progress) : file_(file), progress_(progress) {}
 
-  // A whole record. Duplicates and aliases of what the plan reads anyway are
-  // copied from there.
+  // Adds a whole record. Duplicates and aliases of records that the plan reads anyway are copied
+  // from there.
   Result<void> add_whole(const Record& record, MutableBytes out);
   Result<void> add(ViewRead read);
   Result<void> run();
@@ -50,7 +50,7 @@ class ReadPlan {
     std::uint32_t pack = 0;
     std::vector<std::size_t> reads;
   };
-  // Filled when everything else is done.
+  // A read that is filled when everything else is done.
   struct LateRead {
     ViewRead read;
     ByteView from;  // the whole base, if this plan reads it; else it is read on its own
@@ -72,7 +72,7 @@ class ReadPlan {
   const OpenFile& file_;
   const ReadProgress& progress_;
   std::vector<ViewRead> reads_;
-  // Of records, however many reads they have.
+  // Preambles of records, however many reads they have.
   std::unordered_map<const StoredRecord*, std::vector<std::byte>> preambles_;
   std::vector<ChunkTask> chunk_tasks_;
   std::vector<PackTask> pack_tasks_;
@@ -85,7 +85,7 @@ class ReadPlan {
   std::uint64_t done_bytes_ = 0;
 };
 
-// The view of its base that an alias is; of any other record, all its elements.
+// Returns the view of its base that an alias is; for any other record, all its elements.
 ElementView view_of(const Record& record);
 
 }  // namespace cfck::format

@@ -38,7 +38,7 @@ Result<void> check_out(const Record& record, std::uint64_t expected_bytes, Mutab
   return {};
 }
 
-// Bytes of `count` elements from `first` on, which must not start inside a byte.
+// Returns the bytes of `count` elements from `first` on, which must not start inside a byte.
 Result<std::uint64_t> range_bytes(const Record& record, std::uint64_t first, std::uint64_t count) {
   const unsigned bits = bits_per_element(record.dtype);
   if (first > record.n_elems || count > record.n_elems - first) {
@@ -52,7 +52,7 @@ Result<std::uint64_t> range_bytes(const Record& record, std::uint64_t first, std
   return byte_of(count, bits);
 }
 
-// The view of the base that a box of `record` is.
+// Returns the view of the base that a box of `record` is.
 ElementView box_view(const Record& record, std::span<const std::uint64_t> starts,
                      const Shape& shape) {
   std::vector<std::uint64_t> strides(record.shape.size());
@@ -97,7 +97,7 @@ Result<void> check_request(const OpenFile& file, const Record& record) {
   return format::check_readable(record);
 }
 
-// Hashes all chunks of a raw record where they lie.
+// Hashes all chunks of a raw record in place.
 Result<void> check_in_place(const OpenFile& file, const StoredRecord& stored, ByteView bytes,
                             const std::string& name) {
   std::vector<std::uint64_t> offsets;
@@ -122,7 +122,8 @@ Result<void> check_in_place(const OpenFile& file, const StoredRecord& stored, By
 
 namespace {
 
-// Calls `function` with the open file; an error of a reader that was moved from, which has none.
+// Calls `function` with the open file; returns an error for a reader that was moved from, which has
+// none.
 template <class Function>
 std::invoke_result_t<Function, const OpenFile&> with_file(const Reader& reader,
                                                           Function&& function) {
@@ -214,7 +215,7 @@ Result<void> Reader::read_many(std::span<const ReadRequest> requests,
       CFCK_TRY(check_out(record, record.decoded_bytes, request.out));
     }
     ReadPlan plan(file, progress);
-    // What others can be copied from comes first.
+    // Records that others can be copied from come first.
     for (const bool aliases : {false, true}) {
       for (const ReadRequest& request : requests) {
         if ((request.record->kind == RecordKind::kAlias) == aliases) {

@@ -1,5 +1,5 @@
-// What update, compact, repair and programs that describe files need of an open file beyond
-// the public Reader.
+// Access to an open file for update, compact, repair and programs that describe files, beyond the
+// public Reader.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct OpenFile;
 }
 
 struct ReaderAccess {
-  // nullptr for a reader that was moved from, which the others must not be given.
+  // Returns nullptr for a reader that was moved from, which the others must not be given.
   static const format::OpenFile* file_or_null(const Reader& reader);
   static const format::OpenFile& file(const Reader& reader);
   static const ByteSource& source(const Reader& reader);
@@ -24,14 +24,14 @@ struct ReaderAccess {
   static const format::Index& index(const Reader& reader);  // records as in reader.records()
   static const format::MetadataFrame& metadata(const Reader& reader);
 
-  // Offset of entry `chunk` (counted in Index::chunks) of `record`, a chunked one.
+  // Returns the offset of entry `chunk` (counted in Index::chunks) of `record`, a chunked one.
   static std::uint64_t chunk_offset(const Reader& reader, const format::StoredRecord& record,
                                     std::uint64_t chunk);
 };
 
 namespace format {
 
-// kInvalidArgument for a reader that was moved from.
+// Returns kInvalidArgument for a reader that was moved from.
 Result<void> check_open(const Reader& reader);
 
 // The first bytes of another source, as if it ended there: a file as it was when

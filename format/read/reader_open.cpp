@@ -1,4 +1,4 @@
-// Tail, index and metadata, read and checked.
+// Reads and checks tail, index and metadata.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -94,7 +94,7 @@ std::uint64_t default_max_decoded_bytes(std::uint64_t file_bytes) {
   return std::max(std::uint64_t{16} << 30, scaled);
 }
 
-// Section 8: the visible records by name.
+// Computes the digest of section 8: the visible records by name.
 Digest hash_contents(const OpenFile& file) {
   std::vector<std::byte> text;
   const auto put = [&](const void* from, std::size_t n_bytes) {

@@ -12,7 +12,7 @@
 namespace cfck::format {
 namespace {
 
-// Something with a hash. `record` orders the report.
+// A unit with a hash. `record` orders the report.
 struct Unit {
   enum class Kind : std::uint8_t { kChunk, kPreamble, kPack, kAttachment, kMetadata, kIndex };
   Kind kind;
@@ -48,7 +48,7 @@ class HashCheck {
   const VerifyLevel level_;
   Findings& findings_;
   std::vector<Unit> units_;
-  std::vector<std::uint64_t> starts_;  // of frames that must be met on a walk
+  std::vector<std::uint64_t> starts_;  // of frames that a walk must meet
   std::vector<std::vector<std::uint32_t>> pack_members_;
 };
 
@@ -140,8 +140,8 @@ Result<void> HashCheck::report(const Unit& unit, Error error) {
   return {};
 }
 
-// What its header means depends on the preamble. That one may be damaged, which is
-// found out on its own.
+// The header of a chunk depends on the preamble. That one may be damaged, which is found
+// separately.
 Result<void> HashCheck::check_chunk(const Unit& unit, Worker& worker) {
   const StoredRecord& stored = file_.index.records[unit.number];
   const std::string& name = file_.records[unit.number].name;

@@ -1,4 +1,4 @@
-// The checks behind Reader::verify.
+// The checks of Reader::verify.
 #pragma once
 
 #include <mutex>
@@ -12,13 +12,13 @@ namespace cfck::format {
 Result<VerifyReport> verify_file(const OpenFile& file, VerifyLevel level,
                                  const ReadProgress& progress);
 
-// What one verification has found so far. Thread-safe.
+// The results of one verification so far. Thread-safe.
 class Findings {
  public:
   explicit Findings(const ReadProgress& progress) : progress_(progress) {}
 
-  // A problem; those of a smaller `order` come first in the report. Running out of
-  // memory is no problem of the file: that is returned.
+  // Adds a problem; those of a smaller `order` come first in the report. Running out of memory is
+  // not a problem of the file: that error is returned.
   Result<void> add(std::uint64_t order, Error error);
   // Counts bytes of the file as checked. kInvalidArgument if the caller cancels.
   Result<void> count(std::uint64_t n_bytes, const std::string& name);
@@ -31,7 +31,7 @@ class Findings {
   std::vector<std::pair<std::uint64_t, Error>> problems_;
 };
 
-// Whether the values of a record with data of its own can be decoded here.
+// True if the values of a record with data of its own can be decoded here.
 bool is_readable(const Record& record);
 
 // Decodes every record and compares digests; reports records that cannot be decoded.

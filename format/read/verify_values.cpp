@@ -1,4 +1,4 @@
-// Every record decoded, and its digest compared.
+// Decodes every record, and compares its digest.
 #include <algorithm>
 #include <memory>
 
@@ -163,7 +163,7 @@ struct BaseRange {
 Result<BaseRange> read_base(const OpenFile& file, const Record& record, const ElementView& view) {
   const StoredRecord& stored = file.base_of(record);
   BaseRange range;
-  // On whole bytes, whatever the dtype: eight elements always are.
+  // The range is on whole bytes, whatever the dtype: eight elements always are.
   range.first_elem = view.lowest(0) / 8 * 8;
   const std::uint64_t end =
       std::min(stored.record.n_elems, view.highest(record.n_elems - 1) / 8 * 8 + 8);
@@ -183,7 +183,7 @@ Result<BaseRange> read_base(const OpenFile& file, const Record& record, const El
   return range;
 }
 
-// Piece by piece: an alias may have many more elements than its base.
+// Works piece by piece: an alias may have many more elements than its base.
 Result<void> check_alias(const OpenFile& file, const Record& record) {
   const unsigned bits = bits_per_element(record.dtype);
   const ElementView view = view_of(record);
@@ -215,8 +215,8 @@ Result<void> check_alias(const OpenFile& file, const Record& record) {
   return builder.finish() == record.digest ? Result<void>() : wrong_digest(record);
 }
 
-// A few bytes of the index may be an alias of very many elements, each of which its digest is
-// over: all together may have what one call may return.
+// A few bytes of the index may be an alias of very many elements, all of which its digest covers:
+// all together may have what one call may return.
 Result<void> verify_aliases(const OpenFile& file, Findings& findings) {
   std::uint64_t total_bytes = 0;
   for (std::uint32_t i = 0; i < file.records.size(); ++i) {

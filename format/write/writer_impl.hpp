@@ -1,4 +1,4 @@
-// What a Writer holds. Included by the sources of Writer and update only.
+// The state of a Writer. Included by the sources of Writer and update only.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@
 
 namespace cfck {
 
-// Where a writer begins: an empty file, or the end of one that exists.
+// The start of a writer: an empty file, or the end of an existing one.
 struct WriterStart {
   std::uint64_t offset_bytes = 0;
   std::uint64_t generation = 0;
   std::uint64_t previous_file_bytes = 0;
-  format::Index index;             // what stays
-  format::MetadataFrame metadata;  // likewise
+  format::Index index;             // records that stay
+  format::MetadataFrame metadata;  // metadata that stay
 };
 
 struct Writer::Impl {
@@ -42,7 +42,7 @@ struct Writer::Impl {
   template <class Function>
   std::invoke_result_t<Function> guarded(Function&& function);
 
-  // Where the contiguous bytes of a tensor are, and how to store them.
+  // The location of the contiguous bytes of a tensor, and how to store them.
   struct Place {
     const ByteSource* source = nullptr;
     std::uint64_t offset_bytes = 0;
@@ -71,30 +71,31 @@ struct Writer::Impl {
                          const Shape& shape, std::span<const std::uint64_t> strides);
   Result<bool> tie(std::string_view name, std::string_view base);
   Result<void> attach(std::string_view name, ByteView bytes);
-  // The steps of what waits for the last tensor, with one step for those of all writers that
-  // the target reaches. Requires: the same target.
+  // Decides the steps of tensors that wait for the last one, with one step for those of all writers
+  // that the target reaches. Requires: equal targets.
   static Result<void> decide_steps(std::span<Impl* const> writers);
-  // Encodes what waited for the last tensor.
+  // Encodes the tensors that waited for the last one.
   Result<void> encode_deferred();
-  // Error: kInvalidArgument if a tensor came to something else than in the trial of its step.
+  // Error: kInvalidArgument if encoding a tensor did not give the result of the trial of its step.
   Result<void> check_decided();
   Result<void> finish_data();
   Result<WriteSummary> finish_index();
 
-  // The step of a tensor that has its own target, or none.
+  // Decides the step of a tensor that has its own target, or none.
   Result<void> decide_alone(std::uint32_t record, encode::EncodePlan& plan);
-  // The common step of those that wait for it, in all files.
+  // Decides the common step of those that wait for it, in all files.
   static Result<void> decide_together(std::span<Impl* const> writers);
   // Tells whoever asked for progress. Error: kInvalidArgument "cancelled".
   Result<void> report(const StepSearch& search);
   void set_progress(WriteProgress progress);
   void apply(std::uint32_t record, encode::EncodePlan& plan,
              const encode::SpectralDecision& decision);
-  // What the files take if those that wait for the step take `sizes`, and the others `rest_sizes`.
+  // Returns the bytes of the files if those that wait for the step take `sizes`, and the others
+  // `rest_sizes`.
   static Result<std::uint64_t> bytes_of_files(
       std::span<Impl* const> writers, std::span<const std::vector<encode::RecordSize>> rest_sizes,
       std::span<const encode::RecordSize> sizes);
-  // What the file takes if those that were deferred take this.
+  // Returns the bytes of the file if the deferred tensors take these sizes.
   Result<std::uint64_t> file_bytes(std::span<const encode::RecordSize> sizes) const;
   Result<void> write_attachments(format::RecordLayout& to,
                                  std::vector<format::StoredAttachment>& kept) const;
@@ -102,7 +103,7 @@ struct Writer::Impl {
   Result<void> check_name(std::string_view name) const;
   // Appends an entry for the record; the tensor has been checked.
   Result<std::uint32_t> push(std::string_view name, bool hidden, DType dtype, const Shape& shape);
-  // Remembers where the bytes of the record are, and why it keeps all of them.
+  // Remembers the location of the record's bytes, and why it is lossless.
   Result<void> encode(std::uint32_t record, const Place& place);
   Result<std::uint32_t> push_hidden(DType dtype, const Shape& shape, const Place& place);
   // `is_whole`: the view has all elements of the base in their order.
@@ -121,7 +122,7 @@ struct Writer::Impl {
                                         std::uint64_t& offset_bytes);
   const ByteSource& keep(std::unique_ptr<ByteSource> source);
   Record& record(std::uint32_t number) { return layout.index().records[number].record; }
-  // Of what the file has for this record alone.
+  // Returns the bytes of the file that only this record needs.
   std::uint64_t own_bytes(const format::StoredRecord& stored) const;
 
   // A record to be encoded when all have been added.
@@ -130,7 +131,7 @@ struct Writer::Impl {
     encode::EncodePlan plan;
     bool waits_for_step = false;
   };
-  // What the trial of a step gave.
+  // The result of the trial of a step.
   struct Decided {
     std::uint32_t record = 0;
     std::uint64_t stored_bytes = 0;
@@ -152,7 +153,7 @@ struct Writer::Impl {
   format::DuplicateFinder duplicates;
   std::unordered_map<std::uint32_t, Place> places;  // of the bytes of stored records
   std::vector<std::uint32_t> equal_to_base;         // records with the digest of their base
-  std::vector<std::uint32_t> lossy_shares;          // that may be lossy, as their base
+  std::vector<std::uint32_t> lossy_shares;          // that may be lossy, like their base
   std::vector<Deferred> deferred;                   // in order
   bool steps_decided = false;                       // of these
   std::vector<Decided> decided;
@@ -184,10 +185,10 @@ std::invoke_result_t<Function> Writer::Impl::guarded(Function&& function) {
   return result;
 }
 
-// How update starts a writer behind an existing file and syncs between data and
+// Lets update start a writer after an existing file and sync between data and
 // index.
 struct WriterAccess {
-  // Calls `function` with what the writer holds, unless it was moved from or an earlier call
+  // Calls `function` with the writer's state, unless it was moved from or an earlier call
   // failed.
   template <class Function>
   static std::invoke_result_t<Function, Writer::Impl&> call(Writer& writer, Function&& function);

@@ -1,4 +1,4 @@
-// Tensors whose steps depend on what encoding them gives.
+// Tensors whose steps depend on the results of encoding them.
 #include <algorithm>
 
 #include "encode/record_sizes.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 Error refusal(const char* message) { return {ErrorCode::kInvalidArgument, message, {}, {}}; }
 
-// What tensors take that have no step but count.
+// Returns the sizes of tensors that have no step but are included in the target.
 Result<std::vector<RecordSize>> sizes_of(std::span<const EncodePlan> plans, unsigned threads,
                                          const RateControl::Listener& listener) {
   std::uint64_t total_bytes = 0;
@@ -40,7 +40,7 @@ void Writer::Impl::apply(std::uint32_t number, EncodePlan& plan, const SpectralD
     decided.push_back({number, decision.stored_bytes, decision.rmse});
     return;
   }
-  // For other reasons a tensor is none that the target reaches.
+  // A tensor that is lossless for other reasons is not one that the target reaches.
   if (plan.choice.spectral->target.whole_file && decision.reason == LosslessReason::kNotSmaller) {
     lossless_in_target.insert(number);
   }

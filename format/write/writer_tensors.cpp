@@ -16,7 +16,7 @@ using format::PlannedTensor;
 // Digests are taken over pieces of this many bytes: whole leaves.
 constexpr std::uint64_t kDigestPieceBytes = 16 * kLeafBytes;
 
-// Bytes that belong to the writer.
+// A source that owns its bytes.
 class OwnedSource final : public ByteSource {
  public:
   explicit OwnedSource(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), view_(bytes_) {}
@@ -44,8 +44,8 @@ std::unique_ptr<ByteSource> source_of(const StridedTensor& tensor) {
                                                 tensor.strides);
 }
 
-// What shared memory is stored as: lossy if all its tensors agree on how and none sees
-// only a part, whose digest would need the decoded values at hand.
+// The choice for shared memory: lossy if all its tensors agree on it and none sees only a part,
+// whose digest would need the decoded values.
 TensorChoice choice_for(std::span<const TensorChoice* const> members, const TensorChoice& base,
                         bool all_whole) {
   const bool agree = std::all_of(members.begin(), members.end(), [&](const TensorChoice* member) {
@@ -59,7 +59,7 @@ TensorChoice choice_for(std::span<const TensorChoice* const> members, const Tens
   return lossless;
 }
 
-// Whether a tensor has all elements of its family's memory, in their order.
+// True if a tensor has all elements of its family's memory, in their order.
 bool is_whole(const StridedTensor& tensor, const PlannedTensor& planned,
               std::uint64_t n_base_elems) {
   if (planned.way == PlannedTensor::Way::kBase) {
@@ -78,7 +78,7 @@ std::unique_ptr<ByteSource> source_of(const format::AliasFamily& family) {
       ByteView(family.data, bytes_of_elems(family.dtype, family.n_elems)));
 }
 
-// The memory of a family, and what to store it as; its record is not known yet.
+// The memory of a family, and the choice for it; its record is not known yet.
 struct Family {
   std::vector<const TensorChoice*> choices;
   bool all_whole = true;
@@ -234,8 +234,8 @@ Result<void> Writer::Impl::push_alias(std::string_view name, std::uint32_t base,
   return encoder.digest_only(number, std::move(plan));
 }
 
-// Follows an alias to the record that holds the bytes; a base that was stored as
-// a duplicate gets a hidden record of its own, so that it can be tied.
+// Follows an alias to the record that holds the bytes; a base that was stored as a duplicate gets a
+// hidden record of its own, so that it can be tied.
 Result<std::uint32_t> Writer::Impl::storage_of(std::uint32_t number,
                                                std::uint64_t& element_offset) {
   const Record& entry = record(number);
@@ -262,7 +262,7 @@ Result<std::uint32_t> Writer::Impl::storage_of(std::uint32_t number,
   return hidden;
 }
 
-// A source of the view's contiguous bytes, which start at `offset_bytes` of it.
+// Returns a source of the view's contiguous bytes, which start at `offset_bytes` of it.
 Result<const ByteSource*> Writer::Impl::view_source(std::uint32_t base,
                                                     std::uint64_t element_offset,
                                                     const Shape& shape,

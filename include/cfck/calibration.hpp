@@ -1,4 +1,4 @@
-// What was learned about a model: how much errors in each of its tensors matter
+// The result of calibrating a model: how much errors in each of its tensors matter
 // (docs/calibration.md). Made by cfck.calibrate in Python, stored as a .cfck file.
 #pragma once
 
@@ -20,52 +20,53 @@ class SecondMoments;
 // Steps of codec spectral for one tensor.
 struct CalibratedSteps {
   Shape shape;
-  // Root mean square of the tensor's values when it was measured; 0: it was not.
+  // Root mean square of the tensor's values when it was measured; 0 if it was not.
   double sigma = 0;
-  // Its step, in octaves over that of a tensor with the same sigma and mean sensitivity.
+  // Log2 of its step relative to that of a tensor with equal sigma and mean sensitivity.
   double log2_step = 0;
-  // Quarter octaves that the bands of a convolution kernel (by number,
-  // spectral/transforms.md), the rows (axis 0) and the columns (axis 1) have on top of
-  // that. Empty: 0.
+  // Additional quarter-log2 steps of the bands of a convolution kernel (by number,
+  // spectral/transforms.md), of the rows (axis 0) and of the columns (axis 1). Empty:
+  // 0.
   std::vector<std::int16_t> bands;
   std::vector<std::int16_t> rows;
   std::vector<std::int16_t> columns;
-  // The record with the second moment of the inputs of its rows; empty: there is none by which
-  // errors could be fed forward.
+  // Name of the record with the second moment of the inputs of its rows, [n, n]; empty if there is
+  // none that allows error compensation.
   std::string second_moment;
-  // On how many inputs it was measured; 0: it does not say.
+  // Number of inputs on which it was measured; 0 if unknown.
   std::uint64_t n_positions = 0;
-  // The record with values that make up for errors in the layers before: what is rounded instead
-  // of the tensor's own where errors are fed forward. Empty: there is none.
+  // Name of the record with values that compensate errors in the layers before: they are quantised
+  // instead of the tensor's own where errors are compensated. Empty: there is none.
   std::string corrected;
 };
 
 // Immutable; may be used by several threads at once.
 class Calibration {
  public:
-  // Reads the whole calibration, but of matrices keeps only what steps depend on. Errors:
-  // those of reading; kInvalidArgument for a file that is no calibration, kUnsupported for
-  // one of a newer version, kCorrupt for one whose parts do not fit each other.
+  // Reads the whole calibration, but of matrices keeps only what steps depend on. Errors: those of
+  // reading; kInvalidArgument for a file that is not a calibration, kUnsupported for one of a newer
+  // version, kCorrupt for one whose parts are inconsistent.
   static Result<std::shared_ptr<const Calibration>> open(std::unique_ptr<const ByteSource> source);
-  // That of a file. Errors: also kIo and kNotFound.
+  // Reads the calibration in the file at `path`. Errors: also kIo and kNotFound.
   static Result<std::shared_ptr<const Calibration>> open(const std::string& path);
 
-  // nullptr for tensors that it does not know.
+  // Returns nullptr for tensors that it does not know. The result lives as long as this object.
   const CalibratedSteps* find(std::string_view name) const;
-  // Whether sensitivities of whole tensors are worth following: not those that came from noise
-  // as input of a network that never saw noise.
+  // True if sensitivities of whole tensors are usable: not those of a network that was calibrated
+  // with noise as input, but never saw noise.
   bool has_tensor_steps() const noexcept { return has_tensor_steps_; }
-  // Whether its inputs were real ones, not generated.
+  // True if its inputs were real ones, not generated.
   bool is_of_data() const noexcept { return is_of_data_; }
   std::size_t size() const noexcept { return tensors_.size(); }
-  // Of one that cfck.refine made: the step, as WriteSummary::step, that its corrected values
-  // are for. 0: it was not refined.
+  // For a calibration that cfck.refine made: the step, as WriteSummary::step, that its corrected
+  // values are for. 0: it was not refined.
   double step() const noexcept { return step_; }
   // Reads the matrix that `steps` names, and shrinks what is beside its diagonal as far as few
   // inputs make it uncertain. Errors: those of reading; kCorrupt.
   Result<std::shared_ptr<const codec::SecondMoments>> second_moments(
       const CalibratedSteps& steps) const;
-  // Reads the corrected values that `steps` names, in the order of the tensor. Errors: likewise.
+  // Reads the corrected values that `steps` names, in the order of the tensor. Errors: those of
+  // reading; kCorrupt.
   Result<std::shared_ptr<const std::vector<float>>> corrected_values(
       const CalibratedSteps& steps) const;
 

@@ -21,15 +21,15 @@ class ByteSource {
 
   virtual std::uint64_t size() const = 0;
 
-  // Fills `out` from `offset_bytes`. Errors: kTruncated if the source ends
-  // first (for a file: it shrank since it was opened), kIo.
+  // Fills `out` from `offset_bytes`. Errors: kTruncated if the source ends first (a file may have
+  // shrunk since it was opened), kIo.
   virtual Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const = 0;
 
-  // All bytes in place, or an empty view if this source is not in memory. The
-  // view lives as long as the source.
+  // Returns all bytes in place, or an empty view if this source is not in memory. The view lives as
+  // long as the source.
   virtual ByteView mapped() const { return {}; }
 
-  // What to call the source in messages: a path, or "<memory>".
+  // The name of the source in messages: a path, or "<memory>".
   virtual std::string name() const { return "<memory>"; }
 };
 
@@ -82,31 +82,31 @@ class File {
  public:
   virtual ~File() = default;
   virtual Result<std::uint64_t> size() const = 0;
-  // size() without the bytes that another File is appending, which has the lock: those may
-  // still be cut off again. Errors: kIo, also if the size keeps changing.
+  // size() without the bytes that another File, which has the lock, is appending: those may still
+  // be truncated. Errors: kIo, also if the size keeps changing.
   virtual Result<std::uint64_t> committed_size() const { return size(); }
   // Both retry after EINTR and short transfers. read_at reports kTruncated at
   // the end of the file.
   virtual Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const = 0;
   virtual Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) = 0;
   virtual Result<void> sync() = 0;  // fsync: data and metadata are on the device
-  // A hint: sync() will come, and the device may begin with these bytes. Does not wait
-  // for them.
+  // A hint that sync() will come, and that the device may begin with these bytes. Does not wait for
+  // them.
   virtual void sync_soon(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept {
     (void)offset_bytes;
     (void)n_bytes;
   }
-  // A hint: so many bytes from `offset_bytes` on will be written, and may be given room
-  // now. The size stays; truncate() frees what was not needed.
+  // A hint that `n_bytes` from `offset_bytes` on will be written, so that the system may reserve
+  // space now. The size stays; truncate() frees what was not needed.
   virtual void reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) noexcept {
     (void)offset_bytes;
     (void)n_bytes;
   }
   virtual Result<void> truncate(std::uint64_t n_bytes) = 0;
-  // Keeps other writers out until the file is closed, without waiting. What is appended
-  // until then is hidden from committed_size() of every other File of the same file, where the
-  // file system has locks for that. Errors: kIo if another has the lock, or if the file
-  // was replaced since it was opened.
+  // Excludes other writers until the file is closed, without waiting. Bytes that are appended until
+  // then are hidden from committed_size() of every other File of the same file, where the file
+  // system has locks for that. Errors: kIo if another has the lock, or if the file was replaced
+  // since it was opened.
   virtual Result<void> lock() = 0;
   virtual Result<void> close() = 0;
 };
@@ -119,13 +119,13 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual Result<std::unique_ptr<File>> open_read(const std::string& path) = 0;
   virtual Result<std::unique_ptr<File>> open_read_write(const std::string& path) = 0;
-  // Leaves no file behind if it fails. remove_leftovers() spares the file while the
-  // object exists, close() notwithstanding.
+  // Leaves no file behind if it fails. remove_leftovers() spares the file while the object exists,
+  // even after close().
   virtual Result<std::unique_ptr<File>> create_exclusive(const std::string& path) = 0;
   virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
-  // Both names in one step, of files or folders; kUnsupported where that is impossible.
+  // Exchanges two names in one step, of files or folders; kUnsupported where that is impossible.
   virtual Result<void> exchange(const std::string& one, const std::string& other);
-  // A second name of a file, or of a symbolic link itself; kUnsupported as above.
+  // Adds a second name of a file, or of a symbolic link itself; kUnsupported as above.
   virtual Result<void> link(const std::string& from, const std::string& to);
   virtual Result<void> make_directory(const std::string& path);
   virtual Result<void> remove(const std::string& path) = 0;
@@ -153,10 +153,10 @@ Result<std::unique_ptr<ByteSource>> open_file(const std::string& path,
                                               ReadMode mode = ReadMode::kPread,
                                               FileSystem& files = system_files());
 
-// Writes a file that appears under its name complete, or not at all: bytes go to
-// a temporary file in the same folder; commit() syncs it, renames it over `path`,
-// and syncs the folder. Without commit() the destructor removes the temporary
-// file and `path` stays as it was. A killed process leaves the temporary file,
+// Writes a file that appears under its name complete, or not at all: bytes go to a
+// temporary file in the same folder; commit() syncs it, renames it over `path`, and
+// syncs the folder. Without commit() the destructor removes the temporary file and
+// `path` stays as it was. A killed process leaves the temporary file,
 // ".NAME.cfck-tmp-PID-N"; the next AtomicFile in that folder removes it. Keeps the
 // permissions of a file it replaces; a symbolic link is followed, so that its target is
 // replaced.
@@ -176,10 +176,10 @@ class AtomicFile final : public ByteSink {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   Result<void> write(ByteView bytes) override;
-  // Opens what was written so far, to check it before commit().
+  // Opens the bytes written so far, to check them before commit().
   Result<std::unique_ptr<ByteSource>> read_back();
-  // After an error `path` is as it was, but for one case: if only syncing the folder
-  // fails, the new file is in place, and the error says that it was saved.
+  // After an error `path` is as it was, except for one case: if only syncing the folder fails, the
+  // new file is in place, and the error says that it was saved.
   Result<void> commit();
 
  private:

@@ -42,31 +42,31 @@ std::string_view entropy_name(EntropyId id) noexcept;
 std::optional<EntropyId> entropy_choice_from_name(std::string_view name) noexcept;
 inline constexpr EntropyId kDefaultEntropy = EntropyId::kRans;
 
-// How much time a writer spends for fewer bytes. The same readers read all levels.
+// How much time a writer spends for fewer bytes. Any reader reads all levels.
 enum class EncodeLevel : std::uint8_t {
-  // As few passes over the values as possible: one entropy stage; direct searches
-  // neither a scale field nor a prediction.
+  // Uses as few passes over the values as possible: one entropy stage; direct searches neither a
+  // scale field nor a prediction.
   kFast = 0,
   kDefault = 1,
-  // May take several times as long, and decode somewhat slower: where kRans is wanted,
-  // every record is encoded with both entropy stages and the smaller kept (kZstd is kept
-  // to); direct tries scale fields on large tensors too, and where they hardly pay, and
-  // keeps the plan of kDefault where that takes fewer bytes.
+  // May take several times as long, and decode somewhat slower: where kRans is wanted, every record
+  // is encoded with both entropy stages and the smaller kept (with kZstd only that is tried);
+  // direct tries scale fields on large tensors too, and where they hardly pay, and keeps the plan
+  // of kDefault where that takes fewer bytes.
   kArchive = 2,
 };
 // "fast", "default", "archive"; "unknown" for anything else.
 std::string_view encode_level_name(EncodeLevel level) noexcept;
 std::optional<EncodeLevel> encode_level_from_name(std::string_view name) noexcept;
 
-// What to use for a tensor. kAuto takes whichever needs fewer bytes: of raw and
-// lossless (raw on a tie), where a maximum error is given of direct and lossless, and
-// where a target is given of spectral and lossless. kDirect needs a maximum error,
-// kSpectral max_abs_error, a target or both; what they exempt is as with kAuto.
+// The codec to use for a tensor. kAuto takes whichever needs fewer bytes: of raw and lossless (raw
+// on a tie), where a maximum error is given of direct and lossless, and where a target is given of
+// spectral and lossless. kDirect needs a maximum error, kSpectral max_abs_error, a target or both;
+// their exemptions are those of kAuto.
 enum class CodecChoice : std::uint8_t { kAuto, kRaw, kLossless, kDirect, kSpectral };
 std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept;
 
-// What a maximum error is relative to. The ids are wire values (spec/format.md,
-// section "Errors").
+// The reference of a maximum error. The ids are wire values (spec/format.md, section
+// "Errors").
 enum class BoundKind : std::uint8_t {
   kNone = 0,   // no maximum is promised
   kAbs = 1,    // nothing: |x - y| <= value
@@ -76,10 +76,10 @@ enum class BoundKind : std::uint8_t {
 // "none", "abs", "rel", "sigma"; "unknown" for ids of newer versions.
 std::string_view bound_kind_name(BoundKind kind) noexcept;
 
-// The maximum error of any value of a tensor. Range and deviation are those of
-// the finite values of the tensor, or of each row of axis 0 with per_row (a tensor of
-// fewer than two dimensions is one row). NaN and infinities come back exactly, bit
-// for bit; -0 may become +0.
+// The maximum error of any value of a tensor. Range and deviation are those of the finite
+// values of the tensor, or of each row of axis 0 with per_row (a tensor of fewer than two
+// dimensions is one row). NaN and infinities are preserved exactly, bit for bit; -0 may become
+// +0.
 struct ErrorBound {
   BoundKind kind = BoundKind::kAbs;
   bool per_row = false;  // not with kAbs
@@ -88,9 +88,9 @@ struct ErrorBound {
   bool operator==(const ErrorBound&) const = default;
 };
 
-// What is to be reached over all values, where no value is promised anything. The ids
-// are wire values (spec/format.md, section "Errors"). With x a finite value and y what
-// it is decoded to:
+// A goal for all values together, which promises nothing for a single value. The ids are wire
+// values (spec/format.md, section "Errors"). With x a finite value and y the value it is decoded
+// to:
 enum class TargetKind : std::uint8_t {
   kNone = 0,
   kNmse = 1,           // sum of (x - y)^2 over sum of x^2: at most the value
@@ -103,7 +103,7 @@ std::string_view target_kind_name(TargetKind kind) noexcept;
 
 struct Target {
   TargetKind kind = TargetKind::kNone;
-  bool whole_file = false;  // of all tensors that it reaches; else of each of them
+  bool whole_file = false;  // for all tensors that it reaches; else for each of them
   double value = 0;
 
   bool operator==(const Target&) const = default;
@@ -118,16 +118,16 @@ Result<std::uint64_t> parse_size(std::string_view text);
 // How codec spectral spreads errors over tensors, and over the rows, columns and
 // frequencies of each.
 enum class StepPreset : std::uint8_t {
-  // One step for all: the least sum of squared errors at a size.
+  // One step for all: the minimum sum of squared errors at a size.
   kFlat,
-  // As kFlat, but for convolution kernels of 3x3, whose low frequencies get finer steps and
-  // whose high ones coarser (docs/targets.md). Needs no data; models that are like
-  // those the table comes from lose less.
+  // As kFlat, except for convolution kernels of 3x3, whose low frequencies get finer steps and
+  // whose high ones coarser (docs/targets.md). Needs no data; models that are like those the table
+  // comes from lose less.
   kPrior,
-  // What EncodeOptions::calibration says.
+  // Steps from EncodeOptions::calibration.
   kCalibrated,
-  // The same, and where the calibration has the second moment of a layer's inputs, what errors
-  // in some of its weights add to its outputs is taken back by others (docs/calibration.md).
+  // As kCalibrated; and where the calibration has the second moment of a layer's inputs, the effect
+  // of errors in some of its weights on its outputs is compensated by others (docs/calibration.md).
   // The calibration must come from data.
   kFeedback,
 };
@@ -135,7 +135,7 @@ enum class StepPreset : std::uint8_t {
 std::string_view step_preset_name(StepPreset preset) noexcept;
 std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept;
 
-// The most that an attachment may have: writers refuse more, and readers unless they are asked to.
+// Maximum bytes of an attachment: writers refuse more, and readers unless Limits allow it.
 inline constexpr std::uint64_t kMaxAttachmentBytes = std::uint64_t{1} << 30;
 
 // Choices for a tensor. At most one of the three errors may be given, and at most one
@@ -150,16 +150,16 @@ struct TensorOptions {
   std::optional<double> nmse = std::nullopt;
   std::optional<double> psnr = std::nullopt;
   std::optional<double> bits_per_weight = std::nullopt;
-  // Of codec spectral: 64 (fewest bytes at an error), 8, 4, or 1 (plain quantisation);
-  // nullopt: 8, and at level archive 64.
+  // Trellis states of codec spectral: 64 (fewest bytes at an error), 8, 4, or 1 (plain
+  // quantisation); nullopt: 8, and at level archive 64.
   std::optional<unsigned> trellis_states = std::nullopt;
-  // The same; nullopt: kCalibrated with a calibration, else kFlat.
+  // Steps of codec spectral; nullopt: kCalibrated with a calibration, else kFlat.
   std::optional<StepPreset> steps = std::nullopt;
-  // The same: sides of the blocks that are transformed, along the last axes; 1 to 64 each, at most
-  // 4096 values in all. Sides longer than their axis are cut to it, and tensors of fewer axes
-  // left to the codec. All 1: nothing is transformed. Empty: the codec takes convolution kernels,
-  // and of matrices 64 rows, where that saves bits. Other blocks than it would take have no
-  // steps by frequency, and no feedback.
+  // Sides of the blocks that codec spectral transforms, along the last axes; 1 to 64 each, at most
+  // 4096 values in all. Sides longer than their axis are cut to it, and tensors of fewer axes left
+  // to the codec. All 1: nothing is transformed. Empty: the codec takes convolution kernels, and of
+  // matrices 64 rows, where that saves bits. Blocks other than its own choice have no steps by
+  // frequency, and no feedback.
   std::vector<std::uint8_t> block = {};
 
   bool operator==(const TensorOptions&) const = default;
@@ -180,12 +180,12 @@ struct EncodeOptions;
 Result<std::optional<Target>> error_target(const TensorOptions& options);
 Result<std::optional<Target>> error_target(const EncodeOptions& options);
 
-// Why a tensor came through without loss although a maximum error or target was given.
+// Why a tensor is stored losslessly although a maximum error or target was given.
 enum class LosslessReason : std::uint8_t {
-  kNotFloat,        // its dtype has no fractions
+  kNotFloat,        // its dtype is not floating-point
   kFewDimensions,   // fewer than two
   kFewValues,       // fewer than 1024
-  kExempt,          // named in EncodeOptions::exempt
+  kExempt,          // it is named in EncodeOptions::exempt
   kOptimizerState,  // by its name
   kNearZero,        // its root mean square is below the absolute bound
   kConstant,        // its range or deviation is 0, or below 2^-1000
@@ -196,22 +196,22 @@ enum class LosslessReason : std::uint8_t {
 // "not_float", "few_dimensions", and so on.
 std::string_view lossless_reason_name(LosslessReason reason) noexcept;
 
-// Options for the tensors whose names match. In a pattern `*` stands for any
-// characters, `?` for one, `[abc]`, `[a-z]` and `[!abc]` for one of (not) these;
-// all else for itself. A pattern that is the name itself matches too. Names are
-// UTF-8, compared by code points.
+// Options for the tensors whose names match. In a pattern `*` stands for any characters,
+// `?` for one, `[abc]`, `[a-z]` and `[!abc]` for one of (not) these; anything else for
+// itself. A pattern that is the name itself matches too. Names are UTF-8, compared by code
+// points.
 struct EncodeRule {
   std::string pattern;
   TensorOptions options;
 };
 
-// The options of a file. For each tensor the first rule that matches its name
-// counts, and nothing else; where no rule does, the plain options.
+// The options of a file. For each tensor the first rule that matches its name applies, and nothing
+// else; without a matching rule, the plain options.
 //
-// Plain targets are for all tensors they reach together: bits go where they lower the
-// sum of the squared errors most. In a rule each tensor gets its own. A size is met
-// within 0.5 % from below, bits_per_weight likewise; nmse and psnr are met, by at most
-// 0.05 dB too much. Where lossless takes no more bytes it is used.
+// Plain targets are for all tensors they reach together: bits go where they lower the sum of the
+// squared errors most. In a rule each tensor gets its own. A size is met within 0.5 % from below,
+// and so is bits_per_weight; nmse and psnr are met, with at most 0.05 dB to spare. Where lossless
+// takes no more bytes it is used.
 //
 // A plain maximum error or target reaches float tensors of two or more dimensions and at
 // least 1024 values which are neither named in `exempt` nor match *exp_avg*,
@@ -222,8 +222,8 @@ struct EncodeRule {
 struct EncodeOptions : TensorOptions {
   // A target too: bytes of the file. Not for update().
   std::optional<std::uint64_t> size = std::nullopt;
-  // Of the model that is written, for StepPreset::kCalibrated and kFeedback: shapes must agree, and
-  // the root mean square of each tensor within a hundredth.
+  // A calibration of the model that is written, for StepPreset::kCalibrated and kFeedback: shapes
+  // must agree, and the root mean square of each tensor within a hundredth.
   std::shared_ptr<const Calibration> calibration = nullptr;
   std::vector<EncodeRule> rules;
   std::vector<std::string> exempt;  // names: buffers, optimizer state
@@ -234,23 +234,23 @@ struct EncodeOptions : TensorOptions {
   // rows of axis 0 where at least one fits, and to a multiple of 8 below that. With
   // StepPreset::kFeedback, further down to 128 rows times a number, or a power of two of rows.
   std::uint32_t chunk_elems = 0;
-  // kZstd or kRans, for F64, F32, BF16 and F16; other dtypes always use kZstd, and raw
-  // records neither. The index names what each record uses: with kRans, records of one
-  // chunk and up to 2^15 values, or with less than two bits for each value, use kZstd if
-  // that is smaller; with kFast none do, with kArchive any. Both choices are for the
-  // records that this writer adds: what a file has already stays as it is.
+  // kZstd or kRans, for F64, F32, BF16 and F16; other dtypes always use kZstd, and raw records
+  // neither. The index names the stage of each record: with kRans, records of one chunk and up to
+  // 2^15 values, or with less than two bits for each value, use kZstd if that is smaller; with
+  // kFast none do, with kArchive any. Both choices are for the records that this writer adds:
+  // existing records of a file stay as they are.
   EntropyId entropy = kDefaultEntropy;
   EncodeLevel level = EncodeLevel::kDefault;
 };
 
 // Upper bounds on what a file may make the reader allocate. The caller can change every one; the
-// error names the one to raise. By default a reader takes what a writer writes: index and
-// metadata are stored as they are, so that they cost in proportion to the file.
+// error names the one to raise. By default a reader takes what a writer writes: index and metadata
+// are stored uncompressed, so their cost is in proportion to the file.
 struct Limits {
   std::uint64_t max_index_bytes = 0;                         // 0: what the file has
-  std::uint64_t max_metadata_bytes = 0;                      // likewise
-  std::uint64_t max_records = 0;                             // likewise
-  std::uint64_t max_attachment_bytes = kMaxAttachmentBytes;  // decoded; 0: that number
+  std::uint64_t max_metadata_bytes = 0;                      // 0: what the file has
+  std::uint64_t max_records = 0;                             // 0: what the file has
+  std::uint64_t max_attachment_bytes = kMaxAttachmentBytes;  // decoded; 0: the default
   // Decoded bytes that one call may return. 0: max(16 GiB, 64 * file size).
   std::uint64_t max_decoded_bytes = 0;
 };

@@ -49,21 +49,21 @@ class Reader {
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
 
-  // In file order, hidden ones included.
+  // Records in file order, hidden ones included.
   std::span<const Record> records() const;
-  // The named record, or nullptr.
+  // Returns the named record, or nullptr.
   const Record* find(std::string_view name) const;
   const Metadata& metadata() const;
   std::span<const Attachment> attachments() const;
   std::uint64_t file_bytes() const;
   std::uint64_t generation() const;
-  // Bytes of dead frames: what `compact` would free. 0 if generation() is 0.
+  // Bytes of dead frames, which compact() would free. 0 if generation() is 0.
   std::uint64_t dead_bytes() const;
-  // "major.minor" of the format the file was written in.
+  // Version of the format the file was written in, as "major.minor".
   std::string format_version() const;
 
-  // kLimitExceeded, with `name`, if one call may not return so many bytes: ask before you take
-  // memory for what a file claims.
+  // kLimitExceeded, with `name`, if one call may not return this many bytes: ask before you
+  // allocate memory for what a file claims.
   Result<void> check_decoded_bytes(std::uint64_t n_bytes, std::string_view name = {}) const;
   // Decodes a whole record. Aliases are gathered into contiguous form. Errors:
   // kInvalidArgument if `out` has the wrong size, kUnsupported if codec, entropy
@@ -73,27 +73,27 @@ class Reader {
   // Several records at once, chunks in parallel over all of them.
   Result<void> read_many(std::span<const ReadRequest> requests,
                          const ReadProgress& progress = {}) const;
-  // Elements [first_elem, first_elem + n_elems) in row-major order; decodes only
-  // the chunks they touch. Sub-byte dtypes: both must fall on whole bytes.
+  // Reads elements [first_elem, first_elem + n_elems) in row-major order; decodes only the chunks
+  // they touch. Sub-byte dtypes: both must fall on whole bytes.
   Result<void> read_elements(const Record& record, std::uint64_t first_elem, std::uint64_t n_elems,
                              MutableBytes out) const;
-  // The box starts[i] <= index i < stops[i], row-major. One entry per dimension.
+  // Reads the box starts[i] <= index i < stops[i], row-major. One entry per dimension.
   Result<void> read_slice(const Record& record, std::span<const std::uint64_t> starts,
                           std::span<const std::uint64_t> stops, MutableBytes out) const;
-  // The tensor's bytes in place: raw records in a single frame of a mapped or
-  // in-memory source, after checking their hashes. Otherwise kUnsupported. The
-  // view lives as long as the source.
+  // Returns the tensor's bytes in place: raw records in a single frame of a mapped or in-memory
+  // source, after checking their hashes. Otherwise kUnsupported. The view lives as long as the
+  // source.
   Result<ByteView> map(const Record& record) const;
 
-  // Error: kNotFound.
+  // Returns the decoded bytes of an attachment. Error: kNotFound.
   Result<std::vector<std::byte>> attachment(std::string_view name) const;
 
-  // Damage is reported in the VerifyReport; an Error means that checking itself
-  // could not go on.
+  // Checks the file. Damage is reported in the VerifyReport; an Error means that checking itself
+  // could not continue.
   Result<VerifyReport> verify(VerifyLevel level, const ReadProgress& progress = {}) const;
 
-  // XXH3-128 over the names, dtypes, shapes and digests of all named records in
-  // order of their names: equal for files with equal tensors, however stored.
+  // XXH3-128 over the names, dtypes, shapes and digests of all named records in order of their
+  // names: equal for files with equal tensors, however stored.
   Digest content_digest() const;
 
  private:

@@ -1,5 +1,5 @@
-// What a file says about one tensor. Filled from the index alone; nothing here
-// needs the tensor's data.
+// The description of one tensor in a file. Filled from the index alone; nothing here needs the
+// tensor's data.
 #pragma once
 
 #include <array>
@@ -21,21 +21,21 @@ using Digest = std::array<std::uint8_t, 16>;
 enum class RecordKind : std::uint8_t {
   kChunked = 0,    // owns a run of chunks
   kPacked = 1,     // one small chunk inside a pack
-  kAlias = 2,      // shares elements with its base; comes back tied
+  kAlias = 2,      // shares elements with its base; loaded tied
   kDuplicate = 3,  // equal bytes by chance: shares stored bytes with its base, never memory
 };
 
-// Of a record of codec spectral: the target, and what errors are compared with.
+// For a record of codec spectral: the target, and the reference of its errors.
 struct RecordQuality {
   Target target;   // as the user gave it; kNone: only a maximum error was asked for
   double rms = 0;  // root mean square of the finite values
-  double min = 0;  // of them
-  double max = 0;  // of them
+  double min = 0;  // minimum of the finite values
+  double max = 0;  // maximum of the finite values
 
   bool operator==(const RecordQuality&) const = default;
 };
 
-// What was asked and what was lost, measured by decoding.
+// The requested bound and the errors, measured by decoding.
 struct RecordError {
   ErrorBound bound;          // as the user gave it; kNone: no maximum is promised
   double max_abs_error = 0;  // the largest |x - y| of a finite value
@@ -71,8 +71,8 @@ struct Record {
   std::uint64_t chunk_elems = 0;
   std::uint64_t n_chunks = 0;
   Digest digest = {};  // of the decoded bytes (spec/format.md, section "Digests")
-  // Of a lossy record; none means that every bit came through. An alias or a
-  // duplicate repeats that of its base.
+  // Set for a lossy record; nullopt means that every bit is preserved. An alias or a duplicate
+  // repeats that of its base.
   std::optional<RecordError> error;
 
   // 8 * stored_bytes / n_elems; 0 for a record without elements.
@@ -88,9 +88,9 @@ struct Attachment {
   std::uint64_t stored_bytes = 0;
 };
 
-// A tensor that may be a view: what a framework knows of it. `data` is the
-// address of its first element; strides are in elements and non-negative.
-// Nothing is owned.
+// A tensor that may be a view, as a framework describes it. `data` is the address
+// of its first element; strides are in elements and non-negative. Nothing is
+// owned.
 struct StridedTensor {
   std::string name;
   DType dtype = DType::kU8;

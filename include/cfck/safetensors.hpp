@@ -33,7 +33,7 @@ struct SafetensorsTie {
 };
 
 struct SafetensorsHeader {
-  std::string json;                       // as it stands in the file, padding included
+  std::string json;                       // as it is in the file, padding included
   std::vector<SafetensorsEntry> entries;  // in order of offset
   Metadata metadata;
   std::vector<SafetensorsTie> ties = {};  // by name; entries of the metadata stay where they are

@@ -1,5 +1,5 @@
-// What went wrong, and the type that carries either a value or the reason there is none. No
-// function of the public interface throws: exhausted memory and exceptions of callbacks are errors.
+// Errors, and the type that carries either a value or the error that prevented it. No function of
+// the public interface throws: exhausted memory and exceptions of callbacks are errors.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ enum class ErrorCode : std::uint8_t {
 // The enumerator without its `k`, in snake case: "invalid_argument".
 const char* error_code_name(ErrorCode code) noexcept;
 
-// `record` is empty and `byte_offset` absent where the error has no such place.
-// `byte_offset` counts from the start of the file, or of the byte string given.
+// `record` is empty and `byte_offset` absent where the error has no such place. `byte_offset`
+// counts from the start of the file, or of the byte string given.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;

@@ -1,4 +1,4 @@
-// Changing files that exist: append, compact, repair.
+// Changes to existing files: append, compact, repair.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace cfck {
 
-// What an update changes. A tensor whose name exists replaces that record.
+// The changes of an update. A tensor whose name exists replaces that record.
 struct Update {
   std::vector<StridedTensor> tensors;
   std::vector<std::string> remove;  // names; kNotFound if there is none
@@ -22,16 +22,16 @@ struct Update {
   Metadata metadata;
 };
 
-// Appends a new generation to the file at `path`: new chunks, a complete index,
-// a tail. Old bytes are not touched, and a failed update cuts the file back to
-// what it was (where that fails too, the error says so); a kill in the middle leaves
-// a torn end, which repair() removes. Until the end of the call, files opened with
-// open_file() show the generation before, in every process of the machine. Once it
-// has returned the update is done, and nothing takes it back. Aliases of a replaced or removed
-// record keep their own values. The attachment that makes conversion back to safetensors byte-exact
-// is dropped. In a checkpoint of Python's save_checkpoint tensors can be replaced, but not added or
-// removed, since its containers name every one: kInvalidArgument. One writer at a time: the file is
-// locked, and kIo reported if it is in use. `progress` counts the bytes of the tensors in
+// Appends a new generation to the file at `path`: new chunks, a complete index, a tail. Old
+// bytes are not touched, and a failed update truncates the file to its old length (where
+// that fails too, the error says so); a kill in the middle leaves a torn end, which
+// repair() removes. Until the end of the call, files opened with open_file() show the
+// generation before, in every process of the machine. Once it has returned, the update is
+// permanent. Aliases of a replaced or removed record keep their own values. The attachment
+// that makes conversion back to safetensors byte-exact is dropped. In a checkpoint of
+// Python's save_checkpoint tensors can be replaced, but not added or removed, since its
+// containers name every one: kInvalidArgument. One writer at a time: the file is locked,
+// and kIo reported if it is in use. `progress` counts the bytes of the tensors in
 // `changes`.
 Result<WriteSummary> update(const std::string& path, const Update& changes,
                             EncodeOptions options = {}, DecodeOptions decode = {},
@@ -48,7 +48,7 @@ Result<std::uint64_t> compact(const std::string& path, DecodeOptions options = {
 // A record whose chunks are damaged in the newest generation, and whole in an older one.
 struct OlderRecord {
   std::string name;
-  std::uint64_t generation = 0;  // whose values the new file has
+  std::uint64_t generation = 0;  // the generation whose values the new file has
 };
 
 struct RepairReport {

@@ -28,7 +28,7 @@ struct TensorSource {
 struct KeptLossless {
   std::string name;
   LosslessReason reason = LosslessReason::kNotFloat;
-  // Its values and bytes count for the plain target all the same.
+  // Its values and bytes count towards the plain target all the same.
   bool in_target = false;
 };
 
@@ -44,16 +44,16 @@ struct WriteSummary {
   std::uint64_t decoded_bytes = 0;  // of all named records
   std::uint64_t stored_bytes = 0;   // of all records, as in Record::stored_bytes
   std::uint64_t file_bytes = 0;     // length of the file
-  // What plain targets came to: the step of all tensors they reach, over what the calibration, if
-  // there is one, says of each. 0: there were none.
+  // The step found for plain targets: that of all tensors they reach, relative to the
+  // calibration's, if there is one. 0: there were no targets.
   double step = 0;
-  // Tensors that a maximum error or target was meant for and that are lossless all the same,
-  // in the order of the file.
+  // Tensors that a maximum error or target was meant for and that are lossless all the same, in the
+  // order of the file.
   std::vector<KeptLossless> kept_lossless;
   // Named records that are lossy, in the order of the file.
   std::vector<LossyTensor> lossy;
-  // Tensors that share memory with others and were stored apart from them, since no strides say
-  // how they lie in what is stored (see add_tensors), in the order added.
+  // Tensors that share memory with others and were stored separately, since no strides describe
+  // them within what is stored (see add_tensors), in the order added.
   std::vector<std::string> stored_apart;
   // Patterns of rules that matched no tensor, in the order given.
   std::vector<std::string> unmatched_rules;
@@ -65,15 +65,15 @@ struct WriteSummary {
 // in progress fails with kInvalidArgument "cancelled".
 using WriteProgress = std::function<bool(std::uint64_t done_bytes, std::string_view name)>;
 
-// Where the search for the steps of a target is: tensors are encoded again and again,
-// and nothing of that is written. Each trial goes through its tensors twice.
+// Progress of the search for the steps of a target: tensors are encoded again and again, and
+// nothing of that is written. Each trial goes through its tensors twice.
 struct StepSearch {
   unsigned trial = 0;             // 0: before the first one, values are measured
-  std::uint64_t done_bytes = 0;   // that this trial went through
-  std::uint64_t total_bytes = 0;  // that it has to
-  std::string_view name;          // of the tensor at hand
+  std::uint64_t done_bytes = 0;   // bytes that this trial has processed
+  std::uint64_t total_bytes = 0;  // bytes that it has to process
+  std::string_view name;          // of the current tensor
 };
-// As WriteProgress, called where that would be during a search.
+// Called during a search in the place of WriteProgress, with the same meaning of its result.
 using SearchProgress = std::function<bool(const StepSearch& search)>;
 
 // Usage: create, add..., finish. Without finish() the output is no valid file.
@@ -88,11 +88,11 @@ class Writer {
   Writer(Writer&&) noexcept;
   Writer& operator=(Writer&&) noexcept;
 
-  // Adds a record under `name` (unique, valid UTF-8, at most 65535 bytes), with
-  // the writer's options, or with `options` alone, which lift exemptions as a rule
-  // does. What the tensor refers to must stay valid and unchanged until finish()
-  // returns. With a plain target nothing is encoded before that: steps depend on all
-  // tensors. Errors: kInvalidArgument, kLimitExceeded, and what source and sink report.
+  // Adds a record under `name` (unique, valid UTF-8, at most 65535 bytes), with the writer's
+  // options, or with `options` alone, which lift exemptions as a rule does. The memory or source of
+  // the tensor must stay valid and unchanged until finish() returns. With a plain target nothing is
+  // encoded before that: steps depend on all tensors. Errors: kInvalidArgument, kLimitExceeded,
+  // those of source and sink.
   Result<void> add(std::string_view name, const TensorView& tensor);
   Result<void> add(std::string_view name, const TensorSource& tensor);
   Result<void> add(std::string_view name, const TensorSource& tensor, const TensorOptions& options);
@@ -106,24 +106,24 @@ class Writer {
   // them has all of it; else it stays lossless (LosslessReason::kSharedMemory).
   Result<void> add_tensors(std::span<const StridedTensor> tensors);
 
-  // Adds a view of the elements of record `base`, which was added before:
-  // element i0, i1, ... lies at element_offset + i0*strides[0] + ... A base that
-  // was added with a maximum error can be tied only whole, and to a name with the
-  // same one: kInvalidArgument.
+  // Adds a view of the elements of record `base`, which was added before: element i0,
+  // i1, ... is at element_offset + i0*strides[0] + ... A base that was added with a
+  // maximum error can be tied only whole, and to a name with an equal one:
+  // kInvalidArgument.
   Result<void> add_alias(std::string_view name, std::string_view base, std::uint64_t element_offset,
                          const Shape& shape, std::span<const std::uint64_t> strides);
-  // Adds a second name for all of record `base`. False, and nothing was added: no tensor can
+  // Adds a second name for all of record `base`. Returns false, and adds nothing, if no tensor can
   // have this name, or options ask for another codec or error for it than for the base.
   Result<bool> tie(std::string_view name, std::string_view base);
 
-  // Sets one entry of the user metadata, or a named byte string that is read
-  // only when asked for. The last value of a key counts. Names that start with
-  // "cfck." or "safetensors." are used by cfck itself.
+  // Sets one entry of the user metadata, or a named byte string that is read only when asked for.
+  // The last value of a key is kept. Names that start with "cfck." or "safetensors." are used by
+  // cfck itself.
   Result<void> set_metadata(std::string_view key, std::string_view value);
   Result<void> attach(std::string_view name, ByteView bytes);
 
   void set_progress(WriteProgress progress);
-  // Of finish_together() that of the first file with tensors counts.
+  // finish_together() uses that of the first file with tensors.
   void set_search_progress(SearchProgress progress);
 
   // Writes what is pending, the index and the tail. The sink is not synced.

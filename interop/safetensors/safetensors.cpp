@@ -75,7 +75,7 @@ Result<void> add_safetensors(Writer& writer, const ByteSource& source,
                           TensorSource{entry.dtype, entry.shape, &source, entry.offset_bytes}));
     }
     for (const SafetensorsTie& tie : header.ties) {
-      // Where that is not possible, the metadata still says it.
+      // Where a tie is not possible, the metadata still records it.
       CFCK_TRY(writer.tie(tie.name, header.entries[tie.entry].name));
     }
     return {};

@@ -1,4 +1,4 @@
-// Tensors of a safetensors file, whole and by parts, as they lie in it.
+// Reads tensors of a safetensors file, whole and by parts.
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -76,7 +76,7 @@ class Box {
            stops[n_outer_ - 1] == entry.shape[n_outer_ - 1]) {
       --n_outer_;
     }
-    if (n_outer_ > 0) --n_outer_;  // of the last axis that is cut, what is taken is one run
+    if (n_outer_ > 0) --n_outer_;  // along the last axis that is cut, the wanted part is one run
     run_elems_ = 1;
     for (std::size_t axis = n_outer_; axis < entry.shape.size(); ++axis) {
       run_elems_ *= stops[axis] - starts[axis];

@@ -78,7 +78,7 @@ Result<void> check_output(const std::string& input, const std::string& output, b
 
 namespace {
 
-// Rules from the command line and from files, all checked before IN is read.
+// Adds rules from the command line and from files, all checked before IN is read.
 Result<ConvertOptions> with_rules(const ConvertOptions& options) {
   ConvertOptions complete = options;
   CFCK_TRY_ASSIGN(complete.encode.rules, collect_rules(options.rules, options.rules_file));
@@ -87,7 +87,7 @@ Result<ConvertOptions> with_rules(const ConvertOptions& options) {
   return complete;
 }
 
-// Somebody may have meant percent.
+// Warns of bounds that may have been meant as per cent.
 void warn_of_wide_bounds(Console& console, const EncodeOptions& encode) {
   const auto check = [&](const TensorOptions& options) {
     if (options.max_rel_error && *options.max_rel_error >= 0.5) {

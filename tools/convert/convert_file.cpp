@@ -21,7 +21,7 @@
 namespace cfck::tools {
 namespace {
 
-// Counts what passes; without `next` that is all.
+// Counts the bytes, and passes them on if there is a `next`.
 class CountingSink final : public ByteSink {
  public:
   explicit CountingSink(ByteSink* next) : next_(next) {}
@@ -36,7 +36,7 @@ class CountingSink final : public ByteSink {
   std::uint64_t n_bytes_ = 0;
 };
 
-// Notices that somebody else changes the input while it is read.
+// Notices that another process changes the input while it is read.
 class ChangeGuard {
  public:
   explicit ChangeGuard(std::string path) : path_(std::move(path)), before_(state()) {}
@@ -67,7 +67,7 @@ class ChangeGuard {
   struct stat before_;
 };
 
-// A file on its way.
+// A file that is being converted.
 struct Work {
   Work(const FileConversion& given, ProgressBar& progress_bar)
       : conversion(given), bar(progress_bar), guard(given.input) {}
@@ -89,7 +89,7 @@ bool go_on() { return interrupt_signal() == 0; }
 
 std::string short_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// One thread: decoding is spread over threads by the writer.
+// Options for one thread: the writer spreads decoding over threads.
 ArchiveOptions one_thread(const Limits& limits) {
   ArchiveOptions options;
   options.decode.threads = 1;
@@ -97,7 +97,7 @@ ArchiveOptions one_thread(const Limits& limits) {
   return options;
 }
 
-// Says which of several files the error is of.
+// Adds to the error which of several files it is about.
 Error naming(Error error, const Work& work) {
   return work.conversion.label.empty() ? error : with_path(std::move(error), work.conversion.label);
 }
@@ -118,7 +118,7 @@ Result<void> compare(Work& work, const TensorArchive& archive, std::string_view 
   return sink.finish();
 }
 
-// `shown` is the file that the bar is about.
+// `shown` is the file that the progress bar names.
 Result<void> add_tensors(Work& work, const Work*& shown) {
   work.sink = std::make_unique<CountingSink>(work.file.get());
   CFCK_TRY_ASSIGN(work.writer,
@@ -172,7 +172,7 @@ void take_summary(Work& work, ArchiveSummary summary) {
   result.loses_containers = reader != nullptr && format::has_skeleton(*reader);
 }
 
-// Compares what was written with the input; the totals are those of the plain target.
+// Compares the written file with the input; the totals are those of the plain target.
 Result<TargetTotals> verify(Work& work) {
   CFCK_TRY_ASSIGN(auto read_back, work.file->read_back());
   Limits limits;
@@ -190,7 +190,7 @@ Result<TargetTotals> verify(Work& work) {
   return totals;
 }
 
-// Plain targets hold for all files together.
+// Plain targets apply to all files together.
 Result<std::vector<ArchiveSummary>> finish_all(const Works& works) {
   std::vector<ArchiveWriter*> writers;
   for (const auto& work : works) writers.push_back(work->writer.get());

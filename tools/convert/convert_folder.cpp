@@ -158,7 +158,7 @@ Result<void> FolderConversion::plan_names() {
   return {};
 }
 
-// Files of the output folder that would stay must not be read together with the new ones, or
+// Checks that remaining files of the output folder cannot be read together with the new ones, or
 // instead of them.
 Result<void> FolderConversion::check_what_stays() const {
   if (!output_exists_) return {};
@@ -192,7 +192,7 @@ Result<void> FolderConversion::check_what_stays() const {
   return {};
 }
 
-// Every tensor of the index must be where it says.
+// Checks that every tensor of the index is where it says.
 Result<void> FolderConversion::check_index(const std::string& index_file,
                                            const model::ShardIndex& index) {
   const std::string folder = fs::path(index_file).parent_path().string();
@@ -293,8 +293,8 @@ Result<void> FolderConversion::convert_all(const std::string& out, bool show_pro
   return {};
 }
 
-// The index as it was before the folder became .cfck, if the first shard has it
-// and it still says the same; else the present one, renamed.
+// Returns the index as it was before the folder became .cfck, if the first shard has it and it
+// still agrees; else the present one, renamed.
 Result<std::string> FolderConversion::original_index(const std::string& index_file) const {
   const std::string& text = index_texts_.at(index_file);
   const auto first = first_shards_.find(index_file);
@@ -320,7 +320,7 @@ Result<std::string> FolderConversion::original_index(const std::string& index_fi
   std::string original(reinterpret_cast<const char*>(kept.data()), kept.size());
   CFCK_TRY_ASSIGN(const std::string complete, model::rename_shards(text, from_, to_));
   CFCK_TRY_ASSIGN(const model::ShardIndex shards, model::parse_shard_index(complete));
-  // One with more tensors than the present index does not say the same.
+  // An index with more tensors than the present one does not agree with it.
   const auto original_shards =
       model::parse_shard_index(original, shards.weight_map.size() + kOtherIndexValues);
   return original_shards && original_shards->weight_map == shards.weight_map ? original : renamed;
