@@ -98,7 +98,7 @@ Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DTy
   return number;
 }
 
-// Chunks end where the codec that was asked for would like them to.
+// Aligns the ends of chunks to what the chosen codec prefers.
 void Writer::Impl::align_chunks(std::uint32_t number, const TensorChoice& choice) {
   Record& entry = record(number);
   entry.chunk_elems =

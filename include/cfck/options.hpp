@@ -120,15 +120,15 @@ Result<std::uint64_t> parse_size(std::string_view text);
 enum class StepPreset : std::uint8_t {
   // One step for all: the minimum sum of squared errors at a size.
   kFlat,
-  // As kFlat, except for convolution kernels of 3x3, whose low frequencies get finer steps and
-  // whose high ones coarser (docs/targets.md). Needs no data; models that are like those the table
-  // comes from lose less.
+  // The step of kFlat, except for convolution kernels of 3x3, whose low frequencies get finer steps
+  // and whose high ones coarser (docs/targets.md). Needs no data; models that are like those the
+  // table comes from lose less.
   kPrior,
   // Steps from EncodeOptions::calibration.
   kCalibrated,
-  // As kCalibrated; and where the calibration has the second moment of a layer's inputs, the effect
-  // of errors in some of its weights on its outputs is compensated by others (docs/calibration.md).
-  // The calibration must come from data.
+  // Steps as with kCalibrated; and where the calibration has the second moment of a layer's inputs,
+  // the effect of errors in some of its weights on its outputs is compensated by others
+  // (docs/calibration.md). The calibration must come from data.
   kFeedback,
 };
 // "flat", "prior", "calibrated", "feedback"; "unknown" for anything else.

@@ -48,7 +48,7 @@ class File {
  public:
   using Request = std::tuple<std::size_t, std::uintptr_t, std::uint64_t>;
 
-  // What is of no known format is taken for a damaged .cfck file.
+  // A file of unknown format is taken for a damaged .cfck file.
   File(std::unique_ptr<ByteSource> source, nb::object owner, const ArchiveOptions& options)
       : owner_(std::move(owner)),
         archive_(take(without_gil([&]() -> Result<std::unique_ptr<TensorArchive>> {
