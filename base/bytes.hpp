@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/names/detail.hpp"
 #include "cfck/tensor.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 
 static_assert(std::endian::native == std::endian::little, "cfck runs on little-endian hosts only");
 
@@ -41,4 +42,4 @@ constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) noexcept {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

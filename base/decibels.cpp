@@ -4,7 +4,7 @@
 
 #include "base/cpu/float_environment.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 namespace {
 
 constexpr double kOctavesPerDecibel = 0x1.542a5a12e1c5ap-2;  // log2(10) / 10
@@ -32,4 +32,4 @@ double ratio_of_decibels(double decibels) noexcept {
   return std::ldexp(sum, static_cast<int>(whole));
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cfck {
+namespace cfck::detail {
 namespace {
 
 // Above all code points: bytes that are not UTF-8.
@@ -103,4 +103,4 @@ bool matches_glob(std::string_view pattern, std::string_view name) noexcept {
   return pattern == name || matches_elements(pattern, name);
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

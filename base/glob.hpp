@@ -3,7 +3,9 @@
 
 #include <string_view>
 
-namespace cfck {
+#include "base/names/detail.hpp"
+
+namespace cfck::detail {
 
 // In a pattern `*` stands for any characters, also none; `?` for one; `[abc]`,
 // `[a-z]` and `[!abc]` for one of these, or for one of all others, in the order of
@@ -13,4 +15,4 @@ namespace cfck {
 // the name that it is, so that names with brackets can be given as they are.
 bool matches_glob(std::string_view pattern, std::string_view name) noexcept;
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -10,10 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/names/detail.hpp"
 #include "base/text.hpp"
 #include "cfck/status.hpp"
 
-namespace cfck::format {
+namespace cfck::detail {
 
 struct JsonBounds {
   std::size_t max_values = 0;  // of the whole text, objects and arrays included
@@ -168,4 +169,4 @@ class JsonTree<Json>::Builder final : public nlohmann::json_sax<Json> {
   Error problem_;
 };
 
-}  // namespace cfck::format
+}  // namespace cfck::detail

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace cfck {
+namespace cfck::detail {
 
 double piecewise_linear_log2(double number) noexcept {
   int exponent = 0;
@@ -15,4 +15,4 @@ double piecewise_linear_exp2(double exponent) noexcept {
   return std::ldexp(1 + (exponent - whole), static_cast<int>(whole));
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -6,9 +6,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/names/detail.hpp"
 #include "cfck/status.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 
 // Returns kOutOfMemory; needs no memory itself.
 Error out_of_memory() noexcept;
@@ -35,4 +36,4 @@ std::invoke_result_t<Function> run_guarded(Function&& function) {
   }
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -35,6 +35,8 @@ std::string describe(const Error& error) {
 
 }  // namespace
 
+namespace detail {
+
 Error out_of_memory() noexcept {
   Error error;
   error.code = ErrorCode::kOutOfMemory;
@@ -67,6 +69,8 @@ Error copy_of(const Error& error) noexcept {
   return run_guarded([&] { return Error(error); });
 }
 
+}  // namespace detail
+
 const char* error_code_name(ErrorCode code) noexcept {
   switch (code) {
     case ErrorCode::kInvalidArgument:
@@ -89,6 +93,8 @@ const char* error_code_name(ErrorCode code) noexcept {
       return "out_of_memory";
     case ErrorCode::kInternal:
       return "internal";
+    case ErrorCode::kCancelled:
+      return "cancelled";
   }
   return "unknown";
 }

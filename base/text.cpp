@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <iterator>
 
-namespace cfck {
+namespace cfck::detail {
 namespace {
 
 struct CodePoint {
@@ -107,4 +107,4 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace cfck {
+#include "base/names/detail.hpp"
+
+namespace cfck::detail {
 
 // Strict: no overlong forms, no surrogates, nothing above U+10FFFF.
 bool valid_utf8(std::string_view text) noexcept;
@@ -15,4 +17,4 @@ bool valid_utf8(std::string_view text) noexcept;
 // \x1b, \u202e, \U000e0041 and the like.
 std::string escaped(std::string_view text);
 
-}  // namespace cfck
+}  // namespace cfck::detail

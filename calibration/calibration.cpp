@@ -17,7 +17,7 @@ namespace cfck {
 namespace {
 
 using Json = nlohmann::json;
-using JsonTree = format::JsonTree<Json>;
+using Tree = JsonTree<Json>;
 
 constexpr const char* kFormat = "cfck.calibration";
 constexpr const char* kVersion = "1";
@@ -83,8 +83,8 @@ struct Described {
   std::uint64_t n_positions = 0;
 };
 
-Result<JsonTree> parse_json(const std::string& what, const std::string& text) {
-  Result<JsonTree> parsed = JsonTree::parse(text, {kMaxJsonValues});
+Result<Tree> parse_json(const std::string& what, const std::string& text) {
+  Result<Tree> parsed = Tree::parse(text, {kMaxJsonValues});
   if (parsed) {
     return parsed;
   }
@@ -95,7 +95,7 @@ Result<JsonTree> parse_json(const std::string& what, const std::string& text) {
 }
 
 Result<std::vector<Described>> describe_tensors(const std::string& text) {
-  CFCK_TRY_ASSIGN(const JsonTree tree, parse_json("its list of tensors", text));
+  CFCK_TRY_ASSIGN(const Tree tree, parse_json("its list of tensors", text));
   const Json& json = tree.root();
   if (!json.is_array()) {
     return unsound("its list of tensors is no JSON array");
@@ -343,7 +343,7 @@ Result<void> Calibration::read() {
   CFCK_TRY(check_counts(reader, described.size()));
   CFCK_TRY_ASSIGN(const auto sigma, numbers_of<double>(reader, "sigma", DType::kF64));
   CFCK_TRY_ASSIGN(const auto log2_step, numbers_of<double>(reader, "log2_step", DType::kF64));
-  CFCK_TRY_ASSIGN(const JsonTree tree, parse_json("what it says about itself", *about));
+  CFCK_TRY_ASSIGN(const Tree tree, parse_json("what it says about itself", *about));
   const Json& facts = tree.root();
   const std::string source =
       facts.is_object() && facts.contains("source") && facts["source"].is_string()
@@ -377,8 +377,8 @@ Result<void> Calibration::read() {
 Result<std::shared_ptr<const Calibration>> Calibration::open(
     std::unique_ptr<const ByteSource> source) {
   return run_guarded([&]() -> Result<std::shared_ptr<const Calibration>> {
-    CFCK_TRY_ASSIGN(Reader reader, Reader::open(*source));
-    std::shared_ptr<Calibration> calibration(new Calibration(std::move(source), std::move(reader)));
+    CFCK_TRY_ASSIGN(Reader reader, Reader::open(std::move(source)));
+    std::shared_ptr<Calibration> calibration(new Calibration(std::move(reader)));
     CFCK_TRY(calibration->read());
     return std::shared_ptr<const Calibration>(std::move(calibration));
   });

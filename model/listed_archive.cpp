@@ -93,6 +93,4 @@ std::vector<std::uint64_t> row_major_strides(const Shape& shape) {
   return strides;
 }
 
-Error cancelled() { return {ErrorCode::kInvalidArgument, "cancelled", {}, {}}; }
-
 }  // namespace cfck::model

@@ -46,7 +46,4 @@ class ListedArchive : public TensorArchive {
 // Returns the strides of a contiguous tensor, in elements.
 std::vector<std::uint64_t> row_major_strides(const Shape& shape);
 
-// Returns the error of a call that a progress callback cancelled.
-Error cancelled();
-
 }  // namespace cfck::model

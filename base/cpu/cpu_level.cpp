@@ -9,7 +9,7 @@
 #include <cpuid.h>
 #endif
 
-namespace cfck {
+namespace cfck::detail {
 namespace {
 
 #if defined(__x86_64__)
@@ -86,4 +86,4 @@ void allow_vbmi2(bool allowed) noexcept {
   current_vbmi2().store(allowed && find_vbmi2(), std::memory_order_relaxed);
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
-namespace cfck {
+#include "base/names/detail.hpp"
+
+namespace cfck::detail {
 
 enum class CpuLevel : std::uint8_t {
   kBaseline,  // what every machine of the architecture has
@@ -27,4 +29,4 @@ void set_cpu_level(CpuLevel level) noexcept;
 // Lets has_vbmi2() report what was found, or always false.
 void allow_vbmi2(bool allowed) noexcept;
 
-}  // namespace cfck
+}  // namespace cfck::detail

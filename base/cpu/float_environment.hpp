@@ -4,7 +4,9 @@
 
 #include <cfenv>
 
-namespace cfck {
+#include "base/names/detail.hpp"
+
+namespace cfck::detail {
 
 // Sets the environment of this thread while it lives. Programs change the rounding, and libraries
 // built for speed flush subnormal numbers to zero; threads inherit both.
@@ -22,4 +24,4 @@ class DefaultFloatEnvironment {
   std::fenv_t before_;
 };
 
-}  // namespace cfck
+}  // namespace cfck::detail

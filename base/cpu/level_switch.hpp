@@ -2,8 +2,9 @@
 #pragma once
 
 #include "base/cpu/cpu_level.hpp"
+#include "base/names/detail.hpp"
 
-namespace cfck::codec {
+namespace cfck::detail {
 
 // An architecture without code for a level of its own has the baseline at every level.
 template <class Set>
@@ -12,7 +13,7 @@ const Set& set_of_level(CpuLevel level, const Set& (*baseline)() noexcept,
   return level == CpuLevel::kV4 ? v4() : level == CpuLevel::kV3 ? v3() : baseline();
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::detail
 
 // CFCK_DECLARE_LEVELS declares `const Set& function() noexcept`, of which the sources
 // NAME_LEVEL.cpp define one each; CFCK_SET_OF_LEVEL calls that of a level. The first

@@ -17,7 +17,7 @@
 
 #include "base/files/temporary_names.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 namespace {
 
 // Appended bytes are locked up to here; the byte after it stands for the whole file.
@@ -148,4 +148,4 @@ void remove_leftover_files(const char* folder) noexcept {
   ::closedir(entries);
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

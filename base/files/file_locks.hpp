@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <optional>
 
-namespace cfck {
+#include "base/names/detail.hpp"
+
+namespace cfck::detail {
 
 // Announces that bytes from `offset_bytes` on may be appended. Needs a file opened for
 // writing.
@@ -29,4 +31,4 @@ bool has_local_locks(int descriptor) noexcept;
 // See FileSystem::remove_leftovers.
 void remove_leftover_files(const char* folder) noexcept;
 
-}  // namespace cfck
+}  // namespace cfck::detail

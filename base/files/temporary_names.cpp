@@ -10,7 +10,7 @@
 
 #include "base/files/file_locks.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 namespace {
 
 constexpr std::string_view kMark = ".cfck-tmp-";
@@ -52,4 +52,4 @@ bool is_leftover(int descriptor) noexcept {
          (has_local_locks(descriptor) || std::time(nullptr) - info.st_mtime > kDaySeconds);
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

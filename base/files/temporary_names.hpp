@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace cfck {
+#include "base/names/detail.hpp"
+
+namespace cfck::detail {
 
 // A new path beside `target`: ".NAME.cfck-tmp-PID-N", with another N for each call. A file of
 // this name may exist all the same, left over from a process of the same number.
@@ -18,4 +20,4 @@ bool is_temporary_name(std::string_view name) noexcept;
 // belongs to this user. Where locks may not reach other machines it must also be a day old.
 bool is_leftover(int descriptor) noexcept;
 
-}  // namespace cfck
+}  // namespace cfck::detail

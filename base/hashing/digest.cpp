@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 
 DigestBuilder::DigestBuilder(std::uint64_t total_bytes)
     : total_bytes_(total_bytes), leaves_(ceil_div(total_bytes, kLeafBytes)) {}
@@ -51,4 +51,4 @@ Digest digest_of(ByteView bytes) {
   return builder.finish();
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -4,7 +4,7 @@
 #include "base/cpu/cpu_level.hpp"
 #include "base/hashing/hashing_kernel.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 namespace {
 
 struct Kernel {
@@ -49,4 +49,4 @@ Digest hash128(ByteView bytes) noexcept {
   return digest;
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

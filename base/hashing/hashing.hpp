@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/names/detail.hpp"
 #include "cfck/record.hpp"
 #include "cfck/tensor.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 
 std::uint64_t hash64(ByteView bytes) noexcept;
 // Hashes both, one after the other.
@@ -47,4 +48,4 @@ class DigestBuilder {
 // Computes the digest of bytes that are all in memory.
 Digest digest_of(ByteView bytes);
 
-}  // namespace cfck
+}  // namespace cfck::detail

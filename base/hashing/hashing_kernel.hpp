@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-namespace cfck {
+#include "base/names/detail.hpp"
+
+namespace cfck::detail {
 
 struct HashPair {
   uint64_t low;
@@ -26,4 +28,4 @@ HashPair hash128_baseline(const void* bytes, size_t n_bytes) noexcept;
 HashPair hash128_v3(const void* bytes, size_t n_bytes) noexcept;
 HashPair hash128_v4(const void* bytes, size_t n_bytes) noexcept;
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -3,7 +3,7 @@
 
 #include "base/hashing/hashing_kernel.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 
 uint64_t hash64_v3(const void* bytes, size_t n_bytes) noexcept {
   return XXH3_64bits(bytes, n_bytes);
@@ -23,4 +23,4 @@ HashPair hash128_v3(const void* bytes, size_t n_bytes) noexcept {
   return {hash.low64, hash.high64};
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

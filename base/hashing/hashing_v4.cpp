@@ -5,7 +5,7 @@
 
 #include "base/hashing/hashing_kernel.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 
 uint64_t hash64_v4(const void* bytes, size_t n_bytes) noexcept {
   return XXH3_64bits(bytes, n_bytes);
@@ -25,4 +25,4 @@ HashPair hash128_v4(const void* bytes, size_t n_bytes) noexcept {
   return {hash.low64, hash.high64};
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

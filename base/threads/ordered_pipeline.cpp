@@ -9,7 +9,7 @@
 #include "base/run_guarded.hpp"
 #include "base/threads/threads.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 namespace {
 
 enum class State { kWaiting, kRunning, kDone };
@@ -191,4 +191,4 @@ Result<void> OrderedPipeline::drain() {
   }
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -10,7 +10,7 @@
 #include "base/run_guarded.hpp"
 #include "base/threads/threads.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 namespace {
 
 struct Shared {
@@ -70,4 +70,4 @@ Result<void> parallel_for(
   return {};
 }
 
-}  // namespace cfck
+}  // namespace cfck::detail

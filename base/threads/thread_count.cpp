@@ -14,7 +14,7 @@
 #include "base/threads/threads.hpp"
 #include "cfck/options.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 namespace {
 
 std::optional<std::int64_t> parse_integer(std::string_view text) noexcept {
@@ -126,6 +126,14 @@ std::optional<unsigned> cgroup_cpus(const std::string& mount, const std::string&
   return min;
 }
 
+unsigned resolve_threads(unsigned threads) noexcept {
+  return threads != 0 ? threads : default_thread_count();
+}
+
+}  // namespace cfck::detail
+
+namespace cfck {
+
 unsigned default_thread_count() noexcept {
   if (const char* value = std::getenv("CFCK_NUM_THREADS")) {
     if (const auto count = parse_thread_count(value)) {
@@ -139,10 +147,6 @@ unsigned default_thread_count() noexcept {
   } catch (...) {  // no memory to read a few lines: one thread needs least
     return 1;
   }
-}
-
-unsigned resolve_threads(unsigned threads) noexcept {
-  return threads != 0 ? threads : default_thread_count();
 }
 
 }  // namespace cfck

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace cfck {
+#include "base/names/detail.hpp"
+
+namespace cfck::detail {
 
 // The value of CFCK_NUM_THREADS: nullopt unless it is a number from 1 to 4096.
 std::optional<unsigned> parse_thread_count(std::string_view text) noexcept;
@@ -18,4 +20,4 @@ std::optional<unsigned> parse_cpu_quota(std::string_view quota, std::string_view
 // is /sys/fs/cgroup, `membership` the text of /proc/self/cgroup.
 std::optional<unsigned> cgroup_cpus(const std::string& mount, const std::string& membership);
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -7,9 +7,10 @@
 #include <functional>
 #include <memory>
 
+#include "base/names/detail.hpp"
 #include "cfck/status.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 
 // Resolves the option `threads`: 0 means default_thread_count().
 unsigned resolve_threads(unsigned threads) noexcept;
@@ -52,4 +53,4 @@ class OrderedPipeline {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -86,10 +86,10 @@ struct OpenFile {
 
   static Result<std::unique_ptr<OpenFile>> open(const ByteSource& source, DecodeOptions options);
 
-  // The record itself, or what a duplicate or an alias refers to.
+  // The record itself, or what a duplicate or an alias refers to. Requires: one of this file.
   const StoredRecord& base_of(const Record& record) const;
-  // kInvalidArgument for a record of another reader.
-  Result<void> check_mine(const Record& record) const;
+  // The record of this file that `record` is, or is a copy of. kInvalidArgument for any other.
+  Result<const Record*> own(const Record& record) const;
   // kLimitExceeded where one call would return or need more than allowed.
   Result<void> check_decoded_bytes(std::uint64_t n_bytes, const std::string& name) const;
 

@@ -125,7 +125,7 @@ Result<void> ReadPlan::report(const ViewRead& read, std::uint64_t n_bytes) {
   const std::lock_guard lock(progress_mutex_);
   done_bytes_ += n_bytes;
   if (!progress_(done_bytes_, read.asked->name)) {
-    return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+    return cancelled();
   }
   return {};
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/bytes.hpp"
+#include "base/device.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/run_guarded.hpp"
+#include "base/text.hpp"
 #include "base/threads/threads.hpp"
 #include "format/read/open_file.hpp"
 #include "format/read/read_plan.hpp"
@@ -20,6 +22,7 @@ using format::ReadPlan;
 using format::StoredRecord;
 
 struct Reader::Impl {
+  std::unique_ptr<const ByteSource> source;  // nullptr if it is the caller's
   std::unique_ptr<OpenFile> file;
 };
 
@@ -91,10 +94,11 @@ Result<Shape> box_shape(const Record& record, std::span<const std::uint64_t> sta
   return shape;
 }
 
-// A readable record of this reader.
-Result<void> check_request(const OpenFile& file, const Record& record) {
-  CFCK_TRY(file.check_mine(record));
-  return format::check_readable(record);
+// The record of this reader that was asked for; it can be read.
+Result<const Record*> own_readable(const OpenFile& file, const Record& record) {
+  CFCK_TRY_ASSIGN(const Record* const own, file.own(record));
+  CFCK_TRY(format::check_readable(*own));
+  return own;
 }
 
 // Hashes all chunks of a raw record in place.
@@ -143,8 +147,24 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 Result<Reader> Reader::open(const ByteSource& source, DecodeOptions options) {
   return run_guarded([&]() -> Result<Reader> {
     CFCK_TRY_ASSIGN(std::unique_ptr<OpenFile> file, OpenFile::open(source, options));
-    return Reader(std::make_unique<Impl>(Impl{std::move(file)}));
+    return Reader(std::make_unique<Impl>(Impl{nullptr, std::move(file)}));
   });
+}
+
+Result<Reader> Reader::open(std::unique_ptr<const ByteSource> source, DecodeOptions options) {
+  return run_guarded([&]() -> Result<Reader> {
+    if (source == nullptr) {
+      return invalid_argument("there is no source to read from");
+    }
+    CFCK_TRY_ASSIGN(std::unique_ptr<OpenFile> file, OpenFile::open(*source, options));
+    return Reader(std::make_unique<Impl>(Impl{std::move(source), std::move(file)}));
+  });
+}
+
+Result<Reader> Reader::open(const std::string& path, DecodeOptions options, ReadMode mode,
+                            FileSystem& files) {
+  CFCK_TRY_ASSIGN(std::unique_ptr<const ByteSource> source, open_file(path, mode, files));
+  return open(std::move(source), options);
 }
 
 std::span<const Record> Reader::records() const {
@@ -198,16 +218,39 @@ Result<void> Reader::read(const Record& record, MutableBytes out) const {
   return read_many(std::span(&request, 1));
 }
 
+Result<OwnedTensor> Reader::read(const Record& record) const {
+  return with_file(*this, [&](const OpenFile& file) -> Result<OwnedTensor> {
+    CFCK_TRY_ASSIGN(const Record* const own, own_readable(file, record));
+    CFCK_TRY(file.check_decoded_bytes(own->decoded_bytes, own->name));
+    CFCK_TRY_ASSIGN(OwnedTensor tensor, OwnedTensor::allocate(own->dtype, own->shape));
+    CFCK_TRY(read(*own, tensor.bytes()));
+    return tensor;
+  });
+}
+
+Result<OwnedTensor> Reader::read(std::string_view name) const {
+  return with_file(*this, [&](const OpenFile&) -> Result<OwnedTensor> {
+    const Record* const record = find(name);
+    if (record == nullptr) {
+      return not_found("the file has no tensor '" + escaped(name) + "'")
+          .in_record(std::string(name));
+    }
+    return read(*record);
+  });
+}
+
 Result<void> Reader::read_many(std::span<const ReadRequest> requests,
                                const ReadProgress& progress) const {
   return with_file(*this, [&](const OpenFile& file) -> Result<void> {
     std::uint64_t total_bytes = 0;
+    std::vector<const Record*> records;
     for (const ReadRequest& request : requests) {
       if (request.record == nullptr) {
         return wrong_call("a request names no record", {});
       }
-      const Record& record = *request.record;
-      CFCK_TRY(check_request(file, record));
+      CFCK_TRY_ASSIGN(records.emplace_back(), own_readable(file, *request.record));
+      const Record& record = *records.back();
+      CFCK_TRY(check_on_host(request.device, record.name));
       if (!checked_add(total_bytes, record.decoded_bytes, total_bytes)) {
         total_bytes = ~std::uint64_t{0};
       }
@@ -217,9 +260,9 @@ Result<void> Reader::read_many(std::span<const ReadRequest> requests,
     ReadPlan plan(file, progress);
     // Records that others can be copied from come first.
     for (const bool aliases : {false, true}) {
-      for (const ReadRequest& request : requests) {
-        if ((request.record->kind == RecordKind::kAlias) == aliases) {
-          CFCK_TRY(plan.add_whole(*request.record, request.out));
+      for (std::size_t i = 0; i < records.size(); ++i) {
+        if ((records[i]->kind == RecordKind::kAlias) == aliases) {
+          CFCK_TRY(plan.add_whole(*records[i], requests[i].out));
         }
       }
     }
@@ -227,10 +270,11 @@ Result<void> Reader::read_many(std::span<const ReadRequest> requests,
   });
 }
 
-Result<void> Reader::read_elements(const Record& record, std::uint64_t first_elem,
+Result<void> Reader::read_elements(const Record& asked, std::uint64_t first_elem,
                                    std::uint64_t n_elems, MutableBytes out) const {
   return with_file(*this, [&](const OpenFile& file) -> Result<void> {
-    CFCK_TRY(check_request(file, record));
+    CFCK_TRY_ASSIGN(const Record* const own, own_readable(file, asked));
+    const Record& record = *own;
     CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, range_bytes(record, first_elem, n_elems));
     CFCK_TRY(file.check_decoded_bytes(n_bytes, record.name));
     CFCK_TRY(check_out(record, n_bytes, out));
@@ -245,10 +289,11 @@ Result<void> Reader::read_elements(const Record& record, std::uint64_t first_ele
   });
 }
 
-Result<void> Reader::read_slice(const Record& record, std::span<const std::uint64_t> starts,
+Result<void> Reader::read_slice(const Record& asked, std::span<const std::uint64_t> starts,
                                 std::span<const std::uint64_t> stops, MutableBytes out) const {
   return with_file(*this, [&](const OpenFile& file) -> Result<void> {
-    CFCK_TRY(check_request(file, record));
+    CFCK_TRY_ASSIGN(const Record* const own, own_readable(file, asked));
+    const Record& record = *own;
     CFCK_TRY_ASSIGN(const Shape shape, box_shape(record, starts, stops));
     CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(shape));
     CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, range_bytes(record, 0, count));
@@ -265,9 +310,10 @@ Result<void> Reader::read_slice(const Record& record, std::span<const std::uint6
   });
 }
 
-Result<ByteView> Reader::map(const Record& record) const {
+Result<ByteView> Reader::map(const Record& asked) const {
   return with_file(*this, [&](const OpenFile& file) -> Result<ByteView> {
-    CFCK_TRY(check_request(file, record));
+    CFCK_TRY_ASSIGN(const Record* const own, own_readable(file, asked));
+    const Record& record = *own;
     const ByteView bytes = file.source->mapped();
     const auto refuse = [&](const char* reason) {
       return Error{ErrorCode::kUnsupported,

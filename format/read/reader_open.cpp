@@ -117,9 +117,10 @@ Digest hash_contents(const OpenFile& file) {
 
 void fill_tables(OpenFile& file) {
   file.records.reserve(file.index.records.size());
-  for (const StoredRecord& stored : file.index.records) {
+  for (StoredRecord& stored : file.index.records) {
+    stored.record.index = static_cast<std::uint32_t>(file.records.size());
     if (!stored.record.hidden) {
-      file.by_name.push_back(static_cast<std::uint32_t>(file.records.size()));
+      file.by_name.push_back(stored.record.index);
     }
     file.records.push_back(stored.record);
   }
@@ -165,20 +166,18 @@ Result<std::unique_ptr<OpenFile>> OpenFile::open(const ByteSource& source, Decod
 
 const StoredRecord& OpenFile::base_of(const Record& record) const {
   const bool shared = record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
-  const auto number = static_cast<std::size_t>(&record - records.data());
-  return index.records[shared ? record.base : number];
+  return index.records[shared ? record.base : record.index];
 }
 
-Result<void> OpenFile::check_mine(const Record& record) const {
-  const std::less<const Record*> before;
-  if (records.empty() || before(&record, records.data()) ||
-      !before(&record, records.data() + records.size())) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the record is not one of this reader; take it from records() or find()",
-                 record.name,
-                 {}};
+Result<const Record*> OpenFile::own(const Record& record) const {
+  if (record.index < records.size()) {
+    const Record& mine = records[record.index];
+    if (&record == &mine || record == mine) {
+      return &mine;
+    }
   }
-  return {};
+  return invalid_argument("the record is not one of this reader; take it from records() or find()")
+      .in_record(record.name);
 }
 
 Result<void> OpenFile::check_decoded_bytes(std::uint64_t n_bytes, const std::string& name) const {

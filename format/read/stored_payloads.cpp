@@ -44,9 +44,9 @@ Result<std::uint64_t> each_payload(const Reader& reader, const Record& record,
   return run_guarded([&]() -> Result<std::uint64_t> {
     CFCK_TRY(check_open(reader));
     const OpenFile& file = ReaderAccess::file(reader);
-    CFCK_TRY(file.check_mine(record));
-    CFCK_TRY(check_readable(record));
-    const StoredRecord& stored = file.base_of(record);
+    CFCK_TRY_ASSIGN(const Record* const own, file.own(record));
+    CFCK_TRY(check_readable(*own));
+    const StoredRecord& stored = file.base_of(*own);
     WorkerSet workers(file, 1);
     if (stored.record.kind != RecordKind::kPacked) {
       return each_chunk(file, stored, workers[0], take);

@@ -230,7 +230,7 @@ Result<void> Findings::count(std::uint64_t n_bytes, const std::string& name) {
   const std::lock_guard lock(mutex_);
   checked_bytes_ += n_bytes;
   if (progress_ && !progress_(checked_bytes_, name)) {
-    return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+    return cancelled();
   }
   return {};
 }

@@ -20,7 +20,7 @@ class Findings {
   // Adds a problem; those of a smaller `order` come first in the report. Running out of memory is
   // not a problem of the file: that error is returned.
   Result<void> add(std::uint64_t order, Error error);
-  // Counts bytes of the file as checked. kInvalidArgument if the caller cancels.
+  // Counts bytes of the file as checked. kCancelled if the caller cancels.
   Result<void> count(std::uint64_t n_bytes, const std::string& name);
   VerifyReport take_report(std::uint64_t n_records);
 

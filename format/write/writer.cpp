@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/device.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
 #include "encode/rules/chunk_rows.hpp"
@@ -199,7 +200,9 @@ Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource&
   return encoder.progress().advance(record(number).name, total);
 }
 
-Result<void> Writer::Impl::add_view(std::string_view name, const TensorView& tensor) {
+Result<TensorSource> Writer::Impl::source_in_memory(std::string_view name,
+                                                    const TensorView& tensor) {
+  CFCK_TRY(check_on_host(tensor.device, name));
   CFCK_TRY_ASSIGN(const std::uint64_t total, n_bytes(tensor.dtype, tensor.shape));
   if (tensor.data.size() != total) {
     return Error{ErrorCode::kInvalidArgument,
@@ -209,7 +212,7 @@ Result<void> Writer::Impl::add_view(std::string_view name, const TensorView& ten
                  {}};
   }
   const ByteSource& source = keep(std::make_unique<MemorySource>(tensor.data));
-  return add_source(name, TensorSource{tensor.dtype, tensor.shape, &source, 0});
+  return TensorSource{tensor.dtype, tensor.shape, &source, 0};
 }
 
 const ByteSource& Writer::Impl::keep(std::unique_ptr<ByteSource> source) {
@@ -231,7 +234,20 @@ Result<Writer> Writer::create(ByteSink& sink, EncodeOptions options) {
 }
 
 Result<void> Writer::add(std::string_view name, const TensorView& tensor) {
-  return WriterAccess::call(*this, [&](Impl& impl) { return impl.add_view(name, tensor); });
+  return WriterAccess::call(*this, [&](Impl& impl) -> Result<void> {
+    CFCK_TRY_ASSIGN(const TensorSource source, impl.source_in_memory(name, tensor));
+    return impl.add_source(name, source);
+  });
+}
+
+Result<void> Writer::add(std::string_view name, const TensorView& tensor,
+                         const TensorOptions& options) {
+  return WriterAccess::call(*this, [&](Impl& impl) -> Result<void> {
+    CFCK_TRY_ASSIGN(const TensorSource source, impl.source_in_memory(name, tensor));
+    CFCK_TRY_ASSIGN(const TensorChoice choice,
+                    impl.rules.choose(name, tensor.dtype, tensor.shape, options));
+    return impl.add_source(name, source, choice);
+  });
 }
 
 Result<void> Writer::add(std::string_view name, const TensorSource& tensor) {

@@ -58,7 +58,8 @@ struct Writer::Impl {
   Result<void> add_source(std::string_view name, const TensorSource& tensor);
   Result<void> add_source(std::string_view name, const TensorSource& tensor,
                           const encode::TensorChoice& choice);
-  Result<void> add_view(std::string_view name, const TensorView& tensor);
+  // The tensor in memory as a source, which the writer keeps.
+  Result<TensorSource> source_in_memory(std::string_view name, const TensorView& tensor);
   Result<void> add_tensors(std::span<const StridedTensor> tensors);
   std::vector<SharedMemory> plan_memory(std::span<const StridedTensor> tensors,
                                         const format::AliasPlan& plan,
@@ -85,7 +86,7 @@ struct Writer::Impl {
   Result<void> decide_alone(std::uint32_t record, encode::EncodePlan& plan);
   // Decides the common step of those that wait for it, in all files.
   static Result<void> decide_together(std::span<Impl* const> writers);
-  // Tells whoever asked for progress. Error: kInvalidArgument "cancelled".
+  // Tells whoever asked for progress. Error: kCancelled.
   Result<void> report(const StepSearch& search);
   void set_progress(WriteProgress progress);
   void apply(std::uint32_t record, encode::EncodePlan& plan,

@@ -69,7 +69,7 @@ Result<void> Writer::Impl::report(const StepSearch& search) {
   if (!search_progress) {
     return encoder.progress().check_cancelled(search.name);
   }
-  return search_progress(search) ? Result<void>() : refusal("cancelled");
+  return search_progress(search) ? Result<void>() : cancelled();
 }
 
 Result<void> Writer::Impl::decide_alone(std::uint32_t number, EncodePlan& plan) {

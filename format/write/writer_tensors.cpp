@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/bytes.hpp"
+#include "base/device.hpp"
 #include "base/hashing/hashing.hpp"
 #include "format/write/alias_plan.hpp"
 #include "format/write/gather_source.hpp"
@@ -125,7 +126,12 @@ Result<void> Writer::Impl::add_tensors(std::span<const StridedTensor> tensors) {
   CFCK_TRY_ASSIGN(const format::AliasPlan plan, format::plan_aliases(tensors));
   std::vector<TensorChoice> choices(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    CFCK_TRY_ASSIGN(choices[i], rules.choose(tensors[i].name, tensors[i].dtype, tensors[i].shape));
+    const StridedTensor& tensor = tensors[i];
+    CFCK_TRY(check_on_host(tensor.device, tensor.name));
+    CFCK_TRY_ASSIGN(choices[i],
+                    tensor.options
+                        ? rules.choose(tensor.name, tensor.dtype, tensor.shape, *tensor.options)
+                        : rules.choose(tensor.name, tensor.dtype, tensor.shape));
   }
   const std::vector<SharedMemory> memory = plan_memory(tensors, plan, choices);
   CFCK_TRY(remember_bases(tensors, plan, memory));

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cfck/export.hpp"
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
 #include "cfck/reader.hpp"
@@ -77,7 +78,7 @@ struct ArchiveOptions {
 };
 
 // All const functions may be called concurrently.
-class TensorArchive {
+class CFCK_API TensorArchive {
  public:
   // Opens a file or a folder. The tensors of a folder are those of all files that its shard indexes
   // name or, without an index, of all its .cfck files or else all its safetensors files. The second

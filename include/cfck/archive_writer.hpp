@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cfck/archive.hpp"
+#include "cfck/export.hpp"
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
 #include "cfck/tensor.hpp"
@@ -22,7 +23,7 @@ struct ArchiveSummary : WriteSummary {
 
 // Usage: create, add..., finish. Added memory must stay valid and unchanged until finish() returns.
 // After an error the writer refuses everything but destruction. Not thread-safe.
-class ArchiveWriter {
+class CFCK_API ArchiveWriter {
  public:
   // `format` is "cfck" or "safetensors"; the latter uses only the threads of `options`. `sink` must
   // outlive the writer. Errors: kUnsupported for another format, kInvalidArgument.
@@ -59,6 +60,7 @@ class ArchiveWriter {
 };
 
 // Finishes the files of one checkpoint, as finish_together() of Writers does.
-Result<std::vector<ArchiveSummary>> finish_together(std::span<ArchiveWriter* const> writers);
+CFCK_API Result<std::vector<ArchiveSummary>> finish_together(
+    std::span<ArchiveWriter* const> writers);
 
 }  // namespace cfck

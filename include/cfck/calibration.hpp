@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cfck/export.hpp"
 #include "cfck/reader.hpp"
 
 namespace cfck {
@@ -41,7 +42,7 @@ struct CalibratedSteps {
 };
 
 // Immutable; may be used by several threads at once.
-class Calibration {
+class CFCK_API Calibration {
  public:
   // Reads the whole calibration, but of matrices keeps only what steps depend on. Errors: those of
   // reading; kInvalidArgument for a file that is not a calibration, kUnsupported for one of a newer
@@ -71,11 +72,9 @@ class Calibration {
       const CalibratedSteps& steps) const;
 
  private:
-  explicit Calibration(std::unique_ptr<const ByteSource> source, Reader reader)
-      : source_(std::move(source)), reader_(std::move(reader)) {}
+  explicit Calibration(Reader reader) : reader_(std::move(reader)) {}
   Result<void> read();
 
-  std::unique_ptr<const ByteSource> source_;
   Reader reader_;
   std::map<std::string, CalibratedSteps, std::less<>> tensors_;
   bool has_tensor_steps_ = true;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "cfck/export.hpp"
+
 namespace cfck {
 
 // The values are those stored in a file (spec/format.md, section "Dtypes") and
@@ -36,13 +38,13 @@ enum class DType : std::uint8_t {
 };
 
 // Size of one element in bits; 0 for a value that is no DType of this version.
-unsigned bits_per_element(DType dtype) noexcept;
+CFCK_API unsigned bits_per_element(DType dtype) noexcept;
 
 // The name in safetensors: "BOOL", "F8_E4M3", "BF16", ...; "UNKNOWN(n)" has no
 // name of its own: "UNKNOWN" is returned.
-std::string_view dtype_name(DType dtype) noexcept;
+CFCK_API std::string_view dtype_name(DType dtype) noexcept;
 
 // The inverse of dtype_name; nothing for a name safetensors 0.8 does not have.
-std::optional<DType> dtype_from_name(std::string_view name) noexcept;
+CFCK_API std::optional<DType> dtype_from_name(std::string_view name) noexcept;
 
 }  // namespace cfck

@@ -1,6 +1,7 @@
 // Where bytes come from and where they go: files, memory, or anything a caller
-// writes. Everything cfck does to a file system goes through FileSystem, so that
-// tests can make any step of it fail.
+// writes. Files are opened, read, written, synced, renamed and removed through FileSystem, so that
+// tests can make each of these steps fail. Two things ask the system directly: AtomicFile, for what
+// a path is (links, kinds, permissions), and ReadMode::kMmap, which maps files.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cfck/export.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
 
@@ -15,7 +17,7 @@ namespace cfck {
 
 // Random access to a fixed number of bytes. Implementations must allow
 // concurrent calls of read_at.
-class ByteSource {
+class CFCK_API ByteSource {
  public:
   virtual ~ByteSource() = default;
 
@@ -34,14 +36,14 @@ class ByteSource {
 };
 
 // Takes bytes in order. After an error every later call fails.
-class ByteSink {
+class CFCK_API ByteSink {
  public:
   virtual ~ByteSink() = default;
   virtual Result<void> write(ByteView bytes) = 0;
 };
 
 // Refers to bytes of the caller, which must outlive it.
-class MemorySource final : public ByteSource {
+class CFCK_API MemorySource final : public ByteSource {
  public:
   explicit MemorySource(ByteView bytes) : bytes_(bytes) {}
   std::uint64_t size() const override { return bytes_.size(); }
@@ -52,8 +54,8 @@ class MemorySource final : public ByteSource {
   ByteView bytes_;
 };
 
-// The same of bytes of its own.
-class OwnedMemorySource final : public ByteSource {
+// A MemorySource that owns its bytes.
+class CFCK_API OwnedMemorySource final : public ByteSource {
  public:
   explicit OwnedMemorySource(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
   std::uint64_t size() const override { return bytes_.size(); }
@@ -66,7 +68,7 @@ class OwnedMemorySource final : public ByteSource {
   const std::vector<std::byte> bytes_;
 };
 
-class MemorySink final : public ByteSink {
+class CFCK_API MemorySink final : public ByteSink {
  public:
   Result<void> write(ByteView bytes) override;
   const std::vector<std::byte>& bytes() const { return bytes_; }
@@ -78,7 +80,7 @@ class MemorySink final : public ByteSink {
 
 // An open file. Closed by the destructor, which ignores errors: call close()
 // where they matter.
-class File {
+class CFCK_API File {
  public:
   virtual ~File() = default;
   virtual Result<std::uint64_t> size() const = 0;
@@ -114,7 +116,7 @@ class File {
 // The operations on paths that cfck needs. Errors: kIo with the path and the
 // system's reason; kNotFound where the path does not exist; kInvalidArgument
 // where create_exclusive finds the path taken.
-class FileSystem {
+class CFCK_API FileSystem {
  public:
   virtual ~FileSystem() = default;
   virtual Result<std::unique_ptr<File>> open_read(const std::string& path) = 0;
@@ -139,7 +141,7 @@ class FileSystem {
 };
 
 // The operating system's. Stateless, thread-safe.
-FileSystem& system_files();
+CFCK_API FileSystem& system_files();
 
 enum class ReadMode : std::uint8_t {
   kPread,  // a private copy of what is read; the default
@@ -149,9 +151,18 @@ enum class ReadMode : std::uint8_t {
 // Opens `path`, a regular file, for reading. While update() appends to the file, the source
 // is the file as it was before: it ends where the update began. Errors: kNotFound, kIo,
 // kUnsupported for a pipe, a socket or a device.
-Result<std::unique_ptr<ByteSource>> open_file(const std::string& path,
-                                              ReadMode mode = ReadMode::kPread,
-                                              FileSystem& files = system_files());
+CFCK_API Result<std::unique_ptr<ByteSource>> open_file(const std::string& path,
+                                                       ReadMode mode = ReadMode::kPread,
+                                                       FileSystem& files = system_files());
+
+// Of AtomicFile::create().
+struct AtomicFileOptions {
+  // false: an existing `path` is kInvalidArgument. Looked for at the start and
+  // again before the rename. This guards against mistakes, not against another
+  // process that makes the file in the instant between: its file is replaced.
+  bool replace_existing = true;
+  bool sync = true;  // false: faster, not safe against power loss
+};
 
 // Writes a file that appears under its name complete, or not at all: bytes go to a
 // temporary file in the same folder; commit() syncs it, renames it over `path`, and
@@ -160,16 +171,10 @@ Result<std::unique_ptr<ByteSource>> open_file(const std::string& path,
 // ".NAME.cfck-tmp-PID-N"; the next AtomicFile in that folder removes it. Keeps the
 // permissions of a file it replaces; a symbolic link is followed, so that its target is
 // replaced.
-class AtomicFile final : public ByteSink {
+class CFCK_API AtomicFile final : public ByteSink {
  public:
-  struct Options {
-    // false: an existing `path` is kInvalidArgument. Looked for at the start and
-    // again before the rename. This guards against mistakes, not against another
-    // process that makes the file in the instant between: its file is replaced.
-    bool replace_existing = true;
-    bool sync = true;  // false: faster, not safe against power loss
-  };
-  static Result<std::unique_ptr<AtomicFile>> create(const std::string& path, Options options,
+  using Options = AtomicFileOptions;
+  static Result<std::unique_ptr<AtomicFile>> create(const std::string& path, Options options = {},
                                                     FileSystem& files = system_files());
   ~AtomicFile() override;
   AtomicFile(const AtomicFile&) = delete;
@@ -183,7 +188,7 @@ class AtomicFile final : public ByteSink {
   Result<void> commit();
 
  private:
-  struct Impl;
+  struct CFCK_LOCAL Impl;
   explicit AtomicFile(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "cfck/export.hpp"
 #include "cfck/status.hpp"
 
 namespace cfck {
@@ -34,12 +36,12 @@ enum class ScanId : std::uint8_t {
 
 // "raw", "lossless", "direct", "spectral"; "none", "zstd", "rans"; "unknown" for ids of newer
 // versions.
-std::string_view codec_name(CodecId id) noexcept;
-std::string_view entropy_name(EntropyId id) noexcept;
+CFCK_API std::string_view codec_name(CodecId id) noexcept;
+CFCK_API std::string_view entropy_name(EntropyId id) noexcept;
 
 // The stages that a writer may be asked for: "zstd" and "rans". Every reader reads
 // both; chunks of zstd can be taken apart with any Zstd besides.
-std::optional<EntropyId> entropy_choice_from_name(std::string_view name) noexcept;
+CFCK_API std::optional<EntropyId> entropy_choice_from_name(std::string_view name) noexcept;
 inline constexpr EntropyId kDefaultEntropy = EntropyId::kRans;
 
 // How much time a writer spends for fewer bytes. Any reader reads all levels.
@@ -55,15 +57,15 @@ enum class EncodeLevel : std::uint8_t {
   kArchive = 2,
 };
 // "fast", "default", "archive"; "unknown" for anything else.
-std::string_view encode_level_name(EncodeLevel level) noexcept;
-std::optional<EncodeLevel> encode_level_from_name(std::string_view name) noexcept;
+CFCK_API std::string_view encode_level_name(EncodeLevel level) noexcept;
+CFCK_API std::optional<EncodeLevel> encode_level_from_name(std::string_view name) noexcept;
 
 // The codec to use for a tensor. kAuto takes whichever needs fewer bytes: of raw and lossless (raw
 // on a tie), where a maximum error is given of direct and lossless, and where a target is given of
 // spectral and lossless. kDirect needs a maximum error, kSpectral max_abs_error, a target or both;
 // their exemptions are those of kAuto.
 enum class CodecChoice : std::uint8_t { kAuto, kRaw, kLossless, kDirect, kSpectral };
-std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept;
+CFCK_API std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept;
 
 // The reference of a maximum error. The ids are wire values (spec/format.md, section
 // "Errors").
@@ -74,7 +76,7 @@ enum class BoundKind : std::uint8_t {
   kSigma = 3,  // the standard deviation: |x - y| <= value * sigma
 };
 // "none", "abs", "rel", "sigma"; "unknown" for ids of newer versions.
-std::string_view bound_kind_name(BoundKind kind) noexcept;
+CFCK_API std::string_view bound_kind_name(BoundKind kind) noexcept;
 
 // The maximum error of any value of a tensor. Range and deviation are those of the finite
 // values of the tensor, or of each row of axis 0 with per_row (a tensor of fewer than two
@@ -99,7 +101,7 @@ enum class TargetKind : std::uint8_t {
   kSize = 4,           // bytes of the file: at most
 };
 // "none", "nmse", "psnr", "bits_per_weight", "size"; "unknown" for ids of newer versions.
-std::string_view target_kind_name(TargetKind kind) noexcept;
+CFCK_API std::string_view target_kind_name(TargetKind kind) noexcept;
 
 struct Target {
   TargetKind kind = TargetKind::kNone;
@@ -111,9 +113,9 @@ struct Target {
 
 // Numbers as people write them. "0.01" or "-20dB"; "40" or "40dB"; "1000", "60MB" (10^6)
 // or "60MiB" (2^20), also k, G and T. Errors: kInvalidArgument, with what is expected.
-Result<double> parse_nmse(std::string_view text);
-Result<double> parse_psnr(std::string_view text);
-Result<std::uint64_t> parse_size(std::string_view text);
+CFCK_API Result<double> parse_nmse(std::string_view text);
+CFCK_API Result<double> parse_psnr(std::string_view text);
+CFCK_API Result<std::uint64_t> parse_size(std::string_view text);
 
 // How codec spectral spreads errors over tensors, and over the rows, columns and
 // frequencies of each.
@@ -132,8 +134,8 @@ enum class StepPreset : std::uint8_t {
   kFeedback,
 };
 // "flat", "prior", "calibrated", "feedback"; "unknown" for anything else.
-std::string_view step_preset_name(StepPreset preset) noexcept;
-std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept;
+CFCK_API std::string_view step_preset_name(StepPreset preset) noexcept;
+CFCK_API std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept;
 
 // Maximum bytes of an attachment: writers refuse more, and readers unless Limits allow it.
 inline constexpr std::uint64_t kMaxAttachmentBytes = std::uint64_t{1} << 30;
@@ -170,15 +172,15 @@ struct TensorOptions {
 // for two of them, for per_row without one that it can apply to, for codec raw or
 // lossless with one, for codec direct without, and for max_rel_error and
 // max_sigma_error with codec spectral or a target.
-Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options);
+CFCK_API Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options);
 
 struct EncodeOptions;
 // The target that the options ask for, if any; that of a file holds for the whole of
 // it. Errors: kInvalidArgument for one that makes no sense, for two of them, for codec
 // raw, lossless or direct with one, for codec spectral with neither target nor
 // max_abs_error, and for trellis_states and blocks that do not exist.
-Result<std::optional<Target>> error_target(const TensorOptions& options);
-Result<std::optional<Target>> error_target(const EncodeOptions& options);
+CFCK_API Result<std::optional<Target>> error_target(const TensorOptions& options);
+CFCK_API Result<std::optional<Target>> error_target(const EncodeOptions& options);
 
 // Why a tensor is stored losslessly although a maximum error or target was given.
 enum class LosslessReason : std::uint8_t {
@@ -194,7 +196,7 @@ enum class LosslessReason : std::uint8_t {
   kOutOfRange,      // squares of its values are too large or too small for a target
 };
 // "not_float", "few_dimensions", and so on.
-std::string_view lossless_reason_name(LosslessReason reason) noexcept;
+CFCK_API std::string_view lossless_reason_name(LosslessReason reason) noexcept;
 
 // Options for the tensors whose names match. In a pattern `*` stands for any characters,
 // `?` for one, `[abc]`, `[a-z]` and `[!abc]` for one of (not) these; anything else for
@@ -219,14 +221,26 @@ struct EncodeRule {
 // is not below it. All others stay lossless. A rule lifts these exemptions. A
 // tensor that is no float stays lossless, but naming one without wildcards in a
 // rule with a maximum error or target is an error (kInvalidArgument).
-struct EncodeOptions : TensorOptions {
+struct EncodeOptions {
+  // The plain options: the members of TensorOptions, with the same meaning.
+  CodecChoice codec = CodecChoice::kAuto;
+  std::optional<double> max_abs_error = std::nullopt;
+  std::optional<double> max_rel_error = std::nullopt;
+  std::optional<double> max_sigma_error = std::nullopt;
+  bool per_row = false;
+  std::optional<double> nmse = std::nullopt;
+  std::optional<double> psnr = std::nullopt;
+  std::optional<double> bits_per_weight = std::nullopt;
+  std::optional<unsigned> trellis_states = std::nullopt;
+  std::optional<StepPreset> steps = std::nullopt;
+  std::vector<std::uint8_t> block = {};
   // A target too: bytes of the file. Not for update().
   std::optional<std::uint64_t> size = std::nullopt;
   // A calibration of the model that is written, for StepPreset::kCalibrated and kFeedback: shapes
   // must agree, and the root mean square of each tensor within a hundredth.
   std::shared_ptr<const Calibration> calibration = nullptr;
-  std::vector<EncodeRule> rules;
-  std::vector<std::string> exempt;  // names: buffers, optimizer state
+  std::vector<EncodeRule> rules = {};
+  std::vector<std::string> exempt = {};  // names: buffers, optimizer state
   // Worker threads; 0: the CPUs this process may use (default_thread_count()). The bytes
   // do not depend on it; those of integers, masks, attachments do on libzstd's version.
   unsigned threads = 0;
@@ -241,6 +255,20 @@ struct EncodeOptions : TensorOptions {
   // existing records of a file stay as they are.
   EntropyId entropy = kDefaultEntropy;
   EncodeLevel level = EncodeLevel::kDefault;
+
+  // The plain options alone, and their replacement by `plain`.
+  TensorOptions tensor_options() const {
+    return {codec, max_abs_error,   max_rel_error,  max_sigma_error, per_row, nmse,
+            psnr,  bits_per_weight, trellis_states, steps,           block};
+  }
+  void set_tensor_options(const TensorOptions& plain) {
+    std::tie(codec, max_abs_error, max_rel_error, max_sigma_error, per_row, nmse, psnr,
+             bits_per_weight, trellis_states, steps, block) =
+        std::tie(plain.codec, plain.max_abs_error, plain.max_rel_error, plain.max_sigma_error,
+                 plain.per_row, plain.nmse, plain.psnr, plain.bits_per_weight, plain.trellis_states,
+                 plain.steps, plain.block);
+  }
+  operator TensorOptions() const { return tensor_options(); }
 };
 
 // Upper bounds on what a file may make the reader allocate. The caller can change every one; the
@@ -256,18 +284,18 @@ struct Limits {
 };
 
 // Sets the limit of this name, such as "max_decoded_bytes". False: there is none of this name.
-bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) noexcept;
+CFCK_API bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) noexcept;
 // All names, in the order above, separated by commas.
-std::string_view limit_names() noexcept;
+CFCK_API std::string_view limit_names() noexcept;
 
 struct DecodeOptions {
   unsigned threads = 0;       // as in EncodeOptions
   bool verify_chunks = true;  // check the hash of every chunk before decoding it
-  Limits limits;
+  Limits limits = {};
 };
 
 // CPUs this process may use: CFCK_NUM_THREADS if set and valid, else the smaller
 // of its affinity mask and its cgroup quota (rounded up); at least 1.
-unsigned default_thread_count() noexcept;
+CFCK_API unsigned default_thread_count() noexcept;
 
 }  // namespace cfck

@@ -9,20 +9,23 @@
 #include <string_view>
 #include <vector>
 
+#include "cfck/export.hpp"
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
+#include "cfck/owned_tensor.hpp"
 #include "cfck/record.hpp"
 
 namespace cfck {
 
 // One tensor to read, whole, into memory of the caller.
 struct ReadRequest {
-  const Record* record = nullptr;  // of this reader
+  const Record* record = nullptr;  // of this reader, or a copy of one
   MutableBytes out;                // exactly record->decoded_bytes
+  Device device = {};              // where `out` is; kUnsupported for any but the host
 };
 
 // Called after each chunk, one call at a time, possibly from another thread.
-// Returning false cancels: the call in progress fails with kInvalidArgument.
+// Returning false cancels: the call in progress fails with kCancelled.
 using ReadProgress = std::function<bool(std::uint64_t done_bytes, std::string_view name)>;
 
 struct VerifyReport {
@@ -38,13 +41,21 @@ enum class VerifyLevel : std::uint8_t {
 
 // All const functions may be called concurrently. A reader that was moved from has no records, no
 // metadata and 0 bytes, and functions that return a Result give kInvalidArgument.
-class Reader {
+//
+// Functions that take a Record take those of this reader, and copies of them. kInvalidArgument for
+// any other.
+class CFCK_API Reader {
  public:
   // Reads and checks tail, index and metadata; no tensor data. `source` must
   // outlive the reader. Errors: kTruncated, kCorrupt, kChecksum, kUnsupported,
   // kLimitExceeded, kIo. A file cut off in an append says which generation is
   // still whole and how to get it back.
   static Result<Reader> open(const ByteSource& source, DecodeOptions options = {});
+  // The same with a source that the reader owns. Error: also kInvalidArgument for none.
+  static Result<Reader> open(std::unique_ptr<const ByteSource> source, DecodeOptions options = {});
+  // Opens the file at `path` as open_file() does, and keeps it open. Errors: also those of that.
+  static Result<Reader> open(const std::string& path, DecodeOptions options = {},
+                             ReadMode mode = ReadMode::kPread, FileSystem& files = system_files());
   ~Reader();
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
@@ -70,6 +81,10 @@ class Reader {
   // stage or dtype are of a newer version, kChecksum, kCorrupt, kIo,
   // kLimitExceeded. On error the contents of `out` are unspecified.
   Result<void> read(const Record& record, MutableBytes out) const;
+  // Decodes it into memory of its own, which is taken once the size was checked against the
+  // limits. Errors: also kOutOfMemory, and kNotFound for a name that the file does not have.
+  Result<OwnedTensor> read(const Record& record) const;
+  Result<OwnedTensor> read(std::string_view name) const;
   // Several records at once, chunks in parallel over all of them.
   Result<void> read_many(std::span<const ReadRequest> requests,
                          const ReadProgress& progress = {}) const;
@@ -97,7 +112,7 @@ class Reader {
   Digest content_digest() const;
 
  private:
-  struct Impl;
+  struct CFCK_LOCAL Impl;
   explicit Reader(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
   friend struct ReaderAccess;  // update, compact and repair reuse stored chunks

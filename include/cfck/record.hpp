@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cfck/export.hpp"
 #include "cfck/options.hpp"
 #include "cfck/tensor.hpp"
 
@@ -45,6 +46,7 @@ struct RecordError {
   bool operator==(const RecordError&) const = default;
 };
 
+// Records may be copied; a copy stands for the same tensor of the same file.
 struct Record {
   std::string name;     // empty for a hidden record
   bool hidden = false;  // the storage behind aliases that has no name of its own
@@ -74,9 +76,12 @@ struct Record {
   // Set for a lossy record; nullopt means that every bit is preserved. An alias or a duplicate
   // repeats that of its base.
   std::optional<RecordError> error;
+  std::uint32_t index = 0;  // of this record in Reader::records()
 
   // 8 * stored_bytes / n_elems; 0 for a record without elements.
-  double bits_per_weight() const;
+  CFCK_API double bits_per_weight() const;
+
+  bool operator==(const Record&) const = default;
 };
 
 // User metadata, as in safetensors.
@@ -97,6 +102,9 @@ struct StridedTensor {
   Shape shape;
   std::vector<std::uint64_t> strides;
   const std::byte* data = nullptr;
+  // Instead of the options of the writer, as with Writer::add(); none: those.
+  std::optional<TensorOptions> options = std::nullopt;
+  Device device = {};
 };
 
 }  // namespace cfck

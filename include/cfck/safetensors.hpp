@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cfck/export.hpp"
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
 #include "cfck/reader.hpp"
@@ -42,7 +43,7 @@ struct SafetensorsHeader {
 // Reads and checks the header by the rules of safetensors 0.8: length, JSON,
 // duplicate keys, dtypes, shapes, offsets without gaps or overlap to the very end
 // of the file. Errors: kTruncated, kCorrupt, kLimitExceeded (header above 100 MB).
-Result<SafetensorsHeader> read_safetensors_header(const ByteSource& source);
+CFCK_API Result<SafetensorsHeader> read_safetensors_header(const ByteSource& source);
 
 // A tensor of a safetensors file to read, whole, into memory of the caller.
 struct SafetensorsRead {
@@ -52,21 +53,24 @@ struct SafetensorsRead {
 
 // Reads tensors as they lie in the file, on as many threads as DecodeOptions would. Errors:
 // kInvalidArgument for the wrong size, kIo, what the source reports.
-Result<void> read_safetensors(const ByteSource& source, std::span<const SafetensorsRead> reads,
-                              const ReadProgress& progress = {}, unsigned threads = 0);
+CFCK_API Result<void> read_safetensors(const ByteSource& source,
+                                       std::span<const SafetensorsRead> reads,
+                                       const ReadProgress& progress = {}, unsigned threads = 0);
 
 // Reads the elements from `starts` to below `stops`, contiguous. Errors: kInvalidArgument,
 // kUnsupported for parts of tensors whose elements are below one byte, kIo.
-Result<void> read_safetensors_slice(const ByteSource& source, const SafetensorsEntry& entry,
-                                    std::span<const std::uint64_t> starts,
-                                    std::span<const std::uint64_t> stops, MutableBytes out);
+CFCK_API Result<void> read_safetensors_slice(const ByteSource& source,
+                                             const SafetensorsEntry& entry,
+                                             std::span<const std::uint64_t> starts,
+                                             std::span<const std::uint64_t> stops,
+                                             MutableBytes out);
 
 // Adds every tensor of the file, its metadata, and its header as the attachment
 // "safetensors.header". Ties become aliases, unless options of `writer` ask for another
 // codec or error for the name than for its tensor. `source` and `header` must live until
 // writer.finish().
-Result<void> add_safetensors(Writer& writer, const ByteSource& source,
-                             const SafetensorsHeader& header);
+CFCK_API Result<void> add_safetensors(Writer& writer, const ByteSource& source,
+                                      const SafetensorsHeader& header);
 
 // Writes a safetensors file: with the original header if the attachment is there, is no longer than
 // safetensors allows, and still matches every record, else with a new one (tensors by descending
@@ -77,10 +81,10 @@ Result<void> add_safetensors(Writer& writer, const ByteSource& source,
 // workers (0: as in DecodeOptions); an alias of a larger record that is not
 // contiguous needs its own size. Error: kLimitExceeded, before anything is written, where the
 // tensors have more bytes together than the reader may return in one call.
-Result<void> write_safetensors(const Reader& reader, ByteSink& sink,
-                               const ReadProgress& progress = {}, unsigned threads = 0);
+CFCK_API Result<void> write_safetensors(const Reader& reader, ByteSink& sink,
+                                        const ReadProgress& progress = {}, unsigned threads = 0);
 
 // The header that write_safetensors() writes.
-Result<SafetensorsHeader> safetensors_header_for(const Reader& reader);
+CFCK_API Result<SafetensorsHeader> safetensors_header_for(const Reader& reader);
 
 }  // namespace cfck

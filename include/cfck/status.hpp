@@ -8,6 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "cfck/export.hpp"
+
 namespace cfck {
 
 // One value per reaction a caller can have. Wire formats never contain these.
@@ -21,11 +23,12 @@ enum class ErrorCode : std::uint8_t {
   kLimitExceeded,        // valid, but larger than the caller allowed: raise the limit
   kIo,                   // the operating system refused
   kOutOfMemory,
-  kInternal,  // a bug in cfck
+  kInternal,   // a bug in cfck
+  kCancelled,  // a progress callback said so
 };
 
 // The enumerator without its `k`, in snake case: "invalid_argument".
-const char* error_code_name(ErrorCode code) noexcept;
+CFCK_API const char* error_code_name(ErrorCode code) noexcept;
 
 // `record` is empty and `byte_offset` absent where the error has no such place. `byte_offset`
 // counts from the start of the file, or of the byte string given.
@@ -36,8 +39,46 @@ struct Error {
   std::optional<std::uint64_t> byte_offset;
   // "message (record 'name', byte 123)"; control characters of the name escaped. Does not throw:
   // "out of memory" where there is none for the text.
-  std::string to_string() const;
+  CFCK_API std::string to_string() const;
+
+  // The same error with its place: `corrupt("the header is too long").in_record(name)`.
+  Error in_record(std::string name) && {
+    record = std::move(name);
+    return std::move(*this);
+  }
+  Error at_byte(std::uint64_t offset_bytes) && {
+    byte_offset = offset_bytes;
+    return std::move(*this);
+  }
 };
+
+// Errors without a place, one function for each code.
+inline Error invalid_argument(std::string message) {
+  return {ErrorCode::kInvalidArgument, std::move(message), {}, {}};
+}
+inline Error not_found(std::string message) {
+  return {ErrorCode::kNotFound, std::move(message), {}, {}};
+}
+inline Error truncated(std::string message) {
+  return {ErrorCode::kTruncated, std::move(message), {}, {}};
+}
+inline Error corrupt(std::string message) {
+  return {ErrorCode::kCorrupt, std::move(message), {}, {}};
+}
+inline Error wrong_checksum(std::string message) {
+  return {ErrorCode::kChecksum, std::move(message), {}, {}};
+}
+inline Error unsupported(std::string message) {
+  return {ErrorCode::kUnsupported, std::move(message), {}, {}};
+}
+inline Error limit_exceeded(std::string message) {
+  return {ErrorCode::kLimitExceeded, std::move(message), {}, {}};
+}
+inline Error io_error(std::string message) { return {ErrorCode::kIo, std::move(message), {}, {}}; }
+inline Error internal_error(std::string message) {
+  return {ErrorCode::kInternal, std::move(message), {}, {}};
+}
+inline Error cancelled() { return {ErrorCode::kCancelled, "cancelled", {}, {}}; }
 
 // Shaped like std::expected<T, Error> (C++23), so that it can be replaced by it.
 // Calling value() without a value, or error() without an error, is undefined.

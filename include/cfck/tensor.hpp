@@ -6,7 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "cfck/device.hpp"
 #include "cfck/dtype.hpp"
+#include "cfck/export.hpp"
 #include "cfck/status.hpp"
 
 namespace cfck {
@@ -17,21 +19,22 @@ using MutableBytes = std::span<std::byte>;
 // Dimensions, outermost first; empty for a 0-d tensor (one element).
 using Shape = std::vector<std::uint64_t>;
 
-// A contiguous row-major tensor in host memory, little-endian, sub-byte types
-// packed with the least significant bits first.
+// A contiguous row-major tensor, little-endian, sub-byte types packed with the least significant
+// bits first. Memory that is not the host's is kUnsupported.
 struct TensorView {
   DType dtype = DType::kU8;
   Shape shape;
   ByteView data;  // exactly n_bytes(dtype, shape) bytes
+  Device device = {};
 };
 
 // Number of elements. Error: kLimitExceeded where the product of the non-zero
 // dimensions does not fit 63 bits, also if another dimension is zero.
-Result<std::uint64_t> n_elems(const Shape& shape);
+CFCK_API Result<std::uint64_t> n_elems(const Shape& shape);
 
 // Number of bytes of the contiguous tensor. Errors: as n_elems, also when bytes
 // overflow; kInvalidArgument for a sub-byte tensor that does not fill whole bytes
 // (safetensors refuses those too); kUnsupported for an unknown dtype.
-Result<std::uint64_t> n_bytes(DType dtype, const Shape& shape);
+CFCK_API Result<std::uint64_t> n_bytes(DType dtype, const Shape& shape);
 
 }  // namespace cfck

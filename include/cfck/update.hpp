@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cfck/export.hpp"
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
 #include "cfck/record.hpp"
@@ -16,10 +17,10 @@ namespace cfck {
 
 // The changes of an update. A tensor whose name exists replaces that record.
 struct Update {
-  std::vector<StridedTensor> tensors;
-  std::vector<std::string> remove;  // names; kNotFound if there is none
+  std::vector<StridedTensor> tensors = {};
+  std::vector<std::string> remove = {};  // names; kNotFound if there is none
   // Entries to set; all others stay.
-  Metadata metadata;
+  Metadata metadata = {};
 };
 
 // Appends a new generation to the file at `path`: new chunks, a complete index, a tail. Old
@@ -33,17 +34,18 @@ struct Update {
 // containers name every one: kInvalidArgument. One writer at a time: the file is locked,
 // and kIo reported if it is in use. `progress` counts the bytes of the tensors in
 // `changes`.
-Result<WriteSummary> update(const std::string& path, const Update& changes,
-                            EncodeOptions options = {}, DecodeOptions decode = {},
-                            FileSystem& files = system_files(), WriteProgress progress = {});
+CFCK_API Result<WriteSummary> update(const std::string& path, const Update& changes,
+                                     EncodeOptions options = {}, DecodeOptions decode = {},
+                                     FileSystem& files = system_files(),
+                                     WriteProgress progress = {});
 
 // Rewrites the file at `path` without its dead bytes, as generation 0. Chunks
 // are copied and checked, not encoded again. Returns the bytes freed. The file
 // is locked, which keeps update() out. A save takes no lock: one that replaced
 // the file before the end of the copy is kept, and kIo reported; one that comes
 // in the instant between that check and the rename loses to this call.
-Result<std::uint64_t> compact(const std::string& path, DecodeOptions options = {},
-                              FileSystem& files = system_files());
+CFCK_API Result<std::uint64_t> compact(const std::string& path, DecodeOptions options = {},
+                                       FileSystem& files = system_files());
 
 // A record whose chunks are damaged in the newest generation, and whole in an older one.
 struct OlderRecord {
@@ -66,7 +68,8 @@ struct RepairReport {
 // start; bytes that merely look like a frame inside a tensor are never trusted. What an
 // update() in progress has appended so far is left out. Errors: kCorrupt if no
 // generation is whole.
-Result<RepairReport> repair(const std::string& damaged, const std::string& out,
-                            DecodeOptions options = {}, FileSystem& files = system_files());
+CFCK_API Result<RepairReport> repair(const std::string& damaged, const std::string& out,
+                                     DecodeOptions options = {},
+                                     FileSystem& files = system_files());
 
 }  // namespace cfck

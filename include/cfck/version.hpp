@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "cfck/export.hpp"
+
 #define CFCK_VERSION_MAJOR 0
 #define CFCK_VERSION_MINOR 1
 #define CFCK_VERSION_PATCH 0
@@ -15,6 +17,6 @@ inline constexpr std::uint16_t kFormatMajor = 0;
 inline constexpr std::uint16_t kFormatMinor = 6;
 
 // "0.1.0"
-const char* library_version() noexcept;
+CFCK_API const char* library_version() noexcept;
 
 }  // namespace cfck

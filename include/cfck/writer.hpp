@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cfck/export.hpp"
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
 #include "cfck/record.hpp"
@@ -62,7 +63,7 @@ struct WriteSummary {
 // Called on the thread that adds, after each chunk: bytes of tensors encoded so
 // far, and the name of the tensor. While steps of a target are searched the bytes stay
 // as they are, and the name is that of the tensor that is tried. Returning false cancels: the call
-// in progress fails with kInvalidArgument "cancelled".
+// in progress fails with kCancelled.
 using WriteProgress = std::function<bool(std::uint64_t done_bytes, std::string_view name)>;
 
 // Progress of the search for the steps of a target: tensors are encoded again and again, and
@@ -80,7 +81,7 @@ using SearchProgress = std::function<bool(const StepSearch& search)>;
 // Equal tensors are stored once. After an error the writer refuses everything
 // but destruction, and so does one that was moved from. Not thread-safe; uses threads of its own
 // inside a call.
-class Writer {
+class CFCK_API Writer {
  public:
   // `sink` must outlive the writer.
   static Result<Writer> create(ByteSink& sink, EncodeOptions options = {});
@@ -94,6 +95,7 @@ class Writer {
   // encoded before that: steps depend on all tensors. Errors: kInvalidArgument, kLimitExceeded,
   // those of source and sink.
   Result<void> add(std::string_view name, const TensorView& tensor);
+  Result<void> add(std::string_view name, const TensorView& tensor, const TensorOptions& options);
   Result<void> add(std::string_view name, const TensorSource& tensor);
   Result<void> add(std::string_view name, const TensorSource& tensor, const TensorOptions& options);
 
@@ -101,7 +103,7 @@ class Writer {
   // record and aliases of it, and come back tied; those that are not contiguous
   // are copied first, one at a time. Memory between their elements is not stored; views that
   // cannot be tied without it are stored apart (WriteSummary::stored_apart), such as x[::2] and
-  // x[::3]. Records are written in the order given. Shared
+  // x[::3]. Records are written in the order given. Each may have options of its own. Shared
   // memory keeps a maximum error only if it is that of all its tensors and each of
   // them has all of it; else it stays lossless (LosslessReason::kSharedMemory).
   Result<void> add_tensors(std::span<const StridedTensor> tensors);
@@ -130,7 +132,7 @@ class Writer {
   Result<WriteSummary> finish();
 
  private:
-  struct Impl;
+  struct CFCK_LOCAL Impl;
   explicit Writer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
   friend struct WriterAccess;  // update: starts a writer behind an existing file
@@ -140,6 +142,6 @@ class Writer {
 // target, which must be the same, is for all of them together: the tensors that it reaches in
 // any of them share one step, and `size` is the bytes of all files. Errors: those of
 // finish(); then files that were finished before the one that failed should be dropped too.
-Result<std::vector<WriteSummary>> finish_together(std::span<Writer* const> writers);
+CFCK_API Result<std::vector<WriteSummary>> finish_together(std::span<Writer* const> writers);
 
 }  // namespace cfck

@@ -154,7 +154,7 @@ Result<void> read_safetensors(const ByteSource& source, std::span<const Safetens
           const std::lock_guard lock(mutex);
           done_bytes += piece.n_bytes;
           if (progress && !progress(done_bytes, entry.name)) {
-            return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+            return cancelled();
           }
           return {};
         });

@@ -125,7 +125,7 @@ class DecodeJob final : public OrderedPipeline::Job {
     CFCK_TRY(output_.sink.write(bytes_));
     output_.done_bytes += n_bytes_;
     if (output_.progress && !output_.progress(output_.done_bytes, pieces_.back().tensor->name)) {
-      return model::cancelled();
+      return cancelled();
     }
     return {};
   }

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-using JsonTree = format::JsonTree<Json>;
+using Tree = JsonTree<Json>;
 
 Error corrupt_index(const std::string& what) {
   return {ErrorCode::kCorrupt, "the shard index " + what, {}, {}};
@@ -29,8 +29,8 @@ bool stays_inside(const std::string& name) {
                       [](const fs::path& part) { return part == ".." || part.empty(); });
 }
 
-Result<JsonTree> parse_index_json(std::string_view text, std::size_t max_values) {
-  Result<JsonTree> tree = JsonTree::parse(text, {max_values});
+Result<Tree> parse_index_json(std::string_view text, std::size_t max_values) {
+  Result<Tree> tree = Tree::parse(text, {max_values});
   if (!tree) {
     return Error{tree.error().code, "the shard index " + tree.error().message, {}, {}};
   }
@@ -80,7 +80,7 @@ std::string renamed_index(std::string_view name, const ArchiveFormat& from,
 }
 
 Result<ShardIndex> parse_shard_index(std::string_view json, std::size_t max_values) {
-  CFCK_TRY_ASSIGN(const JsonTree tree, parse_index_json(json, max_values));
+  CFCK_TRY_ASSIGN(const Tree tree, parse_index_json(json, max_values));
   ShardIndex index;
   for (const auto& [tensor, file] : tree.root()["weight_map"].items()) {
     index.weight_map.emplace(tensor, file.get<std::string>());
@@ -90,7 +90,7 @@ Result<ShardIndex> parse_shard_index(std::string_view json, std::size_t max_valu
 
 Result<std::string> rename_shards(std::string_view json, const ArchiveFormat& from,
                                   const ArchiveFormat& to, const std::set<std::string>& left_out) {
-  CFCK_TRY_ASSIGN(JsonTree tree, parse_index_json(json, kMaxIndexValues));
+  CFCK_TRY_ASSIGN(Tree tree, parse_index_json(json, kMaxIndexValues));
   Json& weight_map = tree.root()["weight_map"];
   for (const std::string& tensor : left_out) weight_map.erase(tensor);
   for (auto& file : weight_map) {

@@ -85,7 +85,7 @@ EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint
                              Rules rules, std::vector<std::string> exempt, unsigned threads,
                              const std::string& entropy, const std::string& level) {
   EncodeOptions options;
-  static_cast<TensorOptions&>(options) = plain;
+  options.set_tensor_options(plain);
   options.size = size;
   for (auto& [pattern, chosen] : rules) options.rules.push_back({std::move(pattern), chosen});
   options.exempt = std::move(exempt);

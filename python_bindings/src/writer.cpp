@@ -163,7 +163,7 @@ WriteSummary write_file(const nb::bytes& path_bytes, const Units& units, Metadat
     CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, {true, sync}));
     CFCK_TRY_ASSIGN(WriteSummary summary, contents.write(*file, options, watch.listener()));
     if (verify) CFCK_TRY(verify_written(*file, options.threads, verify_watch.listener()));
-    if (!watch.check_now()) return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+    if (!watch.check_now()) return cancelled();
     CFCK_TRY(file->commit());
     return summary;
   };

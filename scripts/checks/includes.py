@@ -20,6 +20,7 @@ from tree import Problem
 PUBLIC = "include/cfck"
 # From low to high. HACKING.md explains what the rooms are for.
 ROOMS: list[tuple[str, ...]] = [
+    ("base/names",),
     ("base/cpu",),
     ("base",),
     ("base/hashing", "base/threads", "base/files"),

@@ -217,7 +217,7 @@ TEST(Bounds, RefusedOptions) {
   const Named weight{"w", {64, 64}, bytes_from(bell(40, 4096, 0.1))};
   const auto refused = [&](const TensorOptions& wrong) {
     EncodeOptions options;
-    static_cast<TensorOptions&>(options) = wrong;
+    options.set_tensor_options(wrong);
     const bool plain = code_of({weight}, options) == ErrorCode::kInvalidArgument;
     options = EncodeOptions();
     options.rules = {{"*", wrong}};

@@ -221,7 +221,7 @@ TEST(TargetsOfAFile, StatesFollowTheLevel) {
       if (in_rule) {
         options.rules = {{"*", lossy}};
       } else {
-        static_cast<TensorOptions&>(options) = lossy;
+        options.set_tensor_options(lossy);
       }
       return write_all(tensors, options).file;
     };

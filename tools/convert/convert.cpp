@@ -118,7 +118,7 @@ int run_convert(const ConvertOptions& given, Console& console) {
   auto report = is_folder ? convert_folder(*options, console.shows_progress())
                           : convert_single(*options, console.shows_progress());
   // Any other error says by itself what was changed.
-  const bool cancelled = !report && report.error().message == "cancelled";
+  const bool cancelled = !report && report.error().code == ErrorCode::kCancelled;
   if (const int number = interrupt_signal(); cancelled && number != 0) {
     console.warn("interrupted; nothing was changed");
     return kExitSignal + number;

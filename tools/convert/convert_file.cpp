@@ -260,7 +260,7 @@ Result<void> open_files(Work& work) {
 Result<void> commit(Work& work) {
   // In a .cfck file every byte has a hash, and updates do not change the opened file.
   if (work.to().encodes) CFCK_TRY(work.guard.check());
-  if (!go_on()) return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+  if (!go_on()) return cancelled();
   return work.file ? work.file->commit() : Result<void>();
 }
 

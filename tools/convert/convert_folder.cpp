@@ -342,7 +342,7 @@ Result<void> copy_file(const std::string& from, const std::string& to) {
     CFCK_TRY(source->read_at(done, part));
     CFCK_TRY(file->write(part));
     done += n_bytes;
-    if (interrupt_signal() != 0) return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+    if (interrupt_signal() != 0) return cancelled();
   }
   CFCK_TRY(file->commit());
   struct stat info {};

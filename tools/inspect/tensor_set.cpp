@@ -217,7 +217,7 @@ Result<std::vector<const StoredTensor*>> select_tensors(const TensorSet& set,
 
 Result<void> check_interrupt() {
   if (interrupt_signal() == 0) return {};
-  return Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+  return cancelled();
 }
 
 Error no_such_tensor(const TensorSet& tensors, std::string_view name) {

@@ -57,6 +57,7 @@ std::string scaled(std::uint64_t value, std::string_view unit) {
 int exit_code(ErrorCode code) noexcept {
   switch (code) {
     case ErrorCode::kInvalidArgument:
+    case ErrorCode::kCancelled:
       return kExitUsage;
     case ErrorCode::kNotFound:
     case ErrorCode::kIo:

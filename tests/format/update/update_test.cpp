@@ -213,7 +213,7 @@ TEST(Update, ProgressCountsWhatIsAddedAndCanCancel) {
   const Update changes{{floats("b", b), floats("c", a)}, {}, {}};
   const Result<WriteSummary> cancelled = update(path, changes, {}, {}, system_files(), cancel);
   ASSERT_FALSE(cancelled);
-  EXPECT_EQ(cancelled.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(cancelled.error().code, ErrorCode::kCancelled);
   EXPECT_EQ(cancelled.error().message, "cancelled");
   EXPECT_EQ(bytes_of(path) == before, true);
   take(update(path, changes, {}, {}, system_files(), count));

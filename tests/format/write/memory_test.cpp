@@ -233,6 +233,36 @@ TEST(Memory, RunsOutInLoad) {
   }
 }
 
+TEST(Memory, RunsOutInReadsIntoOwnedMemory) {
+  TargetFile target;
+  target.old = file_with_everything(1);
+  target.restore();
+  Operation operation;
+  operation.prepare = [] {};
+  operation.run = [&]() -> Result<void> {
+    CFCK_TRY_ASSIGN(const Reader reader, Reader::open(target.path));
+    CFCK_TRY_ASSIGN(const OwnedTensor tensor, reader.read("a tensor in several chunks"));
+    CFCK_TRY_ASSIGN(const OwnedTensor view, reader.read(*reader.find("a transposed view")));
+    Result<OwnedTensor> none = reader.read("a name that is not in the file at all");
+    if (none.error().code == ErrorCode::kNotFound) return {};
+    return std::move(none).error();
+  };
+  operation.check = [](bool) {};
+  expect_survives(operation);
+}
+
+TEST(Memory, RunsOutInASinkInMemory) {
+  const Bytes bytes = weights(1, 1000);
+  MemorySink sink;
+  run_out_of_memory(1, Shortage::kOnce);
+  const Result<void> refused = sink.write(bytes);
+  EXPECT_TRUE(memory_is_back());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
+  expect_ok(sink.write(bytes));
+  EXPECT_EQ(sink.bytes(), bytes);
+}
+
 TEST(Memory, RunsOutInUpdate) {
   TargetFile target;
   target.old = file_with_everything(1);

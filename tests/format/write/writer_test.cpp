@@ -365,7 +365,7 @@ TEST(Writer, ProgressCountsEveryByteAndCanCancel) {
   (void)cancelled.add("a", TensorView{DType::kF32, {values.size() / 4}, values});
   const Result<WriteSummary> finished = cancelled.finish();
   ASSERT_FALSE(finished);
-  EXPECT_EQ(finished.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(finished.error().code, ErrorCode::kCancelled);
   EXPECT_EQ(finished.error().message, "cancelled");
 }
 

@@ -73,8 +73,9 @@ class Recipe {
 
   cfck::Result<void> play(const std::string& out) {
     cfck::EncodeOptions options;
-    CFCK_TRY_ASSIGN(static_cast<cfck::TensorOptions&>(options),
+    CFCK_TRY_ASSIGN(const cfck::TensorOptions plain,
                     tensor_options(recipe_, cfck::CodecChoice::kAuto));
+    options.set_tensor_options(plain);
     options.threads = recipe_.value("threads", 1U);
     options.chunk_elems = recipe_.value("chunk_elems", 0U);
     const auto entropy = cfck::entropy_choice_from_name(recipe_.value("entropy", "zstd"));
