@@ -1,4 +1,4 @@
-// An open file: its index, and the way from places in the file to values. What
+// An open file: its index, where its chunks are, and its parts that are no chunks. What
 // Reader and verify stand on.
 #pragma once
 
@@ -11,49 +11,9 @@
 #include "cfck/reader.hpp"
 #include "codec/codec.hpp"
 #include "format/container/container.hpp"
+#include "format/read/read_workers.hpp"
 
 namespace cfck::format {
-
-struct OpenFile;
-
-// Buffers of one thread that reads chunks, kept between chunks.
-class ReadWorker {
- public:
-  // Bytes nobody has initialised, valid until the next call of the same function.
-  MutableBytes stored(std::size_t n_bytes) { return stored_.take(n_bytes); }
-  MutableBytes decoded(std::size_t n_bytes) { return decoded_.take(n_bytes); }
-  codec::Scratch& scratch() noexcept { return scratch_; }
-
- private:
-  class Buffer {
-   public:
-    MutableBytes take(std::size_t n_bytes);
-
-   private:
-    std::unique_ptr<std::byte[]> memory_;
-    std::size_t n_bytes_ = 0;
-  };
-
-  Buffer stored_;
-  Buffer decoded_;
-  codec::Scratch scratch_;
-};
-
-// Workers of one call. They come from the file's stock and go back to it, so that
-// many small reads do not each ask the system for memory.
-class WorkerSet {
- public:
-  WorkerSet(const OpenFile& file, unsigned n_workers);
-  ~WorkerSet();
-  WorkerSet(const WorkerSet&) = delete;
-  WorkerSet& operator=(const WorkerSet&) = delete;
-
-  ReadWorker& operator[](unsigned worker) noexcept { return *workers_[worker]; }
-
- private:
-  const OpenFile& file_;
-  std::vector<std::unique_ptr<ReadWorker>> workers_;
-};
 
 // One chunk, and all there is to know before its bytes are read.
 struct ChunkPlace {
@@ -99,31 +59,17 @@ struct OpenFile {
   // Returns the contents of the record's PREA frame, checked; empty if it has none.
   Result<std::vector<std::byte>> read_preamble(const StoredRecord& stored,
                                                const std::string& name) const;
-  // Reads a chunk, checks hash and frames. Valid until the worker reads another one. Requires:
-  // a codec with a decoder.
-  Result<ByteView> read_payload(const ChunkPlace& place, bool verify, ReadWorker& worker) const;
-  // The same, then decodes it; of all codecs.
-  Result<void> read_chunk(const ChunkPlace& place, bool verify, ReadWorker& worker,
-                          MutableBytes out) const;
-  // The same without decoding.
-  Result<void> check_chunk(const ChunkPlace& place, ReadWorker& worker) const;
-  // Decodes a packed record out of the frame of its pack.
-  Result<void> decode_packed(const StoredRecord& stored, const std::string& name,
-                             const PackBytes& pack, ReadWorker& worker, MutableBytes out) const;
   // Reads a pack and checks its frame header. read_pack keeps the last one.
   Result<std::shared_ptr<const PackBytes>> load_pack(std::uint32_t pack, bool verify) const;
   Result<std::shared_ptr<const PackBytes>> read_pack(std::uint32_t pack) const;
   Result<std::vector<std::byte>> read_attachment(const StoredAttachment& attachment,
                                                  bool verify) const;
 
+  // The workers that calls take theirs from.
+  IdleWorkers& idle_workers() const noexcept { return idle_workers_; }
+
  private:
-  // Reads an extent into the worker's buffer; kChecksum where it is not what was written.
-  Result<MutableBytes> read_extent(const ChunkPlace& place, bool verify, ReadWorker& worker) const;
-
-  friend class WorkerSet;
-
-  mutable std::mutex worker_mutex_;
-  mutable std::vector<std::unique_ptr<ReadWorker>> idle_workers_;
+  mutable IdleWorkers idle_workers_;
   mutable std::mutex pack_mutex_;
   mutable std::shared_ptr<const PackBytes> last_pack_;
 };

@@ -4,6 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "base/threads/threads.hpp"
+#include "format/read/chunk_batch.hpp"
 
 namespace cfck::format {
 namespace {
@@ -60,7 +61,7 @@ Result<void> ReadPlan::add(ViewRead read) {
   if (reads_[number].stored->record.kind == RecordKind::kPacked) {
     add_pack_task(number);
   } else {
-    add_chunk_tasks(number);
+    add_chunks(number);
   }
   return {};
 }
@@ -74,7 +75,7 @@ void ReadPlan::add_pack_task(std::size_t number) {
   pack_tasks_[place->second].reads.push_back(number);
 }
 
-void ReadPlan::add_chunk_tasks(std::size_t number) {
+void ReadPlan::add_chunks(std::size_t number) {
   const ViewRead& read = reads_[number];
   const StoredRecord& stored = *read.stored;
   const std::uint64_t chunk_elems = stored.record.chunk_elems;
@@ -92,26 +93,27 @@ void ReadPlan::add_chunk_tasks(std::size_t number) {
       offset_bytes += entries[chunk].n_bytes;
     }
     const std::uint64_t next = read.view.lower_bound(flat, end, (chunk + 1) * chunk_elems);
-    chunk_tasks_.push_back({number, chunk, offset_bytes, flat, next});
+    chunks_.push_back({number, chunk, offset_bytes, flat, next});
     flat = next;
   }
 }
 
-MutableBytes ReadPlan::destination(const ViewRead& read, const ChunkTask& task,
-                                   std::uint64_t chunk_elems, std::uint64_t chunk_bytes,
+MutableBytes ReadPlan::destination(const WantedChunk& wanted, std::uint64_t chunk_elems,
+                                   std::uint64_t chunk_bytes, std::size_t number,
                                    ReadWorker& worker) const {
   // Elements rise strictly, so that as many as the chunk has are all of them.
-  if (task.end - task.begin == chunk_elems) {
-    return read.out.subspan(byte_of(task.begin - read.first, bits_of(read)), chunk_bytes);
+  if (wanted.end - wanted.begin == chunk_elems) {
+    const ViewRead& read = reads_[wanted.read];
+    return read.out.subspan(byte_of(wanted.begin - read.first, bits_of(read)), chunk_bytes);
   }
-  return worker.decoded(chunk_bytes);
+  return worker.decoded(number, chunk_bytes);
 }
 
-void ReadPlan::copy_runs(const ViewRead& read, const ChunkTask& task, ByteView decoded,
+void ReadPlan::copy_runs(const ViewRead& read, const WantedChunk& wanted, ByteView decoded,
                          std::uint64_t first_elem) const {
   const unsigned bits = bits_of(read);
-  for (std::uint64_t flat = task.begin; flat < task.end;) {
-    const std::uint64_t count = std::min(read.view.run_from(flat), task.end - flat);
+  for (std::uint64_t flat = wanted.begin; flat < wanted.end;) {
+    const std::uint64_t count = std::min(read.view.run_from(flat), wanted.end - flat);
     copy_elems(read.out, flat - read.first, decoded, read.view.element_of(flat) - first_elem, count,
                bits);
     flat += count;
@@ -130,16 +132,34 @@ Result<void> ReadPlan::report(const ViewRead& read, std::uint64_t n_bytes) {
   return {};
 }
 
-Result<void> ReadPlan::run_chunk(const ChunkTask& task, ReadWorker& worker) {
-  const ViewRead& read = reads_[task.read];
-  ChunkPlace place = file_.place_of(*read.stored, task.chunk, task.offset_bytes, read.asked->name);
-  place.preamble = preambles_.at(read.stored);
-  const MutableBytes to = destination(read, task, place.n_elems, place.decoded_bytes, worker);
-  CFCK_TRY(file_.read_chunk(place, file_.options.verify_chunks, worker, to));
-  if (task.end - task.begin != place.n_elems) {
-    copy_runs(read, task, to, task.chunk * read.stored->record.chunk_elems);
+Result<void> ReadPlan::run_batch(std::span<const WantedChunk> chunks, ReadWorker& worker) {
+  const auto place_of = [&](const WantedChunk& wanted) {
+    const ViewRead& read = reads_[wanted.read];
+    ChunkPlace place =
+        file_.place_of(*read.stored, wanted.chunk, wanted.offset_bytes, read.asked->name);
+    place.preamble = preambles_.at(read.stored);
+    return place;
+  };
+  const auto destination_of = [&](std::size_t i, const ChunkPlace& place) {
+    return destination(chunks[i], place.n_elems, place.decoded_bytes, i, worker);
+  };
+  ChunkBatch batch(file_, Verify{file_.options.verify_chunks}, worker);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const ChunkPlace place = place_of(chunks[i]);
+    CFCK_TRY(batch.add(place, destination_of(i, place)));
   }
-  return report(read, byte_of(task.end - task.begin, bits_of(read)));
+  CFCK_TRY(batch.decode());
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const WantedChunk& wanted = chunks[i];
+    const ViewRead& read = reads_[wanted.read];
+    const ChunkPlace place = place_of(wanted);
+    if (wanted.end - wanted.begin != place.n_elems) {
+      copy_runs(read, wanted, destination_of(i, place),
+                wanted.chunk * read.stored->record.chunk_elems);
+    }
+    CFCK_TRY(report(read, byte_of(wanted.end - wanted.begin, bits_of(read))));
+  }
+  return {};
 }
 
 Result<void> ReadPlan::run_pack(const PackTask& task, ReadWorker& worker) {
@@ -150,9 +170,9 @@ Result<void> ReadPlan::run_pack(const PackTask& task, ReadWorker& worker) {
   for (const std::size_t number : task.reads) {
     const ViewRead& read = reads_[number];
     const Record& record = read.stored->record;
-    const ChunkTask part{number, 0, 0, read.first, read.first + read.n_elems};
-    const MutableBytes to = destination(read, part, record.n_elems, record.decoded_bytes, worker);
-    CFCK_TRY(file_.decode_packed(*read.stored, read.asked->name, **pack, worker, to));
+    const WantedChunk part{number, 0, 0, read.first, read.first + read.n_elems};
+    const MutableBytes to = destination(part, record.n_elems, record.decoded_bytes, 0, worker);
+    CFCK_TRY(decode_packed(file_, *read.stored, read.asked->name, **pack, worker, to));
     if (read.n_elems != record.n_elems) {
       copy_runs(read, part, to, 0);
     }
@@ -186,7 +206,7 @@ Result<void> ReadPlan::run_late(const LateRead& late) {
 }
 
 unsigned ReadPlan::thread_count() const {
-  const std::uint64_t n_tasks = chunk_tasks_.size() + pack_tasks_.size();
+  const std::uint64_t n_tasks = chunks_.size() + pack_tasks_.size();
   const std::uint64_t useful = std::min(n_tasks, ceil_div(total_bytes_, kBytesPerThread));
   if (useful <= 1 || file_.options.threads == 1) {
     return 1;
@@ -197,12 +217,18 @@ unsigned ReadPlan::thread_count() const {
 
 Result<void> ReadPlan::run() {
   const unsigned threads = thread_count();
-  WorkerSet workers(file_, threads);
-  const std::size_t n_chunks = chunk_tasks_.size();
-  CFCK_TRY(
-      parallel_for(n_chunks + pack_tasks_.size(), threads, [&](std::size_t index, unsigned worker) {
-        return index < n_chunks ? run_chunk(chunk_tasks_[index], workers[worker])
-                                : run_pack(pack_tasks_[index - n_chunks], workers[worker]);
+  WorkerSet workers(file_.idle_workers(), threads);
+  const std::span<const WantedChunk> chunks(chunks_);
+  const std::size_t per_batch = workers[0].executor().batch_chunks();
+  const std::size_t n_batches = ceil_div(chunks.size(), per_batch);
+  CFCK_TRY(parallel_for(
+      n_batches + pack_tasks_.size(), threads, [&](std::size_t index, unsigned worker) {
+        if (index >= n_batches) {
+          return run_pack(pack_tasks_[index - n_batches], workers[worker]);
+        }
+        const std::size_t first = index * per_batch;
+        return run_batch(chunks.subspan(first, std::min(per_batch, chunks.size() - first)),
+                         workers[worker]);
       }));
   for (const LateRead& late : late_reads_) {
     CFCK_TRY(run_late(late));

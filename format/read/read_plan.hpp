@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -39,7 +40,7 @@ class ReadPlan {
 
  private:
   // The wanted part of a chunk.
-  struct ChunkTask {
+  struct WantedChunk {
     std::size_t read = 0;
     std::uint64_t chunk = 0;
     std::uint64_t offset_bytes = 0;
@@ -56,16 +57,17 @@ class ReadPlan {
     ByteView from;  // the whole base, if this plan reads it; else it is read on its own
   };
 
-  void add_chunk_tasks(std::size_t number);
+  void add_chunks(std::size_t number);
   void add_pack_task(std::size_t number);
-  Result<void> run_chunk(const ChunkTask& task, ReadWorker& worker);
+  // Fetches the chunks of a batch, then decodes them.
+  Result<void> run_batch(std::span<const WantedChunk> batch, ReadWorker& worker);
   Result<void> run_pack(const PackTask& task, ReadWorker& worker);
   Result<void> run_late(const LateRead& late);
-  void copy_runs(const ViewRead& read, const ChunkTask& task, ByteView decoded,
+  void copy_runs(const ViewRead& read, const WantedChunk& wanted, ByteView decoded,
                  std::uint64_t first_elem) const;
-  // `out`, or the worker's buffer: where a chunk's values are decoded to.
-  MutableBytes destination(const ViewRead& read, const ChunkTask& task, std::uint64_t chunk_elems,
-                           std::uint64_t chunk_bytes, ReadWorker& worker) const;
+  // `out`, or the worker's buffer of this number: where a chunk's values are decoded to.
+  MutableBytes destination(const WantedChunk& wanted, std::uint64_t chunk_elems,
+                           std::uint64_t chunk_bytes, std::size_t number, ReadWorker& worker) const;
   Result<void> report(const ViewRead& read, std::uint64_t n_bytes);
   unsigned thread_count() const;
 
@@ -74,7 +76,7 @@ class ReadPlan {
   std::vector<ViewRead> reads_;
   // Preambles of records, however many reads they have.
   std::unordered_map<const StoredRecord*, std::vector<std::byte>> preambles_;
-  std::vector<ChunkTask> chunk_tasks_;
+  std::vector<WantedChunk> chunks_;
   std::vector<PackTask> pack_tasks_;
   std::unordered_map<std::uint32_t, std::size_t> pack_task_of_;
   std::vector<LateRead> late_reads_;

@@ -50,10 +50,5 @@ class PrefixSource final : public ByteSource {
   std::uint64_t n_bytes_;
 };
 
-// Reads the bytes of an extent and compares their XXH3-64. Errors: kChecksum,
-// kIo, kTruncated.
-Result<void> read_hashed(const ByteSource& source, std::uint64_t offset_bytes, std::uint64_t hash,
-                         MutableBytes out);
-
 }  // namespace format
 }  // namespace cfck

@@ -1,6 +1,7 @@
 #include "format/read/stored_payloads.hpp"
 
 #include "base/run_guarded.hpp"
+#include "format/read/chunk_batch.hpp"
 #include "format/read/open_file.hpp"
 #include "format/read/reader_access.hpp"
 
@@ -24,13 +25,9 @@ Result<std::uint64_t> each_chunk(const OpenFile& file, const StoredRecord& store
     ChunkPlace place = file.place_of(stored, chunk, offset_bytes, name);
     place.preamble = preamble;
     const std::uint64_t stored_bytes = file.entry_of(place).n_bytes;
-    Result<ByteView> payload = file.read_payload(place, file.options.verify_chunks, worker);
-    if (!payload) {
-      Error error = std::move(payload).error();
-      error.record = name;
-      return error;
-    }
-    CFCK_TRY(take_one({info_of(place), *payload, stored_bytes}, name,
+    CFCK_TRY_ASSIGN(const ByteView payload,
+                    fetch_payload(file, place, Verify{file.options.verify_chunks}, worker));
+    CFCK_TRY(take_one({info_of(place), payload, stored_bytes}, name,
                       offset_bytes + kFrameHeaderBytes, worker, take));
     offset_bytes += stored_bytes;
   }
@@ -47,7 +44,7 @@ Result<std::uint64_t> each_payload(const Reader& reader, const Record& record,
     CFCK_TRY_ASSIGN(const Record* const own, file.own(record));
     CFCK_TRY(check_readable(*own));
     const StoredRecord& stored = file.base_of(*own);
-    WorkerSet workers(file, 1);
+    WorkerSet workers(file.idle_workers(), 1);
     if (stored.record.kind != RecordKind::kPacked) {
       return each_chunk(file, stored, workers[0], take);
     }

@@ -7,6 +7,7 @@
 #include "base/hashing/hashing.hpp"
 #include "base/threads/threads.hpp"
 #include "format/container/frame_walk.hpp"
+#include "format/read/chunk_batch.hpp"
 #include "format/read/reader_access.hpp"
 
 namespace cfck::format {
@@ -147,7 +148,7 @@ Result<void> HashCheck::check_chunk(const Unit& unit, Worker& worker) {
   const std::string& name = file_.records[unit.number].name;
   ChunkPlace place = file_.place_of(stored, unit.chunk, unit.offset_bytes, name);
   if (!stored.has_preamble) {
-    return file_.check_chunk(place, worker.reader);
+    return format::check_chunk(file_, place, worker.reader);
   }
   if (worker.record != unit.number) {
     worker.record = unit.number;
@@ -159,10 +160,10 @@ Result<void> HashCheck::check_chunk(const Unit& unit, Worker& worker) {
   }
   if (!worker.preamble) {
     return read_hashed(*file_.source, unit.offset_bytes, file_.entry_of(place).hash,
-                       worker.reader.stored(unit.n_bytes));
+                       worker.reader.stored(0, unit.n_bytes));
   }
   place.preamble = *worker.preamble;
-  return file_.check_chunk(place, worker.reader);
+  return format::check_chunk(file_, place, worker.reader);
 }
 
 Result<void> HashCheck::check(const Unit& unit, Worker& worker) {
@@ -187,7 +188,7 @@ Result<void> HashCheck::check(const Unit& unit, Worker& worker) {
         break;
     }
     const bool is_index = unit.kind == Unit::Kind::kIndex;
-    const MutableBytes bytes = worker.reader.stored(unit.n_bytes);
+    const MutableBytes bytes = worker.reader.stored(0, unit.n_bytes);
     CFCK_TRY(file_.source->read_at(unit.offset_bytes, bytes));
     if (hash128(bytes) != (is_index ? file_.tail.index_hash : file_.tail.metadata_hash)) {
       return Error{ErrorCode::kChecksum,

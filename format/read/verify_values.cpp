@@ -5,6 +5,7 @@
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/threads/threads.hpp"
+#include "format/read/chunk_batch.hpp"
 #include "format/read/read_plan.hpp"
 #include "format/read/verify.hpp"
 
@@ -46,7 +47,7 @@ class ChunkJob final : public OrderedPipeline::Job {
   Result<void> run(unsigned worker) override {
     memory_ = std::make_unique_for_overwrite<std::byte[]>(place_.decoded_bytes);
     const MutableBytes values(memory_.get(), place_.decoded_bytes);
-    result_ = shared_.file.read_chunk(place_, true, shared_.workers[worker], values);
+    result_ = decode_chunk(shared_.file, place_, Verify::kYes, shared_.workers[worker], values);
     if (result_) {
       edges_ = digest_->builder.hash_whole_leaves(offset_bytes(), values);
     }
@@ -118,8 +119,8 @@ Result<void> submit_chunks(Shared& shared, OrderedPipeline& pipeline, std::uint3
 Result<void> check_packed(const OpenFile& file, const StoredRecord& stored, const PackBytes& pack,
                           ReadWorker& worker) {
   const Record& record = stored.record;
-  const MutableBytes values = worker.decoded(record.decoded_bytes);
-  CFCK_TRY(file.decode_packed(stored, record.name, pack, worker, values));
+  const MutableBytes values = worker.decoded(0, record.decoded_bytes);
+  CFCK_TRY(decode_packed(file, stored, record.name, pack, worker, values));
   if (digest_of(values) != record.digest) {
     return wrong_digest(record);
   }

@@ -1,0 +1,66 @@
+#include "format/read/read_workers.hpp"
+
+#include <utility>
+
+namespace cfck::format {
+namespace {
+
+// Each keeps memory for a chunk or two.
+constexpr std::size_t kMaxIdleWorkers = 8;
+
+}  // namespace
+
+MutableBytes ReadWorker::Buffer::take(std::size_t n_bytes) {
+  if (n_bytes_ < n_bytes) {
+    memory_.reset();
+    n_bytes_ = 0;
+    memory_ = std::make_unique_for_overwrite<std::byte[]>(n_bytes);
+    n_bytes_ = n_bytes;
+  }
+  return {memory_.get(), n_bytes};
+}
+
+MutableBytes ReadWorker::take(std::vector<Buffer>& buffers, std::size_t number,
+                              std::size_t n_bytes) {
+  if (buffers.size() <= number) {
+    buffers.resize(number + 1);
+  }
+  return buffers[number].take(n_bytes);
+}
+
+MutableBytes ReadWorker::stored(std::size_t number, std::size_t n_bytes) {
+  return take(stored_, number, n_bytes);
+}
+
+MutableBytes ReadWorker::decoded(std::size_t number, std::size_t n_bytes) {
+  return take(decoded_, number, n_bytes);
+}
+
+std::vector<std::unique_ptr<ReadWorker>> IdleWorkers::take(unsigned n_workers) {
+  std::vector<std::unique_ptr<ReadWorker>> taken;
+  taken.reserve(n_workers);
+  {
+    const std::lock_guard lock(mutex_);
+    workers_.reserve(kMaxIdleWorkers);  // give_back() must not fail
+    while (taken.size() < n_workers && !workers_.empty()) {
+      taken.push_back(std::move(workers_.back()));
+      workers_.pop_back();
+    }
+  }
+  while (taken.size() < n_workers) {
+    taken.push_back(std::make_unique<ReadWorker>());
+  }
+  return taken;
+}
+
+void IdleWorkers::give_back(std::vector<std::unique_ptr<ReadWorker>>& workers) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (std::unique_ptr<ReadWorker>& worker : workers) {
+    if (workers_.size() == kMaxIdleWorkers) {
+      return;
+    }
+    workers_.push_back(std::move(worker));
+  }
+}
+
+}  // namespace cfck::format
