@@ -19,17 +19,12 @@ cfck::TensorView view(const std::vector<float>& values, const cfck::Shape& shape
 // Every matrix may be off by a hundredth of its standard deviation, the head by 1e-5; tensors of
 // one dimension are stored losslessly.
 cfck::EncodeOptions options() {
-  cfck::EncodeOptions options;
-  options.max_sigma_error = 0.01;
-  cfck::TensorOptions head;
-  head.max_abs_error = 1e-5;
-  options.rules = {{"head.*", head}};
-  return options;
+  return {.max_sigma_error = 0.01, .rules = {{"head.*", {.max_abs_error = 1e-5}}}};
 }
 
 cfck::Result<void> save(const std::string& path, const std::vector<float>& weights,
                         const std::vector<float>& head, const std::vector<float>& bias) {
-  CFCK_TRY_ASSIGN(const auto file, cfck::AtomicFile::create(path, {}));
+  CFCK_TRY_ASSIGN(const auto file, cfck::AtomicFile::create(path));
   CFCK_TRY_ASSIGN(cfck::Writer writer, cfck::Writer::create(*file, options()));
   CFCK_TRY(writer.add("layer.weight", view(weights, {kRows, kColumns})));
   CFCK_TRY(writer.add("layer.bias", view(bias, {kRows})));
@@ -45,8 +40,7 @@ cfck::Result<void> save(const std::string& path, const std::vector<float>& weigh
 
 // The index alone has the requested bounds and the measured errors.
 cfck::Result<void> show(const std::string& path) {
-  CFCK_TRY_ASSIGN(const auto source, cfck::open_file(path));
-  CFCK_TRY_ASSIGN(const cfck::Reader reader, cfck::Reader::open(*source));
+  CFCK_TRY_ASSIGN(const cfck::Reader reader, cfck::Reader::open(path));
   for (const cfck::Record& record : reader.records()) {
     std::printf("%s: %.2f bits per weight", record.name.c_str(), record.bits_per_weight());
     if (record.error) {

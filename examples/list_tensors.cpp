@@ -17,8 +17,7 @@ std::string shape_text(const cfck::Shape& shape) {
 }
 
 cfck::Result<void> run(const std::string& path) {
-  CFCK_TRY_ASSIGN(const auto source, cfck::open_file(path));
-  CFCK_TRY_ASSIGN(const cfck::Reader reader, cfck::Reader::open(*source));
+  CFCK_TRY_ASSIGN(const cfck::Reader reader, cfck::Reader::open(path));
   for (const cfck::Record& record : reader.records()) {
     if (!record.hidden) {
       std::printf("%-20s %-8s %-12s %6.2f bits per weight\n", record.name.c_str(),

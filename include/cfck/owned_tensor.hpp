@@ -41,8 +41,6 @@ class CFCK_API OwnedTensor {
   const Shape& shape() const noexcept { return shape_; }
   MutableBytes bytes() noexcept { return {memory_.get(), n_bytes_}; }
   ByteView bytes() const noexcept { return {memory_.get(), n_bytes_}; }
-  // Valid as long as this object, also after it was moved.
-  TensorView view() const { return {dtype_, shape_, bytes()}; }
 
   // The elements as values of `T`, which must be the C++ type of the dtype: float for kF32.
   template <class T>

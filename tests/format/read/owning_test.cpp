@@ -81,7 +81,7 @@ TEST(OwnedTensor, EmptyTensorsAndViewsAreRead) {
   const std::byte* const memory = view.bytes().data();
   OwnedTensor moved = std::move(view);
   EXPECT_TRUE(view.bytes().empty());  // NOLINT(bugprone-use-after-move)
-  EXPECT_EQ(moved.view().data.data(), memory);
+  EXPECT_EQ(moved.bytes().data(), memory);
   moved = take(file->read("raw"));
   EXPECT_TRUE(is_equal(moved.bytes(), raw_values()));
 }
