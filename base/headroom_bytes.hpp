@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/names/detail.hpp"
 #include "cfck/tensor.hpp"
 
-namespace cfck {
+namespace cfck::detail {
 
 // Bytes that nobody has initialised, with headroom: space in front for a header, so that
 // both can be hashed and written as one.
@@ -43,4 +44,4 @@ class HeadroomBytes {
   std::size_t capacity_ = 0;
 };
 
-}  // namespace cfck
+}  // namespace cfck::detail

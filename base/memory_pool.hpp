@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
-namespace cfck {
+#include "base/names/detail.hpp"
+
+namespace cfck::detail {
 
 // Holds no more than was in use at once. Thread-safe.
 template <class Memory>
@@ -35,4 +37,4 @@ class MemoryPool {
   std::vector<Memory> idle_;
 };
 
-}  // namespace cfck
+}  // namespace cfck::detail

@@ -147,8 +147,7 @@ void Writer::Impl::set_progress(WriteProgress progress) {
   }
   encoder.progress().set_listener(
       [told = std::move(progress)](std::uint64_t done_bytes, std::string_view name) {
-        return told(done_bytes, name) ? Result<void>()
-                                      : Error{ErrorCode::kInvalidArgument, "cancelled", {}, {}};
+        return told(done_bytes, name) ? Result<void>() : cancelled();
       });
 }
 
