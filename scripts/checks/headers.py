@@ -1,7 +1,7 @@
 """Checks that every header compiles alone: that it includes what it needs.
 
 A header that did is not compiled again until it, a header of the repository that it includes, or
-the compiler changes: build/checks/headers.json remembers it by their hash.
+the compiler changes: build/checks/headers.json remembers it by their hash, without comments.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
+import cpp
 import includes
 import tree
 from tree import Problem
@@ -88,13 +89,19 @@ def compile_alone(root: Path, path: str) -> Problem | None:
     )
 
 
+def token_hash(text: str) -> str:
+    """A hash of what the compiler sees: comments and layout do not count."""
+    tokens = "\n".join(token.text for token in cpp.tokens(text))
+    return hashlib.sha256(tokens.encode()).hexdigest()
+
+
 def keys(root: Path, headers: list[str]) -> dict[str, str]:
     """A hash for each header: of it, of all that it includes, of the command."""
     graph = includes.Graph(root)
     beside: dict[str, set[str]] = {}
     for path, _, target in graph.arrows:
         beside.setdefault(path, set()).add(target)
-    hashes = {path: hashlib.sha256((root / path).read_bytes()).hexdigest() for path in graph.files}
+    hashes = {path: token_hash((root / path).read_text(encoding="utf-8")) for path in graph.files}
     version = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True)
     found = {}
     for header in headers:
