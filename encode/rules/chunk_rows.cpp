@@ -10,7 +10,7 @@
 namespace cfck::encode {
 namespace {
 
-// The most lanes that a chunk has: rows of codec spectral with feedback keep to one each.
+// The maximum of lanes in a chunk: with feedback, rows of codec spectral keep to one each.
 constexpr std::uint64_t kRowsTogether = 128;
 
 // Number of rows that no chunk should cut.

@@ -59,7 +59,7 @@ Result<void> ChunkBatch::add(const ChunkPlace& place, MutableBytes out) {
 Result<void> ChunkBatch::add_raw(const ChunkPlace& place, MutableBytes out) {
   const RawFrame frame = raw_frame_of(place);
   if (!frame.starts_here) {
-    // The values are the extent: hashed where the caller will use them.
+    // The values are the extent itself: they are hashed where the caller will use them.
     return ExtentFetcher(*file_.source)
         .fetch(place.offset_bytes, file_.entry_of(place).hash, kChunk, verify_, out);
   }

@@ -16,7 +16,7 @@ struct RawFrame {
   std::uint64_t n_bytes = 0;
 };
 
-// Whether the chunk of a raw record is the first of a RAWD frame, and its length.
+// Returns whether the chunk of a raw record is the first of a RAWD frame, and its length.
 RawFrame raw_frame_of(const ChunkPlace& place);
 
 // Checks the header of the frame and the zeros that align what follows. Error: kCorrupt.

@@ -5,7 +5,7 @@
 namespace cfck::format {
 namespace {
 
-// Each keeps memory for a chunk or two.
+// Each idle worker keeps memory for a chunk or two.
 constexpr std::size_t kMaxIdleWorkers = 8;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Where the memory of a tensor is.
+// The location of the memory of a tensor.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace cfck {
 
 enum class DeviceKind : std::uint8_t {
   kHost = 0,  // memory that the CPU reads and writes
-  kCuda = 1,  // not yet: calls with such memory fail with kUnsupported
+  kCuda = 1,  // not supported yet: calls with such memory fail with kUnsupported
 };
 
 struct Device {

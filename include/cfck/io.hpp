@@ -170,7 +170,7 @@ struct AtomicFileOptions {
 // `path` stays as it was. A killed process leaves the temporary file,
 // ".NAME.cfck-tmp-PID-N"; the next AtomicFile in that folder removes it. Keeps the
 // permissions of a file it replaces; a symbolic link is followed, so that its target is
-// replaced.
+// replaced. Not thread-safe.
 class CFCK_API AtomicFile final : public ByteSink {
  public:
   using Options = AtomicFileOptions;

@@ -1,4 +1,4 @@
-// A tensor with memory of its own.
+// A tensor that owns its memory.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class CFCK_API OwnedTensor {
  public:
   static constexpr std::size_t kAlignmentBytes = 64;
 
-  // Takes memory and leaves it as it is found. Errors: those of n_bytes(); kOutOfMemory.
+  // Allocates memory without initialising it. Errors: those of n_bytes(); kOutOfMemory.
   static Result<OwnedTensor> allocate(DType dtype, Shape shape);
 
   OwnedTensor() noexcept = default;
