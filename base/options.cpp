@@ -18,20 +18,6 @@ std::string shortest(double number) {
 
 }  // namespace
 
-std::string_view codec_name(CodecId id) noexcept {
-  switch (id) {
-    case CodecId::kRaw:
-      return "raw";
-    case CodecId::kLossless:
-      return "lossless";
-    case CodecId::kDirect:
-      return "direct";
-    case CodecId::kSpectral:
-      return "spectral";
-  }
-  return "unknown";
-}
-
 std::string_view entropy_name(EntropyId id) noexcept {
   switch (id) {
     case EntropyId::kNone:
@@ -95,25 +81,6 @@ std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept 
     if (name == step_preset_name(preset)) {
       return preset;
     }
-  }
-  return std::nullopt;
-}
-
-std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept {
-  if (name == "auto") {
-    return CodecChoice::kAuto;
-  }
-  if (name == "raw") {
-    return CodecChoice::kRaw;
-  }
-  if (name == "lossless") {
-    return CodecChoice::kLossless;
-  }
-  if (name == "direct") {
-    return CodecChoice::kDirect;
-  }
-  if (name == "spectral") {
-    return CodecChoice::kSpectral;
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cfck/options.hpp"
@@ -42,20 +43,34 @@ struct EncodedChunk {
   std::uint32_t body_bytes = 0;
 };
 
-// Scratch memory of one thread: buffers and zstd contexts, grown on demand and
-// kept between chunks. Not thread-safe; create one for each worker.
+// Scratch memory of one thread, kept between chunks: one object of each type that somebody asked
+// for, so that codecs and entropy stages need not know each other's. Not thread-safe; create one
+// for each worker.
 class Scratch {
  public:
-  Scratch();
-  ~Scratch();
-  Scratch(Scratch&&) noexcept;
-  Scratch& operator=(Scratch&&) noexcept;
-
-  struct Impl;
-  Impl& impl() noexcept { return *impl_; }
+  // The object of type T, which is created at first use and stays where it is. To be looked up
+  // once for a chunk. Throws std::bad_alloc.
+  template <class T>
+  T& part() {
+    for (const Part& part : parts_) {
+      if (part.type == &type_of<T>) {
+        return *static_cast<T*>(part.object.get());
+      }
+    }
+    Part made{&type_of<T>, {new T, [](void* object) { delete static_cast<T*>(object); }}};
+    return *static_cast<T*>(parts_.emplace_back(std::move(made)).object.get());
+  }
 
  private:
-  std::unique_ptr<Impl> impl_;
+  // Only its address counts; it is not constant, so that no linker merges two of them.
+  template <class T>
+  static inline char type_of = 0;
+
+  struct Part {
+    const char* type;
+    std::unique_ptr<void, void (*)(void*)> object;
+  };
+  std::vector<Part> parts_;
 };
 
 // Decoders are stateless; every function may be called concurrently, each call

@@ -1,7 +1,7 @@
 // The spectral codec as the container sees it.
 #pragma once
 
-#include "codec/lossy.hpp"
+#include "codec/registration.hpp"
 
 namespace cfck::codec {
 
@@ -19,5 +19,8 @@ class SpectralEncoder final : public LossyEncoder {
   Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                              Scratch& scratch) const override;
 };
+
+const Decoder& spectral_decoder() noexcept;
+CodecEncoders spectral_encoders() noexcept;
 
 }  // namespace cfck::codec

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/cpu/float_environment.hpp"
-#include "codec/scratch.hpp"
 #include "spectral/chunk/spectral.hpp"
+#include "spectral/layout/spectral_scratch.hpp"
 #include "spectral/spectral_codec.hpp"
 
 namespace cfck::codec {
@@ -17,7 +17,7 @@ Result<const SpectralParameters*> parameters_of(const ChunkInfo& info, Scratch& 
   if (info.preamble.empty()) {
     return nullptr;
   }
-  std::unique_ptr<SpectralPreamble>& last = scratch.impl().spectral_preamble;
+  std::unique_ptr<SpectralPreamble>& last = scratch.part<SpectralScratch>().preamble;
   if (last != nullptr && std::ranges::equal(last->shape, info.shape) &&
       std::ranges::equal(last->bytes, info.preamble)) {
     return &last->parameters;
@@ -55,6 +55,11 @@ Result<void> SpectralDecoder::decode(const ChunkInfo& info, ByteView payload, Sc
   const DefaultFloatEnvironment environment;
   CFCK_TRY_ASSIGN(const SpectralParameters* const parameters, parameters_of(info, scratch));
   return decode_spectral(spectral_info(info, parameters), payload, scratch, out);
+}
+
+const Decoder& spectral_decoder() noexcept {
+  static const SpectralDecoder decoder;
+  return decoder;
 }
 
 }  // namespace cfck::codec

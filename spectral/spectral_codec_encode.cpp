@@ -110,4 +110,9 @@ Result<LossyDecision> SpectralEncoder::plan(const LossyRecord& record, const Rea
   }
 }
 
+CodecEncoders spectral_encoders() noexcept {
+  static const SpectralEncoder encoder;
+  return {.lossy = &encoder};
+}
+
 }  // namespace cfck::codec

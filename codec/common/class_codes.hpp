@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codec/symboliser/symboliser.hpp"
+#include "codec/common/groups.hpp"
 
 namespace cfck::codec {
 

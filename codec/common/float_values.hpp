@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cfck/dtype.hpp"
-#include "codec/symboliser/symboliser.hpp"
+#include "codec/common/groups.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {

@@ -1,7 +1,7 @@
 // The direct codec as the container sees it.
 #pragma once
 
-#include "codec/lossy.hpp"
+#include "codec/registration.hpp"
 
 namespace cfck::codec {
 
@@ -18,5 +18,8 @@ class DirectEncoder final : public LossyEncoder {
   Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                              Scratch& scratch) const override;
 };
+
+const Decoder& direct_decoder() noexcept;
+CodecEncoders direct_encoders() noexcept;
 
 }  // namespace cfck::codec

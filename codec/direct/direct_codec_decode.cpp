@@ -2,8 +2,8 @@
 
 #include "base/cpu/float_environment.hpp"
 #include "codec/direct/chunk/direct.hpp"
+#include "codec/direct/chunk/direct_scratch.hpp"
 #include "codec/direct/direct_codec.hpp"
-#include "codec/scratch.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -14,7 +14,7 @@ DirectChunkInfo direct_info(const ChunkInfo& info, const DirectParameters* param
 
 // Chunks of a record come one after another: their preamble is parsed once.
 Result<const DirectParameters*> parameters_of(const ChunkInfo& info, Scratch& scratch) {
-  std::unique_ptr<DirectPreamble>& last = scratch.impl().preamble;
+  std::unique_ptr<DirectPreamble>& last = scratch.part<DirectScratch>().preamble;
   if (last != nullptr && std::ranges::equal(last->shape, info.shape) &&
       std::ranges::equal(last->bytes, info.preamble)) {
     return &last->parameters;
@@ -61,6 +61,11 @@ Result<void> DirectDecoder::decode(const ChunkInfo& info, ByteView payload, Scra
     return in_preamble(std::move(parameters).error());
   }
   return decode_direct(direct_info(info, *parameters), payload, scratch, out);
+}
+
+const Decoder& direct_decoder() noexcept {
+  static const DirectDecoder decoder;
+  return decoder;
 }
 
 }  // namespace cfck::codec

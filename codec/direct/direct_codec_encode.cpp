@@ -90,4 +90,9 @@ Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadV
                        {}};
 }
 
+CodecEncoders direct_encoders() noexcept {
+  static const DirectEncoder encoder;
+  return {.lossy = &encoder};
+}
+
 }  // namespace cfck::codec

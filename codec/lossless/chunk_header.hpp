@@ -10,6 +10,7 @@
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
 #include "codec/codec.hpp"
+#include "codec/common/chunk_shape.hpp"
 
 namespace cfck::codec {
 
@@ -68,15 +69,6 @@ struct ChunkHeader {
   std::uint32_t header_bytes = 0;
   std::uint32_t body_bytes = 0;  // header and sections
 };
-
-// The number of values of a dtype as this codec counts them: C64 is twice as many F32, and types
-// that do not fill a byte are bytes.
-struct ChunkShape {
-  std::uint64_t n_values = 0;
-  std::uint32_t value_bytes = 0;
-  std::uint64_t n_bytes() const { return n_values * value_bytes; }
-};
-Result<ChunkShape> chunk_shape(const ChunkInfo& info);
 
 // Parses and checks all that can be checked without the sections: every length fits the chunk. The
 // payload may be longer or shorter than the body.

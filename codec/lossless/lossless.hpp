@@ -1,7 +1,7 @@
 // The lossless codec (codec/lossless/spec.md).
 #pragma once
 
-#include "codec/codec.hpp"
+#include "codec/registration.hpp"
 
 namespace cfck::codec {
 
@@ -22,5 +22,8 @@ class LosslessEncoder final : public Encoder {
 
 // Checks a chunk, for both sides. Errors: kUnsupported, kInvalidArgument.
 Result<void> check_lossless_chunk(const ChunkInfo& info);
+
+const Decoder& lossless_decoder() noexcept;
+CodecEncoders lossless_encoders() noexcept;
 
 }  // namespace cfck::codec

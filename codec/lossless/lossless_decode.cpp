@@ -2,14 +2,18 @@
 #include <cstring>
 #include <new>
 
+#include "codec/common/chunk_buffers.hpp"
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/common/zero_mask.hpp"
 #include "codec/entropy/entropy.hpp"
+#include "codec/entropy/rans/rans_scratch.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
+#include "codec/entropy/zstd/byte_frame.hpp"
 #include "codec/errors.hpp"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/lossless/integer_planes.hpp"
 #include "codec/lossless/lossless.hpp"
-#include "codec/scratch.hpp"
+#include "codec/lossless/lossless_scratch.hpp"
 #include "codec/symboliser/class_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
 
@@ -113,7 +117,9 @@ class SymbolsDecoder {
         coded_(kIsRans ? sections_.coded : payload.subspan(header.body_bytes)),
         coded_at_(kIsRans ? sections_.coded_at : header.body_bytes),
         payload_end_(payload.data() + payload.size()),
-        scratch_(scratch) {}
+        scratch_(scratch),
+        buffers_(scratch.part<ChunkBuffers>()),
+        rans_(scratch.part<RansScratch>()) {}
 
   Result<void> decode(MutableBytes out) {
     CFCK_TRY(decode_side());
@@ -121,7 +127,8 @@ class SymbolsDecoder {
     if (!(h_.flags & kHasMask)) {
       return merge(out.data());
     }
-    std::byte* const values = scratch_.impl().values.reserve((n_left_ + 1) * sizeof(Word));
+    std::byte* const values =
+        scratch_.part<LosslessScratch>().values.reserve((n_left_ + 1) * sizeof(Word));
     CFCK_TRY(merge(values));
     return spread(values, out);
   }
@@ -140,8 +147,8 @@ class SymbolsDecoder {
 
   Result<void> decode_runs() {
     // Kernels write whole groups, so there is space for them.
-    symbols_ = scratch_.impl().symbols.reserve(2 * (n_groups_ + kGroupSize));
-    RansReader& reader = scratch_.impl().rans_reader;
+    symbols_ = buffers_.symbols.reserve(2 * (n_groups_ + kGroupSize));
+    RansReader& reader = rans_.reader;
     auto opened = reader.open(coded_, payload_end_, kLosslessValueTables);
     if (!opened) {
       return shifted(std::move(opened).error(), coded_at_);
@@ -171,7 +178,7 @@ class SymbolsDecoder {
       total += length;
     }
     // The kernels read whole groups, so there is space for them.
-    symbols_ = scratch_.impl().symbols.reserve(total + kGroupSize);
+    symbols_ = buffers_.symbols.reserve(total + kGroupSize);
     const EntropyDecoder* const stage = find_entropy_decoder(info_.entropy);
     if (stage == nullptr) {
       return codec_error(ErrorCode::kUnsupported, "unknown entropy stage", coded_at_);
@@ -187,7 +194,7 @@ class SymbolsDecoder {
   }
 
   Result<void> read_groups() {
-    groups_ = scratch_.impl().groups.reserve(n_groups_);
+    groups_ = buffers_.groups.reserve(n_groups_);
     if (!read_class_stream(classes_, h_.first_class, max_class<Format>(), sections_.class_escapes,
                            groups_, h_.trailing_zero_base)) {
       return corrupt("the classes of the chunk do not fit", coded_at_);
@@ -204,7 +211,7 @@ class SymbolsDecoder {
     }
     const GroupTotals totals = total_of_groups<Format>(groups_, n_left_, layout_);
     if constexpr (kIsRans) {
-      in_tail_ = tail_bytes(scratch_.impl().rans_reader.n_sets(), totals.raw_bytes);
+      in_tail_ = tail_bytes(rans_.reader.n_sets(), totals.raw_bytes);
     } else {
       for (unsigned t = 0; t < kPhases; ++t) {
         if (totals.symbols[t] != lengths_[2 + t]) {
@@ -273,7 +280,7 @@ class SymbolsDecoder {
                                                groups_[first_of_tail].trailing_zero_bits, n);
       }
     }
-    RansReader& reader = scratch_.impl().rans_reader;
+    RansReader& reader = rans_.reader;
     const std::size_t n_before = std::min(n_left_, first_of_tail * kGroupSize);
     if (!chunk_kernels<Format>().merge_coded(values, n_before, groups_, layout_, reader.lanes(),
                                              reader.tables() + kFirstValuePlace, from)) {
@@ -284,10 +291,10 @@ class SymbolsDecoder {
 
   Result<void> merge_tail(std::byte* values, std::size_t first_group, std::size_t n_symbols,
                           std::size_t n_raw, MergeCursors& from) {
-    RansReader& reader = scratch_.impl().rans_reader;
+    RansReader& reader = rans_.reader;
     const std::size_t n_groups = n_groups_ - first_group;
-    std::uint8_t* const symbols = scratch_.impl().symbols.reserve(n_symbols + 2 * kGroupSize);
-    std::uint8_t* const places = scratch_.impl().places.reserve(n_groups);
+    std::uint8_t* const symbols = buffers_.symbols.reserve(n_symbols + 2 * kGroupSize);
+    std::uint8_t* const places = buffers_.places.reserve(n_groups);
     std::size_t n_places = 0;
     for (std::size_t g = first_group; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
@@ -301,7 +308,7 @@ class SymbolsDecoder {
     std::memset(symbols + n_symbols, 0, kGroupSize);
     // The part of the tail's groups that is in the section comes before the part in the lanes.
     const std::size_t in_section = n_raw - in_tail_;
-    std::byte* const raw = scratch_.impl().raw.reserve(in_section + payload_bytes(kMaxLaneSets));
+    std::byte* const raw = buffers_.raw.reserve(in_section + payload_bytes(kMaxLaneSets));
     if (auto finished = reader.finish(in_tail_, raw + in_section); !finished) {
       return shifted(std::move(finished).error(), coded_at_);
     }
@@ -316,7 +323,7 @@ class SymbolsDecoder {
     const std::size_t mask_bytes = (n_values_ + 7) / 8;
     const std::byte* mask = sections_.mask.data();
     if (sections_.mask.size() != mask_bytes) {
-      std::byte* const room = scratch_.impl().mask.reserve(mask_bytes);
+      std::byte* const room = buffers_.mask.reserve(mask_bytes);
       auto done = decompress_frame(sections_.mask, scratch_, {room, mask_bytes});
       if (!done) {
         return shifted(std::move(done).error(), sections_.mask_at);
@@ -341,6 +348,8 @@ class SymbolsDecoder {
   const std::size_t coded_at_;
   const std::byte* const payload_end_;
   Scratch& scratch_;
+  ChunkBuffers& buffers_;
+  RansScratch& rans_;
   std::array<std::size_t, 2 + kPhases> lengths_{};
   std::uint8_t* symbols_ = nullptr;
   std::span<const std::uint8_t> classes_;
@@ -362,7 +371,7 @@ void fill_constant(ByteView value, MutableBytes out) {
 Result<void> decode_planes(const PlanesHeader& header, const ChunkShape& shape,
                            SectionReader sections, Scratch& scratch, MutableBytes out) {
   const std::size_t n = shape.n_values;
-  std::byte* const planes = scratch.impl().planes.reserve(shape.n_bytes());
+  std::byte* const planes = scratch.part<LosslessScratch>().planes.reserve(shape.n_bytes());
   for (unsigned p = 0; p < shape.value_bytes; ++p) {
     const PlaneHeader& plane = header.planes[p];
     const std::size_t at = sections.position();
@@ -434,18 +443,32 @@ Result<void> check_lossless_chunk(const ChunkInfo& info) {
   return {};
 }
 
-Result<std::uint32_t> LosslessDecoder::body_bytes(const ChunkInfo& info, ByteView payload) const {
+Result<std::uint32_t> lossless_body_bytes(const ChunkInfo& info, ByteView payload) {
   CFCK_TRY_ASSIGN(const ChunkHeader header, parse_chunk_header(info, payload));
   return header.body_bytes;
 }
 
-Result<void> LosslessDecoder::decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
-                                     MutableBytes out) const {
+Result<void> decode_lossless(const ChunkInfo& info, ByteView payload, Scratch& scratch,
+                             MutableBytes out) {
   try {
     return decode_chunk(info, payload, scratch, out);
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::kOutOfMemory, "no memory to decode a chunk", {}, {}};
   }
+}
+
+Result<std::uint32_t> LosslessDecoder::body_bytes(const ChunkInfo& info, ByteView payload) const {
+  return lossless_body_bytes(info, payload);
+}
+
+Result<void> LosslessDecoder::decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
+                                     MutableBytes out) const {
+  return decode_lossless(info, payload, scratch, out);
+}
+
+const Decoder& lossless_decoder() noexcept {
+  static const LosslessDecoder decoder;
+  return decoder;
 }
 
 }  // namespace cfck::codec

@@ -3,12 +3,12 @@
 #include <cstring>
 #include <new>
 
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/lossless/planes_encode.hpp"
 #include "codec/lossless/symbols_encode.hpp"
-#include "codec/scratch.hpp"
 #include "codec/symboliser/float_format.hpp"
 
 namespace cfck::codec {
@@ -135,13 +135,23 @@ EntropyId LosslessEncoder::entropy_for(DType dtype, EntropyId wanted) const {
 
 std::uint32_t LosslessEncoder::max_overhead_bytes() const { return 1; }
 
-Result<void> LosslessEncoder::encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
-                                     EncodedChunk& out) const {
+Result<void> encode_lossless(const ChunkInfo& info, ByteView values, Scratch& scratch,
+                             EncodedChunk& out) {
   try {
     return encode_chunk(info, values, scratch, out);
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::kOutOfMemory, "no memory to encode a chunk", {}, {}};
   }
+}
+
+Result<void> LosslessEncoder::encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
+                                     EncodedChunk& out) const {
+  return encode_lossless(info, values, scratch, out);
+}
+
+CodecEncoders lossless_encoders() noexcept {
+  static const LosslessEncoder encoder;
+  return {.exact = &encoder};
 }
 
 }  // namespace cfck::codec

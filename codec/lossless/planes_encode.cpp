@@ -1,18 +1,13 @@
 #include "codec/lossless/planes_encode.hpp"
 
-#include <zstd.h>
-
 #include <algorithm>
 
-#include "codec/entropy/zstd/zstd_frame.hpp"
-#include "codec/errors.hpp"
+#include "codec/entropy/zstd/byte_frame.hpp"
 #include "codec/lossless/integer_planes.hpp"
-#include "codec/scratch.hpp"
+#include "codec/lossless/lossless_scratch.hpp"
 
 namespace cfck::codec {
 namespace {
-
-inline constexpr int kZstdLevel = 3;
 
 Result<void> encode_split_planes(const ChunkShape& shape, ByteView planes, PlaneTransform transform,
                                  Scratch& scratch, std::vector<std::byte>& out) {
@@ -43,30 +38,9 @@ Result<void> encode_split_planes(const ChunkShape& shape, ByteView planes, Plane
 
 }  // namespace
 
-Result<void> compress_bytes(ByteView bytes, Scratch& scratch, std::vector<std::byte>& out) {
-  ZSTD_CCtx* const context = scratch.impl().compressor();
-  if (context == nullptr) {
-    return Error{ErrorCode::kOutOfMemory, "no memory for a Zstd encoder", {}, {}};
-  }
-  out.resize(ZSTD_compressBound(bytes.size()));
-  const std::size_t n =
-      ZSTD_compressCCtx(context, out.data(), out.size(), bytes.data(), bytes.size(), kZstdLevel);
-  if (ZSTD_isError(n)) {
-    return Error{ErrorCode::kOutOfMemory, "the Zstd encoder failed", {}, {}};
-  }
-  out.resize(n);
-  std::vector<std::byte> literals;
-  const SymbolStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-  write_literals_frame({&stream, 1}, literals);
-  if (literals.size() < out.size()) {
-    out.swap(literals);
-  }
-  return {};
-}
-
 Result<void> encode_planes(const ChunkShape& shape, ByteView values, bool try_delta,
                            Scratch& scratch, std::vector<std::byte>& out) {
-  std::byte* const room = scratch.impl().planes.reserve(shape.n_bytes());
+  std::byte* const room = scratch.part<LosslessScratch>().planes.reserve(shape.n_bytes());
   const ByteView planes(room, shape.n_bytes());
   split_planes(values.data(), shape.n_values, shape.value_bytes, false, room);
   CFCK_TRY(encode_split_planes(shape, planes, PlaneTransform::kNone, scratch, out));

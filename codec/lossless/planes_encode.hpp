@@ -13,8 +13,4 @@ namespace cfck::codec {
 Result<void> encode_planes(const ChunkShape& shape, ByteView values, bool try_delta,
                            Scratch& scratch, std::vector<std::byte>& out);
 
-// Replaces `out` by a Zstd frame of `bytes`: the shorter of libzstd's and one of literals alone.
-// Error: kOutOfMemory.
-Result<void> compress_bytes(ByteView bytes, Scratch& scratch, std::vector<std::byte>& out);
-
 }  // namespace cfck::codec

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codec/common/chunk_buffers.hpp"
 #include "codec/common/zero_mask.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
-#include "codec/lossless/planes_encode.hpp"
-#include "codec/scratch.hpp"
+#include "codec/entropy/zstd/byte_frame.hpp"
+#include "codec/lossless/lossless_scratch.hpp"
 #include "codec/symboliser/class_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
 
@@ -39,7 +40,8 @@ class SymbolsEncoder {
       : n_values_(shape.n_values),
         values_(values.data()),
         n_left_(shape.n_values),
-        scratch_(scratch) {}
+        scratch_(scratch),
+        buffers_(scratch.part<ChunkBuffers>()) {}
 
   Result<void> encode(EncodedChunk& out) {
     const ZeroCounts zeros = kIsRans ? analyse_and_split() : analyse();
@@ -62,7 +64,7 @@ class SymbolsEncoder {
  private:
   ZeroCounts analyse() {
     n_groups_ = (n_left_ + kGroupSize - 1) / kGroupSize;
-    groups_ = scratch_.impl().groups.reserve(n_groups_);
+    groups_ = buffers_.groups.reserve(n_groups_);
     const ChunkAnalysis found = chunk_kernels<Format>().analyse(values_, n_left_, groups_);
     layout_.has_signs = found.has_signs;
     is_split_ = false;
@@ -72,12 +74,11 @@ class SymbolsEncoder {
   // Analyses and splits at once; usually the values need not be read again.
   ZeroCounts analyse_and_split() {
     n_groups_ = (n_left_ + kGroupSize - 1) / kGroupSize;
-    Scratch::Impl& memory = scratch_.impl();
-    groups_ = memory.groups.reserve(n_groups_);
+    groups_ = buffers_.groups.reserve(n_groups_);
     split_to_ = {};
     split_to_.streams[0] = side_room() + n_side();
-    split_to_.raw = memory.raw.reserve(n_groups_ * raw_group_bytes<Format>(true, 0, kGroupSize));
-    split_to_.escapes = memory.escapes.reserve(n_left_ * sizeof(Word));
+    split_to_.raw = buffers_.raw.reserve(n_groups_ * raw_group_bytes<Format>(true, 0, kGroupSize));
+    split_to_.escapes = buffers_.escapes.reserve(n_left_ * sizeof(Word));
     const ChunkAnalysis found =
         chunk_kernels<Format>().analyse_and_split(values_, n_left_, groups_, split_to_);
     layout_.has_signs = found.has_signs;
@@ -89,7 +90,7 @@ class SymbolsEncoder {
   // in each table for what a kernel writes past a partial group.
   std::size_t n_side() const { return 2 * n_groups_; }
   std::uint8_t* side_room() {
-    return scratch_.impl().symbols.reserve(n_side() + kPhases * (n_groups_ + 1) * kGroupSize);
+    return buffers_.symbols.reserve(n_side() + kPhases * (n_groups_ + 1) * kGroupSize);
   }
 
   // Masks zeros where that pays (specification, section 3.1).
@@ -101,10 +102,10 @@ class SymbolsEncoder {
     }
     const std::size_t mask_bytes = (n_values_ + 7) / 8;
     const std::size_t sign_bytes = with_signs ? (n_masked + 7) / 8 : 0;
-    std::byte* const mask = scratch_.impl().mask.reserve(mask_bytes + sign_bytes);
+    std::byte* const mask = buffers_.mask.reserve(mask_bytes + sign_bytes);
     std::memset(mask, 0, mask_bytes + sign_bytes);
     std::byte* const remaining =
-        scratch_.impl().values.reserve((n_values_ - n_masked + 1) * sizeof(Word));
+        scratch_.part<LosslessScratch>().values.reserve((n_values_ - n_masked + 1) * sizeof(Word));
     gather_values<Word>(values_, n_values_, with_signs, mask, mask + mask_bytes, remaining);
     CFCK_TRY(compress_bytes({mask, mask_bytes}, scratch_, mask_));
     if (mask_.size() >= mask_bytes) {
@@ -194,7 +195,6 @@ class SymbolsEncoder {
   }
 
   void split(std::uint8_t* tables) {
-    Scratch::Impl& memory = scratch_.impl();
     std::array<std::size_t, kPhases> symbols{};
     std::size_t raw_bytes = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
@@ -211,9 +211,9 @@ class SymbolsEncoder {
       streams_[2 + t] = {next, symbols[t]};
       next += symbols[t] + kGroupSize;
     }
-    raw_ = {memory.raw.reserve(raw_bytes), raw_bytes};
-    std::byte* const escapes = memory.escapes.reserve(n_left_ * sizeof(Word));
-    to.raw = memory.raw.reserve(raw_bytes);
+    raw_ = {buffers_.raw.reserve(raw_bytes), raw_bytes};
+    std::byte* const escapes = buffers_.escapes.reserve(n_left_ * sizeof(Word));
+    to.raw = buffers_.raw.reserve(raw_bytes);
     to.escapes = escapes;
     if (is_split_) {
       to = split_to_;
@@ -242,7 +242,7 @@ class SymbolsEncoder {
 
   // Codes the symbols, and takes the tail from the raw bits.
   void code_symbols() {
-    std::uint8_t* const places = scratch_.impl().places.reserve(n_groups_);
+    std::uint8_t* const places = buffers_.places.reserve(n_groups_);
     std::size_t n_places = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
@@ -263,7 +263,7 @@ class SymbolsEncoder {
     const std::size_t in_tail = tail_bytes(symbols.n_sets, raw_.size());
     symbols.tail = raw_.last(in_tail);
     raw_ = raw_.first(raw_.size() - in_tail);
-    std::vector<std::byte>& coded = scratch_.impl().coded;
+    std::vector<std::byte>& coded = buffers_.coded;
     coded.clear();
     append_rans_section(symbols, scratch_, coded);
     coded_ = coded;
@@ -296,6 +296,7 @@ class SymbolsEncoder {
   const std::byte* values_;  // all, or what a mask leaves
   std::size_t n_left_;
   Scratch& scratch_;
+  ChunkBuffers& buffers_;
   std::size_t n_groups_ = 0;
   SymbolLayout layout_;
   bool is_split_ = false;  // by analyse_and_split()

@@ -1,21 +1,19 @@
 #include "codec/codec.hpp"
-#include "codec/direct/direct_codec.hpp"
-#include "codec/lossless/lossless.hpp"
-#include "spectral/spectral_codec.hpp"
+#include "encode/registry/codec_list.hpp"
 
 namespace cfck::codec {
 
+#define CFCK_CODEC(id, name) const Decoder& name##_decoder() noexcept;
+#include CFCK_CODEC_LIST
+#undef CFCK_CODEC
+
 const Decoder* find_decoder(CodecId id) noexcept {
-  static const LosslessDecoder lossless;
-  static const DirectDecoder direct;
-  static const SpectralDecoder spectral;
-  switch (id) {
-    case CodecId::kLossless:
-      return &lossless;
-    case CodecId::kDirect:
-      return &direct;
-    case CodecId::kSpectral:
-      return &spectral;
+  switch (static_cast<unsigned>(id)) {
+#define CFCK_CODEC(number, name) \
+  case number:                   \
+    return &name##_decoder();
+#include CFCK_CODEC_LIST
+#undef CFCK_CODEC
     default:
       return nullptr;
   }

@@ -1,27 +1,30 @@
-#include "codec/codec.hpp"
-#include "codec/direct/direct_codec.hpp"
-#include "codec/lossless/lossless.hpp"
-#include "codec/lossy.hpp"
-#include "spectral/spectral_codec.hpp"
+#include "codec/registration.hpp"
+#include "encode/registry/codec_list.hpp"
 
 namespace cfck::codec {
 
-const Encoder* find_encoder(CodecId id) noexcept {
-  static const LosslessEncoder lossless;
-  return id == CodecId::kLossless ? &lossless : nullptr;
-}
+#define CFCK_CODEC(id, name) CodecEncoders name##_encoders() noexcept;
+#include CFCK_CODEC_LIST
+#undef CFCK_CODEC
 
-const LossyEncoder* find_lossy_encoder(CodecId id) noexcept {
-  static const DirectEncoder direct;
-  static const SpectralEncoder spectral;
-  switch (id) {
-    case CodecId::kDirect:
-      return &direct;
-    case CodecId::kSpectral:
-      return &spectral;
+namespace {
+
+CodecEncoders encoders_of(CodecId id) noexcept {
+  switch (static_cast<unsigned>(id)) {
+#define CFCK_CODEC(number, name) \
+  case number:                   \
+    return name##_encoders();
+#include CFCK_CODEC_LIST
+#undef CFCK_CODEC
     default:
-      return nullptr;
+      return {};
   }
 }
+
+}  // namespace
+
+const Encoder* find_encoder(CodecId id) noexcept { return encoders_of(id).exact; }
+
+const LossyEncoder* find_lossy_encoder(CodecId id) noexcept { return encoders_of(id).lossy; }
 
 }  // namespace cfck::codec

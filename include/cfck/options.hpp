@@ -65,6 +65,10 @@ CFCK_API std::optional<EncodeLevel> encode_level_from_name(std::string_view name
 // spectral and lossless. kDirect needs a maximum error, kSpectral max_abs_error, a target or both;
 // their exemptions are those of kAuto.
 enum class CodecChoice : std::uint8_t { kAuto, kRaw, kLossless, kDirect, kSpectral };
+// Codecs are chosen by one more than their id.
+constexpr CodecChoice codec_choice(CodecId id) noexcept {
+  return static_cast<CodecChoice>(static_cast<std::uint8_t>(id) + 1);
+}
 CFCK_API std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept;
 
 // The reference of a maximum error. The ids are wire values (spec/format.md, section

@@ -28,6 +28,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("codec/common",),
     ("codec/entropy",),
     ("codec/symboliser",),
+    ("codec/indices",),
     ("codec/lossless", "codec/direct", "spectral"),
     ("encode/registry",),
     ("encode",),
@@ -42,18 +43,8 @@ ROOMS: list[tuple[str, ...]] = [
     ("tools/cli",),
     ("python_bindings/src",),
 ]
-# The arrows upwards that the rearrangement has yet to turn. An entry goes when its arrow does.
-STILL_WRONG = {
-    ("codec", "codec/direct"),
-    ("codec", "codec/entropy"),
-    ("codec", "codec/symboliser"),
-    ("codec", "spectral"),
-    ("codec/common", "codec/symboliser"),
-    ("codec/direct", "codec/lossless"),
-    ("codec/entropy", "codec/symboliser"),
-    ("spectral", "codec/direct"),
-    ("spectral", "codec/lossless"),
-}
+# Arrows upwards that are known and wait to be turned. An entry goes when its arrow does.
+STILL_WRONG: set[tuple[str, str]] = set()
 FREE = ("tests", "bench", "examples")
 LINES = {room: line for line, rooms in enumerate(ROOMS) for room in rooms}
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "codec/common/float_values.hpp"
-#include "codec/direct/kernels/quantise.hpp"
+#include "codec/indices/error_bound.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 
 namespace cfck::codec {

@@ -7,18 +7,20 @@
 #include <new>
 #include <optional>
 
+#include "codec/common/chunk_buffers.hpp"
 #include "codec/common/class_codes.hpp"
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/entropy/entropy.hpp"
+#include "codec/entropy/rans/rans_scratch.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
 #include "codec/errors.hpp"
-#include "codec/lossless/lossless.hpp"
-#include "codec/scratch.hpp"
 #include "codec/symboliser/class_stream.hpp"
 #include "spectral/chunk/chunk_slices.hpp"
 #include "spectral/chunk/coefficient_bits.hpp"
 #include "spectral/chunk/spectral_header.hpp"
 #include "spectral/kernels/quantisers.hpp"
 #include "spectral/layout/coefficient_order.hpp"
+#include "spectral/layout/spectral_scratch.hpp"
 #include "spectral/transforms/dct.hpp"
 
 namespace cfck::codec {
@@ -49,7 +51,10 @@ class ChunkDecoder {
         value_bytes_(bits_per_element(info.dtype) / 8),
         is_rans_(info.entropy == EntropyId::kRans),
         payload_(payload),
-        scratch_(scratch) {
+        scratch_(scratch),
+        own_(scratch.part<SpectralScratch>()),
+        buffers_(scratch.part<ChunkBuffers>()),
+        rans_(scratch.part<RansScratch>()) {
     std::size_t at = header.header_bytes;
     const auto take = [&](std::size_t n) {
       at += n;
@@ -79,11 +84,11 @@ class ChunkDecoder {
     may_fuse_ = false;
     CFCK_TRY(read_symbols());
     const RansDecodeTable* const* const tables =
-        is_rans_ ? scratch_.impl().rans_reader.tables() + kFirstValuePlace : nullptr;
+        is_rans_ ? rans_.reader.tables() + kFirstValuePlace : nullptr;
     if (order_->is_storage()) {
       coefficient_bits(merged(), tables, bits.data());
     } else {
-      double* const ordered = reserve<double>(scratch_.impl().ordered_coefficients);
+      double* const ordered = reserve<double>(own_.ordered_coefficients);
       coefficient_bits(merged(), tables, ordered);
       order_->scatter(ordered, bits.data());
     }
@@ -92,8 +97,8 @@ class ChunkDecoder {
 
  private:
   Result<void> read_symbols() {
-    symbols_ = scratch_.impl().symbols.reserve((n_groups_ + 1) * kGroupSize + n_groups_);
-    groups_ = scratch_.impl().groups.reserve(n_groups_);
+    symbols_ = buffers_.symbols.reserve((n_groups_ + 1) * kGroupSize + n_groups_);
+    groups_ = buffers_.groups.reserve(n_groups_);
     // Escapes come first: symbols may be decoded only as they are merged, and errors are then the
     // same everywhere.
     CFCK_TRY(read_escapes());
@@ -142,7 +147,7 @@ class ChunkDecoder {
   }
 
   Result<void> decode_lanes() {
-    RansReader& reader = scratch_.impl().rans_reader;
+    RansReader& reader = rans_.reader;
     auto opened = reader.open(s_.coded, payload_.data() + payload_.size(), kSpectralValueTables);
     if (!opened) {
       return shifted(std::move(opened).error(), coded_at_);
@@ -166,7 +171,7 @@ class ChunkDecoder {
     if (raw_bytes_ != h_.raw_bytes + in_tail) {
       return corrupt("the raw bits are not as long as the classes need", coded_at_);
     }
-    std::byte* const raw = scratch_.impl().raw.reserve(h_.raw_bytes + payload_bytes(kMaxLaneSets));
+    std::byte* const raw = buffers_.raw.reserve(h_.raw_bytes + payload_bytes(kMaxLaneSets));
     std::copy(s_.raw.begin(), s_.raw.end(), raw);
     raw_ = raw;
     auto finished = reader.finish(in_tail, raw + h_.raw_bytes);
@@ -174,7 +179,7 @@ class ChunkDecoder {
   }
 
   bool decode_symbols(RansReader& reader) {
-    std::uint8_t* const tables = scratch_.impl().places.reserve(n_groups_);
+    std::uint8_t* const tables = buffers_.places.reserve(n_groups_);
     std::size_t n_coded = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (is_coded(g)) {
@@ -204,13 +209,13 @@ class ChunkDecoder {
   }
 
   Result<void> decode_fused(SpectralMerge& from, float step, float* values) {
-    RansReader& reader = scratch_.impl().rans_reader;
+    RansReader& reader = rans_.reader;
     const auto pairs = table_pairs(reader);
     if (!spectral_kernels().decode_floats(reader.lanes(), pairs.data(), *trellis_, from, step,
                                           values)) {
       return corrupt("the lane sets do not hold the symbols of the chunk", coded_at_);
     }
-    std::byte* const unused = scratch_.impl().raw.reserve(payload_bytes(kMaxLaneSets));
+    std::byte* const unused = buffers_.raw.reserve(payload_bytes(kMaxLaneSets));
     auto finished = reader.finish(0, unused);
     return finished ? Result<void>() : shifted(std::move(finished).error(), coded_at_);
   }
@@ -290,7 +295,7 @@ class ChunkDecoder {
   }
 
   Result<void> read_escapes() {
-    escapes_ = scratch_.impl().escaped_indices.reserve(h_.n_escapes);
+    escapes_ = buffers_.escaped_indices.reserve(h_.n_escapes);
     VarintReader numbers(s_.escape_indices, h_.header_bytes);
     for (std::size_t i = 0; i < h_.n_escapes; ++i) {
       CFCK_TRY_ASSIGN(const std::uint32_t level, numbers.varint());
@@ -337,20 +342,19 @@ class ChunkDecoder {
     // In place if values are coefficients of the same type, or may be transformed in place.
     const bool in_place =
         value_bytes_ == sizeof(T) && reinterpret_cast<std::uintptr_t>(out.data()) % alignof(T) == 0;
-    T* const values =
-        in_place ? reinterpret_cast<T*>(out.data()) : reserve<T>(scratch_.impl().coefficients);
+    T* const values = in_place ? reinterpret_cast<T*>(out.data()) : reserve<T>(own_.coefficients);
     // A step that all coefficients share is applied before they are put where they belong.
     const bool has_steps = !parameters_.steps.empty();
     const T step = has_steps ? T{1} : static_cast<T>(parameters_.step);
     if (order_->is_storage()) {
       CFCK_TRY(merge(step, values));
     } else {
-      T* const ordered = reserve<T>(scratch_.impl().ordered_coefficients);
+      T* const ordered = reserve<T>(own_.ordered_coefficients);
       CFCK_TRY(merge(step, ordered));
       order_->scatter(ordered, values);
     }
     if (has_steps) {
-      T* const steps = reserve<T>(scratch_.impl().coefficient_steps);
+      T* const steps = reserve<T>(own_.coefficient_steps);
       coefficient_steps(geometry_, parameters_, info_.first_elem, n_values_, steps);
       for (std::size_t i = 0; i < n_values_; ++i) {
         values[i] *= steps[i];
@@ -420,6 +424,9 @@ class ChunkDecoder {
   const bool is_rans_;
   const ByteView payload_;
   Scratch& scratch_;
+  SpectralScratch& own_;
+  ChunkBuffers& buffers_;
+  RansScratch& rans_;
   SpectralSections s_;
   ChunkSlices slices_;
   std::optional<CoefficientOrdering> order_;
@@ -456,8 +463,8 @@ Result<void> with_coefficients(const SpectralChunkInfo& info, ByteView payload, 
 Result<void> decode_chunk(const SpectralChunkInfo& info, ByteView payload, Scratch& scratch,
                           MutableBytes out) {
   CFCK_TRY(check_spectral_chunk(info));
-  if (!payload.empty() && payload[0] < std::byte{kSpectralInline}) {
-    return LosslessDecoder().decode(lossless_info(info), payload, scratch, out);
+  if (is_lossless_payload(payload)) {
+    return decode_lossless(lossless_info(info), payload, scratch, out);
   }
   return with_coefficients(info, payload, scratch, [&](ChunkDecoder&& decoder) -> Result<void> {
     if (out.size() != info.n_elems * (bits_per_element(info.dtype) / 8)) {

@@ -3,11 +3,11 @@
 #include <cstring>
 #include <new>
 
+#include "codec/common/chunk_buffers.hpp"
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/entropy/rans/tables/rans_cost.hpp"
-#include "codec/lossless/lossless.hpp"
-#include "codec/scratch.hpp"
 #include "codec/symboliser/class_stream.hpp"
 #include "spectral/chunk/chunk_errors.hpp"
 #include "spectral/chunk/coefficients.hpp"
@@ -15,6 +15,7 @@
 #include "spectral/feedback/feedback_encode.hpp"
 #include "spectral/kernels/trellis_steps.hpp"
 #include "spectral/layout/coefficient_order.hpp"
+#include "spectral/layout/spectral_scratch.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -77,7 +78,7 @@ class ChunkEncoder {
         n_groups_((n_values_ + kGroupSize - 1) / kGroupSize),
         value_bytes_(bits_per_element(info.dtype) / 8),
         scratch_(scratch),
-        workspace_(scratch.impl().spectral_workspace) {}
+        workspace_(scratch.part<SpectralScratch>().workspace) {}
 
   // Encodes without exact values.
   Result<void> encode(EncodedChunk& out) {
@@ -241,7 +242,7 @@ class ChunkEncoder {
     header.n_escapes = split_.n_escapes;
     header.code_bytes = static_cast<std::uint32_t>(split_.escapes.size());
     header.path_bytes = static_cast<std::uint32_t>(split_.path.size());
-    std::vector<std::byte>& coded = scratch_.impl().coded;
+    std::vector<std::byte>& coded = scratch_.part<ChunkBuffers>().coded;
     coded.clear();
     std::vector<std::byte> splits;
     ByteView raw(split_.raw);
@@ -335,23 +336,6 @@ class ChunkEncoder {
   std::size_t estimated_bytes_ = 0;  // of what is not coded
 };
 
-Result<void> encode_lossless_instead(const SpectralChunkInfo& info, ByteView values,
-                                     Scratch& scratch, MutableBytes decoded, EncodedChunk& out,
-                                     ErrorTotals& errors) {
-  EncodedChunk lossless;
-  CFCK_TRY(LosslessEncoder().encode(lossless_info(info), values, scratch, lossless));
-  if (lossless.payload.size() <= out.payload.size()) {
-    std::swap(out, lossless);
-    std::copy(values.begin(), values.end(), decoded.begin());
-    errors = measure_errors(info.dtype, values, values);
-  }
-  return {};
-}
-
-// Below this share of the values' bytes the lossless codec is not tried.
-inline constexpr std::size_t kShareWithoutLossless = 2;
-inline constexpr std::size_t kSmallChunkBytes = 16384;
-
 Result<void> encode_chunk(const SpectralChunkInfo& info, const SpectralParameters& parameters,
                           const SpectralChoice& choice, ByteView values, Scratch& scratch,
                           MutableBytes decoded, EncodedChunk& out, ErrorTotals& errors) {
@@ -375,9 +359,12 @@ Result<void> encode_chunk(const SpectralChunkInfo& info, const SpectralParameter
     CFCK_TRY(decode_spectral(decoding, out.payload, scratch, decoded));
     errors = measure_errors(info.dtype, values, decoded);
   }
-  if (values.size() <= kSmallChunkBytes ||
-      out.payload.size() > values.size() / kShareWithoutLossless) {
-    CFCK_TRY(encode_lossless_instead(info, values, scratch, decoded, out, errors));
+  if (may_be_smaller_lossless(values, out)) {
+    CFCK_TRY_ASSIGN(const bool is_lossless,
+                    replace_by_lossless(lossless_info(info), values, scratch, decoded, out));
+    if (is_lossless) {
+      errors = measure_errors(info.dtype, values, values);
+    }
   }
   return {};
 }

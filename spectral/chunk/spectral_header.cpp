@@ -1,8 +1,9 @@
 #include "spectral/chunk/spectral_header.hpp"
 
+#include "codec/common/chunk_shape.hpp"
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
-#include "codec/lossless/chunk_header.hpp"
-#include "codec/lossless/lossless.hpp"
+#include "codec/errors.hpp"
 #include "spectral/layout/coefficient_fields.hpp"
 
 namespace cfck::codec {
@@ -134,8 +135,8 @@ void append_spectral_header(SpectralHeader& h, EntropyId entropy, bool has_class
 }
 
 Result<std::uint32_t> spectral_body_bytes(const SpectralChunkInfo& info, ByteView payload) {
-  if (!payload.empty() && payload[0] <= std::byte{3}) {
-    return LosslessDecoder().body_bytes(lossless_info(info), payload);
+  if (is_lossless_payload(payload)) {
+    return lossless_body_bytes(lossless_info(info), payload);
   }
   CFCK_TRY(check_spectral_chunk(info));
   if (payload.empty() || payload[0] > std::byte{kSpectralPreamble}) {

@@ -1,7 +1,7 @@
 // Passes over values and coefficients, written so that compilers vectorise.
 #pragma once
 
-#include "codec/direct/kernels/split_indices.hpp"
+#include "codec/indices/index_planes.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/kernels/value_steps.hpp"
 

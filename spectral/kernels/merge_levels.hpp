@@ -2,9 +2,10 @@
 // (spectral/spec.md, sections 4 and 5.3).
 #pragma once
 
-#include "codec/direct/kernels/symbol_codes.hpp"
 #include "codec/entropy/rans/kernels/rans_trellis.hpp"
 #include "codec/entropy/rans/kernels/shifted_bytes.hpp"
+#include "codec/indices/index_lanes.hpp"
+#include "codec/indices/index_planes.hpp"
 #include "spectral/kernels/level_steps.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "codec/symboliser/symboliser.hpp"
+#include "codec/common/groups.hpp"
 #include "spectral/kernels/quantisers.hpp"
 
 namespace cfck::codec {

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "codec/common/chunk_buffers.hpp"
+#include "spectral/layout/spectral_scratch.hpp"
+
 namespace cfck::codec {
 namespace {
 
@@ -30,7 +33,7 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
       return;
     }
     kind_ = Kind::kClasses;
-    std::uint8_t* const classes = scratch.impl().predicted_classes.reserve(n_values);
+    std::uint8_t* const classes = scratch.part<ChunkBuffers>().predicted_classes.reserve(n_values);
     predict_spectral_classes(geometry, parameters, first_value, n_values, classes);
     classes_ = classes;
     count_classes();
@@ -43,7 +46,8 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
     if (kind_ == Kind::kWholeRows) {
       sort_rows();
     } else if (kind_ == Kind::kPlaces) {
-      std::uint32_t* const places = scratch.impl().coefficient_places.reserve(n_values);
+      std::uint32_t* const places =
+          scratch.part<SpectralScratch>().coefficient_places.reserve(n_values);
       sort_bands(places);
       places_ = places;
     }

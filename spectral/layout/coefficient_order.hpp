@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "codec/scratch.hpp"
+#include "codec/codec.hpp"
 #include "spectral/layout/row_blocks.hpp"
 
 namespace cfck::codec {

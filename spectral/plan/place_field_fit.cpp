@@ -6,7 +6,7 @@
 
 #include "codec/common/class_codes.hpp"
 #include "codec/common/field_quarters.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/indices/index_kernels.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -120,9 +120,9 @@ class TallFieldFit {
 
   void add_columns() {
     each([this](const std::int32_t* indices, std::uint32_t band, std::size_t row) {
-      direct_kernels().add_magnitudes(indices, n_columns_,
-                                      field_.rows.weights[row] * field_.bands.weights[band],
-                                      field_.columns.sums.data());
+      index_kernels().add_magnitudes(indices, n_columns_,
+                                     field_.rows.weights[row] * field_.bands.weights[band],
+                                     field_.columns.sums.data());
     });
   }
 
@@ -133,7 +133,7 @@ class TallFieldFit {
   }
 
   double sum_of(const std::int32_t* indices) const {
-    return direct_kernels().weigh_magnitudes(indices, n_columns_, field_.columns.weights.data());
+    return index_kernels().weigh_magnitudes(indices, n_columns_, field_.columns.weights.data());
   }
 
   const SpectralGeometry& geometry_;

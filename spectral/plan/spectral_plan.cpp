@@ -7,14 +7,15 @@
 #include <optional>
 #include <utility>
 
-#include "codec/direct/plan/scale_field_fit.hpp"
-#include "codec/lossless/lossless.hpp"
-#include "codec/scratch.hpp"
+#include "codec/common/chunk_buffers.hpp"
+#include "codec/common/lossless_fallback.hpp"
+#include "codec/indices/scale_field_fit.hpp"
 #include "spectral/chunk/coefficients.hpp"
 #include "spectral/feedback/feedback_encode.hpp"
 #include "spectral/feedback/feedback_field.hpp"
 #include "spectral/feedback/step_learning.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/layout/spectral_scratch.hpp"
 #include "spectral/plan/block_choice.hpp"
 #include "spectral/plan/place_field_fit.hpp"
 #include "spectral/plan/spectral_request.hpp"
@@ -231,7 +232,7 @@ class Planner {
     const SpectralChunkInfo info = whole_chunk(sample_.shape, n);
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(info.shape, parameters.sides));
-    float* const in_steps = scratch_.impl().spectral_workspace.in_steps.reserve(n);
+    float* const in_steps = scratch_.part<SpectralScratch>().workspace.in_steps.reserve(n);
     CFCK_TRY(coefficients_in_steps(info, geometry, parameters, sample_.values, {in_steps, n}));
     std::vector<double> squares(row_values_);
     for (std::uint64_t i = 0; i < n; ++i) {
@@ -343,7 +344,7 @@ class Planner {
       }
     }
     EncodedChunk lossless;
-    CFCK_TRY(LosslessEncoder().encode(lossless_info(info), sample_.values, scratch_, lossless));
+    CFCK_TRY(encode_lossless(lossless_info(info), sample_.values, scratch_, lossless));
     prefers_lossless_ = !record_.is_forced && static_cast<double>(lossless.payload.size()) * 8 <=
                                                   min * static_cast<double>(n);
     return {};
@@ -356,7 +357,8 @@ class Planner {
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(info.shape, parameters.sides));
     if (candidate.order == CoefficientOrder::kClasses) {
-      std::int32_t* const indices = scratch_.impl().ordered_indices.reserve(info.n_elems);
+      std::int32_t* const indices =
+          scratch_.part<ChunkBuffers>().ordered_indices.reserve(info.n_elems);
       CFCK_TRY(append_indices(info, geometry, parameters, sample_.values, indices));
       parameters.scales = fit(geometry, parameters.steps, {indices, info.n_elems});
       if (candidate.has_ranges) {
@@ -384,7 +386,8 @@ class Planner {
   Result<void> append_indices(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
                               const SpectralParameters& parameters, ByteView values,
                               std::int32_t* indices) const {
-    float* const in_steps = scratch_.impl().spectral_workspace.in_steps.reserve(info.n_elems);
+    float* const in_steps =
+        scratch_.part<SpectralScratch>().workspace.in_steps.reserve(info.n_elems);
     CFCK_TRY(coefficients_in_steps(info, geometry, parameters, values, {in_steps, info.n_elems}));
     spectral_kernels().round_indices(in_steps, info.n_elems, sixteenths_of_step(parameters),
                                      indices);
@@ -413,7 +416,7 @@ class Planner {
   // The faster fit, where blocks are kernels.
   static QuarterField fit_grid(const SpectralGeometry& geometry,
                                std::span<const std::int32_t> indices) {
-    const DirectGeometry grid{geometry.n_rows(), geometry.n_columns(), geometry.kernel_size()};
+    const IndexGrid grid{geometry.n_rows(), geometry.n_columns(), geometry.kernel_size()};
     ScaleField field = fit_scale_field(grid, indices);
     QuarterField scales;
     scales.bands.resize(field.bands.size());

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "codec/scratch.hpp"
+#include "base/cpu/cpu_level.hpp"
 #include "spectral/feedback/second_moments.hpp"
 #include "spectral/plan/spectral_plan.hpp"
 #include "spectral/spectral_codec.hpp"

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "codec/common/class_codes.hpp"
+#include "codec/common/groups.hpp"
 #include "codec/direct/chunk/parameters.hpp"
-#include "codec/symboliser/symboliser.hpp"
 
 namespace cfck::codec {
 

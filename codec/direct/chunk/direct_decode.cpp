@@ -5,15 +5,18 @@
 #include <new>
 #include <optional>
 
+#include "codec/common/chunk_buffers.hpp"
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/common/zero_mask.hpp"
 #include "codec/direct/chunk/class_order.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
+#include "codec/direct/chunk/direct_scratch.hpp"
 #include "codec/direct/chunk/prediction.hpp"
 #include "codec/entropy/entropy.hpp"
+#include "codec/entropy/rans/rans_scratch.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
+#include "codec/entropy/zstd/byte_frame.hpp"
 #include "codec/errors.hpp"
-#include "codec/lossless/lossless.hpp"
-#include "codec/scratch.hpp"
 #include "codec/symboliser/class_stream.hpp"
 
 namespace cfck::codec {
@@ -46,7 +49,9 @@ class ChunkDecoder {
         value_bytes_(bits_per_element(info.dtype) / 8),
         is_rans_(info.entropy == EntropyId::kRans),
         payload_(payload),
-        scratch_(scratch) {
+        scratch_(scratch),
+        buffers_(scratch.part<ChunkBuffers>()),
+        rans_(scratch.part<RansScratch>()) {
     std::size_t at = header.header_bytes;
     const auto take = [&](std::size_t n) {
       at += n;
@@ -64,7 +69,7 @@ class ChunkDecoder {
 
   Result<void> decode(MutableBytes out) {
     // There is space for whole groups, for merging in place.
-    indices_ = {scratch_.impl().indices.reserve(n_values_ + kGroupSize), n_values_};
+    indices_ = {scratch_.part<DirectScratch>().indices.reserve(n_values_ + kGroupSize), n_values_};
     CFCK_TRY(hide_masked());
     CFCK_TRY(is_rans_ ? decode_runs() : decode_symbols());
     CFCK_TRY(read_escapes());
@@ -94,7 +99,7 @@ class ChunkDecoder {
     const std::size_t mask_bytes = (n_values_ + 7) / 8;
     const std::byte* mask = s_.mask.data();
     if (s_.mask.size() != mask_bytes) {
-      std::byte* const workspace = scratch_.impl().mask.reserve(mask_bytes);
+      std::byte* const workspace = buffers_.mask.reserve(mask_bytes);
       auto done = decompress_frame(s_.mask, scratch_, {workspace, mask_bytes});
       if (!done) {
         return shifted(std::move(done).error(), h_.header_bytes);
@@ -123,7 +128,7 @@ class ChunkDecoder {
       return corrupt("the symbols are not as many as the chunk needs", h_.body_bytes);
     }
     const auto total = static_cast<std::size_t>(content);
-    symbols_ = scratch_.impl().symbols.reserve(total);
+    symbols_ = buffers_.symbols.reserve(total);
     auto done = stage->decode(s_.coded, {&total, 1}, scratch_, {symbols_, total});
     if (!done) {
       return shifted(std::move(done).error(), h_.body_bytes);
@@ -134,9 +139,9 @@ class ChunkDecoder {
 
   // Reads the groups from the class symbols, or from the field.
   Result<void> read_groups() {
-    groups_ = scratch_.impl().groups.reserve(n_groups_);
+    groups_ = buffers_.groups.reserve(n_groups_);
     if (!parameters_.field.empty()) {
-      classes_ = scratch_.impl().predicted_classes.reserve(n_values_);
+      classes_ = buffers_.predicted_classes.reserve(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes_);
       order_.emplace(indices_, classes_, h_.n_masked != 0);
       order_->set_groups(groups_);
@@ -154,13 +159,13 @@ class ChunkDecoder {
 
   // With `rans`: decodes the class symbols; then the groups.
   Result<void> decode_runs() {
-    RansReader& reader = scratch_.impl().rans_reader;
+    RansReader& reader = rans_.reader;
     auto opened = reader.open(s_.coded, payload_.data() + payload_.size(), kDirectValueTables);
     if (!opened) {
       return shifted(std::move(opened).error(), coded_at_);
     }
     if (parameters_.field.empty()) {
-      symbols_ = scratch_.impl().symbols.reserve(n_groups_ + kGroupSize);  // whole groups
+      symbols_ = buffers_.symbols.reserve(n_groups_ + kGroupSize);  // whole groups
       if (!reader.decode({symbols_, n_groups_, nullptr, kClassPlace})) {
         return corrupt("the lane sets end before the classes", coded_at_);
       }
@@ -216,7 +221,7 @@ class ChunkDecoder {
   }
 
   Result<void> read_escapes() {
-    std::int32_t* const escapes = scratch_.impl().escaped_indices.reserve(h_.n_escapes);
+    std::int32_t* const escapes = buffers_.escaped_indices.reserve(h_.n_escapes);
     VarintReader in(s_.escape_indices, h_.header_bytes);
     std::size_t n_exact = 0;
     for (std::size_t i = 0; i < h_.n_escapes; ++i) {
@@ -243,8 +248,7 @@ class ChunkDecoder {
   Result<void> merge() {
     const bool in_place = is_in_place();
     std::int32_t* const merged =
-        in_place ? indices_.data()
-                 : scratch_.impl().ordered_indices.reserve(n_groups_ * kGroupSize);
+        in_place ? indices_.data() : buffers_.ordered_indices.reserve(n_groups_ * kGroupSize);
     if (is_rans_) {
       CFCK_TRY(merge_lanes(merged, nullptr));
     } else if (!direct_kernels().merge(merged, n_left_, groups_, from_) || from_.n_escapes != 0) {
@@ -281,7 +285,7 @@ class ChunkDecoder {
     steps_.has_float_products = values != nullptr && info_.dtype == DType::kF32 &&
                                 direct_kernels().has_float_products(parameters_.step);
     from_.exact = s_.exact.data();
-    RansReader& reader = scratch_.impl().rans_reader;
+    RansReader& reader = rans_.reader;
     const std::size_t n_whole =
         values == nullptr ? 0 : std::min(first_of_tail, n_left_ / kGroupSize);
     if (!direct_kernels().decode_values(info_.dtype, n_whole, groups_, steps_, reader.lanes(),
@@ -295,7 +299,7 @@ class ChunkDecoder {
     }
     CFCK_TRY(decode_groups(first_of_tail, n_groups_));
     const std::size_t in_section = raw_of_tail - in_tail_;
-    std::byte* const raw = scratch_.impl().raw.reserve(in_section + payload_bytes(kMaxLaneSets));
+    std::byte* const raw = buffers_.raw.reserve(in_section + payload_bytes(kMaxLaneSets));
     if (auto finished = reader.finish(in_tail_, raw + in_section); !finished) {
       return shifted(std::move(finished).error(), coded_at_);
     }
@@ -308,7 +312,7 @@ class ChunkDecoder {
 
   // Decodes the symbols of groups first … last-1.
   Result<void> decode_groups(std::size_t first, std::size_t last) {
-    std::uint8_t* const places = scratch_.impl().places.reserve(last - first);
+    std::uint8_t* const places = buffers_.places.reserve(last - first);
     std::size_t n_places = 0;
     std::size_t n_symbols = 0;
     for (std::size_t g = first; g < last; ++g) {
@@ -318,8 +322,8 @@ class ChunkDecoder {
         n_symbols += group_size(g);
       }
     }
-    symbols_ = scratch_.impl().symbols.reserve(n_symbols + 2 * kGroupSize);
-    if (!scratch_.impl().rans_reader.decode({symbols_, n_symbols, places, 0})) {
+    symbols_ = buffers_.symbols.reserve(n_symbols + 2 * kGroupSize);
+    if (!rans_.reader.decode({symbols_, n_symbols, places, 0})) {
       return corrupt("the lane sets end before the symbols", coded_at_);
     }
     std::fill_n(symbols_ + n_symbols, kGroupSize, std::uint8_t{0});
@@ -368,6 +372,8 @@ class ChunkDecoder {
   const bool is_rans_;
   const ByteView payload_;
   Scratch& scratch_;
+  ChunkBuffers& buffers_;
+  RansScratch& rans_;
   std::uint32_t coded_at_ = 0;
   std::size_t in_tail_ = 0;  // raw bytes that the lanes carry
   ValueSteps steps_;
@@ -384,8 +390,8 @@ class ChunkDecoder {
 Result<void> decode_chunk(const DirectChunkInfo& info, ByteView payload, Scratch& scratch,
                           MutableBytes out) {
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, check_direct_chunk(info));
-  if (!payload.empty() && payload[0] < std::byte{kDirectInline}) {
-    return LosslessDecoder().decode(lossless_info(info), payload, scratch, out);
+  if (is_lossless_payload(payload)) {
+    return decode_lossless(lossless_info(info), payload, scratch, out);
   }
   CFCK_TRY_ASSIGN(const std::uint32_t body_bytes, direct_body_bytes(info, payload));
   if (body_bytes > payload.size()) {

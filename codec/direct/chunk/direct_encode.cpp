@@ -2,15 +2,16 @@
 #include <cstring>
 #include <new>
 
+#include "codec/common/chunk_buffers.hpp"
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/direct/chunk/class_order.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
+#include "codec/direct/chunk/direct_scratch.hpp"
 #include "codec/direct/chunk/even_classes.hpp"
 #include "codec/direct/chunk/prediction.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
-#include "codec/lossless/lossless.hpp"
-#include "codec/lossless/planes_encode.hpp"
-#include "codec/scratch.hpp"
+#include "codec/entropy/zstd/byte_frame.hpp"
 #include "codec/symboliser/class_stream.hpp"
 
 namespace cfck::codec {
@@ -35,9 +36,10 @@ class ChunkEncoder {
         values_(values),
         n_values_(info.n_elems),
         value_bytes_(bits_per_element(info.dtype) / 8),
-        memory_(scratch.impl()),
+        buffers_(scratch.part<ChunkBuffers>()),
         scratch_(scratch),
-        indices_(memory_.indices.reserve(n_values_ + kGroupSize), n_values_) {}
+        indices_(scratch.part<DirectScratch>().indices.reserve(n_values_ + kGroupSize), n_values_) {
+  }
 
   Result<void> encode(const DirectBounds& bounds, MutableBytes decoded, DirectChunk& out) {
     const ValueSteps steps = value_steps(geometry_, parameters_, bounds, info_.first_elem);
@@ -75,9 +77,9 @@ class ChunkEncoder {
   // class for all groups.
   bool encode_at_once(const ValueSteps& steps, MutableBytes decoded, DirectChunk& out) {
     n_groups_ = (n_values_ + kGroupSize - 1) / kGroupSize;
-    groups_ = memory_.groups.reserve(n_groups_);
+    groups_ = buffers_.groups.reserve(n_groups_);
     DirectSplit to = split_start(n_values_, sizeof(std::int32_t) * (n_values_ + kGroupSize));
-    std::byte* const exact = memory_.escapes.reserve(n_values_ * value_bytes_);
+    std::byte* const exact = buffers_.escapes.reserve(n_values_ * value_bytes_);
     to.exact = exact;
     const DirectSplit start = to;
     const QuantisedTotals totals = direct_kernels().quantise_symbols(
@@ -137,10 +139,10 @@ class ChunkEncoder {
     n_groups_ = (n_left + kGroupSize - 1) / kGroupSize;
     const bool in_place = !has_field && header_.n_masked == 0;
     ordered_ =
-        in_place ? indices_.data() : memory_.ordered_indices.reserve(n_groups_ * kGroupSize + 1);
-    groups_ = memory_.groups.reserve(n_groups_);
+        in_place ? indices_.data() : buffers_.ordered_indices.reserve(n_groups_ * kGroupSize + 1);
+    groups_ = buffers_.groups.reserve(n_groups_);
     if (has_field) {
-      std::uint8_t* const classes = memory_.predicted_classes.reserve(n_values_);
+      std::uint8_t* const classes = buffers_.predicted_classes.reserve(n_values_);
       predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes);
       ClassOrder order(indices_, classes, header_.n_masked != 0);
       order.set_groups(groups_);
@@ -174,9 +176,9 @@ class ChunkEncoder {
   // escapes.
   DirectSplit split_start(std::size_t n_symbols, std::size_t raw_bytes) {
     DirectSplit to;
-    to.streams[0] = memory_.symbols.reserve(n_groups_ + n_symbols + kGroupSize) + n_groups_;
-    to.raw = memory_.raw.reserve(raw_bytes);
-    to.escapes = memory_.escaped_indices.reserve(n_symbols);
+    to.streams[0] = buffers_.symbols.reserve(n_groups_ + n_symbols + kGroupSize) + n_groups_;
+    to.raw = buffers_.raw.reserve(raw_bytes);
+    to.escapes = buffers_.escaped_indices.reserve(n_symbols);
     return to;
   }
 
@@ -203,7 +205,7 @@ class ChunkEncoder {
     }
     streams_[1] = {start.streams[0], end.streams[0]};
     raw_ = {start.raw, end.raw};
-    std::uint8_t* const places = memory_.places.reserve(n_groups_);
+    std::uint8_t* const places = buffers_.places.reserve(n_groups_);
     std::size_t n_places = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
@@ -229,9 +231,9 @@ class ChunkEncoder {
     const std::size_t in_tail = tail_bytes(symbols.n_sets, raw_.size());
     symbols.tail = raw_.last(in_tail);
     raw_ = raw_.first(raw_.size() - in_tail);
-    memory_.coded.clear();
-    append_rans_section(symbols, scratch_, memory_.coded);
-    header_.coded_bytes = static_cast<std::uint32_t>(memory_.coded.size());
+    buffers_.coded.clear();
+    append_rans_section(symbols, scratch_, buffers_.coded);
+    header_.coded_bytes = static_cast<std::uint32_t>(buffers_.coded.size());
   }
 
   void write_streams(std::size_t n_left, bool has_field) {
@@ -250,7 +252,7 @@ class ChunkEncoder {
     }
     // A kernel writes whole groups, even past the end of a stream.
     std::uint8_t* next =
-        memory_.symbols.reserve(n_groups_ + n_symbols + kDirectStreams * kGroupSize);
+        buffers_.symbols.reserve(n_groups_ + n_symbols + kDirectStreams * kGroupSize);
     streams_.assign(1 + kDirectStreams, {});
     if (!has_field) {
       write_classes(next);
@@ -262,9 +264,9 @@ class ChunkEncoder {
       streams_[1 + s] = {next, lengths[s]};
       next += lengths[s] + kGroupSize;
     }
-    to.raw = memory_.raw.reserve(raw_bytes);
+    to.raw = buffers_.raw.reserve(raw_bytes);
     raw_ = {to.raw, raw_bytes};
-    std::int32_t* const escapes = memory_.escaped_indices.reserve(n_left);
+    std::int32_t* const escapes = buffers_.escaped_indices.reserve(n_left);
     to.escapes = escapes;
     direct_kernels().split(ordered_, n_left, groups_, to);
     write_escapes({escapes, to.escapes});
@@ -298,7 +300,7 @@ class ChunkEncoder {
          {header_.flags & kDirectMask ? ByteView(mask_) : ByteView(),
           has_field ? ByteView() : ByteView(class_escapes_), ByteView(escape_flags_),
           ByteView(escape_indices_), ByteView(exact_),
-          is_rans_ ? ByteView(memory_.coded) : ByteView(), raw_}) {
+          is_rans_ ? ByteView(buffers_.coded) : ByteView(), raw_}) {
       payload.insert(payload.end(), section.begin(), section.end());
     }
     out.body_bytes = static_cast<std::uint32_t>(payload.size());
@@ -315,7 +317,7 @@ class ChunkEncoder {
   const ByteView values_;
   const std::size_t n_values_;
   const std::size_t value_bytes_;
-  Scratch::Impl& memory_;
+  ChunkBuffers& buffers_;
   Scratch& scratch_;
   const std::span<std::int32_t> indices_;
   std::int32_t* ordered_ = nullptr;
@@ -331,28 +333,20 @@ class ChunkEncoder {
   ByteView raw_;
 };
 
-// Below this share of the values' bytes the lossless codec is not tried on large
-// chunks; a plan compares both for the whole record.
-inline constexpr std::size_t kShareWithoutLossless = 2;
-inline constexpr std::size_t kSmallChunkBytes = 16384;
-
 Result<void> try_lossless(const DirectChunkInfo& info, ByteView values, Scratch& scratch,
                           MutableBytes decoded, DirectChunk& out) {
   const std::size_t value_bytes = bits_per_element(info.dtype) / 8;
   const bool constant =
       std::memcmp(values.data(), values.data() + value_bytes, values.size() - value_bytes) == 0;
-  if (!constant && values.size() > kSmallChunkBytes &&
-      out.encoded.payload.size() <= values.size() / kShareWithoutLossless) {
+  if (!constant && !may_be_smaller_lossless(values, out.encoded)) {
     return {};
   }
-  EncodedChunk lossless;
-  CFCK_TRY(LosslessEncoder().encode(lossless_info(info), values, scratch, lossless));
-  if (lossless.payload.size() <= out.encoded.payload.size()) {
-    std::swap(out.encoded, lossless);
+  CFCK_TRY_ASSIGN(const bool is_lossless,
+                  replace_by_lossless(lossless_info(info), values, scratch, decoded, out.encoded));
+  if (is_lossless) {
     out.errors.max_error = 0;
     out.errors.sum_of_squares = 0;
     out.errors.n_exact = 0;
-    std::copy(values.begin(), values.end(), decoded.begin());
   }
   return {};
 }

@@ -1,8 +1,9 @@
 #include "codec/direct/chunk/direct_header.hpp"
 
+#include "codec/common/chunk_shape.hpp"
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
-#include "codec/lossless/chunk_header.hpp"
-#include "codec/lossless/lossless.hpp"
+#include "codec/errors.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -154,8 +155,8 @@ void append_direct_header(const DirectHeader& h, EntropyId entropy, bool has_fie
 }
 
 Result<std::uint32_t> direct_body_bytes(const DirectChunkInfo& info, ByteView payload) {
-  if (!payload.empty() && payload[0] <= std::byte{3}) {
-    return LosslessDecoder().body_bytes(lossless_info(info), payload);
+  if (is_lossless_payload(payload)) {
+    return lossless_body_bytes(lossless_info(info), payload);
   }
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, check_direct_chunk(info));
   if (payload.empty() || payload[0] > std::byte{kDirectPreamble}) {

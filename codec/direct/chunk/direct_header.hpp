@@ -7,7 +7,7 @@
 
 namespace cfck::codec {
 
-// Modes 0 to 3 are those of the lossless codec.
+// Lower modes are those of the lossless codec (codec/common/lossless_fallback.hpp).
 inline constexpr std::uint8_t kDirectInline = 4;
 inline constexpr std::uint8_t kDirectPreamble = 5;
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codec/symboliser/symboliser.hpp"
+#include "codec/common/groups.hpp"
 
 namespace cfck::codec {
 

@@ -9,35 +9,17 @@
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
 #include "codec/common/varint.hpp"
+#include "codec/indices/scale_field.hpp"
 
 namespace cfck::codec {
 
 inline constexpr unsigned kMaxKernelSize = 64;
 inline constexpr std::uint64_t kMaxPacked = std::uint64_t{1} << 25;  // numbers in a vector
 
-// A tensor as rows x columns x kernel positions: rows are axis 0, positions the product of the axes
-// from the third on where that is 2 to 64 (a convolution kernel), else 1.
-struct DirectGeometry {
-  std::uint64_t rows = 1;
-  std::uint64_t columns = 1;
-  std::uint32_t kernel_size = 1;
-
-  std::uint64_t row_values() const { return columns * kernel_size; }
-  std::uint64_t n_values() const { return rows * row_values(); }
-};
+using DirectGeometry = IndexGrid;
 
 // Error: kUnsupported where the number of values does not fit 2^62.
 Result<DirectGeometry> direct_geometry(std::span<const std::uint64_t> shape);
-
-// The predicted class of a value is the sum of its band (its kernel position), its row and its
-// column, in quarter-log2 steps.
-struct ScaleField {
-  std::vector<std::int16_t> bands;
-  std::vector<std::int16_t> rows;
-  std::vector<std::int16_t> columns;
-
-  bool empty() const { return bands.empty(); }
-};
 
 struct DirectParameters {
   double step = 0;                       // where row_steps is empty

@@ -11,6 +11,9 @@
 
 namespace cfck::codec {
 
+struct RansLanes;
+struct RansDecodeTable;
+
 // The steps of the values of a chunk. Without `row_steps` all have `step` and `bound`.
 struct ValueSteps {
   double step = 0;
@@ -89,10 +92,6 @@ struct DirectKernels {
                   std::int32_t* indices);
   bool (*restore)(const std::int16_t* coefficients, unsigned kernel_size, std::size_t n_kernels,
                   std::int32_t* indices);
-  // sums[i] += |indices[i]| * weight, and the sum of |indices[i]| * weights[i]; kExact is taken as
-  // 0.
-  void (*add_magnitudes)(const std::int32_t* indices, std::size_t n, double weight, double* sums);
-  double (*weigh_magnitudes)(const std::int32_t* indices, std::size_t n, const double* weights);
   // Lowers `min` to the minimum finite value, and raises `max` to the maximum.
   void (*extend_range)(DType dtype, const std::byte* values, std::size_t n, double& min,
                        double& max);

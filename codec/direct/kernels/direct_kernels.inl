@@ -5,7 +5,6 @@
 #include "codec/direct/kernels/classify_indices.hpp"
 #include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/direct/kernels/kernel_prediction.hpp"
-#include "codec/direct/kernels/magnitude_sums.hpp"
 #include "codec/direct/kernels/merge_indices.hpp"
 #include "codec/direct/kernels/quantise.hpp"
 #include "codec/direct/kernels/quantise_symbols.hpp"
@@ -102,8 +101,6 @@ const DirectKernels& direct_kernel_set() noexcept {
                                  .has_float_products = &has_float_products,
                                  .predict = &predict_kernels,
                                  .restore = &restore_kernels,
-                                 .add_magnitudes = &add_magnitudes,
-                                 .weigh_magnitudes = &weigh_magnitudes,
                                  .extend_range = &extend_range_of};
   return set;
 }

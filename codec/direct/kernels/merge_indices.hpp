@@ -6,27 +6,6 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-inline const std::byte* read_planes(const std::byte* from, unsigned low_bits, unsigned n,
-                                    std::uint32_t* low) {
-  const std::size_t plane_bytes = (n + 7) / 8;
-  __builtin_memset(low, 0, kGroupSize * sizeof(*low));
-  for (unsigned end = low_bits; end > 0;) {
-    const unsigned n_planes = end < 8 ? end : 8;
-    end -= n_planes;
-    std::uint8_t planes[8 * kPlaneBytes] = {};
-    for (unsigned plane = 0; plane < n_planes; ++plane) {
-      __builtin_memcpy(planes + plane * kPlaneBytes, from, plane_bytes);
-      from += plane_bytes;
-    }
-    std::uint8_t bytes[kGroupSize];
-    unpack_byte_planes(planes, n_planes, bytes);
-    for (unsigned i = 0; i < kGroupSize; ++i) {
-      low[i] |= static_cast<std::uint32_t>(bytes[i]) << end;
-    }
-  }
-  return from;
-}
-
 inline bool merge_single(const std::uint8_t* symbols, unsigned low_bits, const std::uint32_t* low,
                          std::int32_t* indices) {
   unsigned n_bad = 0;

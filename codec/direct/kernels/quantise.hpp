@@ -4,7 +4,8 @@
 
 #include "codec/common/float_values.hpp"
 #include "codec/direct/kernels/direct_kernels.hpp"
-#include "codec/direct/kernels/quantise_lanes.hpp"
+#include "codec/indices/double_lanes.hpp"
+#include "codec/indices/error_bound.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -86,21 +87,6 @@ class StepWalk {
   bool is_mixed_ = false;
   BlockSteps block_;
 };
-
-inline double magnitude(double x) { return __builtin_fabs(x); }
-
-// True if |x - y| <= bound, exactly.
-inline bool keeps_bound(double x, double y, double bound) {
-  const double difference = x - y;
-  const double rounded = magnitude(difference);
-  if (rounded != bound) {
-    return rounded < bound;
-  }
-  // difference + rest is x - y without rounding.
-  const double back = difference - x;
-  const double rest = (x - (difference - back)) - (y + back);
-  return difference < 0 ? rest >= 0 : rest <= 0;
-}
 
 inline constexpr double kRound = 0x1.8p52;
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "codec/direct/kernels/direct_kernels.hpp"
-#include "codec/direct/kernels/index_lanes.hpp"
+#include "codec/indices/index_lanes.hpp"
+#include "codec/indices/index_planes.hpp"
 #include "codec/symboliser/byte_planes.hpp"
 
 namespace cfck::codec {
@@ -40,26 +41,6 @@ unsigned split_tuples(const std::int32_t* indices, unsigned reach, unsigned n_sy
     n_escapes += out;
   }
   return n_escapes;
-}
-
-inline std::byte* write_planes(const std::uint32_t* low, unsigned low_bits, unsigned n,
-                               std::byte* to) {
-  const std::size_t plane_bytes = (n + 7) / 8;
-  for (unsigned end = low_bits; end > 0;) {
-    const unsigned n_planes = end < 8 ? end : 8;
-    end -= n_planes;
-    std::uint8_t bytes[kGroupSize];
-    for (unsigned i = 0; i < kGroupSize; ++i) {
-      bytes[i] = static_cast<std::uint8_t>(low[i] >> end);
-    }
-    std::uint8_t planes[8 * kPlaneBytes];
-    pack_byte_planes(bytes, n_planes, planes);
-    for (unsigned plane = 0; plane < n_planes; ++plane) {
-      __builtin_memcpy(to, planes + plane * kPlaneBytes, plane_bytes);
-      to += plane_bytes;
-    }
-  }
-  return to;
 }
 
 // Splits a group index by index into symbols and low bits: the reference that the lanes must equal.

@@ -4,12 +4,12 @@
 #include <bit>
 #include <cstring>
 
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/direct/chunk/prediction.hpp"
 #include "codec/direct/plan/index_cost.hpp"
 #include "codec/direct/plan/plan_sample.hpp"
 #include "codec/direct/plan/prediction_fit.hpp"
-#include "codec/direct/plan/scale_field_fit.hpp"
-#include "codec/lossless/lossless.hpp"
+#include "codec/indices/scale_field_fit.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -292,8 +292,7 @@ class Planner {
     }
     CFCK_TRY(weigh(chosen));
     EncodedChunk lossless;
-    CFCK_TRY(
-        LosslessEncoder().encode(lossless_info(sample_info()), sample_.values, scratch_, lossless));
+    CFCK_TRY(encode_lossless(lossless_info(sample_info()), sample_.values, scratch_, lossless));
     const std::uint64_t entries =
         kErrorEntryBytes + (best_.place == ParameterPlace::kPreamble ? kPreambleEntryBytes : 0);
     best_.prefers_lossless = scaled(lossless.payload.size()) <= chosen.bytes + entries;

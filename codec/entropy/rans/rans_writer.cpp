@@ -6,8 +6,8 @@
 
 #include "codec/common/bit_strings.hpp"
 #include "codec/common/varint.hpp"
+#include "codec/entropy/rans/rans_scratch.hpp"
 #include "codec/entropy/rans/tables/rans_cost.hpp"
-#include "codec/scratch.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -101,7 +101,7 @@ class SectionWriter {
   SectionWriter(const RansSymbols& symbols, Scratch& scratch, std::vector<std::byte>& out)
       : symbols_(symbols),
         n_places_(kFirstValuePlace + symbols.tables.n_tables),
-        memory_(scratch.impl()),
+        memory_(scratch.part<RansScratch>()),
         out_(out) {}
 
   // Estimates the bytes that append() appends, without the rounding of lanes and bytes.
@@ -199,7 +199,10 @@ class SectionWriter {
 
   // A table that the previous chunk of this thread used as well is still built.
   void build_tables() {
-    RansEncodeTables& kept = memory_.encode_tables();
+    if (memory_.encode_tables == nullptr) {
+      memory_.encode_tables = std::make_unique<RansEncodeTables>();
+    }
+    RansEncodeTables& kept = *memory_.encode_tables;
     for (unsigned place = 0; place < n_places_; ++place) {
       tables_[place] = &kept.tables[place];
       if (!is_used_[place]) {
@@ -316,7 +319,7 @@ class SectionWriter {
 
   const RansSymbols& symbols_;
   const unsigned n_places_;
-  Scratch::Impl& memory_;
+  RansScratch& memory_;
   std::vector<std::byte>& out_;
   PlaceCounts counts_{};
   std::array<bool, kMaxPlaces> is_used_{};

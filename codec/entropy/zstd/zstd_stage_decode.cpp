@@ -1,8 +1,5 @@
-#include <zstd.h>
-
 #include "codec/entropy/entropy.hpp"
-#include "codec/errors.hpp"
-#include "codec/scratch.hpp"
+#include "codec/entropy/zstd/byte_frame.hpp"
 
 namespace cfck::codec {
 namespace {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codec/indices/index_kernels.hpp"
+
 namespace cfck::codec {
 namespace {
 
@@ -226,17 +228,19 @@ TEST(DirectLevelsOfCodes, MagnitudeSums) {
       weight = 1.0 / static_cast<double>(1 + random.next() % 100);
     }
     std::vector<double> sums = weights;
-    levels()[0]->add_magnitudes(indices.data(), n, 0.3, sums.data());
-    const double sum = levels()[0]->weigh_magnitudes(indices.data(), n, weights.data());
+    const IndexKernels& first = index_kernels_of(CpuLevel::kBaseline);
+    first.add_magnitudes(indices.data(), n, 0.3, sums.data());
+    const double sum = first.weigh_magnitudes(indices.data(), n, weights.data());
     for (std::size_t i = 0; i < n; ++i) {
       const double code = indices[i] == kExact ? 0 : indices[i];
       EXPECT_EQ(sums[i], weights[i] + std::fabs(code) * 0.3);
     }
-    for (const DirectKernels* level : levels()) {
+    for (int level = 0; level <= static_cast<int>(cpu_level()); ++level) {
+      const IndexKernels& kernels = index_kernels_of(static_cast<CpuLevel>(level));
       std::vector<double> other = weights;
-      level->add_magnitudes(indices.data(), n, 0.3, other.data());
+      kernels.add_magnitudes(indices.data(), n, 0.3, other.data());
       EXPECT_TRUE(other == sums);
-      EXPECT_EQ(level->weigh_magnitudes(indices.data(), n, weights.data()), sum);
+      EXPECT_EQ(kernels.weigh_magnitudes(indices.data(), n, weights.data()), sum);
     }
   }
 }

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "base/cpu/cpu_level.hpp"
+#include "codec/common/groups.hpp"
 #include "codec/common/trellis.hpp"
 #include "codec/entropy/rans/tables/rans_table.hpp"
-#include "codec/symboliser/symboliser.hpp"
 
 namespace cfck::codec {
 

@@ -1,20 +1,21 @@
-#include "codec/direct/plan/scale_field_fit.hpp"
+#include "codec/indices/scale_field_fit.hpp"
 
 #include <algorithm>
 
+#include "codec/common/class_codes.hpp"
 #include "codec/common/field_quarters.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/indices/index_kernels.hpp"
 
 namespace cfck::codec {
 namespace {
 
 class FieldFit {
  public:
-  FieldFit(const DirectGeometry& geometry, std::span<const std::int32_t> indices)
-      : geometry_(geometry), indices_(indices) {
-    field_.bands.assign(geometry.kernel_size, 0);
-    field_.rows.assign(geometry.rows, 0);
-    field_.columns.assign(geometry.columns, 0);
+  FieldFit(const IndexGrid& grid, std::span<const std::int32_t> indices)
+      : grid_(grid), indices_(indices) {
+    field_.bands.assign(grid.kernel_size, 0);
+    field_.rows.assign(grid.rows, 0);
+    field_.columns.assign(grid.columns, 0);
   }
 
   ScaleField fit(int alternations) {
@@ -40,11 +41,11 @@ class FieldFit {
 
   // Adds up the sums of columns and kernel positions over all rows.
   void add_up_rows() {
-    const std::size_t n = geometry_.row_values();
+    const std::size_t n = grid_.row_values();
     sums_.assign(n, 0);
     const std::vector<double> rows = weights_of(field_.rows);
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      direct_kernels().add_magnitudes(indices_.data() + row * n, n, rows[row], sums_.data());
+      index_kernels().add_magnitudes(indices_.data() + row * n, n, rows[row], sums_.data());
     }
   }
 
@@ -53,10 +54,10 @@ class FieldFit {
     for (std::size_t band = 0; band < field_.bands.size(); ++band) {
       double sum = 0;
       for (std::size_t column = 0; column < columns.size(); ++column) {
-        sum += sums_[column * geometry_.kernel_size + band] * columns[column];
+        sum += sums_[column * grid_.kernel_size + band] * columns[column];
       }
-      field_.bands[band] = quarters_of_mean(sum, geometry_.rows * geometry_.columns, 1.0,
-                                            -static_cast<int>(kClassOfOne));
+      field_.bands[band] =
+          quarters_of_mean(sum, grid_.rows * grid_.columns, 1.0, -static_cast<int>(kClassOfOne));
     }
   }
 
@@ -68,12 +69,12 @@ class FieldFit {
         sum += sums_[column * bands.size() + band] * bands[band];
       }
       field_.columns[column] =
-          quarters_of_mean(sum, geometry_.rows * geometry_.kernel_size, kEighthRoot, kMinQuarters);
+          quarters_of_mean(sum, grid_.rows * grid_.kernel_size, kEighthRoot, kMinQuarters);
     }
   }
 
   void fit_rows() {
-    const std::size_t n = geometry_.row_values();
+    const std::size_t n = grid_.row_values();
     std::vector<double>& weights = sums_;
     const std::vector<double> bands = weights_of(field_.bands);
     const std::vector<double> columns = weights_of(field_.columns);
@@ -82,12 +83,12 @@ class FieldFit {
     }
     for (std::size_t row = 0; row < field_.rows.size(); ++row) {
       const double sum =
-          direct_kernels().weigh_magnitudes(indices_.data() + row * n, n, weights.data());
+          index_kernels().weigh_magnitudes(indices_.data() + row * n, n, weights.data());
       field_.rows[row] = quarters_of_mean(sum, n, kEighthRoot, kMinQuarters);
     }
   }
 
-  const DirectGeometry& geometry_;
+  const IndexGrid& grid_;
   std::span<const std::int32_t> indices_;
   std::vector<double> sums_;
   ScaleField field_;
@@ -95,9 +96,9 @@ class FieldFit {
 
 }  // namespace
 
-ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> indices,
+ScaleField fit_scale_field(const IndexGrid& grid, std::span<const std::int32_t> indices,
                            int alternations) {
-  return FieldFit(geometry, indices).fit(alternations);
+  return FieldFit(grid, indices).fit(alternations);
 }
 
 }  // namespace cfck::codec

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/direct/chunk/parameters.hpp"
+#include "codec/indices/scale_field.hpp"
 
 namespace cfck::codec {
 
 // Fits the field to all indices (or residuals) of a tensor, in order.
 inline constexpr int kFieldAlternations = 3;
-ScaleField fit_scale_field(const DirectGeometry& geometry, std::span<const std::int32_t> indices,
+ScaleField fit_scale_field(const IndexGrid& grid, std::span<const std::int32_t> indices,
                            int alternations = kFieldAlternations);
 
 }  // namespace cfck::codec

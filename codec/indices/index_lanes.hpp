@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/cpu/x86_intrinsics.hpp"
-#include "codec/symboliser/symboliser.hpp"
+#include "codec/common/groups.hpp"
 
 #if defined(__AVX2__)
 #define CFCK_HAS_INDEX_LANES

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "codec/common/class_codes.hpp"
-#include "codec/direct/kernels/quantise_lanes.hpp"
+#include "codec/indices/double_lanes.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {

@@ -1,0 +1,33 @@
+// Groups of 128 values, which all codecs code one after another, and the namespaces of kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cpu/host_device.hpp"
+
+// Kernels are compiled once for each CPU level, each time in a namespace of its
+// own, so that the linker cannot mix them up.
+#ifndef CFCK_CPU_NAMESPACE
+#define CFCK_CPU_NAMESPACE cpu_baseline
+#endif
+
+namespace cfck::codec {
+
+inline constexpr unsigned kGroupSize = 128;
+// Classes count quarter-log2 steps; the phase, class mod 4, picks the table.
+inline constexpr unsigned kPhases = 4;
+
+enum class GroupKind : std::uint8_t {
+  kValues = 0,
+  kAllZero = 1,  // has neither symbols nor raw bits
+  kNoClass = 2,  // encoder only: takes the class before it
+};
+
+struct GroupCode {
+  std::uint16_t scale_class = 0;
+  std::uint8_t trailing_zero_bits = 0;
+  GroupKind kind = GroupKind::kValues;
+};
+
+}  // namespace cfck::codec

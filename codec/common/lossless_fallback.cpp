@@ -1,0 +1,31 @@
+#include "codec/common/lossless_fallback.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cfck::codec {
+namespace {
+
+inline constexpr std::size_t kShareWithoutLossless = 2;
+inline constexpr std::size_t kSmallChunkBytes = 16384;
+
+}  // namespace
+
+bool may_be_smaller_lossless(ByteView values, const EncodedChunk& encoded) {
+  return values.size() <= kSmallChunkBytes ||
+         encoded.payload.size() > values.size() / kShareWithoutLossless;
+}
+
+Result<bool> replace_by_lossless(const ChunkInfo& info, ByteView values, Scratch& scratch,
+                                 MutableBytes decoded, EncodedChunk& encoded) {
+  EncodedChunk lossless;
+  CFCK_TRY(encode_lossless(info, values, scratch, lossless));
+  if (lossless.payload.size() > encoded.payload.size()) {
+    return false;
+  }
+  std::swap(encoded, lossless);
+  std::copy(values.begin(), values.end(), decoded.begin());
+  return true;
+}
+
+}  // namespace cfck::codec

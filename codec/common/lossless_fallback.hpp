@@ -1,0 +1,35 @@
+// Chunks that a lossy codec stores without loss, as the lossless codec does: their payloads begin
+// with one of its modes, 0 to 3. Lossy codecs see this interface only; codec/lossless implements
+// its first three functions.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/codec.hpp"
+
+namespace cfck::codec {
+
+// The modes of lossy codecs count from here.
+inline constexpr std::uint8_t kFirstLossyMode = 4;
+
+inline bool is_lossless_payload(ByteView payload) {
+  return !payload.empty() && payload[0] < std::byte{kFirstLossyMode};
+}
+
+// As Decoder::body_bytes, Decoder::decode and Encoder::encode.
+Result<std::uint32_t> lossless_body_bytes(const ChunkInfo& info, ByteView payload);
+Result<void> decode_lossless(const ChunkInfo& info, ByteView payload, Scratch& scratch,
+                             MutableBytes out);
+Result<void> encode_lossless(const ChunkInfo& info, ByteView values, Scratch& scratch,
+                             EncodedChunk& out);
+
+// False for large chunks that shrank to half of their values or less: the lossless codec is not
+// tried on them, since a plan has compared both for the whole record.
+bool may_be_smaller_lossless(ByteView values, const EncodedChunk& encoded);
+
+// Replaces `encoded` by what the lossless codec makes of the values if that is not longer, and
+// `decoded` by the values; returns whether it did. Error: kOutOfMemory.
+Result<bool> replace_by_lossless(const ChunkInfo& info, ByteView values, Scratch& scratch,
+                                 MutableBytes decoded, EncodedChunk& encoded);
+
+}  // namespace cfck::codec

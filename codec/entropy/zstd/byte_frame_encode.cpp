@@ -1,0 +1,33 @@
+#include "codec/entropy/zstd/byte_frame.hpp"
+#include "codec/entropy/zstd/zstd_frame.hpp"
+#include "codec/entropy/zstd/zstd_scratch.hpp"
+
+namespace cfck::codec {
+namespace {
+
+inline constexpr int kZstdLevel = 3;
+
+}  // namespace
+
+Result<void> compress_bytes(ByteView bytes, Scratch& scratch, std::vector<std::byte>& out) {
+  ZSTD_CCtx* const context = scratch.part<ZstdScratch>().compressor();
+  if (context == nullptr) {
+    return Error{ErrorCode::kOutOfMemory, "no memory for a Zstd encoder", {}, {}};
+  }
+  out.resize(ZSTD_compressBound(bytes.size()));
+  const std::size_t n =
+      ZSTD_compressCCtx(context, out.data(), out.size(), bytes.data(), bytes.size(), kZstdLevel);
+  if (ZSTD_isError(n)) {
+    return Error{ErrorCode::kOutOfMemory, "the Zstd encoder failed", {}, {}};
+  }
+  out.resize(n);
+  std::vector<std::byte> literals;
+  const SymbolStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  write_literals_frame({&stream, 1}, literals);
+  if (literals.size() < out.size()) {
+    out.swap(literals);
+  }
+  return {};
+}
+
+}  // namespace cfck::codec

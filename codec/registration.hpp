@@ -1,0 +1,19 @@
+// What a codec gives the registry (encode/registry/codecs.inc). Codec `name` defines, in namespace
+// cfck::codec,
+//
+//   const Decoder& name_decoder() noexcept;    in the half that decoding needs
+//   CodecEncoders name_encoders() noexcept;    in the half that encoding needs beside it
+#pragma once
+
+#include "codec/codec.hpp"
+#include "codec/lossy.hpp"
+
+namespace cfck::codec {
+
+// One of the two; the other is nullptr.
+struct CodecEncoders {
+  const Encoder* exact = nullptr;
+  const LossyEncoder* lossy = nullptr;
+};
+
+}  // namespace cfck::codec
