@@ -43,8 +43,6 @@ ROOMS: list[tuple[str, ...]] = [
     ("tools/cli",),
     ("python_bindings/src",),
 ]
-# Arrows upwards that are known and wait to be turned. An entry goes when its arrow does.
-STILL_WRONG: set[tuple[str, str]] = set()
 FREE = ("tests", "bench", "examples")
 LINES = {room: line for line, rooms in enumerate(ROOMS) for room in rooms}
 
@@ -113,8 +111,6 @@ def _wrong_way(path: str, line: int, target: str) -> Iterator[Problem]:
     """An include between two rooms."""
     own, other = room_of(path), room_of(target)
     if own is None or other is None or own == other or LINES[other] < LINES[own]:
-        return
-    if (own, other) in STILL_WRONG:
         return
     where = "beside" if LINES[other] == LINES[own] else "above"
     yield Problem(
@@ -185,8 +181,6 @@ def folder_circles(graph: Graph) -> Iterator[Problem]:
     arrows: defaultdict[str, set[str]] = defaultdict(set)
     for arrow in graph.arrows:
         own, other = Path(arrow[0]).parent.as_posix(), Path(arrow[2]).parent.as_posix()
-        if (room_of(arrow[0]), room_of(arrow[2])) in STILL_WRONG:
-            continue
         if own != other and not any(is_in(arrow[0], folder) for folder in FREE):
             between[own, other].append(arrow)
             arrows[own].add(other)
