@@ -171,7 +171,8 @@ _BY_CODE: dict[str, type[CfckError]] = {
         OutOfMemoryError,
         InternalError,
     )
-} | {"cancelled": InvalidArgumentError}
+}
+_BY_CODE["cancelled"] = InvalidArgumentError
 
 
 def from_native(code: str, message: str, record: str, byte_offset: int | None) -> CfckError:
