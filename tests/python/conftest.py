@@ -74,7 +74,7 @@ def state() -> dict[str, torch.Tensor]:
 
 
 def records(path: os.PathLike[str]) -> dict[str, cfck.RecordInfo]:
-    """What the file says of its tensors, by name."""
+    """The records of a file, by name."""
     with cfck.safe_open(path, "pt") as file:
         return {record.name: record for record in file.records()}
 

@@ -48,7 +48,7 @@ def calibrate(
             and labels.
         output: takes the tensor that counts out of what the model returns. Otherwise .logits,
             .last_hidden_state, or the first floating tensor.
-        distance: what is measured between outputs: "kl" of their distributions, "cosine" (1 -
+        distance: the distance between outputs: "kl" of their distributions, "cosine" (1 -
             cosine), "mse" relative to their energy, or a function of what the model returned
             before and now that gives a number, 0 for equal ones. "auto" tells by the name of the
             output, by what made it: Linear layers at the end make logits.
@@ -60,14 +60,14 @@ def calibrate(
             function of what the model returned and of the batch that gives the mean loss of its
             examples; or "sampled", for logits: the cross entropy against labels drawn from the
             model's own distribution.
-        input_shape: of one generated example, without the batch; found by trying otherwise.
+        input_shape: the shape of one generated example, without the batch; None: found by trying.
         n_examples: on which sensitivities are measured, the first ones of ``batches``; of large
             images fewer are generated.
-        seed: of inputs and errors. The same seed gives the same numbers on the same machine.
+        seed: the seed of inputs and errors. One seed always gives the same numbers on one machine.
         cap_octaves: how far steps may be from the flat one, up and down.
         max_dim: inputs of layers that are longer keep the diagonal of E[x x^T] only.
-        max_moment_bytes: of all matrices E[x x^T] during the call; the larger ones that do not fit
-            keep the diagonal.
+        max_moment_bytes: limit for all matrices E[x x^T] during the call; the larger ones that do
+            not fit keep the diagonal.
         progress: called as progress(done, total, name) after each pass of the model: tensors that
             are done, tensors in all, and the tensor at hand, or "batch 3" while inputs are read.
             What it raises ends the call. None: after three seconds a line on stderr tells the

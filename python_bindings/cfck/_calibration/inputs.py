@@ -162,7 +162,7 @@ def _field(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
         frequency = torch.fft.fftfreq(size) ** 2
         squares += frequency.view(-1, *[1] * (len(axes) - 1 - axis))
     squares[(0,) * len(axes)] = 1 / max(shape[2:]) ** 2
-    # The same fall of energy from octave to octave, whatever the number of dimensions.
+    # Energy falls equally from octave to octave, whatever the number of dimensions.
     falls = squares ** (_IMAGE_EXPONENT * len(axes) / 4)
     fallen: torch.Tensor = torch.fft.ifftn(torch.fft.fftn(values, dim=axes) / falls, dim=axes).real
     return fallen.div_(fallen.std().clamp(min=1e-6))

@@ -15,7 +15,7 @@ from .._evaluation.outputs import hooks
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-# Of one piece of unfolded inputs.
+# One piece of unfolded inputs has at most so many bytes.
 _PIECE_BYTES = 64 << 20
 
 
@@ -147,7 +147,7 @@ class MomentHooks:
         model: all of its modules are looked at.
         name_of: the name of a weight, None where it has none or does not count.
         max_dim: layers with more columns keep a diagonal.
-        max_bytes: of all full matrices, given to the smaller ones first.
+        max_bytes: a limit for all full matrices together; the smaller ones get theirs first.
         with_gradients: listen to the gradients of outputs too.
     """
 

@@ -107,7 +107,7 @@ class Prober:
         return max(distance, 0.0) / error
 
     def _outcome(self, model: torch.nn.Module, position: int) -> Any:
-        """What is compared of one batch."""
+        """The part of one batch's outputs that is compared."""
         batch = self._batches[position]
         torch.manual_seed(self._request.seed)
         returned = run_model(model, batch)
@@ -120,7 +120,7 @@ class Prober:
     def distance_to(self, model: torch.nn.Module, at_hand: str | None = None) -> float:
         """Mean distance of a model's outputs from those of the first, as they were.
 
-        ``at_hand``: what those who listen are told; None: the batch.
+        ``at_hand``: the name that listeners are told; None: the batch.
         """
         total, count = 0.0, 0
         for position, before in enumerate(self._before):

@@ -50,7 +50,7 @@ def refine(
     make up for errors that are not those made: refine again.
 
     Args:
-        model: as for calibrate(); the one that was calibrated. It is copied, and not changed.
+        model: the model that was calibrated. It is copied, and not changed.
         batches: inputs of the model, as for calibrate(): many, and none of those that results are
             judged by. The layers' inputs should be ten times as many as they are long, or more.
             Read once, and kept.

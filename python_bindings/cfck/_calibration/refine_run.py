@@ -34,11 +34,11 @@ from .request import Request
 from .tensor import CalibratedTensor
 from .weights import Weights
 
-# How often all is done again with the step that the corrected values need to meet the target.
+# All is done again at most so often with the step that corrected values need for the target.
 _MOST_ROUNDS = 5
-# Of so many batches one is for judging.
+# One of so many batches is for judging.
 _BATCHES_TO_JUDGE = 4
-# What the first step aims at, so that corrected values meet the target with the same one, often:
+# The first step aims beyond the target, so that corrected values often meet it with the same step:
 # they take somewhat fewer bits, and are somewhat further off.
 _AIMS: dict[str, Callable[[Any], Any]] = {
     "nmse": lambda nmse: nmse * 0.965,
@@ -133,7 +133,7 @@ class _Refiner:
         self._copy = copy.deepcopy(model)
         self._weights = Weights(model)
         self._live = Weights(self._copy).tensors
-        # Until it is known which tensors are lossy.
+        # A first guess, as long as it is not known which tensors are lossy.
         self._counter.total = len(self._layers(set(self._weights.tensors)))
         request_to_judge = _probe_request(calibration, request)
         self._prober = Prober(model, judging or batches, request_to_judge, self._counter)
@@ -284,7 +284,7 @@ class _Refiner:
         return rows.reshape(weight.shape).float().numpy()
 
     def _rounded(self, name: str, corrected: np.ndarray, step: float) -> torch.Tensor:
-        """What a file with this step holds of a tensor."""
+        """The values of a tensor that a file with this step holds."""
         known = dataclasses.replace(self._calibration[name], corrected=corrected)
         calibration = _with_tensors(self._calibration, {name: known}, step)
         # The calibration's step in place of a target, and so no codec that asks for one.
@@ -321,7 +321,7 @@ def _with_tensors(
 
 
 def _probe_request(calibration: Calibration, request: RefineRequest) -> Request:
-    """What a Prober has to know; the calibration's own distance, unless only its caller knew it."""
+    """The request for a Prober: the calibration's distance, unless only its caller knew it."""
     return Request(
         inputs=None,
         output=request.output,
@@ -369,7 +369,7 @@ def _input_of(model: nn.Module, layer: nn.Module, batch: Any) -> torch.Tensor:
 
 
 def _vectors(layer: nn.Module, given: torch.Tensor, batch: Any) -> Iterator[torch.Tensor]:
-    """Those that the rows of the weight are multiplied by, where a mask lets them count."""
+    """The vectors that the rows of the weight are multiplied by, where a mask lets them count."""
     given = where_it_counts(layer, given, attention_mask(batch))
     for piece in pieces(layer, given, given):
         yield piece[0]

@@ -156,5 +156,5 @@ class _Reader:
         rows = rows_of(find_output(returned, given, self._request.output), "kl", self._request.pool)
         chances = log_probabilities(rows)
         labels = torch.multinomial(chances.detach().exp(), 1)
-        # Of examples, not of positions: all positions of one add up.
+        # A mean over examples, not over positions: all positions of one add up.
         return -chances.gather(1, labels).sum() / count_examples(given)

@@ -29,7 +29,7 @@ _PIECE_VALUES = 1 << 22
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """What the probes of one tensor said."""
+    """The result of the probes of one tensor."""
 
     sensitivity: float
     linearity: float
@@ -153,7 +153,7 @@ def _arrays(name: str, sums: Accumulator | None) -> dict[str, Any]:
 
 
 def root_mean_square(tensor: torch.Tensor) -> float:
-    """Of the finite values; 0 where there are none."""
+    """The root mean square of the finite values; 0 where there are none."""
     total, count = 0.0, 0
     for piece in slabs(tensor.data):
         values = piece.double()

@@ -68,7 +68,7 @@ class SkeletonReader:
             tag: decode for decoder in decoders for tag, decode in decoder.value_tags.items()
         }
         self.records: dict[str, list[str]] = {decoder.kind: [] for decoder in decoders}
-        # Once without tensors: whatever is wrong is found before any tensor is read.
+        # A first pass without tensors finds every mistake before any tensor is read.
         self._collecting = True
         self.build({})
         self._collecting = False

@@ -80,7 +80,7 @@ class SkeletonWriter:
     """Encodes one tree.
 
     Attributes:
-        tensors: what it found, by kind of encoder and name of record.
+        tensors: all tensors found, by kind of encoder and name of record.
         optimizer_state: names of the records that belong to an optimizer.
     """
 
@@ -223,7 +223,7 @@ def _open_container(value: Any, tag: str) -> _Open:
 
 
 def _with_metadata(state_dict: Any, metadata: Any) -> Iterator[tuple[Any, Any]]:
-    """What Module.state_dict() keeps in an attribute comes last."""
+    """The attribute in which Module.state_dict() keeps metadata comes last."""
     yield from state_dict.items()
     yield _Attribute("_metadata"), metadata
 
@@ -241,7 +241,7 @@ def _name_of(key: Any) -> str:
 
 
 def _advice(value: Any) -> str:
-    """What to store instead."""
+    """Names something to store instead."""
     if isinstance(value, type):
         return "classes cannot be stored"
     for method in ("state_dict", "get_state"):

@@ -25,7 +25,7 @@ _MOST_LISTED = 5  # names, in an error
 
 
 class Values(ValueEncoder, ValueDecoder, Protocol):
-    """What a framework adds to the plain values of a tree."""
+    """The values that a framework adds to the plain ones of a tree."""
 
 
 # The values of a framework, and how its tensors are written and read.

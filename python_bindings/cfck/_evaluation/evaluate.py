@@ -1,4 +1,4 @@
-"""What became of a model: two of them compared on the same inputs."""
+"""Two models compared on the same inputs, such as one before and after compression."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """How much a model differs from another one; what does not apply is None.
+    """The difference of a model from another one; numbers that do not apply are None.
 
     Attributes:
         n_examples: inputs, counted along the first dimension of each batch.
         n_rows: rows of output that were compared: examples, or positions that count.
-        cosine_mean: of the cosines between the rows of both models.
+        cosine_mean: mean of the cosines between the rows of both models.
         cosine_min: the least of them.
         agreement: part of the rows for which both have the same largest entry; of logits.
         kl: mean Kullback-Leibler divergence of b's distribution from a's, in nats; of logits.
         top1_a: part of the labels that a's largest entry hits.
-        top1_b: the same of b.
+        top1_b: part of the labels that b's largest entry hits.
         top1_change: top1_b - top1_a.
         perplexity_a: e to the mean cross entropy of a against the labels; of language models.
-        perplexity_b: the same of b.
+        perplexity_b: likewise for b.
         perplexity_change: perplexity_b - perplexity_a.
     """
 
@@ -81,7 +81,7 @@ def evaluate(
 
     Args:
         model_a: the original.
-        model_b: what became of it. Each runs on the device where it is, in evaluation mode, and
+        model_b: the changed model. Each runs on the device where it is, in evaluation mode, and
             without gradients; neither is changed.
         batches: model inputs: a tensor, a tuple of positional arguments, or a dict of keyword
             arguments (of transformers, say; positions that its attention_mask leaves out do not

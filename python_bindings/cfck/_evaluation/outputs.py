@@ -51,7 +51,7 @@ def moved(batch: Any, device: torch.device | None) -> Any:
 
 
 def prepared(batch: Any, inputs: Callable[[Any], Any] | None, device: torch.device | None) -> Any:
-    """What the model is given for a batch."""
+    """The input of the model for a batch."""
     return moved(batch if inputs is None else inputs(batch), device)
 
 
@@ -98,7 +98,7 @@ def attention_mask(batch: Any) -> torch.Tensor | None:
 def find_output(
     returned: Any, batch: Any, choose: Callable[[Any], torch.Tensor] | None = None
 ) -> Output:
-    """The output that counts: what ``choose`` says, .logits, .last_hidden_state, or the first
+    """The output that counts: the choice of ``choose``, .logits, .last_hidden_state, or the first
     floating tensor."""
     if choose is not None:
         values, role = choose(returned), "plain"
@@ -207,7 +207,7 @@ def rows_of(output: Output, distance: str, pool: str) -> torch.Tensor:
 
 
 def log_probabilities(rows: torch.Tensor) -> torch.Tensor:
-    """Of logits, or of probabilities that a softmax has made already."""
+    """Log probabilities of logits, or of probabilities that a softmax has made already."""
     if _are_distributions(rows):
         return rows.log() if bool((rows >= 0).all()) else rows
     return rows.log_softmax(1)

@@ -1,4 +1,4 @@
-"""Which file of a folder holds the model."""
+"""Finds the file of a folder that holds the model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from ..errors import InvalidArgumentError, MissingFileError
 
-# What libraries call the file of a model: transformers (the first two), diffusers (its LoRA
+# Libraries give the file of a model these names: transformers (the first two), diffusers (its LoRA
 # adapters apart), peft, open_clip, Mistral.
 MODEL_NAMES = (
     "model",
@@ -29,7 +29,7 @@ _INDEX = re.compile(
 )
 _SINGLE = re.compile(r"(?P<stem>.+)\.(?P<kind>cfck|safetensors)")
 _SHARD = re.compile(r".*-\d{5}-of-\d{5}(\.[^.]+)?\.(cfck|safetensors)")
-# Of the same model: what is smaller comes first, and what names every shard.
+# Among files of one model the smaller format comes first, and an index before a single file.
 _PREFERENCE = [("cfck", True), ("cfck", False), ("safetensors", True), ("safetensors", False)]
 
 

@@ -13,7 +13,7 @@ from .parts import Part, allocate, memory_of
 if TYPE_CHECKING:
     import torch
 
-# What is decoded into host memory at once, on its way to another device.
+# At most this much is decoded into host memory at once, on its way to another device.
 _STAGED_BYTES = 256 << 20
 
 # A name, and where its record is.

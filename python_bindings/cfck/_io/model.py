@@ -23,7 +23,7 @@ Geometry = tuple[Any, ...]
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of the names of the model and of the file."""
+    """The names of the model and of the file that did not find each other."""
 
     missing: set[str]
     unexpected: list[str]
@@ -152,7 +152,7 @@ def _conflicts(
     framework: TorchFramework,
     plan: _Plan,
 ) -> dict[str, str]:
-    """Of the entries that share memory in the model, those whose values it does not have."""
+    """Finds the entries that share memory in the model and whose values it does not have."""
     conflicts = {}
     for name, kept in plan.shared.items():
         one, other = archive.record(name), archive.record(kept)

@@ -1,4 +1,4 @@
-"""What a file says about each of its tensors."""
+"""The description of each tensor in a file."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _KINDS = {kind: kind.name.lower() for kind in _native.RecordKind}
 
 @dataclasses.dataclass(frozen=True)
 class RecordInfo:
-    """What a file says about one tensor; the names are those of `cfck-inspect --json`.
+    """The description of one tensor in a file; the names are those of `cfck-inspect --json`.
 
     Attributes:
-        name: of the tensor.
+        name: the tensor's name.
         kind: "chunked", "packed", "alias" (shares memory) or "duplicate" (equal to another one).
-        shares_with: of an alias or a duplicate, the tensor whose bytes it uses, if that has a name.
+        shares_with: the tensor whose bytes an alias or a duplicate uses, if that has a name.
         dtype: "F32", "BF16", ..., as in safetensors.
         shape: dimensions, in elements.
         codec: "raw", "lossless", "direct" or "spectral".
         entropy: "none", "zstd" or "rans".
         n_elems: product of the shape.
-        decoded_bytes: of the contiguous tensor.
-        stored_bytes: of the file, for this tensor alone; 0 for aliases and duplicates.
+        decoded_bytes: size of the contiguous tensor.
+        stored_bytes: bytes of the file for this tensor alone; 0 for aliases and duplicates.
         bits_per_weight: 8 * stored_bytes / n_elems.
         digest: hash of the decoded bytes, in hexadecimal; empty in safetensors files.
         bound_kind: "abs", "rel" or "sigma": what the maximum error asked for is relative to;

@@ -117,10 +117,10 @@ def update(
     metadata: Mapping[str, str] | None = None,
     **options: Unpack[SaveOptions],
 ) -> SaveSummary:
-    """Changes a file by appending to it: what stays is not written again.
+    """Changes a file by appending to it: tensors that stay are not written again.
 
     Args:
-        path: a .cfck file. Of a sharded folder, the shard.
+        path: a .cfck file; for a sharded folder the shard that has the tensor.
         tensors: torch tensors or numpy arrays to add; those whose names exist are replaced.
         remove: names of tensors to remove.
         metadata: entries to set; all others stay.

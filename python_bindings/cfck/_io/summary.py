@@ -1,4 +1,4 @@
-"""What a call that wrote tells its caller."""
+"""The report of a call that wrote."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class EmptyFileWarning(UserWarning):
 
 @dataclasses.dataclass(frozen=True)
 class SaveSummary:
-    """What was written.
+    """The report of a call that wrote.
 
     Attributes:
         n_records: tensors in the file.
-        decoded_bytes: what they occupy in memory, together.
-        stored_bytes: what they occupy in the file, without index and metadata.
+        decoded_bytes: bytes of all of them in memory.
+        stored_bytes: bytes of all of them in the file, without index and metadata.
         file_bytes: length of the file.
         step: what plain targets came to: the step of all tensors they reach, over what the
             calibration, if there is one, says of each. 0: there were none.
@@ -71,7 +71,7 @@ def summarize(
     """The summary for the caller, who is warned of rules without effect and of lost ties.
 
     Args:
-        names: those of the tensors written.
+        names: names of the tensors written.
         exempt: names that the caller exempted, and the reason of each.
     """
     summary = SaveSummary(

@@ -66,7 +66,7 @@ def test_a_model_for_positions_longer_than_its_table_gets_fewer_tokens():
 
 
 def test_sensitivities_are_those_of_the_quadratic_form():
-    """Of a linear layer, the relative error of the output is known: tr(E H E^T) / tr(W H W^T)."""
+    """A linear layer has a known relative error of its output: tr(E H E^T) / tr(W H W^T)."""
     model = nn.Sequential(nn.Linear(64, 128, bias=False))
     x = noise(500, 64) * torch.linspace(0.1, 3, 64)
     calibration = cfck.calibrate(model, [x], n_examples=500, distance="mse")
@@ -164,7 +164,7 @@ def test_models_that_draw_random_numbers_are_measured_without_their_noise():
     assert 0 < tensor.sensitivity < 1
 
 
-# What a calibration must leave as it was
+# A calibration must leave the model as it was
 
 
 def test_modes_gradients_and_frozen_weights_stay_as_they_were():
@@ -379,7 +379,7 @@ def test_a_distance_of_ones_own():
 
 
 class Conv1D(nn.Module):
-    """As of transformers: a linear layer with its weight the other way round."""
+    """The Conv1D of transformers: a linear layer with its weight the other way round."""
 
     def __init__(self, before: int, after: int) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ def tree():
 
 
 def change(path, add, remove=()):
-    """The same file with other records: what updates of earlier versions made of it."""
+    """A file with other records under its skeleton, as updates of earlier versions left it."""
     arrays = load_arrays(path)
     for name in remove:
         del arrays[name]

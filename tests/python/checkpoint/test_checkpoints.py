@@ -32,7 +32,7 @@ def round_trip(value, path):
 
 
 def assert_equal(actual, expected):
-    """The same types and bits, in the same order."""
+    """Asserts equal types and bits, in the same order."""
     assert type(actual) is type(expected)
     if isinstance(expected, torch.Tensor):
         assert_same(actual, expected)
@@ -178,7 +178,7 @@ def test_names_of_records_are_paths(path):
         hex(2**99),
     ]
     for pattern, count in [("optimizer.*", 2), ("*exp_avg*", 1), ("*momentum_buffer*", 1)]:
-        # What lossy options will leave alone by name.
+        # Names that lossy options leave alone.
         assert len(fnmatch.filter(names, pattern)) == count
     assert_equal(load_checkpoint(path), tree)
 

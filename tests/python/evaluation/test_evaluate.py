@@ -134,7 +134,7 @@ def test_hidden_states_are_pooled_over_positions_that_count():
     assert start.cosine_mean == pytest.approx(
         float(functional.cosine_similarity(a[:, 0], b[:, 0]).mean()), abs=1e-6
     )
-    # What padding holds does not matter, NaN included.
+    # The values of padding do not matter, NaN included.
     a[mask == 0] = math.nan
     assert cfck.evaluate(Fixed(a, **hidden), second, batches) == result
 

@@ -1,4 +1,4 @@
-"""What cfck-convert prints for files that only Python can read does what it says."""
+"""The lines that cfck-convert prints for files that only Python can read do what they say."""
 
 import pathlib
 import subprocess
@@ -22,7 +22,7 @@ def printed_lines(path):
 
 
 def run(path):
-    """As typed into Python: line by line."""
+    """Runs code as if it were typed into Python, line by line."""
     names: dict = {}
     for line in printed_lines(path):
         exec(compile(line, "<typed>", "single"), names)

@@ -138,7 +138,7 @@ def test_progress_counts_to_the_total(path, bound, threads):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("call", ["save", "save with a bound", "update"])
 def test_a_signal_handler_that_raises_ends_the_call(path, call, threads):
-    """As Ctrl-C does. The handler runs while the native code works, not after it."""
+    """Interrupts as Ctrl-C does. The handler runs while the native code works, not after it."""
     program = textwrap.dedent(
         """
         import os, pathlib, signal, sys, threading, time

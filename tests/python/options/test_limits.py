@@ -1,4 +1,4 @@
-"""What a file may make a call hold in memory: by default all that was saved, else as asked."""
+"""A file may make a call hold all that was saved in memory, or as much as the caller allows."""
 
 import cfck
 import cfck.numpy

@@ -1,4 +1,4 @@
-"""What is installed: types, programs, nothing imported that was not asked for."""
+"""The installed package has types and programs, and imports nothing that was not asked for."""
 
 import importlib.metadata
 import pathlib
