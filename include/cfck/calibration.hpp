@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ namespace cfck {
 
 namespace codec {
 class SecondMoments;
+}
+namespace calibration {
+class Arrays;
 }
 
 // Steps of codec spectral for one tensor.
@@ -41,6 +45,36 @@ struct CalibratedSteps {
   std::string corrected;
 };
 
+// The measurements of one tensor.
+struct MeasuredTensor {
+  std::string name = {};
+  Shape shape = {};
+  // The tensor that is the same memory, whose numbers count for this one too; empty: none.
+  std::string tied_to = {};
+  // The numbers of CalibratedSteps; a sigma that is not finite was not measured.
+  double sigma = 0;
+  double log2_step = 0;
+  // E[x x^T] of the inputs of its layer, F32 of shape (groups, n, n), or (groups, n) where only the
+  // diagonals were kept. Not for a tied tensor.
+  std::optional<TensorView> second_moment = std::nullopt;
+  // The axis of the tensor that has the input channels: 1, or 0 for transposed layers.
+  int input_axis = 1;
+  std::uint64_t n_positions = 0;
+  // The values to round instead of the tensor's own, F32 of its shape. Not for a tied tensor.
+  std::optional<TensorView> corrected = std::nullopt;
+};
+
+// The measurements of a model, in memory.
+struct Measurements {
+  // "batches" for inputs that are data, otherwise what was generated.
+  std::string source = {};
+  // The step of Calibration::step; nothing: it was not refined.
+  std::optional<double> step = std::nullopt;
+  std::vector<MeasuredTensor> tensors = {};
+  // Keeps the arrays alive as long as the calibration lives; nullptr: the caller does.
+  std::shared_ptr<const void> owner = nullptr;
+};
+
 // Immutable; may be used by several threads at once.
 class CFCK_API Calibration {
  public:
@@ -50,6 +84,9 @@ class CFCK_API Calibration {
   static Result<std::shared_ptr<const Calibration>> open(std::unique_ptr<const ByteSource> source);
   // Reads the calibration in the file at `path`. Errors: also kIo and kNotFound.
   static Result<std::shared_ptr<const Calibration>> open(const std::string& path);
+  // Takes measurements that are in memory; arrays stay where they are. Errors: kInvalidArgument
+  // for an array of another length than its shape says, kCorrupt as above.
+  static Result<std::shared_ptr<const Calibration>> of(const Measurements& measured);
 
   // Returns nullptr for tensors that it does not know. The result lives as long as this object.
   const CalibratedSteps* find(std::string_view name) const;
@@ -72,10 +109,11 @@ class CFCK_API Calibration {
       const CalibratedSteps& steps) const;
 
  private:
-  explicit Calibration(Reader reader) : reader_(std::move(reader)) {}
-  Result<void> read();
+  Calibration() = default;
+  CFCK_LOCAL static Result<std::shared_ptr<const Calibration>> make(
+      const Measurements& measured, std::shared_ptr<const calibration::Arrays> arrays);
 
-  Reader reader_;
+  std::shared_ptr<const calibration::Arrays> arrays_;
   std::map<std::string, CalibratedSteps, std::less<>> tensors_;
   bool has_tensor_steps_ = true;
   bool is_of_data_ = false;

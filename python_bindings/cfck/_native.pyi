@@ -1,5 +1,8 @@
 from collections.abc import Mapping, Sequence
 import enum
+from typing import Annotated
+
+from numpy.typing import NDArray
 
 
 def library_version() -> str: ...
@@ -9,6 +12,20 @@ def default_thread_count() -> int:
 
 def advise_huge_pages(address: int, n_bytes: int) -> None:
     """Asks for huge pages in memory that is about to be filled."""
+
+class CalibratedTensor:
+    """The measurements of one tensor. Arrays are used where they are."""
+
+    def __init__(self, *, name: str, shape: Sequence[int], tied_to: str, sigma: float, log2_step: float, second_moment: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None, input_axis: int, n_positions: int, corrected: Annotated[NDArray, dict(order='C', device='cpu', writable=False)] | None) -> None: ...
+
+class Calibration:
+    """A calibration for writers."""
+
+    @staticmethod
+    def of_tensors(source: str, step: float | None, tensors: Sequence[CalibratedTensor]) -> Calibration: ...
+
+    @staticmethod
+    def open_path(path: bytes) -> Calibration: ...
 
 def default_entropy() -> str:
     """What writers use unless told otherwise."""
@@ -30,10 +47,8 @@ class TensorOptions:
 class EncodeOptions:
     """Choices for a file, not checked yet."""
 
-    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions]], calibration: bytes | None, exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
-        """
-        A rule is a pattern and its options; a calibration is the bytes of its file.
-        """
+    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions]], calibration: Calibration | None, exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
+        """A rule is a pattern and its options."""
 
 class RecordKind(enum.Enum):
     """How a record is stored."""

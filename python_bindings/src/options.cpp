@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "cfck/calibration.hpp"
+#include "calibration.hpp"
 #include "errors.hpp"
 
 namespace cfck::python {
@@ -75,12 +75,6 @@ std::optional<StepPreset> step_preset(const std::optional<std::string>& name) {
   return preset;
 }
 
-std::shared_ptr<const Calibration> read_calibration(const nb::bytes& file) {
-  const auto* const bytes = static_cast<const std::byte*>(file.data());
-  return checked(Calibration::open(
-      std::make_unique<OwnedMemorySource>(std::vector<std::byte>(bytes, bytes + file.size()))));
-}
-
 EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint64_t> size,
                              Rules rules, std::vector<std::string> exempt, unsigned threads,
                              const std::string& entropy, const std::string& level) {
@@ -137,17 +131,15 @@ void bind_options(nb::module_& module) {
       .def(
           "__init__",
           [](EncodeOptions* self, const TensorOptions& plain, std::optional<std::uint64_t> size,
-             Rules rules, const std::optional<nb::bytes>& calibration,
-             std::vector<std::string> exempt, unsigned threads, const std::string& entropy,
-             const std::string& level) {
+             Rules rules, const SharedCalibration* calibration, std::vector<std::string> exempt,
+             unsigned threads, const std::string& entropy, const std::string& level) {
             EncodeOptions options = encode_options(plain, size, std::move(rules), std::move(exempt),
                                                    threads, entropy, level);
-            if (calibration) options.calibration = read_calibration(*calibration);
+            if (calibration != nullptr) options.calibration = calibration->calibration;
             new (self) EncodeOptions(std::move(options));
           },
           nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "calibration"_a.none(), "exempt"_a,
-          "threads"_a, "entropy"_a, "level"_a,
-          "A rule is a pattern and its options; a calibration is the bytes of its file.");
+          "threads"_a, "entropy"_a, "level"_a, "A rule is a pattern and its options.");
 }
 
 }  // namespace cfck::python

@@ -3,6 +3,8 @@
 #include "cfck/calibration.hpp"
 
 #include <cmath>
+#include <functional>
+#include <memory>
 
 #include "tests/support/bounded_tensors.hpp"
 
@@ -132,6 +134,113 @@ TEST(Calibration, UnsoundFiles) {
   written.tensors = R"([{"name": "conv", "shape": [32, 5, 7, 1]}, {"name": "b", "shape": []},)"
                     R"( {"name": "c", "shape": []}])";
   EXPECT_EQ(code(written), ErrorCode::kCorrupt);  // and not of 7
+}
+
+// Measurements of the tensors in CalibrationFile, with their arrays.
+struct InMemory {
+  std::vector<float> kernel = moments_of_kernel();
+  std::vector<float> matrix = moments_of_matrix();
+  std::vector<float> corrected = matrix_values();
+  Measurements measured;
+
+  static TensorView view(Shape shape, const std::vector<float>& values) {
+    return {DType::kF32, std::move(shape), std::as_bytes(std::span(values))};
+  }
+
+  explicit InMemory(std::string source) {
+    const CalibrationFile file;
+    measured.source = std::move(source);
+    measured.tensors = {{.name = "conv",
+                         .shape = {32, 4, 3, 3},
+                         .sigma = file.sigma[0],
+                         .log2_step = file.log2_step[0],
+                         .second_moment = view({1, 36, 36}, kernel)},
+                        {.name = "linear",
+                         .shape = {64, 32},
+                         .sigma = file.sigma[1],
+                         .log2_step = file.log2_step[1],
+                         .second_moment = view({1, 32}, matrix)},
+                        {.name = "bias", .shape = {64}, .sigma = file.sigma[2]}};
+  }
+};
+
+TEST(Calibration, OfMemoryIsThatOfTheFile) {
+  for (const char* source :
+       {"batches", "2 x [3, 32, 32] noise", "4 x [24] random tokens below 9"}) {
+    CalibrationFile written;
+    written.source = source;
+    const auto of_file = take(read_calibration(written));
+    const InMemory memory(source);
+    const auto in_memory = take(Calibration::of(memory.measured));
+    EXPECT_EQ(in_memory->size(), of_file->size());
+    EXPECT_EQ(in_memory->has_tensor_steps(), of_file->has_tensor_steps());
+    EXPECT_EQ(in_memory->is_of_data(), of_file->is_of_data());
+    for (const char* name : {"conv", "linear", "bias"}) {
+      const CalibratedSteps& one = *in_memory->find(name);
+      const CalibratedSteps& other = *of_file->find(name);
+      EXPECT_EQ(one.shape, other.shape);
+      EXPECT_EQ(one.sigma, other.sigma);
+      EXPECT_EQ(one.log2_step, other.log2_step);
+      EXPECT_EQ(one.bands, other.bands);
+      EXPECT_EQ(one.rows, other.rows);
+      EXPECT_EQ(one.columns, other.columns);
+      EXPECT_EQ(one.second_moment, other.second_moment);
+    }
+  }
+}
+
+TEST(Calibration, OfMemoryTiedAndRefined) {
+  InMemory memory("batches");
+  memory.measured.step = 0.25;
+  memory.measured.tensors[1].corrected = InMemory::view({64, 32}, memory.corrected);
+  memory.measured.tensors[1].n_positions = 7;
+  memory.measured.tensors.push_back({.name = "tied", .shape = {64, 32}, .tied_to = "linear"});
+  const auto calibration = take(Calibration::of(memory.measured));
+  EXPECT_EQ(calibration->step(), 0.25);
+  const CalibratedSteps& tied = *calibration->find("tied");
+  EXPECT_EQ(tied.columns, calibration->find("linear")->columns);
+  EXPECT_EQ(*take(calibration->corrected_values(tied)), memory.corrected);
+}
+
+TEST(Calibration, ArraysLiveAsLongAsTheCalibration) {
+  auto memory = std::make_shared<InMemory>("batches");
+  memory->measured.tensors[1].corrected = InMemory::view({64, 32}, memory->corrected);
+  const std::weak_ptr<InMemory> watched = memory;
+  Measurements measured = memory->measured;
+  measured.owner = std::move(memory);
+  auto calibration = take(Calibration::of(measured));
+  measured = {};
+  EXPECT_FALSE(watched.expired());
+  EXPECT_EQ(*take(calibration->corrected_values(*calibration->find("linear"))), matrix_values());
+  calibration.reset();
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST(Calibration, UnsoundMeasurements) {
+  const auto code = [](const std::function<void(Measurements&)>& change) {
+    InMemory memory("batches");
+    change(memory.measured);
+    return Calibration::of(memory.measured).error().code;
+  };
+  EXPECT_EQ(code([](Measurements& m) { m.step = 0.0; }), ErrorCode::kCorrupt);
+  EXPECT_EQ(code([](Measurements& m) { m.step = std::nan(""); }), ErrorCode::kCorrupt);
+  EXPECT_EQ(code([](Measurements& m) { m.tensors[0].log2_step = 41; }), ErrorCode::kCorrupt);
+  EXPECT_EQ(code([](Measurements& m) { m.tensors[0].shape = {32, 5, 7, 1}; }), ErrorCode::kCorrupt);
+  EXPECT_EQ(code([](Measurements& m) { m.tensors[0].second_moment->dtype = DType::kI32; }),
+            ErrorCode::kCorrupt);
+  EXPECT_EQ(code([](Measurements& m) { m.tensors[0].second_moment->shape = {36 * 36}; }),
+            ErrorCode::kCorrupt);
+  EXPECT_EQ(code([](Measurements& m) { m.tensors[0].corrected = m.tensors[0].second_moment; }),
+            ErrorCode::kCorrupt);
+  EXPECT_EQ(code([](Measurements& m) {
+              m.tensors[0].second_moment->shape = {1, 35, 35};
+            }),
+            ErrorCode::kInvalidArgument);
+  const std::vector<float> infinite(36 * 36, HUGE_VALF);
+  EXPECT_EQ(code([&](Measurements& m) {
+              m.tensors[0].second_moment = InMemory::view({1, 36, 36}, infinite);
+            }),
+            ErrorCode::kCorrupt);
 }
 
 std::vector<Named> model() {

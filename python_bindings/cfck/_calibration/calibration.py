@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from .. import _native
 from .._common.text import shown
 from .._frameworks.choose import framework_of
 from .._frameworks.framework import AnyTensor, Framework, TensorT
@@ -18,24 +19,24 @@ from .._options.kinds import LimitOptions, OpenOptions
 from .._options.signatures import complete, takes
 from ..errors import InvalidArgumentError, UnsupportedError
 from .file import FORMAT, VERSION, Parser, to_file
-from .tensor import CalibratedTensor
+from .tensor import CalibratedTensor, native_tensor
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
 class Calibration(Mapping[str, CalibratedTensor]):
-    """What was learned about a model, tensor by tensor, under the names of its state_dict().
+    """The measurements of a model, tensor by tensor, under the names of its state_dict().
 
     Attributes:
-        distance: what the sensitivities are of: "kl" (nats), "cosine" (1 - cosine), "mse"
-            (relative to the output's energy) or "custom".
-        source: what the inputs were: "batches", or what was generated.
+        distance: the distance that sensitivities are measured by: "kl" (nats), "cosine" (1 -
+            cosine), "mse" (relative to the output's energy) or "custom".
+        source: the kind of inputs: "batches", or a description of generated ones.
         n_examples: on how many inputs the sensitivities were measured.
         n_moment_examples: on how many inputs the second moments were measured; 0: none were.
-        seed: of inputs and errors.
+        seed: the seed of inputs and errors.
         cap_octaves: limit of the steps.
-        step: of a refined calibration (cfck.refine), the common step that it is for, as in
+        step: the common step that a refined calibration (cfck.refine) is for, as in
             SaveSummary.step; else None.
     """
 
@@ -86,7 +87,7 @@ class Calibration(Mapping[str, CalibratedTensor]):
         return {name: 2.0**step if step < 1024 else math.inf for name, step in steps.items()}
 
     def renamed(self, change: Callable[[str], str]) -> Calibration:
-        """The same calibration for a file with other names: change("encoder.w") gives the new
+        """A copy of the calibration for a file with other names: change("encoder.w") gives the new
         one, "bert.encoder.w" for example."""
         names = {name: change(name) for name in self._tensors}
         if len(set(names.values())) != len(names):
@@ -140,8 +141,13 @@ class Calibration(Mapping[str, CalibratedTensor]):
         arrays, metadata = to_file(self._tensors, self._facts())
         write_file(NumpyFramework(), arrays, filename, metadata, {})
 
+    def _for_library(self) -> _native.Calibration:
+        """The calibration for the library, which uses the arrays where they are."""
+        tensors = [native_tensor(name, tensor) for name, tensor in self._tensors.items()]
+        return _native.Calibration.of_tensors(self.source, self.step, tensors)
+
     def file_bytes(self) -> bytes:
-        """What save() writes."""
+        """The bytes of the file that save() writes."""
         arrays, metadata = to_file(self._tensors, self._facts())
         return write_bytes(NumpyFramework(), arrays, metadata, {})
 

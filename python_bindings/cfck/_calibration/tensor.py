@@ -8,37 +8,39 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from .. import _native
+
 # Tensors that plain lossy options reach; only they say what the flat step is.
 MIN_VALUES = 1024
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CalibratedTensor:
-    """What is known about one tensor.
+    """The measurements of one tensor.
 
     Attributes:
         shape: dimensions.
-        dtype: as in safetensors: "F32", ...
+        dtype: its name in safetensors: "F32", ...
         digest: hash of its values, as RecordInfo.digest; "" where nothing was measured.
         tied_to: name of the tensor that is the same memory and has the numbers below; or None.
         sigma: root mean square of its finite values.
         sensitivity: how much the distance of the model's outputs grows for each unit of the
             tensor's normalised mean square error, sum(e^2) / sum(w^2), while that is small. NaN
             where it was not measured.
-        linearity: the same measured with the larger error over that with the smaller: near 1,
-            unless the error is no longer small for this tensor. NaN where there is nothing to say.
+        linearity: the sensitivity measured with the larger error over that with the smaller: near
+            1, unless the error is no longer small for this tensor. NaN where nothing can be said.
         log2_step: by how many octaves its step should be above the flat one, which is the same
             multiple of sigma for all tensors; at most ``cap_octaves`` of the calibration.
-        log2_step_uncapped: the same without a limit; inf where the output does not depend on it.
+        log2_step_uncapped: likewise, without a limit; inf where the output does not depend on it.
         second_moment: E[x x^T] of the inputs of its layer, (groups, n, n), or only the diagonals,
             (groups, n); None where it was not measured. Order of n: input channel of the group,
             then the taps of the kernel.
         input_axis: axis of the tensor that has the input channels: 1, or 0 where the layer is
             transposed.
-        row_frequency: of an embedding, how often each row was looked up; adds up to 1.
+        row_frequency: how often each row of an embedding was looked up; adds up to 1.
         gradient_energy: E[g^2] for each output of its layer, g the gradient of an example's loss.
         n_positions: how many inputs the moments were measured on: each example has some.
-        corrected: of a refined calibration, the values that codec "spectral" rounds instead of
+        corrected: the values of a refined calibration that codec "spectral" rounds instead of
             the tensor's own, float32 of its shape: they make up for errors in the layers before.
     """
 
@@ -67,6 +69,29 @@ class CalibratedTensor:
     def is_measured(self) -> bool:
         """Whether there is a sensitivity."""
         return not math.isnan(self.sensitivity)
+
+
+def native_tensor(name: str, tensor: CalibratedTensor) -> _native.CalibratedTensor:
+    """The tensor for the library. A tied one takes the arrays of the tensor that it is tied to."""
+    is_tied = tensor.tied_to is not None
+    return _native.CalibratedTensor(
+        name=name,
+        shape=tensor.shape,
+        tied_to=tensor.tied_to or "",
+        sigma=tensor.sigma,
+        log2_step=tensor.log2_step,
+        second_moment=None if is_tied else _contiguous(tensor.second_moment),
+        input_axis=0 if tensor.second_moment is not None and tensor.input_axis == 0 else 1,
+        n_positions=max(0, tensor.n_positions),
+        corrected=None if is_tied else _contiguous(tensor.corrected),
+    )
+
+
+def _contiguous(array: np.ndarray | None) -> np.ndarray | None:
+    """The array itself where its memory is in row-major order; otherwise a copy."""
+    if array is None:
+        return None
+    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
 def with_steps(

@@ -1,1 +1,1 @@
-"""Text, checks and progress that every sub-package uses."""
+"""Text, paths, checks and progress that every sub-package uses."""

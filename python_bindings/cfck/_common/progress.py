@@ -1,4 +1,4 @@
-"""How far long calls in Python are, and a sign of life for those who did not ask."""
+"""Progress of long calls in Python, with a line on the terminal for those who did not ask."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TerminalLine:
         self._drawn = now
         minutes, seconds = divmod(int(now - self._begin), 60)
         line = f"{self._what}: {done} of {total}, {minutes}:{seconds:02}, {printable(name)}"
-        # As wide as the terminal, so that nothing is left of a longer line before.
+        # The line is as wide as the terminal, so that nothing is left of a longer line before.
         columns = _columns(self._stream) - 1
         self._write("\r" + line[:columns].ljust(columns))
         self._is_visible = True
@@ -74,8 +74,8 @@ class TerminalLine:
 
 @contextlib.contextmanager
 def shown(progress: Progress | bool | None, what: str) -> Iterator[Progress | None]:
-    """Whom to tell how far a call is: ``progress``, or where that is None a line on stderr, if
-    that is a terminal; False: nobody."""
+    """The listener to a call's progress: ``progress``, or where that is None a line on stderr, if
+    that is a terminal; False: nobody listens."""
     if progress is not None:
         if progress is not False and not callable(progress):
             raise TypeError(

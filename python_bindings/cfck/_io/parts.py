@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from .. import _native
+from .._common.paths import native_path
 from .._frameworks.framework import Framework, TensorT
 from .._options.native import check_limits, check_threads
 from ..errors import (
@@ -20,8 +20,6 @@ from ..errors import (
     NotFoundError,
     TruncatedError,
 )
-
-_LONGEST_PATH = 4096  # of Linux
 
 _Memory = TypeVar("_Memory")
 
@@ -134,17 +132,6 @@ def allocate(boxes: Iterable[Box], make: Make[_Memory]) -> list[_Memory]:
 def memory_of(framework: Framework[TensorT]) -> Make[tuple[TensorT, int, int]]:
     """Takes the memory of a framework's tensors: its owner, its address, its bytes."""
     return lambda record, shape: framework.allocate(record.dtype, shape)
-
-
-def native_path(filename: str | os.PathLike[str]) -> bytes:
-    path = os.fsencode(filename)
-    if b"\0" in path:
-        if len(path) > _LONGEST_PATH:
-            raise InvalidArgumentError(
-                f"{len(path)} bytes are not a path; pass the contents of a file to load()"
-            )
-        raise InvalidArgumentError(f"{filename!r} contains a null byte")
-    return path
 
 
 def _explain_other_format(head: bytes, what: str, cause: Exception) -> None:

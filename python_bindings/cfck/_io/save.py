@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from .. import _native
 from .._common.checks import check_metadata
+from .._common.paths import native_path
 from .._frameworks.framework import Framework, Prepared, TensorT
 from .._options.kinds import SaveFileOptions, SaveOptions
 from .._options.native import native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
-from .parts import native_path
 from .summary import SaveSummary, summarize, warn_of_no_tensors
 
 StrPath = str | os.PathLike[str]
@@ -41,13 +41,16 @@ def write_prepared(
     """``exempt``: names that plain maximum errors leave alone, and why."""
     checked = complete(SaveFileOptions, options)
     exempt = exempt or {}
+    path = native_path(filename)
+    entries = check_metadata(metadata)
+    native = native_options(checked, exempt)
     try:
         summary = _native.write_file(
-            native_path(filename),
+            path,
             prepared.units,
-            check_metadata(metadata),
+            entries,
             attachments,
-            options=native_options(checked, exempt),
+            options=native,
             verify=checked["verify"],
             sync=checked["fsync"],
             progress=checked["progress"],
@@ -107,13 +110,16 @@ def update_file(
         )
     checked = complete(SaveOptions, options)
     prepared = framework.prepare(tensors)
+    path = native_path(filename)
+    entries = check_metadata(metadata)
+    native = native_options(checked)
     try:
         summary = _native.update_file(
-            native_path(filename),
+            path,
             framework.on_host(prepared),
             list(remove),
-            check_metadata(metadata),
-            options=native_options(checked),
+            entries,
+            options=native,
             progress=checked["progress"],
             total_bytes=prepared.total_bytes,
         )

@@ -7,15 +7,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, TypedDict, runtime_checkable
 
+from .. import _native
 from .._common.progress import Progress
 
 
 @runtime_checkable
-class CalibrationFile(Protocol):
+class NativeCalibration(Protocol):
     """A cfck.Calibration, which knows how to save itself and so cannot be imported here."""
 
-    def file_bytes(self) -> bytes:
-        """Its file."""
+    def _for_library(self) -> _native.Calibration:
+        """The calibration for the library."""
 
 
 class TensorOptions(TypedDict, total=False):
@@ -34,9 +35,9 @@ class TensorOptions(TypedDict, total=False):
         of two or more dimensions and at least 1024 values, except optimizer state (*exp_avg*,
         *momentum_buffer*, optimizer.*) and tensors whose root mean square is below
         max_abs_error; all others keep every bit.
-    max_rel_error: the same as a fraction of the range of each tensor, largest minus smallest
+    max_rel_error: likewise, as a fraction of the range of each tensor, largest minus smallest
         finite value.
-    max_sigma_error: the same in standard deviations of the finite values of each tensor.
+    max_sigma_error: likewise, in standard deviations of the finite values of each tensor.
     per_row: take the range or deviation of each row of axis 0, not of the whole tensor; a tensor
         of fewer than two dimensions is one row.
     nmse: the mean squared error over the mean square of the values, 0.01 or "-20dB", of all
@@ -44,13 +45,13 @@ class TensorOptions(TypedDict, total=False):
         targets are for each tensor instead.
     psnr: the square of the range of the values over the mean squared error, 40 or "40dB".
     bits_per_weight: the most that these tensors may take.
-    trellis_states: of codec "spectral": 64 (fewest bytes at an error), 8, 4 or 1; None: 8, and at
+    trellis_states: for codec "spectral": 64 (fewest bytes at an error), 8, 4 or 1; None: 8, and at
         level "archive" 64.
-    steps: of codec "spectral": "flat" (one step for all tensors, the default), "prior" (kernels of
+    steps: for codec "spectral": "flat" (one step for all tensors, the default), "prior" (kernels of
         3x3 by a table), "calibrated" (the default with a calibration), or "feedback" (the same,
         and the other weights of a layer compensate what errors do to its outputs; the calibration
         must come from data).
-    block: of codec "spectral": sides, 1 to 64, of the blocks that are transformed, along the last
+    block: for codec "spectral": sides, 1 to 64, of the blocks that are transformed, along the last
         axes, such as (8, 8); (1,): nothing is. At most 4096 values in all; sides longer than their
         axis are cut to it, and tensors of fewer axes are done as without. None: convolution
         kernels, or 64 rows of matrices, where that saves bits.
@@ -118,7 +119,7 @@ class SaveOptions(RefineOptions, total=False):
         ends the call.
     """
 
-    calibration: CalibrationFile | str | os.PathLike[str] | None
+    calibration: NativeCalibration | str | os.PathLike[str] | None
     progress: Progress | None
 
 
@@ -135,7 +136,7 @@ class SaveFileOptions(SaveOptions, total=False):
 
 
 class LimitOptions(TypedDict, total=False):
-    """What a call that reads may use.
+    """The limits of a call that reads.
 
     threads: worker threads; 0: the CPUs this process may use.
     max_decoded_bytes: the most one call may decode; 0: max(16 GiB, 64 times the file).

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, get_type_hints
 
 from .. import _native
 from .._common.checks import check_utf8
-from ..errors import InvalidArgumentError
-from .kinds import CalibrationFile, EffortOptions, TensorOptions
+from .._common.paths import native_path
+from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
+from .kinds import EffortOptions, NativeCalibration, TensorOptions
 from .signatures import instead
 
 # The options of a rule.
@@ -39,7 +39,7 @@ def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _n
             (pattern, _native_tensor_options(chosen, f"rule {pattern!r}: "))
             for pattern, chosen in _pairs(options.get("rules"))
         ],
-        calibration=_calibration_bytes(options.get("calibration")),
+        calibration=_calibration(options.get("calibration")),
         exempt=list(exempt),
         threads=check_threads(options["threads"]),
         entropy=options["entropy"],
@@ -178,14 +178,19 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
         raise InvalidArgumentError(f"{where}{error}") from None
 
 
-def _calibration_bytes(calibration: Any) -> bytes | None:
-    """The file, whether it is one already or not."""
+def _calibration(calibration: Any) -> _native.Calibration | None:
+    """The calibration in memory, or that of a file."""
     if calibration is None:
         return None
-    if isinstance(calibration, CalibrationFile):
-        return calibration.file_bytes()
+    if isinstance(calibration, NativeCalibration):
+        return calibration._for_library()
     if isinstance(calibration, str | os.PathLike):
-        return Path(calibration).read_bytes()
+        try:
+            return _native.Calibration.open_path(native_path(calibration))
+        except NotFoundError:
+            name = os.fsdecode(calibration)
+            message = f"No such file or directory: {name}"
+            raise MissingFileError(message, filename=name) from None
     raise TypeError(
         "calibration is what cfck.calibrate returns, or the path of its file, not "
         f"{type(calibration).__name__}"

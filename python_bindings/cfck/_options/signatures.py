@@ -187,6 +187,6 @@ def split_progress(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Progr
 
 
 def instead(name: object, known: Sequence[str]) -> str:
-    """What somebody may have meant who wrote an unknown name."""
+    """Advice for somebody who wrote an unknown name: the nearest known one, or all."""
     near = difflib.get_close_matches(str(name), known, n=1)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"

@@ -1,8 +1,11 @@
 """Calibrations: the second moments of inputs, and what becomes of them as files."""
 
+import dataclasses
+import sys
 import threading
 
 import cfck
+import cfck.torch
 import numpy as np
 import pytest
 import torch
@@ -186,7 +189,7 @@ def test_all_batches_count_for_moments_and_the_first_for_sensitivities():
     )
 
 
-# As a file
+# Files of calibrations
 
 
 def test_a_calibration_is_a_file(path):
@@ -208,6 +211,56 @@ def test_a_calibration_is_a_file(path):
     assert "second_moment/4.weight" in records(path)
     loaded.save(path.with_name("again.cfck"))
     assert path.with_name("again.cfck").read_bytes() == path.read_bytes()
+
+
+def test_writers_use_arrays_where_they_are():
+    calibration = cfck.calibrate(small_conv(), [noise(4, 3, 16, 16)])
+    state = small_conv().state_dict()
+    expected = cfck.torch.save(state, calibration=calibration, bits_per_weight=3)
+    moment = calibration["4.weight"].second_moment
+    before = sys.getrefcount(moment)
+    native = calibration._for_library()
+    assert sys.getrefcount(moment) == before + 1
+    del native
+    assert sys.getrefcount(moment) == before
+    # Other layouts of the same numbers give the same bytes.
+    for other in (
+        np.asfortranarray(moment),
+        moment.astype(">f4"),
+        np.repeat(moment, 2, 2)[..., ::2],
+    ):
+        changed = dataclasses.replace(calibration["4.weight"], second_moment=other)
+        again = _with(calibration, {"4.weight": changed})
+        assert cfck.torch.save(state, calibration=again, bits_per_weight=3) == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"log2_step": 41.0},
+        {"log2_step": float("nan")},
+        {"second_moment": np.zeros((4, 36, 36))},
+        {"second_moment": np.zeros((4, 36, 36), np.float16)},
+        {"second_moment": np.zeros((4, 36, 35, 1), np.float32)},
+        {"second_moment": np.full((4, 36, 36), np.inf, np.float32)},
+        {"corrected": np.zeros((3, 3), np.float32)},
+    ],
+)
+def test_writers_refuse_what_does_not_fit(path, change):
+    calibration = cfck.calibrate(small_conv(), [noise(4, 3, 16, 16)])
+    changed = dataclasses.replace(calibration["4.weight"], **change)
+    again = _with(calibration, {"4.weight": changed})
+    state = small_conv().state_dict()
+    with pytest.raises(cfck.CorruptError, match="the calibration is unsound") as from_memory:
+        cfck.torch.save(state, calibration=again, bits_per_weight=3)
+    again.save(path)
+    with pytest.raises(cfck.CorruptError, match="the calibration is unsound") as from_file:
+        cfck.torch.save(state, calibration=path, bits_per_weight=3)
+    assert str(from_memory.value) == str(from_file.value)
+
+
+def _with(calibration, tensors):
+    return cfck.Calibration({**calibration, **tensors}, **calibration._facts())
 
 
 def test_digests_are_those_of_files_of_the_model(path):
