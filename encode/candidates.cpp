@@ -15,7 +15,7 @@ constexpr std::uint64_t kMaxElemsTriedTwice = std::uint64_t{1} << 15;
 constexpr std::uint64_t kProbeElems = 4096;
 
 EntropyId wanted_stage(const EncodePlan& plan) {
-  return codec::find_encoder(CodecId::kLossless)->entropy_for(plan.dtype, plan.entropy);
+  return codec::find_encoder(exact_codec(plan.choice.codec))->entropy_for(plan.dtype, plan.entropy);
 }
 
 // The entropy stages to compare. Where rans is wanted, short records are tried with zstd too,
@@ -117,7 +117,7 @@ Result<Candidates> lossy_candidates(const EncodePlan& plan, WorkerMemory& memory
 }  // namespace
 
 Candidate lossless_candidate(const EncodePlan& plan, EntropyId entropy) {
-  return {CodecId::kLossless, entropy, plan.level};
+  return {exact_codec(plan.choice.codec), entropy, plan.level};
 }
 
 bool may_prefer_zstd(const EncodePlan& plan, std::uint64_t payload_bytes, std::uint64_t n_elems) {

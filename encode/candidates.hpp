@@ -49,7 +49,8 @@ Result<LossyCandidate> plan_lossy(const EncodePlan& plan, EntropyId entropy, Enc
 
 // True if raw competes with lossless candidates.
 inline bool may_be_raw(const EncodePlan& plan) noexcept {
-  return plan.choice.codec != CodecChoice::kLossless;
+  return plan.choice.codec == CodecChoice::kRaw ||
+         lossless_codec(plan.choice.codec) == CodecChoice::kAuto;
 }
 // True if the default level should try zstd too, where `n_elems` values took `payload_bytes` with
 // entropy stage rans alone: with less than two bits for each there is next to nothing in their

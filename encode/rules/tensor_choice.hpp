@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cfck/options.hpp"
+#include "codec/codec.hpp"
 #include "spectral/layout/step_field.hpp"
 
 namespace cfck::codec {
@@ -59,6 +60,16 @@ struct TensorChoice {
 inline CodecChoice lossless_codec(CodecChoice codec) {
   return codec == CodecChoice::kDirect || codec == CodecChoice::kSpectral ? CodecChoice::kAuto
                                                                           : codec;
+}
+
+// The codec of a tensor of which every bit must come through: the one that was asked for, if it
+// loses nothing.
+inline CodecId exact_codec(CodecChoice choice) noexcept {
+  if (choice == CodecChoice::kAuto || choice == CodecChoice::kRaw) {
+    return CodecId::kLossless;
+  }
+  const auto id = static_cast<CodecId>(static_cast<std::uint8_t>(choice) - 1);
+  return codec::find_encoder(id) != nullptr ? id : CodecId::kLossless;
 }
 
 }  // namespace cfck::encode
