@@ -23,14 +23,15 @@ Result<std::unique_ptr<ArchiveWriter>> ArchiveWriter::create(std::string_view fo
   });
 }
 
-Result<std::vector<ArchiveSummary>> finish_together(std::span<ArchiveWriter* const> writers) {
+Result<std::vector<ArchiveSummary>> ArchiveWriter::finish_together(
+    std::span<ArchiveWriter* const> writers) {
   return run_guarded([&]() -> Result<std::vector<ArchiveSummary>> {
     std::vector<ArchiveSummary> summaries(writers.size());
     std::vector<Writer*> encoders;
     for (ArchiveWriter* writer : writers) {
       if (Writer* const encoder = writer->encoder()) encoders.push_back(encoder);
     }
-    CFCK_TRY_ASSIGN(std::vector<WriteSummary> encoded, finish_together(encoders));
+    CFCK_TRY_ASSIGN(std::vector<WriteSummary> encoded, cfck::finish_together(encoders));
     auto next = encoded.begin();
     for (std::size_t i = 0; i < writers.size(); ++i) {
       if (writers[i]->encoder() != nullptr) {

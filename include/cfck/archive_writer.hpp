@@ -48,6 +48,9 @@ class CFCK_API ArchiveWriter {
   virtual void set_progress(WriteProgress progress) = 0;
   virtual void set_search_progress(SearchProgress progress) = 0;
   virtual Result<ArchiveSummary> finish() = 0;
+  // Finishes the files of one checkpoint, as finish_together() of Writers does.
+  static Result<std::vector<ArchiveSummary>> finish_together(
+      std::span<ArchiveWriter* const> writers);
 
  protected:
   ArchiveWriter() = default;
@@ -55,12 +58,6 @@ class CFCK_API ArchiveWriter {
  private:
   // The writer of a .cfck file; nullptr in other formats.
   virtual Writer* encoder() { return nullptr; }
-  friend Result<std::vector<ArchiveSummary>> finish_together(
-      std::span<ArchiveWriter* const> writers);
 };
-
-// Finishes the files of one checkpoint, as finish_together() of Writers does.
-CFCK_API Result<std::vector<ArchiveSummary>> finish_together(
-    std::span<ArchiveWriter* const> writers);
 
 }  // namespace cfck

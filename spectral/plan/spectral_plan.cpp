@@ -35,7 +35,7 @@ inline constexpr int kMaxStepQuarters = 400;
 // In a matrix with rows up to this long, whose rows may be transformed together, a sample has whole
 // rows.
 inline constexpr std::uint64_t kMaxTallRow = 4096;
-inline constexpr int kAimRounds = 1;
+inline constexpr int kTargetRounds = 1;
 
 struct Candidate {
   bool transforms = false;
@@ -107,7 +107,7 @@ class Planner {
     if (!fits(steps.bands, kernels.n_bands()) || !fits(steps.rows, flat.n_rows()) ||
         !fits(steps.columns, flat.n_columns())) {
       return Error{ErrorCode::kInvalidArgument,
-                   "the step field does not fit the tensor: another length, or quarter octaves "
+                   "the step field does not fit the tensor: another length, or steps "
                    "beyond 400",
                    {},
                    {}};
@@ -200,8 +200,8 @@ class Planner {
     }
     parameters.steps = *std::move(steps);
     CFCK_TRY_ASSIGN(parameters.scales, fit_record(parameters));
-    for (int round = 0; round < kAimRounds; ++round) {
-      CFCK_TRY_ASSIGN(parameters.scales, fit_aims(geometry, parameters));
+    for (int round = 0; round < kTargetRounds; ++round) {
+      CFCK_TRY_ASSIGN(parameters.scales, fit_targets(geometry, parameters));
     }
     const std::int32_t finer = spectral::nearest_quarter_octaves(parameters.step / request_.step);
     for (std::int16_t& band : parameters.scales.bands) {
@@ -212,7 +212,7 @@ class Planner {
   }
 
   // Fits scales to the compensated targets of the coefficients, which are larger.
-  Result<QuarterField> fit_aims(const SpectralGeometry& geometry,
+  Result<QuarterField> fit_targets(const SpectralGeometry& geometry,
                                 const SpectralParameters& parameters) {
     std::vector<float> compensated(std::min(n_values_, record_.chunk_elems));
     return fit_chunks(

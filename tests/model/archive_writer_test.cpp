@@ -130,7 +130,7 @@ TEST_F(Written, SeveralFilesAreFinishedTogether) {
     test::expect_ok(writers[i]->add("w", TensorView{DType::kF32, {30, 100}, weights_}));
     all.push_back(writers[i].get());
   }
-  const auto summaries = take(finish_together(all));
+  const auto summaries = take(ArchiveWriter::finish_together(all));
   ASSERT_EQ(summaries.size(), 3U);
   EXPECT_EQ(summaries[0].lossy.size(), 1U);
   EXPECT_EQ(summaries[1].lossy.size(), 0U);

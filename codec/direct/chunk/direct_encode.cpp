@@ -53,14 +53,14 @@ class ChunkEncoder {
     header_.n_exact = static_cast<std::uint32_t>(out.errors.n_exact);
     gather_exact();
     if (!may_have_mask(totals)) {
-      return enindex_indices(out.encoded);
+      return encode_indices(out.encoded);
     }
     const std::vector<std::int32_t> kept(indices_.begin(), indices_.end());
-    CFCK_TRY(enindex_indices(out.encoded));
+    CFCK_TRY(encode_indices(out.encoded));
     std::copy(kept.begin(), kept.end(), indices_.begin());
     EncodedChunk masked;
     CFCK_TRY(hide_zeros());
-    CFCK_TRY(enindex_indices(masked));
+    CFCK_TRY(encode_indices(masked));
     if (masked.payload.size() < out.encoded.payload.size()) {
       std::swap(masked, out.encoded);
     }
@@ -130,7 +130,7 @@ class ChunkEncoder {
   }
 
   // Codes residuals, order, groups, symbols: all that follows the indices.
-  Result<void> enindex_indices(EncodedChunk& out) {
+  Result<void> encode_indices(EncodedChunk& out) {
     const bool has_field = !parameters_.field.empty();
     if (!parameters_.coefficients.empty()) {
       predict_indices(geometry_, parameters_.coefficients, info_.first_elem, indices_);
@@ -381,7 +381,8 @@ Result<void> encode_chunk(const DirectChunkInfo& info, const DirectParameters& p
   if (!has_stage || values.size() != info.n_elems * (bits_per_element(info.dtype) / 8) ||
       decoded.size() != values.size()) {
     return Error{ErrorCode::kInvalidArgument,
-                 has_stage ? "not as many bytes as the chunk has" : "unknown entropy stage",
+                 has_stage ? "the number of bytes differs from the size of the chunk"
+                           : "unknown entropy stage",
                  {},
                  {}};
   }
@@ -398,7 +399,7 @@ Result<void> encode_direct(const DirectChunkInfo& info, const DirectParameters& 
   try {
     return encode_chunk(info, parameters, place, bounds, values, scratch, decoded, out);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory to encode a chunk", {}, {}};
+    return Error{ErrorCode::kOutOfMemory, "out of memory while encoding a chunk", {}, {}};
   }
 }
 

@@ -77,8 +77,8 @@ struct ShiftedChoices {
   __m512i second() const { return _mm512_srai_epi16(states, 15); }
 
   void advance(__m512i paths) {
-    const auto all_of = [](unsigned kernel_size) {
-      return _mm512_set1_epi16(static_cast<short>(element(kernel_size)));
+    const auto all_of = [](unsigned taps) {
+      return _mm512_set1_epi16(static_cast<short>(element(taps)));
     };
     // The tap masks are looked up by the low bits of `paths`.
     const __m512i path_taps = _mm512_permutexvar_epi16(
