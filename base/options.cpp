@@ -144,7 +144,7 @@ Result<std::optional<ErrorBound>> only_bound(const TensorOptions& options) {
                          take(options.max_rel_error, BoundKind::kRel) &&
                          take(options.max_sigma_error, BoundKind::kSigma);
   if (!is_single) {
-    return refuse("give one of max_abs_error, max_rel_error and max_sigma_error, not several");
+    return refuse("give only one of max_abs_error, max_rel_error and max_sigma_error");
   }
   if (!bound) {
     if (options.per_row) {
@@ -152,21 +152,20 @@ Result<std::optional<ErrorBound>> only_bound(const TensorOptions& options) {
     }
     if (options.codec == CodecChoice::kDirect) {
       return refuse(
-          "codec direct needs max_abs_error, max_rel_error or max_sigma_error to say what may be "
-          "lost");
+          "codec direct needs an error bound: max_abs_error, max_rel_error or max_sigma_error");
     }
     return bound;
   }
   if (!(bound->value > 0) || !std::isfinite(bound->value)) {
     return refuse("max_" + std::string(bound_kind_name(bound->kind)) +
                   "_error must be positive and finite, not " + shortest(bound->value) +
-                  "; without one nothing is lost");
+                  "; leave it out for lossless");
   }
   const bool has_target = options.nmse || options.psnr || options.bits_per_weight;
   if (bound->kind != BoundKind::kAbs && (has_target || options.codec == CodecChoice::kSpectral)) {
-    return refuse("codec spectral, which targets need, keeps max_abs_error but not yet max_" +
+    return refuse("codec spectral does not support max_" +
                   std::string(bound_kind_name(bound->kind)) +
-                  "_error; give max_abs_error, or codec direct without a target");
+                  "_error; use max_abs_error, or codec direct without a target");
   }
   if (bound->kind == BoundKind::kAbs && bound->per_row) {
     return refuse(
@@ -176,8 +175,7 @@ Result<std::optional<ErrorBound>> only_bound(const TensorOptions& options) {
     return refuse("max_abs_error must be between 2^-1000 and 2^1000");
   }
   if (options.codec == CodecChoice::kRaw || options.codec == CodecChoice::kLossless) {
-    return refuse(
-        "codec raw and codec lossless lose nothing; leave out the maximum error, or the codec");
+    return refuse("codecs raw and lossless do not take a maximum error; leave out one of the two");
   }
   return bound;
 }

@@ -61,7 +61,7 @@ Error error_of_exception() noexcept {
   } catch (const std::exception& thrown) {
     return unexpected(thrown.what());
   } catch (...) {
-    return unexpected("one that is no std::exception");
+    return unexpected("not a std::exception");
   }
 }
 

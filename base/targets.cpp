@@ -28,23 +28,32 @@ std::optional<double> take_number(std::string_view& text) {
   return number;
 }
 
-bool is_decibels(std::string_view unit) { return unit == "dB" || unit == "db" || unit == "DB"; }
+// ASCII only, whatever the locale.
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return lower;
+}
 
-// Returns the bytes of a unit; 0 if it is unknown.
-std::uint64_t bytes_of_unit(std::string_view unit) {
-  constexpr std::string_view kPrefixes = "kMGT";
-  if (unit.empty() || unit == "B") {
+bool is_decibels(std::string_view unit) { return lower_case(unit) == "db"; }
+
+// The number of bytes of a unit in upper or lower case; 0 for an unknown unit.
+std::uint64_t bytes_of_unit(std::string_view given) {
+  constexpr std::string_view kPrefixes = "kmgt";
+  const std::string unit = lower_case(given);
+  if (unit.empty() || unit == "b") {
     return 1;
   }
-  const char first = unit.front() == 'K' ? 'k' : unit.front();
-  const std::size_t power = kPrefixes.find(first);
-  const std::string_view rest = unit.substr(1);
-  if (power == std::string_view::npos || (rest != "B" && rest != "iB")) {
+  const std::size_t power = kPrefixes.find(unit.front());
+  const std::string_view rest = std::string_view(unit).substr(1);
+  if (power == std::string_view::npos || (rest != "b" && rest != "ib")) {
     return 0;
   }
   std::uint64_t bytes = 1;
   for (std::size_t i = 0; i <= power; ++i) {
-    bytes *= rest == "B" ? 1000 : 1024;
+    bytes *= rest == "b" ? 1000 : 1024;
   }
   return bytes;
 }
@@ -104,7 +113,7 @@ Result<std::optional<Target>> only_target(const TensorOptions& options,
   take(options.bits_per_weight, TargetKind::kBitsPerWeight);
   take(size ? std::optional(static_cast<double>(*size)) : std::nullopt, TargetKind::kSize);
   if (n_targets > 1) {
-    return refuse("give one of nmse, psnr, bits_per_weight and size, not several");
+    return refuse("give only one of nmse, psnr, bits_per_weight and size");
   }
   const unsigned states = options.trellis_states.value_or(8);
   if (states != 1 && states != 4 && states != 8 && states != 64) {
@@ -118,12 +127,13 @@ Result<std::optional<Target>> only_target(const TensorOptions& options,
           "nmse, psnr, bits_per_weight and size need codec spectral; leave out the codec");
     }
     if (options.max_rel_error || options.max_sigma_error) {
-      return refuse("only max_abs_error can be added to nmse, psnr, bits_per_weight and size yet");
+      return refuse((options.max_rel_error ? "max_rel_error cannot be combined with "
+                                           : "max_sigma_error cannot be combined with ") +
+                    std::string(target_kind_name(target->kind)) + "; max_abs_error can");
     }
   } else if (options.codec == CodecChoice::kSpectral && !options.max_abs_error) {
     return refuse(
-        "codec spectral needs nmse, psnr, bits_per_weight, size or max_abs_error to say what may "
-        "be lost");
+        "codec spectral needs a target (nmse, psnr, bits_per_weight or size) or max_abs_error");
   }
   return target;
 }
@@ -133,12 +143,12 @@ Result<double> read_nmse(std::string_view text) {
   const std::optional<double> number = take_number(unit);
   if (!number || !(unit.empty() || is_decibels(unit))) {
     return refuse("'" + escaped(text) +
-                  "' is no nmse; write a ratio as 0.01, or decibels as -20dB");
+                  "' is not an NMSE; write a ratio as 0.01, or decibels as -20dB");
   }
   const double ratio = unit.empty() ? *number : ratio_of_decibels(*number);
   if (!(ratio > 0 && ratio < 1)) {
     return refuse("'" + escaped(text) +
-                  "' is no nmse: it is above 0 and below 1, in decibels below 0 (-20dB)");
+                  "' is not an NMSE: it must be above 0 and below 1, or below 0 dB, such as -20dB");
   }
   return ratio;
 }
@@ -147,7 +157,7 @@ Result<double> read_psnr(std::string_view text) {
   std::string_view unit = text;
   const std::optional<double> number = take_number(unit);
   if (!number || !(unit.empty() || is_decibels(unit)) || !(*number > 0)) {
-    return refuse("'" + escaped(text) + "' is no psnr; write decibels, above 0, as 40 or 40dB");
+    return refuse("'" + escaped(text) + "' is not a PSNR; write decibels above 0, as 40 or 40dB");
   }
   return *number;
 }
@@ -158,9 +168,10 @@ Result<std::uint64_t> read_size(std::string_view text) {
   const std::uint64_t unit_bytes = number ? bytes_of_unit(unit) : 0;
   const double bytes = unit_bytes == 0 ? 0 : std::floor(*number * static_cast<double>(unit_bytes));
   if (!(bytes >= 1) || bytes >= 0x1p63) {
-    return refuse("'" + escaped(text) +
-                  "' is no size; write bytes as 1000000, or with a unit: 60MB is 60 million bytes, "
-                  "60MiB is 60 * 2^20");
+    return refuse(
+        "'" + escaped(text) +
+        "' is not a size; write a number of bytes, or use a unit: 60MB is 60 million bytes, "
+        "60MiB is 60 * 2^20");
   }
   return static_cast<std::uint64_t>(bytes);
 }

@@ -38,7 +38,7 @@ Result<std::uint64_t> n_bytes(DType dtype, const Shape& shape) {
   if (bits == 0) {
     return error_of(ErrorCode::kUnsupported, [&] {
       return "dtype " + std::to_string(static_cast<unsigned>(dtype)) +
-             " is not known to this version of cfck";
+             " is unknown to this version of cfck";
     });
   }
   CFCK_TRY_ASSIGN(const std::uint64_t elems, n_elems(shape));

@@ -58,7 +58,7 @@ class MemoryArrays final : public Arrays {
                                         std::vector<float>&) const override {
     const auto found = arrays_.find(name);
     if (found == arrays_.end() || found->second.dtype != DType::kF32) {
-      return unsound("it has no such numbers", name);
+      return unsound("its record is missing or has another dtype", name);
     }
     const ByteView bytes = found->second.data;
     return std::span(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
@@ -104,7 +104,7 @@ bool is_finite(std::span<const float> numbers) {
 
 Error unsound(std::string message, std::string name) {
   return Error{ErrorCode::kCorrupt,
-               "the calibration is unsound: " + std::move(message),
+               "the calibration is invalid: " + std::move(message),
                std::move(name),
                {}};
 }

@@ -80,7 +80,7 @@ Result<std::shared_ptr<const codec::SecondMoments>> Calibration::second_moments(
     CFCK_TRY_ASSIGN(std::vector<float> moments, copy_of(*arrays_, steps.second_moment));
     const std::uint64_t n = arrays_->find(steps.second_moment)->shape[1];
     if (moments.size() != n * n || !calibration::is_finite(moments)) {
-      return calibration::unsound("a second moment has numbers that are none", steps.second_moment);
+      return calibration::unsound("a second moment has NaN or infinities", steps.second_moment);
     }
     shrink(n, steps.n_positions, moments);
     return std::make_shared<const codec::SecondMoments>(std::move(moments), n);
@@ -92,7 +92,7 @@ Result<std::shared_ptr<const std::vector<float>>> Calibration::corrected_values(
   return run_guarded([&]() -> Result<std::shared_ptr<const std::vector<float>>> {
     CFCK_TRY_ASSIGN(std::vector<float> values, copy_of(*arrays_, steps.corrected));
     if (!calibration::is_finite(values)) {
-      return calibration::unsound("corrected values have numbers that are none", steps.corrected);
+      return calibration::unsound("corrected values have NaN or infinities", steps.corrected);
     }
     return std::make_shared<const std::vector<float>>(std::move(values));
   });

@@ -41,7 +41,7 @@ Result<std::vector<MeasuredTensor>> describe_tensors(const std::string& text) {
   CFCK_TRY_ASSIGN(const Tree tree, parse_json("its list of tensors", text));
   const Json& json = tree.root();
   if (!json.is_array()) {
-    return unsound("its list of tensors is no JSON array");
+    return unsound("its list of tensors is not a JSON array");
   }
   std::vector<MeasuredTensor> described;
   for (const Json& entry : json) {
@@ -59,7 +59,7 @@ Result<std::vector<MeasuredTensor>> describe_tensors(const std::string& text) {
     tensor.name = name.get<std::string>();
     for (const Json& length : shape) {
       if (!length.is_number_unsigned()) {
-        return unsound("the shape of a tensor is not made of numbers", tensor.name);
+        return unsound("the shape of a tensor is not a list of integers", tensor.name);
       }
       tensor.shape.push_back(length.get<std::uint64_t>());
     }
@@ -87,12 +87,12 @@ Result<void> check_format(const Reader& reader) {
   const std::string* const version = metadata_of(reader, "version");
   if (format == nullptr || *format != kFormat) {
     return Error{ErrorCode::kInvalidArgument,
-                 "the file is no calibration; cfck.calibrate in Python makes one",
+                 "not a calibration file; cfck.calibrate in Python makes one",
                  {},
                  {}};
   }
   if (version == nullptr || *version != kVersion) {
-    return Error{ErrorCode::kUnsupported, "the calibration is of a newer version", {}, {}};
+    return Error{ErrorCode::kUnsupported, "the calibration file has a newer version", {}, {}};
   }
   return {};
 }
@@ -101,7 +101,7 @@ Result<void> read_numbers(const Reader& reader, std::vector<MeasuredTensor>& ten
   for (const char* const name : {"sigma", "log2_step"}) {
     const Record* const record = reader.find(name);
     if (record != nullptr && record->n_elems != tensors.size()) {
-      return unsound("it has not as many numbers as tensors");
+      return unsound("the number of steps differs from the number of tensors");
     }
   }
   CFCK_TRY_ASSIGN(const auto sigma, numbers_of<double>(reader, "sigma", DType::kF64));
@@ -120,12 +120,12 @@ Result<Measurements> read_measurements(const Reader& reader) {
   const std::string* const tensors = metadata_of(reader, "tensors");
   const std::string* const about = metadata_of(reader, "calibration");
   if (tensors == nullptr || about == nullptr) {
-    return unsound("it does not say of which tensors it is");
+    return unsound("it has no list of tensors");
   }
   Measurements measured;
   CFCK_TRY_ASSIGN(measured.tensors, describe_tensors(*tensors));
   CFCK_TRY(read_numbers(reader, measured.tensors));
-  CFCK_TRY_ASSIGN(const Tree tree, parse_json("what it says about itself", *about));
+  CFCK_TRY_ASSIGN(const Tree tree, parse_json("its description", *about));
   const Json& facts = tree.root();
   if (facts.is_object() && facts.contains("source") && facts["source"].is_string()) {
     measured.source = facts["source"].get<std::string>();

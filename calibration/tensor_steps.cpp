@@ -61,7 +61,7 @@ Result<InputWeights> input_weights(const MeasuredTensor& tensor, const Arrays& a
   const bool is_full = shape.size() == 3 && shape[1] == shape[2];
   if (array->dtype != DType::kF32 || !(is_full || shape.size() == 2) ||
       std::find(shape.begin(), shape.end(), 0u) != shape.end()) {
-    return unsound("a second moment is no matrix", name);
+    return unsound("a second moment is not a matrix", name);
   }
   found.sides = kernel_sides(tensor.shape);
   for (const std::uint32_t side : found.sides) {
@@ -77,7 +77,7 @@ Result<InputWeights> input_weights(const MeasuredTensor& tensor, const Arrays& a
   std::vector<float> buffer;
   CFCK_TRY_ASSIGN(const std::span<const float> moments, arrays.floats(name, buffer));
   if (!is_finite(moments)) {
-    return unsound("a second moment has numbers that are none", name);
+    return unsound("a second moment has NaN or infinities", name);
   }
   found.weights.assign(n, 0.0);
   found.is_whole = is_full && shape[0] == 1;
@@ -156,13 +156,13 @@ Result<CalibratedSteps> steps_of(const MeasuredTensor& tensor, const Arrays& arr
   steps.shape = tensor.shape;
   steps.sigma = std::isfinite(tensor.sigma) ? tensor.sigma : 0;
   if (!(std::abs(tensor.log2_step) <= kMaxOctaves)) {
-    return unsound("a step is no number, or beyond 40 octaves", tensor.name);
+    return unsound("a step is not a number, or beyond 40 octaves", tensor.name);
   }
   steps.log2_step = tensor.log2_step;
   const std::string name = corrected_name(tensor.name);
   if (const std::optional<ArrayShape> corrected = arrays.find(name)) {
     if (corrected->dtype != DType::kF32 || corrected->shape != tensor.shape) {
-      return unsound("corrected values are no F32 of the tensor's shape", name);
+      return unsound("corrected values are not F32 of the tensor's shape", name);
     }
     steps.corrected = name;
   }

@@ -26,7 +26,7 @@ Result<const SpectralParameters*> parameters_of(const ChunkInfo& info, Scratch& 
   if (!parameters) {
     // Offsets of an error are relative to the start of a payload; this one is elsewhere.
     Error error = std::move(parameters).error();
-    error.message = "the preamble is unsound: " + error.message;
+    error.message = "the preamble is invalid: " + error.message;
     error.code = ErrorCode::kCorrupt;
     error.byte_offset = 0;
     return error;

@@ -215,8 +215,7 @@ Result<void> AtomicFile::Impl::commit() {
   if (!synced) {
     Error failure = std::move(synced).error();
     failure.message = "'" + escaped(target) + "' was saved, but syncing its folder failed (" +
-                      failure.message +
-                      "): after a power failure, what was there before may be back";
+                      failure.message + "): after a power failure, the previous file may reappear";
     return failure;
   }
   return {};

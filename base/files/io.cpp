@@ -21,7 +21,7 @@ Result<void> check_range(std::uint64_t offset_bytes, std::uint64_t n_bytes, std:
     return run_guarded([&] {
       return Error{ErrorCode::kTruncated,
                    "'" + escaped(name) + "' has " + std::to_string(size) + " bytes; " +
-                       std::to_string(n_bytes) + " were asked for at byte " +
+                       std::to_string(n_bytes) + " were requested at byte " +
                        std::to_string(offset_bytes),
                    {},
                    offset_bytes};

@@ -49,7 +49,7 @@ Result<void> check_regular(const char* action, const std::string& path, mode_t m
   return run_guarded([&] {
     return Error{ErrorCode::kUnsupported,
                  "'" + escaped(path) + "' is " + what +
-                     ", which cannot be read at any position; copy its contents into a file first",
+                     ", which does not allow random access; copy its contents into a file first",
                  {},
                  {}};
   });
@@ -197,7 +197,7 @@ Result<void> PosixFile::read_at(std::uint64_t offset_bytes, MutableBytes out) co
         return Error{ErrorCode::kTruncated,
                      "'" + escaped(path_) + "' ends before byte " +
                          std::to_string(offset_bytes + out.size()) +
-                         "; it may have been cut while it was being read",
+                         "; it may have been truncated while it was being read",
                      {},
                      offset_bytes};
       });

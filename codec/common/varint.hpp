@@ -49,7 +49,7 @@ class VarintReader {
         return static_cast<std::uint32_t>(value);
       }
     }
-    return corrupt("bad number in the header of the chunk", origin_ + position_);
+    return corrupt("bad varint in the header of the chunk", origin_ + position_);
   }
 
   Result<ByteView> take(std::size_t n) {

@@ -30,7 +30,7 @@ Result<const DirectParameters*> parameters_of(const ChunkInfo& info, Scratch& sc
 
 // Offsets of an error are relative to the start of a payload; this one is elsewhere.
 Error in_preamble(Error error) {
-  error.message = "the preamble is unsound: " + error.message;
+  error.message = "the preamble is invalid: " + error.message;
   error.code = ErrorCode::kCorrupt;
   error.byte_offset = 0;
   return error;

@@ -158,7 +158,7 @@ class SymbolsDecoder {
     if (!reader.decode({symbols_, n_groups_, nullptr, kClassPlace}) ||
         (trailing_zeros_ != nullptr &&
          !reader.decode({trailing_zeros_, n_groups_, nullptr, kCleanPlace}))) {
-      return corrupt("the lane sets end before the classes", coded_at_);
+      return corrupt("the lane sets end before the scale bins", coded_at_);
     }
     return {};
   }
@@ -197,15 +197,15 @@ class SymbolsDecoder {
     groups_ = buffers_.groups.reserve(n_groups_);
     if (!read_class_stream(classes_, h_.first_class, max_class<Format>(), sections_.class_escapes,
                            groups_, h_.trailing_zero_base)) {
-      return corrupt("the classes of the chunk do not fit", coded_at_);
+      return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
     }
     for (std::size_t g = 0; trailing_zeros_ != nullptr && g < n_groups_; ++g) {
       const unsigned bits = unsigned{h_.trailing_zero_base} + trailing_zeros_[g];
       if (bits >= Format::kRawBits) {
-        return corrupt("more clean bits than raw bits", coded_at_);
+        return corrupt("more trailing zero bits than raw bits", coded_at_);
       }
       if (groups_[g].kind == GroupKind::kAllZero && bits != h_.trailing_zero_base) {
-        return corrupt("clean bits of a group of zeros", coded_at_);
+        return corrupt("trailing zero bits of a group of zeros", coded_at_);
       }
       groups_[g].trailing_zero_bits = static_cast<std::uint8_t>(bits);
     }
@@ -215,12 +215,14 @@ class SymbolsDecoder {
     } else {
       for (unsigned t = 0; t < kPhases; ++t) {
         if (totals.symbols[t] != lengths_[2 + t]) {
-          return corrupt("the tables do not have the symbols that the classes need", coded_at_);
+          return corrupt("the lengths of the tables differ from what the scale bins need",
+                         coded_at_);
         }
       }
     }
     if (totals.raw_bytes != h_.raw_bytes + in_tail_) {
-      return corrupt("the raw bits are not as long as the classes need", sections_.raw_at);
+      return corrupt("the length of the raw bits differs from what the scale bins need",
+                     sections_.raw_at);
     }
     return {};
   }
@@ -247,7 +249,7 @@ class SymbolsDecoder {
   }
 
   Error wrong_escapes() const {
-    return corrupt("the escapes are not as many as the symbols need", sections_.raw_at);
+    return corrupt("the number of escapes differs from what the symbols need", sections_.raw_at);
   }
 
   // Merges groups first … last-1, whose symbols are at from.streams.
@@ -331,7 +333,7 @@ class SymbolsDecoder {
       mask = room;
     }
     if (!is_mask_of({mask, mask_bytes}, n_values_, h_.n_masked)) {
-      return corrupt("the mask does not hide as many values as the header says", sections_.mask_at);
+      return corrupt("the number of masked values differs from the header", sections_.mask_at);
     }
     spread_values<Word>({mask, mask_bytes}, n_values_, values, sections_.mask_signs, out.data());
     return {};
@@ -453,7 +455,7 @@ Result<void> decode_lossless(const ChunkInfo& info, ByteView payload, Scratch& s
   try {
     return decode_chunk(info, payload, scratch, out);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory to decode a chunk", {}, {}};
+    return Error{ErrorCode::kOutOfMemory, "out of memory while decoding a chunk", {}, {}};
   }
 }
 

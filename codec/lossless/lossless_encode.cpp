@@ -102,7 +102,8 @@ Result<void> encode_chunk(const ChunkInfo& info, ByteView values, Scratch& scrat
   const bool has_stage = has_entropy_stage(info.entropy);
   if (values.size() != shape.n_bytes() || !has_stage) {
     return Error{ErrorCode::kInvalidArgument,
-                 has_stage ? "not as many bytes as the chunk has" : "unknown entropy stage",
+                 has_stage ? "the number of bytes differs from the size of the chunk"
+                           : "unknown entropy stage",
                  {},
                  {}};
   }
@@ -140,7 +141,7 @@ Result<void> encode_lossless(const ChunkInfo& info, ByteView values, Scratch& sc
   try {
     return encode_chunk(info, values, scratch, out);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory to encode a chunk", {}, {}};
+    return Error{ErrorCode::kOutOfMemory, "out of memory while encoding a chunk", {}, {}};
   }
 }
 

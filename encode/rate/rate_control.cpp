@@ -253,7 +253,7 @@ Result<void> RateControl::check_calibration(const Item& item) const {
   const double expected = item.choice().sigma;
   if (expected > 0 && !(std::abs(item.values.rms() - expected) <= kSigmaShare * expected)) {
     return Error{ErrorCode::kInvalidArgument,
-                 "the calibration is of other values: their root mean square was " +
+                 "the calibration was made of other values: their root mean square was " +
                      std::to_string(expected) + ", here it is " +
                      std::to_string(item.values.rms()) + "; calibrate this model",
                  item.plan.name,
@@ -432,15 +432,15 @@ Result<double> RateControl::bytes_of_others() const {
 Error RateControl::unreachable(double measured) const {
   std::string message;
   if (target_.kind == TargetKind::kSize) {
-    message = "size is too small: with the coarsest steps it has to be " +
-              std::to_string(static_cast<std::uint64_t>(measured)) + ", not " +
+    message = "size is too small: with the coarsest steps the file takes " +
+              std::to_string(static_cast<std::uint64_t>(measured)) + " bytes, more than " +
               std::to_string(static_cast<std::uint64_t>(target_.value)) +
-              "; ask for that, or let a rule with a target reach more tensors";
+              "; allow that size, or use rules with targets to compress more tensors";
   } else {
     const double most = most_measured();
     message = "bits_per_weight is too small: with the coarsest steps the tensors take " +
               std::to_string(static_cast<std::uint64_t>(measured)) + " bytes, but it allows " +
-              std::to_string(static_cast<std::uint64_t>(most)) + "; ask for " +
+              std::to_string(static_cast<std::uint64_t>(most)) + "; set " +
               std::to_string(target_.value * measured / most) + " or more";
   }
   const bool is_single = items_.size() == 1 && !target_.whole_file;

@@ -29,10 +29,10 @@ Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral,
     return Error{ErrorCode::kInvalidArgument, message, {}, {}};
   };
   if (options.steps && !is_spectral) {
-    return refuse("steps are those of codec spectral; give a target too, such as nmse");
+    return refuse("steps needs a target, e.g. bits_per_weight");
   }
   if (options.steps >= StepPreset::kCalibrated && calibration == nullptr) {
-    return refuse("steps are to be calibrated, but there is no calibration");
+    return refuse("steps calibrated and feedback need a calibration");
   }
   if (calibration == nullptr) {
     return options.steps.value_or(StepPreset::kFlat);
@@ -67,10 +67,7 @@ Result<TensorChoice> request_of(const Options& options, const Calibration* calib
   CFCK_TRY_ASSIGN(const StepPreset preset,
                   preset_of(options, request.spectral.has_value(), calibration));
   if (!options.block.empty() && !request.spectral) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "blocks are those of codec spectral; give a target too, such as nmse",
-                 {},
-                 {}};
+    return Error{ErrorCode::kInvalidArgument, "block needs a target, e.g. bits_per_weight", {}, {}};
   }
   if (request.spectral) {
     request.spectral->block = options.block;
@@ -98,9 +95,8 @@ TensorChoice with_exemptions(TensorChoice request) {
 Error not_float(std::string_view name) {
   return Error{
       ErrorCode::kInvalidArgument,
-      "maximum errors and targets are for F64, F32, BF16 and F16 tensors, not for this one; leave "
-      "them out here "
-      "(a rule with wildcards keeps such tensors lossless)",
+      "maximum errors and targets apply to F64, F32, BF16 and F16 tensors only; leave them out for "
+      "this tensor (a rule with wildcards keeps such tensors lossless)",
       std::string(name),
       {}};
 }
@@ -123,7 +119,7 @@ Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
     const auto [first, is_new] = made.by_pattern_.emplace(rule.pattern, number);
     if (!is_new && !made.rules_[first->second].request.stores_as(*request)) {
       return naming(Error{ErrorCode::kInvalidArgument,
-                          "there are two rules of this pattern, and they differ; keep one",
+                          "two different rules have this pattern; keep one of them",
                           {},
                           {}},
                     "rule", rule.pattern);

@@ -25,10 +25,11 @@ Result<void> set_calibrated_steps(const Calibration& calibration, std::string_vi
     return Error{ErrorCode::kInvalidArgument, message, std::string(name), {}};
   };
   if (steps == nullptr) {
-    return refuse("the calibration does not know this tensor; is it of another model?");
+    return refuse("the calibration does not have this tensor; was it made of another model?");
   }
   if (steps->shape != shape) {
-    return refuse("the calibration knows this tensor with another shape; is it of another model?");
+    return refuse(
+        "this tensor has another shape in the calibration; was it made of another model?");
   }
   choice.steps = {steps->bands, steps->rows, steps->columns};
   if (calibration.has_tensor_steps() && steps->sigma > 0) {
@@ -36,10 +37,11 @@ Result<void> set_calibrated_steps(const Calibration& calibration, std::string_vi
     choice.sigma = steps->sigma;
   }
   if (choice.preset == StepPreset::kFeedback && !calibration.is_of_data()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "feedback needs a calibration with data; give cfck.calibrate batches",
-                 {},
-                 {}};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "steps=feedback needs a calibration made with data; pass batches to cfck.calibrate",
+        {},
+        {}};
   }
   if (choice.preset == StepPreset::kFeedback && !steps->second_moment.empty()) {
     CFCK_TRY_ASSIGN(choice.moments, calibration.second_moments(*steps));

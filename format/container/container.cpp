@@ -68,19 +68,19 @@ Result<void> check_frame_header(ByteView frame, const Tag& tag, std::uint64_t n_
                                 std::uint64_t frame_offset) {
   if (frame.size() < kFrameHeaderBytes || n_bytes < kFrameHeaderBytes) {
     return Error{
-        ErrorCode::kTruncated, "the " + tag_text(tag) + " frame is cut off", {}, frame_offset};
+        ErrorCode::kTruncated, "the " + tag_text(tag) + " frame is truncated", {}, frame_offset};
   }
   if (load<std::uint32_t>(frame.data()) != kSkippableMagic) {
-    return corrupt("no frame starts where " + tag_text(tag) + " should stand", frame_offset);
+    return corrupt("no frame starts where " + tag_text(tag) + " is expected", frame_offset);
   }
   if (load<std::uint32_t>(frame.data() + 4) != n_bytes - 8) {
-    return corrupt("the " + tag_text(tag) + " frame has another length than the file says",
+    return corrupt("the " + tag_text(tag) + " frame has a length that differs from the index",
                    frame_offset + 4);
   }
   const Tag found = load<Tag>(frame.data() + 8);
   if (found != tag) {
     return corrupt(
-        "the frame is tagged " + tag_text(found) + " where " + tag_text(tag) + " should stand",
+        "the frame is tagged " + tag_text(found) + " where " + tag_text(tag) + " is expected",
         frame_offset + 8);
   }
   return {};
@@ -88,7 +88,7 @@ Result<void> check_frame_header(ByteView frame, const Tag& tag, std::uint64_t n_
 
 Result<void> decode_head(ByteView frame) {
   if (frame.size() < kHeadBytes) {
-    return Error{ErrorCode::kTruncated, "the head of the file is cut off", {}, 0};
+    return Error{ErrorCode::kTruncated, "the head of the file is truncated", {}, 0};
   }
   CFCK_TRY(check_frame_header(frame, kHeadTag, kHeadBytes, 0));
   return check_version(load<std::uint16_t>(frame.data() + 12),
@@ -97,7 +97,7 @@ Result<void> decode_head(ByteView frame) {
 
 Result<Tail> decode_tail(ByteView frame, std::uint64_t frame_offset) {
   if (frame.size() != kTailBytes) {
-    return Error{ErrorCode::kTruncated, "the tail of the file is cut off", {}, frame_offset};
+    return Error{ErrorCode::kTruncated, "the tail of the file is truncated", {}, frame_offset};
   }
   CFCK_TRY(check_frame_header(frame, kTailTag, kTailBytes, frame_offset));
   if (load<std::uint64_t>(frame.data() + 120) != hash64(frame.first(120))) {

@@ -30,8 +30,8 @@ class FieldWriter {
   Result<std::vector<std::byte>> finish() {
     if (bytes_.size() > kMaxFrameBytes) {
       return Error{ErrorCode::kLimitExceeded,
-                   "the file has too many records or too much metadata: a frame of 4 GiB is the "
-                   "most; attach large strings instead",
+                   "the file has too many records or too much metadata: a frame can have at "
+                   "most 4 GiB; attach large strings instead",
                    {},
                    {}};
     }
@@ -45,7 +45,7 @@ class FieldWriter {
 
 Error too_many(const char* what, std::string record = {}) {
   return Error{ErrorCode::kLimitExceeded,
-               std::string("the format has no room for so many ") + what,
+               std::string("the format does not support so many ") + what,
                std::move(record),
                {}};
 }

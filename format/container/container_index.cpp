@@ -69,7 +69,7 @@ std::uint64_t count_flags(ByteView records, std::uint32_t n_records, unsigned fl
 Result<Counts> take_counts(FieldReader& fields, const Limits& limits) {
   const std::uint64_t start = fields.offset_bytes();
   if (fields.remaining() < kCountBytes) {
-    return Error{ErrorCode::kTruncated, "the index is cut off", {}, start};
+    return Error{ErrorCode::kTruncated, "the index is truncated", {}, start};
   }
   Counts counts;
   counts.records = fields.take<std::uint32_t>();
@@ -156,8 +156,9 @@ Result<Entry> take_entry(FieldReader& fields, Record& record) {
     return corrupt("a record has the unknown kind " + std::to_string(kind), entry.offset_bytes + 2);
   }
   if (entry.n_dims > kMaxDims) {
-    return corrupt("a record has " + std::to_string(entry.n_dims) + " dimensions; 64 are the most",
-                   entry.offset_bytes + 7);
+    return corrupt(
+        "a record has " + std::to_string(entry.n_dims) + " dimensions; at most 64 are allowed",
+        entry.offset_bytes + 7);
   }
   if (zero != 0 || (entry.flags & ~kKnownFlags) != 0) {
     return corrupt("reserved bits of a record are set", entry.offset_bytes + 8);
@@ -365,8 +366,7 @@ Result<void> take_error(Tables& tables, const Entry& entry, Record& record) {
   const bool owns_data = record.kind == RecordKind::kChunked || record.kind == RecordKind::kPacked;
   const bool is_exact = record.codec == CodecId::kRaw || record.codec == CodecId::kLossless;
   if (has_error && (!owns_data || is_exact || record.n_elems == 0)) {
-    return corrupt("a record that loses nothing has an entry in the error table", offset_bytes,
-                   record.name);
+    return corrupt("a lossless record has an entry in the error table", offset_bytes, record.name);
   }
   if (has_quality && (!has_error || record.codec == CodecId::kDirect)) {
     return corrupt("a record has an entry in the quality table that it cannot have", offset_bytes,
@@ -374,9 +374,10 @@ Result<void> take_error(Tables& tables, const Entry& entry, Record& record) {
   }
   if (!has_error) {
     const bool is_lossy = record.codec == CodecId::kDirect || record.codec == CodecId::kSpectral;
-    return owns_data && is_lossy ? Result<void>(corrupt("a lossy record does not say what was lost",
-                                                        offset_bytes, record.name))
-                                 : Result<void>();
+    return owns_data && is_lossy
+               ? Result<void>(corrupt("a lossy record has no entry in the error table",
+                                      offset_bytes, record.name))
+               : Result<void>();
   }
   CFCK_TRY_ASSIGN(record.error, take_bound(tables.errors, record));
   if (has_quality) {

@@ -60,11 +60,11 @@ Error explain_torn_file(const ByteSource& source, Error tail_error) {
     return with_file_name(
         source, ErrorCode::kTruncated,
         "was cut off after " + std::to_string(source.size()) +
-            " bytes: the end with the index is missing. Fetch it or write it again",
+            " bytes: the end with the index is missing. Download or write it again",
         walked ? std::nullopt : walked.error().byte_offset);
   }
   tail_error.message = "'" + escaped(source.name()) + "': " + tail_error.message +
-                       ", and no older generation is whole. Fetch the file again";
+                       ", and no older generation is whole. Download the file again";
   return tail_error;
 }
 

@@ -49,7 +49,7 @@ Result<void> check_readable(const Record& record) {
   const auto missing = [&](const char* what, unsigned id) {
     return Error{ErrorCode::kUnsupported,
                  std::string(what) + " " + std::to_string(id) +
-                     " is not known to this version of cfck; use a newer one",
+                     " is unknown to this version of cfck; use a newer one",
                  record.name,
                  {}};
   };
@@ -151,8 +151,7 @@ Result<std::vector<std::byte>> OpenFile::read_attachment(const StoredAttachment&
                                         Verify{verify}, frame));
   if (!is_single_frame(frame) ||
       ZSTD_getFrameContentSize(frame.data(), frame.size()) != attachment.decoded_bytes) {
-    return corrupt("an attachment is not a single Zstd frame of the length the file says",
-                   offset_bytes);
+    return corrupt("an attachment is not a single Zstd frame of the stated length", offset_bytes);
   }
   std::vector<std::byte> bytes(attachment.decoded_bytes);
   const std::size_t n_bytes =

@@ -390,7 +390,7 @@ Result<void> check_open(const Reader& reader) {
 Result<void> PrefixSource::read_at(std::uint64_t offset_bytes, MutableBytes out) const {
   if (offset_bytes > n_bytes_ || out.size() > n_bytes_ - offset_bytes) {
     return Error{
-        ErrorCode::kTruncated, "the generation ends before the bytes asked for", {}, offset_bytes};
+        ErrorCode::kTruncated, "the generation ends before the requested bytes", {}, offset_bytes};
   }
   return whole_.read_at(offset_bytes, out);
 }

@@ -176,13 +176,14 @@ Result<const Record*> OpenFile::own(const Record& record) const {
       return &mine;
     }
   }
-  return invalid_argument("the record is not one of this reader; take it from records() or find()")
+  return invalid_argument(
+             "the record does not belong to this reader; get it from records() or find()")
       .in_record(record.name);
 }
 
 Result<void> OpenFile::check_decoded_bytes(std::uint64_t n_bytes, const std::string& name) const {
   if (n_bytes > max_decoded_bytes) {
-    Error error = too_large("what is asked for", n_bytes, max_decoded_bytes, "max_decoded_bytes");
+    Error error = too_large("the requested data", n_bytes, max_decoded_bytes, "max_decoded_bytes");
     error.record = name;
     return error;
   }

@@ -116,7 +116,7 @@ Result<void> HashCheck::walk() {
     if (next < starts_.size() && starts_[next] < end) {
       return Error{
           ErrorCode::kCorrupt,
-          "the frame at byte " + std::to_string(frame.offset_bytes) + " hides a part of the file",
+          "the frame at byte " + std::to_string(frame.offset_bytes) + " covers a part of the file",
           {},
           starts_[next]};
     }

@@ -16,7 +16,7 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 23;
 
 Error wrong_digest(const Record& record) {
   return Error{ErrorCode::kChecksum,
-               "the decoded values are not those that were written: the digest does not match",
+               "the decoded values differ from those that were written: the digest does not match",
                record.name,
                {}};
 }

@@ -37,7 +37,7 @@ Result<std::vector<bool>> marked(const format::Index& index, const Update& chang
   }
   if (!removed.empty()) {
     return Error{ErrorCode::kNotFound,
-                 "there is no record of this name to remove",
+                 "there is no record with this name to remove",
                  std::string(*removed.begin()),
                  {}};
   }
@@ -87,7 +87,7 @@ Error take_back(File& file, std::uint64_t n_bytes, Error error) {
     Error both = std::move(error);
     both.message += "; cutting the file back to its " + std::to_string(n_bytes) +
                     " bytes failed too (" + cut.error().message +
-                    "): if it does not open, `cfck repair` gets its last state back";
+                    "): if it does not open, `cfck repair` recovers its last state";
     return both;
   });
 }

@@ -62,9 +62,10 @@ Result<std::optional<Placed>> place(std::span<const StridedTensor> tensors, std:
   }
   const Granule granule = granule_of(tensor.dtype);
   if (granule.elems > 1 && !is_contiguous(tensor.shape, tensor.strides)) {
-    return refuse(ErrorCode::kUnsupported,
-                  "views of elements below one byte must be contiguous; copy the tensor first",
-                  tensor);
+    return refuse(
+        ErrorCode::kUnsupported,
+        "views of elements smaller than one byte must be contiguous; copy the tensor first",
+        tensor);
   }
   const auto address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(tensor.data));
   Placed placed{i, tensor.dtype, address % granule.bytes, *elems, {}};

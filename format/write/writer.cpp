@@ -45,7 +45,7 @@ Result<void> Writer::Impl::check_name(std::string_view name) const {
   if (name.size() > kMaxNameBytes) {
     return Error{ErrorCode::kLimitExceeded,
                  "the name of a tensor may have " + std::to_string(kMaxNameBytes) +
-                     " bytes at most, this one has " + std::to_string(name.size()) + ": '" +
+                     " bytes at most, but this one has " + std::to_string(name.size()) + ": '" +
                      escaped(name.substr(0, 60)) + "...'",
                  {},
                  {}};
@@ -54,7 +54,7 @@ Result<void> Writer::Impl::check_name(std::string_view name) const {
     return refuse("a tensor's name must be valid UTF-8");
   }
   if (names.contains(std::string(name))) {
-    return refuse("a tensor of this name was added before; names must differ");
+    return refuse("a tensor with this name was added before; names must differ");
   }
   return {};
 }
@@ -66,7 +66,7 @@ Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DTy
   };
   if (shape.size() > format::kMaxDims) {
     return refuse("a tensor may have " + std::to_string(format::kMaxDims) +
-                  " dimensions at most, this one has " + std::to_string(shape.size()));
+                  " dimensions at most, but this one has " + std::to_string(shape.size()));
   }
   for (const std::uint64_t size : shape) {
     if (size > format::kMaxDim) {

@@ -42,7 +42,7 @@ Result<void> Writer::Impl::attach(std::string_view name, ByteView bytes) {
     return Error{ErrorCode::kLimitExceeded,
                  "attachment '" + escaped(name) + "' has " + std::to_string(bytes.size()) +
                      " bytes, more than the " + std::to_string(kMaxAttachmentBytes) +
-                     " that readers take by default (max_attachment_bytes); store it as a tensor "
+                     " that readers accept by default (max_attachment_bytes); store it as a tensor "
                      "of dtype U8",
                  {},
                  {}};
@@ -157,7 +157,7 @@ Result<Writer> WriterAccess::append(ByteSink& sink, EncodeOptions options, Write
   CFCK_TRY(check_options(options));
   if (options.size && start.generation != 0) {
     return Error{ErrorCode::kInvalidArgument,
-                 "size is of a whole new file; for the tensors of an update give nmse, psnr or "
+                 "size applies to a whole new file; for the tensors of an update use nmse, psnr or "
                  "bits_per_weight",
                  {},
                  {}};

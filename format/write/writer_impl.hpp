@@ -176,7 +176,8 @@ std::invoke_result_t<Function> Writer::Impl::guarded(Function&& function) {
   }
   if (finished) {
     return run_guarded([] {
-      return Error{ErrorCode::kInvalidArgument, "the writer has finished; create another", {}, {}};
+      return Error{
+          ErrorCode::kInvalidArgument, "the writer is finished; create another one", {}, {}};
     });
   }
   auto result = run_guarded(std::forward<Function>(function));

@@ -56,8 +56,8 @@ Result<void> Writer::Impl::check_decided() {
     const std::optional<RecordError>& lost = stored.record.error;
     if (!lost || lost->rmse != trial.rmse || own_bytes(stored) != trial.stored_bytes) {
       return Error{ErrorCode::kInvalidArgument,
-                   "the tensor is not what it was when its step was found; its values must stay "
-                   "as they are until the file is finished",
+                   "the tensor changed after its step was found; its values must stay "
+                   "unchanged until the file is finished",
                    stored.record.name,
                    {}};
     }
@@ -185,7 +185,7 @@ Result<void> WriterAccess::decide_steps(std::span<Writer* const> writers) {
       return refusal("the writer was moved from");
     }
     if (std::find(impls.begin(), impls.end(), impl) != impls.end()) {
-      return refusal("a writer is to be finished twice; name each once");
+      return refusal("the same writer was passed twice; pass each once");
     }
     CFCK_TRY(impl->guarded([] { return Result<void>(); }));
     impls.push_back(impl);
@@ -193,7 +193,7 @@ Result<void> WriterAccess::decide_steps(std::span<Writer* const> writers) {
     const encode::EncodeRules& first = impls.front()->rules;
     if (rules.has_file_target() != first.has_file_target() ||
         (rules.has_file_target() && rules.file_target() != first.file_target())) {
-      return refusal("files that are finished together need the same plain target");
+      return refusal("files that are finished together need the same target for all tensors");
     }
   }
   if (impls.empty() || !impls.front()->rules.has_file_target()) {
@@ -218,8 +218,8 @@ Result<void> WriterAccess::check_size(std::span<Writer* const> writers,
                        n_bytes <= *writers.front()->impl_->options.size;
   return is_kept ? Result<void>()
                  : refusal(
-                       "size was exceeded: tensors are not what they were when their steps "
-                       "were found; their values must stay as they are until the file is "
+                       "size was exceeded: tensors changed after their steps "
+                       "were found; their values must stay unchanged until the file is "
                        "finished");
 }
 

@@ -248,7 +248,7 @@ Result<std::uint32_t> Writer::Impl::storage_of(std::uint32_t number,
   if (entry.kind == RecordKind::kAlias) {
     if (!format::is_contiguous(entry.shape, entry.strides)) {
       return Error{ErrorCode::kInvalidArgument,
-                   "the base is a view with gaps; name the record it is a view of",
+                   "the base is a view with gaps; use the record that it is a view of",
                    entry.name,
                    {}};
     }
@@ -277,15 +277,17 @@ Result<const ByteSource*> Writer::Impl::view_source(std::uint32_t base,
   const DType dtype = record(base).dtype;
   const Place place = places.at(base);
   if (element_offset * bits_per_element(dtype) % 8 != 0) {
-    return Error{ErrorCode::kUnsupported, "the view does not start at a whole byte", {}, {}};
+    return Error{ErrorCode::kUnsupported, "the view does not start at a byte boundary", {}, {}};
   }
   offset_bytes = place.offset_bytes + element_offset * bits_per_element(dtype) / 8;
   if (format::is_contiguous(shape, strides)) {
     return place.source;
   }
   if (bits_per_element(dtype) < 8) {
-    return Error{
-        ErrorCode::kUnsupported, "views of elements below one byte must be contiguous", {}, {}};
+    return Error{ErrorCode::kUnsupported,
+                 "views of elements smaller than one byte must be contiguous",
+                 {},
+                 {}};
   }
   const ByteView mapped = place.source->mapped();
   const std::byte* data = nullptr;
@@ -310,7 +312,7 @@ Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view bas
   };
   const auto found = names.find(std::string(base));
   if (found == names.end()) {
-    return Error{ErrorCode::kNotFound, "no record of this name was added", std::string(base), {}};
+    return Error{ErrorCode::kNotFound, "no record with this name was added", std::string(base), {}};
   }
   const DType dtype = record(found->second).dtype;
   CFCK_TRY_ASSIGN(const std::uint64_t covered, format::covered_elems(shape, strides));
@@ -334,7 +336,7 @@ Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view bas
   if (stored.is_lossy() && !(is_whole && choice.stores_as(stored))) {
     return refuse(
         ErrorCode::kInvalidArgument,
-        "the base is stored with a maximum error or target: only all of it can be tied, to "
+        "the base is stored with a maximum error or target: only the whole of it can be tied, to "
         "a name with the same one; add the base lossless");
   }
   if (choice.is_lossy() && !stored.is_lossy()) {
@@ -351,7 +353,7 @@ Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view bas
 Result<bool> Writer::Impl::tie(std::string_view name, std::string_view base) {
   const auto found = names.find(std::string(base));
   if (found == names.end()) {
-    return Error{ErrorCode::kNotFound, "no record of this name was added", std::string(base), {}};
+    return Error{ErrorCode::kNotFound, "no record with this name was added", std::string(base), {}};
   }
   if (!check_name(name)) return false;
   const Record& entry = record(found->second);

@@ -23,7 +23,7 @@ Result<SafetensorsHeader> read_header(const ByteSource& source) {
   if (file_bytes < kSafetensorsLengthBytes) {
     return Error{ErrorCode::kTruncated,
                  "a safetensors file has at least 8 bytes, this one has " +
-                     std::to_string(file_bytes) + "; fetch it again",
+                     std::to_string(file_bytes) + "; download it again",
                  {},
                  0};
   }
@@ -41,7 +41,7 @@ Result<SafetensorsHeader> read_header(const ByteSource& source) {
   if (header_bytes > file_bytes - kSafetensorsLengthBytes) {
     return Error{ErrorCode::kTruncated,
                  "the safetensors header should have " + std::to_string(header_bytes) +
-                     " bytes, but the file ends before; fetch it again",
+                     " bytes, but the file is shorter; download it again",
                  {},
                  0};
   }

@@ -168,23 +168,24 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     if (skipped_depth_ > 0 || (place_ == Place::kTensor && field_ == Field::kOther)) return true;
     switch (place_) {
       case Place::kShape:
-        return fail_in_tensor("has a dimension that is no whole number from 0 to 2^64-1");
+        return fail_in_tensor("has a dimension that is not an integer from 0 to 2^64-1");
       case Place::kOffsets:
-        return fail_in_tensor("has an offset that is no whole number from 0 to 2^64-1");
+        return fail_in_tensor("has an offset that is not an integer from 0 to 2^64-1");
       case Place::kTensor:
         return fail_in_tensor("has a field of the wrong type");
       case Place::kTensorStart:
         return fail_in_tensor("is not described by an object");
       case Place::kMetadata:
-        return fail("the value of '" + escaped(key_) + "' in __metadata__ is no string");
+        return fail("the value of '" + escaped(key_) + "' in __metadata__ is not a string");
       default:
-        return fail("__metadata__ is no object");
+        return fail("__metadata__ is not an object");
     }
   }
 
   bool open_skipped() {
     if (!value()) return false;
-    return ++skipped_depth_ <= kMaxSkippedDepth || fail_in_tensor("nests ignored fields too deep");
+    return ++skipped_depth_ <= kMaxSkippedDepth ||
+           fail_in_tensor("nests ignored fields too deeply");
   }
   bool close_skipped() {
     --skipped_depth_;
@@ -279,13 +280,13 @@ Result<void> check_layout(std::vector<SafetensorsEntry>& entries,
     end += entry.n_bytes;  // end - begin of the file: cannot wrap
     if (data_bytes && end > *data_bytes) {
       return layout_error(ErrorCode::kTruncated, entry,
-                          "lies behind the end of the file, which was cut off");
+                          "lies beyond the end of the file, which was truncated");
     }
   }
   if (data_bytes && end != *data_bytes) {
     return Error{ErrorCode::kCorrupt,
                  "the safetensors file has " + std::to_string(*data_bytes - end) +
-                     " bytes behind the last tensor",
+                     " bytes after the last tensor",
                  {},
                  {}};
   }
@@ -384,7 +385,7 @@ Result<SafetensorsHeader> make_safetensors_header(std::vector<SafetensorsEntry> 
   for (SafetensorsEntry& entry : entries) {
     if (entry.name == kMetadataKey) {
       return layout_error(ErrorCode::kInvalidArgument, entry,
-                          "cannot have this name, which safetensors keeps for its metadata");
+                          "cannot have this name, which safetensors reserves for its metadata");
     }
     CFCK_TRY_ASSIGN(entry.n_bytes, n_bytes(entry.dtype, entry.shape));
     entry.offset_bytes = data_bytes;

@@ -30,7 +30,7 @@ Result<std::vector<Piece>> pieces_of(std::span<const SafetensorsRead> reads) {
   std::vector<Piece> pieces;
   for (const SafetensorsRead& read : reads) {
     if (read.out.size() != read.entry->n_bytes) {
-      return refuse(*read.entry, "the memory for the tensor does not have its size");
+      return refuse(*read.entry, "the memory for the tensor has the wrong size");
     }
     for (std::uint64_t first = 0; first < read.out.size(); first += kPieceBytes) {
       pieces.push_back({&read, first, std::min(kPieceBytes, read.out.size() - first)});
@@ -125,12 +125,12 @@ Result<void> read_box(const ByteSource& source, const SafetensorsEntry& entry,
     shape.push_back(stops[axis] - starts[axis]);
   }
   CFCK_TRY_ASSIGN(const std::uint64_t size, n_bytes(entry.dtype, shape));
-  if (out.size() != size) return refuse(entry, "the memory for the slice does not have its size");
+  if (out.size() != size) return refuse(entry, "the memory for the slice has the wrong size");
   if (size == 0) return {};
   if (size == entry.n_bytes) return source.read_at(entry.offset_bytes, out);
   if (bits_per_element(entry.dtype) % 8 != 0) {
     return Error{ErrorCode::kUnsupported,
-                 "elements below one byte are read with the whole tensor",
+                 "elements smaller than one byte can be read only with the whole tensor",
                  entry.name,
                  {}};
   }

@@ -159,7 +159,7 @@ class FolderArchive final : public ListedArchive {
     const auto [first, second] = same_names();
     if (first == nullptr) return {};
     return Error{ErrorCode::kCorrupt,
-                 "two shards have a tensor of this name: " + escaped(files_[first->file].path) +
+                 "two shards have a tensor with this name: " + escaped(files_[first->file].path) +
                      " and " + escaped(files_[second->file].path),
                  first->name,
                  {}};

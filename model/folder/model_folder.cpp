@@ -46,7 +46,7 @@ class FolderWalk {
     if (error) return system_problem(here, error);
     if (depth > kMaxFolderDepth || !open_.insert(real).second) {
       return Error{ErrorCode::kUnsupported,
-                   "'" + escaped(here) + "' is nested too deep, or links lead in a circle",
+                   "'" + escaped(here) + "' is nested too deeply, or its links form a cycle",
                    {},
                    {}};
     }
@@ -85,8 +85,7 @@ class FolderWalk {
       return {};
     }
     if (status.type() == fs::file_type::not_found) {
-      return Error{
-          ErrorCode::kNotFound, "'" + escaped(path) + "' is a link that leads nowhere", {}, {}};
+      return Error{ErrorCode::kNotFound, "'" + escaped(path) + "' is a broken link", {}, {}};
     }
     return Error{ErrorCode::kUnsupported, "'" + escaped(path) + "' is not a regular file", {}, {}};
   }

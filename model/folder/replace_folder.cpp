@@ -57,7 +57,7 @@ Result<void> copy_ownership(const std::string& from, const std::string& to) {
   struct stat old_info {};
   struct stat new_info {};
   if (::stat(from.c_str(), &old_info) != 0 || ::stat(to.c_str(), &new_info) != 0) {
-    return impossible("a folder cannot be asked for its owner");
+    return impossible("the owner of a folder cannot be determined");
   }
   const bool same = old_info.st_uid == new_info.st_uid && old_info.st_gid == new_info.st_gid;
   if (!same && ::chown(to.c_str(), old_info.st_uid, old_info.st_gid) != 0) {

@@ -124,7 +124,7 @@ class ChunkDecoder {
       order_->set_groups(groups_);
     } else if (!read_class_stream({class_symbols, n_groups_}, h_.first_class, kMaxSpectralClass,
                                   s_.class_escapes, groups_)) {
-      return corrupt("the classes of the chunk do not fit", coded_at_);
+      return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
     }
     std::size_t path_bytes = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
@@ -132,7 +132,7 @@ class ChunkDecoder {
         continue;
       }
       if (groups_[g].scale_class == 0) {
-        return corrupt("the classes of the chunk do not fit", coded_at_);
+        return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
       }
       const unsigned low_bits = code_of(g).low_bits;
       n_symbols_ += group_size(g);
@@ -141,7 +141,8 @@ class ChunkDecoder {
       raw_bytes_ += low_bits > 1 ? (low_bits - 1) * plane_bytes : 0;
     }
     if (path_bytes != h_.path_bytes) {
-      return corrupt("the path bits are not as long as the classes need", h_.header_bytes);
+      return corrupt("the length of the parity bits differs from what the scale bins need",
+                     h_.header_bytes);
     }
     return {};
   }
@@ -153,7 +154,7 @@ class ChunkDecoder {
       return shifted(std::move(opened).error(), coded_at_);
     }
     if (has_classes() && !reader.decode({symbols_, n_groups_, nullptr, kClassPlace})) {
-      return corrupt("the lane sets end before the classes", coded_at_);
+      return corrupt("the lane sets end before the scale bins", coded_at_);
     }
     CFCK_TRY(read_groups(symbols_));
     n_lanes_ = reader.n_sets() * kRansLanes;
@@ -169,7 +170,7 @@ class ChunkDecoder {
     // The last raw bytes come after those of the section.
     const std::size_t in_tail = tail_bytes(reader.n_sets(), raw_bytes_);
     if (raw_bytes_ != h_.raw_bytes + in_tail) {
-      return corrupt("the raw bits are not as long as the classes need", coded_at_);
+      return corrupt("the length of the raw bits differs from what the scale bins need", coded_at_);
     }
     std::byte* const raw = buffers_.raw.reserve(h_.raw_bytes + payload_bytes(kMaxLaneSets));
     std::copy(s_.raw.begin(), s_.raw.end(), raw);
@@ -230,7 +231,7 @@ class ChunkDecoder {
     const std::uint64_t content = ZSTD_getFrameContentSize(s_.coded.data(), s_.coded.size());
     const std::size_t n_classes = has_classes() ? n_groups_ : 0;
     if (content > n_classes + n_values_ || content < n_classes) {
-      return corrupt("the symbols are not as many as the chunk needs", h_.body_bytes);
+      return corrupt("the number of symbols differs from what the chunk needs", h_.body_bytes);
     }
     const auto total = static_cast<std::size_t>(content);
     std::vector<std::uint8_t> streams(total);
@@ -241,7 +242,8 @@ class ChunkDecoder {
     CFCK_TRY(read_groups(streams.data()));
     n_lanes_ = spectral_lane_sets(n_values_) * kRansLanes;
     if (raw_bytes_ != h_.raw_bytes || n_classes + n_symbols_ != total) {
-      return corrupt("the symbols or raw bits are not as many as the classes need", h_.body_bytes);
+      return corrupt("the number of symbols or raw bits differs from what the scale bins need",
+                     h_.body_bytes);
     }
     raw_ = s_.raw.data();
     return merge_streams(std::span(streams).subspan(n_classes));
@@ -270,7 +272,8 @@ class ChunkDecoder {
       ends[t][1] = at;
     }
     if (!splits.at_end()) {
-      return corrupt("the lengths of streams are not as many as the tables", h_.header_bytes);
+      return corrupt("the number of stream lengths differs from the number of tables",
+                     h_.header_bytes);
     }
     std::uint8_t states[kMaxLaneSets * kRansLanes] = {};
     std::uint8_t* symbols = symbols_;
@@ -301,8 +304,9 @@ class ChunkDecoder {
       CFCK_TRY_ASSIGN(const std::uint32_t level, numbers.varint());
       escapes_[i] = unzigzag(level);
     }
-    return numbers.at_end() ? Result<void>()
-                            : corrupt("the escapes are not as long as they must", h_.header_bytes);
+    return numbers.at_end()
+               ? Result<void>()
+               : corrupt("the length of the escapes differs from the header", h_.header_bytes);
   }
 
   SpectralMerge merged() const {
@@ -403,14 +407,15 @@ class ChunkDecoder {
       CFCK_TRY_ASSIGN(const std::uint32_t gap, gaps.varint());
       place += gap;
       if (place >= n_values_) {
-        return corrupt("an exact value has no place in the chunk", h_.header_bytes);
+        return corrupt("an exact value lies outside the chunk", h_.header_bytes);
       }
       std::memcpy(out.data() + place * value_bytes_, s_.exact.data() + i * value_bytes_,
                   value_bytes_);
     }
     return gaps.at_end()
                ? Result<void>()
-               : corrupt("the places of exact values are not as many as these", h_.header_bytes);
+               : corrupt("the number of positions differs from the number of exact values",
+                         h_.header_bytes);
   }
 
   const SpectralChunkInfo& info_;
@@ -482,7 +487,7 @@ Result<void> decode_spectral(const SpectralChunkInfo& info, ByteView payload, Sc
   try {
     return decode_chunk(info, payload, scratch, out);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory to decode a chunk", {}, {}};
+    return Error{ErrorCode::kOutOfMemory, "out of memory while decoding a chunk", {}, {}};
   }
 }
 
@@ -493,7 +498,7 @@ Result<void> measure_spectral_bits(const SpectralChunkInfo& info, ByteView paylo
     return with_coefficients(info, payload, scratch,
                              [&](ChunkDecoder&& decoder) { return decoder.measure(bits); });
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory to decode a chunk", {}, {}};
+    return Error{ErrorCode::kOutOfMemory, "out of memory while decoding a chunk", {}, {}};
   }
 }
 

@@ -342,8 +342,10 @@ Result<void> encode_chunk(const SpectralChunkInfo& info, const SpectralParameter
   CFCK_TRY(check_spectral_chunk(info));
   if (!has_entropy_stage(info.entropy) || decoded.size() != values.size() ||
       values.size() != info.n_elems * (bits_per_element(info.dtype) / 8)) {
-    return Error{
-        ErrorCode::kInvalidArgument, "the chunk does not have the bytes it should", {}, {}};
+    return Error{ErrorCode::kInvalidArgument,
+                 "the chunk does not have the expected number of bytes",
+                 {},
+                 {}};
   }
   CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                   SpectralGeometry::create(info.shape, parameters.sides));
@@ -397,7 +399,7 @@ Result<void> encode_spectral(const SpectralChunkInfo& info, const SpectralParame
   try {
     return encode_chunk(info, parameters, choice, values, scratch, decoded, out, errors);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory to encode a chunk", {}, {}};
+    return Error{ErrorCode::kOutOfMemory, "out of memory while encoding a chunk", {}, {}};
   }
 }
 

@@ -37,7 +37,7 @@ Result<void> read_fields(VarintReader& in, EntropyId entropy, bool has_classes, 
       if (!number) {
         result = std::move(number).error();
       } else if (*number == 0) {
-        result = corrupt("the flags of a spectral chunk do not fit what it has", in.position());
+        result = corrupt("the flags of a spectral chunk contradict its contents", in.position());
       } else {
         field = *number;
       }
@@ -51,7 +51,7 @@ Result<std::uint64_t> check_fields(const SpectralHeader& h, bool has_classes,
   const std::uint64_t n = shape.n_values;
   const std::uint64_t n_groups = (n + kGroupSize - 1) / kGroupSize;
   if ((h.flags & ~kAllFlags) != 0 || (!has_classes && (h.flags & kSpectralClassEscapes) != 0)) {
-    return corrupt("the flags of a spectral chunk do not fit what it has", 1);
+    return corrupt("the flags of a spectral chunk contradict its contents", 1);
   }
   if (h.first_class > kMaxSpectralClass || h.n_exact > n || h.gap_bytes < h.n_exact ||
       h.gap_bytes > std::uint64_t{5} * h.n_exact || h.n_escapes > n || h.code_bytes < h.n_escapes ||
@@ -76,7 +76,7 @@ Result<void> check_spectral_chunk(const SpectralChunkInfo& info) {
   if (info.dtype != DType::kF32 && info.dtype != DType::kF64 && info.dtype != DType::kF16 &&
       info.dtype != DType::kBF16) {
     return Error{
-        ErrorCode::kUnsupported, "the spectral codec is for F64, F32, BF16 and F16", {}, {}};
+        ErrorCode::kUnsupported, "the spectral codec supports F64, F32, BF16 and F16 only", {}, {}};
   }
   CFCK_TRY(chunk_shape(lossless_info(info)));
   CFCK_TRY_ASSIGN(const SpectralGeometry geometry, SpectralGeometry::create(info.shape, {}));

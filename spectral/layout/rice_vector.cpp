@@ -56,10 +56,10 @@ Result<std::vector<std::int16_t>> read_rice_vector(std::uint64_t n, VarintReader
   CFCK_TRY_ASSIGN(const std::uint32_t n_bytes, in.varint());
   CFCK_TRY_ASSIGN(const ByteView bytes, in.take(n_bytes));
   if (coded_middle > kMaxDistance || low_bits > kMaxLowBits) {
-    return corrupt("a vector has numbers that do not fit 16 bits", at);
+    return corrupt("a vector has entries that do not fit 16 bits", at);
   }
   if (n > std::uint64_t{8} * n_bytes) {
-    return corrupt("a vector has fewer bits than numbers", at);
+    return corrupt("a vector has fewer bits than entries", at);
   }
   const std::int32_t middle = unzigzag(coded_middle);
   BitReader bits(bytes);
@@ -71,11 +71,11 @@ Result<std::vector<std::int16_t>> read_rice_vector(std::uint64_t n, VarintReader
     }
     const std::uint64_t distance = (std::uint64_t{high} << low_bits) | bits.take(low_bits);
     if (distance > 2 * kMaxDistance || bits.is_past_end()) {
-      return corrupt("a vector ends before its numbers, or they do not fit 16 bits", at);
+      return corrupt("a vector ends before its last entry, or entries do not fit 16 bits", at);
     }
     const std::int32_t value = middle + unzigzag(static_cast<std::uint32_t>(distance));
     if (value < INT16_MIN || value > INT16_MAX) {
-      return corrupt("a vector has numbers that do not fit 16 bits", at);
+      return corrupt("a vector has entries that do not fit 16 bits", at);
     }
     number = static_cast<std::int16_t>(value);
   }

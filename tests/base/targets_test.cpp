@@ -54,8 +54,16 @@ TEST(Targets, SizesHaveUnits) {
   EXPECT_EQ(*parse_size("2GB"), 2000000000u);
   EXPECT_EQ(*parse_size("1TiB"), std::uint64_t{1} << 40);
   EXPECT_EQ(*parse_size("1e6"), 1000000u);
+  // Units in upper or lower case.
+  EXPECT_EQ(*parse_size("60mb"), 60000000u);
+  EXPECT_EQ(*parse_size("60Mb"), 60000000u);
+  EXPECT_EQ(*parse_size("60mib"), 60u << 20);
+  EXPECT_EQ(*parse_size("60MIB"), 60u << 20);
+  EXPECT_EQ(*parse_size("2gb"), 2000000000u);
+  EXPECT_EQ(*parse_size("3KB"), 3000u);
+  EXPECT_EQ(*parse_size("7b"), 7u);
   for (const char* wrong :
-       {"", "0", "0.5", "-1", "60M", "60mb", "60Mb", "60XB", "1e30", "nan", "60MBs", "MB"}) {
+       {"", "0", "0.5", "-1", "60M", "60m", "60XB", "60ib", "1e30", "nan", "60MBs", "MB"}) {
     EXPECT_FALSE(parse_size(wrong)) << wrong;
   }
 }
@@ -72,7 +80,7 @@ TEST(Targets, OneTargetWithCodecSpectralOrNone) {
   options.codec = CodecChoice::kSpectral;
   EXPECT_TRUE(*error_target(options));
   options.psnr = 40;
-  EXPECT_NE(refused(options).find("not several"), std::string::npos);
+  EXPECT_NE(refused(options).find("give only one of"), std::string::npos);
   options.nmse.reset();
   EXPECT_EQ(**error_target(options), (Target{TargetKind::kPsnr, false, 40}));
   for (const CodecChoice codec :
@@ -81,7 +89,7 @@ TEST(Targets, OneTargetWithCodecSpectralOrNone) {
     EXPECT_NE(refused(options).find("codec spectral"), std::string::npos);
   }
   options = {.codec = CodecChoice::kSpectral};
-  EXPECT_NE(refused(options).find("needs nmse"), std::string::npos);
+  EXPECT_NE(refused(options).find("needs a target"), std::string::npos);
   options.max_abs_error = 1e-3;
   EXPECT_FALSE(*error_target(options));
   EXPECT_TRUE(error_bound(options)->has_value());
@@ -90,7 +98,7 @@ TEST(Targets, OneTargetWithCodecSpectralOrNone) {
   file.size = 1000;
   EXPECT_EQ(**error_target(file), (Target{TargetKind::kSize, true, 1000}));
   file.bits_per_weight = 3;
-  EXPECT_NE(refused(file).find("not several"), std::string::npos);
+  EXPECT_NE(refused(file).find("give only one of"), std::string::npos);
   file.size.reset();
   EXPECT_EQ(**error_target(file), (Target{TargetKind::kBitsPerWeight, true, 3}));
 }

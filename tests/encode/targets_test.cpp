@@ -126,7 +126,7 @@ TEST(TargetsOfAFile, WhatCannotBeReachedSaysWhatCan) {
   };
   EncodeOptions options;
   options.size = 1000;
-  EXPECT_NE(message(options).find("with the coarsest steps it has"), std::string::npos);
+  EXPECT_NE(message(options).find("with the coarsest steps the file takes"), std::string::npos);
   options.rules = {{"*", {.codec = CodecChoice::kLossless}}};
   EXPECT_NE(message(options).find("size is too small"), std::string::npos);
   EncodeOptions bits;

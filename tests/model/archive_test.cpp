@@ -355,7 +355,7 @@ TEST(Archive, RefusesWrongFolders) {
          write_shards(folder, ".cfck", &cfck_bytes, "model.cfck.index.json");
          fs::remove(folder / "part-2.cfck");
        }},
-      {"a name twice", ErrorCode::kCorrupt, "two shards have a tensor of this name",
+      {"a name twice", ErrorCode::kCorrupt, "two shards have a tensor with this name",
        [](const Folder& folder) {
          write_bytes(folder / "1.cfck", cfck_bytes({{"a"}, {}}));
          write_bytes(folder / "2.cfck", cfck_bytes({{"b"}, {{"a", "b"}}}));
@@ -417,7 +417,7 @@ TEST(Archive, SaysWhatOtherFilesAre) {
       {"version https://git-lfs", ErrorCode::kUnsupported, "git lfs pull"},
       {std::string("\0\0\0\0\0\0\0\x10{}", 10), ErrorCode::kLimitExceeded,
        "not a safetensors file, or"},
-      {"something else", ErrorCode::kCorrupt, "nor anything else known here"},
+      {"something else", ErrorCode::kCorrupt, "nor a file of any other known format"},
   };
   for (const WrongFile& wrong : kWrong) {
     SCOPED_TRACE(wrong.message);

@@ -174,7 +174,7 @@ TEST_F(Repeated, ViewsAreCountedTogether) {
   });
   const Outcome refused = run({"stats", path, "--limit", "max_decoded_bytes=2MB"});
   EXPECT_EQ(refused.code, 7);
-  EXPECT_NE(refused.err.find("read of views"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("read through views"), std::string::npos) << refused.err;
   EXPECT_EQ(run({"stats", path, "--limit", "max_decoded_bytes=40MB"}).code, 0);
 }
 

@@ -6,16 +6,16 @@ namespace {
 constexpr unsigned kMaxThreads = 4096;
 
 constexpr const char* kExitCodes =
-    "Exit codes: 0 ok; 1 files differ, or something was lost; 2 wrong usage; 3 input or\n"
-    "output failed; 4 malformed file; 5 checksum; 6 unsupported file or feature; 7 limit or\n"
-    "memory; 70 a bug in cfck; 128 + n stopped by signal n.";
+    "Exit codes: 0 success; 1 files differ, or data was lost; 2 usage error; 3 input or output\n"
+    "error; 4 malformed file; 5 checksum mismatch; 6 unsupported file or feature; 7 limit\n"
+    "exceeded or out of memory; 70 internal error; 128 + n stopped by signal n.";
 
 }  // namespace
 
 void add_common(CLI::App& app, Choices& choices) {
   app.add_flag("--json", choices.console.json,
                "Print one line of JSON (\"schema_version\": 1) for each FILE");
-  app.add_flag("-q,--quiet", choices.console.quiet, "Print results and errors only");
+  app.add_flag("-q,--quiet", choices.console.quiet, "Print only results and errors");
   add_choice<ColorChoice>(app, "--color", choices.console.color,
                           {{"auto", ColorChoice::kAuto},
                            {"always", ColorChoice::kAlways},
@@ -25,8 +25,8 @@ void add_common(CLI::App& app, Choices& choices) {
 
 void add_threads(CLI::App& app, unsigned& threads) {
   app.add_option("--threads", threads,
-                 "Worker threads; default: the CPUs this process may use. Results do not depend "
-                 "on it")
+                 "Number of worker threads; default: the CPUs available to this process. Does not "
+                 "affect the results")
       ->option_text("N")
       ->check(CLI::Range(0U, kMaxThreads));
 }
@@ -47,7 +47,7 @@ void add_limits(CLI::App& app, Limits& limits) {
   };
   app.add_option_function<std::vector<std::string>>(
          "--limit", set,
-         fmt::format("Raise or lower what a .cfck file may make this program hold in memory: {}; "
+         fmt::format("Raise or lower a limit on the memory that a .cfck file may take: {}; "
                      "sizes as 60MB or 2GiB; may be repeated",
                      limit_names()))
       ->option_text("NAME=SIZE")

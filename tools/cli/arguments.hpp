@@ -46,7 +46,7 @@ void add_choice(CLI::App& app, const std::string& name, T& choice,
     }
     std::string known;
     for (const auto& entry : words) known += (known.empty() ? "" : ", ") + entry.first;
-    throw CLI::ValidationError(name, fmt::format("'{}' is none of {}", escaped(word), known));
+    throw CLI::ValidationError(name, fmt::format("'{}' is not one of {}", escaped(word), known));
   };
   app.add_option_function<std::string>(name, choose, text)->option_text(value);
 }

@@ -38,42 +38,42 @@ void add_max_errors(CLI::App& app, ConvertOptions& options) {
         ->option_text("X");
   };
   add("--max-abs-error", options.encode.max_abs_error,
-      "Largest error of any value of float tensors with two or more dimensions and 1024 or more "
-      "values; others, optimizer state and tensors near zero stay lossless");
+      "Maximum error of any value, for float tensors with two or more dimensions and 1024 or more "
+      "values; other tensors, optimizer state and tensors near zero stay lossless");
   add("--max-rel-error", options.encode.max_rel_error,
-      "The same, times the value range of the tensor: 1e-3 is a thousandth of it");
+      "Maximum error as a fraction of the value range of the tensor");
   add("--max-sigma-error", options.encode.max_sigma_error,
-      "The same, times the standard deviation of the tensor");
+      "Maximum error as a fraction of the standard deviation of the tensor");
   app.add_flag("--per-row", options.encode.per_row,
-               "With the last two: range or deviation of each row of the first dimension");
+               "With the last two: use the range or deviation of each row of the first dimension");
   app.add_option(
          "--rule", options.rules,
          "'PATTERN: option=value, ...' for tensors whose names match: codec, max_abs_error, "
          "max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, trellis_states, "
          "steps, block. "
-         "Targets hold for each tensor. The first rule that matches counts; may be repeated")
+         "Targets apply to each tensor separately. The first match wins; may be repeated")
       ->option_text("RULE")
       ->expected(1)
       ->allow_extra_args(false)  // what follows the rule may be a file
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--rules", options.rules_file,
-                 "A file with one rule a line, which come after those of --rule")
+                 "A file with one rule per line; these come after those of --rule")
       ->option_text("FILE");
 }
 
 void add_effort(CLI::App& app, EncodeOptions& encode) {
   add_choice<EntropyId>(
       app, "--entropy", encode.entropy, {{"zstd", EntropyId::kZstd}, {"rans", EntropyId::kRans}},
-      fmt::format("Entropy stage of floats: rans (fewer bytes, faster to read) or zstd (any Zstd "
-                  "unpacks the symbols); default: {}",
+      fmt::format("Entropy stage for floats: rans (fewer bytes, decodes faster) or zstd (any Zstd "
+                  "can decompress the symbols); default: {}",
                   entropy_name(kDefaultEntropy)),
       "NAME");
   add_choice<EncodeLevel>(app, "--level", encode.level,
                           {{"fast", EncodeLevel::kFast},
                            {"default", EncodeLevel::kDefault},
                            {"archive", EncodeLevel::kArchive}},
-                          "fast (the fewest passes), default, archive (the fewest bytes: may take "
-                          "several times as long, and be somewhat slower to read)",
+                          "fast (the fewest passes), default, archive (the fewest bytes; may take "
+                          "several times as long and decode somewhat more slowly)",
                           "NAME");
 }
 
@@ -82,7 +82,7 @@ void add_paths_and_codec(CLI::App& app, ConvertOptions& options) {
       ->required()
       ->option_text(" ");
   app.add_option("OUT", options.output,
-                 "What to write; default: beside IN, model.safetensors <-> model.cfck, "
+                 "The output; default: beside IN, model.safetensors <-> model.cfck, "
                  "folder <-> folder-cfck")
       ->option_text(" ");
   add_choice<CodecChoice>(
@@ -92,19 +92,18 @@ void add_paths_and_codec(CLI::App& app, ConvertOptions& options) {
        {"lossless", CodecChoice::kLossless},
        {"direct", CodecChoice::kDirect},
        {"spectral", CodecChoice::kSpectral}},
-      "auto (whichever needs fewer bytes), raw, lossless, direct (with a maximum error), spectral "
-      "(with a target or --max-abs-error; auto takes it for targets)",
+      "auto (whichever takes fewer bytes), raw, lossless, direct (with a maximum error), spectral "
+      "(with a target or --max-abs-error; auto uses it for targets)",
       "NAME");
 }
 
 void set_up_convert(CLI::App& app, Choices& choices) {
   ConvertOptions& options = choices.convert;
   app.description(
-      "Convert safetensors to .cfck, or back, byte for byte, or within a maximum error if one is\n"
-      "given. Contents decide which way, not suffixes.\n"
-      "A folder is converted shard by shard, with targets for all shards together; its other "
-      "files\n"
-      "are copied, folders that begin with a dot are left out.");
+      "Convert safetensors to .cfck or back: losslessly, within a maximum error, or to a target.\n"
+      "The direction follows from the contents of IN, not from its suffix.\n"
+      "A folder is converted shard by shard, with targets for all shards together. Its other\n"
+      "files are copied; folders whose names begin with a dot are left out.");
   add_paths_and_codec(app, options);
   add_max_errors(app, options);
   add_targets(app, options.encode);
@@ -121,8 +120,8 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   add_threads(app, options.encode.threads);
   CLI::Option* verify = app.add_flag(
       "--verify", options.verify,
-      "Decode what was written and compare it with IN, before it gets its name: bit for "
-      "bit, or that no value is beyond its maximum error and that targets are met");
+      "Decode the output and compare it with IN before it gets its final name: bit for bit, "
+      "or that no value exceeds its maximum error and that targets are met");
   verify->option_text(" ");
   app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
       ->excludes(verify)
@@ -133,16 +132,16 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   set_footer(
       app,
       "  cfck-convert model.safetensors                  writes model.cfck\n"
-      "  cfck-convert model.cfck back.safetensors        the same bytes again\n"
+      "  cfck-convert model.cfck back.safetensors        restores the original bytes\n"
       "  cfck-convert --verify llama/ llama-cfck/        a folder with shards\n"
-      "  cfck-convert --dry-run --json model.safetensors what would it save?\n"
+      "  cfck-convert --dry-run --json model.safetensors shows how much it would save\n"
       "  cfck-convert model.safetensors --max-sigma-error 1e-2 --per-row\n"
       "  cfck-convert model.safetensors --max-rel-error 1e-3 \\\n"
       "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
-      "  cfck-convert model.safetensors --size 60MB      as good as 60 million bytes allow\n"
-      "A rule lifts the exemptions of the options for all tensors. Its last colon ends the\n"
-      "pattern: * any characters, ? one, [abc] one of these. In a file each line is a rule;\n"
-      "lines that start with # are comments.\n");
+      "  cfck-convert model.safetensors --size 60MB      best quality in 60 million bytes\n"
+      "A rule lifts the exemptions that apply to the options for all tensors. Its last colon\n"
+      "ends the pattern, in which * matches any characters, ? one, and [abc] one of these. In a\n"
+      "file each line is a rule; lines that start with # are comments.\n");
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_convert(choices.convert, console); };
   });
@@ -150,9 +149,11 @@ void set_up_convert(CLI::App& app, Choices& choices) {
 
 void set_up_show(CLI::App& app, Choices& choices) {
   app.description(
-      "Show what files contain: totals, then each tensor; of lossy ones the maximum error asked\n"
-      "for and the largest one measured. Reads the index only.\n"
-      "After `verify`, `digest`, `stats`, `bands`, `diff` or `extract` as the first word, that\n"
+      "List the contents of files: totals, then each tensor; for lossy tensors the bound or "
+      "target\n"
+      "and the worst error measured. Reads only the index.\n"
+      "With `verify`, `digest`, `stats`, `bands`, `diff` or `extract` as the first word, runs "
+      "that\n"
       "command (see cfck --help).");
   app.add_option("FILE", choices.show.paths, ".cfck or safetensors files, or folders of them")
       ->required()
@@ -168,7 +169,8 @@ void set_up_show(CLI::App& app, Choices& choices) {
        {"ratio", SortKey::kRatio},
        {"stored", SortKey::kStored},
        {"bits", SortKey::kBits}},
-      "file (default), name, dtype, codec; largest first: elems, raw, stored, ratio, bits", "KEY");
+      "file (default), name, dtype, codec; or, largest first: elems, raw, stored, ratio, bits",
+      "KEY");
   app.add_option("--filter", choices.show.filters,
                  "Only tensors whose names match the shell pattern; may be repeated")
       ->option_text("GLOB")
@@ -192,7 +194,7 @@ void set_up_verify(CLI::App& app, Choices& choices) {
       ->required()
       ->option_text(" ");
   app.add_flag("--deep", choices.verify.deep,
-               "Decode every tensor too, and compare it with its digest");
+               "Also decode every tensor and compare it with its digest");
   add_threads(app, choices.verify.threads);
   add_limits(app, choices.verify.limits);
   add_common(app, choices);
@@ -204,12 +206,13 @@ void set_up_verify(CLI::App& app, Choices& choices) {
 
 void set_up_digest(CLI::App& app, Choices& choices) {
   app.description(
-      "Print the content digest: equal for files with equal tensors, however they are stored,\n"
-      "compressed, sharded or not.");
+      "Print the content digest, which is equal for files with equal tensors, however they are\n"
+      "stored: compressed or not, sharded or not.");
   app.add_option("FILE", choices.digest.paths, ".cfck or safetensors files, or folders of them")
       ->required()
       ->option_text(" ");
-  app.add_flag("-v,--per-tensor", choices.digest.per_tensor, "Also the digest of each tensor");
+  app.add_flag("-v,--per-tensor", choices.digest.per_tensor,
+               "Also print the digest of each tensor");
   add_limits(app, choices.digest.limits);
   add_common(app, choices);
   set_footer(app, "  cfck digest model.safetensors model.cfck\n");
@@ -219,7 +222,7 @@ void set_up_digest(CLI::App& app, Choices& choices) {
 }
 
 void set_up_compact(CLI::App& app, Choices& choices) {
-  app.description("Rewrite .cfck files without what updates left behind.");
+  app.description("Rewrite .cfck files without the data that updates have replaced.");
   app.add_option("FILE", choices.compact.paths, ".cfck files, or folders of them")
       ->required()
       ->option_text(" ");
@@ -234,12 +237,12 @@ void set_up_compact(CLI::App& app, Choices& choices) {
 
 void set_up_repair(CLI::App& app, Choices& choices) {
   app.description(
-      "Copy what can be proven whole of a damaged .cfck file to a new one. Exit code 1 if any\n"
-      "tensor is lost.");
-  app.add_option("FILE", choices.repair.damaged, "The damaged file; it is not changed")
+      "Copy every tensor of a damaged .cfck file whose hashes match to a new file. Exit code 1 if\n"
+      "any tensor is lost.");
+  app.add_option("FILE", choices.repair.damaged, "The damaged file, which is not changed")
       ->required()
       ->option_text(" ");
-  app.add_option("-o,--output", choices.repair.output, "The new file; must not exist")
+  app.add_option("-o,--output", choices.repair.output, "The new file, which must not exist")
       ->required()
       ->option_text("NEW");
   add_threads(app, choices.repair.threads);
@@ -258,17 +261,17 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"convert", "Convert safetensors to .cfck, or back, byte for byte", set_up_convert},
-    {"inspect", "Show what files contain; `show` is another name for it", set_up_show},
+    {"convert", "Convert safetensors to .cfck or back", set_up_convert},
+    {"inspect", "List the contents of files; `show` is another name for it", set_up_show},
     {"show", "", set_up_show},
-    {"verify", "Check every hash of .cfck files, with --deep every value", set_up_verify},
-    {"digest", "Print one hash for the tensors of a file, however they are stored", set_up_digest},
-    {"stats", "Describe the values of tensors, and how far they are from others", set_up_stats},
-    {"bands", "Show how codec spectral has coded tensors: bits and errors by band", set_up_bands},
+    {"verify", "Check every hash of .cfck files, and every value with --deep", set_up_verify},
+    {"digest", "Print one hash over the tensors of a file, however they are stored", set_up_digest},
+    {"stats", "Describe the values of tensors, and their errors against a reference", set_up_stats},
+    {"bands", "Show how codec spectral coded tensors: bits and errors by band", set_up_bands},
     {"diff", "Compare the tensors of two files", set_up_diff},
     {"extract", "Write one tensor as a .npy file", set_up_extract},
-    {"compact", "Rewrite .cfck files without what updates left behind", set_up_compact},
-    {"repair", "Save what is whole of a damaged .cfck file", set_up_repair},
+    {"compact", "Rewrite .cfck files without the data that updates have replaced", set_up_compact},
+    {"repair", "Recover the intact tensors of a damaged .cfck file", set_up_repair},
 };
 
 const Command* find_command(const std::string& name) {
@@ -287,7 +290,7 @@ bool continues_inspect(const std::vector<std::string>& arguments) {
 }
 
 void set_up_overview(CLI::App& app) {
-  app.description("Compressed, checked files of tensors: checkpoints of neural networks.");
+  app.description("Compressed and verified files of tensors: checkpoints of neural networks.");
   for (const Command& command : kCommands) {
     if (*command.summary != '\0') app.add_subcommand(command.name, command.summary);
   }

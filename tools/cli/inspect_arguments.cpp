@@ -7,22 +7,22 @@ void set_up_stats(CLI::App& app, Choices& choices) {
   app.description(
       "Decode tensors and describe their values: range, mean, standard deviation (of the\n"
       "population), exact quantiles, zeros, NaN, Inf, a histogram within four deviations.\n"
-      "With --ref the errors too, recomputed from both files: the largest, absolute and relative\n"
-      "to the range of the reference, RMSE, PSNR, cosine, and of lossy tensors whether the "
-      "maximum\n"
-      "error was kept. Exit code 1 if it was not, or if a tensor has no partner.");
+      "With --ref also show the errors, recomputed from both files: the worst error, absolute and\n"
+      "relative to the range of the reference, RMSE, PSNR, cosine, and for lossy tensors whether\n"
+      "the bound was met. Exit code 1 if it was not, or if only one side has a tensor.");
   app.add_option("FILE", options.path, "A .cfck or safetensors file, or a folder of them")
       ->required()
       ->option_text(" ");
   app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
       ->option_text("...");
   CLI::Option* reference =
-      app.add_option("--ref", options.reference, "What to compare with: a file or folder as above")
+      app.add_option("--ref", options.reference,
+                     "The reference to compare with: a file or folder as above")
           ->option_text("FILE");
-  app.add_flag("--common", options.common, "With --ref: pass over tensors that only one side has")
+  app.add_flag("--common", options.common, "With --ref: skip tensors that only one side has")
       ->needs(reference)
       ->option_text(" ");
-  app.add_flag("--ascii", options.ascii, "Draw with #; also where the locale is not UTF-8");
+  app.add_flag("--ascii", options.ascii, "Draw with #; the default where the locale is not UTF-8");
   add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(app,
@@ -37,8 +37,9 @@ void set_up_bands(CLI::App& app, Choices& choices) {
   BandsOptions& options = choices.bands;
   app.description(
       "Show how tensors of codec spectral are coded: transform, block, trellis, order, steps; and\n"
-      "of every band its step, its share of the stored bits, and its error. With --ref errors are\n"
-      "measured against the original, else estimated by the steps. Decodes the tensors.");
+      "for every band its step, its share of the stored bits, and its error. With --ref, errors\n"
+      "are measured against the original; otherwise they are estimated from the steps. Decodes\n"
+      "the tensors.");
   app.add_option("FILE", options.path, "A .cfck file, or a folder of them")
       ->required()
       ->option_text(" ");
@@ -60,14 +61,17 @@ void set_up_bands(CLI::App& app, Choices& choices) {
 
 void set_up_diff(CLI::App& app, Choices& choices) {
   app.description(
-      "Compare tensors, by name, and metadata. Of values that changed the largest and the root\n"
-      "mean square error are shown. Exit code 0 if all are equal, 1 if not.");
+      "Compare tensors by name, and metadata. For changed tensors, show the worst error and the\n"
+      "root mean square error. Exit code 0 if all are equal, 1 if not.");
   app.add_option("A", choices.diff.a, "A .cfck or safetensors file, or a folder of them")
       ->required()
       ->option_text(" ");
-  app.add_option("B", choices.diff.b, "The same")->required()->option_text(" ");
-  app.add_flag("--fast,--digest-only", choices.diff.fast,
-               "Compare digests only; those of .cfck files are in the index, nothing is decoded");
+  app.add_option("B", choices.diff.b, "The file or folder to compare with A")
+      ->required()
+      ->option_text(" ");
+  app.add_flag(
+      "--fast,--digest-only", choices.diff.fast,
+      "Compare only digests; those of .cfck files are in the index, so nothing is decoded");
   add_limits(app, choices.diff.limits);
   add_common(app, choices);
   set_footer(app,
@@ -81,15 +85,15 @@ void set_up_diff(CLI::App& app, Choices& choices) {
 void set_up_extract(CLI::App& app, Choices& choices) {
   ExtractOptions& options = choices.extract;
   app.description(
-      "Write one tensor as a .npy file. numpy has no BF16 and no F8: their bits are stored as\n"
+      "Write one tensor as a .npy file. numpy has neither BF16 nor F8: their bits are stored as\n"
       "unsigned integers of the same width.");
   app.add_option("FILE", options.path, "A .cfck or safetensors file, or a folder of them")
       ->required()
       ->option_text(" ");
   app.add_option("NAME", options.name, "The name of the tensor")->required()->option_text(" ");
-  app.add_option("-o,--output", options.output, "The new file; - is standard output")
+  app.add_option("-o,--output", options.output, "The output file; - is standard output")
       ->option_text("FILE");
-  app.add_flag("-f,--force", options.force, "Replace the new file if it exists");
+  app.add_flag("-f,--force", options.force, "Replace the output file if it exists");
   add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(app,

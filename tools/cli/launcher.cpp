@@ -19,7 +19,7 @@ int main(int, char** argv) {
     ::execv(program.c_str(), argv);
   }
   std::fprintf(stderr,
-               "%s: error: cannot start the program 'cfck' of this folder; install it again\n",
+               "%s: error: cannot start the program 'cfck' in the same folder; reinstall cfck\n",
                CFCK_LAUNCHER_NAME);
   return 3;
 }

@@ -16,7 +16,7 @@ namespace {
 
 Error difference(std::uint64_t position) {
   return {ErrorCode::kChecksum,
-          "what was written does not decode to the input; the output is dropped. Check the "
+          "the written data does not decode to the input; the output was discarded. Check the "
           "memory and the disk of this machine, then try again",
           {},
           position};
@@ -25,8 +25,8 @@ Error difference(std::uint64_t position) {
 Error broken_bound(const std::string& name, const std::string& what, std::uint64_t position) {
   return {ErrorCode::kChecksum,
           what +
-              "; the output is dropped. Memory, disk or cfck is at fault: try again, and report "
-              "it if that does not help",
+              "; the output was discarded. Memory, disk or cfck is at fault: try again, and "
+              "report it if the problem persists",
           name, position};
 }
 
@@ -112,7 +112,7 @@ Result<void> ComparingSink::compare_values(ByteView bytes) {
       part.name,
       part.bound().kind == BoundKind::kNone
           ? "a NaN or an infinity changed"
-          : fmt::format("a value is beyond the maximum error {}", bound_text(part.bound())),
+          : fmt::format("a value exceeds the maximum error {}", bound_text(part.bound())),
       part.begin + check_->first_beyond() * part.value_bytes());
 }
 
@@ -127,8 +127,8 @@ Result<void> ComparingSink::finish_part() {
   if (!part.error) return {};
   if (measured != part.error->max_abs_error) {
     return broken_bound(part.name,
-                        fmt::format("the largest error is {}, not {} as the index says", measured,
-                                    part.error->max_abs_error),
+                        fmt::format("the worst error is {}, not {} as recorded in the index",
+                                    measured, part.error->max_abs_error),
                         part.begin);
   }
   const bool has_own_target = part.error->quality && !part.error->quality->target.whole_file;

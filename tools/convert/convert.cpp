@@ -48,27 +48,29 @@ Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_pr
 
 Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to) {
   if (to.encodes || options.for_cfck.empty()) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("{}: for conversion to .cfck, but '{}' is .cfck already: its tensors "
-                           "come back as they are. Leave it out here, or convert the original "
-                           "safetensors with it",
-                           fmt::join(options.for_cfck, ", "), escaped(options.input)),
-               {},
-               {}};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: only for conversion to .cfck, but '{}' is a .cfck file already, whose "
+                  "tensors are converted as they are. Leave the option out, or convert "
+                  "the original safetensors file",
+                  fmt::join(options.for_cfck, ", "), escaped(options.input)),
+      {},
+      {}};
 }
 
 Result<void> check_output(const std::string& input, const std::string& output, bool force) {
   std::error_code error;
   if (fs::equivalent(input, output, error)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "input and output are the same: '" + escaped(output) + "'; name another output",
-                 {},
-                 {}};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "input and output are the same file: '" + escaped(output) + "'; choose another output",
+        {},
+        {}};
   }
   if (!force && fs::exists(fs::symlink_status(output, error))) {
     return Error{ErrorCode::kInvalidArgument,
                  "'" + escaped(output) +
-                     "' exists already; use --force to replace it, or name "
+                     "' exists already; use --force to replace it, or choose "
                      "another output",
                  {},
                  {}};
@@ -78,9 +80,33 @@ Result<void> check_output(const std::string& input, const std::string& output, b
 
 namespace {
 
+// Combinations that the library refuses as well, in the words of the command line.
+Result<void> check_combinations(const EncodeOptions& options) {
+  const char* const target = options.nmse              ? "--nmse"
+                             : options.psnr            ? "--psnr"
+                             : options.bits_per_weight ? "--bits-per-weight"
+                             : options.size            ? "--size"
+                                                       : nullptr;
+  if (target != nullptr && (options.max_rel_error || options.max_sigma_error)) {
+    return invalid_argument(
+        fmt::format("{} cannot be combined with {}; only --max-abs-error can",
+                    options.max_sigma_error ? "--max-sigma-error" : "--max-rel-error", target));
+  }
+  if (options.calibration || !options.steps) return {};
+  if (*options.steps >= StepPreset::kCalibrated) {
+    return invalid_argument(
+        fmt::format("--steps {} needs --calibration FILE", step_preset_name(*options.steps)));
+  }
+  if (target == nullptr && options.codec != CodecChoice::kSpectral) {
+    return invalid_argument("--steps needs a target, e.g. --bits-per-weight 3");
+  }
+  return {};
+}
+
 // Adds rules from the command line and from files, all checked before IN is read.
 Result<ConvertOptions> with_rules(const ConvertOptions& options) {
   ConvertOptions complete = options;
+  CFCK_TRY(check_combinations(complete.encode));
   CFCK_TRY_ASSIGN(complete.encode.rules, collect_rules(options.rules, options.rules_file));
   CFCK_TRY(error_target(complete.encode));
   CFCK_TRY(error_bound(complete.encode));
@@ -92,13 +118,13 @@ void warn_of_wide_bounds(Console& console, const EncodeOptions& encode) {
   const auto check = [&](const TensorOptions& options) {
     if (options.max_rel_error && *options.max_rel_error >= 0.5) {
       console.warn("max_rel_error " + short_number(*options.max_rel_error) +
-                   " is so much of the range that all values of a tensor may become one; 0.01 "
-                   "is a hundredth of the range");
+                   " is so wide that all values of a tensor may collapse into one; the model will "
+                   "break. 0.01 is a hundredth of the range");
     }
     if (options.max_sigma_error && *options.max_sigma_error >= 1) {
       console.warn("max_sigma_error " + short_number(*options.max_sigma_error) +
-                   " makes most values of a tensor one; 0.01 is a hundredth of a standard "
-                   "deviation");
+                   " collapses most values; the model will break. 0.01 is a hundredth of a "
+                   "standard deviation");
     }
   };
   check(encode);

@@ -48,12 +48,13 @@ class ChangeGuard {
                       now.st_mtim.tv_sec == before_.st_mtim.tv_sec &&
                       now.st_mtim.tv_nsec == before_.st_mtim.tv_nsec;
     if (same) return {};
-    return Error{ErrorCode::kIo,
-                 "'" + escaped(path_) +
-                     "' changed while it was read; the output is dropped. Try again when nobody "
-                     "writes to it",
-                 {},
-                 {}};
+    return Error{
+        ErrorCode::kIo,
+        "'" + escaped(path_) +
+            "' changed while it was read; the output was discarded. Try again when nothing "
+            "writes to it",
+        {},
+        {}};
   }
 
  private:
@@ -194,7 +195,7 @@ Result<TargetTotals> verify(Work& work) {
 Result<std::vector<ArchiveSummary>> finish_all(const Works& works) {
   std::vector<ArchiveWriter*> writers;
   for (const auto& work : works) writers.push_back(work->writer.get());
-  if (works.front()->to().encodes) return finish_together(writers);
+  if (works.front()->to().encodes) return ArchiveWriter::finish_together(writers);
   std::vector<ArchiveSummary> summaries;
   for (const auto& work : works) {
     auto summary = work->writer->finish();

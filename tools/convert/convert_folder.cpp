@@ -130,7 +130,7 @@ Result<void> FolderConversion::choose_output() {
   if (output_exists_) CFCK_TRY(check_output(options_.input, out.string(), options_.force));
   if (output_exists_ && !fs::is_directory(out, error)) {
     return Error{ErrorCode::kInvalidArgument,
-                 "'" + escaped(output_) + "' is a file; the output of a folder is a folder",
+                 "'" + escaped(output_) + "' is a file; the output for a folder must be a folder",
                  {},
                  {}};
   }
@@ -149,8 +149,8 @@ Result<void> FolderConversion::plan_names() {
   for (const std::string& name : outputs) {
     if (!names.insert(name).second) {
       return Error{ErrorCode::kInvalidArgument,
-                   "the folder has files of both kinds: '" + escaped(name) +
-                       "' would be written twice; convert a folder with one kind",
+                   "the folder has both .cfck and .safetensors files: '" + escaped(name) +
+                       "' would be written twice; convert a folder with one kind of file",
                    {},
                    {}};
     }
@@ -183,8 +183,8 @@ Result<void> FolderConversion::check_what_stays() const {
       if (names.contains(name) || (!is_index && !is_shard)) continue;
       return Error{ErrorCode::kInvalidArgument,
                    "'" + escaped((place / name).string()) +
-                       "' is of another checkpoint and would be read with the new files; remove "
-                       "it, or name another output folder",
+                       "' belongs to another checkpoint and would be read with the new files; "
+                       "remove it, or choose another output folder",
                    {},
                    {}};
     }
@@ -203,8 +203,8 @@ Result<void> FolderConversion::check_index(const std::string& index_file,
     const auto& known = contents_.tensor_files;
     if (!std::binary_search(known.begin(), known.end(), file)) {
       return Error{ErrorCode::kNotFound,
-                   fmt::format("the shard '{}' that '{}' names is missing; fetch it", escaped(file),
-                               escaped(index_file)),
+                   fmt::format("the shard '{}', named in '{}', is missing; download it",
+                               escaped(file), escaped(index_file)),
                    {},
                    {}};
     }
@@ -213,8 +213,8 @@ Result<void> FolderConversion::check_index(const std::string& index_file,
     for (const TensorRow& row : listing->rows) wanted.erase(row.name);
     if (!wanted.empty()) {
       return Error{ErrorCode::kCorrupt,
-                   fmt::format("the shard '{}' has no such tensor, but '{}' says so; fetch the "
-                               "folder again",
+                   fmt::format("the shard '{}' lacks this tensor, which '{}' places there; "
+                               "download the folder again",
                                escaped(file), escaped(index_file)),
                    *wanted.begin(),
                    {}};
@@ -243,7 +243,7 @@ Result<std::uint64_t> FolderConversion::probe_all() const {
   for (const std::string& name : contents_.tensor_files) {
     auto input = probe_input(input_path(name), options_.limits);
     if (input && input->format != &from_) {
-      input = Error{ErrorCode::kCorrupt, "the contents are not what the suffix says", {}, {}};
+      input = Error{ErrorCode::kCorrupt, "the contents do not match the suffix", {}, {}};
     }
     if (!input) return with_path(input.error(), name);
     decoded_bytes += input->decoded_bytes;

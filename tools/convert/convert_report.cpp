@@ -58,25 +58,25 @@ void say_line(Console& console, const std::string& from, const std::string& to_n
 std::string_view reason_text(LosslessReason reason) {
   switch (reason) {
     case LosslessReason::kNotFloat:
-      return "not of a dtype with fractions";
+      return "not floating-point";
     case LosslessReason::kFewDimensions:
       return "fewer than two dimensions";
     case LosslessReason::kFewValues:
       return "fewer than 1024 values";
     case LosslessReason::kExempt:
-      return "exempt by the caller";
+      return "exempted by the caller";
     case LosslessReason::kOptimizerState:
-      return "optimizer state, by the name";
+      return "optimizer state, judging by the name";
     case LosslessReason::kNearZero:
       return "root mean square below the maximum error";
     case LosslessReason::kConstant:
-      return "all values are equal, or nearly";
+      return "all values are equal or nearly equal";
     case LosslessReason::kSharedMemory:
-      return "shares memory with tensors of other options";
+      return "shares memory with tensors that have other options";
     case LosslessReason::kNotSmaller:
-      return "no more bytes without loss";
+      return "lossless is no larger";
     case LosslessReason::kOutOfRange:
-      return "squares of the values too large or too small";
+      return "squares of the values overflow or underflow";
   }
   return "unknown reason";
 }
@@ -142,7 +142,7 @@ std::string unmatched_text(const std::string& pattern, std::span<const std::stri
   const bool is_name = pattern.find_first_of("*?[") == std::string::npos;
   const auto nearest = is_name ? nearest_names(names, pattern) : nearest_to_pattern(names, pattern);
   for (std::size_t i = 0; i < nearest.size(); ++i) {
-    text += (i == 0 ? "; the nearest names are '" : "', '") + escaped(nearest[i]);
+    text += (i == 0 ? "; the closest names are '" : "', '") + escaped(nearest[i]);
   }
   return nearest.empty() ? text : text + "'";
 }
@@ -163,13 +163,14 @@ void warn_of_links(Console& console, const ConvertOptions& options, const Conver
   const auto& names = report.copied_from_outside;
   for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
     console.warn(
-        fmt::format("'{}' is reached by a link that leads out of the folder; the file {} "
-                    "copied. Leave it out if it is no part of the model",
+        fmt::format("'{}' is reached through a link that leads out of the folder; the file {} "
+                    "copied. Remove it if it is not part of the model",
                     escaped(names[i]), options.dry_run ? "would be" : "was"));
   }
   if (names.size() > kMaxNamed) {
-    console.warn(fmt::format("the same holds for {} more files; --json names all of them",
-                             names.size() - kMaxNamed));
+    console.warn(
+        fmt::format("{} more files are reached through such links; --json lists all of them",
+                    names.size() - kMaxNamed));
   }
 }
 
@@ -180,12 +181,12 @@ void warn_of_contents(Console& console, const ConvertReport& report) {
     if (!file.loses_containers) continue;
     console.warn(
         fmt::format("'{}' is a checkpoint: its tensors are in '{}', but not the containers "
-                    "and plain values around them, which only .cfck files hold; keep it, "
+                    "and plain values around them, which only .cfck files can store; keep it, "
                     "or export what you need with cfck.torch.load_checkpoint",
                     escaped(file.input), escaped(file.output)));
   }
   if (n_records == 0) {
-    console.warn(fmt::format("'{}' holds no tensors, and so '{}' has none", escaped(report.input),
+    console.warn(fmt::format("'{}' has no tensors, so '{}' has none either", escaped(report.input),
                              escaped(report.output)));
   }
 }

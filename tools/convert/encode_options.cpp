@@ -69,8 +69,9 @@ Result<void> set_option(TensorOptions& options, std::string_view name,
   if (name == "codec") {
     const auto codec = codec_choice_from_name(value.value_or(""));
     if (!codec) {
-      return wrong(fmt::format("'{}' is no codec; give auto, raw, lossless, direct or spectral",
-                               escaped(value.value_or(""))));
+      return wrong(
+          fmt::format("'{}' is not a codec; choose auto, raw, lossless, direct or spectral",
+                      escaped(value.value_or(""))));
     }
     options.codec = *codec;
     return {};
@@ -100,13 +101,14 @@ Result<void> set_option(TensorOptions& options, std::string_view name,
     return {};
   }
   if (name == "size") {
-    return wrong("is of the whole file: give --size instead; in a rule bits_per_weight can stand");
+    return wrong("applies to the whole file: use --size instead, or bits_per_weight in a rule");
   }
   std::optional<double>* const error = name == "max_abs_error"     ? &options.max_abs_error
                                        : name == "max_rel_error"   ? &options.max_rel_error
                                        : name == "max_sigma_error" ? &options.max_sigma_error
                                                                    : nullptr;
-  if (error == nullptr) return wrong(fmt::format("no such option; there are {}", kOptionNames));
+  if (error == nullptr)
+    return wrong(fmt::format("no such option; the options are {}", kOptionNames));
   CFCK_TRY_ASSIGN(*error, parse_max_error(value.value_or("")));
   return {};
 }
@@ -137,7 +139,7 @@ Result<void> add_rule(Rules& rules, std::string_view text, const std::string& wh
 Result<void> add_file(Rules& rules, const std::string& path) {
   CFCK_TRY_ASSIGN(const std::string text, model::read_text(path, kMaxRuleBytes));
   if (text.find('\0') != std::string::npos) {
-    return wrong("'" + escaped(path) + "' has bytes that are no text; --rules takes a text file");
+    return wrong("'" + escaped(path) + "' is not a text file, which --rules needs");
   }
   std::size_t number = 0;
   for (std::string_view rest = text; !rest.empty();) {
@@ -154,17 +156,17 @@ Result<void> add_file(Rules& rules, const std::string& path) {
 }  // namespace
 
 Result<double> parse_max_error(std::string_view text) {
-  return parse_positive(text, "without a maximum error nothing is lost");
+  return parse_positive(text, "leave it out for lossless");
 }
 
 Result<double> parse_bits_per_weight(std::string_view text) {
-  return parse_positive(text, "a weight needs some part of a bit");
+  return parse_positive(text, "set more than 0 bits per weight");
 }
 
 Result<StepPreset> parse_step_preset(std::string_view text) {
   const auto preset = step_preset_from_name(text);
   return preset ? Result<StepPreset>(*preset)
-                : wrong(fmt::format("'{}' is none of flat, prior, calibrated and feedback",
+                : wrong(fmt::format("'{}' is not one of flat, prior, calibrated and feedback",
                                     escaped(text)));
 }
 
@@ -172,7 +174,7 @@ Result<unsigned> parse_trellis_states(std::string_view text) {
   for (const unsigned states : {1U, 4U, 8U, 64U}) {
     if (text == std::to_string(states)) return states;
   }
-  return wrong(fmt::format("'{}' is none of 1, 4, 8, 64", escaped(text)));
+  return wrong(fmt::format("'{}' is not one of 1, 4, 8, 64", escaped(text)));
 }
 
 Result<std::vector<std::uint8_t>> parse_block(std::string_view text) {
@@ -183,7 +185,8 @@ Result<std::vector<std::uint8_t>> parse_block(std::string_view text) {
     unsigned number = 0;
     const auto [last, error] = std::from_chars(side.begin(), side.end(), number);
     if (error != std::errc() || last != side.end() || number < 1 || number > 64) {
-      return wrong(fmt::format("'{}' is no block; give sides from 1 to 64, as 8x8", escaped(text)));
+      return wrong(
+          fmt::format("'{}' is not a block; give sides from 1 to 64, such as 8x8", escaped(text)));
     }
     sides.push_back(static_cast<std::uint8_t>(number));
     if (end == rest.size()) return sides;
@@ -198,7 +201,7 @@ Result<EncodeRule> parse_rule(std::string_view text) {
   }
   EncodeRule rule;
   rule.pattern = trimmed(text.substr(0, colon));
-  if (rule.pattern.empty()) return wrong("no pattern before the colon; * is all tensors");
+  if (rule.pattern.empty()) return wrong("no pattern before the colon; * matches all tensors");
   std::vector<std::string> given;
   for (std::string_view rest = text.substr(colon + 1);;) {
     const std::size_t end = std::min(rest.find(','), rest.size());
@@ -207,8 +210,8 @@ Result<EncodeRule> parse_rule(std::string_view text) {
     std::string name(trimmed(option.substr(0, equals)));
     std::replace(name.begin(), name.end(), '-', '_');
     if (name.empty()) {
-      return wrong(fmt::format("an option is missing behind the colon or a comma; there are {}",
-                               kOptionNames));
+      return wrong(fmt::format(
+          "an option is missing after the colon or a comma; the options are {}", kOptionNames));
     }
     std::optional<std::string_view> value;
     if (equals != std::string_view::npos) value = trimmed(option.substr(equals + 1));

@@ -28,34 +28,35 @@ Result<std::shared_ptr<const Calibration>> open_calibration(const std::string& p
 
 void add_targets(CLI::App& app, EncodeOptions& encode) {
   add_parsed(app, "--nmse", parse_nmse, encode.nmse,
-             "Codec spectral: the mean squared error over the mean square of the values, of all "
-             "tensors together that a plain maximum error would reach: 0.01, or --nmse=-20dB",
+             "Codec spectral: target for the mean squared error divided by the mean square of the "
+             "values, over all eligible tensors together: 0.01, or --nmse=-20dB",
              "X");
   add_parsed(app, "--psnr", parse_psnr, encode.psnr,
-             "The same as the square of the range of the values over the mean squared error: 40dB",
+             "Codec spectral: target for the square of the range of the values divided by the mean "
+             "squared error: 40dB",
              "X");
   add_parsed(app, "--bits-per-weight", parse_bits_per_weight, encode.bits_per_weight,
-             "Codec spectral: the most that these tensors may take, together", "X");
+             "Codec spectral: the maximum that all eligible tensors may take together", "X");
   add_parsed(app, "--size", parse_size, encode.size,
-             "Codec spectral: the most that the file, or the .cfck files of a folder together, may "
-             "take, as 60MB (10^6) or 60MiB (2^20)",
+             "Codec spectral: the maximum size of the file, or of all .cfck files of a folder "
+             "together, as 60MB (10^6) or 60MiB (2^20)",
              "SIZE");
   add_parsed(app, "--trellis-states", parse_trellis_states, encode.trellis_states,
              "Codec spectral: 64 (fewest bytes, default with --level archive), 8 (default), 4 or 1",
              "N");
   add_parsed(app, "--steps", parse_step_preset, encode.steps,
-             "Codec spectral: flat (one step for all), prior (kernels of 3x3 by a table), "
-             "calibrated (the default with --calibration), or feedback (calibrated, and errors are "
-             "fed forward)",
+             "Codec spectral: flat (one step for all), prior (a table for 3x3 kernels), "
+             "calibrated (the default with --calibration), or feedback (calibrated, with error "
+             "compensation)",
              "WORD");
-  add_parsed(
-      app, "--block", parse_block, encode.block,
-      "Codec spectral: sides of the blocks that are transformed, along the last axes: 8x8; 1 "
-      "for none (default: convolution kernels, or 64 rows of matrices, where that saves "
-      "bits)",
-      "SIDES");
+  add_parsed(app, "--block", parse_block, encode.block,
+             "Codec spectral: sides of the transform blocks along the last axes, such as 8x8; 1 "
+             "for no transform (default: convolution kernels, or 64 rows of matrices, where that "
+             "saves bits)",
+             "SIDES");
   add_parsed(app, "--calibration", open_calibration, encode.calibration,
-             "Codec spectral: a file that cfck.calibrate in Python made of this model", "FILE");
+             "Codec spectral: a calibration of this model, made by cfck.calibrate in Python",
+             "FILE");
 }
 
 }  // namespace cfck::tools

@@ -131,8 +131,9 @@ void add(BandTotals& sum, const BandTotals& band) {
 
 std::string table_text(const BandReport& report, const SpectralCoding& coding) {
   std::vector<Line> lines;
-  lines.push_back({"band", coding.parameters.transforms ? "frequency" : "place", "values", "step",
-                   "bits/weight", "share", report.is_measured ? "rms error" : "rms error (est.)"});
+  lines.push_back({"band", coding.parameters.transforms ? "frequency" : "position", "values",
+                   "step", "bits/weight", "share",
+                   report.is_measured ? "rms error" : "rms error (est.)"});
   if (report.is_measured) lines[0].insert(lines[0].end(), {"rms", "NMSE dB"});
   const auto places = places_of_bands(coding);
   const std::size_t n_bands = coding.bands.size();
@@ -178,7 +179,7 @@ std::string coding_text(const BandReport& report, const SpectralCoding& coding, 
       "  step {:.6g}{}\n", parameters.step,
       parameters.steps.empty() ? "" : ", times 2^(quarters/4)" + field_text(parameters.steps));
   if (!parameters.scales.empty()) {
-    text += fmt::format("  scale, in quarter octaves{}\n", field_text(parameters.scales));
+    text += fmt::format("  scale, in quarter-log2 steps{}\n", field_text(parameters.scales));
   }
   if (coding.n_escapes != 0 || coding.n_exact != 0) {
     text += fmt::format("  {}, {}\n", count_text(coding.n_escapes, "escape"),
@@ -264,7 +265,7 @@ std::string band_report_text(const BandReport& report, const Console& console) {
   }
   const codec::LosslessChunks& lossless = report.description.lossless();
   if (lossless.n_chunks > 0) {
-    text += fmt::format("  {} without loss: {} values, {:.3f} bits/weight\n",
+    text += fmt::format("  {} lossless: {} values, {:.3f} bits/weight\n",
                         count_text(lossless.n_chunks, "chunk"), lossless.n_values,
                         each(lossless.bits, lossless.n_values));
   }

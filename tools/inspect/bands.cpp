@@ -40,7 +40,7 @@ const StoredTensor* original_of(const StoredTensor& tensor, const TensorSet& ref
     all.problems.push_back({ErrorCode::kInvalidArgument, std::move(message), tensor.name, {}});
     return nullptr;
   };
-  if (original == nullptr) return refuse("the reference has no tensor of this name");
+  if (original == nullptr) return refuse("the reference has no tensor with this name");
   if (original->dtype != tensor.dtype || original->shape != tensor.shape) {
     return refuse(fmt::format("{} here, {} in the reference: not comparable", type_text(tensor),
                               type_text(*original)));
@@ -133,7 +133,7 @@ void print_text(Console& console, const BandsReport& all) {
     console.print(band_report_text(report, console) + "\n");
   }
   if (all.n_others > 0) {
-    console.print(fmt::format("{} {} not of codec spectral, or share the bytes of another\n",
+    console.print(fmt::format("{} {} of another codec, or share the bytes of another tensor\n",
                               all.n_others, all.n_others == 1 ? "tensor is" : "tensors are"));
   }
 }

@@ -22,20 +22,23 @@ Error wrong_usage(std::string message) {
 // Checks the output before anything is read.
 Result<void> check_output(const ExtractOptions& options, const Console& console) {
   if (options.output.empty()) {
-    return wrong_usage(fmt::format("say where to write: cfck-inspect extract {} {} -o tensor.npy",
-                                   escaped(options.path), escaped(options.name)));
+    return wrong_usage(
+        fmt::format("no output file given; try cfck-inspect extract {} {} -o tensor.npy",
+                    escaped(options.path), escaped(options.name)));
   }
   if (options.output != "-") return {};
-  if (console.json()) return wrong_usage("with -o - the array itself goes there; drop --json");
+  if (console.json())
+    return wrong_usage("-o - writes the array to standard output; leave out --json");
   if (::isatty(STDOUT_FILENO) != 0) {
-    return wrong_usage("an array is nothing for a terminal; give a file name, or a pipe");
+    return wrong_usage("arrays are not written to a terminal; give a file name, or use a pipe");
   }
   return {};
 }
 
 std::string element_note(const NpyHeader& header, const StoredTensor& tensor) {
-  return fmt::format("numpy has no dtype {}: stored as unsigned integers of {} bits, bit by bit",
-                     header.stand_in_for, bits_per_element(tensor.dtype));
+  return fmt::format(
+      "numpy has no dtype {}: stored as unsigned integers of {} bits with the same bits",
+      header.stand_in_for, bits_per_element(tensor.dtype));
 }
 
 Result<void> write_array(const TensorSet& tensors, const StoredTensor& tensor,
@@ -48,7 +51,7 @@ Result<void> write_array(const TensorSet& tensors, const StoredTensor& tensor,
     });
   }
   if (tensors.has_file(options.output)) {
-    return wrong_usage("the output would replace the file that is read; choose another name");
+    return wrong_usage("the output would replace the input file; choose another name");
   }
   AtomicFile::Options how;
   how.replace_existing = options.force;

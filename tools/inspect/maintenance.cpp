@@ -20,7 +20,7 @@ Result<std::uint64_t> compact_checked(const std::string& path, const CompactOpti
     CFCK_TRY_ASSIGN(const auto source, open_file(path));
     CFCK_TRY_ASSIGN(const model::ArchiveFormat* format, model::format_of(*source));
     if (!format->encodes) {
-      return Error{ErrorCode::kUnsupported, "only .cfck files have anything to free", {}, {}};
+      return Error{ErrorCode::kUnsupported, "only .cfck files can be compacted", {}, {}};
     }
   }
   DecodeOptions options;
@@ -79,7 +79,7 @@ int run_repair(const RepairOptions& options, Console& console) {
                           escaped(options.damaged), escaped(options.output), report->generation,
                           report->n_records, report->lost.size()));
   for (const OlderRecord& record : report->older) {
-    console.warn(fmt::format("damaged, and taken from generation {} instead: {}", record.generation,
+    console.warn(fmt::format("damaged, taken from generation {} instead: {}", record.generation,
                              escaped(record.name)));
   }
   for (const std::string& name : report->lost) {

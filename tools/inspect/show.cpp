@@ -228,7 +228,9 @@ void print_summary(Console& console, const Model& model) {
   if (model.files.size() > 1) {
     what += fmt::format(", {} shards", model.files.size());
   } else if (has_version) {
-    what += fmt::format(", generation {}", first.generation);
+    what += first.generation == 0   ? ", never updated"
+            : first.generation == 1 ? ", updated once"
+                                    : fmt::format(", updated {} times", first.generation);
   }
   console.print(fmt::format("{}  {}\n", console.bold(escaped(model.path)), what));
   const RowTotals totals = model.totals();
@@ -241,7 +243,7 @@ void print_summary(Console& console, const Model& model) {
   }
   console.print(fmt::format("\n  file {}", human_bytes(model.sum(&Listing::file_bytes))));
   if (const auto dead = model.sum(&Listing::dead_bytes); dead > 0) {
-    console.print(fmt::format(", {} of them dead (cfck compact frees them)", human_bytes(dead)));
+    console.print(fmt::format(", {} of it unused (cfck compact frees it)", human_bytes(dead)));
   }
   console.print("\n");
   if (has_version && totals.n_records > 0) {

@@ -68,17 +68,17 @@ void add_bound(const StoredTensor& tensor, const BoundCheck& check, TensorReport
                   check.max_abs_error() == asked.max_abs_error};
   if (!check.kept()) {
     const std::string what = asked.bound.kind == BoundKind::kNone
-                                 ? "values are not finite and have changed"
-                                 : "values are beyond the maximum error " + bound_text(asked.bound);
+                                 ? "NaN or infinite values have changed"
+                                 : "values exceed the maximum error " + bound_text(asked.bound);
     all.problems.push_back(
-        difference(tensor.name, fmt::format("{} {}, the first is number {}; is this the reference "
-                                            "the file was made of?",
+        difference(tensor.name, fmt::format("{} {}, first at index {}; is this the reference that "
+                                            "the file was made from?",
                                             check.n_beyond(), what, check.first_beyond())));
   }
   if (!report.bound->index_agrees) {
     all.problems.push_back(
-        difference(tensor.name, fmt::format("the largest error is {}, but the index says {}; is "
-                                            "this the reference the file was made of?",
+        difference(tensor.name, fmt::format("the worst error is {}, but the index says {}; is this "
+                                            "the reference that the file was made from?",
                                             check.max_abs_error(), asked.max_abs_error)));
   }
 }
@@ -89,7 +89,7 @@ Result<void> compare(const TensorSet& set, const TensorSet& reference_set,
   const StoredTensor* reference = reference_set.find(tensor.name);
   if (reference == nullptr) {
     if (!options.common) {
-      all.problems.push_back(difference(tensor.name, "the reference has no tensor of this name"));
+      all.problems.push_back(difference(tensor.name, "the reference has no tensor with this name"));
     }
     return {};
   }
@@ -199,8 +199,12 @@ void append_histogram(std::string& text, const TensorStats& stats, bool ascii) {
 }
 
 std::string request_text(const RecordError& error) {
-  return (error.bound.kind == BoundKind::kNone ? "asked for " : "maximum error ") +
-         asked_text(error);
+  const bool has_target = error.quality && error.quality->target.kind != TargetKind::kNone;
+  std::string text = has_target ? "target " + long_target_text(error.quality->target) : "";
+  if (error.bound.kind != BoundKind::kNone || !has_target) {
+    text += (has_target ? ", maximum error " : "maximum error ") + bound_text(error.bound);
+  }
+  return text;
 }
 
 std::string report_text(const TensorReport& report, const Console& console, bool ascii) {
@@ -211,7 +215,7 @@ std::string report_text(const TensorReport& report, const Console& console, bool
       type_text(tensor), tensor.n_elems * parts_per_element(tensor.dtype),
       parts_per_element(tensor.dtype) > 1 ? " (real and imaginary parts)" : "");
   if (tensor.repeats()) {
-    text += fmt::format("  {} of them are stored, and repeated; each is counted once\n",
+    text += fmt::format("  {} stored values, which are repeated; each is counted once\n",
                         tensor.n_once * parts_per_element(tensor.dtype));
   }
   text += fmt::format("  zeros {}  NaN {}  +Inf {}  -Inf {}\n", stats.n_zeros, stats.n_nan,
@@ -227,13 +231,13 @@ std::string report_text(const TensorReport& report, const Console& console, bool
   }
   if (report.errors) text += "  against the reference: " + report.errors->text() + "\n";
   if (tensor.error && !report.errors) {
-    text += fmt::format("  {}: by the index the largest error is {}\n", request_text(*tensor.error),
-                        short_number(tensor.error->max_abs_error));
+    text += fmt::format("  {}: worst error {} according to the index\n",
+                        request_text(*tensor.error), short_number(tensor.error->max_abs_error));
   }
   if (report.bound) {
     text += fmt::format(
         "  {}: {}\n", request_text(*tensor.error),
-        report.bound->kept ? "kept" : fmt::format("broken by {} values", report.bound->n_beyond));
+        report.bound->kept ? "met" : fmt::format("exceeded by {} values", report.bound->n_beyond));
   }
   if (stats.n_finite > 0 && !console.quiet()) append_histogram(text, stats, ascii);
   return text;

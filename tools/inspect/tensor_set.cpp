@@ -142,12 +142,13 @@ Result<void> TensorSet::check_alias_bytes(const StoredTensor& tensor, std::uint6
   const std::uint64_t total_bytes = view_bytes_[tensor.file].fetch_add(n_bytes) + n_bytes;
   const std::uint64_t max_bytes = file_of(tensor).max_decoded_bytes;
   if (total_bytes <= max_bytes) return {};
-  Error error{ErrorCode::kLimitExceeded,
-              fmt::format("with this view, {} bytes would be read of views of other tensors, more "
-                          "than the {} allowed; raise the limit max_decoded_bytes to read them",
-                          total_bytes, max_bytes),
-              tensor.name,
-              {}};
+  Error error{
+      ErrorCode::kLimitExceeded,
+      fmt::format("with this view, {} bytes would be read through views of other tensors, "
+                  "more than the {} allowed; raise the limit max_decoded_bytes to read them",
+                  total_bytes, max_bytes),
+      tensor.name,
+      {}};
   return with_path(std::move(error), path_of(tensor));
 }
 
@@ -226,7 +227,7 @@ Error no_such_tensor(const TensorSet& tensors, std::string_view name) {
   for (const StoredTensor& tensor : tensors.tensors()) names.push_back(tensor.name);
   std::string message = "there is no tensor '" + escaped(name) + "'";
   const auto nearest = nearest_names(names, name);
-  if (names.empty()) message += "; the file has none at all";
+  if (names.empty()) message += "; the file has no tensors";
   for (std::size_t i = 0; i < nearest.size(); ++i) {
     message += (i == 0 ? "; did you mean '" : "', '") + escaped(nearest[i]);
   }

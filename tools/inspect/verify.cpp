@@ -94,9 +94,9 @@ int print_text(Console& console, const std::vector<FileReport>& files, bool deep
                               file.report.n_records, human_bytes(file.report.checked_bytes),
                               deep ? " and decoded" : ""));
     } else if (has_damage(file.report)) {
-      console.warn(
-          fmt::format("get the file again, or save what is whole with: cfck repair {} -o NEW",
-                      escaped(file.path)));
+      console.warn(fmt::format(
+          "download the file again, or recover the intact tensors with: cfck repair {} -o NEW",
+          escaped(file.path)));
     }
   }
   return code;

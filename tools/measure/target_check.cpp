@@ -59,9 +59,9 @@ Result<void> check_target(const Target& target, const TargetTotals& totals,
   }
   if (is_met) return {};
   return Error{ErrorCode::kChecksum,
-               fmt::format("{} is {}, not {} as it was asked for; the output is dropped. Memory, "
-                           "disk or cfck is at fault: try again, and report it if that does not "
-                           "help",
+               fmt::format("{} is {}, which misses the target {}; the output was discarded. "
+                           "Memory, disk or cfck is at fault: try again, and report it if the "
+                           "problem persists",
                            target_kind_name(target.kind), reached, target.value),
                record,
                {}};

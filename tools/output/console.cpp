@@ -110,7 +110,7 @@ int Console::complain(const Error& error, const std::string& path) {
 int Console::fail(const Error& error, const std::string& path) {
   Error advised = error;
   if (error.code == ErrorCode::kChecksum && error.message.find("again") == std::string::npos) {
-    advised.message += "; get the file again, or save what is whole with cfck repair";
+    advised.message += "; download the file again, or recover the intact tensors with cfck repair";
   }
   complain(advised, path);
   if (options_.json) {

@@ -27,17 +27,16 @@ nlohmann::ordered_json decibel_json(double number) {
   return number > 0 ? "inf" : "-inf";
 }
 
-std::string target_text(const Target& target) {
-  const std::string scope = target.whole_file ? "file " : "";
+std::string target_text(const Target& target, const char* bits) {
   switch (target.kind) {
     case TargetKind::kNmse:
-      return fmt::format("{}nmse {} dB", scope, decibel_text(decibels(target.value, 1)));
+      return fmt::format("nmse {} dB", decibel_text(decibels(target.value, 1)));
     case TargetKind::kPsnr:
-      return fmt::format("{}psnr {} dB", scope, decibel_text(target.value));
+      return fmt::format("psnr {} dB", decibel_text(target.value));
     case TargetKind::kBitsPerWeight:
-      return fmt::format("{}{:.4g} b/w", scope, target.value);
+      return fmt::format("{:.4g} {}", target.value, bits);
     case TargetKind::kSize:
-      return fmt::format("{}{:.0f} bytes", scope, target.value);
+      return fmt::format("{:.0f} bytes", target.value);
     case TargetKind::kNone:
       break;
   }
@@ -45,6 +44,10 @@ std::string target_text(const Target& target) {
 }
 
 }  // namespace
+
+std::string long_target_text(const Target& target) {
+  return target_text(target, "bits/weight") + (target.whole_file ? " (whole file)" : "");
+}
 
 std::string short_number(double number) {
   char digits[32];
@@ -63,7 +66,8 @@ std::string bound_text(const ErrorBound& bound) {
 std::string asked_text(const RecordError& error) {
   const bool has_target = error.quality && error.quality->target.kind != TargetKind::kNone;
   if (!has_target) return bound_text(error.bound);
-  const std::string target = target_text(error.quality->target);
+  const Target& wanted = error.quality->target;
+  const std::string target = (wanted.whole_file ? "file " : "") + target_text(wanted, "b/w");
   return error.bound.kind == BoundKind::kNone ? target : target + ", " + bound_text(error.bound);
 }
 
@@ -157,9 +161,9 @@ std::string LossTotals::text(const std::string& indent) const {
       bounds += " to " + short_number(kind.max_bound);
     }
     const std::string asked = static_cast<BoundKind>(i) == BoundKind::kNone
-                                  ? "no maximum error asked for"
+                                  ? "no bound set"
                                   : fmt::format("{} {}", kind_name(i), bounds);
-    text += fmt::format("{}lossy  {} {}, {}; largest error {}\n", indent, kind.n_records,
+    text += fmt::format("{}lossy  {} {}, {}; worst error {}\n", indent, kind.n_records,
                         kind.n_records == 1 ? "tensor" : "tensors", asked,
                         short_number(kind.max_abs_error));
   }

@@ -18,6 +18,8 @@ std::string bound_text(const ErrorBound& bound);
 // Formats the request: the bound, the target or both. "nmse -20.00 dB", "3 b/w" where each tensor
 // has its own; "file 3 b/w" for a target of the whole file.
 std::string asked_text(const RecordError& error);
+// Formats as "3 bits/weight", "nmse -20.00 dB (whole file)".
+std::string long_target_text(const Target& target);
 // Errors relative to the values, in dB; minus infinity without errors.
 double nmse_decibels(const RecordError& error);  // Requires: quality
 // Formats as "-20.03", "-inf".

@@ -79,14 +79,14 @@ class ChunkDecoder {
     CFCK_TRY(merge());
     if (!parameters_.coefficients.empty()) {
       if (!restore_indices(geometry_, parameters_.coefficients, info_.first_elem, indices_)) {
-        return corrupt("a predicted code is out of range", h_.body_bytes);
+        return corrupt("a predicted index is out of range", h_.body_bytes);
       }
     }
     const auto in_range = [](std::int32_t code) {
       return (code >= -kMaxIndex && code <= kMaxIndex) || code == kExact || code == kMasked;
     };
     if (may_exceed_ && !std::all_of(indices_.begin(), indices_.end(), in_range)) {
-      return corrupt("a code is out of range", h_.body_bytes);
+      return corrupt("a quantisation index is out of range", h_.body_bytes);
     }
     return write_values(out);
   }
@@ -107,7 +107,7 @@ class ChunkDecoder {
       mask = workspace;
     }
     if (!is_mask_of({mask, mask_bytes}, n_values_, h_.n_masked)) {
-      return corrupt("the mask does not hide as many values as the header says", h_.header_bytes);
+      return corrupt("the number of masked values differs from the header", h_.header_bytes);
     }
     for (std::size_t i = 0; i < n_values_; ++i) {
       indices_[i] = static_cast<unsigned>(mask[i / 8]) >> (i % 8) & 1 ? kMasked : 0;
@@ -125,7 +125,7 @@ class ChunkDecoder {
     const std::uint64_t content = ZSTD_getFrameContentSize(s_.coded.data(), s_.coded.size());
     const std::size_t n_classes = has_field ? 0 : n_groups_;
     if (content > n_classes + n_left_ || content < n_classes) {
-      return corrupt("the symbols are not as many as the chunk needs", h_.body_bytes);
+      return corrupt("the number of symbols differs from what the chunk needs", h_.body_bytes);
     }
     const auto total = static_cast<std::size_t>(content);
     symbols_ = buffers_.symbols.reserve(total);
@@ -147,11 +147,11 @@ class ChunkDecoder {
       order_->set_groups(groups_);
     } else if (!read_class_stream({symbols_, n_groups_}, h_.first_class, kMaxDirectClass,
                                   s_.class_escapes, groups_)) {
-      return corrupt("the classes of the chunk do not fit", coded_at_);
+      return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
     }
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].scale_class == 0 && groups_[g].kind != GroupKind::kAllZero) {
-        return corrupt("the classes of the chunk do not fit", coded_at_);
+        return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
       }
     }
     return {};
@@ -167,7 +167,7 @@ class ChunkDecoder {
     if (parameters_.field.empty()) {
       symbols_ = buffers_.symbols.reserve(n_groups_ + kGroupSize);  // whole groups
       if (!reader.decode({symbols_, n_groups_, nullptr, kClassPlace})) {
-        return corrupt("the lane sets end before the classes", coded_at_);
+        return corrupt("the lane sets end before the scale bins", coded_at_);
       }
     }
     CFCK_TRY(read_groups());
@@ -181,7 +181,7 @@ class ChunkDecoder {
     }
     in_tail_ = tail_bytes(reader.n_sets(), raw_bytes);
     if (raw_bytes != h_.raw_bytes + in_tail_) {
-      return corrupt("the raw bits are not as long as the classes need", coded_at_);
+      return corrupt("the length of the raw bits differs from what the scale bins need", coded_at_);
     }
     from_.raw = s_.raw.data();
     return {};
@@ -211,10 +211,11 @@ class ChunkDecoder {
       at += lengths[s];
     }
     if (at != total) {
-      return corrupt("the symbols are not as many as the classes need", h_.body_bytes);
+      return corrupt("the number of symbols differs from what the scale bins need", h_.body_bytes);
     }
     if (raw_bytes != h_.raw_bytes) {
-      return corrupt("the raw bits are not as long as the classes need", h_.header_bytes);
+      return corrupt("the length of the raw bits differs from what the scale bins need",
+                     h_.header_bytes);
     }
     from_.raw = s_.raw.data();
     return {};
@@ -233,12 +234,12 @@ class ChunkDecoder {
       CFCK_TRY_ASSIGN(const std::uint32_t coded, in.varint());
       escapes[i] = unzigzag(coded);
       if (escapes[i] == kExact || escapes[i] == kMasked) {
-        return corrupt("an escaped code is out of range", h_.header_bytes);
+        return corrupt("an escaped index is out of range", h_.header_bytes);
       }
       may_exceed_ = may_exceed_ || escapes[i] > kMaxIndex || escapes[i] < -kMaxIndex;
     }
     if (n_exact != h_.n_exact || !in.at_end()) {
-      return corrupt("the escapes are not as long as the header says", h_.header_bytes);
+      return corrupt("the length of the escapes differs from the header", h_.header_bytes);
     }
     from_.escapes = escapes;
     from_.n_escapes = h_.n_escapes;
@@ -265,7 +266,7 @@ class ChunkDecoder {
   bool is_in_place() const { return classes_ == nullptr && (h_.flags & kDirectMask) == 0; }
 
   Error wrong_escapes() const {
-    return corrupt("the escapes are not as many as the symbols need", h_.header_bytes);
+    return corrupt("the number of escapes differs from what the symbols need", h_.header_bytes);
   }
 
   // Decodes symbols some groups at a time and merges them, either to indices or to values.
@@ -414,7 +415,7 @@ Result<void> decode_direct(const DirectChunkInfo& info, ByteView payload, Scratc
   try {
     return decode_chunk(info, payload, scratch, out);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory to decode a chunk", {}, {}};
+    return Error{ErrorCode::kOutOfMemory, "out of memory while decoding a chunk", {}, {}};
   }
 }
 

@@ -43,7 +43,7 @@ Result<std::uint64_t> check_fields(const DirectHeader& h, bool has_field, const 
       ((h.flags & kDirectEscapes) != 0) != (h.n_escapes != 0) ||
       ((h.flags & kDirectClassEscapes) != 0) != (h.n_class_escapes != 0) ||
       ((h.flags & kDirectRaw) != 0) != (h.raw_bytes != 0)) {
-    return corrupt("the flags of a direct chunk do not fit what it has", 1);
+    return corrupt("the flags of a direct chunk contradict its contents", 1);
   }
   if (h.n_masked >= shape.n_values || h.mask_bytes > (shape.n_values + 7) / 8) {
     return corrupt("the mask does not fit the chunk", 1);
@@ -83,7 +83,8 @@ ValueSteps value_steps(const DirectGeometry& geometry, const DirectParameters& p
 Result<DirectGeometry> check_direct_chunk(const DirectChunkInfo& info) {
   if (info.dtype != DType::kF32 && info.dtype != DType::kF64 && info.dtype != DType::kF16 &&
       info.dtype != DType::kBF16) {
-    return Error{ErrorCode::kUnsupported, "error bounds are for F64, F32, BF16 and F16", {}, {}};
+    return Error{
+        ErrorCode::kUnsupported, "error bounds apply to F64, F32, BF16 and F16 only", {}, {}};
   }
   CFCK_TRY(chunk_shape(lossless_info(info)));
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, direct_geometry(info.shape));

@@ -41,7 +41,7 @@ Result<std::vector<std::int16_t>> read_packed(std::uint64_t n, VarintReader& in)
   CFCK_TRY_ASSIGN(const std::uint8_t width, in.byte());
   const std::int32_t minimum = unzigzag(coded_minimum);
   if (width > kMaxWidth || coded_minimum > 0xffff) {
-    return corrupt("a packed vector has numbers that do not fit 16 bits", at);
+    return corrupt("a packed vector has entries that do not fit 16 bits", at);
   }
   // A vector of width 0 has no bytes that limit its length.
   if (n > kMaxPacked) {
@@ -60,7 +60,7 @@ Result<std::vector<std::int16_t>> read_packed(std::uint64_t n, VarintReader& in)
     pending >>= width;
     n_pending -= width;
     if (minimum + above > std::numeric_limits<std::int16_t>::max()) {
-      return corrupt("a packed vector has numbers that do not fit 16 bits", at);
+      return corrupt("a packed vector has entries that do not fit 16 bits", at);
     }
     number = static_cast<std::int16_t>(minimum + above);
   }
@@ -82,7 +82,7 @@ Result<void> read_steps(std::uint8_t flags, const DirectGeometry& geometry, Vari
     return {};
   }
   if (geometry.rows > (std::uint64_t{1} << 32)) {
-    return corrupt("too many rows for a step each", at);
+    return corrupt("too many rows for a step per row", at);
   }
   CFCK_TRY_ASSIGN(const ByteView bytes, in.take(2 * geometry.rows));
   parameters.row_steps.resize(geometry.rows);

@@ -61,7 +61,7 @@ Result<void> RansReader::read_tables(ByteView coded, std::size_t& at, const Valu
     }
     const auto place = static_cast<unsigned>(coded[at++]);
     if (place < min_place || place >= n_places) {
-      return corrupt("a frequency table has no place", at - 1);
+      return corrupt("a frequency table has an invalid index", at - 1);
     }
     min_place = place + 1;
     CFCK_TRY_ASSIGN(const Frequencies frequencies, read_frequencies(coded, at));
@@ -115,7 +115,7 @@ Result<void> RansReader::open(ByteView coded, const std::byte* readable_end,
 }
 
 Result<void> RansReader::finish(std::size_t n_tail, std::byte* raw) const {
-  constexpr const char* kBadEnd = "the lane sets do not end as they must";
+  constexpr const char* kBadEnd = "the lane sets do not end in a valid state";
   for (unsigned set = 0; set < lanes_.n_sets; ++set) {
     if (lanes_.words[set] != lanes_.ends[set]) {
       return corrupt(kBadEnd, 0);

@@ -12,7 +12,7 @@ inline constexpr int kZstdLevel = 3;
 Result<void> compress_bytes(ByteView bytes, Scratch& scratch, std::vector<std::byte>& out) {
   ZSTD_CCtx* const context = scratch.part<ZstdScratch>().compressor();
   if (context == nullptr) {
-    return Error{ErrorCode::kOutOfMemory, "no memory for a Zstd encoder", {}, {}};
+    return Error{ErrorCode::kOutOfMemory, "out of memory for a Zstd encoder", {}, {}};
   }
   out.resize(ZSTD_compressBound(bytes.size()));
   const std::size_t n =

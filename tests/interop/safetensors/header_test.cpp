@@ -108,7 +108,7 @@ const Case kBroken[] = {
      "{" + entry("a", "U8", "[2]", "[0,2]") + "," + entry("b", "U8", "[2]", "[0,2]") + "}", "xy"},
     {"too few bytes for the shape", one("U8", "[2]", "[0,1]"), "x"},
     {"too many bytes for the shape", one("F32", "[]", "[0,8]"), "12345678"},
-    {"bytes behind the last tensor", kGood, "xy"},
+    {"bytes after the last tensor", kGood, "xy"},
     {"bytes without a tensor", "{}", "x"},
     {"data cut off", one("U8", "[2]", "[0,2]"), "x", ErrorCode::kTruncated},
     {"4-bit tensor with half a byte", one("F4", "[1]", "[0,1]"), "x"},

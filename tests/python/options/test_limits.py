@@ -75,7 +75,7 @@ def test_decompress():
         ({"max_records": 0}, cfck.InvalidArgumentError, "max_records is a number above 0"),
         ({"max_records": -1}, cfck.InvalidArgumentError, "max_records is a number above 0"),
         ({"max_records": 1.5}, cfck.InvalidArgumentError, "max_records is a number above 0"),
-        ({"max_index_bytes": "much"}, cfck.InvalidArgumentError, "'much' is no size"),
+        ({"max_index_bytes": "much"}, cfck.InvalidArgumentError, "'much' is not a size"),
         (5, TypeError, "limits is a dict"),
     ],
 )

@@ -132,7 +132,7 @@ def test_an_exact_name_of_integers_is_an_error(path):
         (
             [("w", {"max_abs_error": 1}), ("w", {"max_abs_error": 2})],
             ValueError,
-            "two rules",
+            "two different rules",
         ),
     ],
     ids=str,

@@ -113,7 +113,7 @@ def test_feedback_keeps_outputs_nearer(tmp_path):
 
 def test_feedback_needs_data():
     generated = cfck.calibrate(layers(), n_examples=4)
-    with pytest.raises(cfck.InvalidArgumentError, match="give cfck.calibrate batches"):
+    with pytest.raises(cfck.InvalidArgumentError, match="pass batches to cfck.calibrate"):
         cfck.torch.save(
             layers().state_dict(), steps="feedback", calibration=generated, bits_per_weight=3
         )
@@ -123,8 +123,8 @@ def test_feedback_needs_data():
     ("options", "error", "message"),
     [
         ({"steps": "prior"}, cfck.InvalidArgumentError, "target"),
-        ({"nmse": 0.1, "steps": "calibrated"}, cfck.InvalidArgumentError, "no calibration"),
-        ({"nmse": 0.1, "steps": "feedback"}, cfck.InvalidArgumentError, "no calibration"),
+        ({"nmse": 0.1, "steps": "calibrated"}, cfck.InvalidArgumentError, "need a calibration"),
+        ({"nmse": 0.1, "steps": "feedback"}, cfck.InvalidArgumentError, "need a calibration"),
         ({"nmse": 0.1, "steps": "learned"}, cfck.InvalidArgumentError, "calibrated or feedback"),
         ({"nmse": 0.1, "steps": 3}, TypeError, "steps is str"),
         ({"nmse": 0.1, "calibration": 3}, TypeError, "cfck.calibrate"),
@@ -139,5 +139,5 @@ def test_options_that_make_no_sense(options, error, message):
 def test_a_file_that_is_no_calibration(tmp_path):
     cfck.numpy.save_file({"w": np.ones(3, np.float32)}, tmp_path / "model.cfck")
     tensors = {"w": np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)}
-    with pytest.raises(cfck.InvalidArgumentError, match="no calibration"):
+    with pytest.raises(cfck.InvalidArgumentError, match="not a calibration file"):
         cfck.numpy.save(tensors, nmse=0.1, calibration=tmp_path / "model.cfck")

@@ -88,7 +88,7 @@ TEST_F(ConvertBounds, SaysWhatStayedLosslessAndWhy) {
                                                 {"tiny", "near_zero"}}));
   EXPECT_EQ(outcome.json()["unmatched_rules"], nlohmann::json::array());
   const Outcome text = run({"convert", "-f", in, out, "--max-abs-error", "1e-3"});
-  EXPECT_NE(text.out.find("lossy  2 tensors, abs 1e-03; largest error 1.00e-03"), std::string::npos)
+  EXPECT_NE(text.out.find("lossy  2 tensors, abs 1e-03; worst error 1.00e-03"), std::string::npos)
       << text.out;
   EXPECT_NE(text.out.find("lossless  1 tensor, fewer than two dimensions: norm.bias\n"),
             std::string::npos)

@@ -146,9 +146,9 @@ TEST_F(ConvertRules, MalformedOnesSayWhere) {
       {"a: =1", "option is missing"},
       {"a: color=red", "color: no such option"},
       {"a: max_abs_err=1", "max_abs_err: no such option"},
-      {"a: codec", "codec: '' is no codec"},
-      {"a: codec=zip", "codec: 'zip' is no codec"},
-      {"a: codec=raw # why", "'raw # why' is no codec"},
+      {"a: codec", "codec: '' is not a codec"},
+      {"a: codec=zip", "codec: 'zip' is not a codec"},
+      {"a: codec=raw # why", "'raw # why' is not a codec"},
       {"a: max_abs_error", "max_abs_error: '' is not a number"},
       {"a: max_abs_error=1e-4x", "max_abs_error: '1e-4x' is not a number"},
       {"a: max_abs_error=0x1p-3", "max_abs_error: '0x1p-3' is not a number"},
@@ -157,12 +157,12 @@ TEST_F(ConvertRules, MalformedOnesSayWhere) {
       {"a: max_rel_error=nan", "max_rel_error: 'nan' is not positive and finite"},
       {"a: max_rel_error=inf", "max_rel_error: 'inf' is not positive and finite"},
       {"a: max_abs_error=1, max_abs_error=1", "max_abs_error: given twice"},
-      {"a: max_abs_error=1, max-rel-error=1", "not several"},
+      {"a: max_abs_error=1, max-rel-error=1", "give only one of"},
       {"a: per_row=maybe, max_rel_error=1", "per_row: 'maybe' is neither"},
       {"a: per_row", "per_row needs"},
       {"a: max_abs_error=1, per_row", "per_row needs"},
       {"a: codec=direct", "codec direct needs"},
-      {"a: codec=raw, max_abs_error=1", "lose nothing"},
+      {"a: codec=raw, max_abs_error=1", "do not take a maximum error"},
   };
   for (const auto& [rule, message] : wrong) {
     const Outcome outcome = convert({"--rule", rule});
@@ -195,7 +195,7 @@ TEST_F(ConvertRules, FilesThatCannotBeRead) {
   EXPECT_EQ(convert({"--rules", folder.path()}).code, 3);
   const Outcome binary = with_file(std::string("a: codec=raw\n\0\1", 15));
   EXPECT_EQ(binary.code, 2);
-  EXPECT_NE(binary.err.find("no text"), std::string::npos) << binary.err;
+  EXPECT_NE(binary.err.find("is not a text file"), std::string::npos) << binary.err;
 }
 
 TEST_F(ConvertRules, ThoseThatMatchNothingAreWarnedOf) {

@@ -55,7 +55,7 @@ TEST_F(ConvertTargets, SizesAreMetFromBelow) {
     EXPECT_LE(n_bytes, size);
     EXPECT_GE(n_bytes, 0.995 * size);
   }
-  EXPECT_EQ(convert({"--size", "20kB", "--dry-run"}).json()["output_bytes"],
+  EXPECT_EQ(convert({"--size", "20kb", "--dry-run"}).json()["output_bytes"],
             convert({"--size", "20kB"}).json()["output_bytes"]);
 }
 
@@ -104,8 +104,9 @@ TEST_F(ConvertTargets, StatsAndVerifyCompareWithTheOriginal) {
       EXPECT_LT(tensor["errors"]["nmse_db"], -10) << tensor;
     }
     const bool has_bound = options.size() > 1;
-    EXPECT_NE(stats.out.find(has_bound ? "maximum error" : "asked for file nmse -15.00 dB: kept"),
-              std::string::npos)
+    EXPECT_NE(
+        stats.out.find(has_bound ? "maximum error abs" : "target nmse -15.00 dB (whole file): met"),
+        std::string::npos)
         << stats.out;
   }
   // Compared with another file, the maximum errors cannot be right.
@@ -116,24 +117,30 @@ TEST_F(ConvertTargets, StatsAndVerifyCompareWithTheOriginal) {
 
 TEST_F(ConvertTargets, WhatMakesNoSenseIsRefused) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> refusals = {
-      {{"--nmse", "3"}, "'3' is no nmse"},
-      {{"--psnr", "many"}, "'many' is no psnr"},
-      {{"--size", "60XB"}, "'60XB' is no size"},
+      {{"--nmse", "3"}, "'3' is not an NMSE"},
+      {{"--psnr", "many"}, "'many' is not a PSNR"},
+      {{"--size", "60XB"}, "'60XB' is not a size"},
       {{"--bits-per-weight", "0"}, "not positive"},
-      {{"--trellis-states", "3"}, "none of 1, 4, 8, 64"},
-      {{"--nmse", "0.1", "--block", "8x65"}, "'8x65' is no block"},
-      {{"--nmse", "0.1", "--block", "8x"}, "'8x' is no block"},
-      {{"--nmse", "0.1", "--block", "0"}, "'0' is no block"},
+      {{"--trellis-states", "3"}, "not one of 1, 4, 8, 64"},
+      {{"--nmse", "0.1", "--block", "8x65"}, "'8x65' is not a block"},
+      {{"--nmse", "0.1", "--block", "8x"}, "'8x' is not a block"},
+      {{"--nmse", "0.1", "--block", "0"}, "'0' is not a block"},
       {{"--nmse", "0.1", "--block", "64x64x2"}, "at most 4096 values"},
-      {{"--block", "8x8"}, "blocks are those of codec spectral"},
+      {{"--block", "8x8"}, "block needs a target"},
       {{"--rule", "a*: nmse=0.1, block=8,8"}, "8"},
+      {{"--steps", "feedback"}, "--steps feedback needs --calibration FILE"},
+      {{"--nmse", "0.1", "--steps", "calibrated"}, "--steps calibrated needs --calibration FILE"},
+      {{"--steps", "prior"}, "--steps needs a target, e.g. --bits-per-weight 3"},
+      {{"--psnr", "40", "--max-rel-error", "0.1"},
+       "--max-rel-error cannot be combined with --psnr"},
       {{"--codec", "spectral"}, "codec spectral needs"},
-      {{"--nmse", "0.1", "--size", "1MB"}, "not several"},
+      {{"--nmse", "0.1", "--size", "1MB"}, "give only one of"},
       {{"--codec", "direct", "--psnr", "40"}, "need codec spectral"},
-      {{"--nmse", "0.1", "--max-sigma-error", "0.1"}, "only max_abs_error"},
-      {{"--rule", "a*: size=20kB"}, "size: is of the whole file"},
-      {{"--rule", "a*: nmse=2dB"}, "'2dB' is no nmse"},
-      {{"--size", "300"}, "with the coarsest steps it has"},
+      {{"--nmse", "0.1", "--max-sigma-error", "0.1"},
+       "--max-sigma-error cannot be combined with --nmse"},
+      {{"--rule", "a*: size=20kB"}, "size: applies to the whole file"},
+      {{"--rule", "a*: nmse=2dB"}, "'2dB' is not an NMSE"},
+      {{"--size", "300"}, "with the coarsest steps the file takes"},
       {{"--bits-per-weight", "0.0001"}, "or more"}};
   for (const auto& [options, text] : refusals) {
     const Outcome outcome = convert(options);

@@ -136,7 +136,7 @@ TEST(Convert, OptionsOfEncodingAreRefusedOnTheWayBack) {
       arguments.insert(arguments.end(), {folder / from, folder / "back"});
       const Outcome outcome = convert(arguments);
       EXPECT_EQ(outcome.code, 2) << option[0];
-      EXPECT_NE(outcome.err.find(option[0] + ": for conversion to .cfck"), std::string::npos)
+      EXPECT_NE(outcome.err.find(option[0] + ": only for conversion to .cfck"), std::string::npos)
           << outcome.err;
       EXPECT_FALSE(fs::exists(folder / "back"));
     }
@@ -281,7 +281,7 @@ TEST(Convert, WarnsOfFilesWithoutTensors) {
   write_file(folder / "none.safetensors", with_header("{}"));
   const Outcome there = convert({folder / "none.safetensors"});
   EXPECT_EQ(there.code, 0);
-  EXPECT_NE(there.err.find("warning: '" + (folder / "none.safetensors") + "' holds no tensors"),
+  EXPECT_NE(there.err.find("warning: '" + (folder / "none.safetensors") + "' has no tensors"),
             std::string::npos)
       << there.err;
   const Outcome back = convert({folder / "none.cfck", folder / "back"});

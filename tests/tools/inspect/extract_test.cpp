@@ -92,7 +92,8 @@ TEST_F(Extract, EveryDType) {
   for (const char* dtype : {"F4", "F6_E2M3", "F6_E3M2"}) {
     const Outcome outcome = extract_one(dtype, std::string(dtype) == "F4" ? "[48]" : "[32]", data);
     EXPECT_EQ(outcome.code, 6) << dtype;
-    EXPECT_NE(outcome.err.find("numpy has nothing like dtype"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("numpy has no equivalent of dtype"), std::string::npos)
+        << outcome.err;
   }
 }
 

@@ -42,7 +42,7 @@ TEST_F(Inspect, ShowsEveryTensor) {
     for (const char* word : {"layer.weight", "F32",     "[40,50]",     "duplicate of layer.weight",
                              "ids",          "I64",     "[1,64]",      "empty",
                              "BF16",         "[0,7]",   "scale",       "F16",
-                             "[]",           "8000",    "5 tensors",   "generation 0",
+                             "[]",           "8000",    "5 tensors",   "never updated",
                              "format = pt",  "cfck 0.", "bits/weight", "ratio"}) {
       EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
     }

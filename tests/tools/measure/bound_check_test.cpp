@@ -319,7 +319,7 @@ TEST_F(Comparing, NoticesWhatIsTooFarOff) {
   if (std::fabs(static_cast<double>(value(77) + 0.0009999F) - value(77)) >
       opened->record("w").error->max_abs_error) {
     ASSERT_FALSE(more);
-    EXPECT_NE(more.error().message.find("as the index says"), std::string::npos);
+    EXPECT_NE(more.error().message.find("as recorded in the index"), std::string::npos);
   } else {
     expect_ok(more);
   }
