@@ -1,0 +1,195 @@
+#include "tests/registry/codec_rows.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "spectral/plan/spectral_request.hpp"
+#include "tests/codec/test_values.hpp"
+
+namespace cfck::codec {
+namespace {
+
+constexpr DType kFloats[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
+constexpr double kBound = 0.01;
+
+void ask_absolute(LossyRecord& record) { record.bound = {BoundKind::kAbs, false, kBound}; }
+
+void ask_by_row(LossyRecord& record) { record.bound = {BoundKind::kSigma, true, kBound}; }
+
+void ask_spectral(LossyRecord& record, unsigned n_states,
+                  std::optional<double> max_abs_error = std::nullopt) {
+  SpectralRequest request;
+  request.step = 0.05;
+  request.n_states = n_states;
+  request.lambda = n_states == 8 ? 0.1 : 0;
+  request.max_abs_error = max_abs_error;
+  record.request = std::make_shared<const SpectralRequest>(std::move(request));
+}
+
+constexpr CodecRow kRows[] = {
+    {"lossless", CodecId::kLossless, kAllDTypes, nullptr, 0},
+    {"direct_abs", CodecId::kDirect, kFloats, ask_absolute, kBound},
+    {"direct_by_row", CodecId::kDirect, kFloats, ask_by_row, {}},
+    {"spectral_plain", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 1); }, {}},
+    {"spectral_4", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 4); }, {}},
+    {"spectral_8", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 8); }, {}},
+    {"spectral_64", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 64); }, {}},
+    {"spectral_bound", CodecId::kSpectral, kFloats,
+     [](LossyRecord& r) { ask_spectral(r, 8, kBound); }, kBound}};
+
+std::uint64_t n_elems_of(const Shape& shape) {
+  std::uint64_t n = 1;
+  for (const std::uint64_t length : shape) {
+    n *= length;
+  }
+  return n;
+}
+
+std::size_t bytes_of_elems(DType dtype, std::uint64_t n) {
+  return (n * bits_per_element(dtype) + 7) / 8;
+}
+
+// Half the rows, where that is a whole number of them and of bytes.
+std::uint64_t chunk_elems_of(DType dtype, const Shape& shape) {
+  const std::uint64_t n = n_elems_of(shape);
+  const bool halves =
+      !shape.empty() && shape[0] % 2 == 0 && n / 2 * bits_per_element(dtype) % 8 == 0;
+  return halves ? n / 2 : n;
+}
+
+void code_without_loss(CodedTensor& coded, ByteView values, Scratch& scratch) {
+  coded.codec = CodecId::kLossless;
+  coded.promised.assign(values.begin(), values.end());
+  const Encoder* const encoder = find_encoder(coded.codec);
+  for (std::size_t i = 0; i < coded.chunks.size(); ++i) {
+    const ByteView part = values.subspan(coded.offset_bytes(i), coded.n_bytes(i));
+    const auto done = encoder->encode(coded.info_of(i), part, scratch, coded.chunks[i]);
+    ASSERT_TRUE(done) << done.error().to_string();
+    EXPECT_LE(coded.chunks[i].payload.size(), part.size() + encoder->max_overhead_bytes());
+  }
+}
+
+void code_with_plan(CodedTensor& coded, const LossyPlan& plan, ByteView values, Scratch& scratch) {
+  coded.entropy = plan.entropy();
+  coded.preamble.assign(plan.preamble().begin(), plan.preamble().end());
+  coded.promised.resize(values.size());
+  for (std::size_t i = 0; i < coded.chunks.size(); ++i) {
+    const std::size_t first = coded.offset_bytes(i);
+    const std::size_t n = coded.n_bytes(i);
+    ErrorTotals errors;
+    const auto done =
+        plan.encode(i * coded.chunk_elems, values.subspan(first, n), scratch,
+                    MutableBytes(coded.promised).subspan(first, n), coded.chunks[i], errors);
+    ASSERT_TRUE(done) << done.error().to_string();
+  }
+}
+
+}  // namespace
+
+std::span<const CodecRow> codec_rows() { return kRows; }
+
+std::span<const Shape> row_shapes() {
+  static const std::vector<Shape> shapes = {{1},      {7},          {128},        {129},   {1001},
+                                            {40, 25}, {8, 4, 3, 3}, {3, 5, 5, 5}, {65, 66}};
+  return shapes;
+}
+
+std::string name_of(const CodecCase& one) {
+  return std::string(one.row->name) + "_" + std::string(dtype_name(one.dtype)) + "_" +
+         std::string(entropy_name(one.entropy));
+}
+
+std::ostream& operator<<(std::ostream& out, const CodecCase& one) { return out << name_of(one); }
+
+std::vector<CodecCase> all_codec_cases() {
+  std::vector<CodecCase> cases;
+  for (const CodecRow& row : codec_rows()) {
+    for (const DType dtype : row.dtypes) {
+      for (const EntropyId entropy : kAllStages) {
+        cases.push_back({&row, dtype, entropy});
+      }
+    }
+  }
+  return cases;
+}
+
+std::uint64_t CodedTensor::n_elems() const { return n_elems_of(shape); }
+
+ChunkInfo CodedTensor::info_of(std::size_t chunk) const {
+  ChunkInfo info;
+  info.dtype = dtype;
+  info.entropy = entropy;
+  info.first_elem = chunk * chunk_elems;
+  info.n_elems = std::min(chunk_elems, n_elems() - info.first_elem);
+  info.preamble = preamble;
+  info.shape = shape;
+  return info;
+}
+
+std::size_t CodedTensor::offset_bytes(std::size_t chunk) const {
+  return bytes_of_elems(dtype, chunk * chunk_elems);
+}
+
+std::size_t CodedTensor::n_bytes(std::size_t chunk) const {
+  return bytes_of_elems(dtype, info_of(chunk).n_elems);
+}
+
+bool CodedTensor::operator==(const CodedTensor& other) const {
+  return codec == other.codec && entropy == other.entropy && preamble == other.preamble &&
+         promised == other.promised &&
+         std::ranges::equal(chunks, other.chunks, [](const auto& a, const auto& b) {
+           return a.body_bytes == b.body_bytes && a.payload == b.payload;
+         });
+}
+
+CodedTensor code_tensor(const CodecCase& one, const Shape& shape, ByteView values,
+                        Scratch& scratch) {
+  CodedTensor coded;
+  coded.entropy = one.entropy;
+  coded.dtype = one.dtype;
+  coded.shape = shape;
+  coded.chunk_elems = chunk_elems_of(one.dtype, shape);
+  coded.chunks.resize(coded.n_elems() / coded.chunk_elems);
+  if (one.row->is_lossless()) {
+    code_without_loss(coded, values, scratch);
+    return coded;
+  }
+  LossyRecord record;
+  record.dtype = one.dtype;
+  record.shape = shape;
+  record.chunk_elems = coded.chunk_elems;
+  record.entropy = one.entropy;
+  record.is_forced = true;
+  one.row->ask(record);
+  const ReadValues read = [&](std::uint64_t first, std::uint64_t n, std::vector<std::byte>&) {
+    const std::size_t width = bits_per_element(one.dtype) / 8;
+    return Result<ByteView>(values.subspan(first * width, n * width));
+  };
+  const auto decision = find_lossy_encoder(one.row->codec)->plan(record, read, scratch);
+  EXPECT_TRUE(decision) << decision.error().to_string();
+  if (decision && decision->plan != nullptr) {
+    coded.codec = one.row->codec;
+    code_with_plan(coded, *decision->plan, values, scratch);
+  } else {
+    code_without_loss(coded, values, scratch);
+  }
+  return coded;
+}
+
+std::vector<std::byte> decode_tensor(const CodedTensor& coded, Scratch& scratch) {
+  std::vector<std::byte> values(coded.promised.size(), std::byte{0xee});
+  const Decoder* const decoder = find_decoder(coded.codec);
+  for (std::size_t i = 0; i < coded.chunks.size(); ++i) {
+    const ByteView payload = coded.chunks[i].payload;
+    const auto body = decoder->body_bytes(coded.info_of(i), payload);
+    EXPECT_TRUE(body && *body == coded.chunks[i].body_bytes);
+    const auto done =
+        decoder->decode(coded.info_of(i), payload, scratch,
+                        MutableBytes(values).subspan(coded.offset_bytes(i), coded.n_bytes(i)));
+    EXPECT_TRUE(done) << done.error().to_string();
+  }
+  return values;
+}
+
+}  // namespace cfck::codec
