@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "spectral/plan/spectral_request.hpp"
-#include "tests/codec/test_values.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -88,6 +87,12 @@ void code_with_plan(CodedTensor& coded, const LossyPlan& plan, ByteView values, 
 }  // namespace
 
 std::span<const CodecRow> codec_rows() { return kRows; }
+
+std::span<const Pattern> row_patterns(const CodecRow& row) {
+  static constexpr Pattern kLossy[] = {Pattern::kGaussian, Pattern::kSpecials, Pattern::kSparse,
+                                       Pattern::kWideRange, Pattern::kZeroGroups};
+  return row.is_lossless() ? std::span<const Pattern>(kAllPatterns) : kLossy;
+}
 
 std::span<const Shape> row_shapes() {
   static const std::vector<Shape> shapes = {{1},      {7},          {128},        {129},   {1001},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codec/lossy.hpp"
+#include "tests/codec/test_values.hpp"
 
 namespace cfck::codec {
 
@@ -64,6 +65,10 @@ CodedTensor code_tensor(const CodecCase& one, const Shape& shape, ByteView value
                         Scratch& scratch);
 // Decodes chunk after chunk. Errors fail the test.
 std::vector<std::byte> decode_tensor(const CodedTensor& coded, Scratch& scratch);
+
+// The patterns of values that a row is tried with: all for lossless codecs, those that differ for
+// lossy ones.
+std::span<const Pattern> row_patterns(const CodecRow& row);
 
 // Shapes with chunks that end inside a group, at its end and behind it; matrices and kernels.
 std::span<const Shape> row_shapes();

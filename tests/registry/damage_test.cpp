@@ -58,13 +58,12 @@ class CodecDamage : public testing::TestWithParam<CodecCase> {
   // Calls `action` with tensors of one chunk.
   template <class Action>
   void each_tensor(Action&& action) {
-    for (const Shape& shape : {Shape{40}, Shape{300}, Shape{7, 5, 3, 3}}) {
+    for (const Shape& shape : {Shape{40}, Shape{7, 5, 3, 3}}) {
       std::uint64_t n = 1;
       for (const std::uint64_t length : shape) {
         n *= length;
       }
-      for (const Pattern pattern : {Pattern::kGaussian, Pattern::kSpecials, Pattern::kSparse,
-                                    Pattern::kWideRange, Pattern::kZeroGroups}) {
+      for (const Pattern pattern : {Pattern::kGaussian, Pattern::kSpecials, Pattern::kSparse}) {
         SCOPED_TRACE(describe(GetParam().dtype, pattern, n));
         action(code_tensor(GetParam(), shape, make_values(GetParam().dtype, pattern, n), scratch_));
       }
@@ -99,7 +98,7 @@ TEST_P(CodecDamage, FlippedBitsGiveAnErrorOrSomeValues) {
     std::vector<std::byte> payload = coded.chunks[0].payload;
     const std::size_t n_bits = 8 * payload.size();
     // Headers bit by bit, then some of the rest.
-    for (std::size_t bit = 0; bit < n_bits; bit += bit < 256 ? 1 : 1 + random.next() % 37) {
+    for (std::size_t bit = 0; bit < n_bits; bit += bit < 160 ? 1 : 1 + random.next() % 97) {
       const auto flip = static_cast<std::byte>(1u << (bit % 8));
       payload[bit / 8] ^= flip;
       (void)decodes(coded, payload);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <tuple>
+#include <vector>
 
 #include "tests/codec/test_values.hpp"
 #include "tests/registry/codec_rows.hpp"
@@ -15,6 +16,8 @@ using test::UseCpuForm;
 
 class CodecParity : public testing::TestWithParam<std::tuple<CodecCase, CpuForm>> {};
 
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CodecParity);  // the baseline may be all there is
+
 TEST_P(CodecParity, SameBytesAndValues) {
   const auto& [one, form] = GetParam();
   Scratch scratch;
@@ -23,7 +26,7 @@ TEST_P(CodecParity, SameBytesAndValues) {
     for (const std::uint64_t length : shape) {
       n *= length;
     }
-    for (const Pattern pattern : kAllPatterns) {
+    for (const Pattern pattern : row_patterns(*one.row)) {
       SCOPED_TRACE(describe(one.dtype, pattern, n));
       const std::vector<std::byte> values = make_values(one.dtype, pattern, n);
       CodedTensor expected;
@@ -38,9 +41,16 @@ TEST_P(CodecParity, SameBytesAndValues) {
   }
 }
 
+// The forms that are compared with the baseline.
+std::vector<CpuForm> faster_forms() {
+  std::vector<CpuForm> forms = test::cpu_forms();
+  forms.erase(forms.begin());
+  return forms;
+}
+
 INSTANTIATE_TEST_SUITE_P(Registry, CodecParity,
                          testing::Combine(testing::ValuesIn(all_codec_cases()),
-                                          testing::ValuesIn(test::cpu_forms())),
+                                          testing::ValuesIn(faster_forms())),
                          [](const auto& test) {
                            return name_of(std::get<0>(test.param)) + "_" +
                                   std::get<1>(test.param).name;

@@ -22,7 +22,7 @@ class CodecProperty : public testing::TestWithParam<CodecCase> {
       for (const std::uint64_t length : shape) {
         n *= length;
       }
-      for (const Pattern pattern : kAllPatterns) {
+      for (const Pattern pattern : row_patterns(*GetParam().row)) {
         SCOPED_TRACE(describe(GetParam().dtype, pattern, n));
         action(shape, make_values(GetParam().dtype, pattern, n));
       }
