@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <new>
 #include <optional>
 
+#include "base/run_guarded.hpp"
 #include "codec/common/chunk_buffers.hpp"
 #include "codec/common/class_codes.hpp"
 #include "codec/common/lossless_fallback.hpp"
@@ -473,8 +473,7 @@ Result<void> decode_chunk(const SpectralChunkInfo& info, ByteView payload, Scrat
   }
   return with_coefficients(info, payload, scratch, [&](ChunkDecoder&& decoder) -> Result<void> {
     if (out.size() != info.n_elems * (bits_per_element(info.dtype) / 8)) {
-      return Error{
-          ErrorCode::kInvalidArgument, "the output does not have the chunk's size", {}, {}};
+      return invalid_argument("the output does not have the chunk's size");
     }
     return decoder.decode(out);
   });
@@ -484,22 +483,16 @@ Result<void> decode_chunk(const SpectralChunkInfo& info, ByteView payload, Scrat
 
 Result<void> decode_spectral(const SpectralChunkInfo& info, ByteView payload, Scratch& scratch,
                              MutableBytes out) {
-  try {
-    return decode_chunk(info, payload, scratch, out);
-  } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "out of memory while decoding a chunk", {}, {}};
-  }
+  return detail::run_guarded([&] { return decode_chunk(info, payload, scratch, out); });
 }
 
 Result<void> measure_spectral_bits(const SpectralChunkInfo& info, ByteView payload,
                                    Scratch& scratch, std::span<double> bits) {
-  try {
+  return detail::run_guarded([&]() -> Result<void> {
     CFCK_TRY(check_spectral_chunk(info));
     return with_coefficients(info, payload, scratch,
                              [&](ChunkDecoder&& decoder) { return decoder.measure(bits); });
-  } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "out of memory while decoding a chunk", {}, {}};
-  }
+  });
 }
 
 }  // namespace cfck::codec

@@ -213,7 +213,7 @@ class Planner {
 
   // Fits scales to the compensated targets of the coefficients, which are larger.
   Result<QuarterField> fit_targets(const SpectralGeometry& geometry,
-                                const SpectralParameters& parameters) {
+                                   const SpectralParameters& parameters) {
     std::vector<float> compensated(std::min(n_values_, record_.chunk_elems));
     return fit_chunks(
         geometry, parameters.steps,
