@@ -15,7 +15,7 @@
 
 namespace cfck::format {
 
-// One chunk, and all there is to know before its bytes are read.
+// One chunk, and everything known of it before its bytes are read.
 struct ChunkPlace {
   const StoredRecord* stored = nullptr;
   const std::string* name = nullptr;  // of the record that was asked for
@@ -46,9 +46,10 @@ struct OpenFile {
 
   static Result<std::unique_ptr<OpenFile>> open(const ByteSource& source, DecodeOptions options);
 
-  // The record itself, or what a duplicate or an alias refers to. Requires: one of this file.
+  // Returns the record itself, or the base of a duplicate or an alias. Requires: one of this file.
   const StoredRecord& base_of(const Record& record) const;
-  // The record of this file that `record` is, or is a copy of. kInvalidArgument for any other.
+  // Returns the record of this file that `record` is, or is a copy of. kInvalidArgument for any
+  // other.
   Result<const Record*> own(const Record& record) const;
   // kLimitExceeded where one call would return or need more than allowed.
   Result<void> check_decoded_bytes(std::uint64_t n_bytes, const std::string& name) const;

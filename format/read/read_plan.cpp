@@ -101,7 +101,7 @@ void ReadPlan::add_chunks(std::size_t number) {
 MutableBytes ReadPlan::destination(const WantedChunk& wanted, std::uint64_t chunk_elems,
                                    std::uint64_t chunk_bytes, std::size_t number,
                                    ReadWorker& worker) const {
-  // Elements rise strictly, so that as many as the chunk has are all of them.
+  // Elements increase strictly, so that as many as the chunk has are all of them.
   if (wanted.end - wanted.begin == chunk_elems) {
     const ViewRead& read = reads_[wanted.read];
     return read.out.subspan(byte_of(wanted.begin - read.first, bits_of(read)), chunk_bytes);

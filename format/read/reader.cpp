@@ -94,7 +94,7 @@ Result<Shape> box_shape(const Record& record, std::span<const std::uint64_t> sta
   return shape;
 }
 
-// The record of this reader that was asked for; it can be read.
+// Returns the record of this reader that was asked for, if it can be read.
 Result<const Record*> own_readable(const OpenFile& file, const Record& record) {
   CFCK_TRY_ASSIGN(const Record* const own, file.own(record));
   CFCK_TRY(format::check_readable(*own));

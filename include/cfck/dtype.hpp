@@ -37,14 +37,14 @@ enum class DType : std::uint8_t {
   kU64 = 22,
 };
 
-// Size of one element in bits; 0 for a value that is no DType of this version.
+// Returns the size of one element in bits; 0 for a value that is not a DType of this version.
 CFCK_API unsigned bits_per_element(DType dtype) noexcept;
 
-// The name in safetensors: "BOOL", "F8_E4M3", "BF16", ...; "UNKNOWN(n)" has no
-// name of its own: "UNKNOWN" is returned.
+// Returns the name in safetensors: "BOOL", "F8_E4M3", "BF16", ...; "UNKNOWN" for a value without a
+// name.
 CFCK_API std::string_view dtype_name(DType dtype) noexcept;
 
-// The inverse of dtype_name; nothing for a name safetensors 0.8 does not have.
+// The inverse of dtype_name; nullopt for a name that safetensors 0.8 does not have.
 CFCK_API std::optional<DType> dtype_from_name(std::string_view name) noexcept;
 
 }  // namespace cfck

@@ -1,7 +1,7 @@
-// Where bytes come from and where they go: files, memory, or anything a caller
-// writes. Files are opened, read, written, synced, renamed and removed through FileSystem, so that
-// tests can make each of these steps fail. Two things ask the system directly: AtomicFile, for what
-// a path is (links, kinds, permissions), and ReadMode::kMmap, which maps files.
+// Sources and sinks of bytes: files, memory, or anything a caller writes. Files are opened, read,
+// written, synced, renamed and removed through FileSystem, so that tests can make each of these
+// steps fail. Two things ask the system directly: AtomicFile, for the properties of a path (links,
+// kinds, permissions), and ReadMode::kMmap, which maps files.
 #pragma once
 
 #include <cstdint>
@@ -140,7 +140,7 @@ class CFCK_API FileSystem {
   virtual void remove_leftovers(const std::string& folder) noexcept { (void)folder; }
 };
 
-// The operating system's. Stateless, thread-safe.
+// Returns the file system of the operating system. Stateless, thread-safe.
 CFCK_API FileSystem& system_files();
 
 enum class ReadMode : std::uint8_t {
@@ -155,11 +155,11 @@ CFCK_API Result<std::unique_ptr<ByteSource>> open_file(const std::string& path,
                                                        ReadMode mode = ReadMode::kPread,
                                                        FileSystem& files = system_files());
 
-// Of AtomicFile::create().
+// Options of AtomicFile::create().
 struct AtomicFileOptions {
-  // false: an existing `path` is kInvalidArgument. Looked for at the start and
-  // again before the rename. This guards against mistakes, not against another
-  // process that makes the file in the instant between: its file is replaced.
+  // If false, an existing `path` is kInvalidArgument. This is checked at the start and again before
+  // the rename. It guards against mistakes, not against another process that makes the file in the
+  // instant between: its file is replaced.
   bool replace_existing = true;
   bool sync = true;  // false: faster, not safe against power loss
 };

@@ -34,13 +34,13 @@ enum class ScanId : std::uint8_t {
   kStorageOrder = 0,  // row-major, as the tensor lies in memory
 };
 
-// "raw", "lossless", "direct", "spectral"; "none", "zstd", "rans"; "unknown" for ids of newer
-// versions.
+// Return "raw", "lossless", "direct", "spectral"; "none", "zstd", "rans"; "unknown" for ids of
+// newer versions.
 CFCK_API std::string_view codec_name(CodecId id) noexcept;
 CFCK_API std::string_view entropy_name(EntropyId id) noexcept;
 
-// The stages that a writer may be asked for: "zstd" and "rans". Every reader reads
-// both; chunks of zstd can be taken apart with any Zstd besides.
+// The stages that a writer may be asked for: "zstd" and "rans". Every reader reads both; chunks of
+// zstd can also be decompressed with any Zstd decoder.
 CFCK_API std::optional<EntropyId> entropy_choice_from_name(std::string_view name) noexcept;
 inline constexpr EntropyId kDefaultEntropy = EntropyId::kRans;
 
@@ -56,7 +56,7 @@ enum class EncodeLevel : std::uint8_t {
   // of kDefault where that takes fewer bytes.
   kArchive = 2,
 };
-// "fast", "default", "archive"; "unknown" for anything else.
+// Returns "fast", "default", "archive"; "unknown" for anything else.
 CFCK_API std::string_view encode_level_name(EncodeLevel level) noexcept;
 CFCK_API std::optional<EncodeLevel> encode_level_from_name(std::string_view name) noexcept;
 
@@ -79,7 +79,7 @@ enum class BoundKind : std::uint8_t {
   kRel = 2,    // the value range: |x - y| <= value * (max - min)
   kSigma = 3,  // the standard deviation: |x - y| <= value * sigma
 };
-// "none", "abs", "rel", "sigma"; "unknown" for ids of newer versions.
+// Returns "none", "abs", "rel", "sigma"; "unknown" for ids of newer versions.
 CFCK_API std::string_view bound_kind_name(BoundKind kind) noexcept;
 
 // The maximum error of any value of a tensor. Range and deviation are those of the finite
@@ -104,7 +104,7 @@ enum class TargetKind : std::uint8_t {
   kBitsPerWeight = 3,  // stored bits of the records over their values: at most
   kSize = 4,           // bytes of the file: at most
 };
-// "none", "nmse", "psnr", "bits_per_weight", "size"; "unknown" for ids of newer versions.
+// Returns "none", "nmse", "psnr", "bits_per_weight", "size"; "unknown" for ids of newer versions.
 CFCK_API std::string_view target_kind_name(TargetKind kind) noexcept;
 
 struct Target {
@@ -115,8 +115,8 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 
-// Numbers as people write them. "0.01" or "-20dB"; "40" or "40dB"; "1000", "60MB" (10^6)
-// or "60MiB" (2^20), also k, G and T. Errors: kInvalidArgument, with what is expected.
+// Parse numbers as users write them: "0.01" or "-20dB"; "40" or "40dB"; "1000", "60MB" (10^6) or
+// "60MiB" (2^20), also k, G and T. Errors: kInvalidArgument, with what is expected.
 CFCK_API Result<double> parse_nmse(std::string_view text);
 CFCK_API Result<double> parse_psnr(std::string_view text);
 CFCK_API Result<std::uint64_t> parse_size(std::string_view text);
@@ -137,7 +137,7 @@ enum class StepPreset : std::uint8_t {
   // (docs/calibration.md). The calibration must come from data.
   kFeedback,
 };
-// "flat", "prior", "calibrated", "feedback"; "unknown" for anything else.
+// Returns "flat", "prior", "calibrated", "feedback"; "unknown" for anything else.
 CFCK_API std::string_view step_preset_name(StepPreset preset) noexcept;
 CFCK_API std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept;
 
@@ -171,18 +171,18 @@ struct TensorOptions {
   bool operator==(const TensorOptions&) const = default;
 };
 
-// The maximum error that the options ask for, if any. Errors: kInvalidArgument
-// for one that is not positive and finite (max_abs_error: from 2^-1000 to 2^1000),
-// for two of them, for per_row without one that it can apply to, for codec raw or
-// lossless with one, for codec direct without, and for max_rel_error and
-// max_sigma_error with codec spectral or a target.
+// Returns the maximum error that the options ask for, if any. Errors: kInvalidArgument for
+// one that is not positive and finite (max_abs_error: from 2^-1000 to 2^1000), for two of
+// them, for per_row without one that it can apply to, for codec raw or lossless with one, for
+// codec direct without, and for max_rel_error and max_sigma_error with codec spectral or a
+// target.
 CFCK_API Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options);
 
 struct EncodeOptions;
-// The target that the options ask for, if any; that of a file holds for the whole of
-// it. Errors: kInvalidArgument for one that makes no sense, for two of them, for codec
-// raw, lossless or direct with one, for codec spectral with neither target nor
-// max_abs_error, and for trellis_states and blocks that do not exist.
+// Returns the target that the options ask for, if any; that of a file applies to the whole of it.
+// Errors: kInvalidArgument for one that makes no sense, for two of them, for codec raw, lossless or
+// direct with one, for codec spectral with neither target nor max_abs_error, and for trellis_states
+// and blocks that do not exist.
 CFCK_API Result<std::optional<Target>> error_target(const TensorOptions& options);
 CFCK_API Result<std::optional<Target>> error_target(const EncodeOptions& options);
 
@@ -199,7 +199,7 @@ enum class LosslessReason : std::uint8_t {
   kNotSmaller,      // lossless takes no more bytes
   kOutOfRange,      // squares of its values are too large or too small for a target
 };
-// "not_float", "few_dimensions", and so on.
+// Returns "not_float", "few_dimensions", and so on.
 CFCK_API std::string_view lossless_reason_name(LosslessReason reason) noexcept;
 
 // Options for the tensors whose names match. In a pattern `*` stands for any characters,
@@ -238,15 +238,15 @@ struct EncodeOptions {
   std::optional<unsigned> trellis_states = std::nullopt;
   std::optional<StepPreset> steps = std::nullopt;
   std::vector<std::uint8_t> block = {};
-  // A target too: bytes of the file. Not for update().
+  // Another target: bytes of the file. Not for update().
   std::optional<std::uint64_t> size = std::nullopt;
   // A calibration of the model that is written, for StepPreset::kCalibrated and kFeedback: shapes
   // must agree, and the root mean square of each tensor within a hundredth.
   std::shared_ptr<const Calibration> calibration = nullptr;
   std::vector<EncodeRule> rules = {};
   std::vector<std::string> exempt = {};  // names: buffers, optimizer state
-  // Worker threads; 0: the CPUs this process may use (default_thread_count()). The bytes
-  // do not depend on it; those of integers, masks, attachments do on libzstd's version.
+  // Worker threads; 0: the CPUs this process may use (default_thread_count()). The bytes do not
+  // depend on it; those of integers, masks, attachments do on libzstd's version.
   unsigned threads = 0;
   // Values per chunk, the unit of random access; 0: 2^18. Rounded down to whole
   // rows of axis 0 where at least one fits, and to a multiple of 8 below that. With
@@ -287,9 +287,9 @@ struct Limits {
   std::uint64_t max_decoded_bytes = 0;
 };
 
-// Sets the limit of this name, such as "max_decoded_bytes". False: there is none of this name.
+// Sets the limit of this name, such as "max_decoded_bytes". Returns false for an unknown name.
 CFCK_API bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) noexcept;
-// All names, in the order above, separated by commas.
+// Returns all names, in the order above, separated by commas.
 CFCK_API std::string_view limit_names() noexcept;
 
 struct DecodeOptions {
@@ -298,8 +298,8 @@ struct DecodeOptions {
   Limits limits = {};
 };
 
-// CPUs this process may use: CFCK_NUM_THREADS if set and valid, else the smaller
-// of its affinity mask and its cgroup quota (rounded up); at least 1.
+// Number of CPUs this process may use: CFCK_NUM_THREADS if set and valid, else the smaller of its
+// affinity mask and its cgroup quota (rounded up); at least 1.
 CFCK_API unsigned default_thread_count() noexcept;
 
 }  // namespace cfck

@@ -51,7 +51,7 @@ class CFCK_API Reader {
   // kLimitExceeded, kIo. A file cut off in an append says which generation is
   // still whole and how to get it back.
   static Result<Reader> open(const ByteSource& source, DecodeOptions options = {});
-  // The same with a source that the reader owns. Error: also kInvalidArgument for none.
+  // Opens a source that the reader then owns. Errors: also kInvalidArgument for nullptr.
   static Result<Reader> open(std::unique_ptr<const ByteSource> source, DecodeOptions options = {});
   // Opens the file at `path` as open_file() does, and keeps it open. Errors: also those of that.
   static Result<Reader> open(const std::string& path, DecodeOptions options = {},
@@ -81,11 +81,11 @@ class CFCK_API Reader {
   // stage or dtype are of a newer version, kChecksum, kCorrupt, kIo,
   // kLimitExceeded. On error the contents of `out` are unspecified.
   Result<void> read(const Record& record, MutableBytes out) const;
-  // Decodes it into memory of its own, which is taken once the size was checked against the
+  // Decodes a record into memory of its own, allocated once the size was checked against the
   // limits. Errors: also kOutOfMemory, and kNotFound for a name that the file does not have.
   Result<OwnedTensor> read(const Record& record) const;
   Result<OwnedTensor> read(std::string_view name) const;
-  // Several records at once, chunks in parallel over all of them.
+  // Reads several records at once, chunks in parallel over all of them. Errors are those of read().
   Result<void> read_many(std::span<const ReadRequest> requests,
                          const ReadProgress& progress = {}) const;
   // Reads elements [first_elem, first_elem + n_elems) in row-major order; decodes only the chunks

@@ -78,7 +78,7 @@ struct Record {
   std::optional<RecordError> error;
   std::uint32_t index = 0;  // of this record in Reader::records()
 
-  // 8 * stored_bytes / n_elems; 0 for a record without elements.
+  // Returns 8 * stored_bytes / n_elems; 0 for a record without elements.
   CFCK_API double bits_per_weight() const;
 
   bool operator==(const Record&) const = default;
@@ -102,7 +102,7 @@ struct StridedTensor {
   Shape shape;
   std::vector<std::uint64_t> strides;
   const std::byte* data = nullptr;
-  // Instead of the options of the writer, as with Writer::add(); none: those.
+  // Replaces the options of the writer, as with Writer::add(); nullopt: those apply.
   std::optional<TensorOptions> options = std::nullopt;
   Device device = {};
 };

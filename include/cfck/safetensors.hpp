@@ -51,8 +51,8 @@ struct SafetensorsRead {
   MutableBytes out;  // exactly entry->n_bytes
 };
 
-// Reads tensors as they lie in the file, on as many threads as DecodeOptions would. Errors:
-// kInvalidArgument for the wrong size, kIo, what the source reports.
+// Reads tensors as they are in the file, on as many threads as DecodeOptions would. Errors:
+// kInvalidArgument for the wrong size, kIo, those of the source.
 CFCK_API Result<void> read_safetensors(const ByteSource& source,
                                        std::span<const SafetensorsRead> reads,
                                        const ReadProgress& progress = {}, unsigned threads = 0);
@@ -74,17 +74,17 @@ CFCK_API Result<void> add_safetensors(Writer& writer, const ByteSource& source,
 
 // Writes a safetensors file: with the original header if the attachment is there, is no longer than
 // safetensors allows, and still matches every record, else with a new one (tensors by descending
-// dtype alignment, then name). With a new header, tensors that are the same elements in
-// the same shape are written once, as by safetensors.torch.save_model: under the first of
-// their names, with {name: kept} in the metadata for each other, unless it has that key.
-// Other aliases and duplicates are written out in full. Memory: a few chunks for each of `threads`
-// workers (0: as in DecodeOptions); an alias of a larger record that is not
-// contiguous needs its own size. Error: kLimitExceeded, before anything is written, where the
-// tensors have more bytes together than the reader may return in one call.
+// dtype alignment, then name). With a new header, tensors with equal elements of memory and equal
+// shape are written once, as by safetensors.torch.save_model: under the first of their names, with
+// {name: kept} in the metadata for each other, unless it has that key. Other aliases and duplicates
+// are written out in full. Memory: a few chunks for each of `threads` workers (0: as in
+// DecodeOptions); an alias of a larger record that is not contiguous needs its own size. Error:
+// kLimitExceeded, before anything is written, where the tensors have more bytes together than the
+// reader may return in one call.
 CFCK_API Result<void> write_safetensors(const Reader& reader, ByteSink& sink,
                                         const ReadProgress& progress = {}, unsigned threads = 0);
 
-// The header that write_safetensors() writes.
+// Returns the header that write_safetensors() writes.
 CFCK_API Result<SafetensorsHeader> safetensors_header_for(const Reader& reader);
 
 }  // namespace cfck

@@ -24,10 +24,10 @@ enum class ErrorCode : std::uint8_t {
   kIo,                   // the operating system refused
   kOutOfMemory,
   kInternal,   // a bug in cfck
-  kCancelled,  // a progress callback said so
+  kCancelled,  // a progress callback returned false
 };
 
-// The enumerator without its `k`, in snake case: "invalid_argument".
+// Returns the enumerator without its `k`, in snake case: "invalid_argument".
 CFCK_API const char* error_code_name(ErrorCode code) noexcept;
 
 // `record` is empty and `byte_offset` absent where the error has no such place. `byte_offset`
@@ -37,11 +37,11 @@ struct Error {
   std::string message;
   std::string record;
   std::optional<std::uint64_t> byte_offset;
-  // "message (record 'name', byte 123)"; control characters of the name escaped. Does not throw:
-  // "out of memory" where there is none for the text.
+  // Returns "message (record 'name', byte 123)"; control characters of the name escaped. Does not
+  // throw: "out of memory" where there is none for the text.
   CFCK_API std::string to_string() const;
 
-  // The same error with its place: `corrupt("the header is too long").in_record(name)`.
+  // Adds its place to the error: `corrupt("the header is too long").in_record(name)`.
   Error in_record(std::string name) && {
     record = std::move(name);
     return std::move(*this);
@@ -52,7 +52,7 @@ struct Error {
   }
 };
 
-// Errors without a place, one function for each code.
+// Make errors without a place, one function for each code.
 inline Error invalid_argument(std::string message) {
   return {ErrorCode::kInvalidArgument, std::move(message), {}, {}};
 }

@@ -28,13 +28,13 @@ struct TensorView {
   Device device = {};
 };
 
-// Number of elements. Error: kLimitExceeded where the product of the non-zero
-// dimensions does not fit 63 bits, also if another dimension is zero.
+// Returns the number of elements. Error: kLimitExceeded where the product of the non-zero
+// dimensions does not fit 63 bits, even if another dimension is zero.
 CFCK_API Result<std::uint64_t> n_elems(const Shape& shape);
 
-// Number of bytes of the contiguous tensor. Errors: as n_elems, also when bytes
-// overflow; kInvalidArgument for a sub-byte tensor that does not fill whole bytes
-// (safetensors refuses those too); kUnsupported for an unknown dtype.
+// Returns the number of bytes of the contiguous tensor. Errors: as n_elems, also when bytes
+// overflow; kInvalidArgument for a sub-byte tensor that does not fill whole bytes (safetensors
+// refuses those too); kUnsupported for an unknown dtype.
 CFCK_API Result<std::uint64_t> n_bytes(DType dtype, const Shape& shape);
 
 }  // namespace cfck

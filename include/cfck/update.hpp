@@ -61,13 +61,13 @@ struct RepairReport {
   std::vector<std::string> lost;   // records with damaged chunks, left out
 };
 
-// Copies what can be proven whole of the newest complete generation in
-// `damaged` to a new file. Of a record that is damaged there, what an older
-// generation has under its name is kept instead, if that is whole; the report names
-// it, because such tensors may not fit the others. Walks the frames forward from the
-// start; bytes that merely look like a frame inside a tensor are never trusted. What an
-// update() in progress has appended so far is left out. Errors: kCorrupt if no
-// generation is whole.
+// Copies everything that can be proven whole of the newest complete generation in
+// `damaged` to a new file. For a record that is damaged there, the record of that name in
+// an older generation is kept instead, if that is whole; the report names it, because
+// such tensors may not fit the others. Walks the frames forward from the start; bytes
+// that merely look like a frame inside a tensor are never trusted. Bytes that an update()
+// in progress has appended so far are left out. Errors: kCorrupt if no generation is
+// whole.
 CFCK_API Result<RepairReport> repair(const std::string& damaged, const std::string& out,
                                      DecodeOptions options = {},
                                      FileSystem& files = system_files());

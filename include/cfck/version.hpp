@@ -16,7 +16,7 @@ namespace cfck {
 inline constexpr std::uint16_t kFormatMajor = 0;
 inline constexpr std::uint16_t kFormatMinor = 6;
 
-// "0.1.0"
+// Returns the version of the library, such as "0.1.0".
 CFCK_API const char* library_version() noexcept;
 
 }  // namespace cfck

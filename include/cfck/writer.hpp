@@ -60,10 +60,10 @@ struct WriteSummary {
   std::vector<std::string> unmatched_rules;
 };
 
-// Called on the thread that adds, after each chunk: bytes of tensors encoded so
-// far, and the name of the tensor. While steps of a target are searched the bytes stay
-// as they are, and the name is that of the tensor that is tried. Returning false cancels: the call
-// in progress fails with kCancelled.
+// Called on the thread that adds, after each chunk, with the bytes of tensors encoded so far, and
+// the name of the tensor. While steps of a target are searched the bytes stay as they are, and the
+// name is that of the tensor that is tried. Returning false cancels: the call in progress fails
+// with kCancelled.
 using WriteProgress = std::function<bool(std::uint64_t done_bytes, std::string_view name)>;
 
 // Progress of the search for the steps of a target: tensors are encoded again and again, and
@@ -77,10 +77,10 @@ struct StepSearch {
 // Called during a search in the place of WriteProgress, with the same meaning of its result.
 using SearchProgress = std::function<bool(const StepSearch& search)>;
 
-// Usage: create, add..., finish. Without finish() the output is no valid file.
-// Equal tensors are stored once. After an error the writer refuses everything
-// but destruction, and so does one that was moved from. Not thread-safe; uses threads of its own
-// inside a call.
+// Usage: create, add..., finish. Without finish() the output is not a valid file. Equal
+// tensors are stored once. After an error the writer refuses everything but destruction,
+// and so does one that was moved from. Not thread-safe; uses threads of its own inside a
+// call.
 class CFCK_API Writer {
  public:
   // `sink` must outlive the writer.
@@ -99,13 +99,13 @@ class CFCK_API Writer {
   Result<void> add(std::string_view name, const TensorSource& tensor);
   Result<void> add(std::string_view name, const TensorSource& tensor, const TensorOptions& options);
 
-  // Adds tensors that may share memory. Those that share elements become one
-  // record and aliases of it, and come back tied; those that are not contiguous
-  // are copied first, one at a time. Memory between their elements is not stored; views that
-  // cannot be tied without it are stored apart (WriteSummary::stored_apart), such as x[::2] and
-  // x[::3]. Records are written in the order given. Each may have options of its own. Shared
-  // memory keeps a maximum error only if it is that of all its tensors and each of
-  // them has all of it; else it stays lossless (LosslessReason::kSharedMemory).
+  // Adds tensors that may share memory. Those that share elements become one record and aliases of
+  // it, and are loaded tied; those that are not contiguous are copied first, one at a time. Memory
+  // between their elements is not stored; views that cannot be tied without it are stored
+  // separately (WriteSummary::stored_apart), such as x[::2] and x[::3]. Records are written in the
+  // order given. Each may have options of its own. Shared memory keeps a maximum error only if it
+  // is that of all its tensors and each of them has all of it; else it stays lossless
+  // (LosslessReason::kSharedMemory).
   Result<void> add_tensors(std::span<const StridedTensor> tensors);
 
   // Adds a view of the elements of record `base`, which was added before: element i0,
@@ -138,10 +138,10 @@ class CFCK_API Writer {
   friend struct WriterAccess;  // update: starts a writer behind an existing file
 };
 
-// Finishes the files of one checkpoint, such as its shards, one after another. Their plain
-// target, which must be the same, is for all of them together: the tensors that it reaches in
-// any of them share one step, and `size` is the bytes of all files. Errors: those of
-// finish(); then files that were finished before the one that failed should be dropped too.
+// Finishes the files of one checkpoint, such as its shards, one after another. Their plain target,
+// which must be equal, is for all of them together: the tensors that it reaches in any of them
+// share one step, and `size` is the bytes of all files. Errors: those of finish(); then files that
+// were finished before the one that failed should be dropped too.
 CFCK_API Result<std::vector<WriteSummary>> finish_together(std::span<Writer* const> writers);
 
 }  // namespace cfck
