@@ -251,10 +251,10 @@ def test_writers_refuse_what_does_not_fit(path, change):
     changed = dataclasses.replace(calibration["4.weight"], **change)
     again = _with(calibration, {"4.weight": changed})
     state = small_conv().state_dict()
-    with pytest.raises(cfck.CorruptError, match="the calibration is unsound") as from_memory:
+    with pytest.raises(cfck.CorruptError, match="the calibration is invalid") as from_memory:
         cfck.torch.save(state, calibration=again, bits_per_weight=3)
     again.save(path)
-    with pytest.raises(cfck.CorruptError, match="the calibration is unsound") as from_file:
+    with pytest.raises(cfck.CorruptError, match="the calibration is invalid") as from_file:
         cfck.torch.save(state, calibration=path, bits_per_weight=3)
     assert str(from_memory.value) == str(from_file.value)
 

@@ -212,7 +212,7 @@ def test_what_is_returned_can_be_pickled_and_compared(path):
     ("options", "error", "message"),
     [
         ({"max_abs_error": 0}, ValueError, "positive and finite"),
-        ({"max_abs_error": -1e-9}, ValueError, "positive and finite, not -1e-09; without"),
+        ({"max_abs_error": -1e-9}, ValueError, "positive and finite, not -1e-09; leave it out"),
         ({"max_rel_error": math.nan}, ValueError, "positive and finite"),
         ({"max_sigma_error": math.inf}, ValueError, "positive and finite"),
         ({"max_abs_error": 1e-310}, ValueError, "2\\^-1000"),

@@ -202,10 +202,10 @@ TEST_F(ConvertRules, ThoseThatMatchNothingAreWarnedOf) {
   const Outcome outcome = convert({"--rule", "a.wieght: codec=raw", "--rule", "*.wieght: codec=raw",
                                    "--rule", "qqq*: codec=raw"});
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_NE(outcome.err.find("'a.wieght' matches no tensor; the nearest names are 'a.weight'\n"),
+  EXPECT_NE(outcome.err.find("'a.wieght' matches no tensor; the closest names are 'a.weight'\n"),
             std::string::npos)
       << outcome.err;
-  EXPECT_NE(outcome.err.find("'*.wieght' matches no tensor; the nearest names are 'a.weight', "
+  EXPECT_NE(outcome.err.find("'*.wieght' matches no tensor; the closest names are 'a.weight', "
                              "'b.weight'\n"),
             std::string::npos)
       << outcome.err;
@@ -239,7 +239,7 @@ TEST_F(ConvertRules, FoldersAreOneModel) {
   const auto json = outcome.json();
   EXPECT_EQ(json["unmatched_rules"], (nlohmann::json{"c.wight", "b.weight"}));
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 2) << outcome.err;
-  EXPECT_NE(outcome.err.find("'c.wight' matches no tensor; the nearest names are 'c.weight'"),
+  EXPECT_NE(outcome.err.find("'c.wight' matches no tensor; the closest names are 'c.weight'"),
             std::string::npos)
       << outcome.err;
   EXPECT_EQ(json["lossy"]["abs"]["n_records"], 3);

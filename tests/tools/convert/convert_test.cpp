@@ -142,7 +142,7 @@ TEST(Convert, OptionsOfEncodingAreRefusedOnTheWayBack) {
     }
   }
   const Outcome two = convert({folder / "in.cfck", folder / "back", "--level=fast", "--codec=raw"});
-  EXPECT_NE(two.err.find("--codec, --level: for conversion"), std::string::npos) << two.err;
+  EXPECT_NE(two.err.find("--codec, --level: only for conversion"), std::string::npos) << two.err;
   EXPECT_EQ(convert({folder / "in.cfck", folder / "back", "--threads", "1", "--verify"}).code, 0);
 }
 
