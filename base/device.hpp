@@ -1,4 +1,4 @@
-// What cannot be reached yet is refused where it comes in.
+// Memory that this build cannot reach is refused where it comes in.
 #pragma once
 
 #include <string_view>

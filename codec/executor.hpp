@@ -32,7 +32,7 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // As many chunks make a good batch. Callers keep the extents of one batch in memory.
+  // Number of chunks of a good batch. Callers keep the extents of one batch in memory.
   virtual std::size_t batch_chunks() const noexcept = 0;
   // Decodes every task and sets its result. Afterwards nothing refers to the payloads.
   virtual void decode(std::span<ChunkTask> batch) = 0;

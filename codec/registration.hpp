@@ -1,5 +1,5 @@
-// What a codec gives the registry (encode/registry/codecs.inc). Codec `name` defines, in namespace
-// cfck::codec,
+// The two halves of a codec in the registry (encode/registry/codecs.inc). Codec `name` defines, in
+// namespace cfck::codec,
 //
 //   const Decoder& name_decoder() noexcept;    in the half that decoding needs
 //   CodecEncoders name_encoders() noexcept;    in the half that encoding needs beside it

@@ -208,7 +208,7 @@ def read_vector(body: Body, count: int) -> np.ndarray:
 
 @dataclasses.dataclass
 class Groups:
-    """What the bins say: of each group, 0 for groups of zeros."""
+    """The groups of a chunk; the bin of a group of zeros is 0."""
 
     bins: np.ndarray
     sizes: np.ndarray

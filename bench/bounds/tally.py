@@ -13,7 +13,7 @@ DATASETS = ["resnet20-f32", "resnet56-f32", "minilm-f32"]
 
 
 def absolute(bound: float) -> Callable[[np.ndarray], float]:
-    """The same bound for every tensor."""
+    """One bound, which all tensors share."""
     return lambda tensor: bound
 
 
@@ -22,7 +22,7 @@ def of_range(part: float) -> Callable[[np.ndarray], float]:
     return lambda tensor: part * (float(tensor.max()) - float(tensor.min()))
 
 
-# What cfck is asked for, and the bound that peers are given.
+# The request to cfck, and the bound that peers are given.
 BOUNDS: dict[str, tuple[str, float, Callable[[np.ndarray], float]]] = {
     "ABS 1e-4": ("abs", 1e-4, absolute(1e-4)),
     "REL 1e-2": ("rel", 1e-2, of_range(1e-2)),
@@ -33,7 +33,7 @@ BOUNDS: dict[str, tuple[str, float, Callable[[np.ndarray], float]]] = {
 
 @dataclass
 class Tally:
-    """What a codec made of the tensors of a data set."""
+    """The outcome of a codec for the tensors of a data set."""
 
     n_bytes: int = 0
     n_values: int = 0

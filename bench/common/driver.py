@@ -18,7 +18,7 @@ class Benchmark(ABC):
     """One command of `python bench`. An object of it is one run, which gathers the results."""
 
     name: ClassVar[str]
-    # What is measured, by the names that --rows takes. Each is called with the run.
+    # The rows that are measured, by the names that --rows takes. Each is called with the run.
     rows: ClassVar[Mapping[str, Callable[[Any], None]]]
 
     def __init__(self, options: argparse.Namespace, scratch: Path) -> None:
@@ -66,7 +66,7 @@ class Benchmark(ABC):
         """Whether a row ended with an error, or something that must be reached was not."""
 
     def facts(self) -> dict[str, str]:
-        """What the report tells about the run besides the machine."""
+        """Facts about the run that the report gives besides the machine."""
         return {}
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What the reports of all commands have: facts of the machine, Markdown, CSV."""
+"""Parts that the reports of all commands share: facts of the machine, Markdown, CSV."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class RateDistortion(Benchmark):
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        """What is fed, what is taken over, and where the programs are."""
+        """Options for the data that is fed, results that are taken over, and the programs."""
         super().add_options(parser)
         parser.add_argument("--nncodec", default=sys.executable, help="a Python that has nncodec")
         parser.add_argument("--images", type=int, help="test images (default: 10000; quick 2000)")
@@ -127,7 +127,7 @@ class RateDistortion(Benchmark):
             self.fail(row, f"{type(error).__name__}: {error}")
 
     def measure_program(self, path: Path) -> None:
-        """What spectral_bench measures."""
+        """Measures the rows of spectral_bench."""
         largest = max(self.subjects, key=lambda subject: n_weights(subject.tensors))
         program.measure_speed(self.curves, path, largest, self.scratch)
         for subject in self.subjects:

@@ -14,7 +14,7 @@ Tensors = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Coded:
-    """What a codec made of tensors at one setting."""
+    """The outcome of a codec for tensors at one setting."""
 
     setting: str
     n_bytes: int

@@ -27,7 +27,7 @@ def with_data(subject: Subject) -> Options:
 
 
 def with_feedback(subject: Subject) -> Options:
-    """The same, and errors are fed forward."""
+    """Calibrated steps, and errors are compensated."""
     return with_data(subject) | {"steps": "feedback"}
 
 

@@ -16,7 +16,7 @@ inline bool is_lossless_payload(ByteView payload) {
   return !payload.empty() && payload[0] < std::byte{kFirstLossyMode};
 }
 
-// As Decoder::body_bytes, Decoder::decode and Encoder::encode.
+// These do what Decoder::body_bytes, Decoder::decode and Encoder::encode do.
 Result<std::uint32_t> lossless_body_bytes(const ChunkInfo& info, ByteView payload);
 Result<void> decode_lossless(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                              MutableBytes out);

@@ -1,4 +1,4 @@
-// What a thread that reads chunks has of its own.
+// The memory that a thread which reads chunks owns.
 #pragma once
 
 #include <cstddef>

@@ -202,12 +202,12 @@ def _outer(head: list[Token]) -> list[str]:
     return words
 
 
-# What may stand between the parameters of a function and its body.
+# Tokens that may stand between the parameters of a function and its body.
 _QUALIFIERS = frozenset({"const", "noexcept", "override", "final", "volatile", "&", "()", "}", "]"})
 
 
 def kind_of(head: list[Token]) -> str:
-    """What a brace opens after these tokens, in a namespace or type."""
+    """Tells what a brace opens after these tokens, in a namespace or type."""
     words = _outer(_without_template(head))
     if _depth(head) > 0:
         return "initialiser"

@@ -31,7 +31,7 @@ IS_X86 = platform.machine() in ("x86_64", "AMD64")
 HEADER_FOLDERS = [".", "include", "tests"]
 
 
-# What headers of one level of the CPU are compiled with; neon needs nothing.
+# Flags that headers of one level of the CPU are compiled with; neon needs none.
 LEVEL_FLAGS = {
     "v3": ["-march=x86-64-v3"],
     "v4": ["-march=x86-64-v4"],
@@ -72,7 +72,7 @@ def command_for(path: str) -> list[str]:
 
 
 def compile_alone(root: Path, path: str) -> Problem | None:
-    """What the compiler says of a header."""
+    """Returns the messages of the compiler about a header."""
     done = subprocess.run(
         command_for(path), input=f'#include "{path}"\n', cwd=root,
         capture_output=True, text=True, check=False,

@@ -21,7 +21,7 @@ def test_what_points_down_passes(tree, run):
 
 
 def lines_with(tree, run, path, text):
-    """What is said about a tree in which one more file is wrong."""
+    """Returns the messages about a tree in which one more file is wrong."""
     return run("includes", tree(GOOD | {path: text}))
 
 

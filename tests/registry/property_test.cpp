@@ -1,4 +1,4 @@
-// What every codec promises, whatever the values.
+// Promises that every codec keeps, whatever the values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
