@@ -1,13 +1,13 @@
 #include "model/cfck_archive.hpp"
 
-#include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/run_guarded.hpp"
 #include "cfck/reader.hpp"
+#include "format/read/open_file.hpp"
+#include "format/read/reader_access.hpp"
 #include "model/archive_format.hpp"
 #include "model/listed_archive.hpp"
 
@@ -34,10 +34,10 @@ ArchiveTensor tensor_of(const Record& record) {
   return tensor;
 }
 
-std::uint64_t max_decoded_bytes(const Limits& limits, std::uint64_t file_bytes) {
-  if (limits.max_decoded_bytes != 0) return limits.max_decoded_bytes;
-  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
-  return std::max(std::uint64_t{16} << 30, std::min(file_bytes, kMax / 64) * 64);
+// Returns the limit that the reader was opened with; 0 for a reader that was moved from.
+std::uint64_t max_decoded_bytes(const Reader& reader) {
+  const format::OpenFile* const file = ReaderAccess::file_or_null(reader);
+  return file == nullptr ? 0 : file->max_decoded_bytes;
 }
 
 class CfckArchive final : public ListedArchive {
@@ -46,10 +46,10 @@ class CfckArchive final : public ListedArchive {
       : source_(std::move(source)), own_(std::move(reader)), reader_(*own_) {}
   explicit CfckArchive(const Reader& reader) : reader_(reader) {}
 
-  Result<void> list(const Limits& limits) {
+  Result<void> list() {
     files_.push_back({source_ ? source_->name() : "<memory>", cfck_format().name,
-                      source_ ? source_->size() : reader_.file_bytes(),
-                      max_decoded_bytes(limits, reader_.file_bytes()), &reader_, source_.get()});
+                      source_ ? source_->size() : reader_.file_bytes(), max_decoded_bytes(reader_),
+                      &reader_, source_.get()});
     tensors_.reserve(reader_.records().size());
     for (const Record& record : reader_.records()) tensors_.push_back(tensor_of(record));
     metadata_ = reader_.metadata();
@@ -110,7 +110,7 @@ Result<std::unique_ptr<TensorArchive>> open_cfck(std::unique_ptr<ByteSource> sou
                                                  const ArchiveOptions& options) {
   CFCK_TRY_ASSIGN(Reader reader, Reader::open(*source, options.decode));
   auto archive = std::make_unique<CfckArchive>(std::move(source), std::move(reader));
-  CFCK_TRY(archive->list(options.decode.limits));
+  CFCK_TRY(archive->list());
   return std::unique_ptr<TensorArchive>(std::move(archive));
 }
 
@@ -118,7 +118,7 @@ Result<std::unique_ptr<TensorArchive>> open_cfck(std::unique_ptr<ByteSource> sou
 
 Result<std::unique_ptr<TensorArchive>> borrow_reader(const Reader& reader) {
   auto archive = std::make_unique<CfckArchive>(reader);
-  CFCK_TRY(archive->list({}));
+  CFCK_TRY(archive->list());
   return std::unique_ptr<TensorArchive>(std::move(archive));
 }
 
