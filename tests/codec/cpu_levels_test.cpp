@@ -7,6 +7,7 @@
 #include "codec/symboliser/class_stream.hpp"
 #include "codec/symboliser/kernel_levels.hpp"
 #include "tests/codec/test_values.hpp"
+#include "tests/support/cpu_forms.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -20,18 +21,11 @@ struct SplitResult {
   std::vector<std::byte> merged;
 };
 
-// A level, and for the highest one whether kernels for VBMI2 may replace the others.
-struct Form {
-  CpuLevel level;
-  bool allows_vbmi2;
-};
-constexpr Form kForms[] = {{CpuLevel::kBaseline, false},
-                           {CpuLevel::kV3, false},
-                           {CpuLevel::kV4, false},
-                           {CpuLevel::kV4, true}};
+using test::CpuForm;
+using test::kCpuForms;
 
 template <class Format>
-const ChunkKernels<Format>& kernels_of_form(const Form& form) {
+const ChunkKernels<Format>& kernels_of_form(const CpuForm& form) {
   allow_vbmi2(form.allows_vbmi2);
   const auto& kernels = std::get<ChunkKernels<Format>>(kernels_of(form.level));
   allow_vbmi2(true);
@@ -62,14 +56,14 @@ template <class Format>
 void check_both_at_once(const std::vector<std::byte>& values) {
   const std::size_t n = values.size() / sizeof(typename Format::Word);
   std::vector<GroupCode> groups((n + kGroupSize - 1) / kGroupSize);
-  const auto& plain = kernels_of_form<Format>(kForms[0]);
+  const auto& plain = kernels_of_form<Format>(kCpuForms[0]);
   const ChunkAnalysis analysis = plain.analyse(values.data(), n, groups.data());
   Parts expected(values);
   SplitCursors to = expected.cursors();
   plain.split(values.data(), n, groups.data(), SymbolLayout{}, to);
   expected.end_at(to);
   bool is_split_at_baseline = false;
-  for (const Form& form : kForms) {
+  for (const CpuForm& form : kCpuForms) {
     if (form.level > cpu_level()) {
       continue;
     }
@@ -93,7 +87,7 @@ void check_both_at_once(const std::vector<std::byte>& values) {
 }
 
 template <class Format>
-SplitResult run_level(const Form& form, const std::vector<std::byte>& values) {
+SplitResult run_level(const CpuForm& form, const std::vector<std::byte>& values) {
   const auto& kernels = kernels_of_form<Format>(form);
   const std::size_t n = values.size() / sizeof(typename Format::Word);
   const std::size_t n_groups = (n + kGroupSize - 1) / kGroupSize;
@@ -147,7 +141,7 @@ void compare_levels(DType dtype) {
     for (const std::uint64_t n : {1u, 129u, 1000u, 12345u}) {
       SCOPED_TRACE(describe(dtype, pattern, n));
       const std::vector<std::byte> values = make_values(dtype, pattern, n);
-      const SplitResult expected = run_level<Format>(kForms[0], values);
+      const SplitResult expected = run_level<Format>(kCpuForms[0], values);
       EXPECT_TRUE(expected.merged == values);
       const ZeroCounts zeros = count_zeros<typename Format::Word>(values);
       EXPECT_EQ(expected.analysis.zeros.positive, zeros.positive);
@@ -155,7 +149,7 @@ void compare_levels(DType dtype) {
       if constexpr (Format::kSymbolMantissaBits == 1) {
         check_both_at_once<Format>(values);
       }
-      for (const Form& form : kForms) {
+      for (const CpuForm& form : kCpuForms) {
         if (form.level > cpu_level()) {
           continue;
         }

@@ -1,12 +1,11 @@
 // Repeats a call at each CPU level that this machine has, to see that all give the same.
 #pragma once
 
-#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
-#include "base/cpu/cpu_level.hpp"
 #include "cfck/status.hpp"
+#include "tests/support/cpu_forms.hpp"
 
 namespace cfck::test {
 
@@ -21,21 +20,14 @@ inline void require(bool condition) {
 // `bytes` in the end.
 template <class Code>
 Result<void> at_every_level(std::vector<std::byte>& bytes, Code&& code) {
-  const CpuLevel best = cpu_level();
   const std::size_t n_bytes = bytes.size();
-  set_cpu_level(CpuLevel::kBaseline);
-  const Result<void> first = code(bytes);
-  struct Form {
-    CpuLevel level;
-    bool allows_vbmi2;
-  };
-  for (const Form& form :
-       {Form{CpuLevel::kV3, false}, Form{CpuLevel::kV4, false}, Form{CpuLevel::kV4, true}}) {
-    if (form.level > best) {
-      break;
-    }
-    set_cpu_level(form.level);
-    allow_vbmi2(form.allows_vbmi2);
+  const std::vector<CpuForm> forms = cpu_forms();
+  const Result<void> first = [&] {
+    const UseCpuForm baseline(forms.front());
+    return code(bytes);
+  }();
+  for (const CpuForm& form : forms) {
+    const UseCpuForm use(form);
     std::vector<std::byte> other(n_bytes, std::byte{0xa5});
     const Result<void> result = code(other);
     require(result.has_value() == first.has_value());
@@ -46,7 +38,6 @@ Result<void> at_every_level(std::vector<std::byte>& bytes, Code&& code) {
       require(result.error().byte_offset == first.error().byte_offset);
     }
   }
-  set_cpu_level(best);
   return first;
 }
 
