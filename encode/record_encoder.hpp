@@ -42,6 +42,7 @@ class RecordEncoder {
 
  private:
   class SingleTask;
+  class PartTask;
   class DigestTask;
   class CodedTask;
   class RawTask;

@@ -67,7 +67,7 @@ Result<void> RecordEncoder::SingleTask::finish() {
 
 Result<void> RecordEncoder::DigestTask::run(WorkerMemory& memory) {
   CFCK_TRY_ASSIGN(const ByteView values, read_chunk(record_->plan, chunk_, memory));
-  edges_ = hash_leaves(record_->digest, chunk_ * record_->plan.geometry.chunk_bytes, values);
+  edges_ = hash_leaves(record_->digest, offset_bytes(), values);
   return {};
 }
 
@@ -79,7 +79,7 @@ Result<void> RecordEncoder::CodedTask::run(WorkerMemory& memory) {
   CFCK_TRY_ASSIGN(const ChunkTrial trial,
                   encode_chunk(plan, record_->candidate, chunk_, values, memory));
   result_.errors = trial.errors;
-  result_.edges = hash_leaves(record_->digest, chunk_ * plan.geometry.chunk_bytes, trial.decoded);
+  result_.edges = hash_leaves(record_->digest, offset_bytes(), trial.decoded);
   result_.sealed = encoder_.seal_coded(record_->chosen(), chunk_, memory);
   return {};
 }
@@ -90,8 +90,7 @@ Result<void> RecordEncoder::CodedTask::finish() {
 
 Result<void> RecordEncoder::RawTask::run(WorkerMemory&) {
   const EncodePlan& plan = record_->plan;
-  const std::uint64_t offset_bytes = chunk_ * plan.geometry.chunk_bytes;
-  const std::uint64_t place = plan.offset_bytes + offset_bytes;
+  const std::uint64_t place = plan.offset_bytes + offset_bytes();
   const ByteView mapped = plan.source->mapped();
   const ByteView in_place =
       mapped.empty() ? ByteView() : mapped.subspan(place, plan.geometry.bytes_of(chunk_));
@@ -99,7 +98,7 @@ Result<void> RecordEncoder::RawTask::run(WorkerMemory&) {
                   encoder_.seal_raw(record_->chosen(), chunk_, in_place, [&](MutableBytes to) {
                     return naming(plan.source->read_at(place, to), plan);
                   }));
-  result_.edges = hash_leaves(record_->digest, offset_bytes, result_.sealed.raw);
+  result_.edges = hash_leaves(record_->digest, offset_bytes(), result_.sealed.raw);
   return {};
 }
 

@@ -64,48 +64,51 @@ class RecordEncoder::SingleTask final : public ChunkTask {
   SealedChunk sealed_;
 };
 
-// Only hashes a chunk.
-class RecordEncoder::DigestTask final : public ChunkTask {
+// A task on one chunk of a record of several.
+class RecordEncoder::PartTask : public ChunkTask {
  public:
-  DigestTask(RecordEncoder& encoder, SharedRecord record, std::uint64_t chunk)
+  PartTask(RecordEncoder& encoder, SharedRecord record, std::uint64_t chunk)
       : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+
+ protected:
+  // Offset of the chunk in the tensor.
+  std::uint64_t offset_bytes() const { return chunk_ * record_->plan.geometry.chunk_bytes; }
+
+  RecordEncoder& encoder_;
+  const SharedRecord record_;
+  const std::uint64_t chunk_;
+};
+
+// Only hashes a chunk.
+class RecordEncoder::DigestTask final : public PartTask {
+ public:
+  using PartTask::PartTask;
   Result<void> run(WorkerMemory& memory) override;
   Result<void> finish() override;
 
  private:
-  RecordEncoder& encoder_;
-  const SharedRecord record_;
-  const std::uint64_t chunk_;
   LeafEdges edges_;
 };
 
 // Encodes a chunk with the candidate of its record.
-class RecordEncoder::CodedTask final : public ChunkTask {
+class RecordEncoder::CodedTask final : public PartTask {
  public:
-  CodedTask(RecordEncoder& encoder, SharedRecord record, std::uint64_t chunk)
-      : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+  using PartTask::PartTask;
   Result<void> run(WorkerMemory& memory) override;
   Result<void> finish() override;
 
  private:
-  RecordEncoder& encoder_;
-  const SharedRecord record_;
-  const std::uint64_t chunk_;
   ChunkResult result_;
 };
 
 // Takes the values of a chunk unchanged.
-class RecordEncoder::RawTask final : public ChunkTask {
+class RecordEncoder::RawTask final : public PartTask {
  public:
-  RawTask(RecordEncoder& encoder, SharedRecord record, std::uint64_t chunk)
-      : encoder_(encoder), record_(std::move(record)), chunk_(chunk) {}
+  using PartTask::PartTask;
   Result<void> run(WorkerMemory& memory) override;
   Result<void> finish() override;
 
  private:
-  RecordEncoder& encoder_;
-  const SharedRecord record_;
-  const std::uint64_t chunk_;
   ChunkResult result_;
 };
 
