@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/run_guarded.hpp"
+#include "format/write/alias_plan.hpp"
 
 namespace cfck::model {
 
@@ -57,7 +58,7 @@ Result<bool> CollectedArchive::tie(std::string_view name, std::string_view base)
   if (tied.sharing == Sharing::kNone) {
     tied.sharing = Sharing::kMemory;
     tied.base = found->second;
-    tied.strides = row_major_strides(tied.shape);
+    tied.strides = format::contiguous_strides(tied.shape);
   }
   CFCK_TRY(add(std::move(tied), places_[found->second]));
   return true;

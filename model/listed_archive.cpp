@@ -85,12 +85,4 @@ Result<std::vector<std::byte>> ListedArchive::attachment(std::string_view name) 
   return Error{ErrorCode::kNotFound, "there is no attachment '" + escaped(name) + "'", {}, {}};
 }
 
-std::vector<std::uint64_t> row_major_strides(const Shape& shape) {
-  std::vector<std::uint64_t> strides(shape.size(), 1);
-  for (std::size_t axis = shape.size(); axis-- > 1;) {
-    strides[axis - 1] = strides[axis] * shape[axis];
-  }
-  return strides;
-}
-
 }  // namespace cfck::model

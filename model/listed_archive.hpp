@@ -43,7 +43,4 @@ class ListedArchive : public TensorArchive {
   std::vector<std::size_t> by_name_;
 };
 
-// Returns the strides of a contiguous tensor, in elements.
-std::vector<std::uint64_t> row_major_strides(const Shape& shape);
-
 }  // namespace cfck::model

@@ -6,6 +6,7 @@
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/safetensors.hpp"
+#include "format/write/alias_plan.hpp"
 #include "interop/safetensors/safetensors_header.hpp"
 #include "interop/safetensors/safetensors_write.hpp"
 #include "model/archive_format.hpp"
@@ -39,7 +40,7 @@ class SafetensorsArchive final : public ListedArchive {
       tensor.stored_bytes = 0;
       tensor.sharing = Sharing::kMemory;
       tensor.base = tie.entry;
-      tensor.strides = row_major_strides(tensor.shape);
+      tensor.strides = format::contiguous_strides(tensor.shape);
       tensor.named_by_metadata = true;
       tensors_.push_back(std::move(tensor));
     }
