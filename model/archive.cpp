@@ -1,5 +1,6 @@
 #include "cfck/archive.hpp"
 
+#include <string>
 #include <utility>
 
 #include "base/run_guarded.hpp"
@@ -42,6 +43,27 @@ Result<std::string_view> TensorArchive::format_of(const ByteSource& source) {
 Result<void> TensorArchive::read(const ArchiveTensor& tensor, MutableBytes out) const {
   const ArchiveRead read{&tensor, out};
   return read_many({&read, 1});
+}
+
+Result<OwnedTensor> TensorArchive::read(const ArchiveTensor& tensor) const {
+  return run_guarded([&]() -> Result<OwnedTensor> {
+    CFCK_TRY(check_decoded_bytes(tensor, tensor.n_bytes));
+    const ArchiveTensor& own = tensors()[tensor.index];
+    CFCK_TRY_ASSIGN(OwnedTensor owned, OwnedTensor::allocate(own.dtype, own.shape));
+    CFCK_TRY(read(own, owned.bytes()));
+    return owned;
+  });
+}
+
+Result<OwnedTensor> TensorArchive::read(std::string_view name) const {
+  return run_guarded([&]() -> Result<OwnedTensor> {
+    const ArchiveTensor* const tensor = find(name);
+    if (tensor == nullptr) {
+      return not_found("the archive has no tensor '" + escaped(name) + "'")
+          .in_record(std::string(name));
+    }
+    return read(*tensor);
+  });
 }
 
 Result<VerifyReport> TensorArchive::verify(VerifyLevel, const ReadProgress&) const {

@@ -14,6 +14,7 @@
 #include "cfck/export.hpp"
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
+#include "cfck/owned_tensor.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/record.hpp"
 #include "cfck/tensor.hpp"
@@ -125,6 +126,11 @@ class CFCK_API TensorArchive {
   virtual Result<void> read_many(std::span<const ArchiveRead> reads,
                                  const ReadProgress& progress = {}) const = 0;
   Result<void> read(const ArchiveTensor& tensor, MutableBytes out) const;
+  // Reads a tensor into memory of its own, allocated once the size was checked against the limits.
+  // Errors: also kOutOfMemory, kUnsupported for a dtype of a newer version, and kNotFound for a
+  // name that the archive does not have.
+  Result<OwnedTensor> read(const ArchiveTensor& tensor) const;
+  Result<OwnedTensor> read(std::string_view name) const;
   // Reads elements [first_elem, first_elem + n_elems) in row-major order; both on whole bytes.
   virtual Result<void> read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
                                      std::uint64_t n_elems, MutableBytes out) const = 0;

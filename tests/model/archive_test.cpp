@@ -215,6 +215,52 @@ TEST(Archive, ReadsEveryTensorAndSeveralAtOnce) {
   });
 }
 
+TEST(Archive, ReadsIntoMemoryOfItsOwn) {
+  for_each_kind([](const Kind&, const TensorArchive& archive) {
+    for (const char* name : {"a", "a.tied", "c"}) {
+      const OwnedTensor tensor = take(archive.read(name));
+      EXPECT_EQ(tensor.dtype(), DType::kF32);
+      EXPECT_EQ(tensor.shape(), (Shape{6, 100}));
+      const Bytes expected = values_of(std::string(1, name[0]));
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), tensor.bytes().begin(),
+                             tensor.bytes().end()));
+      const ArchiveTensor copy = *archive.find(name);
+      EXPECT_EQ(take(archive.read(copy)).bytes().size(), 2400U);
+    }
+    const auto missing = archive.read("d\n");
+    ASSERT_FALSE(missing.has_value());
+    EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+    EXPECT_EQ(missing.error().record, "d\n");
+    EXPECT_NE(missing.error().message.find("'d\\n'"), std::string::npos);
+    ArchiveTensor stranger = *archive.find("a");
+    stranger.index = 1000;
+    const auto refused = archive.read(stranger);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  });
+}
+
+// No memory is taken for what a file claims beyond the limit.
+TEST(Archive, ChecksTheLimitBeforeItAllocates) {
+  ArchiveOptions options;
+  options.decode.limits.max_decoded_bytes = 2399;
+  for_each_kind(
+      [](const Kind&, const TensorArchive& archive) {
+        for (const char* name : {"b", "a.tied"}) {
+          const auto refused = archive.read(name);
+          ASSERT_FALSE(refused.has_value());
+          EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
+        }
+      },
+      options);
+  options.decode.limits.max_decoded_bytes = 2400;
+  for_each_kind(
+      [](const Kind&, const TensorArchive& archive) {
+        EXPECT_EQ(take(archive.read("b")).bytes().size(), 2400U);
+      },
+      options);
+}
+
 TEST(Archive, KnowsTies) {
   for_each_kind([](const Kind& kind, const TensorArchive& archive) {
     const ArchiveTensor& tied = *archive.find("a.tied");
