@@ -107,4 +107,13 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+std::string alternatives(std::span<const std::string_view> words) {
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    out += i == 0 ? "" : i + 1 < words.size() ? ", " : " or ";
+    out += words[i];
+  }
+  return out;
+}
+
 }  // namespace cfck::detail

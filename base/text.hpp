@@ -1,6 +1,8 @@
-// Text that came from a file: validation as UTF-8, and escaping for display.
+// Text for messages: words to choose from, and text that came from a file, which is validated as
+// UTF-8 and escaped for display.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,5 +18,8 @@ bool valid_utf8(std::string_view text) noexcept;
 // use, spaces other than the ordinary one), backslashes and bytes that are not UTF-8 become \n,
 // \x1b, \u202e, \U000e0041 and the like.
 std::string escaped(std::string_view text);
+
+// Returns "a", "a or b", "a, b or c".
+std::string alternatives(std::span<const std::string_view> words);
 
 }  // namespace cfck::detail

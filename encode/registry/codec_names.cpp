@@ -1,5 +1,4 @@
 #include <array>
-#include <utility>
 
 #include "cfck/options.hpp"
 #include "encode/registry/codec_list.hpp"
@@ -7,14 +6,18 @@
 namespace cfck {
 namespace {
 
-struct NamedCodec {
-  std::uint8_t id;
-  std::string_view name;
-};
-
-constexpr auto kNamed = std::to_array<NamedCodec>({
-    {0, "raw"},
-#define CFCK_CODEC(id, name) {id, #name},
+// The names of choices; those of ids from 0 on follow "auto". Both arrays have the same order.
+constexpr auto kNames = std::to_array<std::string_view>({
+    "auto",
+    "raw",
+#define CFCK_CODEC(id, name) #name,
+#include CFCK_CODEC_LIST
+#undef CFCK_CODEC
+});
+constexpr auto kChoices = std::to_array<CodecChoice>({
+    CodecChoice::kAuto,
+    CodecChoice::kRaw,
+#define CFCK_CODEC(id, name) codec_choice(static_cast<CodecId>(id)),
 #include CFCK_CODEC_LIST
 #undef CFCK_CODEC
 });
@@ -22,24 +25,23 @@ constexpr auto kNamed = std::to_array<NamedCodec>({
 }  // namespace
 
 std::string_view codec_name(CodecId id) noexcept {
-  for (const NamedCodec& codec : kNamed) {
-    if (codec.id == static_cast<std::uint8_t>(id)) {
-      return codec.name;
+  for (std::size_t i = 1; i < kNames.size(); ++i) {
+    if (kChoices[i] == codec_choice(id)) {
+      return kNames[i];
     }
   }
   return "unknown";
 }
 
 std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept {
-  if (name == "auto") {
-    return CodecChoice::kAuto;
-  }
-  for (const NamedCodec& codec : kNamed) {
-    if (codec.name == name) {
-      return codec_choice(static_cast<CodecId>(codec.id));
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) {
+      return kChoices[i];
     }
   }
   return std::nullopt;
 }
+
+std::span<const std::string_view> codec_choice_names() noexcept { return kNames; }
 
 }  // namespace cfck

@@ -56,20 +56,26 @@ struct TensorChoice {
   }
 };
 
-// The codec of a tensor that must be lossless.
-inline CodecChoice lossless_codec(CodecChoice codec) {
-  return codec == CodecChoice::kDirect || codec == CodecChoice::kSpectral ? CodecChoice::kAuto
-                                                                          : codec;
+// The codec that a choice names. Requires: `choice` is not kAuto.
+inline CodecId codec_of(CodecChoice choice) noexcept {
+  return static_cast<CodecId>(static_cast<std::uint8_t>(choice) - 1);
+}
+
+// Whether a choice names a codec that loses nothing; kAuto and kRaw name none.
+inline bool names_exact_codec(CodecChoice choice) noexcept {
+  return choice != CodecChoice::kAuto && choice != CodecChoice::kRaw &&
+         codec::find_encoder(codec_of(choice)) != nullptr;
+}
+
+// The choice for a tensor that must be lossless: the one that was made, unless it is lossy.
+inline CodecChoice lossless_codec(CodecChoice choice) noexcept {
+  return choice == CodecChoice::kRaw || names_exact_codec(choice) ? choice : CodecChoice::kAuto;
 }
 
 // The codec of a tensor of which every bit must come through: the one that was asked for, if it
 // loses nothing.
 inline CodecId exact_codec(CodecChoice choice) noexcept {
-  if (choice == CodecChoice::kAuto || choice == CodecChoice::kRaw) {
-    return CodecId::kLossless;
-  }
-  const auto id = static_cast<CodecId>(static_cast<std::uint8_t>(choice) - 1);
-  return codec::find_encoder(id) != nullptr ? id : CodecId::kLossless;
+  return names_exact_codec(choice) ? codec_of(choice) : CodecId::kLossless;
 }
 
 }  // namespace cfck::encode

@@ -308,7 +308,7 @@ Result<void> take_chunked(Tables& tables, const Entry& entry, Index& index, Stor
   if (record.codec == CodecId::kRaw) {
     return check_raw_chunks(stored, index.chunks, entry);
   }
-  if (record.codec == CodecId::kLossless && stored.has_preamble) {
+  if (stored.has_preamble && rules_of(record.codec).preamble == Presence::kNever) {
     return corrupt("a lossless record has a preamble", entry.offset_bytes + 8, record.name);
   }
   return {};
@@ -364,17 +364,16 @@ Result<void> take_error(Tables& tables, const Entry& entry, Record& record) {
   const bool has_error = (entry.flags & kErrorFlag) != 0;
   const bool has_quality = (entry.flags & kQualityFlag) != 0;
   const bool owns_data = record.kind == RecordKind::kChunked || record.kind == RecordKind::kPacked;
-  const bool is_exact = record.codec == CodecId::kRaw || record.codec == CodecId::kLossless;
-  if (has_error && (!owns_data || is_exact || record.n_elems == 0)) {
+  const CodecRules rules = rules_of(record.codec);
+  if (has_error && (!owns_data || rules.error == Presence::kNever || record.n_elems == 0)) {
     return corrupt("a lossless record has an entry in the error table", offset_bytes, record.name);
   }
-  if (has_quality && (!has_error || record.codec == CodecId::kDirect)) {
+  if (has_quality && (!has_error || rules.quality == Presence::kNever)) {
     return corrupt("a record has an entry in the quality table that it cannot have", offset_bytes,
                    record.name);
   }
   if (!has_error) {
-    const bool is_lossy = record.codec == CodecId::kDirect || record.codec == CodecId::kSpectral;
-    return owns_data && is_lossy
+    return owns_data && rules.error == Presence::kAlways
                ? Result<void>(corrupt("a lossy record has no entry in the error table",
                                       offset_bytes, record.name))
                : Result<void>();
@@ -382,7 +381,7 @@ Result<void> take_error(Tables& tables, const Entry& entry, Record& record) {
   CFCK_TRY_ASSIGN(record.error, take_bound(tables.errors, record));
   if (has_quality) {
     CFCK_TRY_ASSIGN(record.error->quality, take_quality(tables.qualities, record));
-  } else if (record.codec == CodecId::kSpectral) {
+  } else if (rules.quality == Presence::kAlways) {
     return corrupt("a spectral record has no entry in the quality table", offset_bytes,
                    record.name);
   }

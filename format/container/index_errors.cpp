@@ -6,6 +6,20 @@
 
 namespace cfck::format {
 
+CodecRules rules_of(CodecId codec) noexcept {
+  switch (codec) {
+    case CodecId::kRaw:
+      return {Presence::kNever, Presence::kNever, Presence::kNever, true};
+    case CodecId::kLossless:
+      return {Presence::kNever, Presence::kNever, Presence::kNever, true};
+    case CodecId::kDirect:
+      return {Presence::kAlways, Presence::kNever, Presence::kAllowed, false};
+    case CodecId::kSpectral:
+      return {Presence::kAlways, Presence::kAlways, Presence::kAllowed, true};
+  }
+  return {};
+}
+
 Result<RecordQuality> take_quality(FieldReader& fields, const Record& record) {
   const std::uint64_t offset_bytes = fields.offset_bytes();
   RecordQuality quality;
@@ -48,7 +62,7 @@ Result<RecordError> take_bound(FieldReader& fields, const Record& record) {
   error.bound.kind = static_cast<BoundKind>(kind);
   error.bound.per_row = per_row != 0;
   const bool by_row = error.bound.kind == BoundKind::kRel || error.bound.kind == BoundKind::kSigma;
-  const bool may_be_none = record.codec != CodecId::kDirect;
+  const bool may_be_none = rules_of(record.codec).may_promise_nothing;
   if (kind > static_cast<std::uint8_t>(BoundKind::kSigma) || per_row > 1 || zero != 0 ||
       (!by_row && per_row != 0) || (error.bound.kind == BoundKind::kNone && !may_be_none)) {
     return corrupt("an entry of the error table has an unknown kind of bound", offset_bytes + 24,

@@ -6,6 +6,21 @@
 
 namespace cfck::format {
 
+enum class Presence : std::uint8_t { kNever, kAllowed, kAlways };
+
+// The entries that records of a codec have in the tables of errors and qualities, where they have
+// values, and what else the format demands of them.
+struct CodecRules {
+  Presence error = Presence::kAllowed;
+  Presence quality = Presence::kAllowed;
+  Presence preamble = Presence::kAllowed;
+  bool may_promise_nothing = true;  // bounds of kind none
+};
+// The format gives the rules by id (spec/format.md, sections "Records" and "Errors"), also to
+// readers without the codec: so they are a table here, and no question to the codec. Codecs of
+// later versions may do anything.
+CodecRules rules_of(CodecId codec) noexcept;
+
 // Reads the bound of a lossy record and its errors, except its quality. Requires: the codec of
 // `record`; a whole entry left in `fields`. Errors: kCorrupt.
 Result<RecordError> take_bound(FieldReader& fields, const Record& record);

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <vector>
 
+#include "format/container/index_errors.hpp"
+
 namespace cfck::format {
 
 Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const ChunkGeometry& geometry,
                      const encode::RecordSize& size) {
   Record& entry = layout.index().records[record].record;
   entry.codec = size.codec;
-  if (size.codec == CodecId::kDirect || size.codec == CodecId::kSpectral) {
+  const CodecRules rules = rules_of(size.codec);
+  if (rules.error == Presence::kAlways) {
     entry.error.emplace();
-    if (size.codec == CodecId::kSpectral) {
+    if (rules.quality == Presence::kAlways) {
       entry.error->quality.emplace();
     }
   }

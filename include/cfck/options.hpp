@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -70,6 +71,8 @@ constexpr CodecChoice codec_choice(CodecId id) noexcept {
   return static_cast<CodecChoice>(static_cast<std::uint8_t>(id) + 1);
 }
 CFCK_API std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept;
+// Returns the names of all choices: "auto", "raw", then the codecs of this version by id.
+CFCK_API std::span<const std::string_view> codec_choice_names() noexcept;
 
 // The reference of a maximum error. The ids are wire values (spec/format.md, section
 // "Errors").

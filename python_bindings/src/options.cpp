@@ -9,7 +9,9 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,11 +26,21 @@ using namespace nb::literals;
 
 using Rules = std::vector<std::tuple<std::string, TensorOptions>>;
 
+// "a, b or c"
+std::string alternatives(std::span<const std::string_view> words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    text += i == 0 ? "" : i + 1 < words.size() ? ", " : " or ";
+    text += words[i];
+  }
+  return text;
+}
+
 CodecChoice codec_choice(const std::string& name) {
   const auto choice = codec_choice_from_name(name);
   if (!choice) {
     raise({ErrorCode::kInvalidArgument,
-           "unknown codec \"" + name + "\"; it may be auto, raw, lossless, direct or spectral",
+           "unknown codec \"" + name + "\"; it may be " + alternatives(codec_choice_names()),
            {},
            {}});
   }

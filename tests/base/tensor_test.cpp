@@ -74,6 +74,13 @@ TEST(Options, NamesOfCodecs) {
   EXPECT_EQ(codec_choice_from_name("raw"), CodecChoice::kRaw);
   EXPECT_EQ(codec_choice_from_name("lossless"), CodecChoice::kLossless);
   EXPECT_FALSE(codec_choice_from_name("Lossless"));
+  std::vector<std::string_view> names;
+  for (const std::string_view name : codec_choice_names()) {
+    EXPECT_TRUE(codec_choice_from_name(name)) << name;
+    names.push_back(name);
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string_view>{"auto", "raw", "lossless", "direct", "spectral"}));
 }
 
 TEST(Options, NamesOfEntropyStagesAndLevels) {

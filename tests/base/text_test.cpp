@@ -19,6 +19,15 @@ TEST(Text, AcceptsUtf8) {
   }
 }
 
+TEST(Text, AlternativesEndWithOr) {
+  constexpr std::string_view kWords[] = {"raw", "lossless", "direct"};
+  const std::span<const std::string_view> words = kWords;
+  EXPECT_EQ(alternatives(words), "raw, lossless or direct");
+  EXPECT_EQ(alternatives(words.first(2)), "raw or lossless");
+  EXPECT_EQ(alternatives(words.first(1)), "raw");
+  EXPECT_EQ(alternatives({}), "");
+}
+
 TEST(Text, RefusesWhatIsNotUtf8) {
   for (const std::string_view text :
        {"\x80"sv, "\xC0\xAF"sv, "\xC1\xBF"sv, "\xC2"sv, "\xC2\x41"sv, "\xE0\x9F\xBF"sv,

@@ -13,6 +13,7 @@ TEST(ExampleCodec, HasItsNameAndIsChosenByIt) {
   EXPECT_EQ(codec_name(kRunsId), "runs");
   EXPECT_EQ(codec_choice_from_name("runs"), codec_choice(kRunsId));
   EXPECT_EQ(codec_choice_from_name("spectral"), CodecChoice::kSpectral);
+  EXPECT_EQ(codec_choice_names().back(), "runs");
 }
 
 TEST(ExampleCodec, FilesComeBackAndVerify) {

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -77,6 +79,25 @@ void add_effort(CLI::App& app, EncodeOptions& encode) {
                           "NAME");
 }
 
+// When a codec can be used, where its name does not say so.
+constexpr std::pair<std::string_view, std::string_view> kCodecNotes[] = {
+    {"auto", "whichever takes fewer bytes"},
+    {"direct", "with a maximum error"},
+    {"spectral", "with a target or --max-abs-error; auto uses it for targets"}};
+
+void add_codec(CLI::App& app, CodecChoice& codec) {
+  std::map<std::string, CodecChoice> choices;
+  std::string text;
+  for (const std::string_view name : codec_choice_names()) {
+    choices.emplace(name, *codec_choice_from_name(name));
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
+    for (const auto& [noted, note] : kCodecNotes) {
+      if (noted == name) text += fmt::format(" ({})", note);
+    }
+  }
+  add_choice<CodecChoice>(app, "--codec", codec, choices, text, "NAME");
+}
+
 void add_paths_and_codec(CLI::App& app, ConvertOptions& options) {
   app.add_option("IN", options.input, "A safetensors or .cfck file, or a folder of them")
       ->required()
@@ -85,16 +106,7 @@ void add_paths_and_codec(CLI::App& app, ConvertOptions& options) {
                  "The output; default: beside IN, model.safetensors <-> model.cfck, "
                  "folder <-> folder-cfck")
       ->option_text(" ");
-  add_choice<CodecChoice>(
-      app, "--codec", options.encode.codec,
-      {{"auto", CodecChoice::kAuto},
-       {"raw", CodecChoice::kRaw},
-       {"lossless", CodecChoice::kLossless},
-       {"direct", CodecChoice::kDirect},
-       {"spectral", CodecChoice::kSpectral}},
-      "auto (whichever takes fewer bytes), raw, lossless, direct (with a maximum error), spectral "
-      "(with a target or --max-abs-error; auto uses it for targets)",
-      "NAME");
+  add_codec(app, options.encode.codec);
 }
 
 void set_up_convert(CLI::App& app, Choices& choices) {

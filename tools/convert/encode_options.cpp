@@ -69,9 +69,8 @@ Result<void> set_option(TensorOptions& options, std::string_view name,
   if (name == "codec") {
     const auto codec = codec_choice_from_name(value.value_or(""));
     if (!codec) {
-      return wrong(
-          fmt::format("'{}' is not a codec; choose auto, raw, lossless, direct or spectral",
-                      escaped(value.value_or(""))));
+      return wrong(fmt::format("'{}' is not a codec; choose {}", escaped(value.value_or("")),
+                               alternatives(codec_choice_names())));
     }
     options.codec = *codec;
     return {};

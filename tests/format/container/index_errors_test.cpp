@@ -1,9 +1,12 @@
 // The tables of errors and qualities, of records that codec spectral wrote.
+#include "format/container/index_errors.hpp"
+
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <limits>
 
+#include "codec/lossy.hpp"
 #include "format/container/container.hpp"
 
 namespace cfck::format {
@@ -167,6 +170,22 @@ TEST(IndexErrors, EveryBitOfTheFlagsAndReservedBytesIsChecked) {
     damaged[12 + 32 + 8] ^= static_cast<std::byte>(bit);
     EXPECT_FALSE(decode_index(damaged, 1000, {})) << bit;
   }
+}
+
+// The rules are a table of the format; the registry has the codecs.
+TEST(IndexErrors, EveryLossyCodecHasErrorsAndNoOther) {
+  EXPECT_EQ(rules_of(CodecId::kRaw).error, Presence::kNever);
+  std::size_t n_codecs = 0;
+  for (const std::string_view name : codec_choice_names().subspan(2)) {
+    const auto choice = static_cast<unsigned>(*codec_choice_from_name(name));
+    const auto id = static_cast<CodecId>(choice - 1);
+    const bool is_lossy = codec::find_lossy_encoder(id) != nullptr;
+    EXPECT_EQ(rules_of(id).error, is_lossy ? Presence::kAlways : Presence::kNever) << name;
+    EXPECT_NE(is_lossy, codec::find_encoder(id) != nullptr) << name;
+    ++n_codecs;
+  }
+  EXPECT_GE(n_codecs, 3u);
+  EXPECT_EQ(rules_of(static_cast<CodecId>(77)).error, Presence::kAllowed);
 }
 
 }  // namespace
