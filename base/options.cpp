@@ -128,9 +128,7 @@ std::string_view lossless_reason_name(LosslessReason reason) noexcept {
 namespace {
 
 Result<std::optional<ErrorBound>> only_bound(const TensorOptions& options) {
-  const auto refuse = [](std::string message) {
-    return Error{ErrorCode::kInvalidArgument, std::move(message), {}, {}};
-  };
+  const auto refuse = [](std::string message) { return invalid_argument(std::move(message)); };
   std::optional<ErrorBound> bound;
   const auto take = [&](const std::optional<double>& value, BoundKind kind) {
     if (!value) {

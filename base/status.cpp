@@ -12,9 +12,7 @@ namespace cfck {
 namespace {
 
 Error unexpected(const char* what) noexcept {
-  return run_guarded([&] {
-    return Error{ErrorCode::kInternal, std::string("unexpected exception: ") + what, {}, {}};
-  });
+  return run_guarded([&] { return internal_error(std::string("unexpected exception: ") + what); });
 }
 
 // True if the system refused memory, or a thread, which needs some.

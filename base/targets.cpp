@@ -11,9 +11,7 @@
 namespace cfck {
 namespace {
 
-Error refuse(std::string message) {
-  return Error{ErrorCode::kInvalidArgument, std::move(message), {}, {}};
-}
+Error refuse(std::string message) { return invalid_argument(std::move(message)); }
 
 // Takes the number at the start of `text`; the rest of the text is its unit, without blanks.
 std::optional<double> take_number(std::string_view& text) {

@@ -37,10 +37,8 @@ class MemoryArrays final : public Arrays {
   Result<void> add(std::string name, const TensorView& array) {
     CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, cfck::n_bytes(array.dtype, array.shape));
     if (array.data.size() != n_bytes) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "an array of the calibration has not as many bytes as its shape says",
-                   std::move(name),
-                   {}};
+      return invalid_argument("an array of the calibration has not as many bytes as its shape says")
+          .in_record(std::move(name));
     }
     arrays_.emplace(std::move(name), array);
     return {};
@@ -103,10 +101,7 @@ bool is_finite(std::span<const float> numbers) {
 }
 
 Error unsound(std::string message, std::string name) {
-  return Error{ErrorCode::kCorrupt,
-               "the calibration is invalid: " + std::move(message),
-               std::move(name),
-               {}};
+  return corrupt("the calibration is invalid: " + std::move(message)).in_record(std::move(name));
 }
 
 }  // namespace cfck::calibration

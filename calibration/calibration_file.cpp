@@ -86,13 +86,10 @@ Result<void> check_format(const Reader& reader) {
   const std::string* const format = metadata_of(reader, "format");
   const std::string* const version = metadata_of(reader, "version");
   if (format == nullptr || *format != kFormat) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "not a calibration file; cfck.calibrate in Python makes one",
-                 {},
-                 {}};
+    return invalid_argument("not a calibration file; cfck.calibrate in Python makes one");
   }
   if (version == nullptr || *version != kVersion) {
-    return Error{ErrorCode::kUnsupported, "the calibration file has a newer version", {}, {}};
+    return unsupported("the calibration file has a newer version");
   }
   return {};
 }

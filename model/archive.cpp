@@ -25,10 +25,7 @@ Result<std::unique_ptr<TensorArchive>> TensorArchive::open_as(std::string_view f
     if (const auto* known = model::find_format(format)) {
       return known->open(std::move(source), options);
     }
-    return Error{ErrorCode::kUnsupported,
-                 "files of the format '" + escaped(format) + "' cannot be read",
-                 {},
-                 {}};
+    return unsupported("files of the format '" + escaped(format) + "' cannot be read");
   });
 }
 
@@ -69,12 +66,9 @@ Result<OwnedTensor> TensorArchive::read(std::string_view name) const {
 Result<VerifyReport> TensorArchive::verify(VerifyLevel, const ReadProgress&) const {
   return run_guarded([&] {
     const std::string format(files().empty() ? "this" : files().front().format);
-    return Result<VerifyReport>(Error{ErrorCode::kUnsupported,
-                                      "a " + format +
-                                          " file has no checksums to verify; convert it to .cfck "
-                                          "to get them",
-                                      {},
-                                      {}});
+    return Result<VerifyReport>(unsupported("a " + format +
+                                            " file has no checksums to verify; convert it to .cfck "
+                                            "to get them"));
   });
 }
 

@@ -33,7 +33,7 @@ const ArchiveFormat* recognised(std::string_view head) {
 Result<const ArchiveFormat*> format_of(const ByteSource& source) {
   CFCK_TRY_ASSIGN(const std::string head, head_of(source));
   if (head.empty()) {
-    return Error{ErrorCode::kTruncated, "the file is empty; download it again", {}, {}};
+    return truncated("the file is empty; download it again");
   }
   if (const ArchiveFormat* const format = recognised(head)) return format;
   for (const ArchiveFormat* format : archive_formats()) {
@@ -44,10 +44,9 @@ Result<const ArchiveFormat*> format_of(const ByteSource& source) {
   for (const ArchiveFormat* format : archive_formats()) {
     if (path.ends_with(format->suffix)) return format;
   }
-  return Error{ErrorCode::kCorrupt,
-               "neither a safetensors file nor a .cfck file, nor a file of any other known format",
-               {},
-               0};
+  return corrupt(
+             "neither a safetensors file nor a .cfck file, nor a file of any other known format")
+      .at_byte(0);
 }
 
 const ArchiveFormat* find_format(std::string_view name) {

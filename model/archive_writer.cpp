@@ -16,10 +16,7 @@ Result<std::unique_ptr<ArchiveWriter>> ArchiveWriter::create(std::string_view fo
                                                              const EncodeOptions& options) {
   return run_guarded([&]() -> Result<std::unique_ptr<ArchiveWriter>> {
     if (const auto* known = model::find_format(format)) return known->create(sink, options);
-    return Error{ErrorCode::kUnsupported,
-                 "files of the format '" + escaped(format) + "' cannot be written",
-                 {},
-                 {}};
+    return unsupported("files of the format '" + escaped(format) + "' cannot be written");
   });
 }
 

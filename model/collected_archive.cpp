@@ -12,8 +12,7 @@ CollectedArchive::CollectedArchive() { files_.push_back({"<memory>", {}, 0, 0, n
 
 Result<void> CollectedArchive::add(ArchiveTensor tensor, Place place) {
   if (!tensor.hidden && !by_name_.emplace(tensor.name, tensors_.size()).second) {
-    return Error{
-        ErrorCode::kInvalidArgument, "a tensor of this name was added before", tensor.name, {}};
+    return invalid_argument("a tensor of this name was added before").in_record(tensor.name);
   }
   tensors_.push_back(std::move(tensor));
   places_.push_back(place);
@@ -39,11 +38,9 @@ Result<void> CollectedArchive::add(std::string_view name, const TensorView& tens
   added.shape = tensor.shape;
   CFCK_TRY_ASSIGN(added.n_bytes, n_bytes(tensor.dtype, tensor.shape));
   if (tensor.data.size() != added.n_bytes) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the tensor has " + std::to_string(tensor.data.size()) +
-                     " bytes, its dtype and shape need " + std::to_string(added.n_bytes),
-                 added.name,
-                 {}};
+    return invalid_argument("the tensor has " + std::to_string(tensor.data.size()) +
+                            " bytes, its dtype and shape need " + std::to_string(added.n_bytes))
+        .in_record(added.name);
   }
   Place place;
   place.bytes = tensor.data;
@@ -165,8 +162,7 @@ Result<void> CollectedArchive::read_elements(const ArchiveTensor& tensor, std::u
 Result<void> CollectedArchive::read_slice(const ArchiveTensor& tensor,
                                           std::span<const std::uint64_t>,
                                           std::span<const std::uint64_t>, MutableBytes) const {
-  return Error{
-      ErrorCode::kUnsupported, "what is to be written is not read by boxes", tensor.name, {}};
+  return unsupported("what is to be written is not read by boxes").in_record(tensor.name);
 }
 
 }  // namespace cfck::model

@@ -136,10 +136,7 @@ std::optional<Error> foreign_format(std::string_view head, const std::string& pa
   if (foreign == nullptr) return std::nullopt;
   const std::string way =
       filled_in(foreign->way_out, python_string(path), python_string(cfck_name(path)));
-  return Error{ErrorCode::kUnsupported,
-               std::string("this is ").append(foreign->what).append("; ").append(way),
-               {},
-               {}};
+  return unsupported(std::string("this is ").append(foreign->what).append("; ").append(way));
 }
 
 }  // namespace cfck::model

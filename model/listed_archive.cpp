@@ -45,16 +45,14 @@ Result<void> ListedArchive::check_own(const ArchiveTensor* tensor) const {
       tensors_[tensor->index].n_bytes == tensor->n_bytes) {
     return {};
   }
-  return Error{ErrorCode::kInvalidArgument,
-               "the tensor is not one of this archive",
-               tensor == nullptr ? std::string() : tensor->name,
-               {}};
+  return invalid_argument("the tensor is not one of this archive")
+      .in_record(tensor == nullptr ? std::string() : tensor->name);
 }
 
 Result<void> ListedArchive::check_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
                                            std::uint64_t n_elems, MutableBytes out) {
   const auto refuse = [&](const char* message) {
-    return Error{ErrorCode::kInvalidArgument, message, tensor.name, {}};
+    return invalid_argument(message).in_record(tensor.name);
   };
   const std::uint64_t bits = bits_per_element(tensor.dtype);
   if (first_elem > tensor.n_elems || n_elems > tensor.n_elems - first_elem) {
@@ -74,15 +72,13 @@ Result<void> ListedArchive::check_decoded_bytes(const ArchiveTensor& tensor,
   CFCK_TRY(check_own(&tensor));
   const std::uint64_t max_bytes = files_[tensor.file].max_decoded_bytes;
   if (max_bytes == 0 || n_bytes <= max_bytes) return {};
-  return Error{ErrorCode::kLimitExceeded,
-               "the call would read " + std::to_string(n_bytes) +
-                   " bytes, and max_decoded_bytes is " + std::to_string(max_bytes),
-               tensor.name,
-               {}};
+  return limit_exceeded("the call would read " + std::to_string(n_bytes) +
+                        " bytes, and max_decoded_bytes is " + std::to_string(max_bytes))
+      .in_record(tensor.name);
 }
 
 Result<std::vector<std::byte>> ListedArchive::attachment(std::string_view name) const {
-  return Error{ErrorCode::kNotFound, "there is no attachment '" + escaped(name) + "'", {}, {}};
+  return not_found("there is no attachment '" + escaped(name) + "'");
 }
 
 }  // namespace cfck::model

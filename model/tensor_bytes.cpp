@@ -11,14 +11,12 @@ Result<void> TensorBytes::read_at(std::uint64_t offset_bytes, MutableBytes out) 
   return run_guarded([&]() -> Result<void> {
     if (out.empty()) return {};
     if (offset_bytes > size() || out.size() > size() - offset_bytes) {
-      return Error{ErrorCode::kTruncated,
-                   "the tensor ends before the bytes that are asked for",
-                   tensor_.name,
-                   {}};
+      return truncated("the tensor ends before the bytes that are asked for")
+          .in_record(tensor_.name);
     }
     const std::uint64_t bits = bits_per_element(tensor_.dtype);
     if (bits == 0) {
-      return Error{ErrorCode::kUnsupported, "a dtype of a newer version of cfck", tensor_.name, {}};
+      return unsupported("a dtype of a newer version of cfck").in_record(tensor_.name);
     }
     // Eight elements are `bits` bytes; elements of whole bytes are read one by one.
     const std::uint64_t unit_bytes = bits % 8 == 0 ? bits / 8 : bits;

@@ -23,10 +23,10 @@ TOTAL = 4096
 N_SYMBOLS = 32
 SHAPES = (1.0, 1.25, 1.5, 1.75, 2.0, 2.4, 3.2, 8.0)
 PHASES = 4
-DIRECT_CLASSES = range(1, 36)  # coded without low bits
+DIRECT_BINS = range(1, 36)  # coded without low bits
 DIRECT_REACH = 15
-CLASS_OF_ONE = 29
-CLASS_SPREADS = (0.25, 0.4, 0.6, 0.85, 1.2, 1.8, 3.0, 6.0)  # of differences of classes
+BIN_OF_ONE = 29
+BIN_SPREADS = (0.25, 0.4, 0.6, 0.85, 1.2, 1.8, 3.0, 6.0)  # of differences of bins
 N_STEPS = 1 << 18  # of the integral
 FARTHEST = 64.0  # of the integral, in units of the mean
 
@@ -101,9 +101,9 @@ def lossless_table(shape, phase):
     return quantise(p)
 
 
-def direct_reach(scale_class):
+def direct_reach(scale_bin):
     """The largest magnitude that has a symbol."""
-    return 3 if scale_class < 13 else 7 if scale_class < 25 else DIRECT_REACH
+    return 3 if scale_bin < 13 else 7 if scale_bin < 25 else DIRECT_REACH
 
 
 def direct_table(shape, first, low_bits, reach):
@@ -207,7 +207,7 @@ def spectral_pair(shape, weight, first, low_bits, reach, random):
     return [quantise(c + 1e-3, is_used) for c in counts]
 
 
-def class_table(spread):
+def bin_table(spread):
     """Symbols: differences 0, -1, 1, -2, …; 30 a group of zeros; 31 escape."""
     symbols = np.arange(30)
     difference = np.where(symbols % 2 == 0, symbols // 2, -(symbols + 1) // 2)
@@ -227,11 +227,11 @@ def clean_table(ratio):
 def spectral_tables(number):
     shape, weight = SPECTRAL_FAMILIES[number]
     random = np.random.default_rng(number)
-    kinds = [(f"bin {c}", c, 0, direct_reach(c)) for c in DIRECT_CLASSES]
+    kinds = [(f"bin {c}", c, 0, direct_reach(c)) for c in DIRECT_BINS]
     # As with two low bits, once more.
     kinds += [(f"phase {i}", 36 + i + 4, 2, DIRECT_REACH) for i in range(PHASES)]
-    for name, scale_class, low_bits, reach in kinds:
-        pair = spectral_pair(shape, weight, scale_class - CLASS_OF_ONE, low_bits, reach, random)
+    for name, scale_bin, low_bits, reach in kinds:
+        pair = spectral_pair(shape, weight, scale_bin - BIN_OF_ONE, low_bits, reach, random)
         for quantiser, table in enumerate(pair):
             yield f"family {number} spectral {name} quantiser {quantiser}", table
 
@@ -242,20 +242,20 @@ def all_tables():
         shape = Shape(value)
         for phase in range(PHASES):
             yield f"family {number} lossless phase {phase}", lossless_table(shape, phase)
-        for scale_class in DIRECT_CLASSES:
-            first = scale_class - CLASS_OF_ONE
+        for scale_bin in DIRECT_BINS:
+            first = scale_bin - BIN_OF_ONE
             yield (
-                f"family {number} direct bin {scale_class}",
-                direct_table(shape, first, 0, direct_reach(scale_class)),
+                f"family {number} direct bin {scale_bin}",
+                direct_table(shape, first, 0, direct_reach(scale_bin)),
             )
         for phase in range(PHASES):
-            first = 36 + phase - CLASS_OF_ONE
+            first = 36 + phase - BIN_OF_ONE
             # As with two low bits: between one and many.
             table = direct_table(shape, first + 4, 2, DIRECT_REACH)
             yield f"family {number} direct phase {phase}", table
         yield from spectral_tables(number)
-    for number, spread in enumerate(CLASS_SPREADS):
-        yield f"bins {number}", class_table(spread)
+    for number, spread in enumerate(BIN_SPREADS):
+        yield f"bins {number}", bin_table(spread)
     for number, ratio in enumerate((0.02, 0.3, 0.8, 1.0)):
         yield f"trailing zero bits {number}", clean_table(ratio)
 

@@ -54,9 +54,7 @@ class PlannedTensor final : public LossyPlan {
 };
 
 Result<void> check_request(const SpectralRequest& request, const Shape& shape) {
-  const auto refuse = [](const char* message) {
-    return Error{ErrorCode::kInvalidArgument, message, {}, {}};
-  };
+  const auto refuse = [](const char* message) { return invalid_argument(message); };
   if (!(request.step >= 0x1p-1000 && request.step <= 0x1p1000)) {
     return refuse("the step must be a number from 2^-1000 to 2^1000");
   }
@@ -96,7 +94,7 @@ Result<LossyDecision> SpectralEncoder::plan(const LossyRecord& record, const Rea
   const DefaultFloatEnvironment environment;
   const SpectralRequest* const request = spectral_request(record);
   if (request == nullptr) {
-    return Error{ErrorCode::kInvalidArgument, "the spectral codec needs a step", {}, {}};
+    return invalid_argument("the spectral codec needs a step");
   }
   CFCK_TRY(check_request(*request, record.shape));
   try {

@@ -31,8 +31,7 @@ Result<Comparison> compare(const ChunkInfo& info, const SpectralCoding& coding, 
   const std::size_t n_values = info.n_elems;
   const std::size_t value_bytes = bits_per_element(info.dtype) / 8;
   if (original.size() != n_values * value_bytes) {
-    return Error{
-        ErrorCode::kInvalidArgument, "the original does not have the chunk's size", {}, {}};
+    return invalid_argument("the original does not have the chunk's size");
   }
   const SpectralKernels& kernels = spectral_kernels();
   Comparison found{std::vector<double>(n_values), std::vector<double>(n_values)};
@@ -73,11 +72,9 @@ Result<SpectralCoding*> SpectralDescription::coding_of(const ChunkInfo& info,
     }
   }
   if (codings_.size() == kMaxCodings) {
-    return Error{ErrorCode::kLimitExceeded,
-                 "the chunks of the record have more than " + std::to_string(kMaxCodings) +
-                     " different parameters",
-                 {},
-                 0};
+    return limit_exceeded("the chunks of the record have more than " + std::to_string(kMaxCodings) +
+                          " different parameters")
+        .at_byte(0);
   }
   CFCK_TRY_ASSIGN(SpectralGeometry geometry,
                   SpectralGeometry::create(info.shape, parameters.sides));

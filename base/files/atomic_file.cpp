@@ -27,7 +27,7 @@ constexpr int kMaxLinks = 40;  // as Linux has it
 constexpr int kMaxAttempts = 100;
 
 Error refuse(const std::string& path, const std::string& reason) {
-  return Error{ErrorCode::kInvalidArgument, "'" + escaped(path) + "' " + reason, {}, {}};
+  return invalid_argument("'" + escaped(path) + "' " + reason);
 }
 
 std::string folder_of(const std::string& path) {
@@ -51,8 +51,7 @@ Result<std::string> follow_links(const std::string& path) {
     const std::string next(buffer, static_cast<std::size_t>(n_bytes));
     target = next.starts_with('/') ? next : folder_of(target) + "/" + next;
   }
-  return Error{
-      ErrorCode::kIo, "'" + escaped(path) + "' leads through too many symbolic links", {}, {}};
+  return io_error("'" + escaped(path) + "' leads through too many symbolic links");
 }
 
 }  // namespace
@@ -129,12 +128,9 @@ Result<void> AtomicFile::Impl::keep_permissions() {
     return {};  // a new file: what the process's umask says
   }
   if (::chmod(temporary.c_str(), info.st_mode & 0777) != 0) {
-    return Error{
-        ErrorCode::kIo,
+    return io_error(
         "cannot give '" + escaped(temporary) +
-            "' the permissions of the file it replaces: " + std::generic_category().message(errno),
-        {},
-        {}};
+        "' the permissions of the file it replaces: " + std::generic_category().message(errno));
   }
   return {};
 }

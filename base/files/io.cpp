@@ -19,12 +19,10 @@ Result<void> check_range(std::uint64_t offset_bytes, std::uint64_t n_bytes, std:
                          const std::string& name) {
   if (offset_bytes > size || n_bytes > size - offset_bytes) {
     return run_guarded([&] {
-      return Error{ErrorCode::kTruncated,
-                   "'" + escaped(name) + "' has " + std::to_string(size) + " bytes; " +
+      return truncated("'" + escaped(name) + "' has " + std::to_string(size) + " bytes; " +
                        std::to_string(n_bytes) + " were requested at byte " +
-                       std::to_string(offset_bytes),
-                   {},
-                   offset_bytes};
+                       std::to_string(offset_bytes))
+          .at_byte(offset_bytes);
     });
   }
   return {};
@@ -126,9 +124,7 @@ Result<void> MemorySink::write(ByteView bytes) {
 namespace {
 
 Error not_provided(const char* action) {
-  return run_guarded([&] {
-    return Error{ErrorCode::kUnsupported, std::string("this FileSystem cannot ") + action, {}, {}};
-  });
+  return run_guarded([&] { return unsupported(std::string("this FileSystem cannot ") + action); });
 }
 
 }  // namespace

@@ -47,11 +47,8 @@ Result<void> check_regular(const char* action, const std::string& path, mode_t m
   }
   const char* const what = S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
   return run_guarded([&] {
-    return Error{ErrorCode::kUnsupported,
-                 "'" + escaped(path) + "' is " + what +
-                     ", which does not allow random access; copy its contents into a file first",
-                 {},
-                 {}};
+    return unsupported("'" + escaped(path) + "' is " + what +
+                       ", which does not allow random access; copy its contents into a file first");
   });
 }
 
@@ -194,12 +191,10 @@ Result<void> PosixFile::read_at(std::uint64_t offset_bytes, MutableBytes out) co
     }
     if (got == 0) {
       return run_guarded([&] {
-        return Error{ErrorCode::kTruncated,
-                     "'" + escaped(path_) + "' ends before byte " +
+        return truncated("'" + escaped(path_) + "' ends before byte " +
                          std::to_string(offset_bytes + out.size()) +
-                         "; it may have been truncated while it was being read",
-                     {},
-                     offset_bytes};
+                         "; it may have been truncated while it was being read")
+            .at_byte(offset_bytes);
       });
     }
     out = out.subspan(static_cast<std::size_t>(got));
@@ -283,9 +278,7 @@ Result<void> PosixFile::truncate(std::uint64_t n_bytes) {
 }
 
 Error PosixFile::refusal(const char* reason) const {
-  return run_guarded([&] {
-    return Error{ErrorCode::kIo, "'" + escaped(path_) + "' " + reason, {}, {}};
-  });
+  return run_guarded([&] { return io_error("'" + escaped(path_) + "' " + reason); });
 }
 
 Result<void> PosixFile::lock() {

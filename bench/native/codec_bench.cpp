@@ -11,8 +11,8 @@
 #include "codec/codec.hpp"
 #include "codec/entropy/zstd/huffman.hpp"
 #include "codec/entropy/zstd/zstd_frame.hpp"
+#include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/byte_planes.hpp"
-#include "codec/symboliser/class_stream.hpp"
 #include "codec/symboliser/kernel_levels.hpp"
 
 namespace {
@@ -85,9 +85,9 @@ struct SplitChunk {
   SplitChunk() {
     layout.has_signs =
         chunk_kernels<Format>().analyse(values.data(), kValues, groups.data()).has_signs;
-    std::vector<std::uint8_t> class_symbols(groups.size());
-    std::vector<std::byte> class_escapes(2 * groups.size());
-    write_class_stream(groups.data(), groups.size(), class_symbols.data(), class_escapes.data());
+    std::vector<std::uint8_t> bin_symbols(groups.size());
+    std::vector<std::byte> bin_escapes(2 * groups.size());
+    write_bin_stream(groups.data(), groups.size(), bin_symbols.data(), bin_escapes.data());
     split();
   }
 

@@ -5,14 +5,14 @@
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
 #include "bench/native/stages.hpp"
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 #include "codec/direct/chunk/parameters.hpp"
 #include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/lossy.hpp"
-#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/bin_stream.hpp"
 
 namespace cfck::bench {
 namespace {
@@ -37,8 +37,8 @@ struct CodedChunk {
   std::uint64_t first = 0;
   std::size_t n = 0;
   std::vector<GroupCode> groups;
-  ClassStream classes;
-  std::vector<std::byte> class_escapes;
+  BinStream bins;
+  std::vector<std::byte> bin_escapes;
   std::array<std::size_t, 1 + kDirectStreams> lengths{};  // with rans the first two
   std::vector<std::int32_t> escapes;
   std::vector<std::byte> exact;  // values of the escapes that are exact
@@ -91,13 +91,13 @@ class DirectStages {
                                 indices_.data(), decoded_.data());
     });
     std::fill(indices_.begin() + static_cast<std::ptrdiff_t>(chunk.n), indices_.end(), 0);
-    clock_.time("encode: classify",
-                [&] { direct_kernels().classify(indices_.data(), chunk.n, groups_.data()); });
+    clock_.time("encode: assign bins",
+                [&] { direct_kernels().assign_bins(indices_.data(), chunk.n, groups_.data()); });
     symbols_.resize(n_groups + chunk.n + kDirectStreams * kGroupSize);
-    chunk.class_escapes.resize(2 * n_groups);
-    clock_.time("encode: classes", [&] {
-      chunk.classes =
-          write_class_stream(groups_.data(), n_groups, symbols_.data(), chunk.class_escapes.data());
+    chunk.bin_escapes.resize(2 * n_groups);
+    clock_.time("encode: bins", [&] {
+      chunk.bins =
+          write_bin_stream(groups_.data(), n_groups, symbols_.data(), chunk.bin_escapes.data());
     });
     chunk.groups = groups_;
     is_rans_ ? prepare_run(chunk) : prepare_streams(chunk);
@@ -161,7 +161,7 @@ class DirectStages {
     std::size_t raw_bytes = 0;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
-        const ClassCode code = kClassCodes.of[groups_[g].scale_class];
+        const BinCode code = kBinCodes.of[groups_[g].scale_bin];
         chunk.lengths[1 + code.stream] += group_symbols(code, group_size(g, chunk.n));
         raw_bytes += group_raw_bytes(code, group_size(g, chunk.n));
       }
@@ -181,7 +181,7 @@ class DirectStages {
     std::size_t raw_bytes = 0;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
-        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
+        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_bin];
         chunk.lengths[1] += group_size(g, chunk.n);
         raw_bytes += group_raw_bytes(code, group_size(g, chunk.n));
       }
@@ -198,7 +198,7 @@ class DirectStages {
     for (const GroupCode& group : groups_) {
       if (group.kind != GroupKind::kAllZero) {
         places_.push_back(
-            static_cast<std::uint8_t>(kFirstValuePlace + kSymbolCodes.of[group.scale_class].table));
+            static_cast<std::uint8_t>(kFirstValuePlace + kSymbolCodes.of[group.scale_bin].table));
       }
     }
   }
@@ -232,17 +232,17 @@ class DirectStages {
       return;
     }
     RansSymbols symbols;
-    symbols.classes = run_of(streams_[0], nullptr, kClassPlace);
+    symbols.bins = run_of(streams_[0], nullptr, kBinPlace);
     symbols.values = run_of(streams_[1], places_.data(), 0);
     symbols.tables = kDirectValueTables;
     symbols.n_sets = lane_sets_for(chunk.n);
     append_rans_section(symbols, scratch_, coded_);
   }
 
-  bool read_classes(const CodedChunk& chunk, const std::uint8_t* symbols) {
-    return read_class_stream({symbols, groups_.size()}, chunk.classes.first_class, kMaxDirectClass,
-                             ByteView(chunk.class_escapes).first(2 * chunk.classes.n_escapes),
-                             groups_.data());
+  bool read_bins(const CodedChunk& chunk, const std::uint8_t* symbols) {
+    return read_bin_stream({symbols, groups_.size()}, chunk.bins.first_bin, kMaxDirectBin,
+                           ByteView(chunk.bin_escapes).first(2 * chunk.bins.n_escapes),
+                           groups_.data());
   }
 
   bool decode_streams(const CodedChunk& chunk) {
@@ -256,7 +256,7 @@ class DirectStages {
                            {symbols_.data(), total})
                   .has_value();
     });
-    clock_.time("decode: classes", [&] { good &= read_classes(chunk, symbols_.data()); });
+    clock_.time("decode: bins", [&] { good &= read_bins(chunk, symbols_.data()); });
     clock_.time("decode: merge", [&] {
       DirectMerge from = cursors(chunk);
       const std::uint8_t* next = symbols_.data() + chunk.lengths[0];
@@ -280,13 +280,13 @@ class DirectStages {
     symbols_.resize(workspace + chunk.n + 2 * kGroupSize);
     std::uint8_t* const values = symbols_.data() + workspace;
     bool good = true;
-    clock_.time("decode: classes", [&] {
+    clock_.time("decode: bins", [&] {
       good &= reader_
                   .open(ByteView(chunk.coded).first(chunk.coded_bytes),
                         chunk.coded.data() + chunk.coded.size(), kDirectValueTables)
                   .has_value() &&
-              reader_.decode({symbols_.data(), groups_.size(), nullptr, kClassPlace}) &&
-              read_classes(chunk, symbols_.data());
+              reader_.decode({symbols_.data(), groups_.size(), nullptr, kBinPlace}) &&
+              read_bins(chunk, symbols_.data());
     });
     place_groups();
     const RansLanes lanes = reader_.lanes();

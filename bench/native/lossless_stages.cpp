@@ -6,7 +6,7 @@
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
-#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
 
 namespace cfck::bench {
@@ -20,8 +20,8 @@ struct StoredChunk {
   MutableBytes out;
   std::vector<GroupCode> groups;
   SymbolLayout layout;
-  ClassStream classes;
-  std::vector<std::byte> class_escapes;
+  BinStream bins;
+  std::vector<std::byte> bin_escapes;
   std::array<std::size_t, 2 + kPhases> lengths{};
   std::vector<std::byte> escapes;
   std::vector<std::byte> coded;  // then the raw bits
@@ -49,8 +49,8 @@ class LosslessStages {
     chunk.layout.n_tables = kIsRans || n < 4096 ? 1 : kPhases;
     symbols_.resize(2 * n_groups + n + (kPhases + 1) * kGroupSize);
     places_.resize(n_groups);
-    chunk.class_escapes.resize(2 * n_groups);
-    clock_.time("encode: classes", [&] { write_classes(chunk); });
+    chunk.bin_escapes.resize(2 * n_groups);
+    clock_.time("encode: bins", [&] { write_bins(chunk); });
     chunk.groups = groups_;
     prepare_streams(chunk, n);
     if constexpr (kIsRans) {
@@ -122,15 +122,15 @@ class LosslessStages {
     return found;
   }
 
-  void write_classes(StoredChunk& chunk) {
+  void write_bins(StoredChunk& chunk) {
     const std::size_t n_groups = groups_.size();
     for (std::size_t g = 0; g < n_groups; ++g) {
       groups_[g].trailing_zero_bits =
           groups_[g].kind == GroupKind::kAllZero ? 0 : groups_[g].trailing_zero_bits;
       symbols_[n_groups + g] = groups_[g].trailing_zero_bits;
     }
-    chunk.classes =
-        write_class_stream(groups_.data(), n_groups, symbols_.data(), chunk.class_escapes.data());
+    chunk.bins =
+        write_bin_stream(groups_.data(), n_groups, symbols_.data(), chunk.bin_escapes.data());
     if (kIsRans) {
       place_groups();
     }
@@ -141,7 +141,7 @@ class LosslessStages {
     std::uint8_t* next = places_.data();
     for (const GroupCode& group : groups_) {
       if (group.kind != GroupKind::kAllZero) {
-        *next++ = static_cast<std::uint8_t>(kFirstValuePlace + group.scale_class % kPhases);
+        *next++ = static_cast<std::uint8_t>(kFirstValuePlace + group.scale_bin % kPhases);
       }
     }
   }
@@ -149,7 +149,7 @@ class LosslessStages {
   void write_symbols(const StoredChunk& chunk) {
     if constexpr (kIsRans) {
       RansSymbols symbols;
-      symbols.classes = run_of(streams_[0], nullptr, kClassPlace);
+      symbols.bins = run_of(streams_[0], nullptr, kBinPlace);
       symbols.trailing_zero_bits = run_of(streams_[1], nullptr, kCleanPlace);
       symbols.values = run_of(streams_[2], places_.data(), 0);
       symbols.tables = kLosslessValueTables;
@@ -174,8 +174,8 @@ class LosslessStages {
                   .has_value();
     });
     const std::size_t n_groups = groups_.size();
-    clock_.time("decode: classes",
-                [&] { good &= read_classes(chunk, symbols_.data(), symbols_.data() + n_groups); });
+    clock_.time("decode: bins",
+                [&] { good &= read_bins(chunk, symbols_.data(), symbols_.data() + n_groups); });
     clock_.time("decode: merge", [&] {
       good &= merge(chunk, symbols_.data() + chunk.lengths[0] + chunk.lengths[1]);
     });
@@ -190,14 +190,14 @@ class LosslessStages {
     std::uint8_t* const clean = symbols_.data() + workspace;
     std::uint8_t* const values = clean + workspace;
     bool good = true;
-    clock_.time("decode: classes", [&] {
+    clock_.time("decode: bins", [&] {
       good &= reader_
                   .open(ByteView(chunk.coded).first(chunk.coded_bytes),
                         chunk.coded.data() + chunk.coded.size(), kLosslessValueTables)
                   .has_value() &&
-              reader_.decode({symbols_.data(), n_groups, nullptr, kClassPlace}) &&
+              reader_.decode({symbols_.data(), n_groups, nullptr, kBinPlace}) &&
               reader_.decode({clean, n_groups, nullptr, kCleanPlace}) &&
-              read_classes(chunk, symbols_.data(), clean);
+              read_bins(chunk, symbols_.data(), clean);
     });
     places_.resize(n_groups);
     place_groups();
@@ -224,7 +224,7 @@ class LosslessStages {
     raw_bytes_ = 0;
     for (std::size_t g = 0; g < n_groups; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
-        const unsigned table = chunk.layout.n_tables == 1 ? 0 : groups_[g].scale_class % kPhases;
+        const unsigned table = chunk.layout.n_tables == 1 ? 0 : groups_[g].scale_bin % kPhases;
         chunk.lengths[2 + table] += group_size(g, n);
         raw_bytes_ += raw_group_bytes<Format>(chunk.layout.has_signs, groups_[g].trailing_zero_bits,
                                               group_size(g, n));
@@ -256,12 +256,11 @@ class LosslessStages {
     escape_bytes_ = to.escapes - escapes_.data();
   }
 
-  bool read_classes(const StoredChunk& chunk, const std::uint8_t* classes,
-                    const std::uint8_t* clean) {
+  bool read_bins(const StoredChunk& chunk, const std::uint8_t* bins, const std::uint8_t* clean) {
     const std::size_t n_groups = groups_.size();
-    const bool good = read_class_stream(
-        {classes, n_groups}, chunk.classes.first_class, max_class<Format>(),
-        ByteView(chunk.class_escapes).first(2 * chunk.classes.n_escapes), groups_.data());
+    const bool good = read_bin_stream({bins, n_groups}, chunk.bins.first_bin, max_bin<Format>(),
+                                      ByteView(chunk.bin_escapes).first(2 * chunk.bins.n_escapes),
+                                      groups_.data());
     for (std::size_t g = 0; g < n_groups; ++g) {
       groups_[g].trailing_zero_bits = clean[g];
     }

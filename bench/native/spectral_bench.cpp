@@ -209,7 +209,7 @@ Result<nlohmann::json> measure(const Request& request) {
   CFCK_TRY_ASSIGN(const bench::Weights weights, bench::read_weights(request.common.path));
   std::vector<Coded> records = records_of(weights, request.spectral, request.common.entropy);
   if (records.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "no float tensors of two or more dimensions", {}, {}};
+    return invalid_argument("no float tensors of two or more dimensions");
   }
   Scratch scratch;
   CFCK_TRY_ASSIGN(const Size size, find_step(records, request.bits, scratch));
@@ -217,7 +217,7 @@ Result<nlohmann::json> measure(const Request& request) {
   for (Coded& coded : records) {
     CFCK_TRY(decode(coded, scratch, out.emplace_back(coded.values.size())));
     if (out.back() != coded.decoded) {
-      return Error{ErrorCode::kCorrupt, "what was decoded is not what was encoded", {}, {}};
+      return corrupt("what was decoded is not what was encoded");
     }
   }
   std::vector<double> planning, encoding, both, decoding;

@@ -142,7 +142,7 @@ Result<nlohmann::json> measure(const bench::Arguments& arguments, const EncodeOp
   Outputs outputs;
   for (const bench::Tensor& tensor : weights.tensors) {
     if (arguments.rel_bound != 0 && tensor.dtype != DType::kF32) {
-      return Error{ErrorCode::kInvalidArgument, "--rel is for F32; not so " + tensor.name, {}, {}};
+      return invalid_argument("--rel is for F32; not so " + tensor.name);
     }
     outputs.emplace_back(tensor.values.size());
   }
@@ -151,7 +151,7 @@ Result<nlohmann::json> measure(const bench::Arguments& arguments, const EncodeOp
   CFCK_TRY(decode(weights, sink.bytes(), outputs));
   const double largest = largest_error(weights, outputs, arguments.rel_bound);
   if (largest > (arguments.rel_bound == 0 ? 0.0 : 1.0)) {
-    return Error{ErrorCode::kCorrupt, "what was decoded is not what was encoded", {}, {}};
+    return corrupt("what was decoded is not what was encoded");
   }
   Samples samples;
   for (unsigned i = 0; i < arguments.repetitions; ++i) {

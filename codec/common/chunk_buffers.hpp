@@ -18,7 +18,7 @@ struct ChunkBuffers {
   GrowingBuffer<std::byte> mask;
   GrowingBuffer<std::int32_t> ordered_indices;
   GrowingBuffer<std::int32_t> escaped_indices;
-  GrowingBuffer<std::uint8_t> predicted_classes;
+  GrowingBuffer<std::uint8_t> predicted_bins;
   GrowingBuffer<std::uint8_t> places;  // of tables, for the entropy stage `rans`
   std::vector<std::byte> coded;        // the section of a chunk with the stage `rans`
 };

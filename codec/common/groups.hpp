@@ -15,17 +15,17 @@
 namespace cfck::codec {
 
 inline constexpr unsigned kGroupSize = 128;
-// Classes count quarter-log2 steps; the phase, class mod 4, picks the table.
+// Bins count quarter-log2 steps; the phase, bin mod 4, picks the table.
 inline constexpr unsigned kPhases = 4;
 
 enum class GroupKind : std::uint8_t {
   kValues = 0,
   kAllZero = 1,  // has neither symbols nor raw bits
-  kNoClass = 2,  // encoder only: takes the class before it
+  kNoBin = 2,    // encoder only: takes the bin before it
 };
 
 struct GroupCode {
-  std::uint16_t scale_class = 0;
+  std::uint16_t scale_bin = 0;
   std::uint8_t trailing_zero_bits = 0;
   GroupKind kind = GroupKind::kValues;
 };

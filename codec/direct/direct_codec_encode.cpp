@@ -67,8 +67,7 @@ Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadV
   }
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, direct_geometry(record.shape));
   if (record.bound.per_row && geometry.rows > kMaxRows) {
-    return Error{
-        ErrorCode::kUnsupported, "per_row supports at most 2^30 rows; leave it out", {}, {}};
+    return unsupported("per_row supports at most 2^30 rows; leave it out");
   }
   CFCK_TRY_ASSIGN(DerivedBounds bounds, derive_bounds(record, read));
   if (bounds.is_zero()) {

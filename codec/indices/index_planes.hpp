@@ -1,7 +1,7 @@
 // Bit planes of the low bits of a group's indices, and which of its indices escape.
 #pragma once
 
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 #include "codec/symboliser/byte_planes.hpp"
 
 namespace cfck::codec {

@@ -2,7 +2,7 @@
 // are the same at every CPU level: value i is added to sum i mod 8.
 #pragma once
 
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 #include "codec/indices/double_lanes.hpp"
 
 namespace cfck::codec {

@@ -1,4 +1,4 @@
-// Separable predictions of the classes of indices, which lossy codecs share.
+// Separable predictions of the bins of indices, which lossy codecs share.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct IndexGrid {
   std::uint64_t n_values() const { return rows * row_values(); }
 };
 
-// The predicted class of a value is the sum of its band (its kernel position), its row and its
+// The predicted bin of a value is the sum of its band (its kernel position), its row and its
 // column, in quarter-log2 steps.
 struct ScaleField {
   std::vector<std::int16_t> bands;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 #include "codec/common/field_quarters.hpp"
 #include "codec/indices/index_kernels.hpp"
 
@@ -21,13 +21,13 @@ class FieldFit {
   ScaleField fit(int alternations) {
     for (int i = 0; i < alternations; ++i) {
       add_up_rows();
-      // Only the bands are absolute classes, rounded down; the others are rounded to nearest.
+      // Only the bands are absolute bins, rounded down; the others are rounded to nearest.
       fit_bands();
       fit_columns();
       fit_rows();
     }
     for (std::int16_t& band : field_.bands) {
-      band = static_cast<std::int16_t>(band + static_cast<int>(kClassOfOne));
+      band = static_cast<std::int16_t>(band + static_cast<int>(kBinOfOne));
     }
     return std::move(field_);
   }
@@ -57,7 +57,7 @@ class FieldFit {
         sum += sums_[column * grid_.kernel_size + band] * columns[column];
       }
       field_.bands[band] =
-          quarters_of_mean(sum, grid_.rows * grid_.columns, 1.0, -static_cast<int>(kClassOfOne));
+          quarters_of_mean(sum, grid_.rows * grid_.columns, 1.0, -static_cast<int>(kBinOfOne));
     }
   }
 

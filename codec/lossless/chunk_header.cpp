@@ -11,7 +11,7 @@ namespace {
 
 struct FormatLimits {
   bool is_float = false;
-  std::uint32_t max_class = 0;
+  std::uint32_t max_bin = 0;
   unsigned raw_bits = 0;
 };
 
@@ -23,7 +23,7 @@ FormatLimits format_limits(DType dtype, EntropyId entropy) {
         const unsigned raw_bits = entropy == EntropyId::kRans
                                       ? unsigned{With32Symbols<Format>::kRawBits}
                                       : unsigned{Format::kRawBits};
-        return FormatLimits{true, max_class<Format>(), raw_bits};
+        return FormatLimits{true, max_bin<Format>(), raw_bits};
       },
       [] { return FormatLimits{}; });
 }
@@ -35,7 +35,7 @@ Result<SymbolsHeader> read_symbols_header(EntropyId entropy, VarintReader& in) {
   if (entropy == EntropyId::kRans && (h.flags & (kHasZeroGroups | kHasFourTables)) != 0) {
     return corrupt("flags that the entropy stage rans does not have", 1);
   }
-  CFCK_TRY_ASSIGN(h.first_class, in.varint());
+  CFCK_TRY_ASSIGN(h.first_bin, in.varint());
   if (h.flags & kHasMask) {
     CFCK_TRY_ASSIGN(h.mask_bytes, in.varint());
     CFCK_TRY_ASSIGN(h.n_masked, in.varint());
@@ -52,7 +52,7 @@ Result<SymbolsHeader> read_symbols_header(EntropyId entropy, VarintReader& in) {
     }
   }
   if (h.flags & kHasEscapes) {
-    CFCK_TRY_ASSIGN(h.n_class_escapes, in.varint());
+    CFCK_TRY_ASSIGN(h.n_bin_escapes, in.varint());
     CFCK_TRY_ASSIGN(h.n_escapes, in.varint());
   }
   if (entropy == EntropyId::kRans) {
@@ -80,15 +80,15 @@ Result<std::uint64_t> check_symbols_header(SymbolsHeader& h, const ChunkShape& s
   }
   const std::uint64_t in_tables =
       std::uint64_t{h.table_symbols[0]} + h.table_symbols[1] + h.table_symbols[2];
-  if (h.first_class > limits.max_class || h.trailing_zero_base >= limits.raw_bits ||
+  if (h.first_bin > limits.max_bin || h.trailing_zero_base >= limits.raw_bits ||
       h.n_symbols > n_left || in_tables > h.n_symbols || h.n_escapes > h.n_symbols ||
-      h.n_class_escapes > (n_left + kGroupSize - 1) / kGroupSize ||
+      h.n_bin_escapes > (n_left + kGroupSize - 1) / kGroupSize ||
       h.raw_bytes > (n + kGroupSize) * shape.value_bytes || h.coded_bytes > max_section_bytes(n)) {
     return corrupt("a count in the header of the chunk is out of range", 1);
   }
   const std::uint64_t sign_bytes =
       h.flags & kHasMaskSigns ? (std::uint64_t{h.n_masked} + 7) / 8 : 0;
-  return h.mask_bytes + sign_bytes + 2 * std::uint64_t{h.n_class_escapes} +
+  return h.mask_bytes + sign_bytes + 2 * std::uint64_t{h.n_bin_escapes} +
          std::uint64_t{shape.value_bytes} * h.n_escapes + h.coded_bytes + h.raw_bytes;
 }
 
@@ -170,7 +170,7 @@ Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) 
 void append_symbols_header(const SymbolsHeader& h, EntropyId entropy, std::vector<std::byte>& out) {
   out.push_back(static_cast<std::byte>(ChunkMode::kSymbols));
   out.push_back(static_cast<std::byte>(h.flags));
-  append_varint(h.first_class, out);
+  append_varint(h.first_bin, out);
   if (h.flags & kHasMask) {
     append_varint(h.mask_bytes, out);
     append_varint(h.n_masked, out);
@@ -187,7 +187,7 @@ void append_symbols_header(const SymbolsHeader& h, EntropyId entropy, std::vecto
     }
   }
   if (h.flags & kHasEscapes) {
-    append_varint(h.n_class_escapes, out);
+    append_varint(h.n_bin_escapes, out);
     append_varint(h.n_escapes, out);
   }
   if (entropy == EntropyId::kRans) {

@@ -29,19 +29,19 @@ enum ChunkFlag : std::uint8_t {
   kHasZeroGroups = 1 << 4,
   kHasFourTables = 1 << 5,
   kHasNoSigns = 1 << 6,
-  kHasEscapes = 1 << 7,  // of classes or of values
+  kHasEscapes = 1 << 7,  // of bins or of values
 };
 
 // Fields that the flags declare absent are zero.
 struct SymbolsHeader {
   std::uint8_t flags = 0;
-  std::uint32_t first_class = 0;
+  std::uint32_t first_bin = 0;
   std::uint32_t mask_bytes = 0;
   std::uint32_t n_masked = 0;
   std::uint8_t trailing_zero_base = 0;
   std::uint32_t n_symbols = 0;  // with kHasZeroGroups
   std::array<std::uint32_t, 3> table_symbols{};
-  std::uint32_t n_class_escapes = 0;
+  std::uint32_t n_bin_escapes = 0;
   std::uint32_t n_escapes = 0;
   std::uint32_t coded_bytes = 0;  // with the entropy stage `rans`
   std::uint32_t raw_bytes = 0;

@@ -14,7 +14,7 @@
 #include "codec/lossless/integer_planes.hpp"
 #include "codec/lossless/lossless.hpp"
 #include "codec/lossless/lossless_scratch.hpp"
-#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
 
 namespace cfck::codec {
@@ -39,7 +39,7 @@ class SectionReader {
 struct SymbolsSections {
   ByteView mask;
   ByteView mask_signs;
-  ByteView class_escapes;
+  ByteView bin_escapes;
   ByteView escapes;
   ByteView coded;  // with `rans`
   ByteView raw;
@@ -54,7 +54,7 @@ SymbolsSections take_sections(const SymbolsHeader& h, unsigned value_bytes,
   s.mask_at = sections.position();
   s.mask = sections.take(h.mask_bytes);
   s.mask_signs = sections.take(h.flags & kHasMaskSigns ? (std::size_t{h.n_masked} + 7) / 8 : 0);
-  s.class_escapes = sections.take(2 * std::size_t{h.n_class_escapes});
+  s.bin_escapes = sections.take(2 * std::size_t{h.n_bin_escapes});
   s.escapes = sections.take(std::size_t{value_bytes} * h.n_escapes);
   s.coded_at = sections.position();
   s.coded = sections.take(h.coded_bytes);
@@ -82,7 +82,7 @@ GroupTotals total_of_groups(const GroupCode* groups, std::size_t n_values,
   const auto add = [&](const GroupCode& group, std::size_t n, std::size_t raw_bytes) {
     const bool has_symbols = group.kind != GroupKind::kAllZero;
     if constexpr (Format::kSymbolMantissaBits != 1) {  // `rans` has no tables of its own length
-      totals.symbols[layout.n_tables == 1 ? 0 : group.scale_class % kPhases] += has_symbols ? n : 0;
+      totals.symbols[layout.n_tables == 1 ? 0 : group.scale_bin % kPhases] += has_symbols ? n : 0;
     }
     totals.raw_bytes += has_symbols ? raw_bytes : 0;
   };
@@ -136,7 +136,7 @@ class SymbolsDecoder {
  private:
   bool has_clean_stream() const { return (h_.flags & kHasTrailingZeroStream) != 0; }
 
-  // Decodes classes and trailing zero bits; with `zstd` the symbols too.
+  // Decodes bins and trailing zero bits; with `zstd` the symbols too.
   Result<void> decode_side() {
     if constexpr (kIsRans) {
       return decode_runs();
@@ -153,9 +153,9 @@ class SymbolsDecoder {
     if (!opened) {
       return shifted(std::move(opened).error(), coded_at_);
     }
-    classes_ = {symbols_, n_groups_};
+    bins_ = {symbols_, n_groups_};
     trailing_zeros_ = has_clean_stream() ? symbols_ + n_groups_ + kGroupSize : nullptr;
-    if (!reader.decode({symbols_, n_groups_, nullptr, kClassPlace}) ||
+    if (!reader.decode({symbols_, n_groups_, nullptr, kBinPlace}) ||
         (trailing_zeros_ != nullptr &&
          !reader.decode({trailing_zeros_, n_groups_, nullptr, kCleanPlace}))) {
       return corrupt("the lane sets end before the scale bins", coded_at_);
@@ -163,7 +163,7 @@ class SymbolsDecoder {
     return {};
   }
 
-  // Decodes the class stream, the stream of trailing zero bits, and the tables.
+  // Decodes the bin stream, the stream of trailing zero bits, and the tables.
   Result<void> decode_streams() {
     lengths_ = {n_groups_, has_clean_stream() ? n_groups_ : 0, h_.n_symbols, 0, 0, 0};
     if (layout_.n_tables == kPhases) {
@@ -188,15 +188,15 @@ class SymbolsDecoder {
       return shifted(std::move(done).error(), coded_at_);
     }
     std::memset(symbols_ + total, 0, kGroupSize);
-    classes_ = {symbols_, n_groups_};
+    bins_ = {symbols_, n_groups_};
     trailing_zeros_ = has_clean_stream() ? symbols_ + n_groups_ : nullptr;
     return {};
   }
 
   Result<void> read_groups() {
     groups_ = buffers_.groups.reserve(n_groups_);
-    if (!read_class_stream(classes_, h_.first_class, max_class<Format>(), sections_.class_escapes,
-                           groups_, h_.trailing_zero_base)) {
+    if (!read_bin_stream(bins_, h_.first_bin, max_bin<Format>(), sections_.bin_escapes, groups_,
+                         h_.trailing_zero_base)) {
       return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
     }
     for (std::size_t g = 0; trailing_zeros_ != nullptr && g < n_groups_; ++g) {
@@ -301,7 +301,7 @@ class SymbolsDecoder {
     for (std::size_t g = first_group; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
         places[n_places++] =
-            static_cast<std::uint8_t>(kFirstValuePlace + groups_[g].scale_class % kPhases);
+            static_cast<std::uint8_t>(kFirstValuePlace + groups_[g].scale_bin % kPhases);
       }
     }
     if (!reader.decode({symbols, n_symbols, places, 0})) {
@@ -354,7 +354,7 @@ class SymbolsDecoder {
   RansScratch& rans_;
   std::array<std::size_t, 2 + kPhases> lengths_{};
   std::uint8_t* symbols_ = nullptr;
-  std::span<const std::uint8_t> classes_;
+  std::span<const std::uint8_t> bins_;
   std::uint8_t* trailing_zeros_ = nullptr;  // of each group, if any have some
   std::size_t in_tail_ = 0;                 // raw bytes that the lanes carry
   GroupCode* groups_ = nullptr;
@@ -397,7 +397,7 @@ Result<void> decode_chunk(const ChunkInfo& info, ByteView payload, Scratch& scra
   CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(info));
   CFCK_TRY_ASSIGN(const ChunkHeader header, parse_chunk_header(info, payload));
   if (out.size() != shape.n_bytes()) {
-    return Error{ErrorCode::kInvalidArgument, "the output does not have the chunk's size", {}, {}};
+    return invalid_argument("the output does not have the chunk's size");
   }
   if (header.body_bytes > payload.size()) {
     return truncated("the chunk is shorter than its header says", payload.size());
@@ -437,10 +437,10 @@ Result<void> decode_chunk(const ChunkInfo& info, ByteView payload, Scratch& scra
 
 Result<void> check_lossless_chunk(const ChunkInfo& info) {
   if (info.scan != ScanId::kStorageOrder) {
-    return Error{ErrorCode::kUnsupported, "unknown scan order of a lossless record", {}, {}};
+    return unsupported("unknown scan order of a lossless record");
   }
   if (!info.preamble.empty()) {
-    return Error{ErrorCode::kUnsupported, "lossless records have no preamble", {}, {}};
+    return unsupported("lossless records have no preamble");
   }
   return {};
 }

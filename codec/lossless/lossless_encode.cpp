@@ -101,11 +101,8 @@ Result<void> encode_chunk(const ChunkInfo& info, ByteView values, Scratch& scrat
   CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(info));
   const bool has_stage = has_entropy_stage(info.entropy);
   if (values.size() != shape.n_bytes() || !has_stage) {
-    return Error{ErrorCode::kInvalidArgument,
-                 has_stage ? "the number of bytes differs from the size of the chunk"
-                           : "unknown entropy stage",
-                 {},
-                 {}};
+    return invalid_argument(has_stage ? "the number of bytes differs from the size of the chunk"
+                                      : "unknown entropy stage");
   }
   out.payload.clear();
   if (is_constant(values, shape.value_bytes)) {

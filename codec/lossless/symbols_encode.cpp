@@ -8,7 +8,7 @@
 #include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
 #include "codec/lossless/lossless_scratch.hpp"
-#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
 
 namespace cfck::codec {
@@ -86,7 +86,7 @@ class SymbolsEncoder {
     return found.zeros;
   }
 
-  // Symbols of classes and trailing zero bits; after them there is space for those of values, and
+  // Symbols of bins and trailing zero bits; after them there is space for those of values, and
   // in each table for what a kernel writes past a partial group.
   std::size_t n_side() const { return 2 * n_groups_; }
   std::uint8_t* side_room() {
@@ -178,11 +178,11 @@ class SymbolsEncoder {
   void write_streams() {
     // With `rans` symbols are in one stream, since its tables change from group to group.
     layout_.n_tables = !kIsRans && n_left_ >= kMinValuesOfFourTables ? kPhases : 1;
-    class_escapes_ = std::make_unique_for_overwrite<std::byte[]>(2 * n_groups_);
+    bin_escapes_ = std::make_unique_for_overwrite<std::byte[]>(2 * n_groups_);
     std::uint8_t* const side = side_room();
-    const ClassStream classes = write_class_stream(groups_, n_groups_, side, class_escapes_.get());
-    header_.first_class = classes.first_class;
-    header_.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
+    const BinStream bins = write_bin_stream(groups_, n_groups_, side, bin_escapes_.get());
+    header_.first_bin = bins.first_bin;
+    header_.n_bin_escapes = static_cast<std::uint32_t>(bins.n_escapes);
     streams_[0] = {side, n_groups_};
     if (header_.flags & kHasTrailingZeroStream) {
       for (std::size_t g = 0; g < n_groups_; ++g) {
@@ -232,12 +232,12 @@ class SymbolsEncoder {
       }
     }
     header_.n_escapes = static_cast<std::uint32_t>(escapes_.size() / sizeof(Word));
-    header_.flags |= header_.n_escapes + header_.n_class_escapes != 0 ? kHasEscapes : 0;
+    header_.flags |= header_.n_escapes + header_.n_bin_escapes != 0 ? kHasEscapes : 0;
     header_.raw_bytes = static_cast<std::uint32_t>(raw_bytes);
   }
 
   unsigned table_of(std::size_t g) const {
-    return layout_.n_tables == 1 ? 0 : groups_[g].scale_class % kPhases;
+    return layout_.n_tables == 1 ? 0 : groups_[g].scale_bin % kPhases;
   }
 
   // Codes the symbols, and takes the tail from the raw bits.
@@ -247,7 +247,7 @@ class SymbolsEncoder {
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
         places[n_places++] =
-            static_cast<std::uint8_t>(kFirstValuePlace + groups_[g].scale_class % kPhases);
+            static_cast<std::uint8_t>(kFirstValuePlace + groups_[g].scale_bin % kPhases);
       }
     }
     const auto run = [](SymbolStream stream, const std::uint8_t* of_groups, unsigned place) {
@@ -255,7 +255,7 @@ class SymbolsEncoder {
                        static_cast<std::uint8_t>(place)};
     };
     RansSymbols symbols;
-    symbols.classes = run(streams_[0], nullptr, kClassPlace);
+    symbols.bins = run(streams_[0], nullptr, kBinPlace);
     symbols.trailing_zero_bits = run(streams_[1], nullptr, kCleanPlace);
     symbols.values = run(streams_[2], places, 0);
     symbols.tables = kLosslessValueTables;
@@ -276,8 +276,8 @@ class SymbolsEncoder {
       code_symbols();
     }
     const ByteView mask = header_.flags & kHasMask ? ByteView(mask_) : ByteView();
-    const std::size_t class_escape_bytes = 2 * std::size_t{header_.n_class_escapes};
-    make_room(kMaxHeaderBytes + mask.size() + mask_signs_.size() + class_escape_bytes +
+    const std::size_t bin_escape_bytes = 2 * std::size_t{header_.n_bin_escapes};
+    make_room(kMaxHeaderBytes + mask.size() + mask_signs_.size() + bin_escape_bytes +
                   escapes_.size() + coded_.size() + raw_.size(),
               payload);
     append_symbols_header(header_, kEntropy, payload);
@@ -286,7 +286,7 @@ class SymbolsEncoder {
     };
     append(mask);
     append(mask_signs_);
-    append({class_escapes_.get(), class_escape_bytes});
+    append({bin_escapes_.get(), bin_escape_bytes});
     append(escapes_);
     append(coded_);
     append(raw_);
@@ -306,7 +306,7 @@ class SymbolsEncoder {
   std::array<SymbolStream, 2 + kPhases> streams_{};
   std::vector<std::byte> mask_;
   ByteView mask_signs_;
-  std::unique_ptr<std::byte[]> class_escapes_;
+  std::unique_ptr<std::byte[]> bin_escapes_;
   ByteView escapes_;
   ByteView raw_;
   ByteView coded_;  // with `rans`
@@ -324,9 +324,7 @@ Result<void> encode_symbols(DType dtype, const ChunkShape& shape, EntropyId entr
                    ? SymbolsEncoder<With32Symbols<Format>>(shape, values, scratch).encode(out)
                    : SymbolsEncoder<Format>(shape, values, scratch).encode(out);
       },
-      [] {
-        return Result<void>(Error{ErrorCode::kInternal, "not a float type", {}, {}});
-      });
+      [] { return Result<void>(internal_error("not a float type")); });
 }
 
 }  // namespace cfck::codec

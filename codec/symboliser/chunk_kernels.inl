@@ -97,11 +97,11 @@ GroupAnalysis analyse_one(const std::byte* values, std::size_t n_values, std::si
 
 inline GroupCode code_of(const GroupAnalysis& found) {
   GroupCode code;
-  code.scale_class = static_cast<std::uint16_t>(found.scale_class);
+  code.scale_bin = static_cast<std::uint16_t>(found.scale_bin);
   code.trailing_zero_bits = static_cast<std::uint8_t>(found.trailing_zero_bits);
-  code.kind = found.all_zero    ? GroupKind::kAllZero
-              : found.has_class ? GroupKind::kValues
-                                : GroupKind::kNoClass;
+  code.kind = found.all_zero  ? GroupKind::kAllZero
+              : found.has_bin ? GroupKind::kValues
+                              : GroupKind::kNoBin;
   return code;
 }
 
@@ -158,10 +158,10 @@ bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
       const std::byte* const group = values + index * kGroupSize * sizeof(Word);
       bool escapes = false;
 #ifdef CFCK_SYMBOL_WORDS
-      if (!split_halves(GroupHalves<Format>(group), code.scale_class, symbols, raw_bits))
+      if (!split_halves(GroupHalves<Format>(group), code.scale_bin, symbols, raw_bits))
 #endif
       {
-        escapes = split_group_x86<Format>(group, code.scale_class, symbols, raw_bits);
+        escapes = split_group_x86<Format>(group, code.scale_bin, symbols, raw_bits);
       }
       raw_bits += raw_group_bytes<Format>(true, 0, kGroupSize);
       return escapes;
@@ -171,7 +171,7 @@ bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
   Word group[kGroupSize];
   Word raw[kGroupSize];
   const unsigned n = load_group(values, n_values, index, group);
-  const bool escapes = split_group<Format, SerialLanes>(group, code.scale_class, symbols, raw);
+  const bool escapes = split_group<Format, SerialLanes>(group, code.scale_bin, symbols, raw);
   raw_bits = with_group_constants(
       has_signs, code.trailing_zero_bits, n, [&](auto signs, auto trailing_zero_bits, auto count) {
         return write_raw_bits<Format>(raw, signs, trailing_zero_bits, count, raw_bits);
@@ -186,7 +186,7 @@ void split_group_of(const std::byte* values, std::size_t n_values, std::size_t i
   using Word = typename Format::Word;
   const std::size_t left = n_values - index * kGroupSize;
   const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
-  std::uint8_t*& stream = to.streams[layout.n_tables == 1 ? 0 : code.scale_class % kPhases];
+  std::uint8_t*& stream = to.streams[layout.n_tables == 1 ? 0 : code.scale_bin % kPhases];
   if (split_one<Format>(values, n_values, index, code, layout.has_signs, stream, to.raw)) {
     write_escapes<Word>(values + index * kGroupSize * sizeof(Word), stream, n,
                         Format::kSymbolEscape, to.escapes);
@@ -205,10 +205,10 @@ void split(const std::byte* values, std::size_t n_values, const GroupCode* group
 }
 
 // True if the symbols of a group can be determined as soon as it is analysed. This is not so if it
-// takes the class before it; and with many zeros the chunk is likely to get a mask.
+// takes the bin before it; and with many zeros the chunk is likely to get a mask.
 inline bool can_split_at_once(const GroupAnalysis& found, unsigned n) {
   constexpr unsigned kMaxOthers = kGroupSize / 8;
-  return found.all_zero || (found.has_class && found.n_finite + kMaxOthers >= n);
+  return found.all_zero || (found.has_bin && found.n_finite + kMaxOthers >= n);
 }
 
 // Analyses an ordinary whole group and writes its symbols in one pass over its values. Does nothing
@@ -227,8 +227,8 @@ CFCK_INLINE bool analyse_and_split_one([[maybe_unused]] const std::byte* values,
     }
     code = code_of(found);
     result.has_signs = result.has_signs || found.has_signs;
-    if (!split_halves(group, found.scale_class, to.streams[0], to.raw)) [[unlikely]] {
-      split_group_x86<Format>(values, found.scale_class, to.streams[0], to.raw);
+    if (!split_halves(group, found.scale_bin, to.streams[0], to.raw)) [[unlikely]] {
+      split_group_x86<Format>(values, found.scale_bin, to.streams[0], to.raw);
       write_escapes<typename Format::Word>(values, to.streams[0], kGroupSize, Format::kSymbolEscape,
                                            to.escapes);
     }
@@ -291,7 +291,7 @@ CFCK_INLINE bool merge_one(const std::uint8_t* symbols, const GroupCode& code, b
 #if defined(__AVX2__)
   if constexpr (kHasWordKernels<Format>) {
     if (has_signs && code.trailing_zero_bits == 0 && n == kGroupSize) {
-      const bool escapes = merge_group_x86<Format>(symbols, code.scale_class, from.raw, to);
+      const bool escapes = merge_group_x86<Format>(symbols, code.scale_bin, from.raw, to);
       from.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
       return !escapes || put_escapes<Format>(symbols, n, from, to);
     }
@@ -303,7 +303,7 @@ CFCK_INLINE bool merge_one(const std::uint8_t* symbols, const GroupCode& code, b
       has_signs, code.trailing_zero_bits, n, [&](auto signs, auto trailing_zero_bits, auto count) {
         return read_raw_bits<Format>(from.raw, signs, trailing_zero_bits, count, raw);
       });
-  const bool escapes = merge_group<Format, SerialLanes>(symbols, code.scale_class, raw, group);
+  const bool escapes = merge_group<Format, SerialLanes>(symbols, code.scale_bin, raw, group);
   std::memcpy(to, group, n == kGroupSize ? sizeof(group) : n * sizeof(Word));
   return !escapes || put_escapes<Format>(symbols, n, from, to);
 }
@@ -332,7 +332,7 @@ bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
       values, n_values, groups, [&](std::size_t index, unsigned n, std::byte* to) {
         const GroupCode& code = groups[index];
         const std::uint8_t*& stream =
-            from.streams[layout.n_tables == 1 ? 0 : code.scale_class % kPhases];
+            from.streams[layout.n_tables == 1 ? 0 : code.scale_bin % kPhases];
         const bool fits = merge_one<Format>(stream, code, layout.has_signs, n, from, to);
         stream += n;
         return fits;
@@ -356,13 +356,13 @@ bool merge_whole_groups(std::byte* values, std::size_t n_groups, const GroupCode
         std::memset(to, 0, kGroupBytes);
         continue;
       }
-      const RansDecodeTable& table = *tables[groups[g].scale_class % kPhases];
+      const RansDecodeTable& table = *tables[groups[g].scale_bin % kPhases];
 #ifdef CFCK_SYMBOL_WORDS
       if constexpr (kHasWordKernels<Format>) {
         if (table.only_symbol == kRansSymbols) {
           const SymbolWords in_registers = registers.decode_words(table);
           if (has_signs && groups[g].trailing_zero_bits == 0 &&
-              merge_window_group<Format>(in_registers, groups[g].scale_class, from.raw, to)) {
+              merge_window_group<Format>(in_registers, groups[g].scale_bin, from.raw, to)) {
             from.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
             continue;
           }
@@ -403,7 +403,7 @@ bool merge_coded(std::byte* values, std::size_t n_values, const GroupCode* group
       groups + n_whole, [&](std::size_t, unsigned n, std::byte* to) {
         const GroupCode& code = groups[n_whole];
         std::uint8_t symbols[kGroupSize] = {};
-        return decode_group(lanes, *tables[code.scale_class % kPhases], n, symbols) &&
+        return decode_group(lanes, *tables[code.scale_bin % kPhases], n, symbols) &&
                merge_one<Format>(symbols, code, layout.has_signs, n, from, to);
       });
 }

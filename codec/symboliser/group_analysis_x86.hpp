@@ -31,13 +31,13 @@ template <class Format, class Words>
   return true;
 }
 
-// Finds the class, from the sum of the magnitude codes of all finite values.
+// Finds the bin, from the sum of the magnitude codes of all finite values.
 inline void finish_analysis(std::uint32_t top_exponent, std::uint32_t sum, GroupAnalysis& result) {
   // Usually all values are finite, and a division takes long.
   const std::uint32_t scaled_mean =
       result.n_finite == kGroupSize ? sum : sum * kGroupSize / result.n_finite;
-  result.has_class = true;
-  result.scale_class = 4 * top_exponent + quarter_octaves(scaled_mean);
+  result.has_bin = true;
+  result.scale_bin = 4 * top_exponent + quarter_octaves(scaled_mean);
 }
 
 #if defined(__AVX512BW__)

@@ -33,7 +33,7 @@ __global__ void split_groups(const typename Format::Word* values, const GroupCod
   const std::size_t g = group_index();
   if (g < n_groups) {
     const std::size_t at = g * kGroupSize;
-    split_group<Format, WarpLanes>(values + at, groups[g].scale_class, symbols + at, raw + at);
+    split_group<Format, WarpLanes>(values + at, groups[g].scale_bin, symbols + at, raw + at);
     __syncwarp();
     for (unsigned bit = 0; bit < Format::kRawBits; ++bit) {
       std::uint8_t* const plane = planes + (g * Format::kRawBits + bit) * (kGroupSize / 8);
@@ -54,7 +54,7 @@ __global__ void merge_groups(const std::uint8_t* symbols, const GroupCode* group
       const std::uint8_t* const plane = planes + (g * Format::kRawBits + bit) * (kGroupSize / 8);
       unpack_plane<typename Format::Word, WarpLanes>(plane, bit, raw + at);
     }
-    merge_group<Format, WarpLanes>(symbols + at, groups[g].scale_class, raw + at, values + at);
+    merge_group<Format, WarpLanes>(symbols + at, groups[g].scale_bin, raw + at, values + at);
   }
 }
 

@@ -15,17 +15,17 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// The largest exponent in the window of a class.
-CFCK_HD constexpr int window_top(std::uint32_t scale_class) {
-  return static_cast<int>(scale_class / kPhases) - 4;
+// The largest exponent in the window of a bin.
+CFCK_HD constexpr int window_top(std::uint32_t scale_bin) {
+  return static_cast<int>(scale_bin / kPhases) - 4;
 }
 
 struct GroupAnalysis {
   bool all_zero = true;    // true if every bit of every value is 0
   bool has_signs = false;  // some value is negative
-  bool has_class = false;  // some finite value is not zero
+  bool has_bin = false;    // some finite value is not zero
   unsigned n_finite = 0;   // number of finite values
-  std::uint32_t scale_class = 0;
+  std::uint32_t scale_bin = 0;
   unsigned trailing_zero_bits = 0;  // low raw bits that are zero in every value
 };
 
@@ -71,7 +71,7 @@ CFCK_HD constexpr MagnitudeCode<Format> magnitude_code(typename Format::Word val
   return special || magnitude == 0 ? Code{0} : static_cast<Code>(code + 1);
 }
 
-// Specification, section 4: finds class and trailing zero bits.
+// Specification, section 4: finds bin and trailing zero bits.
 template <class Format, class Lanes>
 CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
   using Word = typename Format::Word;
@@ -102,9 +102,9 @@ CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
     codes[i] = distance > 15 ? Code{0} : static_cast<Code>(linear >> distance);
   });
   const auto sum = Lanes::template reduce_sum<std::uint32_t>([&](unsigned i) { return codes[i]; });
-  result.has_class = true;
+  result.has_bin = true;
   result.n_finite = n_values;
-  result.scale_class = 4 * top_exponent + quarter_octaves(sum * kGroupSize / n_values);
+  result.scale_bin = 4 * top_exponent + quarter_octaves(sum * kGroupSize / n_values);
   return result;
 }
 
@@ -112,14 +112,14 @@ CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
 // low mantissa bits of each value, zero where the value escapes. Returns whether any
 // does.
 template <class Format, class Lanes>
-CFCK_HD bool split_group(const typename Format::Word* values, std::uint32_t scale_class,
+CFCK_HD bool split_group(const typename Format::Word* values, std::uint32_t scale_bin,
                          std::uint8_t* symbols, typename Format::Word* raw) {
   using Word = typename Format::Word;
   constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
   constexpr unsigned kInSymbol = Format::kSymbolMantissaBits;
   constexpr Word kTopMantissa = static_cast<Word>((1 << kInSymbol) - 1);
   constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
-  const Word first = static_cast<Word>(window_top(scale_class) * (1 << kInSymbol));
+  const Word first = static_cast<Word>(window_top(scale_bin) * (1 << kInSymbol));
   Lanes::each([&](unsigned i) {
     const Word value = values[i];
     // The field is the exponent and the top of the mantissa, which increases in a symbol while the
@@ -141,10 +141,10 @@ CFCK_HD bool split_group(const typename Format::Word* values, std::uint32_t scal
 }
 
 // The inverse of split_group() without escapes; returns whether any symbol is an escape or
-// above. The exponent is taken modulo 2^kExponentBits, so that no class and symbol can reach the
+// above. The exponent is taken modulo 2^kExponentBits, so that no bin and symbol can reach the
 // sign.
 template <class Format, class Lanes>
-CFCK_HD bool merge_group(const std::uint8_t* symbols, std::uint32_t scale_class,
+CFCK_HD bool merge_group(const std::uint8_t* symbols, std::uint32_t scale_bin,
                          const typename Format::Word* raw, typename Format::Word* values) {
   using Word = typename Format::Word;
   constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
@@ -152,7 +152,7 @@ CFCK_HD bool merge_group(const std::uint8_t* symbols, std::uint32_t scale_class,
   constexpr Word kTopMantissa = static_cast<Word>((1 << kInSymbol) - 1);
   constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
   constexpr Word kMagnitude = static_cast<Word>(static_cast<Word>(~Word{0}) >> 1);
-  const Word first = static_cast<Word>(window_top(scale_class) * (1 << kInSymbol));
+  const Word first = static_cast<Word>(window_top(scale_bin) * (1 << kInSymbol));
   Lanes::each([&](unsigned i) {
     const Word symbol = symbols[i];
     const Word field = static_cast<Word>(first - (symbol & static_cast<Word>(~kTopMantissa)) +

@@ -39,7 +39,7 @@ struct PlaneMatrices {
 // Merges the high words of a group as merge_group_x86() does. Writes nothing and returns false
 // where symbols are not all of the window.
 template <class Format>
-CFCK_INLINE bool merge_window_group(const SymbolWords& symbols, std::uint32_t scale_class,
+CFCK_INLINE bool merge_window_group(const SymbolWords& symbols, std::uint32_t scale_bin,
                                     const std::byte* raw, std::byte* values) {
   using High = HighWords<Format>;
   constexpr unsigned kPlanes = High::kRawBits;
@@ -53,7 +53,7 @@ CFCK_INLINE bool merge_window_group(const SymbolWords& symbols, std::uint32_t sc
   }
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
   const __m512i first = _mm512_set1_epi16(static_cast<short>(
-      window_top(scale_class) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
+      window_top(scale_bin) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
   const __m512i upper_planes = _mm512_loadu_si512(raw);
   const __m512i lower_planes = _mm512_maskz_loadu_epi64((1u << (2 * (kPlanes - 4))) - 1, raw + 64);
   // Columns give values 0 to 3 of eight, then 4 to 7; both bytes of a word get all planes.

@@ -41,7 +41,7 @@ __m512i merge_words(__m512i symbols, __m512i raw, __m512i first) {
 // Reads all raw bits of the group; `symbols` has 128. Returns whether any symbol is an
 // escape or above.
 template <class Format>
-CFCK_INLINE bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scale_class,
+CFCK_INLINE bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scale_bin,
                                  const std::byte* raw, std::byte* values) {
   using High = HighWords<Format>;
   std::uint8_t raw_bytes[kGroupSize];
@@ -49,7 +49,7 @@ CFCK_INLINE bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scal
   const std::byte* const low = raw + High::kRawBits * (kGroupSize / 8);
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
   const __m512i first = _mm512_set1_epi16(static_cast<short>(
-      window_top(scale_class) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
+      window_top(scale_bin) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
   for (unsigned part = 0; part < 4; ++part) {
     const unsigned i = part * WordLanes::kCount;
     const __m256i of_values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(symbols + i));
@@ -87,7 +87,7 @@ __m256i merge_words(__m256i symbols, __m256i raw, __m256i first) {
 }
 
 template <class Format>
-CFCK_INLINE bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scale_class,
+CFCK_INLINE bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scale_bin,
                                  const std::byte* raw, std::byte* values) {
   using High = HighWords<Format>;
   std::uint8_t raw_bytes[kGroupSize];
@@ -95,7 +95,7 @@ CFCK_INLINE bool merge_group_x86(const std::uint8_t* symbols, std::uint32_t scal
   const std::byte* const low = raw + High::kRawBits * (kGroupSize / 8);
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
   const __m256i first = _mm256_set1_epi16(static_cast<short>(
-      window_top(scale_class) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
+      window_top(scale_bin) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
   __m256i largest = _mm256_setzero_si256();
   for (unsigned i = 0; i < kGroupSize; i += WordLanes::kCount) {
     const auto words = [&](const std::uint8_t* bytes) {

@@ -145,12 +145,12 @@ CFCK_INLINE bool analyse_halves(const GroupHalves<Format>& group, GroupAnalysis&
 // Does what split_group_x86() does, for a group whose symbols are all of the window. Returns false
 // for others, after writing anything in the space of the group.
 template <class Format>
-CFCK_INLINE bool split_halves(const GroupHalves<Format>& group, std::uint32_t scale_class,
+CFCK_INLINE bool split_halves(const GroupHalves<Format>& group, std::uint32_t scale_bin,
                               std::uint8_t* symbols, std::byte* raw) {
   using High = HighWords<Format>;
   constexpr unsigned kRawMantissa = High::kRawMantissaBits;
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
-  const int window = window_top(scale_class);
+  const int window = window_top(scale_bin);
   // See split_group().
   const __m512i first = _mm512_set1_epi16(
       static_cast<short>(window * (1 << Format::kSymbolMantissaBits) + kTopMantissa));

@@ -19,7 +19,7 @@ inline namespace CFCK_CPU_NAMESPACE {
 // `values` may have any alignment. Writes 128 symbols and all raw bits, sign
 // included, for a group without trailing zero bits; returns whether any value escapes.
 template <class Format>
-bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::uint8_t* symbols,
+bool split_group_x86(const std::byte* values, std::uint32_t scale_bin, std::uint8_t* symbols,
                      std::byte* planes) {
   using High = HighWords<Format>;
   constexpr unsigned kRawMantissa = High::kRawMantissaBits;
@@ -27,7 +27,7 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::ui
   constexpr unsigned kGroupBytes = kGroupSize * sizeof(typename Format::Word);
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
   const __m512i first = _mm512_set1_epi16(static_cast<short>(
-      window_top(scale_class) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
+      window_top(scale_bin) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
   __m512i chosen[4];
   __m512i raw[4];
   __mmask32 any_escape = 0;
@@ -67,7 +67,7 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::ui
 
 // `values` may have any alignment; returns whether any value escapes, as with AVX-512.
 template <class Format>
-bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::uint8_t* symbols,
+bool split_group_x86(const std::byte* values, std::uint32_t scale_bin, std::uint8_t* symbols,
                      std::byte* planes) {
   using High = HighWords<Format>;
   constexpr unsigned kRawMantissa = High::kRawMantissaBits;
@@ -75,7 +75,7 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_class, std::ui
   constexpr unsigned kGroupBytes = kGroupSize * sizeof(typename Format::Word);
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
   const __m256i first = _mm256_set1_epi16(static_cast<short>(
-      window_top(scale_class) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
+      window_top(scale_bin) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
   const __m256i last_in_window = _mm256_set1_epi16(Format::kSymbolZero - 1);
   __m256i any_escape = _mm256_setzero_si256();
   std::uint8_t raw_bytes[kGroupSize];

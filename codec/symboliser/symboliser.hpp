@@ -1,4 +1,4 @@
-// The symboliser turns floats into scale classes, symbols and raw bits, and back
+// The symboliser turns floats into scale bins, symbols and raw bits, and back
 // (codec/symboliser/spec.md). This header has what all CPU levels share.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace cfck::codec {
 
 template <class Format>
-constexpr std::uint32_t max_class() {
+constexpr std::uint32_t max_bin() {
   return 4 * Format::kMaxExponent + 31;
 }
 

@@ -252,12 +252,11 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
 Result<void> RateControl::check_calibration(const Item& item) const {
   const double expected = item.choice().sigma;
   if (expected > 0 && !(std::abs(item.values.rms() - expected) <= kSigmaShare * expected)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the calibration was made of other values: their root mean square was " +
-                     std::to_string(expected) + ", here it is " +
-                     std::to_string(item.values.rms()) + "; calibrate this model",
-                 item.plan.name,
-                 {}};
+    return invalid_argument(
+               "the calibration was made of other values: their root mean square was " +
+               std::to_string(expected) + ", here it is " + std::to_string(item.values.rms()) +
+               "; calibrate this model")
+        .in_record(item.plan.name);
   }
   return {};
 }
@@ -444,10 +443,8 @@ Error RateControl::unreachable(double measured) const {
               std::to_string(target_.value * measured / most) + " or more";
   }
   const bool is_single = items_.size() == 1 && !target_.whole_file;
-  return Error{ErrorCode::kInvalidArgument,
-               std::move(message),
-               is_single ? items_.front()->plan.name : std::string(),
-               {}};
+  return invalid_argument(std::move(message))
+      .in_record(is_single ? items_.front()->plan.name : std::string());
 }
 
 }  // namespace cfck::encode

@@ -25,9 +25,7 @@ bool can_be_lossy(DType dtype, const TensorChoice& request) {
 
 Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral,
                              const Calibration* calibration) {
-  const auto refuse = [](const char* message) {
-    return Error{ErrorCode::kInvalidArgument, message, {}, {}};
-  };
+  const auto refuse = [](const char* message) { return invalid_argument(message); };
   if (options.steps && !is_spectral) {
     return refuse("steps needs a target, e.g. bits_per_weight");
   }
@@ -67,7 +65,7 @@ Result<TensorChoice> request_of(const Options& options, const Calibration* calib
   CFCK_TRY_ASSIGN(const StepPreset preset,
                   preset_of(options, request.spectral.has_value(), calibration));
   if (!options.block.empty() && !request.spectral) {
-    return Error{ErrorCode::kInvalidArgument, "block needs a target, e.g. bits_per_weight", {}, {}};
+    return invalid_argument("block needs a target, e.g. bits_per_weight");
   }
   if (request.spectral) {
     request.spectral->block = options.block;
@@ -75,7 +73,7 @@ Result<TensorChoice> request_of(const Options& options, const Calibration* calib
     request.spectral->known_step = target || has_step ? known_step : 0;
   }
   if (request.spectral && codec::find_lossy_encoder(CodecId::kSpectral) == nullptr) {
-    return Error{ErrorCode::kUnsupported, "this build has no codec spectral", {}, {}};
+    return unsupported("this build has no codec spectral");
   }
   return request;
 }
@@ -93,12 +91,11 @@ TensorChoice with_exemptions(TensorChoice request) {
 }
 
 Error not_float(std::string_view name) {
-  return Error{
-      ErrorCode::kInvalidArgument,
-      "maximum errors and targets apply to F64, F32, BF16 and F16 tensors only; leave them out for "
-      "this tensor (a rule with wildcards keeps such tensors lossless)",
-      std::string(name),
-      {}};
+  return invalid_argument(
+             "maximum errors and targets apply to F64, F32, BF16 and F16 tensors only; leave them "
+             "out for "
+             "this tensor (a rule with wildcards keeps such tensors lossless)")
+      .in_record(std::string(name));
 }
 
 }  // namespace
@@ -118,10 +115,7 @@ Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
     const std::size_t number = made.rules_.size();
     const auto [first, is_new] = made.by_pattern_.emplace(rule.pattern, number);
     if (!is_new && !made.rules_[first->second].request.stores_as(*request)) {
-      return naming(Error{ErrorCode::kInvalidArgument,
-                          "two different rules have this pattern; keep one of them",
-                          {},
-                          {}},
+      return naming(invalid_argument("two different rules have this pattern; keep one of them"),
                     "rule", rule.pattern);
     }
     if (rule.pattern.find_first_of("*?[") != std::string::npos) {

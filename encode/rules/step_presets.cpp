@@ -22,7 +22,7 @@ Result<void> set_calibrated_steps(const Calibration& calibration, std::string_vi
                                   const Shape& shape, SpectralChoice& choice) {
   const CalibratedSteps* const steps = calibration.find(name);
   const auto refuse = [&](const char* message) {
-    return Error{ErrorCode::kInvalidArgument, message, std::string(name), {}};
+    return invalid_argument(message).in_record(std::string(name));
   };
   if (steps == nullptr) {
     return refuse("the calibration does not have this tensor; was it made of another model?");
@@ -37,11 +37,8 @@ Result<void> set_calibrated_steps(const Calibration& calibration, std::string_vi
     choice.sigma = steps->sigma;
   }
   if (choice.preset == StepPreset::kFeedback && !calibration.is_of_data()) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        "steps=feedback needs a calibration made with data; pass batches to cfck.calibrate",
-        {},
-        {}};
+    return invalid_argument(
+        "steps=feedback needs a calibration made with data; pass batches to cfck.calibrate");
   }
   if (choice.preset == StepPreset::kFeedback && !steps->second_moment.empty()) {
     CFCK_TRY_ASSIGN(choice.moments, calibration.second_moments(*steps));

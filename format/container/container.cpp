@@ -17,22 +17,18 @@ Result<void> check_version(std::uint16_t major, std::uint16_t minor, std::uint64
   if (major == kFormatMajor && minor == kFormatMinor) {
     return {};
   }
-  return Error{ErrorCode::kUnsupported,
-               "the file has format version " + version_text(major, minor) +
-                   "; this version of cfck reads " + version_text(kFormatMajor, kFormatMinor) +
-                   " only. Use the version of cfck that wrote the file",
-               {},
-               offset_bytes};
+  return unsupported("the file has format version " + version_text(major, minor) +
+                     "; this version of cfck reads " + version_text(kFormatMajor, kFormatMinor) +
+                     " only. Use the version of cfck that wrote the file")
+      .at_byte(offset_bytes);
 }
 
 // Checks the relations between the fields of one tail.
 Result<void> check_tail_fields(const Tail& tail, std::uint64_t frame_offset) {
   if (tail.required_features != 0) {
-    return Error{ErrorCode::kUnsupported,
-                 "the file needs features that this version of cfck does not have (bits " +
-                     std::to_string(tail.required_features) + "). Use a newer cfck",
-                 {},
-                 frame_offset + 16};
+    return unsupported("the file needs features that this version of cfck does not have (bits " +
+                       std::to_string(tail.required_features) + "). Use a newer cfck")
+        .at_byte(frame_offset + 16);
   }
   if (tail.file_bytes != frame_offset + kTailBytes) {
     return corrupt("the tail says that the file has " + std::to_string(tail.file_bytes) +
@@ -67,8 +63,7 @@ std::string tag_text(const Tag& tag) { return escaped(std::string_view(tag.data(
 Result<void> check_frame_header(ByteView frame, const Tag& tag, std::uint64_t n_bytes,
                                 std::uint64_t frame_offset) {
   if (frame.size() < kFrameHeaderBytes || n_bytes < kFrameHeaderBytes) {
-    return Error{
-        ErrorCode::kTruncated, "the " + tag_text(tag) + " frame is truncated", {}, frame_offset};
+    return cfck::truncated("the " + tag_text(tag) + " frame is truncated").at_byte(frame_offset);
   }
   if (load<std::uint32_t>(frame.data()) != kSkippableMagic) {
     return corrupt("no frame starts where " + tag_text(tag) + " is expected", frame_offset);
@@ -88,7 +83,7 @@ Result<void> check_frame_header(ByteView frame, const Tag& tag, std::uint64_t n_
 
 Result<void> decode_head(ByteView frame) {
   if (frame.size() < kHeadBytes) {
-    return Error{ErrorCode::kTruncated, "the head of the file is truncated", {}, 0};
+    return cfck::truncated("the head of the file is truncated").at_byte(0);
   }
   CFCK_TRY(check_frame_header(frame, kHeadTag, kHeadBytes, 0));
   return check_version(load<std::uint16_t>(frame.data() + 12),
@@ -97,11 +92,11 @@ Result<void> decode_head(ByteView frame) {
 
 Result<Tail> decode_tail(ByteView frame, std::uint64_t frame_offset) {
   if (frame.size() != kTailBytes) {
-    return Error{ErrorCode::kTruncated, "the tail of the file is truncated", {}, frame_offset};
+    return cfck::truncated("the tail of the file is truncated").at_byte(frame_offset);
   }
   CFCK_TRY(check_frame_header(frame, kTailTag, kTailBytes, frame_offset));
   if (load<std::uint64_t>(frame.data() + 120) != hash64(frame.first(120))) {
-    return Error{ErrorCode::kChecksum, "the tail of the file is damaged", {}, frame_offset};
+    return wrong_checksum("the tail of the file is damaged").at_byte(frame_offset);
   }
   FieldReader fields(frame.subspan(kFrameHeaderBytes), frame_offset + kFrameHeaderBytes);
   Tail tail;

@@ -29,11 +29,9 @@ class FieldWriter {
 
   Result<std::vector<std::byte>> finish() {
     if (bytes_.size() > kMaxFrameBytes) {
-      return Error{ErrorCode::kLimitExceeded,
-                   "the file has too many records or too much metadata: a frame can have at "
-                   "most 4 GiB; attach large strings instead",
-                   {},
-                   {}};
+      return limit_exceeded(
+          "the file has too many records or too much metadata: a frame can have at "
+          "most 4 GiB; attach large strings instead");
     }
     store(bytes_.data() + 4, static_cast<std::uint32_t>(bytes_.size() - 8));
     return std::move(bytes_);
@@ -44,10 +42,8 @@ class FieldWriter {
 };
 
 Error too_many(const char* what, std::string record = {}) {
-  return Error{ErrorCode::kLimitExceeded,
-               std::string("the format does not support so many ") + what,
-               std::move(record),
-               {}};
+  return limit_exceeded(std::string("the format does not support so many ") + what)
+      .in_record(std::move(record));
 }
 
 // A base shares its error entry with its aliases and duplicates.

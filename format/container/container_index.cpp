@@ -69,7 +69,7 @@ std::uint64_t count_flags(ByteView records, std::uint32_t n_records, unsigned fl
 Result<Counts> take_counts(FieldReader& fields, const Limits& limits) {
   const std::uint64_t start = fields.offset_bytes();
   if (fields.remaining() < kCountBytes) {
-    return Error{ErrorCode::kTruncated, "the index is truncated", {}, start};
+    return cfck::truncated("the index is truncated").at_byte(start);
   }
   Counts counts;
   counts.records = fields.take<std::uint32_t>();
@@ -93,12 +93,10 @@ Result<Counts> take_counts(FieldReader& fields, const Limits& limits) {
     return corrupt("the counts of the index do not match its length", start);
   }
   if (limits.max_records != 0 && counts.records > limits.max_records) {
-    return Error{ErrorCode::kLimitExceeded,
-                 "the file has " + std::to_string(counts.records) + " records, more than the " +
-                     std::to_string(limits.max_records) +
-                     " allowed; raise the limit max_records to read it",
-                 {},
-                 start};
+    return limit_exceeded("the file has " + std::to_string(counts.records) +
+                          " records, more than the " + std::to_string(limits.max_records) +
+                          " allowed; raise the limit max_records to read it")
+        .at_byte(start);
   }
   return counts;
 }

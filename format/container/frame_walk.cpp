@@ -22,7 +22,7 @@ class Window {
   // Returns a pointer to `n_bytes` bytes, valid until the next call. kTruncated at the end.
   Result<const std::byte*> at(std::uint64_t offset_bytes, std::uint64_t n_bytes) {
     if (offset_bytes > n_source_bytes_ || n_bytes > n_source_bytes_ - offset_bytes) {
-      return Error{ErrorCode::kTruncated, "the file ends inside a frame", {}, offset_bytes};
+      return cfck::truncated("the file ends inside a frame").at_byte(offset_bytes);
     }
     const bool inside = offset_bytes >= start_ && offset_bytes + n_bytes <= start_ + bytes_.size();
     if (!inside) {
@@ -101,7 +101,7 @@ Result<Frame> frame_at(Window& window, std::uint64_t offset_bytes) {
     return corrupt("no frame starts here", offset_bytes);
   }
   if (end > window.source_bytes()) {
-    return Error{ErrorCode::kTruncated, "the file ends inside a frame", {}, offset_bytes};
+    return cfck::truncated("the file ends inside a frame").at_byte(offset_bytes);
   }
   frame.n_bytes = end - offset_bytes;
   return frame;

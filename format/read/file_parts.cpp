@@ -47,11 +47,9 @@ codec::ChunkInfo info_of_packed(const Record& record) {
 
 Result<void> check_readable(const Record& record) {
   const auto missing = [&](const char* what, unsigned id) {
-    return Error{ErrorCode::kUnsupported,
-                 std::string(what) + " " + std::to_string(id) +
-                     " is unknown to this version of cfck; use a newer one",
-                 record.name,
-                 {}};
+    return unsupported(std::string(what) + " " + std::to_string(id) +
+                       " is unknown to this version of cfck; use a newer one")
+        .in_record(record.name);
   };
   if (bits_per_element(record.dtype) == 0) {
     return missing("dtype", static_cast<unsigned>(record.dtype));
@@ -138,13 +136,11 @@ Result<std::vector<std::byte>> OpenFile::read_attachment(const StoredAttachment&
   const std::uint64_t asked = options.limits.max_attachment_bytes;
   const std::uint64_t most = asked != 0 ? asked : kMaxAttachmentBytes;
   if (attachment.decoded_bytes > most) {
-    return Error{ErrorCode::kLimitExceeded,
-                 "the attachment '" + escaped(attachment.name) + "' has " +
-                     std::to_string(attachment.decoded_bytes) + " bytes, more than the " +
-                     std::to_string(most) +
-                     " allowed; raise the limit max_attachment_bytes to read it",
-                 {},
-                 offset_bytes};
+    return limit_exceeded("the attachment '" + escaped(attachment.name) + "' has " +
+                          std::to_string(attachment.decoded_bytes) + " bytes, more than the " +
+                          std::to_string(most) +
+                          " allowed; raise the limit max_attachment_bytes to read it")
+        .at_byte(offset_bytes);
   }
   std::vector<std::byte> frame(attachment.extent.n_bytes);
   CFCK_TRY(ExtentFetcher(*source).fetch(offset_bytes, attachment.hash, "an attachment",

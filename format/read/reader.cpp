@@ -29,7 +29,7 @@ struct Reader::Impl {
 namespace {
 
 Error wrong_call(std::string message, const std::string& record) {
-  return Error{ErrorCode::kInvalidArgument, std::move(message), record, {}};
+  return invalid_argument(std::move(message)).in_record(record);
 }
 
 Result<void> check_out(const Record& record, std::uint64_t expected_bytes, MutableBytes out) {
@@ -114,9 +114,9 @@ Result<void> check_in_place(const OpenFile& file, const StoredRecord& stored, By
                       [&](std::size_t i, unsigned) -> Result<void> {
                         const format::ChunkEntry& entry = file.index.chunks[stored.first_chunk + i];
                         if (hash64(bytes.subspan(offsets[i], entry.n_bytes)) != entry.hash) {
-                          return Error{ErrorCode::kChecksum,
-                                       "a chunk is damaged: its hash does not match", name,
-                                       offsets[i]};
+                          return wrong_checksum("a chunk is damaged: its hash does not match")
+                              .in_record(name)
+                              .at_byte(offsets[i]);
                         }
                         return {};
                       });
@@ -316,10 +316,9 @@ Result<ByteView> Reader::map(const Record& asked) const {
     const Record& record = *own;
     const ByteView bytes = file.source->mapped();
     const auto refuse = [&](const char* reason) {
-      return Error{ErrorCode::kUnsupported,
-                   std::string("the tensor cannot be mapped: ") + reason + ". Read it instead",
-                   record.name,
-                   {}};
+      return unsupported(std::string("the tensor cannot be mapped: ") + reason +
+                         ". Read it instead")
+          .in_record(record.name);
     };
     if (bytes.size() < file.tail.file_bytes) {
       return refuse("the file is not in memory");
@@ -348,8 +347,7 @@ Result<std::vector<std::byte>> Reader::attachment(std::string_view name) const {
         return file.read_attachment(stored, file.options.verify_chunks);
       }
     }
-    return Error{
-        ErrorCode::kNotFound, "the file has no attachment '" + std::string(name) + "'", {}, {}};
+    return not_found("the file has no attachment '" + std::string(name) + "'");
   });
 }
 
@@ -389,8 +387,7 @@ Result<void> check_open(const Reader& reader) {
 
 Result<void> PrefixSource::read_at(std::uint64_t offset_bytes, MutableBytes out) const {
   if (offset_bytes > n_bytes_ || out.size() > n_bytes_ - offset_bytes) {
-    return Error{
-        ErrorCode::kTruncated, "the generation ends before the requested bytes", {}, offset_bytes};
+    return truncated("the generation ends before the requested bytes").at_byte(offset_bytes);
   }
   return whole_.read_at(offset_bytes, out);
 }

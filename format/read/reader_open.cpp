@@ -36,8 +36,8 @@ Result<Ending> read_ending(const ByteSource& source, std::uint64_t offset_bytes,
 
 Result<Tail> find_tail(const ByteSource& source, const Ending& ending, std::uint64_t file_bytes) {
   if (file_bytes < kHeadBytes + kTailBytes) {
-    return explain_missing_tail(
-        source, Error{ErrorCode::kTruncated, "the file is too short", {}, std::uint64_t{0}});
+    return explain_missing_tail(source,
+                                cfck::truncated("the file is too short").at_byte(std::uint64_t{0}));
   }
   Result<Tail> tail = decode_tail(ByteView(ending.bytes).last(kTailBytes), file_bytes - kTailBytes);
   if (!tail && tail.error().code != ErrorCode::kUnsupported) {
@@ -57,11 +57,9 @@ Result<void> check_head(const ByteSource& source, const Ending& ending) {
 }
 
 Error too_large(const char* what, std::uint64_t n_bytes, std::uint64_t most, const char* field) {
-  return Error{ErrorCode::kLimitExceeded,
-               std::string(what) + " has " + std::to_string(n_bytes) + " bytes, more than the " +
-                   std::to_string(most) + " allowed; raise the limit " + field + " to read it",
-               {},
-               {}};
+  return limit_exceeded(std::string(what) + " has " + std::to_string(n_bytes) +
+                        " bytes, more than the " + std::to_string(most) +
+                        " allowed; raise the limit " + field + " to read it");
 }
 
 Result<void> check_limits(const Tail& tail, const Limits& limits) {
@@ -78,10 +76,8 @@ Result<void> check_limits(const Tail& tail, const Limits& limits) {
 Result<void> check_hash(ByteView frame, const Digest& hash, const char* what,
                         std::uint64_t offset_bytes) {
   if (hash128(frame) != hash) {
-    return Error{ErrorCode::kChecksum,
-                 std::string(what) + " of the file is damaged: its hash does not match",
-                 {},
-                 offset_bytes};
+    return wrong_checksum(std::string(what) + " of the file is damaged: its hash does not match")
+        .at_byte(offset_bytes);
   }
   return {};
 }

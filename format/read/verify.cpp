@@ -114,11 +114,9 @@ Result<void> HashCheck::walk() {
       ++next;
     }
     if (next < starts_.size() && starts_[next] < end) {
-      return Error{
-          ErrorCode::kCorrupt,
-          "the frame at byte " + std::to_string(frame.offset_bytes) + " covers a part of the file",
-          {},
-          starts_[next]};
+      return cfck::corrupt("the frame at byte " + std::to_string(frame.offset_bytes) +
+                           " covers a part of the file")
+          .at_byte(starts_[next]);
     }
     return true;
   });
@@ -191,10 +189,8 @@ Result<void> HashCheck::check(const Unit& unit, Worker& worker) {
     const MutableBytes bytes = worker.reader.stored(0, unit.n_bytes);
     CFCK_TRY(file_.source->read_at(unit.offset_bytes, bytes));
     if (hash128(bytes) != (is_index ? file_.tail.index_hash : file_.tail.metadata_hash)) {
-      return Error{ErrorCode::kChecksum,
-                   "index or metadata changed since the file was opened",
-                   {},
-                   unit.offset_bytes};
+      return wrong_checksum("index or metadata changed since the file was opened")
+          .at_byte(unit.offset_bytes);
     }
     return {};
   };

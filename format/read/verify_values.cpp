@@ -15,10 +15,9 @@ namespace {
 constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 23;
 
 Error wrong_digest(const Record& record) {
-  return Error{ErrorCode::kChecksum,
-               "the decoded values differ from those that were written: the digest does not match",
-               record.name,
-               {}};
+  return wrong_checksum(
+             "the decoded values differ from those that were written: the digest does not match")
+      .in_record(record.name);
 }
 
 // The digest of one record, built while its chunks are finished in order.

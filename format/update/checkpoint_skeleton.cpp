@@ -158,16 +158,14 @@ Suspects find_suspects(const Reader& reader, const Update& changes) {
 }
 
 Error refusal(const std::string& name, std::string_view what) {
-  return Error{
-      ErrorCode::kInvalidArgument,
-      "this file is a checkpoint of save_checkpoint, and after this update load_checkpoint "
-      "would refuse it: " +
-          std::string(what) +
-          ". Nothing was written. Load it with load_checkpoint, change what that returns, "
-          "and save it with save_checkpoint; or, where the tensors alone are wanted, load "
-          "them with load_file and save them with save_file",
-      name,
-      {}};
+  return invalid_argument(
+             "this file is a checkpoint of save_checkpoint, and after this update load_checkpoint "
+             "would refuse it: " +
+             std::string(what) +
+             ". Nothing was written. Load it with load_checkpoint, change what that returns, "
+             "and save it with save_checkpoint; or, where the tensors alone are wanted, load "
+             "them with load_file and save them with save_file")
+      .in_record(name);
 }
 
 }  // namespace

@@ -252,10 +252,7 @@ Result<std::uint64_t> end_of_last_generation(const ByteSource& file, DecodeOptio
   }
   CFCK_TRY_ASSIGN(const std::optional<format::Generation> last, format::find_last_generation(file));
   if (!last) {
-    return Error{ErrorCode::kCorrupt,
-                 "no complete generation is left in the file; nothing can be recovered",
-                 {},
-                 {}};
+    return corrupt("no complete generation is left in the file; nothing can be recovered");
   }
   return last->end_bytes;
 }

@@ -36,10 +36,8 @@ Result<std::vector<bool>> marked(const format::Index& index, const Update& chang
     }
   }
   if (!removed.empty()) {
-    return Error{ErrorCode::kNotFound,
-                 "there is no record with this name to remove",
-                 std::string(*removed.begin()),
-                 {}};
+    return not_found("there is no record with this name to remove")
+        .in_record(std::string(*removed.begin()));
   }
   return drop;
 }

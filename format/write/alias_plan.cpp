@@ -380,11 +380,8 @@ std::vector<std::uint64_t> normalised_strides(const Shape& shape,
 
 Result<std::uint64_t> covered_elems(const Shape& shape, std::span<const std::uint64_t> strides) {
   if (strides.size() != shape.size()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the tensor has " + std::to_string(shape.size()) + " dimensions but " +
-                     std::to_string(strides.size()) + " strides",
-                 {},
-                 {}};
+    return invalid_argument("the tensor has " + std::to_string(shape.size()) + " dimensions but " +
+                            std::to_string(strides.size()) + " strides");
   }
   if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) {
     return std::uint64_t{0};
@@ -394,7 +391,7 @@ Result<std::uint64_t> covered_elems(const Shape& shape, std::span<const std::uin
     std::uint64_t reach = 0;
     if (!checked_mul(shape[i] - 1, strides[i], reach) || !checked_add(covered, reach, covered) ||
         covered >= std::uint64_t{1} << 60) {
-      return Error{ErrorCode::kLimitExceeded, "the strides reach beyond any memory", {}, {}};
+      return limit_exceeded("the strides reach beyond any memory");
     }
   }
   return covered;

@@ -256,7 +256,7 @@ void CoveredPlaces::copy(const std::byte* data, std::uint64_t elem_bytes, std::u
 Result<void> CompactSource::read_at(std::uint64_t offset_bytes, MutableBytes out) const {
   if (offset_bytes > size() || out.size() > size() - offset_bytes ||
       offset_bytes % elem_bytes_ != 0 || out.size() % elem_bytes_ != 0) {
-    return Error{ErrorCode::kInternal, "read outside of the covered places", {}, offset_bytes};
+    return internal_error("read outside of the covered places").at_byte(offset_bytes);
   }
   places_->copy(data_, elem_bytes_, offset_bytes / elem_bytes_, out.size() / elem_bytes_,
                 out.data());

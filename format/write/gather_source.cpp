@@ -55,7 +55,7 @@ void GatherSource::copy_run(std::uint64_t first, std::uint64_t stride, std::uint
 Result<void> GatherSource::read_at(std::uint64_t offset_bytes, MutableBytes out) const {
   if (offset_bytes > size() || out.size() > size() - offset_bytes ||
       offset_bytes % elem_bytes_ != 0 || out.size() % elem_bytes_ != 0) {
-    return Error{ErrorCode::kInternal, "read outside of a view", {}, offset_bytes};
+    return internal_error("read outside of a view").at_byte(offset_bytes);
   }
   if (axes_.empty()) {
     std::memcpy(out.data(), data_, out.size());

@@ -40,15 +40,12 @@ Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, encode::EncodeR
 
 Result<void> Writer::Impl::check_name(std::string_view name) const {
   const auto refuse = [&](const char* message) {
-    return Error{ErrorCode::kInvalidArgument, message, std::string(name.substr(0, 200)), {}};
+    return invalid_argument(message).in_record(std::string(name.substr(0, 200)));
   };
   if (name.size() > kMaxNameBytes) {
-    return Error{ErrorCode::kLimitExceeded,
-                 "the name of a tensor may have " + std::to_string(kMaxNameBytes) +
-                     " bytes at most, but this one has " + std::to_string(name.size()) + ": '" +
-                     escaped(name.substr(0, 60)) + "...'",
-                 {},
-                 {}};
+    return limit_exceeded("the name of a tensor may have " + std::to_string(kMaxNameBytes) +
+                          " bytes at most, but this one has " + std::to_string(name.size()) +
+                          ": '" + escaped(name.substr(0, 60)) + "...'");
   }
   if (!valid_utf8(name)) {
     return refuse("a tensor's name must be valid UTF-8");
@@ -62,7 +59,7 @@ Result<void> Writer::Impl::check_name(std::string_view name) const {
 Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DType dtype,
                                          const Shape& shape) {
   const auto refuse = [&](std::string message) {
-    return Error{ErrorCode::kLimitExceeded, std::move(message), std::string(name), {}};
+    return limit_exceeded(std::move(message)).in_record(std::string(name));
   };
   if (shape.size() > format::kMaxDims) {
     return refuse("a tensor may have " + std::to_string(format::kMaxDims) +
@@ -176,10 +173,9 @@ Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource&
   }
   if (tensor.source == nullptr || tensor.offset_bytes > tensor.source->size() ||
       total > tensor.source->size() - tensor.offset_bytes) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the tensor needs " + std::to_string(total) + " bytes; its source has fewer",
-                 std::string(name),
-                 {}};
+    return invalid_argument("the tensor needs " + std::to_string(total) +
+                            " bytes; its source has fewer")
+        .in_record(std::string(name));
   }
   const Place place{tensor.source, tensor.offset_bytes, choice};
   const Result<std::optional<std::uint32_t>> twin =
@@ -204,11 +200,9 @@ Result<TensorSource> Writer::Impl::source_in_memory(std::string_view name,
   CFCK_TRY(check_on_host(tensor.device, name));
   CFCK_TRY_ASSIGN(const std::uint64_t total, n_bytes(tensor.dtype, tensor.shape));
   if (tensor.data.size() != total) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "a tensor of this dtype and shape has " + std::to_string(total) + " bytes, not " +
-                     std::to_string(tensor.data.size()),
-                 std::string(name),
-                 {}};
+    return invalid_argument("a tensor of this dtype and shape has " + std::to_string(total) +
+                            " bytes, not " + std::to_string(tensor.data.size()))
+        .in_record(std::string(name));
   }
   const ByteSource& source = keep(std::make_unique<MemorySource>(tensor.data));
   return TensorSource{tensor.dtype, tensor.shape, &source, 0};
@@ -281,7 +275,7 @@ Result<bool> Writer::tie(std::string_view name, std::string_view base) {
 Result<void> Writer::set_metadata(std::string_view key, std::string_view value) {
   return WriterAccess::call(*this, [&](Impl& impl) -> Result<void> {
     if (!valid_utf8(key) || !valid_utf8(value)) {
-      return Error{ErrorCode::kInvalidArgument, "metadata must be valid UTF-8", {}, {}};
+      return invalid_argument("metadata must be valid UTF-8");
     }
     impl.metadata.entries.insert_or_assign(std::string(key), std::string(value));
     return {};

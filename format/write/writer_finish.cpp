@@ -16,9 +16,7 @@ namespace {
 constexpr int kAttachmentLevel = 3;
 
 Result<void> check_options(const EncodeOptions& options) {
-  const auto refuse = [](std::string message) {
-    return Error{ErrorCode::kInvalidArgument, std::move(message), {}, {}};
-  };
+  const auto refuse = [](std::string message) { return invalid_argument(std::move(message)); };
   if (!codec::has_entropy_stage(options.entropy)) {
     return refuse("a file cannot be written with entropy stage " +
                   std::to_string(static_cast<unsigned>(options.entropy)) + " (" +
@@ -35,17 +33,14 @@ Result<void> check_options(const EncodeOptions& options) {
 
 Result<void> Writer::Impl::attach(std::string_view name, ByteView bytes) {
   if (!valid_utf8(name)) {
-    return Error{
-        ErrorCode::kInvalidArgument, "the name of an attachment must be valid UTF-8", {}, {}};
+    return invalid_argument("the name of an attachment must be valid UTF-8");
   }
   if (bytes.size() > kMaxAttachmentBytes) {
-    return Error{ErrorCode::kLimitExceeded,
-                 "attachment '" + escaped(name) + "' has " + std::to_string(bytes.size()) +
-                     " bytes, more than the " + std::to_string(kMaxAttachmentBytes) +
-                     " that readers accept by default (max_attachment_bytes); store it as a tensor "
-                     "of dtype U8",
-                 {},
-                 {}};
+    return limit_exceeded(
+        "attachment '" + escaped(name) + "' has " + std::to_string(bytes.size()) +
+        " bytes, more than the " + std::to_string(kMaxAttachmentBytes) +
+        " that readers accept by default (max_attachment_bytes); store it as a tensor "
+        "of dtype U8");
   }
   PendingAttachment attachment;
   attachment.decoded_bytes = bytes.size();
@@ -156,11 +151,9 @@ Result<WriteSummary> Writer::Impl::finish_index() {
 Result<Writer> WriterAccess::append(ByteSink& sink, EncodeOptions options, WriterStart start) {
   CFCK_TRY(check_options(options));
   if (options.size && start.generation != 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "size applies to a whole new file; for the tensors of an update use nmse, psnr or "
-                 "bits_per_weight",
-                 {},
-                 {}};
+    return invalid_argument(
+        "size applies to a whole new file; for the tensors of an update use nmse, psnr or "
+        "bits_per_weight");
   }
   CFCK_TRY_ASSIGN(encode::EncodeRules rules, encode::EncodeRules::create(options));
   return Writer(

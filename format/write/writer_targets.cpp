@@ -16,7 +16,7 @@ using encode::SpectralDecision;
 
 namespace {
 
-Error refusal(const char* message) { return {ErrorCode::kInvalidArgument, message, {}, {}}; }
+Error refusal(const char* message) { return invalid_argument(message); }
 
 // Returns the sizes of tensors that have no step but are included in the target.
 Result<std::vector<RecordSize>> sizes_of(std::span<const EncodePlan> plans, unsigned threads,
@@ -55,11 +55,10 @@ Result<void> Writer::Impl::check_decided() {
     const format::StoredRecord& stored = layout.index().records[trial.record];
     const std::optional<RecordError>& lost = stored.record.error;
     if (!lost || lost->rmse != trial.rmse || own_bytes(stored) != trial.stored_bytes) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "the tensor changed after its step was found; its values must stay "
-                   "unchanged until the file is finished",
-                   stored.record.name,
-                   {}};
+      return invalid_argument(
+                 "the tensor changed after its step was found; its values must stay "
+                 "unchanged until the file is finished")
+          .in_record(stored.record.name);
     }
   }
   return {};

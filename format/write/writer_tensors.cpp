@@ -247,10 +247,8 @@ Result<std::uint32_t> Writer::Impl::storage_of(std::uint32_t number,
   const Record& entry = record(number);
   if (entry.kind == RecordKind::kAlias) {
     if (!format::is_contiguous(entry.shape, entry.strides)) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "the base is a view with gaps; use the record that it is a view of",
-                   entry.name,
-                   {}};
+      return invalid_argument("the base is a view with gaps; use the record that it is a view of")
+          .in_record(entry.name);
     }
     element_offset += entry.element_offset;
     return entry.base;
@@ -277,17 +275,14 @@ Result<const ByteSource*> Writer::Impl::view_source(std::uint32_t base,
   const DType dtype = record(base).dtype;
   const Place place = places.at(base);
   if (element_offset * bits_per_element(dtype) % 8 != 0) {
-    return Error{ErrorCode::kUnsupported, "the view does not start at a byte boundary", {}, {}};
+    return unsupported("the view does not start at a byte boundary");
   }
   offset_bytes = place.offset_bytes + element_offset * bits_per_element(dtype) / 8;
   if (format::is_contiguous(shape, strides)) {
     return place.source;
   }
   if (bits_per_element(dtype) < 8) {
-    return Error{ErrorCode::kUnsupported,
-                 "views of elements smaller than one byte must be contiguous",
-                 {},
-                 {}};
+    return unsupported("views of elements smaller than one byte must be contiguous");
   }
   const ByteView mapped = place.source->mapped();
   const std::byte* data = nullptr;
@@ -312,7 +307,7 @@ Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view bas
   };
   const auto found = names.find(std::string(base));
   if (found == names.end()) {
-    return Error{ErrorCode::kNotFound, "no record with this name was added", std::string(base), {}};
+    return not_found("no record with this name was added").in_record(std::string(base));
   }
   const DType dtype = record(found->second).dtype;
   CFCK_TRY_ASSIGN(const std::uint64_t covered, format::covered_elems(shape, strides));
@@ -353,7 +348,7 @@ Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view bas
 Result<bool> Writer::Impl::tie(std::string_view name, std::string_view base) {
   const auto found = names.find(std::string(base));
   if (found == names.end()) {
-    return Error{ErrorCode::kNotFound, "no record with this name was added", std::string(base), {}};
+    return not_found("no record with this name was added").in_record(std::string(base));
   }
   if (!check_name(name)) return false;
   const Record& entry = record(found->second);

@@ -21,29 +21,24 @@ using interop::kSafetensorsLengthBytes;
 Result<SafetensorsHeader> read_header(const ByteSource& source) {
   const std::uint64_t file_bytes = source.size();
   if (file_bytes < kSafetensorsLengthBytes) {
-    return Error{ErrorCode::kTruncated,
-                 "a safetensors file has at least 8 bytes, this one has " +
-                     std::to_string(file_bytes) + "; download it again",
-                 {},
-                 0};
+    return truncated("a safetensors file has at least 8 bytes, this one has " +
+                     std::to_string(file_bytes) + "; download it again")
+        .at_byte(0);
   }
   std::byte length_bytes[kSafetensorsLengthBytes];
   CFCK_TRY(source.read_at(0, length_bytes));
   const auto header_bytes = load<std::uint64_t>(length_bytes);
   if (header_bytes > kMaxSafetensorsHeaderBytes) {
-    return Error{ErrorCode::kLimitExceeded,
-                 "not a safetensors file, or one with a header above the 100 MB that safetensors "
-                 "allows: its length is given as " +
-                     std::to_string(header_bytes) + " bytes",
-                 {},
-                 0};
+    return limit_exceeded(
+               "not a safetensors file, or one with a header above the 100 MB that safetensors "
+               "allows: its length is given as " +
+               std::to_string(header_bytes) + " bytes")
+        .at_byte(0);
   }
   if (header_bytes > file_bytes - kSafetensorsLengthBytes) {
-    return Error{ErrorCode::kTruncated,
-                 "the safetensors header should have " + std::to_string(header_bytes) +
-                     " bytes, but the file is shorter; download it again",
-                 {},
-                 0};
+    return truncated("the safetensors header should have " + std::to_string(header_bytes) +
+                     " bytes, but the file is shorter; download it again")
+        .at_byte(0);
   }
   std::string json(header_bytes, '\0');
   CFCK_TRY(source.read_at(kSafetensorsLengthBytes,

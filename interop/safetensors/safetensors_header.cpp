@@ -284,11 +284,8 @@ Result<void> check_layout(std::vector<SafetensorsEntry>& entries,
     }
   }
   if (data_bytes && end != *data_bytes) {
-    return Error{ErrorCode::kCorrupt,
-                 "the safetensors file has " + std::to_string(*data_bytes - end) +
-                     " bytes after the last tensor",
-                 {},
-                 {}};
+    return corrupt("the safetensors file has " + std::to_string(*data_bytes - end) +
+                   " bytes after the last tensor");
   }
   return {};
 }
@@ -340,16 +337,11 @@ Result<SafetensorsHeader> check_safetensors_header(std::string_view json,
                                                    const SafetensorsHeaderBounds& bounds) {
   // The JSON parser would skip a byte order mark and stop at a zero byte.
   if (json.empty() || json.front() != '{') {
-    return Error{ErrorCode::kCorrupt,
-                 "a safetensors header must begin with '{'",
-                 {},
-                 kSafetensorsLengthBytes};
+    return corrupt("a safetensors header must begin with '{'").at_byte(kSafetensorsLengthBytes);
   }
   if (const auto at = json.find('\0'); at != std::string::npos) {
-    return Error{ErrorCode::kCorrupt,
-                 "the safetensors header is not valid JSON in UTF-8",
-                 {},
-                 kSafetensorsLengthBytes + at};
+    return corrupt("the safetensors header is not valid JSON in UTF-8")
+        .at_byte(kSafetensorsLengthBytes + at);
   }
   HeaderHandler handler(bounds);
   if (!Json::sax_parse(json, &handler)) return handler.take_problem();
@@ -399,10 +391,7 @@ Result<SafetensorsHeader> make_safetensors_header(std::vector<SafetensorsEntry> 
   json += '}';
   json.resize((json.size() + 7) / 8 * 8, ' ');
   if (json.size() > kMaxSafetensorsHeaderBytes) {
-    return Error{ErrorCode::kLimitExceeded,
-                 "too many tensors: the safetensors header would be longer than 100 MB",
-                 {},
-                 {}};
+    return limit_exceeded("too many tensors: the safetensors header would be longer than 100 MB");
   }
   for (SafetensorsEntry& entry : entries) {
     entry.offset_bytes += kSafetensorsLengthBytes + json.size();

@@ -17,7 +17,7 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 18;
 
 Error refuse(const SafetensorsEntry& entry, const char* message) {
-  return {ErrorCode::kInvalidArgument, message, entry.name, {}};
+  return invalid_argument(message).in_record(entry.name);
 }
 
 struct Piece {
@@ -129,10 +129,8 @@ Result<void> read_box(const ByteSource& source, const SafetensorsEntry& entry,
   if (size == 0) return {};
   if (size == entry.n_bytes) return source.read_at(entry.offset_bytes, out);
   if (bits_per_element(entry.dtype) % 8 != 0) {
-    return Error{ErrorCode::kUnsupported,
-                 "elements smaller than one byte can be read only with the whole tensor",
-                 entry.name,
-                 {}};
+    return unsupported("elements smaller than one byte can be read only with the whole tensor")
+        .in_record(entry.name);
   }
   return Box(entry, starts, stops).read(source, out);
 }

@@ -198,10 +198,8 @@ Result<SafetensorsHeader> header_for(const TensorArchive& archive) {
     if (tensor.hidden) continue;
     ++n_named;
     if (bits_per_element(tensor.dtype) == 0) {
-      return Error{ErrorCode::kUnsupported,
-                   "the dtype is of a newer version of cfck, and safetensors may not have it",
-                   tensor.name,
-                   {}};
+      return unsupported("the dtype is of a newer version of cfck, and safetensors may not have it")
+          .in_record(tensor.name);
     }
   }
   CFCK_TRY_ASSIGN(std::optional<SafetensorsHeader> kept, kept_header(archive, n_named));

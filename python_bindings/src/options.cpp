@@ -39,10 +39,8 @@ std::string alternatives(std::span<const std::string_view> words) {
 CodecChoice codec_choice(const std::string& name) {
   const auto choice = codec_choice_from_name(name);
   if (!choice) {
-    raise({ErrorCode::kInvalidArgument,
-           "unknown codec \"" + name + "\"; it may be " + alternatives(codec_choice_names()),
-           {},
-           {}});
+    raise(invalid_argument("unknown codec \"" + name + "\"; it may be " +
+                           alternatives(codec_choice_names())));
   }
   return *choice;
 }
@@ -50,10 +48,7 @@ CodecChoice codec_choice(const std::string& name) {
 EntropyId entropy_choice(const std::string& name) {
   const auto choice = entropy_choice_from_name(name);
   if (!choice) {
-    raise({ErrorCode::kInvalidArgument,
-           "unknown entropy stage \"" + name + "\"; it may be zstd or rans",
-           {},
-           {}});
+    raise(invalid_argument("unknown entropy stage \"" + name + "\"; it may be zstd or rans"));
   }
   return *choice;
 }
@@ -61,10 +56,7 @@ EntropyId entropy_choice(const std::string& name) {
 EncodeLevel encode_level(const std::string& name) {
   const auto level = encode_level_from_name(name);
   if (!level) {
-    raise({ErrorCode::kInvalidArgument,
-           "unknown level \"" + name + "\"; it may be fast, default or archive",
-           {},
-           {}});
+    raise(invalid_argument("unknown level \"" + name + "\"; it may be fast, default or archive"));
   }
   return *level;
 }
@@ -79,10 +71,8 @@ std::optional<StepPreset> step_preset(const std::optional<std::string>& name) {
   if (!name) return std::nullopt;
   const auto preset = step_preset_from_name(*name);
   if (!preset) {
-    raise({ErrorCode::kInvalidArgument,
-           "unknown steps \"" + *name + "\"; they may be flat, prior, calibrated or feedback",
-           {},
-           {}});
+    raise(invalid_argument("unknown steps \"" + *name +
+                           "\"; they may be flat, prior, calibrated or feedback"));
   }
   return preset;
 }

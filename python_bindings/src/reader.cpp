@@ -136,10 +136,8 @@ ArchiveOptions archive_options(unsigned threads, bool verify, std::uint64_t max_
   options.decode.limits.max_decoded_bytes = max_decoded_bytes;
   for (const auto& [name, value] : limits) {
     if (!set_limit(options.decode.limits, name, value)) {
-      raise({ErrorCode::kInvalidArgument,
-             "there is no limit \"" + name + "\"; limits are " + std::string(limit_names()),
-             {},
-             {}});
+      raise(invalid_argument("there is no limit \"" + name + "\"; limits are " +
+                             std::string(limit_names())));
     }
   }
   return options;

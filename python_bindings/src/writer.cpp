@@ -41,7 +41,7 @@ using Attachments = std::map<std::string, nb::bytes>;
 DType dtype_of(const std::string& name) {
   const auto dtype = dtype_from_name(name);
   if (!dtype) {
-    raise({ErrorCode::kUnsupported, "there is no dtype \"" + name + "\"", {}, {}});
+    raise(unsupported("there is no dtype \"" + name + "\""));
   }
   return *dtype;
 }
@@ -62,7 +62,7 @@ class DeviceSource final : public ByteSource {
   Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
     const bool done = watch_.run_with_gil(
         [&] { read_(offset_bytes, reinterpret_cast<std::uintptr_t>(out.data()), out.size()); });
-    if (!done) return Error{ErrorCode::kIo, "the tensor cannot be copied to the host", {}, {}};
+    if (!done) return io_error("the tensor cannot be copied to the host");
     return {};
   }
 

@@ -25,11 +25,11 @@ PREDICTION = struct.pack("<Bd", 2, 0.5) + packed(0, 16, struct.pack("<3H", 256, 
 
 @dataclasses.dataclass
 class Chunk:
-    """A payload: three values of class 35, codes or residuals 0, 1, 2."""
+    """A payload: three values of bin 35, codes or residuals 0, 1, 2."""
 
     start: bytes = b"\5"  # mode, and what stands between it and the flags
     flags: int = 0
-    first_class: int = 35
+    first_bin: int = 35
     counts: tuple[int, ...] = ()
     sections: bytes = b""
     symbols: bytes = bytes([0, ZERO, ZERO + 1, ZERO + 2])
@@ -37,7 +37,7 @@ class Chunk:
 
     def extent(self) -> bytes:
         body = self.start + bytes([self.flags])
-        body += b"".join(number(count) for count in (self.first_class, *self.counts))
+        body += b"".join(number(count) for count in (self.first_bin, *self.counts))
         body, symbols = (
             (body + self.sections, stored_frame(self.symbols))
             if self.other is None
@@ -137,11 +137,11 @@ def in_chunks() -> list[Broken]:
     def with_escapes(name: str, **changes) -> Broken:
         return broken(name, dataclasses.replace(escapes, **changes))
 
-    def with_low_bits(name: str, scale_class: int, symbol: int, lengths=None) -> Broken:
-        n_bits = 1 + (scale_class - 40) // 4
+    def with_low_bits(name: str, scale_bin: int, symbol: int, lengths=None) -> Broken:
+        n_bits = 1 + (scale_bin - 40) // 4
         symbols = bytes([0, symbol, ZERO, ZERO])
         length = n_bits if lengths is None else lengths
-        chunk = Chunk(b"\4" + STEP, 8, scale_class, (length,), bytes(length), symbols)
+        chunk = Chunk(b"\4" + STEP, 8, scale_bin, (length,), bytes(length), symbols)
         return broken(name, chunk)
 
     exact = struct.pack("<f", 7)
@@ -151,8 +151,8 @@ def in_chunks() -> list[Broken]:
         broken("unknown_mode", Chunk(b"\6")),
         broken("unknown_flag", Chunk(flags=16)),
         broken("flag_of_nothing", Chunk(flags=8, counts=(0,))),
-        broken("first_class_154", Chunk(first_class=154)),
-        broken("class_zero", Chunk(first_class=0)),
+        broken("first_class_154", Chunk(first_bin=154)),
+        broken("class_zero", Chunk(first_bin=0)),
         broken("class_escape_missing", Chunk(symbols=bytes([31, ZERO, ZERO, ZERO]))),
         broken("symbol_126", Chunk(symbols=bytes([0, ZERO, 126, ZERO]))),
         broken("symbol_missing", Chunk(symbols=bytes([0, ZERO, ZERO]))),

@@ -23,38 +23,38 @@ class Symbols:
 
     mode: int = 2
     flags: int = 0b10000111  # mask, mask signs, clean base, escapes
-    first_class: bytes = number(0)
+    first_bin: bytes = number(0)
     mask_bytes: int = 2
     n_masked: int = 2
     clean_base: int = 6
     counts: bytes = b""  # n_symbols and table_symbols
-    n_class_escapes: int = 1
+    n_bin_escapes: int = 1
     n_escapes: int = 1
     raw_bytes: int = 3
     mask: bytes = b"\x21\x00"  # values 0 and 5
     signs: bytes = b"\x02"  # value 5 is -0
-    class_escapes: bytes = struct.pack("<H", 64)  # the window begins at exponent 12
+    bin_escapes: bytes = struct.pack("<H", 64)  # the window begins at exponent 12
     escapes: bytes = struct.pack("<H", 0x7E01)
     raw: bytes = b"\xa5\x33\x51"
-    classes: bytes = b"\x1f"
+    bins: bytes = b"\x1f"
     symbols: bytes = bytes([0, 1, 6, 3, 60, 61, 59, 4])
     behind: bytes = b""
 
     def body(self) -> bytes:
-        parts = [bytes([self.mode, self.flags]), self.first_class]
+        parts = [bytes([self.mode, self.flags]), self.first_bin]
         if self.flags & 1:
             parts += [number(self.mask_bytes), number(self.n_masked)]
         if self.flags & 4:
             parts.append(bytes([self.clean_base]))
         parts.append(self.counts)
         if self.flags & 128:
-            parts += [number(self.n_class_escapes), number(self.n_escapes)]
+            parts += [number(self.n_bin_escapes), number(self.n_escapes)]
         parts += [number(self.raw_bytes), self.mask, self.signs]
-        parts += [self.class_escapes, self.escapes, self.raw]
+        parts += [self.bin_escapes, self.escapes, self.raw]
         return b"".join(parts)
 
     def payload(self) -> bytes:
-        return self.body() + stored_frame(self.classes + self.symbols) + self.behind
+        return self.body() + stored_frame(self.bins + self.symbols) + self.behind
 
 
 def sound_values() -> bytes:
@@ -89,7 +89,7 @@ def in_symbols() -> list[Broken]:
         return broken(name, Symbols(**fields).payload())
 
     sound = Symbols()
-    body, streams = sound.body(), sound.classes + sound.symbols
+    body, streams = sound.body(), sound.bins + sound.symbols
     sizeless = b"\x28\xb5\x2f\xfd\x00\x00" + (9 << 3 | 1).to_bytes(3, "little") + streams
     large = bytearray(stored_frame(streams))
     struct.pack_into("<I", large, 5, 2**32 - 1)
@@ -104,20 +104,20 @@ def in_symbols() -> list[Broken]:
         with_fields("mask_no_zstd", mask_bytes=1, mask=b"\x21"),
         with_fields("signs_without_mask", flags=sound.flags & ~1, mask=b"", signs=b""),
         with_fields("clean_bits_too_many", clean_base=9, raw=b"", raw_bytes=0),
-        with_fields("class_above_all", class_escapes=struct.pack("<H", 4 * 31 + 32)),
-        with_fields("class_below_zero", n_class_escapes=0, class_escapes=b"", classes=b"\x01"),
-        with_fields("class_escape_missing", n_class_escapes=0, class_escapes=b""),
-        with_fields("class_escape_left_over", n_class_escapes=2, class_escapes=b"\x40\0\x40\0"),
+        with_fields("class_above_all", bin_escapes=struct.pack("<H", 4 * 31 + 32)),
+        with_fields("class_below_zero", n_bin_escapes=0, bin_escapes=b"", bins=b"\x01"),
+        with_fields("class_escape_missing", n_bin_escapes=0, bin_escapes=b""),
+        with_fields("class_escape_left_over", n_bin_escapes=2, bin_escapes=b"\x40\0\x40\0"),
         with_fields("escape_missing", n_escapes=0, escapes=b""),
         with_fields("escape_left_over", n_escapes=2, escapes=b"\1\x7e\1\x7e"),
         with_fields("symbol_62", symbols=b"\x3e" + sound.symbols[1:]),
-        with_fields("class_symbol_32", classes=b"\x20"),
+        with_fields("class_symbol_32", bins=b"\x20"),
         with_fields("symbol_missing", symbols=sound.symbols[1:]),
         with_fields("symbol_left_over", symbols=sound.symbols + b"\0"),
         with_fields("raw_byte_missing", raw=sound.raw[1:], raw_bytes=2),
         with_fields("raw_byte_left_over", raw=sound.raw + b"\0", raw_bytes=4),
-        with_fields("zero_group_without_flag", classes=b"\x1e", n_class_escapes=0,
-                    class_escapes=b""),
+        with_fields("zero_group_without_flag", bins=b"\x1e", n_bin_escapes=0,
+                    bin_escapes=b""),
         with_fields("sign_plane_without_signs", flags=sound.flags | 64),
         with_fields("more_symbols_than_values", flags=sound.flags | 16, counts=number(9),
                     symbols=sound.symbols + b"\0"),
@@ -126,8 +126,8 @@ def in_symbols() -> list[Broken]:
         with_fields("tables_wrap", flags=sound.flags | 32, counts=number(2**32 - 1) * 3),
         with_fields("tables_of_another_phase", flags=sound.flags | 32,
                     counts=number(0) + number(8) + number(0)),
-        with_fields("number_too_long", first_class=b"\x80\x00"),
-        with_fields("number_above_32_bits", first_class=b"\xff\xff\xff\xff\x10"),
+        with_fields("number_too_long", first_bin=b"\x80\x00"),
+        with_fields("number_above_32_bits", first_bin=b"\xff\xff\xff\xff\x10"),
         with_fields("mask_longer_than_payload", mask_bytes=2**32 - 1),
         with_fields("escapes_longer_than_payload", n_escapes=2**32 - 1),
         with_fields("bytes_behind", behind=b"\0"),

@@ -15,7 +15,7 @@ from vector import Random
 
 BF16, RANS = 15, 2
 COUNTS = (128, 12)  # values of the two groups
-FIRST_CLASS = 4 * 130  # its window begins at exponent 126
+FIRST_BIN = 4 * 130  # its window begins at exponent 126
 EVEN: Table = (128,) * 32
 STEEP: Table = (1,) * 31 + (4065,)
 ESCAPED = 0x7FC1
@@ -26,12 +26,12 @@ class Lanes:
     """A payload of mode 2: 140 BF16 values in two groups, one of them escaped."""
 
     flags: int = 0b10000100  # clean base, escapes
-    first_class: int = FIRST_CLASS
+    first_bin: int = FIRST_BIN
     clean_base: int = 5
     clean: bytes = b""  # symbols, one for each group
-    class_escapes: bytes = b""
+    bin_escapes: bytes = b""
     escapes: bytes = struct.pack("<H", ESCAPED)
-    classes: bytes = b"\0\2"
+    bins: bytes = b"\0\2"
     symbols: bytes = bytes([*range(5), 31, *(i % 7 * 5 for i in range(134))])
     raw: bytes = Random(90).bytes(36)
     n_sets: int = 1
@@ -49,9 +49,9 @@ class Lanes:
         return self.raw[max(0, len(self.raw) - 60 * self.n_sets) :]
 
     def made(self) -> Section:
-        second = self.first_class + (self.classes[1] == 2)
-        places = [2 + scale_class % 4 for scale_class in (self.first_class, second)]
-        runs = [(self.classes, [0, 0]), (self.clean, [1, 1]), (self.symbols, places)]
+        second = self.first_bin + (self.bins[1] == 2)
+        places = [2 + scale_bin % 4 for scale_bin in (self.first_bin, second)]
+        runs = [(self.bins, [0, 0]), (self.clean, [1, 1]), (self.symbols, places)]
         section = Section.of(
             runs, self.n_sets, self.tail, "lossless", self.choice, self.explicit, self.start
         )
@@ -60,13 +60,13 @@ class Lanes:
     def payload(self) -> bytes:
         coded = self.made().bytes() if self.coded is None else self.coded
         in_section = self.raw[: len(self.raw) - len(self.tail)]
-        parts = [bytes([2, self.flags]), number(self.first_class)]
+        parts = [bytes([2, self.flags]), number(self.first_bin)]
         if self.flags & 4:
             parts.append(bytes([self.clean_base]))
         if self.flags & 128:
-            parts += [number(len(self.class_escapes) // 2), number(len(self.escapes) // 2)]
+            parts += [number(len(self.bin_escapes) // 2), number(len(self.escapes) // 2)]
         parts += [number(len(coded) + self.coded_more), number(len(in_section) + self.raw_more)]
-        parts += [self.class_escapes, self.escapes, coded, in_section, self.behind]
+        parts += [self.bin_escapes, self.escapes, coded, in_section, self.behind]
         return b"".join(parts)
 
     def values(self) -> bytes:
@@ -90,7 +90,7 @@ class Lanes:
 
 def sound_chunks() -> dict[str, Lanes]:
     every_table = {0: only(0), **dict.fromkeys(range(2, 6), only(6))}
-    same = Lanes(flags=4, classes=b"\0\0", symbols=b"\6" * 140, escapes=b"")
+    same = Lanes(flags=4, bins=b"\0\0", symbols=b"\6" * 140, escapes=b"")
     return {
         "one set": Lanes(),
         "two sets": Lanes(n_sets=2, choice=7),
@@ -181,16 +181,16 @@ def in_streams() -> list[Broken]:
         broken("read_as_zstd", payload, entropy=1),
         chunk("flag_of_zero_groups", flags=sound.flags | 16),
         chunk("flag_of_four_tables", flags=sound.flags | 32),
-        chunk("first_class_too_large", first_class=4 * 255 + 32),
-        chunk("class_above_all", first_class=4 * 255 + 31),
-        chunk("class_below_zero", first_class=0, classes=b"\0\1"),
-        chunk("class_escape_missing", classes=b"\0\x1f"),
-        chunk("class_escape_left_over", class_escapes=b"\0\0"),
+        chunk("first_class_too_large", first_bin=4 * 255 + 32),
+        chunk("class_above_all", first_bin=4 * 255 + 31),
+        chunk("class_below_zero", first_bin=0, bins=b"\0\1"),
+        chunk("class_escape_missing", bins=b"\0\x1f"),
+        chunk("class_escape_left_over", bin_escapes=b"\0\0"),
         chunk("escape_missing", flags=4, escapes=b""),
         chunk("escape_left_over", escapes=sound.escapes * 2),
         chunk("clean_base_too_large", clean_base=7, raw=b""),
         chunk("clean_bits_too_many", clean=b"\1\2", **clean),
-        chunk("clean_bits_of_zeros", clean=b"\1\1", classes=b"\0\x1e",
+        chunk("clean_bits_of_zeros", clean=b"\1\1", bins=b"\0\x1e",
               symbols=sound.symbols[:128], flags=clean["flags"], raw=bytes(16)),
         chunk("sign_plane_without_signs", flags=sound.flags | 64),
         broken("body_cut", payload[:-1]),
@@ -205,11 +205,11 @@ ZERO = 15  # the symbol of code 0
 
 @dataclasses.dataclass
 class DirectLanes:
-    """Codes or residuals 0, 1, 2 of class 30 with the parameters of the preamble."""
+    """Codes or residuals 0, 1, 2 of bin 30 with the parameters of the preamble."""
 
     start: bytes = b"\5"
     flags: int = 0
-    first_class: int = 30
+    first_bin: int = 30
     symbols: bytes = bytes([ZERO, ZERO + 1, ZERO + 2])
     raw: bytes = b""
     in_section: bytes = b""
@@ -220,12 +220,12 @@ class DirectLanes:
     fields: dict = dataclasses.field(default_factory=dict)
 
     def extent(self) -> bytes:
-        above = self.first_class - 36
-        place = 2 + (35 + above % 4 if above >= 0 else self.first_class - 1)
+        above = self.first_bin - 36
+        place = 2 + (35 + above % 4 if above >= 0 else self.first_bin - 1)
         runs = [(b"\0", [0]), (self.symbols, [place])]
         made = Section.of(runs, 1, self.raw, "direct", self.choice, self.explicit)
         coded = dataclasses.replace(made, **self.fields).bytes()
-        body = self.start + bytes([self.flags]) + number(self.first_class) + self.counts
+        body = self.start + bytes([self.flags]) + number(self.first_bin) + self.counts
         body += number(len(coded)) + (number(len(self.in_section)) if self.flags & 8 else b"")
         body += self.sections + coded + self.in_section
         return struct.pack("<II4s", MAGIC, 4 + len(body), b"CHNK") + body
@@ -262,7 +262,7 @@ def in_direct_chunks() -> list[Broken]:
                       direct_file(extents, bytes(48)), "t")  # fmt: skip
 
     step = b"\4" + broken_direct.STEP
-    low = {"start": step, "first_class": 36}
+    low = {"start": step, "first_bin": 36}
     even = table_bytes(EVEN)
     ends = [LOWEST] * LANES
     return [
@@ -275,9 +275,9 @@ def in_direct_chunks() -> list[Broken]:
         chunk("payload_behind_the_tail", raw=b"\2\1", **low),
         chunk("raw_bits_in_the_section", flags=8, in_section=b"\2", **low),
         chunk("raw_flag_of_nothing", flags=8, raw=b"\2", **low),
-        chunk("class_154", first_class=153, symbols=bytes([ZERO] * 3), raw=bytes(30),
+        chunk("class_154", first_bin=153, symbols=bytes([ZERO] * 3), raw=bytes(30),
               fields={"explicit": [(0, table_bytes(only(2)))], "layout": 4}),
-        chunk("code_too_large", first_class=153, symbols=bytes([ZERO, ZERO + 1, ZERO]),
+        chunk("code_too_large", first_bin=153, symbols=bytes([ZERO, ZERO + 1, ZERO]),
               raw=bytes(30), start=step),
         chunk("escape_missing", symbols=bytes([31, ZERO, ZERO])),
         chunk("escape_left_over", **(vars(direct_escapes()) | {"symbols": b"\x1f\x0f\x0f"})),

@@ -12,7 +12,7 @@ from layout import MAGIC, Entry, Layout, frame
 F32, F64 = 18, 20
 ZERO = 16  # the symbol of code 0
 ONE_STATE, FOUR_STATES, EIGHT_STATES, TRANSFORMED = 0, 1, 2, 4
-BY_BAND, BY_CLASS, ROW_BLOCKS = 8, 16, 24
+BY_BAND, BY_BIN, ROW_BLOCKS = 8, 16, 24
 SCALES, STEPS = 32, 64
 KERNELS = b"\3"  # sides
 
@@ -40,16 +40,16 @@ def parameters(flags: int, step: float = 0.5, sides: bytes = KERNELS, fields: by
 
 PREAMBLE = parameters(FOUR_STATES)
 BANDS = b"\1" + vector(35, [35, 35, 35])
-FIELDS = parameters(BY_CLASS | SCALES | STEPS, fields=BANDS + b"\1" + vector(4, [0, 4, 8], 1))
+FIELDS = parameters(BY_BIN | SCALES | STEPS, fields=BANDS + b"\1" + vector(4, [0, 4, 8], 1))
 
 
 @dataclasses.dataclass
 class Chunk:
-    """A payload: three values of class 35, codes 0, 1, 2."""
+    """A payload: three values of bin 35, codes 0, 1, 2."""
 
     start: bytes = b"\5"  # mode, and inline parameters
     flags: int = 0
-    first_class: bytes = number(35)
+    first_bin: bytes = number(35)
     counts: tuple[int, ...] = ()
     sections: bytes = b""
     splits: bytes = number(3)
@@ -61,7 +61,7 @@ class Chunk:
         """Body, and the symbols behind it."""
         if self.other is not None:
             return self.other, b""
-        body = self.start + bytes([self.flags]) + self.first_class + number(len(self.splits))
+        body = self.start + bytes([self.flags]) + self.first_bin + number(len(self.splits))
         body += b"".join(number(count) for count in self.counts)
         return body + self.sections + self.splits + self.raw, stored_frame(self.symbols)
 
@@ -79,15 +79,15 @@ def escaped_and_exact() -> Chunk:
 
 
 def low_bits() -> Chunk:
-    """Class 40: two low bits. Codes 4, 7, 1."""
+    """Bin 40: two low bits. Codes 4, 7, 1."""
     symbols = bytes([0, ZERO + 1, ZERO + 1, ZERO])
     return Chunk(b"\5", 24, number(40), (1, 1), b"\6", raw=b"\2", symbols=symbols)
 
 
-def by_class() -> Chunk:
-    """The last value comes first, and the predicted class of the middle one is that of all."""
+def by_bin() -> Chunk:
+    """The last value comes first, and the predicted bin of the middle one is that of all."""
     start, symbols = b"\4" + FIELDS, bytes([ZERO + 1, ZERO + 2, ZERO + 3])
-    return Chunk(start, first_class=b"", splits=b"", symbols=symbols)
+    return Chunk(start, first_bin=b"", splits=b"", symbols=symbols)
 
 
 def transformed() -> Chunk:
@@ -100,7 +100,7 @@ def sound_chunks() -> dict[str, tuple[Chunk, list[float]]]:
     constant = Chunk(other=b"\1" + struct.pack("<f", 9))
     return {
         "plain": (Chunk(), [0, 1, 2]),
-        "by class": (by_class(), [1.5, 2, 2]),
+        "by class": (by_bin(), [1.5, 2, 2]),
         "constant": (constant, [9, 9, 9]),
         "escaped and exact": (escaped_and_exact(), [50, 7, -2]),
         "low bits": (low_bits(), [4, 7, 1]),
@@ -155,14 +155,14 @@ def in_preambles() -> list[Broken]:
         return broken(name, Chunk(), parameters(*args, **fields) + behind)
 
     def scales(name: str, vectors: bytes) -> Broken:
-        return preamble(name, BY_CLASS | SCALES, fields=vectors)
+        return preamble(name, BY_BIN | SCALES, fields=vectors)
 
     sound = vector(35, [35, 36, 35])
     return [
         preamble("row_blocks_without_scales", ROW_BLOCKS),
         preamble("ranges_of_few_bands", 128),
         preamble("scales_without_their_order", SCALES, fields=BANDS),
-        preamble("order_without_its_scales", BY_CLASS),
+        preamble("order_without_its_scales", BY_BIN),
         preamble("step_zero", 0, 0.0),
         preamble("step_negative", 0, -0.5),
         preamble("step_infinite", 0, float("inf")),
@@ -192,10 +192,10 @@ def in_chunks() -> list[Broken]:
 
     escapes, low = escaped_and_exact(), low_bits()
     exact = struct.pack("<f", 7)
-    split_classes = Chunk(b"\4" + FIELDS, 4, b"", (1,), b"\5\0", b"", b"", by_class().symbols)
+    split_bins = Chunk(b"\4" + FIELDS, 4, b"", (1,), b"\5\0", b"", b"", by_bin().symbols)
     bands = b"\1" + vector(35, [35, 35])
     rows = parameters(ROW_BLOCKS | SCALES, sides=b"\2", fields=bands)
-    other_blocks = dataclasses.replace(by_class(), start=b"\4" + rows)
+    other_blocks = dataclasses.replace(by_bin(), start=b"\4" + rows)
     cut = Chunk(b"\4" + parameters(TRANSFORMED, sides=b"\2\1\1"), splits=b"")
     halves = [frame(b"PREA", PREAMBLE), cut.extent(), cut.extent()]
     layout = Layout.empty()
@@ -207,10 +207,10 @@ def in_chunks() -> list[Broken]:
         chunk("unknown_mode", start=b"\6"),
         chunk("unknown_flag", flags=32),
         chunk("flag_of_nothing", flags=8, counts=(0,)),
-        chunk("first_class_126", first_class=number(126)),
-        chunk("class_zero", first_class=number(0)),
+        chunk("first_class_126", first_bin=number(126)),
+        chunk("class_zero", first_bin=number(0)),
         chunk("class_escape_missing", symbols=bytes([31, ZERO, ZERO, ZERO])),
-        broken("class_escapes_beside_scales", split_classes),
+        broken("class_escapes_beside_scales", split_bins),
         chunk("symbol_32", symbols=bytes([0, ZERO, 32, ZERO])),
         chunk("symbol_missing", symbols=bytes([0, ZERO, ZERO])),
         chunk("symbol_left_over", symbols=bytes([0] + 4 * [ZERO])),

@@ -57,7 +57,7 @@ def four_lane_sets() -> Vector:
 
 
 def tables() -> Vector:
-    """Values that no static table fits; and classes that need a table of their own."""
+    """Values that no static table fits; and bins that need a table of their own."""
     purpose = "explicit tables, for values, classes and clean bits"
     vector = Vector("rans_tables.cfck", purpose, codec="lossless", entropy="rans")
     vector.chunk_elems = 6400

@@ -18,7 +18,7 @@ from vector import BITS, Expected, Random, Vector, packed_floats
 
 IDS = {"F16": 14, "BF16": 15, "F32": 18, "F64": 20}
 STAGES = {"zstd": 1, "rans": 2}
-STORAGE, BANDS, CLASSES, ROW_BLOCKS = range(4)  # orders
+STORAGE, BANDS, BINS, ROW_BLOCKS = range(4)  # orders
 
 
 @dataclasses.dataclass
@@ -205,12 +205,12 @@ def blocks(writer: str) -> tuple[Vector, bytes]:
         shape = [8, 5, 3, 3]
         scales = fields_of(random, (9, 8, 5), -2, 3, 26)
         steps = fields_of(random, (9, 0, 5), -3, 4, 0)
-        by_class = options(8, 0.1, CLASSES, sides=[3, 3], scales=scales)
+        by_bin = options(8, 0.1, BINS, sides=[3, 3], scales=scales)
         values = kernels(random, shape)
         add(
-            f"{dtype} kernels", shape, by_class, values, dtype=dtype, entropy="rans", chunk_elems=90
+            f"{dtype} kernels", shape, by_bin, values, dtype=dtype, entropy="rans", chunk_elems=90
         )
-        add(f"{dtype} step field", shape, by_class | {"steps": steps}, values, dtype=dtype)
+        add(f"{dtype} step field", shape, by_bin | {"steps": steps}, values, dtype=dtype)
         edges = options(4, 0.03, BANDS, sides=[4, 8])
         add(f"{dtype} edges", [13, 19], edges, dtype=dtype, entropy="rans")
         add(
@@ -222,7 +222,7 @@ def blocks(writer: str) -> tuple[Vector, bytes]:
     edges = options(8, 0.05, sides=[3, 4, 5])
     add("chunks of whole blocks", [10, 6, 7], edges, entropy="rans", chunk_elems=6 * 42)
     rows = fields_of(random, (0, 22, 9), -4, 5, 0)
-    identity = options(4, 0.02, CLASSES, scales=fields_of(random, (1, 0, 0), 0, 1, 33), steps=rows)
+    identity = options(4, 0.02, BINS, scales=fields_of(random, (1, 0, 0), 0, 1, 33), steps=rows)
     add("identity", [22, 9], identity, entropy="rans", chunk_elems=50)
     tensors[-1].options["transforms"] = False
     for entropy, shape, chunk in (("zstd", [21, 2, 3, 2], 0), ("rans", [43, 7], 37 * 7)):
@@ -236,7 +236,7 @@ def blocks(writer: str) -> tuple[Vector, bytes]:
         ranges = fields_of(random, (range_of(math.prod(sides) - 1) + 1, 0, 0), -4, 5, 0)["bands"]
         bands = [ranges[range_of(band)] for band in range(math.prod(sides))]
         fields = {"scales": {"bands": [30 + entry for entry in bands]}, "steps": {"bands": bands}}
-        grouped = options(8, 0.05, CLASSES, sides=sides, ranges=True, **fields)
+        grouped = options(8, 0.05, BINS, sides=sides, ranges=True, **fields)
         add(f"Morton ranges, {entropy}", shape, grouped, entropy=entropy)
     add("one axis", [77], options(8, 0.05, BANDS, sides=[16]))
     add("eight axes", [2, 1, 3, 2, 1, 2, 3, 4], options(8, 0.1, BANDS, sides=[2, 2, 2, 4]))

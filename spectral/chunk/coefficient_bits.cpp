@@ -56,7 +56,7 @@ void each_symbol(const SpectralMerge& coded, Action&& action) {
       continue;
     }
     const std::size_t n = std::min<std::size_t>(kGroupSize, coded.n_values - at);
-    const SymbolCode code = kSymbolCodes.of[group.scale_class];
+    const SymbolCode code = kSymbolCodes.of[group.scale_bin];
     if (trellis != nullptr) {
       choose_tables(*trellis, symbols, code.low_bits != 0 ? path : nullptr, n, coded.n_lanes,
                     states.data(), choices.data());

@@ -7,14 +7,14 @@
 #include <optional>
 
 #include "base/run_guarded.hpp"
+#include "codec/common/bin_codes.hpp"
 #include "codec/common/chunk_buffers.hpp"
-#include "codec/common/class_codes.hpp"
 #include "codec/common/lossless_fallback.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/rans_scratch.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
 #include "codec/errors.hpp"
-#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/bin_stream.hpp"
 #include "spectral/chunk/chunk_slices.hpp"
 #include "spectral/chunk/coefficient_bits.hpp"
 #include "spectral/chunk/spectral_header.hpp"
@@ -27,7 +27,7 @@ namespace cfck::codec {
 namespace {
 
 struct SpectralSections {
-  ByteView class_escapes;
+  ByteView bin_escapes;
   ByteView escape_indices;
   ByteView gaps;
   ByteView exact;
@@ -60,7 +60,7 @@ class ChunkDecoder {
       at += n;
       return payload.subspan(at - n, n);
     };
-    s_.class_escapes = take(2 * std::size_t{h_.n_class_escapes});
+    s_.bin_escapes = take(2 * std::size_t{h_.n_bin_escapes});
     s_.escape_indices = take(h_.code_bytes);
     s_.gaps = take(h_.gap_bytes);
     s_.exact = take(std::size_t{h_.n_exact} * value_bytes_);
@@ -108,22 +108,22 @@ class ChunkDecoder {
   std::size_t group_size(std::size_t g) const {
     return std::min<std::size_t>(kGroupSize, n_values_ - g * kGroupSize);
   }
-  SymbolCode code_of(std::size_t g) const { return kSymbolCodes.of[groups_[g].scale_class]; }
+  SymbolCode code_of(std::size_t g) const { return kSymbolCodes.of[groups_[g].scale_bin]; }
   bool is_coded(std::size_t g) const { return groups_[g].kind != GroupKind::kAllZero; }
-  bool has_classes() const { return !predicts_classes(parameters_.order); }
+  bool has_bins() const { return !predicts_bins(parameters_.order); }
 
-  // Reads order and groups, given the class symbols, if there are any, and how long what follows
+  // Reads order and groups, given the bin symbols, if there are any, and how long what follows
   // must be.
-  Result<void> read_groups(const std::uint8_t* class_symbols) {
+  Result<void> read_groups(const std::uint8_t* bin_symbols) {
     if (parameters_.order == CoefficientOrder::kRowBlocks &&
         !geometry_.has_whole_kernels(info_.first_elem, n_values_)) {
       return corrupt("blocks of rows in a chunk that is not whole rows of kernels", 0);
     }
     order_.emplace(geometry_, parameters_, info_.first_elem, n_values_, scratch_);
-    if (!has_classes()) {
+    if (!has_bins()) {
       order_->set_groups(groups_);
-    } else if (!read_class_stream({class_symbols, n_groups_}, h_.first_class, kMaxSpectralClass,
-                                  s_.class_escapes, groups_)) {
+    } else if (!read_bin_stream({bin_symbols, n_groups_}, h_.first_bin, kMaxSpectralBin,
+                                s_.bin_escapes, groups_)) {
       return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
     }
     std::size_t path_bytes = 0;
@@ -131,7 +131,7 @@ class ChunkDecoder {
       if (!is_coded(g)) {
         continue;
       }
-      if (groups_[g].scale_class == 0) {
+      if (groups_[g].scale_bin == 0) {
         return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
       }
       const unsigned low_bits = code_of(g).low_bits;
@@ -153,7 +153,7 @@ class ChunkDecoder {
     if (!opened) {
       return shifted(std::move(opened).error(), coded_at_);
     }
-    if (has_classes() && !reader.decode({symbols_, n_groups_, nullptr, kClassPlace})) {
+    if (has_bins() && !reader.decode({symbols_, n_groups_, nullptr, kBinPlace})) {
       return corrupt("the lane sets end before the scale bins", coded_at_);
     }
     CFCK_TRY(read_groups(symbols_));
@@ -204,7 +204,7 @@ class ChunkDecoder {
     std::array<RansTablePair<RansDecodeTable>, kDirectTables> pairs;
     for (unsigned t = 0; t < kDirectTables; ++t) {
       const RansDecodeTable* const* const first = reader.tables() + kFirstValuePlace + 2 * t;
-      pairs[t] = {{first[0], first[1]}, t >= kDirectClassTables};
+      pairs[t] = {{first[0], first[1]}, t >= kDirectBinTables};
     }
     return pairs;
   }
@@ -221,7 +221,7 @@ class ChunkDecoder {
     return finished ? Result<void>() : shifted(std::move(finished).error(), coded_at_);
   }
 
-  // Decodes everything that the symbol frame holds: classes, then for each table the symbols of its
+  // Decodes everything that the symbol frame holds: bins, then for each table the symbols of its
   // first and second quantiser.
   Result<void> decode_frame() {
     const EntropyDecoder* const stage = find_entropy_decoder(info_.entropy);
@@ -229,8 +229,8 @@ class ChunkDecoder {
       return codec_error(ErrorCode::kUnsupported, "unknown entropy stage", h_.body_bytes);
     }
     const std::uint64_t content = ZSTD_getFrameContentSize(s_.coded.data(), s_.coded.size());
-    const std::size_t n_classes = has_classes() ? n_groups_ : 0;
-    if (content > n_classes + n_values_ || content < n_classes) {
+    const std::size_t n_bins = has_bins() ? n_groups_ : 0;
+    if (content > n_bins + n_values_ || content < n_bins) {
       return corrupt("the number of symbols differs from what the chunk needs", h_.body_bytes);
     }
     const auto total = static_cast<std::size_t>(content);
@@ -241,12 +241,12 @@ class ChunkDecoder {
     }
     CFCK_TRY(read_groups(streams.data()));
     n_lanes_ = spectral_lane_sets(n_values_) * kRansLanes;
-    if (raw_bytes_ != h_.raw_bytes || n_classes + n_symbols_ != total) {
+    if (raw_bytes_ != h_.raw_bytes || n_bins + n_symbols_ != total) {
       return corrupt("the number of symbols or raw bits differs from what the scale bins need",
                      h_.body_bytes);
     }
     raw_ = s_.raw.data();
-    return merge_streams(std::span(streams).subspan(n_classes));
+    return merge_streams(std::span(streams).subspan(n_bins));
   }
 
   Result<void> merge_streams(std::span<const std::uint8_t> streams) {

@@ -8,7 +8,7 @@
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/entropy/rans/tables/rans_cost.hpp"
-#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/bin_stream.hpp"
 #include "spectral/chunk/chunk_errors.hpp"
 #include "spectral/chunk/coefficients.hpp"
 #include "spectral/chunk/spectral_header.hpp"
@@ -116,15 +116,12 @@ class ChunkEncoder {
   }
 
  private:
-  bool has_classes() const { return !predicts_classes(parameters_.order); }
+  bool has_bins() const { return !predicts_bins(parameters_.order); }
 
   Result<void> order_and_group() {
     if (parameters_.order == CoefficientOrder::kRowBlocks &&
         !geometry_.has_whole_kernels(info_.first_elem, n_values_)) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "blocks of rows need a chunk of whole rows of kernels",
-                   {},
-                   {}};
+      return invalid_argument("blocks of rows need a chunk of whole rows of kernels");
     }
     float* const in_steps = workspace_.in_steps.reserve(n_values_);
     CFCK_TRY(transform({in_steps, n_values_}));
@@ -137,8 +134,8 @@ class ChunkEncoder {
       order_->gather(in_steps, ordered);
       search_.values = ordered;
     }
-    if (has_classes()) {
-      spectral_kernels().classify(search_.values, n_values_, parameters_.n_states, groups_);
+    if (has_bins()) {
+      spectral_kernels().assign_bins(search_.values, n_values_, parameters_.n_states, groups_);
     } else {
       order_->set_groups(groups_);
     }
@@ -183,7 +180,7 @@ class ChunkEncoder {
     return choice_.moments != nullptr && order_->row_blocks() != nullptr &&
            order_->row_blocks()->n_columns() == choice_.moments->n() &&
            std::all_of(groups_, groups_ + n_groups_, [](const GroupCode& group) {
-             return kSymbolCodes.of[group.scale_class].low_bits <= kMaxVectorLowBits;
+             return kSymbolCodes.of[group.scale_bin].low_bits <= kMaxVectorLowBits;
            });
   }
 
@@ -196,7 +193,7 @@ class ChunkEncoder {
       if (groups_[g].kind == GroupKind::kAllZero) {
         continue;
       }
-      const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
+      const SymbolCode code = kSymbolCodes.of[groups_[g].scale_bin];
       const std::size_t n = std::min<std::size_t>(kGroupSize, n_values_ - g * kGroupSize);
       tables[n_coded++] = static_cast<std::uint8_t>(kFirstValuePlace + 2 * code.table);
       append_escapes(search_.values + g * kGroupSize, search_.symbols + split_.n_symbols, n);
@@ -225,14 +222,14 @@ class ChunkEncoder {
 
   Result<void> assemble(EncodedChunk& out) {
     SpectralHeader header;
-    std::vector<std::uint8_t> class_symbols(has_classes() ? n_groups_ : 0);
-    std::vector<std::byte> class_escapes(2 * class_symbols.size());
-    if (has_classes()) {
-      const ClassStream classes =
-          write_class_stream(groups_, n_groups_, class_symbols.data(), class_escapes.data());
-      class_escapes.resize(2 * classes.n_escapes);
-      header.first_class = classes.first_class;
-      header.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
+    std::vector<std::uint8_t> bin_symbols(has_bins() ? n_groups_ : 0);
+    std::vector<std::byte> bin_escapes(2 * bin_symbols.size());
+    if (has_bins()) {
+      const BinStream bins =
+          write_bin_stream(groups_, n_groups_, bin_symbols.data(), bin_escapes.data());
+      bin_escapes.resize(2 * bins.n_escapes);
+      header.first_bin = bins.first_bin;
+      header.n_bin_escapes = static_cast<std::uint32_t>(bins.n_escapes);
     }
     std::vector<std::byte> gaps;
     std::vector<std::byte> exact;
@@ -248,18 +245,18 @@ class ChunkEncoder {
     ByteView raw(split_.raw);
     const bool is_rans = info_.entropy == EntropyId::kRans;
     if (is_rans) {
-      raw = raw.first(raw.size() - index_lanes(class_symbols, raw, coded));
+      raw = raw.first(raw.size() - index_lanes(bin_symbols, raw, coded));
     } else {
-      code_frame(class_symbols, splits, coded);
+      code_frame(bin_symbols, splits, coded);
     }
     header.coded_bytes = is_rans ? static_cast<std::uint32_t>(coded.size()) : 0;
     header.split_bytes = static_cast<std::uint32_t>(splits.size());
     header.raw_bytes = static_cast<std::uint32_t>(raw.size());
     out.payload.clear();
-    append_spectral_header(header, info_.entropy, has_classes(),
+    append_spectral_header(header, info_.entropy, has_bins(),
                            choice_.is_inline ? &parameters_ : nullptr, out.payload);
     for (const ByteView section :
-         {ByteView(class_escapes), ByteView(split_.escapes), ByteView(gaps), ByteView(exact),
+         {ByteView(bin_escapes), ByteView(split_.escapes), ByteView(gaps), ByteView(exact),
           ByteView(split_.path), is_rans ? ByteView(coded) : ByteView(), ByteView(splits), raw}) {
       out.payload.insert(out.payload.end(), section.begin(), section.end());
     }
@@ -281,10 +278,10 @@ class ChunkEncoder {
   }
 
   // Returns how many of the last raw bytes the lanes carry.
-  std::size_t index_lanes(std::vector<std::uint8_t>& class_symbols, ByteView raw,
+  std::size_t index_lanes(std::vector<std::uint8_t>& bin_symbols, ByteView raw,
                           std::vector<std::byte>& coded) {
     RansSymbols symbols;
-    symbols.classes = {class_symbols.data(), class_symbols.size(), nullptr, kClassPlace};
+    symbols.bins = {bin_symbols.data(), bin_symbols.size(), nullptr, kBinPlace};
     symbols.values = {search_.symbols, split_.n_symbols, split_.tables.data(), 0};
     symbols.choices = parameters_.n_states == 1 ? nullptr : search_.quantisers;
     symbols.tables = kSpectralValueTables;
@@ -298,14 +295,14 @@ class ChunkEncoder {
     return symbols.tail.size();
   }
 
-  void code_frame(const std::vector<std::uint8_t>& class_symbols, std::vector<std::byte>& splits,
+  void code_frame(const std::vector<std::uint8_t>& bin_symbols, std::vector<std::byte>& splits,
                   std::vector<std::byte>& coded) {
     std::vector<std::uint8_t> streams[kSpectralTables];
     for (std::size_t i = 0; i < split_.n_symbols; ++i) {
       const unsigned first = split_.tables[i / kGroupSize] - kFirstValuePlace;
       streams[first + search_.quantisers[i]].push_back(search_.symbols[i]);
     }
-    std::vector<SymbolStream> all{class_symbols};
+    std::vector<SymbolStream> all{bin_symbols};
     for (unsigned first = 0; first < kSpectralTables; first += 2) {
       if (parameters_.n_states != 1 && (!streams[first].empty() || !streams[first + 1].empty())) {
         append_varint(static_cast<std::uint32_t>(streams[first].size()), splits);
@@ -342,10 +339,7 @@ Result<void> encode_chunk(const SpectralChunkInfo& info, const SpectralParameter
   CFCK_TRY(check_spectral_chunk(info));
   if (!has_entropy_stage(info.entropy) || decoded.size() != values.size() ||
       values.size() != info.n_elems * (bits_per_element(info.dtype) / 8)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the chunk does not have the expected number of bytes",
-                 {},
-                 {}};
+    return invalid_argument("the chunk does not have the expected number of bytes");
   }
   CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                   SpectralGeometry::create(info.shape, parameters.sides));

@@ -10,7 +10,7 @@ namespace cfck::codec {
 namespace {
 
 inline constexpr std::uint8_t kAllFlags =
-    kSpectralExact | kSpectralEscapes | kSpectralClassEscapes | kSpectralRaw | kSpectralPath;
+    kSpectralExact | kSpectralEscapes | kSpectralBinEscapes | kSpectralRaw | kSpectralPath;
 
 // Calls an action for each field with its flag, in the order of section 2 of the specification.
 template <class Header, class Action>
@@ -19,15 +19,15 @@ void each_counted(Header& h, Action&& action) {
   action(kSpectralExact, h.gap_bytes);
   action(kSpectralEscapes, h.n_escapes);
   action(kSpectralEscapes, h.code_bytes);
-  action(kSpectralClassEscapes, h.n_class_escapes);
+  action(kSpectralBinEscapes, h.n_bin_escapes);
   action(kSpectralPath, h.path_bytes);
   action(kSpectralRaw, h.raw_bytes);
 }
 
-Result<void> read_fields(VarintReader& in, EntropyId entropy, bool has_classes, SpectralHeader& h) {
+Result<void> read_fields(VarintReader& in, EntropyId entropy, bool has_bins, SpectralHeader& h) {
   CFCK_TRY_ASSIGN(h.flags, in.byte());
-  if (has_classes) {
-    CFCK_TRY_ASSIGN(h.first_class, in.varint());
+  if (has_bins) {
+    CFCK_TRY_ASSIGN(h.first_bin, in.varint());
   }
   CFCK_TRY_ASSIGN((entropy == EntropyId::kRans ? h.coded_bytes : h.split_bytes), in.varint());
   Result<void> result;
@@ -46,21 +46,21 @@ Result<void> read_fields(VarintReader& in, EntropyId entropy, bool has_classes, 
   return result;
 }
 
-Result<std::uint64_t> check_fields(const SpectralHeader& h, bool has_classes,
+Result<std::uint64_t> check_fields(const SpectralHeader& h, bool has_bins,
                                    const ChunkShape& shape) {
   const std::uint64_t n = shape.n_values;
   const std::uint64_t n_groups = (n + kGroupSize - 1) / kGroupSize;
-  if ((h.flags & ~kAllFlags) != 0 || (!has_classes && (h.flags & kSpectralClassEscapes) != 0)) {
+  if ((h.flags & ~kAllFlags) != 0 || (!has_bins && (h.flags & kSpectralBinEscapes) != 0)) {
     return corrupt("the flags of a spectral chunk contradict its contents", 1);
   }
-  if (h.first_class > kMaxSpectralClass || h.n_exact > n || h.gap_bytes < h.n_exact ||
+  if (h.first_bin > kMaxSpectralBin || h.n_exact > n || h.gap_bytes < h.n_exact ||
       h.gap_bytes > std::uint64_t{5} * h.n_exact || h.n_escapes > n || h.code_bytes < h.n_escapes ||
-      h.code_bytes > std::uint64_t{5} * h.n_escapes || h.n_class_escapes > n_groups ||
+      h.code_bytes > std::uint64_t{5} * h.n_escapes || h.n_bin_escapes > n_groups ||
       h.path_bytes > (n + 7) / 8 || h.raw_bytes > 4 * (n + kGroupSize) ||
       h.coded_bytes > max_section_bytes(n) || h.split_bytes > 5 * kDirectTables) {
     return corrupt("a count in the header of the chunk is out of range", 1);
   }
-  return 2 * std::uint64_t{h.n_class_escapes} + h.code_bytes + h.gap_bytes +
+  return 2 * std::uint64_t{h.n_bin_escapes} + h.code_bytes + h.gap_bytes +
          std::uint64_t{h.n_exact} * shape.value_bytes + h.path_bytes + h.coded_bytes +
          h.split_bytes + h.raw_bytes;
 }
@@ -75,14 +75,13 @@ ChunkInfo lossless_info(const SpectralChunkInfo& info) {
 Result<void> check_spectral_chunk(const SpectralChunkInfo& info) {
   if (info.dtype != DType::kF32 && info.dtype != DType::kF64 && info.dtype != DType::kF16 &&
       info.dtype != DType::kBF16) {
-    return Error{
-        ErrorCode::kUnsupported, "the spectral codec supports F64, F32, BF16 and F16 only", {}, {}};
+    return unsupported("the spectral codec supports F64, F32, BF16 and F16 only");
   }
   CFCK_TRY(chunk_shape(lossless_info(info)));
   CFCK_TRY_ASSIGN(const SpectralGeometry geometry, SpectralGeometry::create(info.shape, {}));
   if (info.first_elem >= geometry.n_values() ||
       info.n_elems > geometry.n_values() - info.first_elem) {
-    return Error{ErrorCode::kInvalidArgument, "the chunk is not part of its tensor", {}, {}};
+    return invalid_argument("the chunk is not part of its tensor");
   }
   return {};
 }
@@ -100,9 +99,9 @@ Result<SpectralHeader> parse_spectral_header(const SpectralChunkInfo& info, Byte
   if (parameters == nullptr) {
     return corrupt("the chunk needs parameters, and the record has no preamble", 0);
   }
-  const bool has_classes = !predicts_classes(parameters->order);
-  CFCK_TRY(read_fields(in, info.entropy, has_classes, header));
-  CFCK_TRY_ASSIGN(const std::uint64_t section_bytes, check_fields(header, has_classes, shape));
+  const bool has_bins = !predicts_bins(parameters->order);
+  CFCK_TRY(read_fields(in, info.entropy, has_bins, header));
+  CFCK_TRY_ASSIGN(const std::uint64_t section_bytes, check_fields(header, has_bins, shape));
   if (section_bytes + in.position() > 0xffffffffu) {
     return corrupt("the sections of the chunk are too long", 0);
   }
@@ -111,7 +110,7 @@ Result<SpectralHeader> parse_spectral_header(const SpectralChunkInfo& info, Byte
   return header;
 }
 
-void append_spectral_header(SpectralHeader& h, EntropyId entropy, bool has_classes,
+void append_spectral_header(SpectralHeader& h, EntropyId entropy, bool has_bins,
                             const SpectralParameters* inline_parameters,
                             std::vector<std::byte>& out) {
   out.push_back(std::byte{inline_parameters == nullptr ? kSpectralPreamble : kSpectralInline});
@@ -123,8 +122,8 @@ void append_spectral_header(SpectralHeader& h, EntropyId entropy, bool has_class
     h.flags |= field != 0 ? flag : std::uint8_t{0};
   });
   out.push_back(static_cast<std::byte>(h.flags));
-  if (has_classes) {
-    append_varint(h.first_class, out);
+  if (has_bins) {
+    append_varint(h.first_bin, out);
   }
   append_varint(entropy == EntropyId::kRans ? h.coded_bytes : h.split_bytes, out);
   each_counted(h, [&](std::uint8_t flag, std::uint32_t field) {

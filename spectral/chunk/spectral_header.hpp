@@ -14,7 +14,7 @@ inline constexpr std::uint8_t kSpectralPreamble = 5;
 enum SpectralChunkFlag : std::uint8_t {
   kSpectralExact = 1 << 0,
   kSpectralEscapes = 1 << 1,
-  kSpectralClassEscapes = 1 << 2,
+  kSpectralBinEscapes = 1 << 2,
   kSpectralRaw = 1 << 3,
   kSpectralPath = 1 << 4,
 };
@@ -22,12 +22,12 @@ enum SpectralChunkFlag : std::uint8_t {
 // Fields that the flags declare absent are zero.
 struct SpectralHeader {
   std::uint8_t flags = 0;
-  std::uint32_t first_class = 0;  // not in the order by classes
+  std::uint32_t first_bin = 0;  // not in the order by bins
   std::uint32_t n_exact = 0;
   std::uint32_t gap_bytes = 0;
   std::uint32_t n_escapes = 0;
   std::uint32_t code_bytes = 0;
-  std::uint32_t n_class_escapes = 0;
+  std::uint32_t n_bin_escapes = 0;
   std::uint32_t path_bytes = 0;
   std::uint32_t coded_bytes = 0;  // with `rans`
   std::uint32_t split_bytes = 0;  // with `zstd`
@@ -42,7 +42,7 @@ Result<SpectralHeader> parse_spectral_header(const SpectralChunkInfo& info, Byte
 
 // Appends mode byte, inline parameters if there are any, and header. Sets the flags from the
 // fields.
-void append_spectral_header(SpectralHeader& header, EntropyId entropy, bool has_classes,
+void append_spectral_header(SpectralHeader& header, EntropyId entropy, bool has_bins,
                             const SpectralParameters* inline_parameters,
                             std::vector<std::byte>& out);
 

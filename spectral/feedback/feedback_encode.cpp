@@ -104,7 +104,7 @@ class BlockEncoder {
   void collect(const RowBlock& block) {
     for (std::size_t k = 0; k < columns_.size(); ++k) {
       const std::size_t first = first_of(block, k);
-      columns_[k].scale_class = found_.groups[first / kGroupSize].scale_class;
+      columns_[k].scale_bin = found_.groups[first / kGroupSize].scale_bin;
       for (unsigned i = 0; i < block.n_rows; ++i) {
         targets_[k * block.n_rows + i] = values_[first + i];
       }
@@ -119,7 +119,7 @@ class BlockEncoder {
 
   void spread(const RowBlock& block) {
     for (std::size_t k = 0; k < columns_.size(); ++k) {
-      const SymbolCode& code = kSymbolCodes.of[columns_[k].scale_class];
+      const SymbolCode& code = kSymbolCodes.of[columns_[k].scale_bin];
       for (unsigned i = 0; i < block.n_rows; ++i) {
         put(first_of(block, k) + i, code.low_bits, k * block.n_rows + i, columns_[k].inverse);
       }

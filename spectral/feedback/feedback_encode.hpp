@@ -9,7 +9,7 @@ namespace cfck::codec {
 
 // Searches as SpectralKernels::search does. `values` are those of `search`, in the order of
 // `blocks`; escaped ones become the levels that they are coded as. All groups are coded, their
-// classes have at most kMaxVectorLowBits low bits. `moments` has as many columns as the blocks.
+// bins have at most kMaxVectorLowBits low bits. `moments` has as many columns as the blocks.
 // Returns false, and does nothing, if the moments are unusable. `compensated`, if not nullptr, gets
 // the sum of each value and the errors before it.
 bool search_with_feedback(const RowBlocks& blocks, const SpectralGeometry& geometry,

@@ -28,7 +28,7 @@ inline void divide_coefficients(const double* coefficients, const double* steps,
   }
 }
 
-inline GroupCode classify_group(const float* in_steps, unsigned n, unsigned n_states) {
+inline GroupCode assign_bin(const float* in_steps, unsigned n, unsigned n_states) {
   // Levels of one quantiser are two steps apart, if there are two quantisers.
   const float codes_of_step = n_states == 1 ? 16.0f : 8.0f;
   std::uint32_t low = 0;  // sums of indices in sixteenths, by halves of their bits
@@ -47,19 +47,18 @@ inline GroupCode classify_group(const float* in_steps, unsigned n, unsigned n_st
     return {0, 0, GroupKind::kAllZero};
   }
   const std::uint64_t sum = (std::uint64_t{high} << 16) + low;
-  const unsigned scale_class = class_of_mean(sum, 16 * std::uint64_t{n});
-  return {
-      static_cast<std::uint16_t>(scale_class < kMaxSpectralClass ? scale_class : kMaxSpectralClass),
-      0, GroupKind::kValues};
+  const unsigned scale_bin = bin_of_mean(sum, 16 * std::uint64_t{n});
+  return {static_cast<std::uint16_t>(scale_bin < kMaxSpectralBin ? scale_bin : kMaxSpectralBin), 0,
+          GroupKind::kValues};
 }
 
-inline void classify_groups(const float* in_steps, std::size_t n_values, unsigned n_states,
-                            GroupCode* groups) {
+inline void assign_bins(const float* in_steps, std::size_t n_values, unsigned n_states,
+                        GroupCode* groups) {
   for (std::size_t first = 0; first < n_values; first += kGroupSize) {
     const unsigned n = group_values(n_values - first);
     groups[first / kGroupSize] = n == kGroupSize
-                                     ? classify_group(in_steps + first, kGroupSize, n_states)
-                                     : classify_group(in_steps + first, n, n_states);
+                                     ? assign_bin(in_steps + first, kGroupSize, n_states)
+                                     : assign_bin(in_steps + first, n, n_states);
   }
 }
 
@@ -76,7 +75,7 @@ inline void write_code_planes(const TrellisSearch& search, std::byte* path, std:
     if (group.kind == GroupKind::kAllZero) {
       continue;
     }
-    const unsigned low_bits = kSymbolCodes.of[group.scale_class].low_bits;
+    const unsigned low_bits = kSymbolCodes.of[group.scale_bin].low_bits;
     const unsigned n = group_values(search.n_values - first);
     if (low_bits != 0) {
       std::uint32_t lowest[kGroupSize] = {};
@@ -153,11 +152,11 @@ inline std::size_t compare_values(const std::byte* values, const std::byte* deco
 }
 
 inline void clamp_sums(std::int32_t base, const std::int32_t* offsets, std::size_t n,
-                       std::int32_t most, std::uint8_t* classes) {
+                       std::int32_t most, std::uint8_t* bins) {
   for (std::size_t i = 0; i < n; ++i) {
     const std::int32_t sum = base + offsets[i];
     const std::int32_t low = sum < 1 ? 1 : sum;
-    classes[i] = static_cast<std::uint8_t>(low > most ? most : low);
+    bins[i] = static_cast<std::uint8_t>(low > most ? most : low);
   }
 }
 

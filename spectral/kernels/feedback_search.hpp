@@ -122,7 +122,7 @@ class FeedbackLanes {
 
   void advance(std::size_t k) {
     const FeedbackColumn& column = search_.columns[k];
-    const GroupSteps steps(kSymbolCodes.of[column.scale_class]);
+    const GroupSteps steps(kSymbolCodes.of[column.scale_bin]);
     const float* const coefficients = search_.coefficients + k * search_.n_columns;
     const std::size_t n_open = k - begin_ < kFeedbackDepth - 1 ? k - begin_ : kFeedbackDepth - 1;
     const Floats base = sum_settled(coefficients, k - n_open);

@@ -12,7 +12,7 @@ inline namespace CFCK_CPU_NAMESPACE {
 template <bool is_weighed>
 struct LaneGroup {
   CFCK_HD LaneGroup(const TrellisSearch& search, std::size_t g)
-      : steps(make_symbol_code(search.groups[g].scale_class)),
+      : steps(make_symbol_code(search.groups[g].scale_bin)),
         weights(is_weighed ? search.weights + steps.table : nullptr),
         values(search.values + g * kGroupSize),
         n(group_values(search.n_values - g * kGroupSize)) {}

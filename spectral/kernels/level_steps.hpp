@@ -54,7 +54,7 @@ class LaneMerge {
         }
         continue;
       }
-      const unsigned low_bits = make_symbol_code(group.scale_class).low_bits;
+      const unsigned low_bits = make_symbol_code(group.scale_bin).low_bits;
       const unsigned plane_bytes = (n + 7) / 8;
       for (unsigned i = lane_; i < n; i += from_.n_lanes) {
         const std::uint32_t lowest = low_bits > 0 ? bit_of_plane(path, i) : 0;

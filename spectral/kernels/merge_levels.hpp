@@ -251,7 +251,7 @@ class LevelMerge {
  private:
   // `values` has space for a whole group.
   bool merge(const GroupCode& group, unsigned n, T* values) {
-    const unsigned low_bits = kSymbolCodes.of[group.scale_class].low_bits;
+    const unsigned low_bits = kSymbolCodes.of[group.scale_bin].low_bits;
     const unsigned plane_bytes = (n + 7) / 8;
     GroupParts parts{low_bits, n, from_.symbols, low_bits != 0 ? from_.path : nullptr, from_.raw};
     EscapeBits escaped;
@@ -338,7 +338,7 @@ bool decode_and_merge(RansLanes& lanes, const RansTablePair<RansDecodeTable>* ta
         const GroupCode group = from.groups[g];
         if (group.kind != GroupKind::kAllZero) {
           const std::byte* path = from.path;
-          x.decode_group(tables[kSymbolCodes.of[group.scale_class].table], path, symbols);
+          x.decode_group(tables[kSymbolCodes.of[group.scale_bin].table], path, symbols);
           from.symbols = symbols;
         }
         if (!merge.take(group, kGroupSize, values + g * kGroupSize)) {
@@ -358,8 +358,8 @@ bool decode_and_merge(RansLanes& lanes, const RansTablePair<RansDecodeTable>* ta
   const GroupCode group = from.groups[n_groups];
   from.symbols = symbols;
   return (group.kind == GroupKind::kAllZero ||
-          decode_group(lanes, tables[kSymbolCodes.of[group.scale_class].table], trellis, states,
-                       left, from.path, symbols)) &&
+          decode_group(lanes, tables[kSymbolCodes.of[group.scale_bin].table], trellis, states, left,
+                       from.path, symbols)) &&
          merge.take(group, left, values + n_groups * kGroupSize);
 }
 

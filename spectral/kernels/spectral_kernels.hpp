@@ -6,15 +6,15 @@
 
 #include "base/cpu/cpu_level.hpp"
 #include "cfck/dtype.hpp"
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 #include "codec/entropy/rans/kernels/rans_kernels.hpp"
 #include "codec/error_totals.hpp"
 #include "spectral/kernels/quantisers.hpp"
 
 namespace cfck::codec {
 
-// Class C stands for indices of a mean magnitude from 2^((C-29)/4) up to 2^((C-28)/4).
-inline constexpr unsigned kMaxSpectralClass = 125;
+// Bin C stands for indices of a mean magnitude from 2^((C-29)/4) up to 2^((C-28)/4).
+inline constexpr unsigned kMaxSpectralBin = 125;
 
 // Up to this many low bits, all integers that occur are exact in vectors of floats.
 inline constexpr unsigned kMaxVectorLowBits = 16;
@@ -45,7 +45,7 @@ struct TrellisSearch {
 
 // A column of a block of rows, in the order of the search.
 struct FeedbackColumn {
-  std::uint16_t scale_class = 0;
+  std::uint16_t scale_bin = 0;
   float scale = 1;  // of its step
   float inverse = 1;
 };
@@ -63,7 +63,7 @@ struct FeedbackSearch {
   std::size_t n_columns = 0;
   unsigned n_rows = 0;
   unsigned n_states = 8;                    // 1, 4 or 8
-  const FeedbackColumn* columns = nullptr;  // classes have at most kMaxVectorLowBits low bits
+  const FeedbackColumn* columns = nullptr;  // bins have at most kMaxVectorLowBits low bits
   const float* coefficients = nullptr;      // [n_columns, n_columns], below the diagonal
   const float* values = nullptr;            // in steps, [n_columns, n_rows]
   // Number of lanes of each row: fold i has the columns from fold_begins[i] on, and starts in
@@ -104,9 +104,9 @@ struct SpectralKernels {
   // all have `step`.
   void (*divide)(const double* coefficients, const double* steps, double step, std::size_t n,
                  float* in_steps);
-  // Finds the classes of groups by their mean magnitudes, and which are all zero.
-  void (*classify)(const float* in_steps, std::size_t n_values, unsigned n_states,
-                   GroupCode* groups);
+  // Finds the bins of groups by their mean magnitudes, and which are all zero.
+  void (*assign_bins)(const float* in_steps, std::size_t n_values, unsigned n_states,
+                      GroupCode* groups);
   // Rounds products with `factor`, clamped to ±2^29, to nearest, half to even.
   void (*round_indices)(const float* in_steps, std::size_t n, float factor, std::int32_t* indices);
   // Adds the errors of the finite values; returns how many values may be off by `bound` or more, or
@@ -124,8 +124,8 @@ struct SpectralKernels {
   bool (*decode_floats)(RansLanes& lanes, const RansTablePair<RansDecodeTable>* tables,
                         const Trellis& trellis, SpectralMerge& from, float step, float* values);
   // Writes the sums of `base` and each offset, clamped to 1 to `most`.
-  void (*clamp_classes)(std::int32_t base, const std::int32_t* offsets, std::size_t n,
-                        std::int32_t most, std::uint8_t* classes);
+  void (*clamp_bins)(std::int32_t base, const std::int32_t* offsets, std::size_t n,
+                     std::int32_t most, std::uint8_t* bins);
   // Stores values of a dtype other than F64, or of F64; NaN becomes 0.
   void (*store_floats)(DType dtype, const float* values, std::size_t n, std::byte* to);
   void (*store_doubles)(const double* values, std::size_t n, std::byte* to);

@@ -60,14 +60,14 @@ const SpectralKernels& spectral_kernel_set() noexcept {
   static constexpr SpectralKernels kSet {
     .search = &search_codes, .search_feedback = &search_feedback,
     .write_planes = &write_code_planes, .load_values = &load_values, .divide = &divide_coefficients,
-    .classify = &classify_groups, .round_indices = &round_steps, .compare = &compare,
+    .assign_bins = &assign_bins, .round_indices = &round_steps, .compare = &compare,
     .merge_floats = &merge_values<float>, .merge_doubles = &merge_values<double>,
 #if defined(__AVX2__)
     .decode_floats = &decode_floats,
 #else
     .decode_floats = nullptr,
 #endif
-    .clamp_classes = &clamp_sums, .store_floats = &store_floats, .store_doubles = &store_doubles,
+    .clamp_bins = &clamp_sums, .store_floats = &store_floats, .store_doubles = &store_doubles,
     .clear_float_nans = &clear_nans<float>, .clear_double_nans = &clear_nans<double>
   };
   return kSet;

@@ -29,7 +29,7 @@ using Decisions = std::conditional_t<n_states <= kMaxTableStates, std::uint8_t, 
 // Constants shared by all values of a group.
 struct GroupSteps {
   GroupSteps() = default;
-  explicit GroupSteps(const GroupCode& group) : GroupSteps(kSymbolCodes.of[group.scale_class]) {}
+  explicit GroupSteps(const GroupCode& group) : GroupSteps(kSymbolCodes.of[group.scale_bin]) {}
   CFCK_HD explicit GroupSteps(const SymbolCode& code)
       : low_bits(code.low_bits),
         table(code.table),

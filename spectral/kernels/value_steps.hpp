@@ -9,7 +9,7 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// A larger sum of magnitudes would not fit class_of_mean().
+// A larger sum of magnitudes would not fit bin_of_mean().
 inline constexpr float kMaxSteps = 0x1p30f;
 
 // Returns ones where a word is a finite number. Compilers vectorise masks of words, but not a

@@ -98,31 +98,28 @@ std::vector<std::int32_t> quarters_of(const SpectralGeometry& geometry, const Qu
 
 }  // namespace
 
-void predict_spectral_classes(const SpectralGeometry& geometry,
-                              const SpectralParameters& parameters, std::uint64_t first_value,
-                              std::size_t n_values, std::uint8_t* classes) {
-  constexpr auto kMax = static_cast<std::int32_t>(kMaxSpectralClass);
+void predict_spectral_bins(const SpectralGeometry& geometry, const SpectralParameters& parameters,
+                           std::uint64_t first_value, std::size_t n_values, std::uint8_t* bins) {
+  constexpr auto kMax = static_cast<std::int32_t>(kMaxSpectralBin);
   const SpectralKernels& kernels = spectral_kernels();
   if (!has_plain_rows(geometry)) {
     const std::vector<std::int32_t> quarters =
         quarters_of(geometry, parameters.scales, parameters.steps, first_value, n_values);
-    kernels.clamp_classes(0, quarters.data(), n_values, kMax, classes);
+    kernels.clamp_bins(0, quarters.data(), n_values, kMax, bins);
     return;
   }
-  each_plain_row(
-      geometry, parameters.scales, parameters.steps, first_value, n_values,
-      [&](std::int32_t base, const std::int32_t* offsets, std::size_t done, std::size_t n) {
-        kernels.clamp_classes(base, offsets, n, kMax, classes + done);
-      });
+  each_plain_row(geometry, parameters.scales, parameters.steps, first_value, n_values,
+                 [&](std::int32_t base, const std::int32_t* offsets, std::size_t done,
+                     std::size_t n) { kernels.clamp_bins(base, offsets, n, kMax, bins + done); });
 }
 
-std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
-                                      const SpectralParameters& parameters,
-                                      std::uint64_t first_value, std::size_t n_values) {
+std::optional<RowBins> row_bins(const SpectralGeometry& geometry,
+                                const SpectralParameters& parameters, std::uint64_t first_value,
+                                std::size_t n_values) {
   if (!has_plain_rows(geometry) || !geometry.has_whole_rows(first_value, n_values)) {
     return std::nullopt;
   }
-  RowClasses rows;
+  RowBins rows;
   each_plain_row(geometry, parameters.scales, parameters.steps, first_value, n_values,
                  [&](std::int32_t base, const std::int32_t* offsets, std::size_t, std::size_t n) {
                    rows.bases.push_back(base);
@@ -133,7 +130,7 @@ std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
   return rows;
 }
 
-std::int32_t RowClasses::max() const {
+std::int32_t RowBins::max() const {
   return *std::max_element(bases.begin(), bases.end()) +
          *std::max_element(offsets.begin(), offsets.end());
 }

@@ -1,4 +1,4 @@
-// Evaluation of a record's fields for the coefficients of a chunk: their predicted classes and
+// Evaluation of a record's fields for the coefficients of a chunk: their predicted bins and
 // their steps (spectral/spec.md, sections 4 and 5).
 #pragma once
 
@@ -11,13 +11,12 @@
 
 namespace cfck::codec {
 
-// Predicts classes from 1 to kMaxSpectralClass.
-void predict_spectral_classes(const SpectralGeometry& geometry,
-                              const SpectralParameters& parameters, std::uint64_t first_value,
-                              std::size_t n_values, std::uint8_t* classes);
+// Predicts bins from 1 to kMaxSpectralBin.
+void predict_spectral_bins(const SpectralGeometry& geometry, const SpectralParameters& parameters,
+                           std::uint64_t first_value, std::size_t n_values, std::uint8_t* bins);
 
-// Classes of whole rows as sums of what the row adds and what its columns and bands add.
-struct RowClasses {
+// Bins of whole rows as sums of what the row adds and what its columns and bands add.
+struct RowBins {
   std::vector<std::int32_t> bases;    // by row of the chunk
   std::vector<std::int32_t> offsets;  // by place in the row
 
@@ -25,9 +24,9 @@ struct RowClasses {
   std::int32_t max() const;
 };
 // Sums are not clamped. nullopt if the chunk is not whole rows of kernels.
-std::optional<RowClasses> row_classes(const SpectralGeometry& geometry,
-                                      const SpectralParameters& parameters,
-                                      std::uint64_t first_value, std::size_t n_values);
+std::optional<RowBins> row_bins(const SpectralGeometry& geometry,
+                                const SpectralParameters& parameters, std::uint64_t first_value,
+                                std::size_t n_values);
 
 // Steps of the coefficients, as T (float or double).
 template <class T>

@@ -20,26 +20,26 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
                                          std::uint64_t first_value, std::size_t n_values,
                                          Scratch& scratch)
     : geometry_(geometry), first_value_(first_value), n_values_(n_values) {
-  if (parameters.order == CoefficientOrder::kClasses) {
-    std::optional<RowClasses> rows;
+  if (parameters.order == CoefficientOrder::kBins) {
+    std::optional<RowBins> rows;
     if (geometry.row_values() >= kMinRun && geometry.row_values() <= n_values / 2) {
-      rows = row_classes(geometry, parameters, first_value, n_values);
+      rows = row_bins(geometry, parameters, first_value, n_values);
     }
-    if (rows && rows->max() <= static_cast<int>(kMaxSpectralClass) && has_runs(*rows)) {
+    if (rows && rows->max() <= static_cast<int>(kMaxSpectralBin) && has_runs(*rows)) {
       kind_ = Kind::kRows;
       bases_ = std::move(rows->bases);
       offsets_ = std::move(rows->offsets);
       count_runs();
       return;
     }
-    kind_ = Kind::kClasses;
-    std::uint8_t* const classes = scratch.part<ChunkBuffers>().predicted_classes.reserve(n_values);
-    predict_spectral_classes(geometry, parameters, first_value, n_values, classes);
-    classes_ = classes;
-    count_classes();
+    kind_ = Kind::kBins;
+    std::uint8_t* const bins = scratch.part<ChunkBuffers>().predicted_bins.reserve(n_values);
+    predict_spectral_bins(geometry, parameters, first_value, n_values, bins);
+    bins_ = bins;
+    count_bins();
   } else if (parameters.order == CoefficientOrder::kRowBlocks) {
     kind_ = Kind::kRowBlocks;
-    row_blocks_.emplace(*row_classes(geometry, parameters, first_value, n_values));
+    row_blocks_.emplace(*row_bins(geometry, parameters, first_value, n_values));
   } else if (parameters.order == CoefficientOrder::kBands && geometry.n_bands() > 1) {
     const bool has_rows = geometry.is_tall() && geometry.has_whole_rows(first_value, n_values);
     kind_ = geometry.is_simple() ? Kind::kTaps : has_rows ? Kind::kWholeRows : Kind::kPlaces;
@@ -54,22 +54,22 @@ CoefficientOrdering::CoefficientOrdering(const SpectralGeometry& geometry,
   }
 }
 
-void CoefficientOrdering::count_classes() {
-  for (ClassCounts& counts : next_) {
+void CoefficientOrdering::count_bins() {
+  for (BinCounts& counts : next_) {
     counts.fill(0);
   }
   const std::size_t part_size = n_values_ / kParts;
   for (std::size_t i = 0; i < part_size; ++i) {
     for (std::size_t part = 0; part < kParts; ++part) {
-      ++next_[part][classes_[part * part_size + i]];
+      ++next_[part][bins_[part * part_size + i]];
     }
   }
   for (std::size_t i = kParts * part_size; i < n_values_; ++i) {
-    ++next_[kParts - 1][classes_[i]];
+    ++next_[kParts - 1][bins_[i]];
   }
   std::uint32_t total = 0;
-  for (std::size_t c = 0; c <= kMaxSpectralClass; ++c) {
-    for (ClassCounts& counts : next_) {
+  for (std::size_t c = 0; c <= kMaxSpectralBin; ++c) {
+    for (BinCounts& counts : next_) {
       const std::uint32_t count = counts[c];
       counts[c] = total;
       total += count;
@@ -79,7 +79,7 @@ void CoefficientOrdering::count_classes() {
 }
 
 // True for rows in which enough places share an offset to be moved one after another.
-bool CoefficientOrdering::has_runs(const RowClasses& rows) {
+bool CoefficientOrdering::has_runs(const RowBins& rows) {
   const auto [low, high] = std::minmax_element(rows.offsets.begin(), rows.offsets.end());
   std::vector<std::uint32_t> next(static_cast<std::size_t>(*high - *low) + 1);
   for (const std::int32_t offset : rows.offsets) {
@@ -105,7 +105,7 @@ bool CoefficientOrdering::has_runs(const RowClasses& rows) {
 }
 
 void CoefficientOrdering::count_runs() {
-  ClassCounts& counts = next_[0];
+  BinCounts& counts = next_[0];
   counts.fill(0);
   for (const std::int32_t base : bases_) {
     for (const Run& run : runs_) {
@@ -113,7 +113,7 @@ void CoefficientOrdering::count_runs() {
     }
   }
   std::uint32_t total = 0;
-  for (std::size_t c = 0; c <= kMaxSpectralClass; ++c) {
+  for (std::size_t c = 0; c <= kMaxSpectralBin; ++c) {
     const std::uint32_t count = counts[c];
     counts[c] = total;
     total += count;
@@ -155,35 +155,35 @@ void CoefficientOrdering::sort_rows() {
 }
 
 void CoefficientOrdering::set_groups(GroupCode* groups) const {
-  std::size_t scale_class = 0;
+  std::size_t scale_bin = 0;
   for (std::size_t first = 0; first < n_values_; first += kGroupSize) {
     const std::size_t middle = first + std::min<std::size_t>(kGroupSize, n_values_ - first) / 2;
     if (kind_ == Kind::kRowBlocks) {
-      scale_class = row_blocks_->class_of(middle);
+      scale_bin = row_blocks_->bin_of(middle);
     }
-    while (kind_ != Kind::kRowBlocks && ends_[scale_class] <= middle) {
-      ++scale_class;
+    while (kind_ != Kind::kRowBlocks && ends_[scale_bin] <= middle) {
+      ++scale_bin;
     }
-    groups[first / kGroupSize] = {static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
+    groups[first / kGroupSize] = {static_cast<std::uint16_t>(scale_bin), 0, GroupKind::kValues};
   }
 }
 
 template <class Action>
-void CoefficientOrdering::each_by_class(Action&& action) {
+void CoefficientOrdering::each_by_bin(Action&& action) {
   const std::size_t part_size = n_values_ / kParts;
   for (std::size_t i = 0; i < part_size; ++i) {
     for (std::size_t part = 0; part < kParts; ++part) {
       const std::size_t at = part * part_size + i;
-      action(next_[part][classes_[at]]++, at);
+      action(next_[part][bins_[at]]++, at);
     }
   }
   for (std::size_t at = kParts * part_size; at < n_values_; ++at) {
-    action(next_[kParts - 1][classes_[at]]++, at);
+    action(next_[kParts - 1][bins_[at]]++, at);
   }
 }
 
 // Calls action(where in the order it begins, length) for each run of a row. Runs of the lowest
-// class, whose values are in the order of their places, come as one.
+// bin, whose values are in the order of their places, come as one.
 template <class Action>
 void CoefficientOrdering::each_run(std::int32_t base, Action&& action) {
   std::uint32_t n_lowest = 0;
@@ -295,8 +295,8 @@ void CoefficientOrdering::each_by_tap(Action&& action) const {
 
 template <class Action>
 void CoefficientOrdering::each(Action&& action) {
-  if (kind_ == Kind::kClasses) {
-    each_by_class(action);
+  if (kind_ == Kind::kBins) {
+    each_by_bin(action);
   } else if (kind_ == Kind::kTaps) {
     each_by_tap(action);
   } else if (kind_ == Kind::kRowBlocks) {

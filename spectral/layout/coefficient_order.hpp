@@ -20,7 +20,7 @@ class CoefficientOrdering {
                       std::uint64_t first_value, std::size_t n_values, Scratch& scratch);
 
   bool is_storage() const { return kind_ == Kind::kStorage; }
-  // For the orders with a scale field: groups take the class of their middle coefficient.
+  // For the orders with a scale field: groups take the bin of their middle coefficient.
   void set_groups(GroupCode* groups) const;
   // The blocks of the order of row blocks, else nullptr.
   const RowBlocks* row_blocks() const { return row_blocks_ ? &*row_blocks_ : nullptr; }
@@ -33,19 +33,11 @@ class CoefficientOrdering {
   void scatter(const T* ordered, T* coefficients);
 
  private:
-  enum class Kind : std::uint8_t {
-    kStorage,
-    kTaps,
-    kWholeRows,
-    kPlaces,
-    kClasses,
-    kRows,
-    kRowBlocks
-  };
+  enum class Kind : std::uint8_t { kStorage, kTaps, kWholeRows, kPlaces, kBins, kRows, kRowBlocks };
   // The values of a chunk in four parts, which are counted and moved side by side: each
   // alone waits for its own counters.
   static constexpr std::size_t kParts = 4;
-  using ClassCounts = std::array<std::uint32_t, kMaxSpectralClass + 1>;
+  using BinCounts = std::array<std::uint32_t, kMaxSpectralBin + 1>;
 
   // Places of a row that share an offset, the same in all rows.
   struct Run {
@@ -53,8 +45,8 @@ class CoefficientOrdering {
     std::uint32_t n = 0;
   };
 
-  void count_classes();
-  bool has_runs(const RowClasses& rows);
+  void count_bins();
+  bool has_runs(const RowBins& rows);
   void count_runs();
   void sort_bands(std::uint32_t* places) const;
   void sort_rows();
@@ -62,7 +54,7 @@ class CoefficientOrdering {
   template <class Action>
   void each(Action&& action);
   template <class Action>
-  void each_by_class(Action&& action);
+  void each_by_bin(Action&& action);
   template <class Action>
   void each_run(std::int32_t base, Action&& action);
   template <class T>
@@ -76,10 +68,10 @@ class CoefficientOrdering {
   const std::uint64_t first_value_;
   const std::size_t n_values_;
   Kind kind_ = Kind::kStorage;
-  const std::uint8_t* classes_ = nullptr;
+  const std::uint8_t* bins_ = nullptr;
   const std::uint32_t* places_ = nullptr;
-  std::array<ClassCounts, kParts> next_;  // where the next coefficient of each class goes
-  ClassCounts ends_;
+  std::array<BinCounts, kParts> next_;  // where the next coefficient of each bin goes
+  BinCounts ends_;
   std::optional<RowBlocks> row_blocks_;
   std::vector<std::uint32_t> rows_;     // band by band
   std::vector<std::int32_t> bases_;     // by row

@@ -23,13 +23,13 @@ struct RowBlock {
 // The blocks of a chunk. Immutable.
 class RowBlocks {
  public:
-  // Takes a chunk of whole rows; `classes` are its own.
-  explicit RowBlocks(RowClasses classes);
+  // Takes a chunk of whole rows; `bins` are its own.
+  explicit RowBlocks(RowBins bins);
 
   std::size_t n_columns() const { return columns_.size(); }
   unsigned n_lanes() const { return n_lanes_; }
   const std::vector<RowBlock>& blocks() const { return blocks_; }
-  // Rows of the chunk, and places in a row, sorted stably by class, the lowest first.
+  // Rows of the chunk, and places in a row, sorted stably by bin, the lowest first.
   const std::vector<std::uint32_t>& rows() const { return rows_; }
   const std::vector<std::uint32_t>& columns() const { return columns_; }
 
@@ -37,13 +37,13 @@ class RowBlocks {
   template <class Action>
   void each(Action&& action) const;
 
-  // The predicted class of the middle row of the block, in the column of this number.
-  unsigned class_of(std::size_t number) const;
+  // The predicted bin of the middle row of the block, in the column of this number.
+  unsigned bin_of(std::size_t number) const;
 
  private:
   const RowBlock& block_of(std::size_t number) const;
 
-  RowClasses classes_;
+  RowBins bins_;
   unsigned n_lanes_ = 32;
   std::vector<std::uint32_t> rows_;
   std::vector<std::uint32_t> columns_;

@@ -31,7 +31,7 @@ Result<SpectralGeometry> SpectralGeometry::create(std::span<const std::uint64_t>
   for (const std::uint64_t length : shape) {
     if (!checked_mul(made.n_values_, length, made.n_values_) || made.n_values_ >= std::uint64_t{1}
                                                                                       << 62) {
-      return Error{ErrorCode::kUnsupported, "a tensor has at most 2^62 values", {}, {}};
+      return unsupported("a tensor has at most 2^62 values");
     }
   }
   made.bands_ = spectral::band_numbers(made.sides_);

@@ -113,7 +113,7 @@ Result<SpectralParameters> read_spectral_parameters(std::span<const std::uint64_
   CFCK_TRY_ASSIGN(const std::uint8_t flags, in.byte());
   const unsigned order = (flags & kOrder) >> 3;
   const bool has_scales = (flags & kHasScales) != 0;
-  if (has_scales != predicts_classes(static_cast<CoefficientOrder>(order))) {
+  if (has_scales != predicts_bins(static_cast<CoefficientOrder>(order))) {
     return corrupt("unknown flags of the parameters", at);
   }
   parameters.n_states = kStateCounts[flags & kStates];

@@ -15,15 +15,15 @@ namespace cfck::codec {
 enum class CoefficientOrder : std::uint8_t {
   kStorage = 0,  // block by block where blocks are kernels
   kBands = 1,    // band by band, each in storage order
-  kClasses = 2,  // by predicted class, each in storage order
-  // Blocks of rows, column by column, rows and columns by predicted class: the order for error
+  kBins = 2,     // by predicted bin, each in storage order
+  // Blocks of rows, column by column, rows and columns by predicted bin: the order for error
   // compensation.
   kRowBlocks = 3,
 };
 
-// True for orders in which a scale field predicts classes, so that chunks store none.
-constexpr bool predicts_classes(CoefficientOrder order) {
-  return order == CoefficientOrder::kClasses || order == CoefficientOrder::kRowBlocks;
+// True for orders in which a scale field predicts bins, so that chunks store none.
+constexpr bool predicts_bins(CoefficientOrder order) {
+  return order == CoefficientOrder::kBins || order == CoefficientOrder::kRowBlocks;
 }
 
 // Quarter-log2 steps by band, row and column, both for quantiser steps and for scales.
@@ -38,8 +38,8 @@ struct SpectralParameters {
   // Bands of one Morton range (spectral/transforms/morton.hpp) have the same entries, which are
   // stored once. Only allowed where there are fewer ranges than bands.
   bool has_ranges = false;
-  // Scale of the coefficients: class of the mean magnitude of indices where the step field is 0.
-  // For orders that predict classes.
+  // Scale of the coefficients: bin of the mean magnitude of indices where the step field is 0.
+  // For orders that predict bins.
   QuarterField scales;
   // A coefficient's step is `step` times 2^(quarters / 4).
   QuarterField steps;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 #include "codec/common/field_quarters.hpp"
 #include "codec/indices/index_kernels.hpp"
 
@@ -46,10 +46,10 @@ struct Field {
   template <class AddBands, class AddColumns, class AddRows>
   QuarterField fit(AddBands&& add_bands, AddColumns&& add_columns, AddRows&& add_rows) {
     for (int i = 0; i < kAlternations; ++i) {
-      // Only the bands are absolute classes, rounded down; the others are rounded to nearest.
+      // Only the bands are absolute bins, rounded down; the others are rounded to nearest.
       weigh();
       add_bands();
-      bands.take_means(1.0, -static_cast<int>(kClassOfOne));
+      bands.take_means(1.0, -static_cast<int>(kBinOfOne));
       weigh();
       add_columns();
       columns.take_means(kEighthRoot, kMinQuarters);
@@ -75,7 +75,7 @@ struct Field {
     for (std::size_t band = 0; band < bands.quarters.size(); ++band) {
       if (bands.n_values[band] > 0) {
         bands.quarters[band] =
-            static_cast<std::int16_t>(bands.quarters[band] + static_cast<int>(kClassOfOne));
+            static_cast<std::int16_t>(bands.quarters[band] + static_cast<int>(kBinOfOne));
       }
     }
     return {std::move(bands.quarters), std::move(rows.quarters), std::move(columns.quarters)};

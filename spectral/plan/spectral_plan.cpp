@@ -80,7 +80,7 @@ class Planner {
     plan.is_inline = n_values_ <= record_.chunk_elems;
     plan.prefers_lossless = prefers_lossless_;
     plan.parameters = parameters_of(best_, {});
-    if (best_.order == CoefficientOrder::kClasses && !prefers_lossless_) {
+    if (best_.order == CoefficientOrder::kBins && !prefers_lossless_) {
       if (sample_.is_whole) {
         plan.parameters.scales = std::move(best_scales_);
       } else {
@@ -106,11 +106,9 @@ class Planner {
     };
     if (!fits(steps.bands, kernels.n_bands()) || !fits(steps.rows, flat.n_rows()) ||
         !fits(steps.columns, flat.n_columns())) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "the step field does not fit the tensor: another length, or steps "
-                   "beyond 400",
-                   {},
-                   {}};
+      return invalid_argument(
+          "the step field does not fit the tensor: another length, or steps "
+          "beyond 400");
     }
     return {};
   }
@@ -178,7 +176,7 @@ class Planner {
     return planner.plan_fed();
   }
 
-  // Steps are those that suit error compensation best, classes those of the compensated values. The
+  // Steps are those that suit error compensation best, bins those of the compensated values. The
   // scale field is that of the nearest power of two as step, moved to the step itself: so columns
   // keep their order from trial to trial, and with it what is cached about them.
   Result<std::optional<SpectralPlan>> plan_feedback() {
@@ -271,14 +269,14 @@ class Planner {
       found.push_back({true, CoefficientOrder::kBands, block_, false});
     }
     if (has_blocks && may_fit) {
-      found.push_back({true, CoefficientOrder::kClasses, block_, false});
+      found.push_back({true, CoefficientOrder::kBins, block_, false});
       if (n_places(block_) > spectral::kSingleBands) {
-        found.push_back({true, CoefficientOrder::kClasses, block_, true});
+        found.push_back({true, CoefficientOrder::kBins, block_, true});
       }
     }
     if (may_fit && !must_transform) {
       found.push_back(
-          {false, CoefficientOrder::kClasses, has_kernels ? kernel_ : BlockSides(), false});
+          {false, CoefficientOrder::kBins, has_kernels ? kernel_ : BlockSides(), false});
     }
     return found;
   }
@@ -356,7 +354,7 @@ class Planner {
     SpectralParameters parameters = parameters_of(candidate, sample_.rows);
     CFCK_TRY_ASSIGN(const SpectralGeometry geometry,
                     SpectralGeometry::create(info.shape, parameters.sides));
-    if (candidate.order == CoefficientOrder::kClasses) {
+    if (candidate.order == CoefficientOrder::kBins) {
       std::int32_t* const indices =
           scratch_.part<ChunkBuffers>().ordered_indices.reserve(info.n_elems);
       CFCK_TRY(append_indices(info, geometry, parameters, sample_.values, indices));

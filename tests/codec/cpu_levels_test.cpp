@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/kernel_levels.hpp"
 #include "tests/codec/test_values.hpp"
 #include "tests/support/cpu_forms.hpp"
@@ -96,9 +96,9 @@ SplitResult run_level(const CpuForm& form, const std::vector<std::byte>& values)
   SymbolLayout layout;
   result.analysis = kernels.analyse(values.data(), n, result.groups.data());
   layout.has_signs = result.analysis.has_signs;
-  std::vector<std::uint8_t> class_symbols(n_groups);
-  std::vector<std::byte> class_escapes(2 * n_groups);
-  write_class_stream(result.groups.data(), n_groups, class_symbols.data(), class_escapes.data());
+  std::vector<std::uint8_t> bin_symbols(n_groups);
+  std::vector<std::byte> bin_escapes(2 * n_groups);
+  write_bin_stream(result.groups.data(), n_groups, bin_symbols.data(), bin_escapes.data());
   result.symbols.resize((n_groups + 1) * kGroupSize);
   result.escapes.resize(values.size());
   result.raw.resize(values.size() + 64 * sizeof(typename Format::Word));

@@ -100,7 +100,7 @@ TEST(HostileChunk, HeadersOutOfRange) {
   EXPECT_FALSE(decodes(DType::kF32, 4, {}));
   EXPECT_FALSE(decodes(DType::kF32, 4, {4}));                                 // unknown mode
   EXPECT_FALSE(decodes(DType::kU8, 4, {2, 0, 0, 0}));                         // symbols of integers
-  EXPECT_FALSE(decodes(DType::kF32, 4, {2, 0, 0xff, 0xff, 0xff, 0xff, 15}));  // class
+  EXPECT_FALSE(decodes(DType::kF32, 4, {2, 0, 0xff, 0xff, 0xff, 0xff, 15}));  // bin
   EXPECT_FALSE(decodes(DType::kF32, 4, {2, 0, 0x80, 0, 0}));                  // overlong varint
   EXPECT_FALSE(decodes(DType::kF32, 4, {2, 2, 0, 0}));                        // signs without mask
   EXPECT_FALSE(decodes(DType::kF32, 4, {2, 1, 0, 1, 4, 0, 0}));               // all masked

@@ -23,19 +23,19 @@ void compare_lanes(DType dtype, Pattern pattern) {
     const GroupAnalysis serial = analyse_group<Format, SerialLanes>(values);
     const GroupAnalysis lanes = analyse_group<Format, EmulatedLanes>(values);
     EXPECT_EQ(serial.all_zero, lanes.all_zero);
-    EXPECT_EQ(serial.has_class, lanes.has_class);
+    EXPECT_EQ(serial.has_bin, lanes.has_bin);
     EXPECT_EQ(serial.n_finite, lanes.n_finite);
     EXPECT_EQ(serial.has_signs, lanes.has_signs);
-    EXPECT_EQ(serial.scale_class, lanes.scale_class);
+    EXPECT_EQ(serial.scale_bin, lanes.scale_bin);
     EXPECT_EQ(serial.trailing_zero_bits, lanes.trailing_zero_bits);
-    EXPECT_LE(serial.scale_class, max_class<Format>());
+    EXPECT_LE(serial.scale_bin, max_bin<Format>());
 
     std::uint8_t symbols[2][kGroupSize];
     Word raw[2][kGroupSize];
     const bool escapes =
-        split_group<Format, SerialLanes>(values, serial.scale_class, symbols[0], raw[0]);
+        split_group<Format, SerialLanes>(values, serial.scale_bin, symbols[0], raw[0]);
     EXPECT_EQ(escapes,
-              (split_group<Format, EmulatedLanes>(values, serial.scale_class, symbols[1], raw[1])));
+              (split_group<Format, EmulatedLanes>(values, serial.scale_bin, symbols[1], raw[1])));
     EXPECT_EQ(std::memcmp(symbols[0], symbols[1], sizeof(symbols[0])), 0);
     EXPECT_EQ(std::memcmp(raw[0], raw[1], sizeof(raw[0])), 0);
 
@@ -52,8 +52,8 @@ void compare_lanes(DType dtype, Pattern pattern) {
     EXPECT_EQ(std::memcmp(unpacked[1], raw[0], sizeof(raw[0])), 0);
 
     Word merged[2][kGroupSize];
-    merge_group<Format, SerialLanes>(symbols[0], serial.scale_class, raw[0], merged[0]);
-    merge_group<Format, EmulatedLanes>(symbols[0], serial.scale_class, raw[0], merged[1]);
+    merge_group<Format, SerialLanes>(symbols[0], serial.scale_bin, raw[0], merged[0]);
+    merge_group<Format, EmulatedLanes>(symbols[0], serial.scale_bin, raw[0], merged[1]);
     EXPECT_EQ(std::memcmp(merged[0], merged[1], sizeof(merged[0])), 0);
     for (unsigned i = 0; i < kGroupSize; ++i) {
       if (symbols[0][i] != Format::kSymbolEscape) {

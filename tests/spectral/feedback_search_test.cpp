@@ -65,10 +65,10 @@ Found found_by(const SpectralKernels& kernels, const Case& made, bool use_refere
   return found;
 }
 
-// The steps that a class stands for: those in which values of a group are about as large as its
+// The steps that a bin stands for: those in which values of a group are about as large as its
 // indices.
-float scale_of_class(unsigned scale_class, unsigned n_states) {
-  return std::exp2((static_cast<float>(scale_class) - (n_states == 1 ? 30.0f : 26.0f)) / 4);
+float scale_of_bin(unsigned scale_bin, unsigned n_states) {
+  return std::exp2((static_cast<float>(scale_bin) - (n_states == 1 ? 30.0f : 26.0f)) / 4);
 }
 
 // Coefficients are about as large as `most`.
@@ -82,7 +82,7 @@ Case make_case(unsigned n_states, unsigned n_rows, std::size_t n_columns, unsign
   made.coefficients.assign(n_columns * n_columns, std::numeric_limits<float>::quiet_NaN());
   for (std::size_t k = 0; k < n_columns; ++k) {
     FeedbackColumn column;
-    column.scale_class = static_cast<std::uint16_t>(base + random() % 6);
+    column.scale_bin = static_cast<std::uint16_t>(base + random() % 6);
     column.scale = std::exp2(static_cast<float>(random() % 9) / 4 - 1);
     column.inverse = 1 / column.scale;
     made.columns.push_back(column);
@@ -90,7 +90,7 @@ Case make_case(unsigned n_states, unsigned n_rows, std::size_t n_columns, unsign
       made.coefficients[k * n_columns + before] = most * normal(random);
     }
     for (unsigned i = 0; i < n_rows; ++i) {
-      made.values.push_back(normal(random) * scale_of_class(column.scale_class, n_states));
+      made.values.push_back(normal(random) * scale_of_bin(column.scale_bin, n_states));
     }
   }
   for (unsigned fold = 0; fold < n_folds; ++fold) {
@@ -131,8 +131,8 @@ Case random_case(std::mt19937& random) {
     const unsigned more = 4 * (1 + random() % 12);
     for (std::size_t i = 0; i < made.values.size(); ++i) {
       FeedbackColumn& column = made.columns[i / made.n_rows];
-      column.scale_class =
-          static_cast<std::uint16_t>(column.scale_class + (i % made.n_rows == 0 ? more : 0));
+      column.scale_bin =
+          static_cast<std::uint16_t>(column.scale_bin + (i % made.n_rows == 0 ? more : 0));
       made.values[i] =
           std::clamp(made.values[i] * std::exp2(static_cast<float>(more) / 4), -0x1p30f, 0x1p30f);
     }
@@ -186,7 +186,7 @@ void expect_path(const Case& made, const Found& found) {
       for (std::size_t k = made.fold_begins[fold]; k < made.fold_begins[fold + 1]; ++k) {
         const FeedbackColumn& column = made.columns[k];
         const std::size_t at = k * made.n_rows + row;
-        const SymbolCode symbols = kSymbolCodes.of[column.scale_class];
+        const SymbolCode symbols = kSymbolCodes.of[column.scale_bin];
         const std::int32_t limit = std::int32_t{symbols.reach} << symbols.low_bits;
         const bool escapes = found.indices[at] == kEscapedIndex;
         const std::int32_t code = escapes ? 0 : found.indices[at];
@@ -257,7 +257,7 @@ double squares_without_feedback(const Case& made) {
   const std::size_t n = made.values.size();
   std::vector<GroupCode> groups(n / kGroupSize);
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    groups[g] = {made.columns[g * kGroupSize / made.n_rows].scale_class, 0, GroupKind::kValues};
+    groups[g] = {made.columns[g * kGroupSize / made.n_rows].scale_bin, 0, GroupKind::kValues};
   }
   std::vector<std::uint8_t> symbols(n), quantisers(n), decisions(n * 8);
   std::vector<std::int32_t> indices(n);
@@ -273,7 +273,7 @@ double squares_without_feedback(const Case& made) {
   spectral_kernels().search(search);
   double sum = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const SymbolCode code = kSymbolCodes.of[groups[i / kGroupSize].scale_class];
+    const SymbolCode code = kSymbolCodes.of[groups[i / kGroupSize].scale_bin];
     const std::int32_t found =
         code.low_bits > 0 ? indices[i] : static_cast<std::int32_t>(symbols[i]) - 16;
     const std::int32_t level = made.n_states == 1 ? found : level_of(found, quantisers[i]);
@@ -293,10 +293,10 @@ TEST(FeedbackSearch, WithoutCoefficientsItIsThePlainSearch) {
       Case made = make_case(n_states, 32, 4 * (10 + random() % 90), 1, 0, random);
       std::fill(made.start_states.begin(), made.start_states.end(), std::uint8_t{0});
       for (std::size_t k = 0; k < made.n_columns(); ++k) {
-        made.columns[k].scale_class = made.columns[k / 4 * 4].scale_class;
+        made.columns[k].scale_bin = made.columns[k / 4 * 4].scale_bin;
       }
       for (std::size_t i = 0; i < made.values.size(); ++i) {
-        const float most = 2 * scale_of_class(made.columns[i / 32].scale_class, n_states);
+        const float most = 2 * scale_of_bin(made.columns[i / 32].scale_bin, n_states);
         made.values[i] = std::clamp(made.values[i], -most, most);
       }
       const Found found = found_by(*levels().back(), made, false);
@@ -385,7 +385,7 @@ TEST(FeedbackSearch, IsNearTheBestOfAllPaths) {
     for (unsigned trial = 0; trial < 60; ++trial) {
       Case made = make_case(n_states, 1, 8, 1, 0.4f, random);
       for (FeedbackColumn& column : made.columns) {
-        column.scale_class = 34;
+        column.scale_bin = 34;
       }
       for (float& value : made.values) {
         value = std::normal_distribution<float>(0, 3)(random);

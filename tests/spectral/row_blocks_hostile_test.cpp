@@ -45,7 +45,7 @@ TEST(SpectralHostile, RowBlocksOfBlocksThatAreNoKernels) {
     for (const std::byte side : sides) {
       n_bands *= static_cast<unsigned>(side);
     }
-    parts.parameters =  // a column each, all of one class
+    parts.parameters =  // a column each, all of one bin
         parameters(kRowBlocks, 0.5, sides, joined({list({2, 70, 0, 1, 0})}));
     expect_refused(chunk, parts.payload(), kEither);
     parts.parameters =
@@ -67,18 +67,18 @@ TEST(SpectralHostile, RowBlocksOfNothing) {
   }
 }
 
-// Without a scale field, or with classes of its own.
+// Without a scale field, or with bins of its own.
 TEST(SpectralHostile, RowBlocksWithoutScales) {
   expect_parameters_refused(24, 0.5, list({3}), list({1, 70, 0, 1, 0}));
-  Parts classes = row_blocks(list({3}), 3);
-  classes.first_class = number(35);
-  expect_refused(classes, kEither);
+  Parts bins = row_blocks(list({3}), 3);
+  bins.first_bin = number(35);
+  expect_refused(bins, kEither);
   Parts escapes = row_blocks(list({3}), 3);
   escapes.flags = 4;
   escapes.counts = number(1);
   escapes.sections = list({35, 0});
   expect_refused(escapes);
-  // Scales beyond all classes are those of the ends.
+  // Scales beyond all bins are those of the ends.
   for (const unsigned high : {0x07u, 0xf8u}) {
     Parts far = row_blocks(list({3}), 3);
     far.parameters = parameters(kRowBlocks, 0.5, list({3}), list({1, 0xff, high, 1, 0}));

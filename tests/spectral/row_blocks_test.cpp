@@ -1,4 +1,4 @@
-// Blocks of rows: the place, lane and class of each coefficient.
+// Blocks of rows: the place, lane and bin of each coefficient.
 #include "spectral/layout/row_blocks.hpp"
 
 #include <gtest/gtest.h>
@@ -13,29 +13,29 @@
 namespace cfck::codec {
 namespace {
 
-RowClasses random_classes(std::size_t n_rows, std::size_t n_columns, std::mt19937& random) {
-  RowClasses classes;
+RowBins random_bins(std::size_t n_rows, std::size_t n_columns, std::mt19937& random) {
+  RowBins bins;
   for (std::size_t i = 0; i < n_rows; ++i) {
-    classes.bases.push_back(static_cast<std::int32_t>(random() % 12) + 20);
+    bins.bases.push_back(static_cast<std::int32_t>(random() % 12) + 20);
   }
   for (std::size_t j = 0; j < n_columns; ++j) {
-    classes.offsets.push_back(static_cast<std::int32_t>(random() % 9) - 4);
+    bins.offsets.push_back(static_cast<std::int32_t>(random() % 9) - 4);
   }
-  return classes;
+  return bins;
 }
 
-// Sorted by class; those of one class keep their order.
+// Sorted by bin; those of one bin keep their order.
 void expect_sorted(const std::vector<std::uint32_t>& sorted,
-                   const std::vector<std::int32_t>& classes) {
-  ASSERT_EQ(sorted.size(), classes.size());
+                   const std::vector<std::int32_t>& bins) {
+  ASSERT_EQ(sorted.size(), bins.size());
   std::vector<bool> seen(sorted.size());
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     ASSERT_LT(sorted[i], sorted.size());
     ASSERT_FALSE(seen[sorted[i]]);
     seen[sorted[i]] = true;
     if (i > 0) {
-      const std::int32_t before = classes[sorted[i - 1]];
-      const std::int32_t here = classes[sorted[i]];
+      const std::int32_t before = bins[sorted[i - 1]];
+      const std::int32_t here = bins[sorted[i]];
       ASSERT_TRUE(before < here || (before == here && sorted[i - 1] < sorted[i]));
     }
   }
@@ -58,9 +58,9 @@ void expect_blocks(const RowBlocks& blocks, std::size_t n_rows, std::size_t n_co
   EXPECT_EQ(row, n_rows);
 }
 
-void expect_order(const RowBlocks& blocks, const RowClasses& classes) {
-  const std::size_t n_rows = classes.bases.size();
-  const std::size_t n_columns = classes.offsets.size();
+void expect_order(const RowBlocks& blocks, const RowBins& bins) {
+  const std::size_t n_rows = bins.bases.size();
+  const std::size_t n_columns = bins.offsets.size();
   std::vector<std::size_t> place_of(n_rows * n_columns, SIZE_MAX);
   std::vector<bool> seen(place_of.size());
   blocks.each([&](std::size_t number, std::size_t place) {
@@ -84,8 +84,8 @@ void expect_order(const RowBlocks& blocks, const RowClasses& classes) {
         ASSERT_TRUE(owner == SIZE_MAX || owner == fold);
         owner = fold;
         const std::uint32_t middle = blocks.rows()[block.first_row + block.n_rows / 2];
-        const std::int32_t sum = classes.bases[middle] + classes.offsets[blocks.columns()[j]];
-        ASSERT_EQ(blocks.class_of(number), static_cast<unsigned>(sum));
+        const std::int32_t sum = bins.bases[middle] + bins.offsets[blocks.columns()[j]];
+        ASSERT_EQ(blocks.bin_of(number), static_cast<unsigned>(sum));
       }
     }
   }
@@ -95,27 +95,27 @@ TEST(RowBlocks, EveryPlaceOnceAndEachLaneInOneRow) {
   std::mt19937 random(1);
   for (const std::size_t n_rows : {1, 2, 16, 31, 32, 33, 63, 64, 65, 127, 170, 682}) {
     for (const std::size_t n_columns : {1, 9, 144, 1536}) {
-      const RowClasses classes = random_classes(n_rows, n_columns, random);
-      const RowBlocks blocks(classes);
+      const RowBins bins = random_bins(n_rows, n_columns, random);
+      const RowBlocks blocks(bins);
       EXPECT_EQ(blocks.n_columns(), n_columns);
       EXPECT_EQ(blocks.n_lanes(), spectral_lane_sets(n_rows * n_columns) * kRansLanes);
-      expect_sorted(blocks.rows(), classes.bases);
-      expect_sorted(blocks.columns(), classes.offsets);
+      expect_sorted(blocks.rows(), bins.bases);
+      expect_sorted(blocks.columns(), bins.offsets);
       expect_blocks(blocks, n_rows, n_columns);
-      expect_order(blocks, classes);
+      expect_order(blocks, bins);
     }
   }
 }
 
-TEST(RowBlocks, ClassesAreWithinRange) {
-  RowClasses classes;
-  classes.bases = {-30000, 1, 30000, 60000};
-  classes.offsets = {-30000, 0, 124, 30000};
-  const RowBlocks blocks(classes);
+TEST(RowBlocks, BinsAreWithinRange) {
+  RowBins bins;
+  bins.bases = {-30000, 1, 30000, 60000};
+  bins.offsets = {-30000, 0, 124, 30000};
+  const RowBlocks blocks(bins);
   ASSERT_EQ(blocks.blocks().size(), 1u);
   EXPECT_EQ(blocks.rows()[2], 2u);  // the middle of four
   for (std::size_t number = 0; number < 16; ++number) {
-    EXPECT_EQ(blocks.class_of(number), number < 4 ? 1u : kMaxSpectralClass);
+    EXPECT_EQ(blocks.bin_of(number), number < 4 ? 1u : kMaxSpectralBin);
   }
 }
 

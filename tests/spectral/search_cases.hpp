@@ -34,12 +34,12 @@ inline SearchCase random_case(std::mt19937& random) {
   made.values.resize(1 + below(3000));
   made.groups.resize((made.values.size() + kGroupSize - 1) / kGroupSize);
   std::normal_distribution<float> normal;
-  const unsigned base = 1 + below(below(4) == 0 ? kMaxSpectralClass : 50);
+  const unsigned base = 1 + below(below(4) == 0 ? kMaxSpectralBin : 50);
   for (std::size_t g = 0; g < made.groups.size(); ++g) {
-    const unsigned scale_class = std::min(base + below(6), kMaxSpectralClass);
-    made.groups[g] = {static_cast<std::uint16_t>(scale_class), 0,
+    const unsigned scale_bin = std::min(base + below(6), kMaxSpectralBin);
+    made.groups[g] = {static_cast<std::uint16_t>(scale_bin), 0,
                       below(8) == 0 ? GroupKind::kAllZero : GroupKind::kValues};
-    const float scale = std::exp2((static_cast<float>(scale_class) - 26) / 4);
+    const float scale = std::exp2((static_cast<float>(scale_bin) - 26) / 4);
     const std::size_t end = std::min(made.values.size(), (g + 1) * kGroupSize);
     for (std::size_t i = g * kGroupSize; i < end; ++i) {
       made.values[i] = std::clamp(normal(random) * scale, -0x1p30f, 0x1p30f);
@@ -115,7 +115,7 @@ FoundIndices found_by(const SpectralKernels& kernels, const SearchCase& made, Ac
     if (group.kind == GroupKind::kAllZero) {
       continue;
     }
-    if (kSymbolCodes.of[group.scale_class].low_bits == 0) {
+    if (kSymbolCodes.of[group.scale_bin].low_bits == 0) {
       const auto first = found.indices.begin() + static_cast<std::ptrdiff_t>(coded * kGroupSize);
       std::fill_n(first, kGroupSize, 0);
     }

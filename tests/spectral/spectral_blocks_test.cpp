@@ -203,7 +203,7 @@ TEST(SpectralBlocks, LargeOnesAreGroupedByMortonRange) {
 TEST(SpectralBlocks, RangesAreStoredOnce) {
   SpectralParameters parameters;
   parameters.step = 1;
-  parameters.order = CoefficientOrder::kClasses;
+  parameters.order = CoefficientOrder::kBins;
   parameters.transforms = true;
   parameters.sides = {64, 64};
   parameters.has_ranges = true;

@@ -21,7 +21,7 @@ using Bytes = std::vector<std::byte>;
 inline constexpr std::uint32_t kMax = 0xffffffff;
 inline constexpr unsigned kFourStates = 1;
 inline constexpr unsigned kTransforms = 4;
-inline constexpr unsigned kByClass = 16 | 32;    // with a scale field
+inline constexpr unsigned kByBin = 16 | 32;      // with a scale field
 inline constexpr unsigned kRowBlocks = 24 | 32;  // with a scale field
 inline constexpr unsigned kSteps = 64;
 
@@ -69,12 +69,12 @@ inline Bytes frame(const Bytes& content) {
 
 inline constexpr std::uint64_t kShape[] = {2, 1, 3};
 
-// Three values of class 35 and indices 0, 1, 2: the parts of a chunk, to be changed.
+// Three values of bin 35 and indices 0, 1, 2: the parts of a chunk, to be changed.
 struct Parts {
   unsigned mode = 4;
   Bytes parameters = codec::parameters(kFourStates, 0.5, list({3}));
   unsigned flags = 0;
-  Bytes first_class = number(35);
+  Bytes first_bin = number(35);
   Bytes length = number(1);  // of splits, or of the coded section
   Bytes counts;
   Bytes sections;
@@ -83,7 +83,7 @@ struct Parts {
   Bytes symbols = frame(list({0, 16, 17, 18}));
 
   Bytes payload() const {
-    return joined({list({mode}), parameters, list({flags}), first_class, length, counts, sections,
+    return joined({list({mode}), parameters, list({flags}), first_bin, length, counts, sections,
                    splits, raw, symbols});
   }
 };
@@ -135,10 +135,10 @@ inline void expect_refused(const Parts& parts,
 
 // Valid chunks of which the others are variants.
 
-inline Parts low_bits() {  // class 40: a parity bit and one plane of raw bits
+inline Parts low_bits() {  // bin 40: a parity bit and one plane of raw bits
   Parts parts;
   parts.flags = 24;
-  parts.first_class = number(40);
+  parts.first_bin = number(40);
   parts.counts = list({1, 1});
   parts.sections = list({6});
   parts.raw = list({2});
@@ -155,19 +155,19 @@ inline Parts escape_and_exact() {  // level 100, an exact value, index -2
   return parts;
 }
 
-inline Parts by_class() {
+inline Parts by_bin() {
   Parts parts;
-  parts.parameters = parameters(kByClass, 0.5, list({3}), list({1, 70, 0, 1, 0}));
-  parts.first_class = {};
+  parts.parameters = parameters(kByBin, 0.5, list({3}), list({1, 70, 0, 1, 0}));
+  parts.first_bin = {};
   parts.length = number(0);
   parts.splits = {};
   parts.symbols = frame(list({16, 17, 18}));
   return parts;
 }
 
-// Sides and a class that all coefficients have: the order of row blocks.
+// Sides and a bin that all coefficients have: the order of row blocks.
 inline Parts row_blocks(const Bytes& sides, std::size_t n) {
-  Parts parts = by_class();
+  Parts parts = by_bin();
   parts.parameters = parameters(kRowBlocks, 0.5, sides, list({1, 70, 0, 1, 0}));
   Bytes symbols(n);
   for (std::size_t i = 0; i < n; ++i) {

@@ -48,7 +48,7 @@ TEST(SpectralHostile, TheSoundOnesDecode) {
   EXPECT_EQ(values_of(Parts()), (std::vector<float>{0, 1, 2}));
   EXPECT_EQ(values_of(low_bits()), (std::vector<float>{4, 7, 1}));
   EXPECT_EQ(values_of(escape_and_exact()), (std::vector<float>{50, 7, -2}));
-  EXPECT_EQ(values_of(by_class()), (std::vector<float>{0, 0.5, 1}));
+  EXPECT_EQ(values_of(by_bin()), (std::vector<float>{0, 0.5, 1}));
 }
 
 TEST(SpectralHostile, Modes) {
@@ -99,13 +99,13 @@ TEST(SpectralHostile, Parameters) {
 
 TEST(SpectralHostile, Fields) {
   for (const unsigned flag : {0u, 8u, 128u, 255u}) {
-    expect_parameters_refused(kByClass, 0.5, list({3}), list({flag, 0, 0, 1, 0}));
+    expect_parameters_refused(kByBin, 0.5, list({3}), list({flag, 0, 0, 1, 0}));
   }
-  expect_parameters_refused(kByClass, 0.5, list({3}), list({1, 0, 16, 1, 0}));
-  expect_parameters_refused(kByClass, 0.5, list({3}), list({1, 0, 0, 1, 0x08}));
-  expect_parameters_refused(kByClass, 0.5, list({3}), list({1, 0, 0, 1, 0xff}));
-  expect_parameters_refused(kByClass, 0.5, list({3}), list({1, 0, 0, 0}));
-  expect_parameters_refused(kByClass, 0.5, list({3}), list({1, 0, 0, 2, 0, 0}));
+  expect_parameters_refused(kByBin, 0.5, list({3}), list({1, 0, 16, 1, 0}));
+  expect_parameters_refused(kByBin, 0.5, list({3}), list({1, 0, 0, 1, 0x08}));
+  expect_parameters_refused(kByBin, 0.5, list({3}), list({1, 0, 0, 1, 0xff}));
+  expect_parameters_refused(kByBin, 0.5, list({3}), list({1, 0, 0, 0}));
+  expect_parameters_refused(kByBin, 0.5, list({3}), list({1, 0, 0, 2, 0, 0}));
   expect_parameters_refused(kSteps, 0.5, list({3}), list({1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f}),
                             ErrorCode::kTruncated);
   expect_parameters_refused(kSteps, 0.5, list({3}),
@@ -119,7 +119,7 @@ TEST(SpectralHostile, FieldsOfLargeTensors) {
   const std::uint64_t line[] = {(std::uint64_t{1} << 62) - 1};
   for (const unsigned part : {2u, 4u, 6u, 7u}) {
     Parts parts;
-    parts.parameters = parameters(kByClass, 0.5, list({3}), list({part, 0, 0, 1, 0}));
+    parts.parameters = parameters(kByBin, 0.5, list({3}), list({part, 0, 0, 1, 0}));
     expect_refused(chunk_of(part == 4 ? wide : tall), parts.payload());
   }
   Parts columns;
@@ -130,14 +130,14 @@ TEST(SpectralHostile, FieldsOfLargeTensors) {
        {std::span<const std::uint64_t>(tall), std::span<const std::uint64_t>(wide)}) {
     Chunk chunk = chunk_of(shape);
     largest_allocation = 0;
-    EXPECT_TRUE(decode(chunk, by_class().payload()));
+    EXPECT_TRUE(decode(chunk, by_bin().payload()));
     EXPECT_LE(largest_allocation, std::size_t{4} << 20);
   }
   const std::uint64_t blocks[] = {64, 64, 3};
   Parts bands;  // 4096 of them, a bit each
   Bytes vector = joined({list({1, 70, 0}), number(512), Bytes(512)});
-  bands.parameters = parameters(kByClass, 0.5, list({64, 64, 1}), vector);
-  bands.first_class = {};
+  bands.parameters = parameters(kByBin, 0.5, list({64, 64, 1}), vector);
+  bands.first_bin = {};
   bands.length = number(0);
   bands.splits = {};
   bands.symbols = frame(list({16, 17, 18}));
@@ -151,9 +151,9 @@ TEST(SpectralHostile, HeaderCounts) {
     parts.flags = flags;
     expect_refused(parts);
   }
-  for (const std::uint32_t first_class : {126u, 154u, 1000u, kMax}) {
+  for (const std::uint32_t first_bin : {126u, 154u, 1000u, kMax}) {
     Parts parts;
-    parts.first_class = number(first_class);
+    parts.first_bin = number(first_bin);
     expect_refused(parts);
   }
   for (const std::uint32_t count : {0u, 4u, 100u, kMax}) {
@@ -182,11 +182,11 @@ TEST(SpectralHostile, HeaderCounts) {
   Parts longer_number;
   longer_number.length = list({0xff, 0xff, 0xff, 0xff, 0x7f});
   expect_refused(longer_number);
-  Parts escapes_of_classes = by_class();
-  escapes_of_classes.flags = 4;
-  escapes_of_classes.counts = number(1);
-  escapes_of_classes.sections = list({35, 0});
-  expect_refused(escapes_of_classes);
+  Parts escapes_of_bins = by_bin();
+  escapes_of_bins.flags = 4;
+  escapes_of_bins.counts = number(1);
+  escapes_of_bins.sections = list({35, 0});
+  expect_refused(escapes_of_bins);
 }
 
 TEST(SpectralHostile, PathAndRawBits) {
@@ -202,7 +202,7 @@ TEST(SpectralHostile, PathAndRawBits) {
     parts.raw = raw;
     expect_refused(parts);
   }
-  Parts unneeded;  // class 35 has neither
+  Parts unneeded;  // bin 35 has neither
   unneeded.flags = 16;
   unneeded.counts = number(1);
   unneeded.sections = list({0});
@@ -249,7 +249,7 @@ TEST(SpectralHostile, EscapesAndExactValues) {
   EXPECT_EQ(chunk.values[0], -0x1p30f);
 }
 
-TEST(SpectralHostile, ClassesAndSymbols) {
+TEST(SpectralHostile, BinsAndSymbols) {
   for (const Bytes& symbols :
        {list({32, 16, 17, 18}), list({255, 16, 17, 18}), list({31, 16, 17, 18}),
         list({0, 32, 16, 16}), list({0, 16, 255, 16}), list({0, 16, 17}), list({0}), Bytes(),
@@ -258,10 +258,10 @@ TEST(SpectralHostile, ClassesAndSymbols) {
     parts.symbols = frame(symbols);
     expect_refused(parts);
   }
-  for (const unsigned first_class : {0u, 125u}) {  // out of range by the symbol
+  for (const unsigned first_bin : {0u, 125u}) {  // out of range by the symbol
     Parts parts;
-    parts.first_class = number(first_class);
-    parts.symbols = frame(list({first_class == 0 ? 0u : 2u, 16, 17, 18}));
+    parts.first_bin = number(first_bin);
+    parts.symbols = frame(list({first_bin == 0 ? 0u : 2u, 16, 17, 18}));
     expect_refused(parts);
   }
   for (const unsigned value : {0u, 126u, 0xffffu}) {
@@ -298,9 +298,8 @@ TEST(SpectralHostile, SplitsAndFrames) {
 
 TEST(SpectralHostile, ChunksThatCutBlocks) {
   const std::uint64_t shape[] = {9, 5};
-  Parts parts = by_class();
-  parts.parameters =
-      parameters(kByClass | kTransforms, 0.5, list({4, 4}), list({1, 70, 0, 2, 0, 0}));
+  Parts parts = by_bin();
+  parts.parameters = parameters(kByBin | kTransforms, 0.5, list({4, 4}), list({1, 70, 0, 2, 0, 0}));
   const auto refuses = [&](std::uint64_t first, std::uint64_t n) {
     Chunk chunk = chunk_of(shape, n);
     chunk.info.first_elem = first;
@@ -344,7 +343,7 @@ TEST(SpectralHostile, LanesThatEndTooSoon) {
 
 TEST(SpectralHostile, EveryPrefix) {
   for (const Parts& parts :
-       {Parts(), low_bits(), escape_and_exact(), by_class(), row_blocks(list({3}), 3)}) {
+       {Parts(), low_bits(), escape_and_exact(), by_bin(), row_blocks(list({3}), 3)}) {
     const Bytes payload = parts.payload();
     for (std::size_t n = 0; n < payload.size(); ++n) {
       Chunk chunk = chunk_of();

@@ -86,7 +86,7 @@ TEST(SpectralLevels, PassesOverValues) {
       passed.stored.resize(n * width);
       kernels->load_values(dtype, values.data(), n, passed.doubles.data());
       kernels->divide(passed.doubles.data(), nullptr, 0.37, n, passed.in_steps.data());
-      kernels->classify(passed.in_steps.data(), n, 8, passed.groups.data());
+      kernels->assign_bins(passed.in_steps.data(), n, 8, passed.groups.data());
       kernels->round_indices(passed.in_steps.data(), n, 8, passed.indices.data());
       passed.is_clean =
           kernels->compare(dtype, values.data(), decoded.data(), n, 0.25, passed.totals) == 0;
@@ -104,7 +104,7 @@ TEST(SpectralLevels, PassesOverValues) {
       EXPECT_EQ(std::memcmp(&passed.totals, &all[0].totals, sizeof(ErrorTotals)), 0);
       EXPECT_EQ(passed.is_clean, all[0].is_clean);
       for (std::size_t g = 0; g < passed.groups.size(); ++g) {
-        EXPECT_EQ(passed.groups[g].scale_class, all[0].groups[g].scale_class);
+        EXPECT_EQ(passed.groups[g].scale_bin, all[0].groups[g].scale_bin);
         EXPECT_EQ(passed.groups[g].kind, all[0].groups[g].kind);
       }
     }

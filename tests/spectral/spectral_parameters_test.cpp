@@ -106,7 +106,7 @@ SpectralParameters some_parameters() {
   SpectralParameters parameters;
   parameters.n_states = 4;
   parameters.transforms = true;
-  parameters.order = CoefficientOrder::kClasses;
+  parameters.order = CoefficientOrder::kBins;
   parameters.step = 0x1.8p-7;
   parameters.sides = {2, 3};
   parameters.scales = {{1, 2, 3, 4, 5, 6}, {-7, 8}, {9, 10, 11}};
@@ -132,12 +132,12 @@ TEST(SpectralParameters, RoundTrip) {
   const SpectralParameters parameters = some_parameters();
   std::vector<std::byte> bytes;
   append_spectral_parameters(parameters, bytes);
-  EXPECT_EQ(order_of_preamble(bytes), CoefficientOrder::kClasses);
+  EXPECT_EQ(order_of_preamble(bytes), CoefficientOrder::kBins);
   const auto back = parse_spectral_parameters(kShape, bytes);
   ASSERT_TRUE(back) << back.error().to_string();
   EXPECT_EQ(back->n_states, 4u);
   EXPECT_TRUE(back->transforms);
-  EXPECT_EQ(back->order, CoefficientOrder::kClasses);
+  EXPECT_EQ(back->order, CoefficientOrder::kBins);
   EXPECT_EQ(back->step, parameters.step);
   EXPECT_EQ(back->sides, parameters.sides);
   EXPECT_EQ(back->scales.bands, parameters.scales.bands);

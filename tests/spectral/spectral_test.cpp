@@ -161,7 +161,7 @@ TEST(Spectral, AMaximumErrorIsKept) {
   }
 }
 
-// Weights far beyond what their class has symbols for.
+// Weights far beyond what their bin has symbols for.
 TEST(Spectral, OutliersAreEscapes) {
   std::vector<float> values = normal_values(64 * 100, 0.01f);
   values[77] = 50;

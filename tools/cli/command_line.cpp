@@ -321,10 +321,8 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error, Consol
     console.print(wants_help ? app.help() : std::string(error.what()) + "\n");
     return console.finish(kExitOk);
   }
-  const int code = console.fail({ErrorCode::kInvalidArgument,
-                                 fmt::format("{}; try {} --help", error.what(), app.get_name()),
-                                 {},
-                                 {}});
+  const int code = console.fail(
+      invalid_argument(fmt::format("{}; try {} --help", error.what(), app.get_name())));
   return console.finish(code);
 }
 

@@ -15,19 +15,19 @@ namespace cfck::tools {
 namespace {
 
 Error difference(std::uint64_t position) {
-  return {ErrorCode::kChecksum,
-          "the written data does not decode to the input; the output was discarded. Check the "
-          "memory and the disk of this machine, then try again",
-          {},
-          position};
+  return wrong_checksum(
+             "the written data does not decode to the input; the output was discarded. Check the "
+             "memory and the disk of this machine, then try again")
+      .at_byte(position);
 }
 
 Error broken_bound(const std::string& name, const std::string& what, std::uint64_t position) {
-  return {ErrorCode::kChecksum,
-          what +
-              "; the output was discarded. Memory, disk or cfck is at fault: try again, and "
-              "report it if the problem persists",
-          name, position};
+  return wrong_checksum(
+             what +
+             "; the output was discarded. Memory, disk or cfck is at fault: try again, and "
+             "report it if the problem persists")
+      .in_record(name)
+      .at_byte(position);
 }
 
 }  // namespace

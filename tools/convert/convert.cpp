@@ -48,32 +48,23 @@ Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_pr
 
 Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to) {
   if (to.encodes || options.for_cfck.empty()) return {};
-  return Error{
-      ErrorCode::kInvalidArgument,
+  return invalid_argument(
       fmt::format("{}: only for conversion to .cfck, but '{}' is a .cfck file already, whose "
                   "tensors are converted as they are. Leave the option out, or convert "
                   "the original safetensors file",
-                  fmt::join(options.for_cfck, ", "), escaped(options.input)),
-      {},
-      {}};
+                  fmt::join(options.for_cfck, ", "), escaped(options.input)));
 }
 
 Result<void> check_output(const std::string& input, const std::string& output, bool force) {
   std::error_code error;
   if (fs::equivalent(input, output, error)) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        "input and output are the same file: '" + escaped(output) + "'; choose another output",
-        {},
-        {}};
+    return invalid_argument("input and output are the same file: '" + escaped(output) +
+                            "'; choose another output");
   }
   if (!force && fs::exists(fs::symlink_status(output, error))) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "'" + escaped(output) +
-                     "' exists already; use --force to replace it, or choose "
-                     "another output",
-                 {},
-                 {}};
+    return invalid_argument("'" + escaped(output) +
+                            "' exists already; use --force to replace it, or choose "
+                            "another output");
   }
   return {};
 }

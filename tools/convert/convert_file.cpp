@@ -48,13 +48,9 @@ class ChangeGuard {
                       now.st_mtim.tv_sec == before_.st_mtim.tv_sec &&
                       now.st_mtim.tv_nsec == before_.st_mtim.tv_nsec;
     if (same) return {};
-    return Error{
-        ErrorCode::kIo,
-        "'" + escaped(path_) +
-            "' changed while it was read; the output was discarded. Try again when nothing "
-            "writes to it",
-        {},
-        {}};
+    return io_error("'" + escaped(path_) +
+                    "' changed while it was read; the output was discarded. Try again when nothing "
+                    "writes to it");
   }
 
  private:

@@ -20,9 +20,7 @@ constexpr const char* kOptionNames =
     "codec, max_abs_error, max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, "
     "trellis_states, steps, block";
 
-Error wrong(std::string message) {
-  return {ErrorCode::kInvalidArgument, std::move(message), {}, {}};
-}
+Error wrong(std::string message) { return invalid_argument(std::move(message)); }
 
 Error prefixed(const std::string& where, Error error) {
   error.message = where + ": " + error.message;

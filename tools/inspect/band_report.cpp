@@ -26,7 +26,7 @@ constexpr std::size_t kMaxLines = 64;
 constexpr std::size_t kMaxExponents = 16;
 
 // Indexed by number (spectral/spec.md, section 3).
-constexpr std::string_view kOrderNames[] = {"storage", "bands", "classes", "row blocks"};
+constexpr std::string_view kOrderNames[] = {"storage", "bands", "bins", "row blocks"};
 
 std::string order_name(codec::CoefficientOrder order) {
   const auto number = static_cast<std::size_t>(order);

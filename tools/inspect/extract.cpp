@@ -15,9 +15,7 @@
 namespace cfck::tools {
 namespace {
 
-Error wrong_usage(std::string message) {
-  return {ErrorCode::kInvalidArgument, std::move(message), {}, {}};
-}
+Error wrong_usage(std::string message) { return invalid_argument(std::move(message)); }
 
 // Checks the output before anything is read.
 Result<void> check_output(const ExtractOptions& options, const Console& console) {

@@ -20,7 +20,7 @@ Result<std::uint64_t> compact_checked(const std::string& path, const CompactOpti
     CFCK_TRY_ASSIGN(const auto source, open_file(path));
     CFCK_TRY_ASSIGN(const model::ArchiveFormat* format, model::format_of(*source));
     if (!format->encodes) {
-      return Error{ErrorCode::kUnsupported, "only .cfck files can be compacted", {}, {}};
+      return unsupported("only .cfck files can be compacted");
     }
   }
   DecodeOptions options;

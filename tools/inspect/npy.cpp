@@ -64,13 +64,10 @@ void append_little_endian(std::string& text, std::size_t number, unsigned n_byte
 Result<NpyHeader> npy_header(DType dtype, const Shape& shape) {
   const std::string_view type = npy_type(dtype);
   if (type.empty()) {
-    return Error{
-        ErrorCode::kUnsupported,
+    return unsupported(
         fmt::format("numpy has no equivalent of dtype {}; convert the file to safetensors, "
                     "which keeps its bytes",
-                    dtype_name(dtype)),
-        {},
-        {}};
+                    dtype_name(dtype)));
   }
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (", type);
   for (const std::uint64_t dim : shape) text += fmt::format("{}, ", dim);

@@ -58,7 +58,7 @@ bool locale_is_utf8() {
 }
 
 Error difference(const std::string& name, std::string message) {
-  return {ErrorCode::kInvalidArgument, std::move(message), name, {}};
+  return invalid_argument(std::move(message)).in_record(name);
 }
 
 void add_bound(const StoredTensor& tensor, const BoundCheck& check, TensorReport& report,

@@ -124,7 +124,7 @@ Result<TensorErrors> TensorErrors::measure(const TensorSet& set, const StoredTen
   TensorErrors sums;
   const unsigned bits = bits_per_element(tensor.dtype);
   if (bits == 0) {
-    return Error{ErrorCode::kUnsupported, "a dtype of a newer version of cfck", tensor.name, {}};
+    return unsupported("a dtype of a newer version of cfck").in_record(tensor.name);
   }
   ErrorScan scan(tensor.dtype, sums);
   if (check == nullptr && tensor.repeats() && tensor.once_shape == reference.once_shape) {

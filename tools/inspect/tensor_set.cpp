@@ -88,7 +88,7 @@ std::uint64_t piece_elems(const StoredTensor& tensor) {
 Result<void> TensorSet::read_all(const StoredTensor& tensor, const TakeElements& take) const {
   const unsigned bits = bits_per_element(tensor.dtype);
   if (bits == 0) {
-    return Error{ErrorCode::kUnsupported, "a dtype of a newer version of cfck", tensor.name, {}};
+    return unsupported("a dtype of a newer version of cfck").in_record(tensor.name);
   }
   CFCK_TRY(check_alias_bytes(tensor, tensor.n_bytes));
   const std::uint64_t most = std::min(piece_elems(tensor), tensor.n_elems);
@@ -233,7 +233,7 @@ Error no_such_tensor(const TensorSet& tensors, std::string_view name) {
   }
   if (!nearest.empty()) message += "'?";
   if (!names.empty() && nearest.empty()) message += "; cfck-inspect lists the names";
-  return {ErrorCode::kNotFound, message, {}, {}};
+  return not_found(message);
 }
 
 }  // namespace cfck::tools

@@ -215,7 +215,7 @@ class StatsScan {
 
 Result<TensorStats> tensor_stats(const TensorSet& set, const StoredTensor& tensor) {
   if (bits_per_element(tensor.dtype) == 0) {
-    return Error{ErrorCode::kUnsupported, "a dtype of a newer version of cfck", tensor.name, {}};
+    return unsupported("a dtype of a newer version of cfck").in_record(tensor.name);
   }
   return StatsScan(set, tensor).run();
 }

@@ -58,13 +58,12 @@ Result<void> check_target(const Target& target, const TargetTotals& totals,
       break;
   }
   if (is_met) return {};
-  return Error{ErrorCode::kChecksum,
-               fmt::format("{} is {}, which misses the target {}; the output was discarded. "
-                           "Memory, disk or cfck is at fault: try again, and report it if the "
-                           "problem persists",
-                           target_kind_name(target.kind), reached, target.value),
-               record,
-               {}};
+  return wrong_checksum(
+             fmt::format("{} is {}, which misses the target {}; the output was discarded. "
+                         "Memory, disk or cfck is at fault: try again, and report it if the "
+                         "problem persists",
+                         target_kind_name(target.kind), reached, target.value))
+      .in_record(record);
 }
 
 }  // namespace cfck::tools

@@ -8,7 +8,7 @@
 #include "codec/common/chunk_buffers.hpp"
 #include "codec/common/lossless_fallback.hpp"
 #include "codec/common/zero_mask.hpp"
-#include "codec/direct/chunk/class_order.hpp"
+#include "codec/direct/chunk/bin_order.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
 #include "codec/direct/chunk/direct_scratch.hpp"
 #include "codec/direct/chunk/prediction.hpp"
@@ -17,14 +17,14 @@
 #include "codec/entropy/rans/rans_section.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
 #include "codec/errors.hpp"
-#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/bin_stream.hpp"
 
 namespace cfck::codec {
 namespace {
 
 struct DirectSections {
   ByteView mask;
-  ByteView class_escapes;
+  ByteView bin_escapes;
   ByteView escape_flags;
   ByteView escape_indices;
   ByteView exact;
@@ -58,7 +58,7 @@ class ChunkDecoder {
       return payload.subspan(at - n, n);
     };
     s_.mask = take(h_.mask_bytes);
-    s_.class_escapes = take(2 * std::size_t{h_.n_class_escapes});
+    s_.bin_escapes = take(2 * std::size_t{h_.n_bin_escapes});
     s_.escape_flags = take((std::size_t{h_.n_escapes} + 7) / 8);
     s_.escape_indices = take(h_.code_bytes);
     s_.exact = take(std::size_t{h_.n_exact} * value_bytes_);
@@ -123,8 +123,8 @@ class ChunkDecoder {
       return codec_error(ErrorCode::kUnsupported, "unknown entropy stage", h_.body_bytes);
     }
     const std::uint64_t content = ZSTD_getFrameContentSize(s_.coded.data(), s_.coded.size());
-    const std::size_t n_classes = has_field ? 0 : n_groups_;
-    if (content > n_classes + n_left_ || content < n_classes) {
+    const std::size_t n_bins = has_field ? 0 : n_groups_;
+    if (content > n_bins + n_left_ || content < n_bins) {
       return corrupt("the number of symbols differs from what the chunk needs", h_.body_bytes);
     }
     const auto total = static_cast<std::size_t>(content);
@@ -134,30 +134,30 @@ class ChunkDecoder {
       return shifted(std::move(done).error(), h_.body_bytes);
     }
     CFCK_TRY(read_groups());
-    return find_streams(total, n_classes);
+    return find_streams(total, n_bins);
   }
 
-  // Reads the groups from the class symbols, or from the field.
+  // Reads the groups from the bin symbols, or from the field.
   Result<void> read_groups() {
     groups_ = buffers_.groups.reserve(n_groups_);
     if (!parameters_.field.empty()) {
-      classes_ = buffers_.predicted_classes.reserve(n_values_);
-      predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes_);
-      order_.emplace(indices_, classes_, h_.n_masked != 0);
+      bins_ = buffers_.predicted_bins.reserve(n_values_);
+      predict_bins(geometry_, parameters_.field, info_.first_elem, n_values_, bins_);
+      order_.emplace(indices_, bins_, h_.n_masked != 0);
       order_->set_groups(groups_);
-    } else if (!read_class_stream({symbols_, n_groups_}, h_.first_class, kMaxDirectClass,
-                                  s_.class_escapes, groups_)) {
+    } else if (!read_bin_stream({symbols_, n_groups_}, h_.first_bin, kMaxDirectBin, s_.bin_escapes,
+                                groups_)) {
       return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
     }
     for (std::size_t g = 0; g < n_groups_; ++g) {
-      if (groups_[g].scale_class == 0 && groups_[g].kind != GroupKind::kAllZero) {
+      if (groups_[g].scale_bin == 0 && groups_[g].kind != GroupKind::kAllZero) {
         return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
       }
     }
     return {};
   }
 
-  // With `rans`: decodes the class symbols; then the groups.
+  // With `rans`: decodes the bin symbols; then the groups.
   Result<void> decode_runs() {
     RansReader& reader = rans_.reader;
     auto opened = reader.open(s_.coded, payload_.data() + payload_.size(), kDirectValueTables);
@@ -166,7 +166,7 @@ class ChunkDecoder {
     }
     if (parameters_.field.empty()) {
       symbols_ = buffers_.symbols.reserve(n_groups_ + kGroupSize);  // whole groups
-      if (!reader.decode({symbols_, n_groups_, nullptr, kClassPlace})) {
+      if (!reader.decode({symbols_, n_groups_, nullptr, kBinPlace})) {
         return corrupt("the lane sets end before the scale bins", coded_at_);
       }
     }
@@ -174,7 +174,7 @@ class ChunkDecoder {
     std::size_t raw_bytes = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
-        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
+        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_bin];
         raw_bytes += group_raw_bytes(code, group_size(g));
         may_exceed_ = may_exceed_ || code.low_bits > kMaxSafeLowBits;
       }
@@ -191,7 +191,7 @@ class ChunkDecoder {
     return std::min<std::size_t>(kGroupSize, n_left_ - g * kGroupSize);
   }
 
-  Result<void> find_streams(std::size_t total, std::size_t n_classes) {
+  Result<void> find_streams(std::size_t total, std::size_t n_bins) {
     std::size_t lengths[kDirectStreams] = {};
     std::size_t raw_bytes = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
@@ -199,13 +199,13 @@ class ChunkDecoder {
       if (group.kind == GroupKind::kAllZero) {
         continue;
       }
-      const ClassCode code = kClassCodes.of[group.scale_class];
+      const BinCode code = kBinCodes.of[group.scale_bin];
       const std::size_t n = group_size(g);
       lengths[code.stream] += group_symbols(code, n);
       raw_bytes += group_raw_bytes(code, n);
       may_exceed_ = may_exceed_ || code.low_bits > 24;
     }
-    std::size_t at = n_classes;
+    std::size_t at = n_bins;
     for (unsigned s = 0; s < kDirectStreams; ++s) {
       from_.streams[s] = symbols_ + at;
       at += lengths[s];
@@ -255,7 +255,7 @@ class ChunkDecoder {
     } else if (!direct_kernels().merge(merged, n_left_, groups_, from_) || from_.n_escapes != 0) {
       return wrong_escapes();
     }
-    if (classes_ != nullptr) {
+    if (bins_ != nullptr) {
       order_->unsort(merged, indices_.data());
     } else if (!in_place) {
       spread_shown(merged, indices_);
@@ -263,7 +263,7 @@ class ChunkDecoder {
     return {};
   }
 
-  bool is_in_place() const { return classes_ == nullptr && (h_.flags & kDirectMask) == 0; }
+  bool is_in_place() const { return bins_ == nullptr && (h_.flags & kDirectMask) == 0; }
 
   Error wrong_escapes() const {
     return corrupt("the number of escapes differs from what the symbols need", h_.header_bytes);
@@ -278,7 +278,7 @@ class ChunkDecoder {
     while (raw_of_tail < in_tail_) {
       --first_of_tail;
       if (groups_[first_of_tail].kind != GroupKind::kAllZero) {
-        raw_of_tail += group_raw_bytes(kSymbolCodes.of[groups_[first_of_tail].scale_class],
+        raw_of_tail += group_raw_bytes(kSymbolCodes.of[groups_[first_of_tail].scale_bin],
                                        group_size(first_of_tail));
       }
     }
@@ -318,7 +318,7 @@ class ChunkDecoder {
     std::size_t n_symbols = 0;
     for (std::size_t g = first; g < last; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
-        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
+        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_bin];
         places[n_places++] = static_cast<std::uint8_t>(kFirstValuePlace + code.table);
         n_symbols += group_size(g);
       }
@@ -382,8 +382,8 @@ class ChunkDecoder {
   DirectMerge from_;
   std::span<std::int32_t> indices_;
   std::uint8_t* symbols_ = nullptr;
-  std::uint8_t* classes_ = nullptr;  // of every value; with a scale field
-  std::optional<ClassOrder> order_;  // with a scale field
+  std::uint8_t* bins_ = nullptr;   // of every value; with a scale field
+  std::optional<BinOrder> order_;  // with a scale field
   GroupCode* groups_ = nullptr;
   bool may_exceed_ = false;  // indices beyond kMaxIndex
 };
@@ -402,7 +402,7 @@ Result<void> decode_chunk(const DirectChunkInfo& info, ByteView payload, Scratch
     return corrupt("bytes after the end of the chunk", body_bytes);
   }
   if (out.size() != info.n_elems * (bits_per_element(info.dtype) / 8)) {
-    return Error{ErrorCode::kInvalidArgument, "the output does not have the chunk's size", {}, {}};
+    return invalid_argument("the output does not have the chunk's size");
   }
   CFCK_TRY_ASSIGN(const DirectHeader header, parse_direct_header(info, geometry, payload));
   return ChunkDecoder(info, geometry, header, payload, scratch).decode(out);

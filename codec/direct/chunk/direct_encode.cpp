@@ -4,15 +4,15 @@
 
 #include "codec/common/chunk_buffers.hpp"
 #include "codec/common/lossless_fallback.hpp"
-#include "codec/direct/chunk/class_order.hpp"
+#include "codec/direct/chunk/bin_order.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
 #include "codec/direct/chunk/direct_scratch.hpp"
-#include "codec/direct/chunk/even_classes.hpp"
+#include "codec/direct/chunk/even_bins.hpp"
 #include "codec/direct/chunk/prediction.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
-#include "codec/symboliser/class_stream.hpp"
+#include "codec/symboliser/bin_stream.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -74,7 +74,7 @@ class ChunkEncoder {
   }
 
   // Encodes with `rans` in one pass over the values. Returns false where a mask may pay, or one
-  // class for all groups.
+  // bin for all groups.
   bool encode_at_once(const ValueSteps& steps, MutableBytes decoded, DirectChunk& out) {
     n_groups_ = (n_values_ + kGroupSize - 1) / kGroupSize;
     groups_ = buffers_.groups.reserve(n_groups_);
@@ -84,7 +84,7 @@ class ChunkEncoder {
     const DirectSplit start = to;
     const QuantisedTotals totals = direct_kernels().quantise_symbols(
         info_.dtype, values_.data(), n_values_, steps, decoded.data(), groups_, to);
-    if (may_have_mask(totals) || classes_are_even(groups_, n_groups_)) {
+    if (may_have_mask(totals) || bins_are_even(groups_, n_groups_)) {
       return false;
     }
     out.errors = totals.errors;
@@ -142,9 +142,9 @@ class ChunkEncoder {
         in_place ? indices_.data() : buffers_.ordered_indices.reserve(n_groups_ * kGroupSize + 1);
     groups_ = buffers_.groups.reserve(n_groups_);
     if (has_field) {
-      std::uint8_t* const classes = buffers_.predicted_classes.reserve(n_values_);
-      predict_classes(geometry_, parameters_.field, info_.first_elem, n_values_, classes);
-      ClassOrder order(indices_, classes, header_.n_masked != 0);
+      std::uint8_t* const bins = buffers_.predicted_bins.reserve(n_values_);
+      predict_bins(geometry_, parameters_.field, info_.first_elem, n_values_, bins);
+      BinOrder order(indices_, bins, header_.n_masked != 0);
       order.set_groups(groups_);
       order.sort(ordered_);
     } else if (!in_place) {
@@ -152,9 +152,9 @@ class ChunkEncoder {
     }
     std::fill(ordered_ + n_left, ordered_ + n_groups_ * kGroupSize, 0);
     if (!has_field) {
-      direct_kernels().classify(ordered_, n_left, groups_);
-      if (is_rans_ && classes_are_even(groups_, n_groups_)) {
-        even_classes(groups_, n_groups_);
+      direct_kernels().assign_bins(ordered_, n_left, groups_);
+      if (is_rans_ && bins_are_even(groups_, n_groups_)) {
+        even_bins(groups_, n_groups_);
       }
     }
     is_rans_ ? write_runs(n_left, has_field) : write_streams(n_left, has_field);
@@ -162,17 +162,17 @@ class ChunkEncoder {
     return {};
   }
 
-  // Writes classes as symbols, from `next` on.
-  void write_classes(std::uint8_t* next) {
-    class_escapes_.resize(2 * n_groups_);
-    const ClassStream classes = write_class_stream(groups_, n_groups_, next, class_escapes_.data());
-    class_escapes_.resize(2 * classes.n_escapes);
-    header_.first_class = classes.first_class;
-    header_.n_class_escapes = static_cast<std::uint32_t>(classes.n_escapes);
+  // Writes bins as symbols, from `next` on.
+  void write_bins(std::uint8_t* next) {
+    bin_escapes_.resize(2 * n_groups_);
+    const BinStream bins = write_bin_stream(groups_, n_groups_, next, bin_escapes_.data());
+    bin_escapes_.resize(2 * bins.n_escapes);
+    header_.first_bin = bins.first_bin;
+    header_.n_bin_escapes = static_cast<std::uint32_t>(bins.n_escapes);
     streams_[0] = {next, n_groups_};
   }
 
-  // Returns the positions of the symbols of `rans`, after those of the classes, raw bits and
+  // Returns the positions of the symbols of `rans`, after those of the bins, raw bits and
   // escapes.
   DirectSplit split_start(std::size_t n_symbols, std::size_t raw_bytes) {
     DirectSplit to;
@@ -188,7 +188,7 @@ class ChunkEncoder {
     for (std::size_t g = 0; g < n_groups_; ++g) {
       raw_bytes += groups_[g].kind == GroupKind::kAllZero
                        ? 0
-                       : group_raw_bytes(kSymbolCodes.of[groups_[g].scale_class], kGroupSize);
+                       : group_raw_bytes(kSymbolCodes.of[groups_[g].scale_bin], kGroupSize);
     }
     DirectSplit to = split_start(n_left, raw_bytes);
     const DirectSplit start = to;
@@ -201,7 +201,7 @@ class ChunkEncoder {
                    const DirectSplit& end) {
     streams_.assign(2, {});
     if (!has_field) {
-      write_classes(start.streams[0] - n_groups_);
+      write_bins(start.streams[0] - n_groups_);
     }
     streams_[1] = {start.streams[0], end.streams[0]};
     raw_ = {start.raw, end.raw};
@@ -209,7 +209,7 @@ class ChunkEncoder {
     std::size_t n_places = 0;
     for (std::size_t g = 0; g < n_groups_; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
-        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_class];
+        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_bin];
         places[n_places++] = static_cast<std::uint8_t>(kFirstValuePlace + code.table);
       }
     }
@@ -221,10 +221,10 @@ class ChunkEncoder {
   void code_symbols(std::size_t n_left, const std::uint8_t* places) {
     const auto run = [](SymbolStream stream, const std::uint8_t* of_groups) {
       return SymbolRun{const_cast<std::uint8_t*>(stream.data()), stream.size(), of_groups,
-                       kClassPlace};
+                       kBinPlace};
     };
     RansSymbols symbols;
-    symbols.classes = run(streams_[0], nullptr);
+    symbols.bins = run(streams_[0], nullptr);
     symbols.values = run(streams_[1], places);
     symbols.tables = kDirectValueTables;
     symbols.n_sets = lane_sets_for(n_left);
@@ -244,7 +244,7 @@ class ChunkEncoder {
       if (groups_[g].kind == GroupKind::kAllZero) {
         continue;
       }
-      const ClassCode code = kClassCodes.of[groups_[g].scale_class];
+      const BinCode code = kBinCodes.of[groups_[g].scale_bin];
       const std::size_t n = std::min<std::size_t>(kGroupSize, n_left - g * kGroupSize);
       lengths[code.stream] += group_symbols(code, n);
       raw_bytes += group_raw_bytes(code, n);
@@ -255,7 +255,7 @@ class ChunkEncoder {
         buffers_.symbols.reserve(n_groups_ + n_symbols + kDirectStreams * kGroupSize);
     streams_.assign(1 + kDirectStreams, {});
     if (!has_field) {
-      write_classes(next);
+      write_bins(next);
       next += n_groups_;
     }
     DirectSplit to;
@@ -287,7 +287,7 @@ class ChunkEncoder {
     header_.raw_bytes = static_cast<std::uint32_t>(raw_.size());
     header_.flags &= kDirectMask;
     header_.flags |= escapes.empty() ? 0 : kDirectEscapes;
-    header_.flags |= header_.n_class_escapes == 0 ? 0 : kDirectClassEscapes;
+    header_.flags |= header_.n_bin_escapes == 0 ? 0 : kDirectBinEscapes;
     header_.flags |= raw_.empty() ? 0 : kDirectRaw;
   }
 
@@ -298,7 +298,7 @@ class ChunkEncoder {
                          place_ == ParameterPlace::kInline ? &parameters_ : nullptr, payload);
     for (const ByteView section :
          {header_.flags & kDirectMask ? ByteView(mask_) : ByteView(),
-          has_field ? ByteView() : ByteView(class_escapes_), ByteView(escape_flags_),
+          has_field ? ByteView() : ByteView(bin_escapes_), ByteView(escape_flags_),
           ByteView(escape_indices_), ByteView(exact_),
           is_rans_ ? ByteView(buffers_.coded) : ByteView(), raw_}) {
       payload.insert(payload.end(), section.begin(), section.end());
@@ -326,7 +326,7 @@ class ChunkEncoder {
   DirectHeader header_;
   std::vector<SymbolStream> streams_;
   std::vector<std::byte> mask_;
-  std::vector<std::byte> class_escapes_;
+  std::vector<std::byte> bin_escapes_;
   std::vector<std::byte> escape_flags_;
   std::vector<std::byte> escape_indices_;
   std::vector<std::byte> exact_;
@@ -367,7 +367,7 @@ Result<void> check_request(const DirectChunkInfo& info, const DirectGeometry& ge
        ((place == ParameterPlace::kInline && info.n_elems != geometry.n_values()) ||
         field.bands.size() != geometry.kernel_size || field.rows.size() != geometry.rows ||
         field.columns.size() != geometry.columns))) {
-    return Error{ErrorCode::kInvalidArgument, "the parameters do not fit the tensor", {}, {}};
+    return invalid_argument("the parameters do not fit the tensor");
   }
   return {};
 }
@@ -380,11 +380,8 @@ Result<void> encode_chunk(const DirectChunkInfo& info, const DirectParameters& p
   const bool has_stage = has_entropy_stage(info.entropy);
   if (!has_stage || values.size() != info.n_elems * (bits_per_element(info.dtype) / 8) ||
       decoded.size() != values.size()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 has_stage ? "the number of bytes differs from the size of the chunk"
-                           : "unknown entropy stage",
-                 {},
-                 {}};
+    return invalid_argument(has_stage ? "the number of bytes differs from the size of the chunk"
+                                      : "unknown entropy stage");
   }
   CFCK_TRY(ChunkEncoder(info, geometry, parameters, place, values, scratch)
                .encode(bounds, decoded, out));

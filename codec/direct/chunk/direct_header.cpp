@@ -12,7 +12,7 @@ namespace {
 Result<void> read_fields(VarintReader& in, EntropyId entropy, bool has_field, DirectHeader& h) {
   CFCK_TRY_ASSIGN(h.flags, in.byte());
   if (!has_field) {
-    CFCK_TRY_ASSIGN(h.first_class, in.varint());
+    CFCK_TRY_ASSIGN(h.first_bin, in.varint());
   }
   if (h.flags & kDirectMask) {
     CFCK_TRY_ASSIGN(h.mask_bytes, in.varint());
@@ -23,8 +23,8 @@ Result<void> read_fields(VarintReader& in, EntropyId entropy, bool has_field, Di
     CFCK_TRY_ASSIGN(h.n_exact, in.varint());
     CFCK_TRY_ASSIGN(h.code_bytes, in.varint());
   }
-  if (h.flags & kDirectClassEscapes) {
-    CFCK_TRY_ASSIGN(h.n_class_escapes, in.varint());
+  if (h.flags & kDirectBinEscapes) {
+    CFCK_TRY_ASSIGN(h.n_bin_escapes, in.varint());
   }
   if (entropy == EntropyId::kRans) {
     CFCK_TRY_ASSIGN(h.coded_bytes, in.varint());
@@ -38,10 +38,10 @@ Result<void> read_fields(VarintReader& in, EntropyId entropy, bool has_field, Di
 Result<std::uint64_t> check_fields(const DirectHeader& h, bool has_field, const ChunkShape& shape) {
   const std::uint64_t n_left = shape.n_values - h.n_masked;
   const std::uint64_t n_groups = (n_left + kGroupSize - 1) / kGroupSize;
-  if (h.flags > (kDirectMask | kDirectEscapes | kDirectClassEscapes | kDirectRaw) ||
-      (has_field && (h.flags & kDirectClassEscapes)) ||
+  if (h.flags > (kDirectMask | kDirectEscapes | kDirectBinEscapes | kDirectRaw) ||
+      (has_field && (h.flags & kDirectBinEscapes)) ||
       ((h.flags & kDirectEscapes) != 0) != (h.n_escapes != 0) ||
-      ((h.flags & kDirectClassEscapes) != 0) != (h.n_class_escapes != 0) ||
+      ((h.flags & kDirectBinEscapes) != 0) != (h.n_bin_escapes != 0) ||
       ((h.flags & kDirectRaw) != 0) != (h.raw_bytes != 0)) {
     return corrupt("the flags of a direct chunk contradict its contents", 1);
   }
@@ -49,13 +49,13 @@ Result<std::uint64_t> check_fields(const DirectHeader& h, bool has_field, const 
     return corrupt("the mask does not fit the chunk", 1);
   }
   const std::uint32_t n_indices = h.n_escapes - h.n_exact;
-  if (h.first_class > kMaxDirectClass || h.n_escapes > n_left || h.n_exact > h.n_escapes ||
+  if (h.first_bin > kMaxDirectBin || h.n_escapes > n_left || h.n_exact > h.n_escapes ||
       h.code_bytes < n_indices || h.code_bytes > std::uint64_t{5} * n_indices ||
-      h.n_class_escapes > n_groups || h.raw_bytes > 4 * (n_left + kGroupSize) ||
+      h.n_bin_escapes > n_groups || h.raw_bytes > 4 * (n_left + kGroupSize) ||
       h.coded_bytes > max_section_bytes(n_left)) {
     return corrupt("a count in the header of the chunk is out of range", 1);
   }
-  return std::uint64_t{h.mask_bytes} + 2 * std::uint64_t{h.n_class_escapes} +
+  return std::uint64_t{h.mask_bytes} + 2 * std::uint64_t{h.n_bin_escapes} +
          (std::uint64_t{h.n_escapes} + 7) / 8 + h.code_bytes +
          std::uint64_t{h.n_exact} * shape.value_bytes + h.coded_bytes + h.raw_bytes;
 }
@@ -83,14 +83,13 @@ ValueSteps value_steps(const DirectGeometry& geometry, const DirectParameters& p
 Result<DirectGeometry> check_direct_chunk(const DirectChunkInfo& info) {
   if (info.dtype != DType::kF32 && info.dtype != DType::kF64 && info.dtype != DType::kF16 &&
       info.dtype != DType::kBF16) {
-    return Error{
-        ErrorCode::kUnsupported, "error bounds apply to F64, F32, BF16 and F16 only", {}, {}};
+    return unsupported("error bounds apply to F64, F32, BF16 and F16 only");
   }
   CFCK_TRY(chunk_shape(lossless_info(info)));
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, direct_geometry(info.shape));
   if (info.first_elem >= geometry.n_values() ||
       info.n_elems > geometry.n_values() - info.first_elem) {
-    return Error{ErrorCode::kInvalidArgument, "the chunk is not part of its tensor", {}, {}};
+    return invalid_argument("the chunk is not part of its tensor");
   }
   return geometry;
 }
@@ -133,7 +132,7 @@ void append_direct_header(const DirectHeader& h, EntropyId entropy, bool has_fie
   }
   out.push_back(static_cast<std::byte>(h.flags));
   if (!has_field) {
-    append_varint(h.first_class, out);
+    append_varint(h.first_bin, out);
   }
   if (h.flags & kDirectMask) {
     append_varint(h.mask_bytes, out);
@@ -144,8 +143,8 @@ void append_direct_header(const DirectHeader& h, EntropyId entropy, bool has_fie
     append_varint(h.n_exact, out);
     append_varint(h.code_bytes, out);
   }
-  if (h.flags & kDirectClassEscapes) {
-    append_varint(h.n_class_escapes, out);
+  if (h.flags & kDirectBinEscapes) {
+    append_varint(h.n_bin_escapes, out);
   }
   if (entropy == EntropyId::kRans) {
     append_varint(h.coded_bytes, out);

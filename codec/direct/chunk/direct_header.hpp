@@ -14,20 +14,20 @@ inline constexpr std::uint8_t kDirectPreamble = 5;
 enum DirectFlag : std::uint8_t {
   kDirectMask = 1 << 0,
   kDirectEscapes = 1 << 1,
-  kDirectClassEscapes = 1 << 2,
+  kDirectBinEscapes = 1 << 2,
   kDirectRaw = 1 << 3,
 };
 
 // Fields that the flags declare absent are zero.
 struct DirectHeader {
   std::uint8_t flags = 0;
-  std::uint32_t first_class = 0;  // where there is no scale field
+  std::uint32_t first_bin = 0;  // where there is no scale field
   std::uint32_t mask_bytes = 0;
   std::uint32_t n_masked = 0;
   std::uint32_t n_escapes = 0;
   std::uint32_t n_exact = 0;
   std::uint32_t code_bytes = 0;
-  std::uint32_t n_class_escapes = 0;
+  std::uint32_t n_bin_escapes = 0;
   std::uint32_t coded_bytes = 0;  // with `rans`
   std::uint32_t raw_bytes = 0;
   std::uint32_t header_bytes = 0;

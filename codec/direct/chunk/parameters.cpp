@@ -102,7 +102,7 @@ Result<DirectGeometry> direct_geometry(std::span<const std::uint64_t> shape) {
   std::uint64_t kernel_size = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (!checked_mul(n_values, shape[i], n_values) || n_values >= std::uint64_t{1} << 62) {
-      return Error{ErrorCode::kUnsupported, "a tensor has at most 2^62 values", {}, {}};
+      return unsupported("a tensor has at most 2^62 values");
     }
     kernel_size *= i >= 2 && kernel_size <= kMaxKernelSize
                        ? std::min<std::uint64_t>(shape[i], kMaxKernelSize + 1)
@@ -189,10 +189,7 @@ bool has_scale_field(ByteView preamble) noexcept {
 
 Result<double> step_of(double bound) {
   if (!(bound >= 0x1p-1000 && bound <= 0x1p1000)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the error bound must be a number from 2^-1000 to 2^1000",
-                 {},
-                 {}};
+    return invalid_argument("the error bound must be a number from 2^-1000 to 2^1000");
   }
   const double twice = 2 * bound;
   const double less = twice * 0x1p-20;  // exact

@@ -6,7 +6,7 @@
 
 #include "base/cpu/cpu_level.hpp"
 #include "cfck/dtype.hpp"
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 #include "codec/error_totals.hpp"
 
 namespace cfck::codec {
@@ -53,7 +53,7 @@ struct DirectKernels {
   // the decoded values.
   QuantisedTotals (*quantise)(DType dtype, const std::byte* values, std::size_t n_values,
                               const ValueSteps& steps, std::int32_t* indices, std::byte* decoded);
-  // Does what quantise(), classify() and split_symbols() do, in one pass, and stores the values
+  // Does what quantise(), assign_bins() and split_symbols() do, in one pass, and stores the values
   // that are exact. Needs space for as many raw bytes, indices and values as there can be.
   QuantisedTotals (*quantise_symbols)(DType dtype, const std::byte* values, std::size_t n_values,
                                       const ValueSteps& steps, std::byte* decoded,
@@ -62,7 +62,7 @@ struct DirectKernels {
   void (*dequantise)(DType dtype, const std::int32_t* indices, std::size_t n_values,
                      const ValueSteps& steps, std::byte* values);
   // Indices have space for a whole number of groups, with zeros after the last value.
-  void (*classify)(const std::int32_t* indices, std::size_t n_values, GroupCode* groups);
+  void (*assign_bins)(const std::int32_t* indices, std::size_t n_values, GroupCode* groups);
   void (*split)(const std::int32_t* indices, std::size_t n_values, const GroupCode* groups,
                 DirectSplit& to);
   // False if symbols and escapes do not match, or a symbol is invalid.

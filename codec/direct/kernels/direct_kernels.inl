@@ -2,7 +2,7 @@
 // defines CFCK_CPU_NAMESPACE.
 #include "base/cpu/x86_intrinsics.hpp"
 //
-#include "codec/direct/kernels/classify_indices.hpp"
+#include "codec/direct/kernels/assign_bins.hpp"
 #include "codec/direct/kernels/direct_kernels.hpp"
 #include "codec/direct/kernels/kernel_prediction.hpp"
 #include "codec/direct/kernels/merge_indices.hpp"
@@ -91,7 +91,7 @@ const DirectKernels& direct_kernel_set() noexcept {
   static const DirectKernels set{.quantise = &quantise,
                                  .quantise_symbols = &quantise_symbols,
                                  .dequantise = &dequantise,
-                                 .classify = &classify_indices,
+                                 .assign_bins = &assign_bins,
                                  .split = &split_indices,
                                  .merge = &merge_indices,
                                  .split_symbols = &split_symbols,

@@ -2,7 +2,7 @@
 // section 5.1).
 #pragma once
 
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {

@@ -22,7 +22,7 @@ inline bool merge_single(const std::uint8_t* symbols, unsigned low_bits, const s
   return n_bad == 0;
 }
 
-inline bool merge_tuples(const std::uint8_t* symbols, unsigned n_symbols, const ClassCode& code,
+inline bool merge_tuples(const std::uint8_t* symbols, unsigned n_symbols, const BinCode& code,
                          std::int32_t* indices) {
   const unsigned base = 2u * code.reach + 1;
   bool fits = true;
@@ -89,7 +89,7 @@ inline void add_low_planes(unsigned low_bits, unsigned n, const std::byte*& raw,
 }
 
 // `symbols` are kGroupSize bytes, with valid ones after the last that is used.
-inline bool merge_group_lanes(const std::uint8_t* symbols, const ClassCode& code, unsigned n,
+inline bool merge_group_lanes(const std::uint8_t* symbols, const BinCode& code, unsigned n,
                               const std::byte*& raw, std::int32_t* indices) {
   const unsigned last = code.tuple == 4 ? 81 : code.tuple == 3 ? 125 : code.tuple == 2 ? 225 : 125;
   std::uint8_t bytes[kGroupSize + 4] = {};
@@ -118,7 +118,7 @@ inline bool merge_group_lanes(const std::uint8_t* symbols, const ClassCode& code
 #endif
 
 // Computes the indices of a group except its escapes; false for invalid symbols.
-inline bool merge_group(const std::uint8_t* symbols, const ClassCode& code, unsigned n,
+inline bool merge_group(const std::uint8_t* symbols, const BinCode& code, unsigned n,
                         const std::byte*& raw, std::int32_t* indices) {
   if (code.tuple != 1) {
     std::int32_t group[kGroupSize + 4] = {};
@@ -140,7 +140,7 @@ inline bool merge_indices(std::int32_t* indices, std::size_t n_values, const Gro
       __builtin_memset(group, 0, kGroupSize * sizeof(std::int32_t));
       continue;
     }
-    const ClassCode code = kClassCodes.of[groups[first / kGroupSize].scale_class];
+    const BinCode code = kBinCodes.of[groups[first / kGroupSize].scale_bin];
     const unsigned n = group_values(n_values - first);
     const auto n_symbols = static_cast<unsigned>(group_symbols(code, n));
     const std::uint8_t*& stream = from.streams[code.stream];

@@ -2,7 +2,7 @@
 // order of storage.
 #pragma once
 
-#include "codec/direct/kernels/classify_indices.hpp"
+#include "codec/direct/kernels/assign_bins.hpp"
 #include "codec/direct/kernels/quantise.hpp"
 #include "codec/direct/kernels/symbol_codes.hpp"
 
@@ -31,7 +31,7 @@ QuantisedTotals quantise_to_symbols(const std::byte* values, std::size_t n_value
          i += 64) {
       __builtin_prefetch(from + i);
     }
-    classify_indices(indices, n, groups + first / kGroupSize);
+    assign_bins(indices, n, groups + first / kGroupSize);
     split_symbols(indices, n, groups + first / kGroupSize, to);
     for (std::size_t i = 0; quantiser.n_exact() != n_exact && i < n; ++i) {
       if (indices[i] == kExact) {

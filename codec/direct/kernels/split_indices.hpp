@@ -45,7 +45,7 @@ unsigned split_tuples(const std::int32_t* indices, unsigned reach, unsigned n_sy
 
 // Splits a group index by index into symbols and low bits: the reference that the lanes must equal.
 // Returns whether any index escapes.
-inline bool split_group(const std::int32_t* indices, const ClassCode& code, unsigned n,
+inline bool split_group(const std::int32_t* indices, const BinCode& code, unsigned n,
                         std::uint8_t* symbols, std::byte*& raw) {
   const auto n_symbols = static_cast<unsigned>(group_symbols(code, n));
   if (code.tuple == 1) {
@@ -108,7 +108,7 @@ inline void split_single_lanes(const std::int32_t* indices, unsigned low_bits, u
   write_low_planes(indices, high, limit, low_bits, n, raw);
 }
 
-inline void split_tuples_lanes(const std::int32_t* indices, const ClassCode& code,
+inline void split_tuples_lanes(const std::int32_t* indices, const BinCode& code,
                                std::uint8_t* symbols) {
   // The last three values reach past the group, and so do vectors.
   std::uint8_t moved[kGroupSize + ByteLanes::kCount];
@@ -166,7 +166,7 @@ inline void split_indices(const std::int32_t* indices, std::size_t n_values,
     if (groups[first / kGroupSize].kind == GroupKind::kAllZero) {
       continue;
     }
-    const ClassCode code = kClassCodes.of[groups[first / kGroupSize].scale_class];
+    const BinCode code = kBinCodes.of[groups[first / kGroupSize].scale_bin];
     const unsigned n = group_values(n_values - first);
     std::uint8_t*& symbols = to.streams[code.stream];
     const auto n_symbols = static_cast<unsigned>(group_symbols(code, n));

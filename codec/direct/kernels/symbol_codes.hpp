@@ -94,7 +94,7 @@ inline void split_symbols(const std::int32_t* indices, std::size_t n_values,
     if (groups[first / kGroupSize].kind == GroupKind::kAllZero) {
       continue;
     }
-    const SymbolCode code = kSymbolCodes.of[groups[first / kGroupSize].scale_class];
+    const SymbolCode code = kSymbolCodes.of[groups[first / kGroupSize].scale_bin];
     const unsigned n = group_values(n_values - first);
     const std::int32_t* const group = indices + first;
 #if defined(CFCK_HAS_INDEX_LANES)
@@ -141,7 +141,7 @@ inline bool merge_symbols(std::int32_t* indices, std::size_t n_values, const Gro
       __builtin_memset(group, 0, kGroupSize * sizeof(std::int32_t));
       continue;
     }
-    const SymbolCode code = kSymbolCodes.of[groups[first / kGroupSize].scale_class];
+    const SymbolCode code = kSymbolCodes.of[groups[first / kGroupSize].scale_bin];
     EscapeBits escaped;
     const bool fits = merge_one_group(code, group_values(n_values - first), from, group, escaped);
     if (!fits || !escaped.each([&](unsigned i) {

@@ -65,7 +65,7 @@ class ValueMerge {
 
   // Returns false if there are too few escapes.
   CFCK_INLINE bool merge(const GroupCode& group, unsigned n, std::byte* values) {
-    const SymbolCode code = kSymbolCodes.of[group.scale_class];
+    const SymbolCode code = kSymbolCodes.of[group.scale_bin];
 #if defined(CFCK_HAS_INDEX_LANES)
     if (n == kGroupSize && code.low_bits <= kWordLowBits && group.kind != GroupKind::kAllZero) {
       return merge_narrow(code.low_bits, values);
@@ -179,7 +179,7 @@ bool values_of_lanes(std::size_t n_groups, const GroupCode* groups, const ValueS
     const std::size_t end = group + (ready < n_groups - group ? ready : n_groups - group);
     for (; group < end; ++group) {
       if (groups[group].kind != GroupKind::kAllZero) {
-        x.decode_group(*tables[kSymbolCodes.of[groups[group].scale_class].table], symbols);
+        x.decode_group(*tables[kSymbolCodes.of[groups[group].scale_bin].table], symbols);
         from.streams[0] = symbols;
       }
       if (!merge.merge(groups[group], kGroupSize,

@@ -17,7 +17,7 @@ namespace {
 // Without kernels a field must save one byte in this many: it costs time.
 inline constexpr std::uint64_t kFieldShare = 100;
 // Models whose estimates are within one part in this many of the best are compared by bytes; plain
-// coding, which has other trees and classes, if it is within one part in kSureShare.
+// coding, which has other trees and bins, if it is within one part in kSureShare.
 inline constexpr std::uint64_t kEstimateShare = 32;
 inline constexpr std::uint64_t kSureShare = 16;
 // Up to this many bytes both codecs are always tried.
@@ -385,8 +385,7 @@ Result<DirectPlan> plan_direct(const DirectRecord& record, const DirectBounds& b
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, direct_geometry(record.shape));
   if (geometry.n_values() == 0 || record.chunk_elems == 0 ||
       (!bounds.rows.empty() && bounds.rows.size() != geometry.rows)) {
-    return Error{
-        ErrorCode::kInvalidArgument, "nothing to plan, or not a bound for each row", {}, {}};
+    return invalid_argument("nothing to plan, or not a bound for each row");
   }
   return Planner(record, geometry, bounds, read, scratch).plan();
 }

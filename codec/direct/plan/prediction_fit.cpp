@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 
 namespace cfck::codec {
 namespace {

@@ -11,8 +11,8 @@
 
 namespace cfck::codec {
 
-// Places of tables: classes, trailing zero bits, then those of the codec's values.
-inline constexpr unsigned kClassPlace = 0;
+// Places of tables: bins, trailing zero bits, then those of the codec's values.
+inline constexpr unsigned kBinPlace = 0;
 inline constexpr unsigned kCleanPlace = 1;
 inline constexpr unsigned kFirstValuePlace = 2;
 inline constexpr unsigned kMaxPlaces = kFirstValuePlace + kSpectralTables;
@@ -29,7 +29,7 @@ constexpr std::size_t tail_bytes(unsigned n_sets, std::size_t raw_bytes) {
 }
 
 // An upper bound for the section of n values: at most a word for a value and one for its share of
-// classes and trailing zero bits; and the tables and states before them.
+// bins and trailing zero bits; and the tables and states before them.
 constexpr std::uint64_t max_section_bytes(std::uint64_t n_values) { return 4 * n_values + 16384; }
 
 // Fields of `layout` and `choice`.
@@ -37,11 +37,11 @@ inline constexpr std::uint8_t kLayoutSets = 3;
 inline constexpr std::uint8_t kLayoutExplicit = 4;
 struct TableChoice {
   unsigned family = 0;
-  unsigned classes = 0;
+  unsigned bins = 0;
   unsigned trailing_zero_bits = 0;
 
   unsigned table_of(unsigned place, const ValueTables& values) const {
-    return place == kClassPlace   ? class_table(classes)
+    return place == kBinPlace     ? bin_table(bins)
            : place == kCleanPlace ? trailing_zero_table(trailing_zero_bits)
                                   : value_table(family, values, place - kFirstValuePlace);
   }

@@ -130,7 +130,7 @@ class SectionWriter {
 
  private:
   void choose_tables() {
-    count_run(symbols_.classes, 1, counts_);
+    count_run(symbols_.bins, 1, counts_);
     count_run(symbols_.trailing_zero_bits, 1, counts_);
     const std::size_t step = symbols_.n_sets == kMaxLaneSets ? kCountedGroups : 1;
     if (symbols_.choices == nullptr) {
@@ -138,7 +138,7 @@ class SectionWriter {
     } else {
       count_chosen(symbols_.values, symbols_.choices, step, counts_);
     }
-    for (const SymbolRun& run : {symbols_.classes, symbols_.trailing_zero_bits, symbols_.values}) {
+    for (const SymbolRun& run : {symbols_.bins, symbols_.trailing_zero_bits, symbols_.values}) {
       for (std::size_t g = 0; g * kGroupSize < run.n_symbols; ++g) {
         is_used_[run.place_of(g)] = true;
       }
@@ -152,8 +152,8 @@ class SectionWriter {
         counted_[n_counted_++] = static_cast<std::uint8_t>(place);
       }
     }
-    chosen_.classes = cheapest(kRansClassTables, [&](unsigned i) {
-      return coded_cost(counts_[kClassPlace], static_frequencies(class_table(i)));
+    chosen_.bins = cheapest(kRansBinTables, [&](unsigned i) {
+      return coded_cost(counts_[kBinPlace], static_frequencies(bin_table(i)));
     });
     chosen_.trailing_zero_bits = cheapest(kRansCleanTables, [&](unsigned i) {
       return coded_cost(counts_[kCleanPlace], static_frequencies(trailing_zero_table(i)));
@@ -222,7 +222,7 @@ class SectionWriter {
         static_cast<unsigned>(std::count(is_explicit_.begin(), is_explicit_.end(), true));
     const unsigned layout = static_cast<unsigned>(std::countr_zero(symbols_.n_sets)) |
                             (n_explicit != 0 ? kLayoutExplicit : 0u);
-    const unsigned choice = chosen_.family | chosen_.classes << 3 | chosen_.trailing_zero_bits << 6;
+    const unsigned choice = chosen_.family | chosen_.bins << 3 | chosen_.trailing_zero_bits << 6;
     out_.push_back(static_cast<std::byte>(layout));
     out_.push_back(static_cast<std::byte>(choice));
     if (n_explicit == 0) {
@@ -278,7 +278,7 @@ class SectionWriter {
   }
 
   void encode() {
-    const std::array<SymbolRun, 3> runs{symbols_.classes, symbols_.trailing_zero_bits,
+    const std::array<SymbolRun, 3> runs{symbols_.bins, symbols_.trailing_zero_bits,
                                         symbols_.values};
     std::size_t n_groups = 0;
     for (const SymbolRun& run : runs) {

@@ -10,7 +10,7 @@
 namespace cfck::codec {
 
 struct RansSymbols {
-  SymbolRun classes;  // may be empty, as may be the others
+  SymbolRun bins;  // may be empty, as may be the others
   SymbolRun trailing_zero_bits;
   SymbolRun values;  // its places are those of tables, kFirstValuePlace included
   ValueTables tables;

@@ -1,11 +1,11 @@
-// Prediction, class order, masks, hostile payloads, CPU levels of the direct codec.
+// Prediction, bin order, masks, hostile payloads, CPU levels of the direct codec.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
 
-#include "codec/direct/chunk/class_order.hpp"
+#include "codec/direct/chunk/bin_order.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
 #include "codec/direct/chunk/prediction.hpp"
 #include "tests/codec/direct/direct_cases.hpp"
@@ -279,7 +279,7 @@ TEST(DirectPrediction, RestoresWhatItPredicts) {
 }
 
 // Chunks that see all, some or none of the numbers whose sums do not fit 16 bits.
-TEST(DirectClasses, AreTheSumsOfTheField) {
+TEST(DirectBins, AreTheSumsOfTheField) {
   const std::vector<std::uint64_t> shape{5, 7, 3};
   const DirectGeometry geometry = *direct_geometry(shape);
   ScaleField field;
@@ -288,29 +288,29 @@ TEST(DirectClasses, AreTheSumsOfTheField) {
   field.columns = {0, 5, -32768, 32767, 40, -8193, 60};
   for (std::uint64_t first = 0; first < 105; ++first) {
     for (std::uint64_t n = 1; n <= 105 - first; ++n) {
-      std::vector<std::uint8_t> classes(n);
-      predict_classes(geometry, field, first, n, classes.data());
+      std::vector<std::uint8_t> bins(n);
+      predict_bins(geometry, field, first, n, bins.data());
       for (std::uint64_t i = 0; i < n; ++i) {
         const std::uint64_t value = first + i;
         const int sum =
             field.bands[value % 3] + field.rows[value / 21] + field.columns[value / 3 % 7];
-        ASSERT_EQ(classes[i], std::clamp(sum, 1, 153)) << first << ' ' << n << ' ' << i;
+        ASSERT_EQ(bins[i], std::clamp(sum, 1, 153)) << first << ' ' << n << ' ' << i;
       }
     }
   }
 }
 
 // Means of many values may be less than the minimum that they are computed as.
-TEST(DirectClasses, OfSmallMeansAreTheLeast) {
-  EXPECT_EQ(class_of_mean(1, (1 << 16) + 1), 1U);
-  EXPECT_EQ(class_of_mean(3, 1 << 18), 1U);
-  EXPECT_EQ(class_of_mean(1, 1 << 16), 1U);
-  EXPECT_EQ(class_of_mean(1 << 16, 1 << 16), kClassOfOne);
+TEST(DirectBins, OfSmallMeansAreTheLeast) {
+  EXPECT_EQ(bin_of_mean(1, (1 << 16) + 1), 1U);
+  EXPECT_EQ(bin_of_mean(3, 1 << 18), 1U);
+  EXPECT_EQ(bin_of_mean(1, 1 << 16), 1U);
+  EXPECT_EQ(bin_of_mean(1 << 16, 1 << 16), kBinOfOne);
 }
 
 // Rows are much longer than the chunk, where one ends: the numbers of a whole row would take 8
 // GiB.
-TEST(DirectClasses, TakeNoMoreMemoryThanTheChunk) {
+TEST(DirectBins, TakeNoMoreMemoryThanTheChunk) {
   constexpr std::uint64_t kColumns = std::uint64_t{1} << 26;
   const std::vector<std::uint64_t> shape{3, kColumns, 64};
   const DirectGeometry geometry = *direct_geometry(shape);
@@ -320,9 +320,9 @@ TEST(DirectClasses, TakeNoMoreMemoryThanTheChunk) {
   field.rows = {10, 20, 30};
   field.columns.resize(kColumns);
   field.columns.back() = 50;
-  std::uint8_t classes[4];
-  predict_classes(geometry, field, 64 * kColumns - 2, 4, classes);
-  EXPECT_EQ(std::to_array(classes), (std::array<std::uint8_t, 4>{60, 67, 20, 20}));
+  std::uint8_t bins[4];
+  predict_bins(geometry, field, 64 * kColumns - 2, 4, bins);
+  EXPECT_EQ(std::to_array(bins), (std::array<std::uint8_t, 4>{60, 67, 20, 20}));
 }
 
 TEST(DirectGeometryOf, Shapes) {

@@ -162,7 +162,7 @@ void expect_same_parts(const std::vector<std::int32_t>& indices, std::size_t n,
   }
 }
 
-TEST(DirectLevelsOfCodes, ClassifySplitAndMerge) {
+TEST(DirectLevelsOfCodes, AssignBinsSplitAndMerge) {
   Random random(9);
   for (int octave = -6; octave < 31; ++octave) {
     const double scale = octave < 0 ? 1.0 / (1 << -octave) : static_cast<double>(1u << octave);
@@ -170,12 +170,12 @@ TEST(DirectLevelsOfCodes, ClassifySplitAndMerge) {
       SCOPED_TRACE(std::to_string(octave) + ", " + std::to_string(n));
       const auto indices = make_indices(n, scale, random);
       std::vector<GroupCode> groups(indices.size() / kGroupSize);
-      levels()[0]->classify(indices.data(), n, groups.data());
+      levels()[0]->assign_bins(indices.data(), n, groups.data());
       for (const DirectKernels* level : levels()) {
         std::vector<GroupCode> other(groups.size());
-        level->classify(indices.data(), n, other.data());
+        level->assign_bins(indices.data(), n, other.data());
         for (std::size_t g = 0; g < groups.size(); ++g) {
-          EXPECT_EQ(other[g].scale_class, groups[g].scale_class);
+          EXPECT_EQ(other[g].scale_bin, groups[g].scale_bin);
           EXPECT_EQ(other[g].kind, groups[g].kind);
         }
       }
@@ -277,15 +277,15 @@ TEST(DirectLevelsOfValues, Ranges) {
   }
 }
 
-// A field may give indices any class.
-TEST(DirectLevelsOfCodes, SplitAndMergeInEveryClass) {
+// A field may give indices any bin.
+TEST(DirectLevelsOfCodes, SplitAndMergeInEveryBin) {
   Random random(10);
-  for (unsigned scale_class = 1; scale_class <= kMaxDirectClass; ++scale_class) {
+  for (unsigned scale_bin = 1; scale_bin <= kMaxDirectBin; ++scale_bin) {
     for (const std::size_t n : {5u, 128u, 500u}) {
-      SCOPED_TRACE(scale_class);
+      SCOPED_TRACE(scale_bin);
       for (const double scale : {0.3, 5.0, 1e3, 1e6, 1e9}) {
         const auto indices = make_indices(n, scale, random);
-        const GroupCode group{static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
+        const GroupCode group{static_cast<std::uint16_t>(scale_bin), 0, GroupKind::kValues};
         const std::vector<GroupCode> groups(indices.size() / kGroupSize, group);
         expect_same_parts(indices, n, groups);
       }
@@ -295,10 +295,10 @@ TEST(DirectLevelsOfCodes, SplitAndMergeInEveryClass) {
 
 TEST(DirectLevelsOfCodes, InvalidSymbolsAreRefused) {
   Random random(11);
-  for (unsigned scale_class = 1; scale_class <= kMaxDirectClass; ++scale_class) {
+  for (unsigned scale_bin = 1; scale_bin <= kMaxDirectBin; ++scale_bin) {
     const auto indices = make_indices(kGroupSize, 1, random);
-    const GroupCode group{static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
-    const ClassCode code = kClassCodes.of[scale_class];
+    const GroupCode group{static_cast<std::uint16_t>(scale_bin), 0, GroupKind::kValues};
+    const BinCode code = kBinCodes.of[scale_bin];
     const unsigned last = code.tuple == 4 ? 81 : code.tuple == 2 ? 225 : 125;
     Parts parts = split(*levels()[0], indices, kGroupSize, {group});
     std::vector<std::uint8_t>& stream = parts.streams[code.stream];

@@ -82,7 +82,7 @@ void expect_same_decoded_values(DType dtype, const Parts& parts, std::size_t n,
   std::vector<std::uint8_t> places;
   for (const GroupCode& group : groups) {
     if (group.kind != GroupKind::kAllZero) {
-      places.push_back(kFirstValuePlace + kSymbolCodes.of[group.scale_class].table);
+      places.push_back(kFirstValuePlace + kSymbolCodes.of[group.scale_bin].table);
     }
   }
   std::vector<std::uint8_t> symbols = parts.symbols;
@@ -154,14 +154,14 @@ void expect_same_merged_values(DType dtype, const std::vector<std::int32_t>& ind
   expect_same_decoded_values(dtype, parts, n, groups, steps, exact, expected);
 }
 
-TEST(DirectSymbolsOfCodes, SplitAndMergeInEveryClass) {
+TEST(DirectSymbolsOfCodes, SplitAndMergeInEveryBin) {
   Random random(16);
-  for (unsigned scale_class = 1; scale_class <= kMaxDirectClass; ++scale_class) {
+  for (unsigned scale_bin = 1; scale_bin <= kMaxDirectBin; ++scale_bin) {
     for (const std::size_t n : {5u, 128u, 500u}) {
-      SCOPED_TRACE(scale_class);
+      SCOPED_TRACE(scale_bin);
       for (const double scale : {0.3, 5.0, 1e3, 1e6, 1e9}) {
         const auto indices = make_indices(n, scale, random);
-        const GroupCode group{static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
+        const GroupCode group{static_cast<std::uint16_t>(scale_bin), 0, GroupKind::kValues};
         expect_same_symbols(indices, n, std::vector<GroupCode>(indices.size() / kGroupSize, group));
       }
     }
@@ -170,19 +170,19 @@ TEST(DirectSymbolsOfCodes, SplitAndMergeInEveryClass) {
 
 class DirectSymbols : public testing::TestWithParam<DType> {};
 
-TEST_P(DirectSymbols, ValuesOfEveryClass) {
+TEST_P(DirectSymbols, ValuesOfEveryBin) {
   Random random(14);
   const std::vector<std::uint16_t> row_steps{0x3c00, 0x3b12, 0, 0x3d01, 0x3c00};
-  for (unsigned scale_class = 1; scale_class <= kMaxDirectClass; ++scale_class) {
-    if (kSymbolCodes.of[scale_class].low_bits > kMaxSafeLowBits) {
+  for (unsigned scale_bin = 1; scale_bin <= kMaxDirectBin; ++scale_bin) {
+    if (kSymbolCodes.of[scale_bin].low_bits > kMaxSafeLowBits) {
       continue;
     }
     for (const std::size_t n : {5u, 128u, 500u}) {
-      SCOPED_TRACE(std::to_string(scale_class) + ", " + std::to_string(n));
+      SCOPED_TRACE(std::to_string(scale_bin) + ", " + std::to_string(n));
       for (const double scale : {0.3, 5.0, 1e3, 1e6}) {
         auto indices = make_indices(n, scale, random);
         std::fill_n(indices.begin(), n == 500 ? 128 : 0, 0);
-        const GroupCode group{static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
+        const GroupCode group{static_cast<std::uint16_t>(scale_bin), 0, GroupKind::kValues};
         std::vector<GroupCode> groups(indices.size() / kGroupSize, group);
         groups[0].kind = n == 500 ? GroupKind::kAllZero : GroupKind::kValues;
         ValueSteps steps;
@@ -218,7 +218,7 @@ TEST_P(DirectSymbols, QuantiseInOnePass) {
         const QuantisedTotals totals =
             baseline.quantise(GetParam(), values.data(), n, steps, indices.data(), decoded.data());
         std::vector<GroupCode> groups(indices.size() / kGroupSize);
-        baseline.classify(indices.data(), n, groups.data());
+        baseline.assign_bins(indices.data(), n, groups.data());
         const Parts parts = split_symbols(baseline, indices, n, groups);
         std::vector<std::byte> exact;
         for (std::size_t i = 0; i < n; ++i) {
@@ -250,7 +250,7 @@ TEST_P(DirectSymbols, QuantiseInOnePass) {
           EXPECT_TRUE(other_exact == exact);
           EXPECT_TRUE(other_decoded == decoded);
           EXPECT_TRUE(std::ranges::equal(groups, other_groups, [](auto a, auto b) {
-            return a.scale_class == b.scale_class && a.kind == b.kind;
+            return a.scale_bin == b.scale_bin && a.kind == b.kind;
           }));
           EXPECT_EQ(found.n_zeros, totals.n_zeros);
           EXPECT_EQ(found.errors.n_exact, totals.errors.n_exact);

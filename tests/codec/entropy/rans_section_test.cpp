@@ -17,17 +17,17 @@ namespace {
 
 // The runs of which a section consists.
 struct Runs {
-  std::vector<std::uint8_t> classes, trailing_zero_bits, values, places;
+  std::vector<std::uint8_t> bins, trailing_zero_bits, values, places;
   std::vector<std::byte> tail;
   unsigned n_sets = 1;
 
   Runs(std::size_t n, unsigned sets, unsigned seed) : n_sets(sets) {
     std::mt19937 random(seed);
     const std::size_t n_groups = (n + kGroupSize - 1) / kGroupSize;
-    classes.resize(n_groups);
+    bins.resize(n_groups);
     trailing_zero_bits.resize(seed % 2 == 0 ? n_groups : 0);
     values.resize(n);
-    for (std::uint8_t& s : classes) s = static_cast<std::uint8_t>(random() % 4);
+    for (std::uint8_t& s : bins) s = static_cast<std::uint8_t>(random() % 4);
     for (std::uint8_t& s : trailing_zero_bits) s = static_cast<std::uint8_t>(random() % 2);
     for (std::uint8_t& s : values) {
       s = static_cast<std::uint8_t>((random() % 6 + random() % 6) * (seed % 3 + 1));
@@ -42,7 +42,7 @@ struct Runs {
   std::vector<std::byte> section(Scratch& scratch) {
     std::vector<std::byte> out;
     append_rans_section(
-        {{classes.data(), classes.size(), nullptr, kClassPlace},
+        {{bins.data(), bins.size(), nullptr, kBinPlace},
          {trailing_zero_bits.data(), trailing_zero_bits.size(), nullptr, kCleanPlace},
          {values.data(), values.size(), places.data(), 0},
          kLosslessValueTables,
@@ -59,7 +59,7 @@ struct Runs {
       return std::nullopt;
     }
     std::vector<std::uint8_t> out[3];
-    const std::vector<std::uint8_t>* const wanted[] = {&classes, &trailing_zero_bits, &values};
+    const std::vector<std::uint8_t>* const wanted[] = {&bins, &trailing_zero_bits, &values};
     bool same = reader.n_sets() == n_sets;
     for (unsigned run = 0; run < 3; ++run) {
       const std::size_t n = wanted[run]->size();

@@ -125,7 +125,7 @@ TEST(RansTables, StaticOnesAreThoseOfTheFile) {
   EXPECT_EQ(name_of(value_table(0, kDirectValueTables, 0)), "family 0 direct bin 1");
   EXPECT_EQ(name_of(value_table(7, kDirectValueTables, 34)), "family 7 direct bin 35");
   EXPECT_EQ(name_of(value_table(6, kDirectValueTables, 38)), "family 6 direct phase 3");
-  EXPECT_EQ(name_of(class_table(5)), "bins 5");
+  EXPECT_EQ(name_of(bin_table(5)), "bins 5");
   EXPECT_EQ(name_of(trailing_zero_table(3)), "trailing zero bits 3");
 }
 

@@ -60,7 +60,7 @@ inline std::vector<Frequencies> ordinary_tables() {
   for (const unsigned number : {0u, 1u, 2u, 3u, 4u, 20u, 38u, 42u}) {
     all.push_back(static_frequencies(number));
   }
-  all.push_back(static_frequencies(class_table(0)));
+  all.push_back(static_frequencies(bin_table(0)));
   return all;
 }
 

@@ -6,19 +6,19 @@
 namespace cfck::codec {
 
 inline constexpr unsigned kRansFamilies = 8;
-inline constexpr unsigned kRansClassTables = 8;
+inline constexpr unsigned kRansBinTables = 8;
 inline constexpr unsigned kRansCleanTables = 4;
 
 // Number of tables of each family, and what their index is.
-inline constexpr unsigned kLosslessTables = 4;      // by phase
-inline constexpr unsigned kDirectClassTables = 35;  // classes 1 to 35
-inline constexpr unsigned kDirectPhaseTables = 4;   // of the higher classes, by phase
-inline constexpr unsigned kDirectTables = kDirectClassTables + kDirectPhaseTables;
+inline constexpr unsigned kLosslessTables = 4;     // by phase
+inline constexpr unsigned kDirectBinTables = 35;   // bins 1 to 35
+inline constexpr unsigned kDirectPhaseTables = 4;  // of the higher bins, by phase
+inline constexpr unsigned kDirectTables = kDirectBinTables + kDirectPhaseTables;
 // Two tables for each of the direct codec's, one for each quantiser.
 inline constexpr unsigned kSpectralTables = 2 * kDirectTables;
 inline constexpr unsigned kFamilyTables = kLosslessTables + kDirectTables + kSpectralTables;
 inline constexpr unsigned kStaticTables =
-    kRansFamilies * kFamilyTables + kRansClassTables + kRansCleanTables;
+    kRansFamilies * kFamilyTables + kRansBinTables + kRansCleanTables;
 
 // The tables of a codec's values: `n_tables` of each family from `first` on.
 struct ValueTables {
@@ -33,9 +33,9 @@ inline constexpr ValueTables kSpectralValueTables{kLosslessTables + kDirectTable
 constexpr unsigned value_table(unsigned family, const ValueTables& tables, unsigned i) {
   return family * kFamilyTables + tables.first + i;
 }
-constexpr unsigned class_table(unsigned i) { return kRansFamilies * kFamilyTables + i; }
+constexpr unsigned bin_table(unsigned i) { return kRansFamilies * kFamilyTables + i; }
 constexpr unsigned trailing_zero_table(unsigned i) {
-  return kRansFamilies * kFamilyTables + kRansClassTables + i;
+  return kRansFamilies * kFamilyTables + kRansBinTables + i;
 }
 
 const Frequencies& static_frequencies(unsigned number) noexcept;

@@ -1,5 +1,5 @@
 // The order in which the indices of a chunk are grouped (codec/direct/spec.md, section 5.3): that
-// of storage, or by predicted class.
+// of storage, or by predicted bin.
 #pragma once
 
 #include <algorithm>
@@ -7,25 +7,25 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 #include "codec/common/groups.hpp"
 #include "codec/direct/chunk/parameters.hpp"
 
 namespace cfck::codec {
 
-// Predicts the classes of n values of a record, the first of which is `first_value`.
-void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
-                     std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes);
+// Predicts the bins of n values of a record, the first of which is `first_value`.
+void predict_bins(const DirectGeometry& geometry, const ScaleField& field,
+                  std::uint64_t first_value, std::size_t n_values, std::uint8_t* bins);
 
-// The order of the indices of a chunk except kMasked: stably by class.
-class ClassOrder {
+// The order of the indices of a chunk except kMasked: stably by bin.
+class BinOrder {
  public:
-  // Indices and classes must outlive it. Without `has_masked` no index is kMasked; else the indices
+  // Indices and bins must outlive it. Without `has_masked` no index is kMasked; else the indices
   // need only say which are.
-  ClassOrder(std::span<const std::int32_t> indices, const std::uint8_t* classes, bool has_masked);
+  BinOrder(std::span<const std::int32_t> indices, const std::uint8_t* bins, bool has_masked);
 
   std::size_t n_shown() const { return ends_.back(); }
-  // Groups take the class of their middle index.
+  // Groups take the bin of their middle index.
   void set_groups(GroupCode* groups) const;
   // One of these is called, once: to put indices in this order, or back where they belong.
   void sort(std::int32_t* sorted);
@@ -35,7 +35,7 @@ class ClassOrder {
   // The values of a chunk in four parts, which are counted and moved side by side: each
   // alone waits for its own counters.
   static constexpr std::size_t kParts = 4;
-  using ClassCounts = std::array<std::uint32_t, kMaxDirectClass + 1>;
+  using BinCounts = std::array<std::uint32_t, kMaxDirectBin + 1>;
 
   template <class Action>
   void each(Action&& action) const;
@@ -43,10 +43,10 @@ class ClassOrder {
   void each_shown(Action&& action) const;
 
   std::span<const std::int32_t> indices_;
-  const std::uint8_t* classes_;
+  const std::uint8_t* bins_;
   bool has_hidden_;
-  std::array<ClassCounts, kParts> next_;  // where the next index of each class goes
-  ClassCounts ends_;
+  std::array<BinCounts, kParts> next_;  // where the next index of each bin goes
+  BinCounts ends_;
 };
 
 // Collects the indices that are not kMasked, in the order of storage, and puts them back.

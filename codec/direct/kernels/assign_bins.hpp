@@ -1,4 +1,4 @@
-// The classes of groups (codec/direct/spec.md, section 5.4).
+// The bins of groups (codec/direct/spec.md, section 5.4).
 #pragma once
 
 #include "base/cpu/x86_intrinsics.hpp"
@@ -61,8 +61,8 @@ class MagnitudeLanes {
 // Sums of magnitudes below this fit 32 bits.
 inline constexpr std::uint32_t kSmallMagnitudes = std::uint32_t{1} << 24;
 
-// A few large indices do not move the class: they are clamped to eight times the mean.
-inline unsigned class_of_group(const std::int32_t* indices, unsigned n) {
+// A few large indices do not move the bin: they are clamped to eight times the mean.
+inline unsigned bin_of_group(const std::int32_t* indices, unsigned n) {
 #if defined(__AVX512F__)
   const MagnitudeLanes lanes(indices);
   const std::uint32_t lane_bits = lanes.bits_in_use();
@@ -70,7 +70,7 @@ inline unsigned class_of_group(const std::int32_t* indices, unsigned n) {
     return 1;
   }
   if (lane_bits < kSmallMagnitudes) {
-    return class_of_mean(lanes.sum_below(limit_of(lanes.sum_below(UINT32_MAX), n)), n);
+    return bin_of_mean(lanes.sum_below(limit_of(lanes.sum_below(UINT32_MAX), n)), n);
   }
 #endif
   std::uint32_t magnitudes[kGroupSize];
@@ -92,10 +92,10 @@ inline unsigned class_of_group(const std::int32_t* indices, unsigned n) {
     return small ? clamped_sum<std::uint32_t>(magnitudes, limit)
                  : clamped_sum<std::uint64_t>(magnitudes, limit);
   };
-  return class_of_mean(sum_below(limit_of(sum_below(UINT32_MAX), n)), n);
+  return bin_of_mean(sum_below(limit_of(sum_below(UINT32_MAX), n)), n);
 }
 
-inline void classify_indices(const std::int32_t* indices, std::size_t n_values, GroupCode* groups) {
+inline void assign_bins(const std::int32_t* indices, std::size_t n_values, GroupCode* groups) {
   for (std::size_t first = 0; first < n_values; first += kGroupSize) {
     const auto n = group_values(n_values - first);
     std::uint32_t in_use = 0;
@@ -106,7 +106,7 @@ inline void classify_indices(const std::int32_t* indices, std::size_t n_values, 
     group = {};
     group.kind = in_use == 0 ? GroupKind::kAllZero : GroupKind::kValues;
     if (in_use != 0) {
-      group.scale_class = static_cast<std::uint16_t>(class_of_group(indices + first, n));
+      group.scale_bin = static_cast<std::uint16_t>(bin_of_group(indices + first, n));
     }
   }
 }

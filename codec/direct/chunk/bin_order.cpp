@@ -1,27 +1,27 @@
-#include "codec/direct/chunk/class_order.hpp"
+#include "codec/direct/chunk/bin_order.hpp"
 
 #include <algorithm>
 #include <vector>
 
-#include "codec/common/class_codes.hpp"
+#include "codec/common/bin_codes.hpp"
 
 namespace cfck::codec {
 namespace {
 
-// Clamps classes of consecutive values of a row. `offsets` are the sums of columns and bands.
+// Clamps bins of consecutive values of a row. `offsets` are the sums of columns and bands.
 template <class Number>
-void clamp_classes(int base, const Number* offsets, std::size_t n, std::uint8_t* classes) {
+void clamp_bins(int base, const Number* offsets, std::size_t n, std::uint8_t* bins) {
   for (std::size_t i = 0; i < n; ++i) {
     const auto sum = static_cast<Number>(base + offsets[i]);
     const Number low = sum < 1 ? Number{1} : sum;
-    classes[i] = static_cast<std::uint8_t>(
-        low > static_cast<Number>(kMaxDirectClass) ? static_cast<Number>(kMaxDirectClass) : low);
+    bins[i] = static_cast<std::uint8_t>(
+        low > static_cast<Number>(kMaxDirectBin) ? static_cast<Number>(kMaxDirectBin) : low);
   }
 }
 
 template <class Number>
 void predict_rows(const DirectGeometry& geometry, const ScaleField& field,
-                  std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes) {
+                  std::uint64_t first_value, std::size_t n_values, std::uint8_t* bins) {
   // Limited to the values of a row that occur: rows may be much longer than chunks.
   const std::uint64_t row_values = geometry.row_values();
   std::uint64_t at = first_value % row_values;
@@ -38,7 +38,7 @@ void predict_rows(const DirectGeometry& geometry, const ScaleField& field,
     const auto n =
         static_cast<std::size_t>(std::min<std::uint64_t>(n_values - done, row_values - at));
     const std::uint64_t from = at >= begin ? at - begin : at + (row_values - begin);
-    clamp_classes(field.rows[row], offsets.data() + from, n, classes + done);
+    clamp_bins(field.rows[row], offsets.data() + from, n, bins + done);
     done += n;
   }
 }
@@ -66,25 +66,24 @@ bool has_small_numbers(const DirectGeometry& geometry, const ScaleField& field,
 
 }  // namespace
 
-void predict_classes(const DirectGeometry& geometry, const ScaleField& field,
-                     std::uint64_t first_value, std::size_t n_values, std::uint8_t* classes) {
+void predict_bins(const DirectGeometry& geometry, const ScaleField& field,
+                  std::uint64_t first_value, std::size_t n_values, std::uint8_t* bins) {
   if (has_small_numbers(geometry, field, first_value, n_values)) {
-    predict_rows<std::int16_t>(geometry, field, first_value, n_values, classes);
+    predict_rows<std::int16_t>(geometry, field, first_value, n_values, bins);
   } else {
-    predict_rows<std::int32_t>(geometry, field, first_value, n_values, classes);
+    predict_rows<std::int32_t>(geometry, field, first_value, n_values, bins);
   }
 }
 
-ClassOrder::ClassOrder(std::span<const std::int32_t> indices, const std::uint8_t* classes,
-                       bool has_masked)
-    : indices_(indices), classes_(classes), has_hidden_(has_masked) {
-  for (ClassCounts& counts : next_) {
+BinOrder::BinOrder(std::span<const std::int32_t> indices, const std::uint8_t* bins, bool has_masked)
+    : indices_(indices), bins_(bins), has_hidden_(has_masked) {
+  for (BinCounts& counts : next_) {
     counts.fill(0);
   }
-  each([&](std::size_t part, std::size_t i) { ++next_[part][classes_[i]]; });
+  each([&](std::size_t part, std::size_t i) { ++next_[part][bins_[i]]; });
   std::uint32_t total = 0;
-  for (std::size_t c = 0; c <= kMaxDirectClass; ++c) {
-    for (ClassCounts& counts : next_) {
+  for (std::size_t c = 0; c <= kMaxDirectBin; ++c) {
+    for (BinCounts& counts : next_) {
       const std::uint32_t count = counts[c];
       counts[c] = total;
       total += count;
@@ -93,32 +92,32 @@ ClassOrder::ClassOrder(std::span<const std::int32_t> indices, const std::uint8_t
   }
 }
 
-void ClassOrder::set_groups(GroupCode* groups) const {
-  std::size_t scale_class = 0;
+void BinOrder::set_groups(GroupCode* groups) const {
+  std::size_t scale_bin = 0;
   for (std::size_t first = 0; first < n_shown(); first += kGroupSize) {
     const std::size_t middle = first + group_values(n_shown() - first) / 2;
-    while (ends_[scale_class] <= middle) {
-      ++scale_class;
+    while (ends_[scale_bin] <= middle) {
+      ++scale_bin;
     }
-    groups[first / kGroupSize] = {static_cast<std::uint16_t>(scale_class), 0, GroupKind::kValues};
+    groups[first / kGroupSize] = {static_cast<std::uint16_t>(scale_bin), 0, GroupKind::kValues};
   }
 }
 
-void ClassOrder::sort(std::int32_t* sorted) {
-  each([&](std::size_t part, std::size_t i) { sorted[next_[part][classes_[i]]++] = indices_[i]; });
+void BinOrder::sort(std::int32_t* sorted) {
+  each([&](std::size_t part, std::size_t i) { sorted[next_[part][bins_[i]]++] = indices_[i]; });
 }
 
-void ClassOrder::unsort(const std::int32_t* sorted, std::int32_t* indices) {
-  each([&](std::size_t part, std::size_t i) { indices[i] = sorted[next_[part][classes_[i]]++]; });
+void BinOrder::unsort(const std::int32_t* sorted, std::int32_t* indices) {
+  each([&](std::size_t part, std::size_t i) { indices[i] = sorted[next_[part][bins_[i]]++]; });
 }
 
 template <class Action>
-void ClassOrder::each(Action&& action) const {
+void BinOrder::each(Action&& action) const {
   has_hidden_ ? each_shown<true>(action) : each_shown<false>(action);
 }
 
 template <bool has_masked, class Action>
-void ClassOrder::each_shown(Action&& action) const {
+void BinOrder::each_shown(Action&& action) const {
   const std::size_t part_size = indices_.size() / kParts;
   const auto visit = [&](std::size_t part, std::size_t i) {
     if (!has_masked || indices_[i] != kMasked) {

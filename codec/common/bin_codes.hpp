@@ -1,4 +1,4 @@
-// The coding of values by class (codec/direct/spec.md, section 6).
+// The coding of values by bin (codec/direct/spec.md, section 6).
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ inline constexpr std::int32_t kMaxIndex = (1 << 30) - 1;
 inline constexpr std::int32_t kExact = INT32_MIN;
 inline constexpr std::int32_t kMasked = INT32_MIN + 1;
 
-// Class C > 0 means a mean magnitude from 2^((C-29)/4) up to 2^((C-28)/4).
-inline constexpr unsigned kClassOfOne = 29;
-inline constexpr unsigned kMaxDirectClass = kClassOfOne + 4 * 31;
+// Bin C > 0 means a mean magnitude from 2^((C-29)/4) up to 2^((C-28)/4).
+inline constexpr unsigned kBinOfOne = 29;
+inline constexpr unsigned kMaxDirectBin = kBinOfOne + 4 * 31;
 
-// The first class coded in triples, pairs, single indices, indices with low bits.
+// The first bin coded in triples, pairs, single indices, indices with low bits.
 inline constexpr unsigned kFirstTriples = 13;
 inline constexpr unsigned kFirstPairs = 21;
 inline constexpr unsigned kFirstSingle = 30;
@@ -27,46 +27,46 @@ inline constexpr unsigned kFirstLowBits = 40;
 // Symbol 0 is the escape; the others count up from the minimum index.
 inline constexpr std::int32_t kReach = 62;
 
-struct ClassCode {
+struct BinCode {
   std::uint8_t tuple = 0;  // indices in one symbol; 0 for groups of zeros
   std::uint8_t reach = 0;  // maximum magnitude of an index in a tuple
   std::uint8_t low_bits = 0;
   std::uint8_t stream = 0;
 };
 
-// There is one stream for each class below kFirstLowBits, then one for each phase.
+// There is one stream for each bin below kFirstLowBits, then one for each phase.
 inline constexpr unsigned kDirectStreams = kFirstLowBits - 1 + kPhases;
 
-constexpr ClassCode make_class_code(unsigned scale_class) {
-  if (scale_class == 0) {
+constexpr BinCode make_bin_code(unsigned scale_bin) {
+  if (scale_bin == 0) {
     return {};
   }
-  const auto stream = static_cast<std::uint8_t>(scale_class - 1);
-  if (scale_class < kFirstTriples) {
+  const auto stream = static_cast<std::uint8_t>(scale_bin - 1);
+  if (scale_bin < kFirstTriples) {
     return {4, 1, 0, stream};
   }
-  if (scale_class < kFirstPairs) {
+  if (scale_bin < kFirstPairs) {
     return {3, 2, 0, stream};
   }
-  if (scale_class < kFirstSingle) {
+  if (scale_bin < kFirstSingle) {
     return {2, 7, 0, stream};
   }
-  if (scale_class < kFirstLowBits) {
+  if (scale_bin < kFirstLowBits) {
     return {1, kReach, 0, stream};
   }
-  const unsigned above = scale_class - kFirstLowBits;
+  const unsigned above = scale_bin - kFirstLowBits;
   return {1, kReach, static_cast<std::uint8_t>(1 + above / kPhases),
           static_cast<std::uint8_t>(kFirstLowBits - 1 + above % kPhases)};
 }
 
 // It has no functions, of which there would have to be one for each CPU level.
-struct ClassCodes {
-  ClassCode of[kMaxDirectClass + 1];
+struct BinCodes {
+  BinCode of[kMaxDirectBin + 1];
 };
-inline constexpr ClassCodes kClassCodes = [] {
-  ClassCodes indices{};
-  for (unsigned c = 0; c <= kMaxDirectClass; ++c) {
-    indices.of[c] = make_class_code(c);
+inline constexpr BinCodes kBinCodes = [] {
+  BinCodes indices{};
+  for (unsigned c = 0; c <= kMaxDirectBin; ++c) {
+    indices.of[c] = make_bin_code(c);
   }
   return indices;
 }();
@@ -75,7 +75,7 @@ inline constexpr ClassCodes kClassCodes = [] {
 inline constexpr unsigned kSymbolOfZero = 15;
 inline constexpr unsigned kSymbolEscape = 31;
 
-// The first class of each reach, and the first with low bits.
+// The first bin of each reach, and the first with low bits.
 inline constexpr unsigned kFirstReach7 = 13;
 inline constexpr unsigned kFirstReach15 = 25;
 inline constexpr unsigned kFirstWithLowBits = 36;
@@ -89,23 +89,23 @@ struct SymbolCode {
   std::uint8_t table = 0;
 };
 
-constexpr SymbolCode make_symbol_code(unsigned scale_class) {
-  if (scale_class >= kFirstWithLowBits) {
-    const unsigned above = scale_class - kFirstWithLowBits;
+constexpr SymbolCode make_symbol_code(unsigned scale_bin) {
+  if (scale_bin >= kFirstWithLowBits) {
+    const unsigned above = scale_bin - kFirstWithLowBits;
     return {15, static_cast<std::uint8_t>(1 + above / kPhases),
             static_cast<std::uint8_t>(kFirstWithLowBits - 1 + above % kPhases)};
   }
-  const unsigned reach = scale_class < kFirstReach7 ? 3 : scale_class < kFirstReach15 ? 7 : 15;
+  const unsigned reach = scale_bin < kFirstReach7 ? 3 : scale_bin < kFirstReach15 ? 7 : 15;
   return {static_cast<std::uint8_t>(reach), 0,
-          static_cast<std::uint8_t>(scale_class == 0 ? 0 : scale_class - 1)};
+          static_cast<std::uint8_t>(scale_bin == 0 ? 0 : scale_bin - 1)};
 }
 
 struct SymbolCodes {
-  SymbolCode of[kMaxDirectClass + 1];
+  SymbolCode of[kMaxDirectBin + 1];
 };
 inline constexpr SymbolCodes kSymbolCodes = [] {
   SymbolCodes indices{};
-  for (unsigned c = 0; c <= kMaxDirectClass; ++c) {
+  for (unsigned c = 0; c <= kMaxDirectBin; ++c) {
     indices.of[c] = make_symbol_code(c);
   }
   return indices;
@@ -124,7 +124,7 @@ inline std::uint64_t share_of(std::uint64_t sum, std::uint64_t n) {
 }
 
 // Returns 29 + floor(4 * log2(sum / n)), at least 1. Requires: sum < 2^48, 0 < n.
-inline unsigned class_of_mean(std::uint64_t sum, std::uint64_t n) {
+inline unsigned bin_of_mean(std::uint64_t sum, std::uint64_t n) {
   const std::uint64_t mean = share_of(sum << 16, n);
   if (mean == 0) {
     return 1;
@@ -133,13 +133,13 @@ inline unsigned class_of_mean(std::uint64_t sum, std::uint64_t n) {
   const std::uint64_t fraction = top >= 15 ? mean >> (top - 15) : mean << (15 - top);
   // The limits are 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
   const int quarter = (fraction >= 38968) + (fraction >= 46341) + (fraction >= 55109);
-  const int scale_class = static_cast<int>(kClassOfOne) + 4 * (top - 16) + quarter;
-  return scale_class < 1                                   ? 1
-         : scale_class > static_cast<int>(kMaxDirectClass) ? kMaxDirectClass
-                                                           : static_cast<unsigned>(scale_class);
+  const int scale_bin = static_cast<int>(kBinOfOne) + 4 * (top - 16) + quarter;
+  return scale_bin < 1                                 ? 1
+         : scale_bin > static_cast<int>(kMaxDirectBin) ? kMaxDirectBin
+                                                       : static_cast<unsigned>(scale_bin);
 }
 
-constexpr std::size_t group_symbols(const ClassCode& code, std::size_t n_values) {
+constexpr std::size_t group_symbols(const BinCode& code, std::size_t n_values) {
   return code.tuple == 0 ? 0 : (n_values + code.tuple - 1) / code.tuple;
 }
 

@@ -1,5 +1,5 @@
-// One class for all groups, where their own cost more than they save.
-#include "codec/direct/chunk/even_classes.hpp"
+// One bin for all groups, where their own cost more than they save.
+#include "codec/direct/chunk/even_bins.hpp"
 
 #include <gtest/gtest.h>
 
@@ -26,59 +26,59 @@ std::vector<std::int32_t> normal_indices(double octaves) {
   return indices;
 }
 
-std::vector<GroupCode> classify(const std::vector<std::int32_t>& indices) {
+std::vector<GroupCode> assign_bins(const std::vector<std::int32_t>& indices) {
   std::vector<GroupCode> groups(kGroups);
-  direct_kernels().classify(indices.data(), indices.size(), groups.data());
+  direct_kernels().assign_bins(indices.data(), indices.size(), groups.data());
   return groups;
 }
 
-TEST(EvenClasses, OneScaleIsEven) {
+TEST(EvenBins, OneScaleIsEven) {
   const std::vector<std::int32_t> indices = normal_indices(0);
-  std::vector<GroupCode> groups = classify(indices);
-  ASSERT_TRUE(classes_are_even(groups.data(), groups.size()));
-  even_classes(groups.data(), groups.size());
+  std::vector<GroupCode> groups = assign_bins(indices);
+  ASSERT_TRUE(bins_are_even(groups.data(), groups.size()));
+  even_bins(groups.data(), groups.size());
   // The mean magnitude of all values: 100 * 1.15 * sqrt(2 / pi).
-  const unsigned expected = kClassOfOne + static_cast<unsigned>(4 * std::log2(92.1));
+  const unsigned expected = kBinOfOne + static_cast<unsigned>(4 * std::log2(92.1));
   for (const GroupCode& group : groups) {
-    EXPECT_EQ(group.scale_class, expected);
+    EXPECT_EQ(group.scale_bin, expected);
   }
 }
 
-// Exact values are taken as 0, and their groups have the minimum class.
-TEST(EvenClasses, OfExactValuesIsTheLeast) {
+// Exact values are taken as 0, and their groups have the minimum bin.
+TEST(EvenBins, OfExactValuesIsTheLeast) {
   for (const std::int32_t first : {kExact, 1}) {
     std::vector<std::int32_t> indices(4 * kValues, kExact);
     indices[0] = first;
     std::vector<GroupCode> groups(4 * kGroups);
-    direct_kernels().classify(indices.data(), indices.size(), groups.data());
-    ASSERT_TRUE(classes_are_even(groups.data(), groups.size()));
-    even_classes(groups.data(), groups.size());
-    EXPECT_EQ(groups.front().scale_class, 1U);
-    EXPECT_EQ(groups.back().scale_class, 1U);
+    direct_kernels().assign_bins(indices.data(), indices.size(), groups.data());
+    ASSERT_TRUE(bins_are_even(groups.data(), groups.size()));
+    even_bins(groups.data(), groups.size());
+    EXPECT_EQ(groups.front().scale_bin, 1U);
+    EXPECT_EQ(groups.back().scale_bin, 1U);
   }
 }
 
-TEST(EvenClasses, TwoScalesAreNot) {
-  const std::vector<GroupCode> groups = classify(normal_indices(1));
-  EXPECT_FALSE(classes_are_even(groups.data(), groups.size()));
+TEST(EvenBins, TwoScalesAreNot) {
+  const std::vector<GroupCode> groups = assign_bins(normal_indices(1));
+  EXPECT_FALSE(bins_are_even(groups.data(), groups.size()));
 }
 
-TEST(EvenClasses, FewGroupsGroupsOfZerosAndLargeClassesAreNot) {
-  std::vector<GroupCode> groups = classify(normal_indices(0));
-  EXPECT_FALSE(classes_are_even(groups.data(), 255));
-  EXPECT_TRUE(classes_are_even(groups.data(), 256));
+TEST(EvenBins, FewGroupsGroupsOfZerosAndLargeBinsAreNot) {
+  std::vector<GroupCode> groups = assign_bins(normal_indices(0));
+  EXPECT_FALSE(bins_are_even(groups.data(), 255));
+  EXPECT_TRUE(bins_are_even(groups.data(), 256));
   std::vector<GroupCode> with_zeros = groups;
   with_zeros[100].kind = GroupKind::kAllZero;
-  EXPECT_FALSE(classes_are_even(with_zeros.data(), with_zeros.size()));
+  EXPECT_FALSE(bins_are_even(with_zeros.data(), with_zeros.size()));
   for (GroupCode& group : groups) {
-    group.scale_class = 101;
+    group.scale_bin = 101;
   }
-  EXPECT_FALSE(classes_are_even(groups.data(), groups.size()));
+  EXPECT_FALSE(bins_are_even(groups.data(), groups.size()));
 }
 
-// Entropy of a normal distribution of deviation 92.1 * sqrt(pi / 2) indices: 8.895 bits. Classes of
+// Entropy of a normal distribution of deviation 92.1 * sqrt(pi / 2) indices: 8.895 bits. Bins of
 // their own would take 0.02 bit more.
-TEST(EvenClasses, ChunksOfOneScaleTakeLittleMoreThanTheirEntropy) {
+TEST(EvenBins, ChunksOfOneScaleTakeLittleMoreThanTheirEntropy) {
   constexpr double kStep = 1e-3;
   const std::vector<std::int32_t> indices = normal_indices(0);
   std::vector<std::byte> values(4 * kValues);
