@@ -4,38 +4,8 @@
 
 #include <algorithm>
 
-#include "spectral/plan/spectral_request.hpp"
-
 namespace cfck::codec {
 namespace {
-
-constexpr DType kFloats[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
-constexpr double kBound = 0.01;
-
-void ask_absolute(LossyRecord& record) { record.bound = {BoundKind::kAbs, false, kBound}; }
-
-void ask_by_row(LossyRecord& record) { record.bound = {BoundKind::kSigma, true, kBound}; }
-
-void ask_spectral(LossyRecord& record, unsigned n_states,
-                  std::optional<double> max_abs_error = std::nullopt) {
-  SpectralRequest request;
-  request.step = 0.05;
-  request.n_states = n_states;
-  request.lambda = n_states == 8 ? 0.1 : 0;
-  request.max_abs_error = max_abs_error;
-  record.request = std::make_shared<const SpectralRequest>(std::move(request));
-}
-
-constexpr CodecRow kRows[] = {
-    {"lossless", CodecId::kLossless, kAllDTypes, nullptr, 0},
-    {"direct_abs", CodecId::kDirect, kFloats, ask_absolute, kBound},
-    {"direct_by_row", CodecId::kDirect, kFloats, ask_by_row, {}},
-    {"spectral_plain", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 1); }, {}},
-    {"spectral_4", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 4); }, {}},
-    {"spectral_8", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 8); }, {}},
-    {"spectral_64", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 64); }, {}},
-    {"spectral_bound", CodecId::kSpectral, kFloats,
-     [](LossyRecord& r) { ask_spectral(r, 8, kBound); }, kBound}};
 
 std::uint64_t n_elems_of(const Shape& shape) {
   std::uint64_t n = 1;
@@ -85,8 +55,6 @@ void code_with_plan(CodedTensor& coded, const LossyPlan& plan, ByteView values, 
 }
 
 }  // namespace
-
-std::span<const CodecRow> codec_rows() { return kRows; }
 
 std::span<const Pattern> row_patterns(const CodecRow& row) {
   static constexpr Pattern kLossy[] = {Pattern::kGaussian, Pattern::kSpecials, Pattern::kSparse,

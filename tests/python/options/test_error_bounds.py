@@ -8,7 +8,6 @@ import pathlib
 import pickle
 import subprocess
 import sys
-import typing
 
 import cfck
 import cfck.numpy
@@ -17,7 +16,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from cfck._options.kinds import TensorOptions
 from cfck.torch import load, load_file, save, save_file
 from conftest import (
     assert_same,
@@ -208,13 +206,6 @@ def test_what_is_returned_can_be_pickled_and_compared(path):
         assert pickle.loads(pickle.dumps(value)) == value
         assert dataclasses.replace(value) == value
         assert "layer" in repr(value)
-
-
-def test_types_name_the_codecs_of_the_library():
-    names = list(typing.get_args(typing.get_type_hints(TensorOptions)["codec"]))
-    listed = f"{', '.join(names[:-1])} or {names[-1]}"
-    with pytest.raises(ValueError, match=f'unknown codec "zip"; it may be {listed}'):
-        cfck.compress(weights(8, 8), codec="zip")
 
 
 @pytest.mark.parametrize(
