@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "cfck/update.hpp"
+#include "tests/support/forwarding_files.hpp"
 #include "tests/support/sample_tensors.hpp"
 
 namespace cfck::test {
@@ -19,56 +20,33 @@ namespace {
 
 // The system's files, with a call of `before` before every write and every sync of a file, which
 // fail if that returns an error. A write has written its first half then.
-class WatchedFiles final : public FileSystem {
+class WatchedFiles final : public ForwardingFiles {
  public:
   using Before = std::function<Result<void>()>;
   explicit WatchedFiles(Before before) : before_(std::move(before)) {}
 
-  Result<std::unique_ptr<File>> open_read(const std::string& path) override {
-    return system_files().open_read(path);
-  }
   Result<std::unique_ptr<File>> open_read_write(const std::string& path) override;
-  Result<std::unique_ptr<File>> create_exclusive(const std::string& path) override {
-    return system_files().create_exclusive(path);
-  }
-  Result<void> rename(const std::string& from, const std::string& to) override {
-    return system_files().rename(from, to);
-  }
-  Result<void> remove(const std::string& path) override { return system_files().remove(path); }
-  Result<void> sync_directory(const std::string& path) override {
-    return system_files().sync_directory(path);
-  }
-  bool exists(const std::string& path) override { return system_files().exists(path); }
 
  private:
   class WatchedFile;
   Before before_;
 };
 
-class WatchedFiles::WatchedFile final : public File {
+class WatchedFiles::WatchedFile final : public ForwardingFile {
  public:
   WatchedFile(std::unique_ptr<File> inner, Before& before)
-      : inner_(std::move(inner)), before_(before) {}
-  Result<std::uint64_t> size() const override { return inner_->size(); }
-  Result<std::uint64_t> committed_size() const override { return inner_->committed_size(); }
-  Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
-    return inner_->read_at(offset_bytes, out);
-  }
+      : ForwardingFile(std::move(inner)), before_(before) {}
   Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) override {
-    CFCK_TRY(inner_->write_at(offset_bytes, bytes.first(bytes.size() / 2)));
+    CFCK_TRY(ForwardingFile::write_at(offset_bytes, bytes.first(bytes.size() / 2)));
     CFCK_TRY(before_());
-    return inner_->write_at(offset_bytes, bytes);
+    return ForwardingFile::write_at(offset_bytes, bytes);
   }
   Result<void> sync() override {
     CFCK_TRY(before_());
-    return inner_->sync();
+    return ForwardingFile::sync();
   }
-  Result<void> truncate(std::uint64_t n_bytes) override { return inner_->truncate(n_bytes); }
-  Result<void> lock() override { return inner_->lock(); }
-  Result<void> close() override { return inner_->close(); }
 
  private:
-  std::unique_ptr<File> inner_;
   Before& before_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "format/container/container.hpp"
 #include "format/read/reader_access.hpp"
+#include "tests/support/forwarding_files.hpp"
 #include "tests/support/sample_tensors.hpp"
 
 namespace cfck::test {
@@ -300,27 +301,13 @@ TEST(Compact, ADamagedFileIsLeftAsItIs) {
 }
 
 // Does something once, when the folder gets a new file.
-class FilesWithVisitor final : public FileSystem {
+class FilesWithVisitor final : public ForwardingFiles {
  public:
   explicit FilesWithVisitor(std::function<void()> visit) : visit_(std::move(visit)) {}
-  Result<std::unique_ptr<File>> open_read(const std::string& path) override {
-    return system_files().open_read(path);
-  }
-  Result<std::unique_ptr<File>> open_read_write(const std::string& path) override {
-    return system_files().open_read_write(path);
-  }
   Result<std::unique_ptr<File>> create_exclusive(const std::string& path) override {
     visit_();
-    return system_files().create_exclusive(path);
+    return ForwardingFiles::create_exclusive(path);
   }
-  Result<void> rename(const std::string& from, const std::string& to) override {
-    return system_files().rename(from, to);
-  }
-  Result<void> remove(const std::string& path) override { return system_files().remove(path); }
-  Result<void> sync_directory(const std::string& path) override {
-    return system_files().sync_directory(path);
-  }
-  bool exists(const std::string& path) override { return system_files().exists(path); }
 
  private:
   const std::function<void()> visit_;

@@ -9,6 +9,7 @@
 #include "cfck/reader.hpp"
 #include "cfck/safetensors.hpp"
 #include "cfck/writer.hpp"
+#include "tests/interop/safetensors/conversions.hpp"
 #include "tests/interop/safetensors/safetensors_file.hpp"
 
 namespace cfck {
@@ -16,6 +17,8 @@ namespace {
 
 using test::entry;
 using test::safetensors_file;
+using test::to_cfck;
+using test::to_safetensors;
 using Bytes = std::vector<std::byte>;
 
 // Values that look a little like weights: a repeated pattern under noise.
@@ -26,30 +29,6 @@ std::string noise(std::size_t n_bytes, std::uint64_t seed) {
     c = static_cast<char>(seed >> 59);
   }
   return text;
-}
-
-Bytes to_cfck(const Bytes& file, EncodeOptions options = {}) {
-  const MemorySource source(file);
-  const auto header = read_safetensors_header(source);
-  EXPECT_TRUE(header) << header.error().to_string();
-  MemorySink sink;
-  auto writer = Writer::create(sink, options);
-  EXPECT_TRUE(writer);
-  const auto added = add_safetensors(*writer, source, *header);
-  EXPECT_TRUE(added) << added.error().to_string();
-  const auto summary = writer->finish();
-  EXPECT_TRUE(summary) << summary.error().to_string();
-  return sink.take();
-}
-
-Bytes to_safetensors(const Bytes& file, unsigned threads = 2) {
-  const MemorySource source(file);
-  const auto reader = Reader::open(source);
-  EXPECT_TRUE(reader) << reader.error().to_string();
-  MemorySink sink;
-  const auto written = write_safetensors(*reader, sink, {}, threads);
-  EXPECT_TRUE(written) << written.error().to_string();
-  return sink.take();
 }
 
 void expect_round_trip(const Bytes& file, EncodeOptions options = {}) {

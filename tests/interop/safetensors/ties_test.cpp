@@ -9,6 +9,7 @@
 #include "cfck/reader.hpp"
 #include "cfck/safetensors.hpp"
 #include "cfck/writer.hpp"
+#include "tests/interop/safetensors/conversions.hpp"
 #include "tests/interop/safetensors/safetensors_file.hpp"
 
 namespace cfck {
@@ -16,6 +17,8 @@ namespace {
 
 using test::entry;
 using test::safetensors_file;
+using test::to_cfck;
+using test::to_safetensors;
 using Bytes = std::vector<std::byte>;
 
 const std::string kData = "01234567";
@@ -31,30 +34,6 @@ Bytes tied_file(const Metadata& metadata = {}) {
   EXPECT_TRUE(writer->add_alias("a", "b", 0, {2}, rows));
   for (const auto& [key, value] : metadata) EXPECT_TRUE(writer->set_metadata(key, value));
   EXPECT_TRUE(writer->finish());
-  return sink.take();
-}
-
-Bytes to_safetensors(const Bytes& file) {
-  const MemorySource source(file);
-  const auto reader = Reader::open(source);
-  EXPECT_TRUE(reader) << reader.error().to_string();
-  MemorySink sink;
-  const auto written = write_safetensors(*reader, sink, {}, 1);
-  EXPECT_TRUE(written) << written.error().to_string();
-  return sink.take();
-}
-
-Bytes to_cfck(const Bytes& file, const EncodeOptions& options = {}) {
-  const MemorySource source(file);
-  const auto header = read_safetensors_header(source);
-  EXPECT_TRUE(header) << header.error().to_string();
-  MemorySink sink;
-  auto writer = Writer::create(sink, options);
-  EXPECT_TRUE(writer);
-  const auto added = add_safetensors(*writer, source, *header);
-  EXPECT_TRUE(added) << added.error().to_string();
-  const auto finished = writer->finish();
-  EXPECT_TRUE(finished) << finished.error().to_string();
   return sink.take();
 }
 
