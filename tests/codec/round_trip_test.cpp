@@ -64,27 +64,6 @@ TEST(RoundTripLarge, SeveralBlocksPerTable) {
   expect_round_trip(DType::kI32, Pattern::kSortedIds, 1u << 20, scratch);
 }
 
-// A view into a file need not be aligned, neither need the memory of the caller.
-TEST(RoundTripUnaligned, AnyAddress) {
-  Scratch scratch;
-  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI64}) {
-    const std::vector<std::byte> values = make_values(dtype, Pattern::kGaussian, 1000);
-    std::vector<std::byte> moved(values.size() + 1);
-    std::copy(values.begin(), values.end(), moved.begin() + 1);
-    const ChunkInfo info = chunk_info(dtype, 1000);
-    EncodedChunk aligned;
-    EncodedChunk unaligned;
-    ASSERT_TRUE(find_encoder(CodecId::kLossless)->encode(info, values, scratch, aligned));
-    ASSERT_TRUE(find_encoder(CodecId::kLossless)
-                    ->encode(info, ByteView(moved).subspan(1), scratch, unaligned));
-    EXPECT_TRUE(aligned.payload == unaligned.payload);
-    std::vector<std::byte> out(values.size() + 1);
-    ASSERT_TRUE(find_decoder(CodecId::kLossless)
-                    ->decode(info, aligned.payload, scratch, MutableBytes(out).subspan(1)));
-    EXPECT_TRUE(std::equal(values.begin(), values.end(), out.begin() + 1));
-  }
-}
-
 TEST(RoundTripArguments, WrongOnesAreRefused) {
   Scratch scratch;
   EncodedChunk encoded;

@@ -27,8 +27,8 @@ std::uint64_t chunk_elems_of(DType dtype, const Shape& shape) {
   return halves ? n / 2 : n;
 }
 
-void code_without_loss(CodedTensor& coded, ByteView values, Scratch& scratch) {
-  coded.codec = CodecId::kLossless;
+void code_without_loss(CodedTensor& coded, CodecId codec, ByteView values, Scratch& scratch) {
+  coded.codec = codec;
   coded.promised.assign(values.begin(), values.end());
   const Encoder* const encoder = find_encoder(coded.codec);
   for (std::size_t i = 0; i < coded.chunks.size(); ++i) {
@@ -125,7 +125,7 @@ CodedTensor code_tensor(const CodecCase& one, const Shape& shape, ByteView value
   coded.chunk_elems = chunk_elems_of(one.dtype, shape);
   coded.chunks.resize(coded.n_elems() / coded.chunk_elems);
   if (one.row->is_lossless()) {
-    code_without_loss(coded, values, scratch);
+    code_without_loss(coded, one.row->codec, values, scratch);
     return coded;
   }
   LossyRecord record;
@@ -145,23 +145,26 @@ CodedTensor code_tensor(const CodecCase& one, const Shape& shape, ByteView value
     coded.codec = one.row->codec;
     code_with_plan(coded, *decision->plan, values, scratch);
   } else {
-    code_without_loss(coded, values, scratch);
+    code_without_loss(coded, CodecId::kLossless, values, scratch);
   }
   return coded;
 }
 
-std::vector<std::byte> decode_tensor(const CodedTensor& coded, Scratch& scratch) {
-  std::vector<std::byte> values(coded.promised.size(), std::byte{0xee});
+void decode_tensor(const CodedTensor& coded, Scratch& scratch, MutableBytes values) {
   const Decoder* const decoder = find_decoder(coded.codec);
   for (std::size_t i = 0; i < coded.chunks.size(); ++i) {
     const ByteView payload = coded.chunks[i].payload;
     const auto body = decoder->body_bytes(coded.info_of(i), payload);
     EXPECT_TRUE(body && *body == coded.chunks[i].body_bytes);
-    const auto done =
-        decoder->decode(coded.info_of(i), payload, scratch,
-                        MutableBytes(values).subspan(coded.offset_bytes(i), coded.n_bytes(i)));
+    const auto done = decoder->decode(coded.info_of(i), payload, scratch,
+                                      values.subspan(coded.offset_bytes(i), coded.n_bytes(i)));
     EXPECT_TRUE(done) << done.error().to_string();
   }
+}
+
+std::vector<std::byte> decode_tensor(const CodedTensor& coded, Scratch& scratch) {
+  std::vector<std::byte> values(coded.promised.size(), std::byte{0xee});
+  decode_tensor(coded, scratch, values);
   return values;
 }
 

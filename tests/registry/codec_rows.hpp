@@ -65,6 +65,8 @@ CodedTensor code_tensor(const CodecCase& one, const Shape& shape, ByteView value
                         Scratch& scratch);
 // Decodes chunk after chunk. Errors fail the test.
 std::vector<std::byte> decode_tensor(const CodedTensor& coded, Scratch& scratch);
+// Decodes into memory of the caller's, which has the bytes of the tensor.
+void decode_tensor(const CodedTensor& coded, Scratch& scratch, MutableBytes values);
 
 // The patterns of values that a row is tried with: all for lossless codecs, those that differ for
 // lossy ones.
