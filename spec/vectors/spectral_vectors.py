@@ -207,9 +207,7 @@ def blocks(writer: str) -> tuple[Vector, bytes]:
         steps = fields_of(random, (9, 0, 5), -3, 4, 0)
         by_bin = options(8, 0.1, BINS, sides=[3, 3], scales=scales)
         values = kernels(random, shape)
-        add(
-            f"{dtype} kernels", shape, by_bin, values, dtype=dtype, entropy="rans", chunk_elems=90
-        )
+        add(f"{dtype} kernels", shape, by_bin, values, dtype=dtype, entropy="rans", chunk_elems=90)
         add(f"{dtype} step field", shape, by_bin | {"steps": steps}, values, dtype=dtype)
         edges = options(4, 0.03, BANDS, sides=[4, 8])
         add(f"{dtype} edges", [13, 19], edges, dtype=dtype, entropy="rans")
