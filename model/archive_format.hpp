@@ -43,6 +43,8 @@ std::span<const ArchiveFormat* const> archive_formats();
 Result<std::string> head_of(const ByteSource& source);
 // Returns the format of a file that begins with `head`, or nullptr.
 const ArchiveFormat* recognised(std::string_view head);
+// Also returns the format that a damaged file may have, which no valid file begins with.
+const ArchiveFormat* recognised_or_resembled(std::string_view head);
 
 // Returns the format of a file by its first bytes, else by the suffix of its name. Errors:
 // kUnsupported for files of other programs, with what to do about them; kTruncated, kCorrupt for

@@ -30,15 +30,20 @@ const ArchiveFormat* recognised(std::string_view head) {
   return found == formats.end() ? nullptr : *found;
 }
 
+const ArchiveFormat* recognised_or_resembled(std::string_view head) {
+  if (const ArchiveFormat* const format = recognised(head)) return format;
+  for (const ArchiveFormat* format : archive_formats()) {
+    if (format->resembles != nullptr && format->resembles(head)) return format;
+  }
+  return nullptr;
+}
+
 Result<const ArchiveFormat*> format_of(const ByteSource& source) {
   CFCK_TRY_ASSIGN(const std::string head, head_of(source));
   if (head.empty()) {
     return truncated("the file is empty; download it again");
   }
-  if (const ArchiveFormat* const format = recognised(head)) return format;
-  for (const ArchiveFormat* format : archive_formats()) {
-    if (format->resembles != nullptr && format->resembles(head)) return format;
-  }
+  if (const ArchiveFormat* const format = recognised_or_resembled(head)) return format;
   const std::string path = source.name();
   if (auto foreign = foreign_format(head, path)) return std::move(*foreign);
   for (const ArchiveFormat* format : archive_formats()) {

@@ -13,6 +13,8 @@ struct Foreign {
   std::string_view magic;
   std::string_view what;
   std::string_view way_out;  // {0} is the path, as a Python string; {1} that of a .cfck file
+  // The way for a Python program that has the file at hand; empty: `way_out`.
+  std::string_view in_python = {};
 };
 
 // Lines that Python accepts unchanged, from a file or typed one by one: none is indented, no
@@ -22,6 +24,8 @@ constexpr std::string_view kTorchWay =
     "import torch, cfck.torch\n"
     "state = torch.load({0}, map_location=\"cpu\", weights_only=True)\n"
     "cfck.torch.save_checkpoint(state, {1})";
+constexpr std::string_view kTorchLoads = "load it with torch.load";
+constexpr std::string_view kNumpyLoads = "load it with numpy.load";
 constexpr std::string_view kNumpyWay =
     "convert it once in Python:\n"
     "import numpy, cfck.numpy\n"
@@ -42,18 +46,19 @@ constexpr std::string_view kHdf5Way =
     "cfck.numpy.save_file(tensors, {1})";
 
 constexpr std::array kForeign = {
-    Foreign{"PK\x03\x04", "a PyTorch checkpoint (a zip file)", kTorchWay},
+    Foreign{"PK\x03\x04", "a PyTorch checkpoint (a zip file)", kTorchWay, kTorchLoads},
     Foreign{"PK\x05\x06", "an empty zip file", "there is nothing to convert"},
-    Foreign{"\x80\x02", "a PyTorch checkpoint (a pickle)", kTorchWay},
-    Foreign{"\x80\x03", "a PyTorch checkpoint (a pickle)", kTorchWay},
-    Foreign{"\x80\x04", "a PyTorch checkpoint (a pickle)", kTorchWay},
-    Foreign{"\x80\x05", "a PyTorch checkpoint (a pickle)", kTorchWay},
-    Foreign{"GGUF", "a GGUF file", kGgufWay},
-    Foreign{"\x89HDF\r\n\x1a\n", "an HDF5 file", kHdf5Way},
+    Foreign{"\x80\x02", "a PyTorch checkpoint (a pickle)", kTorchWay, kTorchLoads},
+    Foreign{"\x80\x03", "a PyTorch checkpoint (a pickle)", kTorchWay, kTorchLoads},
+    Foreign{"\x80\x04", "a PyTorch checkpoint (a pickle)", kTorchWay, kTorchLoads},
+    Foreign{"\x80\x05", "a PyTorch checkpoint (a pickle)", kTorchWay, kTorchLoads},
+    Foreign{"GGUF", "a GGUF file", kGgufWay, "load it with gguf"},
+    Foreign{"\x89HDF\r\n\x1a\n", "an HDF5 file", kHdf5Way, "load it with h5py"},
     Foreign{"\x93NUMPY", "a numpy array",
             "convert it once in Python:\n"
             "import numpy, cfck.numpy\n"
-            "cfck.numpy.save_file({\"array\": numpy.load({0})}, {1})"},
+            "cfck.numpy.save_file({\"array\": numpy.load({0})}, {1})",
+            kNumpyLoads},
     Foreign{"version https://git-lfs", "a Git LFS pointer, not the file itself",
             "fetch the file: git lfs pull"},
     Foreign{"\x1f\x8b", "a gzip file", "unpack it first"},
@@ -120,7 +125,8 @@ bool first_member_is_array(std::string_view head) {
 }
 
 const Foreign* find_foreign(std::string_view head) {
-  static constexpr Foreign kArchive{"PK\x03\x04", "an archive of numpy arrays", kNumpyWay};
+  static constexpr Foreign kArchive{"PK\x03\x04", "an archive of numpy arrays", kNumpyWay,
+                                    kNumpyLoads};
   if (head.starts_with(kArchive.magic) && first_member_is_array(head)) return &kArchive;
   if (head.size() > 262 && head.substr(257).starts_with("ustar")) return &kForeign.back();
   const auto found = std::find_if(kForeign.begin(), kForeign.end() - 1, [&](const Foreign& format) {
@@ -137,6 +143,17 @@ std::optional<Error> foreign_format(std::string_view head, const std::string& pa
   const std::string way =
       filled_in(foreign->way_out, python_string(path), python_string(cfck_name(path)));
   return unsupported(std::string("this is ").append(foreign->what).append("; ").append(way));
+}
+
+std::optional<Error> foreign_in_python(std::string_view head, std::string_view name) {
+  const Foreign* const foreign = find_foreign(head);
+  if (foreign == nullptr) return std::nullopt;
+  const std::string_view way = foreign->in_python.empty() ? foreign->way_out : foreign->in_python;
+  return corrupt(escaped(name)
+                     .append(" is not a cfck file but ")
+                     .append(foreign->what)
+                     .append(": ")
+                     .append(way));
 }
 
 }  // namespace cfck::model

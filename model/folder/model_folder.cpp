@@ -142,10 +142,7 @@ std::vector<FolderWatch::File> FolderWatch::state() const {
   const auto names = names_in(path_);
   if (!names) return found;
   for (const std::string& name : *names) {
-    const auto formats = archive_formats();
-    const bool is_index =
-        std::any_of(formats.begin(), formats.end(),
-                    [&](const ArchiveFormat* format) { return is_index_name(name, *format); });
+    const bool is_index = name == index_ || parse_index_name(name);
     if (is_index && ::stat((path_ + "/" + name).c_str(), &info) == 0) {
       found.emplace_back(info.st_dev, info.st_ino);
     }
@@ -157,7 +154,7 @@ std::vector<FolderWatch::File> FolderWatch::state() const {
 Result<void> FolderWatch::check() const {
   if (before_.empty()) return {};
   CFCK_TRY(check_unmarked(path_));
-  if (state() == before_) return {};
+  if (!changed()) return {};
   return Error{ErrorCode::kIo,
                "the folder '" + escaped(path_) + "' was replaced while it was read; try again",
                {},

@@ -26,7 +26,10 @@ Result<std::vector<std::string>> tensor_files(const std::string& path);
 // before tensor_files(), and check it when all files are open. Paths that are not folders are fine.
 class FolderWatch {
  public:
-  explicit FolderWatch(std::string path) : path_(std::move(path)), before_(state()) {}
+  // `index` is the name of a file that is watched like the indexes, whatever it is called.
+  explicit FolderWatch(std::string path, std::string index = {})
+      : path_(std::move(path)), index_(std::move(index)), before_(state()) {}
+  bool changed() const { return state() != before_; }
   // Errors: kIo; kCorrupt if the folder is being replaced.
   Result<void> check() const;
 
@@ -36,6 +39,7 @@ class FolderWatch {
   std::vector<File> state() const;
 
   std::string path_;
+  std::string index_;
   std::vector<File> before_;
 };
 

@@ -10,7 +10,7 @@
 namespace cfck::model {
 
 // A file of this name marks a folder whose files are being replaced one by one, or where this was
-// interrupted. Python's readers know it too (_io/shards.py).
+// interrupted.
 inline constexpr const char* kUnfinishedMark = ".cfck-convert-unfinished";
 
 // Checks that the folder has no mark. Error: kCorrupt if it has.

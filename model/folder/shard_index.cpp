@@ -1,32 +1,38 @@
 #include "model/folder/shard_index.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "base/json_tree.hpp"
 #include "base/text.hpp"
 #include "cfck/io.hpp"
+#include "model/error_path.hpp"
 
 namespace cfck::model {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Tree = JsonTree<Json>;
+
+constexpr std::size_t kShardDigits = 5;
 
 Error corrupt_index(const std::string& what) {
   return {ErrorCode::kCorrupt, "the shard index " + what, {}, {}};
 }
 
-// Names come from untrusted files: they must not lead out of the folder.
-bool stays_inside(const std::string& name) {
-  if (name.empty() || name.front() == '/' || name.find('\0') != std::string::npos) return false;
-  const fs::path path(name);
-  return std::none_of(path.begin(), path.end(),
-                      [](const fs::path& part) { return part == ".." || part.empty(); });
+// Names come from untrusted files: they must not lead out of the folder, on any system.
+bool stays_inside(std::string_view name) {
+  if (name.find('\0') != std::string_view::npos) return false;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find_first_of("/\\", begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    begin = end + 1;
+  }
+  return true;
 }
 
 Result<Tree> parse_index_json(std::string_view text, std::size_t max_values) {
@@ -41,10 +47,31 @@ Result<Tree> parse_index_json(std::string_view text, std::size_t max_values) {
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     if (!file.is_string() || !stays_inside(file.get<std::string>())) {
       return corrupt_index("names a file outside its folder, or none, for the tensor '" +
-                           escaped(tensor) + "': " + escaped(file.dump()));
+                           escaped(tensor) + "': " + escaped(file.dump()) +
+                           " is not a file of this folder")
+          .in_record(tensor);
     }
   }
   return tree;
+}
+
+// Returns the variant that `rest`, the name of an index behind the suffix of its format, has before
+// or behind ".index": "" of ".index.json"; nullopt if this is no name of an index.
+std::optional<std::string_view> variant_of(std::string_view rest) {
+  constexpr std::string_view kIndex = ".index";
+  constexpr std::string_view kEnd = ".json";
+  if (!rest.ends_with(kEnd)) return std::nullopt;
+  rest.remove_suffix(kEnd.size());
+  if (rest == kIndex) return rest.substr(rest.size());
+  if (rest.starts_with(kIndex)) {
+    rest.remove_prefix(kIndex.size());
+  } else if (rest.ends_with(kIndex)) {
+    rest.remove_suffix(kIndex.size());
+  } else {
+    return std::nullopt;
+  }
+  const bool is_one_part = rest.size() > 1 && rest.rfind('.') == 0;
+  return is_one_part ? std::optional(rest.substr(1)) : std::nullopt;
 }
 
 // Returns where the suffix of `format` begins that is followed by another one.
@@ -64,19 +91,64 @@ bool is_index_name(std::string_view name, const ArchiveFormat& format) {
   name = name.substr(name.rfind('/') + 1);
   const std::size_t at = suffix_place(name, format);
   if (at == std::string_view::npos || at == 0) return false;
-  const std::string_view rest = name.substr(at + format.suffix.size());
-  // ".index.json", around which one part may stand for a variant.
-  if (rest == ".index.json") return true;
-  const bool early = rest.ends_with(".index.json");
-  const bool late = rest.starts_with(".index.") && rest.ends_with(".json");
-  const std::size_t n_dots = static_cast<std::size_t>(std::count(rest.begin(), rest.end(), '.'));
-  return (early || late) && n_dots == 3 && rest.find("..") == std::string_view::npos;
+  return variant_of(name.substr(at + format.suffix.size())).has_value();
+}
+
+std::optional<IndexName> parse_index_name(std::string_view name) {
+  std::optional<IndexName> parsed;
+  for (const ArchiveFormat* format : archive_formats()) {
+    if (!is_index_name(name, *format)) continue;
+    const std::size_t at = suffix_place(name, *format);
+    // Of two suffixes the last one is that of the shards.
+    if (parsed && parsed->stem.size() > at) continue;
+    parsed = {name.substr(0, at), format, *variant_of(name.substr(at + format->suffix.size()))};
+  }
+  return parsed;
 }
 
 std::string renamed_index(std::string_view name, const ArchiveFormat& from,
                           const ArchiveFormat& to) {
   std::string renamed(name);
   return renamed.replace(suffix_place(name, from), from.suffix.size(), to.suffix);
+}
+
+std::string make_shard_index(const std::map<std::string, std::string>& weight_map,
+                             std::uint64_t total_bytes) {
+  Json json;
+  json["metadata"]["total_size"] = total_bytes;
+  json["weight_map"] = weight_map;
+  return json.dump(2) + "\n";
+}
+
+std::string index_name(std::string_view stem, const ArchiveFormat& format) {
+  return std::string(stem).append(format.suffix).append(".index.json");
+}
+
+std::string shard_name(std::string_view stem, std::size_t number, std::size_t n_shards,
+                       const ArchiveFormat& format) {
+  const auto five_digits = [](std::size_t value) {
+    const std::string digits = std::to_string(value);
+    return std::string(kShardDigits - std::min(kShardDigits, digits.size()), '0') + digits;
+  };
+  std::string name(stem);
+  if (n_shards > 1) name += "-" + five_digits(number) + "-of-" + five_digits(n_shards);
+  return name.append(format.suffix);
+}
+
+bool is_shard_name(std::string_view name, const ArchiveFormat& format) {
+  constexpr std::string_view kPattern = "-ddddd-of-ddddd";
+  if (!name.ends_with(format.suffix)) return false;
+  name.remove_suffix(format.suffix.size());
+  const auto ends_as_shard = [&](std::string_view stem) {
+    if (stem.size() < kPattern.size()) return false;
+    stem.remove_prefix(stem.size() - kPattern.size());
+    return std::equal(stem.begin(), stem.end(), kPattern.begin(), [](char is, char wanted) {
+      return wanted == 'd' ? is >= '0' && is <= '9' : is == wanted;
+    });
+  };
+  const std::size_t dot = name.rfind('.');
+  const bool has_variant = dot != std::string_view::npos && dot + 1 < name.size();
+  return ends_as_shard(name) || (has_variant && ends_as_shard(name.substr(0, dot)));
 }
 
 Result<ShardIndex> parse_shard_index(std::string_view json, std::size_t max_values) {
@@ -86,6 +158,28 @@ Result<ShardIndex> parse_shard_index(std::string_view json, std::size_t max_valu
     index.weight_map.emplace(tensor, file.get<std::string>());
   }
   return index;
+}
+
+Result<WeightMap> read_weight_map(const std::string& path, std::optional<std::uint64_t> max_bytes) {
+  // An entry of an index has 32 bytes or more, so that bytes bound the values.
+  constexpr std::uint64_t kBytesOfValue = kMaxIndexBytes / kMaxIndexValues;
+  const std::uint64_t limit_bytes = max_bytes.value_or(kMaxIndexBytes);
+  CFCK_TRY_ASSIGN(const auto source, open_file(path));
+  if (source->size() > limit_bytes) {
+    return limit_exceeded(escaped(path) + " has " + std::to_string(source->size()) +
+                          " bytes, more than the " + std::to_string(limit_bytes) +
+                          " allowed; raise the limit max_index_bytes to read it");
+  }
+  std::string text(source->size(), '\0');
+  CFCK_TRY(source->read_at(0, std::as_writable_bytes(std::span(text))));
+  const auto tree =
+      parse_index_json(text, std::max<std::uint64_t>(kMaxIndexValues, limit_bytes / kBytesOfValue));
+  if (!tree) return with_path(tree.error(), path);
+  WeightMap weight_map;
+  for (const auto& [tensor, file] : tree->root()["weight_map"].items()) {
+    weight_map.emplace_back(tensor, file.get<std::string>());
+  }
+  return weight_map;
 }
 
 Result<std::string> rename_shards(std::string_view json, const ArchiveFormat& from,

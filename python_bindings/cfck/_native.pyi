@@ -27,6 +27,26 @@ class Calibration:
     @staticmethod
     def open_path(path: bytes) -> Calibration: ...
 
+def find_model(folder: bytes) -> bytes:
+    """
+    The path of the file or the index of shards that stands for the model of a folder.
+    """
+
+def read_weight_map(path: bytes, max_bytes: int | None) -> list[tuple[str, str]]:
+    """
+    The tensors of an index of shards, in its order, each with its file; names are checked to stay in the folder.
+    """
+
+def check_unmarked(folder: bytes) -> None:
+    """CorruptError while cfck-convert replaces the files of the folder."""
+
+class FolderWatch:
+    """Notices that a folder, or an index in it, is replaced."""
+
+    def __init__(self, folder: bytes, index: bytes) -> None: ...
+
+    def changed(self) -> bool: ...
+
 def default_entropy() -> str:
     """What writers use unless told otherwise."""
 

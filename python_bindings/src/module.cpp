@@ -9,6 +9,7 @@
 namespace cfck::python {
 
 void bind_calibration(nanobind::module_& module);
+void bind_folders(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
 void bind_reader(nanobind::module_& module);
 void bind_writer(nanobind::module_& module);
@@ -20,6 +21,7 @@ void bind_module(nanobind::module_& module) {
   module.def("advise_huge_pages", &advise_huge_pages, "address"_a, "n_bytes"_a,
              "Asks for huge pages in memory that is about to be filled.");
   bind_calibration(module);
+  bind_folders(module);
   bind_options(module);
   bind_reader(module);
   bind_writer(module);

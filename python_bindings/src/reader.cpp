@@ -17,8 +17,11 @@
 #include <tuple>
 #include <vector>
 
+#include "base/run_guarded.hpp"
 #include "cfck/archive.hpp"
 #include "errors.hpp"
+#include "model/archive_format.hpp"
+#include "model/foreign_formats.hpp"
 #include "progress.hpp"
 
 namespace cfck::python {
@@ -43,18 +46,32 @@ Record record_of(const ArchiveTensor& tensor) {
   return record;
 }
 
+// A file of unknown format is taken for a damaged .cfck file, unless another program wrote it.
+Result<std::unique_ptr<TensorArchive>> open_source(std::unique_ptr<ByteSource> source,
+                                                   const std::string& name,
+                                                   const ArchiveOptions& options) {
+  CFCK_TRY_ASSIGN(const std::string head, model::head_of(*source));
+  const model::ArchiveFormat* const format = model::recognised(head);
+  auto opened =
+      TensorArchive::open_as(format == nullptr ? "cfck" : format->name, std::move(source), options);
+  if (opened || model::recognised_or_resembled(head) != nullptr) return opened;
+  const ErrorCode code = opened.error().code;
+  if (code == ErrorCode::kCorrupt || code == ErrorCode::kTruncated) {
+    if (auto foreign = model::foreign_in_python(head, name)) return std::move(*foreign);
+  }
+  return opened;
+}
+
 // One file of tensors, of any format. Tensors go by their indexes.
 class File {
  public:
   using Request = std::tuple<std::size_t, std::uintptr_t, std::uint64_t>;
 
-  // A file of unknown format is taken for a damaged .cfck file.
-  File(std::unique_ptr<ByteSource> source, nb::object owner, const ArchiveOptions& options)
-      : owner_(std::move(owner)),
-        archive_(take(without_gil([&]() -> Result<std::unique_ptr<TensorArchive>> {
-          CFCK_TRY_ASSIGN(const std::string_view format, TensorArchive::format_of(*source));
-          return TensorArchive::open_as(format.empty() ? "cfck" : format, std::move(source),
-                                        options);
+  // `name` is that of the source in messages.
+  File(std::unique_ptr<ByteSource> source, const std::string& name, nb::object owner,
+       const ArchiveOptions& options)
+      : owner_(std::move(owner)), archive_(take(without_gil([&] {
+          return run_guarded([&] { return open_source(std::move(source), name, options); });
         }))) {}
 
   const TensorArchive& archive() const { return *archive_; }
@@ -151,14 +168,14 @@ std::unique_ptr<File> open_path(const nb::bytes& path_bytes, bool map, unsigned 
   const ReadMode mode = map ? ReadMode::kMmap : ReadMode::kPread;
   const ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits);
   auto source = take(without_gil([&] { return open_file(path, mode); }));
-  return std::make_unique<File>(std::move(source), nb::none(), options);
+  return std::make_unique<File>(std::move(source), path, nb::none(), options);
 }
 
 std::unique_ptr<File> open_memory(nb::object owner, std::uintptr_t address, std::uint64_t n_bytes,
                                   unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
                                   const LimitChoices& limits) {
   auto source = std::make_unique<MemorySource>(ByteView(bytes_at(address, n_bytes)));
-  return std::make_unique<File>(std::move(source), std::move(owner),
+  return std::make_unique<File>(std::move(source), "the data", std::move(owner),
                                 archive_options(threads, verify, max_decoded_bytes, limits));
 }
 

@@ -12,10 +12,9 @@ from .._frameworks.framework import Framework, TensorT, row_major
 from .._options.kinds import OpenOptions, ReadOptions
 from .._options.signatures import complete
 from ..errors import CfckError, CorruptError, IoError, LimitExceededError, NotFoundError
-from .folders import find_in_folder
+from .folders import check_unmarked, find_in_folder, read_index, watch
 from .loading import Loading, Wanted, bytes_to_decode, shift
 from .parts import Make, Part, Reading, allocate, memory_of
-from .shards import MAX_INDEX_BYTES, check_unmarked, folder_state, read_index
 
 if TYPE_CHECKING:
     import torch
@@ -52,15 +51,15 @@ class Archive:
         if not path.endswith(".json"):
             return cls([Part.open_path(path, reading)], reading.limits)
         for _ in range(_MAX_OPEN_ATTEMPTS):
-            before = folder_state(path)
+            folder = watch(path)
             try:
                 archive = cls._open_shards(path, reading)
                 check_unmarked(os.path.dirname(path))
             except CfckError:
-                if folder_state(path) == before:
+                if not folder.changed():
                     raise
                 continue
-            if folder_state(path) == before:
+            if not folder.changed():
                 return archive
         raise IoError(f"{path} was replaced repeatedly while it was read; try again")
 
@@ -73,8 +72,7 @@ class Archive:
     def _open_shards(cls, index_path: str, reading: Reading) -> Archive:
         folder = os.path.dirname(index_path)
         check_unmarked(folder)
-        max_bytes = reading.limits.get("max_index_bytes", MAX_INDEX_BYTES)
-        weight_map = read_index(index_path, max_bytes)
+        weight_map = read_index(index_path, reading.limits.get("max_index_bytes"))
         parts = {
             shard: Part.open_path(os.path.join(folder, shard), reading)
             for shard in dict.fromkeys(weight_map.values())

@@ -13,13 +13,7 @@ from .. import _native
 from .._common.paths import native_path
 from .._frameworks.framework import Framework, TensorT
 from .._options.native import check_limits, check_threads
-from ..errors import (
-    CorruptError,
-    InvalidArgumentError,
-    MissingFileError,
-    NotFoundError,
-    TruncatedError,
-)
+from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 
 _Memory = TypeVar("_Memory")
 
@@ -74,14 +68,6 @@ class Part:
             return cls(_native.File.open_path(native, map=reading.map, **reading.native()))
         except NotFoundError:
             raise MissingFileError(f"No such file or directory: {path}", filename=path) from None
-        except (CorruptError, TruncatedError) as error:
-            try:
-                with open(path, "rb") as file:
-                    head = file.read(64)
-            except OSError:
-                raise error from None
-            _explain_other_format(head, f"{path} is", error)
-            raise
 
     @classmethod
     def open_bytes(cls, data: Any, reading: Reading) -> Part:
@@ -89,13 +75,9 @@ class Part:
             view = np.frombuffer(data, np.uint8)
         except (TypeError, ValueError) as error:
             raise TypeError(f"expected bytes, not {type(data).__name__}: {error}") from None
-        try:
-            return cls(
-                _native.File.open_memory(view, view.ctypes.data, view.nbytes, **reading.native())
-            )
-        except (CorruptError, TruncatedError) as error:
-            _explain_other_format(view[:64].tobytes(), "these bytes are", error)
-            raise
+        return cls(
+            _native.File.open_memory(view, view.ctypes.data, view.nbytes, **reading.native())
+        )
 
 
 # A part, the index of a record in it, and the shape of a box of that record; None: the whole one.
@@ -132,16 +114,3 @@ def allocate(boxes: Iterable[Box], make: Make[_Memory]) -> list[_Memory]:
 def memory_of(framework: Framework[TensorT]) -> Make[tuple[TensorT, int, int]]:
     """Takes the memory of a framework's tensors: its owner, its address, its bytes."""
     return lambda record, shape: framework.allocate(record.dtype, shape)
-
-
-def _explain_other_format(head: bytes, what: str, cause: Exception) -> None:
-    """Raises a better error for bytes of a format that people mistake for this one."""
-    if head.startswith(b"PK\x03\x04"):
-        form, instead = "a zip archive, perhaps of torch.save", "load it with torch.load"
-    elif head.startswith(b"GGUF"):
-        form, instead = "a GGUF file", "load it with gguf"
-    elif head.startswith(b"\x89HDF"):
-        form, instead = "an HDF5 file", "load it with h5py"
-    else:
-        return
-    raise CorruptError(f"{what} {form}, not a cfck file: {instead}") from cause
