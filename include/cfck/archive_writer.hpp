@@ -1,6 +1,7 @@
 // Writes the tensors of archives, or of anything else, in any format that archives have.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +22,17 @@ struct ArchiveSummary : WriteSummary {
   std::vector<std::string> metadata_names;
 };
 
+// Options of ArchiveWriter::create_folder().
+struct FolderOptions {
+  // Maximum of the decoded bytes of the tensors of one shard. A tensor above it has a shard of its
+  // own. Tensors are placed in the order in which they are added.
+  std::uint64_t max_shard_bytes = 5'000'000'000;
+  // How the names of the files begin: "model-00001-of-00003.cfck".
+  std::string stem = "model";
+  // If false, an existing folder with files in it is kInvalidArgument.
+  bool replace_existing = true;
+};
+
 // Usage: create, add..., finish. Added memory must stay valid and unchanged until finish() returns.
 // After an error the writer refuses everything but destruction. Not thread-safe.
 class CFCK_API ArchiveWriter {
@@ -29,6 +41,18 @@ class CFCK_API ArchiveWriter {
   // outlive the writer. Errors: kUnsupported for another format, kInvalidArgument.
   static Result<std::unique_ptr<ArchiveWriter>> create(std::string_view format, ByteSink& sink,
                                                        const EncodeOptions& options = {});
+  // Writes a folder of shards with an index ("model.cfck.index.json"), or one file ("model.cfck")
+  // where one shard has room for all tensors. Tied tensors are in the shard of their base, every
+  // shard has the metadata, and the first one the attachments; targets are those of all shards
+  // together. The folder appears at `path` complete, or not at all. One that exists is replaced in
+  // one step (where the file system can) and keeps its other files; shards and indexes of this stem
+  // and format go. Errors: as above; kInvalidArgument also for a folder whose other files would be
+  // read with the new ones, or instead of them; kIo. `files` must outlive the writer.
+  static Result<std::unique_ptr<ArchiveWriter>> create_folder(std::string_view format,
+                                                              const std::string& path,
+                                                              const EncodeOptions& options = {},
+                                                              const FolderOptions& folder = {},
+                                                              FileSystem& files = system_files());
   virtual ~ArchiveWriter();
   ArchiveWriter(const ArchiveWriter&) = delete;
   ArchiveWriter& operator=(const ArchiveWriter&) = delete;
@@ -48,7 +72,8 @@ class CFCK_API ArchiveWriter {
   virtual void set_progress(WriteProgress progress) = 0;
   virtual void set_search_progress(SearchProgress progress) = 0;
   virtual Result<ArchiveSummary> finish() = 0;
-  // Finishes the files of one checkpoint, as finish_together() of Writers does.
+  // Finishes the files of one checkpoint, as finish_together() of Writers does. A folder among them
+  // has targets of its own.
   static Result<std::vector<ArchiveSummary>> finish_together(
       std::span<ArchiveWriter* const> writers);
 

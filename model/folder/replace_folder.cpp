@@ -70,6 +70,8 @@ Result<void> copy_ownership(const std::string& from, const std::string& to) {
   return {};
 }
 
+using Names = std::set<std::string>;
+
 // The inodes of the files that stay, by their paths in the new folder.
 using CarriedFiles = std::map<std::string, ino_t>;
 
@@ -81,14 +83,14 @@ ino_t inode_of(const std::string& path) {
 
 // Links the files of the old folder that stay into the new one.
 Result<void> carry_over(const std::string& old_folder, const std::string& new_folder,
-                        FileSystem& files, CarriedFiles& carried) {
+                        const Names& dropped, FileSystem& files, CarriedFiles& carried) {
   CFCK_TRY_ASSIGN(const auto names, names_in(old_folder));
   for (const std::string& name : names) {
     const std::string from = old_folder + "/" + name;
     const std::string to = new_folder + "/" + name;
     const fs::file_status old_status = status_of(from);
     const fs::file_status new_status = status_of(to);
-    if (name == kUnfinishedMark) continue;
+    if (name == kUnfinishedMark || dropped.contains(name)) continue;
     if (!fs::is_directory(old_status)) {
       if (!fs::exists(new_status)) {
         CFCK_TRY(files.link(from, to));
@@ -105,7 +107,7 @@ Result<void> carry_over(const std::string& old_folder, const std::string& new_fo
                    {},
                    {}};
     }
-    CFCK_TRY(carry_over(from, to, files, carried));
+    CFCK_TRY(carry_over(from, to, {}, files, carried));
   }
   return copy_ownership(old_folder, new_folder);
 }
@@ -118,17 +120,17 @@ bool replaced_late(const std::string& from, const std::string& to, const Carried
 }
 
 // Saves what others put into the old folder after carry_over().
-Result<void> rescue(const std::string& old_folder, const std::string& new_folder, FileSystem& files,
-                    const CarriedFiles& carried) {
+Result<void> rescue(const std::string& old_folder, const std::string& new_folder,
+                    const Names& dropped, FileSystem& files, const CarriedFiles& carried) {
   CFCK_TRY_ASSIGN(const auto names, names_in(old_folder));
   for (const std::string& name : names) {
     const std::string from = old_folder + "/" + name;
     const std::string to = new_folder + "/" + name;
-    if (name == kUnfinishedMark) continue;
+    if (name == kUnfinishedMark || dropped.contains(name)) continue;
     if (!fs::exists(status_of(to)) || replaced_late(from, to, carried)) {
       CFCK_TRY(files.rename(from, to));
     } else if (fs::is_directory(status_of(from)) && fs::is_directory(status_of(to))) {
-      CFCK_TRY(rescue(from, to, files, carried));
+      CFCK_TRY(rescue(from, to, {}, files, carried));
     }
   }
   return {};
@@ -142,11 +144,12 @@ Error replaced_but(const std::string& folder, Error error) {
 
 Result<void> exchange(const FolderReplacement& replacement, FileSystem& files) {
   const std::string parent = fs::path(replacement.to).parent_path().string();
+  const Names dropped(replacement.dropped.begin(), replacement.dropped.end());
   CarriedFiles carried;
-  CFCK_TRY(carry_over(replacement.to, replacement.from, files, carried));
+  CFCK_TRY(carry_over(replacement.to, replacement.from, dropped, files, carried));
   CFCK_TRY(sync_tree(replacement.from, files));
   CFCK_TRY(files.exchange(replacement.from, replacement.to));
-  Result<void> ended = rescue(replacement.from, replacement.to, files, carried);
+  Result<void> ended = rescue(replacement.from, replacement.to, dropped, files, carried);
   if (ended) ended = files.sync_directory(parent);
   if (!ended) return replaced_but(replacement.to, std::move(ended).error());
   return {};
@@ -183,6 +186,9 @@ Result<void> rename_all(const FolderReplacement& replacement, FileSystem& files,
     CFCK_TRY(files.rename(replacement.from + "/" + name, target));
     ++n_renamed;
     changed.insert(folder);
+  }
+  for (const std::string& name : replacement.dropped) {
+    CFCK_TRY(files.remove(replacement.to + "/" + name));
   }
   for (const std::string& folder : changed) CFCK_TRY(files.sync_directory(folder));
   return {};

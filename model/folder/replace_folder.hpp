@@ -24,12 +24,14 @@ struct FolderReplacement {
   std::string to;    // exists
   // Paths of the files in `from`, relative to it, in an order that serves readers.
   std::vector<std::string> names;
+  // Names of files in `to` itself that do not stay.
+  std::vector<std::string> dropped = {};
 };
 
-// Afterwards the folder `to` has the files of `from`, and its own of other names. Where the file
-// system can exchange two folders and link files, `from` gets links to the files that stay and both
-// change names in one step; else the files are renamed one by one while `to` has the mark. The
-// contents of `from` may be removed afterwards.
+// Afterwards the folder `to` has the files of `from`, and its own of other names that stay. Where
+// the file system can exchange two folders and link files, `from` gets links to the files that stay
+// and both change names in one step; else the files are renamed one by one while `to` has the mark.
+// The contents of `from` may be removed afterwards.
 //
 // After an error `to` is as it was, or is replaced and the error says so, or has the mark. Errors:
 // kIo; kInvalidArgument where a file would replace a folder or vice versa.

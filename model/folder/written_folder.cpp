@@ -1,0 +1,86 @@
+#include "model/folder/written_folder.hpp"
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "base/text.hpp"
+#include "model/folder/folder_names.hpp"
+#include "model/folder/replace_folder.hpp"
+#include "model/folder/shard_index.hpp"
+
+namespace cfck::model {
+
+namespace fs = std::filesystem;
+
+Result<std::string> real_folder(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  fs::path real = error ? absolute : fs::weakly_canonical(absolute, error);
+  if (!real.has_filename()) real = real.parent_path();  // of a path that ends in a slash
+  if (!error) return real.string();
+  const bool no_memory = error == std::errc::not_enough_memory;
+  return Error{no_memory ? ErrorCode::kOutOfMemory : ErrorCode::kIo,
+               "cannot use the output folder '" + escaped(path) + "': " + error.message(),
+               {},
+               {}};
+}
+
+bool is_taken(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error));
+}
+
+Result<void> check_what_stays(const std::string& path, const WrittenFolder& written) {
+  std::map<std::string, std::set<std::string>> names_by_folder;
+  std::set<std::string> has_index;
+  for (const std::string& name : written.tensor_files) {
+    const fs::path file(name);
+    names_by_folder[file.parent_path().string()].insert(file.filename().string());
+  }
+  for (const std::string& name : written.index_files) {
+    const fs::path file(name);
+    has_index.insert(file.parent_path().string());
+    names_by_folder[file.parent_path().string()].insert(file.filename().string());
+  }
+  for (const auto& [folder, names] : names_by_folder) {
+    const fs::path place = fs::path(path) / folder;
+    const auto present = names_in(place.string());
+    if (!present) continue;  // not there yet
+    for (const std::string& name : *present) {
+      const bool is_index = is_index_name(name, *written.format);
+      const bool is_shard = name.ends_with(written.format->suffix) && !has_index.contains(folder);
+      if (names.contains(name) || (!is_index && !is_shard)) continue;
+      return invalid_argument("'" + escaped((place / name).string()) +
+                              "' belongs to another checkpoint and would be read with the new "
+                              "files; remove it, or choose another output folder");
+    }
+  }
+  return {};
+}
+
+Result<void> put_in_place(const std::string& from, const std::string& path,
+                          const WrittenFolder& written, FileSystem& files) {
+  if (written.replaces) {
+    // The index comes last, so that it never names a shard that is not there.
+    std::vector<std::string> names = written.other_files;
+    for (const auto* more : {&written.tensor_files, &written.index_files}) {
+      names.insert(names.end(), more->begin(), more->end());
+    }
+    return replace_folder({from, path, std::move(names), written.dropped}, files);
+  }
+  CFCK_TRY(sync_tree(from, files));
+  // mkdir of the temporary folder gave it the usual permissions.
+  CFCK_TRY(files.rename(from, path));
+  Result<void> synced = files.sync_directory(fs::path(path).parent_path().string());
+  if (!synced) {
+    Error error = std::move(synced).error();
+    error.message = "'" + escaped(path) + "' was written, but: " + error.message;
+    return error;
+  }
+  return {};
+}
+
+}  // namespace cfck::model

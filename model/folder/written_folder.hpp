@@ -1,0 +1,41 @@
+// A folder of models that is written: its files, what must not stay beside them, and how it gets
+// its place.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cfck/io.hpp"
+#include "cfck/status.hpp"
+#include "model/archive_format.hpp"
+
+namespace cfck::model {
+
+struct WrittenFolder {
+  const ArchiveFormat* format = nullptr;
+  // Paths relative to the folder.
+  std::vector<std::string> tensor_files;
+  std::vector<std::string> index_files;
+  std::vector<std::string> other_files;
+  // True if it takes the place of a folder with files, which stay unless they are called as new
+  // ones or `dropped`: names in the folder itself.
+  bool replaces = false;
+  std::vector<std::string> dropped = {};
+};
+
+// Returns the absolute path of an output folder, without links: a link to a folder stands for the
+// folder. Errors: kIo, kOutOfMemory.
+Result<std::string> real_folder(const std::string& path);
+
+// True if there is a file, or a folder that is not empty, at `path`.
+bool is_taken(const std::string& path);
+
+// Checks that the files of `path` that stay cannot be read together with the written ones, or
+// instead of them. Error: kInvalidArgument.
+Result<void> check_what_stays(const std::string& path, const WrittenFolder& written);
+
+// Puts the finished folder `from` in the place of `path`. Errors: those of replace_folder(); kIo.
+Result<void> put_in_place(const std::string& from, const std::string& path,
+                          const WrittenFolder& written, FileSystem& files);
+
+}  // namespace cfck::model
