@@ -13,6 +13,7 @@
 #include "cfck/archive_writer.hpp"
 #include "cfck/io.hpp"
 #include "format/update/checkpoint_skeleton.hpp"
+#include "model/folder/converted_folder.hpp"
 #include "tools/convert/comparing_sink.hpp"
 #include "tools/measure/target_check.hpp"
 #include "tools/output/console.hpp"
@@ -134,7 +135,7 @@ Result<void> add_tensors(Work& work, const Work*& shown) {
   });
   CFCK_TRY(work.writer->add_archive(*work.archive));
   if (!work.conversion.shard_index.empty()) {
-    CFCK_TRY(work.writer->attach(kShardIndexAttachment,
+    CFCK_TRY(work.writer->attach(model::kShardIndexAttachment,
                                  std::as_bytes(std::span(work.conversion.shard_index))));
   }
   return {};

@@ -61,6 +61,4 @@ Result<ConversionInput> probe_input(const std::string& path, const Limits& limit
 Result<std::vector<ConvertedFile>> convert_files(std::span<const FileConversion> conversions,
                                                  ProgressBar& bar);
 
-inline constexpr const char* kShardIndexAttachment = "safetensors.index";
-
 }  // namespace cfck::tools
