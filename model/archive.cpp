@@ -44,8 +44,9 @@ Result<void> TensorArchive::read(const ArchiveTensor& tensor, MutableBytes out) 
 
 Result<OwnedTensor> TensorArchive::read(const ArchiveTensor& tensor) const {
   return run_guarded([&]() -> Result<OwnedTensor> {
-    CFCK_TRY(check_decoded_bytes(tensor, tensor.n_bytes));
+    CFCK_TRY(check_decoded_bytes(tensor, 0));  // one of this archive: `index` is one of its list
     const ArchiveTensor& own = tensors()[tensor.index];
+    CFCK_TRY(check_decoded_bytes(own, own.n_bytes));
     CFCK_TRY_ASSIGN(OwnedTensor owned, OwnedTensor::allocate(own.dtype, own.shape));
     CFCK_TRY(read(own, owned.bytes()));
     return owned;

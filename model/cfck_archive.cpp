@@ -64,8 +64,8 @@ class CfckArchive final : public ListedArchive {
 
   Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
                                    std::uint64_t n_bytes) const override {
-    CFCK_TRY(check_own(&tensor));
-    return reader_.check_decoded_bytes(n_bytes, tensor.name);
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    return reader_.check_decoded_bytes(n_bytes, listed->name);
   }
 
   Result<void> read_many(std::span<const ArchiveRead> reads,
@@ -73,8 +73,8 @@ class CfckArchive final : public ListedArchive {
     return run_guarded([&]() -> Result<void> {
       std::vector<ReadRequest> requests;
       for (const ArchiveRead& read : reads) {
-        CFCK_TRY(check_own(read.tensor));
-        requests.push_back({record_of(*read.tensor), read.out});
+        CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(read.tensor));
+        requests.push_back({listed->record, read.out});
       }
       return reader_.read_many(requests, progress);
     });
@@ -82,14 +82,14 @@ class CfckArchive final : public ListedArchive {
 
   Result<void> read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
                              std::uint64_t n_elems, MutableBytes out) const override {
-    CFCK_TRY(check_own(&tensor));
-    return reader_.read_elements(*record_of(tensor), first_elem, n_elems, out);
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    return reader_.read_elements(*listed->record, first_elem, n_elems, out);
   }
 
   Result<void> read_slice(const ArchiveTensor& tensor, std::span<const std::uint64_t> starts,
                           std::span<const std::uint64_t> stops, MutableBytes out) const override {
-    CFCK_TRY(check_own(&tensor));
-    return reader_.read_slice(*record_of(tensor), starts, stops, out);
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    return reader_.read_slice(*listed->record, starts, stops, out);
   }
 
   Result<VerifyReport> verify(VerifyLevel level, const ReadProgress& progress) const override {
@@ -97,10 +97,6 @@ class CfckArchive final : public ListedArchive {
   }
 
  private:
-  const Record* record_of(const ArchiveTensor& tensor) const {
-    return &reader_.records()[tensor.index];
-  }
-
   std::unique_ptr<ByteSource> source_;  // nullptr with a reader of the caller
   std::optional<Reader> own_;
   const Reader& reader_;

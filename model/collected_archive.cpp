@@ -107,8 +107,8 @@ Result<std::vector<std::byte>> CollectedArchive::attachment(std::string_view nam
 
 Result<void> CollectedArchive::check_decoded_bytes(const ArchiveTensor& tensor,
                                                    std::uint64_t n_bytes) const {
-  CFCK_TRY(check_own(&tensor));
-  const Place& place = places_[tensor.index];
+  CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+  const Place& place = places_[listed->index];
   return place.archive == nullptr ? Result<void>()
                                   : place.archive->check_decoded_bytes(place.tensor(), n_bytes);
 }
@@ -119,15 +119,15 @@ Result<void> CollectedArchive::read_many(std::span<const ArchiveRead> reads,
     std::map<const TensorArchive*, std::vector<ArchiveRead>> by_archive;
     std::uint64_t done_bytes = 0;
     for (const ArchiveRead& read : reads) {
-      CFCK_TRY(check_own(read.tensor));
-      const Place& place = places_[read.tensor->index];
+      CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(read.tensor));
+      const Place& place = places_[listed->index];
       if (place.archive != nullptr) {
         by_archive[place.archive].push_back({&place.tensor(), read.out});
         continue;
       }
-      CFCK_TRY(read_elements(*read.tensor, 0, read.tensor->n_elems, read.out));
+      CFCK_TRY(read_elements(*listed, 0, listed->n_elems, read.out));
       done_bytes += read.out.size();
-      if (progress && !progress(done_bytes, read.tensor->name)) return cancelled();
+      if (progress && !progress(done_bytes, listed->name)) return cancelled();
     }
     for (const auto& [archive, requests] : by_archive) {
       ReadProgress shifted;
@@ -145,14 +145,14 @@ Result<void> CollectedArchive::read_many(std::span<const ArchiveRead> reads,
 
 Result<void> CollectedArchive::read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
                                              std::uint64_t n_elems, MutableBytes out) const {
-  CFCK_TRY(check_own(&tensor));
-  const Place& place = places_[tensor.index];
+  CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+  const Place& place = places_[listed->index];
   if (place.archive != nullptr) {
     return place.archive->read_elements(place.tensor(), first_elem, n_elems, out);
   }
-  CFCK_TRY(check_elements(tensor, first_elem, n_elems, out));
+  CFCK_TRY(check_elements(*listed, first_elem, n_elems, out));
   if (out.empty()) return {};
-  const std::uint64_t bits = bits_per_element(tensor.dtype);
+  const std::uint64_t bits = bits_per_element(listed->dtype);
   const std::uint64_t first_byte = first_elem / 8 * bits + first_elem % 8 * bits / 8;
   if (place.source != nullptr) return place.source->read_at(place.offset_bytes + first_byte, out);
   std::memcpy(out.data(), place.bytes.data() + first_byte, out.size());

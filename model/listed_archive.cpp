@@ -1,16 +1,24 @@
 #include "model/listed_archive.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
+#include "base/run_guarded.hpp"
 #include "base/text.hpp"
 
 namespace cfck::model {
+
+std::uint64_t next_archive_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
 
 Result<void> ListedArchive::finish_list() {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     ArchiveTensor& tensor = tensors_[i];
     tensor.index = i;
+    tensor.archive_id = id_;
     if (tensor.sharing == Sharing::kNone) tensor.base = i;
     CFCK_TRY_ASSIGN(tensor.n_elems, n_elems(tensor.shape));
     if (!tensor.hidden) by_name_.push_back(i);
@@ -39,20 +47,22 @@ const ArchiveTensor* ListedArchive::find(std::string_view name) const {
   return &tensors_[*found];
 }
 
-Result<void> ListedArchive::check_own(const ArchiveTensor* tensor) const {
-  if (tensor != nullptr && tensor->index < tensors_.size() &&
-      tensors_[tensor->index].name == tensor->name &&
-      tensors_[tensor->index].n_bytes == tensor->n_bytes) {
-    return {};
+Result<const ArchiveTensor*> ListedArchive::own(const ArchiveTensor* tensor) const {
+  if (tensor != nullptr && tensor->archive_id == id_ && tensor->index < tensors_.size()) {
+    const ArchiveTensor& listed = tensors_[tensor->index];
+    if (listed.name == tensor->name && listed.n_bytes == tensor->n_bytes) return &listed;
   }
-  return invalid_argument("the tensor is not one of this archive")
-      .in_record(tensor == nullptr ? std::string() : tensor->name);
+  return run_guarded([&]() -> Result<const ArchiveTensor*> {
+    return invalid_argument(
+               "the tensor is not one of this archive; look it up in the archive that reads it")
+        .in_record(tensor == nullptr ? std::string() : tensor->name);
+  });
 }
 
 Result<void> ListedArchive::check_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
                                            std::uint64_t n_elems, MutableBytes out) {
   const auto refuse = [&](const char* message) {
-    return invalid_argument(message).in_record(tensor.name);
+    return run_guarded([&] { return invalid_argument(message).in_record(tensor.name); });
   };
   const std::uint64_t bits = bits_per_element(tensor.dtype);
   if (first_elem > tensor.n_elems || n_elems > tensor.n_elems - first_elem) {
@@ -69,16 +79,20 @@ Result<void> ListedArchive::check_elements(const ArchiveTensor& tensor, std::uin
 
 Result<void> ListedArchive::check_decoded_bytes(const ArchiveTensor& tensor,
                                                 std::uint64_t n_bytes) const {
-  CFCK_TRY(check_own(&tensor));
-  const std::uint64_t max_bytes = files_[tensor.file].max_decoded_bytes;
+  CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+  const std::uint64_t max_bytes = files_[listed->file].max_decoded_bytes;
   if (max_bytes == 0 || n_bytes <= max_bytes) return {};
-  return limit_exceeded("the call would read " + std::to_string(n_bytes) +
-                        " bytes, and max_decoded_bytes is " + std::to_string(max_bytes))
-      .in_record(tensor.name);
+  return run_guarded([&]() -> Result<void> {
+    return limit_exceeded("the call would read " + std::to_string(n_bytes) +
+                          " bytes, and max_decoded_bytes is " + std::to_string(max_bytes))
+        .in_record(listed->name);
+  });
 }
 
 Result<std::vector<std::byte>> ListedArchive::attachment(std::string_view name) const {
-  return not_found("there is no attachment '" + escaped(name) + "'");
+  return run_guarded([&]() -> Result<std::vector<std::byte>> {
+    return not_found("there is no attachment '" + escaped(name) + "'");
+  });
 }
 
 }  // namespace cfck::model

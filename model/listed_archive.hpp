@@ -8,6 +8,9 @@
 
 namespace cfck::model {
 
+// Returns another number with each call, and never 0.
+std::uint64_t next_archive_id() noexcept;
+
 class ListedArchive : public TensorArchive {
  public:
   std::span<const ArchiveFile> files() const override { return files_; }
@@ -22,13 +25,15 @@ class ListedArchive : public TensorArchive {
                                    std::uint64_t n_bytes) const override;
 
  protected:
-  // Fills in the fields that do not depend on the format (index, n_elems) and sorts the names. To
-  // be called when the list of tensors is complete. Error: kLimitExceeded for an impossible shape.
+  // Fills in the fields that do not depend on the format (index, n_elems, archive_id) and sorts the
+  // names. To be called when the list of tensors is complete. Error: kLimitExceeded for an
+  // impossible shape.
   Result<void> finish_list();
   // Returns two tensors of one name, in the order of the list; nullptr if there are none.
   std::pair<const ArchiveTensor*, const ArchiveTensor*> same_names() const;
-  // Error: kInvalidArgument for a tensor of another archive.
-  Result<void> check_own(const ArchiveTensor* tensor) const;
+  // Returns the entry of tensors() that `tensor` is, or is a copy of. Error: kInvalidArgument for a
+  // tensor of another archive.
+  Result<const ArchiveTensor*> own(const ArchiveTensor* tensor) const;
   // Error: kInvalidArgument where the elements are not in the tensor or do not begin and end on
   // whole bytes, and where `out` does not have their size.
   static Result<void> check_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
@@ -40,6 +45,7 @@ class ListedArchive : public TensorArchive {
   std::vector<Attachment> attachments_;
 
  private:
+  const std::uint64_t id_ = next_archive_id();
   std::vector<std::size_t> by_name_;
 };
 

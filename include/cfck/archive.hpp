@@ -27,7 +27,8 @@ enum class Sharing : std::uint8_t {
   kBytes,   // equal to another tensor by chance, and stored once
 };
 
-// One tensor of an archive. Copies may be used like the original.
+// One tensor of an archive. Copies may be used like the original: functions of the archive read
+// what its own list says at `index`.
 struct ArchiveTensor {
   std::string name;          // empty for a hidden tensor
   std::size_t index = 0;     // in TensorArchive::tensors()
@@ -56,6 +57,10 @@ struct ArchiveTensor {
   // The record in the index of a .cfck file, as long as the archive lives; nullptr in other
   // formats.
   const Record* record = nullptr;
+
+  // The number of the archive that listed the tensor, another one for each archive of a process; 0
+  // for a tensor that none did.
+  std::uint64_t archive_id = 0;
 };
 
 struct ArchiveFile {

@@ -64,10 +64,10 @@ class SafetensorsArchive final : public ListedArchive {
       std::vector<SafetensorsRead> requests;
       std::uint64_t total_bytes = 0;
       for (const ArchiveRead& read : reads) {
-        CFCK_TRY(check_own(read.tensor));
-        total_bytes += read.tensor->n_bytes;  // of a file: cannot wrap soon
-        CFCK_TRY(check_decoded_bytes(*read.tensor, total_bytes));
-        requests.push_back({&entry_of(*read.tensor), read.out});
+        CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(read.tensor));
+        total_bytes += listed->n_bytes;  // of a file: cannot wrap soon
+        CFCK_TRY(check_decoded_bytes(*listed, total_bytes));
+        requests.push_back({&entry_of(*listed), read.out});
       }
       return read_safetensors(*source_, requests, progress, options_.threads);
     });
@@ -76,25 +76,27 @@ class SafetensorsArchive final : public ListedArchive {
   Result<void> read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
                              std::uint64_t n_elems, MutableBytes out) const override {
     return run_guarded([&]() -> Result<void> {
-      CFCK_TRY(check_own(&tensor));
-      CFCK_TRY(check_elements(tensor, first_elem, n_elems, out));
-      const std::uint64_t bits = bits_per_element(tensor.dtype);
+      CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+      CFCK_TRY(check_elements(*listed, first_elem, n_elems, out));
+      const std::uint64_t bits = bits_per_element(listed->dtype);
       const std::uint64_t first_byte = first_elem / 8 * bits + first_elem % 8 * bits / 8;
-      return source_->read_at(entry_of(tensor).offset_bytes + first_byte, out);
+      return source_->read_at(entry_of(*listed).offset_bytes + first_byte, out);
     });
   }
 
   Result<void> read_slice(const ArchiveTensor& tensor, std::span<const std::uint64_t> starts,
                           std::span<const std::uint64_t> stops, MutableBytes out) const override {
     return run_guarded([&]() -> Result<void> {
-      CFCK_TRY(check_decoded_bytes(tensor, out.size()));
-      return read_safetensors_slice(*source_, entry_of(tensor), starts, stops, out);
+      CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+      CFCK_TRY(check_decoded_bytes(*listed, out.size()));
+      return read_safetensors_slice(*source_, entry_of(*listed), starts, stops, out);
     });
   }
 
  private:
+  // The tensor must be one of tensors_.
   const SafetensorsEntry& entry_of(const ArchiveTensor& tensor) const {
-    return header_.entries[tensors_[tensor.index].base];
+    return header_.entries[tensor.base];
   }
 
   std::unique_ptr<ByteSource> source_;

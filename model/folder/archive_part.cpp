@@ -36,8 +36,8 @@ class ArchivePart final : public ListedArchive {
 
   Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
                                    std::uint64_t n_bytes) const override {
-    CFCK_TRY(check_own(&tensor));
-    return whole_.check_decoded_bytes(in_whole(tensor), n_bytes);
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    return whole_.check_decoded_bytes(in_whole(*listed), n_bytes);
   }
 
   Result<void> read_many(std::span<const ArchiveRead> reads,
@@ -45,8 +45,8 @@ class ArchivePart final : public ListedArchive {
     return run_guarded([&]() -> Result<void> {
       std::vector<ArchiveRead> requests;
       for (const ArchiveRead& read : reads) {
-        CFCK_TRY(check_own(read.tensor));
-        requests.push_back({&in_whole(*read.tensor), read.out});
+        CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(read.tensor));
+        requests.push_back({&in_whole(*listed), read.out});
       }
       return whole_.read_many(requests, progress);
     });
@@ -54,17 +54,18 @@ class ArchivePart final : public ListedArchive {
 
   Result<void> read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
                              std::uint64_t n_elems, MutableBytes out) const override {
-    CFCK_TRY(check_own(&tensor));
-    return whole_.read_elements(in_whole(tensor), first_elem, n_elems, out);
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    return whole_.read_elements(in_whole(*listed), first_elem, n_elems, out);
   }
 
   Result<void> read_slice(const ArchiveTensor& tensor, std::span<const std::uint64_t> starts,
                           std::span<const std::uint64_t> stops, MutableBytes out) const override {
-    CFCK_TRY(check_own(&tensor));
-    return whole_.read_slice(in_whole(tensor), starts, stops, out);
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    return whole_.read_slice(in_whole(*listed), starts, stops, out);
   }
 
  private:
+  // The tensor must be one of tensors_.
   const ArchiveTensor& in_whole(const ArchiveTensor& tensor) const {
     return whole_.tensors()[indexes_[tensor.index]];
   }

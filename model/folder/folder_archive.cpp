@@ -47,9 +47,9 @@ class FolderArchive final : public ListedArchive {
 
   Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
                                    std::uint64_t n_bytes) const override {
-    CFCK_TRY(check_own(&tensor));
-    const Place place = places_[tensor.index];
-    return named(parts_[place.part]->check_decoded_bytes(tensor_at(place), n_bytes), tensor);
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    const Place place = places_[listed->index];
+    return named(parts_[place.part]->check_decoded_bytes(tensor_at(place), n_bytes), *listed);
   }
 
   Result<void> read_many(std::span<const ArchiveRead> reads,
@@ -57,8 +57,8 @@ class FolderArchive final : public ListedArchive {
     return run_guarded([&]() -> Result<void> {
       std::vector<std::vector<ArchiveRead>> by_part(parts_.size());
       for (const ArchiveRead& read : reads) {
-        CFCK_TRY(check_own(read.tensor));
-        const Place place = places_[read.tensor->index];
+        CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(read.tensor));
+        const Place place = places_[listed->index];
         by_part[place.part].push_back({&tensor_at(place), read.out});
       }
       std::uint64_t before_bytes = 0;
@@ -81,17 +81,17 @@ class FolderArchive final : public ListedArchive {
 
   Result<void> read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
                              std::uint64_t n_elems, MutableBytes out) const override {
-    CFCK_TRY(check_own(&tensor));
-    const Place place = places_[tensor.index];
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    const Place place = places_[listed->index];
     return named(parts_[place.part]->read_elements(tensor_at(place), first_elem, n_elems, out),
-                 tensor);
+                 *listed);
   }
 
   Result<void> read_slice(const ArchiveTensor& tensor, std::span<const std::uint64_t> starts,
                           std::span<const std::uint64_t> stops, MutableBytes out) const override {
-    CFCK_TRY(check_own(&tensor));
-    const Place place = places_[tensor.index];
-    return named(parts_[place.part]->read_slice(tensor_at(place), starts, stops, out), tensor);
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    const Place place = places_[listed->index];
+    return named(parts_[place.part]->read_slice(tensor_at(place), starts, stops, out), *listed);
   }
 
   Result<VerifyReport> verify(VerifyLevel level, const ReadProgress& progress) const override {
