@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/run_guarded.hpp"
 #include "cfck/archive_writer.hpp"
 #include "model/cfck_archive.hpp"
 #include "model/tensor_bytes.hpp"
@@ -11,6 +10,7 @@
 namespace cfck::model {
 namespace {
 
+// ArchiveWriter::create wraps it in what keeps states and catches exceptions.
 class CfckArchiveWriter final : public ArchiveWriter {
  public:
   explicit CfckArchiveWriter(Writer writer) : writer_(std::move(writer)) {}
@@ -32,22 +32,20 @@ class CfckArchiveWriter final : public ArchiveWriter {
   }
 
   Result<void> add_archive(const TensorArchive& archive) override {
-    return run_guarded([&]() -> Result<void> {
-      for (const auto& [key, value] : archive.metadata()) {
-        CFCK_TRY(writer_.set_metadata(key, value));
-      }
-      for (const Attachment& attachment : archive.attachments()) {
-        CFCK_TRY_ASSIGN(const auto bytes, archive.attachment(attachment.name));
-        CFCK_TRY(writer_.attach(attachment.name, bytes));
-      }
-      for (const ArchiveTensor& tensor : archive.tensors()) {
-        if (!tensor.hidden && !is_tie(archive, tensor)) CFCK_TRY(add_tensor(archive, tensor));
-      }
-      for (const ArchiveTensor& tensor : archive.tensors()) {
-        if (!tensor.hidden && is_tie(archive, tensor)) CFCK_TRY(add_tie(archive, tensor));
-      }
-      return {};
-    });
+    for (const auto& [key, value] : archive.metadata()) {
+      CFCK_TRY(writer_.set_metadata(key, value));
+    }
+    for (const Attachment& attachment : archive.attachments()) {
+      CFCK_TRY_ASSIGN(const auto bytes, archive.attachment(attachment.name));
+      CFCK_TRY(writer_.attach(attachment.name, bytes));
+    }
+    for (const ArchiveTensor& tensor : archive.tensors()) {
+      if (!tensor.hidden && !is_tie(archive, tensor)) CFCK_TRY(add_tensor(archive, tensor));
+    }
+    for (const ArchiveTensor& tensor : archive.tensors()) {
+      if (!tensor.hidden && is_tie(archive, tensor)) CFCK_TRY(add_tie(archive, tensor));
+    }
+    return {};
   }
 
   void set_progress(WriteProgress progress) override { writer_.set_progress(std::move(progress)); }
@@ -56,16 +54,14 @@ class CfckArchiveWriter final : public ArchiveWriter {
   }
 
   Result<ArchiveSummary> finish() override {
-    return run_guarded([&]() -> Result<ArchiveSummary> {
-      CFCK_TRY_ASSIGN(WriteSummary written, writer_.finish());
-      ArchiveSummary summary;
-      static_cast<WriteSummary&>(summary) = std::move(written);
-      return summary;
-    });
+    CFCK_TRY_ASSIGN(WriteSummary written, writer_.finish());
+    ArchiveSummary summary;
+    static_cast<WriteSummary&>(summary) = std::move(written);
+    return summary;
   }
 
  private:
-  Writer* encoder() override { return &writer_; }
+  Result<Writer*> encoder() override { return &writer_; }
 
   // True for a view of a tensor with a name. Memory without a name cannot be added itself, so views
   // of it are stored on their own.

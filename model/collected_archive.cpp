@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/run_guarded.hpp"
+#include "format/container/tensor_checks.hpp"
 #include "format/write/alias_plan.hpp"
 
 namespace cfck::model {
@@ -12,7 +13,8 @@ CollectedArchive::CollectedArchive() { files_.push_back({"<memory>", {}, 0, 0, n
 
 Result<void> CollectedArchive::add(ArchiveTensor tensor, Place place) {
   if (!tensor.hidden && !by_name_.emplace(tensor.name, tensors_.size()).second) {
-    return invalid_argument("a tensor of this name was added before").in_record(tensor.name);
+    return invalid_argument("a tensor with this name was added before; names must differ")
+        .in_record(tensor.name);
   }
   tensors_.push_back(std::move(tensor));
   places_.push_back(place);
@@ -20,11 +22,12 @@ Result<void> CollectedArchive::add(ArchiveTensor tensor, Place place) {
 }
 
 Result<void> CollectedArchive::add(std::string_view name, const TensorSource& tensor) {
+  CFCK_TRY(format::check_utf8_name(name));
   ArchiveTensor added;
   added.name = name;
   added.dtype = tensor.dtype;
   added.shape = tensor.shape;
-  CFCK_TRY_ASSIGN(added.n_bytes, n_bytes(tensor.dtype, tensor.shape));
+  CFCK_TRY_ASSIGN(added.n_bytes, format::checked_bytes(name, tensor));
   Place place;
   place.source = tensor.source;
   place.offset_bytes = tensor.offset_bytes;
@@ -32,16 +35,12 @@ Result<void> CollectedArchive::add(std::string_view name, const TensorSource& te
 }
 
 Result<void> CollectedArchive::add(std::string_view name, const TensorView& tensor) {
+  CFCK_TRY(format::check_utf8_name(name));
   ArchiveTensor added;
   added.name = name;
   added.dtype = tensor.dtype;
   added.shape = tensor.shape;
-  CFCK_TRY_ASSIGN(added.n_bytes, n_bytes(tensor.dtype, tensor.shape));
-  if (tensor.data.size() != added.n_bytes) {
-    return invalid_argument("the tensor has " + std::to_string(tensor.data.size()) +
-                            " bytes, its dtype and shape need " + std::to_string(added.n_bytes))
-        .in_record(added.name);
-  }
+  CFCK_TRY_ASSIGN(added.n_bytes, format::checked_bytes(name, tensor));
   Place place;
   place.bytes = tensor.data;
   return add(std::move(added), place);
@@ -49,7 +48,10 @@ Result<void> CollectedArchive::add(std::string_view name, const TensorView& tens
 
 Result<bool> CollectedArchive::tie(std::string_view name, std::string_view base) {
   const auto found = by_name_.find(std::string(base));
-  if (found == by_name_.end()) return false;
+  if (found == by_name_.end()) {
+    return not_found("no tensor with this name was added").in_record(std::string(base));
+  }
+  if (by_name_.contains(std::string(name)) || !format::check_utf8_name(name)) return false;
   ArchiveTensor tied = tensors_[found->second];
   tied.name = name;
   if (tied.sharing == Sharing::kNone) {
@@ -61,19 +63,23 @@ Result<bool> CollectedArchive::tie(std::string_view name, std::string_view base)
   return true;
 }
 
-void CollectedArchive::set_metadata(std::string_view key, std::string_view value) {
+Result<void> CollectedArchive::set_metadata(std::string_view key, std::string_view value) {
+  CFCK_TRY(format::check_metadata(key, value));
   metadata_.insert_or_assign(std::string(key), std::string(value));
+  return {};
 }
 
-void CollectedArchive::attach(std::string_view name, ByteView bytes) {
+Result<void> CollectedArchive::attach(std::string_view name, ByteView bytes) {
+  CFCK_TRY(format::check_attachment_name(name));
   attached_.insert_or_assign(std::string(name), std::vector<std::byte>(bytes.begin(), bytes.end()));
+  return {};
 }
 
 Result<void> CollectedArchive::add_archive(const TensorArchive& archive) {
   const std::size_t first_file = files_.size();
   const std::size_t first_tensor = tensors_.size();
   files_.insert(files_.end(), archive.files().begin(), archive.files().end());
-  for (const auto& [key, value] : archive.metadata()) set_metadata(key, value);
+  for (const auto& [key, value] : archive.metadata()) CFCK_TRY(set_metadata(key, value));
   for (const Attachment& attachment : archive.attachments()) {
     attachments_.push_back(attachment);
     attached_sources_.emplace(attachment.name, &archive);

@@ -18,13 +18,14 @@ class CollectedArchive final : public ListedArchive {
  public:
   CollectedArchive();
 
-  // Errors: kInvalidArgument for a name that is there already and for a wrong number of bytes.
+  // Errors: those of Writer::add for names and memory.
   Result<void> add(std::string_view name, const TensorSource& tensor);
   Result<void> add(std::string_view name, const TensorView& tensor);
-  // Returns false for a base that was not added.
+  // Returns false, and adds nothing, for a name that is there already or that no tensor can have.
+  // Error: kNotFound for a base that was not added.
   Result<bool> tie(std::string_view name, std::string_view base);
-  void set_metadata(std::string_view key, std::string_view value);
-  void attach(std::string_view name, ByteView bytes);
+  Result<void> set_metadata(std::string_view key, std::string_view value);
+  Result<void> attach(std::string_view name, ByteView bytes);
   Result<void> add_archive(const TensorArchive& archive);
   Result<void> finish();
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "base/device.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
 #include "encode/rules/chunk_rows.hpp"
 #include "format/container/container.hpp"
+#include "format/container/tensor_checks.hpp"
 #include "format/write/writer_impl.hpp"
 
 namespace cfck {
@@ -39,19 +39,15 @@ Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, encode::EncodeR
 }
 
 Result<void> Writer::Impl::check_name(std::string_view name) const {
-  const auto refuse = [&](const char* message) {
-    return invalid_argument(message).in_record(std::string(name.substr(0, 200)));
-  };
   if (name.size() > kMaxNameBytes) {
     return limit_exceeded("the name of a tensor may have " + std::to_string(kMaxNameBytes) +
                           " bytes at most, but this one has " + std::to_string(name.size()) +
                           ": '" + escaped(name.substr(0, 60)) + "...'");
   }
-  if (!valid_utf8(name)) {
-    return refuse("a tensor's name must be valid UTF-8");
-  }
+  CFCK_TRY(format::check_utf8_name(name));
   if (names.contains(std::string(name))) {
-    return refuse("a tensor with this name was added before; names must differ");
+    return invalid_argument("a tensor with this name was added before; names must differ")
+        .in_record(std::string(name.substr(0, 200)));
   }
   return {};
 }
@@ -167,15 +163,9 @@ Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource&
   CFCK_TRY(check_name(name));
   CFCK_TRY_ASSIGN(const std::uint32_t number, push(name, false, tensor.dtype, tensor.shape));
   align_chunks(number, choice);
-  const std::uint64_t total = record(number).decoded_bytes;
+  CFCK_TRY_ASSIGN(const std::uint64_t total, format::checked_bytes(name, tensor));
   if (total == 0) {
     return encoder.progress().advance(record(number).name, 0);
-  }
-  if (tensor.source == nullptr || tensor.offset_bytes > tensor.source->size() ||
-      total > tensor.source->size() - tensor.offset_bytes) {
-    return invalid_argument("the tensor needs " + std::to_string(total) +
-                            " bytes; its source has fewer")
-        .in_record(std::string(name));
   }
   const Place place{tensor.source, tensor.offset_bytes, choice};
   const Result<std::optional<std::uint32_t>> twin =
@@ -197,13 +187,7 @@ Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource&
 
 Result<TensorSource> Writer::Impl::source_in_memory(std::string_view name,
                                                     const TensorView& tensor) {
-  CFCK_TRY(check_on_host(tensor.device, name));
-  CFCK_TRY_ASSIGN(const std::uint64_t total, n_bytes(tensor.dtype, tensor.shape));
-  if (tensor.data.size() != total) {
-    return invalid_argument("a tensor of this dtype and shape has " + std::to_string(total) +
-                            " bytes, not " + std::to_string(tensor.data.size()))
-        .in_record(std::string(name));
-  }
+  CFCK_TRY(format::checked_bytes(name, tensor));
   const ByteSource& source = keep(std::make_unique<MemorySource>(tensor.data));
   return TensorSource{tensor.dtype, tensor.shape, &source, 0};
 }
@@ -274,9 +258,7 @@ Result<bool> Writer::tie(std::string_view name, std::string_view base) {
 
 Result<void> Writer::set_metadata(std::string_view key, std::string_view value) {
   return WriterAccess::call(*this, [&](Impl& impl) -> Result<void> {
-    if (!valid_utf8(key) || !valid_utf8(value)) {
-      return invalid_argument("metadata must be valid UTF-8");
-    }
+    CFCK_TRY(format::check_metadata(key, value));
     impl.metadata.entries.insert_or_assign(std::string(key), std::string(value));
     return {};
   });

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "format/container/container.hpp"
+#include "format/container/tensor_checks.hpp"
 #include "format/write/file_end.hpp"
 #include "format/write/writer_impl.hpp"
 
@@ -32,9 +33,7 @@ Result<void> check_options(const EncodeOptions& options) {
 }  // namespace
 
 Result<void> Writer::Impl::attach(std::string_view name, ByteView bytes) {
-  if (!valid_utf8(name)) {
-    return invalid_argument("the name of an attachment must be valid UTF-8");
-  }
+  CFCK_TRY(format::check_attachment_name(name));
   if (bytes.size() > kMaxAttachmentBytes) {
     return limit_exceeded(
         "attachment '" + escaped(name) + "' has " + std::to_string(bytes.size()) +

@@ -33,8 +33,11 @@ struct FolderOptions {
   bool replace_existing = true;
 };
 
-// Usage: create, add..., finish. Added memory must stay valid and unchanged until finish() returns.
-// After an error the writer refuses everything but destruction. Not thread-safe.
+// Usage: create, add..., finish. Added memory, sources and archives must stay valid and unchanged
+// until finish() returns. Names and metadata must be valid UTF-8, names must differ, and sources
+// must have the bytes of their tensors: kInvalidArgument. After an error the writer refuses
+// everything but destruction with that error, and once finished with kInvalidArgument. Not
+// thread-safe.
 class CFCK_API ArchiveWriter {
  public:
   // `format` is "cfck" or "safetensors"; the latter uses only the threads of `options`. `sink` must
@@ -60,7 +63,8 @@ class CFCK_API ArchiveWriter {
   virtual Result<void> add(std::string_view name, const TensorSource& tensor) = 0;
   virtual Result<void> add(std::string_view name, const TensorView& tensor) = 0;
   // Adds a second name for a tensor that was added. Returns false, and adds nothing, if the format
-  // cannot have this name, or options ask for another codec or error for it.
+  // cannot have this name, or options ask for another codec or error for it. Error: kNotFound for a
+  // base that was not added.
   virtual Result<bool> tie(std::string_view name, std::string_view base) = 0;
   virtual Result<void> set_metadata(std::string_view key, std::string_view value) = 0;
   // Formats without attachments leave them out.
@@ -72,8 +76,9 @@ class CFCK_API ArchiveWriter {
   virtual void set_progress(WriteProgress progress) = 0;
   virtual void set_search_progress(SearchProgress progress) = 0;
   virtual Result<ArchiveSummary> finish() = 0;
-  // Finishes the files of one checkpoint, as finish_together() of Writers does. A folder among them
-  // has targets of its own.
+// Finishes the files of one checkpoint, as finish_together() of Writers does. A folder among them
+  // has targets of its own. Error: also kInvalidArgument for nullptr and for a writer that is there
+  // twice; then nothing is written.
   static Result<std::vector<ArchiveSummary>> finish_together(
       std::span<ArchiveWriter* const> writers);
 
@@ -81,8 +86,9 @@ class CFCK_API ArchiveWriter {
   ArchiveWriter() = default;
 
  private:
-  // The writer of a .cfck file; nullptr in other formats.
-  virtual Writer* encoder() { return nullptr; }
+  // Returns the writer of a .cfck file; nullptr in other formats. Error: that of an earlier call.
+  virtual Result<Writer*> encoder() { return nullptr; }
+  friend struct ArchiveWriterAccess;
 };
 
 }  // namespace cfck

@@ -16,7 +16,6 @@ using Json = nlohmann::json;
 
 // Values of fields that safetensors ignores may nest this deep, as they may there.
 constexpr std::size_t kMaxSkippedDepth = 125;
-constexpr std::string_view kMetadataKey = "__metadata__";
 
 // Receives the header token by token. Every handler returns false to stop, with
 // the reason in problem_.

@@ -11,9 +11,6 @@
 namespace cfck::interop {
 namespace {
 
-constexpr std::string_view kMetadataKey = "__metadata__";
-constexpr std::size_t kMaxNameBytes = 65535;  // of a record, as Writer takes it
-
 bool is_in_order(const ArchiveTensor& tensor) {
   return tensor.sharing != Sharing::kMemory || format::is_contiguous(tensor.shape, tensor.strides);
 }
@@ -50,7 +47,7 @@ std::vector<SafetensorsTie> ties_of(const std::vector<SafetensorsEntry>& entries
   for (const auto& [name, kept] : metadata) {
     const auto found = numbers.find(kept);
     if (found == numbers.end() || entries[found->second].n_bytes == 0) continue;
-    if (name.empty() || name.size() > kMaxNameBytes) continue;
+    if (name.empty() || name.size() > kMaxTiedNameBytes) continue;
     if (name == kMetadataKey || numbers.contains(name)) continue;
     ties.push_back({name, found->second});
   }

@@ -3,15 +3,22 @@
 // metadata, each with the name it kept.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cfck/archive.hpp"
 #include "cfck/safetensors.hpp"
 
 namespace cfck::interop {
+
+// The name in a header that no tensor can have.
+inline constexpr std::string_view kMetadataKey = "__metadata__";
+// The length of names that metadata may give: of a record, as Writer takes it.
+inline constexpr std::size_t kMaxTiedNameBytes = 65535;
 
 // Returns the names that safetensors leaves out, each with the name it keeps for it: of tensors
 // with identical elements and shape, the first name in order of bytes. Views of another shape or of

@@ -1,5 +1,9 @@
-// Calls that archives must refuse, the same in every format.
+// Calls that archives and writers must refuse, the same in every format: tensors of strangers,
+// calls after an error, names and sources that are wrong.
 #include <gtest/gtest.h>
+
+#include <functional>
+#include <stdexcept>
 
 #include "cfck/archive_writer.hpp"
 #include "cfck/cfck.hpp"
@@ -100,6 +104,155 @@ TEST(Misuse, AnArchiveReadsWhatItsOwnListSays) {
       EXPECT_EQ(take(archive->read(forged)).shape(), kShape);
     }
   }
+}
+
+// A writer of each format, its sink, and tensors to add.
+class MisusedWriter : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  // Checks that `writer` refuses every call with this code, and writes nothing more.
+  void expect_refuses_all(ArchiveWriter& writer, ErrorCode code) {
+    const std::size_t n_bytes = sink_.bytes().size();
+    const auto archive = open_bytes(file_of("cfck", {"x"}));
+    EXPECT_EQ(code_of(writer.add("y", view_of(bytes_))), code);
+    EXPECT_EQ(code_of(writer.add("y", TensorSource{DType::kF32, kShape, &source_, 0})), code);
+    EXPECT_EQ(code_of(writer.tie("y", "a")), code);
+    EXPECT_EQ(code_of(writer.set_metadata("key", "value")), code);
+    EXPECT_EQ(code_of(writer.attach("name", bytes_)), code);
+    EXPECT_EQ(code_of(writer.add_archive(*archive)), code);
+    ArchiveWriter* const all[] = {&writer};
+    EXPECT_EQ(code_of(ArchiveWriter::finish_together(all)), code);
+    EXPECT_EQ(code_of(writer.finish()), code);
+    EXPECT_EQ(sink_.bytes().size(), n_bytes);
+  }
+
+  // Checks that a new writer refuses what `call` does, with this code, and everything after it.
+  void expect_refused(ErrorCode code, const std::function<Result<void>(ArchiveWriter&)>& call) {
+    sink_.take();
+    const auto writer = take(ArchiveWriter::create(GetParam(), sink_));
+    test::expect_ok(writer->add("a", view_of(bytes_)));
+    EXPECT_EQ(code_of(call(*writer)), code);
+    expect_refuses_all(*writer, code);
+  }
+
+  MemorySink sink_;
+  const Bytes bytes_ = test::weights(1, 64);
+  const MemorySource source_{bytes_};
+};
+
+TEST_P(MisusedWriter, RefusesEverythingOnceFinished) {
+  const auto writer = take(ArchiveWriter::create(GetParam(), sink_));
+  test::expect_ok(writer->add("a", view_of(bytes_)));
+  take(writer->finish());
+  expect_refuses_all(*writer, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(open_bytes(sink_.bytes())->tensors().size(), 1U);
+}
+
+TEST_P(MisusedWriter, RefusesEverythingOnceFinishedTogether) {
+  const auto writer = take(ArchiveWriter::create(GetParam(), sink_));
+  test::expect_ok(writer->add("a", view_of(bytes_)));
+  ArchiveWriter* const all[] = {writer.get()};
+  take(ArchiveWriter::finish_together(all));
+  expect_refuses_all(*writer, ErrorCode::kInvalidArgument);
+}
+
+TEST_P(MisusedWriter, RefusesEverythingAfterAnError) {
+  expect_refused(ErrorCode::kInvalidArgument,
+                 [&](ArchiveWriter& writer) { return writer.add("a", view_of(bytes_)); });
+  const auto archive = open_bytes(file_of("safetensors", {"0", "a", "b"}));
+  expect_refused(ErrorCode::kInvalidArgument,
+                 [&](ArchiveWriter& writer) { return writer.add_archive(*archive); });
+}
+
+TEST_P(MisusedWriter, RefusesEverythingAfterACancelledFinish) {
+  expect_refused(ErrorCode::kCancelled, [&](ArchiveWriter& writer) -> Result<void> {
+    writer.set_progress([](std::uint64_t, std::string_view) { return false; });
+    CFCK_TRY(writer.add("b", view_of(bytes_)));
+    CFCK_TRY(writer.finish());
+    return {};
+  });
+  expect_refused(ErrorCode::kInternal, [&](ArchiveWriter& writer) -> Result<void> {
+    writer.set_progress([](std::uint64_t, std::string_view) -> bool {
+      throw std::runtime_error("thrown by a callback");
+    });
+    CFCK_TRY(writer.add("b", view_of(bytes_)));
+    CFCK_TRY(writer.finish());
+    return {};
+  });
+}
+
+TEST_P(MisusedWriter, FinishesDifferentWritersTogetherOnly) {
+  const auto writer = take(ArchiveWriter::create(GetParam(), sink_));
+  test::expect_ok(writer->add("a", view_of(bytes_)));
+  const std::size_t n_bytes = sink_.bytes().size();
+  ArchiveWriter* const twice[] = {writer.get(), writer.get()};
+  EXPECT_EQ(code_of(ArchiveWriter::finish_together(twice)), ErrorCode::kInvalidArgument);
+  ArchiveWriter* const none[] = {writer.get(), nullptr};
+  EXPECT_EQ(code_of(ArchiveWriter::finish_together(none)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(sink_.bytes().size(), n_bytes);
+  take(writer->finish());
+}
+
+TEST_P(MisusedWriter, RefusesTextThatIsNotUtf8) {
+  const std::string bad = "a\xff";
+  const auto refuses = [&](const std::function<Result<void>(ArchiveWriter&)>& call) {
+    expect_refused(ErrorCode::kInvalidArgument, call);
+  };
+  refuses([&](ArchiveWriter& writer) { return writer.add(bad, view_of(bytes_)); });
+  refuses([&](ArchiveWriter& writer) {
+    return writer.add(bad, TensorSource{DType::kF32, kShape, &source_, 0});
+  });
+  refuses([&](ArchiveWriter& writer) { return writer.set_metadata(bad, "value"); });
+  refuses([&](ArchiveWriter& writer) { return writer.set_metadata("key", bad); });
+  refuses([&](ArchiveWriter& writer) { return writer.attach(bad, bytes_); });
+}
+
+TEST_P(MisusedWriter, RefusesSourcesThatAreTooShort) {
+  const auto refuses = [&](TensorSource source) {
+    expect_refused(ErrorCode::kInvalidArgument,
+                   [&](ArchiveWriter& writer) { return writer.add("b", source); });
+  };
+  refuses({DType::kF32, kShape, nullptr, 0});
+  refuses({DType::kF32, kShape, &source_, 1});
+  refuses({DType::kF32, kShape, &source_, 257});
+  refuses({DType::kF32, kShape, &source_, ~std::uint64_t{0} - 7});
+  refuses({DType::kF32, {8, 9}, &source_, 0});
+  expect_refused(ErrorCode::kUnsupported, [&](ArchiveWriter& writer) {
+    TensorView elsewhere = view_of(bytes_);
+    elsewhere.device.kind = DeviceKind::kCuda;
+    return writer.add("b", elsewhere);
+  });
+}
+
+TEST_P(MisusedWriter, TiesOnlyWhatThereIs) {
+  expect_refused(ErrorCode::kNotFound, [](ArchiveWriter& writer) -> Result<void> {
+    CFCK_TRY(writer.tie("t", "nowhere"));
+    return {};
+  });
+  sink_.take();
+  const auto writer = take(ArchiveWriter::create(GetParam(), sink_));
+  test::expect_ok(writer->add("a", view_of(bytes_)));
+  EXPECT_FALSE(take(writer->tie("a", "a")));
+  EXPECT_FALSE(take(writer->tie("t\xff", "a")));
+  EXPECT_FALSE(take(writer->tie(std::string(65536, 't'), "a")));
+  EXPECT_EQ(take(writer->tie("__metadata__", "a")), GetParam() == "cfck");
+  EXPECT_TRUE(take(writer->tie("t", "a")));
+  take(writer->finish());
+  const auto archive = open_bytes(sink_.bytes());
+  EXPECT_EQ(archive->tensors().size(), GetParam() == "cfck" ? 3U : 2U);
+  EXPECT_EQ(take(archive->read("t")).bytes().size(), bytes_.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, MisusedWriter, ::testing::ValuesIn(kFormats),
+                         [](const auto& format) { return std::string(format.param); });
+
+TEST(Misuse, SafetensorsRefusesTheNameOfItsMetadataAtOnce) {
+  const Bytes bytes = test::weights(1, 64);
+  MemorySink sink;
+  const auto writer = take(ArchiveWriter::create("safetensors", sink));
+  EXPECT_EQ(code_of(writer->add("__metadata__", view_of(bytes))), ErrorCode::kInvalidArgument);
+  const auto second = take(ArchiveWriter::create("safetensors", sink));
+  const auto archive = open_bytes(file_of("cfck", {"__metadata__"}));
+  EXPECT_EQ(code_of(second->add_archive(*archive)), ErrorCode::kInvalidArgument);
 }
 
 }  // namespace
