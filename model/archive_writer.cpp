@@ -8,6 +8,7 @@
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "model/archive_format.hpp"
+#include "model/stateful_writer.hpp"
 
 namespace cfck {
 
@@ -89,6 +90,10 @@ Result<void> check_different(std::span<ArchiveWriter* const> writers) {
 
 }  // namespace
 
+std::unique_ptr<ArchiveWriter> model::with_states(std::unique_ptr<ArchiveWriter> format) {
+  return std::make_unique<StatefulWriter>(std::move(format));
+}
+
 ArchiveWriter::~ArchiveWriter() = default;
 
 Result<std::unique_ptr<ArchiveWriter>> ArchiveWriter::create(std::string_view format,
@@ -100,7 +105,7 @@ Result<std::unique_ptr<ArchiveWriter>> ArchiveWriter::create(std::string_view fo
       return unsupported("files of the format '" + escaped(format) + "' cannot be written");
     }
     CFCK_TRY_ASSIGN(auto writer, known->create(sink, options));
-    return std::unique_ptr<ArchiveWriter>(std::make_unique<StatefulWriter>(std::move(writer)));
+    return model::with_states(std::move(writer));
   });
 }
 

@@ -76,7 +76,7 @@ class CFCK_API ArchiveWriter {
   virtual void set_progress(WriteProgress progress) = 0;
   virtual void set_search_progress(SearchProgress progress) = 0;
   virtual Result<ArchiveSummary> finish() = 0;
-// Finishes the files of one checkpoint, as finish_together() of Writers does. A folder among them
+  // Finishes the files of one checkpoint, as finish_together() of Writers does. A folder among them
   // has targets of its own. Error: also kInvalidArgument for nullptr and for a writer that is there
   // twice; then nothing is written.
   static Result<std::vector<ArchiveSummary>> finish_together(

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -13,12 +12,14 @@
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/archive_writer.hpp"
+#include "format/container/tensor_checks.hpp"
 #include "model/archive_format.hpp"
 #include "model/folder/archive_part.hpp"
 #include "model/folder/folder_names.hpp"
 #include "model/folder/shard_index.hpp"
 #include "model/folder/temporary_folder.hpp"
 #include "model/folder/written_folder.hpp"
+#include "model/stateful_writer.hpp"
 
 namespace cfck::model {
 namespace {
@@ -134,89 +135,77 @@ class FolderWriter final : public ArchiveWriter {
         temporary_(std::move(temporary)) {}
 
   Result<void> add(std::string_view name, const TensorSource& tensor) override {
-    return step([&]() -> Result<void> {
-      CFCK_TRY_ASSIGN(const std::uint64_t bytes, n_bytes(tensor.dtype, tensor.shape));
-      return add_one(name, bytes, tensor);
-    });
+    CFCK_TRY_ASSIGN(const std::uint64_t bytes, n_bytes(tensor.dtype, tensor.shape));
+    return add_one(name, bytes, tensor);
   }
   Result<void> add(std::string_view name, const TensorView& tensor) override {
-    return step([&]() -> Result<void> {
-      CFCK_TRY_ASSIGN(const std::uint64_t bytes, n_bytes(tensor.dtype, tensor.shape));
-      return add_one(name, bytes, tensor);
-    });
+    CFCK_TRY_ASSIGN(const std::uint64_t bytes, n_bytes(tensor.dtype, tensor.shape));
+    return add_one(name, bytes, tensor);
   }
 
   Result<bool> tie(std::string_view name, std::string_view base) override {
-    return step([&]() -> Result<bool> {
-      const auto found = places_.find(base);
-      if (found == places_.end()) return false;
-      CFCK_TRY(check_new(name));
-      const std::size_t shard = found->second;
-      CFCK_TRY_ASSIGN(const bool is_tied, shards_[shard]->writer->tie(name, base));
-      if (is_tied) places_.emplace(name, shard);
-      return is_tied;
-    });
+    const auto found = places_.find(base);
+    if (found == places_.end()) {
+      return not_found("no tensor with this name was added").in_record(std::string(base));
+    }
+    if (places_.contains(name)) return false;
+    const std::size_t shard = found->second;
+    CFCK_TRY_ASSIGN(const bool is_tied, shards_[shard]->writer->tie(name, base));
+    if (is_tied) places_.emplace(name, shard);
+    return is_tied;
   }
 
   Result<void> set_metadata(std::string_view key, std::string_view value) override {
-    return step([&]() -> Result<void> {
-      metadata_.insert_or_assign(std::string(key), std::string(value));
-      return {};
-    });
+    CFCK_TRY(format::check_metadata(key, value));
+    metadata_.insert_or_assign(std::string(key), std::string(value));
+    return {};
   }
 
   Result<void> attach(std::string_view name, ByteView bytes) override {
-    return step([&]() -> Result<void> {
-      attached_.insert_or_assign(std::string(name),
-                                 std::vector<std::byte>(bytes.begin(), bytes.end()));
-      return {};
-    });
+    CFCK_TRY(format::check_attachment_name(name));
+    attached_.insert_or_assign(std::string(name),
+                               std::vector<std::byte>(bytes.begin(), bytes.end()));
+    return {};
   }
 
   Result<void> add_archive(const TensorArchive& archive) override {
-    return step([&]() -> Result<void> {
-      for (const auto& [key, value] : archive.metadata()) metadata_.insert_or_assign(key, value);
-      for (const Attachment& attachment : archive.attachments()) {
-        CFCK_TRY_ASSIGN(auto bytes, archive.attachment(attachment.name));
-        attached_.insert_or_assign(attachment.name, std::move(bytes));
-      }
-      std::map<std::size_t, std::vector<std::size_t>> by_shard;
-      for (const Group& group : groups_of(archive)) {
-        CFCK_TRY_ASSIGN(const std::size_t shard, shard_for(group.n_bytes));
-        auto& members = by_shard[shard];
-        members.insert(members.end(), group.members.begin(), group.members.end());
-        CFCK_TRY(take_names(archive, group, shard));
-      }
-      for (auto& [shard, members] : by_shard) {
-        std::sort(members.begin(), members.end());
-        CFCK_TRY_ASSIGN(auto part, part_of(archive, members));
-        parts_.push_back(std::move(part));
-        CFCK_TRY(shards_[shard]->writer->add_archive(*parts_.back()));
-      }
-      return {};
-    });
+    for (const auto& [key, value] : archive.metadata()) CFCK_TRY(set_metadata(key, value));
+    for (const Attachment& attachment : archive.attachments()) {
+      CFCK_TRY_ASSIGN(auto bytes, archive.attachment(attachment.name));
+      attached_.insert_or_assign(attachment.name, std::move(bytes));
+    }
+    std::map<std::size_t, std::vector<std::size_t>> by_shard;
+    for (const Group& group : groups_of(archive)) {
+      CFCK_TRY_ASSIGN(const std::size_t shard, shard_for(group.n_bytes));
+      auto& members = by_shard[shard];
+      members.insert(members.end(), group.members.begin(), group.members.end());
+      CFCK_TRY(take_names(archive, group, shard));
+    }
+    for (auto& [shard, members] : by_shard) {
+      std::sort(members.begin(), members.end());
+      CFCK_TRY_ASSIGN(auto part, part_of(archive, members));
+      parts_.push_back(std::move(part));
+      CFCK_TRY(shards_[shard]->writer->add_archive(*parts_.back()));
+    }
+    return {};
   }
 
   void set_progress(WriteProgress progress) override { progress_ = std::move(progress); }
   void set_search_progress(SearchProgress progress) override {
     search_progress_ = std::move(progress);
-    for (const auto& shard : shards_) shard->writer->set_search_progress(search_progress_);
   }
 
   Result<ArchiveSummary> finish() override {
-    return step([&]() -> Result<ArchiveSummary> {
-      if (shards_.empty()) CFCK_TRY(start_shard());
-      CFCK_TRY(add_to_shards());
-      std::vector<ArchiveWriter*> writers;
-      for (const auto& shard : shards_) writers.push_back(shard->writer.get());
-      CFCK_TRY_ASSIGN(std::vector<ArchiveSummary> summaries, finish_together(writers));
-      ArchiveSummary all = std::move(summaries.front());
-      for (std::size_t i = 1; i < summaries.size(); ++i) add_to(all, std::move(summaries[i]));
-      CFCK_TRY(name_files(all));
-      temporary_.reset();  // it may have the files of an earlier save
-      error_ = invalid_argument("the folder is finished");
-      return all;
-    });
+    if (shards_.empty()) CFCK_TRY(start_shard());
+    CFCK_TRY(add_to_shards());
+    std::vector<ArchiveWriter*> writers;
+    for (const auto& shard : shards_) writers.push_back(shard->writer.get());
+    CFCK_TRY_ASSIGN(std::vector<ArchiveSummary> summaries, finish_together(writers));
+    ArchiveSummary all = std::move(summaries.front());
+    for (std::size_t i = 1; i < summaries.size(); ++i) add_to(all, std::move(summaries[i]));
+    CFCK_TRY(name_files(all));
+    temporary_.reset();  // it may have the files of an earlier save
+    return all;
   }
 
  private:
@@ -228,18 +217,10 @@ class FolderWriter final : public ArchiveWriter {
     std::uint64_t done_bytes = 0;
   };
 
-  // Runs a call, unless an earlier one failed.
-  template <class Function>
-  std::invoke_result_t<Function> step(Function&& call) {
-    if (error_) return detail::copy_of(*error_);
-    auto result = run_guarded(std::forward<Function>(call));
-    if (!result) error_ = detail::copy_of(result.error());
-    return result;
-  }
-
   Result<void> check_new(std::string_view name) const {
     if (!places_.contains(name)) return {};
-    return invalid_argument("a tensor of this name was added before").in_record(std::string(name));
+    return invalid_argument("a tensor with this name was added before; names must differ")
+        .in_record(std::string(name));
   }
 
   template <class Tensor>
@@ -280,15 +261,21 @@ class FolderWriter final : public ArchiveWriter {
     CFCK_TRY_ASSIGN(shard->writer, destination_.format->create(*shard->file, options_));
     shard->writer->set_progress(
         [this, started = shard.get()](std::uint64_t done_bytes, std::string_view name) {
-          if (!progress_) return true;
           started->done_bytes = done_bytes;
-          std::uint64_t total_bytes = 0;
-          for (const auto& each : shards_) total_bytes += each->done_bytes;
-          return progress_(total_bytes, name);
+          return report(name);
         });
-    if (search_progress_) shard->writer->set_search_progress(search_progress_);
+    shard->writer->set_search_progress([this](const StepSearch& search) {
+      return search_progress_ ? search_progress_(search) : report(search.name);
+    });
     shards_.push_back(std::move(shard));
     return {};
+  }
+
+  bool report(std::string_view name) const {
+    if (!progress_) return true;
+    std::uint64_t total_bytes = 0;
+    for (const auto& shard : shards_) total_bytes += shard->done_bytes;
+    return progress_(total_bytes, name);
   }
 
   Result<void> add_to_shards() {
@@ -358,7 +345,6 @@ class FolderWriter final : public ArchiveWriter {
   const EncodeOptions options_;
   FileSystem& files_;
   std::unique_ptr<TemporaryFolder> temporary_;
-  std::optional<Error> error_;
   WriteProgress progress_;
   SearchProgress search_progress_;
   Metadata metadata_;
@@ -379,7 +365,7 @@ Result<std::unique_ptr<ArchiveWriter>> create(const ArchiveFormat& format, const
   MemorySink nowhere;
   CFCK_TRY(format.create(nowhere, options));
   CFCK_TRY_ASSIGN(auto temporary, TemporaryFolder::create(destination.path));
-  return std::unique_ptr<ArchiveWriter>(
+  return with_states(
       std::make_unique<FolderWriter>(std::move(destination), options, std::move(temporary), files));
 }
 

@@ -106,9 +106,25 @@ TEST(Misuse, AnArchiveReadsWhatItsOwnListSays) {
   }
 }
 
-// A writer of each format, its sink, and tensors to add.
-class MisusedWriter : public ::testing::TestWithParam<std::string_view> {
+// Writers of a file of each format, into memory, and of a folder.
+struct Output {
+  std::string_view format;
+  bool is_folder = false;
+};
+
+class MisusedWriter : public ::testing::TestWithParam<Output> {
  protected:
+  std::unique_ptr<ArchiveWriter> create() {
+    sink_.take();
+    return GetParam().is_folder
+               ? take(ArchiveWriter::create_folder(GetParam().format, folder_.path("out")))
+               : take(ArchiveWriter::create(GetParam().format, sink_));
+  }
+  std::unique_ptr<TensorArchive> open_written() const {
+    return GetParam().is_folder ? take(TensorArchive::open(folder_.path("out")))
+                                : open_bytes(sink_.bytes());
+  }
+
   // Checks that `writer` refuses every call with this code, and writes nothing more.
   void expect_refuses_all(ArchiveWriter& writer, ErrorCode code) {
     const std::size_t n_bytes = sink_.bytes().size();
@@ -127,28 +143,28 @@ class MisusedWriter : public ::testing::TestWithParam<std::string_view> {
 
   // Checks that a new writer refuses what `call` does, with this code, and everything after it.
   void expect_refused(ErrorCode code, const std::function<Result<void>(ArchiveWriter&)>& call) {
-    sink_.take();
-    const auto writer = take(ArchiveWriter::create(GetParam(), sink_));
+    const auto writer = create();
     test::expect_ok(writer->add("a", view_of(bytes_)));
     EXPECT_EQ(code_of(call(*writer)), code);
     expect_refuses_all(*writer, code);
   }
 
+  const test::TemporaryFolder folder_;
   MemorySink sink_;
   const Bytes bytes_ = test::weights(1, 64);
   const MemorySource source_{bytes_};
 };
 
 TEST_P(MisusedWriter, RefusesEverythingOnceFinished) {
-  const auto writer = take(ArchiveWriter::create(GetParam(), sink_));
+  const auto writer = create();
   test::expect_ok(writer->add("a", view_of(bytes_)));
   take(writer->finish());
   expect_refuses_all(*writer, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(open_bytes(sink_.bytes())->tensors().size(), 1U);
+  EXPECT_EQ(open_written()->tensors().size(), 1U);
 }
 
 TEST_P(MisusedWriter, RefusesEverythingOnceFinishedTogether) {
-  const auto writer = take(ArchiveWriter::create(GetParam(), sink_));
+  const auto writer = create();
   test::expect_ok(writer->add("a", view_of(bytes_)));
   ArchiveWriter* const all[] = {writer.get()};
   take(ArchiveWriter::finish_together(all));
@@ -181,7 +197,7 @@ TEST_P(MisusedWriter, RefusesEverythingAfterACancelledFinish) {
 }
 
 TEST_P(MisusedWriter, FinishesDifferentWritersTogetherOnly) {
-  const auto writer = take(ArchiveWriter::create(GetParam(), sink_));
+  const auto writer = create();
   test::expect_ok(writer->add("a", view_of(bytes_)));
   const std::size_t n_bytes = sink_.bytes().size();
   ArchiveWriter* const twice[] = {writer.get(), writer.get()};
@@ -228,22 +244,26 @@ TEST_P(MisusedWriter, TiesOnlyWhatThereIs) {
     CFCK_TRY(writer.tie("t", "nowhere"));
     return {};
   });
-  sink_.take();
-  const auto writer = take(ArchiveWriter::create(GetParam(), sink_));
+  const auto writer = create();
   test::expect_ok(writer->add("a", view_of(bytes_)));
   EXPECT_FALSE(take(writer->tie("a", "a")));
   EXPECT_FALSE(take(writer->tie("t\xff", "a")));
   EXPECT_FALSE(take(writer->tie(std::string(65536, 't'), "a")));
-  EXPECT_EQ(take(writer->tie("__metadata__", "a")), GetParam() == "cfck");
+  EXPECT_EQ(take(writer->tie("__metadata__", "a")), GetParam().format == "cfck");
   EXPECT_TRUE(take(writer->tie("t", "a")));
   take(writer->finish());
-  const auto archive = open_bytes(sink_.bytes());
-  EXPECT_EQ(archive->tensors().size(), GetParam() == "cfck" ? 3U : 2U);
+  const auto archive = open_written();
+  EXPECT_EQ(archive->tensors().size(), GetParam().format == "cfck" ? 3U : 2U);
   EXPECT_EQ(take(archive->read("t")).bytes().size(), bytes_.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, MisusedWriter, ::testing::ValuesIn(kFormats),
-                         [](const auto& format) { return std::string(format.param); });
+INSTANTIATE_TEST_SUITE_P(Formats, MisusedWriter,
+                         ::testing::Values(Output{"cfck"}, Output{"safetensors"},
+                                           Output{"cfck", true}, Output{"safetensors", true}),
+                         [](const auto& output) {
+                           return std::string(output.param.format) +
+                                  (output.param.is_folder ? "_folder" : "");
+                         });
 
 TEST(Misuse, SafetensorsRefusesTheNameOfItsMetadataAtOnce) {
   const Bytes bytes = test::weights(1, 64);
