@@ -1,5 +1,6 @@
 #include "cfck/calibration.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -72,6 +73,16 @@ Result<std::shared_ptr<const Calibration>> Calibration::of(const Measurements& m
     CFCK_TRY_ASSIGN(auto arrays, calibration::arrays_in_memory(measured.tensors, measured.owner));
     return make(measured, std::move(arrays));
   });
+}
+
+bool Calibration::is_used_by(const EncodeOptions& options) const {
+  const auto is_spectral = [](const auto& chosen) {
+    const auto target = error_target(chosen);
+    return chosen.codec == CodecChoice::kSpectral || (target && target->has_value());
+  };
+  return step_ > 0 || is_spectral(options) ||
+         std::any_of(options.rules.begin(), options.rules.end(),
+                     [&](const EncodeRule& rule) { return is_spectral(rule.options); });
 }
 
 Result<std::shared_ptr<const codec::SecondMoments>> Calibration::second_moments(

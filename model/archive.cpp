@@ -8,11 +8,18 @@
 #include "model/archive_format.hpp"
 
 namespace cfck {
+namespace {
+
+Error no_source() { return invalid_argument("the source of an archive is nullptr"); }
+
+}  // namespace
+
 TensorArchive::~TensorArchive() = default;
 
 Result<std::unique_ptr<TensorArchive>> TensorArchive::open(std::unique_ptr<ByteSource> source,
                                                            const ArchiveOptions& options) {
   return run_guarded([&]() -> Result<std::unique_ptr<TensorArchive>> {
+    if (source == nullptr) return no_source();
     CFCK_TRY_ASSIGN(const model::ArchiveFormat* format, model::format_of(*source));
     return format->open(std::move(source), options);
   });
@@ -22,6 +29,7 @@ Result<std::unique_ptr<TensorArchive>> TensorArchive::open_as(std::string_view f
                                                               std::unique_ptr<ByteSource> source,
                                                               const ArchiveOptions& options) {
   return run_guarded([&]() -> Result<std::unique_ptr<TensorArchive>> {
+    if (source == nullptr) return no_source();
     if (const auto* known = model::find_format(format)) {
       return known->open(std::move(source), options);
     }

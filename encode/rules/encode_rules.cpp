@@ -64,6 +64,9 @@ Result<TensorChoice> request_of(const Options& options, const Calibration* calib
   }
   CFCK_TRY_ASSIGN(const StepPreset preset,
                   preset_of(options, request.spectral.has_value(), calibration));
+  if (options.trellis_states && !request.spectral) {
+    return invalid_argument("trellis_states needs a target, e.g. bits_per_weight");
+  }
   if (!options.block.empty() && !request.spectral) {
     return invalid_argument("block needs a target, e.g. bits_per_weight");
   }

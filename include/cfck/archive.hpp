@@ -79,7 +79,7 @@ struct ArchiveRead {
 };
 
 struct ArchiveOptions {
-  DecodeOptions decode;  // formats other than .cfck use threads and max_decoded_bytes only
+  DecodeOptions decode = {};  // formats other than .cfck use threads and max_decoded_bytes only
   ReadMode mode = ReadMode::kPread;
 };
 

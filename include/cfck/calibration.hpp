@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cfck/export.hpp"
+#include "cfck/options.hpp"
 #include "cfck/reader.hpp"
 
 namespace cfck {
@@ -99,8 +100,12 @@ class CFCK_API Calibration {
   // For a calibration that cfck.refine made: the step, as WriteSummary::step, that its corrected
   // values are for. 0: it was not refined.
   double step() const noexcept { return step_; }
+  // True if files with these options depend on it: they or a rule have a target or codec spectral,
+  // or it has a step.
+  bool is_used_by(const EncodeOptions& options) const;
   // Reads the matrix that `steps` names, and shrinks what is beside its diagonal as far as few
-  // inputs make it uncertain. Errors: those of reading; kCorrupt.
+  // inputs make it uncertain. The result is for writers: its type is not public. Errors: those of
+  // reading; kCorrupt.
   Result<std::shared_ptr<const codec::SecondMoments>> second_moments(
       const CalibratedSteps& steps) const;
   // Reads the corrected values that `steps` names, in the order of the tensor. Errors: those of

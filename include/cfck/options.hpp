@@ -162,7 +162,8 @@ struct TensorOptions {
   // Trellis states of codec spectral: 64 (fewest bytes at an error), 8, 4, or 1 (plain
   // quantisation); nullopt: 8, and at level archive 64.
   std::optional<unsigned> trellis_states = std::nullopt;
-  // Steps of codec spectral; nullopt: kCalibrated with a calibration, else kFlat.
+  // Steps of codec spectral; nullopt: kFeedback with a calibration that was refined, kCalibrated
+  // with any other, kFlat without.
   std::optional<StepPreset> steps = std::nullopt;
   // Sides of the blocks that codec spectral transforms, along the last axes; 1 to 64 each, at most
   // 4096 values in all. Sides longer than their axis are cut to it, and tensors of fewer axes left

@@ -138,6 +138,10 @@ void bind_options(nb::module_& module) {
             EncodeOptions options = encode_options(plain, size, std::move(rules), std::move(exempt),
                                                    threads, entropy, level);
             if (calibration != nullptr) options.calibration = calibration->calibration;
+            if (options.calibration && !options.calibration->is_used_by(options)) {
+              raise(invalid_argument(
+                  "calibration needs a target, e.g. bits_per_weight; without one nothing is lost"));
+            }
             new (self) EncodeOptions(std::move(options));
           },
           nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "calibration"_a.none(), "exempt"_a,

@@ -115,7 +115,8 @@ def _wrong_way(path: str, line: int, target: str) -> Iterator[Problem]:
     where = "beside" if LINES[other] == LINES[own] else "above"
     yield Problem(
         path, line, f"{own} must not include {target}: the room {other} is {where} it; move what "
-        "both need to a lower room (scripts/checks/includes.py has their order)",
+        "both need to a lower room, or give a new folder its line (ROOMS in "
+        "scripts/checks/includes.py)",
     )  # fmt: skip
 
 

@@ -168,6 +168,14 @@ void for_each_kind(const std::function<void(const Kind& kind, const TensorArchiv
 
 ErrorCode code_of(const Result<void>& result) { return result ? ErrorCode{} : result.error().code; }
 
+TEST(Archive, ASourceThatIsNoneIsAnError) {
+  EXPECT_EQ(TensorArchive::open(std::unique_ptr<ByteSource>()).error().code,
+            ErrorCode::kInvalidArgument);
+  for (const char* format : {"cfck", "safetensors"}) {
+    EXPECT_EQ(TensorArchive::open_as(format, nullptr).error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
 TEST(Archive, ListsTheSameTensors) {
   for_each_kind([](const Kind& kind, const TensorArchive& archive) {
     std::vector<std::string> names;

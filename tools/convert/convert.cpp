@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "cfck/calibration.hpp"
 #include "tools/convert/convert_report.hpp"
 #include "tools/convert/encode_options.hpp"
 #include "tools/output/interrupt.hpp"
@@ -16,6 +17,15 @@ namespace cfck::tools {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A file named as the format that it was converted from would be mistaken for it.
+Result<void> check_suffix(const std::string& output, const model::ArchiveFormat& from,
+                          const model::ArchiveFormat& to) {
+  if (!output.ends_with(from.suffix)) return {};
+  return invalid_argument(fmt::format(
+      "'{}' is to be a {} file, since IN is a {} file, but ends in {}; choose another name",
+      escaped(output), to.name, from.name, from.suffix));
+}
 
 Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_progress) {
   CFCK_TRY_ASSIGN(const ConversionInput input, probe_input(options.input, options.limits));
@@ -38,7 +48,8 @@ Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_pr
     conversion.output =
         (fs::path(conversion.output) / model::with_suffix(name, *input.format, to)).string();
   }
-  CFCK_TRY(check_output(options.input, conversion.output, options.force));
+  CFCK_TRY(check_suffix(conversion.output, *input.format, to));
+  CFCK_TRY(check_output(options.input, conversion.output, options.force || options.dry_run));
   ProgressBar bar(show_progress, input.decoded_bytes * (options.verify ? 2 : 1));
   CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
   return ConvertReport{options.input, conversion.output, &to, std::move(files), {}, {}};
@@ -49,9 +60,9 @@ Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_pr
 Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to) {
   if (to.encodes || options.for_cfck.empty()) return {};
   return invalid_argument(
-      fmt::format("{}: only for conversion to .cfck, but '{}' is a .cfck file already, whose "
-                  "tensors are converted as they are. Leave the option out, or convert "
-                  "the original safetensors file",
+      fmt::format("{}: only for conversion to .cfck, but '{}' is a .cfck file already, which "
+                  "is converted to safetensors. Leave the option out, or convert the original "
+                  "safetensors file",
                   fmt::join(options.for_cfck, ", "), escaped(options.input)));
 }
 
@@ -101,6 +112,11 @@ Result<ConvertOptions> with_rules(const ConvertOptions& options) {
   CFCK_TRY_ASSIGN(complete.encode.rules, collect_rules(options.rules, options.rules_file));
   CFCK_TRY(error_target(complete.encode));
   CFCK_TRY(error_bound(complete.encode));
+  const auto& calibration = complete.encode.calibration;
+  if (calibration && !calibration->is_used_by(complete.encode)) {
+    return invalid_argument(
+        "--calibration needs a target, e.g. --bits-per-weight 3; without one nothing is lost");
+  }
   return complete;
 }
 

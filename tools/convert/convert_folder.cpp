@@ -106,7 +106,7 @@ Result<void> FolderConversion::choose_output() {
                  {}};
   }
   const bool is_taken = model::is_taken(out);
-  if (is_taken) CFCK_TRY(check_output(options_.input, out, options_.force));
+  if (is_taken) CFCK_TRY(check_output(options_.input, out, options_.force || options_.dry_run));
   if (is_taken && !fs::is_directory(out, error)) {
     return Error{ErrorCode::kInvalidArgument,
                  "'" + escaped(output_) + "' is a file; the output for a folder must be a folder",

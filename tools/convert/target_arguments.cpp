@@ -47,7 +47,7 @@ void add_targets(CLI::App& app, EncodeOptions& encode) {
   add_parsed(app, "--steps", parse_step_preset, encode.steps,
              "Codec spectral: flat (one step for all), prior (a table for 3x3 kernels), "
              "calibrated (the default with --calibration), or feedback (calibrated, with error "
-             "compensation)",
+             "compensation; the default if cfck.refine made the calibration)",
              "WORD");
   add_parsed(app, "--block", parse_block, encode.block,
              "Codec spectral: sides of the transform blocks along the last axes, such as 8x8; 1 "

@@ -189,11 +189,13 @@ void append_histogram(std::string& text, const TensorStats& stats, bool ascii) {
   const std::uint64_t most = *std::max_element(histogram.counts.begin(), histogram.counts.end());
   const auto n_bins = static_cast<double>(histogram.counts.size());
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
-    const double part = static_cast<double>(i) / n_bins;
-    const double start = histogram.low * (1 - part) + histogram.high * part;
-    // The first bin also has the values below it.
-    const char* sign = i == 0 && histogram.low > stats.min.real ? "<=" : "";
-    text += fmt::format("  {:>14}  {} {}\n", sign + fmt::format("{:.5g}", start),
+    // The first bin also has the values below it, the last those above.
+    const bool is_open_below = i == 0 && histogram.low > stats.min.real;
+    const bool is_open_above = i + 1 == histogram.counts.size() && histogram.high < stats.max.real;
+    const double part = (static_cast<double>(i) + (is_open_below ? 1 : 0)) / n_bins;
+    const double edge = histogram.low * (1 - part) + histogram.high * part;
+    const char* sign = is_open_below ? "<" : is_open_above ? ">=" : "";
+    text += fmt::format("  {:>14}  {} {}\n", sign + fmt::format("{:.5g}", edge),
                         drawn_bar(histogram.counts[i], most, ascii), histogram.counts[i]);
   }
 }

@@ -10,7 +10,7 @@ from .._frameworks.choose import find_framework
 from .._frameworks.framework import Framework, TensorT
 from .._options.kinds import OpenOptions
 from .._options.signatures import describes, takes
-from ..errors import CfckError
+from ..errors import InvalidArgumentError
 from .archive import Archive
 from .records import RecordInfo, record_info
 from .slices import TensorSlice
@@ -98,7 +98,7 @@ class safe_open(Generic[TensorT]):
 
     def _opened(self) -> Archive:
         if self._archive is None:
-            raise CfckError("File is not open")
+            raise InvalidArgumentError("File is not open")
         return self._archive
 
     def keys(self) -> list[str]:

@@ -50,7 +50,7 @@ class TensorOptions(TypedDict, total=False):
     steps: for codec "spectral": "flat" (one step for all tensors, the default), "prior" (kernels of
         3x3 by a table), "calibrated" (the default with a calibration), or "feedback" (the same,
         and the other weights of a layer compensate what errors do to its outputs; the calibration
-        must come from data).
+        must come from data; the default with one that refine() made).
     block: for codec "spectral": sides, 1 to 64, of the blocks that are transformed, along the last
         axes, such as (8, 8); (1,): nothing is. At most 4096 values in all; sides longer than their
         axis are cut to it, and tensors of fewer axes are done as without. None: convolution

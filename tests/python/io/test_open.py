@@ -120,7 +120,7 @@ def test_missing_tensor(both):
 def test_closed_file(both):
     with cfck.safe_open(both[0], "pt") as file:
         part = file.get_slice("x")
-    with pytest.raises(cfck.CfckError, match="not open"):
+    with pytest.raises(cfck.InvalidArgumentError, match="not open"):
         file.keys()
     assert_same(part[0], weights(*SHAPE)[0])
 

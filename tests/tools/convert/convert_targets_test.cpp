@@ -127,6 +127,7 @@ TEST_F(ConvertTargets, WhatMakesNoSenseIsRefused) {
       {{"--nmse", "0.1", "--block", "0"}, "'0' is not a block"},
       {{"--nmse", "0.1", "--block", "64x64x2"}, "at most 4096 values"},
       {{"--block", "8x8"}, "block needs a target"},
+      {{"--trellis-states", "8"}, "trellis_states needs a target"},
       {{"--rule", "a*: nmse=0.1, block=8,8"}, "8"},
       {{"--steps", "feedback"}, "--steps feedback needs --calibration FILE"},
       {{"--nmse", "0.1", "--steps", "calibrated"}, "--steps calibrated needs --calibration FILE"},

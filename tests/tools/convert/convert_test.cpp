@@ -56,10 +56,23 @@ TEST(Convert, TheOutputIsNamedAfterTheInput) {
 TEST(Convert, ContentDecidesTheDirection) {
   const TemporaryFolder folder;
   write_file(folder / "wrong.cfck", small_model());
-  ASSERT_EQ(convert({folder / "wrong.cfck", folder / "wrong.safetensors"}).code, 0);
-  EXPECT_EQ(read_file(folder / "wrong.safetensors").substr(0, 4), "\x5C\x2A\x4D\x18");
+  ASSERT_EQ(convert({folder / "wrong.cfck", folder / "plain"}).code, 0);
+  EXPECT_EQ(read_file(folder / "plain").substr(0, 4), "\x5C\x2A\x4D\x18");
+  fs::rename(folder / "plain", folder / "wrong.safetensors");
   ASSERT_EQ(convert({folder / "wrong.safetensors", folder / "right"}).code, 0);
   EXPECT_TRUE(read_file(folder / "right") == small_model());
+}
+
+// .cfck files are converted to safetensors: a second .cfck name is a mistake.
+TEST(Convert, TheSuffixOfTheInputsFormatIsRefusedForTheOutput) {
+  const TemporaryFolder folder;
+  write_file(folder / "in.safetensors", small_model());
+  ASSERT_EQ(convert({folder / "in.safetensors"}).code, 0);
+  const Outcome twice = convert({folder / "in.cfck", folder / "out.cfck"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(twice.err.find("is to be a safetensors file"), std::string::npos) << twice.err;
+  EXPECT_EQ(convert({folder / "in.safetensors", folder / "out.safetensors"}).code, 2);
+  EXPECT_EQ(folder.files(), (Names{"in.cfck", "in.safetensors"}));
 }
 
 TEST(Convert, WhatExistsIsNotReplacedUnlessForced) {
@@ -184,6 +197,10 @@ TEST(Convert, ADryRunWritesNothingAndKnowsTheSize) {
   EXPECT_TRUE(dry.json()["dry_run"]);
   ASSERT_EQ(convert({folder / "in.safetensors"}).code, 0);
   EXPECT_EQ(dry.json()["output_bytes"], fs::file_size(folder / "in.cfck"));
+  // What exists is not touched.
+  const std::string before = read_file(folder / "in.cfck");
+  EXPECT_EQ(convert({folder / "in.safetensors", "--dry-run", "--codec=raw"}).code, 0);
+  EXPECT_TRUE(read_file(folder / "in.cfck") == before);
   fs::remove(folder / "in.safetensors");
   const Outcome back = convert({folder / "in.cfck", "--dry-run", "--json"});
   ASSERT_EQ(back.code, 0);

@@ -309,6 +309,19 @@ TEST_F(Stats, DrawsAsTheTerminalCan) {
   EXPECT_EQ(draw({"--quiet"}, "LC_ALL=C").find('#'), std::string::npos);
 }
 
+// The histogram ends four deviations from the mean; values beyond are in its first and last bin.
+TEST_F(Stats, OutliersAreInTheBinsAtTheEnds) {
+  std::vector<float> values(10'000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 100) - 49.5F;
+  values[0] = -1e4F;
+  values[1] = 1e4F;
+  make("m", model_of({{"w", "F32", "[10000]", bytes_of(values)}}));
+  const std::string text = run({"stats", folder / "m.cfck", "w"}).out;
+  EXPECT_NE(text.find("  <"), std::string::npos) << text;
+  EXPECT_NE(text.find("  >="), std::string::npos) << text;
+  EXPECT_EQ(text.find("<="), std::string::npos) << text;
+}
+
 TEST_F(Stats, DamagedFiles) {
   make("m", model_of({{"large", "U8", "[100000]", noise(100000, 1)},
                       {"small", "F32", "[2]", bytes_of<float>({1, 63})}}));
