@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
   if (arguments.rel_bound > 0) {
     TensorOptions every;
     every.max_rel_error = arguments.rel_bound;
-    options.rules.push_back({"*", every});
+    options.rules.push_back({"*", every, /*force=*/true});
   }
   const auto found = measure(arguments, options);
   if (!found) {

@@ -117,14 +117,16 @@ Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
     }
     const std::size_t number = made.rules_.size();
     const auto [first, is_new] = made.by_pattern_.emplace(rule.pattern, number);
-    if (!is_new && !made.rules_[first->second].request.stores_as(*request)) {
+    const bool differs = !is_new && !(made.rules_[first->second].request.stores_as(*request) &&
+                                      made.rules_[first->second].force == rule.force);
+    if (differs) {
       return naming(invalid_argument("two different rules have this pattern; keep one of them"),
                     "rule", rule.pattern);
     }
     if (rule.pattern.find_first_of("*?[") != std::string::npos) {
       made.with_wildcards_.push_back(number);
     }
-    made.rules_.push_back({rule.pattern, *request});
+    made.rules_.push_back({rule.pattern, *request, rule.force});
   }
   return made;
 }
@@ -166,30 +168,26 @@ std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
 }
 
 Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape) {
-  if (Rule* const rule = find_rule(name)) {
+  Rule* const rule = find_rule(name);
+  const TensorChoice& request = rule != nullptr ? rule->request : request_;
+  if (rule != nullptr) {
     rule->used = true;
-    const TensorChoice& request = rule->request;
-    if (!request.is_lossy()) {
-      return lossless(request.codec);
-    }
-    if (!can_be_lossy(dtype, request)) {
-      if (rule->pattern == name) {
-        return not_float(name);
-      }
-      return lossless(request.codec, LosslessReason::kNotFloat);
-    }
+  }
+  if (!request.is_lossy()) {
+    return lossless(request.codec);
+  }
+  const bool is_named = rule != nullptr && rule->pattern == name;
+  if (!can_be_lossy(dtype, request)) {
+    return is_named ? Result<TensorChoice>(not_float(name))
+                    : lossless(request.codec, LosslessReason::kNotFloat);
+  }
+  if (is_named || (rule != nullptr && rule->force)) {
     return with_steps(name, shape, request);
   }
-  if (!request_.is_lossy()) {
-    return lossless(request_.codec);
-  }
-  if (!can_be_lossy(dtype, request_)) {
-    return lossless(request_.codec, LosslessReason::kNotFloat);
-  }
   if (const std::optional<LosslessReason> reason = exemption(name, shape)) {
-    return lossless(request_.codec, reason);
+    return lossless(request.codec, reason);
   }
-  return with_steps(name, shape, with_exemptions(request_));
+  return with_steps(name, shape, with_exemptions(request));
 }
 
 Result<TensorChoice> EncodeRules::with_steps(std::string_view name, const Shape& shape,

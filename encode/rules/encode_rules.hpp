@@ -44,6 +44,7 @@ class EncodeRules {
   struct Rule {
     std::string pattern;
     TensorChoice request;
+    bool force = false;  // no exemptions, although it has wildcards
     bool used = false;
   };
 

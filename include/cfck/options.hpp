@@ -210,9 +210,13 @@ CFCK_API std::string_view lossless_reason_name(LosslessReason reason) noexcept;
 // `?` for one, `[abc]`, `[a-z]` and `[!abc]` for one of (not) these; anything else for
 // itself. A pattern that is the name itself matches too. Names are UTF-8, compared by code
 // points.
+//
+// A rule with wildcards leaves alone what plain maximum errors and targets leave alone
+// (EncodeOptions); a rule that is the name of a tensor, and one with `force`, does not.
 struct EncodeRule {
   std::string pattern;
   TensorOptions options;
+  bool force = false;
 };
 
 // The options of a file. For each tensor the first rule that matches its name applies, and nothing
@@ -226,9 +230,9 @@ struct EncodeRule {
 // A plain maximum error or target reaches float tensors of two or more dimensions and at
 // least 1024 values which are neither named in `exempt` nor match *exp_avg*,
 // *momentum_buffer* or optimizer.*, and, if it is absolute, whose root mean square
-// is not below it. All others stay lossless. A rule lifts these exemptions. A
-// tensor that is no float stays lossless, but naming one without wildcards in a
-// rule with a maximum error or target is an error (kInvalidArgument).
+// is not below it. All others stay lossless. The same goes for those of a rule with wildcards,
+// unless it has EncodeRule::force. A rule without wildcards reaches the tensor of that name,
+// whatever it is; if it is no float, that is an error (kInvalidArgument).
 struct EncodeOptions {
   // The plain options: the members of TensorOptions, with the same meaning.
   CodecChoice codec = CodecChoice::kAuto;

@@ -35,7 +35,7 @@ from ._io.single import compress, decompress, update
 from ._io.slices import TensorSlice
 from ._io.summary import EmptyFileWarning, RuleWarning, SaveSummary, SharedMemoryWarning
 from ._native import library_version as _library_version
-from ._options.kinds import TensorOptions
+from ._options.kinds import RuleOptions, TensorOptions
 from .errors import (
     CfckError,
     ChecksumError,
@@ -78,6 +78,7 @@ __all__ = [
     "SafetensorError",
     "SaveSummary",
     "SharedMemoryWarning",
+    "RuleOptions",
     "TensorOptions",
     "TensorSlice",
     "TensorSpec",

@@ -67,8 +67,8 @@ class TensorOptions:
 class EncodeOptions:
     """Choices for a file, not checked yet."""
 
-    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions]], calibration: Calibration | None, exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
-        """A rule is a pattern and its options."""
+    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions, bool]], calibration: Calibration | None, exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
+        """A rule is a pattern, its options, and whether it lifts exemptions."""
 
 class RecordKind(enum.Enum):
     """How a record is stored."""

@@ -24,7 +24,7 @@ namespace {
 
 using namespace nb::literals;
 
-using Rules = std::vector<std::tuple<std::string, TensorOptions>>;
+using Rules = std::vector<std::tuple<std::string, TensorOptions, bool>>;
 
 // "a, b or c"
 std::string alternatives(std::span<const std::string_view> words) {
@@ -83,7 +83,9 @@ EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint
   EncodeOptions options;
   options.set_tensor_options(plain);
   options.size = size;
-  for (auto& [pattern, chosen] : rules) options.rules.push_back({std::move(pattern), chosen});
+  for (auto& [pattern, chosen, force] : rules) {
+    options.rules.push_back({std::move(pattern), chosen, force});
+  }
   options.exempt = std::move(exempt);
   options.threads = threads;
   options.entropy = entropy_choice(entropy);
@@ -145,7 +147,8 @@ void bind_options(nb::module_& module) {
             new (self) EncodeOptions(std::move(options));
           },
           nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "calibration"_a.none(), "exempt"_a,
-          "threads"_a, "entropy"_a, "level"_a, "A rule is a pattern and its options.");
+          "threads"_a, "entropy"_a, "level"_a,
+          "A rule is a pattern, its options, and whether it lifts exemptions.");
 }
 
 }  // namespace cfck::python

@@ -21,7 +21,7 @@ TEST(BoundsExtremes, ValuesWithoutARange) {
       const TensorOptions rule = kind == BoundKind::kRel
                                      ? TensorOptions{.max_rel_error = 1e-3, .per_row = per_row}
                                      : TensorOptions{.max_sigma_error = 1e-3, .per_row = per_row};
-      options.rules = {{"*", rule}};
+      options.rules = {{"*", rule, /*force=*/true}};
       const std::vector<Named> tensors = {
           {"constant", {64, 64}, bytes_from(std::vector<float>(4096, 0.3F))},
           {"zeros", {4096}, bytes_from(std::vector<float>(4096, 0))},
@@ -181,7 +181,7 @@ TEST(BoundsExtremes, RowsOfOneOrTwoValues) {
 
 TEST(BoundsExtremes, ScalarsAndVectorsThatARuleNames) {
   EncodeOptions options;
-  options.rules = {{"*", {.codec = CodecChoice::kDirect, .max_abs_error = 0.5}}};
+  options.rules = {{"*", {.codec = CodecChoice::kDirect, .max_abs_error = 0.5}, true}};
   const std::vector<float> values = bell(74, 300000, 8);
   const OpenFile file(
       write_all({{"scalar", {}, bytes_from({0.3F})}, {"vector", {300000}, bytes_from(values)}},

@@ -164,8 +164,19 @@ TEST(Bounds, ThePlainOneLeavesSomeTensorsAlone) {
   EXPECT_EQ(file.record("twin").kind, RecordKind::kDuplicate);
   EXPECT_EQ(file.record("twin").error, file.record("weight").error);
 
-  // A rule lifts all restrictions except the dtype.
+  // A rule with wildcards has the same exemptions.
+  const auto exempted = reasons(written.summary);
   options.rules = {{"*", {.max_abs_error = 1e-3}}};
+  EXPECT_EQ(reasons(write_all(tensors, options).summary), exempted);
+
+  // The name of a tensor lifts them.
+  options.rules.insert(options.rules.begin(), {"bias", {.max_abs_error = 1e-3}});
+  auto others = exempted;
+  others.erase("bias");
+  EXPECT_EQ(reasons(write_all(tensors, options).summary), others);
+
+  // With force, all are lifted but that of the dtype.
+  options.rules = {{.pattern = "*", .options = {.max_abs_error = 1e-3}, .force = true}};
   written = write_all(tensors, options);
   EXPECT_EQ(reasons(written.summary), (std::map<std::string, std::string>{{"ids", "not_float"}}));
   const OpenFile all(written.file);

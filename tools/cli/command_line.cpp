@@ -151,9 +151,10 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       "  cfck-convert model.safetensors --max-rel-error 1e-3 \\\n"
       "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
       "  cfck-convert model.safetensors --size 60MB      best quality in 60 million bytes\n"
-      "A rule lifts the exemptions that apply to the options for all tensors. Its last colon\n"
-      "ends the pattern, in which * matches any characters, ? one, and [abc] one of these. In a\n"
-      "file each line is a rule; lines that start with # are comments.\n");
+      "The last colon of a rule ends its pattern, in which * matches any characters, ? one, and\n"
+      "[abc] one of these. As the options for all tensors do, a rule with a pattern leaves\n"
+      "one-dimensional and small tensors and optimizer state lossless; a full name or the option\n"
+      "force lifts that. In a file each line is a rule; lines that start with # are comments.\n");
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_convert(choices.convert, console); };
   });

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxRuleBytes = std::size_t{16} << 20;
 constexpr const char* kOptionNames =
     "codec, max_abs_error, max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, "
-    "trellis_states, steps, block";
+    "trellis_states, steps, block, force";
 
 Error wrong(std::string message) { return invalid_argument(std::move(message)); }
 
@@ -110,9 +110,17 @@ Result<void> set_option(TensorOptions& options, std::string_view name,
   return {};
 }
 
+Result<void> set_rule_option(EncodeRule& rule, std::string_view name,
+                             std::optional<std::string_view> value) {
+  if (name != "force") return set_option(rule.options, name, value);
+  CFCK_TRY_ASSIGN(rule.force, parse_flag(value));
+  return {};
+}
+
 struct Rules {
   struct First {
     TensorOptions options;
+    bool force = false;
     std::string where;  // for errors
   };
   std::vector<EncodeRule> rules;
@@ -123,8 +131,9 @@ Result<void> add_rule(Rules& rules, std::string_view text, const std::string& wh
   auto rule = parse_rule(text);
   if (!rule) return prefixed(where, std::move(rule).error());
   const auto& [pattern, first] =
-      *rules.of_pattern.try_emplace(rule->pattern, Rules::First{rule->options, where}).first;
-  if (first.options != rule->options) {
+      *rules.of_pattern.try_emplace(rule->pattern, Rules::First{rule->options, rule->force, where})
+           .first;
+  if (first.options != rule->options || first.force != rule->force) {
     return prefixed(where, wrong(fmt::format("contradicts {}, which has the same pattern; keep "
                                              "one of them",
                                              first.where)));
@@ -215,7 +224,7 @@ Result<EncodeRule> parse_rule(std::string_view text) {
     if (std::find(given.begin(), given.end(), name) != given.end()) {
       return prefixed(escaped(name), wrong("given twice"));
     }
-    const auto set = set_option(rule.options, name, value);
+    const auto set = set_rule_option(rule, name, value);
     if (!set) return prefixed(escaped(name), set.error());
     given.push_back(std::move(name));
     if (end == rest.size()) break;

@@ -20,7 +20,7 @@ class NativeCalibration(Protocol):
 
 
 class TensorOptions(TypedDict, total=False):
-    """How to store a tensor; the options of a rule.
+    """How to store a tensor.
 
     At most one of the three maximum errors may be given. At most one of nmse, psnr and
     bits_per_weight may be given, with max_abs_error or without.
@@ -30,11 +30,11 @@ class TensorOptions(TypedDict, total=False):
         where a call takes it; at most one). With a target "auto" takes it.
     max_abs_error: the most by which a value may change, in the units of the values. Without a
         maximum error or target every bit is kept. At most one of the three maximum errors may be
-        given. NaN and infinities come back bit for bit, -0.0 may become 0.0. In a rule, and in
-        compress(), it reaches every tensor of F64, F32, BF16 or F16. Elsewhere it reaches those
-        of two or more dimensions and at least 1024 values, except optimizer state (*exp_avg*,
-        *momentum_buffer*, optimizer.*) and tensors whose root mean square is below
-        max_abs_error; all others keep every bit.
+        given. NaN and infinities come back bit for bit, -0.0 may become 0.0. It reaches tensors of
+        F64, F32, BF16 and F16 of two or more dimensions and at least 1024 values, except optimizer
+        state (*exp_avg*, *momentum_buffer*, optimizer.*) and tensors whose root mean square is
+        below max_abs_error; all others keep every bit. In compress(), in a rule that is the full
+        name of a tensor, and in one with force, it reaches every tensor of these dtypes.
     max_rel_error: likewise, as a fraction of the range of each tensor, largest minus smallest
         finite value.
     max_sigma_error: likewise, in standard deviations of the finite values of each tensor.
@@ -70,8 +70,18 @@ class TensorOptions(TypedDict, total=False):
     block: Sequence[int] | None
 
 
+class RuleOptions(TensorOptions, total=False):
+    """The options of a rule.
+
+    force: reach also what a rule with wildcards leaves lossless: tensors of fewer than two
+        dimensions or 1024 values, optimizer state, and tensors near zero.
+    """
+
+    force: bool
+
+
 # The first rule that matches a name counts.
-Rules = Mapping[str, TensorOptions] | Sequence[tuple[str, TensorOptions]]
+Rules = Mapping[str, RuleOptions] | Sequence[tuple[str, RuleOptions]]
 
 
 class EffortOptions(TypedDict, total=False):
@@ -102,7 +112,7 @@ class RefineOptions(CompressOptions, total=False):
     size: the most that the file may take, in bytes or as "60MB" or "60MiB"; met within 0.5 % where
         there is something to lose. It is for whole files: not in a rule, not for an update.
     rules: options by name, {"*.weight": {"max_sigma_error": 1e-3}, ...} or a list of such pairs:
-        cfck.TensorOptions for the tensors whose names match the pattern. The first rule that
+        cfck.RuleOptions for the tensors whose names match the pattern. The first rule that
         matches counts, and nothing else. * stands for any characters, ? for one, [abc] and [!abc]
         for one of (not) these.
     """

@@ -11,11 +11,11 @@ from .. import _native
 from .._common.checks import check_utf8
 from .._common.paths import native_path
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
-from .kinds import EffortOptions, NativeCalibration, TensorOptions
+from .kinds import EffortOptions, NativeCalibration, RuleOptions, TensorOptions
 from .signatures import instead
 
-# The options of a rule.
 OF_TENSORS = tuple(get_type_hints(TensorOptions))
+OF_RULES = tuple(get_type_hints(RuleOptions))
 _NUMBERS = (
     "max_abs_error",
     "max_rel_error",
@@ -36,8 +36,9 @@ def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _n
         plain=_native_tensor_options(options, ""),
         size=_size(options.get("size")),
         rules=[
-            (pattern, _native_tensor_options(chosen, f"rule {pattern!r}: "))
+            (pattern, _native_tensor_options(chosen, where), _is_forced(chosen, where))
             for pattern, chosen in _pairs(options.get("rules"))
+            for where in [f"rule {pattern!r}: "]
         ],
         calibration=_calibration(options.get("calibration")),
         exempt=list(exempt),
@@ -99,12 +100,19 @@ def _pairs(rules: Any) -> list[tuple[str, Mapping[str, Any]]]:
                     f"rule {pattern!r}: size is of the whole file; give it beside the rules, or "
                     "bits_per_weight here"
                 )
-            if name not in OF_TENSORS:
+            if name not in OF_RULES:
                 raise InvalidArgumentError(
-                    f"rule {pattern!r}: unknown option {name!r}{instead(name, OF_TENSORS)}"
+                    f"rule {pattern!r}: unknown option {name!r}{instead(name, OF_RULES)}"
                 )
         pairs.append((check_utf8(pattern), chosen))
     return pairs
+
+
+def _is_forced(chosen: Mapping[str, Any], where: str) -> bool:
+    force = chosen.get("force", False)
+    if not isinstance(force, bool):
+        raise TypeError(f"{where}force is bool, not {type(force).__name__}: {force!r}")
+    return force
 
 
 def _sides(block: Any, where: str) -> list[int]:

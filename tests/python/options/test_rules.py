@@ -15,7 +15,7 @@ def test_rules_in_order_of_a_dict_or_of_pairs(path):
     rules = {
         "layer.bias": {"max_abs_error": 1e-4},
         "layer.*": {"max_rel_error": 1e-2, "per_row": True},
-        "*.exp_avg": {"max_sigma_error": 1e-2, "codec": "direct"},
+        "*.exp_avg": {"max_sigma_error": 1e-2, "codec": "direct", "force": True},
         "[st]*.weight": {"codec": "raw"},
         "other.weigh?": {},
     }
@@ -32,12 +32,25 @@ def test_rules_in_order_of_a_dict_or_of_pairs(path):
     with pytest.warns(cfck.RuleWarning, match=r"'layer.bias' .*earlier rules.*'layer.bias'"):
         summary = save_file(state(), path, rules=turned)
     assert summary.unmatched_rules == ("layer.bias",)
-    assert records(path)["layer.bias"].bound_kind == "rel"
+    assert records(path)["layer.weight"].bound_kind == "rel"
+    assert summary.kept_lossless["layer.bias"] == "few_dimensions"
 
 
-def test_rules_reach_what_plain_options_leave_alone(path):
+def test_wildcards_leave_alone_what_plain_options_do(path):
+    plain = save_file(state(), path, max_abs_error=1e-3).kept_lossless
+    for options in ({}, {"force": False}):
+        rule = {"max_abs_error": 1e-3, **options}
+        assert save_file(state(), path, rules={"*": rule}).kept_lossless == plain
+    named = save_file(state(), path, rules={"layer.bias": {"max_abs_error": 1e-3}, "*": rule})
+    assert set(plain) - set(named.kept_lossless) == {"layer.bias"}
+    with pytest.raises(TypeError, match=r"rule '\*': force is bool, not int"):
+        save_file(state(), path, rules={"*": {"force": 1}})
+
+
+def test_with_force_a_rule_reaches_all_floats(path):
     tensors = {**state(), "scalar": torch.tensor(3.25), "empty": torch.empty(0, 5)}
-    summary = save_file(tensors, path, rules={"*": {"max_abs_error": 1e-3}})
+    rules = {"*": {"max_abs_error": 1e-3, "force": True}}
+    summary = save_file(tensors, path, rules=rules)
     assert summary.kept_lossless["ids"] == "not_float"
     for name in ("layer.bias", "small.weight", "tiny.weight", "a.exp_avg"):
         assert records(path)[name].max_abs_error <= 1e-3

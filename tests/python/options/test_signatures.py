@@ -89,6 +89,7 @@ def test_everything_that_writes_spells_out_its_options(functions, others):
 
 def test_options_of_rules_are_a_type():
     assert list(typing.get_type_hints(cfck.TensorOptions)) == OF_TENSORS
+    assert list(typing.get_type_hints(cfck.RuleOptions)) == [*OF_TENSORS, "force"]
 
 
 @pytest.mark.parametrize("module", [cfck.torch, cfck.numpy])

@@ -52,10 +52,10 @@ TEST_F(ConvertRules, MayStandBeforeTheFiles) {
 }
 
 TEST_F(ConvertRules, TheFirstThatMatchesCounts) {
-  const Outcome outcome =
-      convert({"--max-abs-error", "1e-2", "--rule", "a.*: codec=raw", "--rule",
-               "[ab].weight: max-rel-error=1e-3, per-row", "--rule",
-               "opt*:max_sigma_error = 0.5 , per_row=false", "--rule", "tiny: max_abs_error=1e-7"});
+  const Outcome outcome = convert({"--max-abs-error", "1e-2", "--rule", "a.*: codec=raw", "--rule",
+                                   "[ab].weight: max-rel-error=1e-3, per-row", "--rule",
+                                   "opt*:max_sigma_error = 0.5 , per_row=false, force", "--rule",
+                                   "tiny: max_abs_error=1e-7"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(stored(), (std::map<std::string, std::string>{{"a.weight", "raw"},
@@ -64,6 +64,23 @@ TEST_F(ConvertRules, TheFirstThatMatchesCounts) {
                                                           {"ids", "raw"},
                                                           {"optimizer.state", "sigma 0.5"},
                                                           {"tiny", "abs 1e-07"}}));
+}
+
+TEST_F(ConvertRules, PatternsLeaveAloneWhatOptionsForAllTensorsDo) {
+  const auto lossless = [&](const std::string& rule) {
+    const Outcome outcome = convert({"--rule", rule});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const auto found = stored();
+    return std::count_if(found.begin(), found.end(),
+                         [](const auto& tensor) { return tensor.second == "lossless"; });
+  };
+  EXPECT_EQ(lossless("*: max_sigma_error=1e-2"), 4);  // norm.bias, ids, optimizer.state, tiny
+  EXPECT_EQ(lossless("*: max_sigma_error=1e-2, force=false"), 4);
+  EXPECT_EQ(lossless("*: max_sigma_error=1e-2, force"), 1);  // ids
+  const Outcome twice =
+      convert({"--rule", "*: max_sigma_error=1e-2, force", "--rule", "*: max_sigma_error=1e-2"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(twice.err.find("contradicts"), std::string::npos) << twice.err;
 }
 
 // Names are looked up, patterns are tried: for both the order is decisive.
@@ -162,6 +179,8 @@ TEST_F(ConvertRules, MalformedOnesSayWhere) {
       {"a: per_row", "per_row needs"},
       {"a: max_abs_error=1, per_row", "per_row needs"},
       {"a: codec=direct", "codec direct needs"},
+      {"*: max_abs_error=1, force=yes", "force: 'yes' is neither"},
+      {"*: force, force", "force: given twice"},
       {"a: codec=raw, max_abs_error=1", "do not take a maximum error"},
   };
   for (const auto& [rule, message] : wrong) {
