@@ -86,12 +86,14 @@ struct ArchiveOptions {
 // All const functions may be called concurrently.
 class CFCK_API TensorArchive {
  public:
-  // Opens a file or a folder. The tensors of a folder are those of all files that its shard indexes
-  // name or, without an index, of all its .cfck files or else all its safetensors files. The second
-  // form owns `source`. Errors have the path of the file they are about: kNotFound, kIo, those of
-  // the format, kUnsupported for files of other programs, with what to do about them; kCorrupt for
-  // a bad index, for a name that two shards have, and for a folder whose conversion was
-  // interrupted.
+  // Opens a file, the index of shards, or a folder with a model. Of a folder it takes the model
+  // that cfck.load_file in Python takes (docs/safetensors.md, "Files and folders"): by names that
+  // model libraries use, and an index of shards before a single file. Files of one format without
+  // an index whose names say nothing are read together. The second form owns `source`. Errors have
+  // the path of the file they are about: kNotFound, kIo, those of the format, kUnsupported for
+  // files of other programs, with what to do about them; kInvalidArgument for a folder with several
+  // models, with their names, and where `source` is nullptr; kCorrupt for a bad index, for a name
+  // that two shards have, and for a folder whose conversion was interrupted.
   static Result<std::unique_ptr<TensorArchive>> open(const std::string& path,
                                                      const ArchiveOptions& options = {});
   static Result<std::unique_ptr<TensorArchive>> open(std::unique_ptr<ByteSource> source,

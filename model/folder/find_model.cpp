@@ -100,11 +100,10 @@ Error no_model(const std::string& folder, const std::vector<std::string>& names)
                         : "neither model.cfck.index.json nor model.cfck, nor another model file"));
 }
 
-}  // namespace
-
-Result<std::string> find_model(const std::string& folder) {
-  CFCK_TRY_ASSIGN(const auto names, names_in(folder));
-  std::vector<Candidate> best;  // of the lowest rank, one of each model
+// Returns the candidates of the lowest rank, one of each model.
+Result<std::vector<Candidate>> best_candidates(const std::string& folder,
+                                               const std::vector<std::string>& names) {
+  std::vector<Candidate> best;
   for (const std::string& name : names) {
     auto candidate = candidate_of(name);
     std::error_code ignored;
@@ -120,7 +119,10 @@ Result<std::string> find_model(const std::string& folder) {
       *same = std::move(*candidate);
     }
   }
-  if (best.empty()) return no_model(folder, names);
+  return best;
+}
+
+Result<std::string> only_one(const std::string& folder, const std::vector<Candidate>& best) {
   if (best.size() == 1) return (fs::path(folder) / best.front().name).string();
   std::string files;
   for (const Candidate& candidate : best) {
@@ -128,6 +130,29 @@ Result<std::string> find_model(const std::string& folder) {
   }
   return invalid_argument("the folder '" + escaped(folder) + "' has several models: " + files +
                           "; give the path of the one to load");
+}
+
+// Files of one format whose names say nothing: parts of one model, for all that can be known.
+bool are_parts(const std::vector<Candidate>& best) {
+  return std::all_of(best.begin(), best.end(), [&](const Candidate& candidate) {
+    return candidate.rank() == 2 && !candidate.is_index && candidate.format == best.front().format;
+  });
+}
+
+}  // namespace
+
+Result<std::string> find_model(const std::string& folder) {
+  CFCK_TRY_ASSIGN(const auto names, names_in(folder));
+  CFCK_TRY_ASSIGN(const auto best, best_candidates(folder, names));
+  return best.empty() ? no_model(folder, names) : only_one(folder, best);
+}
+
+Result<std::optional<std::string>> find_named_model(const std::string& folder) {
+  CFCK_TRY_ASSIGN(const auto names, names_in(folder));
+  CFCK_TRY_ASSIGN(const auto best, best_candidates(folder, names));
+  if (are_parts(best)) return std::optional<std::string>();
+  CFCK_TRY_ASSIGN(std::string model, only_one(folder, best));
+  return std::optional(std::move(model));
 }
 
 }  // namespace cfck::model

@@ -1,6 +1,7 @@
 // Which file of a folder stands for the model in it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cfck/status.hpp"
@@ -13,5 +14,9 @@ namespace cfck::model {
 // and the index of shards before a single file. Errors: kNotFound if there is none;
 // kInvalidArgument, with their names, where this leaves several; kIo.
 Result<std::string> find_model(const std::string& folder);
+
+// Likewise, but returns nullopt where no file has a name or an index that says so, and all are of
+// one format: they may be parts of one model.
+Result<std::optional<std::string>> find_named_model(const std::string& folder);
 
 }  // namespace cfck::model

@@ -9,6 +9,7 @@
 
 #include "base/files/temporary_names.hpp"
 #include "base/text.hpp"
+#include "model/folder/find_model.hpp"
 #include "model/folder/folder_names.hpp"
 #include "model/folder/replace_folder.hpp"
 
@@ -96,42 +97,46 @@ class FolderWalk {
   std::vector<std::string> files_;
 };
 
-// Returns the files with tensors in `folder` itself, by the index if there is one.
-Result<std::vector<std::string>> files_of_format(const std::string& folder,
-                                                 const ArchiveFormat& format) {
-  std::vector<std::string> indexes;
+// Returns the paths of the shards that an index names.
+Result<std::vector<std::string>> shards_of(const std::string& index) {
+  CFCK_TRY_ASSIGN(const std::string text, read_text(index, kMaxIndexBytes));
+  CFCK_TRY_ASSIGN(const ShardIndex shards, parse_shard_index(text));
   std::vector<std::string> files;
-  CFCK_TRY_ASSIGN(const auto names, names_in(folder));
-  for (const std::string& name : names) {
-    if (is_index_name(name, format)) indexes.push_back(name);
-    if (has_suffix(name, format)) files.push_back(name);
+  for (const std::string& file : shards.files()) {
+    files.push_back((fs::path(index).parent_path() / file).string());
   }
-  if (!indexes.empty()) {
-    std::set<std::string> named;
-    for (const std::string& index : indexes) {
-      CFCK_TRY_ASSIGN(const std::string text, read_text(folder + "/" + index, kMaxIndexBytes));
-      CFCK_TRY_ASSIGN(const ShardIndex shards, parse_shard_index(text));
-      for (const std::string& file : shards.files()) named.insert(file);
-    }
-    files.assign(named.begin(), named.end());
-  }
-  std::sort(files.begin(), files.end());
-  for (std::string& file : files) file = folder + "/" + file;
   return files;
+}
+
+bool is_index(const std::string& path) {
+  return parse_index_name(fs::path(path).filename().string()).has_value();
+}
+
+Result<std::vector<std::string>> files_of(const std::string& model) {
+  return is_index(model) ? shards_of(model) : std::vector<std::string>{model};
+}
+
+// Returns all files of the folder with tensors, of the first format that has any.
+Result<std::vector<std::string>> all_files(const std::string& folder) {
+  CFCK_TRY_ASSIGN(const auto names, names_in(folder));
+  std::vector<std::string> files;
+  for (const ArchiveFormat* format : archive_formats()) {
+    for (const std::string& name : names) {
+      if (has_suffix(name, *format)) files.push_back(folder + "/" + name);
+    }
+    if (!files.empty()) return files;
+  }
+  return not_found("the folder '" + escaped(folder) + "' has " + no_such_files());
 }
 
 }  // namespace
 
 Result<std::vector<std::string>> tensor_files(const std::string& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
+  if (!fs::is_directory(path, error)) return files_of(path);
   CFCK_TRY(check_unmarked(path));
-  for (const ArchiveFormat* format : archive_formats()) {
-    CFCK_TRY_ASSIGN(auto files, files_of_format(path, *format));
-    if (!files.empty()) return files;
-  }
-  return Error{
-      ErrorCode::kNotFound, "the folder '" + escaped(path) + "' has " + no_such_files(), {}, {}};
+  CFCK_TRY_ASSIGN(const auto model, find_named_model(path));
+  return model ? files_of(*model) : all_files(path);
 }
 
 std::vector<FolderWatch::File> FolderWatch::state() const {

@@ -17,9 +17,11 @@
 
 namespace cfck::model {
 
-// Returns the paths of the files with tensors that `path` stands for: `path` itself, or the shards
-// of a folder, by its index if it has one. Errors: kNotFound for a folder without tensors, kCorrupt
-// for a bad index or a folder whose conversion was interrupted.
+// Returns the paths of the files with tensors that `path` stands for: `path` itself, the shards
+// that it names if it is an index, or those of the model of a folder (find_named_model), in which
+// files that only their format connects count as one. Errors: kNotFound for a folder without
+// tensors, kInvalidArgument for one with several models, kCorrupt for a bad index or a folder whose
+// conversion was interrupted.
 Result<std::vector<std::string>> tensor_files(const std::string& path);
 
 // Notices that a folder is replaced while its files are opened one after the other. Create it

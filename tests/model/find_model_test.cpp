@@ -91,6 +91,41 @@ TEST_F(FindModel, NamesThoseBetweenWhichItCannotChoose) {
   }
 }
 
+// A calibration or another checkpoint beside the model is not part of it.
+TEST_F(FindModel, ArchivesAreOfTheSameModel) {
+  const auto files_in = [&](const std::vector<std::string>& names) {
+    empty();
+    for (const std::string& name : names) put(name);
+    std::vector<std::string> found;
+    const auto files = tensor_files(path());
+    if (!files) return std::vector{files.error().to_string()};
+    for (const std::string& file : *files) found.push_back(fs::path(file).filename().string());
+    return found;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(files_in({"model.cfck", "model.calibration.cfck"}), Names{"model.cfck"});
+  EXPECT_EQ(files_in({"model.safetensors", "model.calibration.cfck"}), Names{"model.safetensors"});
+  EXPECT_EQ(files_in({"model.safetensors", "zz.cfck"}), Names{"model.safetensors"});
+  EXPECT_EQ(files_in({"b.cfck", "a.cfck"}), (Names{"a.cfck", "b.cfck"}));
+  EXPECT_EQ(files_in({"x-00002-of-00002.cfck", "x-00001-of-00002.cfck"}),
+            (Names{"x-00001-of-00002.cfck", "x-00002-of-00002.cfck"}));
+
+  empty();
+  put("2.safetensors");
+  put("stray.cfck");
+  const std::string index =
+      put("model.safetensors.index.json", R"({"weight_map": {"b": "2.safetensors"}})");
+  for (const std::string& from : {path(), index}) {
+    const auto files = tensor_files(from);
+    ASSERT_TRUE(files.has_value()) << files.error().to_string();
+    EXPECT_EQ(*files, std::vector{path() + "/2.safetensors"});
+  }
+  for (const Names& names :
+       {Names{"model.safetensors", "adapter_model.cfck"}, {"a.cfck", "b.safetensors"}}) {
+    EXPECT_NE(files_in(names).front().find("has several models"), std::string::npos);
+  }
+}
+
 TEST_F(FindModel, SaysWhatAFolderLacks) {
   const auto error_of = [&] {
     const auto found = find_model(path());

@@ -74,9 +74,10 @@ TEST_F(ConvertRules, PatternsLeaveAloneWhatOptionsForAllTensorsDo) {
     return std::count_if(found.begin(), found.end(),
                          [](const auto& tensor) { return tensor.second == "lossless"; });
   };
-  EXPECT_EQ(lossless("*: max_sigma_error=1e-2"), 4);  // norm.bias, ids, optimizer.state, tiny
-  EXPECT_EQ(lossless("*: max_sigma_error=1e-2, force=false"), 4);
-  EXPECT_EQ(lossless("*: max_sigma_error=1e-2, force"), 1);  // ids
+  EXPECT_EQ(lossless("*: max_abs_error=1e-2"), 3);  // norm.bias, optimizer.state, tiny
+  EXPECT_EQ(lossless("*: max_sigma_error=1e-2"), 2);
+  EXPECT_EQ(lossless("*: max_sigma_error=1e-2, force=false"), 2);
+  EXPECT_EQ(lossless("*: max_sigma_error=1e-2, force"), 0);
   const Outcome twice =
       convert({"--rule", "*: max_sigma_error=1e-2, force", "--rule", "*: max_sigma_error=1e-2"});
   EXPECT_EQ(twice.code, 2);

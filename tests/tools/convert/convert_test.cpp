@@ -83,7 +83,8 @@ TEST(Convert, WhatExistsIsNotReplacedUnlessForced) {
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("--force"), std::string::npos) << refused.err;
   EXPECT_EQ(read_file(folder / "model.cfck"), "precious");
-  EXPECT_EQ(convert({folder / "model.safetensors", "--dry-run"}).code, 2);
+  EXPECT_EQ(convert({folder / "model.safetensors", "--dry-run"}).code, 0);
+  EXPECT_EQ(read_file(folder / "model.cfck"), "precious");
   EXPECT_EQ(convert({folder / "model.safetensors", "--force"}).code, 0);
   EXPECT_NE(read_file(folder / "model.cfck"), "precious");
   EXPECT_EQ(folder.files(), (Names{"model.cfck", "model.safetensors"}));
