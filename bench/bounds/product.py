@@ -39,7 +39,7 @@ def tally(tensors: dict[str, np.ndarray], kind: str, value: float, **options: st
     import cfck
     import cfck.numpy
 
-    rules = {"*": {f"max_{kind}_error": value}} if value else None
+    rules = {"*": {f"max_{kind}_error": value, "force": True}} if value else None
     worst, beyond = 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.cfck")

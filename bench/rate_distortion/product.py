@@ -137,7 +137,7 @@ def direct(tensors: Tensors, levels: Sequence[float]) -> Iterator[Coded]:
     """Codec direct with one bound for all tensors, which gives about each NMSE (dB)."""
     for level in levels:
         bound = math.sqrt(3 * common_error(tensors, level))
-        rules = {"*": {"max_abs_error": bound}}
+        rules = {"*": {"max_abs_error": bound, "force": True}}
         yield save_and_load(tensors, f"max_abs_error={bound:.3g}", {"rules": rules})
 
 

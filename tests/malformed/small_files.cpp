@@ -75,7 +75,7 @@ void add_dtypes(std::vector<SmallFile>& files) {
 Bytes lossy_tensor(const TensorOptions& tensor_options, DType dtype, const Shape& shape,
                    std::uint32_t chunk_elems = 0) {
   EncodeOptions options;
-  options.rules = {{"*", tensor_options}};
+  options.rules = {{"*", tensor_options, /*force=*/true}};
   options.chunk_elems = chunk_elems;
   const Bytes bytes = values(Pattern::kNarrow, dtype, *n_elems(shape), 18);
   return write_file(

@@ -53,6 +53,17 @@ def test_a_calibration_of_another_model_is_refused(calibration):
         cfck.torch.save({"other.weight": tensors["2.weight"]}, nmse=0.01, calibration=calibration)
 
 
+def test_a_calibration_without_a_target_is_refused(calibration):
+    tensors = model().state_dict()
+    for options in ({}, {"max_abs_error": 1e-3}, {"rules": {"*": {"max_abs_error": 1e-3}}}):
+        with pytest.raises(cfck.InvalidArgumentError, match="calibration needs a target"):
+            cfck.torch.save(tensors, calibration=calibration, **options)
+    rules = {"2.weight": {"bits_per_weight": 3}}
+    assert cfck.torch.save(tensors, calibration=calibration, rules=rules) != cfck.torch.save(
+        tensors
+    )
+
+
 def test_prior_needs_no_calibration():
     tensors = model().state_dict()
     flat = cfck.torch.save(tensors, bits_per_weight=3, steps="flat")
