@@ -125,7 +125,8 @@ Result<WriteSummary> Writer::Impl::finish_index() {
       summary.decoded_bytes += stored.record.decoded_bytes;
       if (stored.record.error) {
         summary.lossy.push_back(
-            {stored.record.name, *stored.record.error, stored.record.n_elems, own_bytes(stored)});
+            {stored.record.name, *stored.record.error, stored.record.n_elems, own_bytes(stored),
+             stored.record.shape.size()});
       }
     }
   }

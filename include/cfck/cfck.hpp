@@ -9,6 +9,7 @@
 #include "cfck/dtype.hpp"
 #include "cfck/export.hpp"
 #include "cfck/io.hpp"
+#include "cfck/loss_warnings.hpp"
 #include "cfck/options.hpp"
 #include "cfck/owned_tensor.hpp"
 #include "cfck/reader.hpp"

@@ -38,6 +38,7 @@ struct LossyTensor {
   RecordError error;
   std::uint64_t n_elems = 0;
   std::uint64_t stored_bytes = 0;
+  std::size_t n_dimensions = 0;
 };
 
 struct WriteSummary {

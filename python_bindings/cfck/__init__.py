@@ -33,7 +33,13 @@ from ._io.records import RecordInfo
 from ._io.serialize import TensorSpec, deserialize, serialize, serialize_file
 from ._io.single import compress, decompress, update
 from ._io.slices import TensorSlice
-from ._io.summary import EmptyFileWarning, RuleWarning, SaveSummary, SharedMemoryWarning
+from ._io.summary import (
+    EmptyFileWarning,
+    LossWarning,
+    RuleWarning,
+    SaveSummary,
+    SharedMemoryWarning,
+)
 from ._native import library_version as _library_version
 from ._options.kinds import RuleOptions, TensorOptions
 from .errors import (
@@ -69,6 +75,7 @@ __all__ = [
     "InvalidArgumentError",
     "IoError",
     "LimitExceededError",
+    "LossWarning",
     "MissingFileError",
     "NotFoundError",
     "OutOfBoundsError",

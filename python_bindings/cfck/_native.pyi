@@ -244,6 +244,9 @@ class WriteSummary:
     @property
     def unmatched_rules(self) -> list[str]: ...
 
+def loss_warnings(summary: WriteSummary, options: EncodeOptions) -> list[str]:
+    """What somebody who saved with these options should be told."""
+
 def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str], attachments: Mapping[str, bytes], *, options: EncodeOptions, verify: bool, sync: bool, progress: object | None, total_bytes: int) -> WriteSummary:
     """
     Writes a file that appears complete or not at all. A unit is a list of host tensors

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bytes_sink.hpp"
+#include "cfck/loss_warnings.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
 #include "errors.hpp"
@@ -223,6 +224,12 @@ void bind_summary(nb::module_& module) {
 
 void bind_writer(nb::module_& module) {
   bind_summary(module);
+  module.def(
+      "loss_warnings",
+      [](const WriteSummary& summary, const EncodeOptions& options) {
+        return loss_warnings(summary.lossy, summary.kept_lossless, options);
+      },
+      "summary"_a, "options"_a, "What somebody who saved with these options should be told.");
   module.def(
       "write_file", &write_file, "path"_a, "units"_a, "metadata"_a, "attachments"_a, nb::kw_only(),
       "options"_a, "verify"_a, "sync"_a, "progress"_a.none(), "total_bytes"_a,

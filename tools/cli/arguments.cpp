@@ -15,7 +15,9 @@ constexpr const char* kExitCodes =
 void add_common(CLI::App& app, Choices& choices) {
   app.add_flag("--json", choices.console.json,
                "Print one line of JSON (\"schema_version\": 1) for each FILE");
-  app.add_flag("-q,--quiet", choices.console.quiet, "Print only results and errors");
+  app.add_flag("-q,--quiet", choices.console.quiet,
+               "Print only results, errors, and warnings of losses");
+  app.add_flag("--no-warnings", choices.console.no_warnings, "Print no warnings");
   add_choice<ColorChoice>(app, "--color", choices.console.color,
                           {{"auto", ColorChoice::kAuto},
                            {"always", ColorChoice::kAlways},

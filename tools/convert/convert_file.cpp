@@ -152,6 +152,7 @@ void take_summary(Work& work, ArchiveSummary summary) {
     result.loss.add(tensor.error, tensor.n_elems, tensor.stored_bytes);
   }
   result.kept_lossless = std::move(summary.kept_lossless);
+  result.lossy = std::move(summary.lossy);
   result.unmatched_rules = std::move(summary.unmatched_rules);
   result.tied = std::move(summary.metadata_names);
   result.n_records = summary.n_records;

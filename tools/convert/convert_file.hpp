@@ -45,6 +45,7 @@ struct ConvertedFile {
   // For conversions to .cfck.
   std::vector<std::string> names;  // if there are rules
   std::vector<KeptLossless> kept_lossless;
+  std::vector<LossyTensor> lossy;
   std::vector<std::string> unmatched_rules;
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/glob.hpp"
 #include "base/text.hpp"
+#include "cfck/loss_warnings.hpp"
 #include "tools/output/listing.hpp"
 #include "tools/output/loss.hpp"
 #include "tools/output/nearest_names.hpp"
@@ -155,6 +156,18 @@ void warn_of_rules(Console& console, const ConvertOptions& options, const Conver
   }
   for (const std::string& pattern : patterns) {
     console.warn(unmatched_text(pattern, names, options.encode.rules));
+  }
+}
+
+void warn_of_losses(Console& console, const ConvertOptions& options, const ConvertReport& report) {
+  std::vector<LossyTensor> lossy;
+  std::vector<KeptLossless> kept_lossless;
+  for (const ConvertedFile& file : report.files) {
+    lossy.insert(lossy.end(), file.lossy.begin(), file.lossy.end());
+    kept_lossless.insert(kept_lossless.end(), file.kept_lossless.begin(), file.kept_lossless.end());
+  }
+  for (const std::string& warning : loss_warnings(lossy, kept_lossless, options.encode)) {
+    console.warn_of_loss(warning);
   }
 }
 
@@ -311,6 +324,7 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
 Result<void> report_conversion(Console& console, const ConvertOptions& options,
                                const ConvertReport& report, double seconds) {
   warn_of_rules(console, options, report);
+  warn_of_losses(console, options, report);
   warn_of_links(console, options, report);
   warn_of_contents(console, report);
   if (console.json()) return print_json(console, options, report, seconds);

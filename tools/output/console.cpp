@@ -124,9 +124,13 @@ int Console::fail(const Error& error, const std::string& path) {
 }
 
 void Console::warn(std::string_view message) {
-  if (options_.quiet) return;
+  if (!options_.quiet) warn_of_loss(message);
+}
+
+void Console::warn_of_loss(std::string_view message) {
+  if (options_.no_warnings) return;
   const char* label = color_err_ ? "\x1b[33mwarning:\x1b[0m" : "warning:";
-  write_all(STDERR_FILENO, fmt::format("{}: {} {}\n", program_, label, message));
+  write_all(STDERR_FILENO, fmt::format("{} {}\n", label, message));
 }
 
 bool Console::flush() {

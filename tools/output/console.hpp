@@ -31,6 +31,7 @@ enum class ColorChoice { kAuto, kAlways, kNever };
 struct ConsoleOptions {
   bool json = false;
   bool quiet = false;
+  bool no_warnings = false;
   ColorChoice color = ColorChoice::kAuto;
 };
 
@@ -57,6 +58,8 @@ class Console {
   // Prints only the line on stderr.
   int complain(const Error& error, const std::string& path);
   void warn(std::string_view message);
+  // Likewise, with --quiet too: only --no-warnings ends these.
+  void warn_of_loss(std::string_view message);
 
   // Writes what is left. Returns `code`, or kExitIo if stdout takes nothing. A closed pipe ends the
   // output quietly.

@@ -13,7 +13,7 @@ from .._options.kinds import SaveFileOptions, SaveOptions
 from .._options.native import native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
-from .summary import SaveSummary, summarize, warn_of_no_tensors
+from .summary import SaveSummary, summarize, warn_of_losses, warn_of_no_tensors
 
 StrPath = str | os.PathLike[str]
 
@@ -59,6 +59,7 @@ def write_prepared(
     except NotFoundError as error:
         raise _missing(filename, error) from None
     result = summarize(summary, prepared.names(), exempt)
+    warn_of_losses(summary, native)
     warn_of_no_tensors(filename, result)
     return result
 
@@ -86,13 +87,15 @@ def write_prepared_bytes(
     prepared: Prepared, metadata: Mapping[str, str] | None, options: SaveOptions
 ) -> tuple[bytes, SaveSummary]:
     checked = complete(SaveOptions, options)
+    native = native_options(checked)
     data, summary = _native.write_bytes(
         prepared.units,
         check_metadata(metadata),
-        options=native_options(checked),
+        options=native,
         progress=checked["progress"],
         total_bytes=prepared.total_bytes,
     )
+    warn_of_losses(summary, native)
     return data, summarize(summary, prepared.names(), {})
 
 

@@ -27,6 +27,10 @@ class SharedMemoryWarning(UserWarning):
     """Tensors that share memory were stored apart: loaded again, they share it no longer."""
 
 
+class LossWarning(UserWarning):
+    """A file was saved that may be useless: its errors are large, or nothing was compressed."""
+
+
 class EmptyFileWarning(UserWarning):
     """A file was saved that holds no tensor."""
 
@@ -98,6 +102,11 @@ def summarize(
         message = f"rule {pattern!r} has no effect: {reason}"
         warnings.warn(message, RuleWarning, stacklevel=_level_of_caller())
     return summary
+
+
+def warn_of_losses(summary: _native.WriteSummary, options: _native.EncodeOptions) -> None:
+    for message in _native.loss_warnings(summary, options):
+        warnings.warn(message, LossWarning, stacklevel=_level_of_caller())
 
 
 def warn_of_no_tensors(filename: str | os.PathLike[str], summary: SaveSummary) -> None:

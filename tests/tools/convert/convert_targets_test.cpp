@@ -1,6 +1,7 @@
 // cfck-convert with targets, and the reports of the other commands on the result.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -113,6 +114,26 @@ TEST_F(ConvertTargets, StatsAndVerifyCompareWithTheOriginal) {
   write_file(folder / "other.safetensors",
              model_of({{"a.weight", "F32", "[200,200]", bytes_of(weights(40000, 9, 0.1F))}}));
   EXPECT_NE(run({"stats", out, "--ref", folder / "other.safetensors", "--common"}).code, 0);
+}
+
+TEST_F(ConvertTargets, ErrorsThatRuinAModelAreWarnedOfEvenIfQuiet) {
+  const auto said = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> all = {"convert", "-f", in, out};
+    all.insert(all.end(), options.begin(), options.end());
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  for (const char* flag : {"--json", "-q"}) {
+    const std::string text = said({flag, "--nmse=-5dB"});
+    EXPECT_EQ(text.find("warning: "), 0U) << text;
+    EXPECT_NE(text.find("above -10 dB"), std::string::npos) << text;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  }
+  EXPECT_EQ(said({"--nmse=-5dB", "--no-warnings"}), "");
+  EXPECT_EQ(said({"--nmse=-20dB"}), "");
+  EXPECT_NE(said({"-q", "--rule", "*: nmse=-20dB, force"}).find("fewer than two dimensions"),
+            std::string::npos);
 }
 
 TEST_F(ConvertTargets, WhatMakesNoSenseIsRefused) {

@@ -1,0 +1,133 @@
+#include "cfck/loss_warnings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "base/text.hpp"
+
+namespace cfck {
+namespace {
+
+constexpr double kMaxNmse = 0.1;         // of a tensor or file that may still work
+constexpr double kMaxNmseOfPsnr = 0.01;  // where a psnr was asked for
+
+struct Squares {
+  double errors = 0;
+  double values = 0;
+
+  void add(const Squares& other) {
+    errors += other.errors;
+    values += other.values;
+  }
+  double nmse() const { return values > 0 ? errors / values : 0; }
+};
+
+Squares squares_of(const LossyTensor& tensor) {
+  if (!tensor.error.quality) return {};
+  const auto n = static_cast<double>(tensor.n_elems);
+  const double rms = tensor.error.quality->rms;
+  return {tensor.error.rmse * tensor.error.rmse * n, rms * rms * n};
+}
+
+std::string decibels(double nmse) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f dB", 10 * std::log10(nmse));
+  return text.data();
+}
+
+std::string counted(std::size_t n, const char* one, const char* several) {
+  return std::to_string(n) + " " + (n == 1 ? one : several);
+}
+
+void warn_of_errors(std::span<const LossyTensor> lossy, std::vector<std::string>& warnings) {
+  Squares all;
+  const LossyTensor* worst = nullptr;
+  std::size_t n_beyond = 0;
+  for (const LossyTensor& tensor : lossy) {
+    const Squares squares = squares_of(tensor);
+    all.add(squares);
+    if (!(squares.nmse() > kMaxNmse)) continue;
+    ++n_beyond;
+    if (worst == nullptr || squares.nmse() > squares_of(*worst).nmse()) worst = &tensor;
+  }
+  if (worst == nullptr && !(all.nmse() > kMaxNmse)) return;
+  std::string text = "the errors are " + decibels(all.nmse()) + " of the values";
+  if (worst != nullptr) {
+    text = counted(n_beyond, "tensor has", "tensors have") +
+           " errors above -10 dB of the values, '" + escaped(worst->name) + "' the most, " +
+           decibels(squares_of(*worst).nmse()) + " (all together " + decibels(all.nmse()) + ")";
+  }
+  warnings.push_back(text +
+                     ": the model may not work any more; allow more bits, or use a calibration, "
+                     "and measure what the model does");
+}
+
+void warn_of_psnr(std::span<const LossyTensor> lossy, std::vector<std::string>& warnings) {
+  Squares all;
+  for (const LossyTensor& tensor : lossy) {
+    const auto& quality = tensor.error.quality;
+    if (quality && quality->target.kind == TargetKind::kPsnr) all.add(squares_of(tensor));
+  }
+  if (!(all.nmse() > kMaxNmseOfPsnr)) return;
+  warnings.push_back(
+      "psnr relates errors to the range of the values, which a few large weights decide; relative "
+      "to the values themselves the errors are " +
+      decibels(all.nmse()) + ". For weights use bits_per_weight, size or nmse");
+}
+
+void warn_of_dimensions(std::span<const LossyTensor> lossy, std::vector<std::string>& warnings) {
+  const auto has_few = [](const LossyTensor& tensor) {
+    return tensor.n_dimensions < 2 && !tensor.name.empty();
+  };
+  const auto first = std::find_if(lossy.begin(), lossy.end(), has_few);
+  if (first == lossy.end()) return;
+  const auto n = static_cast<std::size_t>(std::count_if(first, lossy.end(), has_few));
+  warnings.push_back(counted(n, "tensor", "tensors") +
+                     " of fewer than two dimensions lost bits, '" + escaped(first->name) +
+                     "' the first: such biases and norms take little space, and models depend on "
+                     "them; leave them lossless");
+}
+
+bool asks_for_losses(const EncodeOptions& options) {
+  const auto asks = [](const auto& chosen) {
+    const auto target = error_target(chosen);
+    const auto bound = error_bound(chosen);
+    return (target && *target) || (bound && *bound);
+  };
+  return asks(options) || std::any_of(options.rules.begin(), options.rules.end(),
+                                      [&](const EncodeRule& rule) { return asks(rule.options); });
+}
+
+void warn_of_nothing_taken(std::span<const KeptLossless> kept, const EncodeOptions& options,
+                           std::vector<std::string>& warnings) {
+  if (kept.empty() || !asks_for_losses(options)) return;
+  std::map<LosslessReason, std::size_t> reasons;
+  for (const KeptLossless& tensor : kept) ++reasons[tensor.reason];
+  std::string text;
+  for (const auto& [reason, n] : reasons) {
+    text += (text.empty() ? "" : ", ") + std::to_string(n) + " " +
+            std::string(lossless_reason_name(reason));
+  }
+  warnings.push_back(
+      "the maximum error or target applies to none of the tensors, and all of them "
+      "stay lossless (" +
+      text + ")");
+}
+
+}  // namespace
+
+std::vector<std::string> loss_warnings(std::span<const LossyTensor> lossy,
+                                       std::span<const KeptLossless> kept_lossless,
+                                       const EncodeOptions& options) {
+  std::vector<std::string> warnings;
+  if (options.calibration == nullptr) warn_of_errors(lossy, warnings);
+  warn_of_psnr(lossy, warnings);
+  warn_of_dimensions(lossy, warnings);
+  if (lossy.empty()) warn_of_nothing_taken(kept_lossless, options, warnings);
+  return warnings;
+}
+
+}  // namespace cfck

@@ -1,0 +1,82 @@
+// What is said of losses that are likely to be mistakes, and that nothing is said of others.
+#include "cfck/loss_warnings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/sample_tensors.hpp"
+
+namespace cfck {
+namespace {
+
+LossyTensor tensor(const std::string& name, double nmse, TargetKind target = TargetKind::kSize,
+                   std::size_t n_dimensions = 2) {
+  RecordError error;
+  error.rmse = std::sqrt(nmse);
+  error.quality = RecordQuality{{target, true, 3}, 1, -4, 4};
+  return {name, error, 1000, 100, n_dimensions};
+}
+
+std::string said(const std::vector<LossyTensor>& lossy, const EncodeOptions& options = {},
+                 const std::vector<KeptLossless>& kept = {}) {
+  std::string all;
+  for (const std::string& warning : loss_warnings(lossy, kept, options)) {
+    EXPECT_EQ(warning.find('\n'), std::string::npos);
+    all += warning + "\n";
+  }
+  return all;
+}
+
+TEST(LossWarnings, NothingIsSaidOfSmallErrors) {
+  EXPECT_EQ(said({}), "");
+  EXPECT_EQ(said({tensor("a", 0.09), tensor("b", 1e-9)}), "");
+  EXPECT_EQ(said({tensor("a", 0.009, TargetKind::kPsnr)}), "");
+  EXPECT_EQ(said({}, {}, {{"ids", LosslessReason::kNotFloat}}), "");
+  LossyTensor bounded = tensor("a", 0.5);
+  bounded.error.quality.reset();
+  EXPECT_EQ(said({bounded}), "");
+}
+
+TEST(LossWarnings, ErrorsBeyondATenth) {
+  const std::string text = said({tensor("a", 0.01), tensor("b\n", 0.2), tensor("c", 0.12)});
+  EXPECT_NE(text.find("2 tensors have errors above -10 dB"), std::string::npos) << text;
+  EXPECT_NE(text.find("'b\\n' the most, -7.0 dB (all together -9.6 dB)"), std::string::npos)
+      << text;
+  // Of NaN, zeros and infinities nothing can be said.
+  LossyTensor odd = tensor("odd", 1);
+  odd.error.quality->rms = 0;
+  EXPECT_EQ(said({odd}), "");
+}
+
+TEST(LossWarnings, PsnrThatSaysLittle) {
+  const std::string text = said({tensor("a", 0.05, TargetKind::kPsnr)});
+  EXPECT_NE(text.find("psnr relates errors to the range"), std::string::npos) << text;
+  EXPECT_NE(text.find("-13.0 dB"), std::string::npos) << text;
+}
+
+TEST(LossWarnings, TensorsOfOneDimension) {
+  const std::string text =
+      said({tensor("a", 0.01), tensor("norm", 0.01, TargetKind::kNmse, 1),
+            tensor("scale", 0.01, TargetKind::kNmse, 0), tensor("", 0.01, TargetKind::kNmse, 1)});
+  EXPECT_NE(text.find("2 tensors of fewer than two dimensions lost bits, 'norm' the first"),
+            std::string::npos)
+      << text;
+}
+
+TEST(LossWarnings, OptionsThatNoTensorTook) {
+  const std::vector<KeptLossless> kept = {{"ids", LosslessReason::kNotFloat},
+                                          {"bias", LosslessReason::kFewDimensions},
+                                          {"norm", LosslessReason::kFewDimensions}};
+  const EncodeOptions plain{.max_sigma_error = 0.1};
+  const EncodeOptions by_rule{.rules = {{"*", {.bits_per_weight = 3}}}};
+  for (const EncodeOptions& options : {plain, by_rule}) {
+    const std::string text = said({}, options, kept);
+    EXPECT_NE(text.find("applies to none of the tensors"), std::string::npos) << text;
+    EXPECT_NE(text.find("1 not_float, 2 few_dimensions"), std::string::npos) << text;
+    EXPECT_EQ(said({tensor("a", 0.01)}, options, kept), "");
+  }
+}
+
+}  // namespace
+}  // namespace cfck
