@@ -124,9 +124,8 @@ Result<WriteSummary> Writer::Impl::finish_index() {
       summary.n_records += 1;
       summary.decoded_bytes += stored.record.decoded_bytes;
       if (stored.record.error) {
-        summary.lossy.push_back(
-            {stored.record.name, *stored.record.error, stored.record.n_elems, own_bytes(stored),
-             stored.record.shape.size()});
+        summary.lossy.push_back({stored.record.name, *stored.record.error, stored.record.n_elems,
+                                 own_bytes(stored), stored.record.shape.size()});
       }
     }
   }
