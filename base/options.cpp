@@ -65,6 +65,8 @@ std::string_view step_preset_name(StepPreset preset) noexcept {
   switch (preset) {
     case StepPreset::kFlat:
       return "flat";
+    case StepPreset::kModel:
+      return "model";
     case StepPreset::kPrior:
       return "prior";
     case StepPreset::kCalibrated:
@@ -76,8 +78,8 @@ std::string_view step_preset_name(StepPreset preset) noexcept {
 }
 
 std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept {
-  for (const StepPreset preset :
-       {StepPreset::kFlat, StepPreset::kPrior, StepPreset::kCalibrated, StepPreset::kFeedback}) {
+  for (const StepPreset preset : {StepPreset::kFlat, StepPreset::kPrior, StepPreset::kModel,
+                                  StepPreset::kCalibrated, StepPreset::kFeedback}) {
     if (name == step_preset_name(preset)) {
       return preset;
     }

@@ -10,6 +10,7 @@
 #include "base/decibels.hpp"
 #include "base/piecewise_log2.hpp"
 #include "encode/choose_candidate.hpp"
+#include "encode/rate/model_steps.hpp"
 #include "encode/trial_task.hpp"
 #include "encode/value_totals.hpp"
 #include "spectral/plan/spectral_request.hpp"
@@ -65,7 +66,9 @@ struct RateControl::Item {
   bool follows_bound() const {
     return choice().target.kind == TargetKind::kNone && choice().known_step == 0;
   }
-  double scale() const { return choice().step_scale * (choice().sigma > 0 ? values.rms() : 1); }
+  double scale() const {
+    return choice().step_scale * (choice().sigma > 0 ? values.rms() : 1) * model_step;
+  }
   // True if the target is for it: values that are exempt are not included.
   bool counts() const { return !reason; }
   bool has_plan() const { return !trial.candidates.empty(); }
@@ -83,6 +86,7 @@ struct RateControl::Item {
 
   const EncodePlan& plan;
   ValueTotals values;
+  double model_step = 1;  // of StepPreset::kModel
   RecordSize lossless;
   std::optional<LosslessReason> reason;  // why no step is tried
   // The last trial: one candidate, or none where there is no plan.
@@ -233,6 +237,7 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
     })));
   }
   CFCK_TRY(executor_->drain());
+  set_model_steps(plans);
   for (const std::shared_ptr<Item>& item : items_) {
     const ValueTotals& values = item->values;
     const TensorChoice& choice = item->plan.choice;
@@ -246,6 +251,17 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
     CFCK_TRY(check_calibration(*item));
   }
   return {};
+}
+
+void RateControl::set_model_steps(std::span<const EncodePlan> plans) {
+  std::vector<ValueTotals> totals;
+  for (const std::shared_ptr<Item>& item : items_) {
+    totals.push_back(item->values);
+  }
+  const std::vector<double> steps = model_steps(plans, totals);
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    items_[i]->model_step = steps[i];
+  }
 }
 
 // A calibration of another model with equal names and shapes would otherwise go unnoticed.

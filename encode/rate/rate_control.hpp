@@ -64,6 +64,8 @@ class RateControl {
   // Begins trial number `trial`, which goes through tensors of `n_bytes` bytes twice.
   void begin_trial(unsigned trial, std::uint64_t n_bytes);
   Result<void> measure(std::span<const EncodePlan> plans);
+  // Requires: the values of all items are known.
+  void set_model_steps(std::span<const EncodePlan> plans);
   // Finds the step of the target, and leaves the items as they are with it.
   Result<double> find();
   Result<double> find_without_target();

@@ -199,6 +199,7 @@ Result<TensorChoice> EncodeRules::with_steps(std::string_view name, const Shape&
     case StepPreset::kFlat:
       break;
     case StepPreset::kPrior:
+    case StepPreset::kModel:
       request.spectral->steps = prior_steps(shape);
       break;
     case StepPreset::kCalibrated:

@@ -133,6 +133,11 @@ enum class StepPreset : std::uint8_t {
   // and whose high ones coarser (docs/targets.md). Needs no data; models that are like those the
   // table comes from lose less.
   kPrior,
+  // For the weights of a model of which nothing else is known: steps in proportion to the root mean
+  // square of a tensor; one step for all kernels of convolutions, with those of kPrior within;
+  // coarser ones for embeddings of words, and finer ones where these are the output layer
+  // too, as far as names show it (docs/targets.md).
+  kModel,
   // Steps from EncodeOptions::calibration.
   kCalibrated,
   // Steps as with kCalibrated; and where the calibration has the second moment of a layer's inputs,
@@ -140,7 +145,7 @@ enum class StepPreset : std::uint8_t {
   // (docs/calibration.md). The calibration must come from data.
   kFeedback,
 };
-// Returns "flat", "prior", "calibrated", "feedback"; "unknown" for anything else.
+// Returns "flat", "prior", "model", "calibrated", "feedback"; "unknown" for anything else.
 CFCK_API std::string_view step_preset_name(StepPreset preset) noexcept;
 CFCK_API std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept;
 

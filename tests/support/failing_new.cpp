@@ -84,6 +84,17 @@ void* operator new(std::size_t n_bytes) { return cfck::test::allocate(n_bytes, 1
 void* operator new(std::size_t n_bytes, std::align_val_t alignment) {
   return cfck::test::allocate(n_bytes, static_cast<std::size_t>(alignment));
 }
+// Sanitizers have one of their own otherwise, whose memory must not come to free().
+void* operator new(std::size_t n_bytes, const std::nothrow_t&) noexcept {
+  try {
+    return ::operator new(n_bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  cfck::test::give_back(memory);
+}
 void operator delete(void* memory) noexcept { cfck::test::give_back(memory); }
 void operator delete(void* memory, std::size_t) noexcept { cfck::test::give_back(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { cfck::test::give_back(memory); }

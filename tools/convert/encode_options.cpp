@@ -171,9 +171,10 @@ Result<double> parse_bits_per_weight(std::string_view text) {
 
 Result<StepPreset> parse_step_preset(std::string_view text) {
   const auto preset = step_preset_from_name(text);
-  return preset ? Result<StepPreset>(*preset)
-                : wrong(fmt::format("'{}' is not one of flat, prior, calibrated and feedback",
-                                    escaped(text)));
+  return preset
+             ? Result<StepPreset>(*preset)
+             : wrong(fmt::format("'{}' is not one of flat, prior, model, calibrated and feedback",
+                                 escaped(text)));
 }
 
 Result<unsigned> parse_trellis_states(std::string_view text) {

@@ -18,7 +18,7 @@ Result<double> parse_bits_per_weight(std::string_view text);
 Result<unsigned> parse_trellis_states(std::string_view text);
 // Parses "8x8": sides from 1 to 64.
 Result<std::vector<std::uint8_t>> parse_block(std::string_view text);
-// Accepts "flat", "prior", "calibrated" or "feedback".
+// Accepts "flat", "prior", "model", "calibrated" or "feedback".
 Result<StepPreset> parse_step_preset(std::string_view text);
 
 // Parses "PATTERN: option=value, option=value". The last colon separates; options have none,

@@ -46,6 +46,7 @@ void add_targets(CLI::App& app, EncodeOptions& encode) {
              "N");
   add_parsed(app, "--steps", parse_step_preset, encode.steps,
              "Codec spectral: flat (one step for all), prior (a table for 3x3 kernels), "
+             "model (relative to the values of each tensor, for weights without data), "
              "calibrated (the default with --calibration), or feedback (calibrated, with error "
              "compensation; the default if cfck.refine made the calibration)",
              "WORD");

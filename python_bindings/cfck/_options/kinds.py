@@ -48,7 +48,8 @@ class TensorOptions(TypedDict, total=False):
     trellis_states: for codec "spectral": 64 (fewest bytes at an error), 8, 4 or 1; None: 8, and at
         level "archive" 64.
     steps: for codec "spectral": "flat" (one step for all tensors, the default), "prior" (kernels of
-        3x3 by a table), "calibrated" (the default with a calibration), or "feedback" (the same,
+        3x3 by a table), "model" (relative to the values of each tensor, as suits weights without
+        data), "calibrated" (the default with a calibration), or "feedback" (the same,
         and the other weights of a layer compensate what errors do to its outputs; the calibration
         must come from data; the default with one that refine() made).
     block: for codec "spectral": sides, 1 to 64, of the blocks that are transformed, along the last
@@ -66,7 +67,7 @@ class TensorOptions(TypedDict, total=False):
     psnr: float | str | None
     bits_per_weight: float | None
     trellis_states: int | None
-    steps: Literal["flat", "prior", "calibrated", "feedback"] | None
+    steps: Literal["flat", "prior", "model", "calibrated", "feedback"] | None
     block: Sequence[int] | None
 
 
