@@ -1,9 +1,13 @@
 // Writes archives as .cfck files.
+#include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "cfck/archive_writer.hpp"
+#include "format/write/alias_plan.hpp"
+#include "format/write/writer_access.hpp"
 #include "model/cfck_archive.hpp"
 #include "model/tensor_bytes.hpp"
 
@@ -32,6 +36,7 @@ class CfckArchiveWriter final : public ArchiveWriter {
   }
 
   Result<void> add_archive(const TensorArchive& archive) override {
+    CFCK_TRY(check_limits(archive));
     for (const auto& [key, value] : archive.metadata()) {
       CFCK_TRY(writer_.set_metadata(key, value));
     }
@@ -39,8 +44,12 @@ class CfckArchiveWriter final : public ArchiveWriter {
       CFCK_TRY_ASSIGN(const auto bytes, archive.attachment(attachment.name));
       CFCK_TRY(writer_.attach(attachment.name, bytes));
     }
+    const auto views = views_of(archive);
     for (const ArchiveTensor& tensor : archive.tensors()) {
-      if (!tensor.hidden && !is_tie(archive, tensor)) CFCK_TRY(add_tensor(archive, tensor));
+      if (tensor.hidden || is_tie(archive, tensor)) continue;
+      const auto found = views.find(tensor.index);
+      CFCK_TRY(add_tensor(archive, tensor,
+                          found == views.end() ? std::span<const BaseView>() : found->second));
     }
     for (const ArchiveTensor& tensor : archive.tensors()) {
       if (!tensor.hidden && is_tie(archive, tensor)) CFCK_TRY(add_tie(archive, tensor));
@@ -69,15 +78,38 @@ class CfckArchiveWriter final : public ArchiveWriter {
     return tensor.sharing == Sharing::kMemory && !archive.tensors()[tensor.base].hidden;
   }
 
-  Result<void> add_tensor(const TensorArchive& archive, const ArchiveTensor& tensor) {
+  // A view may claim far more than its file has. Bytes that are stored raw are in the file.
+  static Result<void> check_limits(const TensorArchive& archive) {
+    for (const ArchiveTensor& tensor : archive.tensors()) {
+      if (tensor.offset_bytes) continue;
+      CFCK_TRY(archive.check_decoded_bytes(tensor, tensor.n_bytes));
+    }
+    return {};
+  }
+
+  // Returns the views that must be ties of their base, by its index. Those that only metadata name
+  // need not.
+  static std::map<std::size_t, std::vector<BaseView>> views_of(const TensorArchive& archive) {
+    std::map<std::size_t, std::vector<BaseView>> views;
+    for (const ArchiveTensor& tensor : archive.tensors()) {
+      if (tensor.hidden || tensor.named_by_metadata || !is_tie(archive, tensor)) continue;
+      const bool is_whole = tensor.n_elems == archive.tensors()[tensor.base].n_elems &&
+                            format::is_contiguous(tensor.shape, tensor.strides);
+      views[tensor.base].push_back({tensor.name, &tensor.shape, is_whole});
+    }
+    return views;
+  }
+
+  Result<void> add_tensor(const TensorArchive& archive, const ArchiveTensor& tensor,
+                          std::span<const BaseView> views) {
     const ByteSource* const file = archive.files()[tensor.file].source;
     if (tensor.offset_bytes && file != nullptr) {
-      return writer_.add(tensor.name,
-                         TensorSource{tensor.dtype, tensor.shape, file, *tensor.offset_bytes});
+      const TensorSource source{tensor.dtype, tensor.shape, file, *tensor.offset_bytes};
+      return WriterAccess::add_base(writer_, tensor.name, source, views);
     }
     decoded_.push_back(std::make_unique<TensorBytes>(archive, tensor));
-    return writer_.add(tensor.name,
-                       TensorSource{tensor.dtype, tensor.shape, decoded_.back().get(), 0});
+    const TensorSource source{tensor.dtype, tensor.shape, decoded_.back().get(), 0};
+    return WriterAccess::add_base(writer_, tensor.name, source, views);
   }
 
   Result<void> add_tie(const TensorArchive& archive, const ArchiveTensor& tensor) {

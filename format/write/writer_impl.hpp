@@ -22,6 +22,7 @@
 #include "format/write/duplicates.hpp"
 #include "format/write/record_emitter.hpp"
 #include "format/write/record_layout.hpp"
+#include "format/write/writer_access.hpp"
 
 namespace cfck {
 
@@ -58,6 +59,8 @@ struct Writer::Impl {
   Result<void> add_source(std::string_view name, const TensorSource& tensor);
   Result<void> add_source(std::string_view name, const TensorSource& tensor,
                           const encode::TensorChoice& choice);
+  Result<void> add_base(std::string_view name, const TensorSource& tensor,
+                        std::span<const BaseView> views);
   // The tensor in memory as a source, which the writer keeps.
   Result<TensorSource> source_in_memory(std::string_view name, const TensorView& tensor);
   Result<void> add_tensors(std::span<const StridedTensor> tensors);
@@ -186,21 +189,6 @@ std::invoke_result_t<Function> Writer::Impl::guarded(Function&& function) {
   }
   return result;
 }
-
-// Lets update start a writer after an existing file and sync between data and
-// index.
-struct WriterAccess {
-  // Calls `function` with the writer's state, unless it was moved from or an earlier call
-  // failed.
-  template <class Function>
-  static std::invoke_result_t<Function, Writer::Impl&> call(Writer& writer, Function&& function);
-  static Result<Writer> append(ByteSink& sink, EncodeOptions options, WriterStart start);
-  static Result<void> decide_steps(std::span<Writer* const> writers);
-  static Result<void> check_size(std::span<Writer* const> writers,
-                                 std::span<const WriteSummary> summaries);
-  static Result<void> finish_data(Writer& writer);
-  static Result<WriteSummary> finish_index(Writer& writer);
-};
 
 template <class Function>
 std::invoke_result_t<Function, Writer::Impl&> WriterAccess::call(Writer& writer,

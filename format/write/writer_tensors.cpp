@@ -240,6 +240,26 @@ Result<void> Writer::Impl::push_alias(std::string_view name, std::uint32_t base,
   return encoder.digest_only(number, std::move(plan));
 }
 
+Result<void> Writer::Impl::add_base(std::string_view name, const TensorSource& tensor,
+                                    std::span<const BaseView> views) {
+  CFCK_TRY_ASSIGN(TensorChoice choice, rules.choose(name, tensor.dtype, tensor.shape));
+  if (choice.is_lossy()) {
+    for (const BaseView& view : views) {
+      CFCK_TRY_ASSIGN(const TensorChoice other, rules.choose(view.name, tensor.dtype, *view.shape));
+      if (view.is_whole && other.stores_as(choice)) continue;
+      choice = TensorChoice();
+      choice.reason = LosslessReason::kSharedMemory;
+      break;
+    }
+  }
+  return add_source(name, tensor, choice);
+}
+
+Result<void> WriterAccess::add_base(Writer& writer, std::string_view name,
+                                    const TensorSource& tensor, std::span<const BaseView> views) {
+  return call(writer, [&](Writer::Impl& impl) { return impl.add_base(name, tensor, views); });
+}
+
 // Follows an alias to the record that holds the bytes; a base that was stored as a duplicate gets a
 // hidden record of its own, so that it can be tied.
 Result<std::uint32_t> Writer::Impl::storage_of(std::uint32_t number,

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
 
 #include "cfck/cfck.hpp"
 #include "tests/support/sample_tensors.hpp"
@@ -117,6 +119,69 @@ TEST_F(Written, ViewsOfOneTensorStayViews) {
   EXPECT_EQ(archive->find("w.t")->sharing, Sharing::kMemory);
   EXPECT_EQ(archive->find("w.t")->strides, (std::vector<std::uint64_t>{1, 100}));
   expect_same(*open_bytes(file), *archive);
+}
+
+TEST_F(Written, WhatAPartialViewSharesStaysLossless) {
+  const Bytes other = test::weights(5, 3000);
+  const Bytes file = test::write_file([&](Writer& writer) {
+    test::expect_ok(writer.set_metadata("key", "value"));
+    test::expect_ok(writer.add("w", TensorView{DType::kF32, {30, 100}, weights_}));
+    const std::uint64_t strides[] = {100, 1};
+    test::expect_ok(writer.add_alias("w.part", "w", 0, {15, 100}, strides));
+    test::expect_ok(writer.add("v", TensorView{DType::kF32, {30, 100}, other}));
+    test::expect_ok(writer.add_alias("v.whole", "v", 0, {30, 100}, strides));
+  });
+  const auto archive = open_bytes(file);
+  EncodeOptions options[3];
+  options[0].max_abs_error = 0.01;
+  options[1].bits_per_weight = 4;
+  options[2].rules.push_back({"w", {.max_abs_error = 0.01}});
+  options[2].rules.push_back({"v*", {.max_abs_error = 0.01}});
+  for (const EncodeOptions& lossy : options) {
+    MemorySink sink;
+    const auto writer = take(ArchiveWriter::create("cfck", sink, lossy));
+    test::expect_ok(writer->add_archive(*archive));
+    const ArchiveSummary summary = take(writer->finish());
+    std::map<std::string, LosslessReason> kept;
+    for (const KeptLossless& tensor : summary.kept_lossless) kept[tensor.name] = tensor.reason;
+    EXPECT_EQ(kept.at("w"), LosslessReason::kSharedMemory);
+    EXPECT_EQ(summary.lossy.size(), 2U);  // "v" and "v.whole"
+    const auto copy = open_bytes(sink.bytes());
+    EXPECT_EQ(copy->find("w.part")->base, copy->find("w")->index);
+    EXPECT_TRUE(std::ranges::equal(take(copy->read("w")).bytes(), weights_));
+  }
+}
+
+TEST_F(Written, AViewIsNotDecodedBeyondTheLimitsOfItsArchive) {
+  for (const bool is_hidden : {false, true}) {
+    const Bytes file = test::write_file([&](Writer& writer) {
+      const std::uint64_t still[] = {0};
+      if (is_hidden) {
+        StridedTensor views[2] = {{"x", DType::kF32, {8000}, {0}, weights_.data()},
+                                  {"y", DType::kF32, {2999}, {1}, weights_.data()}};
+        test::expect_ok(writer.add_tensors(views));
+      } else {
+        test::expect_ok(writer.add("w", TensorView{DType::kF32, {30, 100}, weights_}));
+        test::expect_ok(writer.add_alias("x", "w", 0, {8000}, still));
+      }
+    });
+    for (const std::uint64_t limit : {31'999, 32'000}) {
+      ArchiveOptions options;
+      options.decode.limits.max_decoded_bytes = limit;
+      const auto archive =
+          take(TensorArchive::open(std::make_unique<OwnedMemorySource>(file), options));
+      MemorySink sink;
+      const auto writer = take(ArchiveWriter::create("cfck", sink));
+      const Result<void> added = writer->add_archive(*archive);
+      EXPECT_EQ(added.has_value(), limit == 32'000);
+      if (added) {
+        take(writer->finish());
+      } else {
+        EXPECT_EQ(added.error().code, ErrorCode::kLimitExceeded);
+        EXPECT_EQ(added.error().record, "x");
+      }
+    }
+  }
 }
 
 TEST_F(Written, SeveralFilesAreFinishedTogether) {

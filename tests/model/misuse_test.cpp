@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <ostream>
 #include <stdexcept>
 
 #include "cfck/archive_writer.hpp"
@@ -111,6 +112,10 @@ struct Output {
   std::string_view format;
   bool is_folder = false;
 };
+
+void PrintTo(const Output& output, std::ostream* out) {
+  *out << output.format << (output.is_folder ? " folder" : " file");
+}
 
 class MisusedWriter : public ::testing::TestWithParam<Output> {
  protected:
