@@ -132,11 +132,25 @@ class JsonTree<Json>::Builder final : public nlohmann::json_sax<Json> {
     auto& object = *parent.template get_ptr<typename Json::object_t*>();
     if constexpr (requires { object.back(); }) {
       // A container that keeps its order would compare each key with all before.
-      object.push_back({std::move(key_), Json(std::forward<Value>(value))});
+      make_room(object);
+      object.emplace_back(std::move(key_), Json(std::forward<Value>(value)));
       return &object.back().second;
     } else {
       return &object.emplace(std::move(key_), Json(std::forward<Value>(value))).first->second;
     }
+  }
+
+  // Left to itself, the container would copy all members to more room, and destroy the copies where
+  // memory ends before the last.
+  static void make_room(typename Json::object_t& object) requires requires { object.capacity(); }
+  {
+    if (object.size() < object.capacity()) return;
+    typename Json::object_t larger;
+    larger.reserve(object.size() * 2 + 1);
+    for (const auto& member : object) larger.emplace_back(member.first, Json());
+    auto to = larger.begin();
+    for (auto& member : object) (to++)->second.swap(member.second);
+    object.swap(larger);
   }
 
   bool open(typename Json::value_t kind) {

@@ -121,15 +121,7 @@ void ReadPlan::copy_runs(const ViewRead& read, const WantedChunk& wanted, ByteVi
 }
 
 Result<void> ReadPlan::report(const ViewRead& read, std::uint64_t n_bytes) {
-  if (!progress_) {
-    return {};
-  }
-  const std::lock_guard lock(progress_mutex_);
-  done_bytes_ += n_bytes;
-  if (!progress_(done_bytes_, read.asked->name)) {
-    return cancelled();
-  }
-  return {};
+  return progress_.advance(n_bytes, read.asked->name);
 }
 
 Result<void> ReadPlan::run_batch(std::span<const WantedChunk> chunks, ReadWorker& worker) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -11,6 +10,7 @@
 
 #include "format/read/element_view.hpp"
 #include "format/read/open_file.hpp"
+#include "format/read/shared_progress.hpp"
 
 namespace cfck::format {
 
@@ -72,7 +72,7 @@ class ReadPlan {
   unsigned thread_count() const;
 
   const OpenFile& file_;
-  const ReadProgress& progress_;
+  SharedProgress progress_;
   std::vector<ViewRead> reads_;
   // Preambles of records, however many reads they have.
   std::unordered_map<const StoredRecord*, std::vector<std::byte>> preambles_;
@@ -82,9 +82,6 @@ class ReadPlan {
   std::vector<LateRead> late_reads_;
   std::unordered_map<const StoredRecord*, MutableBytes> whole_;
   std::uint64_t total_bytes_ = 0;
-
-  std::mutex progress_mutex_;
-  std::uint64_t done_bytes_ = 0;
 };
 
 // Returns the view of its base that an alias is; for any other record, all its elements.

@@ -224,12 +224,7 @@ Result<void> Findings::add(std::uint64_t order, Error error) {
 }
 
 Result<void> Findings::count(std::uint64_t n_bytes, const std::string& name) {
-  const std::lock_guard lock(mutex_);
-  checked_bytes_ += n_bytes;
-  if (progress_ && !progress_(checked_bytes_, name)) {
-    return cancelled();
-  }
-  return {};
+  return progress_.advance(n_bytes, name);
 }
 
 VerifyReport Findings::take_report(std::uint64_t n_records) {
@@ -239,7 +234,7 @@ VerifyReport Findings::take_report(std::uint64_t n_records) {
   });
   VerifyReport report;
   report.n_records = n_records;
-  report.checked_bytes = checked_bytes_;
+  report.checked_bytes = progress_.done_bytes();
   for (auto& [order, error] : problems_) {
     report.problems.push_back(std::move(error));
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "format/read/open_file.hpp"
+#include "format/read/shared_progress.hpp"
 
 namespace cfck::format {
 
@@ -25,9 +26,8 @@ class Findings {
   VerifyReport take_report(std::uint64_t n_records);
 
  private:
-  const ReadProgress& progress_;
+  SharedProgress progress_;
   std::mutex mutex_;
-  std::uint64_t checked_bytes_ = 0;
   std::vector<std::pair<std::uint64_t, Error>> problems_;
 };
 

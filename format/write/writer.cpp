@@ -133,15 +133,16 @@ Result<void> Writer::Impl::encode(std::uint32_t number, const Place& place) {
   return encoder.encode(number, std::move(plan));
 }
 
-void Writer::Impl::set_progress(WriteProgress progress) {
-  if (!progress) {
+void Writer::Impl::set_progress(WriteProgress progress) noexcept {
+  write_progress = std::move(progress);
+  if (!write_progress) {
     encoder.progress().set_listener({});
     return;
   }
-  encoder.progress().set_listener(
-      [told = std::move(progress)](std::uint64_t done_bytes, std::string_view name) {
-        return told(done_bytes, name) ? Result<void>() : cancelled();
-      });
+  // A listener that holds a pointer needs no memory.
+  encoder.progress().set_listener([this](std::uint64_t done_bytes, std::string_view name) {
+    return write_progress(done_bytes, name) ? Result<void>() : cancelled();
+  });
 }
 
 void Writer::Impl::share(std::uint32_t number, const TensorChoice& choice) {

@@ -91,7 +91,7 @@ struct Writer::Impl {
   static Result<void> decide_together(std::span<Impl* const> writers);
   // Tells whoever asked for progress. Error: kCancelled.
   Result<void> report(const StepSearch& search);
-  void set_progress(WriteProgress progress);
+  void set_progress(WriteProgress progress) noexcept;
   void apply(std::uint32_t record, encode::EncodePlan& plan,
              const encode::SpectralDecision& decision);
   // Returns the bytes of the files if those that wait for the step take `sizes`, and the others
@@ -164,6 +164,7 @@ struct Writer::Impl {
   std::vector<std::string> stored_apart;       // names, in order
   std::set<std::uint32_t> lossless_in_target;  // see KeptLossless::in_target
   double file_step = 0;                        // that of the file's target, once found
+  WriteProgress write_progress;
   SearchProgress search_progress;
   std::vector<std::unique_ptr<ByteSource>> sources;
   std::optional<Error> error;

@@ -73,6 +73,7 @@ class CFCK_API ArchiveWriter {
   // converted to another format and back is restored byte for byte, unless options make it lossy.
   virtual Result<void> add_archive(const TensorArchive& archive) = 0;
 
+  // Neither of these throws.
   virtual void set_progress(WriteProgress progress) = 0;
   virtual void set_search_progress(SearchProgress progress) = 0;
   virtual Result<ArchiveSummary> finish() = 0;

@@ -1,13 +1,13 @@
 // Reads tensors of a safetensors file, whole and by parts.
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "base/threads/threads.hpp"
 #include "cfck/safetensors.hpp"
+#include "format/read/shared_progress.hpp"
 
 namespace cfck {
 namespace {
@@ -141,20 +141,14 @@ Result<void> read_safetensors(const ByteSource& source, std::span<const Safetens
                               const ReadProgress& progress, unsigned threads) {
   return run_guarded([&]() -> Result<void> {
     CFCK_TRY_ASSIGN(const std::vector<Piece> pieces, pieces_of(reads));
-    std::mutex mutex;
-    std::uint64_t done_bytes = 0;
+    format::SharedProgress shared(progress);
     return parallel_for(
         pieces.size(), resolve_threads(threads), [&](std::size_t i, unsigned) -> Result<void> {
           const Piece& piece = pieces[i];
           const SafetensorsEntry& entry = *piece.read->entry;
           CFCK_TRY(source.read_at(entry.offset_bytes + piece.first_byte,
                                   piece.read->out.subspan(piece.first_byte, piece.n_bytes)));
-          const std::lock_guard lock(mutex);
-          done_bytes += piece.n_bytes;
-          if (progress && !progress(done_bytes, entry.name)) {
-            return cancelled();
-          }
-          return {};
+          return shared.advance(piece.n_bytes, entry.name);
         });
   });
 }

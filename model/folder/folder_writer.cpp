@@ -58,7 +58,8 @@ Result<void> check_options(const FolderOptions& options) {
 // them may stay beside the new files.
 Result<void> check_place(const Destination& destination) {
   const std::string& path = destination.path;
-  if (!is_taken(path)) return {};
+  CFCK_TRY_ASSIGN(const bool is_there, is_taken(path));
+  if (!is_there) return {};
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
     return invalid_argument("'" + escaped(path) +
@@ -306,7 +307,7 @@ class FolderWriter final : public ArchiveWriter {
       total_bytes += shard.n_bytes;
     }
     if (shards_.size() > 1) CFCK_TRY(write_index(summary, total_bytes, written));
-    written.replaces = is_taken(destination_.path);
+    CFCK_TRY_ASSIGN(written.replaces, is_taken(destination_.path));
     if (written.replaces) CFCK_TRY(drop_earlier_files(written));
     return put_in_place(temporary_->path(), destination_.path, written, files_);
   }

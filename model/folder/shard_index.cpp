@@ -114,10 +114,17 @@ std::string renamed_index(std::string_view name, const ArchiveFormat& from,
 
 std::string make_shard_index(const std::map<std::string, std::string>& weight_map,
                              std::uint64_t total_bytes) {
-  Json json;
-  json["metadata"]["total_size"] = total_bytes;
-  json["weight_map"] = weight_map;
-  return json.dump(2) + "\n";
+  // A tree that is built by assignment is left invalid where memory ends.
+  const auto quoted = [](const std::string& text) { return Json(text).dump(); };
+  std::string text = "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(total_bytes) +
+                     "\n  },\n  \"weight_map\": {";
+  bool is_first = true;
+  for (const auto& [tensor, file] : weight_map) {
+    text += is_first ? "\n    " : ",\n    ";
+    text.append(quoted(tensor)).append(": ").append(quoted(file));
+    is_first = false;
+  }
+  return text + (is_first ? "}\n}\n" : "\n  }\n}\n");
 }
 
 std::string index_name(std::string_view stem, const ArchiveFormat& format) {

@@ -1,5 +1,7 @@
 #include "model/folder/written_folder.hpp"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <map>
 #include <set>
@@ -28,9 +30,12 @@ Result<std::string> real_folder(const std::string& path) {
                {}};
 }
 
-bool is_taken(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error));
+Result<bool> is_taken(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return false;
+  if (!S_ISDIR(info.st_mode)) return true;
+  CFCK_TRY_ASSIGN(const auto names, names_in(path));
+  return !names.empty();
 }
 
 Result<void> check_what_stays(const std::string& path, const WrittenFolder& written) {

@@ -27,8 +27,8 @@ struct WrittenFolder {
 // folder. Errors: kIo, kOutOfMemory.
 Result<std::string> real_folder(const std::string& path);
 
-// True if there is a file, or a folder that is not empty, at `path`.
-bool is_taken(const std::string& path);
+// True if there is a file, or a folder that is not empty, at `path`. Errors: kIo, kOutOfMemory.
+Result<bool> is_taken(const std::string& path);
 
 // Checks that the files of `path` that stay cannot be read together with the written ones, or
 // instead of them. Error: kInvalidArgument.

@@ -105,7 +105,7 @@ Result<void> FolderConversion::choose_output() {
                  {},
                  {}};
   }
-  const bool is_taken = model::is_taken(out);
+  CFCK_TRY_ASSIGN(const bool is_taken, model::is_taken(out));
   if (is_taken) CFCK_TRY(check_output(options_.input, out, options_.force || options_.dry_run));
   if (is_taken && !fs::is_directory(out, error)) {
     return Error{ErrorCode::kInvalidArgument,

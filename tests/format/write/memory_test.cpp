@@ -11,44 +11,10 @@
 #include "tests/support/failing_new.hpp"
 #include "tests/support/measured_models.hpp"
 #include "tests/support/sanitizer.hpp"
+#include "tests/support/shortages.hpp"
 
 namespace cfck::test {
 namespace {
-
-// An operation, and what is checked after it. Only `run` meets the shortage.
-struct Operation {
-  std::function<void()> prepare = [] {};
-  std::function<Result<void>()> run;
-  std::function<void(bool succeeded)> check = [](bool) {};
-};
-
-// The next allocation to fail: all of the first ones, then about 2 % more each time.
-std::uint64_t after(std::uint64_t at, std::uint64_t n_first) {
-  return at < n_first ? at + 1 : at + 1 + at / 50;
-}
-
-void expect_survives(const Operation& operation, std::uint64_t n_first = 100) {
-  for (const Shortage shortage : {Shortage::kOnce, Shortage::kFromThenOn}) {
-    for (std::uint64_t at = 1;; at = after(at, n_first)) {
-      operation.prepare();
-      run_out_of_memory(at, shortage);
-      const Result<void> result = operation.run();
-      const bool has_failed = memory_is_back();
-      operation.check(result.has_value());
-      if (!has_failed) {
-        expect_ok(result);
-        EXPECT_GT(at, 20u) << "not what was to be tested";
-        break;
-      }
-      if (!result) {
-        ASSERT_EQ(result.error().code, ErrorCode::kOutOfMemory)
-            << "allocation " << at << ": " << result.error().to_string();
-        ASSERT_FALSE(result.error().message.empty());
-      }
-      ASSERT_FALSE(::testing::Test::HasFailure()) << "allocation " << at;
-    }
-  }
-}
 
 // A file that is replaced or changed: afterwards it is there alone, old or new.
 struct TargetFile {
