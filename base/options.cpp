@@ -10,6 +10,9 @@
 namespace cfck {
 namespace {
 
+// By number.
+constexpr std::string_view kQualityNames[] = {"near-lossless", "high", "balanced", "small"};
+
 // Formats with the fewest digits that give the same number.
 std::string shortest(double number) {
   char digits[32];
@@ -87,6 +90,22 @@ std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept 
   return std::nullopt;
 }
 
+std::string_view quality_name(Quality quality) noexcept {
+  const auto number = static_cast<std::size_t>(quality);
+  return number < std::size(kQualityNames) ? kQualityNames[number] : "unknown";
+}
+
+std::optional<Quality> quality_from_name(std::string_view name) noexcept {
+  for (std::size_t i = 0; i < std::size(kQualityNames); ++i) {
+    if (name == kQualityNames[i]) {
+      return static_cast<Quality>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+std::span<const std::string_view> quality_names() noexcept { return kQualityNames; }
+
 std::string_view bound_kind_name(BoundKind kind) noexcept {
   switch (kind) {
     case BoundKind::kNone:
@@ -161,7 +180,8 @@ Result<std::optional<ErrorBound>> only_bound(const TensorOptions& options) {
                   "_error must be positive and finite, not " + shortest(bound->value) +
                   "; leave it out for lossless");
   }
-  const bool has_target = options.nmse || options.psnr || options.bits_per_weight;
+  const bool has_target =
+      options.nmse || options.psnr || options.bits_per_weight || options.quality;
   if (bound->kind != BoundKind::kAbs && (has_target || options.codec == CodecChoice::kSpectral)) {
     return refuse("codec spectral does not support max_" +
                   std::string(bound_kind_name(bound->kind)) +

@@ -96,6 +96,33 @@ Result<void> check_block(const std::vector<std::uint8_t>& block) {
   return {};
 }
 
+Result<void> check_quality(const TensorOptions& options, const std::optional<Target>& target) {
+  if (!options.quality) {
+    return {};
+  }
+  const std::string name(quality_name(*options.quality));
+  if (quality_from_name(name) != options.quality) {
+    return refuse("quality must be near-lossless, high, balanced or small");
+  }
+  if (target) {
+    return refuse("give either quality or " + std::string(target_kind_name(target->kind)) +
+                  ": both decide how much is lost");
+  }
+  if (options.codec != CodecChoice::kAuto && options.codec != CodecChoice::kSpectral) {
+    return refuse("quality needs codec spectral; leave out the codec");
+  }
+  if (options.max_rel_error || options.max_sigma_error) {
+    return refuse(std::string(options.max_rel_error ? "max_rel_error" : "max_sigma_error") +
+                  " cannot be combined with quality; max_abs_error can");
+  }
+  if (options.steps == StepPreset::kFlat || options.steps == StepPreset::kPrior) {
+    return refuse("quality '" + name + "' is relative to the values of each tensor, which steps " +
+                  std::string(step_preset_name(*options.steps)) +
+                  " are not; leave out steps, or give a target");
+  }
+  return {};
+}
+
 Result<std::optional<Target>> only_target(const TensorOptions& options,
                                           std::optional<std::uint64_t> size, bool whole_file) {
   std::optional<Target> target;
@@ -113,6 +140,7 @@ Result<std::optional<Target>> only_target(const TensorOptions& options,
   if (n_targets > 1) {
     return refuse("give only one of nmse, psnr, bits_per_weight and size");
   }
+  CFCK_TRY(check_quality(options, target));
   const unsigned states = options.trellis_states.value_or(8);
   if (states != 1 && states != 4 && states != 8 && states != 64) {
     return refuse("trellis_states must be 1, 4, 8 or 64");
@@ -129,9 +157,11 @@ Result<std::optional<Target>> only_target(const TensorOptions& options,
                                            : "max_sigma_error cannot be combined with ") +
                     std::string(target_kind_name(target->kind)) + "; max_abs_error can");
     }
-  } else if (options.codec == CodecChoice::kSpectral && !options.max_abs_error) {
+  } else if (options.codec == CodecChoice::kSpectral && !options.max_abs_error &&
+             !options.quality) {
     return refuse(
-        "codec spectral needs a target (nmse, psnr, bits_per_weight or size) or max_abs_error");
+        "codec spectral needs a quality, a target (nmse, psnr, bits_per_weight or size) or "
+        "max_abs_error");
   }
   return target;
 }

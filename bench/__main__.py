@@ -18,6 +18,7 @@ COMMANDS = {
     "bounds": ("bounds.command", "sizes and speeds under error bounds, against peers"),
     "effects": ("bounds.effects", "what error bounds do to models"),
     "rate_distortion": ("rate_distortion.command", "curves of codec spectral and its peers"),
+    "quality": ("quality.command", "what qualities do to models, beside weight-only quantisers"),
     "entropy": ("entropy.command", "the entropy stages: sizes, speeds, cycles, loading"),
 }
 

@@ -78,7 +78,8 @@ Result<std::shared_ptr<const Calibration>> Calibration::of(const Measurements& m
 bool Calibration::is_used_by(const EncodeOptions& options) const {
   const auto is_spectral = [](const auto& chosen) {
     const auto target = error_target(chosen);
-    return chosen.codec == CodecChoice::kSpectral || !target || target->has_value();
+    return chosen.codec == CodecChoice::kSpectral || chosen.quality || !target ||
+           target->has_value();
   };
   return step_ > 0 || is_spectral(options) ||
          std::any_of(options.rules.begin(), options.rules.end(),

@@ -20,7 +20,7 @@ using codec::ChunkGeometry;
 
 // A tensor to encode. The source must outlive everything that uses the plan.
 struct EncodePlan {
-  std::string name;  // for messages, and for what it says of the tensor (StepPreset::kModel)
+  std::string name;  // for messages, and for what it says of the tensor (model_steps)
   DType dtype = DType::kU8;
   Shape shape;
   TensorChoice choice;

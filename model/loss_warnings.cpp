@@ -95,7 +95,7 @@ bool asks_for_losses(const EncodeOptions& options) {
   const auto asks = [](const auto& chosen) {
     const auto target = error_target(chosen);
     const auto bound = error_bound(chosen);
-    return (target && *target) || (bound && *bound);
+    return (target && *target) || (bound && *bound) || chosen.quality;
   };
   return asks(options) || std::any_of(options.rules.begin(), options.rules.end(),
                                       [&](const EncodeRule& rule) { return asks(rule.options); });
@@ -112,7 +112,7 @@ void warn_of_nothing_taken(std::span<const KeptLossless> kept, const EncodeOptio
             std::string(lossless_reason_name(reason));
   }
   warnings.push_back(
-      "the maximum error or target applies to none of the tensors, and all of them "
+      "the maximum error, quality or target applies to none of the tensors, and all of them "
       "stay lossless (" +
       text + ")");
 }

@@ -2,6 +2,7 @@
 // (StepPreset::kModel, docs/targets.md).
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -13,18 +14,19 @@ namespace cfck::encode {
 
 // What a tensor does in a model, as far as its name and shape show it.
 enum class TensorRole : std::uint8_t {
-  kMatrix,     // of a linear layer, or anything else of two dimensions
-  kKernel,     // of a convolution: three dimensions or more
-  kEmbedding,  // of words, used for nothing else
-  kTied,       // an embedding of words that is the output layer too, or may be
+  kLayer,       // matrices of linear layers, kernels of convolutions, whatever else there is
+  kQueryOrKey,  // of attention: their errors reach the outputs through a softmax only
+  kWords,       // an embedding of words, used for nothing else
+  kOutput,      // the layer that decides between words, or an embedding that may be that layer too
 };
 
 // `names` and `shapes` are those of all tensors that the target reaches, `index` is one of them.
 TensorRole role_of(std::span<const std::string_view> names, std::span<const Shape> shapes,
                    std::size_t index);
 
-// Returns the step of each tensor relative to the common one; 1 for those of other presets. One
-// entry of `totals` for each plan.
+// Returns the step of each tensor relative to the common one; 1 for those whose steps do not
+// follow their roles (SpectralChoice::follows_roles). One entry of `totals` for each plan. The same
+// bits everywhere.
 std::vector<double> model_steps(std::span<const EncodePlan> plans,
                                 std::span<const ValueTotals> totals);
 

@@ -86,7 +86,7 @@ struct RateControl::Item {
 
   const EncodePlan& plan;
   ValueTotals values;
-  double model_step = 1;  // of StepPreset::kModel
+  double model_step = 1;  // of SpectralChoice::follows_roles
   RecordSize lossless;
   std::optional<LosslessReason> reason;  // why no step is tried
   // The last trial: one candidate, or none where there is no plan.
@@ -199,7 +199,8 @@ Result<std::vector<SpectralDecision>> RateControl::decide(const Target& target,
   for (const std::shared_ptr<Item>& item : items_) {
     SpectralDecision& decision = decisions.emplace_back();
     const ValueTotals& values = item->values;
-    decision.quality = {target_, values.rms(), values.min, values.max};
+    const Target promised = target_.kind == TargetKind::kNone ? Target{} : target_;
+    decision.quality = {promised, values.rms(), values.min, values.max};
     if (!item->is_lossless(costs_)) {
       decision.request = request_of(*item, step);
       decision.stored_bytes = item->trial.stored_bytes(0, costs_);

@@ -1,6 +1,7 @@
 #include "encode/rules/encode_rules.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/glob.hpp"
 #include "codec/lossy.hpp"
@@ -23,17 +24,30 @@ bool can_be_lossy(DType dtype, const TensorChoice& request) {
   return codec::find_lossy_encoder(codec)->supports(dtype);
 }
 
-Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral,
+bool has_size(const EncodeOptions& options) { return options.size.has_value(); }
+bool has_size(const TensorOptions&) { return false; }
+
+template <class Options>
+Result<StepPreset> preset_of(const Options& options, bool is_spectral,
                              const Calibration* calibration) {
   const auto refuse = [](const char* message) { return invalid_argument(message); };
   if (options.steps && !is_spectral) {
-    return refuse("steps needs a target, e.g. bits_per_weight");
+    return refuse("steps needs a quality or a target, e.g. bits_per_weight");
   }
   if (options.steps >= StepPreset::kCalibrated && calibration == nullptr) {
     return refuse("steps calibrated and feedback need a calibration");
   }
+  // These say how large a model may get, not which errors are small.
+  const bool is_of_model = options.quality || options.bits_per_weight || has_size(options);
   if (calibration == nullptr) {
-    return options.steps.value_or(StepPreset::kFlat);
+    return options.steps.value_or(is_of_model ? StepPreset::kModel : StepPreset::kFlat);
+  }
+  // Frequencies alone, which is all that noise shows, are worth less than the roles of tensors.
+  if (is_of_model && !calibration->has_tensor_steps()) {
+    return options.steps.value_or(StepPreset::kModel);
+  }
+  if (options.quality) {
+    return options.steps.value_or(StepPreset::kCalibrated);
   }
   return options.steps.value_or(calibration->step() > 0 ? StepPreset::kFeedback
                                                         : StepPreset::kCalibrated);
@@ -41,10 +55,15 @@ Result<StepPreset> preset_of(const TensorOptions& options, bool is_spectral,
 
 // A refined calibration has a step for the file, not for the tensors of a rule.
 double known_step_of(const EncodeOptions& options, const Calibration* calibration) {
+  if (options.quality) {
+    return step_of_quality(*options.quality);
+  }
   const bool is_calibrated = !options.steps || *options.steps >= StepPreset::kCalibrated;
   return calibration != nullptr && is_calibrated ? calibration->step() : 0;
 }
-double known_step_of(const TensorOptions&, const Calibration*) { return 0; }
+double known_step_of(const TensorOptions& options, const Calibration*) {
+  return options.quality ? step_of_quality(*options.quality) : 0;
+}
 
 // The request of options, for any tensor.
 template <class Options>
@@ -56,24 +75,26 @@ Result<TensorChoice> request_of(const Options& options, const Calibration* calib
   CFCK_TRY_ASSIGN(request.bound, error_bound(options));
   const double known_step = known_step_of(options, calibration);
   const bool has_step = known_step > 0 && options.codec == CodecChoice::kAuto && !request.bound;
-  if (target || has_step || options.codec == CodecChoice::kSpectral) {
+  if (target || options.quality || has_step || options.codec == CodecChoice::kSpectral) {
     request.spectral.emplace();
-    request.spectral->target = target.value_or(Target{});
+    const bool is_of_file = std::is_same_v<Options, EncodeOptions> && options.quality;
+    request.spectral->target = target.value_or(Target{.whole_file = is_of_file});
+    request.spectral->quality = options.quality;
     request.spectral->n_states =
         options.trellis_states.value_or(level == EncodeLevel::kArchive ? 64 : 8);
   }
   CFCK_TRY_ASSIGN(const StepPreset preset,
                   preset_of(options, request.spectral.has_value(), calibration));
   if (options.trellis_states && !request.spectral) {
-    return invalid_argument("trellis_states needs a target, e.g. bits_per_weight");
+    return invalid_argument("trellis_states needs a quality or a target, e.g. bits_per_weight");
   }
   if (!options.block.empty() && !request.spectral) {
-    return invalid_argument("block needs a target, e.g. bits_per_weight");
+    return invalid_argument("block needs a quality or a target, e.g. bits_per_weight");
   }
   if (request.spectral) {
     request.spectral->block = options.block;
     request.spectral->preset = preset;
-    request.spectral->known_step = target || has_step ? known_step : 0;
+    request.spectral->known_step = target || options.quality || has_step ? known_step : 0;
   }
   if (request.spectral && codec::find_lossy_encoder(CodecId::kSpectral) == nullptr) {
     return unsupported("this build has no codec spectral");
@@ -95,7 +116,8 @@ TensorChoice with_exemptions(TensorChoice request) {
 
 Error not_float(std::string_view name) {
   return invalid_argument(
-             "maximum errors and targets apply to F64, F32, BF16 and F16 tensors only; leave them "
+             "maximum errors, qualities and targets apply to F64, F32, BF16 and F16 tensors only; "
+             "leave them "
              "out for "
              "this tensor (a rule with wildcards keeps such tensors lossless)")
       .in_record(std::string(name));

@@ -30,8 +30,12 @@ class EncodeRules {
                               const TensorOptions& options) const;
 
   // True if steps depend on tensors that have not been added yet.
-  bool has_file_target() const {
-    return request_.spectral && request_.spectral->target.kind != TargetKind::kNone;
+  bool has_file_target() const { return request_.spectral && request_.spectral->target.whole_file; }
+  // True if tensors with these rules and with others can have their steps decided together.
+  bool has_same_target(const EncodeRules& other) const {
+    return has_file_target() == other.has_file_target() &&
+           (!has_file_target() || (file_target() == other.file_target() &&
+                                   request_.spectral->quality == other.request_.spectral->quality));
   }
 
   // Requires: has_file_target().

@@ -8,6 +8,22 @@
 
 namespace cfck::encode {
 
+// Evidence: docs/quality.md, bench/results. The first two are kept small enough for networks that
+// amplify errors, such as recurrent ones; the others for transformers and residual networks.
+double step_of_quality(Quality quality) noexcept {
+  switch (quality) {
+    case Quality::kNearLossless:
+      return 0x1p-8;
+    case Quality::kHigh:
+      return 0x1p-6;
+    case Quality::kBalanced:
+      return 0.055;
+    case Quality::kSmall:
+      return 0.12;
+  }
+  return 0x1p-8;
+}
+
 codec::StepField prior_steps(const Shape& shape) {
   codec::StepField steps;
   if (codec::kernel_block(shape) == codec::BlockSides{3, 3}) {

@@ -7,6 +7,9 @@
 
 namespace cfck::encode {
 
+// Returns the step of a quality relative to the root mean square of a tensor.
+double step_of_quality(Quality quality) noexcept;
+
 // Returns steps by frequency for kernels of 3x3, which two networks had in common; docs/targets.md
 // shows how far they apply to others. Other shapes have none.
 codec::StepField prior_steps(const Shape& shape);

@@ -19,6 +19,8 @@ namespace cfck::encode {
 // The request to codec spectral. Its steps are not known yet.
 struct SpectralChoice {
   Target target;  // kNone: the step is known, or follows from the bound
+  // The step is known from it; see step_of_quality().
+  std::optional<Quality> quality;
   unsigned n_states = 8;
   StepPreset preset = StepPreset::kFlat;
   std::vector<std::uint8_t> block;  // sides that were asked for
@@ -29,10 +31,15 @@ struct SpectralChoice {
   codec::StepField steps;                               // relative to step_scale
   std::shared_ptr<const codec::SecondMoments> moments;  // for error compensation
   std::shared_ptr<const std::vector<float>> corrected;  // quantised instead, if set
-  // The step of a refined calibration: it applies where there is no target, and is tried first
-  // where there is one. 0: there is none.
+  // The step of a quality or of a refined calibration: it applies where there is no target, and is
+  // tried first where there is one. 0: there is none.
   double known_step = 0;
 
+  // Steps relative to those of the other tensors come from names, shapes and values alone.
+  bool follows_roles() const {
+    return preset == StepPreset::kModel || (quality && is_calibrated() && sigma == 0);
+  }
+  bool is_calibrated() const { return preset >= StepPreset::kCalibrated; }
   // Bits are weighted where only the sum of squared errors matters.
   bool is_flat() const { return preset == StepPreset::kFlat; }
 

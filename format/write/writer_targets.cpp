@@ -41,7 +41,9 @@ void Writer::Impl::apply(std::uint32_t number, EncodePlan& plan, const SpectralD
     return;
   }
   // A tensor that is lossless for other reasons is not one that the target reaches.
-  if (plan.choice.spectral->target.whole_file && decision.reason == LosslessReason::kNotSmaller) {
+  const Target& target = plan.choice.spectral->target;
+  if (target.kind != TargetKind::kNone && target.whole_file &&
+      decision.reason == LosslessReason::kNotSmaller) {
     lossless_in_target.insert(number);
   }
   plan.choice.bound.reset();
@@ -190,8 +192,7 @@ Result<void> WriterAccess::decide_steps(std::span<Writer* const> writers) {
     impls.push_back(impl);
     const encode::EncodeRules& rules = impl->rules;
     const encode::EncodeRules& first = impls.front()->rules;
-    if (rules.has_file_target() != first.has_file_target() ||
-        (rules.has_file_target() && rules.file_target() != first.file_target())) {
+    if (!rules.has_same_target(first)) {
       return refusal("files that are finished together need the same target for all tensors");
     }
   }

@@ -100,8 +100,8 @@ class CFCK_API Calibration {
   // For a calibration that cfck.refine made: the step, as WriteSummary::step, that its corrected
   // values are for. 0: it was not refined.
   double step() const noexcept { return step_; }
-  // True if files with these options depend on it: they or a rule have a target or codec spectral,
-  // or it has a step. Options that are refused count as well.
+  // True if files with these options depend on it: they or a rule have a quality, a target or codec
+  // spectral, or it has a step. Options that are refused count as well.
   bool is_used_by(const EncodeOptions& options) const;
   // Reads the matrix that `steps` names, and shrinks what is beside its diagonal as far as few
   // inputs make it uncertain. The result is for writers: its type is not public. Errors: those of

@@ -127,16 +127,17 @@ CFCK_API Result<std::uint64_t> parse_size(std::string_view text);
 // How codec spectral spreads errors over tensors, and over the rows, columns and
 // frequencies of each.
 enum class StepPreset : std::uint8_t {
-  // One step for all: the minimum sum of squared errors at a size.
+  // One step for all: the minimum sum of squared errors at a size. Right for data, wrong for the
+  // weights of a model: those of small tensors are lost first.
   kFlat,
   // The step of kFlat, except for convolution kernels of 3x3, whose low frequencies get finer steps
   // and whose high ones coarser (docs/targets.md). Needs no data; models that are like those the
   // table comes from lose less.
   kPrior,
   // For the weights of a model of which nothing else is known: steps in proportion to the root mean
-  // square of a tensor; one step for all kernels of convolutions, with those of kPrior within;
-  // coarser ones for embeddings of words, and finer ones where these are the output layer
-  // too, as far as names show it (docs/targets.md).
+  // square of a tensor and to the root of its number of values, in kernels of 3x3 those of kPrior;
+  // coarser ones for queries and keys of attention, and finer ones for output layers of language
+  // models, as far as names show it (docs/targets.md).
   kModel,
   // Steps from EncodeOptions::calibration.
   kCalibrated,
@@ -149,11 +150,21 @@ enum class StepPreset : std::uint8_t {
 CFCK_API std::string_view step_preset_name(StepPreset preset) noexcept;
 CFCK_API std::optional<StepPreset> step_preset_from_name(std::string_view name) noexcept;
 
+// How much of a model is to be kept, for people who do not want to choose numbers. Each is a step
+// of codec spectral relative to the values of a tensor; docs/quality.md says what models of several
+// kinds did with each. Not a bound on any error.
+enum class Quality : std::uint8_t { kNearLossless, kHigh, kBalanced, kSmall };
+// Returns "near-lossless", "high", "balanced", "small"; "unknown" for anything else.
+CFCK_API std::string_view quality_name(Quality quality) noexcept;
+CFCK_API std::optional<Quality> quality_from_name(std::string_view name) noexcept;
+// Returns the names of all qualities, the best first.
+CFCK_API std::span<const std::string_view> quality_names() noexcept;
+
 // Maximum bytes of an attachment: writers refuse more, and readers unless Limits allow it.
 inline constexpr std::uint64_t kMaxAttachmentBytes = std::uint64_t{1} << 30;
 
-// Choices for a tensor. At most one of the three errors may be given, and at most one
-// target, to which max_abs_error may be added. Targets are reached by codec spectral.
+// Choices for a tensor. At most one of the three errors may be given, and at most one quality or
+// target, to which max_abs_error may be added. Qualities and targets are reached by codec spectral.
 struct TensorOptions {
   CodecChoice codec = CodecChoice::kAuto;
   std::optional<double> max_abs_error = std::nullopt;
@@ -168,7 +179,8 @@ struct TensorOptions {
   // quantisation); nullopt: 8, and at level archive 64.
   std::optional<unsigned> trellis_states = std::nullopt;
   // Steps of codec spectral; nullopt: kFeedback with a calibration that was refined, kCalibrated
-  // with any other, kFlat without.
+  // with any other or a quality. Without one, kModel for a quality, bits_per_weight and a size,
+  // also where it was made from noise; kFlat for nmse, psnr and max_abs_error.
   std::optional<StepPreset> steps = std::nullopt;
   // Sides of the blocks that codec spectral transforms, along the last axes; 1 to 64 each, at most
   // 4096 values in all. Sides longer than their axis are cut to it, and tensors of fewer axes left
@@ -176,6 +188,8 @@ struct TensorOptions {
   // matrices 64 rows, where that saves bits. Blocks other than its own choice have no steps by
   // frequency, and no feedback.
   std::vector<std::uint8_t> block = {};
+  // In place of a target. Takes the steps kModel, kCalibrated or kFeedback.
+  std::optional<Quality> quality = std::nullopt;
 
   bool operator==(const TensorOptions&) const = default;
 };
@@ -188,10 +202,11 @@ struct TensorOptions {
 CFCK_API Result<std::optional<ErrorBound>> error_bound(const TensorOptions& options);
 
 struct EncodeOptions;
-// Returns the target that the options ask for, if any; that of a file applies to the whole of it.
-// Errors: kInvalidArgument for one that makes no sense, for two of them, for codec raw, lossless or
-// direct with one, for codec spectral with neither target nor max_abs_error, and for trellis_states
-// and blocks that do not exist.
+// Returns the target that the options ask for, if any; that of a file applies to the whole of it. A
+// quality is none. Errors: kInvalidArgument for one that makes no sense, for two of them or a
+// quality beside it, for codec raw, lossless or direct with one, for codec spectral with neither
+// quality nor target nor max_abs_error, for a quality with other steps than it takes, and for
+// trellis_states and blocks that do not exist.
 CFCK_API Result<std::optional<Target>> error_target(const TensorOptions& options);
 CFCK_API Result<std::optional<Target>> error_target(const EncodeOptions& options);
 
@@ -227,10 +242,10 @@ struct EncodeRule {
 // The options of a file. For each tensor the first rule that matches its name applies, and nothing
 // else; without a matching rule, the plain options.
 //
-// Plain targets are for all tensors they reach together: bits go where they lower the sum of the
-// squared errors most. In a rule each tensor gets its own. A size is met within 0.5 % from below,
-// and so is bits_per_weight; nmse and psnr are met, with at most 0.05 dB to spare. Where lossless
-// takes no more bytes it is used.
+// Plain targets are for all tensors they reach together: one step for all, times what
+// TensorOptions::steps has for each. In a rule each tensor gets its own. A size is met within 0.5 %
+// from below, and so is bits_per_weight; nmse and psnr are met, with at most 0.05 dB to spare.
+// Where lossless takes no more bytes it is used.
 //
 // A plain maximum error or target reaches float tensors of two or more dimensions and at
 // least 1024 values which are neither named in `exempt` nor match *exp_avg*,
@@ -251,6 +266,7 @@ struct EncodeOptions {
   std::optional<unsigned> trellis_states = std::nullopt;
   std::optional<StepPreset> steps = std::nullopt;
   std::vector<std::uint8_t> block = {};
+  std::optional<Quality> quality = std::nullopt;
   // Another target: bytes of the file. Not for update().
   std::optional<std::uint64_t> size = std::nullopt;
   // A calibration of the model that is written, for StepPreset::kCalibrated and kFeedback: shapes
@@ -276,14 +292,14 @@ struct EncodeOptions {
   // The plain options alone, and their replacement by `plain`.
   TensorOptions tensor_options() const {
     return {codec, max_abs_error,   max_rel_error,  max_sigma_error, per_row, nmse,
-            psnr,  bits_per_weight, trellis_states, steps,           block};
+            psnr,  bits_per_weight, trellis_states, steps,           block,   quality};
   }
   void set_tensor_options(const TensorOptions& plain) {
     std::tie(codec, max_abs_error, max_rel_error, max_sigma_error, per_row, nmse, psnr,
-             bits_per_weight, trellis_states, steps, block) =
+             bits_per_weight, trellis_states, steps, block, quality) =
         std::tie(plain.codec, plain.max_abs_error, plain.max_rel_error, plain.max_sigma_error,
                  plain.per_row, plain.nmse, plain.psnr, plain.bits_per_weight, plain.trellis_states,
-                 plain.steps, plain.block);
+                 plain.steps, plain.block, plain.quality);
   }
   operator TensorOptions() const { return tensor_options(); }
 };

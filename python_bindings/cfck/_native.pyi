@@ -62,7 +62,7 @@ def parse_size(text: str) -> int:
 class TensorOptions:
     """Choices for a tensor, not checked yet."""
 
-    def __init__(self, *, codec: str, max_abs_error: float | None, max_rel_error: float | None, max_sigma_error: float | None, per_row: bool, nmse: float | None, psnr: float | None, bits_per_weight: float | None, trellis_states: int | None, steps: str | None, block: Sequence[int]) -> None: ...
+    def __init__(self, *, codec: str, max_abs_error: float | None, max_rel_error: float | None, max_sigma_error: float | None, per_row: bool, nmse: float | None, psnr: float | None, bits_per_weight: float | None, trellis_states: int | None, steps: str | None, block: Sequence[int], quality: str | None) -> None: ...
 
 class EncodeOptions:
     """Choices for a file, not checked yet."""

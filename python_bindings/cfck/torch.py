@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ._calibration.automatic import calibrated
 from ._calibration.calibrate import calibrate
 from ._checkpoint.numpy_values import ArrayValues
 from ._checkpoint.torch_values import TorchValues
@@ -48,9 +49,12 @@ _KINDS: Kinds = ((TorchValues(), _FRAMEWORK), (ArrayValues(), NumpyFramework()))
 def save(
     tensors: Mapping[str, torch.Tensor],
     metadata: Mapping[str, str] | None = None,
+    *,
+    model: torch.nn.Module | None = None,
     **options: Unpack[SaveOptions],
 ) -> bytes:
     """Saves tensors to bytes. Arguments as in save_file."""
+    calibrated(model, options)
     return write_bytes(_FRAMEWORK, tensors, metadata, options)
 
 
@@ -59,6 +63,8 @@ def save_file(
     tensors: Mapping[str, torch.Tensor],
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
+    *,
+    model: torch.nn.Module | None = None,
     **options: Unpack[SaveFileOptions],
 ) -> SaveSummary:
     """Saves tensors to a file, which appears under its name complete or not at all.
@@ -70,6 +76,9 @@ def save_file(
             their elements is not stored. They must not change during the call.
         filename: replaced if it exists.
         metadata: str to str, kept beside the tensors.
+        model: the model that the tensors are of: with quality, bits_per_weight or size it is
+            calibrated first, as calibrate(model) does without data, and keeps more at the same
+            size. It runs, and is afterwards what it was.
         options: how to store the tensors, see cfck.TensorOptions; help() lists each.
 
     Returns:
@@ -91,6 +100,7 @@ def save_file(
     way back from there. If only syncing the folder fails, IoError says that the file was saved; a
     Ctrl-C that comes so late is raised when the file is saved. May be called from several threads.
     """
+    calibrated(model, options)
     return write_file(_FRAMEWORK, tensors, filename, metadata, options)
 
 

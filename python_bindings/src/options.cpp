@@ -72,9 +72,19 @@ std::optional<StepPreset> step_preset(const std::optional<std::string>& name) {
   const auto preset = step_preset_from_name(*name);
   if (!preset) {
     raise(invalid_argument("unknown steps \"" + *name +
-                           "\"; they may be flat, prior, calibrated or feedback"));
+                           "\"; they may be flat, prior, model, calibrated or feedback"));
   }
   return preset;
+}
+
+std::optional<Quality> quality_choice(const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  const auto quality = quality_from_name(*name);
+  if (!quality) {
+    raise(invalid_argument("unknown quality \"" + *name + "\"; it may be " +
+                           alternatives(quality_names())));
+  }
+  return quality;
 }
 
 EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint64_t> size,
@@ -115,7 +125,8 @@ void bind_options(nb::module_& module) {
              std::optional<double> max_rel_error, std::optional<double> max_sigma_error,
              bool per_row, std::optional<double> nmse, std::optional<double> psnr,
              std::optional<double> bits_per_weight, std::optional<unsigned> trellis_states,
-             const std::optional<std::string>& steps, std::vector<std::uint8_t> block) {
+             const std::optional<std::string>& steps, std::vector<std::uint8_t> block,
+             const std::optional<std::string>& quality) {
             new (self) TensorOptions{codec_choice(codec),
                                      max_abs_error,
                                      max_rel_error,
@@ -126,11 +137,13 @@ void bind_options(nb::module_& module) {
                                      bits_per_weight,
                                      trellis_states,
                                      step_preset(steps),
-                                     std::move(block)};
+                                     std::move(block),
+                                     quality_choice(quality)};
           },
           nb::kw_only(), "codec"_a, "max_abs_error"_a.none(), "max_rel_error"_a.none(),
           "max_sigma_error"_a.none(), "per_row"_a, "nmse"_a.none(), "psnr"_a.none(),
-          "bits_per_weight"_a.none(), "trellis_states"_a.none(), "steps"_a.none(), "block"_a);
+          "bits_per_weight"_a.none(), "trellis_states"_a.none(), "steps"_a.none(), "block"_a,
+          "quality"_a.none());
   nb::class_<EncodeOptions>(module, "EncodeOptions", "Choices for a file, not checked yet.")
       .def(
           "__init__",
@@ -141,8 +154,10 @@ void bind_options(nb::module_& module) {
                                                    threads, entropy, level);
             if (calibration != nullptr) options.calibration = calibration->calibration;
             if (options.calibration && !options.calibration->is_used_by(options)) {
-              raise(invalid_argument(
-                  "calibration needs a target, e.g. bits_per_weight; without one nothing is lost"));
+              raise(
+                  invalid_argument("calibration needs a quality or a target, e.g. bits_per_weight; "
+                                   "without one nothing is "
+                                   "lost"));
             }
             new (self) EncodeOptions(std::move(options));
           },

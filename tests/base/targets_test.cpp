@@ -89,7 +89,7 @@ TEST(Targets, OneTargetWithCodecSpectralOrNone) {
     EXPECT_NE(refused(options).find("codec spectral"), std::string::npos);
   }
   options = {.codec = CodecChoice::kSpectral};
-  EXPECT_NE(refused(options).find("needs a target"), std::string::npos);
+  EXPECT_NE(refused(options).find("needs a quality, a target"), std::string::npos);
   options.max_abs_error = 1e-3;
   EXPECT_FALSE(*error_target(options));
   EXPECT_TRUE(error_bound(options)->has_value());

@@ -86,6 +86,7 @@ TEST(TargetsOfAFile, SizesAreMetFromBelow) {
 TEST(TargetsOfAFile, OneStepForAllTensors) {
   EncodeOptions options = small_chunks();
   options.bits_per_weight = 3;
+  options.steps = StepPreset::kFlat;
   const OpenFile file(write_all(model(), options).file);
   // The mean square of errors is equal wherever there are bits to spend.
   const double all = file.record("long").error->rmse;

@@ -52,8 +52,9 @@ void add_max_errors(CLI::App& app, ConvertOptions& options) {
          "--rule", options.rules,
          "'PATTERN: option=value, ...' for tensors whose names match: codec, max_abs_error, "
          "max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, trellis_states, "
-         "steps, block. "
-         "Targets apply to each tensor separately. The first match wins; may be repeated")
+         "steps, block, quality, force. "
+         "Qualities and targets apply to each tensor separately. The first match wins; may be "
+         "repeated")
       ->option_text("RULE")
       ->expected(1)
       ->allow_extra_args(false)  // what follows the rule may be a file

@@ -88,6 +88,7 @@ Result<void> check_combinations(const EncodeOptions& options) {
                              : options.psnr            ? "--psnr"
                              : options.bits_per_weight ? "--bits-per-weight"
                              : options.size            ? "--size"
+                             : options.quality         ? "--quality"
                                                        : nullptr;
   if (target != nullptr && (options.max_rel_error || options.max_sigma_error)) {
     return invalid_argument(
@@ -100,7 +101,7 @@ Result<void> check_combinations(const EncodeOptions& options) {
         fmt::format("--steps {} needs --calibration FILE", step_preset_name(*options.steps)));
   }
   if (target == nullptr && options.codec != CodecChoice::kSpectral) {
-    return invalid_argument("--steps needs a target, e.g. --bits-per-weight 3");
+    return invalid_argument("--steps needs a quality or a target, e.g. --bits-per-weight 3");
   }
   return {};
 }
@@ -115,7 +116,8 @@ Result<ConvertOptions> with_rules(const ConvertOptions& options) {
   const auto& calibration = complete.encode.calibration;
   if (calibration && !calibration->is_used_by(complete.encode)) {
     return invalid_argument(
-        "--calibration needs a target, e.g. --bits-per-weight 3; without one nothing is lost");
+        "--calibration needs --quality or a target, e.g. --bits-per-weight 3; without one nothing "
+        "is lost");
   }
   return complete;
 }

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxRuleBytes = std::size_t{16} << 20;
 constexpr const char* kOptionNames =
     "codec, max_abs_error, max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, "
-    "trellis_states, steps, block, force";
+    "trellis_states, steps, block, quality, force";
 
 Error wrong(std::string message) { return invalid_argument(std::move(message)); }
 
@@ -95,6 +95,10 @@ Result<void> set_option(TensorOptions& options, std::string_view name,
   }
   if (name == "block") {
     CFCK_TRY_ASSIGN(options.block, parse_block(value.value_or("")));
+    return {};
+  }
+  if (name == "quality") {
+    CFCK_TRY_ASSIGN(options.quality, parse_quality(value.value_or("")));
     return {};
   }
   if (name == "size") {
@@ -175,6 +179,13 @@ Result<StepPreset> parse_step_preset(std::string_view text) {
              ? Result<StepPreset>(*preset)
              : wrong(fmt::format("'{}' is not one of flat, prior, model, calibrated and feedback",
                                  escaped(text)));
+}
+
+Result<Quality> parse_quality(std::string_view text) {
+  const auto quality = quality_from_name(text);
+  return quality ? Result<Quality>(*quality)
+                 : wrong(fmt::format("'{}' is not a quality; choose {}", escaped(text),
+                                     alternatives(quality_names())));
 }
 
 Result<unsigned> parse_trellis_states(std::string_view text) {

@@ -20,6 +20,8 @@ Result<unsigned> parse_trellis_states(std::string_view text);
 Result<std::vector<std::uint8_t>> parse_block(std::string_view text);
 // Accepts "flat", "prior", "model", "calibrated" or "feedback".
 Result<StepPreset> parse_step_preset(std::string_view text);
+// Accepts "near-lossless", "high", "balanced" or "small".
+Result<Quality> parse_quality(std::string_view text);
 
 // Parses "PATTERN: option=value, option=value". The last colon separates; options have none,
 // patterns may. Errors: kInvalidArgument, which name the option.

@@ -27,6 +27,10 @@ Result<std::shared_ptr<const Calibration>> open_calibration(const std::string& p
 }  // namespace
 
 void add_targets(CLI::App& app, EncodeOptions& encode) {
+  add_parsed(app, "--quality", parse_quality, encode.quality,
+             "Codec spectral: how much of a model to keep: near-lossless, high, balanced or small "
+             "(docs/quality.md). Better with --calibration",
+             "WORD");
   add_parsed(app, "--nmse", parse_nmse, encode.nmse,
              "Codec spectral: target for the mean squared error divided by the mean square of the "
              "values, over all eligible tensors together: 0.01, or --nmse=-20dB",
@@ -45,8 +49,9 @@ void add_targets(CLI::App& app, EncodeOptions& encode) {
              "Codec spectral: 64 (fewest bytes, default with --level archive), 8 (default), 4 or 1",
              "N");
   add_parsed(app, "--steps", parse_step_preset, encode.steps,
-             "Codec spectral: flat (one step for all), prior (a table for 3x3 kernels), "
-             "model (relative to the values of each tensor, for weights without data), "
+             "Codec spectral: model (relative to the values of each tensor, as suits the weights "
+             "of a model; the default with --quality, --bits-per-weight and --size), flat (one "
+             "step for all; the default with --nmse and --psnr), prior (a table for 3x3 kernels), "
              "calibrated (the default with --calibration), or feedback (calibrated, with error "
              "compensation; the default if cfck.refine made the calibration)",
              "WORD");

@@ -9,8 +9,8 @@
 namespace cfck::tools {
 
 inline constexpr std::array kTargetArguments = {
-    "--nmse",           "--psnr",  "--bits-per-weight", "--size",
-    "--trellis-states", "--steps", "--calibration"};
+    "--quality", "--nmse",           "--psnr",  "--bits-per-weight",
+    "--size",    "--trellis-states", "--steps", "--calibration"};
 
 void add_targets(CLI::App& app, EncodeOptions& encode);
 

@@ -22,12 +22,12 @@ class NativeCalibration(Protocol):
 class TensorOptions(TypedDict, total=False):
     """How to store a tensor.
 
-    At most one of the three maximum errors may be given. At most one of nmse, psnr and
+    At most one of the three maximum errors may be given. At most one of quality, nmse, psnr and
     bits_per_weight may be given, with max_abs_error or without.
 
     codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
-        "spectral", which needs max_abs_error or a target (nmse, psnr, bits_per_weight, or size
-        where a call takes it; at most one). With a target "auto" takes it.
+        "spectral", which needs max_abs_error, quality or a target (nmse, psnr, bits_per_weight, or
+        size where a call takes it; at most one). With a quality or a target "auto" takes it.
     max_abs_error: the most by which a value may change, in the units of the values. Without a
         maximum error or target every bit is kept. At most one of the three maximum errors may be
         given. NaN and infinities come back bit for bit, -0.0 may become 0.0. It reaches tensors of
@@ -47,15 +47,20 @@ class TensorOptions(TypedDict, total=False):
     bits_per_weight: the most that these tensors may take.
     trellis_states: for codec "spectral": 64 (fewest bytes at an error), 8, 4 or 1; None: 8, and at
         level "archive" 64.
-    steps: for codec "spectral": "flat" (one step for all tensors, the default), "prior" (kernels of
-        3x3 by a table), "model" (relative to the values of each tensor, as suits weights without
-        data), "calibrated" (the default with a calibration), or "feedback" (the same,
-        and the other weights of a layer compensate what errors do to its outputs; the calibration
-        must come from data; the default with one that refine() made).
+    steps: for codec "spectral": "model" (relative to the values of each tensor, as suits the
+        weights of a model; the default for quality, bits_per_weight and size), "flat" (one step for
+        all tensors; the default for nmse and psnr), "prior" (kernels of 3x3 by a table),
+        "calibrated" (the default with a calibration, unless it is of noise), or "feedback" (the
+        same, and the other weights of a layer compensate what errors do to its outputs; the
+        calibration must come from data; the default for a target with one that refine() made).
     block: for codec "spectral": sides, 1 to 64, of the blocks that are transformed, along the last
         axes, such as (8, 8); (1,): nothing is. At most 4096 values in all; sides longer than their
         axis are cut to it, and tensors of fewer axes are done as without. None: convolution
         kernels, or 64 rows of matrices, where that saves bits.
+    quality: in place of a target: "near-lossless", "high", "balanced" or "small". docs/quality.md
+        says what models of several kinds did with each. Works from the weights alone, and better
+        with a calibration. In compress(), in a rule that is the full name of a tensor, and in one
+        with force, it reaches every tensor of F64, F32, BF16 and F16.
     """
 
     codec: Literal["auto", "raw", "lossless", "direct", "spectral"]
@@ -69,6 +74,7 @@ class TensorOptions(TypedDict, total=False):
     trellis_states: int | None
     steps: Literal["flat", "prior", "model", "calibrated", "feedback"] | None
     block: Sequence[int] | None
+    quality: Literal["near-lossless", "high", "balanced", "small"] | None
 
 
 class RuleOptions(TensorOptions, total=False):

@@ -154,6 +154,9 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
     if steps is not None and not isinstance(steps, str):
         raise wrong("steps", "str")
     block = _sides(options.get("block"), where)
+    quality = options.get("quality")
+    if quality is not None and not isinstance(quality, str):
+        raise wrong("quality", "str")
     errors: dict[str, float | None] = {}
     for name in _NUMBERS:
         value = options.get(name)
@@ -181,6 +184,7 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
             trellis_states=states,
             steps=steps,
             block=block,
+            quality=quality,
         )
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{where}{error}") from None

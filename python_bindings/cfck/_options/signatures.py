@@ -100,6 +100,7 @@ _declare(
     trellis_states=None,
     steps=None,
     block=None,
+    quality=None,
 )
 _declare(EffortOptions, entropy=_native.default_entropy(), level="default")
 _declare(CompressOptions, TensorOptions, EffortOptions, threads=0)

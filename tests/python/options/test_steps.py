@@ -31,7 +31,7 @@ def calibration():
 
 def test_a_calibration_changes_the_steps(calibration, tmp_path):
     tensors = model().state_dict()
-    flat = cfck.torch.save(tensors, bits_per_weight=3)
+    flat = cfck.torch.save(tensors, bits_per_weight=3, steps="flat")
     calibrated = cfck.torch.save(tensors, bits_per_weight=3, calibration=calibration)
     assert calibrated != flat
     assert abs(len(calibrated) - len(flat)) < 0.02 * len(flat)
@@ -56,7 +56,9 @@ def test_a_calibration_of_another_model_is_refused(calibration):
 def test_a_calibration_without_a_target_is_refused(calibration):
     tensors = model().state_dict()
     for options in ({}, {"max_abs_error": 1e-3}, {"rules": {"*": {"max_abs_error": 1e-3}}}):
-        with pytest.raises(cfck.InvalidArgumentError, match="calibration needs a target"):
+        with pytest.raises(
+            cfck.InvalidArgumentError, match="calibration needs a quality or a target"
+        ):
             cfck.torch.save(tensors, calibration=calibration, **options)
     rules = {"2.weight": {"bits_per_weight": 3}}
     assert cfck.torch.save(tensors, calibration=calibration, rules=rules) != cfck.torch.save(
@@ -64,15 +66,91 @@ def test_a_calibration_without_a_target_is_refused(calibration):
     )
 
 
-def test_prior_needs_no_calibration():
+def test_presets_need_no_calibration():
     tensors = model().state_dict()
-    flat = cfck.torch.save(tensors, bits_per_weight=3, steps="flat")
-    assert flat == cfck.torch.save(tensors, bits_per_weight=3)
-    assert flat != cfck.torch.save(tensors, bits_per_weight=3, steps="prior")
+    files = {
+        steps: cfck.torch.save(tensors, bits_per_weight=3, steps=steps)
+        for steps in ("flat", "prior", "model")
+    }
+    assert len(set(files.values())) == 3
+    assert cfck.torch.save(tensors, bits_per_weight=3) == files["model"]
+    flat = cfck.torch.save(tensors, nmse=0.01, steps="flat")
+    assert cfck.torch.save(tensors, nmse=0.01) == flat
     rules = {"2.weight": {"bits_per_weight": 3, "steps": "prior"}}
     assert cfck.torch.save(tensors, rules=rules) != cfck.torch.save(
-        tensors, rules={"2.weight": {"bits_per_weight": 3}}
+        tensors, rules={"2.weight": {"bits_per_weight": 3, "steps": "flat"}}
     )
+
+
+def relative_error(tensors, file):
+    loaded = cfck.torch.load(file)
+    return max(float((loaded[n] - t).norm() / t.norm()) for n, t in tensors.items() if t.ndim > 1)
+
+
+def test_qualities_are_steps_relative_to_the_values(calibration):
+    tensors = model().state_dict()
+    words = ("near-lossless", "high", "balanced", "small")
+    for options in ({}, {"calibration": calibration}, {"calibration": cfck.calibrate(model())}):
+        files = [cfck.torch.save(tensors, quality=word, **options) for word in words]
+        errors = [relative_error(tensors, file) for file in files]
+        assert sorted(map(len, files), reverse=True) == list(map(len, files))
+        assert errors == sorted(errors)
+        assert errors[0] < 0.01 < errors[3] < 0.25
+    # The scale of the values does not matter.
+    larger = {name: 8 * t for name, t in tensors.items()}
+    assert len(cfck.torch.save(larger, quality="high")) == pytest.approx(
+        len(cfck.torch.save(tensors, quality="high")), rel=0.01
+    )
+
+
+class Words(torch.nn.Module):
+    """Takes tokens, which calibrate() can generate."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.words = torch.nn.Embedding(96, 32)
+        self.hidden = torch.nn.Linear(32, 128)
+        self.out = torch.nn.Linear(128, 96)
+
+    def forward(self, tokens):
+        return self.out(torch.relu(self.hidden(self.words(tokens))))
+
+
+def test_noise_says_less_than_names_and_sizes():
+    tensors = model().state_dict()
+    of_noise = cfck.calibrate(model())
+    for options in ({"quality": "balanced"}, {"bits_per_weight": 3}, {"size": "40kB"}):
+        plain = cfck.torch.save(tensors, **options)
+        assert cfck.torch.save(tensors, calibration=of_noise, **options) == plain
+        by_frequency = cfck.torch.save(tensors, calibration=of_noise, steps="calibrated", **options)
+        assert by_frequency != plain
+
+
+def test_a_model_is_calibrated_by_itself(tmp_path):
+    own = Words()
+    tensors = own.state_dict()
+    before = {name: t.clone() for name, t in tensors.items()}
+    by_itself = cfck.torch.save(tensors, quality="balanced", model=own)
+    found = cfck.calibrate(own)
+    assert by_itself == cfck.torch.save(tensors, quality="balanced", calibration=found)
+    assert by_itself != cfck.torch.save(tensors, quality="balanced")
+    assert all(torch.equal(before[name], t) for name, t in own.state_dict().items())
+    cfck.torch.save_file(tensors, tmp_path / "m.cfck", bits_per_weight=3, model=own)
+    expected = cfck.torch.save(tensors, bits_per_weight=3, calibration=found)
+    assert (tmp_path / "m.cfck").read_bytes() == expected
+    with pytest.raises(cfck.InvalidArgumentError, match="quality, bits_per_weight or size"):
+        cfck.torch.save(tensors, model=own)
+    with pytest.raises(cfck.InvalidArgumentError, match="either model or calibration"):
+        cfck.torch.save(tensors, quality="high", model=own, calibration=found)
+
+
+def test_a_quality_of_integers_is_refused_by_name():
+    tensors = {"n": np.arange(4096).reshape(64, 64)}
+    with pytest.raises(cfck.InvalidArgumentError, match="qualities"):
+        cfck.numpy.save(tensors, rules={"n": {"quality": "high"}})
+    with pytest.warns(cfck.LossWarning, match="none of the tensors"):
+        cfck.numpy.save(tensors, quality="high")
 
 
 def alike(seed):
@@ -138,6 +216,11 @@ def test_feedback_needs_data():
         ({"nmse": 0.1, "steps": "feedback"}, cfck.InvalidArgumentError, "need a calibration"),
         ({"nmse": 0.1, "steps": "learned"}, cfck.InvalidArgumentError, "calibrated or feedback"),
         ({"nmse": 0.1, "steps": 3}, TypeError, "steps is str"),
+        ({"quality": "best"}, cfck.InvalidArgumentError, "near-lossless, high, balanced or small"),
+        ({"quality": 0.9}, TypeError, "quality is str"),
+        ({"quality": "high", "nmse": 0.1}, cfck.InvalidArgumentError, "either quality or nmse"),
+        ({"quality": "high", "steps": "flat"}, cfck.InvalidArgumentError, "leave out steps"),
+        ({"quality": "high", "codec": "direct"}, cfck.InvalidArgumentError, "codec"),
         ({"nmse": 0.1, "calibration": 3}, TypeError, "cfck.calibrate"),
         ({"nmse": 0.1, "calibration": "nowhere.cfck"}, FileNotFoundError, "nowhere"),
     ],

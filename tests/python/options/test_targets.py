@@ -138,7 +138,7 @@ def test_the_bytes_do_not_depend_on_threads():
         ({"nmse": 0.1, "block": (65,)}, r"block has sides from 1 to 64, not \[65\]"),
         ({"nmse": 0.1, "block": (0, 8)}, "block has sides from 1 to 64"),
         ({"nmse": 0.1, "block": (64, 64, 2)}, "at most 4096 values"),
-        ({"block": (8, 8)}, "block needs a target"),
+        ({"block": (8, 8)}, "block needs a quality or a target"),
         ({"rules": {"w": {"nmse": 0.1, "block": [99]}}}, "rule 'w': block has sides"),
         ({"rules": {"w": {"size": 10}}}, "rule 'w': size is of the whole file"),
         ({"rules": {"w": {"nmse": "3dB"}}}, "rule 'w': '3dB' is not an NMSE"),

@@ -116,6 +116,28 @@ TEST_F(ConvertTargets, StatsAndVerifyCompareWithTheOriginal) {
   EXPECT_NE(run({"stats", out, "--ref", folder / "other.safetensors", "--common"}).code, 0);
 }
 
+TEST_F(ConvertTargets, QualitiesAreWords) {
+  double bytes_before = 1e18;
+  double error_before = -1000;
+  for (const char* word : {"near-lossless", "high", "balanced", "small"}) {
+    const Outcome outcome = convert({"--quality", word, "--verify"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    const auto json = outcome.json();
+    const double n_bytes = json["output_bytes"];
+    const double error = json["lossy"]["quality"]["nmse_db"];
+    EXPECT_LT(n_bytes, bytes_before) << word;
+    EXPECT_GT(error, error_before) << word;
+    bytes_before = n_bytes;
+    error_before = error;
+    for (const auto& record : inspect()["records"]) EXPECT_FALSE(record.contains("target"));
+  }
+  ASSERT_EQ(convert({"--rule", "a.*: quality=balanced", "--rule", "b.*: quality=high"}).code, 0);
+  const auto records = inspect()["records"];
+  EXPECT_GT(records[0]["nmse_db"], records[1]["nmse_db"]);
+  EXPECT_EQ(records[2]["codec"], "lossless");
+}
+
 TEST_F(ConvertTargets, ErrorsThatRuinAModelAreWarnedOfEvenIfQuiet) {
   const auto said = [&](const std::vector<std::string>& options) {
     std::vector<std::string> all = {"convert", "-f", in, out};
@@ -147,12 +169,12 @@ TEST_F(ConvertTargets, WhatMakesNoSenseIsRefused) {
       {{"--nmse", "0.1", "--block", "8x"}, "'8x' is not a block"},
       {{"--nmse", "0.1", "--block", "0"}, "'0' is not a block"},
       {{"--nmse", "0.1", "--block", "64x64x2"}, "at most 4096 values"},
-      {{"--block", "8x8"}, "block needs a target"},
-      {{"--trellis-states", "8"}, "trellis_states needs a target"},
+      {{"--block", "8x8"}, "block needs a quality or a target"},
+      {{"--trellis-states", "8"}, "trellis_states needs a quality or a target"},
       {{"--rule", "a*: nmse=0.1, block=8,8"}, "8"},
       {{"--steps", "feedback"}, "--steps feedback needs --calibration FILE"},
       {{"--nmse", "0.1", "--steps", "calibrated"}, "--steps calibrated needs --calibration FILE"},
-      {{"--steps", "prior"}, "--steps needs a target, e.g. --bits-per-weight 3"},
+      {{"--steps", "prior"}, "--steps needs a quality or a target, e.g. --bits-per-weight 3"},
       {{"--psnr", "40", "--max-rel-error", "0.1"},
        "--max-rel-error cannot be combined with --psnr"},
       {{"--codec", "spectral"}, "codec spectral needs"},
@@ -160,6 +182,12 @@ TEST_F(ConvertTargets, WhatMakesNoSenseIsRefused) {
       {{"--codec", "direct", "--psnr", "40"}, "need codec spectral"},
       {{"--nmse", "0.1", "--max-sigma-error", "0.1"},
        "--max-sigma-error cannot be combined with --nmse"},
+      {{"--quality", "best"}, "'best' is not a quality; choose near-lossless, high, balanced"},
+      {{"--quality", "high", "--nmse=-20dB"}, "give either quality or nmse"},
+      {{"--quality", "high", "--max-rel-error", "0.1"},
+       "--max-rel-error cannot be combined with --quality"},
+      {{"--quality", "high", "--steps", "flat"}, "quality 'high' is relative to the values"},
+      {{"--rule", "bias: quality=fair"}, "'fair' is not a quality"},
       {{"--rule", "a*: size=20kB"}, "size: applies to the whole file"},
       {{"--rule", "a*: nmse=2dB"}, "'2dB' is not an NMSE"},
       {{"--size", "300"}, "with the coarsest steps the file takes"},

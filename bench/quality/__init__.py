@@ -1,0 +1,1 @@
+"""What the qualities and the default of bits per weight do to models, beside quantisers."""
