@@ -14,7 +14,7 @@ Inside, each sub-package imports from those to its left only, and ``torch``, ``n
 module from all of them::
 
     errors, _native <- _common <- _frameworks, _options <- _io <- _checkpoint
-                                                               <- _evaluation <- _calibration
+                                                  <- _evaluation <- _calibration <- _shrink
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ from ._io.summary import (
 )
 from ._native import library_version as _library_version
 from ._options.kinds import RuleOptions, TensorOptions
+from ._shrink.result import ShrinkResult, ShrinkTrial
+from ._shrink.shrink import shrink
 from .errors import (
     CfckError,
     ChecksumError,
@@ -85,6 +87,8 @@ __all__ = [
     "SafetensorError",
     "SaveSummary",
     "SharedMemoryWarning",
+    "ShrinkResult",
+    "ShrinkTrial",
     "RuleOptions",
     "TensorOptions",
     "TensorSlice",
@@ -103,6 +107,7 @@ __all__ = [
     "safe_open",
     "serialize",
     "serialize_file",
+    "shrink",
     "update",
 ]
 

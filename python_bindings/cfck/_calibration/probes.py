@@ -12,17 +12,18 @@ import numpy as np
 import torch
 
 from .._common.progress import Counter
+from .._evaluation.divergence import Divergence
 from .._evaluation.outputs import (
     afterwards,
     angles,
     choose_distance,
     count_examples,
-    divergences,
     find_output,
-    log_probabilities,
+    narrow_rows_of,
     rows_of,
     run_model,
 )
+from .._evaluation.prefix import FirstRead, Prefix, first_readers
 from ..errors import InvalidArgumentError
 from .request import Request
 from .weights import Measured, Weights, root_mean_square, slabs
@@ -50,9 +51,13 @@ class Prober:
             distance = choose_distance(model, batches[0], request.output)
         self._distance = distance
         self.distance_name = distance if isinstance(distance, str) else "custom"
-        self._before = []
+        self._prefix: Prefix | None = None
+        self._before: list[Any] = []
         for position in range(len(batches)):
-            self._before.append(self._outcome(model, position))
+            before = self._outcome(model, position)
+            if distance == "kl":
+                before = Divergence(before)
+            self._before.append(before)
             counter.tell(f"batch {position + 1}")
         for position, before in enumerate(self._before):
             if isinstance(distance, str) and not _is_usable(before):
@@ -61,13 +66,45 @@ class Prober:
                 )
 
     def run(self, weights: Weights) -> dict[str, Measured]:
-        measured = {}
-        for name in weights.to_probe():
-            result = self._probe(name, weights.tensors[name])
-            if result is not None:
-                measured[name] = result
-            self._counter.finish(name)
-        return measured
+        """The sensitivities, in the order of the model's names.
+
+        Tensors are probed in the order in which the model first reads them, so that modules that
+        ran before then need not run again. A custom distance sees all that the model returns,
+        which may hold more than outputs; modules then run as always.
+        """
+        names = weights.to_probe()
+        first_reads = self._first_reads({name: weights.tensors[name] for name in names})
+        measured: dict[str, Measured] = {}
+        self._prefix = Prefix(self._model, self._batches)
+        with self._prefix.installed():
+            for name in sorted(names, key=lambda name: first_reads.get(name, (-1,))[0]):
+                if name in first_reads:
+                    self._skip_to(first_reads[name][1])
+                result = self._probe(name, weights.tensors[name])
+                if result is not None:
+                    measured[name] = result
+                self._counter.finish(name)
+        self._prefix = None
+        return {name: measured[name] for name in names if name in measured}
+
+    def _first_reads(self, tensors: dict[str, torch.Tensor]) -> dict[str, FirstRead]:
+        """Where all batches first read a tensor, if they agree."""
+        if not isinstance(self._distance, str):
+            return {}
+        found: dict[str, FirstRead] = {}
+        for position, batch in enumerate(self._batches):
+            torch.manual_seed(self._request.seed)
+            reads = first_readers(self._model, batch, tensors)
+            found = {n: r for n, r in reads.items() if position == 0 or found.get(n) == r}
+        return found
+
+    def _skip_to(self, module: torch.nn.Module) -> None:
+        """Later passes begin with this module, which not all batches may reach."""
+        assert self._prefix is not None
+        for position in range(len(self._batches)):
+            torch.manual_seed(self._request.seed)
+            with contextlib.suppress(LookupError):
+                self._prefix.reach(position, module)
 
     def _probe(self, name: str, tensor: torch.Tensor) -> Measured | None:
         sigma = root_mean_square(tensor)
@@ -110,12 +147,15 @@ class Prober:
         """The part of one batch's outputs that is compared."""
         batch = self._batches[position]
         torch.manual_seed(self._request.seed)
-        returned = run_model(model, batch)
+        if self._prefix is not None and model is self._model:
+            returned = self._prefix.run(position)
+        else:
+            returned = run_model(model, batch)
         if not isinstance(self._distance, str):
             return returned
         found = find_output(returned, batch, self._request.output)
-        rows = rows_of(found, self._distance, self._request.pool)
-        return log_probabilities(rows) if self._distance == "kl" else rows
+        to_rows = narrow_rows_of if self._distance == "kl" else rows_of
+        return to_rows(found, self._distance, self._request.pool)
 
     def distance_to(self, model: torch.nn.Module, at_hand: str | None = None) -> float:
         """Mean distance of a model's outputs from those of the first, as they were.
@@ -132,7 +172,7 @@ class Prober:
                 count += n_rows
                 continue
             if self._distance == "kl":
-                changes = divergences(before, after)
+                changes = before.to(after)
             elif self._distance == "cosine":
                 changes = angles(before, after)
             else:
@@ -143,9 +183,11 @@ class Prober:
         return total / count if count else 0.0
 
 
-def _is_usable(rows: torch.Tensor) -> bool:
+def _is_usable(before: torch.Tensor | Divergence) -> bool:
     """Finite; log probabilities may be -inf."""
-    return bool((torch.isfinite(rows) | (rows == -torch.inf)).all())
+    if isinstance(before, Divergence):
+        return before.is_usable
+    return bool(torch.isfinite(before).all())
 
 
 @contextlib.contextmanager

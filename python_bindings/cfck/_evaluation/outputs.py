@@ -171,14 +171,17 @@ def choose_distance(model: torch.nn.Module, batch: Any, output: Any) -> str:
     if values.dim() > 3 or values.shape[-1] < 2:
         return "mse"
     is_head = any(made is values for made in made_by_linear)
-    if is_head or values.shape[-1] in vocabularies or _are_distributions(values):
+    if is_head or values.shape[-1] in vocabularies or are_distributions(values):
         return "kl"
     return "cosine"
 
 
-def _are_distributions(values: torch.Tensor) -> bool:
+def are_distributions(values: torch.Tensor) -> bool:
     """Probabilities or their logarithms."""
-    rows = values.double().reshape(-1, values.shape[-1])
+    rows = values.reshape(-1, values.shape[-1])
+    if bool((rows > 0).any()) and bool((rows < 0).any()):
+        return False
+    rows = rows.double()
     one = torch.ones(len(rows), dtype=torch.float64, device=rows.device)
     if (rows >= 0).all():
         return bool(torch.allclose(rows.sum(1), one, atol=1e-3))
@@ -187,7 +190,12 @@ def _are_distributions(values: torch.Tensor) -> bool:
 
 def rows_of(output: Output, distance: str, pool: str) -> torch.Tensor:
     """The output as (rows, features) in double precision."""
-    values = output.values.double()
+    return narrow_rows_of(output, distance, pool).double()
+
+
+def narrow_rows_of(output: Output, distance: str, pool: str) -> torch.Tensor:
+    """Likewise, in the precision of the output where nothing is averaged."""
+    values = output.values
     if distance == "mse" or values.dim() == 2:
         return values.reshape(len(values), -1)
     if values.dim() > 3:
@@ -198,6 +206,7 @@ def rows_of(output: Output, distance: str, pool: str) -> torch.Tensor:
         return values[:, 0]
     if pool == "none":
         return values[output.mask] if output.mask is not None else values.flatten(0, 1)
+    values = values.double()
     if output.mask is None:
         return values.mean(1)
     weights = output.mask.double().unsqueeze(2)
@@ -206,9 +215,10 @@ def rows_of(output: Output, distance: str, pool: str) -> torch.Tensor:
     return kept.sum(1) / weights.sum(1).clamp(min=1)
 
 
-def log_probabilities(rows: torch.Tensor) -> torch.Tensor:
-    """Log probabilities of logits, or of probabilities that a softmax has made already."""
-    if _are_distributions(rows):
+def log_probabilities(rows: torch.Tensor, known: bool | None = None) -> torch.Tensor:
+    """Log probabilities of logits, or of probabilities that a softmax has made already; ``known``:
+    whether it has."""
+    if are_distributions(rows) if known is None else known:
         return rows.log() if bool((rows >= 0).all()) else rows
     return rows.log_softmax(1)
 

@@ -51,7 +51,7 @@ def run_evaluation(
             raise TypeError(f"expected a torch.nn.Module as the model, not {type(model).__name__}")
     if language_model and labels is not None:
         raise InvalidArgumentError("language_model takes labels from the inputs; give no labels")
-    totals = _Totals()
+    totals = Totals()
     distance = {"auto": None, "logits": "kl", "embeddings": "cosine"}[kind]
     if labels is not None or language_model:
         distance = "kl"
@@ -60,14 +60,14 @@ def run_evaluation(
             given = inputs(batch) if inputs is not None else batch
             if distance is None:
                 distance = choose_distance(model_a, moved(given, model_device(model_a)), output)
-            outputs = [_output(model, given, output) for model in (model_a, model_b)]
+            outputs = [output_of(model, given, output) for model in (model_a, model_b)]
             if outputs[0].values.shape != outputs[1].values.shape:
                 raise InvalidArgumentError(
                     f"batch {position}: the outputs have shapes {list(outputs[0].values.shape)} "
                     f"and {list(outputs[1].values.shape)}"
                 )
             if language_model:
-                outputs, truth = _next_tokens(outputs, given)
+                outputs, truth = next_tokens(outputs, given)
             totals.n_examples += count_examples(given)
             totals.add(outputs, distance, pool)
             if truth is not None:
@@ -93,14 +93,14 @@ def _labelled(batches: Iterable[Any], labels: Any) -> Iterator[tuple[Any, Any]]:
                 ) from None
 
 
-def _output(model: torch.nn.Module, given: Any, choose: Any) -> Output:
+def output_of(model: torch.nn.Module, given: Any, choose: Any) -> Output:
     batch = moved(given, model_device(model))
     found = find_output(run_model(model, batch), batch, choose)
     mask = None if found.mask is None else found.mask.cpu()
     return Output(found.values.cpu(), found.role, mask)
 
 
-def _next_tokens(outputs: list[Output], given: Any) -> tuple[list[Output], torch.Tensor]:
+def next_tokens(outputs: list[Output], given: Any) -> tuple[list[Output], torch.Tensor]:
     """The outputs without the last position, and the tokens that they predict."""
     tokens = given.get("input_ids") if isinstance(given, Mapping) else first_tensor(given)
     values = outputs[0].values
@@ -125,7 +125,7 @@ def _next_tokens(outputs: list[Output], given: Any) -> tuple[list[Output], torch
     return shorter, truth
 
 
-class _Totals:
+class Totals:
     """Sums over all batches, in double precision."""
 
     def __init__(self) -> None:

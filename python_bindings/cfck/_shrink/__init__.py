@@ -1,0 +1,1 @@
+"""A model stored as small as an outcome allows: shrink."""

@@ -1,0 +1,273 @@
+"""The caller's batches: read once, cut into examples, spread, and some of them held back."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .._evaluation.outputs import count_examples, first_tensor
+from ..errors import InvalidArgumentError
+
+# One example of so many is held back.
+_HELD_BACK = 4
+# Fewer cannot be split in any useful way.
+FEWEST_EXAMPLES = 8
+# Sensitivities are measured on examples of so many shapes, where they are cut.
+_MOST_SHAPES = 4
+# The sensitivities are measured on the first so many of the examples that are used.
+N_PROBED = 64
+
+
+@dataclasses.dataclass
+class Split:
+    """The examples of a call.
+
+    Attributes:
+        used: batches for calibration and refinement; the first ones are a spread of all of them.
+        held: batches that results are judged by, in the order in which they were read.
+        labels: the labels of each batch of ``held``, or None.
+        n_used, n_held: examples.
+        notes: what there is to say about the batches.
+    """
+
+    used: list[Any]
+    held: list[Any]
+    labels: list[torch.Tensor] | None
+    n_used: int
+    n_held: int
+    notes: list[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Example:
+    """An example of a batch; or all of a batch that cannot be cut, with ``row`` None."""
+
+    batch: int
+    row: int | None
+
+
+def read_batches(batches: Iterable[Any], n_examples: int) -> tuple[list[Any], list[str]]:
+    """At most about so many examples: of a sequence a spread of its batches, of anything else the
+    first ones; and what there is to say about that."""
+    if isinstance(batches, torch.Tensor | Mapping | str | bytes):
+        raise InvalidArgumentError(
+            f"batches is an iterable of batches, not a {type(batches).__name__}; "
+            "put a single batch into a list"
+        )
+    if isinstance(batches, Sequence):
+        return _spread_batches(batches, n_examples)
+    kept: list[Any] = []
+    n_kept = 0
+    try:
+        iterator = iter(batches)
+    except TypeError:
+        raise InvalidArgumentError(
+            f"batches is an iterable of model inputs, not a {type(batches).__name__}"
+        ) from None
+    for batch in iterator:
+        kept.append(batch)
+        n_kept += count_examples(batch)
+        if n_kept >= n_examples:
+            return kept, [f"the first {n_kept} examples were read (n_examples={n_examples})"]
+    if not kept:
+        raise InvalidArgumentError(
+            "batches has no batches; a generator can be read only once: pass a list, or a new one"
+        )
+    return kept, []
+
+
+def _spread_batches(batches: Sequence[Any], n_examples: int) -> tuple[list[Any], list[str]]:
+    if not len(batches):
+        raise InvalidArgumentError("batches is empty")
+    size = max(1, count_examples(batches[0]))
+    wanted = max(1, -(-n_examples // size))
+    if len(batches) <= wanted:
+        return list(batches), []
+    chosen = [batches[i * len(batches) // wanted] for i in range(wanted)]
+    note = f"{wanted} of {len(batches)} batches were read, spread evenly (n_examples={n_examples})"
+    return chosen, [note]
+
+
+def split(
+    batches: list[Any], labels: list[torch.Tensor] | None, seed: int, notes: list[str]
+) -> Split:
+    """Cuts batches into examples, holds a fourth of them back, and puts the others into an order
+    in which the first ones are a spread of all."""
+    examples = [
+        _Example(number, row)
+        for number, batch in enumerate(batches)
+        for row in (range(count_examples(batch)) if _is_cut(batch) else [None])
+    ]
+    n_examples = sum(count_examples(batch) for batch in batches)
+    if len(examples) < FEWEST_EXAMPLES:
+        raise InvalidArgumentError(
+            f"batches has {n_examples} examples in {len(batches)} batches, too few to calibrate "
+            f"with some and to judge with others; pass {FEWEST_EXAMPLES} at the very least, "
+            "better a few hundred"
+        )
+    draw = random.Random(seed)
+    held: list[_Example] = []
+    used: list[_Example] = []
+    for first in range(0, len(examples), _HELD_BACK):
+        part = examples[first : first + _HELD_BACK]
+        chosen = draw.randrange(_HELD_BACK)
+        for position, example in enumerate(part):
+            (held if position == chosen else used).append(example)
+    if not held:
+        held.append(used.pop())
+    probed = _spread(batches, used)
+    others = [example for example in used if example not in set(probed)]
+    size = max(count_examples(batch) for batch in batches)
+    used_batches = _batches(batches, probed, size) + _batches(batches, others, size)
+    held_batches, held_labels = _with_labels(batches, labels, held, size)
+    return Split(
+        used=used_batches,
+        held=held_batches,
+        labels=held_labels,
+        n_used=sum(count_examples(batch) for batch in used_batches),
+        n_held=sum(count_examples(batch) for batch in held_batches),
+        notes=notes,
+    )
+
+
+def _spread(batches: list[Any], examples: list[_Example]) -> list[_Example]:
+    """Examples from all along, of a few shapes only, since the model runs once for each shape."""
+    groups: dict[Any, list[_Example]] = {}
+    signatures: dict[int, Any] = {}
+    for example in examples:
+        number = example.batch
+        if number not in signatures:
+            signatures[number] = number if example.row is None else _signature(batches[number])
+        groups.setdefault(signatures[number], []).append(example)
+    chosen = list(groups.values())
+    if all(example.row is not None for example in examples):
+        chosen = [chosen[i] for i in _evenly(len(chosen), _MOST_SHAPES)]
+    found = [example for group in chosen for example in group]
+    return [found[i] for i in _evenly(len(found), N_PROBED)]
+
+
+def _evenly(total: int, wanted: int) -> list[int]:
+    return [i * total // wanted for i in range(wanted)] if total > wanted else list(range(total))
+
+
+def _with_labels(
+    batches: list[Any], labels: list[torch.Tensor] | None, chosen: list[_Example], size: int
+) -> tuple[list[Any], list[torch.Tensor] | None]:
+    if labels is None:
+        return _batches(batches, chosen, size), None
+    pairs = [{"input": batch, "labels": label} for batch, label in zip(batches, labels)]
+    joined = _batches(pairs, chosen, size)
+    return [pair["input"] for pair in joined], [pair["labels"] for pair in joined]
+
+
+def _batches(batches: list[Any], chosen: list[_Example], size: int) -> list[Any]:
+    """Batches of these examples: those of equal shapes together, up to ``size`` in each."""
+    rows: dict[int, list[int]] = {}
+    for example in chosen:
+        rows.setdefault(example.batch, [])
+        if example.row is not None:
+            rows[example.batch].append(example.row)
+    groups: dict[Any, list[Any]] = {}
+    result: list[Any] = []
+    for number, wanted in rows.items():
+        if not wanted:
+            result.append(batches[number])
+            continue
+        part = _map(batches[number], _rows(torch.tensor(wanted)))
+        groups.setdefault(_signature(part), []).append(part)
+    for parts in groups.values():
+        whole = _join(parts)
+        n = count_examples(whole)
+        for first in range(0, n, size):
+            result.append(_map(whole, _rows(slice(first, first + size))))
+    return result
+
+
+def _rows(which: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda tensor: tensor[which]
+
+
+def _tensors(batch: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+
+    def look(tensor: torch.Tensor) -> torch.Tensor:
+        found.append(tensor)
+        return tensor
+
+    _map(batch, look)
+    return found
+
+
+def _is_cut(batch: Any) -> bool:
+    """Whether all tensors of a batch have the same examples along their first axis."""
+    tensors = _tensors(batch)
+    if not tensors or any(tensor.dim() == 0 for tensor in tensors):
+        return False
+    return len({len(tensor) for tensor in tensors}) == 1 and len(tensors[0]) > 0
+
+
+def _map(batch: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if isinstance(batch, torch.Tensor):
+        return change(batch)
+    if isinstance(batch, Mapping):
+        return {name: _map(value, change) for name, value in batch.items()}
+    if type(batch) in (tuple, list):
+        return type(batch)(_map(value, change) for value in batch)
+    return batch
+
+
+def _signature(batch: Any) -> Any:
+    """Equal for batches that can be joined."""
+    if isinstance(batch, torch.Tensor):
+        return "tensor", batch.dtype, batch.device, tuple(batch.shape[1:])
+    if isinstance(batch, Mapping):
+        return "dict", tuple((name, _signature(value)) for name, value in batch.items())
+    if type(batch) in (tuple, list):
+        return type(batch).__name__, tuple(_signature(value) for value in batch)
+    return "value", repr(batch)
+
+
+def _join(parts: list[Any]) -> Any:
+    """Batches of one signature as one."""
+    first = parts[0]
+    if isinstance(first, torch.Tensor):
+        return torch.cat(parts)
+    if isinstance(first, Mapping):
+        return {name: _join([part[name] for part in parts]) for name in first}
+    if type(first) in (tuple, list):
+        return type(first)(_join(list(values)) for values in zip(*parts))
+    return first
+
+
+def is_sorted(classes: torch.Tensor) -> bool:
+    """Whether examples come class by class: neighbours are of one class much more often than
+    those of a shuffled set would be."""
+    n = len(classes)
+    counts = torch.bincount(classes - classes.min()) if n else classes
+    if n < 24 or int((counts > 0).sum()) < 2:
+        return False
+    chances = counts.double() / n
+    expected = (n - 1) * float(1 - chances.square().sum())
+    changes = int((classes[1:] != classes[:-1]).sum())
+    return changes < 0.4 * expected
+
+
+def is_integer(tensor: Any) -> bool:
+    return (
+        isinstance(tensor, torch.Tensor)
+        and not tensor.is_floating_point()
+        and not tensor.is_complex()
+        and tensor.dtype != torch.bool
+    )
+
+
+def looks_like_pair(batch: Any) -> bool:
+    """Whether a batch may be (inputs, labels)."""
+    if type(batch) not in (tuple, list) or len(batch) != 2 or not is_integer(batch[1]):
+        return False
+    given = first_tensor(batch[0])
+    return given is not None and batch[1].dim() >= 1 and len(batch[1]) == len(given)

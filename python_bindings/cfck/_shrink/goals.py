@@ -1,0 +1,145 @@
+"""What a file has to keep, and how far an outcome is from that."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._evaluation.evaluate import Evaluation
+from .._options.signatures import instead
+from ..errors import InvalidArgumentError
+
+# The name under which the result of a caller's function is reported.
+SCORE = "score"
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """A number that is to be kept.
+
+    Attributes:
+        name: "cosine", "kl", ...
+        value: the limit, as the caller gave it.
+        needs_labels: whether labels or next tokens are needed.
+        is_logits: whether the outputs have to be logits.
+        loss: what was lost of it.
+        allowed: the largest loss that keeps it.
+        measured: the number itself.
+    """
+
+    name: str
+    value: float
+    needs_labels: bool
+    is_logits: bool
+    allowed: float
+    loss: Callable[[Evaluation], float]
+    measured: Callable[[Evaluation], float]
+
+    def ratio(self, evaluation: Evaluation) -> float:
+        """The loss over what is allowed: kept up to 1. Infinite for NaN."""
+        return ratio_of(self.loss(evaluation), self.allowed)
+
+
+def ratio_of(loss: float, allowed: float) -> float:
+    if math.isnan(loss):
+        return math.inf
+    if loss <= 0:
+        return 0.0
+    return loss / allowed if allowed > 0 else math.inf
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    is_logits: bool
+    needs_labels: bool
+    check: Callable[[float], bool]
+    range: str
+    allowed: Callable[[float], float]
+    loss: Callable[[Evaluation], float]
+    measured: Callable[[Evaluation], float]
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _times(evaluation: Evaluation) -> float:
+    """Perplexity after over perplexity before."""
+    before, after = _number(evaluation.perplexity_a), _number(evaluation.perplexity_b)
+    return after / before if before > 0 and math.isfinite(before) else math.nan
+
+
+_KINDS: dict[str, _Kind] = {
+    "cosine": _Kind(
+        False,
+        False,
+        lambda v: 0 < v < 1,
+        "the least mean cosine between the outputs before and after, between 0 and 1, such as 0.99",
+        lambda v: 1 - v,
+        lambda e: 1 - e.cosine_mean,
+        lambda e: e.cosine_mean,
+    ),
+    "kl": _Kind(
+        True,
+        False,
+        lambda v: 0 < v < math.inf,
+        "the largest mean divergence of the distributions in nats, above 0, such as 0.05",
+        lambda v: v,
+        lambda e: _number(e.kl),
+        lambda e: _number(e.kl),
+    ),
+    "agreement": _Kind(
+        True,
+        False,
+        lambda v: 0 < v < 1,
+        "the least part of the outputs with the same largest entry, between 0 and 1, such as 0.98",
+        lambda v: 1 - v,
+        lambda e: 1 - _number(e.agreement),
+        lambda e: _number(e.agreement),
+    ),
+    "top1": _Kind(
+        True,
+        True,
+        lambda v: -100 < v < 0,
+        "the change of top-1 in percentage points, below 0, such as -1.0",
+        lambda v: -v,
+        lambda e: -100 * _number(e.top1_change),
+        lambda e: 100 * _number(e.top1_change),
+    ),
+    "perplexity": _Kind(
+        True,
+        True,
+        lambda v: 1 < v < math.inf,
+        "the perplexity after over that before, above 1, such as 1.02",
+        lambda v: v - 1,
+        lambda e: _times(e) - 1,
+        _times,
+    ),
+}
+
+
+def goals_of(keep: Mapping[str, Any]) -> list[Goal]:
+    """The goals that a caller's dict names. Raises InvalidArgumentError for what makes no sense."""
+    if not keep:
+        raise InvalidArgumentError(f"keep is empty; there are {', '.join(_KINDS)}")
+    goals = []
+    for name, value in keep.items():
+        kind = _KINDS.get(name)
+        if kind is None:
+            raise InvalidArgumentError(f"keep has no {name!r}{instead(name, tuple(_KINDS))}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not kind.check(value):
+            raise InvalidArgumentError(f"keep={{{name!r}: ...}} is {kind.range}, not {value!r}")
+        goals.append(
+            Goal(
+                name,
+                float(value),
+                kind.needs_labels,
+                kind.is_logits,
+                kind.allowed(float(value)),
+                kind.loss,
+                kind.measured,
+            )
+        )
+    return goals

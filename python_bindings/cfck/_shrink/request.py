@@ -1,0 +1,196 @@
+"""The arguments of shrink(), looked at: what is to be kept, and on which examples."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from .. import _native
+from .._evaluation.outputs import POOLS, check_choice, count_examples, undisturbed
+from ..errors import InvalidArgumentError, MissingFileError
+from .examples import Split, is_integer, looks_like_pair, read_batches, split
+from .goals import SCORE, Goal, goals_of
+from .judge import Judge, Score, is_language_model
+from .run import Job
+
+_LABELS = "labels"
+
+
+def job_of(model: nn.Module, filename: str, given: Mapping[str, Any]) -> Job:
+    """Raises InvalidArgumentError for what makes no sense, before anything takes long."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"expected a torch.nn.Module as the model, not {type(model).__name__}")
+    folder = os.path.dirname(filename) or "."
+    if not os.path.isdir(folder):
+        raise MissingFileError(f"there is no folder {folder} to write to", filename=folder)
+    check_choice("pool", given["pool"], POOLS)
+    targets = _targets(given)
+    score = _score(given, targets)
+    goals = goals_of(given["keep"]) if isinstance(given["keep"], Mapping) else []
+    data, language_model = None, False
+    if given["batches"] is not None:
+        data, language_model = _data(model, given, goals)
+    elif goals:
+        raise InvalidArgumentError("keep needs batches= to measure what is kept")
+    with undisturbed(model):
+        judge = Judge(model, data, goals, score, given["output"], given["pool"], language_model)
+    goal = {one.name: one.value for one in goals}
+    if score is not None:
+        goal[SCORE] = score.limit
+    return Job(
+        model=model,
+        filename=filename,
+        data=data,
+        judge=judge,
+        goal=goal,
+        targets=targets,
+        output=given["output"],
+        pool=given["pool"],
+        metadata=given["metadata"],
+        seed=given["seed"],
+        threads=given["threads"],
+        notes=[] if data is None else data.notes + _coarse(goals, data),
+    )
+
+
+def _targets(given: Mapping[str, Any]) -> dict[str, Any]:
+    named = [name for name in ("keep", "size", "bits_per_weight") if given[name] is not None]
+    if len(named) != 1:
+        found = " and ".join(named) if named else "none of them"
+        raise InvalidArgumentError(
+            f"shrink takes keep, size or bits_per_weight, and {found} was given"
+        )
+    targets = {name: given[name] for name in named if name != "keep"}
+    if isinstance(targets.get("size"), str):
+        targets["size"] = _native.parse_size(targets["size"])
+    for name, value in targets.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise InvalidArgumentError(f"{name} is a number above 0, not {value!r}")
+    return targets
+
+
+def _score(given: Mapping[str, Any], targets: Mapping[str, Any]) -> Score | None:
+    keep, at_least, at_most = given["keep"], given["at_least"], given["at_most"]
+    limits = [limit for limit in (at_least, at_most) if limit is not None]
+    if callable(keep):
+        if len(limits) != 1:
+            raise InvalidArgumentError(
+                "a function as keep= needs at_least=, the least number that it may give, or "
+                "at_most=, the largest"
+            )
+        if not math.isfinite(limits[0]):
+            raise InvalidArgumentError(f"at_least= and at_most= are finite, not {limits[0]}")
+        return Score(keep, float(limits[0]), at_most is not None)
+    if limits:
+        raise InvalidArgumentError("at_least= and at_most= are for a function as keep=")
+    if not targets and not isinstance(keep, Mapping):
+        raise TypeError(
+            f'keep is a dict, such as {{"cosine": 0.99}}, or a function, not {type(keep).__name__}'
+        )
+    return None
+
+
+def _data(model: nn.Module, given: Mapping[str, Any], goals: list[Goal]) -> tuple[Split, bool]:
+    """The examples, and whether labels are the next tokens."""
+    if given["n_examples"] < 1:
+        raise InvalidArgumentError(f"n_examples is at least 1, not {given['n_examples']}")
+    batches, notes = read_batches(given["batches"], given["n_examples"])
+    wanting = [goal.name for goal in goals if goal.needs_labels]
+    is_pair = _are_pairs(model, batches[0], bool(wanting))
+    take_input = given["inputs"] or (_first if is_pair else _whole)
+    take_labels = given["labels"] or _own_labels(batches[0], is_pair)
+    found = [take_input(batch) for batch in batches]
+    if not wanting:
+        labels = _labels_of(take_labels, batches, found, is_needed=False)
+        return split(found, labels, given["seed"], notes), False
+    if take_labels is None or given["labels"] is None and "perplexity" in wanting and not is_pair:
+        if wanting == ["perplexity"] and is_language_model(found[0]):
+            return split(found, None, given["seed"], notes), True
+        raise InvalidArgumentError(
+            f"keep={{{wanting[0]!r}: ...}} needs labels: batches yield (inputs, labels), or "
+            "labels= takes them out of a batch"
+        )
+    labels = _labels_of(take_labels, batches, found, is_needed=True)
+    return split(found, labels, given["seed"], notes), False
+
+
+def _first(batch: Any) -> Any:
+    return batch[0]
+
+
+def _whole(batch: Any) -> Any:
+    """The input; labels of a dict are not what a model computes outputs from."""
+    if isinstance(batch, Mapping) and _LABELS in batch:
+        return {name: value for name, value in batch.items() if name != _LABELS}
+    return batch
+
+
+def _are_pairs(model: nn.Module, batch: Any, needs_labels: bool) -> bool:
+    """Whether batches are (inputs, labels) rather than positional arguments."""
+    if not looks_like_pair(batch):
+        return False
+    return needs_labels or _most_arguments(model) < 2
+
+
+def _most_arguments(model: nn.Module) -> float:
+    """How many positional arguments the model takes."""
+    try:
+        parameters = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return math.inf
+    if any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters):
+        return math.inf
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(one.kind in kinds for one in parameters)
+
+
+def _own_labels(batch: Any, is_pair: bool) -> Callable[[Any], Any] | None:
+    if is_pair:
+        return lambda one: one[1]
+    if isinstance(batch, Mapping) and is_integer(batch.get(_LABELS)):
+        return lambda one: one[_LABELS]
+    return None
+
+
+def _labels_of(
+    take: Callable[[Any], Any] | None, batches: list[Any], inputs: list[Any], is_needed: bool
+) -> list[torch.Tensor] | None:
+    """The labels of all batches; where they are not needed they show the order of the classes."""
+    if take is None:
+        return None
+    labels = []
+    for position, (batch, given) in enumerate(zip(batches, inputs)):
+        try:
+            label = take(batch)
+        except (IndexError, KeyError, TypeError):
+            label = None
+        if label is not None and not isinstance(label, torch.Tensor):
+            label = torch.as_tensor(label)
+        if not is_integer(label) or label.dim() < 1 or len(label) != count_examples(given):
+            if not is_needed:
+                return None
+            raise InvalidArgumentError(
+                f"batch {position + 1} has no labels: integers, one for each of its "
+                f"{count_examples(given)} examples"
+            )
+        labels.append(label)
+    return labels
+
+
+def _coarse(goals: list[Goal], data: Split) -> list[str]:
+    """Goals that so few examples hardly show."""
+    notes = []
+    for goal in goals:
+        per_example = {"top1": 100.0, "agreement": 1.0}.get(goal.name, 0.0) / data.n_held
+        if per_example * 2 > goal.allowed:
+            notes.append(
+                f"{data.n_held} held-back examples show {goal.name} in steps of {per_example:.3g}, "
+                f"too coarse for {goal.name}={goal.value:g}; give more batches"
+            )
+    return notes

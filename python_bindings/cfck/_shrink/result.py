@@ -1,0 +1,84 @@
+"""What a call of shrink() did."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .._evaluation.evaluate import Evaluation
+
+
+@dataclasses.dataclass(frozen=True)
+class ShrinkTrial:
+    """A file that was tried.
+
+    Attributes:
+        step: the common step of all tensors.
+        bits_per_weight: 8 times the bytes of the file over the values of all floating tensors.
+        outcome: what it kept, by the names of the goals.
+        refined: whether layers made up for the errors of earlier ones.
+        met: whether all goals were met.
+    """
+
+    step: float
+    bits_per_weight: float
+    outcome: dict[str, float]
+    refined: bool
+    met: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class ShrinkResult:
+    """What shrink() wrote, and what is known of it.
+
+    Attributes:
+        filename: the file.
+        file_bytes: its length.
+        original_bytes: bytes of all tensors in memory.
+        n_weights: values of all floating tensors, tied ones once.
+        bits_per_weight: 8 * file_bytes / n_weights: everything in the file counts.
+        goal: what had to be kept, by name; empty where a size was given.
+        kept: what was kept, by the same names, measured on the examples that were held back with
+            the values that the file decodes to; with a size, what evaluate() measures.
+        n_held_back: examples that were held back from calibration and refinement.
+        n_used: examples that these used.
+        evaluation: how the decoded model differs on the held-back examples; None without batches.
+        refined: whether the file has refined values (cfck.refine).
+        vector_bits: significant bits that tensors of one dimension (norms, biases) were rounded to;
+            None: they kept all.
+        trials: the files that were tried, in order.
+        notes: what there is to know about the data and the goals, a sentence each.
+        seconds: the time that the call took.
+    """
+
+    filename: str
+    file_bytes: int
+    original_bytes: int
+    n_weights: int
+    bits_per_weight: float
+    goal: dict[str, float]
+    kept: dict[str, float]
+    n_held_back: int
+    n_used: int
+    evaluation: Evaluation | None
+    refined: bool
+    vector_bits: int | None
+    trials: tuple[ShrinkTrial, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+    def __str__(self) -> str:
+        ratio = self.original_bytes / max(1, self.file_bytes)
+        lines = [
+            f"{self.filename}: {self.file_bytes:,} bytes, {self.bits_per_weight:.3f} bits per "
+            f"weight with everything in the file, {ratio:.1f} times smaller"
+        ]
+        for name, value in self.kept.items():
+            wanted = f" (wanted {self.goal[name]:g})" if name in self.goal else ""
+            where = f" on {self.n_held_back} held-back examples" if self.n_held_back else ""
+            lines.append(f"kept {name} {value:.6g}{wanted}{where}")
+        refined = ", refined" if self.refined else ""
+        lines.append(f"{len(self.trials)} files tried{refined}; {self.seconds:.0f} s")
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(lines)

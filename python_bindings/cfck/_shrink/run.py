@@ -1,0 +1,357 @@
+"""Shrinking step by step: calibrate, search, refine, judge, write."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._calibration.calibrate import calibrate
+from .._calibration.calibration import Calibration
+from .._calibration.layers import Corrector
+from .._calibration.rounded import Loaded, RoundedCopy, at_step
+from .._common.progress import Counter, Progress
+from .._evaluation.outputs import undisturbed
+from .._frameworks.torch_tensors import TorchFramework
+from .._io.archive import Archive
+from .._io.save import write_file
+from .._io.summary import LossWarning
+from ..errors import InternalError, InvalidArgumentError
+from .examples import N_PROBED, Split
+from .judge import Judge, Verdict
+from .result import ShrinkResult, ShrinkTrial
+from .search import StepSearch, search
+from .small import SmallTensors
+
+# The step of a first trial, of a tensor's root mean square: about 3 bits per weight.
+_FIRST_STEP = 0.3
+# Steps beyond these are not tried: 16 bits per weight, and hardly any.
+_FINEST_STEP, _COARSEST_STEP = 2.0**-14, 8.0
+_MOST_TRIALS = 8
+_MOST_REFINED = 4
+# Refined values lose about this much less at the same step.
+_REFINED_GAIN = 1.3
+# Vectors (norms, biases) may take so much of what may be lost.
+_SHARE_OF_VECTORS = 0.04
+# Models with fewer weights get the slower search of the codec, which takes fewer bits.
+_MOST_FOR_64_STATES = 4_000_000
+# Significant bits of vectors where a size is asked for.
+_BITS_FOR_A_SIZE = 8
+_DAMPING = 0.02
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """The arguments of shrink(), looked at.
+
+    Attributes:
+        targets: size= or bits_per_weight=, as options of a file; else empty, and a goal counts.
+        goal: what is to be kept, for the report.
+    """
+
+    model: nn.Module
+    filename: str
+    data: Split | None
+    judge: Judge
+    goal: dict[str, float]
+    targets: dict[str, Any]
+    output: Callable[..., torch.Tensor] | None
+    pool: Any
+    metadata: Mapping[str, str] | None
+    seed: int
+    threads: int
+    notes: list[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Trial:
+    """A file in memory that was judged."""
+
+    calibration: Calibration
+    loaded: Loaded
+    verdict: Verdict
+    told: ShrinkTrial
+    targets: dict[str, Any]
+
+
+class Shrinker:
+    """Does one call of shrink()."""
+
+    def __init__(
+        self, job: Job, progress: Progress | None, report: Callable[[str], object]
+    ) -> None:
+        self._job = job
+        self._begin = time.monotonic()
+        self._progress = progress
+        self._report = report
+        self._stage = ""
+        self._n_stages = 0
+        self._options: dict[str, Any] = {}
+        self._trials: list[ShrinkTrial] = []
+        self._vector_bits: int | None = None
+        floats = _distinct_floats(job.model)
+        self._n_weights = max(1, sum(tensor.numel() for tensor in floats))
+        self._copy = RoundedCopy(
+            job.model, {"threads": job.threads}, self._tell, metadata=job.metadata
+        )
+
+    def run(self) -> ShrinkResult:
+        """All of it."""
+        job = self._job
+        with (
+            undisturbed(job.model, self._copy.model),
+            torch.inference_mode(_is_inference(job.model)),
+            torch.no_grad(),
+            warnings.catch_warnings(),
+        ):
+            # What trials lose is known; what the file loses is told in the end.
+            warnings.simplefilter("ignore", LossWarning)
+            calibration = self._calibrate()
+            best = self._to_size(calibration) if job.targets else self._to_goal(calibration)
+            return self._write(best)
+
+    def _enter(self, stage: str) -> None:
+        self._stage = stage
+        self._n_stages += 1
+        self._tell("")
+
+    def _tell(self, name: str) -> None:
+        if self._progress is not None:
+            total = max(self._n_stages, 8)
+            self._progress(self._n_stages - 1, total, f"{self._stage} {name}".rstrip())
+
+    def _calibrate(self) -> Calibration:
+        job = self._job
+        self._enter("calibrate")
+        listener = None if self._progress is None else lambda _d, _t, name: self._tell(name)
+        calibration = calibrate(
+            job.model,
+            None if job.data is None else job.data.used,
+            output=job.output,
+            pool=job.pool,
+            distance="auto",
+            n_examples=N_PROBED,
+            seed=job.seed,
+            progress=False if listener is None else listener,
+        )
+        measured = [t.sensitivity for t in calibration.values() if t.is_measured]
+        if not any(sensitivity > 0 for sensitivity in measured):
+            raise InvalidArgumentError(
+                "the outputs of the model do not react to errors in its weights, so that nothing "
+                "can be kept by them; choose others with output=, or give batches that they "
+                "depend on"
+            )
+        self._report(
+            f"calibrated: {len(measured)} tensors, on {calibration.n_moment_examples} examples"
+        )
+        return calibration
+
+    def _settings(self, calibration: Calibration) -> SmallTensors:
+        """Options of all files, as long as vectors are not looked at."""
+        job = self._job
+        buffers = {name for name, _ in job.model.named_buffers(remove_duplicate=False)}
+        small = SmallTensors(self._copy.state(), buffers, calibration)
+        has_data = calibration.source == "batches"
+        self._options = {
+            "rules": small.rules,
+            "steps": "feedback" if has_data else "calibrated",
+        }
+        if self._n_weights < _MOST_FOR_64_STATES:
+            self._options["level"] = "archive"  # 64 states too
+        return small
+
+    def _to_goal(self, calibration: Calibration) -> _Trial:
+        small = self._settings(calibration)
+        self._choose_vectors(small)
+        plain = StepSearch(_FIRST_STEP, _COARSEST_STEP, _FINEST_STEP)
+        kept: list[_Trial] = []
+
+        def attempt(step: float) -> float:
+            trial = self._try(at_step(calibration, step), step, refined=False)
+            if trial.told.met:
+                kept.append(trial)
+            return trial.verdict.ratio
+
+        search(plain, attempt, _MOST_TRIALS if not self._refines(calibration) else 4)
+        if plain.kept is None:
+            # Perhaps it is far away.
+            search(plain, attempt, _MOST_TRIALS)
+        if plain.kept is None:
+            self._refuse()
+        if self._refines(calibration):
+            kept += self._refined(calibration, plain)
+        return min(kept, key=lambda trial: trial.told.bits_per_weight)
+
+    def _refines(self, calibration: Calibration) -> bool:
+        return self._job.data is not None and calibration.source == "batches"
+
+    def _refined(self, calibration: Calibration, plain: StepSearch) -> list[_Trial]:
+        """Trials with refined values that keep everything."""
+        job = self._job
+        assert job.data is not None and plain.kept is not None
+        step, ratio = plain.kept
+        # As far as the last trial fell short, and as much as refined values gain.
+        gain = min(4.0, _REFINED_GAIN / max(ratio, 0.25))
+        found = StepSearch(step * math.sqrt(gain), _COARSEST_STEP, _FINEST_STEP)
+        corrector: Corrector | None = None
+        families: Any = None
+        kept: list[_Trial] = []
+
+        def attempt(step: float) -> float:
+            nonlocal corrector, families
+            self._enter(f"refine {len(self._trials) + 1}")
+            loaded = self._copy.load(at_step(calibration, step), **self._options)
+            if corrector is None:
+                assert job.data is not None
+                counter = Counter(lambda _d, _t, name: self._tell(name))
+                corrector = Corrector(self._copy, job.data.used, calibration, _DAMPING, counter)
+                families = corrector.families(loaded.plain)
+            refined = corrector.correct(families, step)
+            trial = self._try(refined, step, refined=True)
+            if trial.told.met:
+                kept.append(trial)
+            return trial.verdict.ratio
+
+        search(found, attempt, _MOST_REFINED)
+        return kept
+
+    def _try(self, calibration: Calibration, step: float, refined: bool, **target: Any) -> _Trial:
+        """Encodes, decodes and judges."""
+        if not refined:
+            self._enter(f"try {len(self._trials) + 1}")
+        loaded = self._copy.load(calibration, **self._options, **target)
+        verdict = self._job.judge.of(self._copy.model)
+        met = verdict.ratio <= 1
+        bits = 8 * loaded.summary.file_bytes / self._n_weights
+        told = ShrinkTrial(loaded.summary.step or step, bits, verdict.kept, refined, met)
+        self._trials.append(told)
+        numbers = ", ".join(f"{name} {value:.6g}" for name, value in verdict.kept.items())
+        kind = "refined" if refined else "compensated"
+        self._report(f"file {len(self._trials)}: {bits:.3f} bits per weight, {kind}: {numbers}")
+        return _Trial(calibration, loaded, verdict, told, target)
+
+    def _choose_vectors(self, small: SmallTensors) -> None:
+        """Norms and biases with the fewest bits that take a small share of what may be lost."""
+        self._enter("norms and biases")
+        for bits, rounded in small.rounded():
+            # All other tensors of the copy are as they were, so far.
+            self._copy.replace(rounded)
+            if self._job.judge.of(self._copy.model).ratio <= _SHARE_OF_VECTORS:
+                self._vector_bits = bits
+                self._report(f"norms and biases: rounded to {bits} significant bits")
+                return
+        self._copy.replace({})
+
+    def _refuse(self) -> None:
+        best = min(self._trials, key=lambda trial: trial.step)
+        wanted = ", ".join(f"{name}={value:g}" for name, value in self._job.goal.items())
+        can = ", ".join(f"{name}={value:.6g}" for name, value in best.outcome.items())
+        raise InvalidArgumentError(
+            f"keep {wanted} cannot be met on the held-back examples: {best.bits_per_weight:.2f} "
+            f"bits per weight, the finest steps tried, keep {can}; ask for that, or store the "
+            "model without loss with save_file"
+        )
+
+    def _to_size(self, calibration: Calibration) -> _Trial:
+        """The best file of a size."""
+        job = self._job
+        small = self._settings(calibration)
+        for bits, rounded in small.rounded():
+            if bits == _BITS_FOR_A_SIZE:
+                self._copy.replace(rounded)
+                self._vector_bits = bits
+        targets = dict(job.targets)
+        if "bits_per_weight" in targets:
+            bits = targets.pop("bits_per_weight")
+            targets["size"] = int(bits * self._n_weights / 8)
+        plain = self._try(calibration, 0.0, refined=False, **targets)
+        if not self._refines(calibration):
+            return plain
+        assert job.data is not None
+        self._enter("refine")
+        counter = Counter(lambda _d, _t, name: self._tell(name))
+        corrector = Corrector(self._copy, job.data.used, calibration, _DAMPING, counter)
+        families = corrector.families(plain.loaded.plain)
+        refined = corrector.correct(families, plain.told.step)
+        trial = self._try(refined, plain.told.step, refined=True, **targets)
+        return min((plain, trial), key=_distance)
+
+    def _write(self, best: _Trial) -> ShrinkResult:
+        """The file, which is what was judged."""
+        job = self._job
+        self._enter("write")
+        options: Any = {**self._options, **best.targets, "threads": job.threads}
+        options["calibration"] = at_step(best.calibration, best.told.step or None)
+        if self._progress is not None:
+            options["progress"] = lambda _done, _total, name: self._tell(name)
+        write_file(TorchFramework(), self._copy.state(), job.filename, job.metadata, options)
+        self._compare(best.loaded.data)
+        file_bytes = os.path.getsize(job.filename)
+        kept = best.verdict.kept
+        evaluation = best.verdict.evaluation
+        if not kept and evaluation is not None:
+            kept = {"cosine": evaluation.cosine_mean}
+            if evaluation.kl is not None:
+                kept = {"kl": evaluation.kl}
+        result = ShrinkResult(
+            filename=job.filename,
+            file_bytes=file_bytes,
+            original_bytes=sum(t.nbytes for t in _distinct(job.model)),
+            n_weights=self._n_weights,
+            bits_per_weight=8 * file_bytes / self._n_weights,
+            goal=job.goal,
+            kept=kept,
+            n_held_back=0 if job.data is None else job.data.n_held,
+            n_used=0 if job.data is None else job.data.n_used,
+            evaluation=evaluation,
+            refined=best.told.refined,
+            vector_bits=self._vector_bits,
+            trials=tuple(self._trials),
+            notes=tuple(job.notes + job.judge.notes),
+            seconds=time.monotonic() - self._begin,
+        )
+        self._report(str(result))
+        return result
+
+    def _compare(self, judged: bytes) -> None:
+        """That the file decodes to the values that were judged."""
+        written = Archive.open(self._job.filename, {})
+        expected = Archive.from_bytes(judged, {})
+        for name in expected.names():
+            if written.record(name).digest != expected.record(name).digest:
+                raise InternalError(
+                    f"tensor `{name}` was written with other values than those that were judged",
+                    record=name,
+                )
+
+
+def _distance(trial: _Trial) -> float:
+    evaluation = trial.verdict.evaluation
+    assert evaluation is not None
+    return evaluation.kl if evaluation.kl is not None else 1 - evaluation.cosine_mean
+
+
+def _is_inference(model: nn.Module) -> bool:
+    """Whether its tensors can only be changed in this mode."""
+    return any(tensor.is_inference() for tensor in _distinct(model))
+
+
+def _distinct(model: nn.Module) -> list[torch.Tensor]:
+    """The tensors of a model, those that share memory once."""
+    found: dict[Any, torch.Tensor] = {}
+    for tensor in model.state_dict().values():
+        if isinstance(tensor, torch.Tensor):
+            place = (tensor.data_ptr() if tensor.numel() else id(tensor), tuple(tensor.shape))
+            found.setdefault(place, tensor)
+    return list(found.values())
+
+
+def _distinct_floats(model: nn.Module) -> list[torch.Tensor]:
+    return [tensor for tensor in _distinct(model) if tensor.is_floating_point()]

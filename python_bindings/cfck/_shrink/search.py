@@ -1,0 +1,97 @@
+"""The coarsest step that keeps what is to be kept, in few trials."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+# Steps between these, over the one at hand, differ too little for another trial: 0.05 bits.
+_NEAR = 2.0**0.05
+# The loss grows with about this power of the step.
+_POWER = 2.0
+# What is said by ratios further away is not taken at its word.
+_MOST_OCTAVES = 2.0
+_SMALLEST_RATIO = 2.0**-10
+# A loss this near below what is allowed is near enough.
+_ENOUGH = 0.93
+
+
+@dataclasses.dataclass
+class StepSearch:
+    """Proposes steps by what earlier ones lost.
+
+    Attributes:
+        kept: the largest step known to keep everything, and what it lost over what it may.
+        lost: the smallest step known not to.
+    """
+
+    first: float
+    coarsest: float = math.inf
+    finest: float = 0.0
+    kept: tuple[float, float] | None = None
+    lost: tuple[float, float] | None = None
+
+    def tell(self, step: float, ratio: float) -> None:
+        """``ratio``: the loss at this step over what is allowed."""
+        if ratio <= 1:
+            if self.kept is None or step > self.kept[0]:
+                self.kept = step, ratio
+        elif self.lost is None or step < self.lost[0]:
+            self.lost = step, ratio
+
+    def propose(self) -> float | None:
+        """The next step; None where another trial would not tell more."""
+        if self.kept is None and self.lost is None:
+            return self.first
+        step = self._wanted()
+        step = min(max(step, self.finest), self.coarsest)
+        known = [one[0] for one in (self.kept, self.lost) if one is not None]
+        return None if step in known else step
+
+    def _wanted(self) -> float:
+        if self.kept is None:
+            assert self.lost is not None
+            return self.lost[0] * _factor(self.lost[1])
+        step, ratio = self.kept
+        if ratio >= _ENOUGH:
+            return step
+        if self.lost is None:
+            return step * max(_factor(ratio), _NEAR)
+        limit = self.lost[0]
+        if limit < step * _NEAR:
+            return step
+        octaves = -self._slope() * math.log2(max(ratio, _SMALLEST_RATIO)) * 0.97
+        guess = step * math.pow(2.0, octaves)
+        # Inside of what is not known.
+        gap = limit / step
+        return min(max(guess, step * math.pow(gap, 0.15)), step * math.pow(gap, 0.85))
+
+    def _slope(self) -> float:
+        """Octaves of the step for an octave of the loss, between the two ends."""
+        assert self.kept is not None and self.lost is not None
+        if math.isinf(self.lost[1]):
+            return 1 / _POWER
+        rise = math.log2(self.lost[1]) - math.log2(max(self.kept[1], _SMALLEST_RATIO))
+        return math.log2(self.lost[0] / self.kept[0]) / max(rise, 0.01)
+
+
+def _factor(ratio: float) -> float:
+    """From a step to the one that loses just what is allowed, as far as one ratio tells."""
+    if math.isinf(ratio):
+        return math.pow(2.0, -_MOST_OCTAVES)
+    octaves = -math.log2(max(ratio, _SMALLEST_RATIO)) / _POWER
+    octaves = min(max(octaves, -_MOST_OCTAVES), _MOST_OCTAVES)
+    return math.pow(2.0, octaves - 0.02)
+
+
+Try = Callable[[float], float]
+
+
+def search(found: StepSearch, attempt: Try, most: int) -> None:
+    """Tries at most so many steps. ``attempt`` gives the loss over what is allowed."""
+    for _ in range(most):
+        step = found.propose()
+        if step is None:
+            return
+        found.tell(step, attempt(step))

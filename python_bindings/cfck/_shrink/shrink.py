@@ -1,0 +1,117 @@
+"""A model in as small a file as keeps what it is for: one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from .._common.progress import Progress, shown
+from .._evaluation.types import Batch, Pool
+from .result import ShrinkResult
+
+if TYPE_CHECKING:
+    import torch
+
+
+def shrink(
+    model: torch.nn.Module,
+    filename: str | os.PathLike[str],
+    *,
+    keep: Mapping[str, float] | Callable[..., float] | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    size: int | str | None = None,
+    bits_per_weight: float | None = None,
+    batches: Iterable[Batch] | None = None,
+    inputs: Callable[[Batch], object] | None = None,
+    labels: Callable[[Batch], torch.Tensor] | None = None,
+    output: Callable[..., torch.Tensor] | None = None,
+    pool: Pool = "auto",
+    n_examples: int = 2000,
+    metadata: Mapping[str, str] | None = None,
+    seed: int = 0,
+    threads: int = 0,
+    progress: Progress | Literal[False] | None = None,
+    report: Callable[[str], object] | Literal[False] | None = None,
+) -> ShrinkResult:
+    """Stores a model in the smallest file that it finds to keep what the model is for.
+
+    Measures how much each tensor matters (as cfck.calibrate does), searches the coarsest steps that
+    keep what is asked for, with compensation of errors (``steps="feedback"``), has layers make up
+    for the errors of earlier ones (as cfck.refine does), and judges each file that it tries on
+    examples that it held back, with the very values that the file decodes to::
+
+        result = cfck.shrink(model, "small.cfck", keep={"cosine": 0.99}, batches=batches)
+        load_model(model, "small.cfck")
+
+    Args:
+        model: runs in evaluation mode on the device where it is. It is copied, and is what it was
+            afterwards, whatever ends the call.
+        filename: the .cfck file, which appears complete or not at all, and replaces an old one.
+        keep: what the decoded model has to keep, all of these, on the examples held back:
+            {"cosine": 0.99}, the least mean cosine between outputs before and after;
+            {"kl": 0.05}, the largest mean divergence of distributions, in nats; {"agreement":
+            0.98}, the least part with the same largest entry; {"top1": -1.0}, the change of top-1,
+            in points; {"perplexity": 1.02}, times that of before. Or a function that takes a
+            model and returns a number, with ``at_least`` or ``at_most``.
+        at_least: for a function: the least number that is to be kept.
+        at_most: for a function: the largest.
+        size: in place of keep: the most that the file may take, in bytes or as "60MB".
+        bits_per_weight: in place of keep: likewise, 8 times the bytes of the file over the values
+            of all floating tensors.
+        batches: inputs of the model, a few hundred examples or more: a tensor, a tuple of
+            positional arguments or a dict of keyword arguments each; or (inputs, labels) where
+            labels are needed, for top1 and perplexity (for which language models need none: they
+            predict the next tokens). Read once. A fourth of the examples is held back, drawn from
+            all along the data, to judge by. None: only for a function, a size or bits_per_weight.
+        inputs: takes the model's input out of a batch; needed only where it does not show.
+        labels: takes the labels out of a batch; likewise.
+        output: takes the tensor that counts out of what the model returns. Otherwise .logits,
+            .last_hidden_state, or the first floating tensor.
+        pool: how outputs of shape (examples, positions, features) become the rows compared, as for
+            calibrate().
+        n_examples: about how many are used at most: of a list of batches spread over all of them,
+            of other iterables the first ones.
+        metadata: str to str, kept beside the tensors.
+        seed: of all that is drawn.
+        threads: worker threads of the codec; 0: the CPUs this process may use.
+        progress: called as progress(done, total, name): steps that are done, steps in all (about),
+            and what is at hand. What it raises ends the call. None: after three seconds a line on
+            stderr tells the same, if that is a terminal; False: nothing does.
+        report: called with a sentence after each step; None: prints it; False: nothing does.
+
+    Returns:
+        What was written, what it keeps, and what was tried.
+
+    Raises:
+        InvalidArgumentError: what is to be kept cannot be (the message says what can), outputs that
+            do not react or are not finite, too few examples, no labels, or options that do not go
+            together.
+        CfckError: what save_file raises.
+
+    Other threads must not use the model meanwhile.
+    """
+    from .request import job_of
+    from .run import Shrinker
+
+    given: dict[str, Any] = {
+        "keep": keep,
+        "at_least": at_least,
+        "at_most": at_most,
+        "size": size,
+        "bits_per_weight": bits_per_weight,
+        "batches": batches,
+        "inputs": inputs,
+        "labels": labels,
+        "output": output,
+        "pool": pool,
+        "n_examples": n_examples,
+        "metadata": metadata,
+        "seed": seed,
+        "threads": threads,
+    }
+    told = print if report is None else report or (lambda _: None)
+    with shown(progress, "shrink") as listener:
+        job = job_of(model, os.fspath(filename), given)
+        return Shrinker(job, listener, told).run()
