@@ -10,11 +10,12 @@ smaller and prove that they are unharmed::
 All functions may be called from several threads at once, and release the GIL while they
 encode and decode.
 
-Inside, each sub-package imports from those to its left only, and ``torch``, ``numpy`` and this
-module from all of them::
+Inside, each sub-package imports from those to its left only, and ``torch``, ``numpy``, ``plot``
+and this module from all of them::
 
     errors, _native <- _common <- _frameworks, _options <- _io <- _checkpoint
                                                   <- _evaluation <- _calibration <- _shrink
+                                                  <- _report
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from ._io.summary import (
 )
 from ._native import library_version as _library_version
 from ._options.kinds import RuleOptions, TensorOptions
+from ._report.page import ReportSummary, report
 from ._shrink.result import ShrinkResult, ShrinkTrial
 from ._shrink.shrink import shrink
 from .errors import (
@@ -83,6 +85,7 @@ __all__ = [
     "OutOfBoundsError",
     "OutOfMemoryError",
     "RecordInfo",
+    "ReportSummary",
     "RuleWarning",
     "SafetensorError",
     "SaveSummary",
@@ -104,6 +107,7 @@ __all__ = [
     "evaluate",
     "load_calibration",
     "refine",
+    "report",
     "safe_open",
     "serialize",
     "serialize_file",
@@ -117,6 +121,6 @@ __version__ = _library_version()
 
 def __getattr__(name: str) -> ModuleType:
     # torch takes seconds to import; only who asks for it pays.
-    if name in ("numpy", "torch"):
+    if name in ("numpy", "plot", "torch"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

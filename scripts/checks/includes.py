@@ -40,6 +40,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("interop",),
     ("tools/output", "tools/measure"),
     ("tools/convert", "tools/inspect"),
+    ("tools/report",),
     ("tools/cli",),
     ("python_bindings/src",),
 ]

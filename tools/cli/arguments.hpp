@@ -13,6 +13,7 @@
 #include "tools/convert/convert.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/console.hpp"
+#include "tools/report/report.hpp"
 
 namespace cfck::tools {
 
@@ -30,6 +31,7 @@ struct Choices {
   ExtractOptions extract;
   CompactOptions compact;
   RepairOptions repair;
+  ReportOptions report;
   std::function<int(Console&)> run;
 };
 
@@ -63,5 +65,6 @@ void set_up_stats(CLI::App& app, Choices& choices);
 void set_up_bands(CLI::App& app, Choices& choices);
 void set_up_diff(CLI::App& app, Choices& choices);
 void set_up_extract(CLI::App& app, Choices& choices);
+void set_up_report(CLI::App& app, Choices& choices);
 
 }  // namespace cfck::tools

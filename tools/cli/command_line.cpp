@@ -283,6 +283,7 @@ constexpr Command kCommands[] = {
     {"stats", "Describe the values of tensors, and their errors against a reference", set_up_stats},
     {"bands", "Show how codec spectral coded tensors: bits and errors by band", set_up_bands},
     {"diff", "Compare the tensors of two files", set_up_diff},
+    {"report", "Write a page about a file: sizes, bits, errors, values, bands", set_up_report},
     {"extract", "Write one tensor as a .npy file", set_up_extract},
     {"compact", "Rewrite .cfck files without the data that updates have replaced", set_up_compact},
     {"repair", "Recover the intact tensors of a damaged .cfck file", set_up_repair},

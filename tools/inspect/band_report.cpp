@@ -165,16 +165,22 @@ std::string count_text(std::uint64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-std::string coding_text(const BandReport& report, const SpectralCoding& coding, bool quiet) {
+std::string how_coded(const BandReport& report, const SpectralCoding& coding) {
   const codec::SpectralParameters& parameters = coding.parameters;
-  std::string text = fmt::format("  {}", transform_name(coding));
+  std::string text = transform_name(coding);
   if (coding.bands.size() > 1) {
     text += fmt::format(", blocks of {}", fmt::join(parameters.sides, "x"));
   }
-  text += fmt::format(
-      ", {}, order {}, stage {}, {}{}\n", count_text(parameters.n_states, "trellis state"),
-      order_name(parameters.order), entropy_name(report.record->entropy),
-      count_text(coding.n_chunks, "chunk"), coding.is_inline ? ", parameters inline" : "");
+  return text + fmt::format(", {}, order {}, stage {}, {}{}",
+                            count_text(parameters.n_states, "trellis state"),
+                            order_name(parameters.order), entropy_name(report.record->entropy),
+                            count_text(coding.n_chunks, "chunk"),
+                            coding.is_inline ? ", parameters inline" : "");
+}
+
+std::string coding_text(const BandReport& report, const SpectralCoding& coding, bool quiet) {
+  const codec::SpectralParameters& parameters = coding.parameters;
+  std::string text = "  " + how_coded(report, coding) + "\n";
   text += fmt::format(
       "  step {:.6g}{}\n", parameters.step,
       parameters.steps.empty() ? "" : ", times 2^(quarters/4)" + field_text(parameters.steps));
@@ -247,6 +253,24 @@ Json coding_json(const BandReport& report, const SpectralCoding& coding) {
 }
 
 }  // namespace
+
+std::vector<CodingFigures> coding_figures(const BandReport& report) {
+  std::vector<CodingFigures> all;
+  for (const SpectralCoding& coding : report.description.codings()) {
+    CodingFigures figures{
+        how_coded(report, coding), coding.parameters.step, report.is_measured, {}};
+    const auto places = places_of_bands(coding);
+    for (std::size_t b = 0; b < coding.bands.size(); ++b) {
+      const BandTotals& band = coding.bands[b];
+      figures.bands.push_back({fmt::format("{}", fmt::join(places[b], ",")), band.n_values,
+                               rms_step(coding, band), each(band.bits, band.n_values),
+                               rms_error(report, coding, band),
+                               report.is_measured ? rms_of_original(coding, band) : 0});
+    }
+    all.push_back(std::move(figures));
+  }
+  return all;
+}
 
 std::string band_report_text(const BandReport& report, const Console& console) {
   const StoredTensor& tensor = *report.tensor;

@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "format/read/stored_payloads.hpp"
 #include "tools/inspect/band_report.hpp"
+#include "tools/inspect/band_scan.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/progress_bar.hpp"
@@ -24,14 +23,6 @@ struct BandsReport {
   std::vector<Error> problems;  // tensors that cannot be compared with the reference
 };
 
-// Returns the record, if it has chunks of codec spectral of its own.
-const Record* spectral_record(const StoredTensor& tensor) {
-  if (tensor.record == nullptr) return nullptr;
-  const Record& record = *tensor.record;
-  const bool is_own = record.kind == RecordKind::kChunked || record.kind == RecordKind::kPacked;
-  return is_own && record.codec == CodecId::kSpectral ? &record : nullptr;
-}
-
 // Returns the tensor of the reference, or nullptr after adding a problem.
 const StoredTensor* original_of(const StoredTensor& tensor, const TensorSet& reference_set,
                                 BandsReport& all) {
@@ -46,33 +37,6 @@ const StoredTensor* original_of(const StoredTensor& tensor, const TensorSet& ref
                               type_text(*original)));
   }
   return original;
-}
-
-Result<void> describe(const TensorSet& set, const TensorSet* reference_set,
-                      const StoredTensor* original, BandReport& report,
-                      const std::function<void(std::uint64_t)>& add_done) {
-  std::vector<std::byte> bytes;
-  // The error is one of the reference; an offset in that file is not an offset in this one.
-  std::optional<Error> failure;
-  const auto take = [&](const format::StoredPayload& stored,
-                        codec::Scratch& scratch) -> Result<void> {
-    CFCK_TRY(check_interrupt());
-    const codec::ChunkInfo& info = stored.info;
-    if (original != nullptr) {
-      bytes.resize(info.n_elems * bits_per_element(info.dtype) / 8);
-      auto done = reference_set->read(*original, info.first_elem, info.n_elems, bytes);
-      if (!done) return failure.emplace(std::move(done).error());
-    }
-    CFCK_TRY(
-        report.description.add_chunk(info, stored.payload, stored.stored_bytes, bytes, scratch));
-    add_done(info.n_elems * bits_per_element(info.dtype) / 8);
-    return {};
-  };
-  const Result<std::uint64_t> shared_bytes =
-      format::each_payload(*set.reader_of(*report.tensor), *report.record, take);
-  if (!shared_bytes) return failure ? std::move(*failure) : shared_bytes.error();
-  report.description.add_shared_bytes(*shared_bytes);
-  return {};
 }
 
 Result<BandsReport> describe_all(const TensorSet& set, const TensorSet* reference,
@@ -91,13 +55,12 @@ Result<BandsReport> describe_all(const TensorSet& set, const TensorSet* referenc
     }
     const StoredTensor* original =
         reference == nullptr ? nullptr : original_of(*tensor, *reference, all);
-    report.is_measured = original != nullptr;
     std::uint64_t tensor_bytes = 0;
     const auto add_done = [&](std::uint64_t n_bytes) {
       tensor_bytes += n_bytes;
       bar.update(done_bytes + tensor_bytes, 0);
     };
-    const Result<void> described = describe(set, reference, original, report, add_done);
+    const Result<void> described = describe_bands(set, reference, original, report, add_done);
     CFCK_TRY(check_interrupt());
     if (described) {
       all.tensors.push_back(std::move(report));

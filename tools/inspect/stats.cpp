@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/inspect/reading_bar.hpp"
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/inspect/tensor_stats.hpp"
@@ -116,36 +117,9 @@ Result<void> compare(const TensorSet& set, const TensorSet& reference_set,
   return {};
 }
 
-// Shows the progress of the statistics, within large tensors too.
-class StatsBar {
- public:
-  // `n_passes`: approximately how often a tensor is read.
-  StatsBar(ProgressBar& bar, std::uint64_t n_passes) : bar_(bar), n_passes_(n_passes) {}
-
-  void begin(const StoredTensor& tensor) {
-    tensor_bytes_ = tensor.n_bytes;
-    read_bytes_ = 0;
-  }
-  void add_read(std::uint64_t n_bytes) {
-    read_bytes_ += n_bytes;
-    bar_.update(done_bytes_ + std::min(tensor_bytes_, read_bytes_ / n_passes_), 0);
-  }
-  void end() {
-    done_bytes_ += std::exchange(tensor_bytes_, 0);
-    bar_.update(done_bytes_, 0);
-  }
-
- private:
-  ProgressBar& bar_;
-  const std::uint64_t n_passes_;
-  std::uint64_t done_bytes_ = 0;
-  std::uint64_t tensor_bytes_ = 0;
-  std::uint64_t read_bytes_ = 0;
-};
-
 Result<StatsReport> measure(const TensorSet& set, const TensorSet* reference,
                             const std::vector<const StoredTensor*>& selected,
-                            const StatsOptions& options, StatsBar& bar) {
+                            const StatsOptions& options, ReadingBar& bar) {
   StatsReport all;
   for (const StoredTensor* tensor : selected) {
     TensorReport report;
@@ -352,10 +326,10 @@ Result<int> stats(const StatsOptions& options, Console& console) {
   std::optional<ProgressBar> bar;
   bar.emplace(console.shows_progress(), total_bytes);
   bar->start("reading");
-  StatsBar stats_bar(*bar, reference ? kPasses + 1 : kPasses);
-  set.listen([&](std::uint64_t n_bytes) { stats_bar.add_read(n_bytes); });
+  ReadingBar reading_bar(*bar, reference ? kPasses + 1 : kPasses);
+  set.listen([&](std::uint64_t n_bytes) { reading_bar.add_read(n_bytes); });
   CFCK_TRY_ASSIGN(const StatsReport all,
-                  measure(set, reference ? &*reference : nullptr, *selected, options, stats_bar));
+                  measure(set, reference ? &*reference : nullptr, *selected, options, reading_bar));
   set.listen({});
   bar.reset();
   if (console.json()) {

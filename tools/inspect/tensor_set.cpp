@@ -68,6 +68,12 @@ bool TensorSet::has_file(const std::string& path) const {
   });
 }
 
+std::string TensorSet::base_name(const StoredTensor& tensor) const {
+  const auto all = archive_->tensors();
+  const bool shares = tensor.sharing != Sharing::kNone && tensor.base < all.size();
+  return shares ? all[tensor.base].name : std::string();
+}
+
 Result<void> TensorSet::read(const StoredTensor& tensor, std::uint64_t first_elem,
                              std::uint64_t n_elems, MutableBytes out) const {
   if (const auto done = archive_->read_elements(tensor, first_elem, n_elems, out); !done) {

@@ -45,7 +45,11 @@ class TensorSet {
   const StoredTensor* find(std::string_view name) const;
   // Metadata of all shards; the first that has a key decides.
   const Metadata& metadata() const { return archive_->metadata(); }
+  std::span<const ArchiveFile> files() const { return archive_->files(); }
   bool has_file(const std::string& path) const;
+  // The name of the tensor that this one shares its bytes with; empty where there is none, or where
+  // it has no name.
+  std::string base_name(const StoredTensor& tensor) const;
   // Returns nullptr for a tensor that is not in a .cfck file.
   const Reader* reader_of(const StoredTensor& tensor) const { return file_of(tensor).reader; }
   const std::string& path_of(const StoredTensor& tensor) const { return file_of(tensor).path; }
