@@ -40,7 +40,7 @@ void write_error_card(const ReportData& data, Page& page) {
   if (data.sums.n_tensors > 0) {
     write_card(page, "", decibels(data.sums.nmse_decibels()),
                fmt::format("error of {} lossy tensor{}, relative to their power",
-                           data.sums.n_tensors, data.sums.n_tensors == 1 ? "" : "s"));
+                           grouped(data.sums.n_tensors), data.sums.n_tensors == 1 ? "" : "s"));
   } else if (data.total) {
     const bool is_same = data.total->max_abs() == 0 && data.total->n_special_mismatches() == 0;
     write_card(page, "", is_same ? "identical" : number(data.total->max_abs()),
@@ -250,8 +250,16 @@ std::string shown_type(const StoredTensor& tensor) {
 }
 
 std::string shown_name(std::string_view name) {
-  return name.empty() ? "<bdi class=\"name\">\"\"</bdi>"
-                      : "<bdi class=\"name\">" + html(name) + "</bdi>";
+  if (name.empty()) return "<bdi class=\"name\">\"\"</bdi>";
+  std::string text;
+  // Long names break after separators, where the line has no room for them.
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find_first_of("./_"), name.size() - 1) + 1;
+    text += html(name.substr(0, end));
+    name.remove_prefix(end);
+    if (!name.empty()) text += "<wbr>";
+  }
+  return "<bdi class=\"name\">" + text + "</bdi>";
 }
 
 std::string record_link(const ReportData& data, const RecordReport& record) {

@@ -69,7 +69,7 @@ svg .on.b0,svg .on.b1,svg .on.b2,svg .on.b3{fill:#eef7f8}
 svg .on.b4,svg .on.b5,svg .on.b6,svg .on.b7{fill:#08222b}}
 .lossy,.lossless,.error-area{shape-rendering:crispEdges}
 a{color:inherit;text-decoration-color:var(--before);text-underline-offset:3px}
-.label{overflow-wrap:anywhere}.label .soft{font-size:13px;margin-left:6px}
+.label{overflow-wrap:anywhere}.label .soft{font-size:13px}.label bdi{margin-right:6px}
 svg a:hover rect{opacity:.85}
 .key{display:flex;flex-wrap:wrap;gap:6px 16px;margin:12px 0 0;color:var(--soft);font-size:13px;
 list-style:none;padding:0}
@@ -101,8 +101,9 @@ summary::-webkit-details-marker{display:none}
 summary:focus-visible,a:focus-visible{outline:2px solid var(--after);outline-offset:2px;border-radius:4px}
 .row{display:grid;grid-template-columns:minmax(0,1fr) 84px 62px 84px;gap:2px 14px;align-items:baseline}
 .row>span:not(.label):not(.mark){text-align:right;white-space:nowrap;font-size:14px}
-.row>.label::before{content:"";display:inline-block;width:0;height:0;margin-right:9px;
-border:4.5px solid transparent;border-left:6px solid var(--soft);border-right:0;vertical-align:0}
+.row>.label{position:relative;padding-left:16px}
+.row>.label::before{content:"";position:absolute;left:0;top:.5em;
+border:4.5px solid transparent;border-left:6px solid var(--soft);border-right:0}
 details[open]>summary.row>.label::before{transform:rotate(90deg)}
 .leaf>.label::before,.head>.label::before{visibility:hidden}
 .row .mark{grid-column:1/-1;height:5px;border-radius:3px;background:var(--stripe);overflow:hidden;
@@ -126,8 +127,11 @@ footer{color:var(--soft);font-size:13px}
 main{padding:24px 14px 40px}h1{font-size:24px}section{padding:18px 15px;border-radius:12px}
 .wide{display:none}.narrow{display:block}.cards{grid-template-columns:1fr 1fr;gap:10px}
 .card{padding:11px 13px}.card b{font-size:21px}
-.row,.in .row{grid-template-columns:minmax(0,1fr) 66px 44px 62px;gap:2px 8px}
-.row>span:not(.label):not(.mark){font-size:13px}.in{padding-left:6px}.tensor{padding-left:6px}
+.row,.in .row{grid-template-columns:repeat(3,1fr);gap:2px 8px}
+.row>.label{grid-column:1/-1}
+.row>span:not(.label):not(.mark){font-size:13px;text-align:left;color:var(--soft)}
+.row>.label+span{padding-left:16px}
+.in{padding-left:10px}.tensor{padding-left:10px}
 th,td{padding-right:10px}
 .named tr{display:grid;grid-template-columns:repeat(3,1fr);border-bottom:1px solid var(--line);padding:5px 0}
 .named tr:last-child{border-bottom:0}

@@ -6,11 +6,11 @@
 namespace cfck::test {
 namespace {
 
-const std::set<std::string> kVoid = {"meta", "br"};
+const std::set<std::string> kVoid = {"meta", "wbr"};
 const std::set<std::string> kAllowed = {
     "html", "head", "meta",   "title",   "style",   "body",    "main", "h1",   "h2",    "h3", "p",
     "div",  "span", "b",      "i",       "bdi",     "section", "ul",   "li",   "table", "tr", "th",
-    "td",   "a",    "footer", "details", "summary", "svg",     "text", "rect", "path",  "br"};
+    "td",   "a",    "footer", "details", "summary", "svg",     "text", "rect", "path",  "wbr"};
 
 std::string unescaped(std::string_view text) {
   static const std::vector<std::pair<std::string_view, char>> kEntities = {
