@@ -29,7 +29,7 @@ def calibrate(
     cap_octaves: float = 2.0,
     max_dim: int = 8192,
     max_moment_bytes: int = 2 << 30,
-    progress: Progress | Literal[False] | None = None,
+    progress: Progress | bool | None = None,
 ) -> Calibration:
     """Measures how much the output of a model changes with an error in each of its tensors.
 
@@ -71,7 +71,7 @@ def calibrate(
         progress: called as progress(done, total, name) after each pass of the model: tensors that
             are done, tensors in all, and the tensor at hand, or "batch 3" while inputs are read.
             What it raises ends the call. None: after three seconds a line on stderr tells the
-            same, if that is a terminal; False: nothing does.
+            same, if that is a terminal; True: at once, in any case; False: nothing does.
 
     Raises:
         InvalidArgumentError: the model takes no generated input (give batches or input_shape),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from .._common.progress import Progress, shown
 from .._evaluation.types import Batch, Pool
@@ -28,7 +28,7 @@ def refine(
     pool: Pool = "auto",
     n_examples: int | None = None,
     damping: float = 0.02,
-    progress: Progress | Literal[False] | None = None,
+    progress: Progress | bool | None = None,
     **options: Unpack[RefineOptions],
 ) -> Calibration:
     """Lets each layer make up for what the errors of those before it do to its inputs.
@@ -62,7 +62,8 @@ def refine(
             file is encoded: layers that are done, layers in all (about, until the first is at
             hand), and the tensor at hand, or "batch 3" while outputs are judged; once more from
             the start if the step had to change. What it raises ends the call. None: after three
-            seconds a line on stderr tells the same, if that is a terminal; False: nothing does.
+            seconds a line on stderr tells the same, if that is a terminal; True: at once, in any
+            case; False: nothing does.
         options: those that the file will be saved with, see cfck.TensorOptions; help() lists each.
             One of the targets is needed, and ``steps`` is "feedback".
 

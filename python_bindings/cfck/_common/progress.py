@@ -17,6 +17,8 @@ Progress = Callable[[int, int, str], object]
 # A call that ends sooner shows nothing; lines are not drawn more often.
 _QUIET_SECONDS = 3.0
 _REDRAW_SECONDS = 0.2
+_SECONDS_BEFORE_ETA = 0.5
+_BAR_CELLS = 24
 
 
 class Counter:
@@ -39,26 +41,52 @@ class Counter:
 
 
 class TerminalLine:
-    """A line of a terminal that is drawn again and again. A callable as progress= takes it."""
+    """A line of a terminal that is drawn again and again. A callable as progress= takes it.
 
-    def __init__(self, what: str, stream: TextIO) -> None:
+    Args:
+        what: names the call.
+        stream: the terminal.
+        wait: seconds before the line appears: a call that ends sooner shows nothing.
+        in_bytes: done and total are bytes, shown as a bar with a speed; otherwise they are counted.
+    """
+
+    def __init__(
+        self, what: str, stream: TextIO, wait: float = _QUIET_SECONDS, *, in_bytes: bool = False
+    ) -> None:
         self._what = what
         self._stream = stream
+        self._in_bytes = in_bytes
         self._begin = time.monotonic()
-        self._drawn = self._begin + _QUIET_SECONDS - _REDRAW_SECONDS
+        self._drawn = self._begin + wait - _REDRAW_SECONDS
         self._is_visible = False
 
     def __call__(self, done: int, total: int, name: str) -> None:
+        if self._in_bytes and done >= total:
+            self.erase()
+            return
         now = time.monotonic()
         if now < self._drawn + _REDRAW_SECONDS:
             return
         self._drawn = now
-        minutes, seconds = divmod(int(now - self._begin), 60)
-        line = f"{self._what}: {done} of {total}, {minutes}:{seconds:02}, {printable(name)}"
+        text = self._byte_text if self._in_bytes else self._count_text
+        line = f"{text(done, total, now - self._begin)}, {printable(name)}"
         # The line is as wide as the terminal, so that nothing is left of a longer line before.
         columns = _columns(self._stream) - 1
         self._write("\r" + line[:columns].ljust(columns))
         self._is_visible = True
+
+    def __del__(self) -> None:
+        # The call that drew the line may have ended early.
+        self.erase()
+
+    def _count_text(self, done: int, total: int, seconds: float) -> str:
+        return f"{self._what}: {done} of {total}, {_clock(seconds)}{_eta(done, total, seconds)}"
+
+    def _byte_text(self, done: int, total: int, seconds: float) -> str:
+        share = done / total
+        bar = ("=" * int(share * _BAR_CELLS)).ljust(_BAR_CELLS)
+        speed = done / max(seconds, 1e-3) / 1e6
+        return f"{self._what} [{bar}] {share:4.0%}, {speed:.3g} MB/s{_eta(done, total, seconds)}"
 
     def erase(self) -> None:
         if self._is_visible:
@@ -72,27 +100,54 @@ class TerminalLine:
             self._stream.flush()
 
 
+def byte_listener(progress: Progress | bool | None, what: str) -> Progress | None:
+    """What a call that counts bytes tells its progress to: ``progress``; for True a bar on stderr,
+    for None and False nobody."""
+    if progress is True:
+        return None if sys.stderr is None else TerminalLine(what, sys.stderr, 0.0, in_bytes=True)
+    _check(progress)
+    return progress or None
+
+
 @contextlib.contextmanager
 def shown(progress: Progress | bool | None, what: str) -> Iterator[Progress | None]:
-    """The listener to a call's progress: ``progress``, or where that is None a line on stderr, if
-    that is a terminal; False: nobody listens."""
-    if progress is not None:
-        if progress is not False and not callable(progress):
-            raise TypeError(
-                "progress is called as progress(done, total, name); None shows a line on a "
-                f"terminal, False nothing; it is not {type(progress).__name__}"
-            )
+    """The listener to a call's progress: ``progress``; where that is None a line on stderr, if that
+    is a terminal; True: a line on stderr in any case; False: nobody listens."""
+    stream = sys.stderr
+    _check(progress)
+    if progress is not None and progress is not True:
         yield progress or None
         return
-    stream = sys.stderr
-    if stream is None or not _is_terminal(stream):
+    if stream is None or not (progress or _is_terminal(stream)):
         yield None
         return
-    line = TerminalLine(what, stream)
+    line = TerminalLine(what, stream, 0.0 if progress else _QUIET_SECONDS)
     try:
         yield line
     finally:
         line.erase()
+
+
+def _check(progress: object) -> None:
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        raise TypeError(
+            "progress is called as progress(done, total, name); True shows a line on stderr, False "
+            f"nothing; it is not {type(progress).__name__}"
+        )
+
+
+def _clock(seconds: float) -> str:
+    """7 seconds: "0:07"; more than an hour: "1:02:03"."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _eta(done: int, total: int, seconds: float) -> str:
+    """The time that is left, as soon as it can be told."""
+    if not 0 < done < total or seconds < _SECONDS_BEFORE_ETA:
+        return ""
+    return f", ETA {_clock(seconds * (total - done) / done + 0.5)}"
 
 
 def _is_terminal(stream: TextIO) -> bool:

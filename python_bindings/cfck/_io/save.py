@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from .. import _native
 from .._common.checks import check_metadata
 from .._common.paths import native_path
+from .._common.progress import byte_listener
 from .._frameworks.framework import Framework, Prepared, TensorT
 from .._options.kinds import SaveFileOptions, SaveOptions
 from .._options.native import native_options
@@ -53,7 +54,7 @@ def write_prepared(
             options=native,
             verify=checked["verify"],
             sync=checked["fsync"],
-            progress=checked["progress"],
+            progress=byte_listener(checked["progress"], "save"),
             total_bytes=prepared.total_bytes,
         )
     except NotFoundError as error:
@@ -92,7 +93,7 @@ def write_prepared_bytes(
         prepared.units,
         check_metadata(metadata),
         options=native,
-        progress=checked["progress"],
+        progress=byte_listener(checked["progress"], "save"),
         total_bytes=prepared.total_bytes,
     )
     warn_of_losses(summary, native)
@@ -123,7 +124,7 @@ def update_file(
             list(remove),
             entries,
             options=native,
-            progress=checked["progress"],
+            progress=byte_listener(checked["progress"], "save"),
             total_bytes=prepared.total_bytes,
         )
     except NotFoundError as error:

@@ -133,11 +133,11 @@ class SaveOptions(RefineOptions, total=False):
 
     calibration: what cfck.calibrate returns for this model, or the path of its file.
     progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it raises
-        ends the call.
+        ends the call. True: a bar on stderr.
     """
 
     calibration: NativeCalibration | str | os.PathLike[str] | None
-    progress: Progress | None
+    progress: Progress | bool | None
 
 
 class SaveFileOptions(SaveOptions, total=False):
@@ -180,10 +180,10 @@ class LoadBytesOptions(ReadOptions, total=False):
     """The options of load().
 
     progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it raises
-        ends the call.
+        ends the call. True: a bar on stderr.
     """
 
-    progress: Progress | None
+    progress: Progress | bool | None
 
 
 class OpenOptions(ReadOptions, total=False):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints, overload
 
 from .. import _native
-from .._common.progress import Progress
+from .._common.progress import Progress, byte_listener
 from .kinds import (
     CompressOptions,
     EffortOptions,
@@ -183,8 +183,8 @@ def split_progress(options: LoadBytesOptions) -> tuple[ReadOptions, Progress | N
 def split_progress(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Progress | None]:
     """The options without ``progress``, and that."""
     rest = dict(options)
-    progress: Progress | None = rest.pop("progress", None)
-    return rest, progress
+    progress: Progress | bool | None = rest.pop("progress", None)
+    return rest, byte_listener(progress, "load")
 
 
 def instead(name: object, known: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ def shrink(
     metadata: Mapping[str, str] | None = None,
     seed: int = 0,
     threads: int = 0,
-    progress: Progress | Literal[False] | None = None,
+    progress: Progress | bool | None = None,
     report: Callable[[str], object] | Literal[False] | None = None,
 ) -> ShrinkResult:
     """Stores a model in the smallest file that it finds to keep what the model is for.

@@ -7,7 +7,7 @@ import cfck
 import pytest
 import torch
 from cfck._common import progress as progress_module
-from cfck.torch import save_file
+from cfck.torch import load_file, save_file
 from conftest import weights
 from torch import nn
 
@@ -141,3 +141,52 @@ def test_lines_fit_the_terminal_and_do_not_steer_it(clock):
     assert shown.replace("\r", "").isprintable()
     assert r"a\x1b[2J" in shown
     assert max(len(part) for part in shown.split("\r")) == 79
+
+
+def test_a_line_on_stderr_for_who_asks(clock):
+    stream = io.StringIO()  # no terminal
+    with contextlib.redirect_stderr(stream):
+        cfck.calibrate(model(), batches(3), progress=True)
+    assert "\rcalibrate: 1 of 2, 0:" in stream.getvalue()
+    assert ", ETA 0:" in stream.getvalue()
+
+
+def test_bars_of_saves_and_loads(clock, tmp_path):
+    tensors = {f"layer{i}": weights(64, 64, seed=i) for i in range(20)}
+    path = tmp_path / "m.cfck"
+    calls = {
+        "save": lambda progress: save_file(tensors, path, progress=progress),
+        "load": lambda progress: load_file(path, progress=progress),
+    }
+    for what, call in calls.items():
+        stream = Terminal()
+        with contextlib.redirect_stderr(stream):
+            call(True)
+        lines = stream.getvalue().split("\r")
+        assert any(line.startswith(f"{what} [") and " MB/s" in line for line in lines), lines
+        assert any("%, " in line and ", ETA " in line for line in lines)
+        assert lines[-1] == "" and lines[-2].strip() == ""  # erased at the end
+        for progress in (None, False):
+            stream = Terminal()
+            with contextlib.redirect_stderr(stream):
+                call(progress)
+            assert stream.getvalue() == ""
+        with pytest.raises(TypeError, match="progress is called as"):
+            call("yes")
+
+
+def test_the_bar_of_a_call_that_fails_is_erased(clock, tmp_path):
+    stream = Terminal()
+    with contextlib.redirect_stderr(stream):
+        listener = progress_module.byte_listener(True, "load")
+        listener(10, 100, "layer")
+        assert stream.getvalue().strip("\r ") != ""
+        del listener
+    assert stream.getvalue().endswith("\r" + " " * 79 + "\r")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00"), (7.4, "0:07"), (754, "12:34"), (3723, "1:02:03")]
+)
+def test_times(seconds, text):
+    assert progress_module._clock(seconds) == text
