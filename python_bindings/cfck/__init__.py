@@ -14,8 +14,8 @@ Inside, each sub-package imports from those to its left only, and ``torch``, ``n
 and this module from all of them::
 
     errors, _native <- _common <- _frameworks, _options <- _io <- _checkpoint
-                                                  <- _evaluation <- _calibration <- _shrink
-                                                  <- _report
+                       <- _evaluation <- _calibration <- _shrink <- _program
+                       <- _report
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@
 #include "cfck/options.hpp"
 #include "cfck/version.hpp"
 #include "tools/cli/arguments.hpp"
+#include "tools/cli/shrink.hpp"
 #include "tools/convert/convert.hpp"
 #include "tools/convert/encode_options.hpp"
 #include "tools/convert/target_arguments.hpp"
@@ -268,6 +269,16 @@ void set_up_repair(CLI::App& app, Choices& choices) {
   });
 }
 
+// Python parses the arguments, and has the help text.
+void set_up_shrink(CLI::App& app, Choices& choices) {
+  app.description("Store a model of transformers as small as an outcome allows.");
+  app.set_help_flag();
+  app.prefix_command();
+  app.callback([&app, &choices] {
+    choices.run = [&app](Console& console) { return run_shrink(app.remaining(), console); };
+  });
+}
+
 struct Command {
   const char* name;
   const char* summary;
@@ -285,6 +296,7 @@ constexpr Command kCommands[] = {
     {"diff", "Compare the tensors of two files", set_up_diff},
     {"report", "Write a page about a file: sizes, bits, errors, values, bands", set_up_report},
     {"extract", "Write one tensor as a .npy file", set_up_extract},
+    {"shrink", "Store a model of transformers as small as an outcome allows", set_up_shrink},
     {"compact", "Rewrite .cfck files without the data that updates have replaced", set_up_compact},
     {"repair", "Recover the intact tensors of a damaged .cfck file", set_up_repair},
 };

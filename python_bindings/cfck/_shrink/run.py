@@ -179,14 +179,16 @@ class Shrinker:
                 kept.append(trial)
             return trial.verdict.ratio
 
-        search(plain, attempt, _MOST_TRIALS if not self._refines(calibration) else 4)
-        if plain.kept is None:
-            # Perhaps it is far away.
-            search(plain, attempt, _MOST_TRIALS)
-        if plain.kept is None:
-            self._refuse()
         if self._refines(calibration):
-            kept += self._refined(calibration, plain)
+            search(plain, attempt, _MOST_TRIALS, until=_is_close)
+            refined = self._refined(calibration, plain)
+            kept += refined
+            if refined and refined[-1].told.step > plain.expected():
+                # Nothing that is only compensated can take fewer bits.
+                return min(kept, key=lambda trial: trial.told.bits_per_weight)
+        search(plain, attempt, _MOST_TRIALS)
+        if not kept:
+            self._refuse()
         return min(kept, key=lambda trial: trial.told.bits_per_weight)
 
     def _refines(self, calibration: Calibration) -> bool:
@@ -195,11 +197,8 @@ class Shrinker:
     def _refined(self, calibration: Calibration, plain: StepSearch) -> list[_Trial]:
         """Trials with refined values that keep everything."""
         job = self._job
-        assert job.data is not None and plain.kept is not None
-        step, ratio = plain.kept
-        # As far as the last trial fell short, and as much as refined values gain.
-        gain = min(4.0, _REFINED_GAIN / max(ratio, 0.25))
-        found = StepSearch(step * math.sqrt(gain), _COARSEST_STEP, _FINEST_STEP)
+        first = plain.expected() * math.sqrt(_REFINED_GAIN)
+        found = StepSearch(min(first, _COARSEST_STEP), _COARSEST_STEP, _FINEST_STEP)
         corrector: Corrector | None = None
         families: Any = None
         kept: list[_Trial] = []
@@ -209,7 +208,7 @@ class Shrinker:
             self._enter(f"refine {len(self._trials) + 1}")
             loaded = self._copy.load(at_step(calibration, step), **self._options)
             if corrector is None:
-                assert job.data is not None
+                assert job.data is not None  # or there would be nothing to refine with
                 counter = Counter(lambda _d, _t, name: self._tell(name))
                 corrector = Corrector(self._copy, job.data.used, calibration, _DAMPING, counter)
                 families = corrector.families(loaded.plain)
@@ -330,6 +329,11 @@ class Shrinker:
                     f"tensor `{name}` was written with other values than those that were judged",
                     record=name,
                 )
+
+
+def _is_close(ratio: float) -> bool:
+    """Whether the loss is near enough to what is allowed to tell where refinement should begin."""
+    return 0.6 <= ratio <= 1.7
 
 
 def _distance(trial: _Trial) -> float:

@@ -40,6 +40,12 @@ class StepSearch:
         elif self.lost is None or step < self.lost[0]:
             self.lost = step, ratio
 
+    def expected(self) -> float:
+        """About the step that loses just what is allowed, by the trial that came nearest to it."""
+        known = [one for one in (self.kept, self.lost) if one is not None]
+        step, ratio = min(known, key=lambda one: abs(math.log2(max(one[1], _SMALLEST_RATIO))))
+        return step * _factor(ratio)
+
     def propose(self) -> float | None:
         """The next step; None where another trial would not tell more."""
         if self.kept is None and self.lost is None:
@@ -88,10 +94,16 @@ def _factor(ratio: float) -> float:
 Try = Callable[[float], float]
 
 
-def search(found: StepSearch, attempt: Try, most: int) -> None:
-    """Tries at most so many steps. ``attempt`` gives the loss over what is allowed."""
+def search(
+    found: StepSearch, attempt: Try, most: int, until: Callable[[float], bool] | None = None
+) -> None:
+    """Tries at most so many steps. ``attempt`` gives the loss over what is allowed, and ``until``
+    says which is near enough for now."""
     for _ in range(most):
         step = found.propose()
         if step is None:
             return
-        found.tell(step, attempt(step))
+        ratio = attempt(step)
+        found.tell(step, ratio)
+        if until is not None and until(ratio):
+            return

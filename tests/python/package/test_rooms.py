@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "_report": {"_common", "_frameworks", "_options", "_io"},
     "_calibration": {"_common", "_frameworks", "_options", "_io", "_evaluation"},
     "_shrink": {"_common", "_frameworks", "_options", "_io", "_evaluation", "_calibration"},
+    "_program": {"_shrink"},
 }
 
 

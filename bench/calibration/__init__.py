@@ -1,0 +1,1 @@
+"""What calibration, refinement and shrinking cost and achieve."""

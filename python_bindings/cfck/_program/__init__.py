@@ -1,0 +1,1 @@
+"""What `python -m cfck` and `cfck shrink` do."""
