@@ -135,7 +135,9 @@ void write_tensors(const ReportData& data, Page& page) {
   for (const RecordReport& record : data.records) {
     const StoredTensor& tensor = *record.tensor;
     page.put("| {} | {} {} | {} | {} | {:.2f} | {} |\n", name_text(tensor.name),
-             dtype_name(tensor.dtype), fmt::join(tensor.shape, " × "), markdown_text(record.codec),
+             dtype_name(tensor.dtype), fmt::join(tensor.shape, " × "),
+             record.shares_with.empty() ? markdown_text(record.codec)
+                                        : "bytes of " + name_text(record.shares_with),
              grouped(tensor.stored_bytes), record.bits_per_weight(), error_text(record));
   }
   page.add("\n</details>\n\n");

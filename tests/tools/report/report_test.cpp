@@ -105,6 +105,13 @@ TEST_F(Report, LosslessFilesAndOtherFormats) {
   EXPECT_TRUE(contains(report({original, "-o", folder / "e.md"}), "All 0 tensors"));
 }
 
+TEST_F(Report, TensorsThatShareBytesNameTheirBase) {
+  const std::string values = bytes_of(weights(4096, 1, 0.1F));
+  make(model_of({{"a", "F32", "[64,64]", values}, {"same", "F32", "[64,64]", values}}));
+  EXPECT_TRUE(contains(report({file, "-o", folder / "page.md"}), "| bytes of `a` | 0 |"));
+  EXPECT_TRUE(checked(report({file})).has_text("bytes of"));
+}
+
 TEST_F(Report, BandsOfKernels) {
   make(model_of({{"conv.weight", "F32", "[32,32,3,3]", bytes_of(weights(9216, 1, 0.3F))}}),
        {"--nmse=-15dB", "--steps", "prior"});
