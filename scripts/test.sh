@@ -18,7 +18,7 @@ case "${1:-}" in
   *) fail "unknown option $1; the only one is --long" ;;
 esac
 
-test_packages=(libgtest-dev zstd)
+test_packages=(libgtest-dev pkg-config zstd)
 long_packages=(clang libclang-rt-dev)
 need_packages "${build_packages[@]}" "${test_packages[@]}"
 if $long; then need_packages "${long_packages[@]}"; fi

@@ -1,5 +1,6 @@
-# Installs the libraries below the build folder, builds the examples with find_package(cfck), and runs
-# two of them; then links one against the shared library.
+# Installs the libraries below the build folder, looks that nothing else is there, builds the examples
+# with find_package(cfck), and runs two of them; then one with pkg-config, and one against the shared
+# library.
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE result)
   if(NOT result EQUAL 0)
@@ -10,6 +11,19 @@ endfunction()
 file(REMOVE_RECURSE ${work_dir})
 run(${CMAKE_COMMAND} --install ${build_dir} --prefix ${work_dir}/prefix
   --component cfck_development)
+file(GLOB_RECURSE installed RELATIVE ${work_dir}/prefix ${work_dir}/prefix/*)
+set(strange ${installed})
+list(FILTER strange EXCLUDE REGEX
+  "^(include/cfck/[a-z0-9_]+[.]hpp|lib[^/]*/(.*/)?(libcfck(_decode)?[.](a|so[.0-9]*)|cmake/cfck/cfck[A-Za-z-]+[.]cmake|pkgconfig/cfck(-decode)?[.]pc))$")
+if(strange)
+  message(FATAL_ERROR "installed, but not known: ${strange}")
+endif()
+foreach(part cfck.hpp cfckConfig.cmake cfck.pc cfck-decode.pc)
+  if(NOT installed MATCHES "/${part}")
+    message(FATAL_ERROR "not installed: ${part}")
+  endif()
+endforeach()
+
 set(flags)
 set(sanitize_flags)
 if(sanitize)
@@ -21,6 +35,25 @@ run(${CMAKE_COMMAND} -S ${examples_dir} -B ${work_dir}/build -G ${generator}
 run(${CMAKE_COMMAND} --build ${work_dir}/build)
 run(${work_dir}/build/save_and_load ${work_dir}/example.cfck)
 run(${work_dir}/build/list_tensors ${work_dir}/example.cfck)
+
+if(pkg_config)
+  file(GLOB_RECURSE found ${work_dir}/prefix/cfck.pc)
+  get_filename_component(folder ${found} DIRECTORY)
+  foreach(package_and_example cfck:save_and_load cfck-decode:list_tensors)
+    string(REGEX MATCH "^[^:]+" package ${package_and_example})
+    string(REGEX MATCH "[^:]+$" example ${package_and_example})
+    execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder}
+      ${pkg_config} --cflags --libs ${package} OUTPUT_VARIABLE arguments RESULT_VARIABLE result
+      OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(NOT result EQUAL 0)
+      message(FATAL_ERROR "pkg-config does not know ${package}")
+    endif()
+    separate_arguments(arguments UNIX_COMMAND "${arguments}")
+    run(${compiler} -std=c++20 ${examples_dir}/${example}.cpp ${sanitize_flags} ${arguments}
+      -o ${work_dir}/${example}_pc)
+    run(${work_dir}/${example}_pc ${work_dir}/example.cfck)
+  endforeach()
+endif()
 
 get_filename_component(shared_folder ${shared_library} DIRECTORY)
 set(example ${work_dir}/save_and_load_shared)
