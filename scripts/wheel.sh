@@ -31,6 +31,11 @@ unpack_libraries() {
     libcli11-dev libfmt-dev 2>/dev/null) || fail "apt-get download failed; is there a network?"
   rm -rf "$packages"
   for package in "$folder"/*.deb; do dpkg -x "$package" "$packages"; done
+  # fmt is used as headers, but its CMake files want to see the library, which another package has.
+  local targets
+  targets=$(find "$packages" -name 'fmt-targets-none.cmake')
+  sed -n 's/.*IMPORTED_LOCATION_NONE.*\(libfmt[^"]*\)".*/\1/p' "$targets" |
+    while read -r library; do touch "$(dirname "$targets")/../../$library"; done
 }
 
 # Compilers that take the arguments of gcc: zig writes the names of CPUs in its own way.

@@ -82,6 +82,14 @@ def test_a_bound_is_kept(tensors, tmp_path):
     assert path.stat().st_size < len(cfck.numpy.save(tensors))
 
 
+def test_a_quality(tensors, tmp_path):
+    path = tmp_path / "small.cfck"
+    cfck.numpy.save_file(tensors, path, quality="balanced")
+    before, after = tensors["weights"], cfck.numpy.load_file(path)["weights"]
+    assert 0 < np.linalg.norm(after - before) < 0.05 * np.linalg.norm(before)
+    assert cfck.safe_open(path, framework="np").get_record("weights").stored_bytes < before.size
+
+
 def test_errors(tensors, tmp_path):
     data = bytearray(cfck.numpy.save(tensors))
     data[len(data) // 2] ^= 1
