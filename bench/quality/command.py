@@ -24,11 +24,16 @@ from common.driver import Benchmark
 from quality import quantisers
 from quality.judged import MODELS, Judged
 from quality.settings import SETTINGS, save
+from rate_distortion.peers import NNCODEC
 from rate_distortion.plot import Plot
 from rate_distortion.product import version
+from rate_distortion.report import read_points
 
 COLUMNS = ["model", "codec", "setting", "bits per weight", "whole file"]
 MOST_BITS_SHOWN = 9
+# NNCodec needs an environment of its own: its points are taken from there.
+EARLIER = Path(__file__).parent.parent / "results"
+EFFECTS = ("1 - cosine", "least cosine")
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ class QualityBenchmark(Benchmark):
             self.judge(judged, outcome)
         if row == "minilm":
             self.measure_quantisers(judged)
+            self.add_earlier(judged)
 
     def judge(self, judged: Judged, outcome: Outcome) -> None:
         """Compares with the goals; those of bits are for the default, not for flat steps."""
@@ -108,6 +114,17 @@ class QualityBenchmark(Benchmark):
             bits, decoded = peer.apply(judged.subject.tensors)
             effects = judged.subject.effects({**floats, **decoded})
             self.results.outcomes.append(Outcome(judged.name, peer.name, "", bits, None, effects))
+
+    def add_earlier(self, judged: Judged) -> None:
+        """NNCodec's points of an earlier run of rate_distortion, with the same sentences."""
+        for path in sorted(EARLIER.glob("rate-distortion-*-points.csv")):
+            for point in read_points(path):
+                if point.data == judged.name and point.codec == NNCODEC and point.effects:
+                    effects = {name: point.effects.get(name, float("nan")) for name in EFFECTS}
+                    outcome = Outcome(
+                        judged.name, NNCODEC, point.setting, point.bits, None, effects
+                    )
+                    self.results.outcomes.append(outcome)
 
     def fail(self, row: str, reason: str) -> None:
         """Errors stand in the table of targets."""
@@ -141,15 +158,26 @@ class QualityBenchmark(Benchmark):
         return [outcome for outcome in self.results.outcomes if outcome.model == judged.name]
 
     def plot(self, judged: Judged) -> Plot:
-        """Bits against what the model loses; a quantiser is a point, its package a colour."""
+        """Bits against what the model loses; a quantiser is a mark, its package a colour."""
         plot = Plot(f"{judged.name}: {judged.effect}, smaller is better", "bits per weight",
                     judged.effect, log_up=True)  # fmt: skip
         curves: dict[str, list[tuple[float, float]]] = {}
+        marks: dict[str, list[tuple[float, float, str]]] = {}
         for outcome in self.of(judged):
             effect = outcome.effects[judged.effect]
-            if effect > 0 and outcome.bits <= MOST_BITS_SHOWN:
+            if not effect > 0 or outcome.bits > MOST_BITS_SHOWN:
+                continue
+            if outcome.curve.startswith("cfck") or outcome.label:
                 curves.setdefault(outcome.curve, []).append((outcome.bits, effect))
+            else:
+                package, _, kind = outcome.curve.partition(" ")
+                word = kind.replace(" bit, groups of ", "b/").replace(
+                    ", double quantisation", " dq"
+                )
+                word = word.replace(", groups of ", "/").replace(", a scale for each row", "")
+                marks.setdefault(package, []).append((outcome.bits, effect, word))
         plot.curves.update(curves)
+        plot.marks.update(marks)
         return plot
 
     def page(self, facts: dict[str, str], command: str, stem: str) -> str:

@@ -16,16 +16,21 @@ STYLE = "font-family='sans-serif' font-size='12' fill='#222'"
 
 @dataclass
 class Plot:
-    """Axes, their names, and the curves on them by label; a curve of one point is a mark."""
+    """Axes, their names, and the curves on them by label; a curve of one point is a mark.
+
+    `marks` are points by label that nothing joins, each with a word beside it.
+    """
 
     title: str
     across: str
     up: str
     log_up: bool = False
     curves: dict[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    marks: dict[str, Sequence[tuple[float, float, str]]] = field(default_factory=dict)
 
     def _bounds(self) -> tuple[list[float], list[float]]:
         points = [point for curve in self.curves.values() for point in curve]
+        points += [(x, y) for marks in self.marks.values() for x, y, _ in marks]
         ups = [self._level(y) for _, y in points]
         across = [x for x, _ in points]
         return [min(across), max(across)], [min(ups), max(ups)]
@@ -65,6 +70,16 @@ class Plot:
         for i, (label, curve) in enumerate(self.curves.items()):
             places = [place(x, self._level(y)) for x, y in sorted(curve)]
             parts += _curve(places, COLOURS[i % len(COLOURS)], "4 3" if i >= len(COLOURS) else "")
+            parts += _legend(i, label)
+        for i, (label, marks) in enumerate(self.marks.items(), len(self.curves)):
+            colour = COLOURS[i % len(COLOURS)]
+            for x, y, word in marks:
+                right, down = place(x, self._level(y))
+                parts.append(f"<circle cx='{right:.1f}' cy='{down:.1f}' r='4' fill='{colour}'/>")
+                parts.append(
+                    f"<text x='{right + 6:.1f}' y='{down + 3:.1f}' font-size='9'>"
+                    f"{escape(word)}</text>"
+                )
             parts += _legend(i, label)
         return "\n".join([*parts, "</svg>"]) + "\n"
 
