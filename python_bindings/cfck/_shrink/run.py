@@ -37,7 +37,7 @@ _FINEST_STEP, _COARSEST_STEP = 2.0**-14, 8.0
 _MOST_TRIALS = 8
 _MOST_REFINED = 4
 # Refined values lose about this much less at the same step.
-_REFINED_GAIN = 1.3
+_REFINED_GAIN = 1.2
 # Vectors (norms, biases) may take so much of what may be lost.
 _SHARE_OF_VECTORS = 0.04
 # Models with fewer weights get the slower search of the codec, which takes fewer bits.
@@ -191,6 +191,10 @@ class Shrinker:
             self._refuse()
         return min(kept, key=lambda trial: trial.told.bits_per_weight)
 
+    def _corrector(self, data: Split, calibration: Calibration) -> Corrector:
+        counter = Counter(lambda _d, _t, name: self._tell(name))
+        return Corrector(self._copy, data.used, calibration, _DAMPING, counter, is_cautious=True)
+
     def _refines(self, calibration: Calibration) -> bool:
         return self._job.data is not None and calibration.source == "batches"
 
@@ -209,8 +213,7 @@ class Shrinker:
             loaded = self._copy.load(at_step(calibration, step), **self._options)
             if corrector is None:
                 assert job.data is not None  # or there would be nothing to refine with
-                counter = Counter(lambda _d, _t, name: self._tell(name))
-                corrector = Corrector(self._copy, job.data.used, calibration, _DAMPING, counter)
+                corrector = self._corrector(job.data, calibration)
                 families = corrector.families(loaded.plain)
             refined = corrector.correct(families, step)
             trial = self._try(refined, step, refined=True)
@@ -275,8 +278,7 @@ class Shrinker:
             return plain
         assert job.data is not None
         self._enter("refine")
-        counter = Counter(lambda _d, _t, name: self._tell(name))
-        corrector = Corrector(self._copy, job.data.used, calibration, _DAMPING, counter)
+        corrector = self._corrector(job.data, calibration)
         families = corrector.families(plain.loaded.plain)
         refined = corrector.correct(families, plain.told.step)
         trial = self._try(refined, plain.told.step, refined=True, **targets)
