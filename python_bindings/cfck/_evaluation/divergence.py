@@ -18,34 +18,37 @@ class Divergence:
     """
 
     def __init__(self, rows: torch.Tensor) -> None:
-        self.n_rows = len(rows)
         self._step = max(1, _PIECE_VALUES // max(1, rows.shape[1]))
         self._are_distributions = are_distributions(rows)
         self.is_usable = True
-        # sum p (log p - log q) = sum p log p - sum p z + log sum e^z, for logits z of q.
+        # sum p (log p - log q) = sum p (y - z) - (log sum e^y - log sum e^z), for logits y of p and
+        # z of q; exactly 0 where they are equal.
+        self._rows = self._pieces(rows)
         self._chances: list[torch.Tensor] = []
-        self._entropies: list[torch.Tensor] = []
-        for piece in self._pieces(rows):
+        self._common: list[torch.Tensor] = []
+        for piece in self._rows:
             logs = log_probabilities(piece.double(), self._are_distributions)
             self.is_usable &= bool((torch.isfinite(logs) | (logs == -torch.inf)).all())
-            chances = logs.exp()
-            self._chances.append(chances)
-            self._entropies.append(torch.where(chances == 0, 0.0, chances * logs).sum(1))
-
-    def _pieces(self, rows: torch.Tensor) -> list[torch.Tensor]:
-        return [rows[i : i + self._step] for i in range(0, len(rows), self._step)]
+            self._chances.append(logs.exp())
+            self._common.append(torch.logsumexp(piece.double(), 1))
 
     def to(self, rows: torch.Tensor) -> torch.Tensor:
         """The divergence of other rows, row by row."""
         found = []
-        for piece, chances, own in zip(self._pieces(rows), self._chances, self._entropies):
+        for piece, own, chances, common in zip(
+            self._pieces(rows), self._rows, self._chances, self._common
+        ):
             wide = piece.double()
             if not self._are_distributions:
-                common = torch.logsumexp(wide, 1)
-                distance = own - torch.einsum("rc,rc->r", chances, wide) + common
+                change = torch.einsum("rc,rc->r", chances, own.double() - wide)
+                distance = change - (common - torch.logsumexp(wide, 1))
                 if bool(torch.isfinite(distance).all()):
                     found.append(distance)
                     continue
             logs = log_probabilities(wide, self._are_distributions)
-            found.append(divergences(chances.log(), logs))
+            before = log_probabilities(own.double(), self._are_distributions)
+            found.append(divergences(before, logs))
         return torch.cat(found) if found else rows.new_zeros(0).double()
+
+    def _pieces(self, rows: torch.Tensor) -> list[torch.Tensor]:
+        return [rows[i : i + self._step] for i in range(0, len(rows), self._step)]

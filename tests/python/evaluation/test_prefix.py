@@ -157,6 +157,7 @@ def test_divergences_are_those_of_whole_rows(scale):
     found = Divergence(a).to(b)
     expected = divergences(log_probabilities(a.double()), log_probabilities(b.double()))
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-12)
+    assert not Divergence(a).to(a).any()
 
 
 def test_divergences_of_probabilities_and_of_impossible_classes():
