@@ -93,6 +93,8 @@ const char* error_code_name(ErrorCode code) noexcept {
       return "internal";
     case ErrorCode::kCancelled:
       return "cancelled";
+    case ErrorCode::kExists:
+      return "exists";
   }
   return "unknown";
 }

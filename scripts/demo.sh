@@ -23,26 +23,26 @@ PY
 out="$build/demo"
 rm -rf "$out" && mkdir -p "$out"
 
-step "cfck-convert: safetensors to cfck"
-cfck-convert "$model" "$out/model.cfck" --verify
+step "cfck convert: safetensors to cfck"
+cfck convert "$model" "$out/model.cfck" --verify
 
-step "cfck-inspect: what is in the file"
-cfck-inspect "$out/model.cfck" | head -n 24
+step "cfck inspect: what is in the file"
+cfck inspect "$out/model.cfck" | head -n 24
 echo "..."
 
-step "cfck-inspect verify: every hash, then every value"
-cfck-inspect verify --deep "$out/model.cfck"
+step "cfck verify: every hash, then every value"
+cfck verify --deep "$out/model.cfck"
 
-step "cfck-convert: back to safetensors, byte for byte"
-cfck-convert "$out/model.cfck" "$out/back.safetensors"
+step "cfck convert: back to safetensors, byte for byte"
+cfck convert "$out/model.cfck" "$out/back.safetensors"
 cmp "$model" "$out/back.safetensors"
 echo "identical"
 
-step "cfck-convert: no weight off by more than a hundredth of its tensor's deviation"
-cfck-convert "$model" "$out/bounded.cfck" --max-sigma-error 0.01 --verify
-cfck-inspect "$out/bounded.cfck" | head -n 10
+step "cfck convert: no weight off by more than a hundredth of its tensor's deviation"
+cfck convert "$model" "$out/bounded.cfck" --max-sigma-error 0.01 --verify
+cfck inspect "$out/bounded.cfck" | head -n 10
 echo "..."
-cfck-inspect stats "$out/bounded.cfck" --ref "$model" pooler.dense.weight
+cfck stats "$out/bounded.cfck" --ref "$model" pooler.dense.weight
 
 step "Loading from Python, compared with safetensors"
 python - "$model" "$out/model.cfck" <<'PY'

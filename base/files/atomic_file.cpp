@@ -100,7 +100,8 @@ Result<void> AtomicFile::Impl::check_target() {
                                                 : "is not a regular file and is not replaced");
   }
   if (!options.replace_existing) {
-    return refuse(target, "exists already; remove it first, or choose another name");
+    return exists_already("'" + escaped(target) +
+                          "' exists already; remove it first, or choose another name");
   }
   return {};
 }
@@ -116,7 +117,7 @@ Result<void> AtomicFile::Impl::open_temporary() {
     }
     // The name may be taken: left over from a process of the same number; or another process took
     // the new file for a leftover in the instant before it was locked.
-    if (created.error().code != ErrorCode::kInvalidArgument || attempt == kMaxAttempts) {
+    if (created.error().code != ErrorCode::kExists || attempt == kMaxAttempts) {
       return std::move(created).error();
     }
   }

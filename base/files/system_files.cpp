@@ -26,7 +26,7 @@ constexpr int kMaxAttempts = 100;
 
 Error system_error(const char* action, const std::string& path, int number) {
   const ErrorCode code = number == ENOENT   ? ErrorCode::kNotFound
-                         : number == EEXIST ? ErrorCode::kInvalidArgument
+                         : number == EEXIST ? ErrorCode::kExists
                          : number == ENOMEM ? ErrorCode::kOutOfMemory
                                             : ErrorCode::kIo;
   return run_guarded([&] {

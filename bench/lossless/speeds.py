@@ -160,7 +160,7 @@ def _load_row(context: Context, package: str, repetitions: int, loaders: Loaders
 
 def memory(context: Context) -> None:
     """Peak memory of the converter, both ways, on a file far larger than the limit."""
-    row, target = "peak memory of cfck-convert", "under 300 MB"
+    row, target = "peak memory of cfck convert", "under 300 MB"
     label = f"{LARGE_BYTES / 1e9:.0f} GB of scaled MiniLM copies"
     if context.quick:
         context.skip(row, label, target, "not in a quick run")
@@ -191,8 +191,8 @@ def memory(context: Context) -> None:
 
 
 def inspecting(context: Context) -> None:
-    """`cfck-inspect show` of a file with many tensors, from start to exit."""
-    row, label, target = "cfck-inspect show", f"{MANY:,} tensors of 384 F32", "under 50 ms"
+    """`cfck show` of a file with many tensors, from start to exit."""
+    row, label, target = "cfck show", f"{MANY:,} tensors of 384 F32", "under 50 ms"
     try:
         product = context.require_product()
         inspect = product.program("cfck-inspect")

@@ -29,7 +29,7 @@ struct FolderOptions {
   std::uint64_t max_shard_bytes = 5'000'000'000;
   // How the names of the files begin: "model-00001-of-00003.cfck".
   std::string stem = "model";
-  // If false, an existing folder with files in it is kInvalidArgument.
+  // If false, an existing folder with files in it is kExists.
   bool replace_existing = true;
 };
 

@@ -114,8 +114,8 @@ class CFCK_API File {
 };
 
 // The operations on paths that cfck needs. Errors: kIo with the path and the
-// system's reason; kNotFound where the path does not exist; kInvalidArgument
-// where create_exclusive finds the path taken.
+// system's reason; kNotFound where the path does not exist; kExists where
+// create_exclusive finds the path taken.
 class CFCK_API FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -157,7 +157,7 @@ CFCK_API Result<std::unique_ptr<ByteSource>> open_file(const std::string& path,
 
 // Options of AtomicFile::create().
 struct AtomicFileOptions {
-  // If false, an existing `path` is kInvalidArgument. This is checked at the start and again before
+  // If false, an existing `path` is kExists. This is checked at the start and again before
   // the rename. It guards against mistakes, not against another process that makes the file in the
   // instant between: its file is replaced.
   bool replace_existing = true;

@@ -25,6 +25,7 @@ enum class ErrorCode : std::uint8_t {
   kOutOfMemory,
   kInternal,   // a bug in cfck
   kCancelled,  // a progress callback returned false
+  kExists,     // the output exists already: choose another name, or allow that it is replaced
 };
 
 // Returns the enumerator without its `k`, in snake case: "invalid_argument".
@@ -77,6 +78,9 @@ inline Error limit_exceeded(std::string message) {
 inline Error io_error(std::string message) { return {ErrorCode::kIo, std::move(message), {}, {}}; }
 inline Error internal_error(std::string message) {
   return {ErrorCode::kInternal, std::move(message), {}, {}};
+}
+inline Error exists_already(std::string message) {
+  return {ErrorCode::kExists, std::move(message), {}, {}};
 }
 inline Error cancelled() { return {ErrorCode::kCancelled, "cancelled", {}, {}}; }
 

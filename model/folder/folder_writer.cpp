@@ -66,8 +66,8 @@ Result<void> check_place(const Destination& destination) {
                             "' is a file; shards need a folder, choose another path");
   }
   if (!destination.options.replace_existing) {
-    return invalid_argument("the folder '" + escaped(path) +
-                            "' exists and has files; choose another path");
+    return exists_already("the folder '" + escaped(path) +
+                          "' exists already and has files; choose another path");
   }
   CFCK_TRY_ASSIGN(const auto names, names_in(path));
   for (const ArchiveFormat* format : archive_formats()) {

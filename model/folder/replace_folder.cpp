@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMarkText =
-    "The files of this folder are being replaced by cfck-convert --force. If it is not running "
+    "The files of this folder are being replaced by cfck convert --force. If it is not running "
     "any more,\nit was interrupted, and the folder has files of two checkpoints: run it again.\n";
 
 // An error that rules out the exchange; files are then renamed one by one.
@@ -229,7 +229,7 @@ Result<void> check_unmarked(const std::string& folder) {
   if (!fs::exists(status_of(folder + "/" + kUnfinishedMark))) return {};
   return Error{ErrorCode::kCorrupt,
                "the folder '" + escaped(folder) +
-                   "' may have files of two checkpoints: cfck-convert is replacing them, or was "
+                   "' may have files of two checkpoints: cfck convert is replacing them, or was "
                    "interrupted. Wait for it, or run the same conversion with --force again "
                    "(the mark is '" +
                    kUnfinishedMark + "')",

@@ -108,6 +108,12 @@ class MissingFileError(NotFoundError, FileNotFoundError):
         return _rebuild, (type(self), str(self), attributes)
 
 
+class ExistsError(InvalidArgumentError, FileExistsError):
+    """The output exists already, and is not to be replaced. Also a FileExistsError."""
+
+    code = "exists"
+
+
 class TruncatedError(CfckError):
     """The file ends before it should: fetch it again, or repair it."""
 
@@ -161,6 +167,7 @@ _BY_CODE: dict[str, type[CfckError]] = {
     error.code: error
     for error in (
         InvalidArgumentError,
+        ExistsError,
         NotFoundError,
         TruncatedError,
         CorruptError,

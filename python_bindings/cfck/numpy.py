@@ -120,7 +120,7 @@ def save_checkpoint(
     """Saves nested containers with arrays and plain values.
 
     The arrays become records as those of save_file, named by their path
-    ("optimizer.state.12.exp_avg"), so load_file, safe_open and cfck-inspect see them; the rest
+    ("optimizer.state.12.exp_avg"), so load_file, safe_open and cfck inspect see them; the rest
     becomes typed JSON. Nothing is pickled.
 
     Args:

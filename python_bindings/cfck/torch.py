@@ -227,7 +227,7 @@ def save_checkpoint(
     """Saves nested containers with tensors and plain values: all that a training job keeps.
 
     The tensors become records as those of save_file, named by their path
-    ("optimizer.state.12.exp_avg"), so load_file, safe_open and cfck-inspect see them; the rest
+    ("optimizer.state.12.exp_avg"), so load_file, safe_open and cfck inspect see them; the rest
     becomes typed JSON. Nothing is pickled.
 
     Args:

@@ -51,7 +51,7 @@ void bind_folders(nb::module_& module) {
              "The tensors of an index of shards, in its order, each with its file; names are "
              "checked to stay in the folder.");
   module.def("check_unmarked", &check_unmarked, "folder"_a,
-             "CorruptError while cfck-convert replaces the files of the folder.");
+             "CorruptError while cfck convert replaces the files of the folder.");
   nb::class_<model::FolderWatch>(module, "FolderWatch",
                                  "Notices that a folder, or an index in it, is replaced.")
       .def(

@@ -155,13 +155,13 @@ TEST_F(AtomicFileTest, RefusesWhatIsNoFile) {
 TEST_F(AtomicFileTest, ReplacesOnlyWhenAllowed) {
   put("f", "old");
   const AtomicFile::Options keep{false, true};
-  EXPECT_EQ(save("f", "new", system_files(), keep).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(save("f", "new", system_files(), keep).error().code, ErrorCode::kExists);
   EXPECT_TRUE(save("g", "new", system_files(), keep));
   // Another process was faster.
   auto file = AtomicFile::create(path("h"), keep);
   ASSERT_TRUE(file);
   put("h", "theirs");
-  EXPECT_EQ((*file)->commit().error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ((*file)->commit().error().code, ErrorCode::kExists);
   EXPECT_EQ(get("h"), "theirs");
   EXPECT_EQ(names(), (std::vector<std::string>{"f", "g", "h"}));
 }

@@ -81,8 +81,7 @@ TEST_F(Io, ErrorsNameThePath) {
   EXPECT_NE(missing.error().message.find("no\\nfile"), std::string::npos);
   EXPECT_EQ(open_file(folder_).error().code, ErrorCode::kIo);
   std::ofstream(path("taken"));
-  EXPECT_EQ(system_files().create_exclusive(path("taken")).error().code,
-            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(system_files().create_exclusive(path("taken")).error().code, ErrorCode::kExists);
   EXPECT_EQ(system_files().remove(path("missing")).error().code, ErrorCode::kNotFound);
   EXPECT_FALSE(system_files().rename(path("missing"), path("x")));
   EXPECT_FALSE(system_files().sync_directory(path("missing")));

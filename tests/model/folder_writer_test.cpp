@@ -351,7 +351,7 @@ TEST_P(FolderWriter, RefusesWrongArguments) {
   std::ofstream(root_ / "file") << "text";
   EXPECT_EQ(code_of((root_ / "file").string(), {}), ErrorCode::kInvalidArgument);
   put("config.json", "{}");
-  EXPECT_EQ(code_of(path(), {.replace_existing = false}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of(path(), {.replace_existing = false}), ErrorCode::kExists);
   const auto unknown = ArchiveWriter::create_folder("hdf5", path());
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().code, ErrorCode::kUnsupported);

@@ -67,7 +67,7 @@ class FaultFile final : public File {
 
 ErrorCode code_of(int number) {
   return number == ENOENT   ? ErrorCode::kNotFound
-         : number == EEXIST ? ErrorCode::kInvalidArgument
+         : number == EEXIST ? ErrorCode::kExists
                             : ErrorCode::kIo;
 }
 

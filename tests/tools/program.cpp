@@ -59,6 +59,9 @@ Channel open_channel(bool terminal) {
   for (std::string& variable : environment) ::putenv(variable.data());
   if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) ::_exit(126);
   if (!options.stdout_path.empty()) out = ::open(options.stdout_path.c_str(), O_WRONLY);
+  if (!options.stdin_path.empty()) {
+    ::dup2(::open(options.stdin_path.c_str(), O_RDONLY), STDIN_FILENO);
+  }
   if (options.max_file_bytes) {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{*options.max_file_bytes, *options.max_file_bytes};

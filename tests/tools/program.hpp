@@ -24,6 +24,7 @@ struct RunOptions {
   std::vector<std::string> environment;           // "NAME=value", added to the usual
   std::string folder;                             // to run in
   std::string stdout_path;                        // instead of a pipe
+  std::string stdin_path;                         // instead of the tests' own
   bool terminal = false;                          // out and err are one terminal; see Outcome::out
   std::optional<std::uint64_t> max_file_bytes;    // a full disk, more or less
   std::optional<std::uint64_t> max_memory_bytes;  // address space

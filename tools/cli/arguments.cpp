@@ -8,9 +8,15 @@ constexpr unsigned kMaxThreads = 4096;
 constexpr const char* kExitCodes =
     "Exit codes: 0 success; 1 files differ, or data was lost; 2 usage error; 3 input or output\n"
     "error; 4 malformed file; 5 checksum mismatch; 6 unsupported file or feature; 7 limit\n"
-    "exceeded or out of memory; 70 internal error; 128 + n stopped by signal n.";
+    "exceeded or out of memory; 8 the output exists already; 70 internal error; 128 + n stopped\n"
+    "by signal n.";
 
 }  // namespace
+
+void suggest_words(CLI::Option* option, const std::string& words) {
+  const auto accept = [](std::string&) { return std::string(); };
+  option->check(CLI::Validator(accept, words, kWordsCheck));
+}
 
 void add_common(CLI::App& app, Choices& choices) {
   app.add_flag("--json", choices.console.json,

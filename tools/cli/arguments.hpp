@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/text.hpp"
 #include "cfck/options.hpp"
@@ -16,6 +17,10 @@
 #include "tools/report/report.hpp"
 
 namespace cfck::tools {
+
+struct HelpOptions {
+  std::string command;  // empty: an overview
+};
 
 // Everything that may appear on a command line. The chosen command sets
 // `run`.
@@ -32,8 +37,18 @@ struct Choices {
   CompactOptions compact;
   RepairOptions repair;
   ReportOptions report;
+  HelpOptions help;
+  // Where a path `-` means standard input.
+  std::vector<std::string*> input_paths;
+  std::vector<std::vector<std::string>*> input_lists;
   std::function<int(Console&)> run;
 };
+
+// The name of the check that says which words an option takes, for completion and manual pages.
+inline constexpr const char* kWordsCheck = "words";
+
+// Says which words `option` takes, separated by commas; what else it takes is its own business.
+void suggest_words(CLI::Option* option, const std::string& words);
 
 // Adds an option whose values are a few words.
 template <class T>
@@ -50,7 +65,10 @@ void add_choice(CLI::App& app, const std::string& name, T& choice,
     for (const auto& entry : words) known += (known.empty() ? "" : ", ") + entry.first;
     throw CLI::ValidationError(name, fmt::format("'{}' is not one of {}", escaped(word), known));
   };
-  app.add_option_function<std::string>(name, choose, text)->option_text(value);
+  std::string known;
+  for (const auto& entry : words) known += (known.empty() ? "" : ",") + entry.first;
+  suggest_words(app.add_option_function<std::string>(name, choose, text)->option_text(value),
+                known);
 }
 
 void add_common(CLI::App& app, Choices& choices);
@@ -60,11 +78,18 @@ void add_limits(CLI::App& app, Limits& limits);
 // Adds examples, and the meaning of exit codes.
 void set_footer(CLI::App& app, const std::string& examples);
 
-// The commands that look into files beyond their indexes.
+// What each command takes; see kCommands in commands.cpp.
+void set_up_convert(CLI::App& app, Choices& choices);
+void set_up_show(CLI::App& app, Choices& choices);
+void set_up_verify(CLI::App& app, Choices& choices);
+void set_up_digest(CLI::App& app, Choices& choices);
 void set_up_stats(CLI::App& app, Choices& choices);
 void set_up_bands(CLI::App& app, Choices& choices);
 void set_up_diff(CLI::App& app, Choices& choices);
 void set_up_extract(CLI::App& app, Choices& choices);
+void set_up_compact(CLI::App& app, Choices& choices);
+void set_up_repair(CLI::App& app, Choices& choices);
 void set_up_report(CLI::App& app, Choices& choices);
+void set_up_help(CLI::App& app, Choices& choices);
 
 }  // namespace cfck::tools

@@ -10,7 +10,8 @@ void set_up_stats(CLI::App& app, Choices& choices) {
       "With --ref also show the errors, recomputed from both files: the worst error, absolute and\n"
       "relative to the range of the reference, RMSE, PSNR, cosine, and for lossy tensors whether\n"
       "the bound was met. Exit code 1 if it was not, or if only one side has a tensor.");
-  app.add_option("FILE", options.path, "A .cfck or safetensors file, or a folder of them")
+  app.add_option("FILE", options.path,
+                 "A .cfck or safetensors file, or a folder of them; - is standard input")
       ->required()
       ->option_text(" ");
   app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
@@ -26,8 +27,10 @@ void set_up_stats(CLI::App& app, Choices& choices) {
   add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(app,
-             "  cfck-inspect stats model.cfck '*.weight'\n"
-             "  cfck-inspect stats --quiet small.cfck --ref model.safetensors\n");
+             "  cfck stats model.cfck '*.weight'\n"
+             "  cfck stats --quiet small.cfck --ref model.safetensors\n");
+  choices.input_paths.push_back(&options.path);
+  choices.input_paths.push_back(&options.reference);
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_stats(choices.stats, console); };
   });
@@ -40,7 +43,7 @@ void set_up_bands(CLI::App& app, Choices& choices) {
       "for every band its step, its share of the stored bits, and its error. With --ref, errors\n"
       "are measured against the original; otherwise they are estimated from the steps. Decodes\n"
       "the tensors.");
-  app.add_option("FILE", options.path, "A .cfck file, or a folder of them")
+  app.add_option("FILE", options.path, "A .cfck file, or a folder of them; - is standard input")
       ->required()
       ->option_text(" ");
   app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
@@ -51,9 +54,11 @@ void set_up_bands(CLI::App& app, Choices& choices) {
   add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(app,
-             "  cfck-inspect bands model.cfck 'layer1.*'\n"
-             "  cfck-inspect bands model.cfck --ref model.safetensors\n"
-             "  cfck-inspect bands --json model.cfck | jq '.records[].codings[].bands[].bits'\n");
+             "  cfck bands model.cfck 'layer1.*'\n"
+             "  cfck bands model.cfck --ref model.safetensors\n"
+             "  cfck bands --json model.cfck | jq '.records[].codings[].bands[].bits'\n");
+  choices.input_paths.push_back(&options.path);
+  choices.input_paths.push_back(&options.reference);
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_bands(choices.bands, console); };
   });
@@ -63,7 +68,8 @@ void set_up_diff(CLI::App& app, Choices& choices) {
   app.description(
       "Compare tensors by name, and metadata. For changed tensors, show the worst error and the\n"
       "root mean square error. Exit code 0 if all are equal, 1 if not.");
-  app.add_option("A", choices.diff.a, "A .cfck or safetensors file, or a folder of them")
+  app.add_option("A", choices.diff.a,
+                 "A .cfck or safetensors file, or a folder of them; - is standard input")
       ->required()
       ->option_text(" ");
   app.add_option("B", choices.diff.b, "The file or folder to compare with A")
@@ -75,8 +81,10 @@ void set_up_diff(CLI::App& app, Choices& choices) {
   add_limits(app, choices.diff.limits);
   add_common(app, choices);
   set_footer(app,
-             "  cfck-inspect diff old.cfck new.cfck\n"
-             "  cfck-inspect diff --fast model.safetensors model.cfck && echo the same\n");
+             "  cfck diff old.cfck new.cfck\n"
+             "  cfck diff --fast model.safetensors model.cfck && echo the same\n");
+  choices.input_paths.push_back(&choices.diff.a);
+  choices.input_paths.push_back(&choices.diff.b);
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_diff(choices.diff, console); };
   });
@@ -87,7 +95,8 @@ void set_up_extract(CLI::App& app, Choices& choices) {
   app.description(
       "Write one tensor as a .npy file. numpy has neither BF16 nor F8: their bits are stored as\n"
       "unsigned integers of the same width.");
-  app.add_option("FILE", options.path, "A .cfck or safetensors file, or a folder of them")
+  app.add_option("FILE", options.path,
+                 "A .cfck or safetensors file, or a folder of them; - is standard input")
       ->required()
       ->option_text(" ");
   app.add_option("NAME", options.name, "The name of the tensor")->required()->option_text(" ");
@@ -97,8 +106,9 @@ void set_up_extract(CLI::App& app, Choices& choices) {
   add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(app,
-             "  cfck-inspect extract model.cfck head.weight -o head.npy\n"
-             "  cfck-inspect extract model.cfck head.weight -o - | sha256sum\n");
+             "  cfck extract model.cfck head.weight -o head.npy\n"
+             "  cfck extract model.cfck head.weight -o - | sha256sum\n");
+  choices.input_paths.push_back(&options.path);
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_extract(choices.extract, console); };
   });

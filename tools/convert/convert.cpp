@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "tools/convert/encode_options.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/loss.hpp"
+#include "tools/output/standard_streams.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -27,35 +29,72 @@ Result<void> check_suffix(const std::string& output, const model::ArchiveFormat&
       escaped(output), to.name, from.name, from.suffix));
 }
 
-Result<ConvertReport> convert_single(const ConvertOptions& options, bool show_progress) {
-  CFCK_TRY_ASSIGN(const ConversionInput input, probe_input(options.input, options.limits));
-  const model::ArchiveFormat& to = model::counterpart(*input.format);
-  CFCK_TRY(check_direction(options, to));
-  FileConversion conversion{options.input,
-                            options.output,
-                            options.encode,
-                            options.verify,
-                            options.dry_run,
-                            options.force,
-                            {},
-                            {},
-                            options.limits};
-  if (conversion.output.empty())
-    conversion.output = model::with_suffix(options.input, *input.format, to);
-  std::error_code error;
-  if (fs::is_directory(conversion.output, error)) {
-    const std::string name = fs::path(options.input).filename().string();
-    conversion.output =
-        (fs::path(conversion.output) / model::with_suffix(name, *input.format, to)).string();
+std::string file_output(const ConvertOptions& options, const model::ArchiveFormat& from,
+                        const model::ArchiveFormat& to) {
+  const std::string name = fs::path(options.input).filename().string();
+  if (options.output.empty()) {
+    return options.output_folder.empty()
+               ? model::with_suffix(options.input, from, to)
+               : (fs::path(options.output_folder) / model::with_suffix(name, from, to)).string();
   }
-  CFCK_TRY(check_suffix(conversion.output, *input.format, to));
-  CFCK_TRY(check_output(options.input, conversion.output, options.force || options.dry_run));
-  ProgressBar bar(show_progress, input.decoded_bytes * (options.verify ? 2 : 1));
+  std::error_code error;
+  if (!fs::is_directory(options.output, error)) return options.output;
+  return (fs::path(options.output) / model::with_suffix(name, from, to)).string();
+}
+
+struct FilePlan : ConvertPlan {
+  const model::ArchiveFormat* to = nullptr;
+};
+
+Result<FilePlan> plan_file(const ConvertOptions& options) {
+  CFCK_TRY_ASSIGN(const ConversionInput input, probe_input(options.input, options.limits));
+  FilePlan plan;
+  plan.to = &model::counterpart(*input.format);
+  plan.decoded_bytes = input.decoded_bytes;
+  CFCK_TRY(check_direction(options, *plan.to));
+  plan.output = file_output(options, *input.format, *plan.to);
+  CFCK_TRY(check_suffix(plan.output, *input.format, *plan.to));
+  CFCK_TRY(check_output(options.input, plan.output, options.force || options.dry_run));
+  return plan;
+}
+
+Result<ConvertReport> convert_file(const ConvertOptions& options, const ProgressPlace& place) {
+  CFCK_TRY_ASSIGN(const FilePlan plan, plan_file(options));
+  const FileConversion conversion{options.input,
+                                  plan.output,
+                                  options.encode,
+                                  options.verify,
+                                  options.dry_run,
+                                  options.force,
+                                  {},
+                                  {},
+                                  options.limits};
+  ProgressBar bar = place.bar(options, plan.decoded_bytes);
   CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
-  return ConvertReport{options.input, conversion.output, &to, std::move(files), {}, {}};
+  return ConvertReport{options.input, plan.output, plan.to, std::move(files), {}, {}};
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
 }
 
 }  // namespace
+
+ProgressBar ProgressPlace::bar(const ConvertOptions& options, std::uint64_t decoded_bytes) const {
+  const std::uint64_t total_bytes = decoded_bytes * (options.verify ? 2 : 1);
+  return whole != nullptr ? ProgressBar(*whole, total_bytes) : ProgressBar(shows, total_bytes);
+}
+
+Result<ConvertPlan> plan_conversion(const ConvertOptions& options) {
+  if (is_folder(options.input)) return plan_folder(options);
+  CFCK_TRY_ASSIGN(FilePlan plan, plan_file(options));
+  return ConvertPlan{std::move(plan.output), plan.decoded_bytes};
+}
+
+Result<ConvertReport> convert_input(const ConvertOptions& options, const ProgressPlace& place) {
+  return is_folder(options.input) ? convert_folder(options, place) : convert_file(options, place);
+}
 
 Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to) {
   if (to.encodes || options.for_cfck.empty()) return {};
@@ -72,10 +111,11 @@ Result<void> check_output(const std::string& input, const std::string& output, b
     return invalid_argument("input and output are the same file: '" + escaped(output) +
                             "'; choose another output");
   }
-  if (!force && fs::exists(fs::symlink_status(output, error))) {
-    return invalid_argument("'" + escaped(output) +
-                            "' exists already; use --force to replace it, or choose "
-                            "another output");
+  // A device or a pipe cannot be replaced with --force either; AtomicFile says so.
+  const bool is_special = fs::is_other(fs::status(output, error));
+  if (!force && !is_special && fs::exists(fs::symlink_status(output, error))) {
+    return exists_already("'" + escaped(output) +
+                          "' exists already; use --force to replace it, or choose another output");
   }
   return {};
 }
@@ -140,29 +180,62 @@ void warn_of_wide_bounds(Console& console, const EncodeOptions& encode) {
   for (const EncodeRule& rule : encode.rules) check(rule.options);
 }
 
-}  // namespace
-
-int run_convert(const ConvertOptions& given, Console& console) {
+// Converts the one input, and reports. Returns the exit code.
+int convert_one(const ConvertOptions& options, Console& console) {
   const auto begin = std::chrono::steady_clock::now();
-  catch_interrupts();
-  const auto options = with_rules(given);
-  if (!options) return console.fail(options.error());
-  warn_of_wide_bounds(console, options->encode);
-  std::error_code error;
-  const bool is_folder = fs::is_directory(options->input, error);
-  auto report = is_folder ? convert_folder(*options, console.shows_progress())
-                          : convert_single(*options, console.shows_progress());
+  const auto report = convert_input(options, {console.shows_progress(), nullptr});
   // Any other error says by itself what was changed.
   const bool cancelled = !report && report.error().code == ErrorCode::kCancelled;
   if (const int number = interrupt_signal(); cancelled && number != 0) {
     console.warn("interrupted; nothing was changed");
     return kExitSignal + number;
   }
-  if (!report) return console.fail(report.error(), options->input);
+  if (!report) return console.fail(report.error(), options.input);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const auto reported = report_conversion(console, *options, *report, seconds);
+  const auto reported = report_conversion(console, options, *report, seconds);
   return reported ? kExitOk : console.fail(reported.error(), report->output);
+}
+
+// What is incomplete or wrong does not get as far as standard output: it is written once the whole
+// file is there, and verified if that was asked for.
+int convert_to_standard_output(const ConvertOptions& given, Console& console) {
+  if (is_folder(given.input)) {
+    return console.fail(
+        invalid_argument("a folder cannot be written to standard output; name a folder"),
+        given.input);
+  }
+  if (console.json()) {
+    return console.fail(invalid_argument(
+        "the output - writes the file to standard output; leave out --json, or name a file"));
+  }
+  if (const auto usable = check_standard_output(); !usable && !given.dry_run) {
+    return console.fail(usable.error());
+  }
+  console.leave_stdout();
+  const auto folder = TemporaryDirectory::create();
+  if (!folder) return console.fail(folder.error());
+  ConvertOptions options = given;
+  options.output = **folder / "standard-output";
+  console.show_as(options.output, kStandardStream);
+  const int code = convert_one(options, console);
+  if (code != kExitOk || options.dry_run) return code;
+  const auto copied = copy_to_standard_output(options.output);
+  if (const int number = interrupt_signal(); !copied && number != 0) return kExitSignal + number;
+  if (!copied) return console.fail(copied.error());
+  return *copied ? kExitOk : kExitSignal + SIGPIPE;
+}
+
+}  // namespace
+
+int run_convert(const ConvertOptions& given, Console& console) {
+  catch_interrupts();
+  const auto options = with_rules(given);
+  if (!options) return console.fail(options.error());
+  warn_of_wide_bounds(console, options->encode);
+  if (options->takes_many()) return convert_many(*options, console);
+  if (options->output == kStandardStream) return convert_to_standard_output(*options, console);
+  return convert_one(*options, console);
 }
 
 }  // namespace cfck::tools

@@ -13,7 +13,11 @@ namespace cfck::tools {
 
 struct ConvertOptions {
   std::string input;
-  std::string output;  // empty: the name beside the input
+  std::string output;  // empty: the name beside the input; "-": standard output
+  std::vector<std::string> more_inputs;
+  std::string files_from;     // a list of further inputs; "-": from standard input
+  std::string output_folder;  // for all outputs; empty: beside their inputs
+  unsigned jobs = 1;          // inputs that are converted at the same time
   EncodeOptions encode;
   std::vector<std::string> rules;  // as given; run_convert adds them to `encode`
   std::string rules_file;
@@ -22,6 +26,10 @@ struct ConvertOptions {
   bool dry_run = false;
   bool force = false;  // replace what exists
   Limits limits;       // for .cfck files that are read
+
+  // True where any number of inputs is possible, none of which may keep the others from being
+  // converted.
+  bool takes_many() const { return !files_from.empty() || !output_folder.empty(); }
 };
 
 struct ConvertReport {
@@ -34,13 +42,35 @@ struct ConvertReport {
 };
 
 // Checks that the paths are not the same file, by any name; `output` must not exist unless `force`.
-// Errors: kInvalidArgument.
+// Errors: kInvalidArgument, kExists.
 Result<void> check_output(const std::string& input, const std::string& output, bool force);
 
 // Options for encoding make no sense in conversions from .cfck. Error: kInvalidArgument.
 Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to);
 
-Result<ConvertReport> convert_folder(const ConvertOptions& options, bool show_progress);
+// What is known of a conversion before it begins.
+struct ConvertPlan {
+  std::string output;
+  std::uint64_t decoded_bytes = 0;
+};
+// Errors: those of the input, and of an output that must not be replaced.
+Result<ConvertPlan> plan_conversion(const ConvertOptions& options);
+
+// Where the progress of one conversion is shown: on a line of its own, or as a part of `whole`.
+struct ProgressPlace {
+  bool shows = false;
+  ProgressBar* whole = nullptr;
+
+  ProgressBar bar(const ConvertOptions& options, std::uint64_t decoded_bytes) const;
+};
+
+Result<ConvertReport> convert_input(const ConvertOptions& options, const ProgressPlace& place);
+Result<ConvertReport> convert_folder(const ConvertOptions& options, const ProgressPlace& place);
+Result<ConvertPlan> plan_folder(const ConvertOptions& options);
+
+// Converts all inputs of `options`, whose rules are complete; goes on after errors. Returns the
+// exit code of the first that failed.
+int convert_many(const ConvertOptions& options, Console& console);
 
 // Returns the exit code.
 int run_convert(const ConvertOptions& options, Console& console);

@@ -65,12 +65,14 @@ class FolderConversion {
         from_(*contents_.format),
         to_(model::counterpart(from_)) {}
 
-  Result<ConvertReport> run(bool show_progress);
+  Result<ConvertReport> run(const ProgressPlace& place);
+  Result<ConvertPlan> plan();
 
  private:
+  std::string wanted_output() const;
   Result<void> choose_output();
   Result<std::uint64_t> probe_all() const;
-  Result<void> convert_all(const std::string& out, bool show_progress);
+  Result<void> convert_all(const std::string& out, const ProgressPlace& place);
   Result<void> write_rest(const std::string& out);
 
   std::string input_path(const std::string& name) const { return contents_.folder + "/" + name; }
@@ -91,9 +93,15 @@ bool lies_within(const fs::path& inner, const fs::path& outer) {
   return outer_end == outer.end();
 }
 
+std::string FolderConversion::wanted_output() const {
+  if (!options_.output.empty()) return options_.output;
+  const std::string beside = default_output(options_.input, to_);
+  if (options_.output_folder.empty()) return beside;
+  return (fs::path(options_.output_folder) / fs::path(beside).filename()).string();
+}
+
 Result<void> FolderConversion::choose_output() {
-  output_ = without_trailing_slashes(options_.output.empty() ? default_output(options_.input, to_)
-                                                             : options_.output);
+  output_ = without_trailing_slashes(wanted_output());
   CFCK_TRY_ASSIGN(const std::string out, model::real_folder(output_));
   std::error_code error;
   const fs::path in = fs::canonical(options_.input, error);
@@ -152,9 +160,9 @@ void allow_open_files(std::size_t n_files) {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Result<void> FolderConversion::convert_all(const std::string& out, bool show_progress) {
+Result<void> FolderConversion::convert_all(const std::string& out, const ProgressPlace& place) {
   CFCK_TRY_ASSIGN(const std::uint64_t decoded_bytes, probe_all());
-  ProgressBar bar(show_progress, decoded_bytes * (options_.verify ? 2 : 1));
+  ProgressBar bar = place.bar(options_, decoded_bytes);
   std::vector<FileConversion> conversions;
   for (std::size_t i = 0; i < contents_.tensor_files.size(); ++i) {
     const std::string& name = contents_.tensor_files[i];
@@ -224,17 +232,24 @@ Result<void> FolderConversion::write_rest(const std::string& out) {
   return {};
 }
 
-Result<ConvertReport> FolderConversion::run(bool show_progress) {
+Result<ConvertPlan> FolderConversion::plan() {
+  CFCK_TRY(check_direction(options_, to_));
+  CFCK_TRY(choose_output());
+  CFCK_TRY_ASSIGN(const std::uint64_t decoded_bytes, probe_all());
+  return ConvertPlan{report_.output, decoded_bytes};
+}
+
+Result<ConvertReport> FolderConversion::run(const ProgressPlace& place) {
   CFCK_TRY(check_direction(options_, to_));
   CFCK_TRY(choose_output());
   CFCK_TRY_ASSIGN(indexes_, model::ConvertedIndexes::read(contents_, options_.limits));
   if (options_.dry_run) {
-    CFCK_TRY(convert_all(output_, show_progress));
+    CFCK_TRY(convert_all(output_, place));
     CFCK_TRY(write_rest(output_));
     return std::move(report_);
   }
   CFCK_TRY_ASSIGN(const auto temporary, model::TemporaryFolder::create(output_));
-  CFCK_TRY(convert_all(temporary->path(), show_progress));
+  CFCK_TRY(convert_all(temporary->path(), place));
   CFCK_TRY(write_rest(temporary->path()));
   CFCK_TRY(model::put_in_place(temporary->path(), output_, written_, system_files()));
   return std::move(report_);
@@ -242,10 +257,16 @@ Result<ConvertReport> FolderConversion::run(bool show_progress) {
 
 }  // namespace
 
-Result<ConvertReport> convert_folder(const ConvertOptions& options, bool show_progress) {
+Result<ConvertReport> convert_folder(const ConvertOptions& options, const ProgressPlace& place) {
   CFCK_TRY_ASSIGN(model::FolderContents contents,
                   model::read_folder(without_trailing_slashes(options.input)));
-  return FolderConversion(options, std::move(contents)).run(show_progress);
+  return FolderConversion(options, std::move(contents)).run(place);
+}
+
+Result<ConvertPlan> plan_folder(const ConvertOptions& options) {
+  CFCK_TRY_ASSIGN(model::FolderContents contents,
+                  model::read_folder(without_trailing_slashes(options.input)));
+  return FolderConversion(options, std::move(contents)).plan();
 }
 
 }  // namespace cfck::tools

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -15,6 +17,8 @@ namespace cfck::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kPasses = 2;  // over a tensor that changed
 
 // The tensors of one name on either side.
 struct Pair {
@@ -79,10 +83,13 @@ Result<void> compare_pair(const TensorSet& a, const TensorSet& b, Pair pair, boo
   return {};
 }
 
-Result<Differences> compare(const TensorSet& a, const TensorSet& b, bool fast, ProgressBar& bar) {
+// `show` is called for each tensor of `a` that is done.
+using ShowDone = std::function<void(const StoredTensor* done)>;
+
+Result<Differences> compare(const TensorSet& a, const TensorSet& b, bool fast,
+                            const ShowDone& show) {
   Differences differences;
   differences.metadata = compare_metadata(a.metadata(), b.metadata());
-  std::uint64_t done_bytes = 0;
   for (const StoredTensor& tensor : a.tensors()) {
     CFCK_TRY(check_interrupt());
     if (const StoredTensor* other = b.find(tensor.name)) {
@@ -90,8 +97,7 @@ Result<Differences> compare(const TensorSet& a, const TensorSet& b, bool fast, P
     } else {
       differences.removed.push_back(&tensor);
     }
-    done_bytes += tensor.n_bytes;
-    bar.update(done_bytes, 0);
+    show(&tensor);
   }
   for (const StoredTensor& tensor : b.tensors()) {
     if (a.find(tensor.name) == nullptr) differences.added.push_back(&tensor);
@@ -184,14 +190,28 @@ void print_json(Console& console, const DiffOptions& options, const Differences&
 }
 
 Result<int> diff(const DiffOptions& options, Console& console) {
-  CFCK_TRY_ASSIGN(const TensorSet a, TensorSet::open(options.a, options.limits));
+  CFCK_TRY_ASSIGN(TensorSet a, TensorSet::open(options.a, options.limits));
   CFCK_TRY_ASSIGN(const TensorSet b, TensorSet::open(options.b, options.limits));
   std::uint64_t total_bytes = 0;
   for (const StoredTensor& tensor : a.tensors()) total_bytes += tensor.n_bytes;
   std::optional<ProgressBar> bar;
   bar.emplace(console.shows_progress(), total_bytes);
   bar->start("comparing");
-  CFCK_TRY_ASSIGN(const Differences differences, compare(a, b, options.fast, *bar));
+  std::uint64_t done_bytes = 0;  // of tensors that are compared
+  std::uint64_t read_bytes = 0;  // of the next one, which is read for its digest and its errors
+  const auto show = [&](const StoredTensor* done) {
+    if (done != nullptr) {
+      done_bytes += done->n_bytes;
+      read_bytes = 0;
+    }
+    bar->update(std::min(total_bytes, done_bytes + read_bytes / kPasses), 0);
+  };
+  a.listen([&](std::uint64_t n_bytes) {
+    read_bytes += n_bytes;
+    show(nullptr);
+  });
+  CFCK_TRY_ASSIGN(const Differences differences, compare(a, b, options.fast, show));
+  a.listen({});
   bar.reset();
   if (console.json()) {
     print_json(console, options, differences);

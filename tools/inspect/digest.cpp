@@ -12,6 +12,7 @@
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/listing.hpp"
+#include "tools/output/progress_bar.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -50,8 +51,16 @@ Digest content_digest(const std::vector<TensorDigest>& sorted) {
 
 // Returns digests sorted by name, from the index of a .cfck file; of safetensors every byte is
 // read.
-Result<std::vector<TensorDigest>> digests_of(const std::string& path, const Limits& limits) {
-  CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(path, limits));
+Result<std::vector<TensorDigest>> digests_of(const std::string& path, const Limits& limits,
+                                             bool show_progress) {
+  CFCK_TRY_ASSIGN(TensorSet tensors, TensorSet::open(path, limits));
+  std::uint64_t total_bytes = 0;
+  for (const StoredTensor& tensor : tensors.tensors()) {
+    if (tensor.record == nullptr) total_bytes += tensor.n_bytes;
+  }
+  ProgressBar bar(show_progress, total_bytes);
+  bar.start("reading " + path.substr(path.rfind('/') + 1));
+  tensors.listen([&](std::uint64_t n_bytes) { bar.advance(n_bytes); });
   std::vector<TensorDigest> digests;
   for (const StoredTensor& tensor : tensors.tensors()) {
     CFCK_TRY_ASSIGN(const Digest digest, tensors.digest(tensor));
@@ -68,7 +77,7 @@ int run_digest(const DigestOptions& options, Console& console) {
   catch_interrupts();
   int code = kExitOk;
   for (const std::string& path : options.paths) {
-    const auto digests = digests_of(path, options.limits);
+    const auto digests = digests_of(path, options.limits, console.shows_progress());
     if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
     if (!digests) {
       const int failed = console.fail(digests.error(), path);

@@ -20,9 +20,8 @@ Error wrong_usage(std::string message) { return invalid_argument(std::move(messa
 // Checks the output before anything is read.
 Result<void> check_output(const ExtractOptions& options, const Console& console) {
   if (options.output.empty()) {
-    return wrong_usage(
-        fmt::format("no output file given; try cfck-inspect extract {} {} -o tensor.npy",
-                    escaped(options.path), escaped(options.name)));
+    return wrong_usage(fmt::format("no output file given; try cfck extract {} {} -o tensor.npy",
+                                   escaped(options.path), escaped(options.name)));
   }
   if (options.output != "-") return {};
   if (console.json())
@@ -42,6 +41,7 @@ std::string element_note(const NpyHeader& header, const StoredTensor& tensor) {
 Result<void> write_array(const TensorSet& tensors, const StoredTensor& tensor,
                          const NpyHeader& header, const ExtractOptions& options, Console& console) {
   if (options.output == "-") {
+    console.carry_file();
     console.print(header.bytes);
     return tensors.read_all(tensor, [&](ByteView bytes) -> Result<void> {
       console.print({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -56,7 +56,7 @@ Result<void> write_array(const TensorSet& tensors, const StoredTensor& tensor,
   auto file = AtomicFile::create(options.output, how);
   if (!file) {
     Error error = std::move(file).error();
-    if (error.message.find("exists already") != std::string::npos) error.message += " (--force)";
+    if (error.code == ErrorCode::kExists) error.message += " (--force)";
     return error;
   }
   CFCK_TRY((*file)->write(std::as_bytes(std::span(header.bytes))));

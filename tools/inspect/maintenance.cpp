@@ -9,13 +9,27 @@
 #include "model/archive_format.hpp"
 #include "model/folder/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/output/interrupt.hpp"
+#include "tools/output/progress_bar.hpp"
+#include "tools/output/watched_files.hpp"
 
 namespace cfck::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Result<std::uint64_t> compact_checked(const std::string& path, const CompactOptions& given) {
+// Bytes that are read and written for each byte of a file: it is read to be checked and to be
+// copied, and then the copy is written.
+constexpr std::uint64_t kPassesOfCopy = 3;
+
+std::uint64_t size_of(const std::string& path) {
+  std::error_code error;
+  const auto n_bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : n_bytes;
+}
+
+Result<std::uint64_t> compact_checked(const std::string& path, const CompactOptions& given,
+                                      bool show_progress) {
   {
     CFCK_TRY_ASSIGN(const auto source, open_file(path));
     CFCK_TRY_ASSIGN(const model::ArchiveFormat* format, model::format_of(*source));
@@ -26,14 +40,21 @@ Result<std::uint64_t> compact_checked(const std::string& path, const CompactOpti
   DecodeOptions options;
   options.threads = given.threads;
   options.limits = given.limits;
-  return compact(path, options);
+  ProgressBar bar(show_progress, kPassesOfCopy * size_of(path));
+  bar.start("compacting " + path.substr(path.rfind('/') + 1));
+  WatchedFiles files([&](std::uint64_t n_bytes) { bar.advance(n_bytes); });
+  return compact(path, options, files);
 }
 
 int compact_model(const std::string& path, const CompactOptions& options, Console& console) {
   const auto paths = model::tensor_files(path);
   if (!paths) return console.fail(paths.error(), path);
   for (const std::string& file : *paths) {
-    const auto freed = compact_checked(file, options);
+    const auto freed = compact_checked(file, options, console.shows_progress());
+    if (const int number = interrupt_signal(); !freed && number != 0) {
+      console.warn("interrupted; '" + escaped(file) + "' is as it was");
+      return kExitSignal + number;
+    }
     if (!freed) return console.fail(freed.error(), file);
     if (console.json()) {
       const Json json{{"schema_version", 1}, {"file", json_text(file)}, {"freed_bytes", *freed}};
@@ -44,22 +65,37 @@ int compact_model(const std::string& path, const CompactOptions& options, Consol
   return kExitOk;
 }
 
+Result<RepairReport> repair_watched(const RepairOptions& options, const DecodeOptions& decode,
+                                    bool show_progress) {
+  ProgressBar bar(show_progress, kPassesOfCopy * size_of(options.damaged));
+  bar.start("recovering " + options.damaged.substr(options.damaged.rfind('/') + 1));
+  WatchedFiles files([&](std::uint64_t n_bytes) { bar.advance(n_bytes); });
+  return repair(options.damaged, options.output, decode, files);
+}
+
 }  // namespace
 
 int run_compact(const CompactOptions& options, Console& console) {
+  catch_interrupts();
   int code = kExitOk;
   for (const std::string& path : options.paths) {
     const int result = compact_model(path, options, console);
     if (code == kExitOk) code = result;
+    if (interrupt_signal() != 0) return result;
   }
   return code;
 }
 
 int run_repair(const RepairOptions& options, Console& console) {
+  catch_interrupts();
   DecodeOptions decode;
   decode.threads = options.threads;
   decode.limits = options.limits;
-  const auto report = repair(options.damaged, options.output, decode);
+  const auto report = repair_watched(options, decode, console.shows_progress());
+  if (const int number = interrupt_signal(); !report && number != 0) {
+    console.warn("interrupted; nothing was written");
+    return kExitSignal + number;
+  }
   if (!report) return console.fail(report.error(), options.damaged);
   if (console.json()) {
     Json json{{"schema_version", 1},

@@ -232,13 +232,8 @@ Error no_such_tensor(const TensorSet& tensors, std::string_view name) {
   names.reserve(tensors.tensors().size());
   for (const StoredTensor& tensor : tensors.tensors()) names.push_back(tensor.name);
   std::string message = "there is no tensor '" + escaped(name) + "'";
-  const auto nearest = nearest_names(names, name);
-  if (names.empty()) message += "; the file has no tensors";
-  for (std::size_t i = 0; i < nearest.size(); ++i) {
-    message += (i == 0 ? "; did you mean '" : "', '") + escaped(nearest[i]);
-  }
-  if (!nearest.empty()) message += "'?";
-  if (!names.empty() && nearest.empty()) message += "; cfck-inspect lists the names";
+  message += names.empty() ? "; the file has no tensors"
+                           : did_you_mean(names, name, "cfck inspect lists the names");
   return not_found(message);
 }
 

@@ -32,17 +32,25 @@ bool has_damage(const VerifyReport& report) {
   });
 }
 
-Result<FileReport> verify_file(const std::string& path, const VerifyOptions& options,
-                               bool show_progress) {
+Result<std::unique_ptr<TensorArchive>> open_to_verify(const std::string& path,
+                                                      const VerifyOptions& options) {
   ArchiveOptions how;
   how.decode.threads = options.threads;
   how.decode.limits = options.limits;
-  CFCK_TRY_ASSIGN(const auto archive, model::open_archive_file(path, how));
-  std::uint64_t total_bytes = archive->files().front().n_bytes;
-  if (options.deep) {
-    for (const ArchiveTensor& tensor : archive->tensors()) total_bytes += tensor.n_bytes;
-  }
-  ProgressBar bar(show_progress, total_bytes);
+  return model::open_archive_file(path, how);
+}
+
+std::uint64_t bytes_to_verify(const TensorArchive& archive, bool deep) {
+  std::uint64_t n_bytes = archive.files().front().n_bytes;
+  if (!deep) return n_bytes;
+  for (const ArchiveTensor& tensor : archive.tensors()) n_bytes += tensor.n_bytes;
+  return n_bytes;
+}
+
+Result<FileReport> verify_file(const std::string& path, const VerifyOptions& options,
+                               ProgressBar& whole) {
+  CFCK_TRY_ASSIGN(const auto archive, open_to_verify(path, options));
+  ProgressBar bar(whole, bytes_to_verify(*archive, options.deep));
   bar.start("checking " + path.substr(path.rfind('/') + 1));
   const auto progress = [&](std::uint64_t done_bytes, std::string_view) {
     bar.update(done_bytes, 0);
@@ -106,9 +114,16 @@ Result<std::vector<FileReport>> verify_model(const std::string& path, const Veri
                                              bool show_progress) {
   const model::FolderWatch watch(path);
   CFCK_TRY_ASSIGN(const auto paths, model::tensor_files(path));
+  std::uint64_t total_bytes = 0;
+  for (const std::string& file : paths) {
+    auto archive = open_to_verify(file, options);
+    if (!archive) return with_path(archive.error(), file);
+    total_bytes += bytes_to_verify(**archive, options.deep);
+  }
+  ProgressBar bar(show_progress, total_bytes);
   std::vector<FileReport> files;
   for (const std::string& file : paths) {
-    auto report = verify_file(file, options, show_progress);
+    auto report = verify_file(file, options, bar);
     if (!report) return with_path(report.error(), file);
     files.push_back(std::move(*report));
   }

@@ -72,6 +72,8 @@ int exit_code(ErrorCode code) noexcept {
     case ErrorCode::kLimitExceeded:
     case ErrorCode::kOutOfMemory:
       return kExitLimit;
+    case ErrorCode::kExists:
+      return kExitExists;
     case ErrorCode::kInternal:
       break;
   }
@@ -83,7 +85,8 @@ Console::Console(std::string program, ConsoleOptions options)
       options_(options),
       progress_(!options.quiet && ::isatty(STDERR_FILENO) != 0),
       color_out_(decide_color(options.color, STDOUT_FILENO)),
-      color_err_(decide_color(options.color, STDERR_FILENO)) {
+      color_err_(decide_color(options.color, STDERR_FILENO)),
+      out_(STDOUT_FILENO) {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -92,7 +95,7 @@ void Console::say(std::string_view text) {
 }
 
 void Console::print(std::string_view text) {
-  pending_ += text;
+  pending_ += names_.empty() ? std::string(text) : with_names(text);
   if (pending_.size() >= kFlushBytes) flush();
 }
 
@@ -102,8 +105,8 @@ std::string Console::bold(std::string_view text) const {
 
 int Console::complain(const Error& error, const std::string& path) {
   const char* label = color_err_ ? "\x1b[31merror:\x1b[0m" : "error:";
-  write_all(STDERR_FILENO,
-            fmt::format("{}: {} {}\n", program_, label, with_path(error, path).to_string()));
+  write_all(STDERR_FILENO, fmt::format("{}: {} {}\n", program_, label,
+                                       with_names(with_path(error, path).to_string())));
   return exit_code(error.code);
 }
 
@@ -130,11 +133,31 @@ void Console::warn(std::string_view message) {
 void Console::warn_of_loss(std::string_view message) {
   if (options_.no_warnings) return;
   const char* label = color_err_ ? "\x1b[33mwarning:\x1b[0m" : "warning:";
-  write_all(STDERR_FILENO, fmt::format("{} {}\n", label, message));
+  write_all(STDERR_FILENO, fmt::format("{} {}\n", label, with_names(message)));
+}
+
+void Console::show_as(const std::string& path, const std::string& name) {
+  names_.emplace_back(path, name);
+}
+
+void Console::leave_stdout() {
+  out_ = STDERR_FILENO;
+  color_out_ = color_err_;
+}
+
+std::string Console::with_names(std::string_view text) const {
+  std::string shown(text);
+  for (const auto& [path, name] : names_) {
+    for (std::size_t at = shown.find(path); at != std::string::npos;
+         at = shown.find(path, at + name.size())) {
+      shown.replace(at, path.size(), name);
+    }
+  }
+  return shown;
 }
 
 bool Console::flush() {
-  if (!out_failed_ && !write_all(STDOUT_FILENO, pending_)) {
+  if (!out_failed_ && !write_all(out_, pending_)) {
     out_failed_ = true;
     // It is no error if a reader stops reading early.
     if (errno == EPIPE) {
@@ -149,7 +172,8 @@ bool Console::flush() {
 }
 
 int Console::finish(int code) {
-  if (flush() || out_closed_) return code;
+  if (flush()) return code;
+  if (out_closed_) return code == kExitOk && carries_file_ ? kExitSignal + SIGPIPE : code;
   return code != kExitOk ? code : kExitIo;
 }
 

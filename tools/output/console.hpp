@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cfck/status.hpp"
 #include "model/error_path.hpp"
@@ -20,8 +22,10 @@ enum ExitCode : int {
   kExitChecksum = 5,
   kExitUnsupported = 6,
   kExitLimit = 7,
+  kExitExists = 8,  // the output exists already
   kExitBug = 70,
-  kExitSignal = 128,  // plus the number of the signal
+  kExitSignal = 128,  // plus the number of the signal; with that of SIGPIPE, 13, also where
+                      // who reads the bytes of a file from stdout stops early
 };
 
 int exit_code(ErrorCode code) noexcept;
@@ -61,12 +65,21 @@ class Console {
   // Likewise, with --quiet too: only --no-warnings ends these.
   void warn_of_loss(std::string_view message);
 
+  // From now on everything that is shown says `name` instead of `path`, a temporary file.
+  void show_as(const std::string& path, const std::string& name);
+  // From now on results go to stderr: something else is written to stdout.
+  void leave_stdout();
+
+  // From now on stdout has the bytes of a file, which is of no use without its end.
+  void carry_file() { carries_file_ = true; }
+
   // Writes what is left. Returns `code`, or kExitIo if stdout takes nothing. A closed pipe ends the
-  // output quietly.
+  // output quietly, with 128 and the number of SIGPIPE where it carries a file.
   int finish(int code);
 
  private:
   bool flush();
+  std::string with_names(std::string_view text) const;
 
   std::string program_;
   ConsoleOptions options_;
@@ -74,8 +87,11 @@ class Console {
   bool color_out_ = false;
   bool color_err_ = false;
   bool out_failed_ = false;
+  bool carries_file_ = false;
   bool out_closed_ = false;  // by who reads it: `head`, say
   std::string pending_;
+  int out_;
+  std::vector<std::pair<std::string, std::string>> names_;  // of temporary files
 };
 
 // "90.9 MB": powers of ten, three digits.

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace cfck::tools {
 namespace {
 
@@ -75,6 +77,15 @@ std::vector<std::string> nearest_names(std::span<const std::string_view> names,
     if (name.find(wanted) != std::string_view::npos) found.emplace_back(longer, name);
   }
   return first_of(found);
+}
+
+std::string did_you_mean(std::span<const std::string_view> names, std::string_view wanted,
+                         std::string_view otherwise) {
+  std::string text;
+  for (const std::string& name : nearest_names(names, wanted)) {
+    text += (text.empty() ? "; did you mean '" : "', '") + escaped(name);
+  }
+  return text.empty() ? "; " + std::string(otherwise) : text + "'?";
 }
 
 std::vector<std::string> nearest_to_pattern(std::span<const std::string_view> names,

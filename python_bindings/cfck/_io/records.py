@@ -11,7 +11,7 @@ _KINDS = {kind: kind.name.lower() for kind in _native.RecordKind}
 
 @dataclasses.dataclass(frozen=True)
 class RecordInfo:
-    """The description of one tensor in a file; the names are those of `cfck-inspect --json`.
+    """The description of one tensor in a file; the names are those of `cfck inspect --json`.
 
     Attributes:
         name: the tensor's name.

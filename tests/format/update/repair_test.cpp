@@ -117,7 +117,7 @@ TEST(Repair, NeverReplacesAFile) {
   for (const char* out : {"f", "out"}) {
     const Result<RepairReport> refused = repair(folder.path("f"), folder.path(out));
     ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.error().code, ErrorCode::kExists);
   }
   EXPECT_EQ(bytes_of(folder.path("out")).size(), 5U);
   EXPECT_EQ(bytes_of(folder.path("f")), whole.bytes);

@@ -1,4 +1,4 @@
-// cfck-convert with maximum errors.
+// cfck convert with maximum errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// cfck-convert with rules.
+// cfck convert with rules.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// cfck-convert with targets, and the reports of the other commands on the result.
+// cfck convert with targets, and the reports of the other commands on the result.
 #include <gtest/gtest.h>
 
 #include <algorithm>

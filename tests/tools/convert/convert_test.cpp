@@ -1,4 +1,4 @@
-// cfck-convert with single files.
+// cfck convert with single files.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -80,7 +80,8 @@ TEST(Convert, WhatExistsIsNotReplacedUnlessForced) {
   write_file(folder / "model.safetensors", small_model());
   write_file(folder / "model.cfck", "precious");
   const Outcome refused = convert({folder / "model.safetensors"});
-  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.code, 8);
+  EXPECT_EQ(convert({folder / "model.safetensors", "--json"}).json()["error"]["code"], "exists");
   EXPECT_NE(refused.err.find("--force"), std::string::npos) << refused.err;
   EXPECT_EQ(read_file(folder / "model.cfck"), "precious");
   EXPECT_EQ(convert({folder / "model.safetensors", "--dry-run"}).code, 0);

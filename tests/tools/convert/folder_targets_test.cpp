@@ -1,4 +1,4 @@
-// cfck-convert with targets for folders of several shards.
+// cfck convert with targets for folders of several shards.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// cfck-convert and cfck-inspect with folders of shards.
+// cfck convert and cfck inspect with folders of shards.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -65,7 +65,7 @@ TEST(ConvertFolder, ThereAndBackIsTheSameFolder) {
             fs::perms::none);
 
   // The old name is taken; another one is not.
-  EXPECT_EQ(run({"convert", folder / "m-cfck"}).code, 2);
+  EXPECT_EQ(run({"convert", folder / "m-cfck"}).code, 8);
   const Outcome back = run({"convert", folder / "m-cfck/", folder / "back"});
   ASSERT_EQ(back.code, 0) << back.err;
   auto original = contents(folder / "m");
@@ -225,7 +225,8 @@ TEST(ConvertFolder, ExistingOutputs) {
 
   write_file(folder / "full/mine.txt", "keep me");
   write_file(folder / "full/config.json", "old");
-  EXPECT_EQ(run({"convert", folder / "m", folder / "full"}).code, 2);
+  EXPECT_EQ(run({"convert", folder / "m", folder / "full"}).code, 8);
+  EXPECT_EQ(run({"convert", folder / "m", folder / "full", "--dry-run"}).code, 0);
   EXPECT_EQ(read_file(folder / "full/config.json"), "old");
   ASSERT_EQ(run({"convert", folder / "m", folder / "full", "--force"}).code, 0);
   EXPECT_EQ(read_file(folder / "full/mine.txt"), "keep me");
@@ -237,7 +238,7 @@ TEST(ConvertFolder, ExistingOutputs) {
   }
   write_file(folder / "file", "x");
   EXPECT_EQ(run({"convert", folder / "m", folder / "file", "--force"}).code, 2);
-  EXPECT_EQ(run({"convert", folder / "empty", folder / "m"}).code, 2);
+  EXPECT_EQ(run({"convert", folder / "empty", folder / "m"}).code, 8);
   // Nothing temporary is left.
   for (const std::string& name : folder.files()) {
     EXPECT_EQ(name.find("cfck-tmp"), std::string::npos) << name;

@@ -1,4 +1,4 @@
-// cfck-inspect bands: how records of codec spectral are coded, in text and JSON.
+// cfck bands: how records of codec spectral are coded, in text and JSON.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// cfck-inspect diff.
+// cfck diff.
 #include <gtest/gtest.h>
 
 #include <cmath>

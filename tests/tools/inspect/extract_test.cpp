@@ -155,10 +155,10 @@ TEST_F(Extract, WrongNamesSayWhichAreNear) {
 TEST_F(Extract, OutputsThatAreRefused) {
   const Outcome none = run({"extract", file, "../../scale"});
   EXPECT_EQ(none.code, 2);
-  EXPECT_NE(none.err.find("cfck-inspect extract " + file + " ../../scale -o"), std::string::npos);
+  EXPECT_NE(none.err.find("cfck extract " + file + " ../../scale -o"), std::string::npos);
   write_file(output, "mine");
   const Outcome taken = run({"extract", file, "scale", "-o", output});
-  EXPECT_EQ(taken.code, 2);
+  EXPECT_EQ(taken.code, 8);
   EXPECT_NE(taken.err.find("--force"), std::string::npos);
   EXPECT_EQ(read_file(output), "mine");
   EXPECT_EQ(run({"extract", "--force", file, "scale", "-o", output}).code, 0);

@@ -1,4 +1,4 @@
-// The output of cfck-inspect for lossy files: show, stats, diff, extract, verify, digest.
+// The output of cfck inspect for lossy files: show, stats, diff, extract, verify, digest.
 #include <gtest/gtest.h>
 
 #include <algorithm>

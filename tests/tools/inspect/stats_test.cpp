@@ -1,4 +1,4 @@
-// cfck-inspect stats.
+// cfck stats.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,0 +1,153 @@
+// The command line of the program: commands, options, help.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/tools/program.hpp"
+
+namespace cfck::test {
+namespace {
+
+std::size_t line_count(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST(CommandLine, HelpAndVersion) {
+  for (const char* program : {"cfck", "cfck-convert", "cfck-inspect"}) {
+    RunOptions options;
+    options.program = program;
+    const Outcome help = run({"--help"}, options);
+    EXPECT_EQ(help.code, 0);
+    EXPECT_NE(help.out.find("Examples"), std::string::npos) << program;
+    EXPECT_NE(help.out.find("Exit codes"), std::string::npos) << program;
+    EXPECT_NE(help.out.find(program), std::string::npos) << help.out;
+    const Outcome version = run({"--version"}, options);
+    EXPECT_EQ(version.code, 0);
+    EXPECT_EQ(version.out, "cfck 0.1.0\n");
+  }
+  for (const char* command : {"convert", "inspect", "show", "verify", "digest", "stats", "diff",
+                              "extract", "compact", "repair"}) {
+    EXPECT_EQ(run({command, "--help"}).code, 0) << command;
+    EXPECT_NE(run({"--help"}).out.find(command), std::string::npos) << command;
+  }
+  for (const char* command : {"verify", "digest", "stats", "diff", "extract"}) {
+    std::string help = run({"inspect", command, "--help"}).out;
+    const std::size_t usage = help.find("cfck inspect ");
+    ASSERT_NE(usage, std::string::npos) << help;
+    EXPECT_EQ(help.erase(usage + 5, 8), run({command, "--help"}).out) << command;
+  }
+}
+
+// The file is named even where the path is a word of the message, or a part of one.
+TEST(CommandLine, MessagesNameTheFile) {
+  const TemporaryFolder folder;
+  RunOptions options;
+  options.folder = folder.path();
+  for (const std::string name : {"e", "empty", "file", "the"}) {
+    write_file(folder / name, "");
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"show", name}, {"convert", name}, {"stats", name}}) {
+      const Outcome outcome = run(command, options);
+      EXPECT_EQ(outcome.code, 4);
+      EXPECT_NE(outcome.err.find(" error: " + name + ": the file is empty"), std::string::npos)
+          << outcome.err;
+    }
+    const std::string missing = name + "x";
+    const Outcome outcome = run({"show", missing}, options);
+    EXPECT_NE(outcome.err.find(" error: cannot open '" + missing + "'"), std::string::npos)
+        << outcome.err;
+  }
+  // A file of a folder is named once.
+  write_file(folder / "m/a.safetensors", "");
+  for (const char* path : {"m", "m/", "./m"}) {
+    const Outcome outcome = run({"show", path}, options);
+    EXPECT_NE(outcome.err.find("a.safetensors: the file is empty"), std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(outcome.err.find("m: "), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(CommandLine, WrongUsage) {
+  EXPECT_EQ(run({}).code, 2);
+  EXPECT_EQ(run({"explode"}).code, 2);
+  EXPECT_NE(run({"explode"}).err.find("no command 'explode'"), std::string::npos);
+  EXPECT_EQ(run({"--explode"}).code, 2);
+  EXPECT_EQ(run({"inspect", "--what", "x"}).code, 2);
+  for (const auto& [command, message] : std::map<std::vector<std::string>, std::string>{
+           {{"inspect", "--color", "blue", "x"}, "'blue' is not one of always, auto, never"},
+           {{"inspect", "--sort", "size", "x"}, "'size' is not one of bits, codec, dtype, elems"},
+           {{"convert", "--codec", "zip", "x"}, "'zip' is not one of auto, direct, lossless, raw"},
+           {{"convert", "--entropy", "none", "x"}, "'none' is not one of rans, zstd"},
+           {{"convert", "--level", "best", "x"}, "'best' is not one of archive, default, fast"},
+           {{"stats", "x", "--common"}, "--common requires --ref"}}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+  }
+  const Outcome outcome = run({"convert", "--json", "--what"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.json()["error"]["code"], "invalid_argument");
+  EXPECT_EQ(line_count(outcome.err), 1U) << outcome.err;
+}
+
+// What may have been meant is suggested for commands and options, in one line.
+TEST(CommandLine, DidYouMean) {
+  for (const auto& [command, suggestion] : std::map<std::vector<std::string>, std::string>{
+           {{"convrt", "x"}, "no command 'convrt'; did you mean 'convert'"},
+           {{"verfy", "x"}, "did you mean 'verify'"},
+           {{"help", "extrct"}, "did you mean 'extract'"},
+           {{"convert", "x", "--bit-per-weight", "3"},
+            "there is no option --bit-per-weight; did you mean '--bits-per-weight'"},
+           {{"convert", "--max-abs-eror=1e-3", "x"},
+            "there is no option --max-abs-eror; did you mean '--max-abs-error'"},
+           {{"verify", "--depp", "x"}, "did you mean '--deep'"}}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 2) << suggestion;
+    EXPECT_NE(outcome.err.find(suggestion), std::string::npos) << outcome.err;
+    EXPECT_EQ(line_count(outcome.err), 1U) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+  // Nothing is like this.
+  const Outcome strange = run({"convert", "x", "--zzzzzzzzzzzzzzzz"});
+  EXPECT_EQ(strange.code, 2);
+  EXPECT_EQ(strange.err.find("did you mean"), std::string::npos) << strange.err;
+  EXPECT_NE(strange.err.find("cfck help convert"), std::string::npos) << strange.err;
+  // Control characters are not sent to the terminal.
+  const Outcome hostile = run({"\x1b[31m", "x"});
+  EXPECT_EQ(hostile.err.find('\x1b'), std::string::npos);
+}
+
+TEST(CommandLine, HelpOfCommands) {
+  EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+  for (const char* command : {"convert", "inspect", "show", "verify", "digest", "stats", "bands",
+                              "diff", "extract", "compact", "repair", "help"}) {
+    const Outcome help = run({"help", command});
+    EXPECT_EQ(help.code, 0) << command;
+    EXPECT_EQ(help.out, run({command, "--help"}).out) << command;
+    EXPECT_NE(help.out.find("8 the output exists already"), std::string::npos) << command;
+  }
+  EXPECT_EQ(run({"help", "nothing.like.it"}).code, 2);
+}
+
+// Descriptions are broken at the width of the terminal, options are not.
+TEST(CommandLine, HelpFitsTheTerminal) {
+  for (const std::size_t columns : {60U, 80U, 200U}) {
+    RunOptions options;
+    options.terminal = true;
+    options.environment = {"COLUMNS=" + std::to_string(columns)};
+    std::istringstream lines(run({"help", "convert"}, options).out);
+    std::size_t longest = 0;
+    bool is_option = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("Options:")) is_option = true;
+      if (line.starts_with("Examples:")) is_option = false;
+      if (is_option) longest = std::max(longest, line.find_last_not_of("\r\n") + 1);
+    }
+    EXPECT_LE(longest, std::min<std::size_t>(columns, 100));
+    EXPECT_GT(longest, std::min<std::size_t>(columns, 100) - 15);
+  }
+}
+
+}  // namespace
+}  // namespace cfck::test

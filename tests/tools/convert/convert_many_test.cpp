@@ -1,0 +1,201 @@
+// cfck convert with several inputs.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "tests/tools/program.hpp"
+
+namespace cfck::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Names = std::vector<std::string>;
+using Arguments = std::vector<std::string>;
+
+class ConvertMany : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_file(folder / "a.safetensors", small_model());
+    write_file(folder / "b.safetensors", weights_model());
+    write_file(folder / "sub/c.safetensors", one_tensor(70000));
+    here.folder = folder.path();
+  }
+  Outcome convert(Arguments arguments) const {
+    arguments.insert(arguments.begin(), "convert");
+    return run(arguments, here);
+  }
+  // The lines of a report.
+  static std::vector<nlohmann::json> lines_of(const Outcome& outcome) {
+    std::vector<nlohmann::json> lines;
+    std::istringstream text(outcome.out);
+    for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+  // The names below out/.
+  Names outputs() const {
+    Names names;
+    for (const std::string& name : folder.files()) {
+      if (name.starts_with("out/")) names.push_back(name.substr(4));
+    }
+    return names;
+  }
+
+  TemporaryFolder folder;
+  RunOptions here;
+};
+
+TEST_F(ConvertMany, IntoAFolder) {
+  for (const std::string jobs : {"1", "3", "64"}) {
+    const Outcome outcome = convert({"a.safetensors", "b.safetensors", "sub/c.safetensors",
+                                     "--output-dir", "out", "--jobs", jobs});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outputs(), (Names{"a.cfck", "b.cfck", "c.cfck"}));
+    // Reports come in the order of the command line.
+    const std::size_t a = outcome.out.find("a.safetensors -> out/a.cfck");
+    const std::size_t c = outcome.out.find("sub/c.safetensors -> out/c.cfck");
+    EXPECT_LT(a, c);
+    EXPECT_NE(c, std::string::npos);
+    EXPECT_NE(outcome.out.find("3 of 3 inputs converted"), std::string::npos);
+    ASSERT_EQ(run({"convert", folder / "b.safetensors", folder / "alone.cfck", "-f"}).code, 0);
+    EXPECT_TRUE(read_file(folder / "out/b.cfck") == read_file(folder / "alone.cfck"));
+    EXPECT_EQ(convert({"out/a.cfck", "out/b.cfck", "--output-dir", "out/back"}).code, 0);
+    EXPECT_TRUE(read_file(folder / "out/back/a.safetensors") == small_model());
+    EXPECT_TRUE(read_file(folder / "out/back/b.safetensors") == weights_model());
+    fs::remove_all(folder / "out");
+  }
+}
+
+TEST_F(ConvertMany, FoldersToo) {
+  write_file(folder / "llama/model.safetensors", small_model());
+  write_file(folder / "llama/config.json", "{}");
+  const Outcome outcome = convert({"llama/", "a.safetensors", "--output-dir", "out", "-j2"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outputs(), (Names{"a.cfck", "llama-cfck/config.json", "llama-cfck/model.cfck"}));
+}
+
+TEST_F(ConvertMany, AnErrorDoesNotKeepTheOthersFromBeingConverted) {
+  write_file(folder / "bad.safetensors", "bad");
+  const Arguments inputs = {"a.safetensors", "bad.safetensors", "none.safetensors",
+                            "b.safetensors"};
+  for (const char* jobs : {"1", "4"}) {
+    Arguments arguments = inputs;
+    arguments.insert(arguments.end(), {"--output-dir", "out", "--json", "-j", jobs});
+    const Outcome outcome = convert(arguments);
+    EXPECT_EQ(outcome.code, 4);  // of the first that failed
+    EXPECT_EQ(outputs(), (Names{"a.cfck", "b.cfck"}));
+    const auto lines = lines_of(outcome);
+    ASSERT_EQ(lines.size(), 5U) << outcome.out;
+    EXPECT_EQ(lines[0]["input"], "a.safetensors");
+    EXPECT_EQ(lines[1]["file"], "bad.safetensors");
+    EXPECT_EQ(lines[2]["error"]["code"], "not_found");
+    EXPECT_EQ(lines[3]["output"], "out/b.cfck");
+    EXPECT_EQ(lines[4]["n_inputs"], 4);
+    EXPECT_EQ(lines[4]["n_converted"], 2);
+    EXPECT_EQ(lines[4]["failed"][1]["input"], "none.safetensors");
+    EXPECT_EQ(lines[4]["failed"][1]["exit_code"], 3);
+    // The list of what failed is the last thing that is said.
+    EXPECT_TRUE(
+        outcome.err.ends_with("2 of 4 inputs not converted:\n"
+                              "  bad.safetensors\n"
+                              "  none.safetensors\n"))
+        << outcome.err;
+    fs::remove_all(folder / "out");
+  }
+  // A folder that was made for nothing is removed.
+  EXPECT_EQ(convert({"bad.safetensors", "--output-dir", "new"}).code, 4);
+  EXPECT_FALSE(fs::exists(folder / "new"));
+}
+
+TEST_F(ConvertMany, WhatExistsIsKept) {
+  write_file(folder / "out/a.cfck", "mine");
+  const Outcome kept = convert({"a.safetensors", "b.safetensors", "--output-dir", "out"});
+  EXPECT_EQ(kept.code, 8);
+  EXPECT_EQ(read_file(folder / "out/a.cfck"), "mine");
+  EXPECT_TRUE(fs::exists(folder / "out/b.cfck"));
+  EXPECT_EQ(convert({"a.safetensors", "b.safetensors", "--output-dir", "out", "--dry-run"}).code,
+            0);
+  EXPECT_EQ(convert({"a.safetensors", "b.safetensors", "--output-dir", "out", "-f"}).code, 0);
+  EXPECT_NE(read_file(folder / "out/a.cfck"), "mine");
+  EXPECT_EQ(convert({"a.safetensors", "--output-dir", "new", "--dry-run"}).code, 0);
+  EXPECT_FALSE(fs::exists(folder / "new"));
+}
+
+TEST_F(ConvertMany, NoTwoInputsHaveOneOutput) {
+  write_file(folder / "sub/a.safetensors", one_tensor(100));
+  const Outcome outcome =
+      convert({"a.safetensors", "sub/a.safetensors", "--output-dir", "out", "-f"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("that of 'a.safetensors' too"), std::string::npos) << outcome.err;
+  ASSERT_EQ(run({"convert", folder / "out/a.cfck", folder / "back"}).code, 0);
+  EXPECT_TRUE(read_file(folder / "back") == small_model());
+  // Nor is an output another input.
+  ASSERT_EQ(convert({"a.safetensors"}).code, 0);
+  const Outcome circle = convert({"a.cfck", "a.safetensors", "--output-dir", ".", "-f"});
+  EXPECT_EQ(circle.code, 2);
+  EXPECT_NE(circle.err.find("is to be converted too"), std::string::npos) << circle.err;
+  EXPECT_TRUE(read_file(folder / "a.safetensors") == small_model());
+}
+
+TEST_F(ConvertMany, ListsOfInputs) {
+  write_file(folder / "list", "a.safetensors\r\n\nsub/c.safetensors");
+  EXPECT_EQ(convert({"--files-from", "list", "--output-dir", "out"}).code, 0);
+  EXPECT_EQ(outputs(), (Names{"a.cfck", "c.cfck"}));
+  // Without a folder the outputs are beside the inputs.
+  EXPECT_EQ(convert({"--files-from", "list"}).code, 0);
+  EXPECT_TRUE(fs::exists(folder / "sub/c.cfck"));
+  // Paths that no list of lines can have, from standard input.
+  write_file(folder / "line\nbreak '$(x)'.safetensors", small_model());
+  write_file(folder / "nul", std::string("line\nbreak '$(x)'.safetensors\0b.safetensors\0", 43));
+  RunOptions piped = here;
+  piped.stdin_path = folder / "nul";
+  fs::remove_all(folder / "out");
+  const Outcome outcome = run({"convert", "--files-from", "-", "--output-dir", "out"}, piped);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outputs(), (Names{"b.cfck", "line\nbreak '$(x)'.cfck"}));
+  write_file(folder / "empty", "\n\n");
+  EXPECT_EQ(convert({"--files-from", "empty"}).code, 2);
+  EXPECT_EQ(convert({"--files-from", "missing"}).code, 3);
+  EXPECT_EQ(convert({"--files-from", "sub"}).code, 3);
+}
+
+TEST_F(ConvertMany, WrongUsage) {
+  const Outcome outcome = convert({"a.safetensors", "b.safetensors", "sub/c.safetensors"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("3 inputs need --output-dir"), std::string::npos) << outcome.err;
+  EXPECT_EQ(convert({"--output-dir", "out"}).code, 2);
+  EXPECT_EQ(convert({"a.safetensors", "--output-dir", "out", "--jobs", "0"}).code, 2);
+  EXPECT_EQ(convert({"a.safetensors", "--output-dir", "b.safetensors"}).code, 3);
+  EXPECT_FALSE(fs::exists(folder / "out"));
+}
+
+TEST_F(ConvertMany, AnInterruptSaysHowManyWereConverted) {
+  Arguments arguments = {"--output-dir", "out", "--level", "archive", "--threads", "1"};
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "big" + std::to_string(i) + ".safetensors";
+    write_file(folder / name, one_tensor(400000));
+    arguments.push_back(name);
+  }
+  RunOptions options = here;
+  bool sent = false;
+  options.meanwhile = [&](int process) {
+    if (sent || !fs::exists(folder / "out/big0.cfck")) return;
+    sent = true;
+    ::kill(process, SIGINT);
+  };
+  arguments.insert(arguments.begin(), "convert");
+  const Outcome outcome = run(arguments, options);
+  EXPECT_EQ(outcome.code, 128 + SIGINT);
+  EXPECT_NE(outcome.err.find("of 20 inputs were converted"), std::string::npos) << outcome.err;
+  const Names names = outputs();
+  EXPECT_LT(names.size(), 20U);
+  for (const std::string& name : names) {  // complete, none half
+    EXPECT_TRUE(name.ends_with(".cfck")) << name;
+    EXPECT_EQ(run({"verify", folder / ("out/" + name)}).code, 0);
+  }
+}
+
+}  // namespace
+}  // namespace cfck::test

@@ -1,0 +1,72 @@
+#include "tools/cli/commands.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cfck/version.hpp"
+#include "tools/cli/help_formatter.hpp"
+#include "tools/output/nearest_names.hpp"
+
+namespace cfck::tools {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"convert", "Convert safetensors to .cfck or back", set_up_convert},
+    {"inspect", "List the contents of files; `show` is another name for it", set_up_show},
+    {"show", "", set_up_show},
+    {"verify", "Check every hash of .cfck files, and every value with --deep", set_up_verify},
+    {"digest", "Print one hash over the tensors of a file, however they are stored", set_up_digest},
+    {"stats", "Describe the values of tensors, and their errors against a reference", set_up_stats},
+    {"bands", "Show how codec spectral coded tensors: bits and errors by band", set_up_bands},
+    {"diff", "Compare the tensors of two files", set_up_diff},
+    {"report", "Write a page about a file: sizes, bits, errors, values, bands", set_up_report},
+    {"extract", "Write one tensor as a .npy file", set_up_extract},
+    {"compact", "Rewrite .cfck files without the data that updates have replaced", set_up_compact},
+    {"repair", "Recover the intact tensors of a damaged .cfck file", set_up_repair},
+    {"help", "Describe a command", set_up_help},
+};
+
+void set_up_overview(CLI::App& app) {
+  app.description("Compressed and verified files of tensors: checkpoints of neural networks.");
+  for (const Command& command : kCommands) {
+    if (!command.is_alias()) app.add_subcommand(command.name, command.summary);
+  }
+  app.require_subcommand(1);
+  set_footer(app,
+             "  cfck convert model.safetensors\n"
+             "  cfck inspect model.cfck\n"
+             "  cfck verify model.cfck\n"
+             "  cfck help COMMAND\n");
+}
+
+}  // namespace
+
+std::span<const Command> all_commands() { return kCommands; }
+
+const Command* find_command(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                   [&](const Command& command) { return command.name == name; });
+  return found == std::end(kCommands) ? nullptr : found;
+}
+
+Error no_such_command(std::string_view wanted) {
+  std::vector<std::string_view> names;
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  return invalid_argument("there is no command '" + escaped(wanted) + "'" +
+                          did_you_mean(names, wanted, "cfck help lists all commands"));
+}
+
+std::unique_ptr<CLI::App> make_parser(const Command* command, const std::string& program,
+                                      Choices& choices) {
+  auto app = std::make_unique<CLI::App>("", program);
+  app->formatter(std::make_shared<HelpFormatter>());
+  app->set_version_flag("--version", std::string("cfck ") + library_version());
+  if (command != nullptr) {
+    command->set_up(*app, choices);
+  } else {
+    set_up_overview(*app);
+  }
+  return app;
+}
+
+}  // namespace cfck::tools

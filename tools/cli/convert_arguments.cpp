@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cfck/options.hpp"
+#include "tools/cli/arguments.hpp"
+#include "tools/cli/help_formatter.hpp"
+#include "tools/convert/convert.hpp"
+#include "tools/convert/encode_options.hpp"
+#include "tools/convert/target_arguments.hpp"
+#include "tools/output/standard_streams.hpp"
+
+namespace cfck::tools {
+namespace {
+
+void add_max_errors(CLI::App& app, ConvertOptions& options) {
+  const auto add = [&](const std::string& name, std::optional<double>& error,
+                       const std::string& text) {
+    app.add_option_function<std::string>(
+           name,
+           [name, &error](const std::string& value) {
+             const auto number = parse_max_error(value);
+             if (!number) throw CLI::ValidationError(name, number.error().message);
+             error = *number;
+           },
+           text)
+        ->option_text("X");
+  };
+  add("--max-abs-error", options.encode.max_abs_error,
+      "Maximum error of any value, for float tensors with two or more dimensions and 1024 or more "
+      "values; other tensors, optimizer state and tensors near zero stay lossless");
+  add("--max-rel-error", options.encode.max_rel_error,
+      "Maximum error as a fraction of the value range of the tensor");
+  add("--max-sigma-error", options.encode.max_sigma_error,
+      "Maximum error as a fraction of the standard deviation of the tensor");
+  app.add_flag("--per-row", options.encode.per_row,
+               "With the last two: use the range or deviation of each row of the first dimension");
+  app.add_option(
+         "--rule", options.rules,
+         "'PATTERN: option=value, ...' for tensors whose names match: codec, max_abs_error, "
+         "max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, trellis_states, "
+         "steps, block, quality, force. "
+         "Qualities and targets apply to each tensor separately. The first match wins; may be "
+         "repeated")
+      ->option_text("RULE")
+      ->expected(1)
+      ->allow_extra_args(false)  // what follows the rule may be a file
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--rules", options.rules_file,
+                 "A file with one rule per line; these come after those of --rule")
+      ->option_text("FILE");
+}
+
+void add_effort(CLI::App& app, EncodeOptions& encode) {
+  add_choice<EntropyId>(
+      app, "--entropy", encode.entropy, {{"zstd", EntropyId::kZstd}, {"rans", EntropyId::kRans}},
+      fmt::format("Entropy stage for floats: rans (fewer bytes, decodes faster) or zstd (any Zstd "
+                  "can decompress the symbols); default: {}",
+                  entropy_name(kDefaultEntropy)),
+      "NAME");
+  add_choice<EncodeLevel>(app, "--level", encode.level,
+                          {{"fast", EncodeLevel::kFast},
+                           {"default", EncodeLevel::kDefault},
+                           {"archive", EncodeLevel::kArchive}},
+                          "fast (the fewest passes), default, archive (the fewest bytes; may take "
+                          "several times as long and decode somewhat more slowly)",
+                          "NAME");
+}
+
+// When a codec can be used, where its name does not say so.
+constexpr std::pair<std::string_view, std::string_view> kCodecNotes[] = {
+    {"auto", "whichever takes fewer bytes"},
+    {"direct", "with a maximum error"},
+    {"spectral", "with a target or --max-abs-error; auto uses it for targets"}};
+
+void add_codec(CLI::App& app, CodecChoice& codec) {
+  std::map<std::string, CodecChoice> choices;
+  std::string text;
+  for (const std::string_view name : codec_choice_names()) {
+    choices.emplace(name, *codec_choice_from_name(name));
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
+    for (const auto& [noted, note] : kCodecNotes) {
+      if (noted == name) text += fmt::format(" ({})", note);
+    }
+  }
+  add_choice<CodecChoice>(app, "--codec", codec, choices, text, "NAME");
+}
+
+constexpr unsigned kMaxJobs = 1024;
+
+void add_paths(CLI::App& app, ConvertOptions& options, Choices& choices) {
+  set_usage(app, {"IN [OUT]", "IN... --output-dir FOLDER", "--files-from LIST"});
+  app.add_option("IN", options.input,
+                 "A safetensors or .cfck file, or a folder of them; - is standard input")
+      ->option_text(" ");
+  app.add_option("OUT", options.more_inputs,
+                 "The output; default: beside IN, model.safetensors <-> model.cfck, "
+                 "folder <-> folder-cfck; - is standard output, and the default for standard input")
+      ->option_text(" ");
+  app.add_option("--output-dir", options.output_folder,
+                 "Write the outputs of any number of inputs into this folder, under their default "
+                 "names; it is made if need be. An input that fails does not keep the others from "
+                 "being converted")
+      ->option_text("FOLDER");
+  app.add_option("--files-from", options.files_from,
+                 "Convert the inputs that this file names too: a path on each line, or paths "
+                 "that end with NUL bytes, as find -print0 writes them; - is standard input")
+      ->option_text("LIST");
+  app.add_option("-j,--jobs", options.jobs,
+                 "Number of inputs to convert at the same time; default: 1. They share the CPUs "
+                 "unless --threads is given. Does not affect the results")
+      ->option_text("N")
+      ->check(CLI::Range(1U, kMaxJobs));
+  choices.input_paths.push_back(&options.input);
+  choices.input_paths.push_back(&options.files_from);
+}
+
+// Finds out what OUT is: an output, or more inputs.
+void divide_paths(const CLI::App& app, ConvertOptions& options) {
+  const bool has_input = app.count("IN") != 0;
+  std::vector<std::string>& rest = options.more_inputs;
+  if (!options.takes_many()) {
+    if (!has_input) throw CLI::RequiredError("IN");
+    if (rest.size() > 1) {
+      throw CLI::ValidationError(fmt::format(
+          "{} inputs need --output-dir FOLDER, which gets the outputs", rest.size() + 1));
+    }
+    if (!rest.empty()) options.output = std::exchange(rest, {}).front();
+    if (options.input == kStandardStream && options.output.empty()) {
+      options.output = kStandardStream;
+    }
+    return;
+  }
+  if (!has_input && options.files_from.empty()) throw CLI::RequiredError("IN");
+  const auto is_stream = [](const std::string& path) { return path == kStandardStream; };
+  if (is_stream(options.input) || std::any_of(rest.begin(), rest.end(), is_stream)) {
+    throw CLI::ValidationError(
+        "standard input has no name, so that it needs OUT, and no --output-dir or --files-from");
+  }
+}
+
+}  // namespace
+
+void set_up_convert(CLI::App& app, Choices& choices) {
+  ConvertOptions& options = choices.convert;
+  app.description(
+      "Convert safetensors to .cfck or back: losslessly, within a maximum error, or to a target.\n"
+      "The direction follows from the contents of IN, not from its suffix.\n"
+      "A folder is converted shard by shard, with targets for all shards together. Its other\n"
+      "files are copied; folders whose names begin with a dot are left out.");
+  add_paths(app, options, choices);
+  add_codec(app, options.encode.codec);
+  add_max_errors(app, options);
+  add_targets(app, options.encode);
+  add_effort(app, options.encode);
+  app.parse_complete_callback([&app, &options] {
+    for (const char* name : {"--codec", "--max-abs-error", "--max-rel-error", "--max-sigma-error",
+                             "--per-row", "--rule", "--rules", "--entropy", "--level"}) {
+      if (app.count(name) != 0) options.for_cfck.push_back(name);
+    }
+    for (const char* name : kTargetArguments) {
+      if (app.count(name) != 0) options.for_cfck.push_back(name);
+    }
+    divide_paths(app, options);
+  });
+  add_threads(app, options.encode.threads);
+  CLI::Option* verify = app.add_flag(
+      "--verify", options.verify,
+      "Decode the output and compare it with IN before it gets its final name: bit for bit, "
+      "or that no value exceeds its maximum error and that targets are met");
+  verify->option_text(" ");
+  app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
+      ->excludes(verify)
+      ->option_text(" ");
+  app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
+  add_limits(app, options.limits);
+  add_common(app, choices);
+  set_footer(
+      app,
+      "  cfck convert model.safetensors                  writes model.cfck\n"
+      "  cfck convert model.cfck back.safetensors        restores the original bytes\n"
+      "  cfck convert --verify llama/ llama-cfck/        a folder with shards\n"
+      "  cfck convert --dry-run --json model.safetensors shows how much it would save\n"
+      "  cfck convert *.safetensors --output-dir out/ --jobs 4\n"
+      "  cfck convert - - < model.safetensors | ssh host 'cat > model.cfck'\n"
+      "  cfck convert model.safetensors --max-sigma-error 1e-2 --per-row\n"
+      "  cfck convert model.safetensors --max-rel-error 1e-3 \\\n"
+      "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
+      "  cfck convert model.safetensors --size 60MB      best quality in 60 million bytes\n"
+      "The last colon of a rule ends its pattern, in which * matches any characters, ? one, and\n"
+      "[abc] one of these. As the options for all tensors do, a rule with a pattern leaves\n"
+      "one-dimensional and small tensors and optimizer state lossless; a full name or the option\n"
+      "force lifts that. In a file each line is a rule; lines that start with # are comments.\n");
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_convert(choices.convert, console); };
+  });
+}
+
+}  // namespace cfck::tools
