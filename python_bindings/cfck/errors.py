@@ -11,6 +11,7 @@ __all__ = [
     "InvalidArgumentError",
     "DeviceError",
     "OutOfBoundsError",
+    "ExistsError",
     "NotFoundError",
     "MissingFileError",
     "TruncatedError",

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <regex>
+#include <utility>
 
 #include "tests/tools/program.hpp"
 
@@ -59,6 +60,48 @@ TEST_F(Progress, WithinTensorsOfStats) {
   EXPECT_GT(percent, 0);
   EXPECT_LT(percent, 100);
   EXPECT_EQ(first_percent(shown({"stats", "-q", large})), -1);
+}
+
+// Long steps say how much time is left.
+TEST_F(Progress, TimeThatIsLeft) {
+  const std::string large = folder / "large.safetensors";
+  write_file(large, one_tensor(12'000'000));
+  const std::string text = shown({"convert", "--level", "archive", "--threads", "1", large});
+  EXPECT_TRUE(std::regex_search(text, std::regex("ETA [0-9]+:[0-9][0-9]"))) << text;
+}
+
+TEST_F(Progress, OfEveryLongStep) {
+  const std::string large = folder / "large.safetensors";
+  const std::string stored = folder / "large.cfck";
+  write_file(large, one_tensor(4'000'000));
+  ASSERT_EQ(run({"convert", large}).code, 0);
+  for (const auto& [arguments, label] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"verify", "--deep", stored}, "checking large.cfck"},
+           {{"digest", large}, "reading large.safetensors"},
+           {{"diff", large, stored}, "comparing"},
+           {{"repair", stored, "-o", folder / "copy.cfck"}, "recovering large.cfck"},
+           {{"compact", stored}, "compacting large.cfck"}}) {
+    const std::string text = shown(arguments);
+    EXPECT_NE(text.find(label), std::string::npos) << text;
+    const int percent = first_percent(text);
+    EXPECT_GE(percent, 0) << label;
+    EXPECT_LT(percent, 100) << label;
+  }
+  ASSERT_EQ(run({"verify", "--deep", stored}).code, 0);
+}
+
+TEST_F(Progress, OfSeveralInputs) {
+  std::vector<std::string> arguments = {"convert", "--output-dir", folder / "out", "-j", "2"};
+  for (const std::string name : {"a", "b", "c", "d"}) {
+    write_file(folder / (name + ".safetensors"), one_tensor(1'000'000));
+    arguments.push_back(folder / (name + ".safetensors"));
+  }
+  const std::string text = shown(arguments);
+  const int percent = first_percent(text);
+  EXPECT_GE(percent, 0) << text;
+  EXPECT_LT(percent, 100) << text;
+  EXPECT_NE(text.find("4 of 4 inputs converted"), std::string::npos) << text;
 }
 
 }  // namespace

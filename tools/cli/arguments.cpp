@@ -4,12 +4,23 @@ namespace cfck::tools {
 namespace {
 
 constexpr unsigned kMaxThreads = 4096;
+constexpr const char* kExamplesHead = "Examples:\n";
 
-constexpr const char* kExitCodes =
-    "Exit codes: 0 success; 1 files differ, or data was lost; 2 usage error; 3 input or output\n"
-    "error; 4 malformed file; 5 checksum mismatch; 6 unsupported file or feature; 7 limit\n"
-    "exceeded or out of memory; 8 the output exists already; 70 internal error; 128 + n stopped\n"
-    "by signal n.";
+// As many as fit, after one another.
+std::string exit_code_lines() {
+  constexpr std::size_t kColumns = 90;
+  std::string text = "Exit codes:";
+  std::size_t n_columns = text.size();
+  for (const ExitCodeText& entry : exit_code_texts()) {
+    const char* const end = &entry == &exit_code_texts().back() ? "." : ";";
+    const std::string item = fmt::format("{} {}{}", entry.code, entry.meaning, end);
+    const bool fits = n_columns + 1 + item.size() <= kColumns;
+    text += fits ? ' ' : '\n';
+    text += item;
+    n_columns = (fits ? n_columns + 1 : 0) + item.size();
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -64,8 +75,31 @@ void add_limits(CLI::App& app, Limits& limits) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+std::span<const ExitCodeText> exit_code_texts() {
+  static constexpr ExitCodeText kTexts[] = {
+      {"0", "success"},
+      {"1", "files differ, or data was lost"},
+      {"2", "usage error"},
+      {"3", "input or output error"},
+      {"4", "malformed file"},
+      {"5", "checksum mismatch"},
+      {"6", "unsupported file or feature"},
+      {"7", "limit exceeded or out of memory"},
+      {"8", "the output exists already"},
+      {"70", "internal error"},
+      {"128 + n", "stopped by signal n"},
+  };
+  return kTexts;
+}
+
 void set_footer(CLI::App& app, const std::string& examples) {
-  app.footer("Examples:\n" + examples + "\n" + kExitCodes);
+  app.footer(kExamplesHead + examples + "\n" + exit_code_lines());
+}
+
+std::string examples_of(const CLI::App& app) {
+  const std::string footer = app.get_footer();
+  const std::size_t begin = std::string_view(kExamplesHead).size();
+  return footer.substr(begin, footer.rfind("\nExit codes:") - begin);
 }
 
 }  // namespace cfck::tools

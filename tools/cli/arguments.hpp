@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@ namespace cfck::tools {
 
 struct HelpOptions {
   std::string command;  // empty: an overview
+  bool man = false;     // as a manual page
+  bool list = false;    // only the names of the commands
+};
+
+struct CompletionOptions {
+  std::string shell;
 };
 
 // Everything that may appear on a command line. The chosen command sets
@@ -38,6 +45,7 @@ struct Choices {
   RepairOptions repair;
   ReportOptions report;
   HelpOptions help;
+  CompletionOptions completion;
   // Where a path `-` means standard input.
   std::vector<std::string*> input_paths;
   std::vector<std::vector<std::string>*> input_lists;
@@ -77,6 +85,14 @@ void add_threads(CLI::App& app, unsigned& threads);
 void add_limits(CLI::App& app, Limits& limits);
 // Adds examples, and the meaning of exit codes.
 void set_footer(CLI::App& app, const std::string& examples);
+// Returns the examples of set_footer().
+std::string examples_of(const CLI::App& app);
+
+struct ExitCodeText {
+  const char* code;
+  const char* meaning;
+};
+std::span<const ExitCodeText> exit_code_texts();
 
 // What each command takes; see kCommands in commands.cpp.
 void set_up_convert(CLI::App& app, Choices& choices);
@@ -90,6 +106,8 @@ void set_up_extract(CLI::App& app, Choices& choices);
 void set_up_compact(CLI::App& app, Choices& choices);
 void set_up_repair(CLI::App& app, Choices& choices);
 void set_up_report(CLI::App& app, Choices& choices);
+void set_up_shrink(CLI::App& app, Choices& choices);
 void set_up_help(CLI::App& app, Choices& choices);
+void set_up_completion(CLI::App& app, Choices& choices);
 
 }  // namespace cfck::tools

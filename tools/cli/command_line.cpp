@@ -23,10 +23,8 @@ namespace {
 // "cfck-inspect verify ..." and "cfck inspect verify ...": the word after
 // `inspect` may be a command of its own.
 bool continues_inspect(const std::vector<std::string>& arguments) {
-  static constexpr std::string_view kNames[] = {"show",  "verify", "digest", "stats",
-                                                "bands", "diff",   "extract"};
-  return !arguments.empty() &&
-         std::find(std::begin(kNames), std::end(kNames), arguments[0]) != std::end(kNames);
+  const auto names = commands_of_inspect();
+  return !arguments.empty() && std::find(names.begin(), names.end(), arguments[0]) != names.end();
 }
 
 // CLI11 says what it did not expect, but not what was meant.

@@ -23,6 +23,8 @@ struct Command {
 std::span<const Command> all_commands();
 // Returns nullptr where there is none.
 const Command* find_command(std::string_view name);
+// Returns the commands that `cfck inspect` takes as its first word.
+std::span<const std::string_view> commands_of_inspect();
 // Names the commands that may have been meant.
 Error no_such_command(std::string_view wanted);
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include "model/folder/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/listing.hpp"
+#include "tools/output/terminal.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -108,15 +110,12 @@ RowTotals totals_of(const std::vector<ShownRow>& rows) {
   return totals;
 }
 
-std::size_t columns_of(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 // Two columns are shown only where something is lossy, and the last where codec spectral is used.
 constexpr std::size_t kAllColumns = 11;
 constexpr std::size_t kLossyColumns = 10;
 constexpr std::size_t kLosslessColumns = 8;
+constexpr std::size_t kNameColumn = 0;
+constexpr std::size_t kCodecColumn = 3;
 using Cells = std::array<std::string, kAllColumns>;
 
 std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
@@ -149,14 +148,30 @@ void print_full(Console& console, std::string& text) {
 
 void append_line(std::string& text, const Cells& cells, std::span<const std::size_t> widths) {
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    const std::size_t padding = widths[i] - columns_of(cells[i]);
+    const std::size_t n_columns = columns_of(cells[i]);
+    const std::size_t padding = widths[i] - std::min(n_columns, widths[i]);
     const bool is_number = i >= 4 && i != kLosslessColumns;
     if (i > 0) text += "  ";
     if (is_number) text.append(padding, ' ');
-    text += cells[i];
+    text += n_columns <= widths[i] ? cells[i] : shortened(cells[i], widths[i]);
     if (!is_number) text.append(padding, ' ');
   }
   text += '\n';
+}
+
+// Names, and what names a base, are shortened where a line would not fit; never in a pipe.
+void fit_terminal(std::vector<std::size_t>& widths) {
+  constexpr std::size_t kFewestColumns = 12;
+  const auto n_columns = terminal_columns(STDOUT_FILENO);
+  if (!n_columns) return;
+  std::size_t n_needed = 2 * (widths.size() - 1);
+  for (const std::size_t width : widths) n_needed += width;
+  for (const std::size_t column : {kNameColumn, kCodecColumn}) {
+    if (n_needed <= *n_columns || widths[column] <= kFewestColumns) continue;
+    const std::size_t excess = std::min(n_needed - *n_columns, widths[column] - kFewestColumns);
+    widths[column] -= excess;
+    n_needed -= excess;
+  }
 }
 
 void print_table(Console& console, const std::vector<ShownRow>& rows) {
@@ -179,6 +194,7 @@ void print_table(Console& console, const std::vector<ShownRow>& rows) {
       widths[i] = std::max(widths[i], columns_of(line[i]));
     }
   }
+  fit_terminal(widths);
   std::string header;
   append_line(header, kHeader, widths);
   header.pop_back();

@@ -191,3 +191,10 @@ def test_tensors_without_data_raise_what_torch_raises(path):
     assert isinstance(caught.value, cfck.UnsupportedError)
     assert caught.value.record == "w"
     assert not path.exists()
+
+
+def test_an_output_that_exists_is_a_file_exists_error_too():
+    error = cfck.errors.from_native("exists", "'m.cfck' exists already", "", None)
+    assert isinstance(error, cfck.ExistsError)
+    assert isinstance(error, FileExistsError) and isinstance(error, cfck.InvalidArgumentError)
+    assert str(error) == "'m.cfck' exists already"

@@ -1,4 +1,4 @@
-// cfck-inspect extract.
+// cfck extract.
 #include <gtest/gtest.h>
 
 #include <filesystem>

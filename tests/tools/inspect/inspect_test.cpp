@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <sstream>
 
 #include "base/hashing/hashing.hpp"
 #include "cfck/update.hpp"
@@ -92,6 +93,37 @@ TEST_F(Inspect, ShowsSafetensorsToo) {
   EXPECT_EQ(json["decoded_bytes"], json["stored_bytes"]);
   EXPECT_EQ(json["file_bytes"], small_model().size());
   EXPECT_NE(run({"inspect", plain}).out.find("layer.twin"), std::string::npos);
+}
+
+// Long names are shortened in the middle on terminals, and nowhere else.
+TEST_F(Inspect, TablesFitTheTerminal) {
+  const std::string name = "encoder." + std::string(200, 'x') + ".\u00e9nd.weight";
+  const std::string model = folder / "long.safetensors";
+  write_file(model, model_of({{name, "F32", "[64,64]", bytes_of(weights(4096, 1, 1))},
+                              {"twin", "F32", "[64,64]", bytes_of(weights(4096, 1, 1))}}));
+  ASSERT_EQ(run({"convert", model}).code, 0);
+  for (const std::size_t columns : {80U, 120U, 400U}) {
+    RunOptions terminal;
+    terminal.terminal = true;
+    terminal.environment = {"COLUMNS=" + std::to_string(columns)};
+    const std::string text = run({"inspect", "--color=never", folder / "long.cfck"}, terminal).out;
+    std::istringstream lines(text.substr(text.find("name ")));
+    std::size_t longest = 0;
+    for (std::string line; std::getline(lines, line);) {
+      line.erase(std::min(line.size(), line.find('\r')));
+      const auto n_bytes =
+          std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; });
+      longest = std::max(longest, static_cast<std::size_t>(n_bytes));
+    }
+    EXPECT_LE(longest, columns == 400 ? 1000 : columns) << text;
+    EXPECT_EQ(text.find(name) != std::string::npos, columns == 400) << text;
+    EXPECT_NE(text.find("\u00e9nd.weight"), std::string::npos) << text;
+  }
+  RunOptions piped;
+  piped.environment = {"COLUMNS=80"};
+  EXPECT_NE(run({"inspect", folder / "long.cfck"}, piped).out.find(name), std::string::npos);
+  EXPECT_EQ(run({"inspect", "--json", folder / "long.cfck"}, piped).json()["records"][0]["name"],
+            name);
 }
 
 TEST_F(Inspect, SortsAndFilters) {
