@@ -62,14 +62,6 @@ TEST_F(Progress, WithinTensorsOfStats) {
   EXPECT_EQ(first_percent(shown({"stats", "-q", large})), -1);
 }
 
-// Long steps say how much time is left.
-TEST_F(Progress, TimeThatIsLeft) {
-  const std::string large = folder / "large.safetensors";
-  write_file(large, one_tensor(12'000'000));
-  const std::string text = shown({"convert", "--level", "archive", "--threads", "1", large});
-  EXPECT_TRUE(std::regex_search(text, std::regex("ETA [0-9]+:[0-9][0-9]"))) << text;
-}
-
 TEST_F(Progress, OfEveryLongStep) {
   const std::string large = folder / "large.safetensors";
   const std::string stored = folder / "large.cfck";
