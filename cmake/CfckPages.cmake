@@ -1,5 +1,7 @@
 # Writes manual pages and completion into FOLDER, as the program CFCK (a list: an emulator may come
 # first) prints them: cmake -DCFCK=... -DFOLDER=... -P CfckPages.cmake
+cmake_minimum_required(VERSION 3.25)
+
 function(cfck_print path)
   get_filename_component(folder "${FOLDER}/${path}" DIRECTORY)
   file(MAKE_DIRECTORY "${folder}")
