@@ -35,6 +35,8 @@ else
   run_on_aarch64
 fi
 
+"$root_dir/scripts/wheel.sh" "$build/dist"
+
 step "Fuzzing, one minute for each target (build/fuzz)"
 cmake -S "$root_dir" -B "$build/fuzz" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_CXX_COMPILER=clang++ -DCFCK_BUILD_FUZZERS=ON -DCFCK_BUILD_TOOLS=OFF \
