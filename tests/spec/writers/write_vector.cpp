@@ -51,6 +51,12 @@ cfck::Result<cfck::TensorOptions> tensor_options(const json& step, cfck::CodecCh
   options.nmse = number(step, "nmse");
   options.psnr = number(step, "psnr");
   options.bits_per_weight = number(step, "bits_per_weight");
+  if (step.contains("step_preset")) {
+    options.steps = cfck::step_preset_from_name(step.at("step_preset").get<std::string>());
+    if (!options.steps) {
+      return wrong_recipe("no such step preset");
+    }
+  }
   if (step.contains("trellis_states")) {
     options.trellis_states = step.at("trellis_states").get<unsigned>();
   }
