@@ -6,15 +6,17 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-# Steps between these, over the one at hand, differ too little for another trial: 0.05 bits.
-_NEAR = 2.0**0.05
+# Steps between these, over the one at hand, differ too little for another trial: 0.02 bits.
+_NEAR = 2.0**0.02
 # The loss grows with about this power of the step.
 _POWER = 2.0
 # What is said by ratios further away is not taken at its word.
 _MOST_OCTAVES = 2.0
 _SMALLEST_RATIO = 2.0**-10
 # A loss this near below what is allowed is near enough.
-_ENOUGH = 0.93
+_ENOUGH = 0.97
+# Octaves below the step that one ratio tells; towards coarser steps at most this part of them.
+_MARGIN, _PART = 0.02, 0.15
 
 
 @dataclasses.dataclass
@@ -88,7 +90,8 @@ def _factor(ratio: float) -> float:
         return math.pow(2.0, -_MOST_OCTAVES)
     octaves = -math.log2(max(ratio, _SMALLEST_RATIO)) / _POWER
     octaves = min(max(octaves, -_MOST_OCTAVES), _MOST_OCTAVES)
-    return math.pow(2.0, octaves - 0.02)
+    margin = min(_MARGIN, _PART * octaves) if octaves > 0 else _MARGIN
+    return math.pow(2.0, octaves - margin)
 
 
 Try = Callable[[float], float]
