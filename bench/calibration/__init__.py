@@ -1,1 +1,1 @@
-"""What calibration, refinement and shrinking cost and achieve."""
+"""This command measures what calibration, refinement and shrinking cost and achieve."""

@@ -33,7 +33,7 @@ MOST_SECONDS = {"MiniLM": 360.0, "ResNet-20": 600.0, "ResNet-56": 600.0}
 
 @dataclass(frozen=True)
 class Timed:
-    """What an action took."""
+    """The cost of an action, and its result."""
 
     wall: float
     processor: float

@@ -1,1 +1,1 @@
-"""What the qualities and the default of bits per weight do to models, beside quantisers."""
+"""This command measures what qualities and bits per weight do to models, beside quantisers."""

@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass
 class Results:
-    """What a run gathers."""
+    """A run gathers its outcomes, models and verdicts here."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     judged: list[Judged] = field(default_factory=list)

@@ -18,7 +18,7 @@ from rate_distortion.subjects import Subject
 IMAGES, SENTENCES, CONTEXTS = 10000, 200, 64
 CONTEXT = models.GPT_POSITIONS
 
-# What the table of results calls an effect, and what it must be, by quality or bits per weight.
+# A goal names an effect of the table of results and its limit, by quality or bits per weight.
 Goals = dict[str, tuple[str, Goal]]
 
 

@@ -45,7 +45,7 @@ SETTINGS = [
 
 @dataclass(frozen=True)
 class Saved:
-    """What a file takes, and what comes back from it."""
+    """A file has a size, and gives tensors back."""
 
     bits: float  # per value of the float tensors of two or more dimensions
     bits_of_all: float  # of the whole file, per value of all float tensors

@@ -13,8 +13,8 @@ namespace {
 using detail::piecewise_linear_exp2;
 using detail::piecewise_linear_log2;
 
-// What a tensor adds to the error of a model's outputs is, as a rule, in proportion to its relative
-// squared error and does not depend on how many values it has; its bits do. The sum of both is
+// A tensor adds to the error of a model's outputs, as a rule, in proportion to its relative squared
+// error, however many values it has; its bits depend on that number. The sum of both is
 // least where the relative squared error is in proportion to the number of values: the step, to its
 // root. Measured gradients of two language models and two residual networks agree.
 constexpr double kOctavesBySize = 0.5;
@@ -58,7 +58,7 @@ bool is_word_table(std::string_view name, const Shape& shape) {
          matches_any(kWordTables, name);
 }
 
-// What names say of the model as a whole.
+// Names show two properties of the model as a whole.
 struct ModelNames {
   explicit ModelNames(std::span<const std::string_view> names)
       : has_output_layer(any_matches(kOutputLayers, names)),

@@ -99,7 +99,7 @@ TEST(ModelSteps, ErrorsFollowValuesAndSizes) {
   EXPECT_LT(flat.record("small").stored_bytes, file.record("small").stored_bytes / 2);
 }
 
-// What nmse promises is the least squared error, whatever the model.
+// An nmse promises the least squared error, whatever the model.
 TEST(ModelSteps, AreNotTheDefaultOfErrors) {
   const std::vector<Named> tensors = {{"small", {256, 64}, bytes_from(bell(1, 256 * 64, 0.01))},
                                       {"large", {256, 64}, bytes_from(bell(2, 256 * 64, 0.5))}};

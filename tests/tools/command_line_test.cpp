@@ -91,7 +91,7 @@ TEST(CommandLine, WrongUsage) {
   EXPECT_EQ(line_count(outcome.err), 1U) << outcome.err;
 }
 
-// What may have been meant is suggested for commands and options, in one line.
+// One line suggests the command or option that may have been meant.
 TEST(CommandLine, DidYouMean) {
   for (const auto& [command, suggestion] : std::map<std::vector<std::string>, std::string>{
            {{"convrt", "x"}, "no command 'convrt'; did you mean 'convert'"},

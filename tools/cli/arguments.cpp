@@ -6,7 +6,7 @@ namespace {
 constexpr unsigned kMaxThreads = 4096;
 constexpr const char* kExamplesHead = "Examples:\n";
 
-// As many as fit, after one another.
+// A line takes as many codes as fit.
 std::string exit_code_lines() {
   constexpr std::size_t kColumns = 90;
   std::string text = "Exit codes:";

@@ -94,7 +94,7 @@ struct ExitCodeText {
 };
 std::span<const ExitCodeText> exit_code_texts();
 
-// What each command takes; see kCommands in commands.cpp.
+// Each declares what its command takes; kCommands in commands.cpp has them all.
 void set_up_convert(CLI::App& app, Choices& choices);
 void set_up_show(CLI::App& app, Choices& choices);
 void set_up_verify(CLI::App& app, Choices& choices);

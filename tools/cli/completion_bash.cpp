@@ -55,7 +55,7 @@ constexpr const char* kTail = R"bash(}
 complete -o bashdefault -o default -F _cfck cfck cfck-convert cfck-inspect
 )bash";
 
-// What follows an option with a value.
+// Returns the case for the word that follows an option with a value.
 std::string value_case(const ArgumentDescription& option) {
   std::string action;
   switch (option.value) {

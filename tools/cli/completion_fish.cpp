@@ -20,7 +20,7 @@ std::string quoted(const std::string& text) {
   return shown + "'";
 }
 
-// What may follow the option.
+// Returns the words or files that may follow the option.
 std::string value_of(const ArgumentDescription& argument) {
   switch (argument.value) {
     case Value::kNone:

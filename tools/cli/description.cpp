@@ -86,7 +86,7 @@ std::string short_text(const std::string& text) {
   for (const std::string_view end : {". ", "; ", ": ", " ("}) {
     beginning = beginning.substr(0, beginning.find(end));
   }
-  // What says only to whom an option is of use is no description of it.
+  // A beginning that says only to whom an option is of use does not describe it.
   if (beginning == "Codec spectral") {
     return short_text(text.substr(beginning.size() + 2));
   }

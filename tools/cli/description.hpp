@@ -1,4 +1,4 @@
-// What commands take, as data: manual pages and completion are written from it.
+// Commands described as data: manual pages and completion are written from them.
 #pragma once
 
 #include <string>

@@ -197,8 +197,8 @@ int convert_one(const ConvertOptions& options, Console& console) {
   return reported ? kExitOk : console.fail(reported.error(), report->output);
 }
 
-// What is incomplete or wrong does not get as far as standard output: it is written once the whole
-// file is there, and verified if that was asked for.
+// Incomplete or wrong bytes never reach standard output: it is written once the whole file is
+// there, and verified if that was asked for.
 int convert_to_standard_output(const ConvertOptions& given, Console& console) {
   if (is_folder(given.input)) {
     return console.fail(

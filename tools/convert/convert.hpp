@@ -48,7 +48,7 @@ Result<void> check_output(const std::string& input, const std::string& output, b
 // Options for encoding make no sense in conversions from .cfck. Error: kInvalidArgument.
 Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to);
 
-// What is known of a conversion before it begins.
+// A conversion that has not begun: its output, and how much there is to do.
 struct ConvertPlan {
   std::string output;
   std::uint64_t decoded_bytes = 0;

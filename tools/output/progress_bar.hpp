@@ -41,7 +41,7 @@ class ProgressBar {
   void draw(std::uint64_t done_bytes, std::uint64_t compressed_bytes);
   void put_line(std::string line);
   void erase();
-  // What parts tell the whole.
+  // Parts call this to tell the whole how far they are.
   void add_of_part(std::uint64_t n_bytes, const std::string& label);
 
   ProgressBar* const whole_ = nullptr;

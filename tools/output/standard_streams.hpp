@@ -8,7 +8,7 @@
 
 namespace cfck::tools {
 
-// What stands for standard input or output on the command line, and in what is shown.
+// This word stands for standard input or output on the command line and in messages.
 inline constexpr const char* kStandardStream = "-";
 
 // A folder in the folder for temporary files (TMPDIR), which is removed with all it has.

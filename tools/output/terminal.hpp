@@ -1,4 +1,4 @@
-// What is known about a terminal.
+// These functions measure terminals, and text that has to fit them.
 #pragma once
 
 #include <cstddef>

@@ -42,7 +42,7 @@ overflow-wrap:anywhere}
 .problems ul{margin:8px 0 0;padding-left:20px}
 )";
 
-// What pictures are made of.
+// These rules are for pictures.
 constexpr std::string_view kPictures = R"(
 svg{display:block;width:100%;height:auto;overflow:visible;font-size:12px;fill:var(--ink)}
 .narrow{display:none}

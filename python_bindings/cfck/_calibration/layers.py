@@ -65,7 +65,7 @@ class Corrector:
         counter.total = len(self.layers(set(rounded.weights.tensors)))
 
     def layers(self, lossy: set[str]) -> list[Layer]:
-        """Those of the lossy tensors that can be corrected."""
+        """The layers whose weights are lossy tensors that can be corrected."""
         weights = self._rounded.weights
         shared = set(weights.tied_to.values())
         layers = []

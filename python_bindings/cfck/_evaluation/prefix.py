@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .outputs import afterwards, run_model
 
-# What calls of modules returned, of all batches together.
+# The outputs of modules that are kept, of all batches together, take at most this.
 MAX_BYTES = 1 << 30
 
 
@@ -85,7 +85,7 @@ class Prefix:
         self._calls = [[] for _ in self._batches]
 
     def run(self, position: int) -> Any:
-        """What the model returns for a batch."""
+        """Runs the model on a batch and returns its output."""
         state = _Pass(list(self._calls[position]))
         with self._running(state):
             returned = run_model(self._model, self._batches[position])

@@ -1,1 +1,1 @@
-"""What `python -m cfck` and `cfck shrink` do."""
+"""This room holds the command line of Python: `python -m cfck` and `cfck shrink`."""

@@ -19,7 +19,7 @@ from ..errors import (
 )
 from .folder import FolderRequest, shrink_folder
 
-# As of the program `cfck`.
+# The program `cfck` has the same ones.
 _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (MissingFileError, 3),
     (InvalidArgumentError, 2),

@@ -24,7 +24,7 @@ _WEIGHTS = (
 
 @dataclasses.dataclass(frozen=True)
 class FolderRequest:
-    """What is asked of a folder.
+    """A folder to shrink, and how.
 
     Attributes:
         source, target: the folders.

@@ -54,7 +54,7 @@ def errors_of(
 
 
 def histogram_range(values: NDArray[np.float64]) -> tuple[float, float]:
-    """What a histogram shows: four standard deviations around the mean, but no empty ends."""
+    """The range of a histogram: four standard deviations around the mean, but no empty ends."""
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         raise InvalidArgumentError("the tensor has no finite values to draw")

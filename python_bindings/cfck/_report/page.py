@@ -15,7 +15,7 @@ from ..errors import CfckError, InvalidArgumentError
 
 @dataclasses.dataclass(frozen=True)
 class ReportSummary:
-    """What a page says; the names are those of ``cfck report --json``.
+    """The head figures of a page; they are named as in ``cfck report --json``.
 
     Attributes:
         output: the page.

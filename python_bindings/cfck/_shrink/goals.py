@@ -1,4 +1,4 @@
-"""What a file has to keep, and how far an outcome is from that."""
+"""Goals say what a file has to keep, and how far an outcome is from that."""
 
 from __future__ import annotations
 

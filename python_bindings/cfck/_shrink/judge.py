@@ -1,4 +1,4 @@
-"""What a changed model keeps, on examples that were held back."""
+"""A judge measures what a changed model keeps, on examples that were held back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEW_HELD = 32
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What a model keeps.
+    """The outcome of a model.
 
     Attributes:
         ratio: the loss over what is allowed, of the goal where it is largest: 1 or less is met.
@@ -105,7 +105,7 @@ class Judge:
             self._check_score(score)
 
     def of(self, model: nn.Module) -> Verdict:
-        """What the model keeps."""
+        """Measures what the model keeps."""
         evaluation = None
         ratio, kept = 0.0, {}
         if self._data is not None:

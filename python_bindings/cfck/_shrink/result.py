@@ -1,4 +1,4 @@
-"""What a call of shrink() did."""
+"""Results tell what a call of shrink() did."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ShrinkTrial:
 
 @dataclasses.dataclass(frozen=True)
 class ShrinkResult:
-    """What shrink() wrote, and what is known of it.
+    """The file that shrink() wrote, and its outcome.
 
     Attributes:
         filename: the file.

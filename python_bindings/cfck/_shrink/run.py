@@ -111,7 +111,7 @@ class Shrinker:
             torch.no_grad(),
             warnings.catch_warnings(),
         ):
-            # What trials lose is known; what the file loses is told in the end.
+            # Trials may lose anything; the losses of the file are told in the end.
             warnings.simplefilter("ignore", LossWarning)
             calibration = self._calibrate()
             best = self._to_size(calibration) if job.targets else self._to_goal(calibration)

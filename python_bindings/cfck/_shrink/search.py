@@ -10,7 +10,7 @@ from collections.abc import Callable
 _NEAR = 2.0**0.02
 # The loss grows with about this power of the step.
 _POWER = 2.0
-# What is said by ratios further away is not taken at its word.
+# Ratios further away are not taken at their word.
 _MOST_OCTAVES = 2.0
 _SMALLEST_RATIO = 2.0**-10
 # A loss this near below what is allowed is near enough.

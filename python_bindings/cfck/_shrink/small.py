@@ -22,7 +22,7 @@ Rules = dict[str, dict[str, Any]]
 
 
 class SmallTensors:
-    """What becomes of vectors, of small tensors and of buffers.
+    """Decides what becomes of vectors, of small tensors and of buffers.
 
     Args:
         state: the tensors of the model.

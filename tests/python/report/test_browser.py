@@ -63,7 +63,7 @@ def _browse(folder, *arguments):
 
 
 def _measured(page, width):
-    """What a browser says of the page in a frame of a width, with every tensor unfolded."""
+    """A browser measures the page in a frame of a width, with every tensor unfolded."""
     script = """
       const frame = document.querySelector('iframe');
       frame.onload = () => {

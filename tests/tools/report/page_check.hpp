@@ -16,8 +16,9 @@ struct Element {
 
 struct CheckedPage {
   std::vector<Element> elements;
-  // What is wrong: tags that do not match, attributes without quotes, anything that would load or
-  // run something, links that lead out of the page or nowhere, identifiers that occur twice.
+  // Each entry names a mistake: tags that do not match, attributes without quotes, anything that
+  // would load or run something, links that lead out of the page or nowhere, identifiers that occur
+  // twice.
   std::vector<std::string> problems;
 
   std::size_t count(std::string_view name) const;

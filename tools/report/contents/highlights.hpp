@@ -1,4 +1,4 @@
-// What a reader should look at first.
+// Highlights name the tensors that a reader should look at first.
 #pragma once
 
 #include <cstdint>

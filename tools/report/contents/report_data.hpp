@@ -1,4 +1,4 @@
-// What a report says, before it becomes a page.
+// A report holds these data before it becomes a page.
 #pragma once
 
 #include <cstdint>

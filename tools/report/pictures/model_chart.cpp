@@ -67,7 +67,7 @@ class ModelChart {
   static bool has_error(const Column& column) {
     return column.n_lossy > 0 && column.squared_errors > 0;
   }
-  // Those that store nothing have no place of their own.
+  // Tensors that store nothing have no place of their own.
   static bool is_drawn(const RecordReport& record) {
     return record.tensor->sharing == Sharing::kNone && record.tensor->n_elems > 0;
   }

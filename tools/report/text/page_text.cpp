@@ -31,7 +31,7 @@ bool is_word(char c) {
          std::string_view(" .,;:%/+-()=").find(c) != std::string_view::npos;
 }
 
-// As numeric references, which Markdown never takes as its own characters.
+// Writes characters as numeric references, which Markdown never takes as its own.
 template <class Keep>
 std::string referenced(std::string_view text, const Keep& keep) {
   std::string result;
