@@ -101,8 +101,8 @@ class TerminalLine:
 
 
 def byte_listener(progress: Progress | bool | None, what: str) -> Progress | None:
-    """The listener to a call that counts bytes: ``progress``; True: a bar on stderr; None and False:
-    nobody listens."""
+    """Returns the listener to a call that counts bytes: ``progress`` itself, a bar on stderr for
+    True, nobody for None and False."""
     if progress is True:
         return None if sys.stderr is None else TerminalLine(what, sys.stderr, 0.0, in_bytes=True)
     _check(progress)
