@@ -123,14 +123,18 @@ TensorRole role_of(std::span<const std::string_view> names, std::span<const Shap
 std::vector<double> model_steps(std::span<const EncodePlan> plans,
                                 std::span<const ValueTotals> totals) {
   std::vector<double> steps(plans.size(), 1.0);
+  const auto follows_roles = [](const EncodePlan& plan) {
+    return plan.choice.spectral->follows_roles();
+  };
+  if (std::none_of(plans.begin(), plans.end(), follows_roles)) return steps;
   std::vector<std::string_view> names;
   for (const EncodePlan& plan : plans) names.push_back(plan.name);
   const ModelNames model(names);
   std::vector<TensorRole> roles;
   for (const EncodePlan& plan : plans) roles.push_back(role_in(model, plan.name, plan.shape));
-  const double mean = plans.empty() ? 0 : mean_octaves(plans, roles);
+  const double mean = mean_octaves(plans, roles);
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (!plans[i].choice.spectral->follows_roles()) continue;
+    if (!follows_roles(plans[i])) continue;
     const double octaves = octaves_of(roles[i], octaves_of_size(plans[i]) - mean);
     const double step = totals[i].rms() * piecewise_linear_exp2(octaves);
     // Nothing is tried of zeros, and of values whose squares overflow.

@@ -7,8 +7,6 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
-#include <iterator>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,6 +15,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "cfck/options.hpp"
 #include "tools/convert/convert.hpp"
 #include "tools/convert/convert_report.hpp"
 #include "tools/output/interrupt.hpp"
@@ -81,8 +80,7 @@ Result<std::vector<Task>> list_tasks(const ConvertOptions& options) {
     Task task{options, 0, {}, 0};
     task.options.input = std::move(input);
     if (options.encode.threads == 0 && options.jobs > 1) {
-      const unsigned n_cpus = std::max(1U, std::thread::hardware_concurrency());
-      task.options.encode.threads = std::max(1U, n_cpus / options.jobs);
+      task.options.encode.threads = std::max(1U, default_thread_count() / options.jobs);
     }
     tasks.push_back(std::move(task));
   }

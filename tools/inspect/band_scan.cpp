@@ -8,7 +8,6 @@
 
 namespace cfck::tools {
 
-// Returns the record, if it has chunks of codec spectral of its own.
 const Record* spectral_record(const StoredTensor& tensor) {
   if (tensor.record == nullptr) return nullptr;
   const Record& record = *tensor.record;

@@ -23,22 +23,6 @@ struct BandsReport {
   std::vector<Error> problems;  // tensors that cannot be compared with the reference
 };
 
-// Returns the tensor of the reference, or nullptr after adding a problem.
-const StoredTensor* original_of(const StoredTensor& tensor, const TensorSet& reference_set,
-                                BandsReport& all) {
-  const StoredTensor* const original = reference_set.find(tensor.name);
-  const auto refuse = [&](std::string message) {
-    all.problems.push_back({ErrorCode::kInvalidArgument, std::move(message), tensor.name, {}});
-    return nullptr;
-  };
-  if (original == nullptr) return refuse("the reference has no tensor with this name");
-  if (original->dtype != tensor.dtype || original->shape != tensor.shape) {
-    return refuse(fmt::format("{} here, {} in the reference: not comparable", type_text(tensor),
-                              type_text(*original)));
-  }
-  return original;
-}
-
 Result<BandsReport> describe_all(const TensorSet& set, const TensorSet* reference,
                                  const std::vector<const StoredTensor*>& selected,
                                  ProgressBar& bar) {
@@ -53,8 +37,12 @@ Result<BandsReport> describe_all(const TensorSet& set, const TensorSet* referenc
       all.n_others += 1;
       continue;
     }
-    const StoredTensor* original =
-        reference == nullptr ? nullptr : original_of(*tensor, *reference, all);
+    const StoredTensor* original = nullptr;
+    if (reference != nullptr) {
+      const auto found = find_original(*reference, *tensor);
+      if (found) original = *found;
+      if (!found) all.problems.push_back(found.error());
+    }
     std::uint64_t tensor_bytes = 0;
     const auto add_done = [&](std::uint64_t n_bytes) {
       tensor_bytes += n_bytes;

@@ -87,19 +87,13 @@ void add_bound(const StoredTensor& tensor, const BoundCheck& check, TensorReport
 Result<void> compare(const TensorSet& set, const TensorSet& reference_set,
                      const StatsOptions& options, TensorReport& report, StatsReport& all) {
   const StoredTensor& tensor = *report.tensor;
-  const StoredTensor* reference = reference_set.find(tensor.name);
-  if (reference == nullptr) {
-    if (!options.common) {
-      all.problems.push_back(difference(tensor.name, "the reference has no tensor with this name"));
-    }
+  const auto found = find_original(reference_set, tensor);
+  if (!found) {
+    if (options.common && found.error().code == ErrorCode::kNotFound) return {};
+    all.problems.push_back(difference(tensor.name, found.error().message));
     return {};
   }
-  if (reference->dtype != tensor.dtype || reference->shape != tensor.shape) {
-    all.problems.push_back(
-        difference(tensor.name, fmt::format("{} here, {} in the reference: not comparable",
-                                            type_text(tensor), type_text(*reference))));
-    return {};
-  }
+  const StoredTensor* const reference = *found;
   std::optional<BoundCheck> check;
   if (tensor.error) {
     const auto read = [&](std::uint64_t first, std::uint64_t count, MutableBytes out) {

@@ -227,6 +227,19 @@ Result<void> check_interrupt() {
   return cancelled();
 }
 
+Result<const StoredTensor*> find_original(const TensorSet& reference, const StoredTensor& tensor) {
+  const StoredTensor* const original = reference.find(tensor.name);
+  if (original == nullptr) {
+    return not_found("the reference has no tensor with this name").in_record(tensor.name);
+  }
+  if (original->dtype != tensor.dtype || original->shape != tensor.shape) {
+    return invalid_argument(fmt::format("{} here, {} in the reference: not comparable",
+                                        type_text(tensor), type_text(*original)))
+        .in_record(tensor.name);
+  }
+  return original;
+}
+
 Error no_such_tensor(const TensorSet& tensors, std::string_view name) {
   std::vector<std::string_view> names;
   names.reserve(tensors.tensors().size());

@@ -114,6 +114,10 @@ Result<std::vector<const StoredTensor*>> select_tensors(const TensorSet& set,
 // Error: "cancelled" when a signal has arrived.
 Result<void> check_interrupt();
 
+// Returns the tensor of that name of the reference, of the same dtype and shape. Errors, in the
+// record: kNotFound where there is none of that name; kInvalidArgument where the types differ.
+Result<const StoredTensor*> find_original(const TensorSet& reference, const StoredTensor& tensor);
+
 // Returns an error that suggests names like `name`. Code: kNotFound.
 Error no_such_tensor(const TensorSet& tensors, std::string_view name);
 

@@ -95,23 +95,18 @@ class Gatherer {
     }
   }
 
-  void refuse(RecordReport& record, std::string message) {
-    record.problem = message;
-    data_.problems.push_back(invalid_argument(std::move(message)).in_record(record.tensor->name));
+  void refuse(RecordReport& record, Error error) {
+    record.problem = error.message;
+    data_.problems.push_back(std::move(error));
   }
 
   // Returns the tensor of the reference, or nullptr where there is none to compare with.
   const StoredTensor* original_of(RecordReport& record) {
     if (reference_ == nullptr) return nullptr;
-    const StoredTensor& tensor = *record.tensor;
-    const StoredTensor* const original = reference_->find(tensor.name);
-    if (original == nullptr) {
-      if (!options_.common) refuse(record, "the reference has no tensor with this name");
-      return nullptr;
-    }
-    if (original->dtype == tensor.dtype && original->shape == tensor.shape) return original;
-    refuse(record, fmt::format("{} here, {} in the reference: not comparable", type_text(tensor),
-                               type_text(*original)));
+    auto original = find_original(*reference_, *record.tensor);
+    if (original) return *original;
+    if (options_.common && original.error().code == ErrorCode::kNotFound) return nullptr;
+    refuse(record, std::move(original).error());
     return nullptr;
   }
 
@@ -157,9 +152,11 @@ class Gatherer {
     record.bound_kept = check->kept();
     if (!check->kept()) {
       refuse(record,
-             fmt::format("{} values are beyond {}, first at index {}; is this the reference that "
-                         "the file was made from?",
-                         check->n_beyond(), asked_text(*tensor.error), check->first_beyond()));
+             invalid_argument(fmt::format("{} values are beyond {}, first at index {}; is this the "
+                                          "reference that the file was made from?",
+                                          check->n_beyond(), asked_text(*tensor.error),
+                                          check->first_beyond()))
+                 .in_record(tensor.name));
     }
     return {};
   }

@@ -91,7 +91,7 @@ Result<std::unique_ptr<AtomicFile>> create_file(const Target& target, const Repo
   AtomicFile::Options how;
   how.replace_existing = options.force;
   auto file = AtomicFile::create(target.path, how);
-  if (!file && file.error().message.find("exists already") != std::string::npos) {
+  if (!file && file.error().code == ErrorCode::kExists) {
     Error error = std::move(file).error();
     error.message += " (--force)";
     return error;

@@ -15,7 +15,8 @@ _USED_BY = ("quality", "bits_per_weight", "size")
 
 
 def calibrated(model: torch.nn.Module | None, options: SaveOptions | SaveFileOptions) -> None:
-    """Adds to the options of a call a calibration of the model, made without data.
+    """Adds to the options of a call a calibration of the model, made without data, where that
+    would be used.
 
     Raises:
         InvalidArgumentError: no option says how much may be lost, or a calibration was given; and
@@ -29,4 +30,16 @@ def calibrated(model: torch.nn.Module | None, options: SaveOptions | SaveFileOpt
         )
     if options.get("calibration") is not None:
         raise InvalidArgumentError("give either model or calibration")
+    if options.get("steps") is None and not _takes_tokens(model):
+        return
     options["calibration"] = calibrate(model)
+
+
+def _takes_tokens(model: torch.nn.Module) -> bool:
+    """Whether inputs can be made up that say something: a calibration of noise would not be used,
+    since names and sizes of tensors say more."""
+    from torch import nn
+
+    if not isinstance(model, nn.Module):
+        return True  # which calibrate() refuses
+    return any(isinstance(module, nn.Embedding) for module in model.modules())

@@ -45,9 +45,14 @@ class _Call:
 
 @dataclasses.dataclass
 class _Pass:
-    """A pass of the model that is going on."""
+    """A pass of the model that is going on.
+
+    Attributes:
+        max_bytes: of outputs that may be kept of it.
+    """
 
     calls: list[_Call]
+    max_bytes: int = 0
     position: int = 0  # the next call that may be left out
     stop: nn.Module | None = None
     caught: tuple[tuple[Any, ...], dict[str, Any]] | None = None
@@ -97,7 +102,8 @@ class Prefix:
 
         Raises LookupError where the model does not call it.
         """
-        state = _Pass(self._calls[position], stop=module)
+        others = sum(_n_bytes(calls) for i, calls in enumerate(self._calls) if i != position)
+        state = _Pass(self._calls[position], self._max_bytes - others, stop=module)
         with self._running(state), contextlib.suppress(_Reached):
             run_model(self._model, self._batches[position])
         self._check(position)
@@ -152,7 +158,7 @@ class Prefix:
         if any(tensor.is_inference() for tensor in tensors):
             return  # changes of these are not counted
         versions = [(tensor, tensor._version) for tensor in tensors]
-        if self._n_bytes() + sum(t.nbytes for t, _ in versions) > self._max_bytes:
+        if _n_bytes(calls) + sum(t.nbytes for t, _ in versions) > state.max_bytes:
             return
         parent = state.stack[-1] if state.stack else None
         call = _Call(module, len(state.stack), output, versions, copies, parent)
@@ -161,9 +167,6 @@ class Prefix:
             calls[-1].is_dropped = True
         calls.append(call)
         state.position = len(calls)
-
-    def _n_bytes(self) -> int:
-        return sum(t.nbytes for calls in self._calls for call in calls for t, _ in call.versions)
 
     def _check(self, position: int) -> None:
         """Forgets calls whose outputs have changed since, and what was kept without such calls."""
@@ -175,6 +178,10 @@ class Prefix:
                     index -= 1
                 del calls[index:]
                 return
+
+
+def _n_bytes(calls: list[_Call]) -> int:
+    return sum(tensor.nbytes for call in calls for tensor, _ in call.versions)
 
 
 def _takes_only(before: _Call, call: _Call) -> bool:

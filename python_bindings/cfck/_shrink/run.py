@@ -158,10 +158,9 @@ class Shrinker:
         job = self._job
         buffers = {name for name, _ in job.model.named_buffers(remove_duplicate=False)}
         small = SmallTensors(self._copy.state(), buffers, calibration)
-        has_data = calibration.source == "batches"
         self._options = {
             "rules": small.rules,
-            "steps": "feedback" if has_data else "calibrated",
+            "steps": "feedback" if self._saw_data(calibration) else "calibrated",
         }
         if self._n_weights < _MOST_FOR_64_STATES:
             self._options["level"] = "archive"  # 64 states too
@@ -179,7 +178,7 @@ class Shrinker:
                 kept.append(trial)
             return trial.verdict.ratio
 
-        if self._refines(calibration):
+        if self._saw_data(calibration):
             search(plain, attempt, _MOST_TRIALS, until=_is_close)
             refined = self._refined(calibration, plain)
             kept += refined
@@ -195,7 +194,8 @@ class Shrinker:
         counter = Counter(lambda _d, _t, name: self._tell(name))
         return Corrector(self._copy, data.used, calibration, _DAMPING, counter, is_cautious=True)
 
-    def _refines(self, calibration: Calibration) -> bool:
+    def _saw_data(self, calibration: Calibration) -> bool:
+        """Whether errors can be made up for: what the layers take is known."""
         return self._job.data is not None and calibration.source == "batches"
 
     def _refined(self, calibration: Calibration, plain: StepSearch) -> list[_Trial]:
@@ -274,7 +274,7 @@ class Shrinker:
             bits = targets.pop("bits_per_weight")
             targets["size"] = int(bits * self._n_weights / 8)
         plain = self._try(calibration, 0.0, refined=False, **targets)
-        if not self._refines(calibration):
+        if not self._saw_data(calibration):
             return plain
         assert job.data is not None
         self._enter("refine")

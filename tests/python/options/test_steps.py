@@ -145,6 +145,18 @@ def test_a_model_is_calibrated_by_itself(tmp_path):
         cfck.torch.save(tensors, quality="high", model=own, calibration=found)
 
 
+def test_noise_is_not_waited_for(monkeypatch):
+    own = model()
+    plain = cfck.torch.save(own.state_dict(), quality="balanced")
+    monkeypatch.setattr("cfck._calibration.automatic.calibrate", lambda _: pytest.fail("called"))
+    assert cfck.torch.save(own.state_dict(), quality="balanced", model=own) == plain
+
+
+def test_a_model_must_be_one():
+    with pytest.raises(TypeError, match="torch.nn.Module"):
+        cfck.torch.save(model().state_dict(), quality="balanced", model="resnet20")
+
+
 def test_a_quality_of_integers_is_refused_by_name():
     tensors = {"n": np.arange(4096).reshape(64, 64)}
     with pytest.raises(cfck.InvalidArgumentError, match="qualities"):
