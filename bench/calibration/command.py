@@ -7,10 +7,13 @@ bench/README.md says what the rows are.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
@@ -20,14 +23,15 @@ from cfck._evaluation.prefix import Prefix
 from cfck.torch import load_model
 from torch import nn
 
-from common import cifar_resnet, models, report
+from calibration import timing
+from common import models, report
 from common.driver import Benchmark
 
 SHRUNK_SENTENCES, OTHER_SENTENCES = 320, 200
 SHRUNK_IMAGES, IMAGES_IN_BATCH = 600, 100
-CALIBRATION_IMAGES, REFINING_IMAGES = 1000, 600
 TEST_IMAGES = 10000
 MOST_BITS = {"MiniLM": 2.9, "ResNet-20": 2.1, "ResNet-56": 2.1}
+MOST_OF_BEFORE = 0.5
 MOST_SECONDS = {"MiniLM": 360.0, "ResNet-20": 600.0, "ResNet-56": 600.0}
 
 
@@ -61,23 +65,13 @@ def timed(action: Callable[[], Any]) -> Timed:
     return Timed(time.monotonic() - begin, time.process_time() - used, calls, result)
 
 
-def llama() -> nn.Module:
-    """15.6 million random weights in the shape of a small Llama."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=32000, hidden_size=256, intermediate_size=864, num_hidden_layers=8,
-        num_attention_heads=8, num_key_value_heads=8, max_position_embeddings=256,
-        tie_word_embeddings=True,
-    )  # fmt: skip
-    return LlamaForCausalLM(config).eval()
-
-
-def resnet44() -> nn.Module:
-    """A ResNet-44 with random weights."""
-    torch.manual_seed(0)
-    return cifar_resnet.CifarResNet(44).eval()
+def numbers(calibration: cfck.Calibration) -> dict[str, Any]:
+    """What was measured, and values that were corrected, by name."""
+    return {
+        name: (one.sensitivity, one.corrected.tobytes() if one.corrected is not None else None)
+        for name, one in calibration.items()
+        if one.is_measured or one.corrected is not None
+    }
 
 
 class Calibration(Benchmark):
@@ -85,10 +79,8 @@ class Calibration(Benchmark):
 
     name = "calibration"
     rows: ClassVar[Mapping[str, Callable[[Calibration], None]]] = {
-        "llama": lambda self: self.measure_calibrate(
-            "Llama, 15.6 M, made-up tokens", llama(), None
-        ),
-        "resnet44": lambda self: self.measure_resnet44(),
+        "llama": lambda self: self.measure("llama"),
+        "resnet44": lambda self: self.measure("resnet44"),
         "minilm": lambda self: self.shrink_minilm(),
         "resnet20": lambda self: self.shrink_resnet(20),
         "resnet56": lambda self: self.shrink_resnet(56),
@@ -98,36 +90,35 @@ class Calibration(Benchmark):
         """An empty table."""
         super().__init__(*given)
         self.costs: list[list[str]] = []
+        self.older: list[list[str]] = []
         self.shrunk: list[list[str]] = []
         self.failures: list[str] = []
 
-    def measure_calibrate(self, what: str, model: nn.Module, batches: list[Any] | None) -> Any:
-        """A calibration with whole passes, and with those that leave out what ran before."""
-        return self._compare(
-            f"calibrate, {what}",
-            lambda: cfck.calibrate(model, batches, progress=False),
-            lambda calibration: {n: t.sensitivity for n, t in calibration.items() if t.is_measured},
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        """Adds the folder of another version."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--before", type=Path, help="a folder with an older package cfck, to compare with"
         )
 
-    def measure_resnet44(self) -> None:
-        """Calibration with 1,000 images, and refinement with 600."""
-        model = resnet44()
-        images = models.image_batches("cifar10_calibration.npz", CALIBRATION_IMAGES)[0]
-        calibration = self.measure_calibrate("ResNet-44, 1,000 images", model, images)
-        few = models.image_batches("cifar10_calibration.npz", REFINING_IMAGES, IMAGES_IN_BATCH)[0]
-        self._compare(
-            "refine, ResNet-44, 600 images",
-            lambda: cfck.refine(model, few, calibration, bits_per_weight=2, progress=False),
-            lambda refined: {n: t.corrected.tobytes() for n, t in refined.items()
-                             if t.corrected is not None},
-        )  # fmt: skip
+    def measure(self, row: str) -> None:
+        """Whole passes, and those that leave out what ran before; and an older version."""
+        new: Any = None
+        for what, action in timing.ROWS[row]().items():
+            new = self._compare(what, functools.partial(action, new))
+        if self.options.before is not None:
+            before = timing.seconds_of(row, self.options.before)
+            now = timing.seconds_of(row, None)
+            for what in now:
+                pairs = list(zip(before[what], now[what], strict=True))
+                wall, processor = (f"{old:.1f}, {seconds:.1f}" for old, seconds in pairs)
+                ratio = pairs[1][1] / pairs[1][0]
+                self.older.append([what, wall, processor, f"{ratio:.2f} ({MOST_OF_BEFORE:g})"])
+                if ratio > MOST_OF_BEFORE:
+                    self.failures.append(f"{what}: more than {MOST_OF_BEFORE:g} of the time before")
 
-    def _compare(
-        self,
-        what: str,
-        action: Callable[[], Any],
-        numbers: Callable[[Any], Mapping[str, Any]],
-    ) -> Any:
+    def _compare(self, what: str, action: Callable[[], Any]) -> Any:
         new = timed(action)
         self.say(f"{what}: {new.wall:.1f} s")
         with mock.patch.object(Prefix, "_keep", lambda *_: None):
@@ -229,6 +220,10 @@ class Calibration(Benchmark):
             columns = ["", "wall s", "processor s", "layer calls", "ratios", "same result"]
             text += "\nWhole passes, then passes that leave out what ran before:\n\n"
             text += report.markdown_table(columns, self.costs)
+        if self.older:
+            columns = ["", "wall s", "processor s", "ratio (must)"]
+            text += "\nAn older version, then this one, each in a process of its own:\n\n"
+            text += report.markdown_table(columns, self.older)
         if self.shrunk:
             columns = ["cfck.shrink", "keep", "bits per weight, whole file (must)",
                        "wall s (must), processor s", "kept, held back", "judged", ""]  # fmt: skip

@@ -17,6 +17,10 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 # One piece of unfolded inputs has at most so many bytes.
 _PIECE_BYTES = 64 << 20
+# The moments of a convolution are measured on at most so many positions of one call for each column
+# of its matrix, chosen at random: neighbours say almost the same. The outcomes of compensated
+# and of refined files are those of all positions to within what another seed changes.
+_POSITIONS_BY_COLUMN, _FEWEST_POSITIONS = 64, 4096
 
 
 @dataclasses.dataclass
@@ -73,14 +77,20 @@ def _has_mask(layer: nn.Module, given: torch.Tensor, mask: torch.Tensor) -> bool
     return given.dim() == n_dims and given.shape[:2] == mask.shape
 
 
-def pieces(layer: nn.Module, inputs: torch.Tensor, outputs: Any) -> Iterator[torch.Tensor]:
+def pieces(
+    layer: nn.Module,
+    inputs: torch.Tensor,
+    outputs: Any,
+    sample: torch.Generator | None = None,
+) -> Iterator[torch.Tensor]:
     """The input vectors of a layer as (groups, rows, columns), piece by piece, F32 or F64.
 
     Each output of the layer is a row of the weight times such a vector, plus bias. Columns of
-    convolutions: input channel of the group, then taps in the order of the kernel.
+    convolutions: input channel of the group, then taps in the order of the kernel. With a
+    generator those of random positions, where a convolution has very many.
     """
     is_convolution = isinstance(layer, _CONVOLUTIONS + _TRANSPOSED)
-    cut = _unfolded(layer, inputs, outputs) if is_convolution else _rows(inputs)
+    cut = _unfolded(layer, inputs, outputs, sample) if is_convolution else _rows(inputs)
     for piece in cut:
         yield piece if piece.dtype == torch.float64 else piece.float()
 
@@ -92,7 +102,9 @@ def _rows(inputs: torch.Tensor) -> Iterator[torch.Tensor]:
         yield rows[first : first + step].unsqueeze(0)
 
 
-def _unfolded(layer: Any, inputs: torch.Tensor, outputs: torch.Tensor) -> Iterator[torch.Tensor]:
+def _unfolded(
+    layer: Any, inputs: torch.Tensor, outputs: torch.Tensor, sample: torch.Generator | None
+) -> Iterator[torch.Tensor]:
     dims = len(layer.kernel_size)
     if inputs.dim() == dims + 1:
         inputs, outputs = inputs.unsqueeze(0), outputs.unsqueeze(0)
@@ -109,6 +121,10 @@ def _unfolded(layer: Any, inputs: torch.Tensor, outputs: torch.Tensor) -> Iterat
     # Now (examples, channels, *positions, *taps), without a copy so far.
     n, channels, n_lines = windows.shape[:3]
     n_columns = channels // layer.groups * torch.Size(layer.kernel_size).numel()
+    most = max(_POSITIONS_BY_COLUMN * n_columns, _FEWEST_POSITIONS)
+    if sample is not None and n * windows.shape[2 : 2 + dims].numel() > most:
+        yield _sampled(layer, windows, most, sample)
+        return
     line_bytes = 4 * max(1, windows[:1, :, :1].numel())
     lines = max(1, min(n_lines, _PIECE_BYTES // line_bytes))
     examples = max(1, _PIECE_BYTES // (line_bytes * lines)) if lines == n_lines else 1
@@ -123,6 +139,22 @@ def _unfolded(layer: Any, inputs: torch.Tensor, outputs: torch.Tensor) -> Iterat
             taps = range(3 + dims, 3 + 2 * dims)
             piece = piece.permute(1, 0, *places, 2, *taps)
             yield piece.reshape(layer.groups, -1, n_columns)
+
+
+def _sampled(
+    layer: Any, windows: torch.Tensor, count: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Windows (examples, channels, *positions, *taps) of random examples and positions."""
+    dims = len(layer.kernel_size)
+    if isinstance(layer, _TRANSPOSED):
+        windows = windows.flip(tuple(range(-dims, 0)))
+    windows = windows.movedim(1, 1 + dims)
+    places = [
+        torch.randint(length, (count,), generator=generator).to(windows.device)
+        for length in windows.shape[: 1 + dims]
+    ]
+    chosen = windows[tuple(places)]  # (rows, channels, *taps)
+    return chosen.reshape(count, layer.groups, -1).transpose(0, 1)
 
 
 def _spread(layer: Any, inputs: torch.Tensor, sizes: torch.Size) -> torch.Tensor:
@@ -163,6 +195,7 @@ class MomentHooks:
         self.mask: torch.Tensor | None = None
         self.gradient_scale = 1.0
         self._with_gradients = with_gradients
+        self._sample = torch.Generator().manual_seed(0)
         self._layers = list(_weighted(model, name_of))
         self._plan(self._layers, max_dim, max_bytes)
 
@@ -225,7 +258,7 @@ class MomentHooks:
             added = torch.bincount(tokens, minlength=layer.num_embeddings).double()
             sums.counts = added if sums.counts is None else sums.counts + added
             return
-        for piece in pieces(layer, given, out):
+        for piece in pieces(layer, given, out, self._sample):
             if sums.second is None:
                 shape = (sums.n_groups, sums.n_columns)
                 sums.second = torch.zeros(

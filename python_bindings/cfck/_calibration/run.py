@@ -14,6 +14,7 @@ from .._evaluation.outputs import (
     attention_mask,
     count_examples,
     find_output,
+    first_examples,
     log_probabilities,
     model_device,
     prepared,
@@ -93,8 +94,8 @@ class _Reader:
             for number, batch in enumerate(batches, 1):
                 given = prepared(batch, request.inputs, self._device)
                 if n_kept < request.n_examples:
-                    kept.append(given)
-                    n_kept += count_examples(given)
+                    kept.append(self._first(given, request.n_examples - n_kept))
+                    n_kept += count_examples(kept[-1])
                 elif hooks is None:
                     break
                 if hooks is not None:
@@ -103,6 +104,17 @@ class _Reader:
         if not kept:
             raise InvalidArgumentError("there are no batches; without any, pass batches=None")
         return kept
+
+    def _first(self, given: Any, count: int) -> Any:
+        """As many examples of a batch, where the model takes fewer than there are."""
+        some = first_examples(given, count)
+        if some is not given:
+            try:
+                torch.manual_seed(self._request.seed)
+                run_model(self._model, some)
+            except Exception:  # whatever a model raises for inputs that it does not take
+                return given
+        return some
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[MomentHooks | None]:

@@ -87,6 +87,29 @@ def count_examples(batch: Any) -> int:
     return int(tensor.shape[0]) if tensor is not None and tensor.dim() else 1
 
 
+def first_examples(batch: Any, count: int) -> Any:
+    """The first examples of a batch whose tensors all have as many; another batch as it is."""
+    n_examples = count_examples(batch)
+    if count >= n_examples:
+        return batch
+
+    def cut(value: Any) -> Any:
+        return value[:count] if isinstance(value, torch.Tensor) else value
+
+    def is_cut(value: Any) -> bool:
+        if isinstance(value, torch.Tensor):
+            return value.dim() > 0 and len(value) == n_examples
+        return value is None or isinstance(value, bool | int | float | str)
+
+    if isinstance(batch, torch.Tensor):
+        return cut(batch)
+    if isinstance(batch, Mapping) and all(map(is_cut, batch.values())):
+        return {name: cut(value) for name, value in batch.items()}
+    if type(batch) in (tuple, list) and all(map(is_cut, batch)):
+        return type(batch)(map(cut, batch))
+    return batch
+
+
 def attention_mask(batch: Any) -> torch.Tensor | None:
     """The positions that count, as bool, where a batch says so the way transformers do."""
     mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None

@@ -189,6 +189,64 @@ def test_all_batches_count_for_moments_and_the_first_for_sensitivities():
     )
 
 
+class FixedLength(nn.Module):
+    """Takes no fewer rows than it was made for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(40, 32, generator=torch.Generator().manual_seed(0)))
+        self.head = nn.Linear(32, 8)
+
+    def forward(self, x):
+        return self.head(x + self.places)
+
+
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: (x,), lambda x: {"input": x}])
+def test_sensitivities_need_no_more_than_the_first_examples_of_a_large_batch(make):
+    model = nn.Linear(32, 16)
+    rows = noise(40, 32)
+    calibration = cfck.calibrate(model, [make(rows)], n_examples=16)
+    assert (calibration.n_examples, calibration.n_moment_examples) == (16, 40)
+    first = cfck.calibrate(model, [make(rows[:16])], n_examples=16)
+    assert calibration["weight"].sensitivity == first["weight"].sensitivity
+
+
+def test_batches_that_cannot_be_cut_are_taken_whole():
+    assert cfck.calibrate(FixedLength(), [noise(40, 32)], n_examples=16).n_examples == 40
+    pairs = nn.Bilinear(32, 32, 8)
+    calibration = cfck.calibrate(pairs, [(noise(40, 32), noise(40, 32))], n_examples=16)
+    assert calibration.n_examples == 16
+    attention = nn.Transformer(32, 2, 1, 1, 64)
+    calibration = cfck.calibrate(attention, [(noise(40, 1, 32), noise(7, 1, 32))], n_examples=16)
+    assert (
+        calibration.n_examples == 40
+    )  # two lengths: the leading dimension is not that of examples
+
+
+@pytest.mark.parametrize(
+    ("layer", "given"),
+    [
+        (nn.Conv2d(3, 8, 3, padding=1), noise(40, 3, 24, 24)),
+        (nn.Conv2d(6, 8, (1, 3), stride=(2, 1), groups=2), noise(40, 6, 24, 24)),
+        (nn.Conv1d(4, 8, 5, dilation=2), noise(40, 4, 500)),
+        (nn.ConvTranspose2d(3, 8, 3, stride=2), noise(40, 3, 12, 12)),
+    ],
+)
+def test_moments_of_many_positions_are_those_of_a_sample(layer, given, monkeypatch):
+    # Neighbours that are alike, as in images.
+    given = given.cumsum(2) / 5 + 1
+    sampled = cfck.calibrate(layer, [given], distance="mse")["weight"]
+    columns = sampled.second_moment.shape[1]
+    assert sampled.n_positions == max(64 * columns, 4096)
+    monkeypatch.setattr("cfck._calibration.moments._POSITIONS_BY_COLUMN", 1 << 40)
+    whole = cfck.calibrate(layer, [given], distance="mse")["weight"]
+    assert whole.n_positions > 1.3 * sampled.n_positions
+    for own, all_of_them in zip(sampled.second_moment, whole.second_moment, strict=True):
+        scale = np.sqrt(np.outer(all_of_them.diagonal(), all_of_them.diagonal()))
+        assert np.abs(own - all_of_them).max() < 0.1 * scale.max()
+        assert np.trace(own) == pytest.approx(np.trace(all_of_them), rel=0.05)
+
+
 # Files of calibrations
 
 
