@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import zstandard
 from reference_container import DTYPES, Fields, Refused, check, require
+from reference_fields import decompress_frame
 from reference_rans import FIRST_VALUE_PLACE, Lanes, join_raw
 
 GROUP = 128
@@ -56,28 +56,6 @@ FORMATS = {
 FORMATS_OF_RANS = {
     name: dataclasses.replace(format, top_bits=1) for name, format in FORMATS.items()
 }
-
-
-def decompress_frame(frame: bytes, decoded_bytes: int) -> bytes:
-    """One ordinary Zstd frame that fills `frame` and states its content size."""
-    require(frame[:4] == b"\x28\xb5\x2f\xfd", "no ordinary Zstd frame")
-    try:
-        header = zstandard.get_frame_parameters(frame)
-        require(header.dict_id == 0, "a Zstd frame with a dictionary")
-        require(header.content_size == decoded_bytes, "another decoded length than stated")
-        decompressor = zstandard.ZstdDecompressor()
-        if decoded_bytes == 0:  # the one-shot call does not look into such a frame
-            stream = decompressor.decompressobj()
-            content = stream.decompress(frame)
-            require(stream.eof and not stream.unused_data, "not exactly one Zstd frame")
-        else:
-            content = decompressor.decompress(
-                frame, max_output_size=decoded_bytes, allow_extra_data=False
-            )
-    except zstandard.ZstdError as error:
-        raise Refused("corrupt", f"Zstd: {error}") from None
-    require(len(content) == decoded_bytes, "another decoded length than stated")
-    return content
 
 
 class Body(Fields):

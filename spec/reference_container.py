@@ -9,12 +9,23 @@ import struct
 
 import ml_dtypes
 import numpy as np
-from reference_fields import Fields, Refused, check, hash64, hash128, require
+import zstandard
+from reference_fields import (
+    Fields,
+    Refused,
+    check,
+    decompress_frame,
+    hash64,
+    hash128,
+    require,
+)
 
 MAGIC = 0x184D2A5C
 HEAD_BYTES = 16
 TAIL_BYTES = 128
-VERSION = (0, 6)
+VERSION = (0, 7)
+COMPRESSED_INDEX = 2  # a required feature
+MAX_COMPRESSED_TABLES = 1 << 22
 MAX_CHUNK_BYTES = 1 << 26
 MAX_PACK_BYTES = 131072
 MAX_PACKED_PAYLOAD = 16384
@@ -164,7 +175,8 @@ class File:
         file_length, own_hash = fields.numbers("QQ")
         check(hash64(tail[:120]) == own_hash, "checksum", "the tail is damaged", start)
         check(version == VERSION, "unsupported", f"format version {version}", start + 12)
-        check(required == 0, "unsupported", f"required features {required:#x}", start + 16)
+        known = required & ~COMPRESSED_INDEX == 0
+        check(known, "unsupported", f"required features {required:#x}", start + 16)
         require(file_length == self.length, "the file has another length", start + 112)
         self.meta_offset, self.index_offset = meta_offset, index_offset
         adjacent = meta_offset + meta_length == index_offset
@@ -182,6 +194,8 @@ class File:
         self.index = self.hashed(
             index_offset, index_length, index_hash, b"INDX", self.limits.max_index_bytes
         )
+        if required & COMPRESSED_INDEX:
+            self.index = self.decompressed(self.index, index_offset)
 
     def hashed(self, offset: int, length: int, expected: bytes, tag: bytes, limit: int | None):
         name = tag.decode()
@@ -191,6 +205,19 @@ class File:
         check(hash128(frame) == expected, "checksum", f"{name} is damaged", offset)
         check_frame_header(frame, tag, name, offset)
         return frame[12:]
+
+    def decompressed(self, frame, offset: int) -> bytes:
+        """Section 5.5."""
+        frame = bytes(frame)
+        try:
+            length = zstandard.get_frame_parameters(frame).content_size
+        except zstandard.ZstdError as error:
+            raise Refused("corrupt", f"INDX: {error}", offset) from None
+        require(length <= MAX_COMPRESSED_TABLES, f"INDX stands for {length} bytes", offset)
+        limit = self.limits.max_index_bytes
+        within = limit is None or length <= limit
+        check(within, "limit_exceeded", f"INDX stands for {length} bytes", offset)
+        return decompress_frame(frame, length)
 
     # Section 2.1
 

@@ -25,9 +25,10 @@ Result<void> check_version(std::uint16_t major, std::uint16_t minor, std::uint64
 
 // Checks the relations between the fields of one tail.
 Result<void> check_tail_fields(const Tail& tail, std::uint64_t frame_offset) {
-  if (tail.required_features != 0) {
+  const std::uint64_t unknown = tail.required_features & ~kKnownFeatures;
+  if (unknown != 0) {
     return unsupported("the file needs features that this version of cfck does not have (bits " +
-                       std::to_string(tail.required_features) + "). Use a newer cfck")
+                       std::to_string(unknown) + "). Use a newer cfck")
         .at_byte(frame_offset + 16);
   }
   if (tail.file_bytes != frame_offset + kTailBytes) {

@@ -87,6 +87,10 @@ struct MetadataFrame {
   std::vector<StoredAttachment> attachments;  // sorted by name
 };
 
+// The required features of spec/format.md, section 3.
+inline constexpr std::uint64_t kCompressedIndex = 2;
+inline constexpr std::uint64_t kKnownFeatures = kCompressedIndex;
+
 struct Tail {
   std::uint16_t major = 0;
   std::uint16_t minor = 0;
@@ -101,7 +105,8 @@ struct Tail {
   std::uint64_t file_bytes = 0;
 };
 
-// Encoders return whole frames, headers included. Errors: kLimitExceeded.
+// Encoders return whole frames, headers included; that of the index is plain, and in a file often
+// compressed (compressed_index.hpp). Errors: kLimitExceeded.
 std::array<std::byte, kHeadBytes> encode_head();
 std::array<std::byte, kTailBytes> encode_tail(const Tail& tail);
 Result<std::vector<std::byte>> encode_index(const Index& index);

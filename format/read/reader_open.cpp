@@ -5,6 +5,7 @@
 
 #include "base/hashing/hashing.hpp"
 #include "base/run_guarded.hpp"
+#include "format/container/compressed_index.hpp"
 #include "format/container/foreign_file.hpp"
 #include "format/container/frame_fields.hpp"
 #include "format/read/open_file.hpp"
@@ -149,7 +150,7 @@ Result<std::unique_ptr<OpenFile>> OpenFile::open(const ByteSource& source, Decod
   CFCK_TRY(check_hash(metadata, tail.metadata_hash, "the metadata", tail.metadata.offset_bytes));
   CFCK_TRY(check_hash(index, tail.index_hash, "the index", tail.index.offset_bytes));
   CFCK_TRY_ASSIGN(file->metadata, decode_metadata(metadata, tail.metadata.offset_bytes));
-  CFCK_TRY_ASSIGN(file->index, decode_index(index, tail.index.offset_bytes, options.limits));
+  CFCK_TRY_ASSIGN(file->index, decode_index_of(tail, index, options.limits));
   CFCK_TRY_ASSIGN(file->dead_bytes, check_coverage(tail, file->index, file->metadata));
   file->source = &source;
   file->options = options;

@@ -1,11 +1,77 @@
 #include "format/write/trial_layout.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <utility>
 #include <vector>
 
+#include "format/container/compressed_index.hpp"
 #include "format/container/index_errors.hpp"
 
 namespace cfck::format {
+namespace {
+
+// Hashes and errors, which will be known when the values are encoded, are as good as random. How
+// long a Zstd frame of other random numbers is differs by less than this.
+constexpr std::uint64_t kSpareDivisor = 32;
+constexpr std::uint64_t kSpareBytes = 64;
+
+// Stands for numbers that are not known yet; every call of a trial gives the same ones.
+class UnknownNumbers {
+ public:
+  std::uint64_t hash() { return random_(); }
+  Digest digest() {
+    const std::uint64_t halves[2] = {random_(), random_()};
+    Digest digest;
+    std::memcpy(digest.data(), halves, digest.size());
+    return digest;
+  }
+  // Of 53 bits and one of some exponents, as errors are.
+  double error() {
+    const std::uint64_t bits = random_();
+    return std::ldexp(1.0 + static_cast<double>(bits >> 12) * 0x1p-52, -static_cast<int>(bits % 8));
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+void fill_in(RecordError& error, UnknownNumbers& unknown) {
+  error.rmse = unknown.error();
+  error.max_abs_error = unknown.error();
+  if (!error.quality) return;
+  error.quality->rms = unknown.error();
+  error.quality->min = unknown.error();
+  error.quality->max = unknown.error();
+}
+
+void fill_in(Index& index) {
+  UnknownNumbers unknown;
+  for (StoredRecord& stored : index.records) {
+    stored.record.digest = unknown.digest();
+    if (stored.record.error) fill_in(*stored.record.error, unknown);
+  }
+  for (PackEntry& pack : index.packs) pack.hash = unknown.hash();
+  for (ChunkEntry& chunk : index.chunks) chunk.hash = unknown.hash();
+}
+
+}  // namespace
+
+Result<std::uint64_t> file_bytes_of(RecordLayout& layout, const MetadataFrame& metadata) {
+  fill_in(layout.index());
+  CFCK_TRY_ASSIGN(const std::vector<std::byte> metadata_frame, encode_metadata(metadata));
+  CFCK_TRY_ASSIGN(std::vector<std::byte> tables, encode_index(layout.index()));
+  const std::uint64_t plain_bytes = tables.size();
+  CFCK_TRY_ASSIGN(const IndexFrame index, compress_index(std::move(tables)));
+  std::uint64_t index_bytes = index.bytes.size();
+  if (index.required_features != 0) {
+    // Writers compress an index only where it gets shorter.
+    index_bytes = std::min(index_bytes + index_bytes / kSpareDivisor + kSpareBytes, plain_bytes);
+  }
+  return layout.offset_bytes() + metadata_frame.size() + index_bytes + kTailBytes;
+}
 
 Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const ChunkGeometry& geometry,
                      const encode::RecordSize& size) {

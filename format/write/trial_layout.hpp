@@ -11,6 +11,11 @@ namespace cfck::format {
 Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const ChunkGeometry& geometry,
                      const encode::RecordSize& size);
 
+// Returns the length of the file that `layout`, of which nothing is known but sizes, and these
+// metadata end. An index that will be compressed is counted with what the unknown numbers in it can
+// take, and a little more.
+Result<std::uint64_t> file_bytes_of(RecordLayout& layout, const MetadataFrame& metadata);
+
 // Accepts everything and keeps nothing.
 class DroppingSink final : public ByteSink {
  public:

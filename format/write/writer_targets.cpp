@@ -3,7 +3,6 @@
 
 #include "encode/record_sizes.hpp"
 #include "format/container/container.hpp"
-#include "format/write/file_end.hpp"
 #include "format/write/trial_layout.hpp"
 #include "format/write/writer_impl.hpp"
 
@@ -147,7 +146,7 @@ Result<std::uint64_t> Writer::Impl::file_bytes(std::span<const RecordSize> sizes
   CFCK_TRY(blank.close_pack());
   format::MetadataFrame end = metadata;
   CFCK_TRY(write_attachments(blank, end.attachments));
-  return format::write_end(blank, end, generation, previous_file_bytes);
+  return format::file_bytes_of(blank, end);
 }
 
 Result<void> Writer::Impl::decide_steps(std::span<Impl* const> writers) {

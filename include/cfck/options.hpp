@@ -305,8 +305,8 @@ struct EncodeOptions {
 };
 
 // Upper bounds on what a file may make the reader allocate. The caller can change every one; the
-// error names the one to raise. By default a reader takes what a writer writes: index and metadata
-// are stored uncompressed, so their cost is in proportion to the file.
+// error names the one to raise. By default a reader takes what a writer writes: metadata
+// and an index above 4 MiB are stored uncompressed, so their cost is in proportion to the file.
 struct Limits {
   std::uint64_t max_index_bytes = 0;                         // 0: what the file has
   std::uint64_t max_metadata_bytes = 0;                      // 0: what the file has

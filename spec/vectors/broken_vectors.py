@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import struct
 
-from layout import MAGIC, Attached, Entry, Layout, frame, hash64, hash128
+import zstandard
+from layout import COMPRESSED_INDEX, MAGIC, Attached, Entry, Layout, frame, hash64, hash128
 
 
 @dataclasses.dataclass
@@ -82,9 +83,9 @@ def at_the_end() -> list[Broken]:
     """Faults of the tail, the head, and the frames before the tail."""
     data = sound().seal()
     future, feature, gap, tail = sound(), sound(), sound(), sound()
-    future.version = (0, 7)
-    future.body[:16] = frame(b"CFCK", struct.pack("<HH", 0, 6))
-    feature.required = 2
+    future.version = (0, 8)
+    future.body[:16] = frame(b"CFCK", struct.pack("<HH", 0, 8))
+    feature.required = 4
     meta = gap.meta_frame()
     moved = gap.seal(meta=meta + frame(b"DEAD", b""), meta_length=len(meta))
     later = sound()
@@ -105,6 +106,31 @@ def at_the_end() -> list[Broken]:
         Broken("file_length", "corrupt", "open", tail.seal(file_length=len(data) + 1)),
         Broken("offsets_wrap", "corrupt", "open", tail.seal(meta_offset=2**64 - 100)),
         Broken("previous_beyond", "corrupt", "open", later.seal()),
+    ]
+
+
+def compressed_indexes() -> list[Broken]:
+    """Faults of section 5.5."""
+    tables = sound().index_frame()[12:]
+    compressor = zstandard.ZstdCompressor(write_checksum=False)
+    whole = compressor.compress(tables)
+    unsized = zstandard.ZstdCompressor(write_content_size=False).compress(tables)
+    too_long = compressor.compress(tables + bytes((1 << 22) + 1 - len(tables)))
+
+    def file(name: str, contents: bytes) -> Broken:
+        layout = sound()
+        layout.required = COMPRESSED_INDEX
+        return Broken(name, "corrupt", "open", layout.seal(index=frame(b"INDX", contents)))
+
+    return [
+        file("index_not_compressed", tables),
+        file("index_without_size", unsized),
+        file("index_of_two_frames", whole + compressor.compress(b"more")),
+        file("index_cut", whole[:-3]),
+        file("index_stands_for_too_much", too_long),
+        file("index_tables_cut", compressor.compress(tables[:-1])),
+        file("index_of_nothing", compressor.compress(b"")),
+        file("index_without_frame", b""),
     ]
 
 

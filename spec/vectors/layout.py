@@ -10,6 +10,7 @@ import dataclasses
 import struct
 
 import xxhash
+import zstandard
 
 MAGIC = 0x184D2A5C
 
@@ -59,7 +60,8 @@ class Attached:
     zero: int = 0
 
 
-VERSION = (0, 6)
+VERSION = (0, 7)
+COMPRESSED_INDEX = 2  # a required feature
 
 
 @dataclasses.dataclass
@@ -89,7 +91,11 @@ class Layout:
         self.version, self.required, self.optional = (major, minor), required, optional
         self.generation, self.previous = generation, previous
         self._parse_meta(data[meta_offset + 12 : meta_offset + meta_length])
-        self._parse_index(data[index_offset + 12 : index_offset + index_length])
+        index = data[index_offset + 12 : index_offset + index_length]
+        if required & COMPRESSED_INDEX:
+            index = zstandard.ZstdDecompressor().decompress(index)
+            self.required -= COMPRESSED_INDEX
+        self._parse_index(index)
         return self
 
     def _parse_meta(self, meta: bytes) -> None:

@@ -23,6 +23,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent / "broken"
 def broken_files() -> list[broken_vectors.Broken]:
     return [
         *broken_vectors.at_the_end(),
+        *broken_vectors.compressed_indexes(),
         *broken_vectors.in_the_index(),
         *broken_vectors.in_shared_records(),
         *broken_vectors.in_extents(),

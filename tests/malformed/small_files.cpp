@@ -295,6 +295,7 @@ Bytes put_together(FileParts parts) {
   append(take(format::encode_metadata(parts.metadata)), parts.tail.metadata,
          parts.tail.metadata_hash);
   append(take(format::encode_index(parts.index)), parts.tail.index, parts.tail.index_hash);
+  parts.tail.required_features &= ~format::kCompressedIndex;
   parts.tail.file_bytes = bytes.size() + format::kTailBytes;
   const auto tail = format::encode_tail(parts.tail);
   bytes.insert(bytes.end(), tail.begin(), tail.end());

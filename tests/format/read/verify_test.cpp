@@ -8,6 +8,7 @@
 #include "base/hashing/hashing.hpp"
 #include "format/container/container.hpp"
 #include "format/read/reader_access.hpp"
+#include "tests/support/changed_index.hpp"
 #include "tests/support/sample_tensors.hpp"
 
 namespace cfck::test {
@@ -107,20 +108,13 @@ TEST(Verify, FindsEveryFlippedByte) {
 
 TEST(Verify, ComparesDigestsOnlyWhenDeep) {
   // The index has another digest than the values; all hashes are right.
-  Bytes bytes = sample();
-  const OpenFile good(bytes);
-  format::Index index = ReaderAccess::index(good.reader());
-  format::Tail tail = ReaderAccess::tail(good.reader());
   std::set<std::string> changed;
-  for (auto& stored : index.records) {
-    stored.record.digest[0] ^= 1;
-    changed.insert(stored.record.name);
-  }
-  const std::vector<std::byte> frame = take(format::encode_index(index));
-  std::ranges::copy(frame, bytes.begin() + static_cast<std::ptrdiff_t>(tail.index.offset_bytes));
-  tail.index_hash = hash128(frame);
-  std::ranges::copy(format::encode_tail(tail),
-                    bytes.end() - static_cast<std::ptrdiff_t>(format::kTailBytes));
+  const Bytes bytes = with_changed_index(sample(), [&](format::Index& index) {
+    for (auto& stored : index.records) {
+      stored.record.digest[0] ^= 1;
+      changed.insert(stored.record.name);
+    }
+  });
   EXPECT_TRUE(damaged_names(bytes, VerifyLevel::kHashes).empty());
   std::set<std::string> found = damaged_names(bytes, VerifyLevel::kDeep);
   changed.erase("twin");  // what it shares is reported once, under the base
@@ -205,20 +199,15 @@ TEST(Verify, DeadFramesOnlyHaveToBeFrames) {
 }
 
 TEST(Verify, UnknownCodecsAreCheckedByHash) {
-  Bytes bytes = sample();
-  const OpenFile good(bytes);
-  format::Index index = ReaderAccess::index(good.reader());
-  format::Tail tail = ReaderAccess::tail(good.reader());
-  for (auto& stored : index.records) {
-    if (stored.record.codec == CodecId::kLossless) {
-      stored.record.codec = static_cast<CodecId>(99);
+  const Bytes sound = sample();
+  const OpenFile good(sound);
+  const Bytes bytes = with_changed_index(sound, [](format::Index& index) {
+    for (auto& stored : index.records) {
+      if (stored.record.codec == CodecId::kLossless) {
+        stored.record.codec = static_cast<CodecId>(99);
+      }
     }
-  }
-  const std::vector<std::byte> frame = take(format::encode_index(index));
-  std::ranges::copy(frame, bytes.begin() + static_cast<std::ptrdiff_t>(tail.index.offset_bytes));
-  tail.index_hash = hash128(frame);
-  std::ranges::copy(format::encode_tail(tail),
-                    bytes.end() - static_cast<std::ptrdiff_t>(format::kTailBytes));
+  });
   const OpenFile file(bytes);
   EXPECT_TRUE(take(file->verify(VerifyLevel::kHashes)).problems.empty());
   const VerifyReport deep = take(file->verify(VerifyLevel::kDeep));

@@ -8,8 +8,8 @@
 #include <limits>
 #include <map>
 
-#include "base/hashing/hashing.hpp"
 #include "format/container/container.hpp"
+#include "tests/support/changed_index.hpp"
 #include "tests/tools/program.hpp"
 
 namespace cfck::test {
@@ -219,22 +219,12 @@ TEST_F(InspectBounds, DeviationsOfTinyRowsAreNotRoundedUp) {
 // Rewrites the index of OUT, with `change` applied to its records.
 template <class Change>
 void change_index(const std::string& path, const Change& change) {
-  std::string bytes = read_file(path);
-  const auto view = std::as_bytes(std::span(bytes));
-  auto tail = format::decode_tail(view.last(format::kTailBytes), bytes.size() - format::kTailBytes);
-  ASSERT_TRUE(tail);
-  auto index = format::decode_index(view.subspan(tail->index.offset_bytes, tail->index.n_bytes),
-                                    tail->index.offset_bytes, {});
-  ASSERT_TRUE(index);
-  for (auto& stored : index->records) change(stored.record);
-  const auto frame = format::encode_index(*index);
-  ASSERT_TRUE(frame);
-  ASSERT_EQ(frame->size(), tail->index.n_bytes);
-  tail->index_hash = hash128(*frame);
-  const auto end = format::encode_tail(*tail);
-  std::memcpy(bytes.data() + tail->index.offset_bytes, frame->data(), frame->size());
-  std::memcpy(bytes.data() + bytes.size() - end.size(), end.data(), end.size());
-  write_file(path, bytes);
+  const std::string bytes = read_file(path);
+  const auto changed =
+      test::with_changed_index(std::as_bytes(std::span(bytes)), [&](format::Index& index) {
+        for (auto& stored : index.records) change(stored.record);
+      });
+  write_file(path, std::string(reinterpret_cast<const char*>(changed.data()), changed.size()));
 }
 
 TEST_F(InspectBounds, TheIndexIsNotTrusted) {

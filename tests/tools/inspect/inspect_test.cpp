@@ -7,10 +7,10 @@
 #include <map>
 #include <sstream>
 
-#include "base/hashing/hashing.hpp"
 #include "cfck/update.hpp"
 #include "cfck/version.hpp"
 #include "format/container/container.hpp"
+#include "tests/support/changed_index.hpp"
 #include "tests/tools/program.hpp"
 
 namespace cfck::test {
@@ -217,22 +217,9 @@ TEST_F(Inspect, NamesCannotControlTheTerminal) {
 // Rewrites the index, with `change` applied to it.
 template <class Change>
 void change_index(const std::string& path, const Change& change) {
-  std::string bytes = read_file(path);
-  const auto view = std::as_bytes(std::span(bytes));
-  auto tail = format::decode_tail(view.last(format::kTailBytes), bytes.size() - format::kTailBytes);
-  ASSERT_TRUE(tail);
-  auto index = format::decode_index(view.subspan(tail->index.offset_bytes, tail->index.n_bytes),
-                                    tail->index.offset_bytes, {});
-  ASSERT_TRUE(index);
-  change(*index);
-  const auto frame = format::encode_index(*index);
-  ASSERT_TRUE(frame);
-  ASSERT_EQ(frame->size(), tail->index.n_bytes);
-  tail->index_hash = hash128(*frame);
-  const auto end = format::encode_tail(*tail);
-  std::memcpy(bytes.data() + tail->index.offset_bytes, frame->data(), frame->size());
-  std::memcpy(bytes.data() + bytes.size() - end.size(), end.data(), end.size());
-  write_file(path, bytes);
+  const std::string bytes = read_file(path);
+  const auto changed = test::with_changed_index(std::as_bytes(std::span(bytes)), change);
+  write_file(path, std::string(reinterpret_cast<const char*>(changed.data()), changed.size()));
 }
 
 TEST_F(Inspect, RecordsOfTheFutureAreListed) {
