@@ -19,3 +19,7 @@ if(CFCK_SANITIZE)
     $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all> $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
   add_link_options(-fsanitize=${CFCK_SANITIZE})
 endif()
+if(CFCK_CHECK_ODR)
+  # Objects that also hold what the link compares; everything but the program is linked as usual.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-flto> $<$<COMPILE_LANGUAGE:CXX>:-ffat-lto-objects>)
+endif()

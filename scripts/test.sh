@@ -45,7 +45,6 @@ for folder in python spec checks; do
 done
 
 cd "$root_dir"
-check_one_definition_rule
 run_debug_tests
 
 mapfile -t pythons < <(find_pythons)
