@@ -11,9 +11,10 @@ import torch
 from .._calibration.calibration import Calibration
 from .._calibration.tensor import MIN_VALUES
 
-# Bits per weight of matrices and kernels that are too small for the common step, such as the first
-# convolution of an image network: they matter more than they take.
-_SMALL_BITS = 8.0
+# The error of matrices and kernels that are too small for the common step, such as the first
+# convolution of an image network: they matter more than they take. Not bits: of few values what
+# describes them takes most.
+_SMALL_NMSE = 1e-4
 # Significant bits of vectors (norms, biases) that are tried, the fewest first.
 _BITS = (4, 5, 6, 7, 8, 10, 12)
 _FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -48,7 +49,7 @@ class SmallTensors:
             elif tensor.numel() < MIN_VALUES:
                 self._fixed[name] = {
                     "codec": "spectral",
-                    "bits_per_weight": _SMALL_BITS,
+                    "nmse": _SMALL_NMSE,
                     "steps": "flat",
                 }
 

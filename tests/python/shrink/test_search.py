@@ -43,6 +43,16 @@ def test_goals_that_everything_keeps_end_at_the_coarsest_step():
     assert found.kept[0] == 8.0
 
 
+def test_losses_that_hardly_follow_the_step_are_searched_too():
+    """As where most weights are zeros, until the step becomes much smaller."""
+    found = StepSearch(0.3, 8.0, 2.0**-14)
+    search(found, lambda step: 1.04 * min(1.0, (step / 0.04) ** 2), 8)
+    assert found.kept is not None and 0.02 < found.kept[0] <= 0.04
+    found = StepSearch(0.3, 8.0, 2.0**-14)
+    search(found, lambda step: 0.9 * max(1.0, (step / 2.0) ** 2), 8)
+    assert 1.2 < found.kept[0] <= 2.2
+
+
 def test_searches_can_end_near_enough():
     found = StepSearch(0.3, 8.0, 2.0**-14)
     search(found, lambda step: (step / 0.33) ** 2, 8, until=lambda ratio: ratio > 0.6)

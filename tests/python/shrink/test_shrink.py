@@ -123,6 +123,33 @@ def test_vectors_are_rounded_and_integers_are_not(model, small):
     assert ((after - before).abs() <= before.abs() * 2.0**-result.vector_bits).all()
 
 
+class _Words(nn.Module):
+    """An encoder whose inputs are of one of two kinds, one of them unused, as in BERT."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.words = nn.Embedding(100, 64)
+        self.kinds = nn.Embedding(2, 64)
+        self.first = nn.Linear(64, 64)
+        self.padding = nn.Parameter(torch.zeros(2, 16))
+
+    def forward(self, words):
+        kinds = self.kinds(torch.zeros_like(words))
+        return self.first(torch.relu(self.words(words) + 3 * kinds)).mean(1)
+
+
+def test_matrices_of_few_values_are_kept_well(tmp_path):
+    model = _Words().eval()
+    words = torch.randint(0, 100, (128, 12), generator=torch.Generator().manual_seed(1))
+    quiet(model, tmp_path / "s.cfck", keep={"cosine": 0.99}, batches=list(words.split(32)))
+    state = cfck.torch.load_file(tmp_path / "s.cfck")
+    for name, errors in (("kinds.weight", 1e-4), ("words.weight", None), ("padding", 0)):
+        before, after = model.state_dict()[name], state[name]
+        nmse = float((before - after).square().sum() / before.square().sum().clamp_min(1e-30))
+        assert nmse > 1e-3 if errors is None else nmse <= errors, name
+
+
 def test_more_is_kept_with_more_bits(model, small, tmp_path):
     _, result, _ = small
     better = quiet(model, tmp_path / "a.cfck", keep={"kl": 0.002}, batches=batches())
