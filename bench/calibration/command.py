@@ -214,22 +214,29 @@ class Calibration(Benchmark):
         return {"threads": str(torch.get_num_threads()), "cfck": cfck.__version__}
 
     def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
-        """One page."""
-        text = "\n".join(report.page_head("Calibration and shrinking", command, facts)) + "\n"
+        """A page on the time of calibrate and refine, and one on shrink."""
+        found: dict[str, str] = {}
+        failures = "".join(f"\n- {failure}" for failure in self.failures)
+        stem = report.file_stem(facts)
         if self.costs:
             columns = ["", "wall s", "processor s", "layer calls", "ratios", "same result"]
-            text += "\nWhole passes, then passes that leave out what ran before:\n\n"
+            text = "\nWhole passes, then passes that leave out what ran before:\n\n"
             text += report.markdown_table(columns, self.costs)
-        if self.older:
-            columns = ["", "wall s", "processor s", "ratio (must)"]
-            text += "\nAn older version, then this one, each in a process of its own:\n\n"
-            text += report.markdown_table(columns, self.older)
+            if self.older:
+                columns = ["", "wall s", "processor s", "ratio (must)"]
+                text += "\nAn older version, then this one, each in a process of its own:\n\n"
+                text += report.markdown_table(columns, self.older)
+            found[f"calibration-{stem}.md"] = _page("Calibration", text + failures, facts, command)
         if self.shrunk:
             columns = ["cfck.shrink", "keep", "bits per weight, whole file (must)",
                        "wall s (must), processor s", "kept, held back", "judged", ""]  # fmt: skip
-            text += "\n" + report.markdown_table(columns, self.shrunk)
-        text += "".join(f"\n- {failure}" for failure in self.failures)
-        return {f"calibration-{report.file_stem(facts)}.md": text}
+            text = "\n" + report.markdown_table(columns, self.shrunk)
+            found[f"shrink-{stem}.md"] = _page("Shrinking", text + failures, facts, command)
+        return found
+
+
+def _page(title: str, text: str, facts: dict[str, str], command: str) -> str:
+    return "\n".join(report.page_head(title, command, facts)) + "\n" + text
 
 
 COMMAND = Calibration

@@ -35,13 +35,15 @@ _FIRST_STEP = 0.3
 # Steps beyond these are not tried: 16 bits per weight, and hardly any.
 _FINEST_STEP, _COARSEST_STEP = 2.0**-14, 8.0
 _MOST_TRIALS = 8
-_MOST_REFINED = 4
+# Of small models, where a trial is quick and its outcome varies more.
+_MOST_REFINED, _MOST_REFINED_OF_SMALL = 6, 10
 # Refined values lose about this much less at the same step.
 _REFINED_GAIN = 1.2
 # Vectors (norms, biases) may take so much of what may be lost.
 _SHARE_OF_VECTORS = 0.04
-# Models with fewer weights get the slower search of the codec, which takes fewer bits.
-_MOST_FOR_64_STATES = 4_000_000
+# Models with fewer weights are small: they get the slower search of the codec too, which takes
+# fewer bits.
+_SMALL_MODEL = 4_000_000
 # Significant bits of vectors where a size is asked for.
 _BITS_FOR_A_SIZE = 8
 _DAMPING = 0.02
@@ -162,7 +164,7 @@ class Shrinker:
             "rules": small.rules,
             "steps": "feedback" if self._saw_data(calibration) else "calibrated",
         }
-        if self._n_weights < _MOST_FOR_64_STATES:
+        if self._n_weights < _SMALL_MODEL:
             self._options["level"] = "archive"  # 64 states too
         return small
 
@@ -221,7 +223,8 @@ class Shrinker:
                 kept.append(trial)
             return trial.verdict.ratio
 
-        search(found, attempt, _MOST_REFINED)
+        is_small = self._n_weights < _SMALL_MODEL
+        search(found, attempt, _MOST_REFINED_OF_SMALL if is_small else _MOST_REFINED)
         return kept
 
     def _try(self, calibration: Calibration, step: float, refined: bool, **target: Any) -> _Trial:
