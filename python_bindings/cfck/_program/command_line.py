@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from ..errors import (
     CfckError,
+    ExistsError,
+    InternalError,
     InvalidArgumentError,
     IoError,
     LimitExceededError,
@@ -18,48 +22,65 @@ from ..errors import (
     UnsupportedError,
 )
 from .folder import FolderRequest, shrink_folder
+from .interrupts import Ended, ending_signals
 
 # The program `cfck` has the same ones.
 _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (MissingFileError, 3),
+    (ExistsError, 8),
     (InvalidArgumentError, 2),
     (OSError, 3),
     (IoError, 3),
     (UnsupportedError, 6),
     (LimitExceededError, 7),
     (OutOfMemoryError, 7),
+    (InternalError, 70),
 )
-_EXIT_INTERRUPTED = 130
+_EXIT_SIGNAL = 128  # plus the number of the signal
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a command line, and returns its exit code."""
     options = _parser().parse_args(arguments)
-    say = _nothing if options.quiet or options.json else print
+    say = _nothing if options.quiet or options.json else _say
     try:
-        request = FolderRequest(
-            source=options.folder,
-            target=options.output,
-            keep=dict(_entry(text) for text in options.keep),
-            size=options.size,
-            bits_per_weight=options.bits_per_weight,
-            texts=options.text,
-            encoding=options.encoding,
-            n_examples=options.examples,
-            n_tokens=options.tokens,
-            threads=options.threads,
-            force=options.force,
-        )
-        result = shrink_folder(request, say)
+        with ending_signals():
+            result = shrink_folder(_request(options), say)
+        if options.json:
+            _say(json.dumps(dataclasses.asdict(result), indent=2))
     except (CfckError, OSError) as error:
         print(f"cfck shrink: error: {error}", file=sys.stderr)
         return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 4)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("cfck shrink: interrupted; nothing was written", file=sys.stderr)
-        return _EXIT_INTERRUPTED
-    if options.json:
-        print(json.dumps(dataclasses.asdict(result), indent=2))
+        return _EXIT_SIGNAL + (error.number if isinstance(error, Ended) else signal.SIGINT)
     return 0
+
+
+def _request(options: argparse.Namespace) -> FolderRequest:
+    return FolderRequest(
+        source=options.folder,
+        target=options.output,
+        keep=dict(_entry(text) for text in options.keep),
+        size=options.size,
+        bits_per_weight=options.bits_per_weight,
+        texts=options.text,
+        encoding=options.encoding,
+        n_examples=options.examples,
+        n_tokens=options.tokens,
+        threads=options.threads,
+        force=options.force,
+    )
+
+
+def _say(text: str) -> None:
+    """Prints a line; a reader that stops early does not end the work."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _nothing(_: str) -> None:
@@ -116,7 +137,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--tokens", type=int, default=128, metavar="N", help="the most of an example (128)")
     add("--threads", type=int, default=0, metavar="N", help="of the codec; 0: all CPUs")
-    add("-f", "--force", action="store_true", help="replace the new folder if it exists")
+    add(
+        "-f",
+        "--force",
+        action="store_true",
+        help="replace the folder of a model that exists already; files that the new one does not "
+        "have are kept",
+    )
     add("-q", "--quiet", action="store_true", help="say nothing but errors")
     add("--json", action="store_true", help="print the result as JSON")
     return parser

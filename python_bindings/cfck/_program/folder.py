@@ -5,21 +5,22 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .._shrink.result import ShrinkResult
 from .._shrink.shrink import shrink
-from ..errors import InvalidArgumentError, MissingFileError, UnsupportedError
-
-_MODEL = "model.cfck"
-# Weights in any form, which the new folder has as model.cfck.
-_WEIGHTS = (
-    ".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".h5",
-    ".msgpack", ".onnx", ".gguf", ".cfck", ".cfck.index.json",
-)  # fmt: skip
+from ..errors import (
+    CfckError,
+    CorruptError,
+    InvalidArgumentError,
+    MissingFileError,
+    OutOfMemoryError,
+    UnsupportedError,
+)
+from .copies import copy_others, kept_names
+from .exchange import new_folder
+from .places import MODEL, Places, find_places
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +34,7 @@ class FolderRequest:
         encoding: of these.
         n_examples, n_tokens: how many pieces of text, and how long they are at most.
         threads: of the codec.
-        force: whether ``target`` is replaced.
+        force: whether the folder of a model at ``target`` is replaced.
     """
 
     source: str
@@ -54,54 +55,67 @@ def shrink_folder(request: FolderRequest, say: Callable[[str], object]) -> Shrin
 
     Raises:
         UnsupportedError: PyTorch or transformers are not installed, or do not know the model.
-        InvalidArgumentError: text that is not in its encoding, too little of it, and what shrink()
-            raises.
+        InvalidArgumentError: text that is not in its encoding, too little of it, folders within
+            each other, and what shrink() raises.
+        ExistsError: the new folder exists, without ``force``.
+        CorruptError: files of the model are damaged.
         MissingFileError, OSError: of the folders and files.
     """
+    places = find_places(request.source, request.target, request.texts, request.force)
     _check(request)
     transformers = _transformers()
     texts = _read_texts(request)
-    config, model = _load(transformers, request.source)
+    config, model = _load(transformers, request, places.source)
     batches = None
     if texts:
         is_causal = type(model).__name__.endswith(("ForCausalLM", "LMHeadModel"))
-        batches = _batches(transformers, request, config, texts, is_causal)
+        tokenizer = _load_tokenizer(transformers, request, places.source)
+        with _refused(f"the tokeniser of {request.source} does not take the text"):
+            batches = _batches(tokenizer, request, config, texts, is_causal)
     wanted: dict[str, Any] = {"size": request.size, "bits_per_weight": request.bits_per_weight}
     if request.keep:
         wanted["keep"] = request.keep
-    with _new_folder(request) as folder:
-        _copy_others(request.source, folder)
+    with new_folder(places) as folder:
+        _fill(folder, places, say)
         result = shrink(
             model,
-            os.path.join(folder, _MODEL),
+            os.path.join(folder, MODEL),
             batches=batches,
             n_examples=request.n_examples,
             metadata={"format": "pt"},
             threads=request.threads,
-            report=lambda text: say(text.replace(os.path.join(folder, _MODEL), _final(request))),
+            report=lambda text: say(text.replace(os.path.join(folder, MODEL), _final(request))),
             **wanted,
         )
     return dataclasses.replace(result, filename=_final(request))
 
 
 def _final(request: FolderRequest) -> str:
-    return os.path.join(request.target, _MODEL)
+    return os.path.join(request.target, MODEL)
+
+
+def _fill(folder: str, places: Places, say: Callable[[str], object]) -> None:
+    """All but the model, and what there is to say about other files."""
+    left_out = copy_others(places.source, folder)
+    if left_out:
+        say(f"note: not copied, being neither files nor folders: {_listed(left_out)}")
+    if places.replaced is not None:
+        kept = kept_names(places.target, folder)
+        if kept:
+            say(f"note: kept of the old folder: {_listed(kept)}")
+
+
+_MOST_LISTED = 5
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_LISTED
+    # Names must not steer a terminal.
+    listed = ", ".join(n if n.isprintable() else ascii(n) for n in names[:_MOST_LISTED])
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def _check(request: FolderRequest) -> None:
-    if not os.path.isdir(request.source):
-        raise MissingFileError(f"there is no folder {request.source}", filename=request.source)
-    if not os.path.isfile(os.path.join(request.source, "config.json")):
-        raise InvalidArgumentError(
-            f"{request.source} has no config.json; shrink takes folders of transformers. From "
-            "Python, cfck.shrink(model, ...) takes any model"
-        )
-    if os.path.lexists(request.target) and not request.force:
-        raise InvalidArgumentError(f"{request.target} exists already; --force replaces it")
-    if os.path.lexists(request.target) and not os.path.isdir(request.target):
-        raise InvalidArgumentError(f"{request.target} is no folder")
-    if os.path.exists(request.target) and os.path.samefile(request.source, request.target):
-        raise InvalidArgumentError("the new folder is that of the model")
     if request.n_examples < 1 or request.n_tokens < 2:
         raise InvalidArgumentError("--examples is at least 1, and --tokens 2")
     if not request.texts and request.keep:
@@ -147,32 +161,45 @@ def _read_texts(request: FolderRequest) -> list[str]:
     return lines
 
 
-def _load(transformers: Any, folder: str) -> tuple[Any, Any]:
+def _load(transformers: Any, request: FolderRequest, folder: str) -> tuple[Any, Any]:
     """The configuration and the model, as its architecture names it."""
-    try:
+    with _refused(f"transformers cannot load {request.source}"):
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         names = getattr(config, "architectures", None) or []
         kind = getattr(transformers, names[0], None) if names else None
         kind = kind or transformers.AutoModel
         model = kind.from_pretrained(folder, dtype="auto", local_files_only=True)
+        return config, model.eval()
+
+
+def _load_tokenizer(transformers: Any, request: FolderRequest, folder: str) -> Any:
+    with _refused(f"transformers cannot load the tokeniser of {request.source}"):
+        return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+
+@contextlib.contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """In here errors of transformers, which may be any, become ours, in one line."""
+    try:
+        yield
+    except CfckError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{what}: {_line(error)}") from None
     except (OSError, ValueError, KeyError, ImportError) as error:
-        line = (str(error).strip().splitlines() or [""])[0]
-        raise UnsupportedError(f"transformers cannot load {folder}: {line}") from None
-    return config, model.eval()
+        raise UnsupportedError(f"{what}: {_line(error)}") from None
+    except Exception as error:
+        raise CorruptError(f"{what}: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    """The first line of a message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _batches(
-    transformers: Any, request: FolderRequest, config: Any, texts: list[str], is_causal: bool
+    tokenizer: Any, request: FolderRequest, config: Any, texts: list[str], is_causal: bool
 ) -> list[dict[str, Any]]:
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            request.source, local_files_only=True
-        )
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        line = (str(error).strip().splitlines() or [""])[0]
-        raise UnsupportedError(
-            f"transformers cannot load the tokeniser of {request.source}: {line}"
-        ) from None
     length = request.n_tokens
     most = getattr(config, "max_position_embeddings", None)
     if isinstance(most, int) and most > 1:
@@ -228,55 +255,3 @@ def _sentences(
         )
         batches.append(dict(given))
     return batches
-
-
-@contextlib.contextmanager
-def _new_folder(request: FolderRequest) -> Iterator[str]:
-    """A folder that takes the name of the target when all is in it."""
-    target = os.path.abspath(request.target)
-    parent, name = os.path.split(target)
-    if not os.path.isdir(parent):
-        raise MissingFileError(f"there is no folder {parent} to write to", filename=parent)
-    folder = tempfile.mkdtemp(prefix=f".{name}.", dir=parent)
-    try:
-        yield folder
-        os.chmod(folder, 0o777 & ~_umask())
-        old = None
-        if os.path.lexists(target):
-            old = tempfile.mkdtemp(prefix=f".{name}.old.", dir=parent)
-            os.rename(target, os.path.join(old, name))
-        try:
-            os.rename(folder, target)
-        except BaseException:
-            if old is not None:
-                os.rename(os.path.join(old, name), target)
-                os.rmdir(old)
-            raise
-        if old is not None:
-            shutil.rmtree(old)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _copy_others(source: str, folder: str) -> None:
-    """Everything but weights and what is hidden."""
-    for entry in sorted(os.listdir(source)):
-        path = os.path.join(source, entry)
-        if entry.startswith(".") or entry.endswith(_WEIGHTS):
-            continue
-        if os.path.isdir(path):
-            shutil.copytree(
-                path, os.path.join(folder, entry), ignore=shutil.ignore_patterns(".*", *_GLOBS)
-            )
-        else:
-            shutil.copy2(path, os.path.join(folder, entry))
-
-
-_GLOBS = [f"*{ending}" for ending in _WEIGHTS]

@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -121,17 +123,208 @@ def test_a_size_needs_no_text(writer, tmp_path):
     assert 30_000 < (tmp_path / "small" / "model.cfck").stat().st_size <= 40_000
 
 
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+SIX_BITS = ("--bits-per-weight", 6, "-q")
+
+
 def test_an_old_folder_is_replaced_on_request_only(encoder, corpus, tmp_path, capsys):
     target = tmp_path / "small"
-    target.mkdir()
-    (target / "old").write_text("old")
-    arguments = (encoder, target, "--bits-per-weight", 6, "-q")
-    assert run(*arguments) == 2
+    (target / "notes" / "mine").mkdir(parents=True)
+    old = {
+        "model.cfck": "old", "model-00001-of-00002.safetensors": "old",
+        "model.safetensors.index.json": "old", "config.json": "old", "notes.txt": "mine",
+        "notes/mine/a.bin": "mine", ".hidden": "mine",
+    }  # fmt: skip
+    for name, text in old.items():
+        (target / name).write_text(text)
+    (target / "link").symlink_to("nowhere")
+    assert run(encoder, target, *SIX_BITS) == 8
     assert "exists already; --force replaces it" in capsys.readouterr().err
-    assert (target / "old").exists()
-    assert run(*arguments, "--force") == 0
-    assert not (target / "old").exists() and (target / "model.cfck").exists()
+    assert contents(target) == {name: text.encode() for name, text in old.items()}
+    assert run(encoder, target, "--bits-per-weight", 6, "--force") == 0
+    assert "note: kept of the old folder: .hidden, link, notes/mine" in capsys.readouterr().out
+    found = contents(target)
+    assert {name for name in old if found.get(name) == b"old"} == set()
+    assert {name for name in old if found.get(name) == b"mine"} == {
+        "notes.txt", "notes/mine/a.bin", ".hidden",
+    }  # fmt: skip
+    assert found["notes/README.md"] == b"hello" and "model.cfck" in found
+    assert not [name for name in found if "safetensors" in name]
+    assert os.readlink(target / "link") == "nowhere"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.txt", "small"]
+
+
+def test_a_folder_behind_a_link_is_replaced(encoder, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "small").symlink_to("real")
+    assert run(encoder, tmp_path / "small", *SIX_BITS) == 8
+    assert run(encoder, tmp_path / "small", *SIX_BITS, "--force") == 0
+    assert (tmp_path / "small").is_symlink() and (tmp_path / "real" / "model.cfck").exists()
+
+
+@pytest.fixture
+def place(encoder, tmp_path, monkeypatch):
+    """The current folder, with things in it that must not be lost."""
+    folder = tmp_path / "place"
+    for name in ("m", "par/m"):
+        shutil.copytree(encoder, folder / name)
+    (folder / "par" / "notes.txt").write_text("precious")
+    (folder / "other").mkdir()
+    (folder / "other" / "notes.txt").write_text("precious")
+    (folder / "old").mkdir()
+    (folder / "old" / "model.cfck").write_text("old")
+    (folder / "old" / "corpus.txt").write_text("\n".join(sentences(64)))
+    shutil.copytree(encoder, folder / "linked")
+    (folder / "linked" / "vocabulary.txt").symlink_to(folder / "old" / "corpus.txt")
+    (folder / "alias").symlink_to("par")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["m", ""], "the name of the new folder is empty"),
+        (["", "new"], "the name of the folder of the model is empty"),
+        (["m", "new", "--text", ""], "the name of the file of --text is empty"),
+        (["par/m", "par"], "must not contain each other"),
+        (["par/m", "alias"], "must not contain each other"),
+        (["par/m", "."], "must not contain each other"),
+        (["par/m", ".."], "must not contain each other"),
+        (["m", "m/small"], "must not contain each other"),
+        (["m", "m/"], "the new folder is that of the model"),
+        (["m", "other"], "other is not the folder of a model"),
+        (["m", "old", "--text", "old/corpus.txt"], "old/corpus.txt is in old"),
+        (["linked", "old"], "vocabulary.txt of the model is a link into old"),
+    ],
+)
+@pytest.mark.parametrize("force", [False, True])
+def test_nothing_is_lost(place, capsys, arguments, message, force):
+    before = contents(place)
+    code = run(*arguments, "--size", "30kB", "-q", *(["--force"] if force else []))
+    err = capsys.readouterr().err
+    assert code == 2 and message in err or code == 8 and not force, err
+    assert contents(place) == before
+
+
+def test_the_current_folder_is_not_replaced(place, monkeypatch, capsys):
+    monkeypatch.chdir(place / "old")
+    assert run("../m", ".", *SIX_BITS, "--force") == 2
+    assert "the current folder is in ." in capsys.readouterr().err
+    assert (place / "old" / "corpus.txt").exists()
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_a_folder_that_appears_meanwhile_stays(encoder, tmp_path, monkeypatch, capsys, existed):
+    target = tmp_path / "small"
+    if existed:
+        target.mkdir()
+
+    def appears(*_, **__):
+        if existed:
+            target.rename(tmp_path / "moved")
+        target.mkdir()
+        (target / "notes.txt").write_text("precious")
+
+    monkeypatch.setattr("cfck._program.folder.shrink", appears)
+    assert run(encoder, target, *SIX_BITS, "--force") == 8
+    assert "by now; it was left as it is" in capsys.readouterr().err
+    assert contents(target) == {"notes.txt": b"precious"}
+    assert len(list(tmp_path.iterdir())) == 1 + existed
+
+
+def test_what_is_no_file_is_left_out(encoder, tmp_path, capsys):
+    source, target = tmp_path / "source", tmp_path / "small"
+    shutil.copytree(encoder, source)
+    (source / "gone").symlink_to("nowhere")
+    (source / "notes" / "loop").symlink_to("..")
+    (source / "copy.txt").symlink_to("notes/README.md")
+    os.mkfifo(source / "pipe")
+    assert run(source, target, "--bits-per-weight", 6) == 0
+    out = capsys.readouterr().out
+    assert "note: not copied, being neither files nor folders: gone, notes/loop, pipe\n" in out
+    assert not (target / "copy.txt").is_symlink()
+    assert (target / "copy.txt").read_text() == "hello"
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "code"),
+    [
+        ("model.safetensors", b"\xff" * 200, 4),
+        ("model.safetensors", b"", 4),
+        ("config.json", b"{", 6),
+        ("tokenizer.json", b"{", 6),
+    ],
+)
+def test_damaged_models(encoder, corpus, tmp_path, capsys, name, written, code):
+    source = tmp_path / "source"
+    shutil.copytree(encoder, source)
+    (source / name).write_bytes(written)
+    arguments = (source, tmp_path / "small", "--keep", "cosine=0.9", "--text", corpus)
+    found = run(*arguments)
+    err = capsys.readouterr().err
+    lines = [line for line in err.splitlines() if line.startswith("cfck shrink: ")]
+    assert found == code, err
+    assert len(lines) == 1 and "transformers cannot load" in lines[0] and str(source) in lines[0]
+    assert not (tmp_path / "small").exists()
+
+
+def test_a_tokeniser_that_cannot_pad(encoder, corpus, tmp_path, capsys):
+    source = tmp_path / "source"
+    shutil.copytree(encoder, source)
+    settings = json.loads((source / "tokenizer_config.json").read_text())
+    del settings["pad_token"]
+    (source / "tokenizer_config.json").write_text(json.dumps(settings))
+    arguments = (source, tmp_path / "small", "--keep", "cosine=0.9", "--text", corpus)
+    assert run(*arguments) == 6
+    assert "does not take the text: Asking to pad" in capsys.readouterr().err
+
+
+WAITS = (
+    "import sys, time\n"
+    "import cfck._program.folder as folder\n"
+    "from cfck.__main__ import main\n"
+    "folder.shrink = lambda *_, **__: (print('begun', flush=True), time.sleep(60))\n"
+    "sys.exit(main(sys.argv[1:]))"
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_leave_nothing(encoder, tmp_path, number):
+    arguments = ["shrink", str(encoder), str(tmp_path / "small"), "--size", "1MB"]
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITS, *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(number, signal.default_int_handler)
+        if number == signal.SIGINT else None,
+    ) as program:  # fmt: skip
+        assert program.stdout.readline() == "begun\n"
+        assert len(list(tmp_path.iterdir())) == 1
+        program.send_signal(number)
+        _, err = program.communicate(timeout=60)
+    assert program.returncode == 128 + number
+    assert err.endswith("cfck shrink: interrupted; nothing was written\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_may_stop_early(encoder, tmp_path):
+    script = "import sys; from cfck.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    arguments = ["shrink", str(encoder), str(tmp_path / "small"), "--size", "1MB"]
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as program:  # fmt: skip
+        program.stdout.close()
+        err = program.stderr.read()
+    assert program.returncode == 0 and "pipe" not in err, err
+    assert (tmp_path / "small" / "model.cfck").exists()
 
 
 @pytest.mark.parametrize(
