@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import fnmatch
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from .._options.kinds import SaveFileOptions, SaveOptions
+from .._options.kinds import NativeCalibration, SaveFileOptions, SaveOptions
+from .._options.native import rule_pairs
 from ..errors import InvalidArgumentError
 from .calibrate import calibrate
+from .tensor import MIN_VALUES
 
 if TYPE_CHECKING:
     import torch
 
 _USED_BY = ("quality", "bits_per_weight", "size")
+# Plain lossy options leave these alone (encode/rules/encode_rules.cpp).
+_OPTIMIZER_NAMES = ("*exp_avg*", "*momentum_buffer*", "optimizer.*")
+# By how much a root mean square may be another one's, as in a calibration.
+_TOLERANCE = 0.01
 
 
 def calibrated(model: torch.nn.Module | None, options: SaveOptions | SaveFileOptions) -> None:
     """Adds to the options of a call a calibration of the model, made without data, where that
-    would be used.
+    would be used. It is made when the tensors are at hand.
 
     Raises:
-        InvalidArgumentError: no option says how much may be lost, or a calibration was given; and
-            what calibrate() raises.
+        InvalidArgumentError: no option says how much may be lost, or a calibration was given.
     """
     if model is None:
         return
@@ -30,9 +38,95 @@ def calibrated(model: torch.nn.Module | None, options: SaveOptions | SaveFileOpt
         )
     if options.get("calibration") is not None:
         raise InvalidArgumentError("give either model or calibration")
-    if options.get("steps") is None and not _takes_tokens(model):
-        return
-    options["calibration"] = calibrate(model)
+    # Not a calibration that a caller could give; what saves replaces it by one.
+    options["calibration"] = _OfModel(model, options)  # type: ignore[arg-type]
+
+
+class _OfModel:
+    """The calibration of a model that is made when the tensors to be saved are at hand, and turn
+    out to be the model's."""
+
+    def __init__(self, model: torch.nn.Module, options: Mapping[str, Any]) -> None:
+        self._model = model
+        self._has_steps = options.get("steps") is not None
+        self._rules = options.get("rules")
+
+    def made_for(self, tensors: Mapping[str, Any]) -> NativeCalibration | None:
+        """None where noise is all that the model could be calibrated with: that would not be used,
+        since names and sizes of tensors say more.
+
+        Raises:
+            InvalidArgumentError: names the first tensor that is to be lossy and is not the model's.
+        """
+        from torch import nn
+
+        if isinstance(self._model, nn.Module):
+            # What rules match has options of its own.
+            patterns = [pattern for pattern, _ in rule_pairs(self._rules)]
+            _check_tensors(self._model, tensors, patterns)
+        if not self._has_steps and not _takes_tokens(self._model):
+            return None
+        return calibrate(self._model)
+
+
+def _check_tensors(model: torch.nn.Module, tensors: Mapping[str, Any], patterns: list[str]) -> None:
+    own: dict[str, Any] = model.state_dict()
+    for name, tensor in tensors.items():
+        is_ruled = any(name == p or fnmatch.fnmatchcase(name, p) for p in patterns)
+        if is_ruled or not _is_lossy(name, tensor):
+            continue
+        known: Any = own.get(name)
+        if not _is_dense(known):
+            raise _misfit(name, "the model does not have this tensor")
+        if known.shape != tensor.shape:
+            raise _misfit(
+                name,
+                f"it has shape {list(known.shape)} in the model, but {list(tensor.shape)} here",
+            )
+        before, now = _root_mean_square(known), _root_mean_square(tensor)
+        if not abs(now - before) <= _TOLERANCE * before:
+            raise _misfit(name, "it has other values in the model")
+
+
+def _is_lossy(name: str, tensor: Any) -> bool:
+    """Whether plain options reach a tensor."""
+    from .weights import FLOATS
+
+    return (
+        _is_dense(tensor)
+        and tensor.dtype in FLOATS
+        and tensor.dim() >= 2
+        and tensor.numel() >= MIN_VALUES
+        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in _OPTIMIZER_NAMES)
+    )
+
+
+def _is_dense(tensor: Any) -> bool:
+    """Others are refused, each with its reason, by what saves or calibrates them."""
+    import torch
+
+    return (
+        isinstance(tensor, torch.Tensor)
+        and tensor.layout == torch.strided
+        and not torch.nn.parameter.is_lazy(tensor)
+        and not tensor.is_quantized
+        and not tensor.is_meta
+        and not tensor.is_complex()
+    )
+
+
+def _root_mean_square(tensor: torch.Tensor) -> float:
+    from .weights import root_mean_square
+
+    found = root_mean_square(tensor.detach())
+    return found if math.isfinite(found) else 0.0
+
+
+def _misfit(name: str, reason: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"tensor `{name}` is not one of model=: {reason}; give the model that the tensors are of",
+        record=name,
+    )
 
 
 def _takes_tokens(model: torch.nn.Module) -> bool:

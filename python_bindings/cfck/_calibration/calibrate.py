@@ -40,7 +40,8 @@ def calibrate(
 
     Args:
         model: runs in evaluation mode on the device where it is. Its weights change during the
-            call, and are what they were, bit for bit, afterwards, whatever ends it.
+            call, and are what they were, bit for bit, afterwards, whatever ends it; so are buffers
+            that the model changes when it runs.
         batches: inputs of the model, as many as there are: a tensor, a tuple of positional
             arguments or a dict of keyword arguments each (positions that an attention_mask leaves
             out do not count). Read once. None: inputs are generated, random tokens or noise.
@@ -75,7 +76,8 @@ def calibrate(
 
     Raises:
         InvalidArgumentError: the model takes no generated input (give batches or input_shape),
-            outputs that are not finite, no batches, options that do not go together.
+            outputs that are not finite, no batches or one without examples,
+            options that do not go together.
         UnsupportedError: a tensor without memory of its own (meta, quantised, sharded).
 
     Other threads must not use the model meanwhile.

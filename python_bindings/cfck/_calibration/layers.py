@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from .._common.progress import Counter
-from .._evaluation.outputs import attention_mask, hooks, run_model
+from .._evaluation.outputs import attention_mask, hooks, kept_buffers, run_model
 from .._evaluation.prefix import Prefix
 from ..errors import InvalidArgumentError
 from .calibration import Calibration
@@ -124,7 +124,8 @@ class Corrector:
         self._counter.done = 0
         exact = Prefix(self._rounded.original, self._batches)
         rounded = Prefix(self._rounded.model, self._batches)
-        with exact.installed(), rounded.installed():
+        # Files are of the original, buffers included.
+        with kept_buffers(self._rounded.original), exact.installed(), rounded.installed():
             for family in families:
                 sums = self._moments(family[0], exact, rounded)
                 for layer in family:

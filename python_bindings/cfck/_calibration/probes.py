@@ -210,7 +210,7 @@ def _disturbed(
         errors, energy = 0.0, 0.0
         for piece in slabs(live):
             noise = torch.rand(piece.shape, generator=generator).sub_(0.5).mul_(2 * amplitude)
-            old = piece.double()
+            old = piece.to(torch.float64, copy=True)
             new = (old + noise.to(piece.device)).to(piece.dtype)
             usable = torch.isfinite(old) & torch.isfinite(new)
             piece.copy_(torch.where(usable, new, piece))

@@ -78,6 +78,7 @@ def refine(
 
     Other threads must not use the model meanwhile.
     """
+    from .._evaluation.outputs import check_integer
     from .refine_run import RefineRequest, run_refinement
 
     checked = complete(RefineOptions, options)
@@ -89,8 +90,8 @@ def refine(
         raise TypeError(
             f"calibration is what cfck.calibrate returns, not {type(calibration).__name__}"
         )
-    if n_examples is not None and n_examples < 1:
-        raise InvalidArgumentError(f"n_examples is at least 1, not {n_examples}")
+    if n_examples is not None:
+        check_integer("n_examples", n_examples, 1)
     if not 0 < damping < 1e6:
         raise InvalidArgumentError(f"damping is a positive number, not {damping}")
     request = RefineRequest(inputs, output, pool, n_examples, damping)

@@ -11,7 +11,14 @@ from torch import nn
 
 from .. import _native
 from .._common.progress import Counter, Progress
-from .._evaluation.outputs import count_examples, model_device, prepared, undisturbed
+from .._evaluation.outputs import (
+    check_batches,
+    check_has_examples,
+    count_examples,
+    model_device,
+    prepared,
+    undisturbed,
+)
 from ..errors import InvalidArgumentError
 from .calibration import Calibration
 from .layers import Corrector
@@ -54,6 +61,7 @@ def run_refinement(
 ) -> Calibration:
     if not isinstance(model, nn.Module):
         raise TypeError(f"expected a torch.nn.Module as the model, not {type(model).__name__}")
+    check_batches(batches)
     if calibration.source != "batches":
         raise InvalidArgumentError("feedback needs a calibration with data; give calibrate batches")
     calibration.check(
@@ -69,8 +77,9 @@ def _first_batches(model: nn.Module, batches: Iterable[Any], request: RefineRequ
     kept: list[Any] = []
     n_kept = 0
     device = model_device(model)
-    for batch in batches:
+    for position, batch in enumerate(batches):
         kept.append(prepared(batch, request.inputs, device))
+        check_has_examples(kept[-1], position)
         n_kept += count_examples(kept[-1])
         if request.n_examples is not None and n_kept >= request.n_examples:
             break

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._evaluation.outputs import DISTANCES, POOLS, check_choice
+from .._evaluation.outputs import DISTANCES, POOLS, check_choice, check_integer
 from ..errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ class Request:
         if not callable(self.distance):
             check_choice("distance", self.distance, DISTANCES)
         check_choice("pool", self.pool, POOLS)
-        if self.n_examples < 1:
-            raise InvalidArgumentError(f"n_examples is at least 1, not {self.n_examples}")
+        check_integer("n_examples", self.n_examples, 1)
+        check_integer("seed", self.seed, None)
+        check_integer("max_dim", self.max_dim, 0)
+        check_integer("max_moment_bytes", self.max_moment_bytes, 0)
         if not (math.isfinite(self.cap_octaves) and self.cap_octaves >= 0):
             raise InvalidArgumentError(f"cap_octaves is finite and not below 0: {self.cap_octaves}")
         if self.loss is not None and not has_batches:

@@ -12,6 +12,8 @@ from .._common.progress import Counter, Progress
 from .._evaluation.outputs import (
     afterwards,
     attention_mask,
+    check_batches,
+    check_has_examples,
     count_examples,
     find_output,
     first_examples,
@@ -41,6 +43,8 @@ def run_calibration(
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"expected a torch.nn.Module as the model, not {type(model).__name__}")
     request.check(batches is not None)
+    if batches is not None:
+        check_batches(batches)
     weights = Weights(model)
     has_batches = batches is not None
     listens = has_batches if request.moments is None else request.moments
@@ -93,6 +97,7 @@ class _Reader:
         with self._listening() as hooks:
             for number, batch in enumerate(batches, 1):
                 given = prepared(batch, request.inputs, self._device)
+                check_has_examples(given, number - 1)
                 if n_kept < request.n_examples:
                     kept.append(self._first(given, request.n_examples - n_kept))
                     n_kept += count_examples(kept[-1])

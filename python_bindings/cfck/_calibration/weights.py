@@ -17,7 +17,7 @@ from .calibration import fingerprint
 from .moments import Accumulator
 from .tensor import CalibratedTensor
 
-_FLOATS = {
+FLOATS = {
     torch.float64: "F64",
     torch.float32: "F32",
     torch.bfloat16: "BF16",
@@ -89,7 +89,7 @@ class Weights:
                 tied_to = self.tied_to[name]
                 result[name] = dataclasses.replace(result[tied_to], tied_to=tied_to)
                 continue
-            dtype = _FLOATS.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
+            dtype = FLOATS.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
             known = CalibratedTensor(shape, dtype)
             if name in measured or name in accumulators:
                 dtype, digest = fingerprint(framework, tensor)
@@ -114,7 +114,7 @@ def _has_memory(tensor: torch.Tensor) -> bool:
 
 def _is_weight(tensor: torch.Tensor) -> bool:
     repeats = any(step == 0 and n > 1 for n, step in zip(tensor.shape, tensor.stride()))
-    return tensor.dtype in _FLOATS and tensor.dim() >= 2 and tensor.numel() > 0 and not repeats
+    return tensor.dtype in FLOATS and tensor.dim() >= 2 and tensor.numel() > 0 and not repeats
 
 
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 class Evaluation:
     """The difference of a model from another one; numbers that do not apply are None.
 
+    NaN is what is not known: all that compares rows in which an output is NaN, and the cosine,
+    agreement and KL of outputs with a single column, where any two rows have the same direction.
+
     Attributes:
         n_examples: inputs, counted along the first dimension of each batch.
         n_rows: rows of output that were compared: examples, or positions that count.
@@ -82,7 +85,8 @@ def evaluate(
     Args:
         model_a: the original.
         model_b: the changed model. Each runs on the device where it is, in evaluation mode, and
-            without gradients; neither is changed.
+            without gradients; neither is changed: buffers that a model changes when it runs are
+            set back.
         batches: model inputs: a tensor, a tuple of positional arguments, or a dict of keyword
             arguments (of transformers, say; positions that its attention_mask leaves out do not
             count).
@@ -103,7 +107,8 @@ def evaluate(
             embeddings, "none" for logits.
 
     Raises:
-        InvalidArgumentError: no batches, outputs or labels of unequal shape, no floating output.
+        InvalidArgumentError: no batches, a batch without examples, outputs or labels of unequal
+            shape, no floating output.
     """
     from .run import run_evaluation
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from .._frameworks.torch_tensors import has_plain_storage
 from ..errors import InvalidArgumentError
 
 DISTANCES = ("auto", "kl", "cosine", "mse")
@@ -66,6 +68,33 @@ def run_model(model: torch.nn.Module, batch: Any) -> Any:
     if isinstance(batch, tuple | list):
         return model(*batch)
     return model(batch)
+
+
+def check_batches(batches: Any) -> None:
+    """Raises InvalidArgumentError for what is no iterable of batches."""
+    if isinstance(batches, torch.Tensor | Mapping | str | bytes):
+        raise InvalidArgumentError(
+            f"batches is an iterable of batches, not a {type(batches).__name__}; "
+            "put a single batch into a list"
+        )
+    if not isinstance(batches, Iterable) and not hasattr(batches, "__getitem__"):
+        raise InvalidArgumentError(
+            f"batches is an iterable of model inputs, not a {type(batches).__name__}"
+        )
+
+
+def check_has_examples(batch: Any, position: int) -> None:
+    """``position``: from 0 up, as messages name batches."""
+    if count_examples(batch) == 0:
+        raise InvalidArgumentError(f"batch {position} has no examples")
+
+
+def check_integer(name: str, value: Any, least: int | None) -> None:
+    """Raises for anything but an int that is at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} is int, not {type(value).__name__}: {value!r}")
+    if least is not None and value < least:
+        raise InvalidArgumentError(f"{name} is at least {least}, not {value}")
 
 
 def first_tensor(batch: Any) -> torch.Tensor | None:
@@ -254,11 +283,19 @@ def divergences(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
 
 
 def angles(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-    """1 - cosine, row by row, exact where it is small. Between a zero row and another: 1."""
-    a = torch.nn.functional.normalize(before, dim=1)
-    b = torch.nn.functional.normalize(after, dim=1)
+    """1 - cosine, row by row, exact where it is small, whatever the scale of the rows. Between a
+    zero row and another: 1."""
+    a, b = _directions(before), _directions(after)
     zero = (a == 0).all(1) ^ (b == 0).all(1)
     return torch.where(zero, 1.0, (a - b).square().sum(1) / 2)
+
+
+def _directions(rows: torch.Tensor) -> torch.Tensor:
+    """Rows of length 1. Their largest entry is made 1 first: squares of it neither underflow nor
+    overflow, and torch takes no row for a short one."""
+    largest = rows.abs().amax(1, keepdim=True) if rows.shape[1] else rows.new_ones(len(rows), 1)
+    scaled = rows / torch.where(largest == 0, 1.0, largest)
+    return torch.nn.functional.normalize(scaled, dim=1)
 
 
 @contextlib.contextmanager
@@ -274,9 +311,62 @@ def afterwards(restore: Callable[[], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def kept_buffers(*models: torch.nn.Module) -> Iterator[None]:
+    """Afterwards buffers that the models changed when they ran, such as counters and running
+    statistics, are again what they were.
+
+    Buffers that have another shape by then stay: a cache that has grown is still right, and the
+    module may know its size.
+    """
+    places = [
+        (module, name, buffer)
+        for model in models
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None and _is_plain_tensor(buffer)
+    ]
+    saved = {id(buffer): (buffer, buffer.detach().clone()) for _, _, buffer in places}
+
+    def restore() -> None:
+        for module, name, buffer in places:
+            current = module._buffers.get(name)
+            if current is not None and current is not buffer and _is_alike(current, buffer):
+                module._buffers[name] = buffer
+        for buffer, before in saved.values():
+            if _is_alike(buffer, before) and not _has_same_bits(buffer, before):
+                with torch.inference_mode(buffer.is_inference()):
+                    buffer.data.copy_(before)
+
+    with afterwards(restore):
+        yield
+
+
+def _is_plain_tensor(tensor: torch.Tensor) -> bool:
+    return (
+        not torch.nn.parameter.is_lazy(tensor)
+        and has_plain_storage(tensor)
+        and tensor.layout == torch.strided
+        and not tensor.is_meta
+        and not tensor.is_quantized
+    )
+
+
+def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return (one.shape, one.dtype, one.device) == (other.shape, other.dtype, other.device)
+
+
+def _has_same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """NaN is the same as itself."""
+    if bool(torch.equal(one, other)):
+        return True
+    flat = (part.detach().contiguous().reshape(-1).view(torch.uint8) for part in (one, other))
+    return torch.equal(*flat)
+
+
+@contextlib.contextmanager
 def undisturbed(*models: torch.nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients, fused attention off (it would pass hooks by); afterwards
-    everything as before, random numbers included."""
+    everything as before, buffers and random numbers included."""
     modes = [(module, module.training) for model in models for module in model.modules()]
     fused = torch.backends.mha.get_fastpath_enabled()
     differentiates = torch.is_grad_enabled()
@@ -295,7 +385,7 @@ def undisturbed(*models: torch.nn.Module) -> Iterator[None]:
             if tensor.is_cuda and tensor.device.index is not None
         }
     )
-    with torch.random.fork_rng(devices), afterwards(restore):
+    with torch.random.fork_rng(devices), kept_buffers(*models), afterwards(restore):
         torch.set_grad_enabled(False)
         torch.backends.mha.set_fastpath_enabled(False)
         for module, _ in modes:

@@ -15,7 +15,9 @@ from .outputs import (
     Output,
     angles,
     attention_mask,
+    check_batches,
     check_choice,
+    check_has_examples,
     choose_distance,
     count_examples,
     divergences,
@@ -44,6 +46,7 @@ def run_evaluation(
     pool: str,
 ) -> Evaluation:
     """Arguments as of evaluate()."""
+    check_batches(batches)
     check_choice("kind", kind, KINDS)
     check_choice("pool", pool, POOLS)
     for model in (model_a, model_b):
@@ -58,6 +61,7 @@ def run_evaluation(
     with undisturbed(model_a, model_b):
         for position, (batch, truth) in enumerate(_labelled(batches, labels)):
             given = inputs(batch) if inputs is not None else batch
+            check_has_examples(given, position)
             if distance is None:
                 distance = choose_distance(model_a, moved(given, model_device(model_a)), output)
             outputs = [output_of(model, given, output) for model in (model_a, model_b)]
@@ -83,6 +87,16 @@ def _labelled(batches: Iterable[Any], labels: Any) -> Iterator[tuple[Any, Any]]:
         for batch in batches:
             yield batch, labels(batch)
     else:
+        if (
+            not isinstance(labels, Iterable)
+            or isinstance(labels, torch.Tensor)
+            and labels.dim() < 2
+        ):
+            kind = "one tensor" if isinstance(labels, torch.Tensor) else type(labels).__name__
+            raise InvalidArgumentError(
+                f"labels is an iterable with one entry, a tensor, for each batch, not {kind}; put "
+                "the labels of a single batch into a list"
+            )
         given = iter(labels)
         for position, batch in enumerate(batches):
             try:
@@ -137,8 +151,8 @@ class Totals:
         self.angle = 0.0
         self.largest_angle = -math.inf
         self.divergence = 0.0
-        self.agreeing = 0
-        self.hits = [0, 0]
+        self.agreeing = 0.0
+        self.hits = [0.0, 0.0]
         self.cross_entropy = [0.0, 0.0]
 
     def add(self, outputs: list[Output], distance: str, pool: str) -> None:
@@ -146,7 +160,9 @@ class Totals:
         self.n_rows += len(a)
         if not len(a):
             return
-        turned = angles(a, b)
+        # Numbers have no direction, and one class is no choice: nothing is known of such rows.
+        is_known = a.shape[1] > 1
+        turned = angles(a, b) if is_known else torch.full((len(a),), math.nan).double()
         self.angle += float(turned.sum())
         # Python's max() would let a NaN pass.
         self.largest_angle = float(
@@ -154,8 +170,11 @@ class Totals:
         )
         if distance == "kl":
             self.is_logits = True
+            if not is_known or bool((a.isnan() | b.isnan()).any()):
+                self.agreeing = math.nan
             self.agreeing += int((a.argmax(1) == b.argmax(1)).sum())
-            self.divergence += float(divergences(log_probabilities(a), log_probabilities(b)).sum())
+            divergence = divergences(log_probabilities(a), log_probabilities(b)).sum()
+            self.divergence += float(divergence) if is_known else math.nan
 
     def add_labels(self, outputs: list[Output], truth: torch.Tensor, batch: int) -> None:
         shape = outputs[0].values.shape
@@ -175,6 +194,8 @@ class Totals:
         self.n_labels += len(flat)
         for which, one in enumerate(outputs):
             rows = one.values.double().reshape(-1, shape[-1])[counts]
+            if bool(rows.isnan().any()):
+                self.hits[which] = math.nan
             self.hits[which] += int((rows.argmax(1) == flat).sum())
             if len(flat):
                 chances = log_probabilities(rows).gather(1, flat.unsqueeze(1))
@@ -202,4 +223,4 @@ class Totals:
 
 
 def _perplexity(cross_entropy: float) -> float:
-    return math.exp(cross_entropy) if cross_entropy < 700 else math.inf
+    return math.inf if cross_entropy >= 700 else math.exp(cross_entropy)

@@ -10,7 +10,7 @@ from .._common.checks import check_metadata
 from .._common.paths import native_path
 from .._common.progress import byte_listener
 from .._frameworks.framework import Framework, Prepared, TensorT
-from .._options.kinds import SaveFileOptions, SaveOptions
+from .._options.kinds import ModelCalibration, SaveFileOptions, SaveOptions
 from .._options.native import native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
@@ -28,7 +28,9 @@ def write_file(
     exempt: Mapping[str, str] | None = None,
 ) -> SaveSummary:
     """Arguments as of write_prepared."""
-    return write_prepared(framework.prepare(tensors), filename, metadata, {}, options, exempt)
+    prepared = framework.prepare(tensors)
+    chosen: SaveFileOptions = {**options, **_calibration_for(tensors, options)}
+    return write_prepared(prepared, filename, metadata, {}, chosen, exempt)
 
 
 def write_prepared(
@@ -81,7 +83,19 @@ def write_and_tell(
     options: SaveOptions,
 ) -> tuple[bytes, SaveSummary]:
     """A file in memory, and what save_file would return."""
-    return write_prepared_bytes(framework.prepare(tensors), metadata, options)
+    prepared = framework.prepare(tensors)
+    chosen: SaveOptions = {**options, **_calibration_for(tensors, options)}
+    return write_prepared_bytes(prepared, metadata, chosen)
+
+
+def _calibration_for(
+    tensors: Mapping[str, TensorT], options: SaveOptions | SaveFileOptions
+) -> SaveOptions:
+    """The option ``calibration``, where it is one that has waited for the tensors."""
+    calibration = options.get("calibration")
+    if not isinstance(calibration, ModelCalibration):
+        return {}
+    return {"calibration": calibration.made_for(tensors)}
 
 
 def write_prepared_bytes(
@@ -131,6 +145,7 @@ def update_file(
         if os.path.exists(filename):
             raise
         raise _missing(filename, error) from None
+    warn_of_losses(summary, native)
     return summarize(summary, prepared.names(), {})
 
 

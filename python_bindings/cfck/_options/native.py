@@ -37,7 +37,7 @@ def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _n
         size=_size(options.get("size")),
         rules=[
             (pattern, _native_tensor_options(chosen, where), _is_forced(chosen, where))
-            for pattern, chosen in _pairs(options.get("rules"))
+            for pattern, chosen in rule_pairs(options.get("rules"))
             for where in [f"rule {pattern!r}: "]
         ],
         calibration=_calibration(options.get("calibration")),
@@ -70,7 +70,7 @@ def check_limits(limits: Any) -> dict[str, int]:
     return checked
 
 
-def _pairs(rules: Any) -> list[tuple[str, Mapping[str, Any]]]:
+def rule_pairs(rules: Any) -> list[tuple[str, Mapping[str, Any]]]:
     """The rules in order, their names and types checked."""
     if rules is None:
         return []

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .._evaluation.outputs import count_examples, first_tensor
+from .._evaluation.outputs import check_batches, count_examples, first_tensor
 from ..errors import InvalidArgumentError
 
 # One example of so many is held back.
@@ -53,22 +53,12 @@ class _Example:
 def read_batches(batches: Iterable[Any], n_examples: int) -> tuple[list[Any], list[str]]:
     """At most about so many examples: of a sequence a spread of its batches, of anything else the
     first ones; and what there is to say about that."""
-    if isinstance(batches, torch.Tensor | Mapping | str | bytes):
-        raise InvalidArgumentError(
-            f"batches is an iterable of batches, not a {type(batches).__name__}; "
-            "put a single batch into a list"
-        )
+    check_batches(batches)
     if isinstance(batches, Sequence):
         return _spread_batches(batches, n_examples)
     kept: list[Any] = []
     n_kept = 0
-    try:
-        iterator = iter(batches)
-    except TypeError:
-        raise InvalidArgumentError(
-            f"batches is an iterable of model inputs, not a {type(batches).__name__}"
-        ) from None
-    for batch in iterator:
+    for batch in batches:
         kept.append(batch)
         n_kept += count_examples(batch)
         if n_kept >= n_examples:

@@ -42,6 +42,14 @@ class Goal:
         return ratio_of(self.loss(evaluation), self.allowed)
 
 
+def exact(value: float) -> str:
+    """The number with six digits; near 1 with as many as tell it from 1."""
+    distance = abs(1 - value)
+    if not 0 < distance < 1e-4:
+        return f"{value:.6g}"
+    return f"{value:.{2 - math.floor(math.log10(distance))}f}".rstrip("0")
+
+
 def ratio_of(loss: float, allowed: float) -> float:
     if math.isnan(loss):
         return math.inf

@@ -11,7 +11,14 @@ import torch
 from torch import nn
 
 from .._evaluation.evaluate import Evaluation
-from .._evaluation.outputs import Output, choose_distance, count_examples, model_device, moved
+from .._evaluation.outputs import (
+    Output,
+    choose_distance,
+    count_examples,
+    kept_buffers,
+    model_device,
+    moved,
+)
 from .._evaluation.run import Totals, next_tokens, output_of
 from ..errors import InvalidArgumentError
 from .examples import Split, is_sorted
@@ -100,12 +107,17 @@ class Judge:
         if data is not None:
             self._distance = self._choose_distance(data)
             self._run_original(data)
+            self._check_goals(data)
         if score is not None:
             self._own_score = score.value(model)
             self._check_score(score)
 
     def of(self, model: nn.Module) -> Verdict:
-        """Measures what the model keeps."""
+        """Measures what the model keeps. Buffers that it changes meanwhile are set back."""
+        with kept_buffers(self._model, model):
+            return self._judged(model)
+
+    def _judged(self, model: nn.Module) -> Verdict:
         evaluation = None
         ratio, kept = 0.0, {}
         if self._data is not None:
@@ -129,6 +141,29 @@ class Judge:
                 f"keep= gives {self._own_score:g} for the model as it is, which does not meet "
                 f"{name}={score.limit:g}"
             )
+
+    def _check_goals(self, data: Split) -> None:
+        """Raises for goals of which not even the original has a number."""
+        if not self._goals:
+            return
+        own = self._evaluate(self._model, data)
+        for goal in self._goals:
+            if math.isnan(goal.measured(own)):
+                raise InvalidArgumentError(
+                    f"keep={{{goal.name!r}: ...}} cannot be measured: {self._why_unknown(goal)}"
+                )
+
+    def _why_unknown(self, goal: Goal) -> str:
+        if goal.needs_labels:
+            return (
+                "no label of the held-back examples counts, since all are below 0, or the model "
+                "as it is has no finite outcome for them"
+            )
+        return (
+            "the outputs of the model have a single column, and any two such rows have the same "
+            "direction and the same largest entry; give a function as keep=, such as one that "
+            "returns the mean squared error, with at_most="
+        )
 
     def _choose_distance(self, data: Split) -> str:
         batch = moved(data.held[0], model_device(self._model))
@@ -187,7 +222,9 @@ class Judge:
                 before = self._before[position]
             else:
                 before = output_of(self._model, batch, self._output)
-            outputs = [before, output_of(model, batch, self._output)]
+            is_original = model is self._model
+            after = before if is_original else output_of(model, batch, self._output)
+            outputs = [before, after]
             if self._language_model:
                 outputs, truth = next_tokens(outputs, batch)
             totals.n_examples += count_examples(batch)

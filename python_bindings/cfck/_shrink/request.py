@@ -12,7 +12,16 @@ import torch
 from torch import nn
 
 from .. import _native
-from .._evaluation.outputs import POOLS, check_choice, count_examples, undisturbed
+from .._common.checks import check_metadata
+from .._evaluation.outputs import (
+    POOLS,
+    check_choice,
+    check_has_examples,
+    check_integer,
+    count_examples,
+    undisturbed,
+)
+from .._options.native import check_threads
 from ..errors import InvalidArgumentError, MissingFileError
 from .examples import Split, is_integer, looks_like_pair, read_batches, split
 from .goals import SCORE, Goal, goals_of
@@ -30,6 +39,10 @@ def job_of(model: nn.Module, filename: str, given: Mapping[str, Any]) -> Job:
     if not os.path.isdir(folder):
         raise MissingFileError(f"there is no folder {folder} to write to", filename=folder)
     check_choice("pool", given["pool"], POOLS)
+    check_threads(given["threads"])
+    check_integer("seed", given["seed"], None)
+    check_integer("n_examples", given["n_examples"], 1)
+    check_metadata(given["metadata"])
     targets = _targets(given)
     score = _score(given, targets)
     goals = goals_of(given["keep"]) if isinstance(given["keep"], Mapping) else []
@@ -70,8 +83,9 @@ def _targets(given: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(targets.get("size"), str):
         targets["size"] = _native.parse_size(targets["size"])
     for name, value in targets.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise InvalidArgumentError(f"{name} is a number above 0, not {value!r}")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value < math.inf:
+            raise InvalidArgumentError(f"{name} is a finite number above 0, not {value!r}")
     return targets
 
 
@@ -98,14 +112,14 @@ def _score(given: Mapping[str, Any], targets: Mapping[str, Any]) -> Score | None
 
 def _data(model: nn.Module, given: Mapping[str, Any], goals: list[Goal]) -> tuple[Split, bool]:
     """The examples, and whether labels are the next tokens."""
-    if given["n_examples"] < 1:
-        raise InvalidArgumentError(f"n_examples is at least 1, not {given['n_examples']}")
     batches, notes = read_batches(given["batches"], given["n_examples"])
     wanting = [goal.name for goal in goals if goal.needs_labels]
     is_pair = _are_pairs(model, batches[0], bool(wanting))
     take_input = given["inputs"] or (_first if is_pair else _whole)
     take_labels = given["labels"] or _own_labels(batches[0], is_pair)
     found = [take_input(batch) for batch in batches]
+    for position, batch in enumerate(found):
+        check_has_examples(batch, position)
     if not wanting:
         labels = _labels_of(take_labels, batches, found, is_needed=False)
         return split(found, labels, given["seed"], notes), False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from .goals import exact
+
 if TYPE_CHECKING:
     from .._evaluation.evaluate import Evaluation
 
@@ -75,9 +77,9 @@ class ShrinkResult:
             f"weight with everything in the file, {ratio:.1f} times smaller"
         ]
         for name, value in self.kept.items():
-            wanted = f" (wanted {self.goal[name]:g})" if name in self.goal else ""
+            wanted = f" (wanted {exact(self.goal[name])})" if name in self.goal else ""
             where = f" on {self.n_held_back} held-back examples" if self.n_held_back else ""
-            lines.append(f"kept {name} {value:.6g}{wanted}{where}")
+            lines.append(f"kept {name} {exact(value)}{wanted}{where}")
         refined = ", refined" if self.refined else ""
         lines.append(f"{len(self.trials)} files tried{refined}; {self.seconds:.0f} s")
         lines += [f"note: {note}" for note in self.notes]

@@ -25,6 +25,7 @@ from .._io.save import write_file
 from .._io.summary import LossWarning
 from ..errors import InternalError, InvalidArgumentError
 from .examples import N_PROBED, Split
+from .goals import exact
 from .judge import Judge, Verdict
 from .result import ShrinkResult, ShrinkTrial
 from .search import StepSearch, search
@@ -47,6 +48,8 @@ _SMALL_MODEL = 4_000_000
 # Significant bits of vectors where a size is asked for.
 _BITS_FOR_A_SIZE = 8
 _DAMPING = 0.02
+# More than any file has.
+_LARGEST_SIZE = 2.0**62
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +147,12 @@ class Shrinker:
             progress=False if listener is None else listener,
         )
         measured = [t.sensitivity for t in calibration.values() if t.is_measured]
+        if not measured:
+            raise InvalidArgumentError(
+                "no tensor of the model could be measured: none has floating values, two or more "
+                "dimensions, a root mean square above 0, and a dtype fine enough for small errors; "
+                "store the model without loss with save_file"
+            )
         if not any(sensitivity > 0 for sensitivity in measured):
             raise InvalidArgumentError(
                 "the outputs of the model do not react to errors in its weights, so that nothing "
@@ -237,7 +246,7 @@ class Shrinker:
         bits = 8 * loaded.summary.file_bytes / self._n_weights
         told = ShrinkTrial(loaded.summary.step or step, bits, verdict.kept, refined, met)
         self._trials.append(told)
-        numbers = ", ".join(f"{name} {value:.6g}" for name, value in verdict.kept.items())
+        numbers = ", ".join(f"{name} {exact(value)}" for name, value in verdict.kept.items())
         kind = "refined" if refined else "compensated"
         self._report(f"file {len(self._trials)}: {bits:.3f} bits per weight, {kind}: {numbers}")
         return _Trial(calibration, loaded, verdict, told, target)
@@ -256,8 +265,8 @@ class Shrinker:
 
     def _refuse(self) -> None:
         best = min(self._trials, key=lambda trial: trial.step)
-        wanted = ", ".join(f"{name}={value:g}" for name, value in self._job.goal.items())
-        can = ", ".join(f"{name}={value:.6g}" for name, value in best.outcome.items())
+        wanted = ", ".join(f"{name}={value!r}" for name, value in self._job.goal.items())
+        can = ", ".join(f"{name}={exact(value)}" for name, value in best.outcome.items())
         raise InvalidArgumentError(
             f"keep {wanted} cannot be met on the held-back examples: {best.bits_per_weight:.2f} "
             f"bits per weight, the finest steps tried, keep {can}; ask for that, or store the "
@@ -275,7 +284,7 @@ class Shrinker:
         targets = dict(job.targets)
         if "bits_per_weight" in targets:
             bits = targets.pop("bits_per_weight")
-            targets["size"] = int(bits * self._n_weights / 8)
+            targets["size"] = int(min(bits * self._n_weights / 8, _LARGEST_SIZE))
         plain = self._try(calibration, 0.0, refined=False, **targets)
         if not self._saw_data(calibration):
             return plain
@@ -301,9 +310,10 @@ class Shrinker:
         kept = best.verdict.kept
         evaluation = best.verdict.evaluation
         if not kept and evaluation is not None:
-            kept = {"cosine": evaluation.cosine_mean}
+            found = {"cosine": evaluation.cosine_mean}
             if evaluation.kl is not None:
-                kept = {"kl": evaluation.kl}
+                found = {"kl": evaluation.kl}
+            kept = {name: value for name, value in found.items() if not math.isnan(value)}
         result = ShrinkResult(
             filename=job.filename,
             file_bytes=file_bytes,

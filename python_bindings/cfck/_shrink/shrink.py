@@ -50,7 +50,8 @@ def shrink(
             afterwards, whatever ends the call.
         filename: the .cfck file, which appears complete or not at all, and replaces an old one.
         keep: what the decoded model has to keep, all of these, on the examples held back:
-            {"cosine": 0.99}, the least mean cosine between outputs before and after;
+            {"cosine": 0.99}, the least mean cosine between outputs before and after (of two
+            columns or more: for a single one give a function);
             {"kl": 0.05}, the largest mean divergence of distributions, in nats; {"agreement":
             0.98}, the least part with the same largest entry; {"top1": -1.0}, the change of top-1,
             in points; {"perplexity": 1.02}, times that of before. Or a function that takes a
@@ -111,6 +112,10 @@ def shrink(
         "seed": seed,
         "threads": threads,
     }
+    if report is not None and report is not False and not callable(report):
+        raise TypeError(
+            f"report is called with a sentence; False: nothing is; it is not {report!r}"
+        )
     told = print if report is None else report or (lambda _: None)
     with shown(progress, "shrink") as listener:
         job = job_of(model, os.fspath(filename), given)

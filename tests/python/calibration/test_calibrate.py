@@ -293,6 +293,11 @@ def test_tied_weights_are_probed_once_and_known_under_all_names(path):
         assert words.second_moment.shape == head.second_moment.shape == (1, 32, 32)
         assert words.row_frequency[:48] == pytest.approx(1 / 48)
         assert not words.row_frequency[48:].any()
+    summary = cfck.torch.save_model(
+        model, path, bits_per_weight=4, calibration=calibration, steps="feedback"
+    )
+    assert "words.weight" not in summary.kept_lossless
+    assert 8 * path.stat().st_size < 7 * sum(t.numel() for t in model.parameters())
     # Counted once: the mean of 1 / m^2 over all values is 1.
     counted = [t for t in calibration.values() if t.tied_to is None and t.n_elems >= 1024
                and t.is_measured]  # fmt: skip
@@ -421,3 +426,54 @@ def test_layers_called_with_names_and_twice():
     np.testing.assert_allclose(
         calibration["layer.weight"].second_moment[0], rows.T @ rows / 10, rtol=1e-4, atol=1e-5
     )
+
+
+def test_double_precision_is_measured():
+    single = cfck.calibrate(mlp(), [noise(16, 32)])
+    double = cfck.calibrate(mlp().double(), [noise(16, 32).double()])
+    for name, tensor in single.items():
+        assert double[name].is_measured == tensor.is_measured
+        if tensor.is_measured:
+            assert double[name].sensitivity == pytest.approx(tensor.sensitivity, rel=1e-2)
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = mlp()
+        self.register_buffer("n_calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.n_calls += 1
+        return self.body(x)
+
+
+def test_buffers_are_what_they_were():
+    model = Counting()
+    batches = [noise(16, 32, seed=i) for i in range(4)]
+    calibration = cfck.calibrate(model, batches)
+    assert float(model.n_calls) == 0
+    cfck.refine(model, batches, calibration, bits_per_weight=4)
+    assert float(model.n_calls) == 0
+
+
+@pytest.mark.parametrize(
+    ("batches", "arguments", "error", "message"),
+    [
+        (noise(4, 32), {}, cfck.InvalidArgumentError, "put a single batch into a list"),
+        ([noise(0, 32)], {}, cfck.InvalidArgumentError, "batch 0 has no examples"),
+        ([noise(4, 32)], {"n_examples": "a"}, TypeError, "n_examples is int"),
+        ([noise(4, 32)], {"seed": "a"}, TypeError, "seed is int"),
+        ([noise(4, 32)], {"max_moment_bytes": -5}, cfck.InvalidArgumentError, "at least 0"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(batches, arguments, error, message):
+    with pytest.raises(error, match=message):
+        cfck.calibrate(mlp(), batches, **arguments)
+
+
+def test_refine_needs_batches():
+    calibration = cfck.calibrate(mlp(), [noise(64, 32)])
+    for batches, message in ((None, "not a NoneType"), ([noise(0, 32)], "has no examples")):
+        with pytest.raises(cfck.InvalidArgumentError, match=message):
+            cfck.refine(mlp(), batches, calibration, bits_per_weight=4)

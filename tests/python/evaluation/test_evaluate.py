@@ -265,3 +265,95 @@ def test_outputs_without_floats_are_refused():
         cfck.evaluate(model, model, [X])
     with pytest.raises(TypeError, match="expected a torch.nn.Module as the model, not dict"):
         cfck.evaluate(model, {}, [X])
+
+
+# What is not known
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e-20, 1e-36, 1e20, 1e36])
+def test_cosines_do_not_depend_on_the_scale(scale):
+    a, b = pair(6, 10)
+    expected = cfck.evaluate(Fixed(a), Fixed(b), [X], kind="embeddings")
+    result = cfck.evaluate(Fixed(scale * a), Fixed(scale * b), [X], kind="embeddings")
+    assert result.cosine_mean == pytest.approx(expected.cosine_mean, abs=1e-6)
+    assert result.cosine_min == pytest.approx(expected.cosine_min, abs=1e-6)
+    assert expected.cosine_min < 0.99
+
+
+def test_zero_rows_have_no_direction():
+    a, b = pair(6, 10)
+    a[0], b[1], a[2], b[2] = 0, 0, 0, 0
+    result = cfck.evaluate(Fixed(a), Fixed(b), [X], kind="embeddings")
+    assert result.cosine_min == 0
+    assert cfck.evaluate(Fixed(a), Fixed(a), [X], kind="embeddings").cosine_min == 1
+
+
+def test_a_single_column_says_nothing():
+    a, b = pair(6, 1)
+    result = cfck.evaluate(Fixed(a), Fixed(b), [X])
+    assert math.isnan(result.cosine_mean) and math.isnan(result.cosine_min)
+    result = cfck.evaluate(Fixed(a), Fixed(b), [X], kind="logits")
+    assert math.isnan(result.agreement) and math.isnan(result.kl)
+
+
+def test_nan_agrees_with_nothing():
+    a, b = pair(6, 10)
+    b[3, 2] = torch.nan
+    result = cfck.evaluate(Fixed(a), Fixed(b), [X], labels=[a.argmax(1)])
+    assert math.isnan(result.agreement) and math.isnan(result.kl)
+    assert result.top1_a == 1 and math.isnan(result.top1_b)
+
+
+def test_perplexity_of_nan_is_nan():
+    a, b = pair(3, 7, 11)
+    b[0, 0, 0] = torch.nan
+    result = cfck.evaluate(Fixed(a), Fixed(b), [torch.ones(3, 7).long()], language_model=True)
+    assert math.isfinite(result.perplexity_a) and math.isnan(result.perplexity_b)
+
+
+class Counting(nn.Module):
+    """Changes its buffers whenever it runs."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.layer = nn.Linear(40, 32)
+        self.register_buffer("n_calls", torch.zeros(()))
+        self.register_buffer("mean", torch.full((40,), torch.nan))
+        self.register_buffer("cache", torch.zeros(0), persistent=False)
+
+    def forward(self, x):
+        self.n_calls += 1
+        self.mean = x.mean(0)
+        if len(self.cache) < len(x):
+            self.cache = torch.ones(len(x))
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_buffers_are_what_they_were(inference):
+    with torch.inference_mode(inference):
+        model, other = Counting(), Counting()
+        n_calls, mean = model.n_calls, model.mean
+        cfck.evaluate(model, other, [torch.randn(4, 40)])
+        assert model.n_calls is n_calls and model.mean is mean
+        assert (float(n_calls), float(other.n_calls)) == (0, 0)
+        assert bool(mean.isnan().all())
+        assert len(model.cache) == 4  # it has grown, and is right
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batches": None}, "iterable of model inputs, not a NoneType"),
+        ({"batches": X}, "put a single batch into a list"),
+        ({"batches": [X[:0]]}, "batch 0 has no examples"),
+        ({"labels": torch.zeros(6).long()}, "one entry, a tensor, for each batch, not one tensor"),
+        ({"labels": 5}, "one entry, a tensor, for each batch, not int"),
+    ],
+)
+def test_batches_and_labels_of_the_wrong_kind(arguments, message):
+    a, b = pair(6, 10)
+    batches = arguments.pop("batches", [X])
+    with pytest.raises(cfck.InvalidArgumentError, match=message):
+        cfck.evaluate(Fixed(a), Fixed(b), batches, **arguments)

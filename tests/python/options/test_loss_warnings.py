@@ -30,6 +30,14 @@ def test_a_model_that_cannot_work(path):
     assert warnings_of(lambda: save_file(tensors, path)) == []
 
 
+def test_updates_warn_too(path):
+    save_file({"a": weights(64, 64), "b": weights(128, 64)}, path)
+    (message,) = warnings_of(lambda: cfck.update(path, {"b": weights(128, 64)}, nmse=0.3))
+    assert "above -10 dB" in message
+    assert warnings_of(lambda: cfck.update(path, {"b": weights(128, 64)}, nmse=0.01)) == []
+    assert warnings_of(lambda: cfck.update(path, {}, remove=["b"])) == []
+
+
 def test_psnr_of_weights(path):
     (message,) = warnings_of(lambda: save_file({"a": weights(64, 64)}, path, psnr=30))
     assert message.startswith("psnr relates errors to the range")

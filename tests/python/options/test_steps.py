@@ -152,6 +152,36 @@ def test_noise_is_not_waited_for(monkeypatch):
     assert cfck.torch.save(own.state_dict(), quality="balanced", model=own) == plain
 
 
+@pytest.mark.parametrize("options", [{}, {"steps": "calibrated"}])
+@pytest.mark.parametrize("make", [model, Words])
+def test_a_model_of_other_tensors_is_refused(options, make, monkeypatch):
+    monkeypatch.setattr("cfck._calibration.automatic.calibrate", lambda _: pytest.fail("called"))
+    own = make()
+    name = max(own.state_dict(), key=lambda key: own.state_dict()[key].numel())
+    tensor = own.state_dict()[name]
+    for tensors, message in (
+        ({"other": tensor}, "tensor `other` is not one of model=: the model does not have this"),
+        ({name: torch.cat([tensor, tensor])}, "it has shape"),
+        ({name: 2 * tensor}, "it has other values in the model"),
+    ):
+        with pytest.raises(cfck.InvalidArgumentError, match=message):
+            cfck.torch.save(tensors, quality="balanced", model=own, **options)
+
+
+def test_tensors_that_stay_as_they_are_need_not_be_of_the_model(tmp_path):
+    own, path = model(), tmp_path / "m.cfck"
+    extra = {"n": torch.arange(4000), "scale": torch.randn(4000), "mean": torch.randn(64, 64)}
+    rules = {"mean": {"codec": "lossless"}}
+    part = {"2.weight": own.state_dict()["2.weight"]}
+    cfck.torch.save_file(part | extra, path, quality="high", model=own, rules=rules)
+    loaded = cfck.torch.load_file(path)
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in extra.items())
+    halves = {name: t.half() for name, t in own.state_dict().items() if t.is_floating_point()}
+    cfck.torch.save(halves, quality="high", model=own)
+    with pytest.raises(TypeError, match="pair of pattern"):
+        cfck.torch.save(part, quality="high", model=own, rules=[5])
+
+
 def test_a_model_must_be_one():
     with pytest.raises(TypeError, match="torch.nn.Module"):
         cfck.torch.save(model().state_dict(), quality="balanced", model="resnet20")

@@ -104,6 +104,19 @@ def test_bash_completes_odd_names_as_they_are(bash, name):
     assert not (folder / "hacked").exists()
 
 
+def test_options_that_python_parses_are_completed_too():
+    help_text = subprocess.run(
+        [sys.executable, "-m", "cfck", "shrink", "--help"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    parsed = set(re.findall(r"--[a-z-]+", help_text.split("options:")[1].split("example:")[0]))
+    case = output("completion", "bash").split("    shrink)\n")[1].split("esac\n")[1]
+    listed = set(re.search(r"_cfck_words '([^']*)'", case)[1].split())
+    assert {word for word in listed if word.startswith("--")} - {"--version"} == parsed
+    page = output("help", "--man", "shrink")
+    assert all(word.replace("-", "\\-") in page for word in parsed)
+
+
 def test_bash_completes_commands_options_and_words(bash):
     folder, terminal = bash
     (folder / "sub").mkdir()

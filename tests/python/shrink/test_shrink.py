@@ -1,8 +1,11 @@
 """cfck.shrink: files that keep what is asked for, and clear answers to bad input."""
 
+import copy
+
 import cfck
 import pytest
 import torch
+from cfck._shrink.goals import exact
 from cfck.torch import load_model
 from conftest import bits
 from torch import nn
@@ -278,13 +281,21 @@ class _Broken(Classifier):
         ({"keep": {"kl": 0.1}, "n_examples": 0}, "at least 1"),
         ({"size": -3}, "above 0"),
         ({"bits_per_weight": "3"}, "above 0"),
+        ({"bits_per_weight": float("inf")}, "finite number above 0"),
+        ({"bits_per_weight": float("nan")}, "finite number above 0"),
+        ({"size": float("inf")}, "finite number above 0"),
+        ({"size": 10**6, "threads": -1}, "threads is a number from 0"),
+        ({"keep": {"kl": 0.1}, "batches": [images(9)[0][:0]] * 9}, "batch 0 has no examples"),
     ],
 )
-def test_refusals(model, tmp_path, options, message):
+def test_refusals(model, tmp_path, options, message, monkeypatch):
+    monkeypatch.setattr("cfck._shrink.run.calibrate", lambda *_, **__: pytest.fail("called"))
     path = tmp_path / "a.cfck"
     path.write_bytes(b"before")
     with pytest.raises(cfck.InvalidArgumentError, match=message):
-        quiet(model, path, **({"batches": batches(32)} | options))
+        cfck.shrink(
+            model, path, **{"batches": batches(32), "report": False, "threads": 1, **options}
+        )
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -293,6 +304,82 @@ def test_what_cannot_be_kept_says_what_can(model, tmp_path):
     with pytest.raises(cfck.InvalidArgumentError, match=r"cannot be met.*bits per weight.*keep kl"):
         quiet(model, tmp_path / "a.cfck", keep={"kl": 1e-15}, batches=batches(64))
     assert not list(tmp_path.iterdir())
+
+
+def test_arguments_of_the_wrong_kind(model, tmp_path):
+    for options in ({"report": 5}, {"seed": "a"}, {"n_examples": "a"}, {"metadata": {"a": 1}}):
+        with pytest.raises(TypeError, match=next(iter(options))):
+            cfck.shrink(model, tmp_path / "a.cfck", keep={"kl": 0.1}, batches=batches(), **options)
+
+
+class _Column(Classifier):
+    def forward(self, x):
+        return super().forward(x)[:, :1].exp()
+
+
+def test_a_single_column_has_no_direction(tmp_path):
+    with pytest.raises(cfck.InvalidArgumentError, match="single column.*give a function as keep="):
+        quiet(_Column(), tmp_path / "a.cfck", keep={"cosine": 0.9}, batches=batches(64))
+    result = quiet(_Column(), tmp_path / "a.cfck", bits_per_weight=8, batches=batches(64))
+    assert result.kept == {}
+
+
+def test_labels_that_do_not_count_are_told(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("cfck._shrink.run.calibrate", lambda *_, **__: pytest.fail("called"))
+    pairs = [(x, torch.full_like(y, -100)) for x, y in batches(64, labelled=True)]
+    with pytest.raises(cfck.InvalidArgumentError, match="top1.*no label of the held-back"):
+        quiet(model, tmp_path / "a.cfck", keep={"top1": -1.0}, batches=pairs)
+
+
+def test_a_goal_near_one_is_told_in_full(model, tmp_path):
+    with pytest.raises(cfck.InvalidArgumentError, match=r"keep cosine=0\.9999999999999") as told:
+        quiet(model, tmp_path / "a.cfck", keep={"cosine": 1 - 1e-14}, batches=batches(64))
+    assert "cosine=1;" not in str(told.value)
+
+
+def test_numbers_are_told_with_enough_digits():
+    assert exact(0.5) == "0.5"
+    assert exact(1.0) == "1"
+    assert exact(1 - 1e-12) == "0.999999999999"
+    assert exact(1.00001234) == "1.0000123"
+    assert exact(float("nan")) == "nan"
+
+
+def test_double_precision(model, tmp_path):
+    double = copy.deepcopy(model).double()
+    given = [one.double() for one in batches()]
+    result = quiet(double, tmp_path / "a.cfck", keep={"kl": 0.05}, batches=given)
+    assert result.kept["kl"] <= 0.05
+    assert result.bits_per_weight < 16
+
+
+class _Zero(_Constant):
+    def __init__(self):
+        super().__init__()
+        nn.init.zeros_(self.layer.weight)
+
+
+def test_a_model_without_tensors_to_measure_is_told(tmp_path):
+    with pytest.raises(cfck.InvalidArgumentError, match="no tensor of the model could be measured"):
+        quiet(_Zero(), tmp_path / "a.cfck", keep={"cosine": 0.9}, batches=[torch.randn(64, 64)])
+
+
+class _Counting(Classifier):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n_calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.n_calls += 1
+        return super().forward(x)
+
+
+def test_buffers_are_what_they_were(tmp_path, monkeypatch):
+    monkeypatch.setattr("cfck._shrink.judge._MAX_BYTES", 0)  # the original runs each time
+    counting = _Counting()
+    quiet(counting, tmp_path / "a.cfck", keep={"kl": 0.05}, batches=batches())
+    assert float(counting.n_calls) == 0
+    assert float(cfck.torch.load_file(tmp_path / "a.cfck")["n_calls"]) == 0
 
 
 def test_outputs_that_do_not_react_are_told(tmp_path):
