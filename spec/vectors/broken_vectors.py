@@ -109,6 +109,13 @@ def at_the_end() -> list[Broken]:
     ]
 
 
+def first_zstd_frame(content: bytes) -> bytes:
+    """A frame of Zstd 0.7, which some builds of libzstd decode: one raw block."""
+    header = b"\x27\xb5\x2f\xfd" + b"\xa0" + struct.pack("<I", len(content))
+    block = bytes([1 << 6 | len(content) >> 16 & 7, len(content) >> 8 & 255, len(content) & 255])
+    return header + block + content + bytes([3 << 6, 0, 0])
+
+
 def compressed_indexes() -> list[Broken]:
     """Faults of section 5.5."""
     tables = sound().index_frame()[12:]
@@ -127,6 +134,7 @@ def compressed_indexes() -> list[Broken]:
         file("index_without_size", unsized),
         file("index_of_two_frames", whole + compressor.compress(b"more")),
         file("index_cut", whole[:-3]),
+        file("index_of_an_old_zstd", first_zstd_frame(tables)),
         file("index_stands_for_too_much", too_long),
         file("index_tables_cut", compressor.compress(tables[:-1])),
         file("index_of_nothing", compressor.compress(b"")),

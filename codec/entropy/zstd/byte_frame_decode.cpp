@@ -1,3 +1,4 @@
+#include "base/bytes.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
 #include "codec/entropy/zstd/zstd_scratch.hpp"
 #include "codec/errors.hpp"
@@ -5,8 +6,10 @@
 namespace cfck::codec {
 
 Result<void> decompress_frame(ByteView frame, Scratch& scratch, MutableBytes out) {
+  // libzstd may have been built to read frames of its first versions too.
+  const bool is_zstd = frame.size() >= 4 && load<std::uint32_t>(frame.data()) == ZSTD_MAGICNUMBER;
   const std::size_t frame_bytes = ZSTD_findFrameCompressedSize(frame.data(), frame.size());
-  if (ZSTD_isError(frame_bytes)) {
+  if (!is_zstd || ZSTD_isError(frame_bytes)) {
     return corrupt("not a whole Zstd frame", 0);
   }
   if (frame_bytes != frame.size()) {
