@@ -4,17 +4,27 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cfck/options.hpp"
 #include "codec/codec.hpp"
+#include "spectral/feedback/second_moments.hpp"
 #include "spectral/layout/step_field.hpp"
 
-namespace cfck::codec {
-class SecondMoments;
-}
-
 namespace cfck::encode {
+
+// A constant that copies of a choice share. Equal if the values are: tied tensors have arrays of
+// their own that hold the same.
+template <typename T>
+struct SharedConstant : std::shared_ptr<const T> {
+  SharedConstant() = default;
+  SharedConstant(std::shared_ptr<const T> shared) : std::shared_ptr<const T>(std::move(shared)) {}
+
+  friend bool operator==(const SharedConstant& left, const SharedConstant& right) {
+    return left.get() == right.get() || (left && right && *left == *right);
+  }
+};
 
 // The request to codec spectral. Its steps are not known yet.
 struct SpectralChoice {
@@ -28,9 +38,9 @@ struct SpectralChoice {
   // square, which must agree approximately.
   double step_scale = 1;
   double sigma = 0;
-  codec::StepField steps;                               // relative to step_scale
-  std::shared_ptr<const codec::SecondMoments> moments;  // for error compensation
-  std::shared_ptr<const std::vector<float>> corrected;  // quantised instead, if set
+  codec::StepField steps;                        // relative to step_scale
+  SharedConstant<codec::SecondMoments> moments;  // for error compensation
+  SharedConstant<std::vector<float>> corrected;  // quantised instead, if set
   // The step of a quality or of a refined calibration: it applies where there is no target, and is
   // tried first where there is one. 0: there is none.
   double known_step = 0;

@@ -23,6 +23,10 @@ class SecondMoments {
 
   std::size_t n() const { return n_; }
 
+  bool operator==(const SecondMoments& other) const {
+    return n_ == other.n_ && values_ == other.values_;
+  }
+
   // The diagonal in the domain of transformed kernels with these sides; without sides, of values.
   std::vector<double> diagonal(const Sides& sides) const;
   // The compensation, with columns in this order.
