@@ -63,6 +63,7 @@ struct AtomicFile::Impl {
   Impl& operator=(const Impl&) = delete;
 
   Result<void> open_temporary();
+  Error in_terms_of_target(Error failure) const;
   Result<void> keep_permissions();
   Result<void> check_target();
   Result<void> flush();
@@ -106,6 +107,18 @@ Result<void> AtomicFile::Impl::check_target() {
   return {};
 }
 
+// The temporary name tells a caller nothing.
+Error AtomicFile::Impl::in_terms_of_target(Error failure) const {
+  const std::size_t slash = target.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0 && errno == ENOENT) {
+    failure.message =
+        "there is no folder '" + escaped(folder) + "' to write '" + escaped(target) + "' to";
+  }
+  return failure;
+}
+
 Result<void> AtomicFile::Impl::open_temporary() {
   for (int attempt = 0;; ++attempt) {
     std::string name = temporary_path(target);
@@ -118,7 +131,7 @@ Result<void> AtomicFile::Impl::open_temporary() {
     // The name may be taken: left over from a process of the same number; or another process took
     // the new file for a leftover in the instant before it was locked.
     if (created.error().code != ErrorCode::kExists || attempt == kMaxAttempts) {
-      return std::move(created).error();
+      return in_terms_of_target(std::move(created).error());
     }
   }
 }

@@ -17,6 +17,7 @@ namespace {
 // long a Zstd frame of other random numbers is differs by less than this.
 constexpr std::uint64_t kSpareDivisor = 32;
 constexpr std::uint64_t kSpareBytes = 64;
+constexpr unsigned kFractionBits = 52;  // of a double
 
 // Stands for numbers that are not known yet; every call of a trial gives the same ones.
 class UnknownNumbers {
@@ -28,30 +29,48 @@ class UnknownNumbers {
     std::memcpy(digest.data(), halves, digest.size());
     return digest;
   }
-  // Of 53 bits and one of some exponents, as errors are.
-  double error() {
+  // With so many bits of fraction, and one of some exponents, as errors are.
+  double number(unsigned n_bits) {
     const std::uint64_t bits = random_();
-    return std::ldexp(1.0 + static_cast<double>(bits >> 12) * 0x1p-52, -static_cast<int>(bits % 8));
+    const double fraction =
+        std::ldexp(static_cast<double>(bits >> (64 - n_bits)), -static_cast<int>(n_bits));
+    return std::ldexp(1.0 + fraction, -static_cast<int>(bits % 8));
   }
 
  private:
   std::mt19937_64 random_;
 };
 
-void fill_in(RecordError& error, UnknownNumbers& unknown) {
-  error.rmse = unknown.error();
-  error.max_abs_error = unknown.error();
+// Bits of fraction of values, which the smallest and largest of a tensor have too.
+unsigned fraction_bits(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return 23;
+    case DType::kF16:
+      return 10;
+    case DType::kBF16:
+      return 7;
+    default:
+      return kFractionBits;
+  }
+}
+
+void fill_in(RecordError& error, DType dtype, UnknownNumbers& unknown) {
+  const unsigned n_bits = fraction_bits(dtype);
+  error.rmse = unknown.number(kFractionBits);
+  // The difference of two values has few bits more than they have.
+  error.max_abs_error = unknown.number(std::min(n_bits + 9, kFractionBits));
   if (!error.quality) return;
-  error.quality->rms = unknown.error();
-  error.quality->min = unknown.error();
-  error.quality->max = unknown.error();
+  error.quality->rms = unknown.number(kFractionBits);
+  error.quality->min = unknown.number(n_bits);
+  error.quality->max = unknown.number(n_bits);
 }
 
 void fill_in(Index& index) {
   UnknownNumbers unknown;
   for (StoredRecord& stored : index.records) {
     stored.record.digest = unknown.digest();
-    if (stored.record.error) fill_in(*stored.record.error, unknown);
+    if (stored.record.error) fill_in(*stored.record.error, stored.record.dtype, unknown);
   }
   for (PackEntry& pack : index.packs) pack.hash = unknown.hash();
   for (ChunkEntry& chunk : index.chunks) chunk.hash = unknown.hash();

@@ -35,11 +35,12 @@ void add_common(CLI::App& app, Choices& choices) {
   app.add_flag("-q,--quiet", choices.console.quiet,
                "Print only results, errors, and warnings of losses");
   app.add_flag("--no-warnings", choices.console.no_warnings, "Print no warnings");
-  add_choice<ColorChoice>(app, "--color", choices.console.color,
-                          {{"auto", ColorChoice::kAuto},
-                           {"always", ColorChoice::kAlways},
-                           {"never", ColorChoice::kNever}},
-                          "auto (terminals, unless NO_COLOR is set), always, never", "WHEN");
+  add_choice<ColorChoice>(
+      app, "--color", choices.console.color,
+      {{"auto", ColorChoice::kAuto},
+       {"always", ColorChoice::kAlways},
+       {"never", ColorChoice::kNever}},
+      "When to use colours: auto (on terminals, unless NO_COLOR is set), always, never", "WHEN");
 }
 
 void add_threads(CLI::App& app, unsigned& threads) {

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -68,7 +69,8 @@ void add_effort(CLI::App& app, EncodeOptions& encode) {
                           {{"fast", EncodeLevel::kFast},
                            {"default", EncodeLevel::kDefault},
                            {"archive", EncodeLevel::kArchive}},
-                          "fast (the fewest passes), default, archive (the fewest bytes; may take "
+                          "How much time to spend: fast (the fewest passes), default, archive (the "
+                          "fewest bytes; may take "
                           "several times as long and decode somewhat more slowly)",
                           "NAME");
 }
@@ -81,10 +83,10 @@ constexpr std::pair<std::string_view, std::string_view> kCodecNotes[] = {
 
 void add_codec(CLI::App& app, CodecChoice& codec) {
   std::map<std::string, CodecChoice> choices;
-  std::string text;
+  std::string text = "Codec of the tensors:";
   for (const std::string_view name : codec_choice_names()) {
+    text += fmt::format("{} {}", choices.empty() ? "" : ",", name);
     choices.emplace(name, *codec_choice_from_name(name));
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
     for (const auto& [noted, note] : kCodecNotes) {
       if (noted == name) text += fmt::format(" ({})", note);
     }
@@ -158,6 +160,9 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   add_codec(app, options.encode.codec);
   add_max_errors(app, options);
   add_targets(app, options.encode);
+  suggest_words(app.get_option("--quality"), fmt::format("{}", fmt::join(quality_names(), ",")));
+  suggest_words(app.get_option("--steps"), "model,flat,prior,calibrated,feedback");
+  suggest_words(app.get_option("--trellis-states"), "64,8,4,1");
   add_effort(app, options.encode);
   app.parse_complete_callback([&app, &options] {
     for (const char* name : {"--codec", "--max-abs-error", "--max-rel-error", "--max-sigma-error",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/cli/help_formatter.hpp"
+#include "tools/cli/shrink.hpp"
 #include "tools/output/terminal.hpp"
 
 namespace cfck::tools {
@@ -63,6 +64,7 @@ CommandDescription describe(const Command* command) {
   }
   Choices choices;
   const auto app = make_parser(command, description.program, choices);
+  if (description.name == "shrink") describe_shrink(*app);
   description.text = app->get_description();
   description.usage = usage_of(*app);
   description.examples = examples_of(*app);

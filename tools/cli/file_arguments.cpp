@@ -1,6 +1,5 @@
 // The arguments of commands for whole files.
 #include "tools/cli/arguments.hpp"
-#include "tools/cli/shrink.hpp"
 #include "tools/inspect/inspect.hpp"
 
 namespace cfck::tools {
@@ -117,17 +116,6 @@ void set_up_repair(CLI::App& app, Choices& choices) {
   choices.input_paths.push_back(&choices.repair.damaged);
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_repair(choices.repair, console); };
-  });
-}
-
-// Python parses the arguments, and has the help text.
-void set_up_shrink(CLI::App& app, Choices& choices) {
-  app.description("Store a model of transformers as small as an outcome allows.");
-  app.set_help_flag();
-  app.prefix_command();
-  set_footer(app, "  cfck shrink my-model/ small/ --keep cosine=0.99 --text corpus.txt\n");
-  app.callback([&app, &choices] {
-    choices.run = [&app](Console& console) { return run_shrink(app.remaining(), console); };
   });
 }
 

@@ -8,17 +8,19 @@ void add_page(CLI::App& app, ReportOptions& options) {
                  "The page, .html or .md; - is standard output; default: beside FILE, "
                  "model.cfck -> model.report.html")
       ->option_text("PAGE");
-  app.add_option_function<std::string>(
-         "--format",
-         [&options](const std::string& word) {
-           if (word != "html" && word != "md") {
-             throw CLI::ValidationError(
-                 "--format", fmt::format("'{}' is not one of html, md", detail::escaped(word)));
-           }
-           options.format = word == "html" ? PageFormat::kHtml : PageFormat::kMarkdown;
-         },
-         "html or md (Markdown with tables, for a model card); default: by the name of PAGE")
-      ->option_text("NAME");
+  CLI::Option* format = app.add_option_function<std::string>(
+      "--format",
+      [&options](const std::string& word) {
+        if (word != "html" && word != "md") {
+          throw CLI::ValidationError(
+              "--format", fmt::format("'{}' is not one of html, md", detail::escaped(word)));
+        }
+        options.format = word == "html" ? PageFormat::kHtml : PageFormat::kMarkdown;
+      },
+      "What to write: html, or md (Markdown with tables, for a model card); default: by the name "
+      "of PAGE");
+  format->option_text("NAME");
+  suggest_words(format, "html,md");
   app.add_option("--title", options.title, "The heading; default: the name of the file")
       ->option_text("TEXT");
   app.add_option("--figure", options.figures,

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "tools/cli/arguments.hpp"
+#include "tools/cli/help_formatter.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -69,6 +71,45 @@ int run_shrink(const std::vector<std::string>& arguments, Console& console) {
                                    escaped(program), std::strerror(errno)),
                        {},
                        {}});
+}
+
+// Python parses the arguments, and has the help text.
+void set_up_shrink(CLI::App& app, Choices& choices) {
+  app.description(
+      "Store a model of transformers in the smallest file that keeps an outcome: calibrates,\n"
+      "compensates errors, and judges on text that it held back. Runs in Python, where torch and\n"
+      "transformers have to be installed.");
+  app.set_help_flag();
+  app.prefix_command();
+  set_footer(app, "  cfck shrink my-model/ small/ --keep cosine=0.99 --text corpus.txt\n");
+  app.callback([&app, &choices] {
+    choices.run = [&app](Console& console) { return run_shrink(app.remaining(), console); };
+  });
+}
+
+void describe_shrink(CLI::App& app) {
+  const auto add = [&app](const char* name, const char* value, const char* text) {
+    app.add_option(name)->description(text)->option_text(value);
+  };
+  set_usage(app, {"FOLDER OUTPUT --keep NAME=VALUE --text FILE", "FOLDER OUTPUT --size SIZE"});
+  add("FOLDER", " ", "The folder of the model: config.json, tokeniser and weights");
+  add("OUTPUT", " ", "The new folder: model.cfck, and copies of the other files");
+  add("--keep", "NAME=VALUE",
+      "What is to be kept: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be "
+      "repeated");
+  add("--size", "SIZE", "In place of --keep: at most so many bytes, such as 60MB");
+  add("--bits-per-weight", "X", "In place of --keep: at most so many, with everything in the file");
+  add("--text", "FILE",
+      "Text like that the model is for, a few hundred lines or more; may be repeated");
+  add("--encoding", "NAME", "Encoding of the text; default: utf-8");
+  add("--examples", "N",
+      "Sentences, or pieces of --tokens for models that write; spread over the text; default: 320");
+  add("--tokens", "N", "The most tokens of an example; default: 128");
+  add("--threads", "N", "Number of threads of the codec; default: all CPUs");
+  app.add_flag("-f,--force")->description("Replace OUTPUT if it exists");
+  app.add_flag("-q,--quiet")->description("Print nothing but errors");
+  app.add_flag("--json")->description("Print the result as JSON");
+  app.add_flag("-h,--help")->description("Print the help text and exit");
 }
 
 }  // namespace cfck::tools

@@ -1,6 +1,7 @@
 // `cfck shrink`, which runs in Python: models run there.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -12,5 +13,8 @@ namespace cfck::tools {
 // CFCK_PYTHON names, else the one beside the program, else python3. Returns the exit code only if
 // none can be started.
 int run_shrink(const std::vector<std::string>& arguments, Console& console);
+
+// Adds the options that Python parses, for manual pages and completion.
+void describe_shrink(CLI::App& app);
 
 }  // namespace cfck::tools

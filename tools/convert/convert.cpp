@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "base/text.hpp"
@@ -20,13 +23,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file named as the format that it was converted from would be mistaken for it.
+constexpr std::string_view kForeignSuffixes[] = {".pt",   ".pth", ".bin", ".ckpt", ".gguf",
+                                                 ".onnx", ".npz", ".npy", ".h5"};
+
+// A file named as the format that it was converted from, or as another, would be mistaken for it.
 Result<void> check_suffix(const std::string& output, const model::ArchiveFormat& from,
                           const model::ArchiveFormat& to) {
+  const bool has_foreign_suffix =
+      std::any_of(std::begin(kForeignSuffixes), std::end(kForeignSuffixes),
+                  [&](std::string_view suffix) { return output.ends_with(suffix); });
+  if (has_foreign_suffix) {
+    return invalid_argument(
+        fmt::format("'{}' is to be a {} file, but its suffix is that of another format; name it {}",
+                    escaped(output), to.name, to.suffix));
+  }
   if (!output.ends_with(from.suffix)) return {};
+  std::error_code error;
+  const bool is_input = fs::is_regular_file(output, error);
   return invalid_argument(fmt::format(
-      "'{}' is to be a {} file, since IN is a {} file, but ends in {}; choose another name",
-      escaped(output), to.name, from.name, from.suffix));
+      "'{}' is to be a {} file, since IN is a {} file, but ends in {}; {}", escaped(output),
+      to.name, from.name, from.suffix,
+      is_input ? "to convert both, say where to with --output-dir FOLDER" : "choose another name"));
 }
 
 std::string file_output(const ConvertOptions& options, const model::ArchiveFormat& from,
@@ -166,14 +183,15 @@ Result<ConvertOptions> with_rules(const ConvertOptions& options) {
 void warn_of_wide_bounds(Console& console, const EncodeOptions& encode) {
   const auto check = [&](const TensorOptions& options) {
     if (options.max_rel_error && *options.max_rel_error >= 0.5) {
-      console.warn("max_rel_error " + short_number(*options.max_rel_error) +
-                   " is so wide that all values of a tensor may collapse into one; the model will "
-                   "break. 0.01 is a hundredth of the range");
+      console.warn_of_loss(
+          "max_rel_error " + short_number(*options.max_rel_error) +
+          " is so wide that all values of a tensor may collapse into one; the model will "
+          "break. 0.01 is a hundredth of the range");
     }
     if (options.max_sigma_error && *options.max_sigma_error >= 1) {
-      console.warn("max_sigma_error " + short_number(*options.max_sigma_error) +
-                   " collapses most values; the model will break. 0.01 is a hundredth of a "
-                   "standard deviation");
+      console.warn_of_loss("max_sigma_error " + short_number(*options.max_sigma_error) +
+                           " collapses most values; the model will break. 0.01 is a hundredth of a "
+                           "standard deviation");
     }
   };
   check(encode);

@@ -155,7 +155,7 @@ void warn_of_rules(Console& console, const ConvertOptions& options, const Conver
     names.insert(names.end(), file.names.begin(), file.names.end());
   }
   for (const std::string& pattern : patterns) {
-    console.warn(unmatched_text(pattern, names, options.encode.rules));
+    console.warn_of_loss(unmatched_text(pattern, names, options.encode.rules));
   }
 }
 

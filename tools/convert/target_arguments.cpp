@@ -45,11 +45,14 @@ void add_targets(CLI::App& app, EncodeOptions& encode) {
              "Codec spectral: the maximum size of the file, or of all .cfck files of a folder "
              "together, as 60MB (10^6) or 60MiB (2^20)",
              "SIZE");
-  add_parsed(app, "--trellis-states", parse_trellis_states, encode.trellis_states,
-             "Codec spectral: 64 (fewest bytes, default with --level archive), 8 (default), 4 or 1",
-             "N");
+  add_parsed(
+      app, "--trellis-states", parse_trellis_states, encode.trellis_states,
+      "Codec spectral: states of the trellis: 64 (fewest bytes, default with --level archive), 8 "
+      "(default), 4 or 1",
+      "N");
   add_parsed(app, "--steps", parse_step_preset, encode.steps,
-             "Codec spectral: model (relative to the values of each tensor, as suits the weights "
+             "Codec spectral: how steps are spread: model (relative to the values of each tensor, "
+             "as suits the weights "
              "of a model; the default with --quality, --bits-per-weight and --size), flat (one "
              "step for all; the default with --nmse and --psnr), prior (a table for 3x3 kernels), "
              "calibrated (the default with --calibration), or feedback (calibrated, with error "

@@ -157,7 +157,9 @@ class StatsScan {
       histogram.low = std::floor(histogram.low);
       histogram.high = std::floor(histogram.high) + 1;
       const double n_integers = histogram.high - histogram.low;
-      if (n_integers < static_cast<double>(n_bins)) n_bins = static_cast<std::size_t>(n_integers);
+      // Above 2^53 one more is not another number.
+      const double n_wanted = std::max(1.0, n_integers);
+      if (n_wanted < static_cast<double>(n_bins)) n_bins = static_cast<std::size_t>(n_wanted);
     }
     histogram.counts.assign(n_bins, 0);
   }

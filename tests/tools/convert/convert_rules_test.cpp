@@ -231,7 +231,9 @@ TEST_F(ConvertRules, ThoseThatMatchNothingAreWarnedOf) {
       << outcome.err;
   EXPECT_NE(outcome.err.find("'qqq*' matches no tensor\n"), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.json()["unmatched_rules"], (nlohmann::json{"a.wieght", "*.wieght", "qqq*"}));
-  EXPECT_EQ(run({"convert", "-qf", in, out, "--rule", "qqq*: codec=raw"}).err, "");
+  EXPECT_EQ(run({"convert", "-qf", in, out, "--rule", "qqq*: codec=raw"}).err,
+            "warning: the rule 'qqq*' matches no tensor\n");
+  EXPECT_EQ(run({"convert", "-f", "--no-warnings", in, out, "--rule", "qqq*: codec=raw"}).err, "");
 }
 
 TEST_F(ConvertRules, AnIntegerTensorMayNotBeNamed) {

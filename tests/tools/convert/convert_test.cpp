@@ -75,6 +75,23 @@ TEST(Convert, TheSuffixOfTheInputsFormatIsRefusedForTheOutput) {
   EXPECT_EQ(folder.files(), (Names{"in.cfck", "in.safetensors"}));
 }
 
+TEST(Convert, SuffixesOfOtherFormatsAreRefused) {
+  const TemporaryFolder folder;
+  write_file(folder / "in.safetensors", small_model());
+  write_file(folder / "too.safetensors", small_model());
+  for (const char* name : {"out.pt", "out.bin", "out.gguf"}) {
+    const Outcome outcome = convert({folder / "in.safetensors", folder / name});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find("name it .cfck"), std::string::npos) << outcome.err;
+  }
+  const Outcome two = convert({folder / "in.safetensors", folder / "too.safetensors"});
+  EXPECT_NE(two.err.find("--output-dir FOLDER"), std::string::npos) << two.err;
+  const Outcome nowhere = convert({folder / "in.safetensors", folder / "no/out.cfck"});
+  EXPECT_EQ(nowhere.err.find("cfck-tmp"), std::string::npos) << nowhere.err;
+  EXPECT_NE(nowhere.err.find("there is no folder '"), std::string::npos) << nowhere.err;
+  EXPECT_EQ(folder.files(), (Names{"in.safetensors", "too.safetensors"}));
+}
+
 TEST(Convert, WhatExistsIsNotReplacedUnlessForced) {
   const TemporaryFolder folder;
   write_file(folder / "model.safetensors", small_model());

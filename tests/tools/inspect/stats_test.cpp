@@ -170,6 +170,21 @@ TEST_F(Stats, IntegersAndBooleans) {
   EXPECT_EQ(stats_of("I32", "[2]", bytes_of<std::int32_t>({-70000, 3}))["min"], -70000);
 }
 
+// One more is the same double, so that there is no bin for each.
+TEST_F(Stats, IntegersThatDoublesCannotTellApart) {
+  for (const std::int64_t first :
+       {std::int64_t{1} << 53, std::int64_t{1} << 62, std::int64_t{1764000000} * 1000000000}) {
+    std::vector<std::int64_t> values(80);
+    std::iota(values.begin(), values.end(), first);
+    const auto json = stats_of("I64", "[80]", bytes_of<std::int64_t>(values));
+    EXPECT_EQ(json["min"], first);
+    EXPECT_EQ(json["max"], first + 79);
+    std::uint64_t counted = 0;
+    for (const auto& bin : json["histogram"]["counts"]) counted += bin.get<std::uint64_t>();
+    EXPECT_EQ(counted, values.size());
+  }
+}
+
 TEST_F(Stats, SmallFloats) {
   const auto range = [&](const char* dtype, const std::string& data, double min, double max) {
     const std::size_t count = std::string(dtype) == "F4"             ? data.size() * 2
