@@ -302,8 +302,10 @@ def test_signals_leave_nothing(encoder, tmp_path, number):
     with subprocess.Popen(
         [sys.executable, "-c", WAITS, *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(number, signal.default_int_handler)
-        if number == signal.SIGINT else None,
+        # As in a terminal, even if the tests run under nohup.
+        preexec_fn=lambda: signal.signal(
+            number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        ),
     ) as program:  # fmt: skip
         assert program.stdout.readline() == "begun\n"
         assert len(list(tmp_path.iterdir())) == 1
