@@ -5,6 +5,7 @@
 #include "cfck/archive.hpp"
 #include "cfck/archive_writer.hpp"
 #include "cfck/calibration.hpp"
+#include "cfck/checkpoint.hpp"
 #include "cfck/device.hpp"
 #include "cfck/dtype.hpp"
 #include "cfck/export.hpp"
