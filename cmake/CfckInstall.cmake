@@ -23,7 +23,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/cfckConfig.cmake
   DESTINATION ${cfck_package_dir} ${cfck_component})
 
 # cfck_install_pc(NAME LIBRARY DESCRIPTION): NAME.pc, which finds its folder by its own place. A static
-# library does not bring libzstd with it: who links it needs that too, without asking for --static.
+# library does not bring libzstd and zlib with it: who links it needs them too, without asking for --static.
 function(cfck_install_pc cfck_pc_name cfck_pc_library cfck_pc_description)
   set(directory ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
   file(RELATIVE_PATH cfck_pc_prefix /${directory} /)
@@ -31,6 +31,10 @@ function(cfck_install_pc cfck_pc_name cfck_pc_library cfck_pc_description)
   set(cfck_pc_requires Requires)
   if(BUILD_SHARED_LIBS)
     set(cfck_pc_requires Requires.private)
+  endif()
+  set(cfck_pc_more_requires ", zlib")
+  if(cfck_pc_library STREQUAL "cfck_decode")
+    set(cfck_pc_more_requires)
   endif()
   configure_file(${PROJECT_SOURCE_DIR}/cmake/cfck.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${cfck_pc_name}.pc @ONLY)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${cfck_pc_name}.pc DESTINATION ${directory} ${cfck_component})

@@ -19,6 +19,9 @@ function(cfck_add_library name)
   target_include_directories(${name} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${name} PUBLIC Threads::Threads PRIVATE zstd::libzstd)
+  if("cfck_interop" IN_LIST arg_OBJECTS)
+    target_link_libraries(${name} PRIVATE ZLIB::ZLIB)
+  endif()
   set_target_properties(${name} PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE CXX)
 endfunction()
@@ -41,7 +44,7 @@ function(cfck_add_inside name)
     target_sources(${name} INTERFACE $<TARGET_OBJECTS:${objects}>)
   endforeach()
   target_link_libraries(${name} INTERFACE
-    cfck_flags zstd::libzstd nlohmann_json::nlohmann_json Threads::Threads)
+    cfck_flags zstd::libzstd ZLIB::ZLIB nlohmann_json::nlohmann_json Threads::Threads)
 endfunction()
 cfck_add_inside(cfck_inside ${cfck_decode_objects} ${cfck_encode_objects})
 cfck_add_inside(cfck_codecs_inside cfck_base cfck_codec_decode cfck_codec_encode

@@ -22,22 +22,34 @@ struct ArchiveFormat {
   bool (*recognises)(std::string_view head) = nullptr;
   Result<std::unique_ptr<TensorArchive>> (*open)(std::unique_ptr<ByteSource> source,
                                                  const ArchiveOptions& options) = nullptr;
+  // Null for a format that is only read.
   Result<std::unique_ptr<ArchiveWriter>> (*create)(ByteSink& sink,
                                                    const EncodeOptions& options) = nullptr;
   // Recognises first bytes that no valid file has, but damaged files of this format may. Null where
   // `recognises` says all.
   bool (*resembles)(std::string_view head) = nullptr;
+  // Further suffixes that names of its files may have.
+  std::span<const std::string_view> other_suffixes = {};
+  // False where files that are converted and back have the same tensors, but other bytes.
+  bool restores_bytes = true;
 };
 
 // Number of bytes of a file that are read to recognise its format.
 inline constexpr std::size_t kHeadBytes = 512;
 
-// All formats, in the order of formats.inc.
+// The formats that folders of models have, in the order of formats.inc.
 std::span<const ArchiveFormat* const> archive_formats();
+// All formats: also those whose files are opened one at a time.
+std::span<const ArchiveFormat* const> file_formats();
 
 #define CFCK_ARCHIVE_FORMAT(name) const ArchiveFormat& name##_format();
+#define CFCK_FILE_FORMAT(name) const ArchiveFormat& name##_format();
 #include "model/formats.inc"
+#undef CFCK_FILE_FORMAT
 #undef CFCK_ARCHIVE_FORMAT
+
+// True if the name of a file ends as those of `format` do.
+bool has_suffix_of(std::string_view name, const ArchiveFormat& format);
 
 // Reads at most kHeadBytes. Errors: those of the source.
 Result<std::string> head_of(const ByteSource& source);
@@ -57,6 +69,9 @@ const ArchiveFormat* find_format(std::string_view name);
 // Returns the format that a file is converted to: one that encodes for one that does not, and vice
 // versa.
 const ArchiveFormat& counterpart(const ArchiveFormat& format);
+// Returns the format that a file is converted to where the output has this name: that of its
+// suffix, if it is another one and can be written, else the counterpart.
+const ArchiveFormat& target_format(const ArchiveFormat& format, std::string_view output);
 
 // Opens one file. Errors have no path except those of open_file().
 Result<std::unique_ptr<TensorArchive>> open_archive_file(const std::string& path,

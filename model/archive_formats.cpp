@@ -10,10 +10,29 @@ namespace cfck::model {
 std::span<const ArchiveFormat* const> archive_formats() {
   static const std::array kFormats = {
 #define CFCK_ARCHIVE_FORMAT(name) &name##_format(),
+#define CFCK_FILE_FORMAT(name)
 #include "model/formats.inc"
+#undef CFCK_FILE_FORMAT
 #undef CFCK_ARCHIVE_FORMAT
   };
   return kFormats;
+}
+
+std::span<const ArchiveFormat* const> file_formats() {
+  static const std::array kFormats = {
+#define CFCK_ARCHIVE_FORMAT(name) &name##_format(),
+#define CFCK_FILE_FORMAT(name) &name##_format(),
+#include "model/formats.inc"
+#undef CFCK_FILE_FORMAT
+#undef CFCK_ARCHIVE_FORMAT
+  };
+  return kFormats;
+}
+
+bool has_suffix_of(std::string_view name, const ArchiveFormat& format) {
+  if (name.ends_with(format.suffix)) return true;
+  return std::any_of(format.other_suffixes.begin(), format.other_suffixes.end(),
+                     [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
 Result<std::string> head_of(const ByteSource& source) {
@@ -23,7 +42,7 @@ Result<std::string> head_of(const ByteSource& source) {
 }
 
 const ArchiveFormat* recognised(std::string_view head) {
-  const auto formats = archive_formats();
+  const auto formats = file_formats();
   const auto found = std::find_if(formats.begin(), formats.end(), [&](const ArchiveFormat* format) {
     return format->recognises(head);
   });
@@ -32,7 +51,7 @@ const ArchiveFormat* recognised(std::string_view head) {
 
 const ArchiveFormat* recognised_or_resembled(std::string_view head) {
   if (const ArchiveFormat* const format = recognised(head)) return format;
-  for (const ArchiveFormat* format : archive_formats()) {
+  for (const ArchiveFormat* format : file_formats()) {
     if (format->resembles != nullptr && format->resembles(head)) return format;
   }
   return nullptr;
@@ -46,8 +65,8 @@ Result<const ArchiveFormat*> format_of(const ByteSource& source) {
   if (const ArchiveFormat* const format = recognised_or_resembled(head)) return format;
   const std::string path = source.name();
   if (auto foreign = foreign_format(head, path)) return std::move(*foreign);
-  for (const ArchiveFormat* format : archive_formats()) {
-    if (path.ends_with(format->suffix)) return format;
+  for (const ArchiveFormat* format : file_formats()) {
+    if (has_suffix_of(path, *format)) return format;
   }
   return corrupt(
              "neither a safetensors file nor a .cfck file, nor a file of any other known format")
@@ -55,7 +74,7 @@ Result<const ArchiveFormat*> format_of(const ByteSource& source) {
 }
 
 const ArchiveFormat* find_format(std::string_view name) {
-  const auto formats = archive_formats();
+  const auto formats = file_formats();
   const auto found = std::find_if(formats.begin(), formats.end(), [&](const ArchiveFormat* format) {
     return format->name == name;
   });
@@ -64,6 +83,14 @@ const ArchiveFormat* find_format(std::string_view name) {
 
 const ArchiveFormat& counterpart(const ArchiveFormat& format) {
   return format.encodes ? safetensors_format() : cfck_format();
+}
+
+const ArchiveFormat& target_format(const ArchiveFormat& format, std::string_view output) {
+  for (const ArchiveFormat* named : file_formats()) {
+    if (named != &format && named->create != nullptr && has_suffix_of(output, *named))
+      return *named;
+  }
+  return counterpart(format);
 }
 
 Result<std::unique_ptr<TensorArchive>> open_archive_file(const std::string& path,
@@ -76,7 +103,11 @@ Result<std::unique_ptr<TensorArchive>> open_archive_file(const std::string& path
 std::string with_suffix(const std::string& path, const ArchiveFormat& from,
                         const ArchiveFormat& to) {
   std::string stem = path;
-  if (stem.ends_with(from.suffix)) stem.resize(stem.size() - from.suffix.size());
+  std::string_view suffix = from.suffix;
+  for (const std::string_view other : from.other_suffixes) {
+    if (stem.ends_with(other)) suffix = other;
+  }
+  if (stem.ends_with(suffix)) stem.resize(stem.size() - suffix.size());
   return stem.append(to.suffix);
 }
 

@@ -101,7 +101,7 @@ Result<std::unique_ptr<ArchiveWriter>> ArchiveWriter::create(std::string_view fo
                                                              const EncodeOptions& options) {
   return run_guarded([&]() -> Result<std::unique_ptr<ArchiveWriter>> {
     const auto* const known = model::find_format(format);
-    if (known == nullptr) {
+    if (known == nullptr || known->create == nullptr) {
       return unsupported("files of the format '" + escaped(format) + "' cannot be written");
     }
     CFCK_TRY_ASSIGN(auto writer, known->create(sink, options));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/bytes.hpp"
 #include "base/text.hpp"
 
 namespace cfck::model {
@@ -25,11 +24,6 @@ constexpr std::string_view kTorchWay =
     "state = torch.load({0}, map_location=\"cpu\", weights_only=True)\n"
     "cfck.torch.save_checkpoint(state, {1})";
 constexpr std::string_view kTorchLoads = "load it with torch.load";
-constexpr std::string_view kNumpyLoads = "load it with numpy.load";
-constexpr std::string_view kNumpyWay =
-    "convert it once in Python:\n"
-    "import numpy, cfck.numpy\n"
-    "cfck.numpy.save_file(dict(numpy.load({0})), {1})";
 constexpr std::string_view kGgufWay =
     "convert it once in Python (pip install gguf; its blocks are decoded to float):\n"
     "import cfck.numpy, gguf\n"
@@ -46,19 +40,16 @@ constexpr std::string_view kHdf5Way =
     "cfck.numpy.save_file(tensors, {1})";
 
 constexpr std::array kForeign = {
-    Foreign{"PK\x03\x04", "a PyTorch checkpoint (a zip file)", kTorchWay, kTorchLoads},
-    Foreign{"PK\x05\x06", "an empty zip file", "there is nothing to convert"},
-    Foreign{"\x80\x02", "a PyTorch checkpoint (a pickle)", kTorchWay, kTorchLoads},
-    Foreign{"\x80\x03", "a PyTorch checkpoint (a pickle)", kTorchWay, kTorchLoads},
-    Foreign{"\x80\x04", "a PyTorch checkpoint (a pickle)", kTorchWay, kTorchLoads},
-    Foreign{"\x80\x05", "a PyTorch checkpoint (a pickle)", kTorchWay, kTorchLoads},
+    Foreign{"\x80\x02", "a PyTorch checkpoint (a pickle, as before torch 1.6)", kTorchWay,
+            kTorchLoads},
+    Foreign{"\x80\x03", "a PyTorch checkpoint (a pickle, as before torch 1.6)", kTorchWay,
+            kTorchLoads},
+    Foreign{"\x80\x04", "a PyTorch checkpoint (a pickle, as before torch 1.6)", kTorchWay,
+            kTorchLoads},
+    Foreign{"\x80\x05", "a PyTorch checkpoint (a pickle, as before torch 1.6)", kTorchWay,
+            kTorchLoads},
     Foreign{"GGUF", "a GGUF file", kGgufWay, "load it with gguf"},
     Foreign{"\x89HDF\r\n\x1a\n", "an HDF5 file", kHdf5Way, "load it with h5py"},
-    Foreign{"\x93NUMPY", "a numpy array",
-            "convert it once in Python:\n"
-            "import numpy, cfck.numpy\n"
-            "cfck.numpy.save_file({\"array\": numpy.load({0})}, {1})",
-            kNumpyLoads},
     Foreign{"version https://git-lfs", "a Git LFS pointer, not the file itself",
             "fetch the file: git lfs pull"},
     Foreign{"\x1f\x8b", "a gzip file", "unpack it first"},
@@ -117,17 +108,7 @@ std::string cfck_name(const std::string& path) {
   return (has_suffix ? path.substr(0, dot) : path) + ".cfck";
 }
 
-// Members of numpy archives have names with this ending, torch's never do.
-bool first_member_is_array(std::string_view head) {
-  if (head.size() < 30) return false;
-  const auto name_bytes = load<std::uint16_t>(reinterpret_cast<const std::byte*>(head.data()) + 26);
-  return head.substr(30, name_bytes).ends_with(".npy");
-}
-
 const Foreign* find_foreign(std::string_view head) {
-  static constexpr Foreign kArchive{"PK\x03\x04", "an archive of numpy arrays", kNumpyWay,
-                                    kNumpyLoads};
-  if (head.starts_with(kArchive.magic) && first_member_is_array(head)) return &kArchive;
   if (head.size() > 262 && head.substr(257).starts_with("ustar")) return &kForeign.back();
   const auto found = std::find_if(kForeign.begin(), kForeign.end() - 1, [&](const Foreign& format) {
     return head.starts_with(format.magic);

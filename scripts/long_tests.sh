@@ -18,7 +18,7 @@ run_sanitized tsan thread
 
 run_on_aarch64() {
   step "Codec tests on AArch64, under qemu (build/aarch64)"
-  need_foreign_packages arm64 libzstd-dev libxxhash-dev libgtest-dev libgmock-dev libfmt-dev
+  need_foreign_packages arm64 libzstd-dev zlib1g-dev libxxhash-dev libgtest-dev libgmock-dev libfmt-dev
   need_packages g++-aarch64-linux-gnu qemu-user
   cmake -S "$root_dir" -B "$build/aarch64" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_TOOLCHAIN_FILE="$root_dir/cmake/aarch64-linux-gnu.cmake" \

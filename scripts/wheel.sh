@@ -6,7 +6,7 @@
 #
 # The wheels run on every Linux with glibc 2.28 or newer (manylinux_2_28): they are compiled by the
 # clang of zig, which links against the symbols of an old glibc on a new machine. Everything but
-# glibc is linked in: libzstd from Debian's package, and zig's C++ library.
+# glibc is linked in: libzstd and zlib from Debian's packages, and zig's C++ library.
 set -euo pipefail
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -21,13 +21,13 @@ output=$(mkdir -p "${1:-$root_dir/dist}" && cd "${1:-$root_dir/dist}" && pwd)
 work="$build/wheels"
 packages="$work/packages"
 
-# Headers and libzstd.a without those of the machine's own glibc beside them, which would be
+# Headers, libzstd.a and libz.a without those of the machine's own glibc beside them, which would be
 # found as well in /usr/include.
 unpack_libraries() {
-  step "Unpacking headers and libzstd.a"
+  step "Unpacking headers, libzstd.a and libz.a"
   local folder="$work/debian" package
   mkdir -p "$folder"
-  (cd "$folder" && apt-get download -qq libzstd-dev libxxhash-dev nlohmann-json3-dev \
+  (cd "$folder" && apt-get download -qq libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev \
     libcli11-dev libfmt-dev 2>/dev/null) || fail "apt-get download failed; is there a network?"
   rm -rf "$packages"
   for package in "$folder"/*.deb; do dpkg -x "$package" "$packages"; done
@@ -66,6 +66,7 @@ set_wheel_settings() {
     CMAKE_AR="$work/bin/ar" CMAKE_RANLIB="$work/bin/ranlib" CFCK_CUDA=OFF \
     CFCK_ZSTD_INCLUDE_DIR="$packages/usr/include" CFCK_ZSTD_LIBRARY="$library_dir/libzstd.a" \
     CFCK_XXHASH_INCLUDE_DIR="$packages/usr/include" \
+    ZLIB_INCLUDE_DIR="$packages/usr/include" ZLIB_LIBRARY="$library_dir/libz.a" \
     nlohmann_json_DIR="$packages/usr/share/cmake/nlohmann_json" \
     CLI11_DIR="$packages/usr/share/cmake/CLI11" fmt_DIR="$library_dir/cmake/fmt"; do
     wheel_settings+=(--config-settings=cmake.define."$definition")

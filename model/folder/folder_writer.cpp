@@ -381,10 +381,10 @@ Result<std::unique_ptr<ArchiveWriter>> ArchiveWriter::create_folder(std::string_
                                                                     const FolderOptions& folder,
                                                                     FileSystem& files) {
   return run_guarded([&]() -> Result<std::unique_ptr<ArchiveWriter>> {
-    if (const auto* known = model::find_format(format)) {
-      return model::create(*known, path, options, folder, files);
+    for (const model::ArchiveFormat* known : model::archive_formats()) {
+      if (known->name == format) return model::create(*known, path, options, folder, files);
     }
-    return unsupported("files of the format '" + escaped(format) + "' cannot be written");
+    return unsupported("folders of the format '" + escaped(format) + "' cannot be written");
   });
 }
 

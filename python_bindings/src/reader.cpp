@@ -19,6 +19,7 @@
 
 #include "base/run_guarded.hpp"
 #include "cfck/archive.hpp"
+#include "cfck/checkpoint.hpp"
 #include "errors.hpp"
 #include "model/archive_format.hpp"
 #include "model/foreign_formats.hpp"
@@ -91,8 +92,9 @@ class File {
 
   std::map<std::string, std::uint64_t> attachments() const {
     std::map<std::string, std::uint64_t> sizes;
-    if (reader() == nullptr) return sizes;  // what other formats have is not of the user
     for (const Attachment& attachment : archive_->attachments()) {
+      // Of what other formats have, only checkpoints are the user's.
+      if (reader() == nullptr && attachment.name != kCheckpointAttachment) continue;
       sizes.emplace(attachment.name, attachment.decoded_bytes);
     }
     return sizes;

@@ -37,6 +37,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("format/update",),
     ("calibration",),
     ("model",),
+    ("interop/stream", "interop/stored", "interop/zip"),
     ("interop",),
     ("tools/output", "tools/measure"),
     ("tools/convert", "tools/inspect"),

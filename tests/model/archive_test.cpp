@@ -463,11 +463,11 @@ struct WrongFile {
 TEST(Archive, SaysWhatOtherFilesAre) {
   const WrongFile kWrong[] = {
       {"", ErrorCode::kTruncated, "the file is empty"},
-      {std::string("PK\x03\x04", 4), ErrorCode::kUnsupported, "a PyTorch checkpoint"},
-      {"\x80\x02}q\x01.", ErrorCode::kUnsupported, "a PyTorch checkpoint (a pickle)"},
+      {std::string("PK\x03\x04", 4), ErrorCode::kTruncated, "zip file"},
+      {"\x80\x02}q\x01.", ErrorCode::kUnsupported, "a PyTorch checkpoint (a pickle, as"},
       {"GGUF\x03", ErrorCode::kUnsupported, "a GGUF file"},
       {"\x89HDF\r\n\x1a\n", ErrorCode::kUnsupported, "an HDF5 file"},
-      {"\x93NUMPY\x01", ErrorCode::kUnsupported, "a numpy array"},
+      {"\x93NUMPY\x01", ErrorCode::kTruncated, "numpy array"},
       {"version https://git-lfs", ErrorCode::kUnsupported, "git lfs pull"},
       {std::string("\0\0\0\0\0\0\0\x10{}", 10), ErrorCode::kLimitExceeded,
        "not a safetensors file, or"},

@@ -30,6 +30,7 @@ constexpr std::string_view kForeignSuffixes[] = {".pt",   ".pth", ".bin", ".ckpt
 Result<void> check_suffix(const std::string& output, const model::ArchiveFormat& from,
                           const model::ArchiveFormat& to) {
   const bool has_foreign_suffix =
+      !model::has_suffix_of(output, to) &&
       std::any_of(std::begin(kForeignSuffixes), std::end(kForeignSuffixes),
                   [&](std::string_view suffix) { return output.ends_with(suffix); });
   if (has_foreign_suffix) {
@@ -37,7 +38,7 @@ Result<void> check_suffix(const std::string& output, const model::ArchiveFormat&
         fmt::format("'{}' is to be a {} file, but its suffix is that of another format; name it {}",
                     escaped(output), to.name, to.suffix));
   }
-  if (!output.ends_with(from.suffix)) return {};
+  if (!model::has_suffix_of(output, from)) return {};
   std::error_code error;
   const bool is_input = fs::is_regular_file(output, error);
   return invalid_argument(fmt::format(
@@ -66,7 +67,7 @@ struct FilePlan : ConvertPlan {
 Result<FilePlan> plan_file(const ConvertOptions& options) {
   CFCK_TRY_ASSIGN(const ConversionInput input, probe_input(options.input, options.limits));
   FilePlan plan;
-  plan.to = &model::counterpart(*input.format);
+  plan.to = &model::target_format(*input.format, options.output);
   plan.decoded_bytes = input.decoded_bytes;
   CFCK_TRY(check_direction(options, *plan.to));
   plan.output = file_output(options, *input.format, *plan.to);
@@ -85,7 +86,8 @@ Result<ConvertReport> convert_file(const ConvertOptions& options, const Progress
                                   options.force,
                                   {},
                                   {},
-                                  options.limits};
+                                  options.limits,
+                                  plan.to};
   ProgressBar bar = place.bar(options, plan.decoded_bytes);
   CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
   return ConvertReport{options.input, plan.output, plan.to, std::move(files), {}, {}};

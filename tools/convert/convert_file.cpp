@@ -252,7 +252,14 @@ Result<void> open_files(Work& work) {
   work.result.input = conversion.input;
   work.result.output = conversion.output;
   work.result.input_bytes = input.n_bytes;
-  work.result.to = &model::counterpart(*model::find_format(input.format));
+  const model::ArchiveFormat& from = *model::find_format(input.format);
+  work.result.to = conversion.to != nullptr ? conversion.to : &model::counterpart(from);
+  if (conversion.verify && work.to().encodes && !from.restores_bytes) {
+    return unsupported(fmt::format(
+        "--verify compares bytes, which {} files do not get back; leave it out, and compare the "
+        "tensors: cfck diff {} {}",
+        from.name, escaped(conversion.input), escaped(conversion.output)));
+  }
   return {};
 }
 

@@ -22,9 +22,10 @@ struct FileConversion {
   bool verify = false;   // decode the written file and compare, before it gets its name
   bool dry_run = false;  // encode, count, write nothing
   bool replace_existing = false;
-  std::string shard_index;  // to be kept in the .cfck file; empty: none
-  std::string label;        // in messages, where there are several; empty: none
-  Limits limits = {};       // for .cfck files that are read
+  std::string shard_index;                   // to be kept in the .cfck file; empty: none
+  std::string label;                         // in messages, where there are several; empty: none
+  Limits limits = {};                        // for .cfck files that are read
+  const model::ArchiveFormat* to = nullptr;  // nullptr: the counterpart of that of the input
 };
 
 struct ConvertedFile {

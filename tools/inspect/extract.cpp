@@ -7,8 +7,8 @@
 
 #include "base/text.hpp"
 #include "cfck/io.hpp"
+#include "interop/numpy/npy_header.hpp"
 #include "tools/inspect/inspect.hpp"
-#include "tools/inspect/npy.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/output/interrupt.hpp"
 
@@ -32,14 +32,15 @@ Result<void> check_output(const ExtractOptions& options, const Console& console)
   return {};
 }
 
-std::string element_note(const NpyHeader& header, const StoredTensor& tensor) {
+std::string element_note(const interop::NpyHeader& header, const StoredTensor& tensor) {
   return fmt::format(
       "numpy has no dtype {}: stored as unsigned integers of {} bits with the same bits",
       header.stand_in_for, bits_per_element(tensor.dtype));
 }
 
 Result<void> write_array(const TensorSet& tensors, const StoredTensor& tensor,
-                         const NpyHeader& header, const ExtractOptions& options, Console& console) {
+                         const interop::NpyHeader& header, const ExtractOptions& options,
+                         Console& console) {
   if (options.output == "-") {
     console.carry_file();
     console.print(header.bytes);
@@ -69,7 +70,7 @@ Result<void> extract(const ExtractOptions& options, Console& console) {
   CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(options.path, options.limits));
   const StoredTensor* tensor = tensors.find(options.name);
   if (tensor == nullptr) return with_path(no_such_tensor(tensors, options.name), options.path);
-  auto header = npy_header(tensor->dtype, tensor->shape);
+  auto header = interop::npy_header(tensor->dtype, tensor->shape);
   if (!header) {
     Error error = std::move(header).error();
     error.record = tensor->name;

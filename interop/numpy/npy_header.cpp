@@ -1,8 +1,8 @@
-#include "tools/inspect/npy.hpp"
+#include "interop/numpy/npy_header.hpp"
 
-#include <fmt/format.h>
+#include <string_view>
 
-namespace cfck::tools {
+namespace cfck::interop {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
@@ -64,13 +64,12 @@ void append_little_endian(std::string& text, std::size_t number, unsigned n_byte
 Result<NpyHeader> npy_header(DType dtype, const Shape& shape) {
   const std::string_view type = npy_type(dtype);
   if (type.empty()) {
-    return unsupported(
-        fmt::format("numpy has no equivalent of dtype {}; convert the file to safetensors, "
-                    "which keeps its bytes",
-                    dtype_name(dtype)));
+    return unsupported("numpy has no equivalent of dtype " + std::string(dtype_name(dtype)) +
+                       "; convert the file to safetensors, which keeps its bytes");
   }
-  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (", type);
-  for (const std::uint64_t dim : shape) text += fmt::format("{}, ", dim);
+  std::string text = "{'descr': '";
+  text.append(type).append("', 'fortran_order': False, 'shape': (");
+  for (const std::uint64_t dim : shape) text.append(std::to_string(dim)).append(", ");
   // "(3,)", "(3, 4)", "()"
   if (!shape.empty()) text.pop_back();
   if (shape.size() > 1) text.pop_back();
@@ -90,4 +89,4 @@ Result<NpyHeader> npy_header(DType dtype, const Shape& shape) {
   return header;
 }
 
-}  // namespace cfck::tools
+}  // namespace cfck::interop

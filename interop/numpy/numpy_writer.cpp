@@ -1,0 +1,125 @@
+#include "interop/numpy/numpy_writer.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "interop/numpy/npy_header.hpp"
+#include "interop/stream/tensor_stream.hpp"
+#include "interop/zip/zip_directory.hpp"
+#include "interop/zip/zip_sink.hpp"
+#include "model/collected_archive.hpp"
+
+namespace cfck::interop {
+namespace {
+
+constexpr std::size_t kMaxNameBytes = 65535;
+
+// Collects tensors: all names and sizes come before the first array. ArchiveWriter::create wraps it
+// in what keeps states and catches exceptions.
+class NumpyWriter final : public ArchiveWriter {
+ public:
+  NumpyWriter(ByteSink& sink, unsigned threads, bool is_zip)
+      : sink_(sink), threads_(threads), is_zip_(is_zip) {}
+
+  Result<void> add(std::string_view name, const TensorSource& tensor) override {
+    return contents_.add(name, tensor);
+  }
+  Result<void> add(std::string_view name, const TensorView& tensor) override {
+    return contents_.add(name, tensor);
+  }
+  Result<bool> tie(std::string_view name, std::string_view base) override {
+    return contents_.tie(name, base);
+  }
+  Result<void> set_metadata(std::string_view key, std::string_view value) override {
+    return contents_.set_metadata(key, value);
+  }
+  Result<void> attach(std::string_view name, ByteView bytes) override {
+    return contents_.attach(name, bytes);
+  }
+  Result<void> add_archive(const TensorArchive& archive) override {
+    return contents_.add_archive(archive);
+  }
+  void set_progress(WriteProgress progress) override { progress_ = std::move(progress); }
+  void set_search_progress(SearchProgress) override {}
+
+  Result<ArchiveSummary> finish() override {
+    CFCK_TRY(contents_.finish());
+    ArchiveSummary summary;
+    for (const ArchiveTensor& tensor : contents_.tensors()) {
+      if (tensor.hidden) continue;
+      auto header = npy_header(tensor.dtype, tensor.shape);
+      if (header && !header->stand_in_for.empty()) {
+        header = unsupported("numpy has no dtype " + header->stand_in_for +
+                             "; write a safetensors file, or convert the tensor first");
+      }
+      if (!header) return std::move(header).error().in_record(tensor.name);
+      headers_.push_back(std::move(header->bytes));
+      written_.push_back(&tensor);
+      summary.decoded_bytes += tensor.n_bytes;
+    }
+    summary.n_records = written_.size();
+    summary.stored_bytes = summary.decoded_bytes;
+    CFCK_TRY_ASSIGN(summary.file_bytes, is_zip_ ? write_npz() : write_npy());
+    return summary;
+  }
+
+ private:
+  Result<std::uint64_t> write_npy() {
+    if (written_.size() != 1) {
+      return unsupported("a .npy file has one array, and there are " +
+                         std::to_string(written_.size()) +
+                         " tensors; write a .npz file, or one tensor with `cfck extract`");
+    }
+    CFCK_TRY(write_arrays(sink_));
+    return headers_.front().size() + written_.front()->n_bytes;
+  }
+  Result<std::uint64_t> write_npz() {
+    std::vector<ZipItem> items;
+    for (std::size_t i = 0; i < written_.size(); ++i) {
+      const std::string name = written_[i]->name + ".npy";
+      if (name.size() > kMaxNameBytes || !is_safe_member_name(name)) {
+        return unsupported(
+                   "zip files have no member of this name, which is empty, too long, or leaves the "
+                   "folder in which the file is unpacked; rename the tensor")
+            .in_record(written_[i]->name);
+      }
+      items.push_back({name, headers_[i].size() + written_[i]->n_bytes});
+    }
+    ZipSink zip(sink_, std::move(items));
+    CFCK_TRY(write_arrays(zip));
+    CFCK_TRY(zip.finish());
+    return zip.file_bytes();
+  }
+  Result<void> write_arrays(ByteSink& sink) {
+    std::vector<StreamedTensor> tensors;
+    for (std::size_t i = 0; i < written_.size(); ++i) {
+      tensors.push_back({written_[i], std::as_bytes(std::span(headers_[i]))});
+    }
+    return write_tensors(contents_, tensors, {}, sink, progress_, threads_);
+  }
+
+  ByteSink& sink_;
+  unsigned threads_;
+  bool is_zip_;
+  model::CollectedArchive contents_;
+  WriteProgress progress_;
+  std::vector<std::string> headers_;           // one for each of written_
+  std::vector<const ArchiveTensor*> written_;  // in the order of the file
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ArchiveWriter>> create_npy_writer(ByteSink& sink,
+                                                         const EncodeOptions& options) {
+  return std::unique_ptr<ArchiveWriter>(
+      std::make_unique<NumpyWriter>(sink, options.threads, false));
+}
+
+Result<std::unique_ptr<ArchiveWriter>> create_npz_writer(ByteSink& sink,
+                                                         const EncodeOptions& options) {
+  return std::unique_ptr<ArchiveWriter>(std::make_unique<NumpyWriter>(sink, options.threads, true));
+}
+
+}  // namespace cfck::interop

@@ -1,0 +1,214 @@
+#include "interop/stored/stored_archive.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/run_guarded.hpp"
+#include "cfck/safetensors.hpp"
+#include "format/write/alias_plan.hpp"
+#include "interop/stored/boxes.hpp"
+#include "interop/stored/gather.hpp"
+
+namespace cfck::interop {
+namespace {
+
+constexpr std::uint64_t kMinDecodedBytes = std::uint64_t{16} << 30;
+constexpr std::uint64_t kDecodedPerFileByte = 64;
+
+// The bytes of a number: complex elements have two.
+std::size_t number_bytes(DType dtype) {
+  return dtype == DType::kC64 ? 4 : bits_per_element(dtype) / 8;
+}
+
+void swap_numbers(MutableBytes bytes, std::size_t n_bytes) {
+  for (std::size_t at = 0; at + n_bytes <= bytes.size(); at += n_bytes) {
+    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                 bytes.begin() + static_cast<std::ptrdiff_t>(at + n_bytes));
+  }
+}
+
+// Reads the box starts[i] <= index i < stops[i].
+Result<void> read_box(const ByteSource& source, const StoredTensor& tensor,
+                      std::span<const std::uint64_t> starts, std::span<const std::uint64_t> stops,
+                      MutableBytes out) {
+  StridedBox box;
+  box.elem_bytes = bits_per_element(tensor.dtype) / 8;
+  box.offset_bytes = tensor.offset_bytes;
+  box.strides = tensor.strides;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    box.shape.push_back(stops[i] - starts[i]);
+    box.offset_bytes += starts[i] * tensor.strides[i] * box.elem_bytes;
+  }
+  CFCK_TRY(gather(source, box, out));
+  if (tensor.big_endian) swap_numbers(out, number_bytes(tensor.dtype));
+  return {};
+}
+
+}  // namespace
+
+StoredArchive::StoredArchive(std::unique_ptr<ByteSource> source, std::string_view format,
+                             const DecodeOptions& options)
+    : source_(std::move(source)), threads_(options.threads) {
+  std::uint64_t max_bytes = options.limits.max_decoded_bytes;
+  if (max_bytes == 0) {
+    max_bytes = std::max(kMinDecodedBytes, kDecodedPerFileByte * source_->size());
+  }
+  files_.push_back({source_->name(), format, source_->size(), max_bytes, nullptr, source_.get()});
+}
+
+Result<void> StoredArchive::add(StoredTensor tensor) {
+  ArchiveTensor added;
+  added.name = tensor.name;
+  added.dtype = tensor.dtype;
+  added.shape = tensor.shape;
+  auto size = n_bytes(tensor.dtype, tensor.shape);
+  if (!size) return std::move(size).error().in_record(tensor.name);
+  added.n_bytes = *size;
+  Place place;
+  CFCK_TRY_ASSIGN(const std::uint64_t covered, format::covered_elems(tensor.shape, tensor.strides));
+  place.covered_bytes = covered * (bits_per_element(tensor.dtype) / 8);
+  const bool is_row_major =
+      format::is_contiguous(tensor.shape, tensor.strides) || added.n_bytes == 0;
+  place.contiguous = is_row_major && (!tensor.big_endian || number_bytes(tensor.dtype) == 1);
+  if (place.contiguous && tensor.source == nullptr) added.offset_bytes = tensor.offset_bytes;
+  added.stored_bytes = std::min(place.covered_bytes, added.n_bytes);
+  added.base = tensors_.size();
+  tensors_.push_back(std::move(added));
+  place.tensor = std::move(tensor);
+  places_.push_back(std::move(place));
+  return {};
+}
+
+void StoredArchive::tie_tensors(const std::vector<std::size_t>& families) {
+  const auto first_byte = [&](std::size_t i) { return places_[i].tensor.offset_bytes; };
+  const auto end_byte = [&](std::size_t i) { return first_byte(i) + places_[i].covered_bytes; };
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].n_bytes > 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::tuple(families[a], first_byte(a), a) < std::tuple(families[b], first_byte(b), b);
+  });
+  for (std::size_t first = 0; first < order.size();) {
+    std::uint64_t end = end_byte(order[first]);
+    std::size_t last = first + 1;
+    while (last < order.size() && families[order[last]] == families[order[first]] &&
+           first_byte(order[last]) < end) {
+      end = std::max(end, end_byte(order[last++]));
+    }
+    tie_family({order.begin() + static_cast<std::ptrdiff_t>(first),
+                order.begin() + static_cast<std::ptrdiff_t>(last)},
+               first_byte(order[first]), end);
+    first = last;
+  }
+}
+
+void StoredArchive::tie_family(std::vector<std::size_t> family, std::uint64_t start,
+                               std::uint64_t end) {
+  std::sort(family.begin(), family.end());
+  const auto base = std::find_if(family.begin(), family.end(), [&](std::size_t i) {
+    return places_[i].contiguous && places_[i].tensor.offset_bytes == start &&
+           places_[i].covered_bytes == end - start;
+  });
+  if (base == family.end()) return;
+  for (const std::size_t i : family) {
+    // Bytes seen as another dtype, or between its elements, have no strides in the base.
+    const std::uint64_t distance = places_[i].tensor.offset_bytes - start;
+    const std::uint64_t elem_bytes = bits_per_element(tensors_[i].dtype) / 8;
+    if (i == *base || tensors_[i].dtype != tensors_[*base].dtype || distance % elem_bytes != 0) {
+      continue;
+    }
+    tensors_[i].sharing = Sharing::kMemory;
+    tensors_[i].base = *base;
+    tensors_[i].stored_bytes = 0;
+    tensors_[i].element_offset = distance / elem_bytes;
+    tensors_[i].strides = format::normalised_strides(tensors_[i].shape, places_[i].tensor.strides);
+  }
+}
+
+Result<void> StoredArchive::read_many(std::span<const ArchiveRead> reads,
+                                      const ReadProgress& progress) const {
+  return run_guarded([&]() -> Result<void> {
+    std::vector<SafetensorsEntry> entries(reads.size());
+    std::vector<SafetensorsRead> whole;
+    std::uint64_t total_bytes = 0;
+    std::uint64_t done_bytes = 0;
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(reads[i].tensor));
+      if (!checked_add(total_bytes, listed->n_bytes, total_bytes)) total_bytes = ~std::uint64_t{0};
+      CFCK_TRY(check_decoded_bytes(*listed, total_bytes));
+      const Place& place = places_[listed->index];
+      if (place.contiguous && place.tensor.source == nullptr) {
+        entries[i] = {listed->name, listed->dtype, listed->shape, place.tensor.offset_bytes,
+                      listed->n_bytes};
+        whole.push_back({&entries[i], reads[i].out});
+        continue;
+      }
+      CFCK_TRY(read_elements(*listed, 0, listed->n_elems, reads[i].out));
+      done_bytes += listed->n_bytes;
+      if (progress && !progress(done_bytes, listed->name)) return cancelled();
+    }
+    ReadProgress shifted;
+    if (progress) {
+      shifted = [&](std::uint64_t more_bytes, std::string_view name) {
+        return progress(done_bytes + more_bytes, name);
+      };
+    }
+    return read_safetensors(*source_, whole, shifted, threads_);
+  });
+}
+
+Result<void> StoredArchive::read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
+                                          std::uint64_t n_elems, MutableBytes out) const {
+  return run_guarded([&]() -> Result<void> {
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    CFCK_TRY(check_elements(*listed, first_elem, n_elems, out));
+    if (n_elems == 0) return {};
+    const Place& place = places_[listed->index];
+    const std::uint64_t elem_bytes = bits_per_element(listed->dtype) / 8;
+    if (place.contiguous) {
+      return source_of(place).read_at(place.tensor.offset_bytes + first_elem * elem_bytes, out);
+    }
+    std::uint64_t done_bytes = 0;
+    for (const Box& box : boxes_of(listed->shape, first_elem, n_elems)) {
+      std::uint64_t box_bytes = elem_bytes;
+      for (std::size_t i = 0; i < box.starts.size(); ++i) {
+        box_bytes *= box.stops[i] - box.starts[i];
+      }
+      CFCK_TRY(read_box(source_of(place), place.tensor, box.starts, box.stops,
+                        out.subspan(done_bytes, box_bytes)));
+      done_bytes += box_bytes;
+    }
+    return {};
+  });
+}
+
+Result<void> StoredArchive::read_slice(const ArchiveTensor& tensor,
+                                       std::span<const std::uint64_t> starts,
+                                       std::span<const std::uint64_t> stops,
+                                       MutableBytes out) const {
+  return run_guarded([&]() -> Result<void> {
+    CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+    CFCK_TRY(check_decoded_bytes(*listed, out.size()));
+    const auto refuse = [&](const char* message) {
+      return invalid_argument(message).in_record(listed->name);
+    };
+    if (starts.size() != listed->shape.size() || stops.size() != starts.size()) {
+      return refuse("a slice needs a start and a stop for each dimension");
+    }
+    std::uint64_t box_bytes = bits_per_element(listed->dtype) / 8;
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      if (starts[i] > stops[i] || stops[i] > listed->shape[i]) {
+        return refuse("the slice reaches beyond the tensor");
+      }
+      box_bytes *= stops[i] - starts[i];
+    }
+    if (out.size() != box_bytes) return refuse("the memory for the slice does not have its size");
+    const Place& place = places_[listed->index];
+    return read_box(source_of(place), place.tensor, starts, stops, out);
+  });
+}
+
+}  // namespace cfck::interop

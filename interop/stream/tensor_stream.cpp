@@ -1,0 +1,139 @@
+#include "interop/stream/tensor_stream.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/threads/threads.hpp"
+#include "format/read/element_view.hpp"
+#include "format/write/alias_plan.hpp"
+#include "model/listed_archive.hpp"
+
+namespace cfck::interop {
+namespace {
+
+// Decoded bytes that a job collects before it is handed to a worker: many small tensors together,
+// so that a job is worth its overhead.
+constexpr std::uint64_t kJobBytes = std::uint64_t{1} << 20;
+
+// Elements of one tensor that a job decodes to `out_offset` of its buffer.
+struct Piece {
+  const ArchiveTensor* tensor = nullptr;
+  std::uint64_t first_elem = 0;
+  std::uint64_t n_elems = 0;
+  std::uint64_t out_offset = 0;
+  std::uint64_t n_bytes = 0;
+};
+
+struct Output {
+  const TensorArchive& archive;
+  ByteSink& sink;
+  const ReadProgress& progress;
+  std::uint64_t done_bytes = 0;
+};
+
+// Decodes pieces on a worker; writes them when its turn comes.
+class DecodeJob final : public OrderedPipeline::Job {
+ public:
+  explicit DecodeJob(Output& output) : output_(output) {}
+
+  std::uint64_t n_bytes() const { return n_bytes_; }
+
+  // Adds bytes that come before what is added next.
+  void add(ByteView literal) {
+    literals_.push_back({n_bytes_, literal});
+    n_bytes_ += literal.size();
+  }
+
+  void add(Piece piece) {
+    piece.out_offset = n_bytes_;
+    n_bytes_ += piece.n_bytes;
+    tensor_bytes_ += piece.n_bytes;
+    pieces_.push_back(piece);
+  }
+
+  Result<void> run(unsigned) override {
+    bytes_.resize(n_bytes_);
+    const MutableBytes all(bytes_);
+    for (const auto& [offset, literal] : literals_) {
+      std::copy(literal.begin(), literal.end(),
+                bytes_.begin() + static_cast<std::ptrdiff_t>(offset));
+    }
+    std::vector<ArchiveRead> whole;
+    for (const Piece& piece : pieces_) {
+      const MutableBytes out = all.subspan(piece.out_offset, piece.n_bytes);
+      if (piece.n_elems == piece.tensor->n_elems) {
+        whole.push_back({piece.tensor, out});
+      } else {
+        CFCK_TRY(
+            output_.archive.read_elements(*piece.tensor, piece.first_elem, piece.n_elems, out));
+      }
+    }
+    return output_.archive.read_many(whole);
+  }
+
+  Result<void> finish() override {
+    CFCK_TRY(output_.sink.write(bytes_));
+    output_.done_bytes += tensor_bytes_;
+    if (output_.progress && !pieces_.empty() &&
+        !output_.progress(output_.done_bytes, pieces_.back().tensor->name)) {
+      return cancelled();
+    }
+    return {};
+  }
+
+ private:
+  Output& output_;
+  std::vector<Piece> pieces_;
+  std::vector<std::pair<std::uint64_t, ByteView>> literals_;  // with their places in bytes_
+  std::uint64_t n_bytes_ = 0;
+  std::uint64_t tensor_bytes_ = 0;
+  std::vector<std::byte> bytes_;
+};
+
+// Number of elements to decode at a time: whole chunks of the stored tensor.
+std::uint64_t elems_per_piece(const TensorArchive& archive, const ArchiveTensor& tensor) {
+  const ArchiveTensor& stored = archive.tensors()[tensor.base];
+  // Otherwise the elements are scattered over all chunks of the base. A small base has few chunks:
+  // an alias may repeat it many times.
+  if (tensor.sharing == Sharing::kMemory && !format::is_contiguous(tensor.shape, tensor.strides)) {
+    if (stored.n_bytes > kJobBytes) return tensor.n_elems;
+    return std::min(tensor.n_elems, kJobBytes / bits_per_element(tensor.dtype) * 8);
+  }
+  const std::uint64_t chunk_elems =
+      stored.chunk_elems > 0 ? stored.chunk_elems : kJobBytes / bits_per_element(tensor.dtype) * 8;
+  return std::min(tensor.n_elems, std::max<std::uint64_t>(chunk_elems, 8));
+}
+
+}  // namespace
+
+Result<void> write_tensors(const TensorArchive& archive, std::span<const StreamedTensor> tensors,
+                           ByteView end, ByteSink& sink, const ReadProgress& progress,
+                           unsigned threads) {
+  Output output{archive, sink, progress, 0};
+  OrderedPipeline pipeline(resolve_threads(threads));
+  auto job = std::make_unique<DecodeJob>(output);
+  for (const StreamedTensor& streamed : tensors) {
+    const ArchiveTensor& tensor = *streamed.tensor;
+    if (!streamed.before.empty()) job->add(streamed.before);
+    const std::uint64_t piece_elems = elems_per_piece(archive, tensor);
+    for (std::uint64_t first = 0; first < tensor.n_elems; first += piece_elems) {
+      const std::uint64_t count = std::min(piece_elems, tensor.n_elems - first);
+      // All pieces but the last are multiples of 8 elements for sub-byte dtypes. A view with gaps
+      // may claim far more than the file has.
+      const std::uint64_t n_bytes = format::byte_of(count, bits_per_element(tensor.dtype));
+      CFCK_TRY(archive.check_decoded_bytes(tensor, n_bytes));
+      job->add({&tensor, first, count, 0, n_bytes});
+      if (job->n_bytes() >= kJobBytes) {
+        CFCK_TRY(pipeline.submit(std::move(job)));
+        job = std::make_unique<DecodeJob>(output);
+      }
+    }
+  }
+  if (!end.empty()) job->add(end);
+  if (job->n_bytes() > 0) CFCK_TRY(pipeline.submit(std::move(job)));
+  return pipeline.drain();
+}
+
+}  // namespace cfck::interop

@@ -1,0 +1,46 @@
+// Files of torch.save: any bytes are either refused, or an archive whose tensors can be read.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "cfck/archive.hpp"
+#include "cfck/checkpoint.hpp"
+
+namespace {
+
+// A view may repeat elements; larger ones are not read, to keep the runs short.
+constexpr std::uint64_t kMaxReadBytes = 1 << 20;
+
+void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "%s\n", what);
+  std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t n_bytes) {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(data);
+  cfck::ArchiveOptions options;
+  options.decode.threads = 1;
+  const auto archive = cfck::TensorArchive::open_as(
+      "pytorch", std::make_unique<cfck::OwnedMemorySource>(std::vector(bytes, bytes + n_bytes)),
+      options);
+  if (!archive) {
+    require(!archive.error().message.empty(), "an error without a message");
+    return 0;
+  }
+  for (const cfck::ArchiveTensor& tensor : (*archive)->tensors()) {
+    if (tensor.n_bytes > kMaxReadBytes) continue;
+    const auto values = (*archive)->read(tensor);
+    require(values.has_value(), "a tensor that was listed cannot be read");
+  }
+  const auto skeleton = (*archive)->attachment(cfck::kCheckpointAttachment);
+  require(skeleton.has_value(), "no skeleton");
+  const auto checkpoint =
+      cfck::parse_checkpoint({reinterpret_cast<const char*>(skeleton->data()), skeleton->size()});
+  require(checkpoint.has_value(), "a skeleton that cannot be read");
+  return 0;
+}

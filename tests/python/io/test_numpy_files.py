@@ -1,0 +1,246 @@
+"""Files that numpy wrote, and files for numpy."""
+
+import io
+import subprocess
+import zipfile
+
+import cfck
+import cfck.numpy
+import numpy as np
+import pytest
+import safetensors.numpy
+from cfck.numpy import load_file, save_file
+from conftest import assert_same
+
+DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8"]
+
+
+def convert(source, *more):
+    return subprocess.run(
+        ["cfck", "convert", source, *more, "--quiet"], capture_output=True, text=True
+    )
+
+
+def converted(source, target, *more):
+    done = convert(source, target, *more)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def array_of(dtype, *shape, seed=0):
+    rng = np.random.default_rng(seed)
+    if dtype == "?":
+        return rng.random(shape) < 0.5
+    if np.dtype(dtype).kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    return (100 * rng.standard_normal(shape)).astype(dtype)
+
+
+def arrays():
+    return {
+        **{f"of/{dtype}".replace("?", "b"): array_of(dtype, 7, 11) for dtype in DTYPES},
+        "scalar": np.float32(3.5),
+        "empty": np.zeros((0, 4), np.int16),
+        "columns": np.asfortranarray(array_of("f4", 30, 50)),
+        "cube": np.asfortranarray(array_of("f8", 5, 6, 7)),
+        "big": array_of("f4", 9, 8).astype(">f4"),
+        "big columns": np.asfortranarray(array_of("c8", 9, 8).astype(">c8")),
+        "\u00fc": array_of("i4", 3),
+        "large": array_of("f4", 700, 900),
+    }
+
+
+def assert_equal(loaded, expected):
+    assert set(loaded) == set(expected)
+    for name, array in expected.items():
+        native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        assert_same(np.asarray(loaded[name]), native.reshape(array.shape))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_there_and_back(tmp_path, save):
+    save(tmp_path / "a.npz", **arrays())
+    assert_equal(load_file(tmp_path / "a.npz"), arrays())
+    cfck_file = converted(tmp_path / "a.npz", tmp_path / "a.cfck")
+    assert_equal(load_file(cfck_file), arrays())
+    back = converted(cfck_file, tmp_path / "back.npz")
+    with np.load(back) as file:
+        assert_equal(dict(file), arrays())
+    assert zipfile.ZipFile(back).testzip() is None
+
+
+def test_order_and_names(tmp_path):
+    np.savez(tmp_path / "a.npz", z=np.ones(2), **{"a/b": np.ones(3)})
+    assert list(load_file(tmp_path / "a.npz")) == ["z", "a/b"]
+    back = converted(
+        converted(tmp_path / "a.npz", tmp_path / "a.cfck"), tmp_path / "b.npz", "--force"
+    )
+    assert zipfile.ZipFile(back).namelist() == ["z.npy", "a/b.npy"]
+    # Equal contents make equal files, which other programs can map: arrays are aligned.
+    again = converted(tmp_path / "a.cfck", tmp_path / "c.npz")
+    assert again.read_bytes() == back.read_bytes()
+    assert back.read_bytes().index(b"\x93NUMPY") % 64 == 0
+
+
+def test_from_and_to_safetensors(tmp_path):
+    tensors = {"w": array_of("f4", 60, 70), "n": array_of("i8", 5)}
+    safetensors.numpy.save_file(tensors, tmp_path / "a.safetensors")
+    npz = converted(tmp_path / "a.safetensors", tmp_path / "a.npz")
+    with np.load(npz) as file:
+        assert_equal(dict(file), tensors)
+    back = converted(npz, tmp_path / "b.safetensors")
+    assert_equal(safetensors.numpy.load_file(back), tensors)
+
+
+def test_single_arrays(tmp_path):
+    array = array_of("f4", 40, 50)
+    np.save(tmp_path / "w.npy", array)
+    cfck_file = converted(tmp_path / "w.npy", tmp_path / "w.cfck")
+    assert_equal(load_file(cfck_file), {"array": array})
+    back = converted(cfck_file, tmp_path / "back.npy", "--verify")
+    assert back.read_bytes() == (tmp_path / "w.npy").read_bytes()
+    save_file({"a": array, "b": array + 1}, tmp_path / "two.cfck")
+    refused = convert(tmp_path / "two.cfck", tmp_path / "two.npy")
+    assert refused.returncode != 0 and ".npz" in refused.stderr
+    assert not (tmp_path / "two.npy").exists()
+
+
+def test_an_error_bound_holds(tmp_path):
+    array = array_of("f4", 300, 400)
+    np.savez(tmp_path / "a.npz", w=array)
+    lossy = converted(tmp_path / "a.npz", tmp_path / "a.cfck", "--max-abs-error", "0.01")
+    assert lossy.stat().st_size < array.nbytes / 2
+    with np.load(converted(lossy, tmp_path / "b.npz")) as file:
+        assert 0 < np.abs(file["w"].astype(np.float64) - array.astype(np.float64)).max() <= 0.01
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_slices_of_large_arrays(tmp_path, compressed):
+    rng = np.random.default_rng(0)
+    # More than the distance between the places where decompression can start.
+    tensors = {
+        "rows": rng.integers(0, 50, (3000, 1000)).astype("f4"),
+        "columns": np.asfortranarray(rng.integers(0, 50, (3000, 1000)).astype("f4")),
+    }
+    (np.savez_compressed if compressed else np.savez)(tmp_path / "a.npz", **tensors)
+    with cfck.safe_open(tmp_path / "a.npz", "np") as file:
+        for name, array in tensors.items():
+            view = file.get_slice(name)
+            for box in (np.s_[2900:2950, 10:20], np.s_[5:7], np.s_[:, 999:], np.s_[1500:1501, 3:]):
+                assert_same(view[box], np.ascontiguousarray(array[box]))
+    loaded = load_file(converted(tmp_path / "a.npz", tmp_path / "a.cfck"))
+    assert_equal(loaded, tensors)
+
+
+def test_bfloat16_is_refused(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    save_file({"w": array_of("f4", 4).astype(ml_dtypes.bfloat16)}, tmp_path / "a.cfck")
+    (tmp_path / "a.npz").write_bytes(b"old")
+    refused = convert(tmp_path / "a.cfck", tmp_path / "a.npz", "--force")
+    assert refused.returncode != 0 and "BF16" in refused.stderr
+    assert (tmp_path / "a.npz").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "x\\y"])
+def test_names_that_leave_the_folder(tmp_path, name):
+    save_file({name: array_of("f4", 4)}, tmp_path / "a.cfck")
+    refused = convert(tmp_path / "a.cfck", tmp_path / "a.npz")
+    assert refused.returncode != 0 and "folder" in refused.stderr
+    assert not (tmp_path / "a.npz").exists()
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as file:
+        file.writestr(name + ".npy", npy(np.ones(3)))
+    refused = convert(tmp_path / "b.npz", tmp_path / "b.cfck")
+    assert refused.returncode != 0 and "folder" in refused.stderr
+
+
+def npy(array, **options):
+    file = io.BytesIO()
+    np.save(file, array, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (npy(np.array(["a", "b"])), "'<U1'"),
+        (npy(np.array([b"a"])), "'|S1'"),
+        (npy(np.array([{}], object), allow_pickle=True), "'|O'"),
+        (npy(np.ones(2, np.complex128)), "'<c16'"),
+        (npy(np.zeros(2, [("x", "f4")])), "structures"),
+        (npy(np.zeros(2, "M8[s]")), "M8"),
+        (npy(np.ones(20))[:-1], "159 bytes"),
+        (npy(np.ones(20)) + b"x", "behind"),
+        (npy(np.ones(20)).replace(b"(20,)", b"(-1,)"), "damaged"),
+        (npy(np.ones(20)).replace(b"(20,)", b"(2**"), "damaged"),
+        (npy(np.ones(20)).replace(b"(20,), }" + b" " * 18, b"(" + b"9" * 22 + b",)}"), "damaged"),
+        (npy(np.ones(20)).replace(b"(20,), }" + b" " * 18, b"(" + b"9" * 19 + b",9),}  "), "large"),
+        (b"\x93NUMPY\x02\0\xff\xff\xff\x7f{}", "claims"),
+        (b"\x93NUMPY\x09\0\x10\0{}", "version 9"),
+        (b"\x93NUMPY\x01\0\x02\0{}", "damaged"),
+        (b"", "0 bytes"),
+        (b"\x93NUMPX" + npy(np.ones(2))[6:], "first bytes"),
+    ],
+)
+def test_what_is_refused(tmp_path, content, words):
+    with zipfile.ZipFile(tmp_path / "bad.npz", "w") as file:
+        file.writestr("good.npy", npy(np.ones(3)))
+        file.writestr("bad.npy", content)
+    (tmp_path / "bad.cfck").write_bytes(b"old")
+    refused = convert(tmp_path / "bad.npz", tmp_path / "bad.cfck", "--force")
+    assert refused.returncode in (4, 6, 7), refused.stderr
+    assert words in refused.stderr and "bad.npy" in refused.stderr
+    assert (tmp_path / "bad.cfck").read_bytes() == b"old"
+
+
+def test_other_members_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+        file.writestr("good.npy", npy(np.ones(3)))
+        file.writestr("readme.txt", "hello")
+    assert "readme.txt" in convert(tmp_path / "a.npz").stderr
+
+
+def test_damage_is_noticed(tmp_path):
+    """Whatever is changed in the compressed data is an error, never other values."""
+    array = array_of("i1", 3000)
+    np.savez_compressed(tmp_path / "a.npz", a=array)
+    whole = bytearray((tmp_path / "a.npz").read_bytes())
+    for at in range(0, len(whole), 41):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0x10
+        (tmp_path / "b.npz").write_bytes(damaged)
+        try:
+            loaded = load_file(tmp_path / "b.npz")
+        except (cfck.CfckError, OSError):
+            continue
+        # The header, whose times and versions nobody needs, and the name.
+        assert_same(next(iter(loaded.values())), array)
+    for n_bytes in range(0, len(whole), 89):
+        (tmp_path / "b.npz").write_bytes(whole[:n_bytes])
+        with pytest.raises(cfck.CfckError):
+            load_file(tmp_path / "b.npz")
+
+
+def test_a_zip_bomb(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as file:
+        header = npy(np.zeros(0, "u1")).replace(b"(0,), }", b"(" + b"9" * 11 + b",), }")
+        file.writestr("a.npy", header[:128] + bytes(1 << 20))
+    data = bytearray((tmp_path / "a.npz").read_bytes())
+    at = data.rindex(b"PK\x01\x02") + 24
+    data[at : at + 4] = (0xFFFFFFF0).to_bytes(4, "little")
+    (tmp_path / "a.npz").write_bytes(data)
+    refused = convert(tmp_path / "a.npz")
+    assert refused.returncode == 4 and "claims more bytes" in refused.stderr
+
+
+def test_more_arrays_than_an_old_zip_file_has(tmp_path):
+    names = [f"a{i}" for i in range(66_000)]
+    save_file(dict.fromkeys(names, np.zeros(1, "u1")), tmp_path / "many.cfck")
+    npz = converted(tmp_path / "many.cfck", tmp_path / "many.npz")
+    with zipfile.ZipFile(npz) as file:
+        assert file.namelist() == [f"{name}.npy" for name in names]
+    assert list(load_file(npz)) == names
+
+
+def test_an_empty_file(tmp_path):
+    np.savez(tmp_path / "none.npz")
+    assert load_file(tmp_path / "none.npz") == {}
