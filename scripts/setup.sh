@@ -7,7 +7,7 @@ venv="$root_dir/.venv"
 build="$root_dir/build"
 
 build_packages=(g++ cmake ninja-build libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev
-  libcli11-dev libfmt-dev python3 python3-venv python3-dev)
+  libcli11-dev libfmt-dev libeigen3-dev python3 python3-venv python3-dev)
 python_build_packages=('nanobind>=3.1,<4' 'scikit-build-core>=1.1,<2')
 
 step() { printf '\n== %s\n' "$*"; }

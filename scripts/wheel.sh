@@ -28,7 +28,7 @@ unpack_libraries() {
   local folder="$work/debian" package
   mkdir -p "$folder"
   (cd "$folder" && apt-get download -qq libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev \
-    libcli11-dev libfmt-dev 2>/dev/null) || fail "apt-get download failed; is there a network?"
+    libcli11-dev libfmt-dev libeigen3-dev 2>/dev/null) || fail "apt-get download failed; is there a network?"
   rm -rf "$packages"
   for package in "$folder"/*.deb; do dpkg -x "$package" "$packages"; done
   # fmt is used as headers, but its CMake files want to see the library, which another package has.
@@ -68,7 +68,7 @@ set_wheel_settings() {
     CFCK_XXHASH_INCLUDE_DIR="$packages/usr/include" \
     ZLIB_INCLUDE_DIR="$packages/usr/include" ZLIB_LIBRARY="$library_dir/libz.a" \
     nlohmann_json_DIR="$packages/usr/share/cmake/nlohmann_json" \
-    CLI11_DIR="$packages/usr/share/cmake/CLI11" fmt_DIR="$library_dir/cmake/fmt"; do
+    CLI11_DIR="$packages/usr/share/cmake/CLI11" fmt_DIR="$library_dir/cmake/fmt" Eigen3_DIR="$packages/usr/share/eigen3/cmake"; do
     wheel_settings+=(--config-settings=cmake.define."$definition")
   done
 }

@@ -42,6 +42,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("tools/output", "tools/measure"),
     ("tools/convert", "tools/inspect"),
     ("tools/report",),
+    ("tools/spectrum",),
     ("tools/cli",),
     ("python_bindings/src",),
 ]

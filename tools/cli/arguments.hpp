@@ -16,6 +16,7 @@
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/console.hpp"
 #include "tools/report/report.hpp"
+#include "tools/spectrum/spectrum.hpp"
 
 namespace cfck::tools {
 
@@ -39,6 +40,7 @@ struct Choices {
   DigestOptions digest;
   StatsOptions stats;
   BandsOptions bands;
+  SpectrumOptions spectrum;
   DiffOptions diff;
   ExtractOptions extract;
   CompactOptions compact;
@@ -79,6 +81,14 @@ void add_choice(CLI::App& app, const std::string& name, T& choice,
                 known);
 }
 
+// What commands that read any file say of it.
+inline constexpr const char* kAnyFile =
+    "A file of tensors, .cfck, .safetensors, .pt, .h5, .npz or .npy, or a folder of the first two; "
+    "- is standard input";
+inline constexpr const char* kAnyFiles =
+    "Files of tensors, .cfck, .safetensors, .pt, .h5, .npz or .npy, or folders of the first two; "
+    "- is standard input";
+
 void add_common(CLI::App& app, Choices& choices);
 void add_threads(CLI::App& app, unsigned& threads);
 // Adds --limit NAME=SIZE: how much a .cfck file may make the program hold in memory.
@@ -100,6 +110,7 @@ void set_up_show(CLI::App& app, Choices& choices);
 void set_up_verify(CLI::App& app, Choices& choices);
 void set_up_digest(CLI::App& app, Choices& choices);
 void set_up_stats(CLI::App& app, Choices& choices);
+void set_up_spectrum(CLI::App& app, Choices& choices);
 void set_up_bands(CLI::App& app, Choices& choices);
 void set_up_diff(CLI::App& app, Choices& choices);
 void set_up_extract(CLI::App& app, Choices& choices);

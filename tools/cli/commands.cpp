@@ -11,13 +11,15 @@ namespace cfck::tools {
 namespace {
 
 constexpr Command kCommands[] = {
-    {"convert", "Convert safetensors to .cfck or back", set_up_convert},
+    {"convert", "Convert safetensors, PyTorch, HDF5 and numpy files to .cfck, or back",
+     set_up_convert},
     {"inspect", "List the contents of files; `show` is another name for it", set_up_show},
     {"show", "", set_up_show},
     {"verify", "Check every hash of .cfck files, and every value with --deep", set_up_verify},
     {"digest", "Print one hash over the tensors of a file, however they are stored", set_up_digest},
     {"stats", "Describe the values of tensors, and their errors against a reference", set_up_stats},
     {"bands", "Show how codec spectral coded tensors: bits and errors by band", set_up_bands},
+    {"spectrum", "Show what tensors are made of, and what each codec would take", set_up_spectrum},
     {"diff", "Compare the tensors of two files", set_up_diff},
     {"report", "Write a page about a file: sizes, bits, errors, values, bands", set_up_report},
     {"extract", "Write one tensor as a .npy file", set_up_extract},
@@ -52,8 +54,8 @@ const Command* find_command(std::string_view name) {
 }
 
 std::span<const std::string_view> commands_of_inspect() {
-  static constexpr std::string_view kNames[] = {"show",  "verify", "digest", "stats",
-                                                "bands", "diff",   "extract"};
+  static constexpr std::string_view kNames[] = {"show",  "verify",   "digest", "stats",
+                                                "bands", "spectrum", "diff",   "extract"};
   return kNames;
 }
 

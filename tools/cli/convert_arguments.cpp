@@ -98,9 +98,7 @@ constexpr unsigned kMaxJobs = 1024;
 
 void add_paths(CLI::App& app, ConvertOptions& options, Choices& choices) {
   set_usage(app, {"IN [OUT]", "IN... --output-dir FOLDER", "--files-from LIST"});
-  app.add_option("IN", options.input,
-                 "A safetensors or .cfck file, or a folder of them; - is standard input")
-      ->option_text(" ");
+  app.add_option("IN", options.input, kAnyFile)->option_text(" ");
   app.add_option("OUT", options.more_inputs,
                  "The output; default: beside IN, model.safetensors <-> model.cfck, "
                  "folder <-> folder-cfck; - is standard output, and the default for standard input")
@@ -152,8 +150,10 @@ void divide_paths(const CLI::App& app, ConvertOptions& options) {
 void set_up_convert(CLI::App& app, Choices& choices) {
   ConvertOptions& options = choices.convert;
   app.description(
-      "Convert safetensors to .cfck or back: losslessly, within a maximum error, or to a target.\n"
-      "The direction follows from the contents of IN, not from its suffix.\n"
+      "Convert files of tensors to .cfck, losslessly, within a maximum error, or to a target, and\n"
+      "back. What IN is follows from its contents, not from its suffix: safetensors, PyTorch\n"
+      "(.pt, .pth, .bin; nothing in it is executed), HDF5, numpy. What OUT is follows from its\n"
+      "suffix: .cfck, .safetensors, .h5, .npz, .npy.\n"
       "A folder is converted shard by shard, with targets for all shards together. Its other\n"
       "files are copied; folders whose names begin with a dot are left out.");
   add_paths(app, options, choices);
@@ -190,6 +190,8 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       app,
       "  cfck convert model.safetensors                  writes model.cfck\n"
       "  cfck convert model.cfck back.safetensors        restores the original bytes\n"
+      "  cfck convert run.pt                             writes run.cfck\n"
+      "  cfck convert model.cfck model.npz               writes arrays for numpy\n"
       "  cfck convert --verify llama/ llama-cfck/        a folder with shards\n"
       "  cfck convert --dry-run --json model.safetensors shows how much it would save\n"
       "  cfck convert *.safetensors --output-dir out/ --jobs 4\n"

@@ -9,13 +9,9 @@ void set_up_show(CLI::App& app, Choices& choices) {
       "List the contents of files: totals, then each tensor; for lossy tensors the bound or "
       "target\n"
       "and the worst error measured. Reads only the index.\n"
-      "With `verify`, `digest`, `stats`, `bands`, `diff` or `extract` as the first word, runs "
-      "that\n"
-      "command (see cfck --help).");
-  app.add_option("FILE", choices.show.paths,
-                 ".cfck or safetensors files, or folders of them; - is standard input")
-      ->required()
-      ->option_text(" ");
+      "With `verify`, `digest`, `stats`, `bands`, `spectrum`, `diff` or `extract` as the first\n"
+      "word, runs that command (see cfck --help).");
+  app.add_option("FILE", choices.show.paths, kAnyFiles)->required()->option_text(" ");
   add_choice<SortKey>(
       app, "--sort", choices.show.sort,
       {{"file", SortKey::kFile},
@@ -69,10 +65,7 @@ void set_up_digest(CLI::App& app, Choices& choices) {
   app.description(
       "Print the content digest, which is equal for files with equal tensors, however they are\n"
       "stored: compressed or not, sharded or not.");
-  app.add_option("FILE", choices.digest.paths,
-                 ".cfck or safetensors files, or folders of them; - is standard input")
-      ->required()
-      ->option_text(" ");
+  app.add_option("FILE", choices.digest.paths, kAnyFiles)->required()->option_text(" ");
   app.add_flag("-v,--per-tensor", choices.digest.per_tensor,
                "Also print the digest of each tensor");
   add_limits(app, choices.digest.limits);

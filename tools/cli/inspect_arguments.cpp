@@ -10,10 +10,7 @@ void set_up_stats(CLI::App& app, Choices& choices) {
       "With --ref also show the errors, recomputed from both files: the worst error, absolute and\n"
       "relative to the range of the reference, RMSE, PSNR, cosine, and for lossy tensors whether\n"
       "the bound was met. Exit code 1 if it was not, or if only one side has a tensor.");
-  app.add_option("FILE", options.path,
-                 "A .cfck or safetensors file, or a folder of them; - is standard input")
-      ->required()
-      ->option_text(" ");
+  app.add_option("FILE", options.path, kAnyFile)->required()->option_text(" ");
   app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
       ->option_text("...");
   CLI::Option* reference =
@@ -49,7 +46,7 @@ void set_up_bands(CLI::App& app, Choices& choices) {
   app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
       ->option_text("...");
   app.add_option("--ref", options.reference,
-                 "The original: a .cfck or safetensors file, or a folder of them")
+                 "The original: a file or folder of any of these formats")
       ->option_text("FILE");
   add_limits(app, options.limits);
   add_common(app, choices);
@@ -64,14 +61,41 @@ void set_up_bands(CLI::App& app, Choices& choices) {
   });
 }
 
+void set_up_spectrum(CLI::App& app, Choices& choices) {
+  SpectrumOptions& options = choices.spectrum;
+  app.description(
+      "Show what tensors are made of, to choose codecs: the energy by frequency after the block\n"
+      "transform, singular values and effective rank, the scales of rows and columns, and the\n"
+      "bits per weight that each codec takes when it is tried. One line for each tensor, or all\n"
+      "figures of up to four. Large tensors are measured on a sample of their rows.");
+  app.add_option("FILE", options.path, kAnyFile)->required()->option_text(" ");
+  app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
+      ->option_text("...");
+  app.add_option("--svg", options.picture, "Draw the figures in this file, too")
+      ->option_text("PICTURE");
+  app.add_flag("-f,--force", options.force, "Replace PICTURE if it exists");
+  app.add_option("--max-side", options.max_side,
+                 "Singular values of matrices up to this side; default: 1024")
+      ->option_text("N");
+  app.add_flag("--fast", options.fast, "Do not try the codecs");
+  add_limits(app, options.limits);
+  add_common(app, choices);
+  set_footer(
+      app,
+      "  cfck spectrum model.safetensors\n"
+      "  cfck spectrum model.pt layer1.weight --svg layer1.svg\n"
+      "  cfck spectrum --json model.cfck | jq '.records[].singular_values.effective_rank'\n");
+  choices.input_paths.push_back(&options.path);
+  app.callback([&choices] {
+    choices.run = [&choices](Console& console) { return run_spectrum(choices.spectrum, console); };
+  });
+}
+
 void set_up_diff(CLI::App& app, Choices& choices) {
   app.description(
       "Compare tensors by name, and metadata. For changed tensors, show the worst error and the\n"
       "root mean square error. Exit code 0 if all are equal, 1 if not.");
-  app.add_option("A", choices.diff.a,
-                 "A .cfck or safetensors file, or a folder of them; - is standard input")
-      ->required()
-      ->option_text(" ");
+  app.add_option("A", choices.diff.a, kAnyFile)->required()->option_text(" ");
   app.add_option("B", choices.diff.b, "The file or folder to compare with A")
       ->required()
       ->option_text(" ");
@@ -95,10 +119,7 @@ void set_up_extract(CLI::App& app, Choices& choices) {
   app.description(
       "Write one tensor as a .npy file. numpy has neither BF16 nor F8: their bits are stored as\n"
       "unsigned integers of the same width.");
-  app.add_option("FILE", options.path,
-                 "A .cfck or safetensors file, or a folder of them; - is standard input")
-      ->required()
-      ->option_text(" ");
+  app.add_option("FILE", options.path, kAnyFile)->required()->option_text(" ");
   app.add_option("NAME", options.name, "The name of the tensor")->required()->option_text(" ");
   app.add_option("-o,--output", options.output, "The output file; - is standard output")
       ->option_text("FILE");

@@ -47,7 +47,9 @@ void set_up_report(CLI::App& app, Choices& choices) {
       "itself: no scripts, fonts or network. Decodes the tensors.\n"
       "With --ref errors are measured against the original; otherwise they are those in the\n"
       "index. Exit code 1 if a bound is exceeded, or if only one side has a tensor.");
-  app.add_option("FILE", options.path, "A .cfck or safetensors file, or a folder of them")
+  app.add_option("FILE", options.path,
+                 "A file of tensors, .cfck, .safetensors, .pt, .h5, .npz or .npy, or a folder of "
+                 "the first two")
       ->required()
       ->option_text(" ");
   CLI::Option* reference =
