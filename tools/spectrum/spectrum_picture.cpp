@@ -40,7 +40,7 @@ std::string bands_chart(const TensorSpectrum& spectrum, const Box& box) {
   const double total = total_energy(energy);
   const double middle = box.y + box.height / 2;
   std::string text = svg_line(box.x, middle, box.x + box.width, middle, "grid");
-  text += svg_text(box.x, box.y - 4, "energy by frequency, dB around the mean", "start", "soft");
+  text += svg_text(box.x, box.y - 4, "energy by frequency, in dB", "start", "soft");
   if (total <= 0 || energy.bands.empty()) return text;
   const double width = box.width / static_cast<double>(energy.bands.size());
   double x = box.x;
@@ -53,7 +53,9 @@ std::string bands_chart(const TensorSpectrum& spectrum, const Box& box) {
     const double height = std::abs(decibels) / kDecibels * box.height / 2;
     text += svg_box({x + 2, decibels > 0 ? middle - height : middle, width - 4, height}, "bar",
                     fmt::format("{:.2f} % of the energy", 100 * share));
-    text += svg_text(x + width / 2, box.y + box.height + 14, band_name(band), "middle", "soft");
+    text += svg_text(x + width / 2, box.y + box.height + 14,
+                     energy.bands.size() > 5 ? fmt::format("{}", band.first) : band_name(band),
+                     "middle", "soft");
     x += width;
   }
   return text;
@@ -63,9 +65,9 @@ std::string singular_chart(const TensorSpectrum& spectrum, const Box& box) {
   std::string text =
       svg_line(box.x, box.y + box.height, box.x + box.width, box.y + box.height, "grid");
   text += svg_line(box.x, box.y, box.x + box.width, box.y, "grid");
-  text += svg_text(box.x, box.y - 4, "energy of the largest singular values", "start", "soft");
+  text += svg_text(box.x, box.y - 4, "energy by singular values", "start", "soft");
   if (!spectrum.singular) {
-    return text + svg_text(box.x, box.y + box.height / 2, "not computed", "start", "soft");
+    return text + svg_text(box.x, box.y + box.height / 2, "none", "start", "soft");
   }
   const std::vector<double>& values = spectrum.singular->values;
   double energy = 0;
