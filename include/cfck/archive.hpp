@@ -1,5 +1,6 @@
-// The tensors of a model, however they are stored: a .cfck file, a safetensors file, or a folder
-// with shards of either. Formats are recognised by the first bytes of files.
+// The tensors of a model, however they are stored: a .cfck file, a safetensors file, a folder with
+// shards of either, or a file of another format (docs/formats.md). Formats are recognised by the
+// first bytes of files.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +66,7 @@ struct ArchiveTensor {
 
 struct ArchiveFile {
   std::string path;         // "<memory>" for bytes in memory
-  std::string_view format;  // "cfck", "safetensors"
+  std::string_view format;  // "cfck", "safetensors", "pytorch", "npz", "npy"
   std::uint64_t n_bytes = 0;
   std::uint64_t max_decoded_bytes = 0;  // that one call may return; 0: any number
   const Reader* reader = nullptr;       // of a .cfck file, as long as the archive lives
@@ -98,7 +99,7 @@ class CFCK_API TensorArchive {
                                                      const ArchiveOptions& options = {});
   static Result<std::unique_ptr<TensorArchive>> open(std::unique_ptr<ByteSource> source,
                                                      const ArchiveOptions& options = {});
-  // Opens a source of a known format: "cfck", "safetensors". Error: also kUnsupported.
+  // Opens a source of a known format, as ArchiveFile::format names it. Error: also kUnsupported.
   static Result<std::unique_ptr<TensorArchive>> open_as(std::string_view format,
                                                         std::unique_ptr<ByteSource> source,
                                                         const ArchiveOptions& options = {});
@@ -118,7 +119,8 @@ class CFCK_API TensorArchive {
   // User metadata of all files; the first that has a key decides.
   virtual const Metadata& metadata() const = 0;
   // Named byte strings of all files; the first that has a name decides. A safetensors file has its
-  // header as "safetensors.header", as .cfck files made of one keep it.
+  // header as "safetensors.header", as .cfck files made of one keep it; a file of PyTorch has its
+  // containers and plain values as "cfck.checkpoint" (cfck/checkpoint.hpp).
   virtual std::span<const Attachment> attachments() const = 0;
   // Returns the decoded bytes of an attachment. Error: kNotFound.
   virtual Result<std::vector<std::byte>> attachment(std::string_view name) const = 0;

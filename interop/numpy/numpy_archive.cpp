@@ -66,8 +66,8 @@ class NumpyArchive final : public interop::StoredArchive {
   }
 
   Result<void> list_members() {
-    CFCK_TRY_ASSIGN(const std::vector<ZipMember> members, interop::read_zip_directory(source()));
-    for (const ZipMember& member : members) {
+    CFCK_TRY_ASSIGN(members_, interop::read_zip_directory(source()));
+    for (const ZipMember& member : members_) {
       if (auto added = add_member(member); !added) {
         Error error = std::move(added).error();
         if (error.record.empty()) error.record = member.name;

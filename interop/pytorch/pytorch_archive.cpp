@@ -27,6 +27,7 @@ class PytorchArchive final : public interop::StoredArchive {
                     std::move(tensor.strides), nullptr, tensor.offset_bytes, false}));
     }
     tie_tensors(storages);
+    members_ = std::move(file.members);
     skeleton_ = std::move(file.skeleton);
     attachments_.push_back(
         {std::string(kCheckpointAttachment), skeleton_.size(), skeleton_.size()});

@@ -36,6 +36,7 @@ class Members {
     return members;
   }
 
+  const std::vector<ZipMember>& all() const { return all_; }
   const ZipMember* find(std::string_view name) const {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : found->second;
@@ -145,6 +146,7 @@ Result<PytorchFile> read_pytorch_file(const ByteSource& source) {
          storages[tensor.storage] + tensor.first_elem * (bits_per_element(tensor.dtype) / 8),
          tensor.storage});
   }
+  file.members = members.all();
   return file;
 }
 

@@ -7,6 +7,7 @@
 #include "cfck/io.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
+#include "interop/zip/zip_directory.hpp"
 
 namespace cfck::interop {
 
@@ -22,6 +23,7 @@ struct PytorchTensor {
 struct PytorchFile {
   std::vector<PytorchTensor> tensors;  // in the order in which the containers name them
   std::string skeleton;                // as in spec/checkpoint.md
+  std::vector<ZipMember> members;      // of the zip file
 };
 
 // Reads a zip file of torch.save, without executing anything and without reading a tensor. Errors:

@@ -10,6 +10,7 @@
 #include "format/write/alias_plan.hpp"
 #include "interop/stored/boxes.hpp"
 #include "interop/stored/gather.hpp"
+#include "interop/zip/zip_verify.hpp"
 
 namespace cfck::interop {
 namespace {
@@ -209,6 +210,11 @@ Result<void> StoredArchive::read_slice(const ArchiveTensor& tensor,
     const Place& place = places_[listed->index];
     return read_box(source_of(place), place.tensor, starts, stops, out);
   });
+}
+
+Result<VerifyReport> StoredArchive::verify(VerifyLevel level, const ReadProgress& progress) const {
+  if (files_.front().format == "npy") return TensorArchive::verify(level, progress);
+  return run_guarded([&] { return verify_zip(*source_, members_, progress); });
 }
 
 }  // namespace cfck::interop

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cfck/archive.hpp"
+#include "interop/zip/zip_directory.hpp"
 #include "model/listed_archive.hpp"
 
 namespace cfck::interop {
@@ -30,6 +31,8 @@ class StoredArchive : public model::ListedArchive {
                              std::uint64_t n_elems, MutableBytes out) const override;
   Result<void> read_slice(const ArchiveTensor& tensor, std::span<const std::uint64_t> starts,
                           std::span<const std::uint64_t> stops, MutableBytes out) const override;
+  // Checks the members of a zip file (zip_verify.hpp).
+  Result<VerifyReport> verify(VerifyLevel level, const ReadProgress& progress) const override;
 
  protected:
   // Lists the file itself. Views may repeat elements, and members of zip files may be compressed,
@@ -47,6 +50,8 @@ class StoredArchive : public model::ListedArchive {
   // one of them is contiguous and has the elements of all, it is the base and the others are views
   // of it. Others are listed on their own.
   void tie_tensors(const std::vector<std::size_t>& families);
+
+  std::vector<ZipMember> members_;  // of a zip file
 
  private:
   struct Place {

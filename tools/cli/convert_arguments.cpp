@@ -145,6 +145,27 @@ void divide_paths(const CLI::App& app, ConvertOptions& options) {
   }
 }
 
+void add_examples(CLI::App& app) {
+  set_footer(
+      app,
+      "  cfck convert model.safetensors                  writes model.cfck\n"
+      "  cfck convert model.cfck back.safetensors        restores the original bytes\n"
+      "  cfck convert run.pt                             writes run.cfck\n"
+      "  cfck convert model.cfck model.npz               writes arrays for numpy\n"
+      "  cfck convert --verify llama/ llama-cfck/        a folder with shards\n"
+      "  cfck convert --dry-run --json model.safetensors shows how much it would save\n"
+      "  cfck convert *.safetensors --output-dir out/ --jobs 4\n"
+      "  cfck convert - - < model.safetensors | ssh host 'cat > model.cfck'\n"
+      "  cfck convert model.safetensors --max-sigma-error 1e-2 --per-row\n"
+      "  cfck convert model.safetensors --max-rel-error 1e-3 \\\n"
+      "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
+      "  cfck convert model.safetensors --size 60MB      best quality in 60 million bytes\n"
+      "The last colon of a rule ends its pattern, in which * matches any characters, ? one, and\n"
+      "[abc] one of these. As the options for all tensors do, a rule with a pattern leaves\n"
+      "one-dimensional and small tensors and optimizer state lossless; a full name or the option\n"
+      "force lifts that. In a file each line is a rule; lines that start with # are comments.\n");
+}
+
 }  // namespace
 
 void set_up_convert(CLI::App& app, Choices& choices) {
@@ -186,24 +207,7 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
   add_limits(app, options.limits);
   add_common(app, choices);
-  set_footer(
-      app,
-      "  cfck convert model.safetensors                  writes model.cfck\n"
-      "  cfck convert model.cfck back.safetensors        restores the original bytes\n"
-      "  cfck convert run.pt                             writes run.cfck\n"
-      "  cfck convert model.cfck model.npz               writes arrays for numpy\n"
-      "  cfck convert --verify llama/ llama-cfck/        a folder with shards\n"
-      "  cfck convert --dry-run --json model.safetensors shows how much it would save\n"
-      "  cfck convert *.safetensors --output-dir out/ --jobs 4\n"
-      "  cfck convert - - < model.safetensors | ssh host 'cat > model.cfck'\n"
-      "  cfck convert model.safetensors --max-sigma-error 1e-2 --per-row\n"
-      "  cfck convert model.safetensors --max-rel-error 1e-3 \\\n"
-      "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
-      "  cfck convert model.safetensors --size 60MB      best quality in 60 million bytes\n"
-      "The last colon of a rule ends its pattern, in which * matches any characters, ? one, and\n"
-      "[abc] one of these. As the options for all tensors do, a rule with a pattern leaves\n"
-      "one-dimensional and small tensors and optimizer state lossless; a full name or the option\n"
-      "force lifts that. In a file each line is a rule; lines that start with # are comments.\n");
+  add_examples(app);
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_convert(choices.convert, console); };
   });

@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 struct FileReport {
   std::string path;
   VerifyReport report;
+  bool is_cfck = true;
 };
 
 // True if there is damage, as opposed to tensors that a limit kept from being checked.
@@ -58,7 +59,7 @@ Result<FileReport> verify_file(const std::string& path, const VerifyOptions& opt
   };
   const VerifyLevel level = options.deep ? VerifyLevel::kDeep : VerifyLevel::kHashes;
   CFCK_TRY_ASSIGN(VerifyReport report, archive->verify(level, progress));
-  return FileReport{path, std::move(report)};
+  return FileReport{path, std::move(report), archive->files().front().reader != nullptr};
 }
 
 int print_json(Console& console, const std::string& path, const std::vector<FileReport>& files,
@@ -102,9 +103,11 @@ int print_text(Console& console, const std::vector<FileReport>& files, bool deep
                               file.report.n_records, human_bytes(file.report.checked_bytes),
                               deep ? " and decoded" : ""));
     } else if (has_damage(file.report)) {
-      console.warn(fmt::format(
-          "download the file again, or recover the intact tensors with: cfck repair {} -o NEW",
-          escaped(file.path)));
+      console.warn(file.is_cfck
+                       ? fmt::format("download the file again, or recover the intact tensors "
+                                     "with: cfck repair {} -o NEW",
+                                     escaped(file.path))
+                       : "download the file again");
     }
   }
   return code;

@@ -220,6 +220,22 @@ def test_damage_is_noticed(tmp_path):
             load_file(tmp_path / "b.npz")
 
 
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_checksums_are_verified(tmp_path, save):
+    def verify():
+        return subprocess.run(
+            ["cfck", "verify", tmp_path / "a.npz"], capture_output=True, text=True
+        )
+
+    save(tmp_path / "a.npz", **arrays())
+    assert verify().returncode == 0
+    damaged = bytearray((tmp_path / "a.npz").read_bytes())
+    damaged[damaged.index(b"large.npy") + 100_000] ^= 1
+    (tmp_path / "a.npz").write_bytes(damaged)
+    verified = verify()
+    assert verified.returncode in (4, 5) and "large.npy" in verified.stderr
+
+
 def test_a_zip_bomb(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as file:
         header = npy(np.zeros(0, "u1")).replace(b"(0,), }", b"(" + b"9" * 11 + b",), }")

@@ -164,8 +164,19 @@ def test_inspection(tmp_path):
     shown = json.loads(run("show", "--json", tmp_path / "a.pt").stdout)
     assert "pytorch" in json.dumps(shown)
     assert run("stats", tmp_path / "a.pt").returncode == 0
+    assert run("verify", tmp_path / "a.pt").returncode == 0
+    damaged = bytearray((tmp_path / "a.pt").read_bytes())
+    damaged[damaged.index(tensors["w"].numpy().tobytes()) + 5] ^= 1
+    (tmp_path / "a.pt").write_bytes(damaged)
     verified = run("verify", tmp_path / "a.pt")
-    assert verified.returncode == 6 and "no checksums" in verified.stderr
+    assert verified.returncode == 5 and "CRC-32" in verified.stderr
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save(tensors, tmp_path / "a.pt")
+    finally:
+        torch.serialization.set_crc32_options(True)
+    verified = run("verify", tmp_path / "a.pt")
+    assert verified.returncode == 6 and "without checksums" in verified.stderr
 
 
 class Call:
