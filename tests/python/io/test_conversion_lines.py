@@ -35,6 +35,11 @@ def folder(request, tmp_path):
     return path
 
 
+def save_legacy(value, path):
+    """As before PyTorch 1.6. The program itself reads what later versions write."""
+    torch.save(value, path, _use_new_zipfile_serialization=False)
+
+
 def training():
     model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.BatchNorm1d(4))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -50,7 +55,7 @@ def training():
 def test_an_optimizer_and_a_state_dict(folder):
     model, optimizer, scheduler = training()
     whole = {"optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict(), "epoch": 2}
-    torch.save(whole, folder / "optimizer.pt")
+    save_legacy(whole, folder / "optimizer.pt")
     run(folder / "optimizer.pt")
     assert sorted(path.name for path in folder.iterdir()) == ["optimizer.cfck", "optimizer.pt"]
     loaded = load_checkpoint(folder / "optimizer.cfck")
@@ -61,7 +66,7 @@ def test_an_optimizer_and_a_state_dict(folder):
             assert_same(loaded["optimizer"]["state"][number][name], tensor)
     training()[1].load_state_dict(loaded["optimizer"])
 
-    torch.save(model.state_dict(), folder / "model.bin")
+    save_legacy(model.state_dict(), folder / "model.bin")
     run(folder / "model.bin")
     tensors = load_file(folder / "model.cfck")
     assert list(tensors) == list(model.state_dict())
@@ -73,7 +78,7 @@ def test_an_optimizer_and_a_state_dict(folder):
 
 def test_files_of_other_kinds(tmp_path):
     for saved in (weights(3), [weights(3), 4], {"a": {"b": (weights(2), None)}}):
-        torch.save(saved, tmp_path / "x.pt")
+        save_legacy(saved, tmp_path / "x.pt")
         run(tmp_path / "x.pt")
         loaded = load_checkpoint(tmp_path / "x.cfck")
         assert str(loaded) == str(saved)
