@@ -10,8 +10,10 @@
 namespace cfck::model {
 
 std::uint64_t next_archive_id() noexcept {
+  // A program and the modules that it loads have this function each: the address keeps their
+  // numbers apart.
   static std::atomic<std::uint64_t> last{0};
-  return ++last;
+  return (static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&last)) << 16) + ++last;
 }
 
 Result<void> ListedArchive::finish_list() {

@@ -40,6 +40,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("interop/stream", "interop/zip"),
     ("interop/stored",),
     ("interop",),
+    ("hdf5/archive",),
     ("tools/output", "tools/measure"),
     ("tools/convert", "tools/inspect"),
     ("tools/report",),

@@ -1,0 +1,322 @@
+// HDF5 files as archives.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/run_guarded.hpp"
+#include "base/text.hpp"
+#include "cfck/hdf5.hpp"
+#include "cfck/safetensors.hpp"
+#include "format/write/alias_plan.hpp"
+#include "hdf5/archive/boxes.hpp"
+#include "hdf5/archive/element_type.hpp"
+#include "hdf5/archive/file_drivers.hpp"
+#include "hdf5/archive/listing.hpp"
+#include "model/listed_archive.hpp"
+
+namespace cfck::hdf5 {
+namespace {
+
+// Memory for decoded chunks that a call of libhdf5 may need, and for what it reads at a time.
+constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t kSlabBytes = std::uint64_t{16} << 20;
+
+Error wrong_size() { return invalid_argument("the memory for the tensor has the wrong size"); }
+
+class Hdf5Archive final : public model::ListedArchive {
+ public:
+  Hdf5Archive(std::unique_ptr<ByteSource> source, const DecodeOptions& options)
+      : source_(std::move(source)), options_(options) {
+    file_source_.source = source_.get();
+  }
+  ~Hdf5Archive() override {
+    const Library library;
+    file_ = Handle();
+  }
+
+  Result<void> list() {
+    const Library library;
+    CFCK_TRY_ASSIGN(file_, open_source(file_source_));
+    auto listing = list_file(file_.get(), source_->size());
+    if (!listing) return with_source_error(std::move(listing).error());
+    std::uint64_t max_bytes = options_.limits.max_decoded_bytes;
+    if (max_bytes == 0) {
+      max_bytes = std::max(std::uint64_t{16} << 30, source_->size() * 64);
+    }
+    files_.push_back({source_->name(), "hdf5", source_->size(), max_bytes, nullptr, source_.get()});
+    for (ListedDataset& dataset : listing->datasets) add(std::move(dataset));
+    lost_ = std::move(listing->lost);
+    metadata_ = std::move(listing->metadata);
+    if (!listing->left_out.empty()) {
+      std::string names;
+      for (const std::string& name : listing->left_out) {
+        names.append(names.empty() ? "" : ", ").append(name);
+      }
+      metadata_.insert_or_assign(std::string(kLeftOutKey), std::move(names));
+    }
+    structure_ = listing->structure.dump();
+    attachments_.push_back(
+        {std::string(kStructureAttachment), structure_.size(), structure_.size()});
+    CFCK_TRY(finish_list());
+    const auto [first, second] = same_names();
+    if (first == nullptr) return {};
+    return corrupt("two datasets have this name; the file is damaged").in_record(first->name);
+  }
+
+  Result<std::vector<std::byte>> attachment(std::string_view name) const override {
+    return run_guarded([&]() -> Result<std::vector<std::byte>> {
+      if (name != kStructureAttachment) return ListedArchive::attachment(name);
+      if (!lost_.empty()) {
+        return unsupported(
+                   "the file has " + std::to_string(lost_.size()) +
+                   " objects that cannot be kept: references, sequences of varying length, or "
+                   "types. Copy the file without them, or extract the tensors by name. The first "
+                   "is '" +
+                   escaped(lost_.front()) + "'")
+            .in_record(lost_.front());
+      }
+      const auto bytes = std::as_bytes(std::span(structure_));
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    });
+  }
+
+  Result<void> read_many(std::span<const ArchiveRead> reads,
+                         const ReadProgress& progress) const override {
+    return run_guarded([&]() -> Result<void> {
+      std::vector<SafetensorsRead> direct;
+      std::vector<const ArchiveRead*> others;
+      std::uint64_t total_bytes = 0;
+      for (const ArchiveRead& read : reads) {
+        CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(read.tensor));
+        if (read.out.size() != listed->n_bytes) return wrong_size().in_record(listed->name);
+        total_bytes = total_bytes + listed->n_bytes < total_bytes ? ~std::uint64_t{0}
+                                                                  : total_bytes + listed->n_bytes;
+        CFCK_TRY(check_decoded_bytes(*listed, total_bytes));
+        if (is_direct(*listed)) {
+          direct.push_back({&entries_[listed->index], read.out});
+        } else {
+          others.push_back(&read);
+        }
+      }
+      CFCK_TRY(read_safetensors(*source_, direct, progress, options_.threads));
+      std::uint64_t done_bytes = 0;
+      for (const SafetensorsRead& read : direct) done_bytes += read.out.size();
+      for (const ArchiveRead* read : others) {
+        CFCK_TRY(read_range(tensors_[read->tensor->index], 0, read->tensor->n_elems, read->out));
+        done_bytes += read->out.size();
+        if (progress && !progress(done_bytes, read->tensor->name)) return cancelled();
+      }
+      return {};
+    });
+  }
+
+  Result<void> read_elements(const ArchiveTensor& tensor, std::uint64_t first_elem,
+                             std::uint64_t n_elems, MutableBytes out) const override {
+    return run_guarded([&]() -> Result<void> {
+      CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+      CFCK_TRY(check_elements(*listed, first_elem, n_elems, out));
+      if (!is_direct(*listed)) return read_range(*listed, first_elem, n_elems, out);
+      const std::uint64_t elem_bytes = bits_per_element(listed->dtype) / 8;
+      return source_->read_at(entries_[listed->index].offset_bytes + first_elem * elem_bytes, out);
+    });
+  }
+
+  Result<void> read_slice(const ArchiveTensor& tensor, std::span<const std::uint64_t> starts,
+                          std::span<const std::uint64_t> stops, MutableBytes out) const override {
+    return run_guarded([&]() -> Result<void> {
+      CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
+      CFCK_TRY(check_decoded_bytes(*listed, out.size()));
+      if (is_direct(*listed)) {
+        return read_safetensors_slice(*source_, entries_[listed->index], starts, stops, out);
+      }
+      CFCK_TRY(check_box(*listed, starts, stops, out));
+      if (out.empty()) return {};
+      const Box box{{starts.begin(), starts.end()}, {stops.begin(), stops.end()}};
+      return read_boxes(*listed, {&box, 1}, out);
+    });
+  }
+
+ private:
+  void add(ListedDataset dataset) {
+    ArchiveTensor tensor;
+    tensor.name = dataset.name;
+    tensor.dtype = dataset.dtype;
+    tensor.shape = dataset.shape;
+    tensor.n_bytes = n_bytes(dataset.dtype, dataset.shape).value();  // checked when listed
+    tensor.stored_bytes = dataset.stored_bytes;
+    tensor.offset_bytes = dataset.offset_bytes;
+    tensor.chunk_elems = slab_elems(dataset);
+    if (dataset.tied_to) {
+      tensor.sharing = Sharing::kMemory;
+      tensor.base = *dataset.tied_to;
+      tensor.strides = format::contiguous_strides(tensor.shape);
+    }
+    entries_.push_back({dataset.name, dataset.dtype, dataset.shape,
+                        dataset.offset_bytes.value_or(0), tensor.n_bytes});
+    chunk_bytes_.push_back(chunk_bytes_of(dataset));
+    tensors_.push_back(std::move(tensor));
+  }
+
+  // Elements that are best read together: rows of whole chunks, while they are not too many.
+  static std::uint64_t slab_elems(const ListedDataset& dataset) {
+    if (dataset.chunk_shape.empty()) return 0;
+    std::uint64_t row_elems = 1;
+    for (std::size_t axis = 1; axis < dataset.shape.size(); ++axis) {
+      if (__builtin_mul_overflow(row_elems, dataset.shape[axis], &row_elems)) return 0;
+    }
+    std::uint64_t slab = 0;
+    if (__builtin_mul_overflow(row_elems, dataset.chunk_shape[0], &slab)) return 0;
+    return slab <= kSlabBytes ? slab / 8 * 8 : 0;
+  }
+
+  static std::uint64_t chunk_bytes_of(const ListedDataset& dataset) {
+    if (dataset.chunk_shape.empty()) return 0;
+    std::uint64_t size = bits_per_element(dataset.dtype) / 8;
+    for (const std::uint64_t length : dataset.chunk_shape) {
+      if (__builtin_mul_overflow(size, length, &size)) return ~std::uint64_t{0};
+    }
+    return size;
+  }
+
+  bool is_direct(const ArchiveTensor& tensor) const {
+    return tensor.offset_bytes.has_value() || tensor.n_bytes == 0;
+  }
+
+  static Result<void> check_box(const ArchiveTensor& tensor, std::span<const std::uint64_t> starts,
+                                std::span<const std::uint64_t> stops, MutableBytes out) {
+    const auto refuse = [&](const char* message) {
+      return invalid_argument(message).in_record(tensor.name);
+    };
+    if (starts.size() != tensor.shape.size() || stops.size() != tensor.shape.size()) {
+      return refuse("a slice has one start and one stop for each dimension");
+    }
+    Shape shape;
+    for (std::size_t axis = 0; axis < shape.size() || axis < tensor.shape.size(); ++axis) {
+      if (starts[axis] > stops[axis] || stops[axis] > tensor.shape[axis]) {
+        return refuse("the slice reaches beyond the tensor");
+      }
+      shape.push_back(stops[axis] - starts[axis]);
+    }
+    CFCK_TRY_ASSIGN(const std::uint64_t size, n_bytes(tensor.dtype, shape));
+    return out.size() == size ? Result<void>()
+                              : refuse("the memory for the slice has the wrong size");
+  }
+
+  Result<void> read_range(const ArchiveTensor& tensor, std::uint64_t first_elem,
+                          std::uint64_t n_elems, MutableBytes out) const {
+    if (out.empty()) return {};
+    return read_boxes(tensor, boxes_of(tensor.shape, first_elem, n_elems), out);
+  }
+
+  // Reads boxes, one behind the other, through libhdf5.
+  Result<void> read_boxes(const ArchiveTensor& tensor, std::span<const Box> boxes,
+                          MutableBytes out) const {
+    if (chunk_bytes_[tensor.index] > kMaxChunkBytes) {
+      return limit_exceeded(
+                 "the dataset is stored in chunks of more than 256 MiB; write it again "
+                 "with smaller ones, for example with h5repack")
+          .in_record(tensor.name);
+    }
+    const Library library;
+    file_source_.error.reset();
+    auto done = read_with_library(tensor, boxes, out);
+    if (done) return done;
+    return with_source_error(std::move(done).error()).in_record(tensor.name);
+  }
+
+  Result<void> read_with_library(const ArchiveTensor& tensor, std::span<const Box> boxes,
+                                 MutableBytes out) const {
+    CFCK_TRY_ASSIGN(const Handle dataset,
+                    checked(H5Dopen2(file_.get(), tensor.name.c_str(), H5P_DEFAULT),
+                            "the dataset cannot be read"));
+    CFCK_TRY(check_filters(dataset.get()));
+    CFCK_TRY_ASSIGN(const Handle type,
+                    checked(H5Dget_type(dataset.get()), "the dataset cannot be read"));
+    CFCK_TRY_ASSIGN(const Handle memory, memory_type(type.get(), tensor.dtype));
+    CFCK_TRY_ASSIGN(const Handle space,
+                    checked(H5Dget_space(dataset.get()), "the dataset cannot be read"));
+    if (H5Tget_size(memory.get()) * 8 != bits_per_element(tensor.dtype)) {
+      return internal_error("an element of libhdf5 has another size than one of the tensor");
+    }
+    for (const Box& box : boxes) {
+      std::vector<hsize_t> starts(box.starts.begin(), box.starts.end());
+      std::vector<hsize_t> counts;
+      hsize_t n_elems = 1;
+      for (std::size_t axis = 0; axis < box.starts.size(); ++axis) {
+        counts.push_back(box.stops[axis] - box.starts[axis]);
+        n_elems *= counts.back();
+      }
+      if (!counts.empty()) {
+        CFCK_TRY(checked_status(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, starts.data(),
+                                                    nullptr, counts.data(), nullptr),
+                                "the dataset cannot be read"));
+      }
+      CFCK_TRY_ASSIGN(const Handle in_memory, checked(H5Screate_simple(1, &n_elems, nullptr),
+                                                      "the dataset cannot be read"));
+      const std::uint64_t size = n_elems * (bits_per_element(tensor.dtype) / 8);
+      CFCK_TRY(checked_status(H5Dread(dataset.get(), memory.get(), in_memory.get(), space.get(),
+                                      H5P_DEFAULT, out.data()),
+                              "the dataset cannot be read"));
+      out = out.subspan(size);
+    }
+    return {};
+  }
+
+  // Says which filter is missing, which libhdf5 does not.
+  static Result<void> check_filters(hid_t dataset) {
+    CFCK_TRY_ASSIGN(const Handle properties,
+                    checked(H5Dget_create_plist(dataset), "the dataset cannot be read"));
+    const int n_filters = H5Pget_nfilters(properties.get());
+    for (unsigned i = 0; n_filters > 0 && i < static_cast<unsigned>(n_filters); ++i) {
+      std::size_t n_values = 0;
+      unsigned flags = 0;
+      unsigned config = 0;
+      char name[128] = {};
+      const H5Z_filter_t filter = H5Pget_filter2(properties.get(), i, &flags, &n_values, nullptr,
+                                                 sizeof(name) - 1, name, &config);
+      if (filter < 0) return library_error("the filters of a dataset cannot be read");
+      if (H5Zfilter_avail(filter) > 0) continue;
+      return unsupported("the dataset is compressed by the filter " + std::to_string(filter) +
+                         " ('" + escaped(name) +
+                         "'), which this libhdf5 does not have; name the folder of its plug-in in "
+                         "HDF5_PLUGIN_PATH, or remove the filter with h5repack -f NONE");
+    }
+    return {};
+  }
+
+  Error with_source_error(Error error) const {
+    return file_source_.error ? copy_of(*file_source_.error) : std::move(error);
+  }
+
+  std::unique_ptr<ByteSource> source_;
+  DecodeOptions options_;
+  mutable SourceFile file_source_;  // guarded by Library
+  Handle file_;
+  std::vector<SafetensorsEntry> entries_;   // of tensors_, to read elements in place
+  std::vector<std::uint64_t> chunk_bytes_;  // of tensors_; 0: not in chunks
+  std::vector<std::string> lost_;
+  std::string structure_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<TensorArchive>> open(std::unique_ptr<ByteSource> source,
+                                            const ArchiveOptions& options) {
+  return run_guarded([&]() -> Result<std::unique_ptr<TensorArchive>> {
+    if (source == nullptr) return invalid_argument("the source of an archive is nullptr");
+    auto archive = std::make_unique<Hdf5Archive>(std::move(source), options.decode);
+    CFCK_TRY(archive->list());
+    return std::unique_ptr<TensorArchive>(std::move(archive));
+  });
+}
+
+Result<std::unique_ptr<TensorArchive>> open(const std::string& path,
+                                            const ArchiveOptions& options) {
+  return run_guarded([&]() -> Result<std::unique_ptr<TensorArchive>> {
+    CFCK_TRY_ASSIGN(auto source, open_file(path, options.mode));
+    return open(std::move(source), options);
+  });
+}
+
+}  // namespace cfck::hdf5
