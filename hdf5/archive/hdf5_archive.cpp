@@ -1,25 +1,35 @@
 // HDF5 files as archives.
 #include <algorithm>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
-#include "cfck/hdf5.hpp"
 #include "cfck/safetensors.hpp"
 #include "format/write/alias_plan.hpp"
-#include "hdf5/archive/boxes.hpp"
+#include "hdf5/archive/apart.hpp"
 #include "hdf5/archive/element_type.hpp"
 #include "hdf5/archive/file_drivers.hpp"
+#include "hdf5/archive/include/cfck/hdf5.hpp"
 #include "hdf5/archive/listing.hpp"
+#include "hdf5/archive/listing_text.hpp"
+#include "interop/stored/boxes.hpp"
 #include "model/listed_archive.hpp"
 
 namespace cfck::hdf5 {
 namespace {
 
+using interop::Box;
+
 // Memory for decoded chunks that a call of libhdf5 may need, and for what it reads at a time.
 constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{256} << 20;
+// The most time that libhdf5 gets: a hundred times what it needs.
+constexpr std::uint64_t kListSeconds = 2;
+constexpr std::uint64_t kReadSeconds = 60;                    // a chunk is decompressed whole
+constexpr std::uint64_t kSlowBytes = std::uint64_t{1} << 20;  // in a second
 constexpr std::uint64_t kSlabBytes = std::uint64_t{16} << 20;
 
 Error wrong_size() { return invalid_argument("the memory for the tensor has the wrong size"); }
@@ -27,35 +37,33 @@ Error wrong_size() { return invalid_argument("the memory for the tensor has the 
 class Hdf5Archive final : public model::ListedArchive {
  public:
   Hdf5Archive(std::unique_ptr<ByteSource> source, const DecodeOptions& options)
-      : source_(std::move(source)), options_(options) {
-    file_source_.source = source_.get();
-  }
-  ~Hdf5Archive() override {
-    const Library library;
-    file_ = Handle();
-  }
+      : source_(std::move(source)), options_(options) {}
 
   Result<void> list() {
-    const Library library;
-    CFCK_TRY_ASSIGN(file_, open_source(file_source_));
-    auto listing = list_file(file_.get(), source_->size());
-    if (!listing) return with_source_error(std::move(listing).error());
+    CFCK_TRY_ASSIGN(const std::string text, with_file(kListSeconds + source_->size() / kSlowBytes,
+                                                      [&](hid_t file) -> Result<std::string> {
+                                                        CFCK_TRY_ASSIGN(
+                                                            const Listing listed,
+                                                            list_file(file, source_->size()));
+                                                        return text_of(listed);
+                                                      }));
+    Listing listing = listing_of(text);
     std::uint64_t max_bytes = options_.limits.max_decoded_bytes;
     if (max_bytes == 0) {
       max_bytes = std::max(std::uint64_t{16} << 30, source_->size() * 64);
     }
     files_.push_back({source_->name(), "hdf5", source_->size(), max_bytes, nullptr, source_.get()});
-    for (ListedDataset& dataset : listing->datasets) add(std::move(dataset));
-    lost_ = std::move(listing->lost);
-    metadata_ = std::move(listing->metadata);
-    if (!listing->left_out.empty()) {
+    for (ListedDataset& dataset : listing.datasets) add(std::move(dataset));
+    lost_ = std::move(listing.lost);
+    metadata_ = std::move(listing.metadata);
+    if (!listing.left_out.empty()) {
       std::string names;
-      for (const std::string& name : listing->left_out) {
+      for (const std::string& name : listing.left_out) {
         names.append(names.empty() ? "" : ", ").append(name);
       }
       metadata_.insert_or_assign(std::string(kLeftOutKey), std::move(names));
     }
-    structure_ = listing->structure.dump();
+    structure_ = listing.structure.dump();
     attachments_.push_back(
         {std::string(kStructureAttachment), structure_.size(), structure_.size()});
     CFCK_TRY(finish_list());
@@ -206,7 +214,7 @@ class Hdf5Archive final : public model::ListedArchive {
   Result<void> read_range(const ArchiveTensor& tensor, std::uint64_t first_elem,
                           std::uint64_t n_elems, MutableBytes out) const {
     if (out.empty()) return {};
-    return read_boxes(tensor, boxes_of(tensor.shape, first_elem, n_elems), out);
+    return read_boxes(tensor, interop::boxes_of(tensor.shape, first_elem, n_elems), out);
   }
 
   // Reads boxes, one behind the other, through libhdf5.
@@ -218,18 +226,41 @@ class Hdf5Archive final : public model::ListedArchive {
                  "with smaller ones, for example with h5repack")
           .in_record(tensor.name);
     }
-    const Library library;
-    file_source_.error.reset();
-    auto done = read_with_library(tensor, boxes, out);
-    if (done) return done;
-    return with_source_error(std::move(done).error()).in_record(tensor.name);
+    const auto read =
+        with_file(kReadSeconds + out.size() / kSlowBytes, [&](hid_t file) -> Result<std::string> {
+          // libhdf5 leaves elements alone that were never written and have no fill value.
+          std::string bytes(out.size(), '\0');
+          CFCK_TRY(
+              read_with_library(file, tensor, boxes, std::as_writable_bytes(std::span(bytes))));
+          return bytes;
+        });
+    if (!read) return Error(read.error()).in_record(tensor.name);
+    if (read->size() != out.size()) return internal_error("a slab has another size");
+    std::memcpy(out.data(), read->data(), out.size());
+    return {};
   }
 
-  Result<void> read_with_library(const ArchiveTensor& tensor, std::span<const Box> boxes,
-                                 MutableBytes out) const {
-    CFCK_TRY_ASSIGN(const Handle dataset,
-                    checked(H5Dopen2(file_.get(), tensor.name.c_str(), H5P_DEFAULT),
-                            "the dataset cannot be read"));
+  // Opens the file and calls `work`, both in a process of their own.
+  Result<std::string> with_file(std::uint64_t max_seconds,
+                                const std::function<Result<std::string>(hid_t file)>& work) const {
+    const Library library;
+    return run_apart(max_seconds, [&]() -> Result<std::string> {
+      SourceFile opened;
+      opened.source = source_.get();
+      auto result = [&]() -> Result<std::string> {
+        CFCK_TRY_ASSIGN(const Handle file, open_source(opened));
+        return work(file.get());
+      }();
+      // libhdf5 cannot pass on why reading failed.
+      if (!result && opened.error) return std::move(*opened.error);
+      return result;
+    });
+  }
+
+  static Result<void> read_with_library(hid_t file, const ArchiveTensor& tensor,
+                                        std::span<const Box> boxes, MutableBytes out) {
+    CFCK_TRY_ASSIGN(const Handle dataset, checked(H5Dopen2(file, tensor.name.c_str(), H5P_DEFAULT),
+                                                  "the dataset cannot be read"));
     CFCK_TRY(check_filters(dataset.get()));
     CFCK_TRY_ASSIGN(const Handle type,
                     checked(H5Dget_type(dataset.get()), "the dataset cannot be read"));
@@ -285,14 +316,8 @@ class Hdf5Archive final : public model::ListedArchive {
     return {};
   }
 
-  Error with_source_error(Error error) const {
-    return file_source_.error ? copy_of(*file_source_.error) : std::move(error);
-  }
-
   std::unique_ptr<ByteSource> source_;
   DecodeOptions options_;
-  mutable SourceFile file_source_;  // guarded by Library
-  Handle file_;
   std::vector<SafetensorsEntry> entries_;   // of tensors_, to read elements in place
   std::vector<std::uint64_t> chunk_bytes_;  // of tensors_; 0: not in chunks
   std::vector<std::string> lost_;

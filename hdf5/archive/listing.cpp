@@ -222,7 +222,8 @@ class Walk {
     listed.stored_bytes = size;
     if (layout != H5D_CONTIGUOUS || size == 0) return {};
     const haddr_t offset = H5Dget_offset(dataset);
-    if (offset == HADDR_UNDEF) {  // never written: the fill value
+    // Never written: the fill value. In files with a user block the offset is not HADDR_UNDEF then.
+    if (offset == HADDR_UNDEF || H5Dget_storage_size(dataset) == 0) {
       listed.stored_bytes = 0;
       return {};
     }

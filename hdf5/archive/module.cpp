@@ -1,5 +1,5 @@
 // The module that programs load for HDF5 files.
-#include "cfck/hdf5.hpp"
+#include "hdf5/archive/include/cfck/hdf5.hpp"
 #include "model/adapters.hpp"
 
 namespace {

@@ -273,7 +273,7 @@ Result<Handle> write_value(hid_t group, const std::string& name, hid_t propertie
   CFCK_TRY_ASSIGN(const Parts parts, parts_of(value));
   CFCK_TRY_ASSIGN(Handle dataset,
                   checked(H5Dcreate2(group, name.c_str(), parts.type.get(), parts.space.get(),
-                                     properties, H5P_DEFAULT, H5P_DEFAULT),
+                                     H5P_DEFAULT, properties, H5P_DEFAULT),
                           "a dataset cannot be written"));
   if (!parts.bytes.empty()) {
     CFCK_TRY(checked_status(H5Dwrite(dataset.get(), parts.type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT,
@@ -284,7 +284,7 @@ Result<Handle> write_value(hid_t group, const std::string& name, hid_t propertie
 }
 
 Result<void> write_text_attribute(hid_t object, const std::string& name, const std::string& text) {
-  const Json type{{"class", "string"}, {"utf8", true}, {"padding", 0}};
+  const Json type{{"class", "string"}, {"utf8", true}, {"padding", 0U}};
   return write_attribute(
       object,
       Json{
