@@ -123,6 +123,6 @@ __version__ = _library_version()
 
 def __getattr__(name: str) -> ModuleType:
     # torch takes seconds to import; only who asks for it pays.
-    if name in ("numpy", "plot", "torch"):
+    if name in ("hdf5", "numpy", "plot", "torch"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

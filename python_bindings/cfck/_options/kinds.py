@@ -121,6 +121,36 @@ class CompressOptions(TensorOptions, EffortOptions, total=False):
     threads: int
 
 
+class FilterOptions(EffortOptions, total=False):
+    """The options of cfck.hdf5.filter().
+
+    codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
+        "spectral", which needs a maximum error or a target; for smooth fields try it with a maximum
+        error and ``block``.
+    max_abs_error: the most by which a value may change, in the units of the values. Without a
+        maximum error or target every bit is kept. NaN and infinities come back bit for bit, -0.0
+        may become 0.0. For F64, F32, BF16 and F16; other dtypes are refused.
+    max_rel_error: likewise, as a fraction of the range of the values of each chunk, so that it is
+        kept for the whole dataset too. The fill value does not count towards the range.
+    nmse: the mean squared error over the mean square of the values, 0.01 or "-20dB", of each chunk.
+        max_abs_error may be given beside it.
+    bits_per_weight: the most that the values of a chunk may take, its header included.
+        max_abs_error may be given beside it.
+    trellis_states: for codec "spectral": 64 (fewest bytes at an error), 8, 4 or 1; None: 8, and at
+        level "archive" 64.
+    block: for codec "spectral": sides, 1 to 64, of the blocks that are transformed, along the last
+        axes, such as (8, 8, 8) for a field of three dimensions; at most 4096 values in all.
+    """
+
+    codec: Literal["auto", "raw", "lossless", "direct", "spectral"]
+    max_abs_error: float | None
+    max_rel_error: float | None
+    nmse: float | str | None
+    bits_per_weight: float | None
+    trellis_states: int | None
+    block: Sequence[int] | None
+
+
 class RefineOptions(CompressOptions, total=False):
     """The options of refine(): those that the file will be saved with.
 

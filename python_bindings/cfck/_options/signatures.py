@@ -13,6 +13,7 @@ from .._common.progress import Progress, byte_listener
 from .kinds import (
     CompressOptions,
     EffortOptions,
+    FilterOptions,
     LimitOptions,
     LoadBytesOptions,
     LoadOptions,
@@ -104,6 +105,17 @@ _declare(
 )
 _declare(EffortOptions, entropy=_native.default_entropy(), level="default")
 _declare(CompressOptions, TensorOptions, EffortOptions, threads=0)
+_declare(
+    FilterOptions,
+    EffortOptions,
+    codec="auto",
+    max_abs_error=None,
+    max_rel_error=None,
+    nmse=None,
+    bits_per_weight=None,
+    trellis_states=None,
+    block=None,
+)
 _declare(RefineOptions, CompressOptions, size=None, rules=None)
 _declare(SaveOptions, RefineOptions, calibration=None, progress=None)
 _declare(SaveFileOptions, SaveOptions, verify=False, fsync=True)

@@ -1,0 +1,48 @@
+// A chunk of a dataset as the bytes that the filter stores. Each stands alone:
+//
+//   0   4  "CFH1"
+//   4   1  codec
+//   5   1  entropy stage
+//   6   1  dtype of the values; U8 where other filters changed the bytes before
+//   7   1  bit 0: the bytes of each value were reversed; bit 1: the fill value was hidden
+//   8   8  number of bytes of the values
+//   16  8  XXH3-64 of the first 16 bytes and of all after these 24
+//   24  8  only with bit 1: the bits that stand for the fill value
+//          the payload of the codec, as in a record of a .cfck file
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "encode/encode_plan.hpp"
+#include "hdf5/filter/filter_values.hpp"
+
+namespace cfck::hdf5 {
+
+// What is kept between chunks; for one thread at a time.
+struct ChunkMemory {
+  encode::WorkerMemory worker;
+  std::vector<std::byte> values;  // a copy, where they are changed first
+};
+
+// Checks that the request makes sense for these values. Errors: kInvalidArgument, kUnsupported.
+Result<void> check_request(const FilterRequest& request, const ChunkValues& values);
+
+// The bytes of a chunk, header first; the payload is in memory.worker until the next call.
+struct StoredChunk {
+  std::vector<std::byte> header;
+  ByteView payload;  // refers to the memory, or to the values
+};
+// `bytes` are those of a whole chunk, padding included; any others are stored without loss, and
+// refused for a lossy request. Errors: kInvalidArgument, kUnsupported, kOutOfMemory.
+Result<StoredChunk> store_chunk(const FilterRequest& request, const ChunkValues& values,
+                                ByteView bytes, ChunkMemory& memory);
+
+// Checks the header and the hash. Returns the number of bytes of the values. Errors: kTruncated,
+// kCorrupt, kChecksum, kUnsupported.
+Result<std::uint64_t> check_stored(const ChunkValues& values, ByteView stored);
+// Requires: check_stored() took the bytes, and `out` has the number it returned. Errors: as above.
+Result<void> load_chunk(const ChunkValues& values, ByteView stored, ChunkMemory& memory,
+                        MutableBytes out);
+
+}  // namespace cfck::hdf5

@@ -1,0 +1,23 @@
+// What the filter has to know of a dataset that is created, asked of the libhdf5 that calls.
+#pragma once
+
+#include <vector>
+
+#include "hdf5/filter/calling_library.hpp"
+#include "hdf5/filter/filter_values.hpp"
+
+namespace cfck::hdf5 {
+
+struct Dataset {
+  std::vector<unsigned> words;  // the filter's client data as it stands
+  FilterRequest request;
+  ChunkValues values;
+};
+
+// Reads the properties for the creation of a dataset, and checks that what they ask of the filter
+// can be done. Integers and anything else without a float type is lossless only; types that cfck
+// does not have, and values that other filters change first, are taken as bytes. Errors:
+// kInvalidArgument, kUnsupported.
+Result<Dataset> describe(const Hdf5Functions& hdf5, Id creation, Id type);
+
+}  // namespace cfck::hdf5

@@ -1,0 +1,168 @@
+#include "hdf5/filter/fill_values.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/bytes.hpp"
+#include "base/cpu/float_environment.hpp"
+#include "codec/common/float_values.hpp"
+
+namespace cfck::hdf5 {
+namespace {
+
+constexpr unsigned kNans = 8;  // the quiet NaNs with payloads 0 to 7; 0 is everybody's and stays
+
+template <class Value>
+constexpr typename Value::Word kQuietNan =
+    static_cast<typename Value::Word>(Value::kInfinity | Value::kInfinity >> 1);
+
+// Calls `function` with the type's traits.
+template <class Function>
+auto with_type(DType dtype, Function function) {
+  switch (dtype) {
+    case DType::kF64:
+      return function(codec::ValueF64{});
+    case DType::kBF16:
+      return function(codec::ValueBf16{});
+    case DType::kF16:
+      return function(codec::ValueF16{});
+    default:
+      return function(codec::ValueF32{});
+  }
+}
+
+template <class Word>
+void replace_words(MutableBytes values, Word from, Word to) {
+  for (std::size_t at = 0; at < values.size(); at += sizeof(Word)) {
+    const auto word = load<Word>(values.data() + at);
+    store<Word>(values.data() + at, word == from ? to : word);
+  }
+}
+
+template <class Value>
+std::optional<std::uint64_t> hide(typename Value::Word fill, MutableBytes values) {
+  using Word = typename Value::Word;
+  bool has_fill = false;
+  unsigned taken = 1;
+  for (std::size_t at = 0; at < values.size(); at += sizeof(Word)) {
+    const auto word = load<Word>(values.data() + at);
+    has_fill |= word == fill;
+    const auto payload = static_cast<Word>(word ^ kQuietNan<Value>);
+    taken |= payload < kNans ? 1u << payload : 0;
+  }
+  if (!has_fill) {
+    return 0;
+  }
+  for (unsigned payload = 1; payload < kNans; ++payload) {
+    if ((taken >> payload & 1) == 0) {
+      const auto nan = static_cast<Word>(kQuietNan<Value> | payload);
+      replace_words<Word>(values, fill, nan);
+      return nan;
+    }
+  }
+  return std::nullopt;
+}
+
+struct Range {
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+};
+
+template <class Value>
+Range range_of(ByteView values, bool skips_zero) {
+  using Word = typename Value::Word;
+  Range range;
+  for (std::size_t at = 0; at < values.size(); at += sizeof(Word)) {
+    const auto word = load<Word>(values.data() + at);
+    const Word magnitude = codec::magnitude_of<Value>(word);
+    const bool counts = magnitude < Value::kInfinity && !(skips_zero && magnitude == 0);
+    const double value = Value::to_double(word);
+    range.min = counts && value < range.min ? value : range.min;
+    range.max = counts && value > range.max ? value : range.max;
+  }
+  return range;
+}
+
+double below(double value) { return std::nextafter(value, 0.0); }
+
+template <class Word>
+void reverse_words(ByteView from, std::byte* to) {
+  for (std::size_t at = 0; at < from.size(); at += sizeof(Word)) {
+    auto word = load<Word>(from.data() + at);
+    if constexpr (sizeof(Word) == 2) {
+      word = __builtin_bswap16(word);
+    } else if constexpr (sizeof(Word) == 4) {
+      word = __builtin_bswap32(word);
+    } else {
+      word = __builtin_bswap64(word);
+    }
+    store<Word>(to + at, word);
+  }
+}
+
+}  // namespace
+
+bool is_apart(DType dtype, std::uint64_t fill_bits) noexcept {
+  return with_type(dtype, [&](auto traits) {
+    using Value = decltype(traits);
+    const auto word = static_cast<typename Value::Word>(fill_bits);
+    const auto magnitude = codec::magnitude_of<Value>(word);
+    return magnitude != 0 && magnitude < Value::kInfinity;
+  });
+}
+
+std::optional<std::uint64_t> hide_fill(DType dtype, std::uint64_t fill_bits, MutableBytes values) {
+  return with_type(dtype, [&](auto traits) {
+    using Value = decltype(traits);
+    return hide<Value>(static_cast<typename Value::Word>(fill_bits), values);
+  });
+}
+
+void show_fill(DType dtype, std::uint64_t nan_bits, std::uint64_t fill_bits, MutableBytes values) {
+  with_type(dtype, [&](auto traits) {
+    using Word = typename decltype(traits)::Word;
+    replace_words<Word>(values, static_cast<Word>(nan_bits), static_cast<Word>(fill_bits));
+  });
+}
+
+double share_of_range(DType dtype, ByteView values, bool skips_zero, double share) {
+  const DefaultFloatEnvironment environment;
+  const Range range = with_type(dtype, [&](auto traits) {
+    return range_of<decltype(traits)>(values, skips_zero);
+  });
+  if (!(range.min < range.max)) {
+    return 0;
+  }
+  double span = range.max - range.min;
+  if (std::isinf(span)) {
+    span = std::numeric_limits<double>::max();
+  } else {
+    // span + rest is the difference without rounding.
+    const double back = span - range.max;
+    const double rest = (range.max - (span - back)) - (range.min + back);
+    span = rest < 0 ? below(span) : span;
+  }
+  const double product = share * span;
+  if (std::isinf(product)) {
+    return std::numeric_limits<double>::max();
+  }
+  // A product near the smallest numbers has no exact rest.
+  const bool is_above = product < 0x1p-960 || std::fma(share, span, -product) < 0;
+  return is_above ? below(product) : product;
+}
+
+void reverse_bytes(unsigned value_bytes, ByteView from, std::byte* to) noexcept {
+  switch (value_bytes) {
+    case 2:
+      return reverse_words<std::uint16_t>(from, to);
+    case 4:
+      return reverse_words<std::uint32_t>(from, to);
+    case 8:
+      return reverse_words<std::uint64_t>(from, to);
+    default:
+      std::copy(from.begin(), from.end(), to);
+  }
+}
+
+}  // namespace cfck::hdf5
