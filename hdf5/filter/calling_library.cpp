@@ -42,6 +42,9 @@ Hdf5Functions functions_of(void* library) {
   CFCK_LOOK_UP(H5Pfill_value_defined);
   CFCK_LOOK_UP(H5Pget_fill_value);
   CFCK_LOOK_UP(H5Epush2);
+  CFCK_LOOK_UP(H5Eget_num);
+  CFCK_LOOK_UP(H5Ecreate_stack);
+  CFCK_LOOK_UP(H5Eset_current_stack);
   CFCK_LOOK_UP(H5allocate_memory);
   CFCK_LOOK_UP(H5free_memory);
   CFCK_LOOK_UP(H5E_ERR_CLS_g);
@@ -92,8 +95,24 @@ void Hdf5Functions::push(const char* function, const Error& error) const noexcep
     return;
   }
   const std::string text = error.to_string();
-  H5Epush2(kDefaultStack, "libcfck_hdf5", function, 0, *H5E_ERR_CLS_g, *H5E_PLINE_g,
-           *H5E_CANTFILTER_g, "cfck: %s", text.c_str());
+  const auto push_to = [&](Id stack) {
+    H5Epush2(stack, "libcfck_hdf5", function, 0, *H5E_ERR_CLS_g, *H5E_PLINE_g, *H5E_CANTFILTER_g,
+             "cfck: %s", text.c_str());
+  };
+  const bool can_replace =
+      H5Eget_num != nullptr && H5Ecreate_stack != nullptr && H5Eset_current_stack != nullptr;
+  const std::ptrdiff_t n_before = can_replace ? H5Eget_num(kDefaultStack) : 0;
+  push_to(kDefaultStack);
+  if (!can_replace || H5Eget_num(kDefaultStack) != n_before) {
+    return;
+  }
+  // HDF5 2.0 pauses its stack while a filter decodes: it takes no single errors, and says nothing
+  // of that, but it takes a whole stack.
+  const Id stack = H5Ecreate_stack();
+  if (stack >= 0) {
+    push_to(stack);
+    H5Eset_current_stack(stack);  // closes it too
+  }
 }
 
 void* Hdf5Functions::allocate(std::size_t n_bytes) const noexcept {

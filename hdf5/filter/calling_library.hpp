@@ -33,6 +33,9 @@ struct Hdf5Functions {
   int (*H5Pfill_value_defined)(Id, int*);
   int (*H5Pget_fill_value)(Id, Id, void*);
   int (*H5Epush2)(Id, const char*, const char*, unsigned, Id, Id, Id, const char*, ...);
+  std::ptrdiff_t (*H5Eget_num)(Id);
+  Id (*H5Ecreate_stack)();
+  int (*H5Eset_current_stack)(Id);
   void* (*H5allocate_memory)(std::size_t, bool);
   int (*H5free_memory)(void*);
   // The numbers of error classes, which a library makes when it starts.

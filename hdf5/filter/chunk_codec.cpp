@@ -1,13 +1,12 @@
 #include "hdf5/filter/chunk_codec.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <optional>
 #include <string>
 
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
+#include "codec/entropy/zstd/byte_frame.hpp"
 #include "encode/choose_candidate.hpp"
 #include "encode/rate/rate_control.hpp"
 #include "encode/rules/encode_rules.hpp"
@@ -19,6 +18,7 @@ namespace {
 constexpr char kMagic[4] = {'C', 'F', 'H', '1'};
 constexpr std::size_t kHashAt = 16;
 constexpr std::size_t kHeaderBytes = 24;
+constexpr std::size_t kMaskAt = kHeaderBytes + 4;
 constexpr std::uint8_t kReversed = 1;
 constexpr std::uint8_t kHidesFill = 2;
 // The range of max_abs_error (cfck/options.hpp).
@@ -38,9 +38,11 @@ struct Header {
   DType dtype = DType::kU8;
   std::uint8_t flags = 0;
   std::uint64_t n_bytes = 0;
-  std::uint64_t nan_bits = 0;
+  std::uint32_t mask_bytes = 0;
 
-  std::size_t size() const { return kHeaderBytes + ((flags & kHidesFill) != 0 ? 8 : 0); }
+  bool hides_fill() const { return (flags & kHidesFill) != 0; }
+  // With the mask.
+  std::uint64_t size() const { return kHeaderBytes + (hides_fill() ? 4u + mask_bytes : 0u); }
 };
 
 Error damaged(const std::string& what, std::uint64_t offset) {
@@ -48,9 +50,7 @@ Error damaged(const std::string& what, std::uint64_t offset) {
 }
 
 // Whether values of this type may be changed.
-bool is_float(DType dtype) {
-  return codec::find_lossy_encoder(CodecId::kDirect)->supports(dtype);
-}
+bool is_float(DType dtype) { return codec::find_lossy_encoder(CodecId::kDirect)->supports(dtype); }
 
 // The options of cfck for a chunk, with a bound relative to the range made absolute.
 TensorOptions options_of(const FilterRequest& request, double max_abs_error) {
@@ -92,11 +92,15 @@ encode::TensorChoice without_loss(const FilterRequest& request) {
   return choice;
 }
 
+// `bytes` are in little-endian order, and have all fill values.
 Result<encode::TensorChoice> choice_for(const FilterRequest& request, const ChunkValues& values,
                                         ByteView bytes) {
+  if (!request.is_lossy()) {
+    return without_loss(request);
+  }
   double bound = request.value;
   if (request.mode == Mode::kMaxRelError) {
-    bound = share_of_range(values.dtype, bytes, values.fill_bits == 0, request.value);
+    bound = share_of_range(values.dtype, bytes, values.fill_bits, request.value);
     if (bound < kSmallestBound) {
       return without_loss(request);
     }
@@ -134,32 +138,33 @@ Result<void> find_step(encode::EncodePlan& plan, const FilterRequest& request) {
   return {};
 }
 
-// What is encoded: the bytes themselves, or a copy in which values were reversed and the fill
-// value was hidden.
+// What is encoded: the bytes themselves, or a copy with reversed values and without fill values.
+// Sets the choice, which depends on the values before those are hidden.
 Result<ByteView> prepare(const FilterRequest& request, const ChunkValues& values, ByteView bytes,
-                         ChunkMemory& memory, Header& header, bool& keeps_all) {
-  const bool apart =
-      request.is_lossy() && is_float(values.dtype) && is_apart(values.dtype, values.fill_bits);
-  if (!values.is_big_endian && !apart) {
-    return bytes;
-  }
-  memory.values.resize(bytes.size());
+                         ChunkMemory& memory, Header& header, encode::TensorChoice& choice) {
+  ByteView prepared = bytes;
   if (values.is_big_endian) {
+    memory.values.resize(bytes.size());
     reverse_bytes(bits_per_element(values.dtype) / 8, bytes, memory.values.data());
     header.flags |= kReversed;
-  } else {
-    std::copy(bytes.begin(), bytes.end(), memory.values.begin());
+    prepared = memory.values;
   }
-  if (apart) {
-    const auto nan_bits = hide_fill(values.dtype, values.fill_bits, memory.values);
-    keeps_all = !nan_bits;
-    header.nan_bits = nan_bits.value_or(0);
-    header.flags |= header.nan_bits != 0 ? kHidesFill : 0;
+  CFCK_TRY_ASSIGN(choice, choice_for(request, values, prepared));
+  if (!choice.is_lossy() || !is_apart(values.dtype, values.fill_bits)) {
+    return prepared;
+  }
+  if (prepared.data() == bytes.data()) {
+    memory.values.assign(bytes.begin(), bytes.end());
+  }
+  if (hide_fill(values.dtype, values.fill_bits, memory.values, memory.mask)) {
+    CFCK_TRY(codec::compress_bytes(memory.mask, memory.worker.scratch, memory.mask_frame));
+    header.flags |= kHidesFill;
+    header.mask_bytes = static_cast<std::uint32_t>(memory.mask_frame.size());
   }
   return ByteView(memory.values);
 }
 
-std::vector<std::byte> write_header(const Header& header, ByteView payload) {
+std::vector<std::byte> write_header(const Header& header, ByteView mask_frame, ByteView payload) {
   std::vector<std::byte> bytes(header.size());
   std::memcpy(bytes.data(), kMagic, sizeof(kMagic));
   bytes[4] = static_cast<std::byte>(header.codec);
@@ -167,8 +172,9 @@ std::vector<std::byte> write_header(const Header& header, ByteView payload) {
   bytes[6] = static_cast<std::byte>(header.dtype);
   bytes[7] = static_cast<std::byte>(header.flags);
   store<std::uint64_t>(bytes.data() + 8, header.n_bytes);
-  if (header.size() > kHeaderBytes) {
-    store<std::uint64_t>(bytes.data() + kHeaderBytes, header.nan_bits);
+  if (header.hides_fill()) {
+    store<std::uint32_t>(bytes.data() + kHeaderBytes, header.mask_bytes);
+    std::copy(mask_frame.begin(), mask_frame.end(), bytes.begin() + kMaskAt);
   }
   // The hash of the payload, and then of all the header but the hash.
   store<std::uint64_t>(bytes.data() + kHashAt, hash64(payload));
@@ -176,6 +182,7 @@ std::vector<std::byte> write_header(const Header& header, ByteView payload) {
   return bytes;
 }
 
+// Requires: the header is no longer than what is stored.
 std::uint64_t hash_of(ByteView stored, std::size_t header_bytes) {
   std::vector<std::byte> header(stored.begin(), stored.begin() + header_bytes);
   store<std::uint64_t>(header.data() + kHashAt, hash64(stored.subspan(header_bytes)));
@@ -189,8 +196,8 @@ Header read_header(ByteView stored) {
   header.dtype = static_cast<DType>(stored[6]);
   header.flags = static_cast<std::uint8_t>(stored[7]);
   header.n_bytes = load<std::uint64_t>(stored.data() + 8);
-  if (header.size() > kHeaderBytes && stored.size() >= header.size()) {
-    header.nan_bits = load<std::uint64_t>(stored.data() + kHeaderBytes);
+  if (header.hides_fill() && stored.size() >= kMaskAt) {
+    header.mask_bytes = load<std::uint32_t>(stored.data() + kHeaderBytes);
   }
   return header;
 }
@@ -199,25 +206,25 @@ Header read_header(ByteView stored) {
 // written.
 Result<void> check_header(const Header& header, const ChunkValues& values, std::size_t n_stored) {
   if ((header.flags & ~(kReversed | kHidesFill)) != 0) {
-    return unsupported("the chunk was written by a newer cfck, which marks it in a way that this "
-                       "plug-in does not know; install that");
+    return unsupported(
+        "the chunk was written by a newer cfck, which marks it in a way that this "
+        "plug-in does not know; install that");
   }
   const unsigned bits = bits_per_element(header.dtype);
-  if (bits == 0 || bits % 8 != 0 || header.n_bytes == 0 ||
-      header.n_bytes > codec::kMaxChunkBytes || header.n_bytes % (bits / 8) != 0) {
+  if (bits == 0 || bits % 8 != 0 || header.n_bytes == 0 || header.n_bytes > codec::kMaxChunkBytes ||
+      header.n_bytes % (bits / 8) != 0) {
     return damaged("the header of the chunk says that it has " + std::to_string(header.n_bytes) +
                        " bytes of type " + std::string(dtype_name(header.dtype)),
                    6);
   }
   const bool is_lossless = header.codec == CodecId::kRaw || header.codec == CodecId::kLossless;
   const bool is_plain = header.dtype == DType::kU8 && header.flags == 0 && is_lossless;
-  const bool is_described =
-      header.dtype == values.dtype && header.n_bytes == values.n_bytes() &&
-      ((header.flags & kReversed) != 0) == values.is_big_endian;
+  const bool is_described = header.dtype == values.dtype && header.n_bytes == values.n_bytes() &&
+                            ((header.flags & kReversed) != 0) == values.is_big_endian;
   if (!is_described && !is_plain) {
     return damaged("the chunk has other values than the dataset", 6);
   }
-  if ((header.flags & kHidesFill) != 0 && !is_float(header.dtype)) {
+  if (header.hides_fill() && !is_float(header.dtype)) {
     return damaged("the chunk hides a fill value, and has no floats", 7);
   }
   if (header.codec == CodecId::kRaw && header.n_bytes != n_stored - header.size()) {
@@ -238,11 +245,13 @@ Result<void> check_request(const FilterRequest& request, const ChunkValues& valu
     return unsupported("a chunk of the dataset has more than 64 MiB; choose smaller chunks");
   }
   if (request.is_lossy() && !is_float(values.dtype)) {
-    return invalid_argument("maximum errors and targets apply to floats only, and the dataset has " +
-                            std::string(dtype_name(values.dtype)) +
-                            "; leave them out for it, and it is stored without loss");
+    return invalid_argument(
+        "maximum errors and targets apply to floats only, and the dataset has " +
+        std::string(dtype_name(values.dtype)) +
+        "; leave them out for it, and it is stored without loss");
   }
-  const double n_values = static_cast<double>(values.n_bytes() * 8 / bits_per_element(values.dtype));
+  const double n_values =
+      static_cast<double>(values.n_bytes() * 8 / bits_per_element(values.dtype));
   if (request.mode == Mode::kBitsPerWeight && request.value * n_values < kSmallestRate * 8) {
     return invalid_argument("bits_per_weight leaves less than " + std::to_string(kSmallestRate) +
                             " bytes to a chunk; choose larger chunks or more bits");
@@ -270,16 +279,11 @@ Result<StoredChunk> store_chunk(const FilterRequest& request, const ChunkValues&
   Header header;
   header.dtype = values.dtype;
   header.n_bytes = bytes.size();
-  bool keeps_all = false;
-  CFCK_TRY_ASSIGN(const ByteView prepared,
-                  prepare(request, values, bytes, memory, header, keeps_all));
+  encode::TensorChoice choice;
+  CFCK_TRY_ASSIGN(const ByteView prepared, prepare(request, values, bytes, memory, header, choice));
   const MemorySource source(prepared);
   encode::EncodePlan plan = plan_for(request, values, source);
-  if (keeps_all) {
-    plan.choice = without_loss(request);
-  } else {
-    CFCK_TRY_ASSIGN(plan.choice, choice_for(request, values, prepared));
-  }
+  plan.choice = std::move(choice);
   if (plan.choice.spectral) {
     CFCK_TRY(find_step(plan, request));
   }
@@ -288,9 +292,9 @@ Result<StoredChunk> store_chunk(const FilterRequest& request, const ChunkValues&
   header.codec = chosen.candidate.codec;
   header.entropy = chosen.candidate.entropy;
   StoredChunk stored;
-  stored.payload = header.codec == CodecId::kRaw ? prepared
-                                                 : ByteView(memory.worker.encoded.payload);
-  stored.header = write_header(header, stored.payload);
+  stored.payload =
+      header.codec == CodecId::kRaw ? prepared : ByteView(memory.worker.encoded.payload);
+  stored.header = write_header(header, memory.mask_frame, stored.payload);
   return stored;
 }
 
@@ -333,16 +337,19 @@ Result<void> load_chunk(const ChunkValues& values, ByteView stored, ChunkMemory&
     info.shape = header.n_bytes == values.n_bytes() && header.dtype == values.dtype
                      ? std::span<const std::uint64_t>(values.shape)
                      : std::span<const std::uint64_t>(flat);
-    if (auto decoded = codec::find_decoder(header.codec)
-                           ->decode(info, payload, memory.worker.scratch, out);
+    if (auto decoded =
+            codec::find_decoder(header.codec)->decode(info, payload, memory.worker.scratch, out);
         !decoded) {
       Error error = std::move(decoded).error();
       error.byte_offset = error.byte_offset.value_or(0) + header.size();
       return error;
     }
   }
-  if ((header.flags & kHidesFill) != 0) {
-    show_fill(header.dtype, header.nan_bits, values.fill_bits, out);
+  if (header.hides_fill()) {
+    memory.mask.resize(ceil_div(out.size() / (bits_per_element(header.dtype) / 8), 8));
+    CFCK_TRY(codec::decompress_frame(stored.subspan(kMaskAt, header.mask_bytes),
+                                     memory.worker.scratch, memory.mask));
+    show_fill(header.dtype, values.fill_bits, memory.mask, out);
   }
   if ((header.flags & kReversed) != 0) {
     reverse_bytes(bits_per_element(header.dtype) / 8, out, out.data());

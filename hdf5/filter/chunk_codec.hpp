@@ -7,7 +7,10 @@
 //   7   1  bit 0: the bytes of each value were reversed; bit 1: the fill value was hidden
 //   8   8  number of bytes of the values
 //   16  8  XXH3-64 of the first 16 bytes and of all after these 24
-//   24  8  only with bit 1: the bits that stand for the fill value
+//   24  4  only with bit 1: m, the number of bytes of the mask
+//   28  m  and a Zstd frame of the mask: a bit for each value, the first in the lowest bit, set
+//   where
+//          it is the fill value of the dataset; the payload has 0 there
 //          the payload of the codec, as in a record of a .cfck file
 #pragma once
 
@@ -23,6 +26,8 @@ namespace cfck::hdf5 {
 struct ChunkMemory {
   encode::WorkerMemory worker;
   std::vector<std::byte> values;  // a copy, where they are changed first
+  std::vector<std::byte> mask;
+  std::vector<std::byte> mask_frame;
 };
 
 // Checks that the request makes sense for these values. Errors: kInvalidArgument, kUnsupported.

@@ -94,8 +94,7 @@ std::optional<Element> element_of(const Hdf5Functions& hdf5, Id type, unsigned d
   }
   const int type_class = hdf5.H5Tget_class(type);
   if (type_class == kInteger || type_class == kFloat) {
-    const auto dtype =
-        type_class == kInteger ? integer_type(hdf5, type) : float_type(hdf5, type);
+    const auto dtype = type_class == kInteger ? integer_type(hdf5, type) : float_type(hdf5, type);
     const int order = hdf5.H5Tget_order(type);
     if (!dtype || order > kBigEndian || order < 0) {
       return std::nullopt;
@@ -157,8 +156,8 @@ bool is_first_filter(const Hdf5Functions& hdf5, Id creation) {
 std::uint64_t fill_bits(const Hdf5Functions& hdf5, Id creation, Id type, const Element& element) {
   const unsigned value_bytes = bits_per_element(element.dtype) / 8;
   int status = kFillUndefined;
-  if (hdf5.H5Tget_size(type) != value_bytes ||
-      hdf5.H5Pfill_value_defined(creation, &status) < 0 || status == kFillUndefined) {
+  if (hdf5.H5Tget_size(type) != value_bytes || hdf5.H5Pfill_value_defined(creation, &status) < 0 ||
+      status == kFillUndefined) {
     return 0;
   }
   std::array<std::byte, 8> fill{};
@@ -179,8 +178,9 @@ std::uint64_t fill_bits(const Hdf5Functions& hdf5, Id creation, Id type, const E
 
 Result<Dataset> describe(const Hdf5Functions& hdf5, Id creation, Id type) {
   if (!hdf5.can_describe()) {
-    return unsupported("the HDF5 library does not show the functions that the filter needs to "
-                       "create datasets; use a program that loads a shared libhdf5 1.10 or newer");
+    return unsupported(
+        "the HDF5 library does not show the functions that the filter needs to "
+        "create datasets; use a program that loads a shared libhdf5 1.10 or newer");
   }
   Dataset dataset;
   CFCK_TRY_ASSIGN(dataset.words, client_data(hdf5, creation));
@@ -188,14 +188,16 @@ Result<Dataset> describe(const Hdf5Functions& hdf5, Id creation, Id type) {
   CFCK_TRY_ASSIGN(Shape shape, chunk_shape(hdf5, creation));
   const bool is_first = is_first_filter(hdf5, creation);
   if (dataset.request.is_lossy() && !is_first) {
-    return invalid_argument("another filter, such as shuffle, comes before cfck: maximum errors and "
-                            "targets need cfck to be the first filter; leave the others out");
+    return invalid_argument(
+        "another filter, such as shuffle, comes before cfck: maximum errors and "
+        "targets need cfck to be the first filter; leave the others out");
   }
   const std::optional<Element> found = element_of(hdf5, type, 0);
   if (dataset.request.is_lossy() && !found) {
-    return invalid_argument("maximum errors and targets apply to floats of 64, 32 and 16 bits, and "
-                            "to arrays and compounds of one of them; create the dataset without "
-                            "them to store it without loss");
+    return invalid_argument(
+        "maximum errors and targets apply to floats of 64, 32 and 16 bits, and "
+        "to arrays and compounds of one of them; create the dataset without "
+        "them to store it without loss");
   }
   const Element element = is_first ? found.value_or(Element{}) : Element{};
   const std::uint64_t n_values =

@@ -11,12 +11,6 @@
 namespace cfck::hdf5 {
 namespace {
 
-constexpr unsigned kNans = 8;  // the quiet NaNs with payloads 0 to 7; 0 is everybody's and stays
-
-template <class Value>
-constexpr typename Value::Word kQuietNan =
-    static_cast<typename Value::Word>(Value::kInfinity | Value::kInfinity >> 1);
-
 // Calls `function` with the type's traits.
 template <class Function>
 auto with_type(DType dtype, Function function) {
@@ -33,35 +27,28 @@ auto with_type(DType dtype, Function function) {
 }
 
 template <class Word>
-void replace_words(MutableBytes values, Word from, Word to) {
-  for (std::size_t at = 0; at < values.size(); at += sizeof(Word)) {
-    const auto word = load<Word>(values.data() + at);
-    store<Word>(values.data() + at, word == from ? to : word);
+bool hide(Word fill, MutableBytes values, std::vector<std::byte>& mask) {
+  const std::size_t n_values = values.size() / sizeof(Word);
+  mask.assign(ceil_div(n_values, 8), std::byte{0});
+  bool any = false;
+  for (std::size_t i = 0; i < n_values; ++i) {
+    std::byte* const at = values.data() + i * sizeof(Word);
+    const auto word = load<Word>(at);
+    const bool is_fill = word == fill;
+    mask[i / 8] |= static_cast<std::byte>((is_fill ? 1u : 0u) << (i % 8));
+    store<Word>(at, is_fill ? Word{0} : word);
+    any |= is_fill;
   }
+  return any;
 }
 
-template <class Value>
-std::optional<std::uint64_t> hide(typename Value::Word fill, MutableBytes values) {
-  using Word = typename Value::Word;
-  bool has_fill = false;
-  unsigned taken = 1;
-  for (std::size_t at = 0; at < values.size(); at += sizeof(Word)) {
-    const auto word = load<Word>(values.data() + at);
-    has_fill |= word == fill;
-    const auto payload = static_cast<Word>(word ^ kQuietNan<Value>);
-    taken |= payload < kNans ? 1u << payload : 0;
-  }
-  if (!has_fill) {
-    return 0;
-  }
-  for (unsigned payload = 1; payload < kNans; ++payload) {
-    if ((taken >> payload & 1) == 0) {
-      const auto nan = static_cast<Word>(kQuietNan<Value> | payload);
-      replace_words<Word>(values, fill, nan);
-      return nan;
+template <class Word>
+void show(Word fill, ByteView mask, MutableBytes values) {
+  for (std::size_t i = 0; i < values.size() / sizeof(Word); ++i) {
+    if ((static_cast<unsigned>(mask[i / 8]) >> (i % 8) & 1) != 0) {
+      store<Word>(values.data() + i * sizeof(Word), fill);
     }
   }
-  return std::nullopt;
 }
 
 struct Range {
@@ -70,13 +57,15 @@ struct Range {
 };
 
 template <class Value>
-Range range_of(ByteView values, bool skips_zero) {
+Range range_of(ByteView values, typename Value::Word fill) {
   using Word = typename Value::Word;
+  const bool skips_zero = codec::magnitude_of<Value>(fill) == 0;
   Range range;
   for (std::size_t at = 0; at < values.size(); at += sizeof(Word)) {
     const auto word = load<Word>(values.data() + at);
     const Word magnitude = codec::magnitude_of<Value>(word);
-    const bool counts = magnitude < Value::kInfinity && !(skips_zero && magnitude == 0);
+    const bool counts =
+        magnitude < Value::kInfinity && word != fill && !(skips_zero && magnitude == 0);
     const double value = Value::to_double(word);
     range.min = counts && value < range.min ? value : range.min;
     range.max = counts && value > range.max ? value : range.max;
@@ -112,24 +101,26 @@ bool is_apart(DType dtype, std::uint64_t fill_bits) noexcept {
   });
 }
 
-std::optional<std::uint64_t> hide_fill(DType dtype, std::uint64_t fill_bits, MutableBytes values) {
+bool hide_fill(DType dtype, std::uint64_t fill_bits, MutableBytes values,
+               std::vector<std::byte>& mask) {
   return with_type(dtype, [&](auto traits) {
-    using Value = decltype(traits);
-    return hide<Value>(static_cast<typename Value::Word>(fill_bits), values);
+    using Word = typename decltype(traits)::Word;
+    return hide<Word>(static_cast<Word>(fill_bits), values, mask);
   });
 }
 
-void show_fill(DType dtype, std::uint64_t nan_bits, std::uint64_t fill_bits, MutableBytes values) {
+void show_fill(DType dtype, std::uint64_t fill_bits, ByteView mask, MutableBytes values) {
   with_type(dtype, [&](auto traits) {
     using Word = typename decltype(traits)::Word;
-    replace_words<Word>(values, static_cast<Word>(nan_bits), static_cast<Word>(fill_bits));
+    show<Word>(static_cast<Word>(fill_bits), mask, values);
   });
 }
 
-double share_of_range(DType dtype, ByteView values, bool skips_zero, double share) {
+double share_of_range(DType dtype, ByteView values, std::uint64_t fill_bits, double share) {
   const DefaultFloatEnvironment environment;
   const Range range = with_type(dtype, [&](auto traits) {
-    return range_of<decltype(traits)>(values, skips_zero);
+    using Value = decltype(traits);
+    return range_of<Value>(values, static_cast<typename Value::Word>(fill_bits));
   });
   if (!(range.min < range.max)) {
     return 0;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 #include "base/names/detail.hpp"
 #include "cfck/dtype.hpp"
@@ -17,16 +17,16 @@ namespace cfck::hdf5 {
 // Whether the fill value is a finite number other than zero: such a value is kept apart.
 bool is_apart(DType dtype, std::uint64_t fill_bits) noexcept;
 
-// Replaces the fill value by a NaN that does not occur among the values, since codecs keep those
-// bit for bit. Returns the bits of the NaN: 0 where the fill value does not occur, nullopt where
-// all the NaNs that may be taken do; then nothing was changed.
-std::optional<std::uint64_t> hide_fill(DType dtype, std::uint64_t fill_bits, MutableBytes values);
-// The inverse.
-void show_fill(DType dtype, std::uint64_t nan_bits, std::uint64_t fill_bits, MutableBytes values);
+// Sets fill values to zero, which takes the fewest bytes in any codec, and the bits of `mask`, one
+// for each value, where they were. Returns whether there are any; otherwise `mask` is unspecified.
+bool hide_fill(DType dtype, std::uint64_t fill_bits, MutableBytes values,
+               std::vector<std::byte>& mask);
+// The inverse. Requires: `mask` has a bit for each value.
+void show_fill(DType dtype, std::uint64_t fill_bits, ByteView mask, MutableBytes values);
 
 // The largest double that is not above `share` times the largest minus the smallest finite value,
-// zeros left out if `skips_zero`; 0 where there is no such value. No rounding goes up.
-double share_of_range(DType dtype, ByteView values, bool skips_zero, double share);
+// fill values left out; 0 where there are no two. No rounding goes up.
+double share_of_range(DType dtype, ByteView values, std::uint64_t fill_bits, double share);
 
 // Reverses the bytes of each value. Requires: whole values.
 void reverse_bytes(unsigned value_bytes, ByteView from, std::byte* to) noexcept;

@@ -39,8 +39,8 @@ Result<void> parse_coding(unsigned word, FilterRequest& request) {
     return bad_word(4, "names level " + std::to_string(level) + ", which this version lacks");
   }
   if (entropy > static_cast<std::uint8_t>(EntropyId::kRans)) {
-    return bad_word(4, "names entropy stage " + std::to_string(entropy) +
-                           ", which this version lacks");
+    return bad_word(
+        4, "names entropy stage " + std::to_string(entropy) + ", which this version lacks");
   }
   request.options.codec = static_cast<CodecChoice>(codec);
   if (level != 0) {
@@ -105,8 +105,9 @@ Result<FilterRequest> parse_request(std::span<const unsigned> given) {
   const bool has_target = request.mode == Mode::kNmse || request.mode == Mode::kBitsPerWeight;
   if (!(std::isfinite(request.max_abs_error) && request.max_abs_error >= 0) ||
       (request.max_abs_error != 0 && !has_target)) {
-    return bad_word(7, "and the one after it are a maximum error beside a target (modes 3 and 4), "
-                       "or 0");
+    return bad_word(7,
+                    "and the one after it are a maximum error beside a target (modes 3 and 4), "
+                    "or 0");
   }
   CFCK_TRY(parse_coding(words[4], request));
   request.options.block = sides_of(word_pair(words, 5));
@@ -141,12 +142,10 @@ Result<ChunkValues> parse_chunk_values(std::span<const unsigned> words) {
 }
 
 std::vector<unsigned> complete_words(std::span<const unsigned> user, const ChunkValues& values) {
-  std::vector<unsigned> words(user.begin(),
-                              user.begin() + std::min(user.size(), kUserValues));
+  std::vector<unsigned> words(user.begin(), user.begin() + std::min(user.size(), kUserValues));
   words.resize(kUserValues, 0);
   words[0] = kValuesVersion;
-  words.push_back(static_cast<unsigned>(values.dtype) |
-                  (values.is_big_endian ? kBigEndianBit : 0));
+  words.push_back(static_cast<unsigned>(values.dtype) | (values.is_big_endian ? kBigEndianBit : 0));
   words.push_back(static_cast<unsigned>(values.fill_bits));
   words.push_back(static_cast<unsigned>(values.fill_bits >> 32));
   words.push_back(static_cast<unsigned>(values.shape.size()));

@@ -49,7 +49,7 @@ inline constexpr std::size_t kLocalValues = 4;  // without dimensions
 struct FilterRequest {
   Mode mode = Mode::kLossless;
   double value = 0;
-  TensorOptions options;  // without bounds and targets
+  TensorOptions options;     // without bounds and targets
   double max_abs_error = 0;  // beside a target; 0: none
   EntropyId entropy = kDefaultEntropy;
   EncodeLevel level = EncodeLevel::kDefault;

@@ -150,8 +150,8 @@ std::size_t filter(unsigned flags, std::size_t n_words, const unsigned* words, s
 }
 
 constexpr FilterClass kClass = {
-    kFilterClassVersion, kFilterId,  1,         1,
-    "cfck: lossless, error-bounded or to a rate", &can_apply, &set_local, &filter,
+    kFilterClassVersion, kFilterId,  1,       1, "cfck: lossless, error-bounded or to a rate",
+    &can_apply,          &set_local, &filter,
 };
 
 }  // namespace
