@@ -20,6 +20,7 @@ COMMANDS = {
     "rate_distortion": ("rate_distortion.command", "curves of codec spectral and its peers"),
     "quality": ("quality.command", "what qualities do to models, beside weight-only quantisers"),
     "entropy": ("entropy.command", "the entropy stages: sizes, speeds, cycles, loading"),
+    "hdf5": ("hdf5_filters.command", "the HDF5 filter beside those of hdf5plugin"),
     "calibration": ("calibration.command", "what calibrate, refine and shrink cost and achieve"),
 }
 

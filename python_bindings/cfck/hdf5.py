@@ -128,8 +128,8 @@ def _words(options: FilterOptions) -> tuple[int, ...]:
         del names[0]
     if len(names) > 1:
         raise InvalidArgumentError(
-            f"{' and '.join(names)} exclude each other; only max_abs_error may be given beside nmse "
-            "or bits_per_weight"
+            f"{' and '.join(names)} exclude each other; only max_abs_error may be given beside "
+            "nmse or bits_per_weight"
         )
     mode = names[0] if names else None
     value = 0.0 if mode is None else checked[mode]

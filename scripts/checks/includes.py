@@ -40,7 +40,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("interop/stream", "interop/zip"),
     ("interop/stored",),
     ("interop",),
-    ("hdf5/archive", "libtorch"),
+    ("hdf5/archive", "hdf5/filter", "libtorch"),
     ("tools/output", "tools/measure"),
     ("tools/convert", "tools/inspect"),
     ("tools/report",),
