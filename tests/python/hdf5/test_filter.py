@@ -361,3 +361,65 @@ def test_programs_say_why_they_fail(tmp_path, weights):
     )
     assert run.returncode != 0
     assert "their checksum is wrong" in run.stderr
+
+
+_TWO_LIBRARIES = """
+import ctypes, sys
+import cfck.hdf5, h5py, numpy as np
+
+first = sys.argv[1]
+other = ctypes.CDLL("libhdf5_serial.so.103")
+hid = ctypes.c_int64
+for name in ("H5Fopen", "H5Dopen2", "H5Dget_create_plist", "H5Dget_space", "H5Dcreate2"):
+    getattr(other, name).restype = hid
+other.H5open()
+mine = np.random.default_rng(0).normal(size=(64, 64)).astype("f4")
+
+
+def by_h5py():
+    with h5py.File(first, "a") as file:
+        file.require_dataset("x", mine.shape, "f4", chunks=(32, 32), **cfck.hdf5.filter())
+        file["x"][...] = mine
+
+
+def by_other(name):
+    file = hid(other.H5Fopen(first.encode(), 1, hid(0)))
+    x = hid(other.H5Dopen2(file, b"x", hid(0)))
+    f4 = hid.in_dll(other, "H5T_NATIVE_FLOAT_g")
+    got = np.zeros_like(mine)
+    pointer = got.ctypes.data_as(ctypes.c_void_p)
+    assert other.H5Dread(x, f4, hid(0), hid(0), hid(0), pointer) >= 0
+    assert (got == mine).all()
+    plist, space = hid(other.H5Dget_create_plist(x)), hid(other.H5Dget_space(x))
+    y = hid(other.H5Dcreate2(file, name, f4, space, hid(0), plist, hid(0)))
+    assert y.value >= 0
+    assert other.H5Dwrite(y, f4, hid(0), hid(0), hid(0), pointer) >= 0
+    for close, what in (("D", x), ("D", y), ("P", plist), ("S", space), ("F", file)):
+        assert getattr(other, f"H5{close}close")(what) >= 0
+
+
+for name in (b"y", b"z"):
+    by_h5py()
+    by_other(name)
+with h5py.File(first) as file:
+    assert all((file[name][...] == mine).all() for name in "xyz")
+    assert file["z"].id.get_storage_size() < 0.95 * mine.nbytes
+print(h5py.version.hdf5_version)
+"""
+
+
+def test_two_libraries_in_one_process(tmp_path):
+    import ctypes
+
+    try:
+        ctypes.CDLL("libhdf5_serial.so.103")
+    except OSError:
+        pytest.skip("Debian's libhdf5 is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", _TWO_LIBRARIES, str(tmp_path / "a.h5")],
+        env=os.environ
+        | {"HDF5_PLUGIN_PATH": cfck.hdf5.plugin_path(), "HDF5_USE_FILE_LOCKING": "FALSE"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
