@@ -6,11 +6,13 @@ in detail is tested in tests/python.
 
 import importlib.metadata
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 
 import cfck
+import cfck.hdf5
 import cfck.numpy
 import ml_dtypes
 import numpy as np
@@ -110,3 +112,8 @@ def test_programs(tensors, tmp_path):
     subprocess.run(["cfck-convert", path, tmp_path / "model.safetensors"], **run)
     subprocess.run(["cfck-convert", tmp_path / "model.safetensors", tmp_path / "back.cfck"], **run)
     assert_equal(cfck.numpy.load_file(tmp_path / "back.cfck"), plain)
+
+
+def test_the_hdf5_plugin_loads():
+    assert os.listdir(cfck.hdf5.plugin_path()) == ["libcfck_hdf5.so"]
+    assert 256 <= cfck.hdf5.filter()["compression"] < 512
