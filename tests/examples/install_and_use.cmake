@@ -14,7 +14,7 @@ run(${CMAKE_COMMAND} --install ${build_dir} --prefix ${work_dir}/prefix
 file(GLOB_RECURSE installed RELATIVE ${work_dir}/prefix ${work_dir}/prefix/*)
 set(strange ${installed})
 list(FILTER strange EXCLUDE REGEX
-  "^(include/cfck/[a-z0-9_]+[.]hpp|lib[^/]*/(.*/)?(libcfck(_decode)?[.](a|so[.0-9]*)|cmake/cfck/cfck[A-Za-z-]+[.]cmake|pkgconfig/cfck(-decode)?[.]pc))$")
+  "^(include/cfck/[a-z0-9_]+[.]hpp|lib[^/]*/(.*/)?(libcfck(_[a-z0-9_]+)?[.](a|so[.0-9]*)|cmake/cfck/[Cc]fck[A-Za-z0-9-]+[.]cmake|pkgconfig/cfck(-decode)?[.]pc))$")
 if(strange)
   message(FATAL_ERROR "installed, but not known: ${strange}")
 endif()
@@ -31,9 +31,12 @@ if(sanitize)
   set(flags -DCMAKE_CXX_FLAGS=${sanitize_flags})
 endif()
 run(${CMAKE_COMMAND} -S ${examples_dir} -B ${work_dir}/build -G ${generator}
-  -DCMAKE_CXX_COMPILER=${compiler} -DCMAKE_PREFIX_PATH=${work_dir}/prefix ${flags})
+  -DCMAKE_CXX_COMPILER=${compiler} -DCMAKE_PREFIX_PATH=${work_dir}/prefix -DTorch_DIR=${torch_dir} ${flags})
 run(${CMAKE_COMMAND} --build ${work_dir}/build)
 run(${work_dir}/build/save_and_load ${work_dir}/example.cfck)
+if(torch_dir)
+  run(${work_dir}/build/train_libtorch ${work_dir}/job.cfck)
+endif()
 run(${work_dir}/build/list_tensors ${work_dir}/example.cfck)
 
 if(pkg_config)

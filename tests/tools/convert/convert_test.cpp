@@ -294,7 +294,6 @@ TEST(Convert, ForeignFilesEndWithTheWayToConvertThem) {
   expect_hint("b.bin", pickle, "torch.load");
   expect_hint("c.ckpt", std::string("\x80\x04\x95", 3), "cfck.torch.save_checkpoint");
   expect_hint("d.gguf", std::string("GGUF\x03\0\0\0", 8), "gguf.GGUFReader");
-  expect_hint("e.h5", "\x89HDF\r\n\x1a\n", "h5py.File");
   expect_hint("h.safetensors", "version https://git-lfs.github.com/spec/v1\noid", "git lfs pull");
   expect_hint("i.gz", "\x1f\x8b\x08", "unpack");
   // The name of the file cannot escape from the Python text.
