@@ -21,6 +21,7 @@ COMMANDS = {
     "quality": ("quality.command", "what qualities do to models, beside weight-only quantisers"),
     "entropy": ("entropy.command", "the entropy stages: sizes, speeds, cycles, loading"),
     "hdf5": ("hdf5_filters.command", "the HDF5 filter beside those of hdf5plugin"),
+    "formats": ("formats.command", "files of other programs: speeds and memory"),
     "calibration": ("calibration.command", "what calibrate, refine and shrink cost and achieve"),
 }
 

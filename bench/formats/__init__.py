@@ -1,0 +1,1 @@
+"""Files of other programs: PyTorch, libtorch, HDF5, numpy."""
