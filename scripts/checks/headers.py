@@ -7,6 +7,7 @@ the compiler changes: build/checks/headers.json remembers it by their hash, with
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import platform
@@ -14,7 +15,7 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,7 @@ COMPILER = os.environ.get("CXX", "c++")
 FLAGS = ["-std=c++20", "-fsyntax-only", "-fvisibility=hidden", "-w", "-x", "c++", "-"]
 MEMORY = Path("build/checks/headers.json")
 IS_X86 = platform.machine() in ("x86_64", "AMD64")
-HEADER_FOLDERS = [".", "include", "tests"]
+HEADER_FOLDERS = [".", "include", "tests", *includes.ADAPTERS]
 
 
 # Flags that headers of one level of the CPU are compiled with; neon needs none.
@@ -62,12 +63,46 @@ def nanobind_folders() -> list[str]:
     return [done.stdout.strip(), sysconfig.get_paths()["include"]]
 
 
+@cache
+def hdf5_folders() -> list[str]:
+    """Where libhdf5 has its headers: Debian keeps those of several builds apart."""
+    folders = ("/usr/include/hdf5/serial", "/usr/include")
+    return [folder for folder in folders if Path(folder, "hdf5.h").exists()][:1]
+
+
+@cache
+def torch_folders() -> list[str]:
+    """Where the torch of this Python has its headers."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        return []
+    headers = Path(spec.submodule_search_locations[0], "include")
+    return [str(headers), str(headers / "torch/csrc/api/include")]
+
+
+# Rooms whose headers need those of another library, and where that has them.
+FOREIGN: dict[str, Callable[[], list[str]]] = {
+    "python_bindings/": nanobind_folders,
+    "hdf5/archive/": hdf5_folders,
+    "tests/hdf5/": hdf5_folders,
+    "libtorch/": torch_folders,
+    "tests/libtorch/": torch_folders,
+}
+
+
+def foreign_folders(path: str) -> list[str] | None:
+    """The folders of the other library that a header needs, if it needs one."""
+    for room, folders in FOREIGN.items():
+        if path.startswith(room):
+            return folders()
+    return None
+
+
 def command_for(path: str) -> list[str]:
     """The compiler with its options."""
     command = [COMPILER, *(f"-I{folder}" for folder in HEADER_FOLDERS)]
     command += LEVEL_FLAGS.get(level_of(path) or "", [])
-    if path.startswith("python_bindings/"):
-        command += [part for folder in nanobind_folders() for part in ("-isystem", folder)]
+    command += [part for folder in foreign_folders(path) or [] for part in ("-isystem", folder)]
     return command + FLAGS
 
 
@@ -127,11 +162,11 @@ def remembered(root: Path) -> dict[str, str]:
 def check(root: Path) -> Iterator[Problem]:
     """All headers of a tree, as many at a time as there are processors."""
     headers = [path for path in tree.files(root, frozenset({".hpp"})) if is_for_this_cpu(path)]
-    if not nanobind_folders():
-        skipped = [path for path in headers if path.startswith("python_bindings/")]
-        headers = [path for path in headers if path not in skipped]
-        if skipped:
-            print(f"SKIPPED {len(skipped)} headers: nanobind is not installed", file=sys.stderr)
+    skipped = [path for path in headers if foreign_folders(path) == []]
+    headers = [path for path in headers if path not in skipped]
+    if skipped:
+        text = f"SKIPPED {len(skipped)} headers: what they include is not installed"
+        print(f"{text}, for example for {skipped[0]}", file=sys.stderr)
     now, before = keys(root, headers), remembered(root)
     changed = [path for path in headers if before.get(path) != now[path]]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
