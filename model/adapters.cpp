@@ -50,6 +50,8 @@ std::vector<std::string> adapter_folders() {
   if (const std::string own = own_folder(); !own.empty()) {
     folders.push_back(own + "/cfck");
     folders.push_back(own + "/../lib/cfck");
+    // Of an extension module in lib/pythonX.Y/site-packages/cfck.
+    folders.push_back(own + "/../../../cfck");
   }
   constexpr std::string_view kInstalled = CFCK_ADAPTER_FOLDER;
   if (!kInstalled.empty()) folders.emplace_back(kInstalled);

@@ -64,6 +64,7 @@ set_wheel_settings() {
   wheel_settings=(--config-settings=build-dir="$work/build")
   for definition in CMAKE_C_COMPILER="$work/bin/cc" CMAKE_CXX_COMPILER="$work/bin/c++" \
     CMAKE_AR="$work/bin/ar" CMAKE_RANLIB="$work/bin/ranlib" CFCK_CUDA=OFF \
+    CFCK_TORCH=OFF CMAKE_DISABLE_FIND_PACKAGE_HDF5=ON \
     CFCK_ZSTD_INCLUDE_DIR="$packages/usr/include" CFCK_ZSTD_LIBRARY="$library_dir/libzstd.a" \
     CFCK_XXHASH_INCLUDE_DIR="$packages/usr/include" \
     ZLIB_INCLUDE_DIR="$packages/usr/include" ZLIB_LIBRARY="$library_dir/libz.a" \

@@ -66,7 +66,7 @@ struct ArchiveTensor {
 
 struct ArchiveFile {
   std::string path;         // "<memory>" for bytes in memory
-  std::string_view format;  // "cfck", "safetensors", "pytorch", "npz", "npy"
+  std::string_view format;  // "cfck", "safetensors", "pytorch", "hdf5"...
   std::uint64_t n_bytes = 0;
   std::uint64_t max_decoded_bytes = 0;  // that one call may return; 0: any number
   const Reader* reader = nullptr;       // of a .cfck file, as long as the archive lives

@@ -40,9 +40,10 @@ struct FolderOptions {
 // thread-safe.
 class CFCK_API ArchiveWriter {
  public:
-  // `format` is "cfck", "safetensors", "npz" or "npy"; all but the first use only the threads of
-  // `options`. `sink` must outlive the writer. Errors: kUnsupported for another format,
-  // kInvalidArgument. Formats that cannot have the tensors say so in finish() (docs/formats.md).
+  // `format` is "cfck", "safetensors", "hdf5", "keras", "npz" or "npy"; all but the first use only
+  // the threads of `options`. `sink` must outlive the writer. Errors: kUnsupported for another
+  // format, kInvalidArgument. Formats that cannot have the tensors say so in finish()
+  // (docs/formats.md).
   static Result<std::unique_ptr<ArchiveWriter>> create(std::string_view format, ByteSink& sink,
                                                        const EncodeOptions& options = {});
   // Writes a folder of shards with an index ("model.cfck.index.json"), or one file ("model.cfck")

@@ -10,6 +10,7 @@
 #include "interop/numpy/numpy_writer.hpp"
 #include "interop/stored/stored_archive.hpp"
 #include "interop/zip/inflated_member.hpp"
+#include "interop/zip/source_part.hpp"
 #include "interop/zip/zip_directory.hpp"
 #include "model/archive_format.hpp"
 
@@ -25,22 +26,6 @@ constexpr std::string_view kSuffix = ".npy";
 constexpr std::uint64_t kCacheBytes = std::uint64_t{64} << 20;
 // The name of the array of a .npy file, which has none.
 constexpr std::string_view kOnlyName = "array";
-
-// Part of a file.
-class SourcePart final : public ByteSource {
- public:
-  SourcePart(const ByteSource& file, std::uint64_t offset_bytes, std::uint64_t n_bytes)
-      : file_(file), offset_bytes_(offset_bytes), n_bytes_(n_bytes) {}
-  std::uint64_t size() const override { return n_bytes_; }
-  Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
-    return file_.read_at(offset_bytes_ + offset_bytes, out);
-  }
-
- private:
-  const ByteSource& file_;
-  std::uint64_t offset_bytes_;
-  std::uint64_t n_bytes_;
-};
 
 std::vector<std::uint64_t> column_major_strides(const Shape& shape) {
   std::vector<std::uint64_t> strides;
@@ -85,7 +70,7 @@ class NumpyArchive final : public interop::StoredArchive {
     }
     std::string name = member.name.substr(0, member.name.size() - kSuffix.size());
     if (member.stored) {
-      const SourcePart part(source(), member.offset_bytes, member.n_bytes);
+      const interop::SourcePart part(source(), member.offset_bytes, member.n_bytes);
       CFCK_TRY_ASSIGN(NpyArray array, interop::read_npy(part));
       const std::uint64_t at = member.offset_bytes + array.data_bytes;
       return add_array(std::move(name), std::move(array), nullptr, at);

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import zipfile
 
 import h5py
 import numpy as np
@@ -113,6 +114,46 @@ def test_keras_whole_model(keras, tmp_path):
     other = keras.models.load_model(back, compile=False)
     inputs = np.ones((2, 8), np.float32)
     assert np.array_equal(model.predict(inputs, verbose=0), other.predict(inputs, verbose=0))
+
+
+def test_keras_archives(keras, tmp_path):
+    model = keras.Sequential(
+        [keras.layers.Input((4,)), keras.layers.Dense(5, "relu"), keras.layers.BatchNormalization()]
+    )
+    model.compile("adam", "mse")
+    model.fit(np.ones((8, 4)), np.ones((8, 5)), verbose=0)
+    source, packed, back = (tmp_path / name for name in ("a.keras", "a.cfck", "back.keras"))
+    model.save(source)
+    convert(source, packed)
+    convert(packed, back)
+    loaded = keras.models.load_model(back)
+    inputs = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    assert np.array_equal(loaded(inputs).detach().numpy(), model(inputs).detach().numpy())
+    with zipfile.ZipFile(source) as before, zipfile.ZipFile(back) as after:
+        assert before.namelist() == after.namelist()
+        assert after.testzip() is None
+        for name in before.namelist():
+            if name.endswith(".h5"):
+                before.extract(name, tmp_path / "before")
+                after.extract(name, tmp_path / "after")
+            else:
+                assert before.read(name) == after.read(name)
+    weights = "model.weights.h5"
+    with h5py.File(tmp_path / "before" / weights) as one:
+        with h5py.File(tmp_path / "after" / weights) as other:
+            assert contents(one) == contents(other)
+    assert run("cfck-inspect", "verify", source).returncode == 0
+    assert run("cfck-inspect", "diff", source, packed).returncode == 0
+    # Weights alone are no model; compressed members are read as well.
+    convert(source, tmp_path / "a.safetensors")
+    refused = run("cfck-convert", tmp_path / "a.safetensors", tmp_path / "b.keras")
+    assert refused.returncode == UNREADABLE and "load_weights" in refused.stderr
+    assert not (tmp_path / "b.keras").exists()
+    with zipfile.ZipFile(source) as before:
+        with zipfile.ZipFile(tmp_path / "c.keras", "w", zipfile.ZIP_DEFLATED) as small:
+            for name in before.namelist():
+                small.writestr(name, before.read(name))
+    assert run("cfck-inspect", "diff", source, tmp_path / "c.keras").returncode == 0
 
 
 def test_every_kind_of_data(tmp_path):
