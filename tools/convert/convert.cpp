@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kForeignSuffixes[] = {".pt",   ".pth", ".bin", ".ckpt", ".gguf",
-                                                 ".onnx", ".npz", ".npy", ".h5", ".keras"};
+                                                 ".onnx", ".npz", ".npy", ".h5",   ".keras"};
 
 // A file named as the format that it was converted from, or as another, would be mistaken for it.
 Result<void> check_suffix(const std::string& output, const model::ArchiveFormat& from,
