@@ -1,0 +1,136 @@
+// What device code asks of the warp that runs it. nvcc makes CUDA's own instructions of it; the C++
+// compiler makes calls of the emulator (tests/simt/emulator.hpp), which runs the same sources as
+// fibers and stops where lanes do not meet.
+//
+// Every function that exchanges values is called by all 32 lanes of a warp together. None of them
+// orders accesses to memory but sync_warp() and sync_block().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define CFCK_DEVICE __device__ __forceinline__
+#define CFCK_DEVICE_CALL __device__ __noinline__
+#define CFCK_UNROLL _Pragma("unroll")
+#define CFCK_NO_UNROLL _Pragma("unroll 1")
+#else
+#define CFCK_DEVICE inline
+#define CFCK_DEVICE_CALL inline
+#define CFCK_UNROLL
+#define CFCK_NO_UNROLL
+#endif
+
+namespace cfck::simt {
+
+inline constexpr unsigned kWarpLanes = 32;
+inline constexpr std::uint32_t kAllLanes = 0xffffffffu;
+
+#ifdef __CUDACC__
+
+CFCK_DEVICE unsigned lane() { return threadIdx.x % kWarpLanes; }
+CFCK_DEVICE unsigned warp_of_block() { return threadIdx.x / kWarpLanes; }
+CFCK_DEVICE unsigned warps_per_block() { return blockDim.x / kWarpLanes; }
+CFCK_DEVICE unsigned block() { return blockIdx.x; }
+
+CFCK_DEVICE void sync_warp() { __syncwarp(); }
+CFCK_DEVICE void sync_block() { __syncthreads(); }
+CFCK_DEVICE std::uint32_t shuffle(std::uint32_t value, unsigned from) {
+  return __shfl_sync(kAllLanes, value, static_cast<int>(from));
+}
+CFCK_DEVICE std::uint32_t shuffle_xor(std::uint32_t value, unsigned mask) {
+  return __shfl_xor_sync(kAllLanes, value, static_cast<int>(mask));
+}
+CFCK_DEVICE std::uint32_t ballot(bool holds) { return __ballot_sync(kAllLanes, holds); }
+CFCK_DEVICE bool any(bool holds) { return __any_sync(kAllLanes, holds) != 0; }
+// Returns the lanes that have the same value.
+CFCK_DEVICE std::uint32_t match(std::uint32_t value) { return __match_any_sync(kAllLanes, value); }
+
+CFCK_DEVICE unsigned popcount(std::uint32_t bits) { return static_cast<unsigned>(__popc(bits)); }
+// Requires: bits != 0.
+CFCK_DEVICE unsigned lowest_bit(std::uint32_t bits) {
+  return static_cast<unsigned>(__ffs(static_cast<int>(bits))) - 1;
+}
+// Requires: bits != 0.
+CFCK_DEVICE unsigned highest_bit(std::uint32_t bits) {
+  return 31 - static_cast<unsigned>(__clz(static_cast<int>(bits)));
+}
+CFCK_DEVICE std::uint32_t funnel_right(std::uint32_t low, std::uint32_t high, unsigned bits) {
+  return __funnelshift_r(low, high, bits);
+}
+CFCK_DEVICE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
+  return __umul64hi(a, b);
+}
+
+// Return the value before.
+CFCK_DEVICE std::uint32_t atomic_add(std::uint32_t* where, std::uint32_t value) {
+  return atomicAdd(where, value);
+}
+CFCK_DEVICE std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value) {
+  return atomicOr(where, value);
+}
+
+CFCK_DEVICE std::uint32_t load_byte(const std::uint8_t* from) { return __ldg(from); }
+// Returns the four bytes from `from` on, low ones first; those at or after `end` are unspecified.
+// No memory is touched but aligned words that have a byte before `end`, and that of `from`.
+// Requires: from < end.
+CFCK_DEVICE std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end) {
+  const auto address = reinterpret_cast<std::uintptr_t>(from);
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(address & ~std::uintptr_t{3});
+  const std::uint32_t low = __ldg(words);
+  const std::uint32_t high =
+      reinterpret_cast<const std::uint8_t*>(words + 1) < end ? __ldg(words + 1) : 0;
+  return __funnelshift_r(low, high, static_cast<unsigned>(address & 3) * 8);
+}
+
+#else
+
+// The place of a call, by which the emulator tells whether lanes meet.
+struct Site {
+  const char* file;
+  unsigned line;
+};
+#define CFCK_SITE ::cfck::simt::Site site = {__builtin_FILE(), __builtin_LINE()}
+
+unsigned lane();
+unsigned warp_of_block();
+unsigned warps_per_block();
+unsigned block();
+
+void sync_warp(CFCK_SITE);
+void sync_block(CFCK_SITE);
+std::uint32_t shuffle(std::uint32_t value, unsigned from, CFCK_SITE);
+std::uint32_t shuffle_xor(std::uint32_t value, unsigned mask, CFCK_SITE);
+std::uint32_t ballot(bool holds, CFCK_SITE);
+bool any(bool holds, CFCK_SITE);
+std::uint32_t match(std::uint32_t value, CFCK_SITE);
+
+CFCK_DEVICE unsigned popcount(std::uint32_t bits) {
+  return static_cast<unsigned>(__builtin_popcount(bits));
+}
+CFCK_DEVICE unsigned lowest_bit(std::uint32_t bits) {
+  return static_cast<unsigned>(__builtin_ctz(bits));
+}
+CFCK_DEVICE unsigned highest_bit(std::uint32_t bits) {
+  return 31 - static_cast<unsigned>(__builtin_clz(bits));
+}
+CFCK_DEVICE std::uint32_t funnel_right(std::uint32_t low, std::uint32_t high, unsigned bits) {
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> (bits & 31));
+}
+CFCK_DEVICE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>(static_cast<Wide>(a) * b >> 64);
+}
+
+std::uint32_t atomic_add(std::uint32_t* where, std::uint32_t value);
+std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value);
+
+std::uint32_t load_byte(const std::uint8_t* from);
+std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end);
+
+#endif
+
+// The lanes below the calling one, a bit each.
+CFCK_DEVICE std::uint32_t lanes_below() { return (std::uint32_t{1} << lane()) - 1; }
+
+}  // namespace cfck::simt

@@ -1,0 +1,241 @@
+// XXH3-64 with the default secret and seed 0 on a device, of bytes at any address, by one warp: the
+// same as hash64() (base/hashing/hashing.hpp). The algorithm and its numbers are those of the
+// specification of XXH3, xxHash 0.8.
+#pragma once
+
+#include "base/simt/warp.cuh"
+
+namespace cfck::simt {
+
+// The numbers of XXH3: the secret as little-endian words, and the primes.
+struct Xxh3 {
+  static constexpr unsigned kSecretWords = 24;
+  static constexpr unsigned kStripeBytes = 64;
+  static constexpr unsigned kStripes = 16;  // of a block
+  static constexpr unsigned kBlockBytes = kStripeBytes * kStripes;
+  static constexpr std::uint64_t kPrime32_1 = 0x9e3779b1u;
+  static constexpr std::uint64_t kPrime32_2 = 0x85ebca77u;
+  static constexpr std::uint64_t kPrime32_3 = 0xc2b2ae3du;
+  static constexpr std::uint64_t kPrime64_1 = 0x9e3779b185ebca87u;
+  static constexpr std::uint64_t kPrime64_2 = 0xc2b2ae3d27d4eb4fu;
+  static constexpr std::uint64_t kPrime64_3 = 0x165667b19e3779f9u;
+  static constexpr std::uint64_t kPrime64_4 = 0x85ebca77c2b2ae63u;
+  static constexpr std::uint64_t kPrime64_5 = 0x27d4eb2f165667c5u;
+};
+
+// Word `i` of the secret.
+CFCK_DEVICE std::uint64_t secret_word(unsigned i) {
+#ifdef __CUDACC__
+  static constexpr __device__ std::uint64_t kWords[Xxh3::kSecretWords] = {
+#else
+  static constexpr std::uint64_t kWords[Xxh3::kSecretWords] = {
+#endif
+    0xbe4ba423396cfeb8u,
+    0x1cad21f72c81017cu,
+    0xdb979083e96dd4deu,
+    0x1f67b3b7a4a44072u,
+    0x78e5c0cc4ee679cbu,
+    0x2172ffcc7dd05a82u,
+    0x8e2443f7744608b8u,
+    0x4c263a81e69035e0u,
+    0xcb00c391bb52283cu,
+    0xa32e531b8b65d088u,
+    0x4ef90da297486471u,
+    0xd8acdea946ef1938u,
+    0x3f349ce33f76faa8u,
+    0x1d4f0bc7c7bbdcf9u,
+    0x3159b4cd4be0518au,
+    0x647378d9c97e9fc8u,
+    0xc3ebd33483acc5eau,
+    0xeb6313faffa081c5u,
+    0x49daf0b751dd0d17u,
+    0x9e68d429265516d3u,
+    0xfca1477d58be162bu,
+    0xce31d07ad1b8f88fu,
+    0x280416958f3acb45u,
+    0x7e404bbbcafbd7afu
+  };
+  return kWords[i];
+}
+
+// Eight bytes of the secret from any place on.
+CFCK_DEVICE std::uint64_t secret_at(unsigned byte) {
+  const std::uint64_t low = secret_word(byte / 8);
+  return byte % 8 == 0 ? low
+                       : low >> 8 * (byte % 8) | secret_word(byte / 8 + 1) << (64 - 8 * (byte % 8));
+}
+
+CFCK_DEVICE std::uint64_t shuffle_64(std::uint64_t value, unsigned from) {
+  const std::uint32_t low = shuffle(static_cast<std::uint32_t>(value), from);
+  const std::uint32_t high = shuffle(static_cast<std::uint32_t>(value >> 32), from);
+  return std::uint64_t{high} << 32 | low;
+}
+
+// Eight bytes at any address. Requires: from + 8 <= end.
+CFCK_DEVICE std::uint64_t load_64(const std::uint8_t* from, const std::uint8_t* end) {
+  const std::uint32_t low = load_word(from, end);
+  return std::uint64_t{load_word(from + 4, end)} << 32 | low;
+}
+
+CFCK_DEVICE std::uint64_t folded_product(std::uint64_t a, std::uint64_t b) {
+  return (a * b) ^ multiply_high(a, b);
+}
+CFCK_DEVICE std::uint64_t rotated(std::uint64_t value, unsigned bits) {
+  return value << bits | value >> (64 - bits);
+}
+CFCK_DEVICE std::uint64_t xxh3_avalanche(std::uint64_t hash) {
+  hash ^= hash >> 37;
+  hash *= 0x165667919e3779f9u;
+  return hash ^ hash >> 32;
+}
+CFCK_DEVICE std::uint64_t xxh64_avalanche(std::uint64_t hash) {
+  hash ^= hash >> 33;
+  hash *= Xxh3::kPrime64_2;
+  hash ^= hash >> 29;
+  hash *= Xxh3::kPrime64_3;
+  return hash ^ hash >> 32;
+}
+CFCK_DEVICE std::uint64_t swapped_bytes(std::uint64_t value) {
+  std::uint64_t result = 0;
+  CFCK_UNROLL
+  for (unsigned i = 0; i < 8; ++i) {
+    result = result << 8 | (value >> 8 * i & 0xff);
+  }
+  return result;
+}
+
+// Up to 16 bytes.
+CFCK_DEVICE_CALL std::uint64_t xxh3_short(const std::uint8_t* data, std::uint32_t n_bytes) {
+  const std::uint8_t* const end = data + n_bytes;
+  if (n_bytes > 8) {
+    const std::uint64_t low = load_64(data, end) ^ (secret_word(3) ^ secret_word(4));
+    const std::uint64_t high = load_64(end - 8, end) ^ (secret_word(5) ^ secret_word(6));
+    return xxh3_avalanche(n_bytes + swapped_bytes(low) + high + folded_product(low, high));
+  }
+  if (n_bytes >= 4) {
+    const std::uint64_t both =
+        load_word(end - 4, end) + (std::uint64_t{load_word(data, end)} << 32);
+    std::uint64_t hash = both ^ (secret_word(1) ^ secret_word(2));
+    hash ^= rotated(hash, 49) ^ rotated(hash, 24);
+    hash *= 0x9fb21c651e98df25u;
+    hash ^= (hash >> 35) + n_bytes;
+    hash *= 0x9fb21c651e98df25u;
+    return hash ^ hash >> 28;
+  }
+  if (n_bytes > 0) {
+    const std::uint32_t combined = load_byte(data) << 16 | load_byte(data + n_bytes / 2) << 24 |
+                                   load_byte(end - 1) | n_bytes << 8;
+    const std::uint64_t secret = secret_word(0);
+    return xxh64_avalanche(combined ^ (static_cast<std::uint32_t>(secret) ^ secret >> 32));
+  }
+  return xxh64_avalanche(secret_word(7) ^ secret_word(8));
+}
+
+// The folded product of 16 bytes with 16 bytes of the secret.
+CFCK_DEVICE std::uint64_t mixed_16(const std::uint8_t* data, const std::uint8_t* end,
+                                   unsigned secret_byte) {
+  return folded_product(load_64(data, end) ^ secret_at(secret_byte),
+                        load_64(data + 8, end) ^ secret_at(secret_byte + 8));
+}
+
+// 17 to 240 bytes.
+CFCK_DEVICE_CALL std::uint64_t xxh3_medium(const std::uint8_t* data, std::uint32_t n_bytes) {
+  const std::uint8_t* const end = data + n_bytes;
+  std::uint64_t sum = n_bytes * Xxh3::kPrime64_1;
+  if (n_bytes <= 128) {
+    for (unsigned i = (n_bytes - 1) / 32 + 1; i-- > 0;) {
+      sum += mixed_16(data + 16 * i, end, 32 * i) + mixed_16(end - 16 * (i + 1), end, 32 * i + 16);
+    }
+    return xxh3_avalanche(sum);
+  }
+  for (unsigned i = 0; i < 8; ++i) {
+    sum += mixed_16(data + 16 * i, end, 16 * i);
+  }
+  sum = xxh3_avalanche(sum);
+  for (unsigned i = 8; i < n_bytes / 16; ++i) {
+    sum += mixed_16(data + 16 * i, end, 16 * (i - 8) + 3);
+  }
+  return xxh3_avalanche(sum + mixed_16(end - 16, end, 136 - 17));
+}
+
+// The sums of some stripes in one of the eight columns: of products in the column itself, of data
+// in the column beside it.
+struct StripeSums {
+  std::uint64_t products = 0;
+  std::uint64_t data = 0;
+
+  CFCK_DEVICE void add(std::uint64_t value, std::uint64_t secret) {
+    const std::uint64_t keyed = value ^ secret;
+    products += (keyed & 0xffffffffu) * (keyed >> 32);
+    data += value;
+  }
+  // For all lanes: what is added to the lane's column.
+  CFCK_DEVICE std::uint64_t of_column() const { return products + shuffle_64(data, lane() ^ 1); }
+};
+
+CFCK_DEVICE std::uint64_t initial_sum(unsigned column) {
+  return column == 0   ? Xxh3::kPrime32_3
+         : column == 1 ? Xxh3::kPrime64_1
+         : column == 2 ? Xxh3::kPrime64_2
+         : column == 3 ? Xxh3::kPrime64_3
+         : column == 4 ? Xxh3::kPrime64_4
+         : column == 5 ? Xxh3::kPrime32_2
+         : column == 6 ? Xxh3::kPrime64_5
+                       : Xxh3::kPrime32_1;
+}
+
+// More than 240 bytes. Lane l has column l mod 8; four blocks are added up side by side, and then
+// scrambled one after another.
+CFCK_DEVICE std::uint64_t xxh3_long(const std::uint8_t* data, std::uint32_t n_bytes) {
+  const std::uint8_t* const end = data + n_bytes;
+  const unsigned column = lane() % 8;
+  const unsigned quarter = lane() / 8;
+  const std::uint32_t n_blocks = (n_bytes - 1) / Xxh3::kBlockBytes;
+  std::uint64_t sum = initial_sum(column);
+  for (std::uint32_t first = 0; first < n_blocks; first += 4) {
+    StripeSums sums;
+    if (first + quarter < n_blocks) {
+      const std::uint8_t* const block = data + std::size_t{first + quarter} * Xxh3::kBlockBytes;
+      CFCK_UNROLL
+      for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
+        sums.add(load_64(block + stripe * Xxh3::kStripeBytes + 8 * column, end),
+                 secret_word(stripe + column));
+      }
+    }
+    const std::uint64_t of_block = sums.of_column();
+    for (unsigned i = 0; i < 4 && first + i < n_blocks; ++i) {
+      sum += shuffle_64(of_block, 8 * i + column);
+      sum = (sum ^ sum >> 47 ^ secret_word(16 + column)) * Xxh3::kPrime32_1;
+    }
+  }
+  const std::uint32_t done = n_blocks * Xxh3::kBlockBytes;
+  StripeSums sums;
+  for (unsigned stripe = quarter; stripe < (n_bytes - 1 - done) / Xxh3::kStripeBytes; stripe += 4) {
+    sums.add(load_64(data + done + stripe * Xxh3::kStripeBytes + 8 * column, end),
+             secret_word(stripe + column));
+  }
+  if (quarter == 0) {
+    sums.add(load_64(end - Xxh3::kStripeBytes + 8 * column, end), secret_at(121 + 8 * column));
+  }
+  std::uint64_t rest = sums.of_column();
+  rest += shuffle_64(rest, lane() ^ 8);
+  rest += shuffle_64(rest, lane() ^ 16);
+  sum += rest;
+  // Pairs of columns are folded; lanes of even columns have the pairs.
+  const std::uint64_t keyed = sum ^ secret_at(11 + 8 * column);
+  const std::uint64_t folded = folded_product(keyed, shuffle_64(keyed, lane() ^ 1));
+  std::uint64_t hash = n_bytes * Xxh3::kPrime64_1;
+  for (unsigned i = 0; i < 8; i += 2) {
+    hash += shuffle_64(folded, i);
+  }
+  return xxh3_avalanche(hash);
+}
+
+// Returns the hash, the same in all lanes.
+CFCK_DEVICE std::uint64_t warp_hash64(const std::uint8_t* data, std::uint32_t n_bytes) {
+  return n_bytes <= 16    ? xxh3_short(data, n_bytes)
+         : n_bytes <= 240 ? xxh3_medium(data, n_bytes)
+                          : xxh3_long(data, n_bytes);
+}
+
+}  // namespace cfck::simt

@@ -1,0 +1,104 @@
+// Fields in the bytes of a chunk, on a device: bytes, varints, bit strings and values
+// (codec/lossless/spec.md; codec/entropy/rans.md, section 4). A warp reads them together.
+#pragma once
+
+#include "base/simt/warp.cuh"
+
+namespace cfck::codec {
+
+// Bytes of a chunk on the device, at any address.
+struct DeviceBytes {
+  const std::uint8_t* data = nullptr;
+  std::uint32_t n_bytes = 0;
+
+  CFCK_DEVICE const std::uint8_t* end() const { return data + n_bytes; }
+  // Requires: at + n is not beyond the end.
+  CFCK_DEVICE DeviceBytes part(std::uint32_t at, std::uint32_t n) const { return {data + at, n}; }
+};
+
+// Takes fields from the front of `bytes`, the same ones in all lanes. Past the end it gives zeros,
+// and `failed` is set.
+class DeviceFields {
+ public:
+  CFCK_DEVICE explicit DeviceFields(DeviceBytes bytes) : bytes_(bytes) {}
+
+  CFCK_DEVICE std::uint32_t byte() {
+    if (at_ >= bytes_.n_bytes) {
+      failed = true;
+      return 0;
+    }
+    return simt::load_byte(bytes_.data + at_++);
+  }
+
+  // codec/lossless/spec.md: at most five bytes, and as few as possible.
+  CFCK_DEVICE std::uint32_t varint() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 35; shift += 7) {
+      const std::uint32_t next = byte();
+      value |= std::uint64_t{next & 0x7f} << shift;
+      if (next < 0x80) {
+        failed = failed || (next == 0 && shift != 0) || value > 0xffffffffu;
+        return static_cast<std::uint32_t>(value);
+      }
+    }
+    failed = true;
+    return 0;
+  }
+
+  CFCK_DEVICE std::uint32_t position() const { return at_; }
+  // Returns all that is left.
+  CFCK_DEVICE DeviceBytes rest() const { return bytes_.part(at_, bytes_.n_bytes - at_); }
+
+  bool failed = false;
+
+ private:
+  DeviceBytes bytes_;
+  std::uint32_t at_ = 0;
+};
+
+// Takes bits, least significant first, the same ones in all lanes. What it gives past the end is
+// unspecified: callers compare end_position() with the length.
+class DeviceBits {
+ public:
+  CFCK_DEVICE explicit DeviceBits(DeviceBytes bytes) : bytes_(bytes) {}
+
+  // Requires: n is at most 32.
+  CFCK_DEVICE std::uint32_t take(unsigned n) {
+    if (n_bits_ < n) {
+      const std::uint64_t word =
+          loaded_ < bytes_.n_bytes ? simt::load_word(bytes_.data + loaded_, bytes_.end()) : 0;
+      loaded_ += 4;
+      bits_ |= word << n_bits_;
+      n_bits_ += 32;
+    }
+    const auto value = static_cast<std::uint32_t>(bits_ & ((std::uint64_t{1} << n) - 1));
+    bits_ >>= n;
+    n_bits_ -= n;
+    return value;
+  }
+
+  // Number of bytes begun.
+  CFCK_DEVICE std::uint32_t end_position() const { return (8 * loaded_ - n_bits_ + 7) / 8; }
+  // Whether the rest of the last byte is zero. Requires: it is not past the end.
+  CFCK_DEVICE bool rest_is_zero() const { return (bits_ & ((1u << (n_bits_ % 8)) - 1)) == 0; }
+
+ private:
+  DeviceBytes bytes_;
+  std::uint32_t loaded_ = 0;
+  std::uint64_t bits_ = 0;
+  unsigned n_bits_ = 0;
+};
+
+// Loads a value at any address.
+template <class Word>
+CFCK_DEVICE Word load_value(const std::uint8_t* from) {
+  const std::uint8_t* const end = from + sizeof(Word);
+  const auto low = simt::load_word(from, end);
+  if constexpr (sizeof(Word) == 8) {
+    return static_cast<Word>(simt::load_word(from + 4, end)) << 32 | low;
+  } else {
+    return static_cast<Word>(low);
+  }
+}
+
+}  // namespace cfck::codec

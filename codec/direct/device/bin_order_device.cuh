@@ -1,0 +1,114 @@
+// The order by predicted bins on a device (codec/direct/spec.md, section 5.3). Indices are decoded
+// in that order and fetched in the order of storage: written the other way, each would fill its own
+// sector of memory.
+#pragma once
+
+#include "base/simt/warp.cuh"
+#include "codec/common/bin_codes.hpp"
+#include "codec/common/device_chunk.hpp"
+#include "codec/common/spread_device.cuh"
+#include "codec/symboliser/bins_device.cuh"
+
+namespace cfck::codec {
+
+inline constexpr unsigned kBinCounters = 160;  // those of all bins, a multiple of 32
+static_assert(kBinCounters > kMaxDirectBin && kBinCounters % simt::kWarpLanes == 0);
+
+// Returns the predicted bin of value i of the chunk.
+CFCK_DEVICE std::uint32_t predicted_bin(const DeviceParameters& parameters, std::uint32_t i) {
+  const std::uint64_t in_rows = std::uint64_t{parameters.first_in_row} + i;
+  const std::uint64_t row = in_rows / parameters.row_values;
+  const auto in_row = static_cast<std::uint32_t>(in_rows - row * parameters.row_values);
+  const std::uint32_t column = in_row / parameters.kernel_size;
+  const int sum = parameters.bands[in_row - column * parameters.kernel_size] +
+                  parameters.rows[row] + parameters.columns[column];
+  return sum < 1                                 ? 1
+         : sum > static_cast<int>(kMaxDirectBin) ? kMaxDirectBin
+                                                 : static_cast<std::uint32_t>(sum);
+}
+
+// Which values are not masked: `mask` of n_values, or nullptr.
+CFCK_DEVICE std::uint32_t shown_word(const std::uint8_t* mask, std::uint32_t n_values,
+                                     std::uint32_t first) {
+  const std::uint32_t n_left = n_values - first;
+  const std::uint32_t there = n_left < 32 ? (1u << n_left) - 1 : simt::kAllLanes;
+  return mask == nullptr ? there : there & ~mask_word(mask, n_values, first);
+}
+
+// Counts values by bin; `next` is of shared memory. Afterwards next[c] is the number of values of
+// bins below c.
+CFCK_DEVICE void count_bins(const DeviceParameters& parameters, const std::uint8_t* mask,
+                            std::uint32_t n_values, std::uint32_t* next) {
+  for (unsigned c = simt::lane(); c < kBinCounters; c += simt::kWarpLanes) {
+    next[c] = 0;
+  }
+  simt::sync_warp();
+  for (std::uint32_t first = 0; first < n_values; first += simt::kWarpLanes) {
+    if ((shown_word(mask, n_values, first) >> simt::lane() & 1) != 0) {
+      simt::atomic_add(&next[predicted_bin(parameters, first + simt::lane())], 1);
+    }
+  }
+  simt::sync_warp();
+  std::uint32_t before = 0;
+  for (unsigned begin = 0; begin < kBinCounters; begin += simt::kWarpLanes) {
+    const std::uint32_t count = next[begin + simt::lane()];
+    std::uint32_t sum = count;
+    CFCK_UNROLL
+    for (unsigned distance = 1; distance < simt::kWarpLanes; distance *= 2) {
+      const std::uint32_t lower = simt::shuffle(sum, simt::lane() - distance);
+      sum += simt::lane() >= distance ? lower : 0;
+    }
+    next[begin + simt::lane()] = before + sum - count;
+    before += simt::shuffle(sum, simt::kWarpLanes - 1);
+  }
+  simt::sync_warp();
+}
+
+// Writes the groups of n_shown values: each has the bin of its middle value.
+CFCK_DEVICE void set_device_groups(const std::uint32_t* next, std::uint32_t n_shown,
+                                   std::uint32_t* groups) {
+  for (std::uint32_t first = kGroupSize * simt::lane(); first < n_shown;
+       first += kGroupSize * simt::kWarpLanes) {
+    const std::uint32_t n_left = n_shown - first;
+    const std::uint32_t middle = first + (n_left < kGroupSize ? n_left : kGroupSize) / 2;
+    // The last bin that begins at or before it.
+    std::uint32_t low = 0;
+    std::uint32_t high = kMaxDirectBin + 1;
+    while (high - low > 1) {
+      const std::uint32_t between = (low + high) / 2;
+      if (next[between] <= middle) {
+        low = between;
+      } else {
+        high = between;
+      }
+    }
+    groups[first / kGroupSize] = device_group(low, 0, false);
+  }
+  simt::sync_warp();
+}
+
+// Fetches n_values indices from the order of bins, `sorted`, into that of storage. Masked values
+// get kMasked. Moves `next` to the ends of the bins.
+CFCK_DEVICE void fetch_by_bins(const DeviceParameters& parameters, const std::uint8_t* mask,
+                               std::uint32_t n_values, std::uint32_t* next,
+                               const std::int32_t* sorted, std::int32_t* indices) {
+  for (std::uint32_t first = 0; first < n_values; first += simt::kWarpLanes) {
+    const unsigned lane = simt::lane();
+    const bool is_there = first + lane < n_values;
+    const bool is_shown = (shown_word(mask, n_values, first) >> lane & 1) != 0;
+    const std::uint32_t scale_bin =
+        is_shown ? predicted_bin(parameters, first + lane) : kBinCounters - 1;
+    const std::uint32_t same = simt::match(scale_bin);
+    const std::uint32_t place = next[scale_bin] + simt::popcount(same & simt::lanes_below());
+    simt::sync_warp();
+    if (is_shown && lane == simt::lowest_bit(same)) {
+      next[scale_bin] += simt::popcount(same);
+    }
+    if (is_there) {
+      indices[first + lane] = is_shown ? sorted[place] : kMasked;
+    }
+    simt::sync_warp();
+  }
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,104 @@
+// What happens to the indices of a chunk once all are there, on a device: masked values,
+// prediction, and the values themselves (codec/direct/spec.md, sections 4 and 5).
+#pragma once
+
+#include "base/simt/warp.cuh"
+#include "codec/common/bin_codes.hpp"
+#include "codec/common/device_chunk.hpp"
+#include "codec/common/fields_device.cuh"
+#include "codec/common/float_values.hpp"
+#include "codec/direct/device/bin_order_device.cuh"
+
+namespace cfck::codec {
+
+CFCK_DEVICE bool is_valid_index(std::int32_t index) {
+  return index >= -kMaxIndex && index <= kMaxIndex;
+}
+
+// Returns the step of value i of the chunk.
+CFCK_DEVICE double step_of_value(const DeviceParameters& parameters, std::uint32_t i) {
+  if (parameters.row_steps == nullptr) {
+    return parameters.step;
+  }
+  const std::uint64_t row = (std::uint64_t{parameters.first_in_row} + i) / parameters.row_values;
+  return same_bits<float>(static_cast<std::uint32_t>(parameters.row_steps[row]) << 16);
+}
+
+// Puts indices that are not masked back between those that are.
+CFCK_DEVICE void spread_indices(const std::uint8_t* mask, std::uint32_t n_values,
+                                const std::int32_t* shown, std::int32_t* indices) {
+  std::uint32_t n_shown = 0;
+  for (std::uint32_t first = 0; first < n_values; first += simt::kWarpLanes) {
+    const std::uint32_t word = shown_word(mask, n_values, first);
+    const std::uint32_t i = first + simt::lane();
+    if (i < n_values) {
+      const std::uint32_t place = n_shown + simt::popcount(word & simt::lanes_below());
+      indices[i] = (word >> simt::lane() & 1) != 0 ? shown[place] : kMasked;
+    }
+    n_shown += simt::popcount(word);
+  }
+}
+
+// Turns residuals of the whole kernels of a chunk into indices, a kernel in each lane. False if an
+// index is out of range.
+CFCK_DEVICE bool restore_device_indices(const DeviceParameters& parameters, std::uint32_t n_values,
+                                        std::int32_t* indices) {
+  const std::uint32_t size = parameters.kernel_size;
+  const std::uint32_t before = (size - parameters.first_in_kernel) % size;
+  const std::uint32_t n_kernels = before < n_values ? (n_values - before) / size : 0;
+  bool fits = true;
+  for (std::uint32_t k = simt::lane(); k < n_kernels; k += simt::kWarpLanes) {
+    std::int32_t* const kernel = indices + before + std::size_t{k} * size;
+    const std::int16_t* coefficients = parameters.coefficients;
+    for (std::uint32_t t = 0; t < size; coefficients += t, ++t) {
+      if (kernel[t] <= kMasked) {
+        continue;
+      }
+      std::int64_t sum = 128;
+      for (std::uint32_t s = 0; s < t; ++s) {
+        const std::int32_t known = kernel[s] <= kMasked ? 0 : kernel[s];
+        sum += std::int64_t{coefficients[s]} * known;
+      }
+      sum >>= 8;
+      sum = sum > kMaxIndex ? kMaxIndex : sum < -kMaxIndex ? -kMaxIndex : sum;
+      const std::int64_t index = std::int64_t{kernel[t]} + sum;
+      fits = fits && index >= -kMaxIndex && index <= kMaxIndex;
+      kernel[t] = static_cast<std::int32_t>(index > kMaxIndex    ? kMaxIndex
+                                            : index < -kMaxIndex ? -kMaxIndex
+                                                                 : index);
+    }
+  }
+  return !simt::any(!fits);
+}
+
+// Computes the values of indices in the order of storage; exact ones are taken from `exact` in
+// order. False if an index is out of range, or exact values are left or missing.
+template <class Value>
+CFCK_DEVICE bool store_device_values(const DeviceParameters& parameters, std::uint32_t n_values,
+                                     const std::int32_t* indices, DeviceBytes exact,
+                                     typename Value::Word* out) {
+  using Word = typename Value::Word;
+  std::uint32_t n_exact = 0;
+  bool fits = true;
+  for (std::uint32_t first = 0; first < n_values; first += simt::kWarpLanes) {
+    const std::uint32_t i = first + simt::lane();
+    const std::int32_t index = i < n_values ? indices[i] : 0;
+    const bool is_exact = index == kExact;
+    const std::uint32_t votes = simt::ballot(is_exact);
+    if (is_exact) {
+      const std::uint32_t at =
+          (n_exact + simt::popcount(votes & simt::lanes_below())) * sizeof(Word);
+      const bool is_there = at + sizeof(Word) <= exact.n_bytes;
+      fits = fits && is_there;
+      out[i] = is_there ? load_value<Word>(exact.data + at) : Word{0};
+    } else if (i < n_values) {
+      const std::int32_t shown = index == kMasked ? 0 : index;
+      fits = fits && is_valid_index(shown);
+      out[i] = Value::from_double(static_cast<double>(shown) * step_of_value(parameters, i));
+    }
+    n_exact += simt::popcount(votes);
+  }
+  return !simt::any(!fits) && n_exact * sizeof(Word) == exact.n_bytes;
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,408 @@
+// Chunks of mode 2 with the stage `rans` on a device: one warp decodes a chunk
+// (codec/lossless/spec.md, section 3). Accepts what lossless_decode.cpp accepts, with the same
+// values.
+#pragma once
+
+#include "base/simt/warp.cuh"
+#include "codec/common/device_chunk.hpp"
+#include "codec/common/fields_device.cuh"
+#include "codec/common/spread_device.cuh"
+#include "codec/entropy/rans/rans_device.cuh"
+#include "codec/lossless/chunk_header.hpp"
+#include "codec/symboliser/bins_device.cuh"
+#include "codec/symboliser/float_format.hpp"
+#include "codec/symboliser/raw_bits_device.cuh"
+
+namespace cfck::codec {
+
+inline constexpr unsigned kLosslessPlaces = 2 + kLosslessTables;
+
+// A group's raw bits take at most 52 planes of 16 bytes, and one group more than the lanes carry is
+// in the tail.
+inline constexpr unsigned kMaxGroupRawBytes = 52 * 16;
+inline constexpr unsigned kMaxTailBytes =
+    kMaxGroupRawBytes + kMaxDeviceLaneSets * simt::kWarpLanes * kRansStateBits / 8;
+
+// The shared memory of a warp.
+struct LosslessShared {
+  DeviceTable tables[kLosslessPlaces];
+  WordRing rings[kMaxDeviceLaneSets];
+  std::uint8_t tail[kMaxTailBytes];
+};
+
+// Header and sections of a chunk, the same in all lanes.
+struct LosslessSections {
+  std::uint32_t flags = 0;
+  std::uint32_t first_bin = 0;
+  std::uint32_t n_masked = 0;
+  std::uint32_t trailing_zero_base = 0;
+  DeviceBytes mask;
+  DeviceBytes mask_signs;
+  DeviceBytes bin_escapes;
+  DeviceBytes escapes;
+  DeviceBytes coded;
+  DeviceBytes raw;
+};
+
+// False for a header that parse_chunk_header() refuses, or that does not fit the payload.
+CFCK_DEVICE bool read_lossless_sections(const DeviceChunk& chunk, unsigned value_bytes,
+                                        std::uint32_t max_bin, unsigned raw_bits,
+                                        LosslessSections& s) {
+  const DeviceBytes payload{chunk.payload, chunk.payload_bytes};
+  DeviceFields in(payload);
+  (void)in.byte();  // the mode
+  s.flags = in.byte();
+  s.first_bin = in.varint();
+  std::uint32_t mask_bytes = 0;
+  std::uint32_t n_bin_escapes = 0;
+  std::uint32_t n_escapes = 0;
+  if (s.flags & kHasMask) {
+    mask_bytes = in.varint();
+    s.n_masked = in.varint();
+  }
+  if (s.flags & kHasTrailingZeroBase) {
+    s.trailing_zero_base = in.byte();
+  }
+  if (s.flags & kHasEscapes) {
+    n_bin_escapes = in.varint();
+    n_escapes = in.varint();
+  }
+  const std::uint32_t coded_bytes = in.varint();
+  const std::uint32_t raw_bytes = in.varint();
+  const std::uint64_t n = chunk.n_values;
+  const bool is_valid = !in.failed && (s.flags & (kHasZeroGroups | kHasFourTables)) == 0 &&
+                        !((s.flags & kHasMaskSigns) && !(s.flags & kHasMask)) && s.n_masked < n &&
+                        mask_bytes <= (n + 7) / 8 && s.first_bin <= max_bin &&
+                        s.trailing_zero_base < raw_bits;
+  if (!is_valid) {
+    return false;
+  }
+  const std::uint64_t n_left = n - s.n_masked;
+  const std::uint64_t sign_bytes =
+      s.flags & kHasMaskSigns ? (std::uint64_t{s.n_masked} + 7) / 8 : 0;
+  if (n_escapes > n_left || n_bin_escapes > (n_left + kGroupSize - 1) / kGroupSize) {
+    return false;
+  }
+  const std::uint64_t body_bytes = in.position() + mask_bytes + sign_bytes +
+                                   2 * std::uint64_t{n_bin_escapes} +
+                                   std::uint64_t{value_bytes} * n_escapes + coded_bytes + raw_bytes;
+  if (body_bytes != chunk.payload_bytes ||
+      (chunk.body_bytes != kUnknownBody && chunk.body_bytes != body_bytes)) {
+    return false;
+  }
+  std::uint32_t at = in.position();
+  const auto take = [&](std::uint64_t n_bytes) {
+    at += static_cast<std::uint32_t>(n_bytes);
+    return payload.part(at - static_cast<std::uint32_t>(n_bytes),
+                        static_cast<std::uint32_t>(n_bytes));
+  };
+  s.mask = take(mask_bytes);
+  s.mask_signs = take(sign_bytes);
+  s.bin_escapes = take(2 * std::uint64_t{n_bin_escapes});
+  s.escapes = take(std::uint64_t{value_bytes} * n_escapes);
+  s.coded = take(coded_bytes);
+  s.raw = take(raw_bytes);
+  return true;
+}
+
+// Decodes one chunk of a format with 32 symbols.
+template <class Format, unsigned n_sets>
+class LosslessWarp {
+  using Word = typename Format::Word;
+  static constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
+  static constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
+
+ public:
+  CFCK_DEVICE LosslessWarp(const DeviceChunk& chunk, const LosslessSections& sections,
+                           LosslessShared& shared)
+      : chunk_(chunk),
+        s_(sections),
+        shared_(shared),
+        n_values_(chunk.n_values - sections.n_masked),
+        n_groups_((n_values_ + kGroupSize - 1) / kGroupSize),
+        has_signs_((sections.flags & kHasNoSigns) == 0) {}
+
+  CFCK_DEVICE bool decode(std::uint32_t words_at) {
+    if (!open_device_lanes(s_.coded, words_at, shared_.rings, lanes_) || !read_groups()) {
+      return false;
+    }
+    const bool has_mask = (s_.flags & kHasMask) != 0;
+    values_ = reinterpret_cast<Word*>(has_mask ? chunk_.values : chunk_.out);
+    if (!decode_values()) {
+      return false;
+    }
+    if (!has_mask) {
+      return true;
+    }
+    simt::sync_warp();
+    const std::uint8_t* const mask = chunk_.mask != nullptr ? chunk_.mask : s_.mask.data;
+    const bool is_plain = s_.mask.n_bytes == (chunk_.n_values + 7) / 8;
+    return (is_plain || chunk_.mask != nullptr) &&
+           spread_shown<Word>(mask, chunk_.n_values, s_.n_masked, values_, s_.mask_signs,
+                              reinterpret_cast<Word*>(chunk_.out));
+  }
+
+ private:
+  CFCK_DEVICE static std::uint32_t group_raw_bytes(bool has_signs, unsigned trailing_zero_bits,
+                                                   unsigned n) {
+    return static_cast<std::uint32_t>(raw_group_bytes<Format>(has_signs, trailing_zero_bits, n));
+  }
+
+  CFCK_DEVICE unsigned group_size(std::uint32_t g) const {
+    const std::uint32_t n_left = n_values_ - g * kGroupSize;
+    return n_left < kGroupSize ? n_left : kGroupSize;
+  }
+
+  // Bins, trailing zero bits, and which groups come after the end of the lanes.
+  CFCK_DEVICE bool read_groups() {
+    DeviceBins bins(s_.first_bin, max_bin<Format>(), s_.bin_escapes, chunk_.groups);
+    decode_run(lanes_, shared_.tables[0], n_groups_,
+               [&](std::uint32_t first, std::uint32_t symbol, bool is_active) {
+                 bins.add(first, symbol, is_active, s_.trailing_zero_base);
+               });
+    bool fits = bins.all_valid();
+    if (s_.flags & kHasTrailingZeroStream) {
+      simt::sync_warp();
+      decode_run(lanes_, shared_.tables[1], n_groups_,
+                 [&](std::uint32_t first, std::uint32_t symbol, bool is_active) {
+                   if (is_active) {
+                     std::uint32_t& group = chunk_.groups[first + simt::lane()];
+                     const std::uint32_t bits = s_.trailing_zero_base + symbol;
+                     fits =
+                         fits && bits < Format::kRawBits && !(is_zero_group(group) && symbol != 0);
+                     group = with_trailing_zero_bits(group, bits);
+                   }
+                 });
+    }
+    simt::sync_warp();
+    if (simt::any(!fits)) {
+      return false;
+    }
+    const auto raw_bytes_of = [&](std::uint32_t g) {
+      const std::uint32_t group = chunk_.groups[g];
+      return is_zero_group(group)
+                 ? 0
+                 : group_raw_bytes(has_signs_, trailing_zero_bits_of(group), group_size(g));
+    };
+    const std::uint32_t raw_bytes = sum_of_groups(n_groups_, raw_bytes_of);
+    tail_ = find_tail(n_groups_, raw_bytes, n_sets, raw_bytes_of);
+    return raw_bytes == s_.raw.n_bytes + tail_.in_lanes;
+  }
+
+  // All groups but those whose raw bits the lanes carry; then these, whose symbols are decoded
+  // twice: the raw bits are there when the states have come to their end.
+  CFCK_DEVICE bool decode_values() {
+    const std::uint8_t* raw = s_.raw.data;
+    std::uint32_t first = 0;
+    std::uint32_t last = tail_.first_group;
+    CFCK_NO_UNROLL
+    for (bool is_tail = false;; is_tail = true) {
+      if (is_tail) {
+        if (!fill_tail(raw)) {
+          return false;
+        }
+        raw = shared_.tail;
+        first = tail_.first_group;
+        last = n_groups_;
+      }
+      raw = decode_groups(first, last, raw);
+      if (is_tail) {
+        return escape_at_ * sizeof(Word) == s_.escapes.n_bytes;
+      }
+    }
+  }
+
+  // Puts the raw bits of the last groups into shared memory; those in the section are at `raw`.
+  CFCK_DEVICE bool fill_tail(const std::uint8_t* raw) {
+    const DeviceLanes<n_sets> before = without_ring(lanes_);
+    skip_groups(tail_.first_group);
+    const std::uint32_t in_section = tail_.raw_bytes - tail_.in_lanes;
+    for (std::uint32_t i = simt::lane(); i < in_section; i += simt::kWarpLanes) {
+      shared_.tail[i] = static_cast<std::uint8_t>(simt::load_byte(raw + i));
+    }
+    const bool fits = finish_device_lanes(lanes_, tail_.in_lanes, shared_.tail + in_section);
+    lanes_ = before;
+    simt::sync_warp();
+    return fits;
+  }
+
+  // Decodes the symbols of the groups from `first` on.
+  CFCK_DEVICE void skip_groups(std::uint32_t first) {
+    for (std::uint32_t g = first; g < n_groups_; ++g) {
+      const std::uint32_t group = chunk_.groups[g];
+      if (!is_zero_group(group)) {
+        decode_run(lanes_, shared_.tables[2 + bin_of(group) % kPhases], group_size(g),
+                   [](std::uint32_t, std::uint32_t, bool) {});
+      }
+    }
+  }
+
+  // Decodes groups [first, last), whose raw bits are at `raw`; returns what follows these.
+  CFCK_DEVICE const std::uint8_t* decode_groups(std::uint32_t first, std::uint32_t last,
+                                                const std::uint8_t* raw) {
+    std::uint32_t some = 0;
+    for (std::uint32_t g = first; g < last; ++g) {
+      const unsigned turn = (g - first) % simt::kWarpLanes;
+      if (turn == 0) {
+        some = g + simt::lane() < last ? chunk_.groups[g + simt::lane()] : 0;
+      }
+      const std::uint32_t group = simt::shuffle(some, turn);
+      const unsigned n = group_size(g);
+      Word* const values = values_ + std::size_t{g} * kGroupSize;
+      if (is_zero_group(group)) {
+        store_zeros(values, n);
+      } else if (n == kGroupSize) {
+        raw = decode_group<true>(group, n, raw, values);
+      } else {
+        raw = decode_group<false>(group, n, raw, values);
+      }
+    }
+    return raw;
+  }
+
+  CFCK_DEVICE static void store_zeros(Word* values, unsigned n) {
+    for (unsigned i = simt::lane(); i < n; i += simt::kWarpLanes) {
+      values[i] = 0;
+    }
+  }
+
+  template <bool is_whole>
+  CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t group, unsigned n,
+                                               const std::uint8_t* raw, Word* values) {
+    Word bits[kLaneValues] = {};
+    raw = load_raw_bits(raw, trailing_zero_bits_of(group), is_whole ? kGroupSize : n, bits);
+    const std::uint32_t scale_bin = bin_of(group);
+    const DeviceTable& table = shared_.tables[2 + scale_bin % kPhases];
+    const std::uint32_t top_of_lane = top_of_symbol(scale_bin, simt::lane());
+    bool escapes = false;
+    std::uint32_t symbols = 0;
+    CFCK_UNROLL
+    for (unsigned t = 0; t < kLaneValues; ++t) {
+      const unsigned i = t * simt::kWarpLanes + simt::lane();
+      if (is_whole || t * simt::kWarpLanes < n) {
+        const bool is_active = is_whole || i < n;
+        const std::uint32_t symbol = decode_step(lanes_, t % n_sets, table, is_active);
+        const std::uint32_t top = simt::shuffle(top_of_lane, symbol);
+        const bool is_escape = symbol == Format::kSymbolEscape && is_active;
+        escapes = escapes || is_escape;
+        symbols |= (is_escape ? 1u : 0u) << t;
+        if (is_active && !is_escape) {
+          values[i] = value_of(bits[t], top);
+        }
+      }
+    }
+    if (simt::any(escapes)) {
+      store_escapes(symbols, values);
+    }
+    return raw;
+  }
+
+  // The high bits of a value with the symbol: those of the window's exponents, nothing for others.
+  // Of a word of 64 bits the upper half.
+  CFCK_DEVICE static std::uint32_t top_of_symbol(std::uint32_t scale_bin, std::uint32_t symbol) {
+    constexpr unsigned kHighBits = Format::kBits < 32 ? Format::kBits : 32;
+    constexpr unsigned kShift = kRawMantissa - (Format::kBits - kHighBits);
+    constexpr std::uint32_t kMagnitude = (std::uint32_t{1} << (kHighBits - 1)) - 1;
+    const std::uint32_t first = (scale_bin / kPhases - 4) * 2;
+    const std::uint32_t field = first - (symbol & ~1u) + (symbol & 1u);
+    return symbol >= Format::kSymbolZero ? 0 : field << kShift & kMagnitude;
+  }
+
+  CFCK_DEVICE static Word value_of(Word bits, std::uint32_t top) {
+    constexpr unsigned kTopShift = Format::kBits < 32 ? 0 : Format::kBits - 32;
+    const Word sign =
+        static_cast<Word>(static_cast<Word>(bits >> kRawMantissa) << (Format::kBits - 1));
+    return static_cast<Word>((bits & kRawMask) | sign |
+                             static_cast<Word>(static_cast<Word>(top) << kTopShift));
+  }
+
+  // Reads the raw bits of the lane's values; returns what follows those of the group.
+  CFCK_DEVICE const std::uint8_t* load_raw_bits(const std::uint8_t* raw,
+                                                unsigned trailing_zero_bits, unsigned n,
+                                                Word* bits) const {
+    const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
+    raw = add_planes(raw, Format::kRawBits - (has_signs_ ? 0 : 1), trailing_zero_bits + low_bits, n,
+                     bits);
+    if constexpr (Format::kLowBits != 0) {
+      if (low_bits != 0) {
+        constexpr unsigned kLowBytes = Format::kLowBits / 8;
+        CFCK_UNROLL
+        for (unsigned t = 0; t < kLaneValues; ++t) {
+          const unsigned i = t * simt::kWarpLanes + simt::lane();
+          if (i < n) {
+            bits[t] |= load_low<kLowBytes>(raw + i * kLowBytes);
+          }
+        }
+        raw += n * kLowBytes;
+      }
+    }
+    return raw;
+  }
+
+  template <unsigned n_bytes>
+  CFCK_DEVICE static Word load_low(const std::uint8_t* from) {
+    const std::uint32_t low = simt::load_word(from, from + n_bytes);
+    if constexpr (n_bytes == 2) {
+      return static_cast<Word>(low & 0xffff);
+    } else {
+      const std::uint32_t high = simt::load_word(from + 4, from + n_bytes) & 0xffff;
+      return static_cast<Word>(static_cast<Word>(high) << 32 | low);
+    }
+  }
+
+  // Stores escaped values in order; `escapes` has a bit for each value of the lane.
+  CFCK_DEVICE void store_escapes(std::uint32_t escapes, Word* values) {
+    CFCK_UNROLL
+    for (unsigned t = 0; t < kLaneValues; ++t) {
+      const bool is_escape = (escapes >> t & 1) != 0;
+      const std::uint32_t votes = simt::ballot(is_escape);
+      const std::uint32_t number = escape_at_ + simt::popcount(votes & simt::lanes_below());
+      if (is_escape && (number + 1) * sizeof(Word) <= s_.escapes.n_bytes) {
+        values[t * simt::kWarpLanes + simt::lane()] =
+            load_value<Word>(s_.escapes.data + number * sizeof(Word));
+      }
+      escape_at_ += simt::popcount(votes);
+    }
+  }
+
+  const DeviceChunk& chunk_;
+  const LosslessSections& s_;
+  LosslessShared& shared_;
+  const std::uint32_t n_values_;  // not masked
+  const std::uint32_t n_groups_;
+  const bool has_signs_;
+  DeviceLanes<n_sets> lanes_;
+  DeviceTail tail_;
+  Word* values_ = nullptr;
+  std::uint32_t escape_at_ = 0;  // number of escapes stored
+};
+
+// Decodes a chunk whose payload begins with mode 2. False for one that the CPU refuses; then what
+// was written is unspecified.
+template <class Format>
+CFCK_DEVICE bool decode_lossless_chunk(const DeviceChunk& chunk, const DeviceTable* static_tables,
+                                       LosslessShared& shared) {
+  LosslessSections sections;
+  if (!read_lossless_sections(chunk, sizeof(typename Format::Word), max_bin<Format>(),
+                              Format::kRawBits, sections)) {
+    return false;
+  }
+  std::uint32_t at = 0;
+  unsigned n_sets = 0;
+  simt::sync_warp();  // whoever still reads tables of the chunk before
+  if (!open_device_section(sections.coded, static_tables,
+                           {shared.tables, kLosslessPlaces, kLosslessValueTables.first}, at,
+                           n_sets)) {
+    return false;
+  }
+  switch (n_sets) {
+    case 1:
+      return LosslessWarp<Format, 1>(chunk, sections, shared).decode(at);
+    case 2:
+      return LosslessWarp<Format, 2>(chunk, sections, shared).decode(at);
+    default:
+      return LosslessWarp<Format, 4>(chunk, sections, shared).decode(at);
+  }
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,62 @@
+// The raw bits of a group on a device: planes become one number for each of the four values of a
+// lane (codec/symboliser/spec.md, section 6; codec/direct/spec.md, section 6.3). Value 32 t + i of
+// a group is number t of lane i.
+#pragma once
+
+#include "base/simt/warp.cuh"
+#include "codec/common/groups.hpp"
+
+namespace cfck::codec {
+
+inline constexpr unsigned kLaneValues = kGroupSize / simt::kWarpLanes;
+
+// Transposes the 32 x 32 bits whose row i is in lane i.
+CFCK_DEVICE std::uint32_t transpose_bits(std::uint32_t row) {
+  const unsigned lane = simt::lane();
+  std::uint32_t mask = 0x0000ffffu;
+  CFCK_UNROLL
+  for (unsigned distance = 16; distance != 0; distance /= 2) {
+    const bool is_upper = (lane & distance) != 0;
+    const std::uint32_t keep = is_upper ? ~mask : mask;
+    const std::uint32_t other = simt::shuffle_xor(row, distance);
+    const unsigned turn = is_upper ? distance : simt::kWarpLanes - distance;
+    row = (row & keep) | (simt::funnel_right(other, other, turn) & ~keep);
+    mask ^= mask << (distance / 2);
+  }
+  return row;
+}
+
+// Loads up to eight planes of `plane_bytes` each, high ones first, those of n_planes from `from`
+// on, and returns a byte for each value of the lane, value 0 in the low bits.
+CFCK_DEVICE std::uint32_t load_planes(const std::uint8_t* from, unsigned n_planes,
+                                      unsigned plane_bytes) {
+  const unsigned weight = simt::lane() % 8;  // of the plane, and four bytes of it: those of value t
+  const unsigned first_byte = simt::lane() / 8 * 4;
+  std::uint32_t row = 0;
+  if (weight < n_planes && first_byte < plane_bytes) {
+    const std::uint8_t* const plane = from + (n_planes - 1 - weight) * plane_bytes;
+    row = simt::load_word(plane + first_byte, plane + plane_bytes);
+  }
+  return transpose_bits(row);
+}
+
+// Adds planes to the lane's four numbers, the lowest plane at bit `last`; returns what follows
+// them. Numbers are zero but for bits above the planes.
+template <class Word>
+CFCK_DEVICE const std::uint8_t* add_planes(const std::uint8_t* from, unsigned end, unsigned last,
+                                           unsigned n, Word* numbers) {
+  const unsigned plane_bytes = (n + 7) / 8;
+  while (end > last) {
+    const unsigned n_planes = end - last < 8 ? end - last : 8;
+    end -= n_planes;
+    const std::uint32_t bytes = load_planes(from, n_planes, plane_bytes);
+    from += n_planes * plane_bytes;
+    CFCK_UNROLL
+    for (unsigned t = 0; t < kLaneValues; ++t) {
+      numbers[t] |= static_cast<Word>(static_cast<Word>(bytes >> (8 * t) & 0xff) << end);
+    }
+  }
+  return from;
+}
+
+}  // namespace cfck::codec

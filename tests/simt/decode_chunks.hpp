@@ -1,0 +1,24 @@
+// Decodes chunks with the kernels of a device, on the emulator.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "codec/codec.hpp"
+#include "tests/registry/codec_rows.hpp"
+#include "tests/simt/emulator.hpp"
+
+namespace cfck::codec {
+
+// Returns the chunk's bytes; nothing where the kernel refuses the payload. The payload is copied to
+// memory of its exact size, at an address that is odd where `is_odd`.
+// Requires: a codec and stage with a kernel, and a payload that it takes (has_device_kernel()).
+std::optional<std::vector<std::byte>> decode_emulated(CodecId codec, const ChunkInfo& info,
+                                                      ByteView payload,
+                                                      const simt::Launch& launch = {},
+                                                      bool is_odd = true);
+
+// Whether a payload is for a kernel: others are copied, or decoded by the host.
+bool has_device_kernel(CodecId codec, const ChunkInfo& info, ByteView payload);
+
+}  // namespace cfck::codec

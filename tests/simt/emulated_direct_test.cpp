@@ -1,0 +1,213 @@
+// The kernels of the direct codec, on the emulator: every form of its chunks, with parameters
+// inline and in the preamble, whole tensors and parts of them, intact and damaged.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "codec/direct/chunk/direct_header.hpp"
+#include "tests/codec/direct/direct_cases.hpp"
+#include "tests/simt/decode_chunks.hpp"
+
+namespace cfck::codec {
+namespace {
+
+constexpr double kBound = 1e-3;
+
+struct Form {
+  DType dtype;
+  bool has_prediction;
+  bool has_field;
+  bool has_row_steps;
+  bool has_zeros;  // so that there is a mask
+};
+
+std::string name_of(const Form& form) {
+  return std::string(dtype_name(form.dtype)) + (form.has_prediction ? "_prediction" : "") +
+         (form.has_field ? "_field" : "") + (form.has_row_steps ? "_rows" : "") +
+         (form.has_zeros ? "_mask" : "");
+}
+
+std::vector<Form> all_forms() {
+  std::vector<Form> forms;
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
+    for (unsigned i = 0; i < 16; ++i) {
+      forms.push_back({dtype, (i & 1) != 0, (i & 2) != 0, (i & 4) != 0, (i & 8) != 0});
+    }
+  }
+  return forms;
+}
+
+DirectParameters parameters_of(const Form& form, const DirectGeometry& geometry) {
+  Random random(3);
+  const auto numbers = [&](std::uint64_t n, int base, unsigned range) {
+    std::vector<std::int16_t> result;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      result.push_back(static_cast<std::int16_t>(base + static_cast<int>(random.next() % range)));
+    }
+    return result;
+  };
+  DirectParameters parameters;
+  if (form.has_row_steps) {
+    for (std::uint64_t row = 0; row < geometry.rows; ++row) {
+      parameters.row_steps.push_back(*row_step_of(kBound * (1 + 0.25 * (row % 5))));
+    }
+  } else {
+    parameters.step = *step_of(kBound);
+  }
+  if (form.has_prediction) {
+    parameters.coefficients = numbers(n_coefficients(geometry.kernel_size), -50, 101);
+  }
+  if (form.has_field) {
+    parameters.field = {numbers(geometry.kernel_size, 20, 9), numbers(geometry.rows, 10, 9),
+                        numbers(geometry.columns, 10, 9)};
+  }
+  return parameters;
+}
+
+// A chunk of a tensor, encoded; `info` refers to the other members.
+struct Sample {
+  Shape shape = {64, 30, 3, 3};
+  DirectParameters parameters;
+  std::vector<std::byte> preamble;
+  std::vector<double> row_bounds;
+  std::vector<std::byte> payload;
+  ChunkInfo info;
+};
+
+void set_specials(const Form& form, std::vector<std::byte>& values) {
+  const std::size_t value_bytes = bits_per_element(form.dtype) / 8;
+  Random random(11);
+  for (std::size_t i = 0; i < values.size(); i += value_bytes) {
+    const std::uint64_t draw = random.next() >> 32;
+    if (form.has_zeros && draw % 4 != 0) {
+      std::memset(&values[i], 0, value_bytes);
+    } else if (draw % 97 == 0) {
+      const double special = draw % 2 == 0 ? std::numeric_limits<double>::infinity() : 1e30;
+      put_double(form.dtype, special, &values[i]);
+    } else if (draw % 101 == 0) {
+      put_double(form.dtype, draw % 2 == 0 ? 3000 : -2.5, &values[i]);
+    }
+  }
+}
+
+void encode(const Form& form, std::uint64_t first, std::uint64_t n, Spread spread, double scale,
+            Sample& sample) {
+  const DirectGeometry geometry = *direct_geometry(sample.shape);
+  sample.parameters = parameters_of(form, geometry);
+  auto values = make_spread(form.dtype, spread, n, scale, first + n);
+  set_specials(form, values);
+  const DirectChunkInfo direct{form.dtype, EntropyId::kRans,  sample.shape, first,
+                               n,          &sample.parameters};
+  const bool is_inline = n == geometry.n_values() || (first % 2 == 0 && !form.has_field);
+  if (form.has_row_steps) {
+    for (std::uint64_t row = 0; row < geometry.rows; ++row) {
+      sample.row_bounds.push_back(kBound * (1 + 0.25 * (row % 5)));
+    }
+  }
+  if (!is_inline) {
+    append_parameters(sample.parameters, sample.preamble);
+  }
+  std::vector<std::byte> decoded(values.size());
+  Scratch scratch;
+  DirectChunk chunk;
+  const auto done = encode_direct(direct, sample.parameters,
+                                  is_inline ? ParameterPlace::kInline : ParameterPlace::kPreamble,
+                                  {kBound, sample.row_bounds}, values, scratch, decoded, chunk);
+  ASSERT_TRUE(done) << done.error().message;
+  sample.payload = chunk.encoded.payload;
+  sample.info = {
+      form.dtype, EntropyId::kRans, ScanId::kStorageOrder, n, sample.preamble, sample.shape, first};
+}
+
+class EmulatedDirect : public ::testing::TestWithParam<Form> {
+ protected:
+  // Decodes with both, and compares values and refusals.
+  void expect_same(const Sample& sample, ByteView payload, const simt::Launch& launch,
+                   bool is_odd) {
+    if (!has_device_kernel(CodecId::kDirect, sample.info, payload)) {
+      return;
+    }
+    std::vector<std::byte> expected(sample.info.n_elems * bits_per_element(GetParam().dtype) / 8);
+    const bool is_valid =
+        bool(find_decoder(CodecId::kDirect)->decode(sample.info, payload, scratch_, expected));
+    const auto decoded = decode_emulated(CodecId::kDirect, sample.info, payload, launch, is_odd);
+    ASSERT_EQ(decoded.has_value(), is_valid);
+    if (is_valid) {
+      EXPECT_EQ(*decoded, expected);
+    }
+  }
+
+  // The payload is what the form says, with escapes and exact values.
+  void expect_form(const Sample& sample) {
+    ASSERT_EQ(sample.payload[0], std::byte{kDirectInline});
+    const DirectChunkInfo direct{GetParam().dtype,    EntropyId::kRans, sample.shape, 0,
+                                 sample.info.n_elems, nullptr};
+    const auto header = parse_direct_header(direct, *direct_geometry(sample.shape), sample.payload);
+    ASSERT_TRUE(header);
+    EXPECT_EQ((header->flags & kDirectMask) != 0, GetParam().has_zeros);
+    EXPECT_EQ(!header->parameters->field.empty(), GetParam().has_field);
+    EXPECT_EQ(!header->parameters->coefficients.empty(), GetParam().has_prediction);
+    EXPECT_EQ(!header->parameters->row_steps.empty(), GetParam().has_row_steps);
+    EXPECT_GT(header->n_exact, 0u);
+    EXPECT_GT(header->n_escapes, header->n_exact);
+  }
+
+  Scratch scratch_;
+};
+
+TEST_P(EmulatedDirect, ValuesAreThoseOfTheCpu) {
+  unsigned turn = 0;
+  for (const std::uint64_t first : {0u, 5u, 2700u}) {
+    for (const std::uint64_t n : {1u, 4u, 127u, 903u, 9001u, 17280u}) {
+      for (const Spread spread : {Spread::kLaplace, Spread::kHeavy}) {
+        if (first + n > 17280) {
+          continue;
+        }
+        SCOPED_TRACE(std::to_string(first) + "+" + std::to_string(n));
+        Sample sample;
+        encode(GetParam(), first, n, spread, 0.02, sample);
+        simt::Launch launch;
+        launch.order = static_cast<simt::LaneOrder>(turn++ % 3);
+        expect_same(sample, sample.payload, launch, turn % 2 == 0);
+      }
+    }
+  }
+}
+
+// Four lane sets, and many low bits.
+TEST_P(EmulatedDirect, LargeChunksAreThoseOfTheCpu) {
+  for (const double scale : {0.004, 900.0}) {
+    Sample sample;
+    sample.shape = {160, 27, 3, 3};
+    encode(GetParam(), 0, 160 * 27 * 9, Spread::kGaussian, scale, sample);
+    if (scale < 1) {
+      expect_form(sample);
+    }
+    expect_same(sample, sample.payload, {}, true);
+  }
+}
+
+TEST_P(EmulatedDirect, RefusesWhatTheCpuRefuses) {
+  Sample sample;
+  encode(GetParam(), 0, 900, Spread::kHeavy, 0.02, sample);
+  Random random(5);
+  for (unsigned i = 0; i < 30; ++i) {
+    SCOPED_TRACE("damage " + std::to_string(i));
+    std::vector<std::byte> payload = sample.payload;
+    if (i % 10 == 9) {
+      payload.resize(random.next() % payload.size());
+    } else {
+      const std::size_t span =
+          i % 2 == 0 ? std::min<std::size_t>(payload.size(), 60) : payload.size();
+      payload[random.next() % span] ^= static_cast<std::byte>(1u << random.next() % 8);
+    }
+    expect_same(sample, payload, {}, i % 2 == 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, EmulatedDirect, ::testing::ValuesIn(all_forms()),
+                         [](const auto& one) { return name_of(one.param); });
+
+}  // namespace
+}  // namespace cfck::codec

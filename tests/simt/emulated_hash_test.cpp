@@ -1,0 +1,63 @@
+// XXH3-64 on a device against that of the CPU.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "base/hashing/hashing.hpp"
+#include "base/simt/xxh3_device.cuh"
+#include "tests/codec/test_values.hpp"
+#include "tests/simt/emulator.hpp"
+
+namespace cfck::simt {
+namespace {
+
+std::vector<std::byte> some_bytes(std::size_t n) {
+  codec::Random random(n + 1);
+  std::vector<std::byte> bytes(n);
+  for (std::byte& b : bytes) {
+    b = static_cast<std::byte>(random.next() >> 56);
+  }
+  return bytes;
+}
+
+// The hash of bytes at an address that is `offset` above a multiple of 16, in memory that ends with
+// them.
+std::uint64_t emulated_hash(const std::vector<std::byte>& bytes, std::size_t offset) {
+  const auto memory = std::make_unique<std::byte[]>(offset + bytes.size());
+  std::memcpy(memory.get() + offset, bytes.data(), bytes.size());
+  std::uint64_t hashes[kWarpLanes] = {};
+  emulate(Launch{}, 0, [&](void*) {
+    hashes[lane()] = warp_hash64(reinterpret_cast<const std::uint8_t*>(memory.get()) + offset,
+                                 static_cast<std::uint32_t>(bytes.size()));
+  });
+  for (const std::uint64_t hash : hashes) {
+    EXPECT_EQ(hash, hashes[0]);
+  }
+  return hashes[0];
+}
+
+TEST(EmulatedHash, OfEveryLengthUpTo2100) {
+  for (std::size_t n = 0; n <= 2100; n += n < 300 ? 1 : 7) {
+    const auto bytes = some_bytes(n);
+    ASSERT_EQ(emulated_hash(bytes, n % 5), hash64(bytes)) << n;
+  }
+}
+
+TEST(EmulatedHash, AroundWholeBlocksAndStripes) {
+  for (std::size_t n_blocks = 1; n_blocks <= 9; ++n_blocks) {
+    for (const int more : {-65, -64, -63, -1, 0, 1, 63, 64, 65}) {
+      const auto bytes =
+          some_bytes(static_cast<std::size_t>(1024 * static_cast<int>(n_blocks) + more));
+      ASSERT_EQ(emulated_hash(bytes, 3), hash64(bytes)) << bytes.size();
+    }
+  }
+}
+
+TEST(EmulatedHash, OfALargeChunk) {
+  const auto bytes = some_bytes(345678);
+  EXPECT_EQ(emulated_hash(bytes, 1), hash64(bytes));
+}
+
+}  // namespace
+}  // namespace cfck::simt

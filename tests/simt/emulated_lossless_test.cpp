@@ -1,0 +1,103 @@
+// The kernels of the lossless codec, on the emulator, against the decoder of the CPU: every dtype
+// and pattern, chunks of all lane sets, damaged payloads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "tests/codec/test_values.hpp"
+#include "tests/simt/decode_chunks.hpp"
+
+namespace cfck::codec {
+namespace {
+
+constexpr DType kFloats[] = {DType::kF64,    DType::kF32,        DType::kC64,
+                             DType::kBF16,   DType::kF16,        DType::kF8E5M2,
+                             DType::kF8E4M3, DType::kF8E5M2Fnuz, DType::kF8E4M3Fnuz};
+
+struct Case {
+  DType dtype;
+  Pattern pattern;
+};
+
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+  std::string name =
+      std::string(dtype_name(info.param.dtype)) + "_" + pattern_name(info.param.pattern);
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const DType dtype : kFloats) {
+    for (const Pattern pattern : kAllPatterns) {
+      cases.push_back({dtype, pattern});
+    }
+  }
+  return cases;
+}
+
+class EmulatedLossless : public ::testing::TestWithParam<Case> {};
+
+// Encodes values, and compares what both decoders make of the payload.
+void expect_same(DType dtype, std::uint64_t n_elems, const std::vector<std::byte>& values,
+                 const simt::Launch& launch, bool is_odd) {
+  const EncodedChunk encoded = encode_lossless(dtype, n_elems, values, EntropyId::kRans);
+  const ChunkInfo info = chunk_info(dtype, n_elems, EntropyId::kRans);
+  if (!has_device_kernel(CodecId::kLossless, info, encoded.payload)) {
+    return;
+  }
+  const auto decoded = decode_emulated(CodecId::kLossless, info, encoded.payload, launch, is_odd);
+  ASSERT_TRUE(decoded) << n_elems;
+  EXPECT_EQ(*decoded, values) << n_elems;
+}
+
+TEST_P(EmulatedLossless, ValuesAreThoseOfTheCpu) {
+  constexpr std::uint64_t kLengths[] = {1, 31, 127, 128, 129, 1000, 4097, 9001, 40000};
+  unsigned turn = 0;
+  for (const std::uint64_t n_elems : kLengths) {
+    simt::Launch launch;
+    launch.order = static_cast<simt::LaneOrder>(turn++ % 3);
+    expect_same(GetParam().dtype, n_elems,
+                make_values(GetParam().dtype, GetParam().pattern, n_elems, n_elems), launch,
+                turn % 2 == 0);
+  }
+}
+
+TEST_P(EmulatedLossless, RefusesWhatTheCpuRefuses) {
+  const DType dtype = GetParam().dtype;
+  const std::uint64_t n_elems = 700;
+  const EncodedChunk encoded = encode_lossless(
+      dtype, n_elems, make_values(dtype, GetParam().pattern, n_elems), EntropyId::kRans);
+  const ChunkInfo info = chunk_info(dtype, n_elems, EntropyId::kRans);
+  const Decoder& decoder = *find_decoder(CodecId::kLossless);
+  Scratch scratch;
+  Random random(7);
+  for (unsigned i = 0; i < 30; ++i) {
+    std::vector<std::byte> payload = encoded.payload;
+    const std::size_t span =
+        i % 2 == 0 ? std::min<std::size_t>(payload.size(), 40) : payload.size();
+    if (i % 10 == 9) {
+      payload.resize(random.next() % payload.size());
+    } else {
+      payload[random.next() % span] ^= static_cast<std::byte>(1u << random.next() % 8);
+    }
+    if (!has_device_kernel(CodecId::kLossless, info, payload)) {
+      continue;
+    }
+    std::vector<std::byte> expected(n_elems * bits_per_element(dtype) / 8);
+    const bool is_valid = bool(decoder.decode(info, payload, scratch, expected));
+    const auto decoded = decode_emulated(CodecId::kLossless, info, payload);
+    ASSERT_EQ(decoded.has_value(), is_valid) << "damage " << i;
+    if (is_valid) {
+      EXPECT_EQ(*decoded, expected) << "damage " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, EmulatedLossless, ::testing::ValuesIn(all_cases()), name_of);
+
+}  // namespace
+}  // namespace cfck::codec

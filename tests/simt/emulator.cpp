@@ -1,0 +1,301 @@
+#include "tests/simt/emulator.hpp"
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "base/simt/warp.cuh"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#define CFCK_ASAN_FIBERS
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#include <sanitizer/common_interface_defs.h>
+#define CFCK_ASAN_FIBERS
+#endif
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#define CFCK_TSAN_FIBERS
+#endif
+
+namespace cfck::simt {
+namespace {
+
+constexpr std::size_t kStackBytes = std::size_t{256} << 10;
+
+enum class Wait : std::uint8_t { kNone, kWarp, kBlock, kDone };
+
+// The stack of one lane, and where it waits.
+struct Fiber {
+  ucontext_t context{};
+  std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
+  Wait wait = Wait::kNone;
+  const char* call = "";
+  Site site{};
+  std::uint64_t deposit = 0;
+  void* fake_stack = nullptr;
+#ifdef CFCK_TSAN_FIBERS
+  void* tsan = __tsan_create_fiber(0);
+#endif
+};
+
+struct Machine {
+  ucontext_t scheduler{};
+  void* scheduler_fake_stack = nullptr;
+  const void* scheduler_stack = nullptr;
+  std::size_t scheduler_stack_bytes = 0;
+#ifdef CFCK_TSAN_FIBERS
+  void* scheduler_tsan = nullptr;
+#endif
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  unsigned current = 0;
+  unsigned block = 0;
+  unsigned warps_per_block = 1;
+  // What the lanes of each warp brought to their last meeting.
+  std::vector<std::uint64_t> met;
+  const std::function<void(void*)>* body = nullptr;
+  void* shared = nullptr;
+  std::uint64_t n_meetings = 0;
+};
+
+Machine& machine() {
+  static Machine machine;
+  return machine;
+}
+
+Fiber& current_fiber() { return *machine().fibers[machine().current]; }
+
+[[noreturn]] void stop(const char* what, unsigned lane_number, const Site& site,
+                       const Site& other) {
+  std::fprintf(stderr, "emulated device: %s: lane %u at %s:%u, another at %s:%u\n", what,
+               lane_number % kWarpLanes, site.file, site.line, other.file, other.line);
+  std::abort();
+}
+
+void to_scheduler(bool is_last) {
+  Machine& m = machine();
+  Fiber& fiber = current_fiber();
+#ifdef CFCK_ASAN_FIBERS
+  __sanitizer_start_switch_fiber(is_last ? nullptr : &fiber.fake_stack, m.scheduler_stack,
+                                 m.scheduler_stack_bytes);
+#else
+  (void)is_last;
+#endif
+#ifdef CFCK_TSAN_FIBERS
+  __tsan_switch_to_fiber(m.scheduler_tsan, 0);
+#endif
+  swapcontext(&fiber.context, &m.scheduler);
+#ifdef CFCK_ASAN_FIBERS
+  __sanitizer_finish_switch_fiber(fiber.fake_stack, &m.scheduler_stack, &m.scheduler_stack_bytes);
+#endif
+}
+
+void enter_lane() {
+  Machine& m = machine();
+#ifdef CFCK_ASAN_FIBERS
+  __sanitizer_finish_switch_fiber(nullptr, &m.scheduler_stack, &m.scheduler_stack_bytes);
+#endif
+  (*m.body)(m.shared);
+  current_fiber().wait = Wait::kDone;
+  to_scheduler(true);
+}
+
+void to_lane(unsigned number) {
+  Machine& m = machine();
+  Fiber& fiber = *m.fibers[number];
+  m.current = number;
+#ifdef CFCK_ASAN_FIBERS
+  __sanitizer_start_switch_fiber(&m.scheduler_fake_stack, fiber.stack.get(), kStackBytes);
+#endif
+#ifdef CFCK_TSAN_FIBERS
+  m.scheduler_tsan = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(fiber.tsan, 0);
+#endif
+  swapcontext(&m.scheduler, &fiber.context);
+#ifdef CFCK_ASAN_FIBERS
+  __sanitizer_finish_switch_fiber(m.scheduler_fake_stack, nullptr, nullptr);
+#endif
+}
+
+void prepare_lane(Fiber& fiber) {
+  fiber.wait = Wait::kNone;
+  fiber.fake_stack = nullptr;
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = fiber.stack.get();
+  fiber.context.uc_stack.ss_size = kStackBytes;
+  fiber.context.uc_link = nullptr;
+  makecontext(&fiber.context, enter_lane, 0);
+}
+
+// Waits for the others, and returns what the lanes of the warp brought.
+const std::uint64_t* meet(Wait kind, const char* call, std::uint64_t value, const Site& site) {
+  Fiber& fiber = current_fiber();
+  fiber.call = call;
+  fiber.wait = kind;
+  fiber.site = site;
+  fiber.deposit = value;
+  to_scheduler(false);
+  return machine().met.data() + std::size_t{machine().current} / kWarpLanes * kWarpLanes;
+}
+
+// Checks that fibers [first, last) wait for each other at the same place; nothing to do for those
+// that are all done.
+bool all_wait(unsigned first, unsigned last, Wait kind) {
+  Machine& m = machine();
+  const Fiber& leader = *m.fibers[first];
+  for (unsigned i = first; i < last; ++i) {
+    const Fiber& fiber = *m.fibers[i];
+    if (fiber.wait != leader.wait) {
+      stop("lanes do not meet", i, fiber.site, leader.site);
+    }
+    if (leader.wait != Wait::kDone &&
+        (fiber.site.line != leader.site.line || std::strcmp(fiber.call, leader.call) != 0 ||
+         std::strcmp(fiber.site.file, leader.site.file) != 0)) {
+      stop("lanes meet at different places", i, fiber.site, leader.site);
+    }
+  }
+  return leader.wait == kind;
+}
+
+// Runs all lanes of a warp until they meet as a block, or are done.
+void run_warp(unsigned warp, const std::vector<unsigned>& lanes) {
+  Machine& m = machine();
+  const unsigned first = warp * kWarpLanes;
+  while (true) {
+    for (const unsigned lane_number : lanes) {
+      if (m.fibers[first + lane_number]->wait != Wait::kDone) {
+        to_lane(first + lane_number);
+      }
+    }
+    if (!all_wait(first, first + kWarpLanes, Wait::kWarp)) {
+      return;
+    }
+    ++m.n_meetings;
+    for (unsigned i = first; i < first + kWarpLanes; ++i) {
+      m.met[i] = m.fibers[i]->deposit;
+    }
+  }
+}
+
+void run_block(const Launch& launch, std::mt19937_64& random) {
+  Machine& m = machine();
+  const unsigned n_fibers = launch.warps_per_block * kWarpLanes;
+  std::vector<unsigned> lanes(kWarpLanes);
+  std::vector<unsigned> warps(launch.warps_per_block);
+  std::iota(lanes.begin(), lanes.end(), 0u);
+  std::iota(warps.begin(), warps.end(), 0u);
+  if (launch.order == LaneOrder::kDescending) {
+    std::reverse(lanes.begin(), lanes.end());
+    std::reverse(warps.begin(), warps.end());
+  }
+  do {
+    for (const unsigned warp : warps) {
+      if (launch.order == LaneOrder::kShuffled) {
+        std::shuffle(lanes.begin(), lanes.end(), random);
+      }
+      if (m.fibers[warp * kWarpLanes]->wait != Wait::kDone) {
+        run_warp(warp, lanes);
+      }
+    }
+  } while (all_wait(0, n_fibers, Wait::kBlock));
+}
+
+}  // namespace
+
+void emulate(const Launch& launch, std::size_t shared_bytes,
+             const std::function<void(void* shared)>& body) {
+  Machine& m = machine();
+  const unsigned n_fibers = launch.warps_per_block * kWarpLanes;
+  while (m.fibers.size() < n_fibers) {
+    m.fibers.push_back(std::make_unique<Fiber>());
+  }
+  m.met.assign(n_fibers, 0);
+  m.body = &body;
+  m.warps_per_block = launch.warps_per_block;
+  std::mt19937_64 random(launch.seed);
+  for (unsigned block_number = 0; block_number < launch.n_blocks; ++block_number) {
+    // Of its exact size, so that sanitizers see accesses beyond it.
+    const std::unique_ptr<void, void (*)(void*)> shared(
+        ::aligned_alloc(16, (std::max<std::size_t>(shared_bytes, 1) + 15) / 16 * 16), ::free);
+    std::memset(shared.get(), 0xa5, shared_bytes);
+    m.shared = shared.get();
+    m.block = block_number;
+    for (unsigned i = 0; i < n_fibers; ++i) {
+      prepare_lane(*m.fibers[i]);
+    }
+    run_block(launch, random);
+  }
+}
+
+std::uint64_t meetings() noexcept { return machine().n_meetings; }
+
+unsigned lane() { return machine().current % kWarpLanes; }
+unsigned warp_of_block() { return machine().current / kWarpLanes; }
+unsigned warps_per_block() { return machine().warps_per_block; }
+unsigned block() { return machine().block; }
+
+void sync_warp(Site site) { meet(Wait::kWarp, "sync_warp", 0, site); }
+void sync_block(Site site) { meet(Wait::kBlock, "sync_block", 0, site); }
+
+std::uint32_t shuffle(std::uint32_t value, unsigned from, Site site) {
+  return static_cast<std::uint32_t>(meet(Wait::kWarp, "shuffle", value, site)[from % kWarpLanes]);
+}
+
+std::uint32_t shuffle_xor(std::uint32_t value, unsigned mask, Site site) {
+  const unsigned from = lane() ^ mask;
+  return static_cast<std::uint32_t>(
+      meet(Wait::kWarp, "shuffle_xor", value, site)[from % kWarpLanes]);
+}
+
+std::uint32_t ballot(bool holds, Site site) {
+  const std::uint64_t* const votes = meet(Wait::kWarp, "ballot", holds ? 1 : 0, site);
+  std::uint32_t bits = 0;
+  for (unsigned i = 0; i < kWarpLanes; ++i) {
+    bits |= static_cast<std::uint32_t>(votes[i]) << i;
+  }
+  return bits;
+}
+
+std::uint32_t match(std::uint32_t value, Site site) {
+  const std::uint64_t* const values = meet(Wait::kWarp, "match", value, site);
+  std::uint32_t bits = 0;
+  for (unsigned i = 0; i < kWarpLanes; ++i) {
+    bits |= static_cast<std::uint32_t>(values[i] == value) << i;
+  }
+  return bits;
+}
+
+bool any(bool holds, Site site) { return ballot(holds, site) != 0; }
+
+std::uint32_t atomic_add(std::uint32_t* where, std::uint32_t value) {
+  const std::uint32_t before = *where;
+  *where = before + value;
+  return before;
+}
+
+std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value) {
+  const std::uint32_t before = *where;
+  *where = before | value;
+  return before;
+}
+
+std::uint32_t load_byte(const std::uint8_t* from) { return *from; }
+
+std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end) {
+  // Bytes that are not there are arbitrary: nothing may depend on them.
+  std::uint32_t word = 0xdeadbeef;
+  std::memcpy(&word, from, std::min<std::size_t>(4, static_cast<std::size_t>(end - from)));
+  return word;
+}
+
+}  // namespace cfck::simt

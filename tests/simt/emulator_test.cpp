@@ -1,0 +1,123 @@
+#include "tests/simt/emulator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "base/simt/warp.cuh"
+#include "codec/symboliser/raw_bits_device.cuh"
+
+namespace cfck::simt {
+namespace {
+
+constexpr LaneOrder kOrders[] = {LaneOrder::kAscending, LaneOrder::kDescending,
+                                 LaneOrder::kShuffled};
+
+struct Slots {
+  std::uint32_t of[64];
+};
+
+TEST(Emulator, ExchangesValuesInAnyOrder) {
+  for (const LaneOrder order : kOrders) {
+    std::array<std::uint32_t, 32> from_next{};
+    std::array<std::uint32_t, 32> votes{};
+    std::array<std::uint32_t, 32> mirrored{};
+    emulate(Launch{1, 1, order}, 0, [&](void*) {
+      const unsigned me = lane();
+      from_next[me] = shuffle(100 + me, me + 1);
+      votes[me] = ballot(me % 3 == 0);
+      mirrored[me] = shuffle_xor(me, 31);
+    });
+    for (unsigned i = 0; i < 32; ++i) {
+      EXPECT_EQ(from_next[i], 100 + (i + 1) % 32);
+      EXPECT_EQ(votes[i], 0x49249249u);
+      EXPECT_EQ(mirrored[i], 31 - i);
+    }
+  }
+}
+
+TEST(Emulator, BlocksHaveWarpsThatShareMemory) {
+  for (const LaneOrder order : kOrders) {
+    std::vector<std::uint32_t> sums(3);
+    emulate<Slots>(Launch{3, 2, order}, [&](Slots& slots) {
+      const unsigned me = warp_of_block() * kWarpLanes + lane();
+      slots.of[me] = me + block();
+      sync_block();
+      if (me == 0) {
+        for (const std::uint32_t slot : slots.of) {
+          sums[block()] += slot;
+        }
+      }
+    });
+    EXPECT_EQ(sums, (std::vector<std::uint32_t>{2016, 2080, 2144}));
+  }
+}
+
+TEST(Emulator, AtomicsCountEveryLane) {
+  std::uint32_t count = 0;
+  std::uint32_t bits = 0;
+  emulate(Launch{2, 4, LaneOrder::kShuffled}, 0, [&](void*) {
+    atomic_add(&count, 2);
+    atomic_or(&bits, 1u << lane());
+  });
+  EXPECT_EQ(count, 2u * 2 * 4 * 32);
+  EXPECT_EQ(bits, kAllLanes);
+}
+
+TEST(Emulator, WordsEndWhereTheirBytesEnd) {
+  const std::vector<std::uint8_t> bytes = {1, 2, 3, 4, 5};
+  EXPECT_EQ(load_word(bytes.data(), bytes.data() + 5), 0x04030201u);
+  EXPECT_EQ(load_word(bytes.data() + 3, bytes.data() + 5) & 0xffff, 0x0504u);
+}
+
+TEST(Emulator, TransposesBits) {
+  std::array<std::uint32_t, 32> rows{};
+  std::array<std::uint32_t, 32> columns{};
+  for (unsigned i = 0; i < 32; ++i) {
+    rows[i] = 0x9e3779b9u * (i + 1) ^ 0x85ebca6bu >> i;
+  }
+  emulate(Launch{}, 0, [&](void*) { columns[lane()] = codec::transpose_bits(rows[lane()]); });
+  for (unsigned i = 0; i < 32; ++i) {
+    for (unsigned j = 0; j < 32; ++j) {
+      EXPECT_EQ(columns[i] >> j & 1, rows[j] >> i & 1) << i << " " << j;
+    }
+  }
+}
+
+using EmulatorDeathTest = ::testing::Test;
+
+TEST(EmulatorDeathTest, StopsWhereLanesMeetAtDifferentPlaces) {
+  EXPECT_DEATH(emulate(Launch{}, 0,
+                       [](void*) {
+                         if (lane() < 7) {
+                           sync_warp();
+                         } else {
+                           (void)ballot(true);
+                         }
+                       }),
+               "lanes meet at different places");
+}
+
+TEST(EmulatorDeathTest, StopsWhereALaneIsDoneWhileOthersWait) {
+  EXPECT_DEATH(emulate(Launch{}, 0,
+                       [](void*) {
+                         if (lane() != 3) {
+                           sync_warp();
+                         }
+                       }),
+               "lanes do not meet");
+}
+
+TEST(EmulatorDeathTest, StopsWhereAWarpIsMissingAtABarrier) {
+  EXPECT_DEATH(emulate(Launch{1, 2}, 0,
+                       [](void*) {
+                         if (warp_of_block() == 0) {
+                           sync_block();
+                         }
+                       }),
+               "lanes do not meet");
+}
+
+}  // namespace
+}  // namespace cfck::simt
