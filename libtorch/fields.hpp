@@ -4,6 +4,7 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <string>
@@ -148,8 +149,8 @@ class FieldReader {
     read_as(name, value, "is neither true nor false");
     if (value != wanted) misfit(name, "has a value that this optimizer of libtorch does not have");
   }
-  void ignored_false(const char*) {}
-  void ignored_none(const char*) {}
+  void ignored_false(const char* name) { (void)find(name); }
+  void ignored_none(const char* name) { (void)find(name); }
 
   void step(const char* name, std::int64_t& value) {
     const CheckpointValue* const found = find(name);
@@ -174,13 +175,29 @@ class FieldReader {
     if (read_list(name, all)) values = std::move(all);
   }
 
+  // Reports keys of the dict that none of the fields above has and `is_foreign` says yes to: they
+  // are of another kind of optimizer.
+  template <class IsForeign>
+  void refuse_others(IsForeign&& is_foreign) {
+    for (const CheckpointValue& key : dict_.keys) {
+      const auto* const name = std::get_if<std::string>(&key.value);
+      if (name != nullptr && std::find(known_.begin(), known_.end(), *name) == known_.end() &&
+          is_foreign(*name)) {
+        misfit(name->c_str(), "belongs to another kind of optimizer");
+      }
+    }
+  }
+
   Result<void> take() { return std::move(failure_); }
 
  private:
   static bool is_none(const CheckpointValue& value) {
     return std::holds_alternative<std::monostate>(value.value);
   }
-  const CheckpointValue* find(const char* name) const { return Checkpoint::find(dict_, name); }
+  const CheckpointValue* find(const char* name) {
+    known_.emplace_back(name);
+    return Checkpoint::find(dict_, name);
+  }
   void misfit(const char* name, const char* what) { tree_.misfit(where_ + "." + name, what); }
   template <class T>
   void read_as(const char* name, T& value, const char* otherwise) {
@@ -235,6 +252,7 @@ class FieldReader {
   const CheckpointContainer& dict_;
   std::string where_;
   at::Tensor like_;
+  std::vector<std::string> known_;  // names of fields that were asked for
   Result<void> failure_;
 };
 

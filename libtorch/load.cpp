@@ -1,6 +1,7 @@
 #include "libtorch/load.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
 
 #include <map>
 #include <set>
@@ -47,6 +48,15 @@ Result<std::unique_ptr<TensorArchive>> open_archive(const std::string& path,
 }
 
 void Matching::add(const NamedTensor& named, const ArchiveTensor& source) {
+  if (const auto plain = check_plain(named.tensor); !plain) {
+    misfits.push_back(named.name + ": " + plain.error().message);
+    return;
+  }
+  if (at::has_internal_overlap(named.tensor) == at::MemOverlap::Yes) {
+    misfits.push_back(named.name +
+                      ": elements of the tensor share memory; load into a clone of it");
+    return;
+  }
   if (has_shape(named.tensor, source)) {
     targets.push_back({&source, named.tensor});
     return;

@@ -264,6 +264,17 @@ void check_state(const std::string& where, const at::Tensor& parameter, AdamStat
                tree);
 }
 
+// Options by which optimizers differ. Other names may be of a schedule or of the user.
+bool is_option_of_a_kind(const std::string& name) {
+  constexpr const char* kNames[] = {
+      "momentum",       "dampening",    "nesterov", "betas",
+      "amsgrad",        "alpha",        "centered", "lr_decay",
+      "max_iter",       "history_size", "rho",      "lambd",
+      "etas",           "beta2_decay",  "t0",       "initial_accumulator_value",
+      "ns_coefficients"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 template <class Options, class State>
 Result<void> read_as(const std::string& name, const CheckpointValue& value,
                      optim::Optimizer& optimizer, TreeReader& tree) {
@@ -282,6 +293,7 @@ Result<void> read_as(const std::string& name, const CheckpointValue& value,
     FieldReader fields(tree, *tree.container(&groups->values[i]),
                        name + ".param_groups." + std::to_string(i), {});
     visit(fields, *options);
+    fields.refuse_others(is_option_of_a_kind);
     CFCK_TRY(fields.take());
     tree.commits.push_back([&optimizer, i, options] {
       optimizer.param_groups()[i].set_options(std::make_unique<Options>(*options));
@@ -302,6 +314,7 @@ Result<void> read_as(const std::string& name, const CheckpointValue& value,
     auto state = std::make_shared<State>();
     FieldReader fields(tree, *dict, where, found->second);
     visit(fields, *state);
+    fields.refuse_others([](const std::string&) { return true; });
     CFCK_TRY(fields.take());
     check_state(where, found->second, *state, tree);
     void* const key = found->second.unsafeGetTensorImpl();

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "cfck/dtype.hpp"
@@ -54,18 +53,6 @@ void add_tensors(const torch::nn::Module& module, const std::string& prefix,
   }
 }
 
-Result<void> check_plain(const at::Tensor& tensor) {
-  if (!tensor.defined()) {
-    return invalid_argument("the tensor is undefined; give it values, or leave it out");
-  }
-  const char* what = nullptr;
-  if (tensor.layout() != at::kStrided) what = "sparse; save tensor.to_dense()";
-  if (tensor.is_quantized()) what = "quantised; save tensor.dequantize()";
-  if (tensor.is_meta()) what = "on device meta, where it has no values";
-  if (what != nullptr) return unsupported(std::string("the tensor is ") + what);
-  return {};
-}
-
 // The storages of other devices, as flat tensors of one dtype on the CPU.
 class HostCopies {
  public:
@@ -84,6 +71,18 @@ class HostCopies {
 };
 
 }  // namespace
+
+Result<void> check_plain(const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    return invalid_argument("the tensor is undefined; give it values, or leave it out");
+  }
+  const char* what = nullptr;
+  if (tensor.layout() != at::kStrided) what = "sparse; save tensor.to_dense()";
+  if (tensor.is_quantized()) what = "quantised; save tensor.dequantize()";
+  if (tensor.is_meta()) what = "on device meta, where it has no values";
+  if (what != nullptr) return unsupported(std::string("the tensor is ") + what);
+  return {};
+}
 
 std::vector<NamedTensor> tensors_of(const torch::nn::Module& module) {
   std::vector<NamedTensor> tensors;
@@ -174,17 +173,27 @@ Result<void> read_into(const TensorArchive& archive, const std::vector<Target>& 
   const torch::NoGradGuard no_grad;
   std::vector<ArchiveRead> direct;
   std::vector<const Target*> copied;
-  // Names that share all of their memory are decoded once.
-  std::set<std::tuple<const void*, std::uint64_t>> taken;
+  // Names that share all of their memory are decoded once; of several values the last one counts,
+  // as it does in torch.
+  std::map<std::tuple<const void*, std::uint64_t>, std::size_t> taken;
   for (const Target& target : targets) {
     const at::Tensor& tensor = target.tensor;
     const auto dtype = dtype_of(tensor.scalar_type());
-    if (!dtype || *dtype != target.source->dtype || !tensor.is_cpu() || !tensor.is_contiguous()) {
+    if (!dtype || *dtype != target.source->dtype || !tensor.is_cpu() || !tensor.is_contiguous() ||
+        tensor.is_conj() || tensor.is_neg()) {
       copied.push_back(&target);
       continue;
     }
     const std::uint64_t n_bytes = target.source->n_bytes;
-    if (n_bytes == 0 || !taken.emplace(tensor.const_data_ptr(), n_bytes).second) continue;
+    if (n_bytes == 0) continue;
+    const auto [place, is_new] =
+        taken.try_emplace({tensor.const_data_ptr(), n_bytes}, direct.size());
+    if (!is_new) {
+      direct[place->second].tensor = target.source;
+      continue;
+    }
+    // So that autograd knows that what it kept has changed, as after copy_().
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
     auto* const data = static_cast<std::byte*>(tensor.data_ptr());
     direct.push_back({target.source, MutableBytes(data, n_bytes)});
   }

@@ -23,6 +23,10 @@ struct NamedTensor {
 // its children. Undefined ones, as of a layer without bias, are left out.
 std::vector<NamedTensor> tensors_of(const torch::nn::Module& module);
 
+// Whether a tensor has values in memory that strides describe. Errors: kInvalidArgument for an
+// undefined one, kUnsupported.
+Result<void> check_plain(const at::Tensor& tensor);
+
 // Error: kUnsupported.
 Result<DType> dtype_of(at::ScalarType type);
 Result<at::ScalarType> scalar_type_of(DType dtype);

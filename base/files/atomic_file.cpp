@@ -125,7 +125,7 @@ Result<void> AtomicFile::Impl::open_temporary() {
     Result<std::unique_ptr<File>> created = files.create_exclusive(name);
     if (created) {
       temporary = std::move(name);
-      file = std::move(created).value();
+      file = *std::move(created);
       return {};
     }
     // The name may be taken: left over from a process of the same number; or another process took

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::uint64_t kMinValues = 1024;
 constexpr std::size_t kMinDimensions = 2;
-constexpr const char* kOptimizerNames[] = {"*exp_avg*", "*momentum_buffer*", "optimizer.*"};
+// Of PyTorch, and of the groups of Keras' files.
+constexpr const char* kOptimizerNames[] = {"*exp_avg*", "*momentum_buffer*", "optimizer.*",
+                                           "optimizer/*", "optimizer_weights/*"};
 
 Error naming(Error error, std::string_view what, const std::string& name) {
   error.message = std::string(what) + " '" + name + "': " + error.message;

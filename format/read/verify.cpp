@@ -153,7 +153,7 @@ Result<void> HashCheck::check_chunk(const Unit& unit, Worker& worker) {
     Result<std::vector<std::byte>> preamble = file_.read_preamble(stored, name);
     worker.preamble.reset();
     if (preamble) {
-      worker.preamble = std::move(preamble).value();
+      worker.preamble = *std::move(preamble);
     }
   }
   if (!worker.preamble) {

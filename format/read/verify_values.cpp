@@ -99,7 +99,7 @@ Result<void> submit_chunks(Shared& shared, OrderedPipeline& pipeline, std::uint3
   if (!preamble) {
     return shared.findings.add(order, std::move(preamble).error());
   }
-  const auto digest = std::make_shared<RecordDigest>(number, stored, std::move(preamble).value());
+  const auto digest = std::make_shared<RecordDigest>(number, stored, *std::move(preamble));
   const ChunkEntry* entry =
       file.index.chunks.data() + stored.first_chunk + (stored.has_preamble ? 1 : 0);
   std::uint64_t offset_bytes = stored.offset_bytes;

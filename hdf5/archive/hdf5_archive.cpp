@@ -151,7 +151,7 @@ class Hdf5Archive final : public model::ListedArchive {
     tensor.name = dataset.name;
     tensor.dtype = dataset.dtype;
     tensor.shape = dataset.shape;
-    tensor.n_bytes = n_bytes(dataset.dtype, dataset.shape).value();  // checked when listed
+    tensor.n_bytes = *n_bytes(dataset.dtype, dataset.shape);  // checked when listed
     tensor.stored_bytes = dataset.stored_bytes;
     tensor.offset_bytes = dataset.offset_bytes;
     tensor.chunk_elems = slab_elems(dataset);

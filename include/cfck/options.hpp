@@ -248,8 +248,8 @@ struct EncodeRule {
 // Where lossless takes no more bytes it is used.
 //
 // A plain maximum error or target reaches float tensors of two or more dimensions and at
-// least 1024 values which are neither named in `exempt` nor match *exp_avg*,
-// *momentum_buffer* or optimizer.*, and, if it is absolute, whose root mean square
+// least 1024 values which are neither named in `exempt` nor match *exp_avg*, *momentum_buffer*,
+// optimizer.*, optimizer/* or optimizer_weights/*, and, if it is absolute, whose root mean square
 // is not below it. All others stay lossless. The same goes for those of a rule with wildcards,
 // unless it has EncodeRule::force. A rule without wildcards reaches the tensor of that name,
 // whatever it is; if it is no float, that is an error (kInvalidArgument).

@@ -1,8 +1,10 @@
 // Errors, and the type that carries either a value or the error that prevented it. No function of
-// the public interface throws: exhausted memory and exceptions of callbacks are errors.
+// the public interface throws: exhausted memory and exceptions of callbacks are errors. Only
+// Result::value() throws, for callers that want exceptions.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -84,8 +86,21 @@ inline Error exists_already(std::string message) {
 }
 inline Error cancelled() { return {ErrorCode::kCancelled, "cancelled", {}, {}}; }
 
-// Shaped like std::expected<T, Error> (C++23), so that it can be replaced by it.
-// Calling value() without a value, or error() without an error, is undefined.
+// What Result::value() throws where there is no value. what() is Error::to_string().
+class CFCK_API BadResult : public std::exception {
+ public:
+  explicit BadResult(Error error) : error_(std::move(error)), text_(error_.to_string()) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+  const Error& error() const noexcept { return error_; }
+
+ private:
+  Error error_;
+  std::string text_;
+};
+
+// Shaped like std::expected<T, Error> (C++23), so that it can be replaced by it: value() throws
+// BadResult where there is no value. Dereferencing without a value, or calling error() without an
+// error, is undefined.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -95,12 +110,12 @@ class [[nodiscard]] Result {
   bool has_value() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
 
-  T& value() & { return *std::get_if<0>(&state_); }
-  const T& value() const& { return *std::get_if<0>(&state_); }
-  T&& value() && { return std::move(*std::get_if<0>(&state_)); }
-  T& operator*() & { return value(); }
-  const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T& value() & { return check(), **this; }
+  const T& value() const& { return check(), **this; }
+  T&& value() && { return check(), *std::move(*this); }
+  T& operator*() & { return *std::get_if<0>(&state_); }
+  const T& operator*() const& { return *std::get_if<0>(&state_); }
+  T&& operator*() && { return std::move(*std::get_if<0>(&state_)); }
   T* operator->() { return std::get_if<0>(&state_); }
   const T* operator->() const { return std::get_if<0>(&state_); }
 
@@ -108,6 +123,10 @@ class [[nodiscard]] Result {
   Error&& error() && { return std::move(*std::get_if<1>(&state_)); }
 
  private:
+  void check() const {
+    if (!has_value()) throw BadResult(error());
+  }
+
   std::variant<T, Error> state_;
 };
 
@@ -119,7 +138,9 @@ class [[nodiscard]] Result<void> {
 
   bool has_value() const noexcept { return !error_.has_value(); }
   explicit operator bool() const noexcept { return has_value(); }
-  void value() const noexcept {}
+  void value() const {
+    if (error_) throw BadResult(*error_);
+  }
   const Error& error() const& { return *error_; }
   Error&& error() && { return std::move(*error_); }
 
@@ -149,4 +170,4 @@ class [[nodiscard]] Result<void> {
   if (!result) {                                 \
     return std::move(result).error();            \
   }                                              \
-  lhs = std::move(result).value()
+  lhs = *std::move(result)

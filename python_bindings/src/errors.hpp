@@ -17,7 +17,7 @@ namespace nb = nanobind;
 template <class T>
 T take(Result<T> result) {
   if (!result) raise(result.error());
-  return std::move(result).value();
+  return *std::move(result);
 }
 
 inline void take(const Result<void>& result) {

@@ -34,16 +34,23 @@ MutableBytes bytes_at(std::uintptr_t address, std::uint64_t n_bytes) {
   return {reinterpret_cast<std::byte*>(address), n_bytes};
 }
 
-// The tensor as a record that is stored as it is.
+// The tensor as a record that is stored as it is, or as a view of another one.
 Record record_of(const ArchiveTensor& tensor) {
   Record record;
   record.name = tensor.name;
+  record.hidden = tensor.hidden;
   record.dtype = tensor.dtype;
   record.shape = tensor.shape;
   record.n_elems = tensor.n_elems;
   record.decoded_bytes = tensor.n_bytes;
   record.stored_bytes = tensor.stored_bytes;
   record.n_chunks = tensor.n_bytes > 0 ? 1 : 0;
+  if (tensor.sharing == Sharing::kMemory) {
+    record.kind = RecordKind::kAlias;
+    record.base = static_cast<std::uint32_t>(tensor.base);
+    record.element_offset = tensor.element_offset;
+    record.strides = tensor.strides;
+  }
   return record;
 }
 

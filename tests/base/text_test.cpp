@@ -92,6 +92,19 @@ Result<int> quarter(int value) {
   return half(once);
 }
 
+TEST(Result, ValueThrowsTheError) {
+  try {
+    (void)half(3).value();
+    FAIL() << "there is no value";
+  } catch (const BadResult& bad) {
+    EXPECT_STREQ(bad.what(), "odd");
+    EXPECT_EQ(bad.error().code, ErrorCode::kInvalidArgument);
+  }
+  const Result<void> failed = Error{ErrorCode::kIo, "no", "w", 5};
+  EXPECT_THROW(failed.value(), BadResult);
+  EXPECT_NO_THROW(Result<void>().value());
+}
+
 TEST(Result, PassesErrorsOn) {
   EXPECT_EQ(quarter(12).value(), 3);
   EXPECT_EQ(quarter(6).error().message, "odd");

@@ -154,6 +154,27 @@ TEST(LibtorchJobs, WhatDoesNotFitChangesNothing) {
   EXPECT_FALSE(load(other.job(), folder / "net.cfck"));
 }
 
+// Fields that only one of two optimizers has say of which kind a file is, before the first step
+// too.
+TEST(LibtorchJobs, OfAnotherKindOfOptimizerAreRefused) {
+  const Folder folder;
+  for (const int steps : {0, 2}) {
+    Training saved(maker<optim::AdamW>(optim::AdamWOptions(0.01)));
+    saved.mean = torch::zeros({6});
+    saved.train(steps);
+    ASSERT_TRUE(save(saved.job(), folder / "a.cfck"));
+    Training momentum(maker<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9)));
+    Training adagrad(maker<optim::Adagrad>(optim::AdagradOptions(0.1)));
+    for (Training* other : {&momentum, &adagrad}) {
+      const auto loaded = load(other->job(), folder / "a.cfck");
+      ASSERT_FALSE(loaded);
+      EXPECT_NE(loaded.error().message.find("another kind of optimizer"), std::string::npos)
+          << loaded.error().message;
+    }
+    EXPECT_TRUE(load(saved.job(), folder / "a.cfck"));
+  }
+}
+
 TEST(LibtorchJobs, AreCheckpoints) {
   const Folder folder;
   Training training(maker<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9)));

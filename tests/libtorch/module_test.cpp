@@ -106,6 +106,53 @@ TEST(LibtorchModules, DTypesAreConvertedAndStridesKept) {
   EXPECT_TRUE(same_bits(other.conv->weight, net.conv->weight));
 }
 
+// A module with buffers as they are given.
+struct Buffers : torch::nn::Module {
+  explicit Buffers(const TensorMap& tensors) {
+    for (const auto& [name, tensor] : tensors) register_buffer(name, tensor);
+  }
+};
+
+TEST(LibtorchModules, ViewsWithChangedSignsTakeTheValues) {
+  const Folder folder;
+  const at::Tensor z = torch::randn({8}, at::kComplexFloat);
+  const at::Tensor x = torch::randn({8});
+  ASSERT_TRUE(
+      save(Buffers({{"z", torch::conj(z)}, {"x", torch::_neg_view(x)}}), folder / "a.cfck"));
+  Buffers other({{"z", torch::conj(torch::zeros({8}, at::kComplexFloat))},
+                 {"x", torch::_neg_view(torch::zeros({8}))}});
+  ASSERT_TRUE(load(other, folder / "a.cfck"));
+  EXPECT_TRUE(
+      torch::equal(other.named_buffers()["z"].resolve_conj(), torch::conj(z).resolve_conj()));
+  EXPECT_TRUE(torch::equal(other.named_buffers()["x"].resolve_neg(), -x));
+}
+
+TEST(LibtorchModules, TensorsThatCannotTakeValuesAreNamedBeforeAnyIsChanged) {
+  const Folder folder;
+  ASSERT_TRUE(
+      save(Buffers({{"a", torch::ones({4})}, {"b", torch::ones({3, 4})}}), folder / "a.cfck"));
+  const at::Tensor meta = torch::empty({3, 4}, at::TensorOptions().device(at::kMeta));
+  for (const at::Tensor& b : {torch::zeros({1, 4}).expand({3, 4}), meta}) {
+    Buffers other({{"a", torch::zeros({4})}, {"b", b}});
+    const auto loaded = load(other, folder / "a.cfck");
+    ASSERT_FALSE(loaded);
+    EXPECT_NE(loaded.error().message.find("b: "), std::string::npos) << loaded.error().message;
+    EXPECT_TRUE(torch::equal(other.named_buffers()["a"], torch::zeros({4})));
+  }
+}
+
+TEST(LibtorchModules, OfTiedNamesWithSeveralValuesTheLastCounts) {
+  const Folder folder;
+  ASSERT_TRUE(
+      save(Buffers({{"a", torch::ones({4})}, {"b", torch::full({4}, 2)}}), folder / "a.cfck"));
+  const at::Tensor tied = torch::zeros({4});
+  const auto version = tied._version();
+  Buffers other({{"a", tied}, {"b", tied}});
+  ASSERT_TRUE(load(other, folder / "a.cfck"));
+  EXPECT_TRUE(torch::equal(tied, torch::full({4}, 2)));
+  EXPECT_GT(tied._version(), version);
+}
+
 TEST(LibtorchTensors, AllDTypesAndForms) {
   const Folder folder;
   TensorMap tensors;

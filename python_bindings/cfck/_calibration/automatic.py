@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 _USED_BY = ("quality", "bits_per_weight", "size")
 # Plain lossy options leave these alone (encode/rules/encode_rules.cpp).
-_OPTIMIZER_NAMES = ("*exp_avg*", "*momentum_buffer*", "optimizer.*")
+_OPTIMIZER_NAMES = (
+    "*exp_avg*",
+    "*momentum_buffer*",
+    "optimizer.*",
+    "optimizer/*",
+    "optimizer_weights/*",
+)
 # By how much a root mean square may be another one's, as in a calibration.
 _TOLERANCE = 0.01
 

@@ -269,3 +269,14 @@ def test_the_way_through_python(tmp_path):
     assert_equal(load_checkpoint(tmp_path / "job.pt"), expected)
     loaded = cfck.torch.load_file(tmp_path / "job.pt")
     assert_same(loaded["model.0.weight"], expected["model"]["0.weight"])
+
+
+def test_loaded_tensors_share_memory_as_in_the_file(tmp_path):
+    base = torch.arange(12.0).reshape(3, 4)
+    path = tmp_path / "tied.pt"
+    torch.save({"base": base, "row": base[2], "column": base[:, 1], "tied": base.detach()}, path)
+    for tensors in (load_checkpoint(path), load_file(path)):
+        assert shares_memory(tensors["base"], tensors["tied"])
+        tensors["base"][2] = 7
+        assert tensors["row"].eq(7).all()
+        assert tensors["column"].tolist() == [1, 5, 7]
