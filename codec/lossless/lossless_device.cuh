@@ -270,29 +270,32 @@ class LosslessWarp {
   CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t group, unsigned n,
                                                const std::uint8_t* raw, Word* values) {
     Word bits[kLaneValues] = {};
-    raw = load_raw_bits(raw, trailing_zero_bits_of(group), is_whole ? kGroupSize : n, bits);
+    const unsigned trailing_zero_bits = trailing_zero_bits_of(group);
+    raw = is_whole && trailing_zero_bits == 0 && has_signs_
+              ? load_raw_bits<true>(raw, 0, kGroupSize, bits)
+              : load_raw_bits<false>(raw, trailing_zero_bits, n, bits);
     const std::uint32_t scale_bin = bin_of(group);
     const DeviceTable& table = shared_.tables[2 + scale_bin % kPhases];
     const std::uint32_t top_of_lane = top_of_symbol(scale_bin, simt::lane());
-    bool escapes = false;
-    std::uint32_t symbols = 0;
+    std::uint32_t escapes = 0;  // a bit for each value of the lane
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
       const unsigned i = t * simt::kWarpLanes + simt::lane();
       if (is_whole || t * simt::kWarpLanes < n) {
+        if (t % n_sets == 0) {
+          fill_rings(lanes_);
+        }
         const bool is_active = is_whole || i < n;
         const std::uint32_t symbol = decode_step(lanes_, t % n_sets, table, is_active);
         const std::uint32_t top = simt::shuffle(top_of_lane, symbol);
-        const bool is_escape = symbol == Format::kSymbolEscape && is_active;
-        escapes = escapes || is_escape;
-        symbols |= (is_escape ? 1u : 0u) << t;
-        if (is_active && !is_escape) {
+        escapes |= (symbol == Format::kSymbolEscape && is_active ? 1u : 0u) << t;
+        if (is_active) {
           values[i] = value_of(bits[t], top);
         }
       }
     }
-    if (simt::any(escapes)) {
-      store_escapes(symbols, values);
+    if (simt::any(escapes != 0)) {
+      store_escapes(escapes, values);
     }
     return raw;
   }
@@ -316,13 +319,16 @@ class LosslessWarp {
                              static_cast<Word>(static_cast<Word>(top) << kTopShift));
   }
 
-  // Reads the raw bits of the lane's values; returns what follows those of the group.
+  // Reads the raw bits of the lane's values; returns what follows those of the group. Almost all
+  // groups are whole and have signs and no trailing zero bits: for these, is_common, all numbers of
+  // planes are constants.
+  template <bool is_common>
   CFCK_DEVICE const std::uint8_t* load_raw_bits(const std::uint8_t* raw,
                                                 unsigned trailing_zero_bits, unsigned n,
                                                 Word* bits) const {
-    const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
-    raw = add_planes(raw, Format::kRawBits - (has_signs_ ? 0 : 1), trailing_zero_bits + low_bits, n,
-                     bits);
+    const unsigned low_bits = is_common || trailing_zero_bits == 0 ? Format::kLowBits : 0;
+    const unsigned n_bits = Format::kRawBits - (is_common || has_signs_ ? 0 : 1);
+    raw = add_planes(raw, n_bits, trailing_zero_bits + low_bits, n, bits);
     if constexpr (Format::kLowBits != 0) {
       if (low_bits != 0) {
         constexpr unsigned kLowBytes = Format::kLowBits / 8;
@@ -350,7 +356,8 @@ class LosslessWarp {
     }
   }
 
-  // Stores escaped values in order; `escapes` has a bit for each value of the lane.
+  // Stores escaped values in order, over what is there; `escapes` has a bit for each value of the
+  // lane.
   CFCK_DEVICE void store_escapes(std::uint32_t escapes, Word* values) {
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {

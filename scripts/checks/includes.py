@@ -32,6 +32,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("codec/symboliser",),
     ("codec/indices",),
     ("codec/lossless", "codec/direct", "spectral"),
+    ("cuda",),
     ("encode/registry",),
     ("encode",),
     ("format/container",),

@@ -176,6 +176,9 @@ class DirectWarp {
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
       if (!is_zero && (is_whole || t * simt::kWarpLanes < n)) {
+        if (t % n_sets == 0) {
+          fill_rings(lanes_);
+        }
         const bool is_active = is_whole || t * simt::kWarpLanes + simt::lane() < n;
         const std::uint32_t symbol = decode_step(lanes_, t % n_sets, table, is_active);
         const bool is_escape = symbol == kSymbolEscape;

@@ -64,13 +64,30 @@ CFCK_DEVICE DeviceLanes<n_sets> without_ring(const DeviceLanes<n_sets>& lanes) {
   return copy;
 }
 
-// Decodes the symbol of each lane for which `is_active`; other lanes get any.
+// Loads words of the sets that have too few of them for a step. Called before a step of each set.
+template <unsigned n_sets>
+CFCK_DEVICE void fill_rings(DeviceLanes<n_sets>& lanes) {
+  constexpr std::uint32_t kLast = kRingWords - simt::kWarpLanes;
+  bool is_low = false;
+  CFCK_UNROLL
+  for (unsigned set = 0; set < n_sets; ++set) {
+    is_low = is_low || lanes.at[set] > kLast;
+  }
+  if (is_low) {
+    CFCK_UNROLL
+    for (unsigned set = 0; set < n_sets; ++set) {
+      if (lanes.at[set] > kLast) {
+        refill(lanes, set);
+      }
+    }
+  }
+}
+
+// Decodes the symbol of each lane for which `is_active`; other lanes get any. Requires:
+// fill_rings() since the last step of the set.
 template <unsigned n_sets>
 CFCK_DEVICE std::uint32_t decode_step(DeviceLanes<n_sets>& lanes, unsigned set,
                                       const DeviceTable& table, bool is_active) {
-  if (lanes.at[set] > kRingWords - simt::kWarpLanes) {
-    refill(lanes, set);
-  }
   const std::uint32_t state = lanes.state[set];
   const std::uint32_t bucket = state >> kRansBucketBits & (kRansSymbols - 1);
   const std::uint32_t own = table.own[bucket];
@@ -98,6 +115,9 @@ CFCK_DEVICE void decode_run(DeviceLanes<n_sets>& lanes, const DeviceTable& table
     for (unsigned step = 0; step < kGroupSize / simt::kWarpLanes; ++step) {
       const std::uint32_t begin = first + step * simt::kWarpLanes;
       if (begin < n) {
+        if (step % n_sets == 0) {
+          fill_rings(lanes);
+        }
         const bool is_active = simt::lane() < n - begin;
         take(begin, decode_step(lanes, step % n_sets, table, is_active), is_active);
       }

@@ -1,0 +1,52 @@
+// What the kernels of a batch are told: plain data in the memory of the device.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/common/device_chunk.hpp"
+#include "codec/entropy/rans/rans_device_tables.hpp"
+
+namespace cfck::cuda {
+
+// Status of a chunk or an extent after its kernel.
+inline constexpr std::uint32_t kDeviceOk = 0;
+inline constexpr std::uint32_t kDeviceFailed = 1;
+
+// Chunks of one kind of values. Warps take one after another.
+struct DeviceBatch {
+  const codec::DeviceChunk* chunks = nullptr;
+  std::uint32_t* statuses = nullptr;  // of each chunk
+  std::uint32_t* next = nullptr;      // the first chunk that no warp has taken; 0 at first
+  const codec::DeviceTable* static_tables = nullptr;
+  std::uint32_t n_chunks = 0;
+};
+
+// Bytes of a file with their XXH3-64, at any address.
+struct DeviceExtent {
+  const std::uint8_t* data = nullptr;
+  std::uint64_t hash = 0;
+  std::uint32_t n_bytes = 0;
+};
+
+struct DeviceExtents {
+  const DeviceExtent* extents = nullptr;
+  std::uint32_t* statuses = nullptr;
+  std::uint32_t* next = nullptr;
+  std::uint32_t n_extents = 0;
+};
+
+// Values that are stored as they are, or one value for all of a chunk.
+struct DeviceCopy {
+  const std::uint8_t* from = nullptr;  // at any address
+  std::uint8_t* to = nullptr;
+  std::uint64_t n_bytes = 0;  // to be written
+  std::uint32_t value_bytes =
+      0;  // 0: n_bytes are copied; otherwise the value at `from` is repeated
+};
+
+struct DeviceCopies {
+  const DeviceCopy* copies = nullptr;
+  std::uint32_t n_copies = 0;
+};
+
+}  // namespace cfck::cuda
