@@ -38,13 +38,24 @@ std::string own_folder() {
   return path.substr(0, path.rfind('/'));
 }
 
-std::vector<std::string> adapter_folders() {
+struct Folders {
   std::vector<std::string> folders;
+  std::string relative;  // those of CFCK_ADAPTER_PATH that are ignored
+};
+
+Folders adapter_folders() {
+  Folders found;
+  std::vector<std::string>& folders = found.folders;
   const char* const given = ::secure_getenv("CFCK_ADAPTER_PATH");
   for (std::string_view rest = given == nullptr ? "" : given; !rest.empty();) {
     const std::size_t end = std::min(rest.find(':'), rest.size());
     // A relative folder would depend on where the program happens to be started.
-    if (rest.front() == '/') folders.emplace_back(rest.substr(0, end));
+    const std::string folder(rest.substr(0, end));
+    if (folder.starts_with('/')) {
+      folders.push_back(folder);
+    } else if (!folder.empty()) {
+      found.relative.append(found.relative.empty() ? "'" : ", '").append(escaped(folder)) += "'";
+    }
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   if (const std::string own = own_folder(); !own.empty()) {
@@ -55,7 +66,7 @@ std::vector<std::string> adapter_folders() {
   }
   constexpr std::string_view kInstalled = CFCK_ADAPTER_FOLDER;
   if (!kInstalled.empty()) folders.emplace_back(kInstalled);
-  return folders;
+  return found;
 }
 
 Result<const ArchiveAdapter*> load_file(const std::string& path) {
@@ -76,12 +87,21 @@ Result<const ArchiveAdapter*> load_file(const std::string& path) {
 
 Result<const ArchiveAdapter*> find_adapter(const std::string& file) {
   std::string tried;
-  for (const std::string& folder : adapter_folders()) {
+  const Folders folders = adapter_folders();
+  for (const std::string& folder : folders.folders) {
     const std::string path = folder + "/" + file;
     if (::access(path.c_str(), F_OK) == 0) return load_file(path);
     tried += (tried.empty() ? "" : ", ") + escaped(folder);
   }
-  return not_found("there is no " + file + " in " + (tried.empty() ? "any folder" : tried));
+  std::string text = "the module " + file + " was not found in " +
+                     (tried.empty() ? std::string("any folder") : tried) +
+                     "; the environment variable CFCK_ADAPTER_PATH can name its folder";
+  if (!folders.relative.empty()) {
+    text.append(", by an absolute path: relative folders are ignored, as there (")
+        .append(folders.relative)
+        .append(")");
+  }
+  return not_found(std::move(text));
 }
 
 }  // namespace
@@ -89,7 +109,11 @@ Result<const ArchiveAdapter*> find_adapter(const std::string& file) {
 const std::string& adapter_build() {
   static const std::string kBuild = [] {
     std::string build = "cfck ";
-    build.append(library_version()).append(", compiler ").append(__VERSION__).append(", sizes");
+    build.append(library_version())
+        .append(", compiler ")
+        .append(__VERSION__)
+        .append(", interface ");
+    build.append(std::to_string(kAdapterInterface)).append(", sizes");
     for (const std::size_t size :
          {sizeof(ArchiveTensor), sizeof(ArchiveFile), sizeof(ArchiveOptions), sizeof(EncodeOptions),
           sizeof(ArchiveSummary), sizeof(TensorSource), sizeof(TensorView), sizeof(VerifyReport),

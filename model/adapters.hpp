@@ -26,8 +26,11 @@ struct ArchiveAdapter {
 using AdapterEntry = const ArchiveAdapter* (*)(const char* build, const char** own);
 inline constexpr const char* kAdapterEntry = "cfck_archive_adapter";
 
+// To be raised when a virtual function of TensorArchive or ArchiveWriter comes, goes or moves.
+inline constexpr int kAdapterInterface = 2;
+
 // Returns what a program and a module must have in common, since they exchange C++ objects: the
-// version, the compiler, and the sizes of the types.
+// version, the compiler, the interface, and the sizes of the types.
 const std::string& adapter_build();
 
 // Returns the adapter of "cfck_archive_NAME.so", which stays loaded. Looks in the folders of

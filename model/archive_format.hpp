@@ -32,6 +32,9 @@ struct ArchiveFormat {
   std::span<const std::string_view> other_suffixes = {};
   // False where files that are converted and back have the same tensors, but other bytes.
   bool restores_bytes = true;
+  // How the names of attachments begin that its files can hold. A format that encodes holds all.
+  std::span<const std::string_view> kept_attachments = {};
+  bool keeps_metadata = true;
 };
 
 // Number of bytes of a file that are read to recognise its format.
@@ -70,7 +73,8 @@ const ArchiveFormat* find_format(std::string_view name);
 // versa.
 const ArchiveFormat& counterpart(const ArchiveFormat& format);
 // Returns the format that a file is converted to where the output has this name: that of its
-// suffix, if it is another one and can be written, else the counterpart.
+// suffix, if it can be written and is not the same one with files that keep their bytes; else the
+// counterpart.
 const ArchiveFormat& target_format(const ArchiveFormat& format, std::string_view output);
 
 // Opens one file. Errors have no path except those of open_file().

@@ -16,6 +16,7 @@
 #include "hdf5/archive/include/cfck/hdf5.hpp"
 #include "hdf5/archive/listing.hpp"
 #include "hdf5/archive/listing_text.hpp"
+#include "hdf5/archive/notes.hpp"
 #include "interop/stored/boxes.hpp"
 #include "model/listed_archive.hpp"
 
@@ -54,12 +55,13 @@ class Hdf5Archive final : public model::ListedArchive {
     }
     files_.push_back({source_->name(), "hdf5", source_->size(), max_bytes, nullptr, source_.get()});
     for (ListedDataset& dataset : listing.datasets) add(std::move(dataset));
+    notes_ = notes_of(listing);
     lost_ = std::move(listing.lost);
     metadata_ = std::move(listing.metadata);
     if (!listing.left_out.empty()) {
       std::string names;
-      for (const std::string& name : listing.left_out) {
-        names.append(names.empty() ? "" : ", ").append(name);
+      for (const auto& [object, name] : listing.left_out) {
+        names.append(names.empty() ? "" : ", ").append(object).append("@").append(name);
       }
       metadata_.insert_or_assign(std::string(kLeftOutKey), std::move(names));
     }
@@ -71,6 +73,8 @@ class Hdf5Archive final : public model::ListedArchive {
     if (first == nullptr) return {};
     return corrupt("two datasets have this name; the file is damaged").in_record(first->name);
   }
+
+  std::span<const std::string> notes() const override { return notes_; }
 
   Result<std::vector<std::byte>> attachment(std::string_view name) const override {
     return run_guarded([&]() -> Result<std::vector<std::byte>> {
@@ -308,6 +312,12 @@ class Hdf5Archive final : public model::ListedArchive {
                                                  sizeof(name) - 1, name, &config);
       if (filter < 0) return library_error("the filters of a dataset cannot be read");
       if (H5Zfilter_avail(filter) > 0) continue;
+      if (std::string_view(name).starts_with("cfck:")) {
+        return unsupported(
+            "the dataset is compressed by the HDF5 filter of cfck, whose plug-in libcfck_hdf5.so "
+            "was not found; name its folder in HDF5_PLUGIN_PATH: `python -m cfck.hdf5` prints it, "
+            "and where cfck is installed it is lib/hdf5/plugin");
+      }
       return unsupported("the dataset is compressed by the filter " + std::to_string(filter) +
                          " ('" + escaped(name) +
                          "'), which this libhdf5 does not have; name the folder of its plug-in in "
@@ -320,6 +330,7 @@ class Hdf5Archive final : public model::ListedArchive {
   DecodeOptions options_;
   std::vector<SafetensorsEntry> entries_;   // of tensors_, to read elements in place
   std::vector<std::uint64_t> chunk_bytes_;  // of tensors_; 0: not in chunks
+  std::vector<std::string> notes_;
   std::vector<std::string> lost_;
   std::string structure_;
 };

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/text.hpp"
+#include "hdf5/archive/plugin_folders.hpp"
 
 namespace cfck::hdf5 {
 namespace {
@@ -46,6 +47,7 @@ Library::Library() {
   H5open();
   H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  add_plugin_folders();
   H5Eclear2(H5E_DEFAULT);
 }
 

@@ -114,7 +114,7 @@ class Walk {
     std::vector<std::string> left_out;
     CFCK_TRY_ASSIGN(Json attributes, read_attributes(object, (order & H5P_CRT_ORDER_TRACKED) != 0,
                                                      budget_, left_out));
-    for (const std::string& name : left_out) listing_.left_out.push_back(path + "@" + name);
+    for (const std::string& name : left_out) listing_.left_out.emplace_back(path, name);
     if (!attributes.empty()) json["attributes"] = attributes;
     return attributes;
   }

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cfck/record.hpp"
@@ -30,12 +31,15 @@ struct ListedDataset {
   std::optional<std::size_t> tied_to;      // the first name of the same dataset, in the list
 };
 
+// An attribute that cannot be kept: the path of its object, and its name.
+using LeftOutAttribute = std::pair<std::string, std::string>;
+
 struct Listing {
   std::vector<ListedDataset> datasets;  // in the order of the file
   Json structure;                       // {"version", "objects"}
   Metadata metadata;                    // plain strings among the attributes of the root
-  std::vector<std::string> left_out;    // "PATH@ATTRIBUTE"
-  std::vector<std::string> lost;        // datasets that cannot be kept
+  std::vector<LeftOutAttribute> left_out;
+  std::vector<std::string> lost;  // datasets that cannot be kept
 };
 
 // Walks through all objects of an open file of `file_bytes`; needs a Library. Errors: kUnsupported

@@ -44,7 +44,7 @@ Listing listing_of(std::string_view text) {
   }
   listing.structure = std::move(json["structure"]);
   listing.metadata = json["metadata"].get<Metadata>();
-  listing.left_out = json["left_out"];
+  listing.left_out = json["left_out"].get<std::vector<LeftOutAttribute>>();
   listing.lost = json["lost"];
   return listing;
 }

@@ -125,6 +125,10 @@ class CFCK_API TensorArchive {
   // Returns the decoded bytes of an attachment. Error: kNotFound.
   virtual Result<std::vector<std::byte>> attachment(std::string_view name) const = 0;
 
+  // Returns sentences about what the files have and the archive has not, such as attributes of
+  // HDF5 that are references (docs/formats.md); most archives have none.
+  virtual std::span<const std::string> notes() const { return {}; }
+
   // kLimitExceeded if one call may not return this many bytes: ask before you allocate memory for
   // what a file claims.
   virtual Result<void> check_decoded_bytes(const ArchiveTensor& tensor,

@@ -87,6 +87,7 @@ class KerasArchive final : public TensorArchive {
     if (found == others_.end()) return weights_->attachment(name);
     return run_guarded([&]() -> Result<std::vector<std::byte>> { return found->second; });
   }
+  std::span<const std::string> notes() const override { return weights_->notes(); }
   Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
                                    std::uint64_t n_bytes) const override {
     return weights_->check_decoded_bytes(tensor, n_bytes);
@@ -163,9 +164,10 @@ bool begins_keras(std::string_view head) {
 }  // namespace
 
 const ArchiveFormat& keras_format() {
-  static const ArchiveFormat kFormat = {"keras",       ".keras",    false,
-                                        &begins_keras, &open_keras, &interop::create_keras_writer,
-                                        nullptr,       {},          false};
+  static constexpr std::string_view kKeptAttachments[] = {"hdf5.structure", interop::kKerasPrefix};
+  static const ArchiveFormat kFormat = {
+      "keras", ".keras", false, &begins_keras,   &open_keras, &interop::create_keras_writer,
+      nullptr, {},       false, kKeptAttachments};
   return kFormat;
 }
 

@@ -122,16 +122,16 @@ bool begins_npz(std::string_view head) {
 }  // namespace
 
 const ArchiveFormat& npy_format() {
-  static const ArchiveFormat kFormat = {"npy",       kSuffix,   false,
-                                        &begins_npy, &open_npy, &interop::create_npy_writer,
-                                        nullptr,     {},        false};
+  static const ArchiveFormat kFormat = {
+      "npy",   kSuffix, false, &begins_npy, &open_npy, &interop::create_npy_writer,
+      nullptr, {},      false, {},          false};
   return kFormat;
 }
 
 const ArchiveFormat& npz_format() {
-  static const ArchiveFormat kFormat = {"npz",       ".npz",    false,
-                                        &begins_npz, &open_npz, &interop::create_npz_writer,
-                                        nullptr,     {},        false};
+  static const ArchiveFormat kFormat = {
+      "npz",   ".npz", false, &begins_npz, &open_npz, &interop::create_npz_writer,
+      nullptr, {},     false, {},          false};
   return kFormat;
 }
 

@@ -50,6 +50,31 @@ TEST(Hdf5Archive, ListsDatasetsByPath) {
   EXPECT_EQ(archive->files().front().format, "hdf5");
 }
 
+TEST(Hdf5Archive, NotesNameAttributesThatAreLeftOut) {
+  EXPECT_TRUE(opened(sample_file())->notes().empty());
+  const auto archive = opened(made_file([](hid_t file) {
+    put_floats(file, "w", {2});
+    const hid_t dataset = H5Dopen2(file, "w", H5P_DEFAULT);
+    hobj_ref_t reference{};
+    H5Rcreate(&reference, file, "w", H5R_OBJECT, -1);
+    const hid_t space = H5Screate(H5S_SCALAR);
+    for (const char* name : {"a", "b", "c", "d", "e\n", "f", "g"}) {
+      const hid_t attribute =
+          H5Acreate2(dataset, name, H5T_STD_REF_OBJ, space, H5P_DEFAULT, H5P_DEFAULT);
+      H5Awrite(attribute, H5T_STD_REF_OBJ, &reference);
+      H5Aclose(attribute);
+    }
+    H5Sclose(space);
+    H5Dclose(dataset);
+  }));
+  ASSERT_NE(archive, nullptr);
+  ASSERT_EQ(archive->notes().size(), 1U);
+  EXPECT_EQ(archive->notes().front(),
+            "7 attributes cannot be kept, since the types are references, sequences of varying "
+            "length or the like: 'a' of 'w', 'b' of 'w', 'c' of 'w', 'd' of 'w', 'e\\n' of 'w' "
+            "and 2 more");
+}
+
 TEST(Hdf5Archive, ReadsWholePartsAndBoxes) {
   const auto archive = opened(sample_file());
   ASSERT_NE(archive, nullptr);
