@@ -108,6 +108,24 @@ Result<std::vector<std::string>> shards_of(const std::string& index) {
   return files;
 }
 
+// Says what can be done about a folder without files of the formats that folders have, but with
+// some of others, such as pytorch_model.bin; empty where it has none.
+std::string single_files(const std::string& folder, std::vector<std::string> files) {
+  constexpr std::size_t kMaxNamed = 3;
+  const auto formats = file_formats();
+  std::erase_if(files, [&](const std::string& file) {
+    return std::none_of(formats.begin(), formats.end(),
+                        [&](const ArchiveFormat* format) { return has_suffix_of(file, *format); });
+  });
+  if (files.empty()) return {};
+  std::sort(files.begin(), files.end());
+  std::string text = ". Files of other formats are read and converted one by one: ";
+  for (std::size_t i = 0; i < std::min(files.size(), kMaxNamed); ++i) {
+    text.append(i == 0 ? "'" : ", '").append(escaped(folder + "/" + files[i])).append("'");
+  }
+  return files.size() > kMaxNamed ? text + ", ..." : text;
+}
+
 bool is_index(const std::string& path) {
   return parse_index_name(fs::path(path).filename().string()).has_value();
 }
@@ -126,7 +144,8 @@ Result<std::vector<std::string>> all_files(const std::string& folder) {
     }
     if (!files.empty()) return files;
   }
-  return not_found("the folder '" + escaped(folder) + "' has " + no_such_files());
+  return not_found("the folder '" + escaped(folder) + "' has " + no_such_files() +
+                   single_files(folder, names));
 }
 
 }  // namespace
@@ -179,7 +198,8 @@ Result<FolderContents> read_folder(const std::string& folder) {
       });
   if (found == formats.rend()) {
     return Error{ErrorCode::kNotFound,
-                 "the folder '" + escaped(folder) + "' has " + no_such_files(true),
+                 "the folder '" + escaped(folder) + "' has " + no_such_files(true) +
+                     single_files(folder, files),
                  {},
                  {}};
   }

@@ -8,6 +8,7 @@
 #include "cfck/update.hpp"
 #include "model/archive_format.hpp"
 #include "model/folder/model_folder.hpp"
+#include "model/foreign_formats.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/progress_bar.hpp"
@@ -73,6 +74,19 @@ Result<RepairReport> repair_watched(const RepairOptions& options, const DecodeOp
   return repair(options.damaged, options.output, decode, files);
 }
 
+// Error: kUnsupported for a file that is whole, or damaged, as one of another format. A .cfck file
+// may be damaged anywhere.
+Result<void> check_repairable(const std::string& path) {
+  const auto source = open_file(path);
+  if (!source) return {};  // repair() says why
+  CFCK_TRY_ASSIGN(const std::string head, model::head_of(**source));
+  const model::ArchiveFormat* const format = model::recognised(head);
+  const bool is_other =
+      format != nullptr ? !format->encodes : model::foreign_format(head, path).has_value();
+  if (!is_other) return {};
+  return unsupported("only .cfck files can be repaired");
+}
+
 }  // namespace
 
 int run_compact(const CompactOptions& options, Console& console) {
@@ -88,6 +102,9 @@ int run_compact(const CompactOptions& options, Console& console) {
 
 int run_repair(const RepairOptions& options, Console& console) {
   catch_interrupts();
+  if (const auto repairable = check_repairable(options.damaged); !repairable) {
+    return console.fail(repairable.error(), options.damaged);
+  }
   DecodeOptions decode;
   decode.threads = options.threads;
   decode.limits = options.limits;
