@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "base/text.hpp"
 #include "model/archive_format.hpp"
 #include "model/foreign_formats.hpp"
 
@@ -57,6 +60,59 @@ const ArchiveFormat* recognised_or_resembled(std::string_view head) {
   return nullptr;
 }
 
+namespace {
+
+// True for characters of lines, the last of which may be cut off.
+bool is_text(std::string_view head) {
+  const bool is_printed = std::all_of(head.begin(), head.end(), [](unsigned char c) {
+    return c >= 0x20 || (c >= '\t' && c <= '\r');
+  });
+  constexpr std::size_t kMaxCutBytes = 3;
+  for (std::size_t cut = 0; is_printed && cut <= std::min(kMaxCutBytes, head.size()); ++cut) {
+    if (valid_utf8(head.substr(0, head.size() - cut))) return true;
+    if (head.size() < kHeadBytes) break;
+  }
+  return false;
+}
+
+// Returns what a file seems to be that begins like this; empty: nothing known.
+std::string apparent_contents(std::string_view head) {
+  if (head.find_first_not_of('\0') == std::string_view::npos) {
+    return "it begins with zero bytes only; download it again";
+  }
+  if (!is_text(head)) return {};
+  const std::size_t begin = std::min(head.find_first_not_of(" \t\r\n"), head.size());
+  constexpr std::size_t kShownBytes = 24;
+  const std::string_view text = head.substr(begin);
+  const std::string shown = "'" + escaped(text.substr(0, kShownBytes)) + "'";
+  return text.starts_with("<!") || text.starts_with("<html")
+             ? "it seems to be a web page (" + shown + "), as a failed download leaves it"
+             : "it seems to be text (" + shown + ")";
+}
+
+// Returns the error for a file that only its suffix makes one of a format whose files all begin
+// alike, so that the reader could only say that something is missing.
+std::optional<Error> misnamed_file(const ArchiveFormat& format, std::string_view head) {
+  struct Title {
+    const ArchiveFormat* format;
+    std::string_view title;
+  };
+  const std::array<Title, 4> titles = {{{&pytorch_format(), "a PyTorch"},
+                                        {&npz_format(), "an npz"},
+                                        {&npy_format(), "an npy"},
+                                        {&keras_format(), "a Keras"}}};
+  const auto found = std::find_if(titles.begin(), titles.end(),
+                                  [&](const Title& title) { return title.format == &format; });
+  if (found == titles.end() || head.starts_with("PK")) return std::nullopt;
+  const std::string contents = apparent_contents(head);
+  if (contents.empty()) return std::nullopt;
+  return corrupt("this is not " + std::string(found->title) +
+                 " file, though it is called one: " + contents)
+      .at_byte(0);
+}
+
+}  // namespace
+
 Result<const ArchiveFormat*> format_of(const ByteSource& source) {
   CFCK_TRY_ASSIGN(const std::string head, head_of(source));
   if (head.empty()) {
@@ -66,7 +122,9 @@ Result<const ArchiveFormat*> format_of(const ByteSource& source) {
   const std::string path = source.name();
   if (auto foreign = foreign_format(head, path)) return std::move(*foreign);
   for (const ArchiveFormat* format : file_formats()) {
-    if (has_suffix_of(path, *format)) return format;
+    if (!has_suffix_of(path, *format)) continue;
+    if (auto misnamed = misnamed_file(*format, head)) return std::move(*misnamed);
+    return format;
   }
   return corrupt(
              "neither a safetensors file nor a .cfck file, nor a file of any other known format")
@@ -87,8 +145,8 @@ const ArchiveFormat& counterpart(const ArchiveFormat& format) {
 
 const ArchiveFormat& target_format(const ArchiveFormat& format, std::string_view output) {
   for (const ArchiveFormat* named : file_formats()) {
-    if (named != &format && named->create != nullptr && has_suffix_of(output, *named))
-      return *named;
+    if (named->create == nullptr || !has_suffix_of(output, *named)) continue;
+    if (named != &format || !format.restores_bytes) return *named;
   }
   return counterpart(format);
 }

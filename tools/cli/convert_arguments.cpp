@@ -199,7 +199,8 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   CLI::Option* verify = app.add_flag(
       "--verify", options.verify,
       "Decode the output and compare it with IN before it gets its final name: bit for bit, "
-      "or that no value exceeds its maximum error and that targets are met");
+      "or that no value exceeds its maximum error and that targets are met. Checksums that IN has "
+      "as a zip file (.pt, .npz, .keras) are compared first");
   verify->option_text(" ");
   app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
       ->excludes(verify)

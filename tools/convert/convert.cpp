@@ -6,9 +6,9 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <iterator>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/text.hpp"
 #include "cfck/calibration.hpp"
@@ -23,28 +23,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kForeignSuffixes[] = {".pt",   ".pth", ".bin", ".ckpt", ".gguf",
-                                                 ".onnx", ".npz", ".npy", ".h5",   ".keras"};
+// What files are called that nothing here writes.
+constexpr std::string_view kUnwrittenSuffixes[] = {".pt",   ".pth",  ".bin",
+                                                   ".ckpt", ".gguf", ".onnx"};
+
+// Returns ".cfck, .safetensors or .npz" and so on.
+std::string written_suffixes() {
+  std::vector<std::string_view> suffixes;
+  for (const model::ArchiveFormat* format : model::file_formats()) {
+    if (format->create != nullptr) suffixes.push_back(format->suffix);
+  }
+  return alternatives(suffixes);
+}
 
 // A file named as the format that it was converted from, or as another, would be mistaken for it.
 Result<void> check_suffix(const std::string& output, const model::ArchiveFormat& from,
                           const model::ArchiveFormat& to) {
-  const bool has_foreign_suffix =
-      !model::has_suffix_of(output, to) &&
-      std::any_of(std::begin(kForeignSuffixes), std::end(kForeignSuffixes),
-                  [&](std::string_view suffix) { return output.ends_with(suffix); });
-  if (has_foreign_suffix) {
-    return invalid_argument(
-        fmt::format("'{}' is to be a {} file, but its suffix is that of another format; name it {}",
-                    escaped(output), to.name, to.suffix));
-  }
-  if (!model::has_suffix_of(output, from)) return {};
   std::error_code error;
   const bool is_input = fs::is_regular_file(output, error);
+  const std::string both = "to convert both, say where to with --output-dir FOLDER";
+  for (const std::string_view suffix : kUnwrittenSuffixes) {
+    if (!output.ends_with(suffix)) continue;
+    return invalid_argument(fmt::format("'{}' cannot be written: cfck writes no {} files; {}",
+                                        escaped(output), suffix,
+                                        is_input ? both : "name OUT " + written_suffixes()));
+  }
+  if (&from == &to || !model::has_suffix_of(output, from)) return {};
   return invalid_argument(fmt::format(
       "'{}' is to be a {} file, since IN is a {} file, but ends in {}; {}", escaped(output),
-      to.name, from.name, from.suffix,
-      is_input ? "to convert both, say where to with --output-dir FOLDER" : "choose another name"));
+      to.name, from.name, from.suffix, is_input ? both : "choose another name"));
 }
 
 std::string file_output(const ConvertOptions& options, const model::ArchiveFormat& from,
@@ -61,15 +68,17 @@ std::string file_output(const ConvertOptions& options, const model::ArchiveForma
 }
 
 struct FilePlan : ConvertPlan {
+  const model::ArchiveFormat* from = nullptr;
   const model::ArchiveFormat* to = nullptr;
 };
 
 Result<FilePlan> plan_file(const ConvertOptions& options) {
   CFCK_TRY_ASSIGN(const ConversionInput input, probe_input(options.input, options.limits));
   FilePlan plan;
+  plan.from = input.format;
   plan.to = &model::target_format(*input.format, options.output);
   plan.decoded_bytes = input.decoded_bytes;
-  CFCK_TRY(check_direction(options, *plan.to));
+  CFCK_TRY(check_direction(options, *plan.from, *plan.to));
   plan.output = file_output(options, *input.format, *plan.to);
   CFCK_TRY(check_suffix(plan.output, *input.format, *plan.to));
   CFCK_TRY(check_output(options.input, plan.output, options.force || options.dry_run));
@@ -90,7 +99,7 @@ Result<ConvertReport> convert_file(const ConvertOptions& options, const Progress
                                   plan.to};
   ProgressBar bar = place.bar(options, plan.decoded_bytes);
   CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
-  return ConvertReport{options.input, plan.output, plan.to, std::move(files), {}, {}};
+  return ConvertReport{options.input, plan.output, plan.from, plan.to, std::move(files), {}, {}};
 }
 
 bool is_folder(const std::string& path) {
@@ -115,8 +124,13 @@ Result<ConvertReport> convert_input(const ConvertOptions& options, const Progres
   return is_folder(options.input) ? convert_folder(options, place) : convert_file(options, place);
 }
 
-Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to) {
+Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& from,
+                             const model::ArchiveFormat& to) {
   if (to.encodes || options.for_cfck.empty()) return {};
+  if (!from.encodes) {
+    return invalid_argument(fmt::format("{}: only for conversion to .cfck, not to {}",
+                                        fmt::join(options.for_cfck, ", "), to.name));
+  }
   return invalid_argument(
       fmt::format("{}: only for conversion to .cfck, but '{}' is a .cfck file already, which "
                   "is converted to safetensors. Leave the option out, or convert the original "

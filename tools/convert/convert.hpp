@@ -35,6 +35,7 @@ struct ConvertOptions {
 struct ConvertReport {
   std::string input;
   std::string output;
+  const model::ArchiveFormat* from = nullptr;
   const model::ArchiveFormat* to = nullptr;
   std::vector<ConvertedFile> files;
   std::vector<std::string> copied;               // of a folder: the rest, relative paths
@@ -45,8 +46,9 @@ struct ConvertReport {
 // Errors: kInvalidArgument, kExists.
 Result<void> check_output(const std::string& input, const std::string& output, bool force);
 
-// Options for encoding make no sense in conversions from .cfck. Error: kInvalidArgument.
-Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& to);
+// Options for encoding make sense in conversions to .cfck only. Error: kInvalidArgument.
+Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& from,
+                             const model::ArchiveFormat& to);
 
 // A conversion that has not begun: its output, and how much there is to do.
 struct ConvertPlan {

@@ -12,9 +12,9 @@
 #include "cfck/archive.hpp"
 #include "cfck/archive_writer.hpp"
 #include "cfck/io.hpp"
-#include "format/update/checkpoint_skeleton.hpp"
 #include "model/folder/converted_folder.hpp"
 #include "tools/convert/comparing_sink.hpp"
+#include "tools/convert/tensor_comparison.hpp"
 #include "tools/measure/target_check.hpp"
 #include "tools/output/console.hpp"
 #include "tools/output/interrupt.hpp"
@@ -159,6 +159,9 @@ void take_summary(Work& work, ArchiveSummary summary) {
   result.decoded_bytes = summary.decoded_bytes;
   result.stored_bytes = summary.stored_bytes;
   result.output_bytes = work.sink->n_bytes();
+  const auto notes = work.archive->notes();
+  result.notes.assign(notes.begin(), notes.end());
+  result.left_out = model::left_out(*work.archive, work.to());
   if (work.to().encodes) return;
   // Stored bytes and errors are those of the input.
   result.stored_bytes = 0;
@@ -167,18 +170,50 @@ void take_summary(Work& work, ArchiveSummary summary) {
     if (tensor.hidden || tensor.record == nullptr || !tensor.record->error) continue;
     result.loss.add(*tensor.record->error, tensor.n_elems, tensor.stored_bytes);
   }
-  const Reader* const reader = work.archive->files().front().reader;
-  result.loses_containers = reader != nullptr && format::has_skeleton(*reader);
 }
 
-// Compares the written file with the input; the totals are those of the plain target.
-Result<TargetTotals> verify(Work& work) {
+const model::ArchiveFormat& format_from(const Work& work) {
+  return *model::find_format(work.archive->files().front().format);
+}
+
+// True where the file that is converted cannot be had again byte for byte.
+bool is_compared_by_tensors(const Work& work) { return !format_from(work).restores_bytes; }
+
+// Compares the input with its own checksums, where it has any.
+Result<void> check_input(Work& work) {
+  const std::string what = "comparing the checksums of " + short_name(work.conversion.input);
+  const std::uint64_t total_bytes = work.archive->files().front().n_bytes;
+  const auto report =
+      work.archive->verify(VerifyLevel::kHashes, [&](std::uint64_t done_bytes, std::string_view) {
+        work.bar.preparing(what, done_bytes, total_bytes);
+        return go_on();
+      });
+  if (!report) {
+    return report.error().code == ErrorCode::kUnsupported ? Result<void>() : report.error();
+  }
+  return report->problems.empty() ? Result<void>() : report->problems.front();
+}
+
+// Compares the written file with the input; the totals are those of the plain target, where they
+// are known.
+Result<std::optional<TargetTotals>> verify(Work& work) {
   CFCK_TRY_ASSIGN(auto read_back, work.file->read_back());
   Limits limits;
   limits.max_decoded_bytes = UINT64_MAX;  // the values are those of the input
   CFCK_TRY_ASSIGN(const auto written,
                   TensorArchive::open(std::move(read_back), one_thread(limits)));
   const bool encodes = work.to().encodes;
+  if (is_compared_by_tensors(work)) {
+    work.bar.start("checking " + short_name(work.conversion.output));
+    CFCK_TRY_ASSIGN(std::optional<TargetTotals> of_tensors,
+                    compare_tensors(*work.archive, *written, work.result.kept_lossless,
+                                    [&](std::uint64_t done_bytes) {
+                                      work.bar.update(done_bytes, 0);
+                                      return go_on();
+                                    }));
+    if (of_tensors) of_tensors->file_bytes = work.result.output_bytes;
+    return of_tensors;
+  }
   const TensorArchive& plain = encodes ? *work.archive : *written;
   const TensorArchive& encoded = encodes ? *written : *work.archive;
   ComparingSink comparison(*plain.files().front().source);
@@ -186,7 +221,7 @@ Result<TargetTotals> verify(Work& work) {
   CFCK_TRY(compare(work, encoded, plain.files().front().format, comparison));
   TargetTotals totals = comparison.totals();
   totals.file_bytes = work.result.output_bytes;
-  return totals;
+  return std::optional(totals);
 }
 
 // Plain targets apply to all files together.
@@ -217,7 +252,8 @@ Result<void> convert(const Works& works) {
     if (!work.conversion.verify || work.file == nullptr) continue;
     const auto verified = verify(work);
     if (!verified) return naming(verified.error(), work);
-    totals.add(*verified);
+    if (!*verified) continue;
+    totals.add(**verified);
     is_verified = true;
   }
   CFCK_TRY_ASSIGN(const auto target, error_target(works.front()->conversion.encode));
@@ -252,14 +288,9 @@ Result<void> open_files(Work& work) {
   work.result.input = conversion.input;
   work.result.output = conversion.output;
   work.result.input_bytes = input.n_bytes;
-  const model::ArchiveFormat& from = *model::find_format(input.format);
-  work.result.to = conversion.to != nullptr ? conversion.to : &model::counterpart(from);
-  if (conversion.verify && work.to().encodes && !from.restores_bytes) {
-    return unsupported(fmt::format(
-        "--verify compares bytes, which {} files do not get back; leave it out, and compare the "
-        "tensors: cfck diff {} {}",
-        from.name, escaped(conversion.input), escaped(conversion.output)));
-  }
+  work.result.to =
+      conversion.to != nullptr ? conversion.to : &model::counterpart(format_from(work));
+  if (conversion.verify && is_compared_by_tensors(work)) return check_input(work);
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "cfck/status.hpp"
 #include "cfck/writer.hpp"
 #include "model/archive_format.hpp"
+#include "model/left_out.hpp"
 #include "tools/output/loss.hpp"
 #include "tools/output/progress_bar.hpp"
 
@@ -39,10 +40,9 @@ struct ConvertedFile {
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
   LossTotals loss;
-  std::vector<std::string> tied;  // names that a safetensors file has in its metadata only
-  // For conversions to safetensors: whether the input nests its tensors and has plain values
-  // (save_checkpoint), which safetensors cannot hold.
-  bool loses_containers = false;
+  std::vector<std::string> tied;   // names that a safetensors file has in its metadata only
+  std::vector<std::string> notes;  // what of the input was not even read
+  model::LeftOut left_out;         // what the format of the output cannot hold
   // For conversions to .cfck.
   std::vector<std::string> names;  // if there are rules
   std::vector<KeptLossless> kept_lossless;

@@ -123,6 +123,7 @@ Result<void> FolderConversion::choose_output() {
   }
   report_.input = options_.input;
   report_.output = output_;
+  report_.from = &from_;
   report_.to = &to_;
   output_ = out;
   CFCK_TRY_ASSIGN(written_, model::converted_names(contents_, to_));
@@ -233,14 +234,14 @@ Result<void> FolderConversion::write_rest(const std::string& out) {
 }
 
 Result<ConvertPlan> FolderConversion::plan() {
-  CFCK_TRY(check_direction(options_, to_));
+  CFCK_TRY(check_direction(options_, from_, to_));
   CFCK_TRY(choose_output());
   CFCK_TRY_ASSIGN(const std::uint64_t decoded_bytes, probe_all());
   return ConvertPlan{report_.output, decoded_bytes};
 }
 
 Result<ConvertReport> FolderConversion::run(const ProgressPlace& place) {
-  CFCK_TRY(check_direction(options_, to_));
+  CFCK_TRY(check_direction(options_, from_, to_));
   CFCK_TRY(choose_output());
   CFCK_TRY_ASSIGN(indexes_, model::ConvertedIndexes::read(contents_, options_.limits));
   if (options_.dry_run) {

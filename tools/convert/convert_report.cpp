@@ -1,6 +1,7 @@
 #include "tools/convert/convert_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -45,14 +46,19 @@ double quotient(std::uint64_t a, std::uint64_t b) {
   return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
 }
 
-void say_line(Console& console, const std::string& from, const std::string& to_name,
-              const model::ArchiveFormat& to, const Totals& totals) {
-  const std::uint64_t compressed = totals.compressed_bytes(to);
-  const std::uint64_t plain = to.encodes ? totals.input_bytes : totals.output_bytes;
-  console.say(fmt::format("{} -> {}: {} -> {} (ratio {:.3f}, {:.2f} bits per weight)\n",
-                          escaped(from), escaped(to_name), human_bytes(totals.input_bytes),
-                          human_bytes(totals.output_bytes), quotient(plain, compressed),
-                          quotient(8 * totals.stored_bytes, totals.n_elems)));
+void say_line(Console& console, const std::string& from_name, const std::string& to_name,
+              const ConvertReport& report, const Totals& totals) {
+  const model::ArchiveFormat& to = *report.to;
+  std::string figures;  // none where neither file is compressed by cfck
+  if (to.encodes || report.from->encodes) {
+    const std::uint64_t plain = to.encodes ? totals.input_bytes : totals.output_bytes;
+    figures = fmt::format(" (ratio {:.3f}, {:.2f} bits per weight)",
+                          quotient(plain, totals.compressed_bytes(to)),
+                          quotient(8 * totals.stored_bytes, totals.n_elems));
+  }
+  console.say(fmt::format("{} -> {}: {} -> {}{}\n", escaped(from_name), escaped(to_name),
+                          human_bytes(totals.input_bytes), human_bytes(totals.output_bytes),
+                          figures));
 }
 
 // Describes the reason to users.
@@ -187,16 +193,34 @@ void warn_of_links(Console& console, const ConvertOptions& options, const Conver
   }
 }
 
-void warn_of_contents(Console& console, const ConvertReport& report) {
-  std::uint64_t n_records = 0;
-  for (const ConvertedFile& file : report.files) {
-    n_records += file.n_records;
-    if (!file.loses_containers) continue;
-    console.warn(
+// Returns sentences about all that the output does not have of the input.
+std::vector<std::string> missing_contents(const ConvertedFile& file) {
+  std::vector<std::string> sentences;
+  for (const std::string& note : file.notes) {
+    sentences.push_back(fmt::format("'{}': {}", escaped(file.input), note));
+  }
+  if (file.left_out.containers) {
+    sentences.push_back(
         fmt::format("'{}' is a checkpoint: its tensors are in '{}', but not the containers "
                     "and plain values around them, which only .cfck files can store; keep it, "
                     "or export what you need with cfck.torch.load_checkpoint",
                     escaped(file.input), escaped(file.output)));
+  }
+  if (!file.left_out.contents.empty()) {
+    sentences.push_back(
+        fmt::format("'{}' has what {} files cannot hold, so '{}' is without it: "
+                    "{}; keep the input, or convert it to .cfck",
+                    escaped(file.input), file.to->name, escaped(file.output),
+                    fmt::join(file.left_out.contents, ", ")));
+  }
+  return sentences;
+}
+
+void warn_of_contents(Console& console, const ConvertReport& report) {
+  std::uint64_t n_records = 0;
+  for (const ConvertedFile& file : report.files) {
+    n_records += file.n_records;
+    for (const std::string& sentence : missing_contents(file)) console.warn(sentence);
   }
   if (n_records == 0) {
     console.warn(fmt::format("'{}' has no tensors, so '{}' has none either", escaped(report.input),
@@ -211,9 +235,9 @@ void say_report(Console& console, const ConvertOptions& options, const ConvertRe
     Totals one;
     one.add(file);
     all.add(file);
-    say_line(console, file.input, file.output, *report.to, one);
+    say_line(console, file.input, file.output, report, one);
   }
-  if (report.files.size() > 1) say_line(console, report.input, report.output, *report.to, all);
+  if (report.files.size() > 1) say_line(console, report.input, report.output, report, all);
   LossTotals loss;
   for (const ConvertedFile& file : report.files) loss.add(file.loss);
   console.say(loss.text("  ") + kept_lossless_text(report));
@@ -311,6 +335,12 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
   json["copied_from_outside"] = Json::array();
   for (const std::string& name : report.copied_from_outside) {
     json["copied_from_outside"].push_back(json_text(name));
+  }
+  json["missing"] = Json::array();
+  for (const ConvertedFile& file : report.files) {
+    for (const std::string& sentence : missing_contents(file)) {
+      json["missing"].push_back(json_text(sentence));
+    }
   }
   add_loss(json, report);
   std::string text = json.dump(-1, ' ', true);

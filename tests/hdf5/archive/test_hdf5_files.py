@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import zipfile
 
 import h5py
@@ -145,7 +146,9 @@ def test_keras_archives(keras, tmp_path):
     assert run("cfck-inspect", "verify", source).returncode == 0
     assert run("cfck-inspect", "diff", source, packed).returncode == 0
     # Weights alone are no model; compressed members are read as well.
-    convert(source, tmp_path / "a.safetensors")
+    weights_only = run("cfck-convert", source, tmp_path / "a.safetensors")
+    assert weights_only.returncode == 0
+    assert "the model beside the weights (metadata.json, config.json)" in weights_only.stderr
     refused = run("cfck-convert", tmp_path / "a.safetensors", tmp_path / "b.keras")
     assert refused.returncode == UNREADABLE and "load_weights" in refused.stderr
     assert not (tmp_path / "b.keras").exists()
@@ -257,10 +260,11 @@ def test_programs_take_them_as_any_other_file(tmp_path):
     extracted = run("cfck-inspect", "extract", path, "g/z", "-o", tmp_path / "z.npy")
     assert extracted.returncode == 0, extracted.stderr
     assert np.array_equal(np.load(tmp_path / "z.npy"), np.arange(100.0))
-    refused = run("cfck-convert", "--verify", path, tmp_path / "a.cfck")
-    assert refused.returncode != 0
-    assert "cfck diff" in refused.stderr
-    assert not (tmp_path / "a.cfck").exists()
+    for target in ("a.cfck", "again.h5", "a.npz"):
+        verified = run("cfck-convert", "--verify", path, tmp_path / target)
+        assert verified.returncode == 0, verified.stderr
+        assert verified.stderr == ""
+    assert "0 changed" in run("cfck-inspect", "diff", path, tmp_path / "again.h5").stdout
 
 
 def test_what_is_not_kept_is_said(tmp_path):
@@ -268,7 +272,10 @@ def test_what_is_not_kept_is_said(tmp_path):
     with h5py.File(path, "w") as file:
         file["w"] = np.arange(3.0)
         file["w"].attrs["of"] = file["w"].ref
-    convert(path, tmp_path / "a.cfck")
+    done = run("cfck-convert", path, tmp_path / "a.cfck")
+    assert done.returncode == 0
+    assert f"warning: '{path}': 1 attribute cannot be kept" in done.stderr
+    assert "'of' of 'w'" in done.stderr
     assert "w@of" in run("cfck-inspect", "show", "--json", tmp_path / "a.cfck").stdout
     with h5py.File(path, "a") as file:
         file.create_dataset("ragged", (2,), dtype=h5py.vlen_dtype("i4"))
@@ -277,6 +284,101 @@ def test_what_is_not_kept_is_said(tmp_path):
     assert lost.returncode != 0
     assert "ragged" in lost.stderr
     assert not (tmp_path / "b.cfck").exists()
+    # The tensors alone go into other formats, with a warning.
+    tensors = run("cfck-convert", path, tmp_path / "b.safetensors")
+    assert tensors.returncode == 0
+    assert "1 object that is no tensor cannot be kept" in tensors.stderr
+    assert "'ragged'" in tensors.stderr
+
+
+def test_dimension_scales_are_named(tmp_path):
+    path, packed = tmp_path / "climate.h5", tmp_path / "climate.cfck"
+    with h5py.File(path, "w") as file:
+        for name in ("lat", "lon", "time"):
+            file[name] = np.arange(4.0)
+            file[name].make_scale(name)
+        for name in ("pressure", "temperature", "wind"):
+            file[name] = np.zeros((4, 4, 4), np.float32)
+            for axis, scale in enumerate(("time", "lat", "lon")):
+                file[name].dims[axis].attach_scale(file[scale])
+        file["wind"].attrs["unit"] = "m/s"
+        file.attrs["first"] = file["wind"].regionref[0:1]
+    done = run("cfck-convert", path, packed)
+    assert done.returncode == 0, done.stderr
+    (warning,) = done.stderr.splitlines()
+    assert "7 attributes cannot be kept" in warning
+    assert "'first' of the root, 'REFERENCE_LIST' of 'lat'" in warning
+    assert "'DIMENSION_LIST' of 'temperature' and 2 more" in warning
+    convert(packed, tmp_path / "back.h5")
+    with h5py.File(tmp_path / "back.h5") as back:
+        assert back["wind"].attrs["unit"] == "m/s"
+        assert "DIMENSION_LIST" not in back["wind"].attrs
+    quiet = run("cfck-convert", "--no-warnings", "--force", path, packed)
+    assert quiet.stderr == ""
+
+
+def test_formats_that_hold_less_are_warned_of(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["w"] = np.arange(3.0)
+    for target in ("plain.safetensors", "plain.npz"):
+        done = run("cfck-convert", path, tmp_path / target)
+        assert (done.returncode, done.stderr) == (0, "")
+    with h5py.File(path, "a") as file:
+        file.attrs["title"] = "a file"
+        file["w"].attrs["unit"] = "mm"
+        file["w"].attrs["scale"] = 2.5
+        file["notes"] = ["one", "two"]
+        file["soft"] = h5py.SoftLink("/w")
+    convert(path, tmp_path / "a.cfck")
+    common = "2 attributes, 1 dataset of strings or records, 1 soft link"
+    for source in (path, tmp_path / "a.cfck"):
+        done = run("cfck-convert", source, tmp_path / "a.safetensors", "--force")
+        assert done.returncode == 0
+        assert f"without it: {common}; keep the input" in done.stderr
+        done = run("cfck-convert", source, tmp_path / "a.npz", "--force")
+        assert f"without it: {common}, 1 entry of metadata; keep the input" in done.stderr
+        assert run("cfck-convert", source, tmp_path / "b.h5", "--force").stderr == ""
+
+
+def write_filtered(path: pathlib.Path) -> np.ndarray:
+    """A file whose dataset the filter of cfck compresses, by h5py with the plug-in of the build."""
+    script = (
+        "import h5py, numpy, sys; file = h5py.File(sys.argv[1], 'w'); file.create_dataset('x', "
+        "data=numpy.arange(4096, dtype='f4').reshape(64, 64), chunks=(32, 32), compression=300)"
+    )
+    plugins = PROGRAMS / "../lib/hdf5/plugin"
+    command = [sys.executable, "-c", script, str(path)]
+    subprocess.run(command, check=True, env=os.environ | {"HDF5_PLUGIN_PATH": str(plugins)})
+    return np.arange(4096, dtype="f4").reshape(64, 64)
+
+
+def test_datasets_of_the_filter_of_cfck(tmp_path):
+    path = tmp_path / "fields.h5"
+    data = write_filtered(path)
+    clean = {name: text for name, text in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
+
+    def converted(program: pathlib.Path) -> subprocess.CompletedProcess[str]:
+        command = [str(program), "convert", "--force", str(path), str(tmp_path / "out.npz")]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
+
+    done = converted(PROGRAMS / "cfck")
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(np.load(tmp_path / "out.npz")["x"], data)
+    # Without the plug-in beside the module it says what to do; in a Python environment it is found.
+    library = tmp_path / "env/lib"
+    (library / "cfck").mkdir(parents=True)
+    (tmp_path / "env/bin").mkdir()
+    shutil.copy(PROGRAMS / "cfck", tmp_path / "env/bin/cfck")
+    shutil.copy(PROGRAMS / "../lib/cfck/cfck_archive_hdf5.so", library / "cfck")
+    refused = converted(tmp_path / "env/bin/cfck")
+    assert refused.returncode != 0
+    assert "python -m cfck.hdf5" in refused.stderr
+    assert "HDF5_PLUGIN_PATH" in refused.stderr
+    plugins = library / "python3.99/site-packages/cfck/hdf5_plugin"
+    shutil.copytree(PROGRAMS / "../lib/hdf5/plugin", plugins)
+    done = converted(tmp_path / "env/bin/cfck")
+    assert done.returncode == 0, done.stderr
 
 
 def write_external_link(file: h5py.File, secret: pathlib.Path) -> None:
@@ -331,8 +433,18 @@ def test_without_the_module_it_says_what_to_do(tmp_path):
     clean = {"PATH": os.environ["PATH"], "CFCK_ADAPTER_PATH": "relative"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
     assert done.returncode == UNREADABLE
-    assert "CFCK_ADAPTER_PATH" in done.stderr
+    assert "the module cfck_archive_hdf5.so was not found in /" in done.stderr
+    assert "CFCK_ADAPTER_PATH can name its folder" in done.stderr
+    assert "relative folders are ignored, as there ('relative')" in done.stderr
     assert "h5py.File" in done.stderr
+    assert "this build" not in done.stderr
+    command[1:] = ["convert", str(tmp_path / "w.npz"), str(tmp_path / "b.h5")]
+    np.savez(tmp_path / "w.npz", w=np.arange(3))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
+    assert done.returncode == UNREADABLE
+    assert "the module cfck_archive_hdf5.so was not found in /" in done.stderr
+    assert "another format" in done.stderr
+    command[1:] = ["inspect", "show", str(tmp_path / "a.h5")]
     clean["CFCK_ADAPTER_PATH"] = str(PROGRAMS / "../lib/cfck")
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
     assert done.returncode == 0, done.stderr

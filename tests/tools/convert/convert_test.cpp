@@ -82,7 +82,7 @@ TEST(Convert, SuffixesOfOtherFormatsAreRefused) {
   for (const char* name : {"out.pt", "out.bin", "out.gguf"}) {
     const Outcome outcome = convert({folder / "in.safetensors", folder / name});
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_NE(outcome.err.find("name it .cfck"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("name OUT .cfck, "), std::string::npos) << outcome.err;
   }
   const Outcome two = convert({folder / "in.safetensors", folder / "too.safetensors"});
   EXPECT_NE(two.err.find("--output-dir FOLDER"), std::string::npos) << two.err;
