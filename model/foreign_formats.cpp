@@ -130,11 +130,11 @@ std::optional<Error> foreign_in_python(std::string_view head, std::string_view n
   const Foreign* const foreign = find_foreign(head);
   if (foreign == nullptr) return std::nullopt;
   const std::string_view way = foreign->in_python.empty() ? foreign->way_out : foreign->in_python;
-  return corrupt(escaped(name)
-                     .append(" is not a cfck file but ")
-                     .append(foreign->what)
-                     .append(": ")
-                     .append(way));
+  return unsupported(escaped(name)
+                         .append(" is not a cfck file but ")
+                         .append(foreign->what)
+                         .append(": ")
+                         .append(way));
 }
 
 }  // namespace cfck::model

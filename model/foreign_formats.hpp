@@ -13,8 +13,8 @@ namespace cfck::model {
 // `head` are the first bytes of the file.
 std::optional<Error> foreign_format(std::string_view head, const std::string& path);
 
-// Returns kCorrupt, with what the file of this name is and what a Python program reads it with;
-// nullopt for an unknown format.
+// Returns kUnsupported, with what the bytes of this name are, which are in memory, and what a
+// Python program reads them with; nullopt for an unknown format.
 std::optional<Error> foreign_in_python(std::string_view head, std::string_view name);
 
 }  // namespace cfck::model

@@ -44,6 +44,20 @@ _LEVELS = {"fast": 1, "default": 2, "archive": 3}
 _STAGES = {"zstd": 1, "rans": 2}
 
 
+_HELP = """\
+usage: python -m cfck.hdf5 [NAME=VALUE ...]
+
+Without options, prints the folder of the HDF5 filter plug-in, for HDF5_PLUGIN_PATH.
+With options, prints what h5repack -f takes: UD=...
+
+options: max_abs_error, max_rel_error, nmse, bits_per_weight, codec, trellis_states, block,
+  entropy, level; help(cfck.hdf5.filter) in Python says more
+
+  export HDF5_PLUGIN_PATH=$(python -m cfck.hdf5)
+  h5repack -f data:$(python -m cfck.hdf5 max_abs_error=1e-3) fields.h5 packed.h5
+"""
+
+
 class DatasetOptions(TypedDict):
     """What h5py's create_dataset() and require_dataset() take of filter()."""
 
@@ -179,6 +193,9 @@ def _show_to_h5py() -> None:
 
 def _main(arguments: list[str]) -> int:
     """Prints the folder of the plug-in, or what h5repack takes for options NAME=VALUE."""
+    if any(argument in ("-h", "--help") for argument in arguments):
+        print(_HELP, end="")
+        return 0
     if not arguments:
         print(plugin_path())
         return 0

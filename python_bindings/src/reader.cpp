@@ -59,13 +59,16 @@ Result<std::unique_ptr<TensorArchive>> open_source(std::unique_ptr<ByteSource> s
                                                    const std::string& name,
                                                    const ArchiveOptions& options) {
   CFCK_TRY_ASSIGN(const std::string head, model::head_of(*source));
+  const bool is_file = source->name() == name;  // else bytes in memory
   const model::ArchiveFormat* const format = model::recognised(head);
   auto opened =
       TensorArchive::open_as(format == nullptr ? "cfck" : format->name, std::move(source), options);
   if (opened || model::recognised_or_resembled(head) != nullptr) return opened;
   const ErrorCode code = opened.error().code;
   if (code == ErrorCode::kCorrupt || code == ErrorCode::kTruncated) {
-    if (auto foreign = model::foreign_in_python(head, name)) return std::move(*foreign);
+    auto foreign =
+        is_file ? model::foreign_format(head, name) : model::foreign_in_python(head, name);
+    if (foreign) return std::move(*foreign);
   }
   return opened;
 }

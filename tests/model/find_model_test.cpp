@@ -210,7 +210,7 @@ TEST(IndexNames, HaveParts) {
 TEST(ForeignFormats, TellPythonWhatReadsThem) {
   const auto message_of = [](std::string_view head) {
     const auto error = foreign_in_python(head, "m\n.bin");
-    EXPECT_TRUE(error && error->code == ErrorCode::kCorrupt);
+    EXPECT_TRUE(error && error->code == ErrorCode::kUnsupported);
     return error ? error->message : std::string();
   };
   EXPECT_EQ(message_of("GGUF...."),

@@ -318,6 +318,15 @@ def test_options():
     assert 256 <= cfck.hdf5.filter_id() < 512
 
 
+def test_the_command_explains_itself(capsys):
+    for option in ("-h", "--help"):
+        assert cfck.hdf5._main([option]) == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith("usage: python -m cfck.hdf5")
+        assert "max_abs_error" in shown
+        assert "HDF5_PLUGIN_PATH" in shown
+
+
 @pytest.mark.skipif(shutil.which("h5repack") is None, reason="h5repack is not installed")
 def test_programs_of_hdf5(tmp_path, weights):
     with h5py.File(tmp_path / "plain.h5", "w") as file:

@@ -10,7 +10,7 @@ import cfck
 import cfck.errors
 import pytest
 import torch
-from cfck.torch import load, load_file, save, save_file
+from cfck.torch import load, load_checkpoint, load_file, save, save_file
 from conftest import weights
 
 CLASSES = [
@@ -115,11 +115,31 @@ def test_folder_that_is_not_there(tmp_path):
 )
 def test_files_of_other_formats(path, content, words):
     path.write_bytes(content)
-    refusals = (cfck.CorruptError, cfck.UnsupportedError)
+    # With the module for HDF5, that file is a damaged one.
+    refusals = (
+        (cfck.UnsupportedError, cfck.CorruptError) if words == "HDF5" else cfck.UnsupportedError
+    )
     with pytest.raises(refusals, match=words):
         load_file(path)
     with pytest.raises(refusals, match=words):
         load(content)
+
+
+def test_pickles_from_before_pytorch_1_6(tmp_path):
+    path = tmp_path / "legacy.pt"
+    state = {"w": torch.arange(6.0).reshape(2, 3)}
+    torch.save(state, path, _use_new_zipfile_serialization=False)
+    for call in (load_file, load_checkpoint):
+        with pytest.raises(cfck.UnsupportedError) as caught:
+            call(path)
+        lines = str(caught.value).splitlines()
+        assert lines[1:] == [
+            "import torch, cfck.torch",
+            f'state = torch.load("{path}", map_location="cpu", weights_only=True)',
+            f'cfck.torch.save_checkpoint(state, "{tmp_path / "legacy.cfck"}")',
+        ]
+    exec("\n".join(lines[1:]))
+    assert torch.equal(load_file(tmp_path / "legacy.cfck")["w"], state["w"])
 
 
 @pytest.mark.parametrize("content", [b"", b"x", bytes(1000), struct.pack("<Q", 2**60) + b"{}"])
