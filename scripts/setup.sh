@@ -72,6 +72,20 @@ make_venv() {
   "$venv/bin/pip" install -q "${python_build_packages[@]}"
 }
 
+# Sets nvcc to the CUDA compiler of the machine, or else to one of Python packages in build/cuda: of
+# CUDA 13.0, since newer ones make code for newer drivers. Nothing is linked with it, and no device
+# is needed.
+find_nvcc() {
+  nvcc=$(command -v nvcc || true)
+  if [ -z "$nvcc" ] && [ -x /usr/local/cuda/bin/nvcc ]; then nvcc=/usr/local/cuda/bin/nvcc; fi
+  [ -z "$nvcc" ] || return 0
+  nvcc="$build/cuda/nvidia/cu13/bin/nvcc"
+  [ -x "$nvcc" ] && return 0
+  step "Getting the CUDA compiler"
+  "$venv/bin/pip" install -q --no-deps --target "$build/cuda" 'nvidia-cuda-nvcc==13.0.*' \
+    'nvidia-nvvm==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-runtime==13.0.*'
+}
+
 # Builds the C++ libraries and programs in build/ and installs the Python package
 # into .venv, from that one build. Arguments: further CMake options.
 build_and_install() {

