@@ -224,6 +224,12 @@ Result<void> check_header(const Header& header, const ChunkValues& values, std::
   if (!is_described && !is_plain) {
     return damaged("the chunk has other values than the dataset", 6);
   }
+  // libhdf5 reads as many bytes as a chunk of the dataset has, without asking how many there are.
+  if (values.size_is_known() && header.n_bytes != values.n_bytes()) {
+    return damaged("the chunk has " + std::to_string(header.n_bytes) + " bytes, and those of the " +
+                       "dataset have " + std::to_string(values.n_bytes()),
+                   8);
+  }
   if (header.hides_fill() && !is_float(header.dtype)) {
     return damaged("the chunk hides a fill value, and has no floats", 7);
   }
@@ -265,6 +271,11 @@ Result<void> check_request(const FilterRequest& request, const ChunkValues& valu
 Result<StoredChunk> store_chunk(const FilterRequest& request, const ChunkValues& described,
                                 ByteView bytes, ChunkMemory& memory) {
   const bool is_whole = bytes.size() == described.n_bytes();
+  if (!is_whole && described.size_is_known()) {
+    return invalid_argument("the chunk has " + std::to_string(bytes.size()) + " bytes and not " +
+                            std::to_string(described.n_bytes()) +
+                            ", as those of the dataset; create the dataset again");
+  }
   if (!is_whole && request.is_lossy()) {
     return invalid_argument("the chunk has " + std::to_string(bytes.size()) + " bytes and not " +
                             std::to_string(described.n_bytes()) +

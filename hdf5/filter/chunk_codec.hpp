@@ -38,8 +38,9 @@ struct StoredChunk {
   std::vector<std::byte> header;
   ByteView payload;  // refers to the memory, or to the values
 };
-// `bytes` are those of a whole chunk, padding included; any others are stored without loss, and
-// refused for a lossy request. Errors: kInvalidArgument, kUnsupported, kOutOfMemory.
+// `bytes` are those of a whole chunk, padding included; any others are stored without loss where
+// another filter may have made them, and refused for a lossy request. Errors: kInvalidArgument,
+// kUnsupported, kOutOfMemory.
 Result<StoredChunk> store_chunk(const FilterRequest& request, const ChunkValues& values,
                                 ByteView bytes, ChunkMemory& memory);
 

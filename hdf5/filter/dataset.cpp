@@ -208,7 +208,7 @@ Result<Dataset> describe(const Hdf5Functions& hdf5, Id creation, Id type) {
   while (shape.size() > 1 && shape.front() == 1) {
     shape.erase(shape.begin());
   }
-  dataset.values = {element.dtype, element.is_big_endian, 0, std::move(shape)};
+  dataset.values = {element.dtype, element.is_big_endian, 0, std::move(shape), is_first};
   if (dataset.request.is_lossy()) {
     dataset.values.fill_bits = fill_bits(hdf5, creation, type, element);
   }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxDimensions = 33;  // 32 of a dataset, and one of its elements
 constexpr unsigned kBigEndianBit = 1u << 8;
+constexpr unsigned kFirstFilterBit = 1u << 9;
 
 std::uint64_t word_pair(std::span<const unsigned> words, std::size_t first) {
   return words[first] | std::uint64_t{words[first + 1]} << 32;
@@ -125,6 +126,7 @@ Result<ChunkValues> parse_chunk_values(std::span<const unsigned> words) {
   ChunkValues values;
   values.dtype = static_cast<DType>(words[kUserValues] & 0xff);
   values.is_big_endian = (words[kUserValues] & kBigEndianBit) != 0;
+  values.is_first_filter = (words[kUserValues] & kFirstFilterBit) != 0;
   values.fill_bits = word_pair(words, kUserValues + 1);
   const std::size_t n_dimensions = words[kUserValues + 3];
   const auto sizes = words.subspan(kUserValues + kLocalValues);
@@ -145,7 +147,8 @@ std::vector<unsigned> complete_words(std::span<const unsigned> user, const Chunk
   std::vector<unsigned> words(user.begin(), user.begin() + std::min(user.size(), kUserValues));
   words.resize(kUserValues, 0);
   words[0] = kValuesVersion;
-  words.push_back(static_cast<unsigned>(values.dtype) | (values.is_big_endian ? kBigEndianBit : 0));
+  words.push_back(static_cast<unsigned>(values.dtype) | (values.is_big_endian ? kBigEndianBit : 0) |
+                  (values.is_first_filter ? kFirstFilterBit : 0));
   words.push_back(static_cast<unsigned>(values.fill_bits));
   words.push_back(static_cast<unsigned>(values.fill_bits >> 32));
   words.push_back(static_cast<unsigned>(values.shape.size()));

@@ -39,7 +39,9 @@ enum class Mode : unsigned {
 inline constexpr std::size_t kUserValues = 9;
 // The words that set_local adds:
 //
-//   9       bits 0-7 dtype of the values, bit 8: their bytes are in big-endian order
+//   9       bits 0-7 dtype of the values, bit 8: their bytes are in big-endian order, bit 9: cfck
+//           is the first filter, so that a chunk has the size below (datasets of older plug-ins
+//           lack it)
 //   10, 11  bits of the fill value, the low and the high half, in little-endian order
 //   12      number of dimensions
 //   13 ...  dimensions of a chunk, outermost first, without leading ones
@@ -63,7 +65,11 @@ struct ChunkValues {
   bool is_big_endian = false;
   std::uint64_t fill_bits = 0;
   Shape shape;
+  bool is_first_filter = false;
 
+  // Whether a chunk has n_bytes(). Behind other filters it may have any size; a type other than U8
+  // is only noted where there are none.
+  bool size_is_known() const noexcept { return is_first_filter || dtype != DType::kU8; }
   // 0 where the product does not fit.
   std::uint64_t n_bytes() const noexcept;
 };

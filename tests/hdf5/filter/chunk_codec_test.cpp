@@ -97,6 +97,23 @@ TEST(Hdf5ChunkCodec, AChunkOfAnotherDatasetIsRefused) {
   }
 }
 
+// libhdf5 would read beyond a chunk that is shorter than those of the dataset.
+TEST(Hdf5ChunkCodec, BytesOfAnotherNumberAreRefusedWhereNoFilterComesBefore) {
+  const ChunkValues behind_another{DType::kU8, false, 0, {64}};
+  const auto few = stored({}, behind_another, std::vector<std::byte>(16));
+  EXPECT_TRUE(check_stored(behind_another, few));
+  const ChunkValues first{DType::kU8, false, 0, {64}, true};
+  const ChunkValues floats_of_an_older_plug_in{DType::kF32, false, 0, {16}};
+  ChunkMemory memory;
+  for (const ChunkValues& values : {first, floats_of_an_older_plug_in}) {
+    const auto checked = check_stored(values, few);
+    ASSERT_FALSE(checked);
+    EXPECT_EQ(checked.error().code, ErrorCode::kCorrupt);
+    EXPECT_FALSE(store_chunk({}, values, std::vector<std::byte>(16), memory));
+    EXPECT_TRUE(check_stored(values, stored({}, values, std::vector<std::byte>(64))));
+  }
+}
+
 TEST(Hdf5ChunkCodec, SharesOfARangeAreNotRoundedUp) {
   const std::vector<double> values = {-0x1p-60, 1, NAN, INFINITY, 0};
   const auto bytes = std::as_bytes(std::span(values));
@@ -122,6 +139,10 @@ TEST(Hdf5FilterValues, WordsThatAreNotThoseOfADatasetAreRefused) {
   huge[13] = huge[14] = 0xffffffffu;
   const auto accepted = parse_chunk_values(huge);  // 2^64 bytes do not fit 64 bits
   EXPECT_FALSE(accepted);
+  EXPECT_FALSE(parsed->is_first_filter);
+  auto first_filter = values;
+  first_filter.is_first_filter = true;
+  EXPECT_TRUE(parse_chunk_values(complete_words({}, first_filter))->is_first_filter);
   auto unknown = words;
   unknown[9] = 0xff;
   EXPECT_FALSE(parse_chunk_values(unknown));

@@ -193,6 +193,39 @@ def test_other_filters(tmp_path, weights):
         write(tmp_path / "d.h5", weights, more=more, max_abs_error=1e-3)
 
 
+def test_chunks_that_are_shorter_than_those_of_the_dataset(tmp_path):
+    """Nothing else stops libhdf5 from reading on beyond them."""
+    for dtype in ("S1", "f4"):
+        path = write(tmp_path / "short.h5", np.zeros(16, "u1"), (16,))
+        with h5py.File(path, "a") as file:
+            few = file["x"].id.read_direct_chunk((0,))[1]
+            longer = file.create_dataset("y", (2000,), dtype, chunks=(2000,), **cfck.hdf5.filter())
+            longer.id.write_direct_chunk((0,), few)
+        with h5py.File(path) as file, pytest.raises(OSError, match="chunk"):
+            file["y"][...]
+
+
+def test_types_without_values_of_one_kind(tmp_path):
+    """Their chunks have a size, too."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        texts = [f"text {i}" for i in range(100)]
+        file.create_dataset("s", data=texts, chunks=(30,), **cfck.hdf5.filter())
+        references = np.array([file["s"].ref] * 10, dtype=h5py.ref_dtype)
+        file.create_dataset("r", data=references, chunks=(4,), **cfck.hdf5.filter())
+        numbers = file.create_dataset(
+            "v", (5,), h5py.vlen_dtype("i4"), chunks=(2,), **cfck.hdf5.filter()
+        )
+        for i in range(5):
+            numbers[i] = np.arange(i)
+        mixed = np.array([(1, 2.0), (3, 4.0)], dtype=[("q", "i4"), ("w", "f8")])
+        file.create_dataset("c", data=mixed, chunks=(2,), **cfck.hdf5.filter(), shuffle=True)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["s"].asstr()[...].tolist() == texts
+        assert all(file[reference].name == "/s" for reference in file["r"][...])
+        assert [list(row) for row in file["v"][...]] == [list(range(i)) for i in range(5)]
+        assert (file["c"][...] == mixed).all()
+
+
 def test_datasets_that_grow(tmp_path, weights):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         grown = file.create_dataset(
