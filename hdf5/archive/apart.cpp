@@ -1,6 +1,7 @@
 #include "hdf5/archive/apart.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,8 +13,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
+#include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 
 namespace cfck::hdf5 {
@@ -32,16 +35,87 @@ bool write_all(int pipe, std::string_view bytes) {
   return true;
 }
 
-// Appends what comes until the other end is closed.
-bool read_all(int pipe, std::string& bytes) {
-  char piece[65536];
-  while (true) {
-    const ssize_t n = ::read(pipe, piece, sizeof(piece));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return n == 0;
-    bytes.append(piece, static_cast<std::size_t>(n));
-  }
+// An answer is 8 bytes with the length of what follows: kDone and a value, or kFailed and an error.
+bool write_answer(int pipe, char kind, std::string_view text) {
+  std::byte length[8];
+  store<std::uint64_t>(length, text.size() + 1);
+  return write_all(pipe, {reinterpret_cast<const char*>(length), sizeof(length)}) &&
+         write_all(pipe, {&kind, 1}) && write_all(pipe, text);
 }
+
+// A process that works, and the pipe from it. Other processes that were copied meanwhile may hold
+// the other end as long as they live: neither the end of an answer nor that of the process shows as
+// an end of the pipe.
+class Worker {
+ public:
+  Worker(pid_t process, int pipe) : process_(process), pipe_(pipe) {}
+  ~Worker() {
+    (void)::close(pipe_);
+    (void)wait(0);
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Returns nothing where the process ended before it gave a whole answer.
+  std::optional<std::string> answer() {
+    std::string length;
+    if (!append(length, 8)) return std::nullopt;
+    const std::uint64_t n_bytes =
+        load<std::uint64_t>(reinterpret_cast<const std::byte*>(length.data()));
+    std::string bytes;
+    if (n_bytes == 0 || !append(bytes, n_bytes)) return std::nullopt;
+    return bytes;
+  }
+
+  // The signal that ended the process; 0: none, or one that nobody knows.
+  int signal_at_end() {
+    (void)wait(0);
+    return WIFSIGNALED(status_) ? WTERMSIG(status_) : 0;
+  }
+
+ private:
+  // Tells whether the process ended.
+  bool wait(int flags) {
+    while (!ended_) {
+      const pid_t found = ::waitpid(process_, &status_, flags);
+      if (found == 0) return false;
+      // Where the program takes the ends of all its processes itself, this one has none left.
+      ended_ = found > 0 || errno != EINTR;
+    }
+    return true;
+  }
+
+  bool wait_for_bytes() {
+    constexpr int kLookMilliseconds = 20;
+    bool last_look = false;
+    while (true) {
+      pollfd wanted{pipe_, POLLIN, 0};
+      const int n = ::poll(&wanted, 1, last_look ? 0 : kLookMilliseconds);
+      if (n > 0) return true;
+      if (n < 0 && errno != EINTR) return false;
+      if (last_look && n == 0) return false;
+      last_look = wait(WNOHANG);
+    }
+  }
+
+  bool append(std::string& bytes, std::uint64_t n_bytes) {
+    char piece[65536];
+    while (n_bytes > 0) {
+      if (!wait_for_bytes()) return false;
+      const ssize_t n = ::read(pipe_, piece, std::min<std::uint64_t>(sizeof(piece), n_bytes));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      bytes.append(piece, static_cast<std::size_t>(n));
+      n_bytes -= static_cast<std::uint64_t>(n);
+    }
+    return true;
+  }
+
+  const pid_t process_;
+  const int pipe_;
+  int status_ = 0;
+  bool ended_ = false;
+};
 
 std::string text_of(const Error& error) {
   const nlohmann::json json = {{"code", static_cast<int>(error.code)},
@@ -62,13 +136,14 @@ Error error_of(std::string_view text) {
 // A crash is an answer here: it needs neither a message on the terminal, nor a file with the
 // memory, nor the handlers of the program.
 void leave_quietly(std::uint64_t max_seconds) {
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGPIPE, SIGTERM, SIGINT}) {
+  for (const int signal :
+       {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGPIPE, SIGTERM, SIGINT, SIGXCPU}) {
     (void)std::signal(signal, SIG_DFL);
   }
   const rlimit none{0, 0};
   (void)::setrlimit(RLIMIT_CORE, &none);
   // Damage may also send libhdf5 round in circles.
-  const rlimit time{max_seconds, max_seconds};
+  const rlimit time{max_seconds, max_seconds + 1};  // SIGXCPU, and then SIGKILL
   (void)::setrlimit(RLIMIT_CPU, &time);
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere >= 0) (void)::dup2(nowhere, STDERR_FILENO);
@@ -78,14 +153,31 @@ void leave_quietly(std::uint64_t max_seconds) {
                                 const std::function<Result<std::string>()>& work) {
   leave_quietly(max_seconds);
   const Result<std::string> result = detail::run_guarded(work);
-  const bool told = write_all(pipe, {result ? &kDone : &kFailed, 1}) &&
-                    write_all(pipe, result ? *result : text_of(result.error()));
+  const bool told = result ? write_answer(pipe, kDone, *result)
+                           : write_answer(pipe, kFailed, text_of(result.error()));
   ::_exit(told ? 0 : 1);
 }
 
 Error no_process(const char* what) {
   return io_error(std::string("HDF5 files are read in a process of their own, and ") + what + ": " +
                   std::strerror(errno));
+}
+
+Error no_answer(int signal, std::uint64_t max_seconds) {
+  switch (signal) {
+    case SIGINT:  // of the terminal, for the whole program
+    case SIGTERM:
+      return cancelled();
+    case SIGKILL:
+      return io_error(
+          "the process that reads HDF5 files was killed; was there too little memory for it?");
+    case SIGXCPU:
+      return limit_exceeded("libhdf5 computed on this file for more than " +
+                            std::to_string(max_seconds) +
+                            " seconds; it is damaged, or made for that: download it again");
+    default:
+      return corrupt("libhdf5 crashed on this file; it is damaged: download it again");
+  }
 }
 
 }  // namespace
@@ -106,20 +198,12 @@ Result<std::string> run_apart(std::uint64_t max_seconds,
     work_and_exit(ends[1], max_seconds, work);
   }
   (void)::close(ends[1]);
-  std::string answer;
-  const bool complete = read_all(ends[0], answer);
-  (void)::close(ends[0]);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!complete) return no_process("its answer cannot be read");
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || answer.empty()) {
-    return corrupt(
-        "libhdf5 crashed on this file, or found no end; it is damaged: download it again");
-  }
-  if (answer.front() == kFailed) return error_of(std::string_view(answer).substr(1));
-  answer.erase(0, 1);
-  return answer;
+  Worker worker(child, ends[0]);
+  std::optional<std::string> answer = worker.answer();
+  if (!answer) return no_answer(worker.signal_at_end(), max_seconds);
+  if (answer->front() == kFailed) return error_of(std::string_view(*answer).substr(1));
+  answer->erase(0, 1);
+  return std::move(*answer);
 }
 
 }  // namespace cfck::hdf5
