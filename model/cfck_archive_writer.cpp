@@ -9,6 +9,7 @@
 #include "format/write/alias_plan.hpp"
 #include "format/write/writer_access.hpp"
 #include "model/cfck_archive.hpp"
+#include "model/decoded_totals.hpp"
 #include "model/tensor_bytes.hpp"
 
 namespace cfck::model {
@@ -78,11 +79,15 @@ class CfckArchiveWriter final : public ArchiveWriter {
     return tensor.sharing == Sharing::kMemory && !archive.tensors()[tensor.base].hidden;
   }
 
-  // A view may claim far more than its file has. Bytes that are stored raw are in the file.
+  // A view may claim far more than its file has. Bytes that are stored raw are in the file. In
+  // other formats any tensor may; views of them are ties, which are not decoded.
   static Result<void> check_limits(const TensorArchive& archive) {
+    model::DecodedTotals totals(archive);
     for (const ArchiveTensor& tensor : archive.tensors()) {
       if (tensor.offset_bytes) continue;
       CFCK_TRY(archive.check_decoded_bytes(tensor, tensor.n_bytes));
+      const bool is_claimed = tensor.record == nullptr && tensor.sharing == Sharing::kNone;
+      if (is_claimed) CFCK_TRY(totals.add(tensor));
     }
     return {};
   }

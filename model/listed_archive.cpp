@@ -86,7 +86,8 @@ Result<void> ListedArchive::check_decoded_bytes(const ArchiveTensor& tensor,
   if (max_bytes == 0 || n_bytes <= max_bytes) return {};
   return run_guarded([&]() -> Result<void> {
     return limit_exceeded("the call would read " + std::to_string(n_bytes) +
-                          " bytes, and max_decoded_bytes is " + std::to_string(max_bytes))
+                          " bytes, and max_decoded_bytes is " + std::to_string(max_bytes) +
+                          "; raise that limit to read them")
         .in_record(listed->name);
   });
 }

@@ -1,13 +1,17 @@
 #include "interop/stream/tensor_stream.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "base/threads/threads.hpp"
 #include "format/read/element_view.hpp"
 #include "format/write/alias_plan.hpp"
+#include "model/decoded_totals.hpp"
 #include "model/listed_archive.hpp"
 
 namespace cfck::interop {
@@ -31,6 +35,16 @@ struct Output {
   ByteSink& sink;
   const ReadProgress& progress;
   std::uint64_t done_bytes = 0;
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<bool> stopped = false;
+
+  // False once `progress` ended the call. On other threads than the caller's it is not asked.
+  bool go_on(std::string_view name) {
+    if (!stopped && progress && std::this_thread::get_id() == caller) {
+      stopped = !progress(done_bytes, name);
+    }
+    return !stopped;
+  }
 };
 
 // Decodes pieces on a worker; writes them when its turn comes.
@@ -66,21 +80,20 @@ class DecodeJob final : public OrderedPipeline::Job {
       if (piece.n_elems == piece.tensor->n_elems) {
         whole.push_back({piece.tensor, out});
       } else {
+        if (!output_.go_on(piece.tensor->name)) return cancelled();
         CFCK_TRY(
             output_.archive.read_elements(*piece.tensor, piece.first_elem, piece.n_elems, out));
       }
     }
-    return output_.archive.read_many(whole);
+    return output_.archive.read_many(
+        whole, [&](std::uint64_t, std::string_view name) { return output_.go_on(name); });
   }
 
   Result<void> finish() override {
     CFCK_TRY(output_.sink.write(bytes_));
     output_.done_bytes += tensor_bytes_;
-    if (output_.progress && !pieces_.empty() &&
-        !output_.progress(output_.done_bytes, pieces_.back().tensor->name)) {
-      return cancelled();
-    }
-    return {};
+    return pieces_.empty() || output_.go_on(pieces_.back().tensor->name) ? Result<void>()
+                                                                         : cancelled();
   }
 
  private:
@@ -101,9 +114,11 @@ std::uint64_t elems_per_piece(const TensorArchive& archive, const ArchiveTensor&
     if (stored.n_bytes > kJobBytes) return tensor.n_elems;
     return std::min(tensor.n_elems, kJobBytes / bits_per_element(tensor.dtype) * 8);
   }
-  const std::uint64_t chunk_elems =
-      stored.chunk_elems > 0 ? stored.chunk_elems : kJobBytes / bits_per_element(tensor.dtype) * 8;
-  return std::min(tensor.n_elems, std::max<std::uint64_t>(chunk_elems, 8));
+  const std::uint64_t job_elems = kJobBytes / bits_per_element(tensor.dtype) * 8;
+  const std::uint64_t chunk_elems = std::max<std::uint64_t>(stored.chunk_elems, 8);
+  if (stored.chunk_elems == 0) return std::min(tensor.n_elems, job_elems);
+  // A call for each small chunk would take longer than decoding it.
+  return std::min(tensor.n_elems, ceil_div(job_elems, chunk_elems) * chunk_elems);
 }
 
 }  // namespace
@@ -111,7 +126,9 @@ std::uint64_t elems_per_piece(const TensorArchive& archive, const ArchiveTensor&
 Result<void> write_tensors(const TensorArchive& archive, std::span<const StreamedTensor> tensors,
                            ByteView end, ByteSink& sink, const ReadProgress& progress,
                            unsigned threads) {
-  Output output{archive, sink, progress, 0};
+  model::DecodedTotals totals(archive);
+  for (const StreamedTensor& streamed : tensors) CFCK_TRY(totals.add(*streamed.tensor));
+  Output output{archive, sink, progress};
   OrderedPipeline pipeline(resolve_threads(threads));
   auto job = std::make_unique<DecodeJob>(output);
   for (const StreamedTensor& streamed : tensors) {

@@ -43,6 +43,8 @@ Result<void> TensorSet::list() {
     tensors_.push_back(std::move(tensor));
   }
   view_bytes_ = std::make_unique<std::atomic<std::uint64_t>[]>(archive_->files().size());
+  claimed_bytes_ = std::make_unique<std::atomic<std::uint64_t>[]>(archive_->files().size());
+  is_claimed_ = std::make_unique<std::atomic<bool>[]>(all.size());
   return {};
 }
 
@@ -130,9 +132,19 @@ Result<void> TensorSet::read_box(const StoredTensor& tensor, std::span<const std
   return done ? Result<void>() : with_path(done.error(), path_of(tensor));
 }
 
+namespace {
+
+// Whether a tensor of another format may have far more elements than its file has bytes for.
+bool is_claim(const StoredTensor& tensor) {
+  return !tensor.offset_bytes || tensor.sharing == Sharing::kMemory;
+}
+
+}  // namespace
+
 Result<void> TensorSet::check_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const {
   const std::uint64_t max_bytes = file_of(tensor).max_decoded_bytes;
-  if (tensor.record == nullptr || n_bytes <= max_bytes) return {};
+  if (max_bytes == 0 || n_bytes <= max_bytes) return {};
+  if (tensor.record == nullptr && !is_claim(tensor)) return {};
   Error error{ErrorCode::kLimitExceeded,
               fmt::format("the tensor has {} bytes, more than the {} allowed; raise the limit "
                           "max_decoded_bytes to read it",
@@ -143,7 +155,8 @@ Result<void> TensorSet::check_bytes(const StoredTensor& tensor, std::uint64_t n_
 }
 
 Result<void> TensorSet::check_alias_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const {
-  if (tensor.record == nullptr || tensor.sharing != Sharing::kMemory) return {};
+  if (tensor.record == nullptr) return check_claim(tensor, n_bytes);
+  if (tensor.sharing != Sharing::kMemory) return {};
   CFCK_TRY(check_bytes(tensor, n_bytes));
   const std::uint64_t total_bytes = view_bytes_[tensor.file].fetch_add(n_bytes) + n_bytes;
   const std::uint64_t max_bytes = file_of(tensor).max_decoded_bytes;
@@ -155,6 +168,22 @@ Result<void> TensorSet::check_alias_bytes(const StoredTensor& tensor, std::uint6
                   total_bytes, max_bytes),
       tensor.name,
       {}};
+  return with_path(std::move(error), path_of(tensor));
+}
+
+Result<void> TensorSet::check_claim(const StoredTensor& tensor, std::uint64_t n_bytes) const {
+  if (!is_claim(tensor)) return {};
+  CFCK_TRY(check_bytes(tensor, n_bytes));
+  if (is_claimed_[tensor.index].exchange(true)) return {};
+  const std::uint64_t total_bytes = claimed_bytes_[tensor.file].fetch_add(n_bytes) + n_bytes;
+  const std::uint64_t max_bytes = file_of(tensor).max_decoded_bytes;
+  if (max_bytes == 0 || total_bytes <= max_bytes) return {};
+  Error error{ErrorCode::kLimitExceeded,
+              fmt::format("with this tensor, {} bytes would be read of the file, more than the {} "
+                          "allowed; raise the limit max_decoded_bytes to read them",
+                          total_bytes, max_bytes),
+              tensor.name,
+              {}};
   return with_path(std::move(error), path_of(tensor));
 }
 

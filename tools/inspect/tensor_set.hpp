@@ -73,13 +73,16 @@ class TensorSet {
   // end. Error: kLimitExceeded where `n_bytes` are more than one call may return.
   Result<void> check_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const;
   // Checks, for an alias only, the sum of all bytes that were read of aliases so far: the values of
-  // all other tensors are in the file.
+  // all other tensors are in the file. In other formats than .cfck any tensor that is not stored
+  // raw may claim as many elements: the sum counts each of them once.
   Result<void> check_alias_bytes(const StoredTensor& tensor, std::uint64_t n_bytes) const;
   // Returns the digest from the index of a .cfck file, else computed from the bytes.
   Result<Digest> digest(const StoredTensor& tensor) const;
 
  private:
   Result<void> list();
+  // check_alias_bytes() of formats other than .cfck.
+  Result<void> check_claim(const StoredTensor& tensor, std::uint64_t n_bytes) const;
   const ArchiveFile& file_of(const StoredTensor& tensor) const {
     return archive_->files()[tensor.file];
   }
@@ -89,6 +92,9 @@ class TensorSet {
   std::vector<std::size_t> places_;    // in tensors_, by ArchiveTensor::index
   // Bytes that were read of views so far, by file.
   std::unique_ptr<std::atomic<std::uint64_t>[]> view_bytes_;
+  // Those of tensors of other formats, each counted once, and which were.
+  std::unique_ptr<std::atomic<std::uint64_t>[]> claimed_bytes_;
+  std::unique_ptr<std::atomic<bool>[]> is_claimed_;  // by ArchiveTensor::index
   ReadListener listener_;
 };
 
