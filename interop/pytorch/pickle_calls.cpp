@@ -67,7 +67,13 @@ bool reach(const PickledTensor& tensor, std::uint64_t& n_elems) {
 
 }  // namespace
 
+Error too_many_values() {
+  return limit_exceeded("the pickle has more than " + std::to_string(kMaxPickledValues) +
+                        " values; store long lists as tensors");
+}
+
 Result<void> PickleCalls::check_size() const {
+  if (pickle_.nodes.size() > kMaxPickledValues) return too_many_values();
   if (left_ > 0) return {};
   return limit_exceeded(
       "the pickle repeats its values more often than files of PyTorch do; load it with torch.load "

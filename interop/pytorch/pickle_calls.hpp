@@ -10,6 +10,9 @@
 
 namespace cfck::interop {
 
+// The pickle, or the tree that it describes, has more than kMaxPickledValues.
+Error too_many_values();
+
 // Makes values of what a pickle says. Errors have no byte: the reader adds it.
 class PickleCalls {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -14,11 +15,11 @@
 namespace cfck::interop {
 namespace {
 
-constexpr std::uint64_t kMaxPickleBytes = std::uint64_t{256} << 20;
 constexpr int kMaxProtocol = 5;
 // An item or character of a value takes at least a byte of the pickle, and may be copied a few
 // times (into a set, from text to bytes).
 constexpr std::uint64_t kItemsPerByte = 8;
+constexpr std::uint64_t kMaxItems = 2 * kMaxPickleBytes;
 // Stands on the stack where a mark is.
 constexpr NodeId kMark = 0xFFFFFFFF;
 constexpr std::string_view kHexDigits = "0123456789abcdef";
@@ -50,13 +51,15 @@ std::string hex_of(std::vector<unsigned char> bytes) {
 class Machine {
  public:
   Machine(ByteView bytes, Pickle& pickle)
-      : bytes_(bytes), pickle_(pickle), calls_(pickle, kItemsPerByte * (bytes.size() + 1)) {}
+      : bytes_(bytes),
+        pickle_(pickle),
+        calls_(pickle, std::min(kItemsPerByte * (bytes.size() + 1), kMaxItems)) {}
 
   Result<void> run() {
     while (!stopped_) {
       const std::size_t start = at_;
       auto done = step();
-      if (done) done = calls_.check_size();
+      if (done) done = check_size();
       if (done) continue;
       Error error = std::move(done).error();
       return error.byte_offset ? std::move(error) : std::move(error).at_byte(start);
@@ -95,6 +98,11 @@ class Machine {
     return truncated("the pickle ends inside a name; download the file again");
   }
 
+  Result<void> check_size() const {
+    if (std::max(stack_.size(), memo_.size()) > kMaxPickledValues) return too_many_values();
+    return calls_.check_size();
+  }
+
   void push(NodeId id) { stack_.push_back(id); }
   Result<NodeId> pop() {
     if (stack_.empty() || stack_.back() == kMark) return underflow();
@@ -127,6 +135,21 @@ class Machine {
     node.text = std::move(text);
     push(calls_.add(std::move(node)));
     return {};
+  }
+  // Values that pickles repeat: one node each.
+  Result<void> push_small(NodeKind kind, std::uint8_t integer) {
+    const auto [found, is_new] = small_.try_emplace({kind, integer}, NodeId{0});
+    if (is_new) {
+      CFCK_TRY(push_value(kind, integer));
+      found->second = stack_.back();
+    } else {
+      push(found->second);
+    }
+    return {};
+  }
+  Result<void> push_byte() {
+    CFCK_TRY_ASSIGN(const auto value, number<std::uint8_t>());
+    return push_small(NodeKind::kInteger, value);
   }
   Result<void> push_text(Result<std::string> text) {
     if (!text) return std::move(text).error();
@@ -305,15 +328,15 @@ class Machine {
       case 0x95:
         return skip_frame();
       case 'N':
-        return push_value(NodeKind::kNone);
+        return push_small(NodeKind::kNone, 0);
       case 0x88:
-        return push_value(NodeKind::kBool, 1);
+        return push_small(NodeKind::kBool, 1);
       case 0x89:
-        return push_value(NodeKind::kBool, 0);
+        return push_small(NodeKind::kBool, 0);
       case 'J':
         return push_integer<std::int32_t>();
       case 'K':
-        return push_integer<std::uint8_t>();
+        return push_byte();
       case 'M':
         return push_integer<std::uint16_t>();
       case 0x8a:
@@ -449,6 +472,7 @@ class Machine {
   PickleCalls calls_;
   std::vector<NodeId> stack_;
   std::unordered_map<std::uint64_t, NodeId> memo_;
+  std::map<std::pair<NodeKind, std::uint8_t>, NodeId> small_;
   std::size_t at_ = 0;
   bool stopped_ = false;
 };
@@ -458,7 +482,7 @@ class Machine {
 Result<Pickle> read_pickle(ByteView bytes) {
   if (bytes.size() > kMaxPickleBytes) {
     return limit_exceeded("the pickle has " + std::to_string(bytes.size()) +
-                          " bytes, and cfck reads up to 256 MiB; store long lists as tensors");
+                          " bytes, and cfck reads up to 64 MiB; store long lists as tensors");
   }
   Pickle pickle;
   Machine machine(bytes, pickle);

@@ -1,5 +1,6 @@
 #include "interop/pytorch/pickle_tree.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "interop/pytorch/pickle_calls.hpp"
 
 namespace cfck::interop {
 namespace {
@@ -73,8 +75,23 @@ class TreeBuilder {
     return unsupported(path + " " + what);
   }
 
+  // Counts a value and its characters: a pickle may name a large one again and again, and each time
+  // is a copy in the tree.
+  void spend(NodeId id) const {
+    left_values_ -= left_values_ > 0 ? 1 : 0;
+    left_bytes_ -= std::min<std::uint64_t>(left_bytes_, node(id).text.size());
+  }
+  Result<void> check_size() const {
+    if (left_values_ == 0) return too_many_values();
+    if (left_bytes_ > 0) return {};
+    return limit_exceeded(
+        "the texts and bytes of the pickle take more than 64 MiB; store long ones as tensors");
+  }
+
   // Returns the value of a node; nullopt for a container that was opened.
   Result<std::optional<CheckpointValue>> start(NodeId id) {
+    spend(id);
+    CFCK_TRY(check_size());
     const auto kind = container_kind(node(id));
     if (!kind) {
       CFCK_TRY_ASSIGN(CheckpointValue value, plain(id));
@@ -88,6 +105,10 @@ class TreeBuilder {
     Open& opened = open_.emplace_back();
     opened.id = id;
     opened.container.kind = *kind;
+    const std::size_t n_items = node(id).items.size();
+    if (n_items <= left_values_) {
+      opened.container.values.reserve(opened.container.has_keys() ? n_items / 2 : n_items);
+    }
     return std::optional<CheckpointValue>();
   }
 
@@ -102,10 +123,13 @@ class TreeBuilder {
       NodeId item = source.items[open.next];
       open.step = std::to_string(open.next++);
       if (is_set) {
+        spend(item);
         open.container.values.push_back(key_of(item));
+        CFCK_TRY(check_size());
         continue;
       }
       if (keyed) {
+        spend(item);
         open.container.keys.push_back(key_of(item));
         open.step = checkpoint_step(open.container.keys.back());
         item = source.items[open.next++];
@@ -185,7 +209,11 @@ class TreeBuilder {
         return {key.text};
       case NodeKind::kTuple: {
         TupleKey tuple;
-        for (const NodeId item : key.items) tuple.items.push_back(key_of(item));
+        for (const NodeId item : key.items) {
+          spend(item);
+          if (left_values_ == 0 || left_bytes_ == 0) break;  // an error follows
+          tuple.items.push_back(key_of(item));
+        }
         return {std::move(tuple)};
       }
       default:
@@ -228,6 +256,8 @@ class TreeBuilder {
 
   const Pickle& pickle_;
   PickleTree tree_;
+  mutable std::uint64_t left_values_ = kMaxPickledValues;
+  mutable std::uint64_t left_bytes_ = kMaxCheckpointBytes;
   std::vector<Open> open_;
   std::unordered_set<NodeId> open_ids_;
   std::unordered_map<NodeId, std::size_t> done_;  // a container: its place

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -40,15 +41,18 @@ enum class NodeKind : std::uint8_t {
 
 struct Node {
   NodeKind kind = NodeKind::kNone;
+  bool has_metadata = false;  // kOrderedDict: its attribute _metadata
+  NodeId metadata = 0;
   std::int64_t integer = 0;
   double real = 0;
   double imaginary = 0;
   std::string text;
   std::vector<NodeId> items;
-  // kOrderedDict: its attribute _metadata.
-  bool has_metadata = false;
-  NodeId metadata = 0;
 };
+
+// The most values that a pickle makes, and that its tree has; a value takes about 100 bytes, in
+// both.
+inline constexpr std::uint64_t kMaxPickledValues = std::uint64_t{1} << 22;
 
 struct PickledStorage {
   std::string key;       // the member "data/KEY" has its bytes
@@ -66,7 +70,7 @@ struct PickledTensor {
 };
 
 struct Pickle {
-  std::vector<Node> nodes;
+  std::deque<Node> nodes;  // grows without a copy of all of them
   NodeId root = 0;
   std::vector<PickledStorage> storages;
   std::vector<PickledTensor> tensors;

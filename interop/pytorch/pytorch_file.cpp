@@ -14,7 +14,6 @@ namespace cfck::interop {
 namespace {
 
 constexpr std::string_view kPickleName = "data.pkl";
-constexpr std::uint64_t kMaxPickleBytes = std::uint64_t{256} << 20;
 
 // The members of the file below its one folder.
 class Members {
@@ -132,10 +131,11 @@ Result<PytorchFile> read_pytorch_file(const ByteSource& source) {
   }
   CFCK_TRY(check_byte_order(members));
   CFCK_TRY_ASSIGN(const auto bytes, members.read(*member, kMaxPickleBytes));
-  const auto pickle = read_pickle(bytes);
+  auto pickle = read_pickle(bytes);
   if (!pickle) return in_pickle(pickle.error(), *member);
   CFCK_TRY_ASSIGN(const std::vector<std::uint64_t> storages, find_storages(members, *pickle));
   CFCK_TRY_ASSIGN(PickleTree tree, tree_of(*pickle));
+  pickle->nodes.clear();  // memory for the text
   PytorchFile file;
   CFCK_TRY_ASSIGN(file.skeleton, format_checkpoint(tree.checkpoint));
   file.tensors.reserve(tree.tensors.size());

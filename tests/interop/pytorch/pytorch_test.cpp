@@ -171,6 +171,35 @@ TEST(Pytorch, RefusesPicklesThatGrow) {
   });
 }
 
+// A few bytes of a pickle are hundreds in memory.
+TEST(Pytorch, RefusesMoreValuesThanFitIntoMemory) {
+  constexpr std::size_t kMany = (std::size_t{1} << 22) + 1;
+  const auto repeated = [](const std::string& opcodes, std::size_t n) {
+    std::string all;
+    for (std::size_t i = 0; i < n; ++i) all += opcodes;
+    return all;
+  };
+  const std::string long_text =
+      "\x80\x02" + text(std::string(1 << 20, 'x')) + std::string("q\0", 2);
+  const std::string batch = "(" + repeated("N", 1000) + "e";
+  expect_refused({
+      {"empty lists", pytorch_file("\x80\x02](" + std::string(kMany, ']') + "e."),
+       ErrorCode::kLimitExceeded, "values"},
+      {"nothing", pytorch_file("\x80\x02](" + std::string(kMany, 'N') + "e."),
+       ErrorCode::kLimitExceeded, "values"},
+      {"nothing in batches", pytorch_file("\x80\x02]" + repeated(batch, kMany / 1000 + 1) + "."),
+       ErrorCode::kLimitExceeded, "values"},
+      {"names of one value", pytorch_file("\x80\x02]" + std::string(kMany, '\x94') + "."),
+       ErrorCode::kLimitExceeded, "values"},
+      {"one long text",
+       pytorch_file(long_text + "0](" + repeated(std::string("h\0", 2), 100) + "e."),
+       ErrorCode::kLimitExceeded, "texts"},
+      {"one long text as keys",
+       pytorch_file(long_text + "0}(" + repeated(std::string("h\0N", 3), 100) + "u."),
+       ErrorCode::kLimitExceeded, "texts"},
+  });
+}
+
 TEST(Pytorch, RefusesOtherZipFiles) {
   const std::string pickle = dict_of(tensor(storage("0", 12), 0, 2, 3, 3, 1));
   const std::string floats(48, '\0');
