@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -133,9 +134,19 @@ Error error_of(std::string_view text) {
   return error;
 }
 
+// The bytes of memory that this process may write to; 0 where the system does not say.
+std::uint64_t data_bytes() {
+  std::FILE* const file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  unsigned long long pages = 0;
+  const int n = std::fscanf(file, "%*u %*u %*u %*u %*u %llu", &pages);
+  (void)std::fclose(file);
+  return n == 1 ? pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
 // A crash is an answer here: it needs neither a message on the terminal, nor a file with the
 // memory, nor the handlers of the program.
-void leave_quietly(std::uint64_t max_seconds) {
+void leave_quietly(const ApartLimits& limits) {
   for (const int signal :
        {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGPIPE, SIGTERM, SIGINT, SIGXCPU}) {
     (void)std::signal(signal, SIG_DFL);
@@ -143,16 +154,26 @@ void leave_quietly(std::uint64_t max_seconds) {
   const rlimit none{0, 0};
   (void)::setrlimit(RLIMIT_CORE, &none);
   // Damage may also send libhdf5 round in circles.
-  const rlimit time{max_seconds, max_seconds + 1};  // SIGXCPU, and then SIGKILL
+  const rlimit time{limits.seconds, limits.seconds + 1};  // SIGXCPU, and then SIGKILL
   (void)::setrlimit(RLIMIT_CPU, &time);
+  // Or make it ask for any amount of memory.
+  if (const std::uint64_t data = data_bytes(); data != 0) {
+    const rlimit memory{data + limits.bytes, data + limits.bytes};
+    (void)::setrlimit(RLIMIT_DATA, &memory);
+  }
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere >= 0) (void)::dup2(nowhere, STDERR_FILENO);
 }
 
-[[noreturn]] void work_and_exit(int pipe, std::uint64_t max_seconds,
+[[noreturn]] void work_and_exit(int pipe, const ApartLimits& limits,
                                 const std::function<Result<std::string>()>& work) {
-  leave_quietly(max_seconds);
-  const Result<std::string> result = detail::run_guarded(work);
+  leave_quietly(limits);
+  Result<std::string> result = detail::run_guarded(work);
+  if (!result && result.error().code == ErrorCode::kOutOfMemory) {
+    result = limit_exceeded("reading the file takes more than the " +
+                            std::to_string(limits.bytes >> 20) +
+                            " MiB of memory that it may have, or than there are");
+  }
   const bool told = result ? write_answer(pipe, kDone, *result)
                            : write_answer(pipe, kFailed, text_of(result.error()));
   ::_exit(told ? 0 : 1);
@@ -163,7 +184,7 @@ Error no_process(const char* what) {
                   std::strerror(errno));
 }
 
-Error no_answer(int signal, std::uint64_t max_seconds) {
+Error no_answer(int signal, const ApartLimits& limits) {
   switch (signal) {
     case SIGINT:  // of the terminal, for the whole program
     case SIGTERM:
@@ -173,7 +194,7 @@ Error no_answer(int signal, std::uint64_t max_seconds) {
           "the process that reads HDF5 files was killed; was there too little memory for it?");
     case SIGXCPU:
       return limit_exceeded("libhdf5 computed on this file for more than " +
-                            std::to_string(max_seconds) +
+                            std::to_string(limits.seconds) +
                             " seconds; it is damaged, or made for that: download it again");
     default:
       return corrupt("libhdf5 crashed on this file; it is damaged: download it again");
@@ -182,7 +203,7 @@ Error no_answer(int signal, std::uint64_t max_seconds) {
 
 }  // namespace
 
-Result<std::string> run_apart(std::uint64_t max_seconds,
+Result<std::string> run_apart(const ApartLimits& limits,
                               const std::function<Result<std::string>()>& work) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return no_process("there is no pipe to it");
@@ -195,12 +216,12 @@ Result<std::string> run_apart(std::uint64_t max_seconds,
   }
   if (child == 0) {
     (void)::close(ends[0]);
-    work_and_exit(ends[1], max_seconds, work);
+    work_and_exit(ends[1], limits, work);
   }
   (void)::close(ends[1]);
   Worker worker(child, ends[0]);
   std::optional<std::string> answer = worker.answer();
-  if (!answer) return no_answer(worker.signal_at_end(), max_seconds);
+  if (!answer) return no_answer(worker.signal_at_end(), limits);
   if (answer->front() == kFailed) return error_of(std::string_view(*answer).substr(1));
   answer->erase(0, 1);
   return std::move(*answer);

@@ -31,6 +31,9 @@ constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{256} << 20;
 constexpr std::uint64_t kListSeconds = 2;
 constexpr std::uint64_t kReadSeconds = 60;                    // a chunk is decompressed whole
 constexpr std::uint64_t kSlowBytes = std::uint64_t{1} << 20;  // in a second
+// And the most memory, in which all objects have room.
+constexpr std::uint64_t kListMemory = std::uint64_t{4} << 30;
+constexpr std::uint64_t kReadMemory = 8 * kMaxChunkBytes;
 constexpr std::uint64_t kSlabBytes = std::uint64_t{16} << 20;
 
 Error wrong_size() { return invalid_argument("the memory for the tensor has the wrong size"); }
@@ -41,13 +44,13 @@ class Hdf5Archive final : public model::ListedArchive {
       : source_(std::move(source)), options_(options) {}
 
   Result<void> list() {
-    CFCK_TRY_ASSIGN(const std::string text, with_file(kListSeconds + source_->size() / kSlowBytes,
-                                                      [&](hid_t file) -> Result<std::string> {
-                                                        CFCK_TRY_ASSIGN(
-                                                            const Listing listed,
-                                                            list_file(file, source_->size()));
-                                                        return text_of(listed);
-                                                      }));
+    CFCK_TRY_ASSIGN(const std::string text,
+                    with_file({kListSeconds + source_->size() / kSlowBytes, kListMemory},
+                              [&](hid_t file) -> Result<std::string> {
+                                CFCK_TRY_ASSIGN(const Listing listed,
+                                                list_file(file, source_->size()));
+                                return text_of(listed);
+                              }));
     Listing listing = listing_of(text);
     std::uint64_t max_bytes = options_.limits.max_decoded_bytes;
     if (max_bytes == 0) {
@@ -231,13 +234,14 @@ class Hdf5Archive final : public model::ListedArchive {
           .in_record(tensor.name);
     }
     const auto read =
-        with_file(kReadSeconds + out.size() / kSlowBytes, [&](hid_t file) -> Result<std::string> {
-          // libhdf5 leaves elements alone that were never written and have no fill value.
-          std::string bytes(out.size(), '\0');
-          CFCK_TRY(
-              read_with_library(file, tensor, boxes, std::as_writable_bytes(std::span(bytes))));
-          return bytes;
-        });
+        with_file({kReadSeconds + out.size() / kSlowBytes, kReadMemory + 4 * out.size()},
+                  [&](hid_t file) -> Result<std::string> {
+                    // libhdf5 leaves elements alone that were never written and have no fill value.
+                    std::string bytes(out.size(), '\0');
+                    CFCK_TRY(read_with_library(file, tensor, boxes,
+                                               std::as_writable_bytes(std::span(bytes))));
+                    return bytes;
+                  });
     if (!read) return Error(read.error()).in_record(tensor.name);
     if (read->size() != out.size()) return internal_error("a slab has another size");
     std::memcpy(out.data(), read->data(), out.size());
@@ -245,10 +249,10 @@ class Hdf5Archive final : public model::ListedArchive {
   }
 
   // Opens the file and calls `work`, both in a process of their own.
-  Result<std::string> with_file(std::uint64_t max_seconds,
+  Result<std::string> with_file(const ApartLimits& limits,
                                 const std::function<Result<std::string>(hid_t file)>& work) const {
     const Library library;
-    return run_apart(max_seconds, [&]() -> Result<std::string> {
+    return run_apart(limits, [&]() -> Result<std::string> {
       SourceFile opened;
       opened.source = source_.get();
       auto result = [&]() -> Result<std::string> {

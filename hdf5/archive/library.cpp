@@ -16,8 +16,16 @@ std::recursive_mutex& library_mutex() {
   return *mutex;
 }
 
-herr_t take_innermost(unsigned depth, const H5E_error2_t* error, void* text) {
-  if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
+struct Reason {
+  std::string text;
+  bool is_memory = false;
+};
+
+herr_t take_innermost(unsigned depth, const H5E_error2_t* error, void* data) {
+  auto& reason = *static_cast<Reason*>(data);
+  if (depth == 0 && error->desc != nullptr) reason.text = error->desc;
+  if (depth == 0)
+    reason.is_memory = error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC;
   return 0;
 }
 
@@ -57,10 +65,14 @@ Library::~Library() {
 }
 
 Error library_error(std::string what) {
-  std::string reason;
+  Reason reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, &take_innermost, &reason);
   H5Eclear2(H5E_DEFAULT);
-  if (!reason.empty()) what += ": HDF5 says '" + escaped(reason) + "'";
+  if (!reason.text.empty()) what += ": HDF5 says '" + escaped(reason.text) + "'";
+  if (reason.is_memory) {
+    return limit_exceeded(std::move(what) +
+                          "; the file asks for more memory than it may have, or than there is");
+  }
   return corrupt(std::move(what));
 }
 

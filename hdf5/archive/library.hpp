@@ -53,7 +53,8 @@ class Handle {
   hid_t id_ = H5I_INVALID_HID;
 };
 
-// Returns kCorrupt with `what` and the innermost message of libhdf5 about its last error.
+// Returns kCorrupt with `what` and the innermost message of libhdf5 about its last error;
+// kLimitExceeded where that is about memory.
 Error library_error(std::string what);
 // Owns `id`, or returns library_error(what).
 Result<Handle> checked(hid_t id, const char* what);

@@ -51,6 +51,7 @@ class Walk {
  private:
   Result<void> visit(hid_t group, const Link& link, const std::string& path) {
     CFCK_TRY(check_name(link.name, path));
+    CFCK_TRY(take_path(path));
     if (link.type == H5L_TYPE_SOFT) {
       CFCK_TRY_ASSIGN(const std::string target, soft_target(group, link.name));
       if (!valid_utf8(target)) {
@@ -92,7 +93,19 @@ class Walk {
     return {};
   }
 
+  // Each object has its whole path: many of them deep in groups with long names would take far more
+  // memory than their file.
+  Result<void> take_path(const std::string& path) {
+    if (path.size() > left_path_bytes_) {
+      return limit_exceeded(
+          "the paths of all objects together take more than 64 MiB; use shorter names of groups");
+    }
+    left_path_bytes_ -= path.size();
+    return {};
+  }
+
   Result<void> add_link(const std::string& path, const Known& known) {
+    CFCK_TRY(take_path(known.path));
     objects_.push_back(Json{{"link", path}, {"to", known.path}});
     if (!known.dataset) return {};
     ListedDataset tied = listing_.datasets[*known.dataset];
@@ -114,7 +127,10 @@ class Walk {
     std::vector<std::string> left_out;
     CFCK_TRY_ASSIGN(Json attributes, read_attributes(object, (order & H5P_CRT_ORDER_TRACKED) != 0,
                                                      budget_, left_out));
-    for (const std::string& name : left_out) listing_.left_out.emplace_back(path, name);
+    for (const std::string& name : left_out) {
+      CFCK_TRY(take_path(path));
+      listing_.left_out.emplace_back(path, name);
+    }
     if (!attributes.empty()) json["attributes"] = attributes;
     return attributes;
   }
@@ -246,6 +262,7 @@ class Walk {
   std::vector<OpenGroup> open_;
   std::map<Address, Known> known_;
   std::size_t n_links_ = 0;
+  std::uint64_t left_path_bytes_ = std::uint64_t{64} << 20;
   ValueBudget budget_;
 };
 

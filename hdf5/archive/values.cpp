@@ -1,6 +1,7 @@
 #include "hdf5/archive/values.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/base64.hpp"
@@ -14,23 +15,50 @@ Error bad_value() {
   return corrupt("the attachment hdf5.structure has a value that does not fit its type");
 }
 
+Error too_many_bytes() {
+  return limit_exceeded(
+      "the attributes and the datasets that are no tensors (strings, records) have more than 64 "
+      "MiB; copy the tensors to a file of their own");
+}
+
 Result<void> take(ValueBudget& budget, std::uint64_t n_elems, std::uint64_t elem_bytes) {
-  if (elem_bytes != 0 && n_elems > budget.left_bytes / elem_bytes) {
-    return limit_exceeded(
-        "the attributes and the datasets that are no tensors (strings, records) have more than 64 "
-        "MiB; copy the tensors to a file of their own");
-  }
+  if (elem_bytes != 0 && n_elems > budget.left_bytes / elem_bytes) return too_many_bytes();
   budget.left_bytes -= n_elems * elem_bytes;
   return {};
 }
+
+// Memory for strings of a dataset, which may all be the same one in the file. They are counted
+// while libhdf5 reads them: when it is done it is too late.
+struct TextMemory {
+  std::uint64_t left_bytes = 0;
+  bool is_exceeded = false;
+
+  static void* allocate(std::size_t n_bytes, void* memory) {
+    auto& self = *static_cast<TextMemory*>(memory);
+    self.is_exceeded = self.is_exceeded || n_bytes > self.left_bytes;
+    if (self.is_exceeded) return nullptr;
+    self.left_bytes -= n_bytes;
+    return std::malloc(n_bytes);
+  }
+  static void release(void* text, void*) { std::free(text); }
+
+  Result<Handle> transfer() {
+    constexpr const char* kRefused = "libhdf5 refused the memory for strings";
+    CFCK_TRY_ASSIGN(Handle properties, checked(H5Pcreate(H5P_DATASET_XFER), kRefused));
+    CFCK_TRY(checked_status(
+        H5Pset_vlen_mem_manager(properties.get(), &allocate, this, &release, this), kRefused));
+    return properties;
+  }
+};
 
 // Elements as libhdf5 gives them, with the strings that it allocated for them.
 struct Elements {
   std::vector<std::byte> bytes;
   hid_t type = H5I_INVALID_HID;  // of strings to be freed
   hid_t space = H5I_INVALID_HID;
+  hid_t transfer = H5P_DEFAULT;  // says how
   ~Elements() {
-    if (type >= 0) H5Dvlen_reclaim(type, space, H5P_DEFAULT, bytes.data());
+    if (type >= 0) H5Dvlen_reclaim(type, space, transfer, bytes.data());
   }
 };
 
@@ -65,7 +93,8 @@ Result<Json> texts_of(hid_t type, const std::vector<std::byte>& bytes, std::uint
 
 // Reads the elements of a value with `read(type, out)`; returns null for types that are not kept.
 template <class Read>
-Result<Json> read_elements(hid_t type, hid_t space, ValueBudget& budget, const Read& read) {
+Result<Json> read_elements(hid_t type, hid_t space, hid_t transfer, ValueBudget& budget,
+                           const Read& read) {
   CFCK_TRY_ASSIGN(Json type_json, describe(type));
   if (type_json.is_null()) return Json();
   Json value{{"type", std::move(type_json)}};
@@ -83,6 +112,7 @@ Result<Json> read_elements(hid_t type, hid_t space, ValueBudget& budget, const R
     if (is_text && H5Tis_variable_str(type) > 0) {
       elements.type = type;
       elements.space = space;
+      elements.transfer = transfer;
     }
   }
   if (is_text) {
@@ -118,7 +148,7 @@ Result<Json> read_attribute(hid_t object, const std::string& name, ValueBudget& 
                   checked(H5Aget_type(attribute.get()), "an attribute cannot be read"));
   CFCK_TRY_ASSIGN(const Handle space,
                   checked(H5Aget_space(attribute.get()), "an attribute cannot be read"));
-  return read_elements(type.get(), space.get(), budget, [&](hid_t memory, void* out) {
+  return read_elements(type.get(), space.get(), H5P_DEFAULT, budget, [&](hid_t memory, void* out) {
     return H5Aread(attribute.get(), memory, out);
   });
 }
@@ -244,9 +274,15 @@ Result<Json> read_attributes(hid_t object, bool by_creation, ValueBudget& budget
 Result<Json> read_value(hid_t dataset, ValueBudget& budget) {
   CFCK_TRY_ASSIGN(const Handle type, checked(H5Dget_type(dataset), "a dataset cannot be read"));
   CFCK_TRY_ASSIGN(const Handle space, checked(H5Dget_space(dataset), "a dataset cannot be read"));
-  return read_elements(type.get(), space.get(), budget, [&](hid_t memory, void* out) {
-    return H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
-  });
+  TextMemory texts;
+  CFCK_TRY_ASSIGN(const Handle transfer, texts.transfer());
+  auto value =
+      read_elements(type.get(), space.get(), transfer.get(), budget, [&](hid_t memory, void* out) {
+        texts.left_bytes = budget.left_bytes;
+        return H5Dread(dataset, memory, H5S_ALL, H5S_ALL, transfer.get(), out);
+      });
+  if (texts.is_exceeded) return too_many_bytes();
+  return value;
 }
 
 Result<void> write_attribute(hid_t object, const Json& json) {

@@ -9,11 +9,14 @@
 #include <cstdlib>
 
 #include "hdf5/archive/library.hpp"
+#include "tests/support/sanitizer.hpp"
 
 namespace cfck::hdf5 {
 namespace {
 
-constexpr std::uint64_t kSeconds = 10;
+using test::kHasSanitizer;
+
+constexpr ApartLimits kLimits = {10, std::uint64_t{64} << 20};
 constexpr unsigned kStrangerSeconds = 6;
 
 // A process that holds all that its parent had open, for some time.
@@ -25,7 +28,7 @@ void start_stranger() {
 
 Result<std::string> apart(const std::function<Result<std::string>()>& work) {
   const Library library;
-  return run_apart(kSeconds, work);
+  return run_apart(kLimits, work);
 }
 
 TEST(Hdf5Apart, AnswersAndErrorsOfAnyLengthComeBack) {
@@ -74,7 +77,7 @@ TEST(Hdf5Apart, TheErrorSaysHowTheProcessEnded) {
   EXPECT_EQ(code_after(SIGINT), ErrorCode::kCancelled);
   EXPECT_EQ(code_after(SIGKILL), ErrorCode::kIo);
   const Library library;
-  const auto endless = run_apart(1, []() -> Result<std::string> {
+  const auto endless = run_apart({1, kLimits.bytes}, []() -> Result<std::string> {
     volatile bool on = true;
     while (on) {
     }
@@ -82,6 +85,21 @@ TEST(Hdf5Apart, TheErrorSaysHowTheProcessEnded) {
   });
   ASSERT_FALSE(endless.has_value());
   EXPECT_EQ(endless.error().code, ErrorCode::kLimitExceeded);
+}
+
+TEST(Hdf5Apart, MemoryHasALimitOfItsOwn) {
+  if (kHasSanitizer) GTEST_SKIP() << "memory that cannot be had ends the process";
+  const auto one_of = [](std::size_t n_bytes) {
+    return apart([&]() -> Result<std::string> {
+      const std::string bytes(n_bytes, 'x');
+      return std::string(1, bytes[n_bytes / 2]);
+    });
+  };
+  EXPECT_TRUE(one_of(std::size_t{16} << 20));
+  const auto refused = one_of(std::size_t{256} << 20);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
+  EXPECT_NE(refused.error().message.find("64 MiB"), std::string::npos) << refused.error().message;
 }
 
 }  // namespace

@@ -130,6 +130,55 @@ TEST(HostileHdf5, DeepGroupsAndManyLinksEnd) {
   EXPECT_TRUE((*archive)->read((*archive)->tensors()[0]).has_value());
 }
 
+// A file of 1 MiB, whose strings would take 4 GiB.
+TEST(HostileHdf5, ManyStringsThatAreOneAreRefused) {
+  constexpr std::size_t kStrings = 4000;
+  constexpr std::size_t kReferenceBytes = 16;
+  const std::string text(1 << 20, 'x');
+  haddr_t offset = 0;
+  auto bytes = made_file([&](hid_t file) {
+    const hsize_t shape[] = {kStrings};
+    const hid_t space = H5Screate_simple(1, shape, nullptr);
+    const hid_t type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, H5T_VARIABLE);
+    const hid_t dataset = H5Dcreate2(file, "s", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    std::vector<const char*> texts(kStrings, nullptr);
+    texts[0] = text.c_str();
+    H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts.data());
+    offset = H5Dget_offset(dataset);
+    H5Dclose(dataset);
+    H5Tclose(type);
+    H5Sclose(space);
+  });
+  for (std::size_t i = 1; i < kStrings; ++i) {
+    std::memcpy(bytes.data() + offset + i * kReferenceBytes, bytes.data() + offset,
+                kReferenceBytes);
+  }
+  const auto archive = opened(std::move(bytes));
+  ASSERT_FALSE(archive.has_value());
+  EXPECT_EQ(archive.error().code, ErrorCode::kLimitExceeded);
+  EXPECT_NE(archive.error().message.find("64 MiB"), std::string::npos) << archive.error().message;
+}
+
+TEST(HostileHdf5, LongPathsOfManyObjectsAreRefused) {
+  auto bytes = made_file([](hid_t file) {
+    hid_t group = H5Gopen2(file, "/", H5P_DEFAULT);
+    for (int depth = 0; depth < 30; ++depth) {
+      const hid_t inner = put_group(group, std::string(2000, 'n'));
+      H5Gclose(group);
+      group = inner;
+    }
+    for (int i = 0; i < 2000; ++i) {
+      H5Lcreate_soft("x", group, std::to_string(i).c_str(), H5P_DEFAULT, H5P_DEFAULT);
+    }
+    H5Gclose(group);
+  });
+  const auto archive = opened(std::move(bytes));
+  ASSERT_FALSE(archive.has_value());
+  EXPECT_EQ(archive.error().code, ErrorCode::kLimitExceeded);
+  EXPECT_NE(archive.error().message.find("paths"), std::string::npos) << archive.error().message;
+}
+
 TEST(HostileHdf5, MissingFiltersAreNamed) {
   auto bytes = made_file([](hid_t file) { put_floats(file, "w", {64}, {16}); });
   // The deflate filter has the number 1; the message of filters begins with version and count.
