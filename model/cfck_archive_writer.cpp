@@ -9,7 +9,7 @@
 #include "format/write/alias_plan.hpp"
 #include "format/write/writer_access.hpp"
 #include "model/cfck_archive.hpp"
-#include "model/decoded_totals.hpp"
+#include "model/listed_archive.hpp"
 #include "model/tensor_bytes.hpp"
 
 namespace cfck::model {

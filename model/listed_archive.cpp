@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 
@@ -96,6 +97,17 @@ Result<std::vector<std::byte>> ListedArchive::attachment(std::string_view name) 
   return run_guarded([&]() -> Result<std::vector<std::byte>> {
     return not_found("there is no attachment '" + escaped(name) + "'");
   });
+}
+
+Result<void> DecodedTotals::add(const ArchiveTensor& tensor) {
+  constexpr std::uint64_t kMost = ~std::uint64_t{0};
+  if (tensor.offset_bytes && tensor.sharing == Sharing::kNone) return {};
+  CFCK_TRY(archive_.check_decoded_bytes(tensor, tensor.n_bytes));
+  // Tensors of the caller's memory are in no file; safetensors files have no limit of their own.
+  if (tensor.file >= total_bytes_.size() || archive_.check_decoded_bytes(tensor, kMost)) return {};
+  std::uint64_t& total_bytes = total_bytes_[tensor.file];
+  if (!checked_add(total_bytes, tensor.n_bytes, total_bytes)) total_bytes = kMost;
+  return archive_.check_decoded_bytes(tensor, total_bytes);
 }
 
 }  // namespace cfck::model

@@ -288,9 +288,17 @@ Result<void> FileBuilder::add_metadata(const Json& root) {
   CFCK_TRY_ASSIGN(const Handle group, checked(H5Gopen2(file_.get(), "/", H5P_DEFAULT),
                                               "the root group cannot be written"));
   Metadata rest = archive_.metadata();
-  rest.erase(std::string(kLeftOutKey));
   const auto attributes = root.find("attributes");
-  if (attributes != root.end() && attributes->is_array()) {
+  const bool has_any = attributes != root.end() && attributes->is_array();
+  // A note of what was left out of the file that this one is made of, but for an attribute of a
+  // user that has the name.
+  const bool is_of_user =
+      has_any && std::any_of(attributes->begin(), attributes->end(), [](const Json& attribute) {
+        return attribute.is_object() && plain_text(attribute) != nullptr &&
+               text_at(attribute, "name") == kLeftOutKey;
+      });
+  if (!is_of_user) rest.erase(std::string(kLeftOutKey));
+  if (has_any) {
     for (const Json& attribute : *attributes) {
       const std::string* const text = attribute.is_object() ? plain_text(attribute) : nullptr;
       // What is text became metadata, which may have changed since.

@@ -66,7 +66,7 @@ class Hdf5Archive final : public model::ListedArchive {
       for (const auto& [object, name] : listing.left_out) {
         names.append(names.empty() ? "" : ", ").append(object).append("@").append(name);
       }
-      metadata_.insert_or_assign(std::string(kLeftOutKey), std::move(names));
+      metadata_.emplace(kLeftOutKey, std::move(names));  // unless the root has such an attribute
     }
     structure_ = listing.structure.dump();
     attachments_.push_back(

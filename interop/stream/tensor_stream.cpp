@@ -11,7 +11,6 @@
 #include "base/threads/threads.hpp"
 #include "format/read/element_view.hpp"
 #include "format/write/alias_plan.hpp"
-#include "model/decoded_totals.hpp"
 #include "model/listed_archive.hpp"
 
 namespace cfck::interop {

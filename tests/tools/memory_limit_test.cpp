@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <random>
 #include <set>
 #include <span>
 
@@ -104,6 +105,26 @@ TEST(MemoryLimit, ReadingEndsWithAnError) {
     sweep(
         folder, command, [] {}, files, files);
   }
+}
+
+// Trials of codecs know the tensor by a name of their own.
+TEST(MemoryLimit, ErrorsOfSpectraNameTheTensor) {
+  if (kHasSanitizer) GTEST_SKIP() << "sanitizers need more addresses";
+  const TemporaryFolder folder;
+  std::mt19937 random(1);
+  std::string bytes;
+  for (int i = 0; i < 1024 * 2048; ++i) {
+    const float value = static_cast<float>(random() % 20001) * 1e-5F - 0.1F;
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  write_file(folder / "m.safetensors", model_of({{"weights", "F32", "[1024,2048]", bytes}}));
+  unsigned n_named = 0;
+  for (std::uint64_t limit = 60; limit <= 120; limit += 4) {
+    const Ended outcome = run_below(limit * kMegabyte, {"spectrum", folder / "m.safetensors"});
+    n_named += outcome.err.find("'weights'") != std::string::npos ? 1 : 0;
+    ASSERT_EQ(outcome.err.find("'tensor'"), std::string::npos) << outcome.err;
+  }
+  EXPECT_GT(n_named, 0U);
 }
 
 // A shard may claim that its folder's index was far larger than the index there is.

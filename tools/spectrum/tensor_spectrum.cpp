@@ -94,7 +94,10 @@ Result<TensorSpectrum> tensor_spectrum(const TensorSet& set, const StoredTensor&
   CFCK_TRY(check_interrupt());
   const TensorSample tried = smaller_sample(sample, bits_per_element(tensor.dtype), kMaxTriedElems);
   spectrum.costs_are_of_sample = !tried.is_whole;
-  CFCK_TRY_ASSIGN(spectrum.costs, codec_costs(tensor.dtype, tried));
+  auto costs = codec_costs(tensor.dtype, tried);
+  // The trials know the tensor by another name.
+  if (!costs) return std::move(costs).error().in_record(tensor.name);
+  spectrum.costs = *std::move(costs);
   return spectrum;
 }
 

@@ -425,31 +425,6 @@ def test_circles_of_groups_end(tmp_path):
         assert file["a/b/self"] == file["a/b"]
 
 
-def test_claims_are_checked_before_anything_is_read(tmp_path):
-    """A file without elements claims 4 TiB of them, at once or together."""
-    whole, together = tmp_path / "whole.h5", tmp_path / "together.h5"
-    with h5py.File(whole, "w") as file:
-        file.create_dataset("w", (2**40,), "f4", chunks=(2**20,))
-    with h5py.File(together, "w") as file:
-        for i in range(1024):
-            file.create_dataset(f"{i:04}", (2**30,), "f4", chunks=(2**20,))
-    for path in (whole, together):
-        for command in (["digest", path], ["convert", path, tmp_path / "out.npz"]):
-            done = run("cfck", *command)
-            assert done.returncode == 7
-            assert "max_decoded_bytes" in done.stderr
-        assert run("cfck", "convert", path, tmp_path / "out.cfck").returncode == 7
-    assert sorted(tmp_path.iterdir()) == [together, whole]
-
-
-def test_small_chunks_are_read_together(tmp_path):
-    values = np.arange(400_000, dtype="f4").reshape(-1, 8)
-    with h5py.File(tmp_path / "small.h5", "w") as file:
-        file.create_dataset("w", data=values, chunks=(1, 8), compression="gzip")
-    convert(tmp_path / "small.h5", tmp_path / "small.npz")  # with a time limit
-    assert (np.load(tmp_path / "small.npz")["w"] == values).all()
-
-
 def test_without_the_module_it_says_what_to_do(tmp_path):
     shutil.copy(PROGRAMS / "cfck", tmp_path / "cfck")
     with h5py.File(tmp_path / "a.h5", "w") as file:
