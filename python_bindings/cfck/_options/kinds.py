@@ -41,8 +41,9 @@ class TensorOptions(TypedDict, total=False):
         given. NaN and infinities come back bit for bit, -0.0 may become 0.0. It reaches tensors of
         F64, F32, BF16 and F16 of two or more dimensions and at least 1024 values, except optimizer
         state (*exp_avg*, *momentum_buffer*, optimizer.*, optimizer/*, optimizer_weights/*) and
-        tensors whose root mean square is below max_abs_error; all others keep every bit. In compress(), in a rule that is the full
-        name of a tensor, and in one with force, it reaches every tensor of these dtypes.
+        tensors whose root mean square is below max_abs_error; all others keep every bit. In
+        compress(), in a rule that is the full name of a tensor, and in one with force, it reaches
+        every tensor of these dtypes.
     max_rel_error: likewise, as a fraction of the range of each tensor, largest minus smallest
         finite value.
     max_sigma_error: likewise, in standard deviations of the finite values of each tensor.
