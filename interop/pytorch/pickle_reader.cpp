@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -138,7 +137,8 @@ class Machine {
   }
   // Values that pickles repeat: one node each.
   Result<void> push_small(NodeKind kind, std::uint8_t integer) {
-    const auto [found, is_new] = small_.try_emplace({kind, integer}, NodeId{0});
+    const std::uint32_t key = static_cast<std::uint32_t>(kind) << 8 | integer;
+    const auto [found, is_new] = small_.try_emplace(key, NodeId{0});
     if (is_new) {
       CFCK_TRY(push_value(kind, integer));
       found->second = stack_.back();
@@ -472,7 +472,7 @@ class Machine {
   PickleCalls calls_;
   std::vector<NodeId> stack_;
   std::unordered_map<std::uint64_t, NodeId> memo_;
-  std::map<std::pair<NodeKind, std::uint8_t>, NodeId> small_;
+  std::unordered_map<std::uint32_t, NodeId> small_;  // by kind and integer
   std::size_t at_ = 0;
   bool stopped_ = false;
 };
