@@ -8,6 +8,7 @@
 
 #include "base/run_guarded.hpp"
 #include "base/threads/threads.hpp"
+#include "base/threads/worker_thread.hpp"
 
 namespace cfck::detail {
 namespace {
@@ -82,7 +83,7 @@ void OrderedPipeline::Impl::run(Slot& slot, unsigned worker, std::unique_lock<st
 void OrderedPipeline::Impl::start_worker() {
   const auto worker = static_cast<unsigned>(workers.size());
   try {
-    workers.emplace_back([this, worker] { work(worker); });
+    start_worker_thread(workers, [this, worker] { work(worker); });
   } catch (const std::exception&) {
     // There are no more threads, or no memory for them: the others, or the caller, do the work.
   }

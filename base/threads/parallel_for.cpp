@@ -9,6 +9,7 @@
 
 #include "base/run_guarded.hpp"
 #include "base/threads/threads.hpp"
+#include "base/threads/worker_thread.hpp"
 
 namespace cfck::detail {
 namespace {
@@ -55,7 +56,7 @@ Result<void> parallel_for(
   std::vector<std::thread> others;
   try {
     for (unsigned worker = 1; worker < n_workers; ++worker) {
-      others.emplace_back([&shared, worker] { work(shared, worker); });
+      start_worker_thread(others, [&shared, worker] { work(shared, worker); });
     }
   } catch (const std::exception&) {
     // There are no more threads, or no memory for them: those that started do the work.

@@ -1,7 +1,7 @@
 // XXH3-64 on a device against that of the CPU.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <memory>
 
 #include "base/hashing/hashing.hpp"
@@ -25,7 +25,7 @@ std::vector<std::byte> some_bytes(std::size_t n) {
 // them.
 std::uint64_t emulated_hash(const std::vector<std::byte>& bytes, std::size_t offset) {
   const auto memory = std::make_unique<std::byte[]>(offset + bytes.size());
-  std::memcpy(memory.get() + offset, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), memory.get() + offset);
   std::uint64_t hashes[kWarpLanes] = {};
   emulate(Launch{}, 0, [&](void*) {
     hashes[lane()] = warp_hash64(reinterpret_cast<const std::uint8_t*>(memory.get()) + offset,
