@@ -1,9 +1,12 @@
 // Threads that may throw when memory is exhausted.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <exception>
-#include <memory>
+#include <latch>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -12,19 +15,41 @@
 
 namespace cfck::detail {
 
+// Address space that is set aside. Throws std::bad_alloc.
+class ReservedPages {
+ public:
+  ReservedPages()
+      : pages_(
+            ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (pages_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  ~ReservedPages() { give_back(); }
+  ReservedPages(const ReservedPages&) = delete;
+  ReservedPages& operator=(const ReservedPages&) = delete;
+  void give_back() noexcept {
+    if (pages_ != MAP_FAILED) (void)::munmap(std::exchange(pages_, MAP_FAILED), kBytes);
+  }
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{64} << 10;
+  void* pages_;
+};
+
 // Starts a thread that calls `work`. What the C++ library keeps of exceptions for each thread is
 // allocated when the thread first needs it, where that library was loaded with dlopen(), as by
-// Python; and without memory glibc then ends the process. So that happens at once, from memory that
-// is set aside before the thread starts. Throws std::bad_alloc, std::system_error.
+// Python; and without memory glibc then ends the process. So that happens before this function
+// returns, in memory that was set aside for it. Throws std::bad_alloc, std::system_error.
 template <class Work>
 void start_worker_thread(std::vector<std::thread>& threads, Work work) {
-  constexpr std::size_t kReservedBytes = 4096;
-  auto reserve = std::make_unique_for_overwrite<std::byte[]>(kReservedBytes);
-  threads.emplace_back([work = std::move(work), reserve = std::move(reserve)]() mutable {
-    reserve.reset();
+  ReservedPages reserve;
+  std::latch is_ready(1);
+  threads.emplace_back([work = std::move(work), &reserve, &is_ready]() mutable {
+    reserve.give_back();
     (void)std::uncaught_exceptions();
+    is_ready.count_down();
     work();
   });
+  is_ready.wait();
 }
 
 }  // namespace cfck::detail
