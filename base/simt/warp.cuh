@@ -1,6 +1,6 @@
-// What device code asks of the warp that runs it. nvcc makes CUDA's own instructions of it; the C++
-// compiler makes calls of the emulator (tests/simt/emulator.hpp), which runs the same sources as
-// fibers and stops where lanes do not meet.
+// Device code asks the warp that runs it for all that is here. nvcc makes CUDA's own instructions
+// of it; the C++ compiler makes calls of the emulator (tests/simt/emulator.hpp), which runs the
+// same sources as fibers and stops where lanes do not meet.
 //
 // Every function that exchanges values is called by all 32 lanes of a warp together. None of them
 // orders accesses to memory but sync_warp() and sync_block().
@@ -132,5 +132,24 @@ std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end);
 
 // The lanes below the calling one, a bit each.
 CFCK_DEVICE std::uint32_t lanes_below() { return (std::uint32_t{1} << lane()) - 1; }
+
+// Returns the sum of the values of all lanes, in each.
+CFCK_DEVICE std::uint32_t warp_sum(std::uint32_t value) {
+  CFCK_UNROLL
+  for (unsigned distance = kWarpLanes / 2; distance != 0; distance /= 2) {
+    value += shuffle_xor(value, distance);
+  }
+  return value;
+}
+
+// Returns the sum of the values of the calling lane and those below it.
+CFCK_DEVICE std::uint32_t running_sum(std::uint32_t value) {
+  CFCK_UNROLL
+  for (unsigned distance = 1; distance < kWarpLanes; distance *= 2) {
+    const std::uint32_t before = shuffle(value, lane() - distance);
+    value += lane() >= distance ? before : 0;
+  }
+  return value;
+}
 
 }  // namespace cfck::simt

@@ -1,5 +1,5 @@
-// What a device is told of a chunk: plain data, the same for the host that writes it and the kernel
-// that reads it. Addresses are of the device.
+// A chunk as a device is told of it: plain data, the same for the host that writes it and the
+// kernel that reads it. Addresses are of the device.
 #pragma once
 
 #include <cstdint>

@@ -22,13 +22,9 @@ CFCK_DEVICE bool is_device_mask_of(const std::uint8_t* mask, std::uint32_t n_val
   for (std::uint32_t first = 32 * simt::lane(); first < n_values; first += 32 * simt::kWarpLanes) {
     n_set += simt::popcount(mask_word(mask, n_values, first));
   }
-  CFCK_UNROLL
-  for (unsigned distance = simt::kWarpLanes / 2; distance != 0; distance /= 2) {
-    n_set += simt::shuffle_xor(n_set, distance);
-  }
   const unsigned used = n_values % 8;
   const bool ends_in_zeros = used == 0 || simt::load_byte(mask + n_values / 8) >> used == 0;
-  return n_set == n_masked && ends_in_zeros;
+  return simt::warp_sum(n_set) == n_masked && ends_in_zeros;
 }
 
 // Interleaves values and masked zeros, as spread_values() does; bit k of `signs`, if there are any,

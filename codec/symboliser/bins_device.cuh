@@ -89,11 +89,7 @@ CFCK_DEVICE std::uint32_t sum_of_groups(std::uint32_t n_groups, Number&& number_
   for (std::uint32_t g = simt::lane(); g < n_groups; g += simt::kWarpLanes) {
     sum += number_of(g);
   }
-  CFCK_UNROLL
-  for (unsigned distance = simt::kWarpLanes / 2; distance != 0; distance /= 2) {
-    sum += simt::shuffle_xor(sum, distance);
-  }
-  return sum;
+  return simt::warp_sum(sum);
 }
 
 // The groups whose raw bits the lanes carry, in whole or in part.
@@ -114,12 +110,8 @@ CFCK_DEVICE DeviceTail find_tail(std::uint32_t n_groups, std::uint32_t all_raw_b
   while (tail.raw_bytes < tail.in_lanes) {
     // Lane i looks at the group i before the last one that is not in the tail yet.
     const bool is_group = simt::lane() < tail.first_group;
-    std::uint32_t sum = is_group ? bytes_of(tail.first_group - 1 - simt::lane()) : 0;
-    CFCK_UNROLL
-    for (unsigned distance = 1; distance < simt::kWarpLanes; distance *= 2) {
-      const std::uint32_t before = simt::shuffle(sum, simt::lane() - distance);
-      sum += simt::lane() >= distance ? before : 0;
-    }
+    const std::uint32_t sum =
+        simt::running_sum(is_group ? bytes_of(tail.first_group - 1 - simt::lane()) : 0);
     const std::uint32_t enough = simt::ballot(is_group && tail.raw_bytes + sum >= tail.in_lanes);
     const unsigned last = enough != 0 ? simt::lowest_bit(enough) : simt::kWarpLanes - 1;
     tail.raw_bytes += simt::shuffle(sum, last);

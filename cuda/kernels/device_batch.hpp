@@ -1,4 +1,4 @@
-// What the kernels of a batch are told: plain data in the memory of the device.
+// Batches as kernels are told of them: plain data in the memory of the device.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kMinValues = 1024;
 constexpr std::size_t kMinDimensions = 2;
-// Of PyTorch, and of the groups of Keras' files.
+// PyTorch has names with dots, and Keras' files have groups.
 constexpr const char* kOptimizerNames[] = {"*exp_avg*", "*momentum_buffer*", "optimizer.*",
                                            "optimizer/*", "optimizer_weights/*"};
 

@@ -20,7 +20,7 @@ from pathlib import Path
 TABLE = Path(__file__).parents[2] / "cuda" / "kernels" / "registers.csv"
 COLUMNS = ("kernel", "device", "registers", "stack_bytes")
 
-# What no line of PTX may match, and why.
+# No line of PTX may match these; each with the reason.
 FORBIDDEN = (
     (r"\bfma\b", "a fused multiply-add"),
     (r"\bmad\.(rn\.|rz\.)?(ftz\.)?f(32|64)", "a multiply-add of floats"),

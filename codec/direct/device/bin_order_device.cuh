@@ -52,12 +52,7 @@ CFCK_DEVICE void count_bins(const DeviceParameters& parameters, const std::uint8
   std::uint32_t before = 0;
   for (unsigned begin = 0; begin < kBinCounters; begin += simt::kWarpLanes) {
     const std::uint32_t count = next[begin + simt::lane()];
-    std::uint32_t sum = count;
-    CFCK_UNROLL
-    for (unsigned distance = 1; distance < simt::kWarpLanes; distance *= 2) {
-      const std::uint32_t lower = simt::shuffle(sum, simt::lane() - distance);
-      sum += simt::lane() >= distance ? lower : 0;
-    }
+    const std::uint32_t sum = simt::running_sum(count);
     next[begin + simt::lane()] = before + sum - count;
     before += simt::shuffle(sum, simt::kWarpLanes - 1);
   }

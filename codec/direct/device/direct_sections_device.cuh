@@ -10,7 +10,7 @@
 
 namespace cfck::codec {
 
-// The same in all lanes.
+// Header and sections of a chunk, the same in all lanes.
 struct DirectSectionsOnDevice {
   std::uint32_t flags = 0;
   std::uint32_t first_bin = 0;
