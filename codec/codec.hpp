@@ -12,6 +12,7 @@
 #include "cfck/options.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
+#include "codec/device_plan.hpp"
 
 namespace cfck::codec {
 
@@ -90,6 +91,18 @@ class Decoder {
   // or writes outside `out`, whatever the payload holds.
   virtual Result<void> decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                               MutableBytes out) const = 0;
+
+  // What follows is for devices. A codec without kernels leaves it alone: the host decodes.
+
+  // Returns what the preamble of a record tells a device; nullptr where that is nothing, and where
+  // the preamble is refused. `info` is that of any of its chunks.
+  virtual std::shared_ptr<const ParametersForDevice> parameters_for_device(
+      const ChunkInfo& info) const;
+  // Says how a device decodes a chunk, from its header. `payload` may end anywhere after the
+  // header; its full length is `payload_bytes`. `parameters` are those of parameters_for_device().
+  virtual DevicePlan plan_for_device(
+      const ChunkInfo& info, ByteView payload, std::uint32_t payload_bytes,
+      const std::shared_ptr<const ParametersForDevice>& parameters) const;
 };
 
 // Encoders are stateless too. Equal values give equal payloads on every machine, thread count and

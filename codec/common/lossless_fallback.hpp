@@ -1,6 +1,6 @@
 // Chunks that a lossy codec stores without loss, as the lossless codec does: their payloads begin
 // with one of its modes, 0 to 3. Lossy codecs see this interface only; codec/lossless implements
-// its first three functions.
+// its first four functions.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,11 @@ inline bool is_lossless_payload(ByteView payload) {
   return !payload.empty() && payload[0] < std::byte{kFirstLossyMode};
 }
 
-// These do what Decoder::body_bytes, Decoder::decode and Encoder::encode do.
+// These do what Decoder::body_bytes, Decoder::plan_for_device, Decoder::decode and Encoder::encode
+// do.
 Result<std::uint32_t> lossless_body_bytes(const ChunkInfo& info, ByteView payload);
+DevicePlan lossless_device_plan(const ChunkInfo& info, ByteView payload,
+                                std::uint32_t payload_bytes);
 Result<void> decode_lossless(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                              MutableBytes out);
 Result<void> encode_lossless(const ChunkInfo& info, ByteView values, Scratch& scratch,

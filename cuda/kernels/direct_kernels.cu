@@ -3,16 +3,16 @@
 
 namespace cfck::cuda {
 
-template <class Value>
-__global__ void __launch_bounds__(kDirectWarpsPerBlock* simt::kWarpLanes, 4)
-    decode_direct(const DeviceBatch batch) {
-  __shared__ codec::DirectShared shared[kDirectWarpsPerBlock];
-  decode_direct_batch<Value>(batch, shared);
-}
+#define CFCK_DIRECT_KERNEL(name, Value)                                                   \
+  extern "C" __global__ void __launch_bounds__(kDirectWarpsPerBlock* simt::kWarpLanes, 4) \
+      name(const codec::DeviceBatch batch) {                                              \
+    __shared__ codec::DirectShared shared[kDirectWarpsPerBlock];                          \
+    decode_direct_batch<codec::Value>(batch, shared);                                     \
+  }
 
-template __global__ void decode_direct<codec::ValueF64>(DeviceBatch);
-template __global__ void decode_direct<codec::ValueF32>(DeviceBatch);
-template __global__ void decode_direct<codec::ValueBf16>(DeviceBatch);
-template __global__ void decode_direct<codec::ValueF16>(DeviceBatch);
+CFCK_DIRECT_KERNEL(cfck_direct_f64, ValueF64)
+CFCK_DIRECT_KERNEL(cfck_direct_f32, ValueF32)
+CFCK_DIRECT_KERNEL(cfck_direct_bf16, ValueBf16)
+CFCK_DIRECT_KERNEL(cfck_direct_f16, ValueF16)
 
 }  // namespace cfck::cuda

@@ -3,18 +3,19 @@
 
 namespace cfck::cuda {
 
-template <class Format>
-__global__ void __launch_bounds__(kWarpsPerBlock* simt::kWarpLanes, 3)
-    decode_lossless(const DeviceBatch batch) {
-  __shared__ codec::LosslessShared shared[kWarpsPerBlock];
-  decode_lossless_batch<codec::With32Symbols<Format>>(batch, shared);
-}
+// Names without C++ in them, by which the driver finds the kernels (cuda/kernel_names.hpp).
+#define CFCK_LOSSLESS_KERNEL(name, Format)                                          \
+  extern "C" __global__ void __launch_bounds__(kWarpsPerBlock* simt::kWarpLanes, 3) \
+      name(const codec::DeviceBatch batch) {                                        \
+    __shared__ codec::LosslessShared shared[kWarpsPerBlock];                        \
+    decode_lossless_batch<codec::With32Symbols<codec::Format>>(batch, shared);      \
+  }
 
-template __global__ void decode_lossless<codec::FormatF64>(DeviceBatch);
-template __global__ void decode_lossless<codec::FormatF32>(DeviceBatch);
-template __global__ void decode_lossless<codec::FormatBf16>(DeviceBatch);
-template __global__ void decode_lossless<codec::FormatF16>(DeviceBatch);
-template __global__ void decode_lossless<codec::FormatE5m2>(DeviceBatch);
-template __global__ void decode_lossless<codec::FormatE4m3>(DeviceBatch);
+CFCK_LOSSLESS_KERNEL(cfck_lossless_f64, FormatF64)
+CFCK_LOSSLESS_KERNEL(cfck_lossless_f32, FormatF32)
+CFCK_LOSSLESS_KERNEL(cfck_lossless_bf16, FormatBf16)
+CFCK_LOSSLESS_KERNEL(cfck_lossless_f16, FormatF16)
+CFCK_LOSSLESS_KERNEL(cfck_lossless_e5m2, FormatE5m2)
+CFCK_LOSSLESS_KERNEL(cfck_lossless_e4m3, FormatE4m3)
 
 }  // namespace cfck::cuda

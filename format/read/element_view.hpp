@@ -29,6 +29,11 @@ class ElementView {
   // Views elements [offset, offset + n_elems).
   ElementView(std::uint64_t offset, std::uint64_t n_elems);
 
+  std::uint64_t offset() const noexcept { return offset_; }
+  // Without dimensions of 1, and with neighbours merged where they can be one dimension.
+  const std::vector<std::uint64_t>& shape() const noexcept { return shape_; }
+  const std::vector<std::uint64_t>& strides() const noexcept { return strides_; }
+
   std::uint64_t element_of(std::uint64_t flat) const noexcept;
   // Returns the first flat index in [first, end) whose element is not below `element`, or end.
   // Requires: increasing().
@@ -52,7 +57,6 @@ class ElementView {
 
  private:
   std::uint64_t offset_;
-  // The shape without dimensions of 1; neighbours that can be one dimension are merged.
   std::vector<std::uint64_t> shape_;
   std::vector<std::uint64_t> strides_;
   std::uint64_t row_ = 1;  // elements of a row of axis 0

@@ -262,7 +262,7 @@ Result<void> Reader::read_many(std::span<const ReadRequest> requests,
     for (const bool aliases : {false, true}) {
       for (std::size_t i = 0; i < records.size(); ++i) {
         if ((records[i]->kind == RecordKind::kAlias) == aliases) {
-          CFCK_TRY(plan.add_whole(*records[i], requests[i].out));
+          CFCK_TRY(plan.wanted().add_whole(*records[i], requests[i].out));
         }
       }
     }
@@ -283,7 +283,7 @@ Result<void> Reader::read_elements(const Record& asked, std::uint64_t first_elem
     }
     const ReadProgress silent;
     ReadPlan plan(file, silent);
-    CFCK_TRY(plan.add(
+    CFCK_TRY(plan.wanted().add(
         {&record, &file.base_of(record), format::view_of(record), first_elem, n_elems, out}));
     return plan.run();
   });
@@ -304,8 +304,8 @@ Result<void> Reader::read_slice(const Record& asked, std::span<const std::uint64
     }
     const ReadProgress silent;
     ReadPlan plan(file, silent);
-    CFCK_TRY(
-        plan.add({&record, &file.base_of(record), box_view(record, starts, shape), 0, count, out}));
+    CFCK_TRY(plan.wanted().add(
+        {&record, &file.base_of(record), box_view(record, starts, shape), 0, count, out}));
     return plan.run();
   });
 }

@@ -173,7 +173,7 @@ Result<BaseRange> read_base(const OpenFile& file, const Record& record, const El
   range.memory = std::make_unique_for_overwrite<std::byte[]>(range.n_bytes);
   const ReadProgress silent;
   ReadPlan plan(file, silent);
-  CFCK_TRY(plan.add({&record,
+  CFCK_TRY(plan.wanted().add({&record,
                      &stored,
                      ElementView(range.first_elem, n_elems),
                      0,
@@ -201,7 +201,7 @@ Result<void> check_alias(const OpenFile& file, const Record& record) {
     if (by_chunks) {
       const ReadProgress silent;
       ReadPlan plan(file, silent);
-      CFCK_TRY(plan.add({&record, &file.base_of(record), view, first, n_elems, values}));
+      CFCK_TRY(plan.wanted().add({&record, &file.base_of(record), view, first, n_elems, values}));
       CFCK_TRY(plan.run());
     } else {
       view.gather(values, ByteView(base.memory.get(), base.n_bytes), base.first_elem, first,

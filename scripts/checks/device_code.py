@@ -41,7 +41,7 @@ def broken_rules(ptx: Path) -> list[str]:
     kernel = "?"
     for number, line in enumerate(ptx.read_text().splitlines(), 1):
         code = line.split("//")[0]
-        if match := re.search(r"\.(?:entry|func)\b.*?(_Z\w+)", code):
+        if match := re.search(r"\.(?:entry|func)\b.*?(_Z\w+|cfck_\w+)", code):
             kernel = match.group(1)
         for pattern, what in FORBIDDEN:
             if re.search(pattern, code):

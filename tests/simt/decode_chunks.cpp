@@ -14,17 +14,6 @@
 namespace cfck::codec {
 namespace {
 
-const std::vector<DeviceTable>& device_tables() {
-  static const std::vector<DeviceTable> tables = [] {
-    std::vector<DeviceTable> all(kStaticTables);
-    for (unsigned i = 0; i < kStaticTables; ++i) {
-      fill_device_table(static_decode_table(i), all[i]);
-    }
-    return all;
-  }();
-  return tables;
-}
-
 // Memory of its exact size, so that sanitizers see what is beyond.
 class Exact {
  public:
@@ -61,7 +50,7 @@ bool decode_lossless_emulated(const ChunkInfo& info, const DeviceChunk& chunk,
       [&](auto tag) {
         using Format = With32Symbols<typename decltype(tag)::type>;
         return run_one<LosslessShared>(launch, [&](LosslessShared& shared) {
-          return decode_lossless_chunk<Format>(chunk, device_tables().data(), shared);
+          return decode_lossless_chunk<Format>(chunk, static_device_tables().data(), shared);
         });
       },
       [] { return false; });
@@ -131,7 +120,7 @@ bool decode_direct_emulated(const ChunkInfo& info, DeviceChunk chunk, ByteView p
   chunk.values = indices.data();
   const auto run = [&](auto value) {
     return run_one<DirectShared>(launch, [&](DirectShared& shared) {
-      return decode_direct_chunk<decltype(value)>(chunk, device_tables().data(), shared);
+      return decode_direct_chunk<decltype(value)>(chunk, static_device_tables().data(), shared);
     });
   };
   switch (info.dtype) {

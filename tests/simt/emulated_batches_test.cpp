@@ -11,6 +11,10 @@
 namespace cfck::cuda {
 namespace {
 
+using codec::DeviceCopy;
+using codec::DeviceExtent;
+using codec::DeviceExtents;
+
 constexpr unsigned kBlocks = 3;
 
 std::vector<std::byte> some_bytes(std::size_t n) {
@@ -40,7 +44,7 @@ TEST(EmulatedBatches, DamagedExtentsAreTheOnesThatFail) {
                             static_cast<std::uint32_t>(extents.size())};
   simt::emulate(simt::Launch{kBlocks, kWarpsPerBlock}, 0, [&](void*) { hash_batch(batch); });
   for (std::size_t i = 0; i < statuses.size(); ++i) {
-    EXPECT_EQ(statuses[i], i % 3 == 1 ? kDeviceFailed : kDeviceOk) << i;
+    EXPECT_EQ(statuses[i], i % 3 == 1 ? codec::kDeviceFailed : codec::kDeviceOk) << i;
   }
 }
 

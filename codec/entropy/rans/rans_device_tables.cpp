@@ -1,5 +1,7 @@
 #include "codec/entropy/rans/rans_device_tables.hpp"
 
+#include <vector>
+
 namespace cfck::codec {
 namespace {
 
@@ -17,6 +19,17 @@ void fill_device_table(const RansDecodeTable& from, DeviceTable& table) {
     pack_bucket(part_of(from.entry[b], b, from.limit[b] - b * kRansBucket),
                 part_of(alias, b, entry_symbol(alias)), b, table.own[b], table.alias[b]);
   }
+}
+
+std::span<const DeviceTable> static_device_tables() {
+  static const std::vector<DeviceTable> tables = [] {
+    std::vector<DeviceTable> all(kStaticTables);
+    for (unsigned i = 0; i < kStaticTables; ++i) {
+      fill_device_table(static_decode_table(i), all[i]);
+    }
+    return all;
+  }();
+  return tables;
 }
 
 }  // namespace cfck::codec

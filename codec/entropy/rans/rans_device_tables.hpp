@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/cpu/host_device.hpp"
 #include "codec/entropy/rans/tables/rans_table.hpp"
@@ -66,6 +67,9 @@ CFCK_HD constexpr unsigned device_table_number(std::uint32_t choice, unsigned pl
          : place == 1 ? trailing_zero_table(choice >> 6)
                       : (choice & 7) * kFamilyTables + first_value_table + place - 2;
 }
+
+// Returns the static tables, by number, for a device to keep in its memory. Thread-safe.
+std::span<const DeviceTable> static_device_tables();
 
 // Converts a table of the CPU.
 void fill_device_table(const RansDecodeTable& from, DeviceTable& table);

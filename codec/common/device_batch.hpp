@@ -6,18 +6,18 @@
 #include "codec/common/device_chunk.hpp"
 #include "codec/entropy/rans/rans_device_tables.hpp"
 
-namespace cfck::cuda {
+namespace cfck::codec {
 
 // Status of a chunk or an extent after its kernel.
 inline constexpr std::uint32_t kDeviceOk = 0;
 inline constexpr std::uint32_t kDeviceFailed = 1;
 
-// Chunks of one kind of values. Warps take one after another.
+// Chunks of one kernel. Warps take one after another.
 struct DeviceBatch {
-  const codec::DeviceChunk* chunks = nullptr;
+  const DeviceChunk* chunks = nullptr;
   std::uint32_t* statuses = nullptr;  // of each chunk
   std::uint32_t* next = nullptr;      // the first chunk that no warp has taken; 0 at first
-  const codec::DeviceTable* static_tables = nullptr;
+  const DeviceTable* static_tables = nullptr;
   std::uint32_t n_chunks = 0;
 };
 
@@ -39,9 +39,8 @@ struct DeviceExtents {
 struct DeviceCopy {
   const std::uint8_t* from = nullptr;  // at any address
   std::uint8_t* to = nullptr;
-  std::uint64_t n_bytes = 0;  // to be written
-  std::uint32_t value_bytes =
-      0;  // 0: n_bytes are copied; otherwise the value at `from` is repeated
+  std::uint64_t n_bytes = 0;      // to be written
+  std::uint32_t value_bytes = 0;  // 0: copied; otherwise the value at `from` is repeated
 };
 
 struct DeviceCopies {
@@ -49,4 +48,27 @@ struct DeviceCopies {
   std::uint32_t n_copies = 0;
 };
 
-}  // namespace cfck::cuda
+inline constexpr unsigned kMaxGatherDimensions = 8;
+
+// Elements of a tensor with strides. Element (i0, i1, ...) of the view is `offset` + i0 *
+// strides[0]
+// + ... of the tensor; `first` + i, in row-major order, is written as the i-th of `to`.
+struct DeviceGather {
+  const std::uint8_t* from = nullptr;  // element `from_first` of the tensor; aligned to an element
+  std::uint8_t* to = nullptr;          // aligned to an element
+  std::uint64_t from_first = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t first = 0;
+  std::uint64_t n_elems = 0;
+  std::uint64_t shape[kMaxGatherDimensions] = {};
+  std::uint64_t strides[kMaxGatherDimensions] = {};
+  std::uint32_t n_dimensions = 0;
+  std::uint32_t element_bytes = 0;
+};
+
+struct DeviceGathers {
+  const DeviceGather* gathers = nullptr;
+  std::uint32_t n_gathers = 0;
+};
+
+}  // namespace cfck::codec

@@ -1,0 +1,97 @@
+// What a device is told of a chunk of the lossless codec (codec/device_plan.hpp).
+#include "codec/common/groups.hpp"
+#include "codec/common/lossless_fallback.hpp"
+#include "codec/lossless/chunk_header.hpp"
+#include "codec/lossless/lossless.hpp"
+
+namespace cfck::codec {
+namespace {
+
+// The kernel that decodes mode 2; kHost where there is none for the dtype.
+DeviceWay choose_kernel(DType dtype, DeviceKernel& kernel) {
+  switch (dtype) {
+    case DType::kF64:
+      kernel = DeviceKernel::kLosslessF64;
+      return DeviceWay::kKernel;
+    case DType::kF32:
+    case DType::kC64:
+      kernel = DeviceKernel::kLosslessF32;
+      return DeviceWay::kKernel;
+    case DType::kBF16:
+      kernel = DeviceKernel::kLosslessBf16;
+      return DeviceWay::kKernel;
+    case DType::kF16:
+      kernel = DeviceKernel::kLosslessF16;
+      return DeviceWay::kKernel;
+    case DType::kF8E5M2:
+    case DType::kF8E5M2Fnuz:
+      kernel = DeviceKernel::kLosslessE5m2;
+      return DeviceWay::kKernel;
+    case DType::kF8E4M3:
+    case DType::kF8E4M3Fnuz:
+      kernel = DeviceKernel::kLosslessE4m3;
+      return DeviceWay::kKernel;
+    default:
+      return DeviceWay::kHost;
+  }
+}
+
+void plan_symbols(const ChunkInfo& info, const ChunkShape& shape, const ChunkHeader& header,
+                  DevicePlan& plan) {
+  if (info.entropy != EntropyId::kRans) {
+    return;
+  }
+  plan.way = choose_kernel(info.dtype, plan.kernel);
+  const SymbolsHeader& symbols = header.symbols;
+  const std::uint64_t n_left = shape.n_values - symbols.n_masked;
+  plan.needs.groups_bytes = 4 * ((n_left + kGroupSize - 1) / kGroupSize);
+  if ((symbols.flags & kHasMask) != 0) {
+    plan.needs.values_bytes = n_left * shape.value_bytes;
+    plan.mask_bytes = static_cast<std::uint32_t>((shape.n_values + 7) / 8);
+    plan.mask_at = header.header_bytes;
+    plan.mask_frame_bytes = symbols.mask_bytes == plan.mask_bytes ? 0 : symbols.mask_bytes;
+  }
+}
+
+}  // namespace
+
+DevicePlan lossless_device_plan(const ChunkInfo& info, ByteView payload,
+                                std::uint32_t payload_bytes) {
+  DevicePlan plan;
+  const auto shape = chunk_shape(info);
+  const auto header = parse_chunk_header(info, payload);
+  const bool is_refused = !check_lossless_chunk(info) || !shape || !header;
+  if (is_refused || header->body_bytes > payload_bytes) {
+    return plan;
+  }
+  plan.n_values = static_cast<std::uint32_t>(shape->n_values);
+  plan.body_bytes = header->body_bytes;
+  const bool has_frame = header->mode == ChunkMode::kSymbols && info.entropy != EntropyId::kRans;
+  if (has_frame || header->body_bytes != payload_bytes) {
+    return plan;
+  }
+  plan.values_at = header->header_bytes;
+  plan.value_bytes = shape->value_bytes;
+  switch (header->mode) {
+    case ChunkMode::kStored:
+      plan.way = DeviceWay::kCopy;
+      break;
+    case ChunkMode::kConstant:
+      plan.way = DeviceWay::kRepeat;
+      break;
+    case ChunkMode::kSymbols:
+      plan_symbols(info, *shape, *header, plan);
+      break;
+    case ChunkMode::kPlanes:
+      break;
+  }
+  return plan;
+}
+
+DevicePlan LosslessDecoder::plan_for_device(
+    const ChunkInfo& info, ByteView payload, std::uint32_t payload_bytes,
+    const std::shared_ptr<const ParametersForDevice>&) const {
+  return lossless_device_plan(info, payload, payload_bytes);
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,82 @@
+// What a load on a device consists of, in the order of errors: extents that the device decodes, and
+// bytes that the host brings.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "codec/codec.hpp"
+#include "format/read/device/device_memory.hpp"
+#include "format/read/wanted_reads.hpp"
+
+namespace cfck::format {
+
+// Of several failures that with the lowest order is reported.
+struct JobOrder {
+  std::uint64_t job = 0;
+  std::uint64_t part = 0;  // number of the read of a pack
+
+  auto operator<=>(const JobOrder&) const = default;
+};
+
+enum class JobKind : std::uint8_t {
+  kChunk,       // its extent goes to the device
+  kPack,        // likewise, with the reads of all records that are wanted of it
+  kHostChunk,   // the host decodes what is wanted of a chunk
+  kHostPacked,  // likewise, of a record in a pack
+  kBytes,       // values that the host has, to be copied
+  kGather,      // elements of a record that the device has by then
+};
+
+// What becomes of one read out of an extent on the device.
+struct DeviceTask {
+  WantedChunk wanted;
+  const Record* stored = nullptr;
+  std::uint64_t n_elems = 0;     // that the payload decodes to
+  std::uint64_t first_elem = 0;  // of the record
+  codec::DevicePlan plan;
+  const std::byte* payload = nullptr;  // this and the following: in the memory of the device
+  const std::byte* mask = nullptr;
+  const std::byte* vectors = nullptr;  // of the parameters
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t body_bytes = codec::kUnknownBody;
+  JobOrder order;
+};
+
+struct DeviceJob {
+  JobKind kind = JobKind::kChunk;
+  JobOrder order;
+  WantedChunk wanted;              // of chunks and kHostPacked
+  std::uint32_t pack = 0;          // of kPack: number in WantedReads::packs()
+  const LateRead* late = nullptr;  // of kBytes and kGather
+  ByteView bytes;                  // of kBytes
+  std::byte* to = nullptr;         // of kBytes
+  Placed place;                    // in the slot
+  std::uint64_t hash = 0;          // of the extent
+  std::vector<DeviceTask> tasks;
+};
+
+// Returns the jobs of all chunks and packs.
+std::vector<DeviceJob> device_jobs(const WantedReads& wanted);
+
+// The most bytes of a slot that a job takes, whatever becomes of it.
+std::size_t most_slot_bytes(const OpenFile& file, const WantedReads& wanted, const DeviceJob& job);
+// The bytes that a job takes of a slot before anything of it is known but its kind, and those to be
+// kept for what describes it to the device.
+std::size_t place_bytes(const OpenFile& file, const WantedReads& wanted, const DeviceJob& job);
+std::size_t description_bytes(const WantedReads& wanted, const DeviceJob& job);
+
+// Whether a device can gather the elements of a read.
+bool can_gather(const ViewRead& read);
+
+// The job of the host for a task that is not for the device.
+DeviceJob host_job(const DeviceJob& job, const DeviceTask& task);
+
+// Bytes of the values that are wanted, and the whole of their read.
+std::uint64_t wanted_bytes(const WantedReads& wanted, const WantedChunk& part);
+// Where the values go.
+MutableBytes destination_of(const WantedReads& wanted, const WantedChunk& part);
+
+}  // namespace cfck::format

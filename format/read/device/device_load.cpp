@@ -1,0 +1,267 @@
+#include "format/read/device/device_load.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/threads/threads.hpp"
+#include "format/read/chunk_batch.hpp"
+#include "format/read/read_plan.hpp"
+
+namespace cfck::format {
+namespace {
+
+// Three slots: one is filled, one copied, one decoded. The chunks of 32 MiB of BF16 are about as
+// many as a device decodes in the time of their copy.
+constexpr std::size_t kSlots = 3;
+constexpr std::size_t kSlotBytes = std::size_t{32} << 20;
+// More of it would decode more chunks of fields and predictions at the same time.
+constexpr std::size_t kScratchBytes = std::size_t{48} << 20;
+constexpr std::size_t kMemoryAlignment = 256;
+// Of values that the host has whole.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
+
+std::size_t rounded(std::size_t n_bytes) {
+  return ceil_div(n_bytes, kMemoryAlignment) * kMemoryAlignment;
+}
+
+// What the chunks of a read take of the scratch memory at most, but for escapes: a number for each
+// group and two for each value, or what only a part is wanted of.
+std::uint64_t most_scratch_bytes(const ViewRead& read) {
+  const std::uint64_t n =
+      std::min(read.stored->record.n_elems, read.n_elems + 2 * read.stored->record.chunk_elems);
+  return std::min<std::uint64_t>(n, kScratchBytes) * 16 + 4096;
+}
+
+}  // namespace
+
+DeviceMemoryPlan DeviceLoad::memory() const {
+  DeviceMemoryPlan plan;
+  std::size_t largest = 0;
+  std::size_t total = kSlotOverheadBytes;
+  for (const DeviceJob& job : device_jobs(wanted_)) {
+    const std::size_t most = most_slot_bytes(file_, wanted_, job);
+    largest = std::max(largest, most);
+    total += std::min(most, kSlotBytes);
+    total = std::min(total, (kSlots + 1) * kSlotBytes);
+  }
+  if (!wanted_.late().empty()) {
+    largest = std::max(largest, kPieceBytes + description_bytes(wanted_, {}));
+  }
+  plan.slot_bytes = rounded(std::max(std::min(total, kSlotBytes), largest + kSlotOverheadBytes));
+  plan.n_slots = std::clamp<std::size_t>(ceil_div(total, plan.slot_bytes), 1, kSlots);
+  for (const ViewRead& read : wanted_.reads()) {
+    plan.scratch_bytes =
+        std::min<std::size_t>(kScratchBytes, plan.scratch_bytes + most_scratch_bytes(read));
+  }
+  plan.scratch_bytes = rounded(plan.scratch_bytes);
+  plan.tables_bytes = rounded(codec::static_device_tables().size_bytes());
+  return plan;
+}
+
+unsigned DeviceLoad::thread_count() const { return resolve_threads(file_.options.threads); }
+
+Result<void> DeviceLoad::upload_tables(std::byte* to) {
+  const auto tables = std::as_bytes(codec::static_device_tables());
+  CFCK_TRY(device_->upload(to, tables));
+  tables_ = reinterpret_cast<const codec::DeviceTable*>(to);
+  return {};
+}
+
+Result<void> DeviceLoad::enqueue(codec::DeviceQueues& device, MutableBytes staging,
+                                 std::byte* workspace) {
+  const DeviceMemoryPlan plan = memory();
+  device_ = &device;
+  CFCK_TRY(upload_tables(workspace));
+  workspace += plan.tables_bytes;
+  scratch_ = DeviceScratch(workspace, plan.scratch_bytes);
+  workspace += plan.scratch_bytes;
+  for (std::size_t i = 0; i < plan.n_slots; ++i) {
+    slots_.push_back(std::make_unique<DeviceSlot>(
+        file_, wanted_, parameters_, staging.subspan(i * plan.slot_bytes, plan.slot_bytes),
+        workspace + i * plan.slot_bytes));
+  }
+  auto jobs = device_jobs(wanted_);
+  jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
+  workers_ = std::make_unique<WorkerSet>(file_.idle_workers(), thread_count());
+  CFCK_TRY(run_jobs());
+  CFCK_TRY(run_late());
+  workers_.reset();
+  return {};
+}
+
+Result<void> DeviceLoad::run_jobs() {
+  while (!jobs_.empty()) {
+    CFCK_TRY(run_slot());
+  }
+  return {};
+}
+
+Result<void> DeviceLoad::run_slot() {
+  DeviceSlot& slot = *slots_[next_slot_];
+  next_slot_ = (next_slot_ + 1) % slots_.size();
+  CFCK_TRY(settle(slot));
+  slot.clear();
+  while (!jobs_.empty() && slot.admit(jobs_.front())) {
+    jobs_.pop_front();
+  }
+  if (slot.is_empty()) {
+    return internal_error("a slot is too small for a chunk");
+  }
+  CFCK_TRY(fill(slot));
+  CFCK_TRY(slot.launch(*device_, scratch_, tables_));
+  std::vector<DeviceJob> for_host = slot.take_host_jobs();
+  jobs_.insert(jobs_.begin(), std::make_move_iterator(for_host.begin()),
+               std::make_move_iterator(for_host.end()));
+  return {};
+}
+
+Result<void> DeviceLoad::fill(DeviceSlot& slot) {
+  std::vector<std::optional<Error>> errors(slot.jobs().size());
+  const Result<void> filled = parallel_for(errors.size(), thread_count(),
+                                           [&](std::size_t i, unsigned worker) -> Result<void> {
+                                             Result<void> done = slot.fill(i, (*workers_)[worker]);
+                                             if (!done) {
+                                               errors[i] = copy_of(done.error());
+                                             }
+                                             return done;
+                                           });
+  if (filled) {
+    return {};
+  }
+  const auto first =
+      std::ranges::find_if(errors, [](const auto& error) { return error.has_value(); });
+  if (first == errors.end()) {
+    return copy_of(filled.error());  // of no job: memory, say
+  }
+  note(slot.jobs()[static_cast<std::size_t>(first - errors.begin())].order, std::move(**first));
+  // Nobody has tried the jobs before it.
+  jobs_.insert(jobs_.begin(), slot.jobs().begin(), slot.jobs().end());
+  return give_up();
+}
+
+void DeviceLoad::note(const JobOrder& order, Error error) {
+  if (!failure_ || order < failure_->order) {
+    failure_ = Failure{order, std::move(error)};
+  }
+}
+
+Result<void> DeviceLoad::wait_for(DeviceSlot& slot) {
+  if (!slot.is_under_way()) {
+    return {};
+  }
+  CFCK_TRY(device_->wait(slot.mark()));
+  slot.set_done();
+  if (const auto failed = slot.failed()) {
+    note(*failed, explain(*failed));
+    return {};
+  }
+  moved_.device_bytes += slot.moved().device_bytes;
+  moved_.host_bytes += slot.moved().host_bytes;
+  for (const DeviceSlot::Done& done : slot.done()) {
+    CFCK_TRY(progress_.advance(done.n_bytes, done.asked->name));
+  }
+  return {};
+}
+
+Result<void> DeviceLoad::settle(DeviceSlot& slot) {
+  CFCK_TRY(wait_for(slot));
+  return failure_ ? give_up() : Result<void>();
+}
+
+Error DeviceLoad::give_up() {
+  for (const auto& slot : slots_) {
+    if (Result<void> waited = wait_for(*slot); !waited) {
+      return std::move(waited).error();
+    }
+  }
+  for (const DeviceJob& job : jobs_) {
+    if (job.order < failure_->order) {
+      if (Result<void> done = decode_on_host(job.order); !done) {
+        note(job.order, std::move(done).error());
+      }
+    }
+  }
+  return std::move(failure_->error);
+}
+
+Error DeviceLoad::explain(const JobOrder& order) {
+  Result<void> decoded = decode_on_host(order);
+  if (!decoded) {
+    return std::move(decoded).error();
+  }
+  return internal_error(
+      "the device and the host disagree about a chunk: the host decodes it without an error");
+}
+
+Result<void> DeviceLoad::decode_on_host(const JobOrder& order) {
+  ReadWorker worker;
+  const Verify verify{file_.options.verify_chunks};
+  if (order.job < wanted_.chunks().size()) {
+    const ChunkPlace place = wanted_.place_of(wanted_.chunks()[order.job]);
+    return decode_chunk(file_, place, verify, worker, worker.decoded(0, place.decoded_bytes));
+  }
+  const WantedPack& wanted = wanted_.packs()[order.job - wanted_.chunks().size()];
+  const ViewRead& read = wanted_.reads()[wanted.reads[order.part]];
+  const auto pack = file_.load_pack(wanted.pack, file_.options.verify_chunks);
+  if (!pack) {
+    return place_error(pack.error(), read.asked->name, 0);
+  }
+  return decode_packed(file_, *read.stored, read.asked->name, **pack, worker,
+                       worker.decoded(0, read.stored->record.decoded_bytes));
+}
+
+Result<void> DeviceLoad::run_late() {
+  if (wanted_.late().empty()) {
+    return {};
+  }
+  for (std::size_t i = 0; i < wanted_.late().size(); ++i) {
+    const LateRead& late = wanted_.late()[i];
+    if (late.from.empty() || !can_gather(late.read)) {
+      CFCK_TRY(run_late_on_host(late));
+      continue;
+    }
+    DeviceJob& job = jobs_.emplace_back();
+    job.kind = JobKind::kGather;
+    job.order = {wanted_.chunks().size() + wanted_.packs().size() + i, 0};
+    job.late = &late;
+  }
+  return run_jobs();
+}
+
+Result<void> DeviceLoad::run_late_on_host(const LateRead& late) {
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(late.read.out.size());
+  const MutableBytes bytes(memory.get(), late.read.out.size());
+  ViewRead on_host = late.read;
+  on_host.out = bytes;
+  const ReadProgress silent;
+  ReadPlan plan(file_, silent);
+  CFCK_TRY(plan.wanted().add(std::move(on_host)));
+  CFCK_TRY(plan.run());
+  // In pieces, so that slots need not be larger for it.
+  for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+    DeviceJob& job = jobs_.emplace_back();
+    job.kind = JobKind::kBytes;
+    job.late = &late;
+    job.bytes = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+    job.to = late.read.out.data() + at;
+  }
+  return run_jobs();
+}
+
+Result<SlotBytes> DeviceLoad::finish() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {  // the oldest first
+    CFCK_TRY(settle(*slots_[(next_slot_ + i) % slots_.size()]));
+  }
+  return moved_;
+}
+
+DeviceLoad::~DeviceLoad() {
+  for (const auto& slot : slots_) {
+    if (slot->is_under_way()) {
+      (void)device_->wait(slot->mark());
+    }
+  }
+}
+
+}  // namespace cfck::format

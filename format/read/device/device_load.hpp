@@ -1,0 +1,90 @@
+// Reads whose values go to a device: compressed bytes travel in slots of memory that are filled,
+// copied and decoded one after another, while the next are filled.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "codec/device.hpp"
+#include "format/read/device/device_slot.hpp"
+#include "format/read/shared_progress.hpp"
+#include "format/read/wanted_reads.hpp"
+
+namespace cfck::format {
+
+// The memory of a load: `workspace_bytes` of the device, and `staging_bytes` of the host, which
+// copies are faster from where it is pinned. Both begin at multiples of 256.
+struct DeviceMemoryPlan {
+  std::size_t slot_bytes = 0;
+  std::size_t n_slots = 0;
+  std::size_t scratch_bytes = 0;
+  std::size_t tables_bytes = 0;
+
+  std::size_t staging_bytes() const { return n_slots * slot_bytes; }
+  std::size_t workspace_bytes() const { return tables_bytes + scratch_bytes + staging_bytes(); }
+};
+
+class DeviceLoad {
+ public:
+  DeviceLoad(const OpenFile& file, const ReadProgress& progress)
+      : file_(file), wanted_(file), progress_(progress) {}
+  // Waits for work that is under way. The device must still be there.
+  ~DeviceLoad();
+  DeviceLoad(const DeviceLoad&) = delete;
+  DeviceLoad& operator=(const DeviceLoad&) = delete;
+
+  // What it reads, to be added to before anything else.
+  WantedReads& wanted() { return wanted_; }
+  DeviceMemoryPlan memory() const;
+
+  // Reads everything and asks the device for all that is to be done; returns while it still does
+  // the last of it. The device and the memory stay until finish() has returned.
+  Result<void> enqueue(codec::DeviceQueues& device, MutableBytes staging, std::byte* workspace);
+  // Waits for the rest. The error of the first job that failed.
+  Result<SlotBytes> finish();
+
+ private:
+  struct Failure {
+    JobOrder order;
+    Error error;
+  };
+
+  Result<void> upload_tables(std::byte* to);
+  Result<void> run_jobs();
+  // Fills the next slot with jobs and has the device do them.
+  Result<void> run_slot();
+  Result<void> fill(DeviceSlot& slot);
+  // Duplicates and views of what was read, and views that only the host can gather.
+  Result<void> run_late();
+  Result<void> run_late_on_host(const LateRead& late);
+  // Waits for the work of a slot, if there is any, and notes how it ended.
+  Result<void> wait_for(DeviceSlot& slot);
+  // The same; gives up where it failed.
+  Result<void> settle(DeviceSlot& slot);
+  void note(const JobOrder& order, Error error);
+  // Returns the error of the lowest job that failed, when all lower ones were tried.
+  Error give_up();
+  // What the host says of a job that failed on the device.
+  Error explain(const JobOrder& order);
+  Result<void> decode_on_host(const JobOrder& order);
+  unsigned thread_count() const;
+
+  const OpenFile& file_;
+  WantedReads wanted_;
+  SharedProgress progress_;
+  RecordParameters parameters_;
+  codec::DeviceQueues* device_ = nullptr;
+  DeviceScratch scratch_;
+  const codec::DeviceTable* tables_ = nullptr;
+  std::vector<std::unique_ptr<DeviceSlot>> slots_;
+  std::size_t next_slot_ = 0;
+  std::deque<DeviceJob> jobs_;  // to be done, in order
+  std::unique_ptr<WorkerSet> workers_;
+  SlotBytes moved_;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace cfck::format

@@ -1,0 +1,78 @@
+// Memory that a load has on a device and on the host, given out piece by piece.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "cfck/tensor.hpp"
+
+namespace cfck::format {
+
+// What kernels read in words begins at a multiple of this.
+inline constexpr std::size_t kDeviceAlignment = 16;
+
+constexpr std::size_t aligned_bytes(std::size_t n_bytes) noexcept {
+  return (n_bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+}
+
+// A piece of memory of the host, and where the device has its copy.
+struct Placed {
+  MutableBytes host;
+  std::byte* device = nullptr;
+};
+
+// Memory that the host fills and the device gets as it is, in one copy. take() is thread-safe.
+class SlotMemory {
+ public:
+  SlotMemory(MutableBytes host, std::byte* device) : host_(host), device_(device) {}
+
+  // Returns the next piece; nothing where less is left than it and `kept_bytes` beside it.
+  std::optional<Placed> take(std::size_t n_bytes, std::size_t kept_bytes = 0) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t left = host_.size() - used_;
+    if (aligned_bytes(n_bytes) > left || kept_bytes > left - aligned_bytes(n_bytes)) {
+      return std::nullopt;
+    }
+    const std::size_t at = used_;
+    used_ += aligned_bytes(n_bytes);
+    return Placed{host_.subspan(at, n_bytes), device_ + at};
+  }
+  void clear() noexcept { used_ = 0; }
+  std::size_t n_bytes() const noexcept { return host_.size(); }
+  std::byte* device() const noexcept { return device_; }
+  ByteView filled() const noexcept { return host_.first(used_); }
+
+ private:
+  const MutableBytes host_;
+  std::byte* const device_;
+  std::mutex mutex_;
+  std::size_t used_ = 0;
+};
+
+// Memory of the device alone, which work uses one after another.
+class DeviceScratch {
+ public:
+  DeviceScratch() = default;
+  DeviceScratch(std::byte* device, std::size_t n_bytes) : device_(device), n_bytes_(n_bytes) {}
+
+  // nullptr where it does not fit.
+  std::byte* take(std::size_t n_bytes) noexcept {
+    if (n_bytes > n_bytes_ - used_ || aligned_bytes(n_bytes) > n_bytes_ - used_) {
+      return nullptr;
+    }
+    used_ += aligned_bytes(n_bytes);
+    return device_ + used_ - aligned_bytes(n_bytes);
+  }
+  void clear() noexcept { used_ = 0; }
+  std::size_t left() const noexcept { return n_bytes_ - used_; }
+  std::size_t n_bytes() const noexcept { return n_bytes_; }
+
+ private:
+  std::byte* device_ = nullptr;
+  std::size_t n_bytes_ = 0;
+  std::size_t used_ = 0;
+};
+
+}  // namespace cfck::format

@@ -1,0 +1,283 @@
+#include "format/read/device/device_slot.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "format/container/frame_fields.hpp"
+#include "format/read/chunk_batch.hpp"
+#include "format/read/chunk_frames.hpp"
+
+namespace cfck::format {
+
+std::shared_ptr<const codec::ParametersForDevice> RecordParameters::of(
+    const StoredRecord& stored, const codec::ChunkInfo& info) {
+  if (info.preamble.empty()) {
+    return nullptr;
+  }
+  const std::lock_guard lock(mutex_);
+  const auto [place, is_new] = all_.try_emplace(&stored);
+  if (is_new) {
+    place->second = codec::find_decoder(stored.record.codec)->parameters_for_device(info);
+  }
+  return place->second;
+}
+
+void DeviceSlot::clear() {
+  memory_.clear();
+  jobs_.clear();
+  kept_bytes_ = kSlotOverheadBytes;
+  vectors_.clear();
+  done_.clear();
+  moved_ = {};
+  orders_.clear();
+  is_under_way_ = false;
+}
+
+bool DeviceSlot::admit(DeviceJob& job) {
+  const std::size_t described = description_bytes(wanted_, job);
+  const auto place = memory_.take(place_bytes(file_, wanted_, job), kept_bytes_ + described);
+  if (!place) {
+    return false;
+  }
+  kept_bytes_ += described;
+  jobs_.push_back(std::move(job));
+  jobs_.back().place = *place;
+  return true;
+}
+
+Result<void> DeviceSlot::fill(std::size_t number, ReadWorker& worker) {
+  DeviceJob& job = jobs_[number];
+  switch (job.kind) {
+    case JobKind::kChunk:
+      return fill_chunk(job, worker);
+    case JobKind::kPack:
+      return fill_pack(job, worker);
+    case JobKind::kHostChunk:
+      return fill_host_chunk(job, worker);
+    case JobKind::kHostPacked:
+      return fill_host_packed(job, worker);
+    case JobKind::kBytes:
+      std::memcpy(job.place.host.data(), job.bytes.data(), job.bytes.size());
+      return {};
+    case JobKind::kGather:
+      return {};
+  }
+  return {};
+}
+
+bool DeviceSlot::place_mask(DeviceTask& task, ByteView payload, codec::Scratch& scratch) {
+  if (task.plan.mask_frame_bytes == 0) {
+    return true;
+  }
+  const auto place = memory_.take(task.plan.mask_bytes, kept_bytes_);
+  if (!place || !codec::unpack_mask(task.plan, payload, scratch, place->host)) {
+    return false;
+  }
+  task.mask = place->device;
+  return true;
+}
+
+bool DeviceSlot::place_vectors(DeviceTask& task) {
+  if (!task.plan.parameters) {
+    return true;
+  }
+  const std::lock_guard lock(vectors_mutex_);
+  const auto [found, is_new] = vectors_.try_emplace(task.plan.parameters.get());
+  if (is_new) {
+    const auto place = memory_.take(task.plan.parameters->n_bytes(), kept_bytes_);
+    if (!place) {
+      vectors_.erase(found);
+      return false;
+    }
+    task.plan.parameters->store(place->host.data());
+    found->second = place->device;
+  }
+  task.vectors = found->second;
+  return true;
+}
+
+void DeviceSlot::plan(DeviceTask& task, const StoredRecord& stored, const codec::ChunkInfo& info,
+                      ByteView payload, codec::Scratch& scratch) {
+  task.stored = &stored.record;
+  task.n_elems = info.n_elems;
+  task.first_elem = info.first_elem;
+  task.payload_bytes = static_cast<std::uint32_t>(payload.size());
+  task.plan =
+      codec::find_decoder(stored.record.codec)
+          ->plan_for_device(info, payload, task.payload_bytes, parameters_.of(stored, info));
+  const bool is_other_body =
+      task.body_bytes != codec::kUnknownBody && task.body_bytes != task.plan.body_bytes;
+  const bool is_refused = is_other_body || task.plan.way == codec::DeviceWay::kHost;
+  if (is_refused || !place_mask(task, payload, scratch) || !place_vectors(task)) {
+    task.plan.way = codec::DeviceWay::kHost;
+  }
+}
+
+Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
+  const ChunkPlace place = wanted_.place_of(job.wanted);
+  CFCK_TRY(file_.source->read_at(place.offset_bytes, job.place.host));
+  job.hash = file_.entry_of(place).hash;
+  const ByteView extent = job.place.host;
+  DeviceTask& task = job.tasks.emplace_back();
+  task.wanted = job.wanted;
+  task.order = job.order;
+  const auto payload_from = [&](std::size_t at) {
+    task.payload = job.place.device + at;
+    return extent.subspan(at);
+  };
+  if (place.stored->record.codec == CodecId::kRaw) {
+    const RawFrame frame = raw_frame_of(place);
+    task.stored = &place.stored->record;
+    task.n_elems = place.n_elems;
+    task.first_elem = place.chunk * place.stored->record.chunk_elems;
+    const bool is_valid = !frame.starts_here || check_raw_start(extent, place, frame);
+    if (is_valid) {
+      (void)payload_from(frame.starts_here ? frame.start_bytes : 0);
+      task.plan.way = codec::DeviceWay::kCopy;
+    }
+    return {};
+  }
+  const auto framed = payload_in(extent, place);
+  if (framed) {
+    task.body_bytes = framed->body_bytes;
+    const ByteView payload =
+        payload_from(static_cast<std::size_t>(framed->bytes.data() - extent.data()));
+    plan(task, *place.stored, info_of(place), payload, worker.scratch());
+  }
+  return {};
+}
+
+Result<void> DeviceSlot::fill_pack(DeviceJob& job, ReadWorker& worker) {
+  const WantedPack& pack = wanted_.packs()[job.pack];
+  const PackEntry& entry = file_.index.packs[pack.pack];
+  CFCK_TRY(file_.source->read_at(entry.offset_bytes, job.place.host));
+  job.hash = entry.hash;
+  const ByteView frame = job.place.host;
+  const bool is_valid =
+      bool(check_frame_header(frame, kPackTag, entry.n_bytes, entry.offset_bytes));
+  for (const std::size_t number : pack.reads) {
+    const ViewRead& read = wanted_.reads()[number];
+    const StoredRecord& stored = *read.stored;
+    DeviceTask& task = job.tasks.emplace_back();
+    task.wanted = {number, 0, 0, read.first, read.first + read.n_elems};
+    task.order = {job.order.job, job.tasks.size() - 1};
+    if (!is_valid) {
+      continue;
+    }
+    task.payload = job.place.device + stored.pack_offset;
+    if (stored.record.codec == CodecId::kRaw) {
+      task.stored = &stored.record;
+      task.n_elems = stored.record.n_elems;
+      task.plan.way = codec::DeviceWay::kCopy;
+      continue;
+    }
+    plan(task, stored, info_of_packed(stored.record),
+         frame.subspan(stored.pack_offset, stored.payload_bytes), worker.scratch());
+  }
+  return {};
+}
+
+Result<void> DeviceSlot::fill_host_chunk(DeviceJob& job, ReadWorker& worker) {
+  const ChunkPlace place = wanted_.place_of(job.wanted);
+  const Verify verify{file_.options.verify_chunks};
+  if (job.wanted.end - job.wanted.begin == place.n_elems) {
+    return decode_chunk(file_, place, verify, worker, job.place.host);
+  }
+  const MutableBytes decoded = worker.decoded(0, place.decoded_bytes);
+  CFCK_TRY(decode_chunk(file_, place, verify, worker, decoded));
+  ViewRead part = wanted_.reads()[job.wanted.read];
+  part.first = job.wanted.begin;
+  copy_runs(part, job.wanted, decoded, place.chunk * place.stored->record.chunk_elems,
+            job.place.host);
+  return {};
+}
+
+Result<void> DeviceSlot::fill_host_packed(DeviceJob& job, ReadWorker& worker) {
+  const ViewRead& read = wanted_.reads()[job.wanted.read];
+  const StoredRecord& stored = *read.stored;
+  const auto pack = file_.read_pack(stored.pack);
+  if (!pack) {
+    return place_error(pack.error(), read.asked->name, 0);
+  }
+  const bool is_whole = read.n_elems == stored.record.n_elems;
+  const MutableBytes decoded =
+      is_whole ? job.place.host : worker.decoded(0, stored.record.decoded_bytes);
+  CFCK_TRY(decode_packed(file_, stored, read.asked->name, **pack, worker, decoded));
+  if (!is_whole) {
+    copy_runs(read, job.wanted, decoded, 0, job.place.host);
+  }
+  return {};
+}
+
+void DeviceSlot::describe(DeviceJob& job, DeviceWaves& waves) {
+  if (job.kind == JobKind::kChunk || job.kind == JobKind::kPack) {
+    if (file_.options.verify_chunks) {
+      waves.add_extent(job.order, {reinterpret_cast<const std::uint8_t*>(job.place.device),
+                                   job.hash, static_cast<std::uint32_t>(job.place.host.size())});
+    }
+    for (DeviceTask& task : job.tasks) {
+      if (task.plan.way == codec::DeviceWay::kHost || !waves.add_task(task)) {
+        host_jobs_.push_back(host_job(job, task));
+        continue;
+      }
+      moved_.device_bytes += wanted_bytes(wanted_, task.wanted);
+      moved_.host_bytes += task.plan.mask_frame_bytes == 0 ? 0 : task.plan.mask_bytes;
+      done_.push_back(
+          {wanted_.reads()[task.wanted.read].asked, wanted_bytes(wanted_, task.wanted)});
+    }
+    return;
+  }
+  if (job.kind == JobKind::kGather) {
+    const ViewRead& read = job.late->read;
+    waves.add_gather(read, read.first, read.first + read.n_elems, job.late->from.data(), 0);
+    done_.push_back({read.asked, read.out.size()});
+    return;
+  }
+  const std::uint64_t n_bytes = job.place.host.size();
+  std::byte* const to =
+      job.kind == JobKind::kBytes ? job.to : destination_of(wanted_, job.wanted).data();
+  waves.add_copy(to, job.place.device, n_bytes);
+  moved_.host_bytes += n_bytes;
+  done_.push_back(
+      {job.late != nullptr ? job.late->read.asked : wanted_.reads()[job.wanted.read].asked,
+       n_bytes});
+}
+
+Result<void> DeviceSlot::launch(codec::DeviceQueues& device, DeviceScratch& scratch,
+                                const codec::DeviceTable* tables) {
+  DeviceWaves waves(wanted_, scratch);
+  scratch.clear();
+  for (DeviceJob& job : jobs_) {
+    describe(job, waves);
+  }
+  const auto works = waves.place(memory_, tables);
+  if (!works) {
+    return internal_error("a slot is too small for what describes it to the device");
+  }
+  CFCK_TRY(device.upload(memory_.device(), memory_.filled()));
+  is_under_way_ = true;
+  for (const codec::DeviceWork& work : *works) {
+    CFCK_TRY(device.launch(work));
+  }
+  statuses_ = waves.statuses();
+  orders_ = waves.orders();
+  CFCK_TRY(device.download(statuses_.host, statuses_.device));
+  CFCK_TRY_ASSIGN(mark_, device.mark());
+  return {};
+}
+
+std::vector<DeviceJob> DeviceSlot::take_host_jobs() { return std::exchange(host_jobs_, {}); }
+
+std::optional<JobOrder> DeviceSlot::failed() const {
+  std::optional<JobOrder> lowest;
+  for (std::size_t i = 0; i < orders_.size(); ++i) {
+    const auto status = load<std::uint32_t>(statuses_.host.data() + i * sizeof(std::uint32_t));
+    if (orders_[i] && status != codec::kDeviceOk && (!lowest || *orders_[i] < *lowest)) {
+      lowest = orders_[i];
+    }
+  }
+  return lowest;
+}
+
+}  // namespace cfck::format

@@ -1,0 +1,101 @@
+// A slot: the jobs that go to the device together, and what the host does for them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "codec/device.hpp"
+#include "format/read/device/device_jobs.hpp"
+#include "format/read/device/device_waves.hpp"
+
+namespace cfck::format {
+
+// The parameters of records, parsed once for a load. Thread-safe.
+class RecordParameters {
+ public:
+  std::shared_ptr<const codec::ParametersForDevice> of(const StoredRecord& stored,
+                                                       const codec::ChunkInfo& info);
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<const StoredRecord*, std::shared_ptr<const codec::ParametersForDevice>> all_;
+};
+
+// What a slot moved, of the values.
+struct SlotBytes {
+  std::uint64_t device_bytes = 0;  // decoded by the device
+  std::uint64_t host_bytes = 0;    // decoded by the host, and masks
+};
+
+class DeviceSlot {
+ public:
+  DeviceSlot(const OpenFile& file, const WantedReads& wanted, RecordParameters& parameters,
+             MutableBytes host, std::byte* device)
+      : file_(file), wanted_(wanted), parameters_(parameters), memory_(host, device) {}
+
+  // Empties the slot, whose work is done.
+  void clear();
+  // Takes a job in; false if there is no room for it.
+  bool admit(DeviceJob& job);
+  bool is_empty() const { return jobs_.empty(); }
+  // Does the host's part of one job; jobs may be filled in by several threads. Tasks that turn out
+  // to be the host's are kept for take_host_jobs(). Errors: those of reading the file, and of
+  // decoding on the host.
+  Result<void> fill(std::size_t job, ReadWorker& worker);
+  const std::vector<DeviceJob>& jobs() const { return jobs_; }
+  // Describes everything to the device and has it done. After all jobs were filled in.
+  Result<void> launch(codec::DeviceQueues& device, DeviceScratch& scratch,
+                      const codec::DeviceTable* tables);
+  // After launch(): what the device must not do, as jobs of the host.
+  std::vector<DeviceJob> take_host_jobs();
+
+  // Whether something is under way, and until when.
+  bool is_under_way() const { return is_under_way_; }
+  std::uint64_t mark() const { return mark_; }
+  void set_done() { is_under_way_ = false; }
+  // After the mark: the failed job of the lowest order, if there is one.
+  std::optional<JobOrder> failed() const;
+  // What was done, for the progress.
+  struct Done {
+    const Record* asked = nullptr;
+    std::uint64_t n_bytes = 0;
+  };
+  const std::vector<Done>& done() const { return done_; }
+  const SlotBytes& moved() const { return moved_; }
+
+ private:
+  Result<void> fill_chunk(DeviceJob& job, ReadWorker& worker);
+  Result<void> fill_pack(DeviceJob& job, ReadWorker& worker);
+  Result<void> fill_host_chunk(DeviceJob& job, ReadWorker& worker);
+  Result<void> fill_host_packed(DeviceJob& job, ReadWorker& worker);
+  // Plans a task whose payload is in the slot, and places what it needs beside the payload.
+  void plan(DeviceTask& task, const StoredRecord& stored, const codec::ChunkInfo& info,
+            ByteView payload, codec::Scratch& scratch);
+  bool place_mask(DeviceTask& task, ByteView payload, codec::Scratch& scratch);
+  bool place_vectors(DeviceTask& task);
+  void describe(DeviceJob& job, DeviceWaves& waves);
+
+  const OpenFile& file_;
+  const WantedReads& wanted_;
+  RecordParameters& parameters_;
+  SlotMemory memory_;
+  std::vector<DeviceJob> jobs_;
+  std::size_t kept_bytes_ = 0;  // for descriptions
+  std::mutex vectors_mutex_;
+  std::unordered_map<const codec::ParametersForDevice*, std::byte*> vectors_;
+  std::vector<DeviceJob> host_jobs_;
+  std::vector<Done> done_;
+  SlotBytes moved_;
+  Placed statuses_;
+  std::vector<std::optional<JobOrder>> orders_;
+  bool is_under_way_ = false;
+  std::uint64_t mark_ = 0;
+};
+
+// Bytes of a slot that describe no task: counters, and what alignment takes.
+inline constexpr std::size_t kSlotOverheadBytes = std::size_t{1} << 16;
+
+}  // namespace cfck::format
