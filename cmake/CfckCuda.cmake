@@ -1,6 +1,7 @@
 # Kernels for CUDA, where nvcc is found: compiled to PTX, and that assembled for some devices, so that
 # every build sees whether they compile, what registers they take, and what scripts/checks/device_code.py
-# asks of their code. Nothing here needs a device, and nothing that is linked needs CUDA.
+# asks of their code (cuda/code collects it). Nothing here needs a device, and nothing that is linked
+# needs CUDA.
 #
 #   cfck_device_code(SOURCE.cu...)
 set(CFCK_HAS_CUDA_COMPILER OFF)
@@ -11,8 +12,9 @@ if(CFCK_CUDA)
     get_filename_component(cfck_cuda_bin ${CFCK_NVCC} REALPATH)
     get_filename_component(cfck_cuda_bin ${cfck_cuda_bin} DIRECTORY)
     find_program(CFCK_PTXAS ptxas HINTS ${cfck_cuda_bin})
+    find_program(CFCK_FATBINARY fatbinary HINTS ${cfck_cuda_bin})
   endif()
-  if(CFCK_NVCC AND CFCK_PTXAS)
+  if(CFCK_NVCC AND CFCK_PTXAS AND CFCK_FATBINARY)
     set(CFCK_HAS_CUDA_COMPILER ON)
   endif()
 endif()
@@ -22,6 +24,7 @@ endif()
 set(CFCK_CUDA_FLAGS --std=c++20 --fmad=false --ftz=false --prec-div=true --prec-sqrt=true
   --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off)
 set(CFCK_DEVICES 75 90 120 CACHE STRING "Devices (compute capabilities) that kernels are assembled for")
+set(CFCK_OLDEST_DEVICE 75)  # which PTX is made for
 set(CFCK_DEVICE_CODE_DIR ${PROJECT_BINARY_DIR}/device_code)
 
 # For each source: NAME.ptx for the oldest device, and for every device NAME.smXX.cubin and what ptxas
@@ -31,14 +34,13 @@ function(cfck_device_code)
     return()
   endif()
   file(MAKE_DIRECTORY ${CFCK_DEVICE_CODE_DIR})
-  list(GET CFCK_DEVICES 0 oldest)
   foreach(source ${ARGN})
     get_filename_component(path ${source} ABSOLUTE)
     get_filename_component(name ${source} NAME_WE)
     set(ptx ${CFCK_DEVICE_CODE_DIR}/${name}.ptx)
     add_custom_command(OUTPUT ${ptx}
       COMMAND ${CFCK_NVCC} ${CFCK_CUDA_FLAGS} -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include
-              -arch=compute_${oldest} -ptx -MD -MF ${ptx}.d -o ${ptx} ${path}
+              -arch=compute_${CFCK_OLDEST_DEVICE} -ptx -MD -MF ${ptx}.d -o ${ptx} ${path}
       DEPENDS ${path} DEPFILE ${ptx}.d COMMENT "Compiling ${name} for CUDA" VERBATIM)
     foreach(device ${CFCK_DEVICES})
       set(cubin ${CFCK_DEVICE_CODE_DIR}/${name}.sm${device}.cubin)

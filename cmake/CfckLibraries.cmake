@@ -1,7 +1,7 @@
 # The libraries users link: cfck::cfck is everything. cfck::decode is for programs that only read and
 # needs zstd, xxHash and threads; where libraries are shared there is one, which both names stand for.
 set(cfck_decode_objects cfck_base cfck_codec_decode cfck_spectral_decode cfck_registry_decode
-  cfck_format_decode)
+  cfck_cuda_host cfck_format_decode)
 set(cfck_encode_objects cfck_codec_encode cfck_spectral_encode cfck_registry_encode cfck_encode
   cfck_format_encode cfck_calibration cfck_interop cfck_model)
 
@@ -18,7 +18,7 @@ function(cfck_add_library name)
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_include_directories(${name} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(${name} PUBLIC Threads::Threads PRIVATE zstd::libzstd)
+  target_link_libraries(${name} PUBLIC Threads::Threads ${CMAKE_DL_LIBS} PRIVATE zstd::libzstd)
   if("cfck_interop" IN_LIST arg_OBJECTS)
     target_link_libraries(${name} PRIVATE ZLIB::ZLIB)
   endif()
@@ -44,7 +44,7 @@ function(cfck_add_inside name)
     target_sources(${name} INTERFACE $<TARGET_OBJECTS:${objects}>)
   endforeach()
   target_link_libraries(${name} INTERFACE
-    cfck_flags zstd::libzstd ZLIB::ZLIB nlohmann_json::nlohmann_json Threads::Threads)
+    cfck_flags zstd::libzstd ZLIB::ZLIB nlohmann_json::nlohmann_json Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()
 cfck_add_inside(cfck_inside ${cfck_decode_objects} ${cfck_encode_objects})
 cfck_add_inside(cfck_codecs_inside cfck_base cfck_codec_decode cfck_codec_encode

@@ -33,11 +33,8 @@ inline constexpr int kAdapterInterface = 2;
 // version, the compiler, the interface, and the sizes of the types.
 const std::string& adapter_build();
 
-// Returns the adapter of "cfck_archive_NAME.so", which stays loaded. Looks in the folders of
-// CFCK_ADAPTER_PATH (separated by colons, absolute; ignored by programs with privileges of another
-// user), then in cfck/, ../lib/cfck/ and ../../../cfck/ beside the program or shared object that
-// has this function, and where cfck was to be installed. Errors: kNotFound, with the folders;
-// kUnsupported for a module of another build; kIo with the reason of the loader. Thread-safe.
+// Returns the adapter of "cfck_archive_NAME.so", which stays loaded. Errors: those of
+// open_module(), and kUnsupported for a module of another build. Thread-safe.
 Result<const ArchiveAdapter*> load_adapter(std::string_view name);
 
 }  // namespace cfck::model

@@ -141,6 +141,12 @@ std::optional<codec::DeviceWork> DeviceWaves::place_wave(const Wave& wave, SlotM
   bool fits = place_list(wave.copies, slot, work.copies.copies, work.copies.n_copies) &&
               place_list(wave.gathers, slot, work.gathers.gathers, work.gathers.n_gathers) &&
               place_list(wave.extents, slot, work.extents.extents, work.extents.n_extents);
+  for (const codec::DeviceCopy& copy : wave.copies) {
+    work.copied_bytes += copy.n_bytes;
+  }
+  for (const codec::DeviceGather& gather : wave.gathers) {
+    work.gathered_elems += gather.n_elems;
+  }
   // A counter comes before the statuses of its batch.
   const auto take_statuses = [&](const std::vector<JobOrder>& orders, std::uint32_t*& next,
                                  std::uint32_t*& of_batch) {

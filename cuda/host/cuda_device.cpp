@@ -1,0 +1,351 @@
+#include "cuda/host/cuda_device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/host/driver.hpp"
+#include "cuda/host/kernels.hpp"
+#include "cuda/kernels/launch_shapes.hpp"
+
+namespace cfck::cuda {
+namespace {
+
+constexpr int kOldestCapability = 75;
+// __launch_bounds__ of the kernels.
+constexpr unsigned kLosslessBlocks = 3;
+constexpr unsigned kDirectBlocks = 4;
+constexpr unsigned kHashBlocks = 8;
+
+DriverPointer address_of(const void* pointer) {
+  return static_cast<DriverPointer>(reinterpret_cast<std::uintptr_t>(pointer));
+}
+
+}  // namespace
+
+class CudaDevice {
+ public:
+  static Result<std::unique_ptr<CudaDevice>> open(const Driver& driver, int number);
+
+  const Driver& driver() const { return driver_; }
+  DriverContext context() const { return context_; }
+  int number() const { return number_; }
+  unsigned n_multiprocessors() const { return n_multiprocessors_; }
+  // Loads the part of the code that has the kernel at its first use. Requires: the context is
+  // current.
+  Result<DriverFunction> kernel(unsigned number);
+
+ private:
+  CudaDevice(const Driver& driver, int number) : driver_(driver), number_(number) {}
+  Result<void> prepare();
+
+  const Driver& driver_;
+  const int number_;
+  DriverContext context_ = nullptr;
+  unsigned n_multiprocessors_ = 1;
+  std::mutex mutex_;
+  std::array<DriverModule, kCodeParts> modules_ = {};
+  std::array<DriverFunction, kKernels> kernels_ = {};
+};
+
+namespace {
+
+// Makes the context of a device current on this thread, and then what was current before.
+class CurrentContext {
+ public:
+  explicit CurrentContext(CudaDevice& device) : driver_(device.driver()) {
+    result_ = driver_.CtxPushCurrent(device.context());
+  }
+  ~CurrentContext() {
+    DriverContext context = nullptr;
+    if (result_ == 0) {
+      (void)driver_.CtxPopCurrent(&context);
+    }
+  }
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+  Result<void> check() const {
+    return result_ == 0 ? Result<void>()
+                        : Result<void>(driver_error(driver_, result_, "use the device"));
+  }
+
+ private:
+  const Driver& driver_;
+  DriverResult result_ = 0;
+};
+
+Result<void> check(const Driver& driver, DriverResult result, const char* what) {
+  return result == 0 ? Result<void>() : Result<void>(driver_error(driver, result, what));
+}
+
+Error no_such_device(int number, int n_devices) {
+  return unsupported("there is no device cuda:" + std::to_string(number) + "; this process sees " +
+                     std::to_string(n_devices));
+}
+
+class CudaQueues final : public codec::DeviceQueues {
+ public:
+  CudaQueues(CudaDevice& device, DriverStream stream)
+      : device_(device), driver_(device.driver()), stream_(stream) {}
+  ~CudaQueues() override;
+
+  Result<void> start();
+  Result<void> upload(std::byte* to, ByteView from) override;
+  Result<void> launch(const codec::DeviceWork& work) override;
+  Result<void> download(MutableBytes to, const std::byte* from) override;
+  Result<std::uint64_t> mark() override;
+  Result<void> wait(std::uint64_t mark) override;
+
+ private:
+  Result<DriverEvent> take_event();
+  // Lets work wait for the copies so far.
+  Result<void> join_copies();
+  Result<void> launch_kernel(unsigned kernel, const LaunchShape& shape, void* batch);
+
+  CudaDevice& device_;
+  const Driver& driver_;
+  const DriverStream stream_;
+  DriverStream copies_ = nullptr;
+  bool has_new_copies_ = false;
+  std::vector<DriverEvent> idle_events_;
+  std::map<std::uint64_t, DriverEvent> marks_;
+  std::uint64_t next_mark_ = 1;
+};
+
+CudaQueues::~CudaQueues() {
+  const CurrentContext current(device_);
+  if (copies_ != nullptr) {
+    (void)driver_.StreamSynchronize(copies_);
+    (void)driver_.StreamSynchronize(stream_);
+    (void)driver_.StreamDestroy(copies_);
+  }
+  for (const auto& [mark, event] : marks_) {
+    (void)driver_.EventDestroy(event);
+  }
+  for (const DriverEvent event : idle_events_) {
+    (void)driver_.EventDestroy(event);
+  }
+}
+
+Result<void> CudaQueues::start() {
+  const CurrentContext current(device_);
+  CFCK_TRY(current.check());
+  if (stream_ != nullptr) {
+    DriverContext context = nullptr;
+    CFCK_TRY(check(driver_, driver_.StreamGetCtx(stream_, &context), "use the stream"));
+    if (context != device_.context()) {
+      return invalid_argument("the stream is of another device than cuda:" +
+                              std::to_string(device_.number()));
+    }
+  }
+  CFCK_TRY(check(driver_, driver_.StreamCreate(&copies_, kStreamNonBlocking), "make a stream"));
+  // Whoever had the memory before may still use it in the caller's stream.
+  CFCK_TRY_ASSIGN(const DriverEvent before, take_event());
+  idle_events_.push_back(before);
+  CFCK_TRY(check(driver_, driver_.EventRecord(before, stream_), "record an event"));
+  return check(driver_, driver_.StreamWaitEvent(copies_, before, 0), "wait for an event");
+}
+
+Result<DriverEvent> CudaQueues::take_event() {
+  DriverEvent event = nullptr;
+  if (!idle_events_.empty()) {
+    event = idle_events_.back();
+    idle_events_.pop_back();
+    return event;
+  }
+  CFCK_TRY(check(driver_, driver_.EventCreate(&event, kEventDisableTiming), "make an event"));
+  return event;
+}
+
+Result<void> CudaQueues::upload(std::byte* to, ByteView from) {
+  if (from.empty()) {
+    return {};
+  }
+  const CurrentContext current(device_);
+  CFCK_TRY(current.check());
+  has_new_copies_ = true;
+  return check(driver_, driver_.MemcpyHtoDAsync(address_of(to), from.data(), from.size(), copies_),
+               "copy to the device");
+}
+
+Result<void> CudaQueues::join_copies() {
+  if (!has_new_copies_) {
+    return {};
+  }
+  CFCK_TRY_ASSIGN(const DriverEvent copied, take_event());
+  idle_events_.push_back(copied);  // a wait refers to what was recorded before it
+  CFCK_TRY(check(driver_, driver_.EventRecord(copied, copies_), "record an event"));
+  CFCK_TRY(check(driver_, driver_.StreamWaitEvent(stream_, copied, 0), "wait for an event"));
+  has_new_copies_ = false;
+  return {};
+}
+
+Result<void> CudaQueues::launch_kernel(unsigned kernel, const LaunchShape& shape, void* batch) {
+  CFCK_TRY_ASSIGN(const DriverFunction function, device_.kernel(kernel));
+  void* parameters[] = {batch};
+  return check(driver_,
+               driver_.LaunchKernel(function, shape.n_blocks, 1, 1, 32 * shape.warps_per_block, 1,
+                                    1, 0, stream_, parameters, nullptr),
+               "start a kernel");
+}
+
+Result<void> CudaQueues::launch(const codec::DeviceWork& work) {
+  const CurrentContext current(device_);
+  CFCK_TRY(current.check());
+  CFCK_TRY(join_copies());
+  const unsigned n = device_.n_multiprocessors();
+  codec::DeviceWork batch = work;  // parameters are copied when a kernel is started
+  if (work.extents.n_extents != 0) {
+    const auto shape = shape_of_items(work.extents.n_extents, n, kWarpsPerBlock, kHashBlocks);
+    CFCK_TRY(launch_kernel(kHashKernel, shape, &batch.extents));
+  }
+  if (work.copies.n_copies != 0) {
+    const auto shape = shape_of_words(work.copied_bytes / 4, n);
+    CFCK_TRY(launch_kernel(kCopyKernel, shape, &batch.copies));
+  }
+  for (unsigned k = 0; k < codec::kDeviceKernels; ++k) {
+    if (work.chunks[k].n_chunks == 0) {
+      continue;
+    }
+    const bool is_direct = kKernelNames[kFirstDecodeKernel + k].part == CodePart::kDirect;
+    const auto shape = shape_of_items(work.chunks[k].n_chunks, n,
+                                      is_direct ? kDirectWarpsPerBlock : kWarpsPerBlock,
+                                      is_direct ? kDirectBlocks : kLosslessBlocks);
+    CFCK_TRY(launch_kernel(kFirstDecodeKernel + k, shape, &batch.chunks[k]));
+  }
+  if (work.gathers.n_gathers != 0) {
+    const auto shape = shape_of_words(work.gathered_elems, n);
+    CFCK_TRY(launch_kernel(kGatherKernel, shape, &batch.gathers));
+  }
+  return {};
+}
+
+Result<void> CudaQueues::download(MutableBytes to, const std::byte* from) {
+  if (to.empty()) {
+    return {};
+  }
+  const CurrentContext current(device_);
+  CFCK_TRY(current.check());
+  CFCK_TRY(join_copies());
+  return check(driver_, driver_.MemcpyDtoHAsync(to.data(), address_of(from), to.size(), stream_),
+               "copy from the device");
+}
+
+Result<std::uint64_t> CudaQueues::mark() {
+  const CurrentContext current(device_);
+  CFCK_TRY(current.check());
+  CFCK_TRY(join_copies());
+  CFCK_TRY_ASSIGN(const DriverEvent event, take_event());
+  const DriverResult result = driver_.EventRecord(event, stream_);
+  if (result != 0) {
+    idle_events_.push_back(event);
+    return driver_error(driver_, result, "record an event");
+  }
+  marks_.emplace(next_mark_, event);
+  return next_mark_++;
+}
+
+Result<void> CudaQueues::wait(std::uint64_t mark) {
+  const auto found = marks_.find(mark);
+  if (found == marks_.end()) {
+    return {};  // waited for already
+  }
+  const CurrentContext current(device_);
+  CFCK_TRY(current.check());
+  const DriverResult result = driver_.EventSynchronize(found->second);
+  idle_events_.push_back(found->second);
+  marks_.erase(found);
+  return check(driver_, result, "decode");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const Driver& driver, int number) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice(driver, number));
+  CFCK_TRY(device->prepare());
+  return device;
+}
+
+Result<void> CudaDevice::prepare() {
+  int n_devices = 0;
+  CFCK_TRY(check(driver_, driver_.DeviceGetCount(&n_devices), "count the devices"));
+  if (number_ < 0 || number_ >= n_devices) {
+    return no_such_device(number_, n_devices);
+  }
+  DriverDevice device = 0;
+  CFCK_TRY(check(driver_, driver_.DeviceGet(&device, number_), "find the device"));
+  int major = 0;
+  int minor = 0;
+  int n_multiprocessors = 1;
+  CFCK_TRY(check(driver_, driver_.DeviceGetAttribute(&major, kCapabilityMajor, device),
+                 "ask for the capability"));
+  CFCK_TRY(check(driver_, driver_.DeviceGetAttribute(&minor, kCapabilityMinor, device),
+                 "ask for the capability"));
+  if (10 * major + minor < kOldestCapability) {
+    return unsupported("the device cuda:" + std::to_string(number_) + " has compute capability " +
+                       std::to_string(major) + "." + std::to_string(minor) +
+                       ", and decoding needs 7.5");
+  }
+  CFCK_TRY(check(driver_,
+                 driver_.DeviceGetAttribute(&n_multiprocessors, kMultiprocessorCount, device),
+                 "count the multiprocessors"));
+  n_multiprocessors_ = static_cast<unsigned>(std::max(n_multiprocessors, 1));
+  CFCK_TRY(open_device_code());
+  return check(driver_, driver_.DevicePrimaryCtxRetain(&context_, device), "use the device");
+}
+
+Result<DriverFunction> CudaDevice::kernel(unsigned number) {
+  const std::lock_guard lock(mutex_);
+  if (kernels_[number] != nullptr) {
+    return kernels_[number];
+  }
+  const auto part = static_cast<unsigned>(kKernelNames[number].part);
+  if (modules_[part] == nullptr) {
+    CFCK_TRY_ASSIGN(const DeviceCode* const code, open_device_code());
+    CFCK_TRY(check(driver_, driver_.ModuleLoadData(&modules_[part], code->images[part]),
+                   "load the kernels"));
+  }
+  DriverFunction function = nullptr;
+  CFCK_TRY(check(driver_,
+                 driver_.ModuleGetFunction(&function, modules_[part], kKernelNames[number].name),
+                 "find a kernel"));
+  kernels_[number] = function;
+  return function;
+}
+
+Result<CudaDevice*> open_device(int number) {
+  CFCK_TRY_ASSIGN(const Driver* const driver, open_driver());
+  static std::mutex mutex;
+  static std::map<int, std::unique_ptr<CudaDevice>> devices;
+  const std::lock_guard lock(mutex);
+  if (const auto found = devices.find(number); found != devices.end()) {
+    return found->second.get();
+  }
+  CFCK_TRY_ASSIGN(std::unique_ptr<CudaDevice> device, CudaDevice::open(*driver, number));
+  return devices.emplace(number, std::move(device)).first->second.get();
+}
+
+Result<std::unique_ptr<codec::DeviceQueues>> open_queues(CudaDevice& device, void* stream) {
+  auto queues = std::make_unique<CudaQueues>(device, static_cast<DriverStream>(stream));
+  CFCK_TRY(queues->start());
+  return std::unique_ptr<codec::DeviceQueues>(std::move(queues));
+}
+
+Result<void> check_memory(CudaDevice& device, const void* address, const char* what) {
+  const CurrentContext current(device);
+  CFCK_TRY(current.check());
+  int number = -1;
+  const DriverResult result =
+      device.driver().PointerGetAttribute(&number, kPointerDevice, address_of(address));
+  if (result == 0 && number == device.number()) {
+    return {};
+  }
+  return invalid_argument(std::string(what) +
+                          " is not memory of the device cuda:" + std::to_string(device.number()));
+}
+
+}  // namespace cfck::cuda

@@ -1,0 +1,35 @@
+// The device code: a shared object of its own, libcfck_cuda.so, which holds nothing else and is
+// opened when a device is used for the first time.
+#pragma once
+
+#include <array>
+
+#include "cfck/status.hpp"
+
+namespace cfck::cuda {
+
+// The sources of kernels, each an image that the driver loads (cuda/kernels/*.cu).
+enum class CodePart : unsigned char { kBytes, kLossless, kDirect };
+inline constexpr unsigned kCodeParts = 3;
+
+struct DeviceCode {
+  std::array<const void*, kCodeParts> images = {};
+};
+
+// Exported by libcfck_cuda.so as C. Fills in the images, which live as long as the process, if
+// `build` is its own build, and returns its own.
+using DeviceCodeEntry = const char* (*)(const char* build, DeviceCode* code);
+inline constexpr const char* kDeviceCodeEntry = "cfck_device_code";
+inline constexpr const char* kDeviceCodeFile = "libcfck_cuda.so";
+
+// To be raised when a parameter of a kernel or a structure it reads changes.
+inline constexpr int kDeviceInterface = 1;
+
+// What the library and its device code must have in common: the version, the interface, and the
+// sizes of the structures that kernels read.
+const char* device_code_build();
+
+// Errors: kUnsupported, where the build has no device code or one of another build. Thread-safe.
+Result<const DeviceCode*> open_device_code();
+
+}  // namespace cfck::cuda

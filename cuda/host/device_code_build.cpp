@@ -1,0 +1,26 @@
+#include <string>
+
+#include "cfck/version.hpp"
+#include "codec/common/device_batch.hpp"
+#include "cuda/host/device_code.hpp"
+
+namespace cfck::cuda {
+
+const char* device_code_build() {
+  static const std::string kBuild = [] {
+    std::string build = "cfck " + std::to_string(CFCK_VERSION_MAJOR) + "." +
+                        std::to_string(CFCK_VERSION_MINOR) + "." +
+                        std::to_string(CFCK_VERSION_PATCH) + ", device interface " +
+                        std::to_string(kDeviceInterface) + ", sizes";
+    for (const std::size_t size :
+         {sizeof(codec::DeviceChunk), sizeof(codec::DeviceParameters), sizeof(codec::DeviceBatch),
+          sizeof(codec::DeviceExtent), sizeof(codec::DeviceCopy), sizeof(codec::DeviceGather),
+          sizeof(codec::DeviceTable)}) {
+      build += " " + std::to_string(size);
+    }
+    return build;
+  }();
+  return kBuild.c_str();
+}
+
+}  // namespace cfck::cuda
