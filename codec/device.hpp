@@ -31,7 +31,7 @@ struct DeviceWork {
 // which the object can only be destroyed; kOutOfMemory.
 class DeviceQueues {
  public:
-  // Waits until the device is done with everything.
+  // Requires: nothing is under way, or wait_for_all() was called.
   virtual ~DeviceQueues() = default;
 
   // Copies to the memory of the device, which no work before wait() uses.
@@ -44,6 +44,8 @@ class DeviceQueues {
   virtual Result<std::uint64_t> mark() = 0;
   // Waits until all that a mark stands for is done.
   virtual Result<void> wait(std::uint64_t mark) = 0;
+  // Waits for everything, whatever became of it.
+  virtual void wait_for_all() noexcept = 0;
 };
 
 }  // namespace cfck::codec

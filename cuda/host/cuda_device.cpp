@@ -99,6 +99,7 @@ class CudaQueues final : public codec::DeviceQueues {
   Result<void> download(MutableBytes to, const std::byte* from) override;
   Result<std::uint64_t> mark() override;
   Result<void> wait(std::uint64_t mark) override;
+  void wait_for_all() noexcept override;
 
  private:
   Result<DriverEvent> take_event();
@@ -116,11 +117,17 @@ class CudaQueues final : public codec::DeviceQueues {
   std::uint64_t next_mark_ = 1;
 };
 
-CudaQueues::~CudaQueues() {
+void CudaQueues::wait_for_all() noexcept {
   const CurrentContext current(device_);
   if (copies_ != nullptr) {
     (void)driver_.StreamSynchronize(copies_);
     (void)driver_.StreamSynchronize(stream_);
+  }
+}
+
+CudaQueues::~CudaQueues() {
+  const CurrentContext current(device_);
+  if (copies_ != nullptr) {
     (void)driver_.StreamDestroy(copies_);
   }
   for (const auto& [mark, event] : marks_) {

@@ -174,11 +174,11 @@ Result<BaseRange> read_base(const OpenFile& file, const Record& record, const El
   const ReadProgress silent;
   ReadPlan plan(file, silent);
   CFCK_TRY(plan.wanted().add({&record,
-                     &stored,
-                     ElementView(range.first_elem, n_elems),
-                     0,
-                     n_elems,
-                     {range.memory.get(), range.n_bytes}}));
+                              &stored,
+                              ElementView(range.first_elem, n_elems),
+                              0,
+                              n_elems,
+                              {range.memory.get(), range.n_bytes}}));
   CFCK_TRY(plan.run());
   return range;
 }

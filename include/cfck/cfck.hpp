@@ -6,6 +6,7 @@
 #include "cfck/archive_writer.hpp"
 #include "cfck/calibration.hpp"
 #include "cfck/checkpoint.hpp"
+#include "cfck/cuda.hpp"
 #include "cfck/device.hpp"
 #include "cfck/dtype.hpp"
 #include "cfck/export.hpp"

@@ -11,12 +11,8 @@
 namespace cfck::format {
 namespace {
 
-// Three slots: one is filled, one copied, one decoded. The chunks of 32 MiB of BF16 are about as
-// many as a device decodes in the time of their copy.
+// One slot is filled, one copied, one decoded.
 constexpr std::size_t kSlots = 3;
-constexpr std::size_t kSlotBytes = std::size_t{32} << 20;
-// More of it would decode more chunks of fields and predictions at the same time.
-constexpr std::size_t kScratchBytes = std::size_t{48} << 20;
 constexpr std::size_t kMemoryAlignment = 256;
 // Of values that the host has whole.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
@@ -27,10 +23,10 @@ std::size_t rounded(std::size_t n_bytes) {
 
 // What the chunks of a read take of the scratch memory at most, but for escapes: a number for each
 // group and two for each value, or what only a part is wanted of.
-std::uint64_t most_scratch_bytes(const ViewRead& read) {
-  const std::uint64_t n =
-      std::min(read.stored->record.n_elems, read.n_elems + 2 * read.stored->record.chunk_elems);
-  return std::min<std::uint64_t>(n, kScratchBytes) * 16 + 4096;
+std::uint64_t most_scratch_bytes(const ViewRead& read, std::uint64_t limit) {
+  const std::uint64_t n = std::min(read.stored->record.n_elems,
+                                   read.n_elems + 2 * read.stored->record.chunk_elems);
+  return std::min(std::min(n, limit) * 16 + 4096, limit);
 }
 
 }  // namespace
@@ -39,20 +35,22 @@ DeviceMemoryPlan DeviceLoad::memory() const {
   DeviceMemoryPlan plan;
   std::size_t largest = 0;
   std::size_t total = kSlotOverheadBytes;
+  const std::size_t enough = kSlots * limits_.slot_bytes + kSlotOverheadBytes;
   for (const DeviceJob& job : device_jobs(wanted_)) {
     const std::size_t most = most_slot_bytes(file_, wanted_, job);
     largest = std::max(largest, most);
-    total += std::min(most, kSlotBytes);
-    total = std::min(total, (kSlots + 1) * kSlotBytes);
+    total = std::min(total + most, enough);
   }
   if (!wanted_.late().empty()) {
     largest = std::max(largest, kPieceBytes + description_bytes(wanted_, {}));
   }
-  plan.slot_bytes = rounded(std::max(std::min(total, kSlotBytes), largest + kSlotOverheadBytes));
+  plan.slot_bytes =
+      rounded(std::max(std::min(total, limits_.slot_bytes), largest + kSlotOverheadBytes));
   plan.n_slots = std::clamp<std::size_t>(ceil_div(total, plan.slot_bytes), 1, kSlots);
   for (const ViewRead& read : wanted_.reads()) {
     plan.scratch_bytes =
-        std::min<std::size_t>(kScratchBytes, plan.scratch_bytes + most_scratch_bytes(read));
+        std::min<std::size_t>(limits_.scratch_bytes,
+                              plan.scratch_bytes + most_scratch_bytes(read, limits_.scratch_bytes));
   }
   plan.scratch_bytes = rounded(plan.scratch_bytes);
   plan.tables_bytes = rounded(codec::static_device_tables().size_bytes());
@@ -70,6 +68,10 @@ Result<void> DeviceLoad::upload_tables(std::byte* to) {
 
 Result<void> DeviceLoad::enqueue(codec::DeviceQueues& device, MutableBytes staging,
                                  std::byte* workspace) {
+  auto jobs = device_jobs(wanted_);
+  if (jobs.empty() && wanted_.late().empty()) {
+    return {};
+  }
   const DeviceMemoryPlan plan = memory();
   device_ = &device;
   CFCK_TRY(upload_tables(workspace));
@@ -81,7 +83,6 @@ Result<void> DeviceLoad::enqueue(codec::DeviceQueues& device, MutableBytes stagi
         file_, wanted_, parameters_, staging.subspan(i * plan.slot_bytes, plan.slot_bytes),
         workspace + i * plan.slot_bytes));
   }
-  auto jobs = device_jobs(wanted_);
   jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
   workers_ = std::make_unique<WorkerSet>(file_.idle_workers(), thread_count());
   CFCK_TRY(run_jobs());
@@ -191,7 +192,17 @@ Error DeviceLoad::explain(const JobOrder& order) {
     return std::move(decoded).error();
   }
   return internal_error(
-      "the device and the host disagree about a chunk: the host decodes it without an error");
+             "the device and the host disagree about a chunk, which the host decodes without an "
+             "error")
+      .in_record(name_of(order));
+}
+
+const std::string& DeviceLoad::name_of(const JobOrder& order) const {
+  const std::size_t n_chunks = wanted_.chunks().size();
+  const std::size_t read = order.job < n_chunks
+                               ? wanted_.chunks()[order.job].read
+                               : wanted_.packs()[order.job - n_chunks].reads[order.part];
+  return wanted_.reads()[read].asked->name;
 }
 
 Result<void> DeviceLoad::decode_on_host(const JobOrder& order) {
@@ -253,14 +264,15 @@ Result<SlotBytes> DeviceLoad::finish() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {  // the oldest first
     CFCK_TRY(settle(*slots_[(next_slot_ + i) % slots_.size()]));
   }
+  device_ = nullptr;  // nothing is under way
   return moved_;
 }
 
-DeviceLoad::~DeviceLoad() {
-  for (const auto& slot : slots_) {
-    if (slot->is_under_way()) {
-      (void)device_->wait(slot->mark());
-    }
+void DeviceLoad::cancel() noexcept {
+  if (device_ != nullptr) {
+    device_->wait_for_all();
+    slots_.clear();
+    device_ = nullptr;
   }
 }
 

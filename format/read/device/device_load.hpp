@@ -27,12 +27,18 @@ struct DeviceMemoryPlan {
   std::size_t workspace_bytes() const { return tables_bytes + scratch_bytes + staging_bytes(); }
 };
 
+// The most memory that a load asks for, unless a single chunk needs more of a slot.
+struct DeviceLimits {
+  std::size_t slot_bytes = 0;
+  std::size_t scratch_bytes = 0;
+};
+
 class DeviceLoad {
  public:
-  DeviceLoad(const OpenFile& file, const ReadProgress& progress)
-      : file_(file), wanted_(file), progress_(progress) {}
+  DeviceLoad(const OpenFile& file, const ReadProgress& progress, const DeviceLimits& limits)
+      : file_(file), wanted_(file), progress_(progress), limits_(limits) {}
   // Waits for work that is under way. The device must still be there.
-  ~DeviceLoad();
+  ~DeviceLoad() { cancel(); }
   DeviceLoad(const DeviceLoad&) = delete;
   DeviceLoad& operator=(const DeviceLoad&) = delete;
 
@@ -43,6 +49,8 @@ class DeviceLoad {
   // Reads everything and asks the device for all that is to be done; returns while it still does
   // the last of it. The device and the memory stay until finish() has returned.
   Result<void> enqueue(codec::DeviceQueues& device, MutableBytes staging, std::byte* workspace);
+  // Waits for what is under way, after an error.
+  void cancel() noexcept;
   // Waits for the rest. The error of the first job that failed.
   Result<SlotBytes> finish();
 
@@ -70,11 +78,13 @@ class DeviceLoad {
   // What the host says of a job that failed on the device.
   Error explain(const JobOrder& order);
   Result<void> decode_on_host(const JobOrder& order);
+  const std::string& name_of(const JobOrder& order) const;
   unsigned thread_count() const;
 
   const OpenFile& file_;
   WantedReads wanted_;
   SharedProgress progress_;
+  const DeviceLimits limits_;
   RecordParameters parameters_;
   codec::DeviceQueues* device_ = nullptr;
   DeviceScratch scratch_;

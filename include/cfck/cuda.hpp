@@ -1,0 +1,108 @@
+// Reads tensors of a .cfck file into the memory of an NVIDIA device: compressed bytes are copied
+// there and decoded there, to the same bits as on the CPU (docs/devices.md). No header of CUDA is
+// needed, and a machine without a device can build and run a program that uses this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cfck/export.hpp"
+#include "cfck/reader.hpp"
+#include "cfck/status.hpp"
+#include "cfck/tensor.hpp"
+
+namespace cfck::cuda {
+
+// Checks whether device number `device` can decode, and makes it ready: the first call for a device
+// takes the time in which the driver starts. Errors: kUnsupported with the reason: no driver, one
+// older than the series 580, no such device, one of a compute capability below 7.5, a build of cfck
+// without device code, a child forked from a process that uses CUDA. Thread-safe.
+CFCK_API Result<void> availability(int device);
+
+// A stream of the caller, which it keeps: a cudaStream_t or CUstream; nullptr is the default
+// stream.
+struct Stream {
+  int device = 0;
+  void* handle = nullptr;
+};
+
+// A tensor to read, or a box of it.
+struct Read {
+  const Record* record = nullptr;  // of the reader, or a copy of one
+  // Memory of the device for exactly the values, contiguous, aligned to an element. Only the device
+  // touches it.
+  MutableBytes out;
+  // The box starts[i] <= index i < stops[i], one entry for each dimension; both empty: all of it.
+  std::vector<std::uint64_t> starts = {};
+  std::vector<std::uint64_t> stops = {};
+};
+
+// What was read, in bytes of values.
+struct Summary {
+  std::uint64_t device_bytes = 0;  // decoded by the device
+  // Decoded by the host and copied, since the device has no kernel for them: the entropy stage
+  // zstd, byte planes, codec spectral; and masks.
+  std::uint64_t host_bytes = 0;
+};
+
+// How much memory a load may take, and who is told of it.
+struct LoadOptions {
+  // Of one of the three parts of the staging memory, and of the device's copies of them. Larger
+  // where a chunk or a pack of small records needs more.
+  std::size_t part_bytes = std::size_t{32} << 20;
+  // Of the device, while chunks are decoded. Chunks that do not fit in it are decoded by the host.
+  std::size_t scratch_bytes = std::size_t{48} << 20;
+  // Called in enqueue() and finish().
+  ReadProgress progress = {};
+};
+
+// One load of any number of tensors. The caller owns all memory. Not thread-safe; several may be
+// under way at the same time, also on one device.
+//
+//   auto decoder = cuda::Decoder::plan(reader, reads, 0);
+//   // ... decoder->workspace_bytes() of the device, decoder->staging_bytes() of the host ...
+//   decoder->enqueue(workspace, staging, {0, stream});
+//   decoder->finish();
+class CFCK_API Decoder {
+ public:
+  // `reader` must outlive the decoder, which reads nothing of it but preambles yet; aliases and
+  // duplicates of records that the same call reads are copied on the device. Errors: those of
+  // availability(), those of Reader::read(), kInvalidArgument for `out` of another size or a wrong
+  // alignment.
+  static Result<Decoder> plan(const Reader& reader, std::span<const Read> reads, int device,
+                              LoadOptions options = {});
+  // Waits for what is under way.
+  ~Decoder();
+  Decoder(Decoder&&) noexcept;
+  Decoder& operator=(Decoder&&) noexcept;
+
+  // Memory of the device, at an address that is a multiple of 256: at most
+  // LoadOptions::scratch_bytes, 256 KiB of tables and, for the compressed bytes under way, as much
+  // as staging_bytes().
+  std::size_t workspace_bytes() const;
+  // Memory of the host, at an address that is a multiple of 16; copies are fastest from pinned
+  // memory. At most 96 MiB for chunks of ordinary size.
+  std::size_t staging_bytes() const;
+
+  // Reads the file, copies, and decodes on `stream`, after what is there already; copies go through
+  // a stream of their own. Returns when all is read and asked for: the last of it may still be
+  // under way. Waits only for parts of `staging` that are to be used again. Errors: those of
+  // Reader::read(); kInvalidArgument for memory or a stream of another device, and memory that is
+  // too small; kIo and kOutOfMemory of the driver. After an error nothing is under way, and the
+  // contents of all outputs are unspecified. To be called once.
+  Result<void> enqueue(void* workspace, MutableBytes staging, Stream stream);
+  // Waits until everything is decoded. Workspace, staging memory and outputs must stay until then.
+  // Errors: as enqueue(). A chunk that the device refuses is decoded again by the host, whose error
+  // is returned; should that succeed, kInternal. Of several that of the first chunk.
+  Result<Summary> finish();
+
+ private:
+  struct CFCK_LOCAL Impl;
+  explicit Decoder(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cfck::cuda

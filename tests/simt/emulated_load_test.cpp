@@ -1,0 +1,406 @@
+// Whole loads on the fake device: every codec, dtype and kind of record, slices, and what ends
+// badly.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "tests/simt/fake_device.hpp"
+
+namespace cfck::test {
+namespace {
+
+template <class T>
+Bytes as_bytes(const std::vector<T>& values) {
+  Bytes bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+// Values around 0 whose spread differs from row to row.
+std::vector<float> rows_of(std::uint64_t seed, std::size_t n_rows, std::size_t n_columns) {
+  Random random(seed);
+  std::vector<float> values;
+  for (std::size_t r = 0; r < n_rows; ++r) {
+    const float scale = std::ldexp(1.0F, -static_cast<int>(random.below(6)));
+    for (std::size_t c = 0; c < n_columns; ++c) {
+      float sum = 0;
+      for (int i = 0; i < 4; ++i) {
+        sum += static_cast<float>(random.below(1 << 20)) * 0x1p-20F - 0.5F;
+      }
+      values.push_back(sum * scale);
+    }
+  }
+  return values;
+}
+
+Bytes bf16_of(const std::vector<float>& values) {
+  Bytes bytes;
+  for (const float value : values) {
+    std::byte word[4];
+    std::memcpy(word, &value, 4);
+    bytes.insert(bytes.end(), word + 2, word + 4);
+  }
+  return bytes;
+}
+
+Bytes f64_of(const std::vector<float>& values) {
+  return as_bytes(std::vector<double>(values.begin(), values.end()));
+}
+
+// Three of four values are zeros.
+std::vector<float> sparse(std::vector<float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = i % 4 == 1 ? values[i] : 0.0F;
+  }
+  return values;
+}
+
+// Tensors of all dtypes and codecs, in chunks of 2048 values, and views of them.
+class ManyTensors {
+ public:
+  explicit ManyTensors(EntropyId entropy = EntropyId::kRans) {
+    EncodeOptions options;
+    options.chunk_elems = 2048;
+    options.entropy = entropy;
+    options.level = EncodeLevel::kFast;  // of two stages, the one that was asked for
+    bytes_ = write_file([&](Writer& writer) { fill(writer); }, options);
+  }
+  const Bytes& bytes() const { return bytes_; }
+
+ private:
+  void add(Writer& writer, const std::string& name, DType dtype, const Shape& shape, Bytes bytes,
+           const TensorOptions& options = {}) {
+    kept_.push_back(std::make_unique<Bytes>(std::move(bytes)));
+    expect_ok(writer.add(name, TensorView{dtype, shape, *kept_.back()}, options));
+  }
+
+  void fill(Writer& writer) {
+    const auto values = rows_of(1, 60, 100);
+    add(writer, "f32", DType::kF32, {60, 100}, as_bytes(values));
+    add(writer, "bf16", DType::kBF16, {60, 100}, bf16_of(values));
+    add(writer, "f64", DType::kF64, {60, 100}, f64_of(values));
+    add(writer, "f16", DType::kF16, {6000}, bf16_of(rows_of(2, 60, 100)));
+    add(writer, "c64", DType::kC64, {30, 100}, as_bytes(values));
+    add(writer, "e5m2", DType::kF8E5M2, {5000}, noise(3, 5000));
+    add(writer, "e4m3", DType::kF8E4M3, {5000}, noise(4, 5000));
+    add(writer, "i32", DType::kI32, {3000}, as_bytes(std::vector<int>(3000, 7)));
+    add(writer, "u8", DType::kU8, {5000}, noise(5, 5000));
+    add(writer, "f4", DType::kF4, {6000}, noise(6, 3000));
+    add(writer, "raw", DType::kF32, {5000}, noise(7, 20000), {.codec = CodecChoice::kRaw});
+    add(writer, "zeros", DType::kF32, {5000}, Bytes(20000));
+    add(writer, "sparse", DType::kF32, {60, 100}, as_bytes(sparse(values)));
+    add(writer, "small", DType::kF32, {3, 5}, as_bytes(rows_of(8, 3, 5)));
+    add(writer, "scalar", DType::kF32, {}, as_bytes(std::vector<float>{1.5F}));
+    add(writer, "empty", DType::kF32, {0, 4}, {});
+    add(writer, "twin", DType::kF32, {60, 100}, as_bytes(values));
+    for (const auto& [name, dtype, data] : {std::tuple{"f32", DType::kF32, as_bytes(values)},
+                                            {"bf16", DType::kBF16, bf16_of(values)},
+                                            {"f64", DType::kF64, f64_of(values)}}) {
+      add(writer, std::string("direct ") + name, dtype, {60, 100}, data, {.max_abs_error = 1e-2});
+      add(writer, std::string("rows ") + name, dtype, {60, 100}, data,
+          {.max_rel_error = 1e-2, .per_row = true});
+    }
+    add(writer, "direct sparse", DType::kF32, {60, 100}, as_bytes(sparse(values)),
+        {.max_abs_error = 1e-3});
+    add(writer, "direct kernels", DType::kF32, {40, 16, 3, 3}, as_bytes(kernels()),
+        {.max_abs_error = 1e-3});
+    add(writer, "spectral", DType::kF32, {60, 100}, as_bytes(values), {.nmse = 1e-2});
+    const std::vector<std::uint64_t> turned{1, 100};
+    const std::vector<std::uint64_t> rows{100, 1};
+    expect_ok(writer.add_alias("turned", "f32", 0, {100, 60}, turned));
+    expect_ok(writer.add_alias("some rows", "f32", 700, {20, 100}, rows));
+    expect_ok(writer.add_alias("some columns", "bf16", 3, {60, 10}, rows));
+    expect_ok(writer.add_alias("tied", "f64", 0, {60, 100}, rows));
+  }
+
+  // Smooth kernels, whose values predict each other.
+  static std::vector<float> kernels() {
+    auto values = rows_of(9, 40, 144);
+    for (std::size_t i = 1; i < values.size(); ++i) {
+      values[i] = i % 9 == 0 ? values[i] : values[i - 1] * 0.75F + values[i] * 0.1F;
+    }
+    return values;
+  }
+
+  std::vector<std::unique_ptr<Bytes>> kept_;
+  Bytes bytes_;
+};
+
+TEST(EmulatedLoad, AllTensorsAreThoseOfTheHost) {
+  const ManyTensors many;
+  const OpenFile file(many.bytes());
+  expect_as_on_host(file.reader());
+  const DeviceLoadResult loaded = load_all(file.reader());
+  EXPECT_GT(loaded.summary.device_bytes, 300000u);
+  EXPECT_GE(loaded.summary.host_bytes, 24000u);  // spectral, at least
+  EXPECT_LT(loaded.summary.host_bytes, 120000u);
+}
+
+TEST(EmulatedLoad, WorkThatIsDoneAtOnceGivesTheSame) {
+  const FakeSettings settings("eager");
+  const ManyTensors many;
+  expect_as_on_host(OpenFile(many.bytes()).reader());
+}
+
+// Many slots and waves; and scratch memory in which few chunks fit, or none.
+TEST(EmulatedLoad, LittleMemory) {
+  const ManyTensors many;
+  const OpenFile file(many.bytes());
+  for (const std::size_t scratch_bytes : {0u, 3000u, 40000u, 1u << 20}) {
+    for (const std::size_t part_bytes : {1u, 100000u}) {
+      for (const char* const settings : {"", "eager"}) {
+        const FakeSettings words(settings);
+        expect_as_on_host(file.reader(),
+                          {.part_bytes = part_bytes, .scratch_bytes = scratch_bytes});
+      }
+    }
+  }
+}
+
+TEST(EmulatedLoad, TheStageZstdIsTheHosts) {
+  const ManyTensors many(EntropyId::kZstd);
+  const OpenFile file(many.bytes());
+  expect_as_on_host(file.reader());
+}
+
+TEST(EmulatedLoad, EveryTensorAlone) {
+  const ManyTensors many;
+  const OpenFile file(many.bytes());
+  for (const auto& [name, bytes] : all_tensors(file.reader())) {
+    const DeviceMemory memory(bytes.size());
+    const cuda::Read read{file->find(name), memory.bytes()};
+    const auto summary = run(file.reader(), {&read, 1});
+    ASSERT_TRUE(summary) << name << ": " << summary.error().to_string();
+    EXPECT_EQ(Bytes(memory.bytes().begin(), memory.bytes().end()), bytes) << name;
+  }
+}
+
+TEST(EmulatedLoad, BoxesAreThoseOfTheHost) {
+  const ManyTensors many;
+  const OpenFile file(many.bytes());
+  for (const char* name : {"f32", "bf16", "c64", "direct f32", "rows f64", "sparse", "spectral",
+                           "turned", "some columns", "direct kernels", "small"}) {
+    const Record& record = file.record(name);
+    std::vector<std::uint64_t> starts;
+    std::vector<std::uint64_t> stops;
+    for (const std::uint64_t side : record.shape) {
+      starts.push_back(side / 3);
+      stops.push_back(side - side / 4);
+    }
+    const auto on_device = load_box(file.reader(), record, starts, stops);
+    ASSERT_TRUE(on_device) << name << ": " << on_device.error().to_string();
+    Bytes on_host(on_device->size());
+    expect_ok(file->read_slice(record, starts, stops, on_host));
+    EXPECT_EQ(*on_device, on_host) << name;
+  }
+}
+
+TEST(EmulatedLoad, WithoutHashes) {
+  const ManyTensors many;
+  const MemorySource source(many.bytes());
+  const Reader reader = take(Reader::open(source, {.verify_chunks = false}));
+  expect_as_on_host(reader);
+}
+
+TEST(EmulatedLoad, NothingToRead) {
+  const ManyTensors many;
+  const OpenFile file(many.bytes());
+  EXPECT_TRUE(run(file.reader(), {}));
+}
+
+// Every byte of the file that belongs to a chunk, damaged in turn.
+TEST(EmulatedLoad, DamageIsReportedAsByTheHost) {
+  const ManyTensors many;
+  const OpenFile whole(many.bytes());
+  Random random(11);
+  for (int trial = 0; trial < 60; ++trial) {
+    Bytes damaged = many.bytes();
+    damaged[random.below(damaged.size() * 9 / 10)] ^= std::byte{0x10};
+    const MemorySource source(damaged);
+    const auto reader = Reader::open(source);
+    if (!reader) continue;
+    std::vector<ReadRequest> requests;
+    std::vector<Bytes> memory;
+    for (const Record& record : reader->records()) {
+      if (!record.hidden) {
+        memory.emplace_back(record.decoded_bytes);
+        requests.push_back({&record, memory.back()});
+      }
+    }
+    const auto on_host = reader->read_many(requests);
+    const DeviceLoadResult on_device = load_all(*reader);
+    ASSERT_EQ(bool(on_host), bool(on_device.result)) << trial;
+    if (!on_host) {
+      EXPECT_EQ(on_device.result.error().to_string(), on_host.error().to_string()) << trial;
+    }
+  }
+}
+
+// Without hashes, so that the kernels see the damage.
+TEST(EmulatedLoad, DamageWithoutHashesIsReportedAsByTheHost) {
+  const ManyTensors many;
+  Random random(12);
+  for (int trial = 0; trial < 60; ++trial) {
+    Bytes damaged = many.bytes();
+    damaged[random.below(damaged.size() * 9 / 10)] ^= static_cast<std::byte>(1 << random.below(8));
+    const MemorySource source(damaged);
+    const auto reader = Reader::open(source, {.threads = 1, .verify_chunks = false});
+    if (!reader) continue;
+    std::vector<ReadRequest> requests;
+    std::vector<Bytes> memory;
+    for (const Record& record : reader->records()) {
+      if (!record.hidden) {
+        memory.emplace_back(record.decoded_bytes);
+        requests.push_back({&record, memory.back()});
+      }
+    }
+    const auto on_host = reader->read_many(requests);
+    const DeviceLoadResult on_device = load_all(*reader);
+    ASSERT_EQ(bool(on_host), bool(on_device.result))
+        << trial << ": "
+        << (on_host ? on_device.result.error().to_string() : on_host.error().to_string());
+    if (!on_host) {
+      EXPECT_EQ(on_device.result.error().to_string(), on_host.error().to_string()) << trial;
+      continue;
+    }
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(on_device.tensors.at(requests[i].record->name), memory[i])
+          << trial << " " << requests[i].record->name;
+    }
+  }
+}
+
+TEST(EmulatedLoad, ADeviceThatRefusesGoodChunksIsABug) {
+  const ManyTensors many;
+  const OpenFile file(many.bytes());
+  const FakeSettings settings("damage=3");
+  const DeviceLoadResult loaded = load_all(file.reader());
+  ASSERT_FALSE(loaded.result);
+  EXPECT_EQ(loaded.result.error().code, ErrorCode::kInternal);
+  EXPECT_NE(loaded.result.error().message.find("disagree"), std::string::npos);
+  EXPECT_FALSE(loaded.result.error().record.empty());
+}
+
+TEST(EmulatedLoad, ErrorsOfTheDriverAreReported) {
+  const ManyTensors many;
+  const OpenFile file(many.bytes());
+  for (const char* call :
+       {"MemcpyHtoDAsync:1:2", "MemcpyHtoDAsync:2:719", "LaunchKernel:2:719", "LaunchKernel:5:700",
+        "MemcpyDtoHAsync:1:719", "EventRecord:1:2", "EventSynchronize:1:719", "StreamCreate:1:2",
+        "StreamWaitEvent:2:1", "CtxPushCurrent:4:201", "EventCreate:1:2"}) {
+    const FakeSettings settings(std::string("fail=") + call);
+    const DeviceLoadResult loaded = load_all(file.reader());
+    ASSERT_FALSE(loaded.result) << call;
+    const bool is_memory = std::string(call).ends_with(":2");
+    EXPECT_EQ(loaded.result.error().code, is_memory ? ErrorCode::kOutOfMemory : ErrorCode::kIo)
+        << call << ": " << loaded.result.error().to_string();
+  }
+  expect_as_on_host(file.reader());  // the process is none the worse for it
+}
+
+TEST(EmulatedLoad, ProgressIsToldAndCancels) {
+  const ManyTensors many;
+  const OpenFile file(many.bytes());
+  std::uint64_t told = 0;
+  const auto listen = [&](std::uint64_t done, std::string_view) {
+    told = done;
+    return true;
+  };
+  expect_ok(load_all(file.reader(), {.progress = listen}).result);
+  std::uint64_t total = 0;
+  for (const Record& record : file->records()) {
+    total += record.hidden ? 0 : record.decoded_bytes;
+  }
+  EXPECT_EQ(told, total);
+  const DeviceLoadResult loaded =
+      load_all(file.reader(), {.progress = [](std::uint64_t, std::string_view) { return false; }});
+  ASSERT_FALSE(loaded.result);
+  EXPECT_EQ(loaded.result.error().code, ErrorCode::kCancelled);
+}
+
+TEST(EmulatedLoad, WrongMemoryIsRefused) {
+  const ManyTensors many;
+  const OpenFile file(many.bytes());
+  const Record& record = file.record("f32");
+  const DeviceMemory out(record.decoded_bytes + 4);
+  const auto plan = [&](MutableBytes bytes) {
+    const cuda::Read read{&record, bytes};
+    return cuda::Decoder::plan(file.reader(), {&read, 1}, 0);
+  };
+  EXPECT_EQ(plan(out.bytes()).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(plan(out.bytes().subspan(2, record.decoded_bytes)).error().code,
+            ErrorCode::kInvalidArgument);
+  auto decoder = take(plan(out.bytes().first(record.decoded_bytes)));
+  EXPECT_FALSE(decoder.finish());
+  const DeviceMemory workspace(decoder.workspace_bytes());
+  const DeviceMemory staging(decoder.staging_bytes());
+  EXPECT_FALSE(decoder.enqueue(workspace.bytes().data() + 8, staging.bytes(), {}));
+  EXPECT_FALSE(decoder.enqueue(workspace.bytes().data(), staging.bytes().first(100), {}));
+  EXPECT_FALSE(decoder.enqueue(workspace.bytes().data(), staging.bytes(), {1, nullptr}));
+  expect_ok(decoder.enqueue(workspace.bytes().data(), staging.bytes(), {}));
+  EXPECT_FALSE(decoder.enqueue(workspace.bytes().data(), staging.bytes(), {}));
+  EXPECT_TRUE(decoder.finish());
+}
+
+// In a process of its own each: a driver is started once.
+class EmulatedAvailability : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  // Prints why device `number` cannot be used.
+  [[noreturn]] static void tell(const char* settings, int number) {
+    ::setenv("CFCK_FAKE_CUDA", settings, 1);
+    const auto result = cuda::availability(number);
+    std::fprintf(stderr, "%s\n", result ? "available" : result.error().to_string().c_str());
+    std::exit(0);
+  }
+};
+
+TEST_F(EmulatedAvailability, SaysWhyNot) {
+  const testing::ExitedWithCode done(0);
+  EXPECT_EXIT(tell("", 0), done, "^available");
+  EXPECT_EXIT(tell("", 1), done, "no device cuda:1; this process sees 1");
+  EXPECT_EXIT(tell("", -1), done, "no device cuda:-1");
+  EXPECT_EXIT(tell("devices=0", 0), done, "has no NVIDIA device");
+  EXPECT_EXIT(tell("version=12080", 0), done, "CUDA 12.8, and decoding needs 13.0.*series 580");
+  EXPECT_EXIT(tell("capability=70", 0), done, "capability 7.0, and decoding needs 7.5");
+  EXPECT_EXIT(tell("fail=Init:1:999", 0), done, "cannot start the driver.*999");
+  EXPECT_EXIT(tell("fail=DevicePrimaryCtxRetain:1:2", 0), done, "cannot use the device.*memory");
+}
+
+TEST_F(EmulatedAvailability, WithoutADriver) {
+  const testing::ExitedWithCode done(0);
+  EXPECT_EXIT(
+      {
+        ::setenv("CFCK_CUDA_DRIVER", "/missing/libcuda.so", 1);
+        tell("", 0);
+      },
+      done, "no driver for NVIDIA devices can be loaded");
+  EXPECT_EXIT(
+      {
+        ::setenv("CFCK_CUDA_DRIVER", CFCK_FAKE_CODE_FOLDER "/libcfck_cuda.so", 1);
+        tell("", 0);
+      },
+      done, "has no function");
+}
+
+TEST_F(EmulatedAvailability, AForkedChildIsToldToSpawn) {
+  const testing::ExitedWithCode done(0);
+  EXPECT_EXIT(
+      {
+        (void)cuda::availability(0);
+        if (::fork() == 0) {
+          tell("", 0);
+        }
+        int status = 0;
+        (void)::wait(&status);
+        std::exit(0);
+      },
+      done, "forked from one that uses CUDA.*spawn");
+}
+
+}  // namespace
+}  // namespace cfck::test

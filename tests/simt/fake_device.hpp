@@ -1,0 +1,60 @@
+// Reads on the fake driver (fake_driver.cpp): the library's own code for devices, from the file to
+// the kernels on the emulator.
+#pragma once
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cfck/cuda.hpp"
+#include "tests/support/sample_tensors.hpp"
+
+namespace cfck::test {
+
+// Settings of the fake driver, as long as the object lives.
+class FakeSettings {
+ public:
+  explicit FakeSettings(const std::string& words) { ::setenv("CFCK_FAKE_CUDA", words.c_str(), 1); }
+  ~FakeSettings() { ::unsetenv("CFCK_FAKE_CUDA"); }
+  FakeSettings(const FakeSettings&) = delete;
+  FakeSettings& operator=(const FakeSettings&) = delete;
+};
+
+// Memory at a multiple of 256 bytes, of its exact size.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(std::size_t n_bytes)
+      : n_bytes_(n_bytes), data_(static_cast<std::byte*>(::operator new(n_bytes, kAlignment))) {}
+  ~DeviceMemory() { ::operator delete(data_, kAlignment); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  MutableBytes bytes() const { return {data_, n_bytes_}; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{256};
+  std::size_t n_bytes_;
+  std::byte* data_;
+};
+
+struct DeviceLoadResult {
+  Result<void> result;
+  cuda::Summary summary;
+  std::map<std::string, Bytes> tensors;
+};
+
+// Reads all named records in one load.
+DeviceLoadResult load_all(const Reader& reader, const cuda::LoadOptions& options = {});
+// Reads boxes of one record.
+Result<Bytes> load_box(const Reader& reader, const Record& record,
+                       const std::vector<std::uint64_t>& starts,
+                       const std::vector<std::uint64_t>& stops);
+// Runs one load.
+Result<cuda::Summary> run(const Reader& reader, std::span<const cuda::Read> reads,
+                          const cuda::LoadOptions& options = {});
+
+// Checks that a load on the device gives what the host reads.
+void expect_as_on_host(const Reader& reader, const cuda::LoadOptions& options = {});
+
+}  // namespace cfck::test

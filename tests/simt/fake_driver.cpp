@@ -1,0 +1,382 @@
+// A driver without a device: the functions that cuda/host/driver.hpp looks for, whose kernels run
+// on the emulator. Any memory of the process is memory of its devices. What was asked for is done
+// when somebody waits for it and not before, so that memory that is used again too early shows;
+// with "eager" at once.
+//
+// The environment variable CFCK_FAKE_CUDA has words that change what it is:
+//   devices=N      number of devices; 1
+//   version=N      of CUDA, as 13000
+//   capability=N   of the devices, as 90
+//   eager          work is done at once
+//   fail=NAME:N:R  the N-th call of a function (without "cu", from 1) gives the error R; counted
+//   anew
+//                  when the variable changes
+//   damage=N       the N-th kernel is started on arguments that fail every chunk
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+
+#include "cuda/host/driver.hpp"
+#include "cuda/host/kernels.hpp"
+#include "cuda/kernels/decode_batch.cuh"
+#include "tests/simt/emulator.hpp"
+
+namespace cfck::cuda {
+namespace {
+
+using Work = std::function<void()>;
+
+struct FakeEvent;
+
+// Work in order; some of it waits for events of other streams.
+struct FakeStream {
+  DriverContext context = nullptr;
+  std::deque<Work> work;
+};
+
+struct FakeEvent {
+  FakeStream* stream = nullptr;
+  std::shared_ptr<bool> is_done;  // of the last record
+};
+
+struct Settings {
+  std::string text;
+  int n_devices = 1;
+  int version = kOldestDriver;
+  int capability = 90;
+  bool is_eager = false;
+  std::map<std::string, std::pair<int, int>> failures;  // call and error by function
+  std::map<std::string, int> calls;
+  int damaged_kernel = 0;
+  int n_kernels = 0;
+};
+
+std::recursive_mutex mutex;
+FakeStream default_stream;
+
+Settings read_settings(const std::string& text) {
+  Settings settings;
+  settings.text = text;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    const std::string name = word.substr(0, equals);
+    if (name == "devices") settings.n_devices = std::atoi(value.c_str());
+    if (name == "version") settings.version = std::atoi(value.c_str());
+    if (name == "capability") settings.capability = std::atoi(value.c_str());
+    if (name == "eager") settings.is_eager = true;
+    if (name == "damage") settings.damaged_kernel = std::atoi(value.c_str());
+    if (name == "fail") {
+      const std::size_t first = value.find(':');
+      const std::size_t second = value.find(':', first + 1);
+      settings.failures[value.substr(0, first)] = {std::atoi(value.c_str() + first + 1),
+                                                   std::atoi(value.c_str() + second + 1)};
+    }
+  }
+  return settings;
+}
+
+Settings& settings() {
+  static Settings current;
+  const char* const given = std::getenv("CFCK_FAKE_CUDA");
+  const std::string text = given == nullptr ? "" : given;
+  if (current.text != text) {
+    current = read_settings(text);
+  }
+  return current;
+}
+
+// Counts a call; returns the error that it is to give, if any.
+DriverResult begin(const char* function) {
+  Settings& now = settings();
+  const int call = ++now.calls[function];
+  const auto found = now.failures.find(function);
+  return found != now.failures.end() && found->second.first == call ? found->second.second : 0;
+}
+
+void finish_stream(FakeStream& stream) {
+  while (!stream.work.empty()) {
+    const Work work = std::move(stream.work.front());
+    stream.work.pop_front();
+    work();
+  }
+}
+
+void add_work(FakeStream& stream, Work work) {
+  stream.work.push_back(std::move(work));
+  if (settings().is_eager) {
+    finish_stream(stream);
+  }
+}
+
+// Goes on with the stream of an event until the event has come.
+void wait_for(FakeStream& stream, const std::shared_ptr<bool>& is_done) {
+  while (!*is_done && !stream.work.empty()) {
+    const Work work = std::move(stream.work.front());
+    stream.work.pop_front();
+    work();
+  }
+}
+
+FakeStream& stream_of(DriverStream stream) {
+  return stream == nullptr ? default_stream : *reinterpret_cast<FakeStream*>(stream);
+}
+
+FakeEvent& event_of(DriverEvent event) { return *reinterpret_cast<FakeEvent*>(event); }
+
+DriverContext context_of(int device) {
+  return reinterpret_cast<DriverContext>(static_cast<std::uintptr_t>(device) + 1);
+}
+
+template <class Shared, class Batch, class Body>
+void emulate(unsigned n_blocks, unsigned n_warps, unsigned most_warps, const Batch& batch,
+             Body&& body) {
+  simt::Launch launch;
+  launch.n_blocks = n_blocks;
+  launch.warps_per_block = n_warps;
+  simt::emulate(launch, sizeof(Shared) * most_warps,
+                [&](void* shared) { body(batch, static_cast<Shared*>(shared)); });
+}
+
+template <class Format>
+void run_lossless(unsigned n_blocks, unsigned n_warps, const codec::DeviceBatch& batch) {
+  emulate<codec::LosslessShared>(n_blocks, n_warps, kWarpsPerBlock, batch,
+                                 [](const auto& b, codec::LosslessShared* shared) {
+                                   decode_lossless_batch<codec::With32Symbols<Format>>(b, shared);
+                                 });
+}
+
+template <class Value>
+void run_direct(unsigned n_blocks, unsigned n_warps, const codec::DeviceBatch& batch) {
+  emulate<codec::DirectShared>(
+      n_blocks, n_warps, kDirectWarpsPerBlock, batch,
+      [](const auto& b, codec::DirectShared* shared) { decode_direct_batch<Value>(b, shared); });
+}
+
+void run_chunks(codec::DeviceKernel kernel, unsigned n_blocks, unsigned n_warps,
+                const codec::DeviceBatch& batch) {
+  using Kernel = codec::DeviceKernel;
+  switch (kernel) {
+    case Kernel::kLosslessF64:
+      return run_lossless<codec::FormatF64>(n_blocks, n_warps, batch);
+    case Kernel::kLosslessF32:
+      return run_lossless<codec::FormatF32>(n_blocks, n_warps, batch);
+    case Kernel::kLosslessBf16:
+      return run_lossless<codec::FormatBf16>(n_blocks, n_warps, batch);
+    case Kernel::kLosslessF16:
+      return run_lossless<codec::FormatF16>(n_blocks, n_warps, batch);
+    case Kernel::kLosslessE5m2:
+      return run_lossless<codec::FormatE5m2>(n_blocks, n_warps, batch);
+    case Kernel::kLosslessE4m3:
+      return run_lossless<codec::FormatE4m3>(n_blocks, n_warps, batch);
+    case Kernel::kDirectF64:
+      return run_direct<codec::ValueF64>(n_blocks, n_warps, batch);
+    case Kernel::kDirectF32:
+      return run_direct<codec::ValueF32>(n_blocks, n_warps, batch);
+    case Kernel::kDirectBf16:
+      return run_direct<codec::ValueBf16>(n_blocks, n_warps, batch);
+    case Kernel::kDirectF16:
+      return run_direct<codec::ValueF16>(n_blocks, n_warps, batch);
+  }
+}
+
+// Runs a kernel by its number, with the bytes of its parameter.
+void run_kernel(unsigned kernel, unsigned n_blocks, unsigned n_warps, const std::byte* parameter) {
+  const auto plain = [&](const auto& batch, auto&& body) {
+    emulate<std::uint64_t>(n_blocks, n_warps, 1, batch,
+                           [&](const auto& b, std::uint64_t*) { body(b); });
+  };
+  if (kernel == kHashKernel) {
+    plain(*reinterpret_cast<const codec::DeviceExtents*>(parameter),
+          [](const auto& batch) { hash_batch(batch); });
+  } else if (kernel == kCopyKernel) {
+    plain(*reinterpret_cast<const codec::DeviceCopies*>(parameter),
+          [&](const auto& batch) { copy_batch(batch, n_blocks); });
+  } else if (kernel == kGatherKernel) {
+    plain(*reinterpret_cast<const codec::DeviceGathers*>(parameter),
+          [&](const auto& batch) { gather_batch(batch, n_blocks); });
+  } else {
+    run_chunks(static_cast<codec::DeviceKernel>(kernel - kFirstDecodeKernel), n_blocks, n_warps,
+               *reinterpret_cast<const codec::DeviceBatch*>(parameter));
+  }
+}
+
+std::size_t parameter_bytes(unsigned kernel) {
+  return kernel == kHashKernel     ? sizeof(codec::DeviceExtents)
+         : kernel == kCopyKernel   ? sizeof(codec::DeviceCopies)
+         : kernel == kGatherKernel ? sizeof(codec::DeviceGathers)
+                                   : sizeof(codec::DeviceBatch);
+}
+
+void fail_all(const codec::DeviceBatch& batch) {
+  std::fill_n(batch.statuses, batch.n_chunks, codec::kDeviceFailed);
+}
+
+}  // namespace
+}  // namespace cfck::cuda
+
+using namespace cfck::cuda;
+
+#define FAKE(name, ...) \
+  extern "C" __attribute__((visibility("default"))) DriverResult cu##name(__VA_ARGS__)
+#define BEGIN(name)                                            \
+  const std::lock_guard lock(mutex);                           \
+  if (const DriverResult failed = begin(#name); failed != 0) { \
+    return failed;                                             \
+  }
+
+FAKE(Init, unsigned) {
+  BEGIN(Init)
+  return settings().n_devices == 0 ? kDriverNoDevice : 0;
+}
+FAKE(DriverGetVersion, int* version) {
+  BEGIN(DriverGetVersion)
+  *version = settings().version;
+  return 0;
+}
+FAKE(DeviceGetCount, int* count) {
+  BEGIN(DeviceGetCount)
+  *count = settings().n_devices;
+  return 0;
+}
+FAKE(DeviceGet, DriverDevice* device, int ordinal) {
+  BEGIN(DeviceGet)
+  *device = ordinal;
+  return 0;
+}
+FAKE(DeviceGetAttribute, int* value, int attribute, DriverDevice) {
+  BEGIN(DeviceGetAttribute)
+  *value = attribute == kCapabilityMajor   ? settings().capability / 10
+           : attribute == kCapabilityMinor ? settings().capability % 10
+                                           : 2;  // multiprocessors
+  return 0;
+}
+FAKE(DevicePrimaryCtxRetain, DriverContext* context, DriverDevice device) {
+  BEGIN(DevicePrimaryCtxRetain)
+  *context = context_of(device);
+  return 0;
+}
+FAKE(CtxPushCurrent_v2, DriverContext) {
+  BEGIN(CtxPushCurrent)
+  return 0;
+}
+FAKE(CtxPopCurrent_v2, DriverContext*) {
+  BEGIN(CtxPopCurrent)
+  return 0;
+}
+FAKE(ModuleLoadData, DriverModule* module, const void* image) {
+  BEGIN(ModuleLoadData)
+  *module = reinterpret_cast<DriverModule>(const_cast<void*>(image));
+  return 0;
+}
+FAKE(ModuleGetFunction, DriverFunction* function, DriverModule, const char* name) {
+  BEGIN(ModuleGetFunction)
+  for (std::uintptr_t k = 0; k < kKernels; ++k) {
+    if (std::strcmp(kKernelNames[k].name, name) == 0) {
+      *function = reinterpret_cast<DriverFunction>(k + 1);
+      return 0;
+    }
+  }
+  return 500;  // not found
+}
+FAKE(LaunchKernel, DriverFunction function, unsigned grid_x, unsigned, unsigned, unsigned block_x,
+     unsigned, unsigned, unsigned, DriverStream stream, void** parameters, void**) {
+  BEGIN(LaunchKernel)
+  const auto kernel = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(function)) - 1;
+  const auto* const first = static_cast<const std::byte*>(parameters[0]);
+  std::vector<std::byte> parameter(first, first + parameter_bytes(kernel));
+  const bool is_damaged = ++settings().n_kernels == settings().damaged_kernel;
+  add_work(stream_of(stream), [kernel, grid_x, block_x, is_damaged, parameter] {
+    if (is_damaged && kernel >= kFirstDecodeKernel) {
+      fail_all(*reinterpret_cast<const cfck::codec::DeviceBatch*>(parameter.data()));
+      return;
+    }
+    run_kernel(kernel, grid_x, block_x / 32, parameter.data());
+  });
+  return 0;
+}
+FAKE(StreamCreate, DriverStream* stream, unsigned) {
+  BEGIN(StreamCreate)
+  *stream = reinterpret_cast<DriverStream>(new FakeStream{context_of(0), {}});
+  return 0;
+}
+FAKE(StreamDestroy_v2, DriverStream stream) {
+  BEGIN(StreamDestroy)
+  finish_stream(stream_of(stream));
+  delete &stream_of(stream);
+  return 0;
+}
+FAKE(StreamGetCtx, DriverStream stream, DriverContext* context) {
+  BEGIN(StreamGetCtx)
+  *context = stream_of(stream).context;
+  return 0;
+}
+FAKE(StreamWaitEvent, DriverStream stream, DriverEvent event, unsigned) {
+  BEGIN(StreamWaitEvent)
+  FakeStream* const other = event_of(event).stream;
+  const auto is_done = event_of(event).is_done;
+  if (other != nullptr) {
+    add_work(stream_of(stream), [other, is_done] { wait_for(*other, is_done); });
+  }
+  return 0;
+}
+FAKE(StreamSynchronize, DriverStream stream) {
+  BEGIN(StreamSynchronize)
+  finish_stream(stream_of(stream));
+  return 0;
+}
+FAKE(EventCreate, DriverEvent* event, unsigned) {
+  BEGIN(EventCreate)
+  *event = reinterpret_cast<DriverEvent>(new FakeEvent);
+  return 0;
+}
+FAKE(EventRecord, DriverEvent event, DriverStream stream) {
+  BEGIN(EventRecord)
+  const auto is_done = std::make_shared<bool>(false);
+  event_of(event) = {&stream_of(stream), is_done};
+  add_work(stream_of(stream), [is_done] { *is_done = true; });
+  return 0;
+}
+FAKE(EventSynchronize, DriverEvent event) {
+  BEGIN(EventSynchronize)
+  if (event_of(event).stream != nullptr) {
+    wait_for(*event_of(event).stream, event_of(event).is_done);
+  }
+  return 0;
+}
+FAKE(EventDestroy_v2, DriverEvent event) {
+  BEGIN(EventDestroy)
+  delete &event_of(event);
+  return 0;
+}
+FAKE(MemcpyHtoDAsync_v2, DriverPointer to, const void* from, std::size_t n_bytes,
+     DriverStream stream) {
+  BEGIN(MemcpyHtoDAsync)
+  add_work(stream_of(stream),
+           [to, from, n_bytes] { std::memcpy(reinterpret_cast<void*>(to), from, n_bytes); });
+  return 0;
+}
+FAKE(MemcpyDtoHAsync_v2, void* to, DriverPointer from, std::size_t n_bytes, DriverStream stream) {
+  BEGIN(MemcpyDtoHAsync)
+  add_work(stream_of(stream),
+           [to, from, n_bytes] { std::memcpy(to, reinterpret_cast<void*>(from), n_bytes); });
+  return 0;
+}
+FAKE(PointerGetAttribute, void* value, int, DriverPointer) {
+  BEGIN(PointerGetAttribute)
+  *static_cast<int*>(value) = 0;
+  return 0;
+}
+FAKE(GetErrorString, int error, const char** text) {
+  BEGIN(GetErrorString)
+  *text = error == kDriverOutOfMemory ? "out of memory" : "an error of the fake driver";
+  return 0;
+}
