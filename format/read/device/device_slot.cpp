@@ -162,8 +162,9 @@ Result<void> DeviceSlot::fill_pack(DeviceJob& job, ReadWorker& worker) {
     DeviceTask& task = job.tasks.emplace_back();
     task.wanted = {number, 0, 0, read.first, read.first + read.n_elems};
     task.order = {job.order.job, job.tasks.size() - 1};
-    if (!is_valid) {
-      continue;
+    const bool is_whole = read.n_elems == stored.record.n_elems;
+    if (!is_valid || (!is_whole && !can_gather(read))) {
+      continue;  // the host's
     }
     task.payload = job.place.device + stored.pack_offset;
     if (stored.record.codec == CodecId::kRaw) {
