@@ -8,7 +8,7 @@
 
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
-#include "codec/common/device_batch.hpp"
+#include "codec/device_batch.hpp"
 #include "codec/device_plan.hpp"
 
 namespace cfck::codec {

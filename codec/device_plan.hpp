@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
-#include "codec/common/device_chunk.hpp"
+#include "codec/device_chunk.hpp"
 
 namespace cfck::codec {
 

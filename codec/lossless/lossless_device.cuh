@@ -4,9 +4,9 @@
 #pragma once
 
 #include "base/simt/warp.cuh"
-#include "codec/common/device_chunk.hpp"
 #include "codec/common/fields_device.cuh"
 #include "codec/common/spread_device.cuh"
+#include "codec/device_chunk.hpp"
 #include "codec/entropy/rans/rans_device.cuh"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/symboliser/bins_device.cuh"

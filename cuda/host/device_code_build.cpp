@@ -1,7 +1,8 @@
 #include <string>
 
 #include "cfck/version.hpp"
-#include "codec/common/device_batch.hpp"
+#include "codec/device_batch.hpp"
+#include "codec/entropy/rans/rans_device_tables.hpp"
 #include "cuda/host/device_code.hpp"
 
 namespace cfck::cuda {

@@ -3,8 +3,9 @@
 
 #include "base/simt/warp.cuh"
 #include "base/simt/xxh3_device.cuh"
-#include "codec/common/device_batch.hpp"
+#include "codec/device_batch.hpp"
 #include "codec/direct/device/direct_device.cuh"
+#include "codec/entropy/rans/rans_device_tables.hpp"
 #include "codec/lossless/lossless_device.cuh"
 #include "cuda/kernels/launch_shapes.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "format/container/element_view.hpp"
 #include "format/container/frame_fields.hpp"
-#include "format/read/element_view.hpp"
 
 namespace cfck::format {
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "format/read/element_view.hpp"
+#include "format/container/element_view.hpp"
 #include "format/read/open_file.hpp"
 
 namespace cfck::format {

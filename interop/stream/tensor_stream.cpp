@@ -9,7 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "base/threads/threads.hpp"
-#include "format/read/element_view.hpp"
+#include "format/container/element_view.hpp"
 #include "format/write/alias_plan.hpp"
 #include "model/listed_archive.hpp"
 

@@ -29,6 +29,7 @@ from ._calibration.calibration import Calibration, load_calibration
 from ._calibration.refine import refine
 from ._calibration.tensor import CalibratedTensor
 from ._evaluation.evaluate import Evaluation, evaluate
+from ._io.on_device import DeviceWarning
 from ._io.open import safe_open
 from ._io.records import RecordInfo
 from ._io.serialize import TensorSpec, deserialize, serialize, serialize_file
@@ -74,6 +75,7 @@ __all__ = [
     "ChecksumError",
     "CorruptError",
     "DeviceError",
+    "DeviceWarning",
     "EmptyFileWarning",
     "Evaluation",
     "ExistsError",
@@ -123,6 +125,6 @@ __version__ = _library_version()
 
 def __getattr__(name: str) -> ModuleType:
     # torch takes seconds to import; only who asks for it pays.
-    if name in ("hdf5", "numpy", "plot", "torch"):
+    if name in ("cuda", "hdf5", "numpy", "plot", "torch"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

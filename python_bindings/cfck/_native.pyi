@@ -214,6 +214,25 @@ class File:
     def read_slice(self, record: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int) -> None:
         """Decodes a box of a record into memory."""
 
+def why_not_cuda(device: int) -> str | None:
+    """Why the device of this number cannot decode; None where it can."""
+
+class DeviceLoad:
+    """A load that is decoded on a device."""
+
+    def __init__(self, file: File, requests: Sequence[tuple[int, int, int, Sequence[int], Sequence[int]]], device: int, progress: object | None) -> None: ...
+
+    @property
+    def workspace_bytes(self) -> int: ...
+
+    @property
+    def staging_bytes(self) -> int: ...
+
+    def run(self, workspace: int, staging: int, staging_bytes: int, stream: int) -> tuple[int, int]:
+        """
+        Decodes everything on a stream: returns the bytes that the device has decoded, and the host.
+        """
+
 class WriteSummary:
     """What became of the tensors that were written."""
 

@@ -107,14 +107,16 @@ def save_file(
 @takes(LoadBytesOptions)
 def load(
     data: bytes,
+    device: str | int | torch.device | None = "cpu",
     **options: Unpack[LoadBytesOptions],
 ) -> dict[str, torch.Tensor]:
-    """Loads all tensors from bytes of a .cfck or safetensors file, to the host.
+    """Loads all tensors from bytes of a .cfck or safetensors file.
 
     Arguments as in load_file.
     """
+    target = _FRAMEWORK.check_device(device)
     reading, progress = split_progress(options)
-    return Archive.from_bytes(data, reading).load_all(_FRAMEWORK, None, progress)
+    return Archive.from_bytes(data, reading).load_all(_FRAMEWORK, target, progress)
 
 
 @takes(LoadOptions)
@@ -128,7 +130,8 @@ def load_file(
     Args:
         filename: a .cfck or safetensors file, a folder with a model, or its index; see safe_open.
         device: where the tensors go: its name, or the number of an accelerator; None: the host.
-            They are decoded on the host and copied, at most 256 MiB or one tensor at a time.
+            A CUDA device decodes them itself where it can (see ``decode``); for others they are
+            decoded on the host and copied, at most 256 MiB or one tensor at a time.
         options: how to read, see OpenOptions; help() lists each.
 
     Returns:
@@ -138,7 +141,8 @@ def load_file(
     Raises:
         CfckError: MissingFileError (a FileNotFoundError), ChecksumError, CorruptError,
             TruncatedError, UnsupportedError, LimitExceededError, IoError (an OSError),
-            DeviceError (a RuntimeError) for devices that torch does not know or cannot use.
+            DeviceError (a RuntimeError) for devices that torch does not know or cannot use,
+            OutOfMemoryError (a MemoryError), also for that of a device.
     """
     target = _FRAMEWORK.check_device(device)
     reading, progress = split_progress(options)
@@ -187,8 +191,8 @@ def load_model(
 ) -> tuple[set[str], list[str]]:
     """Loads a file into a model, decoding straight into its parameters and buffers.
 
-    Needs the memory of one model; tensors on other devices, of other dtypes, or not contiguous
-    go through memory of their own, one at a time.
+    Needs the memory of one model. Tensors of other dtypes, or not contiguous, go through memory of
+    their own, one at a time, and so do those on devices that do not decode (see ``decode``).
 
     Args:
         model: stays on the devices where it is.

@@ -9,6 +9,7 @@
 namespace cfck::python {
 
 void bind_calibration(nanobind::module_& module);
+void bind_device(nanobind::module_& module);
 void bind_folders(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
 void bind_reader(nanobind::module_& module);
@@ -24,6 +25,7 @@ void bind_module(nanobind::module_& module) {
   bind_folders(module);
   bind_options(module);
   bind_reader(module);
+  bind_device(module);
   bind_writer(module);
 }
 

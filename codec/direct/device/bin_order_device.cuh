@@ -5,8 +5,8 @@
 
 #include "base/simt/warp.cuh"
 #include "codec/common/bin_codes.hpp"
-#include "codec/common/device_chunk.hpp"
 #include "codec/common/spread_device.cuh"
+#include "codec/device_chunk.hpp"
 #include "codec/symboliser/bins_device.cuh"
 
 namespace cfck::codec {

@@ -1,9 +1,9 @@
-// The parameters of a record as a device is told them (codec/common/device_chunk.hpp).
+// The parameters of a record as a device is told them (codec/device_chunk.hpp).
 #pragma once
 
 #include <cstdint>
 
-#include "codec/common/device_chunk.hpp"
+#include "codec/device_chunk.hpp"
 #include "codec/direct/chunk/parameters.hpp"
 
 namespace cfck::codec {

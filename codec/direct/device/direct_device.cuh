@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/simt/warp.cuh"
-#include "codec/common/device_chunk.hpp"
 #include "codec/common/float_values.hpp"
+#include "codec/device_chunk.hpp"
 #include "codec/direct/device/direct_sections_device.cuh"
 #include "codec/direct/device/escapes_device.cuh"
 #include "codec/direct/device/index_passes_device.cuh"

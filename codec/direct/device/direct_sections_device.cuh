@@ -4,8 +4,8 @@
 
 #include "base/simt/warp.cuh"
 #include "codec/common/bin_codes.hpp"
-#include "codec/common/device_chunk.hpp"
 #include "codec/common/fields_device.cuh"
+#include "codec/device_chunk.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
 
 namespace cfck::codec {

@@ -4,9 +4,9 @@
 
 #include "base/simt/warp.cuh"
 #include "codec/common/bin_codes.hpp"
-#include "codec/common/device_chunk.hpp"
 #include "codec/common/fields_device.cuh"
 #include "codec/common/float_values.hpp"
+#include "codec/device_chunk.hpp"
 #include "codec/direct/device/bin_order_device.cuh"
 
 namespace cfck::codec {

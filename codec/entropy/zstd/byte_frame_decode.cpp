@@ -30,4 +30,9 @@ Result<void> decompress_frame(ByteView frame, Scratch& scratch, MutableBytes out
   return {};
 }
 
+Result<void> unpack_mask(const DevicePlan& plan, ByteView payload, Scratch& scratch,
+                         MutableBytes out) {
+  return decompress_frame(payload.subspan(plan.mask_at, plan.mask_frame_bytes), scratch, out);
+}
+
 }  // namespace cfck::codec

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codec/common/device_batch.hpp"
+#include "codec/device_batch.hpp"
 
 namespace cfck::format {
 namespace {

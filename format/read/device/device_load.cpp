@@ -5,6 +5,7 @@
 
 #include "base/bytes.hpp"
 #include "base/threads/threads.hpp"
+#include "codec/entropy/rans/rans_device_tables.hpp"
 #include "format/read/chunk_batch.hpp"
 #include "format/read/read_plan.hpp"
 
@@ -24,8 +25,8 @@ std::size_t rounded(std::size_t n_bytes) {
 // What the chunks of a read take of the scratch memory at most, but for escapes: a number for each
 // group and two for each value, or what only a part is wanted of.
 std::uint64_t most_scratch_bytes(const ViewRead& read, std::uint64_t limit) {
-  const std::uint64_t n = std::min(read.stored->record.n_elems,
-                                   read.n_elems + 2 * read.stored->record.chunk_elems);
+  const std::uint64_t n =
+      std::min(read.stored->record.n_elems, read.n_elems + 2 * read.stored->record.chunk_elems);
   return std::min(std::min(n, limit) * 16 + 4096, limit);
 }
 

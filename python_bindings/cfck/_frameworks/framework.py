@@ -79,6 +79,12 @@ class Framework(Protocol[TensorT]):
     def target(self, out: object, dtype: str, shape: Sequence[int], name: str) -> int | None:
         """Address where ``out`` takes the tensor in place; None if it must be copied."""
 
+    def device_of(self, out: TensorT) -> torch.device | None:
+        """Where ``out`` is; None: on the host."""
+
+    def address(self, out: TensorT) -> int:
+        """Of the first element, in the memory where it is."""
+
     def copy(self, out: TensorT, tensor: TensorT) -> None:
         """Copies ``tensor`` into ``out``, on whatever device it is."""
 

@@ -167,5 +167,11 @@ class NumpyFramework:
         in_place = out.flags.c_contiguous and out.dtype.isnative and dtype not in _PACKED_BITS
         return out.ctypes.data if in_place else None
 
+    def device_of(self, out: np.ndarray) -> None:
+        return None
+
+    def address(self, out: np.ndarray) -> int:
+        return out.ctypes.data
+
     def copy(self, out: np.ndarray, tensor: np.ndarray) -> None:
         out[...] = tensor

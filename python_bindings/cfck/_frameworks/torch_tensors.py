@@ -172,6 +172,12 @@ class TorchFramework:
             )
         return out.data_ptr() if takes_in_place(out) else None
 
+    def device_of(self, out: torch.Tensor) -> torch.device | None:
+        return device_of(out)
+
+    def address(self, out: torch.Tensor) -> int:
+        return out.data_ptr()
+
     def copy(self, out: torch.Tensor, tensor: torch.Tensor) -> None:
         with torch.no_grad():
             out.copy_(tensor)
@@ -180,6 +186,11 @@ class TorchFramework:
 def is_host(tensor: torch.Tensor) -> bool:
     """Whether the tensor's memory can be read through its address."""
     return tensor.device.type == "cpu"
+
+
+def device_of(tensor: torch.Tensor) -> torch.device | None:
+    """The device that the tensor is on; None: the host."""
+    return None if is_host(tensor) else tensor.device
 
 
 def has_plain_storage(tensor: torch.Tensor) -> bool:

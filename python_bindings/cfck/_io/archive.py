@@ -14,6 +14,7 @@ from .._options.signatures import complete
 from ..errors import CfckError, CorruptError, IoError, LimitExceededError, NotFoundError
 from .folders import check_unmarked, find_in_folder, read_index, watch
 from .loading import Loading, Wanted, bytes_to_decode, shift
+from .on_device import DeviceMemory, decoding_device, read_on_device
 from .parts import Make, Part, Reading, allocate, memory_of
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ class Archive:
         self,
         parts: Sequence[Part],
         limits: Mapping[str, int],
+        decode: str,
         shards: Mapping[str, Part] | None = None,
     ) -> None:
         self._parts = list(parts)
         self._limits = limits
+        self._decode = decode
         self._places: dict[str, tuple[Part, int]] = {}
         for part in self._parts:
             for index, record in enumerate(part.records):
@@ -49,7 +52,7 @@ class Archive:
             check_unmarked(path)
             path = find_in_folder(path)
         if not path.endswith(".json"):
-            return cls([Part.open_path(path, reading)], reading.limits)
+            return cls([Part.open_path(path, reading)], reading.limits, reading.decode)
         for _ in range(_MAX_OPEN_ATTEMPTS):
             folder = watch(path)
             try:
@@ -66,7 +69,7 @@ class Archive:
     @classmethod
     def from_bytes(cls, data: object, options: ReadOptions) -> Archive:
         reading = Reading.of(complete(ReadOptions, options))
-        return cls([Part.open_bytes(data, reading)], reading.limits)
+        return cls([Part.open_bytes(data, reading)], reading.limits, reading.decode)
 
     @classmethod
     def _open_shards(cls, index_path: str, reading: Reading) -> Archive:
@@ -78,7 +81,7 @@ class Archive:
             for shard in dict.fromkeys(weight_map.values())
         }
         shards = {name: parts[shard] for name, shard in weight_map.items()}
-        archive = cls(list(parts.values()), reading.limits, shards)
+        archive = cls(list(parts.values()), reading.limits, reading.decode, shards)
         for name, shard in weight_map.items():
             if name not in archive._places:
                 raise CorruptError(
@@ -148,19 +151,21 @@ class Archive:
         """Memory for whole tensors that one call reads, after the limits were asked."""
         return allocate([(*self._find(name), None) for name in names], make)
 
-    def allocate_box(self, name: str, shape: Sequence[int], make: Make[_Memory]) -> _Memory:
-        """Memory for a box of a tensor, after the limits were asked."""
-        return allocate([(*self._find(name), shape)], make)[0]
-
     def read_into(self, name: str, address: int, n_bytes: int) -> None:
         """Decodes one tensor, contiguous, into memory."""
         part, index = self._find(name)
         part.file.read_many([(index, address, n_bytes)], None)
 
     def read_all_into(
-        self, targets: Iterable[tuple[str, int, int]], progress: Progress | None
+        self,
+        targets: Iterable[tuple[str, int, int]],
+        progress: Progress | None,
+        device: torch.device | None = None,
     ) -> None:
-        """Decodes tensors into memory: (name, address, bytes) each."""
+        """Decodes tensors into memory: (name, address, bytes) each.
+
+        ``device``: where the memory is, which must be able to decode; None: on the host.
+        """
         by_part: dict[int, tuple[Part, list[tuple[int, int, int]]]] = {}
         for name, address, n_bytes in targets:
             part, index = self._find(name)
@@ -168,14 +173,42 @@ class Archive:
         total_bytes = sum(n for _, requests in by_part.values() for _, _, n in requests)
         done_bytes = 0
         for part, requests in by_part.values():
-            part.file.read_many(requests, shift(progress, done_bytes, total_bytes))
+            told = shift(progress, done_bytes, total_bytes)
+            decoder = decoding_device(part, device, self._decode) if device else None
+            if decoder is None:
+                part.file.read_many(requests, told)
+            else:
+                read_on_device(part, decoder, [(*request, (), ()) for request in requests], told)
             done_bytes += sum(n_bytes for _, _, n_bytes in requests)
 
-    def read_slice_into(
-        self, name: str, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int
-    ) -> None:
+    def decoder_of(self, name: str, device: torch.device | None) -> DeviceMemory | None:
+        """The device that decodes a tensor which goes to ``device``; None: the host does."""
+        return decoding_device(self._find(name)[0], device, self._decode)
+
+    def load_box(
+        self,
+        name: str,
+        starts: Sequence[int],
+        stops: Sequence[int],
+        framework: Framework[TensorT],
+        device: torch.device | None,
+    ) -> TensorT:
+        """The box of a tensor that begins at ``starts`` and ends before ``stops``."""
         part, index = self._find(name)
-        part.file.read_slice(index, starts, stops, address, n_bytes)
+        shape = [stop - start for start, stop in zip(starts, stops, strict=True)]
+        decoder = decoding_device(part, device, self._decode)
+        [(memory, address, n_bytes)] = allocate(
+            [(part, index, shape)], memory_of(decoder or framework)
+        )
+        if decoder is None:
+            part.file.read_slice(index, starts, stops, address, n_bytes)
+        else:
+            request = (index, address, n_bytes, starts, stops)
+            read_on_device(part, decoder, [request], None)
+        box = framework.finish(memory, part.records[index].dtype, shape)
+        if device is None or decoder is not None:
+            return box
+        return framework.to_device(box, device)
 
     def load_one(
         self,
@@ -185,21 +218,33 @@ class Archive:
         out: TensorT | None = None,
     ) -> TensorT:
         """One tensor; into ``out``, if given."""
-        record = self.record(name)
+        part, index = self._find(name)
+        record = part.records[index]
         if out is not None:
             target = framework.target(out, record.dtype, record.shape, name)
             if target is not None:
                 self.read_into(name, target, record.decoded_bytes)
                 return out
+            device = framework.device_of(out)
         if device is not None:
             framework.reach_device(device)
-        [(memory, address, n_bytes)] = self.allocate([name], memory_of(framework))
-        self.read_into(name, address, n_bytes)
+        decoder = decoding_device(part, device, self._decode)
+        if decoder is not None and out is not None and decoder.takes_in_place(out):
+            request = (index, framework.address(out), record.decoded_bytes, (), ())
+            read_on_device(part, decoder, [request], None)
+            return out
+        [(memory, address, n_bytes)] = self.allocate([name], memory_of(decoder or framework))
+        if decoder is None:
+            self.read_into(name, address, n_bytes)
+        else:
+            read_on_device(part, decoder, [(index, address, n_bytes, (), ())], None)
         tensor = framework.finish(memory, record.dtype, record.shape)
         if out is not None:
             framework.copy(out, tensor)
             return out
-        return tensor if device is None else framework.to_device(tensor, device)
+        if device is None or decoder is not None:
+            return tensor
+        return framework.to_device(tensor, device)
 
     def load(
         self,
@@ -209,7 +254,7 @@ class Archive:
         progress: Progress | None = None,
     ) -> dict[str, TensorT]:
         """Several tensors, tied where the file ties them. ``device`` None: the host."""
-        return Loading(framework, device, progress).run(self._wanted(names))
+        return Loading(framework, device, progress, self._decode).run(self._wanted(names))
 
     def load_all(
         self,

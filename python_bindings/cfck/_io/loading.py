@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic
 from .. import _native
 from .._common.progress import Progress
 from .._frameworks.framework import Framework, TensorT
+from .on_device import DeviceMemory, decoding_device, read_on_device
 from .parts import Part, allocate, memory_of
 
 if TYPE_CHECKING:
@@ -28,13 +29,16 @@ class Loading(Generic[TensorT]):
         framework: Framework[TensorT],
         device: torch.device | None,
         progress: Progress | None,
+        decode: str,
     ) -> None:
         self.framework = framework
         self.device = device
         self.progress = progress
+        self.decode = decode
         self.done_bytes = 0
         self.total_bytes = 0
         self.loaded: dict[tuple[int, int], TensorT] = {}
+        self.decoders: dict[int, DeviceMemory | None] = {}
 
     def run(self, wanted: list[Wanted]) -> dict[str, TensorT]:
         if self.device is not None:
@@ -67,7 +71,7 @@ class Loading(Generic[TensorT]):
         for part, index in places:
             n_bytes = part.records[index].decoded_bytes
             other_file = group and group[0][0] is not part
-            staged = self.device is not None and group_bytes + n_bytes > _STAGED_BYTES
+            staged = self._is_staged(part) and group_bytes + n_bytes > _STAGED_BYTES
             if group and (other_file or staged):
                 self._read_group(group)
                 group, group_bytes = [], 0
@@ -76,20 +80,34 @@ class Loading(Generic[TensorT]):
         if group:
             self._read_group(group)
 
+    def _is_staged(self, part: Part) -> bool:
+        """Whether values go through memory of the host."""
+        return self.device is not None and self._decoder(part) is None
+
+    def _decoder(self, part: Part) -> DeviceMemory | None:
+        if id(part) not in self.decoders:
+            self.decoders[id(part)] = decoding_device(part, self.device, self.decode)
+        return self.decoders[id(part)]
+
     def _read_group(self, group: list[tuple[Part, int]]) -> None:
         part = group[0][0]
+        decoder = self._decoder(part)
         boxes = [(part, index, None) for _, index in group]
-        memories = allocate(boxes, memory_of(self.framework))
+        memories = allocate(boxes, memory_of(decoder or self.framework))
         requests = [
             (index, address, n_bytes)
             for (_, index), (_, address, n_bytes) in zip(group, memories, strict=True)
         ]
-        part.file.read_many(requests, shift(self.progress, self.done_bytes, self.total_bytes))
+        progress = shift(self.progress, self.done_bytes, self.total_bytes)
+        if decoder is None:
+            part.file.read_many(requests, progress)
+        else:
+            read_on_device(part, decoder, [(*request, (), ()) for request in requests], progress)
         self.done_bytes += sum(n_bytes for _, _, n_bytes in requests)
         for (_, index), (memory, _, _) in zip(group, memories, strict=True):
             record = part.records[index]
             tensor = self.framework.finish(memory, record.dtype, record.shape)
-            if self.device is not None:
+            if self.device is not None and decoder is None:
                 tensor = self.framework.to_device(tensor, self.device)
             self.loaded[id(part), index] = tensor
 

@@ -11,12 +11,14 @@ from .._common.progress import Progress
 from .._frameworks.torch_tensors import (
     TorchFramework,
     byte_range,
+    device_of,
     dtype_of,
     has_plain_storage,
     takes_in_place,
     torch_shape,
 )
 from .archive import Archive
+from .loading import shift
 
 Geometry = tuple[Any, ...]
 
@@ -67,9 +69,11 @@ def load_into(
     }
     plan = _plan(own, archive)
     with torch.no_grad():
-        archive.read_all_into(plan.in_place, progress)
+        _fill(own, plan, archive, progress)
         for name in plan.copied:
-            own[name].copy_(archive.load_one(name, framework, None))
+            own[name].copy_(
+                archive.load_one(name, framework, _copied_through(own[name], archive, name))
+            )
         conflicts = _conflicts(own, archive, framework, plan)
     state: dict[str, Any] = {name: own[name] for name in plan.done}
     for name in plan.others:
@@ -86,11 +90,35 @@ def load_into(
     return Outcome(missing, [*result.unexpected_keys, *conflicts], conflicts)
 
 
+def _fill(
+    own: dict[str, torch.Tensor], plan: _Plan, archive: Archive, progress: Progress | None
+) -> None:
+    """Decodes what goes straight into the model: by the host, then by each device."""
+    on_host = [(name, own[name].data_ptr(), n_bytes) for name, n_bytes in plan.in_place]
+    on_devices = {
+        device: [(name, own[name].data_ptr(), n_bytes) for name, n_bytes in targets]
+        for device, targets in plan.on_device.items()
+    }
+    total = sum(n for targets in (on_host, *on_devices.values()) for _, _, n in targets)
+    done = 0
+    for device, targets in ((None, on_host), *on_devices.items()):
+        if targets:
+            archive.read_all_into(targets, shift(progress, done, total), device)
+            done += sum(n_bytes for _, _, n_bytes in targets)
+
+
+def _copied_through(tensor: torch.Tensor, archive: Archive, name: str) -> torch.device | None:
+    """Where a tensor is decoded before it is copied; None: on the host."""
+    return None if archive.decoder_of(name, device_of(tensor)) is None else tensor.device
+
+
 class _Plan:
     """How each tensor of the file gets into the model."""
 
     def __init__(self) -> None:
-        self.in_place: list[tuple[str, int, int]] = []
+        # Names, and bytes.
+        self.in_place: list[tuple[str, int]] = []
+        self.on_device: dict[torch.device, list[tuple[str, int]]] = {}
         self.copied: list[str] = []
         self.done: list[str] = []
         self.others: list[str] = []
@@ -137,13 +165,25 @@ def _plan(own: dict[str, torch.Tensor], archive: Archive) -> _Plan:
             plan.copied.append(name)
             for other in overlapping:
                 plan.shared.setdefault(other.name, name)
-        elif takes_in_place(tensor) and tensor.dtype == dtype_of(archive.record(name).dtype):
-            plan.in_place.append((name, tensor.data_ptr(), archive.record(name).decoded_bytes))
+            continue
+        target = (name, archive.record(name).decoded_bytes)
+        if tensor.dtype != dtype_of(archive.record(name).dtype):
+            plan.copied.append(name)
+        elif takes_in_place(tensor):
+            plan.in_place.append(target)
+        elif _decodes_in_place(tensor, archive, name):
+            plan.on_device.setdefault(tensor.device, []).append(target)
         else:
             plan.copied.append(name)
-    plan.in_place.sort(key=lambda target: position[target[0]])
+    for targets in (plan.in_place, *plan.on_device.values()):
+        targets.sort(key=lambda target: position[target[0]])
     plan.copied.sort(key=position.__getitem__)
     return plan
+
+
+def _decodes_in_place(tensor: torch.Tensor, archive: Archive, name: str) -> bool:
+    decoder = archive.decoder_of(name, device_of(tensor))
+    return decoder is not None and decoder.takes_in_place(tensor)
 
 
 def _conflicts(

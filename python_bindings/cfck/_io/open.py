@@ -34,7 +34,8 @@ class safe_open(Generic[TensorT]):
             .safetensors, and the index of shards before a single file. Where that leaves
             several, InvalidArgumentError names them.
         framework: "pt" for torch, "np" or "numpy".
-        device: where torch tensors go, None: the host; they are decoded there and copied.
+        device: where torch tensors go, None: the host. A CUDA device decodes them itself where it
+            can (see ``decode``); for others they are decoded on the host and copied.
         options: how to read, see OpenOptions; help() lists each.
 
     Opening reads the index alone. All methods may be called from several threads, and in forked
@@ -132,7 +133,8 @@ class safe_open(Generic[TensorT]):
         Args:
             name: one of keys().
             out: a tensor of the same dtype and shape, to be filled and returned. Contiguous
-                memory of the host is filled in place, other memory by a copy.
+                memory of the host, and of a CUDA device that decodes, is filled in place, other
+                memory by a copy.
 
         Raises:
             CfckError: NotFoundError; InvalidArgumentError if ``out`` does not fit; ChecksumError

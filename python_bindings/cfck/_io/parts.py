@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from .. import _native
 from .._common.paths import native_path
-from .._frameworks.framework import Framework, TensorT
 from .._options.native import check_limits, check_threads
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 
 _Memory = TypeVar("_Memory")
+_Owner = TypeVar("_Owner", covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Reading:
     max_decoded_bytes: int
     limits: dict[str, int]
     map: bool = False
+    decode: str = "auto"
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Reading:
@@ -41,6 +42,7 @@ class Reading:
             max_decoded_bytes=options["max_decoded_bytes"],
             limits=check_limits(options["limits"]),
             map=backend == "mmap",
+            decode=_check_decode(options["decode"]),
         )
 
     def native(self) -> dict[str, Any]:
@@ -111,6 +113,18 @@ def allocate(boxes: Iterable[Box], make: Make[_Memory]) -> list[_Memory]:
     return memories
 
 
-def memory_of(framework: Framework[TensorT]) -> Make[tuple[TensorT, int, int]]:
-    """Takes the memory of a framework's tensors: its owner, its address, its bytes."""
-    return lambda record, shape: framework.allocate(record.dtype, shape)
+def _check_decode(decode: object) -> str:
+    if decode not in ("auto", "device", "host"):
+        raise InvalidArgumentError(f"decode {decode!r} is invalid; it may be auto, device or host")
+    return str(decode)
+
+
+class Allocator(Protocol[_Owner]):
+    """A framework, or a device."""
+
+    def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[_Owner, int, int]: ...
+
+
+def memory_of(allocator: Allocator[_Owner]) -> Make[tuple[_Owner, int, int]]:
+    """Takes the memory of tensors: its owner, its address, its bytes."""
+    return lambda record, shape: allocator.allocate(record.dtype, shape)

@@ -66,13 +66,19 @@ def decompress(
     out: None = None,
     *,
     framework: Literal["pt", "torch", "pytorch"],
+    device: str | int | torch.device | None = "cpu",
     **options: Unpack[ReadOptions],
 ) -> torch.Tensor: ...
 
 
 @overload
 def decompress(
-    data: Buffer, out: None = None, *, framework: str, **options: Unpack[ReadOptions]
+    data: Buffer,
+    out: None = None,
+    *,
+    framework: str,
+    device: str | int | torch.device | None = "cpu",
+    **options: Unpack[ReadOptions],
 ) -> torch.Tensor | np.ndarray: ...
 
 
@@ -82,6 +88,7 @@ def decompress(
     out: AnyTensor | None = None,
     *,
     framework: str = "numpy",
+    device: str | int | torch.device | None = "cpu",
     **options: Unpack[ReadOptions],
 ) -> AnyTensor:
     """Returns the tensor in bytes that compress() made.
@@ -89,8 +96,10 @@ def decompress(
     Args:
         data: bytes, or anything with the buffer protocol.
         out: a tensor of the same dtype and shape, to be filled and returned; its library is used.
-            Contiguous memory of the host is filled in place, other memory by a copy.
+            Contiguous memory of the host, and of a CUDA device that decodes, is filled in place,
+            other memory by a copy.
         framework: "numpy" or "pt", where ``out`` is not given.
+        device: where a torch tensor goes, where ``out`` is not given; None: the host.
         options: how to read, see ReadOptions; help() lists each.
 
     Raises:
@@ -106,7 +115,7 @@ def decompress(
             "cfck.torch.load and cfck.numpy.load read them"
         )
     chosen: Framework[AnyTensor] = find_framework(framework) if out is None else framework_of(out)
-    return archive.load_one("", chosen, None, out)
+    return archive.load_one("", chosen, chosen.check_device(device) if out is None else None, out)
 
 
 @takes(SaveOptions)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, SupportsIndex
 from .._frameworks.framework import AnyTensor, Framework, TensorT
 from ..errors import InvalidArgumentError, OutOfBoundsError
 from .archive import Archive
-from .parts import memory_of
 
 if TYPE_CHECKING:
     import torch
@@ -56,11 +55,10 @@ class TensorSlice(Generic[TensorT]):
         if items is None or sub_byte or not items:
             whole: Any = self._archive.load_one(self._name, self._framework)
             part = whole[index]
-        else:
-            part = self._read_box(items)
-        if not hasattr(part, "shape") or self._device is None:
-            return part
-        return self._framework.to_device(part, self._device)
+            if not hasattr(part, "shape") or self._device is None:
+                return part
+            return self._framework.to_device(part, self._device)
+        return self._read_box(items)
 
     def _read_box(self, items: list[int | slice]) -> TensorT:
         starts: list[int] = []
@@ -84,11 +82,7 @@ class TensorSlice(Generic[TensorT]):
             starts.append(start)
             stops.append(max(start, stop))
             rest.append(slice(None, None, step))
-        shape = [stop - start for start, stop in zip(starts, stops, strict=True)]
-        make = memory_of(self._framework)
-        memory, address, n_bytes = self._archive.allocate_box(self._name, shape, make)
-        self._archive.read_slice_into(self._name, starts, stops, address, n_bytes)
-        box: Any = self._framework.finish(memory, self._record.dtype, shape)
+        box: Any = self._archive.load_box(self._name, starts, stops, self._framework, self._device)
         part: TensorT = box[tuple(rest)]
         return part
 

@@ -7,16 +7,14 @@ import difflib
 import fnmatch
 import os
 import re
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 
 from .. import _native
+from .._common.callers import level_of_caller
 
 # Rules for which near names are looked up: among 10,000 names that takes half a second each.
 _MOST_SEARCHES = 5
-# The name of this package without its sub-packages.
-_PACKAGE = __name__.partition(".")[0]
 
 
 class RuleWarning(UserWarning):
@@ -96,24 +94,24 @@ def summarize(
             "stored separately from the tensors that they share memory with, since no strides can "
             f"tie them without elements that belong to no tensor: {_listed(summary.stored_apart)}"
         )
-        warnings.warn(message, SharedMemoryWarning, stacklevel=_level_of_caller())
+        warnings.warn(message, SharedMemoryWarning, stacklevel=level_of_caller())
     for position, pattern in enumerate(summary.unmatched_rules):
         reason = _why_unmatched(pattern, names, position < _MOST_SEARCHES)
         message = f"rule {pattern!r} has no effect: {reason}"
-        warnings.warn(message, RuleWarning, stacklevel=_level_of_caller())
+        warnings.warn(message, RuleWarning, stacklevel=level_of_caller())
     return summary
 
 
 def warn_of_losses(summary: _native.WriteSummary, options: _native.EncodeOptions) -> None:
     for message in _native.loss_warnings(summary, options):
-        warnings.warn(message, LossWarning, stacklevel=_level_of_caller())
+        warnings.warn(message, LossWarning, stacklevel=level_of_caller())
 
 
 def warn_of_no_tensors(filename: str | os.PathLike[str], summary: SaveSummary) -> None:
     """Somebody may have lost them on the way here, by a filter that nothing passed."""
     if summary.n_records == 0:
         message = f"{os.fsdecode(filename)} was saved without tensors: there were none to save"
-        warnings.warn(message, EmptyFileWarning, stacklevel=_level_of_caller())
+        warnings.warn(message, EmptyFileWarning, stacklevel=level_of_caller())
 
 
 def _why_unmatched(pattern: str, names: Sequence[str], search: bool) -> str:
@@ -144,15 +142,3 @@ def nearest_names(pattern: str, names: Sequence[str]) -> list[str]:
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
-
-
-def _level_of_caller() -> int:
-    """For warnings.warn: the level of the code that called this package."""
-    level = 1
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] != _PACKAGE:
-            break
-        frame = frame.f_back
-        level += 1
-    return level

@@ -210,9 +210,14 @@ class ReadOptions(LimitOptions, total=False):
     """The options of decompress().
 
     verify: check the hash of every chunk that is read; safetensors files have none.
+    decode: who decodes tensors that go to a CUDA device. "auto": the device, and where it cannot
+        the host, with a DeviceWarning that says why; "device": the device, or an UnsupportedError;
+        "host": the host, and the values are copied. The values are the same. docs/devices.md says
+        what a device decodes.
     """
 
     verify: bool
+    decode: Literal["auto", "device", "host"]
 
 
 class LoadBytesOptions(ReadOptions, total=False):

@@ -54,6 +54,7 @@ _ORDER = (
     "backend",
     "threads",
     "verify",
+    "decode",
     "progress",
     "max_decoded_bytes",
     "limits",
@@ -120,7 +121,7 @@ _declare(RefineOptions, CompressOptions, size=None, rules=None)
 _declare(SaveOptions, RefineOptions, calibration=None, progress=None)
 _declare(SaveFileOptions, SaveOptions, verify=False, fsync=True)
 _declare(LimitOptions, threads=0, max_decoded_bytes=0, limits=None)
-_declare(ReadOptions, LimitOptions, verify=True)
+_declare(ReadOptions, LimitOptions, verify=True, decode="auto")
 _declare(LoadBytesOptions, ReadOptions, progress=None)
 _declare(OpenOptions, ReadOptions, backend="pread")
 _declare(LoadOptions, OpenOptions, LoadBytesOptions)

@@ -8,7 +8,7 @@
 
 #include "base/bytes.hpp"
 #include "cfck/version.hpp"
-#include "format/read/element_view.hpp"
+#include "format/container/element_view.hpp"
 #include "tests/support/sample_tensors.hpp"
 
 namespace cfck::test {

@@ -1,4 +1,4 @@
-#include "format/read/element_view.hpp"
+#include "format/container/element_view.hpp"
 
 #include <algorithm>
 #include <cstring>

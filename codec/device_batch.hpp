@@ -3,10 +3,11 @@
 
 #include <cstdint>
 
-#include "codec/common/device_chunk.hpp"
-#include "codec/entropy/rans/rans_device_tables.hpp"
+#include "codec/device_chunk.hpp"
 
 namespace cfck::codec {
+
+struct DeviceTable;  // codec/entropy/rans/rans_device_tables.hpp
 
 // Status of a chunk or an extent after its kernel.
 inline constexpr std::uint32_t kDeviceOk = 0;

@@ -1,0 +1,65 @@
+"""The memory of CUDA devices, as torch gives it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .. import _native
+from ..errors import OutOfMemoryError
+from .torch_tensors import dtype_of, has_plain_storage, torch_shape
+
+
+class TorchDevice:
+    """One CUDA device, for loads that it decodes."""
+
+    def __init__(self, device: torch.device) -> None:
+        index = torch.cuda.current_device() if device.index is None else device.index
+        self.number = index
+        self.device = torch.device("cuda", index)
+
+    def why_not(self) -> str | None:
+        """Why the device cannot decode; None where it can."""
+        if torch.version.cuda is None:
+            return "this torch is not built for CUDA"
+        return _native.why_not_cuda(self.number)
+
+    def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[torch.Tensor, int, int]:
+        """Memory of the device for a tensor: its owner, its address, its bytes."""
+        memory = self._empty(torch_shape(dtype, shape), dtype_of(dtype))
+        return memory, memory.data_ptr(), memory.numel() * memory.element_size()
+
+    def workspace(self, n_bytes: int) -> torch.Tensor:
+        """Bytes of the device, at a multiple of 256."""
+        memory = self._empty((n_bytes + 256,), torch.uint8)
+        return memory[-memory.data_ptr() % 256 :][:n_bytes]
+
+    def staging(self, n_bytes: int) -> torch.Tensor:
+        """Bytes of the host that the device copies from, pinned where that is possible."""
+        try:
+            return torch.empty(n_bytes, dtype=torch.uint8, pin_memory=True)
+        except RuntimeError:
+            return torch.empty(n_bytes, dtype=torch.uint8, device="cpu")
+
+    def stream(self) -> int:
+        """The address of the stream that is current on the device."""
+        return torch.cuda.current_stream(self.device).cuda_stream
+
+    def takes_in_place(self, tensor: Any) -> bool:
+        """Whether the device can decode straight into this tensor."""
+        return (
+            has_plain_storage(tensor)
+            and tensor.layout == torch.strided
+            and tensor.device == self.device
+            and tensor.is_contiguous()
+            and not tensor.is_conj()
+            and not tensor.is_neg()
+        )
+
+    def _empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        try:
+            return torch.empty(shape, dtype=dtype, device=self.device)
+        except torch.cuda.OutOfMemoryError as error:
+            raise OutOfMemoryError(f"no memory on {self.device}: {error}") from error

@@ -1,0 +1,94 @@
+"""Reads that a device decodes: which, and how."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .. import _native
+from .._common.callers import level_of_caller
+from .._common.progress import Progress
+from ..errors import UnsupportedError
+from .parts import Part
+
+if TYPE_CHECKING:
+    import torch
+
+
+class DeviceWarning(UserWarning):
+    """Tensors for a device are decoded on the host, and why."""
+
+
+# Record index, address, bytes; where the box starts and stops, or two empty lists.
+DeviceRequest = tuple[int, int, int, Sequence[int], Sequence[int]]
+
+
+class DeviceMemory(Protocol):
+    """A device that can decode, and its memory."""
+
+    number: int
+
+    def why_not(self) -> str | None: ...
+
+    def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[Any, int, int]: ...
+
+    def workspace(self, n_bytes: int) -> Any: ...
+
+    def staging(self, n_bytes: int) -> Any: ...
+
+    def stream(self) -> int: ...
+
+    def takes_in_place(self, tensor: Any) -> bool: ...
+
+
+def decoding_device(part: Part, device: torch.device | None, decode: str) -> DeviceMemory | None:
+    """The device that decodes the tensors of a file which go there; None: the host does.
+
+    Raises:
+        UnsupportedError: the device cannot, and ``decode`` is "device".
+    """
+    if decode == "host":
+        return None
+    if device is None or device.type != "cuda":
+        if decode == "device":
+            name = "the host" if device is None else f"devices of type {device.type}"
+            raise UnsupportedError(f'decode="device" is for CUDA devices, and not for {name}')
+        return None
+    if part.file.format != "cfck":
+        if decode == "device":
+            raise UnsupportedError(
+                f"files of the format {part.file.format} are decoded on the host; "
+                'convert the file to .cfck, or use decode="auto"'
+            )
+        return None
+    from .._frameworks.torch_device import TorchDevice
+
+    memory = TorchDevice(device)
+    reason = memory.why_not()
+    if reason is None:
+        return memory
+    if decode == "device":
+        raise UnsupportedError(f"cuda:{memory.number} cannot decode: {reason}")
+    _warn_once(f"tensors for cuda:{memory.number} are decoded on the host: {reason}")
+    return None
+
+
+def read_on_device(
+    part: Part, memory: DeviceMemory, requests: list[DeviceRequest], progress: Progress | None
+) -> None:
+    """Reads into the memory of a device; the values are there when this returns."""
+    load = _native.DeviceLoad(part.file, requests, memory.number, progress)
+    workspace = memory.workspace(load.workspace_bytes)
+    staging = memory.staging(load.staging_bytes)
+    load.run(workspace.data_ptr(), staging.data_ptr(), load.staging_bytes, memory.stream())
+
+
+_warned: set[str] = set()
+
+
+def _warn_once(message: str) -> None:
+    if message in _warned:
+        return
+    _warned.add(message)
+    warnings.warn(message, DeviceWarning, stacklevel=level_of_caller())

@@ -1,0 +1,37 @@
+"""Decoding on CUDA devices: whether it can be done. See docs/devices.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import _native
+from .errors import DeviceError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["why_not"]
+
+
+def why_not(device: int | str | torch.device = 0) -> str | None:
+    """Says why a device cannot decode; None where it can.
+
+    The first call for a device starts NVIDIA's driver in this process, which cannot be forked
+    afterwards for work on the device.
+
+    Args:
+        device: the number of a CUDA device, "cuda", "cuda:1", or a torch.device.
+
+    Raises:
+        DeviceError: there is no such name of a device.
+    """
+    return _native.why_not_cuda(_number(device))
+
+
+def _number(device: int | str | torch.device) -> int:
+    if isinstance(device, int) and not isinstance(device, bool):
+        return device
+    kind, _, number = str(device).partition(":")
+    if kind != "cuda" or (number and not number.isdecimal()):
+        raise DeviceError(f"device {device!r} is invalid; it may be a number, or a str like cuda:0")
+    return int(number) if number else 0

@@ -1,0 +1,93 @@
+// Reads that are decoded on a device.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "cfck/cuda.hpp"
+#include "errors.hpp"
+#include "file.hpp"
+#include "progress.hpp"
+
+namespace cfck::python {
+namespace {
+
+using namespace nb::literals;
+
+std::optional<std::string> why_not(int device) {
+  const auto available = without_gil([&] { return cuda::availability(device); });
+  return available ? std::nullopt : std::optional(available.error().message);
+}
+
+// One load. The caller keeps the file and all memory alive.
+class DeviceLoad {
+ public:
+  // Record index, address and bytes of the device; the box, or two empty lists.
+  using Request = std::tuple<std::size_t, std::uintptr_t, std::uint64_t, std::vector<std::uint64_t>,
+                             std::vector<std::uint64_t>>;
+
+  DeviceLoad(const File& file, const std::vector<Request>& requests, int device,
+             nb::object progress)
+      : device_(device), watch_(std::move(progress), total_bytes(requests)) {
+    if (file.reader() == nullptr) {
+      raise(unsupported("files of the format " + file.format() + " are decoded on the host"));
+    }
+    const std::span<const Record> records = file.reader()->records();
+    std::vector<cuda::Read> reads;
+    for (const auto& [index, address, n_bytes, starts, stops] : requests) {
+      if (index >= records.size()) throw nb::index_error("no such record");
+      reads.push_back({&records[index], bytes_at(address, n_bytes), starts, stops});
+    }
+    decoder_.emplace(take(without_gil([&] {
+      return cuda::Decoder::plan(*file.reader(), reads, device,
+                                 cuda::LoadOptions{.progress = watch_.listener()});
+    })));
+  }
+
+  std::size_t workspace_bytes() const { return decoder_->workspace_bytes(); }
+  std::size_t staging_bytes() const { return decoder_->staging_bytes(); }
+
+  // Reads, copies and decodes on the stream, and waits for the end. Returns how many bytes the
+  // device has decoded, and the host.
+  std::tuple<std::uint64_t, std::uint64_t> run(std::uintptr_t workspace, std::uintptr_t staging,
+                                               std::uint64_t staging_bytes, std::uintptr_t stream) {
+    const auto summary = watch_.take(without_gil([&]() -> Result<cuda::Summary> {
+      CFCK_TRY(decoder_->enqueue(reinterpret_cast<void*>(workspace),
+                                 bytes_at(staging, staging_bytes),
+                                 {device_, reinterpret_cast<void*>(stream)}));
+      return decoder_->finish();
+    }));
+    return {summary.device_bytes, summary.host_bytes};
+  }
+
+ private:
+  static std::uint64_t total_bytes(const std::vector<Request>& requests) {
+    std::uint64_t total = 0;
+    for (const Request& request : requests) total += std::get<2>(request);
+    return total;
+  }
+
+  const int device_;
+  Watch watch_;
+  std::optional<cuda::Decoder> decoder_;
+};
+
+}  // namespace
+
+void bind_device(nb::module_& module) {
+  module.def("why_not_cuda", &why_not, "device"_a,
+             "Why the device of this number cannot decode; None where it can.");
+  nb::class_<DeviceLoad>(module, "DeviceLoad", "A load that is decoded on a device.")
+      .def(nb::init<const File&, const std::vector<DeviceLoad::Request>&, int, nb::object>(),
+           "file"_a, "requests"_a, "device"_a, "progress"_a.none(), nb::keep_alive<1, 2>())
+      .def_prop_ro("workspace_bytes", &DeviceLoad::workspace_bytes)
+      .def_prop_ro("staging_bytes", &DeviceLoad::staging_bytes)
+      .def("run", &DeviceLoad::run, "workspace"_a, "staging"_a, "staging_bytes"_a, "stream"_a,
+           "Decodes everything on a stream: returns the bytes that the device has decoded, and the "
+           "host.");
+}
+
+}  // namespace cfck::python
