@@ -7,7 +7,7 @@ namespace cfck {
 
 enum class DeviceKind : std::uint8_t {
   kHost = 0,  // memory that the CPU reads and writes
-  kCuda = 1,  // not supported yet: calls with such memory fail with kUnsupported
+  kCuda = 1,  // read into by cfck/cuda.hpp; other calls with such memory fail with kUnsupported
 };
 
 struct Device {

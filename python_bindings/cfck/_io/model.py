@@ -109,7 +109,8 @@ def _fill(
 
 def _copied_through(tensor: torch.Tensor, archive: Archive, name: str) -> torch.device | None:
     """Where a tensor is decoded before it is copied; None: on the host."""
-    return None if archive.decoder_of(name, device_of(tensor)) is None else tensor.device
+    device = device_of(tensor)
+    return None if device is None or archive.decoder_of(name, device) is None else device
 
 
 class _Plan:
@@ -118,7 +119,7 @@ class _Plan:
     def __init__(self) -> None:
         # Names, and bytes.
         self.in_place: list[tuple[str, int]] = []
-        self.on_device: dict[torch.device, list[tuple[str, int]]] = {}
+        self.on_device: dict[torch.device | None, list[tuple[str, int]]] = {}
         self.copied: list[str] = []
         self.done: list[str] = []
         self.others: list[str] = []
@@ -172,7 +173,7 @@ def _plan(own: dict[str, torch.Tensor], archive: Archive) -> _Plan:
         elif takes_in_place(tensor):
             plan.in_place.append(target)
         elif _decodes_in_place(tensor, archive, name):
-            plan.on_device.setdefault(tensor.device, []).append(target)
+            plan.on_device.setdefault(device_of(tensor), []).append(target)
         else:
             plan.copied.append(name)
     for targets in (plan.in_place, *plan.on_device.values()):

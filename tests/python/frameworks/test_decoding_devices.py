@@ -112,6 +112,34 @@ def test_everything_that_loads():
     )
 
 
+def test_models_on_the_device():
+    run(
+        """
+        from cfck._io import model as loading_models
+        from cfck.torch import load_model, save_model
+        for module in (torch_tensors, loading_models):
+            module.device_of = lambda tensor: CUDA
+            module.takes_in_place = lambda tensor: False
+        net = torch.nn.Sequential(torch.nn.Linear(40, 60), torch.nn.BatchNorm1d(60))
+        net.register_buffer("turned", torch.randn(30, 50).t())
+        save_model(net, path)
+        native, loads = cfck._native.DeviceLoad, []
+        class Counted(native):
+            def __init__(self, file, requests, *rest):
+                loads.append(len(requests))
+                super().__init__(file, requests, *rest)
+        cfck._native.DeviceLoad = Counted
+        other = torch.nn.Sequential(torch.nn.Linear(40, 60), torch.nn.BatchNorm1d(60))
+        other.register_buffer("turned", torch.zeros(30, 50).t())
+        assert load_model(other, path, decode="device") == (set(), [])
+        for (name, one), two in zip(net.state_dict().items(), other.state_dict().values()):
+            same(two, one)
+        assert loads == [7, 1], loads  # all that is contiguous together, and one through a copy
+        assert copied == []
+        """
+    )
+
+
 def test_progress_and_what_it_raises():
     run(
         """
