@@ -73,6 +73,8 @@ class Part:
 
     @classmethod
     def open_bytes(cls, data: Any, reading: Reading) -> Part:
+        if hasattr(data, "untyped_storage"):
+            data = _bytes_of_tensor(data)
         try:
             view = np.frombuffer(data, np.uint8)
         except (TypeError, ValueError) as error:
@@ -80,6 +82,18 @@ class Part:
         return cls(
             _native.File.open_memory(view, view.ctypes.data, view.nbytes, **reading.native())
         )
+
+
+def _bytes_of_tensor(tensor: Any) -> Any:
+    """The bytes in a torch.Tensor, on the host."""
+    import torch
+
+    if tensor.dtype != torch.uint8 or tensor.dim() != 1:
+        raise TypeError(
+            "expected bytes, or a torch.Tensor of dtype torch.uint8 with one dimension, not one of "
+            f"{tensor.dtype} with {tensor.dim()}"
+        )
+    return tensor.detach().cpu().contiguous().numpy()
 
 
 # A part, the index of a record in it, and the shape of a box of that record; None: the whole one.

@@ -47,12 +47,14 @@ def compress(tensor: AnyTensor, **options: Unpack[CompressOptions]) -> bytes:
 
 
 @overload
-def decompress(data: Buffer, out: TensorT, **options: Unpack[ReadOptions]) -> TensorT: ...
+def decompress(
+    data: Buffer | torch.Tensor, out: TensorT, **options: Unpack[ReadOptions]
+) -> TensorT: ...
 
 
 @overload
 def decompress(
-    data: Buffer,
+    data: Buffer | torch.Tensor,
     out: None = None,
     *,
     framework: Literal["np", "numpy"] = "numpy",
@@ -62,7 +64,7 @@ def decompress(
 
 @overload
 def decompress(
-    data: Buffer,
+    data: Buffer | torch.Tensor,
     out: None = None,
     *,
     framework: Literal["pt", "torch", "pytorch"],
@@ -73,7 +75,7 @@ def decompress(
 
 @overload
 def decompress(
-    data: Buffer,
+    data: Buffer | torch.Tensor,
     out: None = None,
     *,
     framework: str,
@@ -84,7 +86,7 @@ def decompress(
 
 @takes(ReadOptions)
 def decompress(
-    data: Buffer,
+    data: Buffer | torch.Tensor,
     out: AnyTensor | None = None,
     *,
     framework: str = "numpy",
@@ -94,7 +96,8 @@ def decompress(
     """Returns the tensor in bytes that compress() made.
 
     Args:
-        data: bytes, or anything with the buffer protocol.
+        data: bytes, anything with the buffer protocol, or a torch.Tensor of uint8 with one
+            dimension, on any device (its bytes are copied to the host, which reads the headers).
         out: a tensor of the same dtype and shape, to be filled and returned; its library is used.
             Contiguous memory of the host, and of a CUDA device that decodes, is filled in place,
             other memory by a copy.

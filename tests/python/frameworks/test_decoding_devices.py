@@ -240,6 +240,15 @@ def test_a_forked_child():
     )
 
 
+def test_bytes_in_a_tensor():
+    tensor = torch.randn(40, 50)
+    data = torch.frombuffer(bytearray(cfck.compress(tensor)), dtype=torch.uint8)
+    assert torch.equal(cfck.decompress(data, framework="pt"), tensor)
+    for wrong in (data.float(), data.reshape(1, -1)):
+        with pytest.raises(TypeError, match="dtype torch.uint8 with one dimension"):
+            cfck.decompress(wrong)
+
+
 def test_other_targets_of_a_device(path):
     cfck.torch.save_file({"w": torch.ones(3)}, path)
     with pytest.raises(cfck.UnsupportedError, match="not for the host"):
