@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a device: builds the Python package with device code for it, and runs the tests
-# marked gpu, some of them under compute-sanitizer. Needs what scripts/gpu_pack.sh gathered. A failure
+# marked gpu, some of them under compute-sanitizer, and bench/gpu.py. Needs what scripts/gpu_pack.sh gathered. A failure
 # of one step does not hide the others.
 #
 #   scripts/gpu_check.sh [FOLDER]     results go to FOLDER; gpu-results/ where it is not given
@@ -54,6 +54,7 @@ run install install
 export CFCK_ADAPTER_PATH="$build/lib/cfck"
 run tests gpu_tests
 run sanitizer sanitized
+run bench "$build/venv/bin/python" "$root_dir/bench/gpu.py" -o "$results/gpu.json"
 
 if [ ${#failed[@]} -ne 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" | tee -a "$results/device.txt"

@@ -2,6 +2,7 @@
 // copied and decoded one after another, while the next are filled.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -36,7 +37,11 @@ struct DeviceLimits {
 class DeviceLoad {
  public:
   DeviceLoad(const OpenFile& file, const ReadProgress& progress, const DeviceLimits& limits)
-      : file_(file), wanted_(file), progress_(progress), limits_(limits) {}
+      : file_(file),
+        wanted_(file),
+        progress_(progress),
+        limits_{std::min(limits.slot_bytes, kMostBytes),
+                std::min(limits.scratch_bytes, kMostBytes)} {}
   // Waits for work that is under way. The device must still be there.
   ~DeviceLoad() { cancel(); }
   DeviceLoad(const DeviceLoad&) = delete;
@@ -55,6 +60,9 @@ class DeviceLoad {
   Result<SlotBytes> finish();
 
  private:
+  // So that sums of a few of them fit.
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 40;
+
   struct Failure {
     JobOrder order;
     Error error;
