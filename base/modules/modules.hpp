@@ -17,7 +17,8 @@ struct Module {
 // Opens the module called `file`. Looks in the folders of CFCK_ADAPTER_PATH (separated by colons,
 // absolute; ignored by programs with privileges of another user), then in cfck/, ../lib/cfck/ and
 // ../../../cfck/ beside the program or shared object that has this function, and where cfck was to
-// be installed. Errors: kNotFound, with the folders; kIo with the reason of the loader. Thread-safe.
+// be installed. Errors: kNotFound, with the folders; kIo with the reason of the loader.
+// Thread-safe.
 Result<Module> open_module(const std::string& file);
 
 }  // namespace cfck::detail
