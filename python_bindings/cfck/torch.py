@@ -107,6 +107,7 @@ def save_file(
 @takes(LoadBytesOptions)
 def load(
     data: bytes,
+    *,
     device: str | int | torch.device | None = "cpu",
     **options: Unpack[LoadBytesOptions],
 ) -> dict[str, torch.Tensor]:

@@ -93,7 +93,7 @@ def test_everything_that_loads():
                 same(loaded[name], tensor)
         check(load_file(path, CUDA, decode="device"))
         check(load_file(path, 0))
-        check(load(open(path, "rb").read(), CUDA, decode="device"))
+        check(load(open(path, "rb").read(), device=CUDA, decode="device"))
         loaded = load_file(path, CUDA)
         assert loaded["w"].data_ptr() == loaded["tied"].data_ptr()
         with cfck.safe_open(path, "pt", CUDA, decode="device") as file:
@@ -167,7 +167,7 @@ def test_damage_is_reported_as_by_the_host():
         errors = []
         for decode in ("device", "host"):
             try:
-                load(bytes(data), CUDA, decode=decode)
+                load(bytes(data), device=CUDA, decode=decode)
             except cfck.CfckError as error:
                 errors.append((type(error), str(error)))
         assert len(errors) == 2 and errors[0] == errors[1], errors

@@ -50,7 +50,7 @@ def expect_same(one: torch.Tensor, other: torch.Tensor) -> None:
 
 def expect_as_on_host(data: bytes) -> None:
     on_host = load(data)
-    on_device = load(data, "cuda:0", decode="device")
+    on_device = load(data, device="cuda:0", decode="device")
     assert list(on_device) == list(on_host)
     for name, tensor in on_host.items():
         expect_same(on_device[name], tensor)
@@ -137,7 +137,7 @@ def test_damage(verify):
         outcomes = []
         for device in ("cpu", "cuda:0"):
             try:
-                loaded = load(bytes(damaged), device, verify=verify, threads=1)
+                loaded = load(bytes(damaged), device=device, verify=verify, threads=1)
                 outcomes.append({n: t.cpu().view(torch.uint8).tolist() for n, t in loaded.items()})
             except cfck.CfckError as error:
                 outcomes.append((type(error), str(error)))
