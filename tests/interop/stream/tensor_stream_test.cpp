@@ -92,8 +92,8 @@ TEST(TensorStream, TheLimitHoldsForEachTensorAndForAllOfAFile) {
   }
 }
 
-// Many small tensors are one job, in which nothing is written. With two threads the other one may do
-// it, which asks nobody.
+// Many small tensors are one job, in which nothing is written. With two threads the other one may
+// do it, which asks nobody.
 TEST(TensorStream, AJobEndsWhenItIsCancelled) {
   const ClaimedArchive archive(std::vector<std::uint64_t>(20'000, 8));
   CountingSink sink;
