@@ -8,10 +8,6 @@
 namespace cfck::codec {
 namespace {
 
-DirectChunkInfo direct_info(const ChunkInfo& info, const DirectParameters* parameters) {
-  return {info.dtype, info.entropy, info.shape, info.first_elem, info.n_elems, parameters};
-}
-
 // Chunks of a record come one after another: their preamble is parsed once.
 Result<const DirectParameters*> parameters_of(const ChunkInfo& info, Scratch& scratch) {
   std::unique_ptr<DirectPreamble>& last = scratch.part<DirectScratch>().preamble;

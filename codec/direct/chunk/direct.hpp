@@ -27,6 +27,11 @@ struct DirectBounds {
   std::span<const double> rows;
 };
 
+// Returns a chunk as this codec sees it; `parameters` are those of its record.
+inline DirectChunkInfo direct_info(const ChunkInfo& info, const DirectParameters* parameters) {
+  return {info.dtype, info.entropy, info.shape, info.first_elem, info.n_elems, parameters};
+}
+
 enum class ParameterPlace : std::uint8_t { kInline, kPreamble };
 
 struct DirectChunk {

@@ -1,4 +1,4 @@
-// What a device is told of a record and a chunk of the direct codec (codec/device_plan.hpp).
+// The direct codec tells a device of its records and chunks (codec/device_plan.hpp).
 #include <cstring>
 #include <utility>
 
@@ -90,10 +90,6 @@ std::uint64_t index_bytes(const DirectParameters& parameters, bool has_mask, std
   return 4 * (n_groups * kGroupSize + (is_moved ? n_values : 0));
 }
 
-DirectChunkInfo direct_info(const ChunkInfo& info, const DirectParameters* parameters) {
-  return {info.dtype, info.entropy, info.shape, info.first_elem, info.n_elems, parameters};
-}
-
 }  // namespace
 
 std::shared_ptr<const ParametersForDevice> DirectDecoder::parameters_for_device(
@@ -133,11 +129,7 @@ DevicePlan DirectDecoder::plan_for_device(
   }
   plan.parameters = parameters;
   if (header->parameters) {
-    VarintReader in(payload.subspan(1));
-    if (!read_parameters(*geometry, in)) {
-      return plan;
-    }
-    plan.fields_at = static_cast<std::uint32_t>(1 + in.position());
+    plan.fields_at = header->fields_at;
     plan.parameters = std::make_shared<const DirectParametersForDevice>(
         std::move(*header->parameters), *geometry);
   }

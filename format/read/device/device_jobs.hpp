@@ -33,7 +33,6 @@ enum class JobKind : std::uint8_t {
 // What becomes of one read out of an extent on the device.
 struct DeviceTask {
   WantedChunk wanted;
-  const Record* stored = nullptr;
   std::uint64_t n_elems = 0;     // that the payload decodes to
   std::uint64_t first_elem = 0;  // of the record
   codec::DevicePlan plan;

@@ -99,7 +99,6 @@ bool DeviceSlot::place_vectors(DeviceTask& task) {
 
 void DeviceSlot::plan(DeviceTask& task, const StoredRecord& stored, const codec::ChunkInfo& info,
                       ByteView payload, codec::Scratch& scratch) {
-  task.stored = &stored.record;
   task.n_elems = info.n_elems;
   task.first_elem = info.first_elem;
   task.payload_bytes = static_cast<std::uint32_t>(payload.size());
@@ -128,7 +127,6 @@ Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
   };
   if (place.stored->record.codec == CodecId::kRaw) {
     const RawFrame frame = raw_frame_of(place);
-    task.stored = &place.stored->record;
     task.n_elems = place.n_elems;
     task.first_elem = place.chunk * place.stored->record.chunk_elems;
     const bool is_valid = !frame.starts_here || check_raw_start(extent, place, frame);
@@ -168,7 +166,6 @@ Result<void> DeviceSlot::fill_pack(DeviceJob& job, ReadWorker& worker) {
     }
     task.payload = job.place.device + stored.pack_offset;
     if (stored.record.codec == CodecId::kRaw) {
-      task.stored = &stored.record;
       task.n_elems = stored.record.n_elems;
       task.plan.way = codec::DeviceWay::kCopy;
       continue;
