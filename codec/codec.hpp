@@ -92,7 +92,8 @@ class Decoder {
   virtual Result<void> decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                               MutableBytes out) const = 0;
 
-  // What follows is for devices. A codec without kernels leaves it alone: the host decodes.
+  // The functions from here on are for devices. A codec without kernels leaves it alone: the host
+  // decodes.
 
   // Returns what the preamble of a record tells a device; nullptr where that is nothing, and where
   // the preamble is refused. `info` is that of any of its chunks.

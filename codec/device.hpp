@@ -13,14 +13,14 @@
 
 namespace cfck::codec {
 
-// What a device does in one go, in this order. Everything is in its memory, statuses and counters
+// The work of a device in one go, in this order. Everything is in its memory, statuses and counters
 // are 0.
 struct DeviceWork {
   DeviceExtents extents;  // hashed
   DeviceCopies copies;
   std::array<DeviceBatch, kDeviceKernels> chunks;  // decoded
   DeviceGathers gathers;
-  // What copies and gathers write altogether.
+  // Copies and gathers write this much altogether.
   std::uint64_t copied_bytes = 0;
   std::uint64_t gathered_elems = 0;
 };

@@ -60,7 +60,7 @@ Folders adapter_folders() {
   if (const std::string own = own_folder(); !own.empty()) {
     folders.push_back(own + "/cfck");
     folders.push_back(own + "/../lib/cfck");
-    // Of an extension module in lib/pythonX.Y/site-packages/cfck.
+    // An extension module is in lib/pythonX.Y/site-packages/cfck.
     folders.push_back(own + "/../../../cfck");
   }
   constexpr std::string_view kInstalled = CFCK_ADAPTER_FOLDER;

@@ -1,4 +1,4 @@
-// What a device is told of a chunk of the lossless codec (codec/device_plan.hpp).
+// The lossless codec tells a device of its chunks (codec/device_plan.hpp).
 #include "codec/common/groups.hpp"
 #include "codec/common/lossless_fallback.hpp"
 #include "codec/lossless/chunk_header.hpp"

@@ -25,8 +25,8 @@ inline constexpr const char* kDeviceCodeFile = "libcfck_cuda.so";
 // To be raised when a parameter of a kernel or a structure it reads changes.
 inline constexpr int kDeviceInterface = 1;
 
-// What the library and its device code must have in common: the version, the interface, and the
-// sizes of the structures that kernels read.
+// Returns what the library and its device code must have in common: the version, the interface, and
+// the sizes of the structures that kernels read.
 const char* device_code_build();
 
 // Errors: kUnsupported, where the build has no device code or one of another build. Thread-safe.

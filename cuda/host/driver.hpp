@@ -29,7 +29,7 @@ inline constexpr int kPointerDevice = 9;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 
-// What the version of CUDA 13.0 is to the driver, which came with the series 580.
+// The driver's number for CUDA 13.0, which came with the series 580.
 inline constexpr int kOldestDriver = 13000;
 
 // The functions, by their names in cuda.h without "cu".

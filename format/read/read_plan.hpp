@@ -18,7 +18,7 @@ class ReadPlan {
   ReadPlan(const OpenFile& file, const ReadProgress& progress)
       : file_(file), progress_(progress), wanted_(file) {}
 
-  // What it reads, to be added to.
+  // Returns the reads, to be added to.
   WantedReads& wanted() { return wanted_; }
   Result<void> run();
 

@@ -1,4 +1,4 @@
-// What one call reads: views of records, and the chunks and packs that they touch.
+// The reads of one call: views of records, and the chunks and packs that they touch.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ struct Read {
   std::vector<std::uint64_t> stops = {};
 };
 
-// What was read, in bytes of values.
+// Counts what was read, in bytes of values.
 struct Summary {
   std::uint64_t device_bytes = 0;  // decoded by the device
   // Decoded by the host and copied, since the device has no kernel for them: the entropy stage
@@ -50,10 +50,11 @@ struct Summary {
 
 // How much memory a load may take, and who is told of it.
 struct LoadOptions {
-  // Of one of the three parts of the staging memory, and of the device's copies of them. Larger
+  // Size of one of the three parts of the staging memory, and of the device's copies. It is larger
   // where a chunk or a pack of small records needs more.
   std::size_t part_bytes = std::size_t{32} << 20;
-  // Of the device, while chunks are decoded. Chunks that do not fit in it are decoded by the host.
+  // Memory of the device while chunks are decoded. Chunks that do not fit in it are decoded by the
+  // host.
   std::size_t scratch_bytes = std::size_t{48} << 20;
   // Called in enqueue() and finish().
   ReadProgress progress = {};

@@ -72,7 +72,7 @@ std::vector<Record> File::records() const {
 std::map<std::string, std::uint64_t> File::attachments() const {
   std::map<std::string, std::uint64_t> sizes;
   for (const Attachment& attachment : archive_->attachments()) {
-    // Of what other formats have, only checkpoints are the user's.
+    // Other formats have attachments of their own; only checkpoints are the user's.
     if (reader() == nullptr && attachment.name != kCheckpointAttachment) continue;
     sizes.emplace(attachment.name, attachment.decoded_bytes);
   }

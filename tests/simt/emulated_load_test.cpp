@@ -130,6 +130,17 @@ class ManyTensors {
   Bytes bytes_;
 };
 
+// Reads all named records on the host, in one call.
+Result<void> read_all(const Reader& reader, std::map<std::string, Bytes>& values) {
+  std::vector<ReadRequest> requests;
+  for (const Record& record : reader.records()) {
+    if (!record.hidden) {
+      requests.push_back({&record, values[record.name] = Bytes(record.decoded_bytes)});
+    }
+  }
+  return reader.read_many(requests);
+}
+
 TEST(EmulatedLoad, AllTensorsAreThoseOfTheHost) {
   const ManyTensors many;
   const OpenFile file(many.bytes());
@@ -223,15 +234,8 @@ TEST(EmulatedLoad, DamageIsReportedAsByTheHost) {
     const MemorySource source(damaged);
     const auto reader = Reader::open(source);
     if (!reader) continue;
-    std::vector<ReadRequest> requests;
-    std::vector<Bytes> memory;
-    for (const Record& record : reader->records()) {
-      if (!record.hidden) {
-        memory.emplace_back(record.decoded_bytes);
-        requests.push_back({&record, memory.back()});
-      }
-    }
-    const auto on_host = reader->read_many(requests);
+    std::map<std::string, Bytes> values;
+    const auto on_host = read_all(*reader, values);
     const DeviceLoadResult on_device = load_all(*reader);
     ASSERT_EQ(bool(on_host), bool(on_device.result)) << trial;
     if (!on_host) {
@@ -250,15 +254,8 @@ TEST(EmulatedLoad, DamageWithoutHashesIsReportedAsByTheHost) {
     const MemorySource source(damaged);
     const auto reader = Reader::open(source, {.threads = 1, .verify_chunks = false});
     if (!reader) continue;
-    std::vector<ReadRequest> requests;
-    std::vector<Bytes> memory;
-    for (const Record& record : reader->records()) {
-      if (!record.hidden) {
-        memory.emplace_back(record.decoded_bytes);
-        requests.push_back({&record, memory.back()});
-      }
-    }
-    const auto on_host = reader->read_many(requests);
+    std::map<std::string, Bytes> values;
+    const auto on_host = read_all(*reader, values);
     const DeviceLoadResult on_device = load_all(*reader);
     ASSERT_EQ(bool(on_host), bool(on_device.result))
         << trial << ": "
@@ -267,9 +264,8 @@ TEST(EmulatedLoad, DamageWithoutHashesIsReportedAsByTheHost) {
       EXPECT_EQ(on_device.result.error().to_string(), on_host.error().to_string()) << trial;
       continue;
     }
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      EXPECT_EQ(on_device.tensors.at(requests[i].record->name), memory[i])
-          << trial << " " << requests[i].record->name;
+    for (const auto& [name, bytes] : values) {
+      EXPECT_EQ(on_device.tensors.at(name), bytes) << trial << " " << name;
     }
   }
 }

@@ -45,7 +45,7 @@ TEST_P(EmulatedVectors, RecordsAreThoseOfTheHost) {
   const MemorySource source(bytes);
   const Reader reader = take(Reader::open(source, {.threads = 1}));
   for (const Record& record : reader.records()) {
-    // What claims more than the file can hold is not allocated here.
+    // A record that claims more than the file can hold is not allocated here.
     if (record.decoded_bytes <= (std::uint64_t{1} << 26)) {
       expect_same_record(reader, record);
     }

@@ -1,4 +1,4 @@
-// What a load on a device consists of, in the order of errors: extents that the device decodes, and
+// A load on a device consists of jobs, in the order of errors: extents that the device decodes, and
 // bytes that the host brings.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace cfck::format {
 
-// Of several failures that with the lowest order is reported.
+// The failure with the lowest order is reported.
 struct JobOrder {
   std::uint64_t job = 0;
   std::uint64_t part = 0;  // number of the read of a pack
@@ -30,7 +30,7 @@ enum class JobKind : std::uint8_t {
   kGather,      // elements of a record that the device has by then
 };
 
-// What becomes of one read out of an extent on the device.
+// One read out of an extent that the device decodes.
 struct DeviceTask {
   WantedChunk wanted;
   std::uint64_t n_elems = 0;     // that the payload decodes to

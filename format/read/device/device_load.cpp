@@ -15,15 +15,15 @@ namespace {
 // One slot is filled, one copied, one decoded.
 constexpr std::size_t kSlots = 3;
 constexpr std::size_t kMemoryAlignment = 256;
-// Of values that the host has whole.
+// The host sends values that it has whole in pieces of this size.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
 
 std::size_t rounded(std::size_t n_bytes) {
   return ceil_div(n_bytes, kMemoryAlignment) * kMemoryAlignment;
 }
 
-// What the chunks of a read take of the scratch memory at most, but for escapes: a number for each
-// group and two for each value, or what only a part is wanted of.
+// Returns what the chunks of a read take of the scratch memory at most, but for escapes: a number
+// for each group and two for each value, or what only a part is wanted of.
 std::uint64_t most_scratch_bytes(const ViewRead& read, std::uint64_t limit) {
   const std::uint64_t n =
       std::min(read.stored->record.n_elems, read.n_elems + 2 * read.stored->record.chunk_elems);

@@ -47,7 +47,7 @@ class DeviceLoad {
   DeviceLoad(const DeviceLoad&) = delete;
   DeviceLoad& operator=(const DeviceLoad&) = delete;
 
-  // What it reads, to be added to before anything else.
+  // Returns the reads, to be added to before anything else.
   WantedReads& wanted() { return wanted_; }
   DeviceMemoryPlan memory() const;
 
@@ -78,12 +78,12 @@ class DeviceLoad {
   Result<void> run_late_on_host(const LateRead& late);
   // Waits for the work of a slot, if there is any, and notes how it ended.
   Result<void> wait_for(DeviceSlot& slot);
-  // The same; gives up where it failed.
+  // Waits for a slot as wait_for() does, and gives up where it failed.
   Result<void> settle(DeviceSlot& slot);
   void note(const JobOrder& order, Error error);
   // Returns the error of the lowest job that failed, when all lower ones were tried.
   Error give_up();
-  // What the host says of a job that failed on the device.
+  // Returns what the host says of a job that failed on the device.
   Error explain(const JobOrder& order);
   Result<void> decode_on_host(const JobOrder& order);
   const std::string& name_of(const JobOrder& order) const;

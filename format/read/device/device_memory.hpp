@@ -10,7 +10,7 @@
 
 namespace cfck::format {
 
-// What kernels read in words begins at a multiple of this.
+// Arrays that kernels read in words begin at a multiple of this.
 inline constexpr std::size_t kDeviceAlignment = 16;
 
 constexpr std::size_t aligned_bytes(std::size_t n_bytes) noexcept {

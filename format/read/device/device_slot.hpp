@@ -24,7 +24,7 @@ class RecordParameters {
   std::unordered_map<const StoredRecord*, std::shared_ptr<const codec::ParametersForDevice>> all_;
 };
 
-// What a slot moved, of the values.
+// A slot moved this many bytes of values.
 struct SlotBytes {
   std::uint64_t device_bytes = 0;  // decoded by the device
   std::uint64_t host_bytes = 0;    // decoded by the host, and masks
@@ -58,7 +58,7 @@ class DeviceSlot {
   void set_done() { is_under_way_ = false; }
   // After the mark: the failed job of the lowest order, if there is one.
   std::optional<JobOrder> failed() const;
-  // What was done, for the progress.
+  // A part of the work that is done, for the progress.
   struct Done {
     const Record* asked = nullptr;
     std::uint64_t n_bytes = 0;

@@ -95,7 +95,7 @@ bool DeviceWaves::add_chunk(const DeviceTask& task, std::byte* out) {
   Wave& wave = last();
   wave.chunks[kernel].push_back(chunk);
   wave.chunk_orders[kernel].push_back(task.order);
-  // Those of the codec direct; others are never read.
+  // Only the codec direct reads them.
   wave.parameters[kernel].push_back(plan.parameters
                                         ? plan.parameters->at(task.vectors, task.first_elem)
                                         : codec::DeviceParameters{});

@@ -1,4 +1,4 @@
-// What a device does with one slot, in waves: work that fits its scratch memory at the same time.
+// The work of a device on one slot, in waves: work that fits its scratch memory at the same time.
 #pragma once
 
 #include <array>
