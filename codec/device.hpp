@@ -20,9 +20,6 @@ struct DeviceWork {
   DeviceCopies copies;
   std::array<DeviceBatch, kDeviceKernels> chunks;  // decoded
   DeviceGathers gathers;
-  // Copies and gathers write this much altogether.
-  std::uint64_t copied_bytes = 0;
-  std::uint64_t gathered_elems = 0;
 };
 
 // Two queues of a device: copies to it, and the work on what was copied, which goes on meanwhile.

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/files/check_range.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 
 namespace cfck {
-namespace {
 
 Result<void> check_range(std::uint64_t offset_bytes, std::uint64_t n_bytes, std::uint64_t size,
                          const std::string& name) {
@@ -27,6 +27,8 @@ Result<void> check_range(std::uint64_t offset_bytes, std::uint64_t n_bytes, std:
   }
   return {};
 }
+
+namespace {
 
 // A name is for messages: it may be missing where memory is.
 std::string copy_of_name(const std::string& name) noexcept {

@@ -38,6 +38,8 @@ class CudaDevice {
   // Loads the part of the code that has the kernel at its first use. Requires: the context is
   // current.
   Result<DriverFunction> kernel(unsigned number);
+  // Requires: the context is current.
+  Result<void> copy_to_host(MutableBytes to, const std::byte* from);
 
  private:
   CudaDevice(const Driver& driver, int number) : driver_(driver), number_(number) {}
@@ -50,6 +52,8 @@ class CudaDevice {
   std::mutex mutex_;
   std::array<DriverModule, kCodeParts> modules_ = {};
   std::array<DriverFunction, kKernels> kernels_ = {};
+  std::mutex copying_;
+  DriverStream copies_ = nullptr;  // to the host
 };
 
 namespace {
@@ -211,7 +215,7 @@ Result<void> CudaQueues::launch(const codec::DeviceWork& work) {
     CFCK_TRY(launch_kernel(kHashKernel, shape, &batch.extents));
   }
   if (work.copies.n_copies != 0) {
-    const auto shape = shape_of_words(work.copied_bytes / 4, n);
+    const auto shape = shape_of_pieces(work.copies.n_pieces, n);
     CFCK_TRY(launch_kernel(kCopyKernel, shape, &batch.copies));
   }
   for (unsigned k = 0; k < codec::kDeviceKernels; ++k) {
@@ -225,7 +229,7 @@ Result<void> CudaQueues::launch(const codec::DeviceWork& work) {
     CFCK_TRY(launch_kernel(kFirstDecodeKernel + k, shape, &batch.chunks[k]));
   }
   if (work.gathers.n_gathers != 0) {
-    const auto shape = shape_of_words(work.gathered_elems, n);
+    const auto shape = shape_of_pieces(work.gathers.n_pieces, n);
     CFCK_TRY(launch_kernel(kGatherKernel, shape, &batch.gathers));
   }
   return {};
@@ -324,6 +328,16 @@ Result<DriverFunction> CudaDevice::kernel(unsigned number) {
   return function;
 }
 
+Result<void> CudaDevice::copy_to_host(MutableBytes to, const std::byte* from) {
+  const std::lock_guard lock(copying_);
+  if (copies_ == nullptr) {
+    CFCK_TRY(check(driver_, driver_.StreamCreate(&copies_, kStreamNonBlocking), "make a stream"));
+  }
+  CFCK_TRY(check(driver_, driver_.MemcpyDtoHAsync(to.data(), address_of(from), to.size(), copies_),
+                 "copy from the device"));
+  return check(driver_, driver_.StreamSynchronize(copies_), "copy from the device");
+}
+
 Result<CudaDevice*> open_device(int number) {
   CFCK_TRY_ASSIGN(const Driver* const driver, open_driver());
   static std::mutex mutex;
@@ -340,6 +354,15 @@ Result<std::unique_ptr<codec::DeviceQueues>> open_queues(CudaDevice& device, voi
   auto queues = std::make_unique<CudaQueues>(device, static_cast<DriverStream>(stream));
   CFCK_TRY(queues->start());
   return std::unique_ptr<codec::DeviceQueues>(std::move(queues));
+}
+
+Result<void> copy_to_host(CudaDevice& device, MutableBytes to, const std::byte* from) {
+  if (to.empty()) {
+    return {};
+  }
+  const CurrentContext current(device);
+  CFCK_TRY(current.check());
+  return device.copy_to_host(to, from);
 }
 
 Result<void> check_memory(CudaDevice& device, const void* address, const char* what) {

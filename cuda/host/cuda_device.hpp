@@ -25,4 +25,8 @@ Result<std::unique_ptr<codec::DeviceQueues>> open_queues(CudaDevice& device, voi
 // Errors: kInvalidArgument where `address` is not memory of the device. `what` names it.
 Result<void> check_memory(CudaDevice& device, const void* address, const char* what);
 
+// Copies memory of the device to the host and waits for it. Errors: those of the driver.
+// Thread-safe.
+Result<void> copy_to_host(CudaDevice& device, MutableBytes to, const std::byte* from);
+
 }  // namespace cfck::cuda

@@ -7,9 +7,7 @@
 namespace cfck::cuda {
 namespace {
 
-constexpr std::uint64_t kThreads = 32 * kWarpsPerBlock;
-constexpr std::uint64_t kWordsOfThread = 8;
-constexpr std::uint64_t kBlocksOfMultiprocessor = 8;
+constexpr unsigned kBlocksOfMultiprocessor = 8;
 
 }  // namespace
 
@@ -21,11 +19,8 @@ LaunchShape shape_of_items(std::uint32_t n, unsigned n_multiprocessors, unsigned
   return {std::clamp<unsigned>(blocks, 1, n_multiprocessors * blocks_each), warps};
 }
 
-LaunchShape shape_of_words(std::uint64_t n, unsigned n_multiprocessors) {
-  const std::uint64_t blocks = n / (kThreads * kWordsOfThread) + 1;
-  return {static_cast<unsigned>(
-              std::min(blocks, std::uint64_t{n_multiprocessors} * kBlocksOfMultiprocessor)),
-          kWarpsPerBlock};
+LaunchShape shape_of_pieces(std::uint32_t n, unsigned n_multiprocessors) {
+  return {std::clamp<unsigned>(n, 1, n_multiprocessors * kBlocksOfMultiprocessor), kWarpsPerBlock};
 }
 
 }  // namespace cfck::cuda

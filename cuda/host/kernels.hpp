@@ -37,7 +37,7 @@ struct LaunchShape {
 // over the multiprocessors.
 LaunchShape shape_of_items(std::uint32_t n, unsigned n_multiprocessors, unsigned most_warps,
                            unsigned blocks_each);
-// Threads that together write n words, each a few of them.
-LaunchShape shape_of_words(std::uint64_t n, unsigned n_multiprocessors);
+// A block for each of n pieces, likewise.
+LaunchShape shape_of_pieces(std::uint32_t n, unsigned n_multiprocessors);
 
 }  // namespace cfck::cuda

@@ -58,35 +58,63 @@ CFCK_DEVICE void hash_batch(const codec::DeviceExtents& batch) {
   });
 }
 
-// Bytes that all lanes of a block write together, block after block of the grid of n_blocks.
-CFCK_DEVICE void copy_batch(const codec::DeviceCopies& batch, unsigned n_blocks) {
+// Calls `work(item, number)` for the pieces of this block, all threads together: the item that the
+// piece is of, and its number there.
+template <class Item, class Work>
+CFCK_DEVICE void take_pieces(const Item* items, std::uint32_t n_items, std::uint32_t n_pieces,
+                             unsigned n_blocks, Work&& work) {
+  for (std::uint32_t piece = simt::block(); piece < n_pieces; piece += n_blocks) {
+    std::uint32_t item = 0;
+    std::uint32_t end = n_items;
+    while (end - item > 1) {
+      const std::uint32_t middle = item + (end - item) / 2;
+      const bool is_before = items[middle].first_piece <= piece;
+      item = is_before ? middle : item;
+      end = is_before ? end : middle;
+    }
+    work(items[item], piece - items[item].first_piece);
+  }
+}
+
+// One word of a value that is repeated.
+CFCK_DEVICE std::uint32_t repeated_word(const codec::DeviceCopy& copy, std::uint64_t at) {
+  std::uint32_t word = 0;
+  CFCK_UNROLL
+  for (unsigned b = 0; b < 4; ++b) {
+    word |= simt::load_byte(copy.from + (at + b) % copy.value_bytes) << 8 * b;
+  }
+  return word;
+}
+
+// Writes bytes [begin, end) of a copy.
+CFCK_DEVICE void copy_piece(const codec::DeviceCopy& copy, std::uint64_t begin, std::uint64_t end) {
   const unsigned n_threads = simt::warps_per_block() * simt::kWarpLanes;
   const unsigned thread = simt::warp_of_block() * simt::kWarpLanes + simt::lane();
-  for (std::uint32_t c = 0; c < batch.n_copies; ++c) {
-    const codec::DeviceCopy& copy = batch.copies[c];
-    const bool is_fill = copy.value_bytes != 0;
-    const std::uint8_t* const end = copy.from + (is_fill ? copy.value_bytes : copy.n_bytes);
-    // Words of four bytes where `to` is aligned to them, which all tensors of such words are.
-    const bool has_words = reinterpret_cast<std::uintptr_t>(copy.to) % 4 == 0;
-    const std::uint64_t n_words = has_words ? copy.n_bytes / 4 : 0;
-    const std::uint64_t stride = std::uint64_t{n_blocks} * n_threads;
-    const std::uint64_t first = std::uint64_t{simt::block()} * n_threads + thread;
-    for (std::uint64_t i = first; i < n_words; i += stride) {
-      std::uint32_t word = 0;
-      if (!is_fill) {
-        word = simt::load_word(copy.from + 4 * i, end);
-      } else {
-        for (unsigned b = 0; b < 4; ++b) {
-          word |= simt::load_byte(copy.from + (4 * i + b) % copy.value_bytes) << 8 * b;
-        }
-      }
-      reinterpret_cast<std::uint32_t*>(copy.to)[i] = word;
-    }
-    for (std::uint64_t i = 4 * n_words + first; i < copy.n_bytes; i += stride) {
-      copy.to[i] = static_cast<std::uint8_t>(
-          simt::load_byte(copy.from + (is_fill ? i % copy.value_bytes : i)));
-    }
+  const bool is_fill = copy.value_bytes != 0;
+  const std::uint8_t* const from_end = copy.from + (is_fill ? copy.value_bytes : copy.n_bytes);
+  // Words of four bytes where `to` is aligned to them, which all tensors of such words are.
+  const bool has_words = reinterpret_cast<std::uintptr_t>(copy.to) % 4 == 0;
+  const std::uint64_t words_end = has_words ? begin + (end - begin) / 4 * 4 : begin;
+  CFCK_NO_UNROLL
+  for (std::uint64_t at = begin + 4 * thread; at < words_end; at += 4 * n_threads) {
+    const std::uint32_t word =
+        is_fill ? repeated_word(copy, at) : simt::load_word(copy.from + at, from_end);
+    *reinterpret_cast<std::uint32_t*>(copy.to + at) = word;
   }
+  CFCK_NO_UNROLL
+  for (std::uint64_t at = words_end + thread; at < end; at += n_threads) {
+    copy.to[at] = static_cast<std::uint8_t>(
+        simt::load_byte(copy.from + (is_fill ? at % copy.value_bytes : at)));
+  }
+}
+
+CFCK_DEVICE void copy_batch(const codec::DeviceCopies& batch, unsigned n_blocks) {
+  take_pieces(batch.copies, batch.n_copies, batch.n_pieces, n_blocks,
+              [](const codec::DeviceCopy& copy, std::uint32_t piece) {
+                const std::uint64_t begin = std::uint64_t{piece} * codec::kCopyPieceBytes;
+                const std::uint64_t end = begin + codec::kCopyPieceBytes;
+                copy_piece(copy, begin, end < copy.n_bytes ? end : copy.n_bytes);
+              });
 }
 
 // Returns the element of the tensor that is number `flat` of the view.
@@ -113,31 +141,37 @@ CFCK_DEVICE void copy_element(const codec::DeviceGather& gather, std::uint64_t i
   }
 }
 
-// Elements of views, which all threads of the grid of n_blocks write together.
-CFCK_DEVICE void gather_batch(const codec::DeviceGathers& batch, unsigned n_blocks) {
+// Writes elements [begin, end) of a gather.
+CFCK_DEVICE void gather_piece(const codec::DeviceGather& gather, std::uint64_t begin,
+                              std::uint64_t end) {
   const unsigned n_threads = simt::warps_per_block() * simt::kWarpLanes;
   const unsigned thread = simt::warp_of_block() * simt::kWarpLanes + simt::lane();
-  for (std::uint32_t g = 0; g < batch.n_gathers; ++g) {
-    const codec::DeviceGather& gather = batch.gathers[g];
-    const std::uint64_t stride = std::uint64_t{n_blocks} * n_threads;
-    for (std::uint64_t i = std::uint64_t{simt::block()} * n_threads + thread; i < gather.n_elems;
-         i += stride) {
-      const std::uint64_t element = element_of(gather, gather.first + i) - gather.from_first;
-      switch (gather.element_bytes) {
-        case 1:
-          copy_element<std::uint8_t>(gather, i, element);
-          break;
-        case 2:
-          copy_element<std::uint16_t>(gather, i, element);
-          break;
-        case 4:
-          copy_element<std::uint32_t>(gather, i, element);
-          break;
-        default:
-          copy_element<std::uint64_t>(gather, i, element);
-      }
+  CFCK_NO_UNROLL
+  for (std::uint64_t i = begin + thread; i < end; i += n_threads) {
+    const std::uint64_t element = element_of(gather, gather.first + i) - gather.from_first;
+    switch (gather.element_bytes) {
+      case 1:
+        copy_element<std::uint8_t>(gather, i, element);
+        break;
+      case 2:
+        copy_element<std::uint16_t>(gather, i, element);
+        break;
+      case 4:
+        copy_element<std::uint32_t>(gather, i, element);
+        break;
+      default:
+        copy_element<std::uint64_t>(gather, i, element);
     }
   }
+}
+
+CFCK_DEVICE void gather_batch(const codec::DeviceGathers& batch, unsigned n_blocks) {
+  take_pieces(batch.gathers, batch.n_gathers, batch.n_pieces, n_blocks,
+              [](const codec::DeviceGather& gather, std::uint32_t piece) {
+                const std::uint64_t begin = std::uint64_t{piece} * codec::kGatherPieceElems;
+                const std::uint64_t end = begin + codec::kGatherPieceElems;
+                gather_piece(gather, begin, end < gather.n_elems ? end : gather.n_elems);
+              });
 }
 
 }  // namespace cfck::cuda

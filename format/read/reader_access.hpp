@@ -43,6 +43,7 @@ class PrefixSource final : public ByteSource {
   std::uint64_t size() const override { return n_bytes_; }
   Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override;
   ByteView mapped() const override;
+  const std::byte* on_device(Device device) const override { return whole_.on_device(device); }
   std::string name() const override { return whole_.name(); }
 
  private:

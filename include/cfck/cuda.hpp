@@ -9,7 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "cfck/device.hpp"
 #include "cfck/export.hpp"
+#include "cfck/io.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
@@ -21,6 +23,33 @@ namespace cfck::cuda {
 // older than the series 580, no such device, one of a compute capability below 7.5, a build of cfck
 // without device code, a child forked from a process that uses CUDA. Thread-safe.
 CFCK_API Result<void> availability(int device);
+
+// A file in the memory of a device. A Decoder for that device uses its compressed bytes where they
+// are; every other reader copies to the host what it asks for. Thread-safe.
+//
+//   auto source = cuda::DeviceSource::open(0, data, n_bytes);
+//   auto reader = Reader::open(**source);
+class CFCK_API DeviceSource final : public ByteSource {
+ public:
+  // Refers to memory of the device, which must outlive the source and does not change: what writes
+  // it must have been waited for. Errors: those of availability(); kInvalidArgument if `data` is
+  // not memory of the device.
+  static Result<std::unique_ptr<DeviceSource>> open(int device, const void* data,
+                                                    std::uint64_t n_bytes);
+
+  std::uint64_t size() const override { return n_bytes_; }
+  // Errors: also those of the driver, kIo and kOutOfMemory.
+  Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override;
+  const std::byte* on_device(Device device) const override;
+
+ private:
+  DeviceSource(int device, const std::byte* data, std::uint64_t n_bytes)
+      : device_(device), data_(data), n_bytes_(n_bytes) {}
+
+  const int device_;
+  const std::byte* const data_;
+  const std::uint64_t n_bytes_;
+};
 
 // A stream of the caller, which it keeps: a cudaStream_t or CUstream; nullptr is the default
 // stream.
@@ -85,12 +114,14 @@ class CFCK_API Decoder {
   // as staging_bytes().
   std::size_t workspace_bytes() const;
   // Memory of the host, at an address that is a multiple of 16; copies are fastest from pinned
-  // memory. At most 96 MiB for chunks of ordinary size.
+  // memory. At most 96 MiB for chunks of ordinary size; for a DeviceSource a kilobyte for each
+  // chunk, and a few megabytes where the host decodes some.
   std::size_t staging_bytes() const;
 
   // Reads the file, copies, and decodes on `stream`, after what is there already; copies go through
   // a stream of their own. Returns when all is read and asked for: the last of it may still be
-  // under way. Waits only for parts of `staging` that are to be used again. Errors: those of
+  // under way. Waits only for parts of `staging` that are to be used again, and for the headers of
+  // chunks that a DeviceSource has. Errors: those of
   // Reader::read(); kInvalidArgument for memory or a stream of another device, and memory that is
   // too small; kIo and kOutOfMemory of the driver. After an error nothing is under way, and the
   // contents of all outputs are unspecified. To be called once.

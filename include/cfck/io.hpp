@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cfck/device.hpp"
 #include "cfck/export.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
@@ -30,6 +31,13 @@ class CFCK_API ByteSource {
   // Returns all bytes in place, or an empty view if this source is not in memory. The view lives as
   // long as the source.
   virtual ByteView mapped() const { return {}; }
+
+  // Returns the address of all bytes in the memory of `device`, or nullptr if this source is not
+  // there. Only cuda::DeviceSource is.
+  virtual const std::byte* on_device(Device device) const {
+    (void)device;
+    return nullptr;
+  }
 
   // The name of the source in messages: a path, or "<memory>".
   virtual std::string name() const { return "<memory>"; }

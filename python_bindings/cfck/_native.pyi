@@ -177,6 +177,12 @@ class File:
     @staticmethod
     def open_memory(owner: object, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> File: ...
 
+    @staticmethod
+    def open_device(owner: object, device: int, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> File:
+        """
+        Opens bytes in the memory of a CUDA device, complete by now, which `owner` keeps alive.
+        """
+
     def records(self) -> list[Record]:
         """All records in file order, hidden ones included."""
 

@@ -106,18 +106,21 @@ def save_file(
 
 @takes(LoadBytesOptions)
 def load(
-    data: bytes,
+    data: bytes | torch.Tensor,
     *,
     device: str | int | torch.device | None = "cpu",
     **options: Unpack[LoadBytesOptions],
 ) -> dict[str, torch.Tensor]:
     """Loads all tensors from bytes of a .cfck or safetensors file.
 
-    Arguments as in load_file.
+    Args:
+        data: bytes, or a torch.Tensor of uint8 with one dimension. Bytes on the CUDA device that
+            decodes them are used where they are; those on another device are copied to the host.
+        device, options: as in load_file.
     """
     target = _FRAMEWORK.check_device(device)
     reading, progress = split_progress(options)
-    return Archive.from_bytes(data, reading).load_all(_FRAMEWORK, target, progress)
+    return Archive.from_bytes(data, reading, target).load_all(_FRAMEWORK, target, progress)
 
 
 @takes(LoadOptions)

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cfck/archive.hpp"
+#include "cfck/cuda.hpp"
 #include "errors.hpp"
 #include "file.hpp"
 
@@ -64,6 +65,16 @@ std::unique_ptr<File> open_memory(nb::object owner, std::uintptr_t address, std:
   auto source = std::make_unique<MemorySource>(ByteView(bytes_at(address, n_bytes)));
   return std::make_unique<File>(std::move(source), "the data", std::move(owner),
                                 archive_options(threads, verify, max_decoded_bytes, limits));
+}
+
+std::unique_ptr<File> open_device(nb::object owner, int device, std::uintptr_t address,
+                                  std::uint64_t n_bytes, unsigned threads, bool verify,
+                                  std::uint64_t max_decoded_bytes, const LimitChoices& limits) {
+  const ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits);
+  auto source = take(without_gil([&] {
+    return cuda::DeviceSource::open(device, reinterpret_cast<const void*>(address), n_bytes);
+  }));
+  return std::make_unique<File>(std::move(source), "the data", std::move(owner), options);
 }
 
 // Returns an empty string for a record without digest: a tensor of a safetensors file.
@@ -172,6 +183,11 @@ void bind_reader(nb::module_& module) {
                   "verify"_a, "max_decoded_bytes"_a, "limits"_a)
       .def_static("open_memory", &open_memory, "owner"_a, "address"_a, "n_bytes"_a, nb::kw_only(),
                   "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a)
+      .def_static(
+          "open_device", &open_device, "owner"_a, "device"_a, "address"_a, "n_bytes"_a,
+          nb::kw_only(), "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
+          "Opens bytes in the memory of a CUDA device, complete by now, which `owner` keeps "
+          "alive.")
       .def("records", &File::records, "All records in file order, hidden ones included.")
       .def("metadata", [](const File& file) { return file.archive().metadata(); })
       .def("attachments", &File::attachments,

@@ -11,9 +11,11 @@
 namespace cfck::cuda {
 namespace {
 
+using codec::DeviceCopies;
 using codec::DeviceCopy;
 using codec::DeviceExtent;
 using codec::DeviceExtents;
+using codec::kCopyPieceBytes;
 
 constexpr unsigned kBlocks = 3;
 
@@ -48,21 +50,30 @@ TEST(EmulatedBatches, DamagedExtentsAreTheOnesThatFail) {
   }
 }
 
+// Copies of all lengths around that of a piece, of bytes and of repeated values, in one batch.
 TEST(EmulatedBatches, BytesAreCopiedAndValuesRepeated) {
-  const auto from = some_bytes(5003);
-  for (const std::size_t n : {1u, 3u, 4u, 127u, 5000u}) {
+  const auto from = some_bytes(2 * kCopyPieceBytes + 100);
+  std::vector<std::vector<std::byte>> outputs;
+  std::vector<DeviceCopy> copies;
+  std::uint32_t n_pieces = 0;
+  for (const std::uint32_t n :
+       {1u, 3u, 0u, 4u, 127u, 5000u, kCopyPieceBytes, kCopyPieceBytes + 1, 2 * kCopyPieceBytes}) {
     for (const std::size_t to_offset : {0u, 1u, 2u}) {
       for (const std::uint32_t value_bytes : {0u, 1u, 2u, 4u, 8u}) {
-        std::vector<std::byte> to(to_offset + n);
-        const DeviceCopy copy{address(from) + 3,
-                              reinterpret_cast<std::uint8_t*>(to.data()) + to_offset, n,
-                              value_bytes};
-        simt::emulate(simt::Launch{kBlocks, 2}, 0, [&](void*) { copy_batch({&copy, 1}, kBlocks); });
-        for (std::size_t i = 0; i < n; ++i) {
-          const std::size_t source = value_bytes == 0 ? i : i % value_bytes;
-          ASSERT_EQ(to[to_offset + i], from[3 + source]) << n << " " << value_bytes << " " << i;
-        }
+        outputs.emplace_back(to_offset + n);
+        copies.push_back({address(from) + 3,
+                          reinterpret_cast<std::uint8_t*>(outputs.back().data()) + to_offset, n,
+                          value_bytes, n_pieces});
+        n_pieces += (n + kCopyPieceBytes - 1) / kCopyPieceBytes;
       }
+    }
+  }
+  const DeviceCopies batch{copies.data(), static_cast<std::uint32_t>(copies.size()), n_pieces};
+  simt::emulate(simt::Launch{kBlocks, 2}, 0, [&](void*) { copy_batch(batch, kBlocks); });
+  for (std::size_t c = 0; c < copies.size(); ++c) {
+    for (std::size_t i = 0; i < copies[c].n_bytes; ++i) {
+      const std::size_t source = copies[c].value_bytes == 0 ? i : i % copies[c].value_bytes;
+      ASSERT_EQ(std::byte{copies[c].to[i]}, from[3 + source]) << c << " " << i;
     }
   }
 }

@@ -40,10 +40,7 @@ void expect_same_record(const Reader& reader, const Record& record) {
   EXPECT_EQ(Bytes(memory.bytes().begin(), memory.bytes().end()), on_host) << record.name;
 }
 
-TEST_P(EmulatedVectors, RecordsAreThoseOfTheHost) {
-  const Bytes bytes = bytes_of(GetParam());
-  const MemorySource source(bytes);
-  const Reader reader = take(Reader::open(source, {.threads = 1}));
+void expect_same_file(const Reader& reader, bool is_broken) {
   for (const Record& record : reader.records()) {
     // A record that claims more than the file can hold is not allocated here.
     if (record.decoded_bytes <= (std::uint64_t{1} << 26)) {
@@ -51,8 +48,16 @@ TEST_P(EmulatedVectors, RecordsAreThoseOfTheHost) {
     }
   }
   // All of them together, which share what they can.
-  if (GetParam().find("/broken/") == std::string::npos) {
+  if (!is_broken) {
     expect_as_on_host(reader);
+  }
+}
+
+TEST_P(EmulatedVectors, RecordsAreThoseOfTheHost) {
+  const bool is_broken = GetParam().find("/broken/") != std::string::npos;
+  for (const FileIn place : {FileIn::kHostMemory, FileIn::kDeviceMemory}) {
+    const PlacedFile file(bytes_of(GetParam()), place);
+    expect_same_file(take(file.open({.threads = 1})), is_broken);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "tests/simt/fake_device.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace cfck::test {
@@ -13,6 +14,16 @@ const bool is_set = [] {
 }();
 
 }  // namespace
+
+PlacedFile::PlacedFile(const Bytes& bytes, FileIn place) : memory_(bytes.size()) {
+  (void)is_set;
+  std::ranges::copy(bytes, memory_.bytes().begin());
+  if (place == FileIn::kDeviceMemory) {
+    source_ = take(cuda::DeviceSource::open(0, memory_.bytes().data(), bytes.size()));
+  } else {
+    source_ = std::make_unique<MemorySource>(memory_.bytes());
+  }
+}
 
 Result<cuda::Summary> run(const Reader& reader, std::span<const cuda::Read> reads,
                           const cuda::LoadOptions& options) {

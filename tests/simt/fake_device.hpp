@@ -38,6 +38,23 @@ class DeviceMemory {
   std::byte* data_;
 };
 
+// Where the file of a test is.
+enum class FileIn { kHostMemory, kDeviceMemory };
+
+// A file, open for reading, in memory of the host or of the device.
+class PlacedFile {
+ public:
+  PlacedFile(const Bytes& bytes, FileIn place);
+  // Opening it may fail.
+  Result<Reader> open(const DecodeOptions& options = {}) const {
+    return Reader::open(*source_, options);
+  }
+
+ private:
+  DeviceMemory memory_;
+  std::unique_ptr<ByteSource> source_;
+};
+
 struct DeviceLoadResult {
   Result<void> result;
   cuda::Summary summary;

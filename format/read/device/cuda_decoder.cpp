@@ -21,7 +21,8 @@ struct Decoder::Impl {
       : device(on),
         device_number(number),
         progress(std::move(options.progress)),
-        load(file, progress, {options.part_bytes, options.scratch_bytes}) {}
+        load(file, progress, {options.part_bytes, options.scratch_bytes},
+             file.source->on_device({DeviceKind::kCuda, number})) {}
 
   CudaDevice& device;
   const int device_number;

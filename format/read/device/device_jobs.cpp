@@ -3,14 +3,17 @@
 #include <algorithm>
 
 #include "codec/device_batch.hpp"
+#include "format/read/chunk_frames.hpp"
 
 namespace cfck::format {
 namespace {
 
-// An extent, a chunk, its parameters, a copy or a gathering, and statuses.
+// An extent, a chunk, its parameters, two copies or a gathering, and statuses.
 constexpr std::size_t kTaskBytes = sizeof(codec::DeviceExtent) + sizeof(codec::DeviceChunk) +
-                                   sizeof(codec::DeviceParameters) + sizeof(codec::DeviceCopy) +
+                                   sizeof(codec::DeviceParameters) + 2 * sizeof(codec::DeviceCopy) +
                                    sizeof(codec::DeviceGather) + 64;
+// More than any header of a chunk that has no parameters of its own.
+constexpr std::size_t kHeaderBytes = 192;
 
 // Whether no device decodes chunks of the record, as far as the index shows.
 bool is_for_host(const WantedReads& wanted, const WantedChunk& part) {
@@ -23,8 +26,18 @@ bool is_for_host(const WantedReads& wanted, const WantedChunk& part) {
   return !is_known || (!is_whole && !can_gather(read));
 }
 
-const PackEntry& entry_of(const OpenFile& file, const WantedReads& wanted, const DeviceJob& job) {
-  return file.index.packs[wanted.packs()[job.pack].pack];
+// Bytes of an extent that the host has to see.
+std::size_t header_bytes(const DeviceReads& reads, const DeviceJob& job) {
+  const std::size_t n_bytes = extent_of(reads, job).n_bytes;
+  if (reads.on_device == nullptr || job.kind == JobKind::kPack) {
+    return n_bytes;
+  }
+  const ChunkPlace place = reads.wanted.place_of(job.wanted);
+  if (place.stored->record.codec != CodecId::kRaw) {
+    return std::min(n_bytes, kHeaderBytes);
+  }
+  const RawFrame frame = raw_frame_of(place);
+  return frame.starts_here ? std::min<std::size_t>(n_bytes, frame.start_bytes) : 0;
 }
 
 }  // namespace
@@ -62,18 +75,27 @@ MutableBytes destination_of(const WantedReads& wanted, const WantedChunk& part) 
                           wanted_bytes(wanted, part));
 }
 
-std::size_t place_bytes(const OpenFile& file, const WantedReads& wanted, const DeviceJob& job) {
+ExtentPlace extent_of(const DeviceReads& reads, const DeviceJob& job) {
+  if (job.kind == JobKind::kPack) {
+    const PackEntry& pack = reads.file.index.packs[reads.wanted.packs()[job.pack].pack];
+    return {pack.offset_bytes, pack.n_bytes, pack.hash};
+  }
+  const ChunkPlace place = reads.wanted.place_of(job.wanted);
+  const ChunkEntry& chunk = reads.file.entry_of(place);
+  return {place.offset_bytes, chunk.n_bytes, chunk.hash};
+}
+
+std::size_t place_bytes(const DeviceReads& reads, const DeviceJob& job) {
   switch (job.kind) {
     case JobKind::kChunk:
-      return file.entry_of(wanted.place_of(job.wanted)).n_bytes;
     case JobKind::kPack:
-      return entry_of(file, wanted, job).n_bytes;
+      return header_bytes(reads, job);
     case JobKind::kBytes:
       return job.bytes.size();
     case JobKind::kGather:
       return 0;
     default:
-      return wanted_bytes(wanted, job.wanted);
+      return wanted_bytes(reads.wanted, job.wanted);
   }
 }
 
@@ -83,17 +105,20 @@ std::size_t description_bytes(const WantedReads& wanted, const DeviceJob& job) {
   return n_tasks * kTaskBytes;
 }
 
-std::size_t most_slot_bytes(const OpenFile& file, const WantedReads& wanted, const DeviceJob& job) {
-  std::size_t most = place_bytes(file, wanted, job);
-  // The host may have to decode instead.
+std::size_t likely_slot_bytes(const DeviceReads& reads, const DeviceJob& job) {
+  return aligned_bytes(place_bytes(reads, job)) + description_bytes(reads.wanted, job);
+}
+
+std::size_t most_slot_bytes(const DeviceReads& reads, const DeviceJob& job) {
+  std::size_t most = place_bytes(reads, job);
   if (job.kind == JobKind::kChunk) {
-    most = std::max<std::size_t>(most, wanted_bytes(wanted, job.wanted));
+    most = std::max<std::size_t>(most, wanted_bytes(reads.wanted, job.wanted));
   } else if (job.kind == JobKind::kPack) {
-    for (const std::size_t read : wanted.packs()[job.pack].reads) {
-      most = std::max(most, wanted.reads()[read].out.size());
+    for (const std::size_t read : reads.wanted.packs()[job.pack].reads) {
+      most = std::max(most, reads.wanted.reads()[read].out.size());
     }
   }
-  return aligned_bytes(most) + description_bytes(wanted, job);
+  return aligned_bytes(most) + description_bytes(reads.wanted, job);
 }
 
 DeviceJob host_job(const DeviceJob& job, const DeviceTask& task) {

@@ -53,18 +53,40 @@ struct DeviceJob {
   ByteView bytes;                  // of kBytes
   std::byte* to = nullptr;         // of kBytes
   Placed place;                    // in the slot
-  std::uint64_t hash = 0;          // of the extent
+  // Of kChunk and kPack, in the memory of the device: in the slot, or where the file is.
+  const std::byte* extent = nullptr;
+  std::uint32_t extent_bytes = 0;
+  std::uint64_t hash = 0;
   std::vector<DeviceTask> tasks;
 };
 
 // Returns the jobs of all chunks and packs.
 std::vector<DeviceJob> device_jobs(const WantedReads& wanted);
 
-// The most bytes of a slot that a job takes, whatever becomes of it.
-std::size_t most_slot_bytes(const OpenFile& file, const WantedReads& wanted, const DeviceJob& job);
+// What a load reads from, and what is wanted of it.
+struct DeviceReads {
+  const OpenFile& file;
+  const WantedReads& wanted;
+  // The file in the memory of the device, where it is there: then only the first bytes of chunks
+  // are put into a slot, for the host to read.
+  const std::byte* on_device = nullptr;
+};
+
+// Where the extent of a chunk or a pack is in the file.
+struct ExtentPlace {
+  std::uint64_t offset_bytes = 0;
+  std::uint32_t n_bytes = 0;
+  std::uint64_t hash = 0;
+};
+ExtentPlace extent_of(const DeviceReads& reads, const DeviceJob& job);
+
+// The bytes of a slot that a job takes if the device does it, and the most that it takes if the
+// host has to decode instead.
+std::size_t likely_slot_bytes(const DeviceReads& reads, const DeviceJob& job);
+std::size_t most_slot_bytes(const DeviceReads& reads, const DeviceJob& job);
 // The bytes that a job takes of a slot before anything of it is known but its kind, and those to be
 // kept for what describes it to the device.
-std::size_t place_bytes(const OpenFile& file, const WantedReads& wanted, const DeviceJob& job);
+std::size_t place_bytes(const DeviceReads& reads, const DeviceJob& job);
 std::size_t description_bytes(const WantedReads& wanted, const DeviceJob& job);
 
 // Whether a device can gather the elements of a read.

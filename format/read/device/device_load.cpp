@@ -38,9 +38,9 @@ DeviceMemoryPlan DeviceLoad::memory() const {
   std::size_t total = kSlotOverheadBytes;
   const std::size_t enough = kSlots * limits_.slot_bytes + kSlotOverheadBytes;
   for (const DeviceJob& job : device_jobs(wanted_)) {
-    const std::size_t most = most_slot_bytes(file_, wanted_, job);
+    const std::size_t most = most_slot_bytes(reads_, job);
     largest = std::max(largest, most);
-    total = std::min(total + most, enough);
+    total = std::min(total + likely_slot_bytes(reads_, job), enough);
   }
   if (!wanted_.late().empty()) {
     largest = std::max(largest, kPieceBytes + description_bytes(wanted_, {}));
@@ -81,7 +81,7 @@ Result<void> DeviceLoad::enqueue(codec::DeviceQueues& device, MutableBytes stagi
   workspace += plan.scratch_bytes;
   for (std::size_t i = 0; i < plan.n_slots; ++i) {
     slots_.push_back(std::make_unique<DeviceSlot>(
-        file_, wanted_, parameters_, staging.subspan(i * plan.slot_bytes, plan.slot_bytes),
+        reads_, parameters_, staging.subspan(i * plan.slot_bytes, plan.slot_bytes),
         workspace + i * plan.slot_bytes));
   }
   jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
@@ -110,6 +110,7 @@ Result<void> DeviceLoad::run_slot() {
   if (slot.is_empty()) {
     return internal_error("a slot is too small for a chunk");
   }
+  CFCK_TRY(slot.fetch(*device_));
   CFCK_TRY(fill(slot));
   CFCK_TRY(slot.launch(*device_, scratch_, tables_));
   std::vector<DeviceJob> for_host = slot.take_host_jobs();

@@ -36,9 +36,12 @@ struct DeviceLimits {
 
 class DeviceLoad {
  public:
-  DeviceLoad(const OpenFile& file, const ReadProgress& progress, const DeviceLimits& limits)
+  // `on_device` is where the whole file is in the memory of the device, or nullptr.
+  DeviceLoad(const OpenFile& file, const ReadProgress& progress, const DeviceLimits& limits,
+             const std::byte* on_device)
       : file_(file),
         wanted_(file),
+        reads_{file, wanted_, on_device},
         progress_(progress),
         limits_{std::min(limits.slot_bytes, kMostBytes),
                 std::min(limits.scratch_bytes, kMostBytes)} {}
@@ -91,6 +94,7 @@ class DeviceLoad {
 
   const OpenFile& file_;
   WantedReads wanted_;
+  const DeviceReads reads_;
   SharedProgress progress_;
   const DeviceLimits limits_;
   RecordParameters parameters_;

@@ -42,7 +42,7 @@ class SlotMemory {
   void clear() noexcept { used_ = 0; }
   std::size_t n_bytes() const noexcept { return host_.size(); }
   std::byte* device() const noexcept { return device_; }
-  ByteView filled() const noexcept { return host_.first(used_); }
+  MutableBytes filled() const noexcept { return host_.first(used_); }
 
  private:
   const MutableBytes host_;

@@ -9,6 +9,17 @@
 #include "format/read/chunk_frames.hpp"
 
 namespace cfck::format {
+namespace {
+
+bool is_of_device(const DeviceJob& job) {
+  return job.kind == JobKind::kChunk || job.kind == JobKind::kPack;
+}
+
+const std::uint8_t* bytes_of(const std::byte* address) {
+  return reinterpret_cast<const std::uint8_t*>(address);
+}
+
+}  // namespace
 
 std::shared_ptr<const codec::ParametersForDevice> RecordParameters::of(
     const StoredRecord& stored, const codec::ChunkInfo& info) {
@@ -36,14 +47,49 @@ void DeviceSlot::clear() {
 
 bool DeviceSlot::admit(DeviceJob& job) {
   const std::size_t described = description_bytes(wanted_, job);
-  const auto place = memory_.take(place_bytes(file_, wanted_, job), kept_bytes_ + described);
+  const auto place = memory_.take(place_bytes(reads_, job), kept_bytes_ + described);
   if (!place) {
     return false;
   }
   kept_bytes_ += described;
+  job.place = *place;
+  if (is_of_device(job)) {
+    const ExtentPlace extent = extent_of(reads_, job);
+    const bool is_there = reads_.on_device != nullptr;
+    job.extent = is_there ? reads_.on_device + extent.offset_bytes : place->device;
+    job.extent_bytes = extent.n_bytes;
+    job.hash = extent.hash;
+  }
   jobs_.push_back(std::move(job));
-  jobs_.back().place = *place;
   return true;
+}
+
+Result<void> DeviceSlot::fetch(codec::DeviceQueues& device) {
+  if (reads_.on_device == nullptr) {
+    return {};
+  }
+  const MutableBytes headers = memory_.filled();
+  std::vector<codec::DeviceCopy> copies;
+  for (const DeviceJob& job : jobs_) {
+    if (is_of_device(job) && !job.place.host.empty()) {
+      copies.push_back({.from = bytes_of(job.extent),
+                        .to = reinterpret_cast<std::uint8_t*>(job.place.device),
+                        .n_bytes = job.place.host.size()});
+    }
+  }
+  if (copies.empty()) {
+    return {};
+  }
+  codec::DeviceWork work;
+  if (!place_copies(copies, memory_, work.copies)) {
+    return internal_error("a slot is too small for a list of its chunks");
+  }
+  CFCK_TRY(
+      device.upload(memory_.device() + headers.size(), memory_.filled().subspan(headers.size())));
+  CFCK_TRY(device.launch(work));
+  CFCK_TRY(device.download(headers, memory_.device()));
+  CFCK_TRY_ASSIGN(const std::uint64_t fetched, device.mark());
+  return device.wait(fetched);
 }
 
 Result<void> DeviceSlot::fill(std::size_t number, ReadWorker& worker) {
@@ -66,16 +112,23 @@ Result<void> DeviceSlot::fill(std::size_t number, ReadWorker& worker) {
   return {};
 }
 
-bool DeviceSlot::place_mask(DeviceTask& task, ByteView payload, codec::Scratch& scratch) {
+Result<bool> DeviceSlot::place_mask(DeviceTask& task, ByteView payload, codec::Scratch& scratch) {
   if (task.plan.mask_frame_bytes == 0) {
     return true;
   }
   const auto place = memory_.take(task.plan.mask_bytes, kept_bytes_);
-  if (!place || !codec::unpack_mask(task.plan, payload, scratch, place->host)) {
+  if (!place) {
     return false;
   }
+  std::vector<std::byte> fetched;
+  if (reads_.on_device != nullptr) {
+    fetched.resize(task.plan.mask_at + std::size_t{task.plan.mask_frame_bytes});
+    const auto at = static_cast<std::uint64_t>(task.payload - reads_.on_device);
+    CFCK_TRY(file_.source->read_at(at, fetched));
+    payload = fetched;
+  }
   task.mask = place->device;
-  return true;
+  return bool(codec::unpack_mask(task.plan, payload, scratch, place->host));
 }
 
 bool DeviceSlot::place_vectors(DeviceTask& task) {
@@ -97,60 +150,64 @@ bool DeviceSlot::place_vectors(DeviceTask& task) {
   return true;
 }
 
-void DeviceSlot::plan(DeviceTask& task, const StoredRecord& stored, const codec::ChunkInfo& info,
-                      ByteView payload, codec::Scratch& scratch) {
+Result<void> DeviceSlot::plan(DeviceTask& task, const StoredRecord& stored,
+                              const codec::ChunkInfo& info, ByteView payload,
+                              codec::Scratch& scratch) {
   task.n_elems = info.n_elems;
   task.first_elem = info.first_elem;
-  task.payload_bytes = static_cast<std::uint32_t>(payload.size());
   task.plan =
       codec::find_decoder(stored.record.codec)
           ->plan_for_device(info, payload, task.payload_bytes, parameters_.of(stored, info));
   const bool is_other_body =
       task.body_bytes != codec::kUnknownBody && task.body_bytes != task.plan.body_bytes;
   const bool is_refused = is_other_body || task.plan.way == codec::DeviceWay::kHost;
-  if (is_refused || !place_mask(task, payload, scratch) || !place_vectors(task)) {
+  if (is_refused) {
+    task.plan.way = codec::DeviceWay::kHost;
+    return {};
+  }
+  CFCK_TRY_ASSIGN(const bool has_mask, place_mask(task, payload, scratch));
+  if (!has_mask || !place_vectors(task)) {
     task.plan.way = codec::DeviceWay::kHost;
   }
+  return {};
 }
 
 Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
   const ChunkPlace place = wanted_.place_of(job.wanted);
-  CFCK_TRY(file_.source->read_at(place.offset_bytes, job.place.host));
-  job.hash = file_.entry_of(place).hash;
-  const ByteView extent = job.place.host;
+  if (reads_.on_device == nullptr) {
+    CFCK_TRY(file_.source->read_at(place.offset_bytes, job.place.host));
+  }
+  const ByteView front = job.place.host;  // of the extent, or all of it
   DeviceTask& task = job.tasks.emplace_back();
   task.wanted = job.wanted;
   task.order = job.order;
-  const auto payload_from = [&](std::size_t at) {
-    task.payload = job.place.device + at;
-    return extent.subspan(at);
-  };
   if (place.stored->record.codec == CodecId::kRaw) {
     const RawFrame frame = raw_frame_of(place);
     task.n_elems = place.n_elems;
     task.first_elem = place.chunk * place.stored->record.chunk_elems;
-    const bool is_valid = !frame.starts_here || check_raw_start(extent, place, frame);
-    if (is_valid) {
-      (void)payload_from(frame.starts_here ? frame.start_bytes : 0);
+    if (!frame.starts_here || check_raw_start(front, place, frame)) {
+      task.payload = job.extent + (frame.starts_here ? frame.start_bytes : 0);
       task.plan.way = codec::DeviceWay::kCopy;
     }
     return {};
   }
-  const auto framed = payload_in(extent, place);
-  if (framed) {
-    task.body_bytes = framed->body_bytes;
-    const ByteView payload =
-        payload_from(static_cast<std::size_t>(framed->bytes.data() - extent.data()));
-    plan(task, *place.stored, info_of(place), payload, worker.scratch());
+  // What has a Zstd frame behind its CHNK frame is the host's.
+  if (!check_frame_header(front, kChunkTag, job.extent_bytes, place.offset_bytes)) {
+    return {};
   }
-  return {};
+  task.payload = job.extent + kFrameHeaderBytes;
+  task.payload_bytes = job.extent_bytes - static_cast<std::uint32_t>(kFrameHeaderBytes);
+  task.body_bytes = task.payload_bytes;
+  return plan(task, *place.stored, info_of(place), front.subspan(kFrameHeaderBytes),
+              worker.scratch());
 }
 
 Result<void> DeviceSlot::fill_pack(DeviceJob& job, ReadWorker& worker) {
   const WantedPack& pack = wanted_.packs()[job.pack];
   const PackEntry& entry = file_.index.packs[pack.pack];
-  CFCK_TRY(file_.source->read_at(entry.offset_bytes, job.place.host));
-  job.hash = entry.hash;
+  if (reads_.on_device == nullptr) {
+    CFCK_TRY(file_.source->read_at(entry.offset_bytes, job.place.host));
+  }
   const ByteView frame = job.place.host;
   const bool is_valid =
       bool(check_frame_header(frame, kPackTag, entry.n_bytes, entry.offset_bytes));
@@ -164,14 +221,15 @@ Result<void> DeviceSlot::fill_pack(DeviceJob& job, ReadWorker& worker) {
     if (!is_valid || (!is_whole && !can_gather(read))) {
       continue;  // the host's
     }
-    task.payload = job.place.device + stored.pack_offset;
+    task.payload = job.extent + stored.pack_offset;
+    task.payload_bytes = stored.payload_bytes;
     if (stored.record.codec == CodecId::kRaw) {
       task.n_elems = stored.record.n_elems;
       task.plan.way = codec::DeviceWay::kCopy;
       continue;
     }
-    plan(task, stored, info_of_packed(stored.record),
-         frame.subspan(stored.pack_offset, stored.payload_bytes), worker.scratch());
+    CFCK_TRY(plan(task, stored, info_of_packed(stored.record),
+                  frame.subspan(stored.pack_offset, stored.payload_bytes), worker.scratch()));
   }
   return {};
 }
@@ -209,10 +267,9 @@ Result<void> DeviceSlot::fill_host_packed(DeviceJob& job, ReadWorker& worker) {
 }
 
 void DeviceSlot::describe(DeviceJob& job, DeviceWaves& waves) {
-  if (job.kind == JobKind::kChunk || job.kind == JobKind::kPack) {
+  if (is_of_device(job)) {
     if (file_.options.verify_chunks) {
-      waves.add_extent(job.order, {reinterpret_cast<const std::uint8_t*>(job.place.device),
-                                   job.hash, static_cast<std::uint32_t>(job.place.host.size())});
+      waves.add_extent(job.order, {bytes_of(job.extent), job.hash, job.extent_bytes});
     }
     for (DeviceTask& task : job.tasks) {
       if (task.plan.way == codec::DeviceWay::kHost || !waves.add_task(task)) {

@@ -32,15 +32,22 @@ struct SlotBytes {
 
 class DeviceSlot {
  public:
-  DeviceSlot(const OpenFile& file, const WantedReads& wanted, RecordParameters& parameters,
-             MutableBytes host, std::byte* device)
-      : file_(file), wanted_(wanted), parameters_(parameters), memory_(host, device) {}
+  DeviceSlot(const DeviceReads& reads, RecordParameters& parameters, MutableBytes host,
+             std::byte* device)
+      : reads_(reads),
+        file_(reads.file),
+        wanted_(reads.wanted),
+        parameters_(parameters),
+        memory_(host, device) {}
 
   // Empties the slot, whose work is done.
   void clear();
   // Takes a job in; false if there is no room for it.
   bool admit(DeviceJob& job);
   bool is_empty() const { return jobs_.empty(); }
+  // Where the file is in the memory of the device: brings the headers of its chunks to the host,
+  // and waits for them.
+  Result<void> fetch(codec::DeviceQueues& device);
   // Does the host's part of one job; jobs may be filled in by several threads. Tasks that turn out
   // to be the host's are kept for take_host_jobs(). Errors: those of reading the file, and of
   // decoding on the host.
@@ -72,12 +79,13 @@ class DeviceSlot {
   Result<void> fill_host_chunk(DeviceJob& job, ReadWorker& worker);
   Result<void> fill_host_packed(DeviceJob& job, ReadWorker& worker);
   // Plans a task whose payload is in the slot, and places what it needs beside the payload.
-  void plan(DeviceTask& task, const StoredRecord& stored, const codec::ChunkInfo& info,
-            ByteView payload, codec::Scratch& scratch);
-  bool place_mask(DeviceTask& task, ByteView payload, codec::Scratch& scratch);
+  Result<void> plan(DeviceTask& task, const StoredRecord& stored, const codec::ChunkInfo& info,
+                    ByteView payload, codec::Scratch& scratch);
+  Result<bool> place_mask(DeviceTask& task, ByteView payload, codec::Scratch& scratch);
   bool place_vectors(DeviceTask& task);
   void describe(DeviceJob& job, DeviceWaves& waves);
 
+  const DeviceReads& reads_;
   const OpenFile& file_;
   const WantedReads& wanted_;
   RecordParameters& parameters_;

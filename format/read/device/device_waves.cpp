@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/bytes.hpp"
+
 namespace cfck::format {
 namespace {
 
@@ -32,7 +34,26 @@ bool place_list(const std::vector<T>& array, SlotMemory& slot, const T*& at, std
   return at != nullptr;
 }
 
+bool place_gathers(std::vector<codec::DeviceGather> gathers, SlotMemory& slot,
+                   codec::DeviceGathers& placed) {
+  for (codec::DeviceGather& gather : gathers) {
+    gather.first_piece = placed.n_pieces;
+    placed.n_pieces +=
+        static_cast<std::uint32_t>(ceil_div(gather.n_elems, codec::kGatherPieceElems));
+  }
+  return place_list(gathers, slot, placed.gathers, placed.n_gathers);
+}
+
 }  // namespace
+
+bool place_copies(std::vector<codec::DeviceCopy> copies, SlotMemory& slot,
+                  codec::DeviceCopies& placed) {
+  for (codec::DeviceCopy& copy : copies) {
+    copy.first_piece = placed.n_pieces;
+    placed.n_pieces += static_cast<std::uint32_t>(ceil_div(copy.n_bytes, codec::kCopyPieceBytes));
+  }
+  return place_list(copies, slot, placed.copies, placed.n_copies);
+}
 
 DeviceWaves::Wave& DeviceWaves::last() {
   return waves_.empty() ? waves_.emplace_back() : waves_.back();
@@ -44,7 +65,8 @@ void DeviceWaves::add_extent(const JobOrder& order, const codec::DeviceExtent& e
 }
 
 void DeviceWaves::add_copy(std::byte* to, const std::byte* from, std::uint64_t n_bytes) {
-  last().copies.push_back({bytes_of(from), reinterpret_cast<std::uint8_t*>(to), n_bytes, 0});
+  last().copies.push_back(
+      {.from = bytes_of(from), .to = reinterpret_cast<std::uint8_t*>(to), .n_bytes = n_bytes});
 }
 
 void DeviceWaves::add_gather(const ViewRead& read, std::uint64_t begin, std::uint64_t end,
@@ -114,9 +136,10 @@ bool DeviceWaves::add_task(const DeviceTask& task) {
     } else if (fits) {
       const bool is_copy = task.plan.way == codec::DeviceWay::kCopy;
       const std::uint64_t n_bytes = byte_of(task.n_elems, bits_of(read));
-      last().copies.push_back({bytes_of(task.payload) + task.plan.values_at,
-                               reinterpret_cast<std::uint8_t*>(out), n_bytes,
-                               is_copy ? 0 : task.plan.value_bytes});
+      last().copies.push_back({.from = bytes_of(task.payload) + task.plan.values_at,
+                               .to = reinterpret_cast<std::uint8_t*>(out),
+                               .n_bytes = n_bytes,
+                               .value_bytes = is_copy ? 0 : task.plan.value_bytes});
     }
     if (fits) {
       if (!is_whole) {
@@ -138,15 +161,9 @@ std::optional<codec::DeviceWork> DeviceWaves::place_wave(const Wave& wave, SlotM
                                                          const codec::DeviceTable* tables) {
   codec::DeviceWork work;
   auto* const statuses = reinterpret_cast<std::uint32_t*>(statuses_.device);
-  bool fits = place_list(wave.copies, slot, work.copies.copies, work.copies.n_copies) &&
-              place_list(wave.gathers, slot, work.gathers.gathers, work.gathers.n_gathers) &&
+  bool fits = place_copies(wave.copies, slot, work.copies) &&
+              place_gathers(wave.gathers, slot, work.gathers) &&
               place_list(wave.extents, slot, work.extents.extents, work.extents.n_extents);
-  for (const codec::DeviceCopy& copy : wave.copies) {
-    work.copied_bytes += copy.n_bytes;
-  }
-  for (const codec::DeviceGather& gather : wave.gathers) {
-    work.gathered_elems += gather.n_elems;
-  }
   // A counter comes before the statuses of its batch.
   const auto take_statuses = [&](const std::vector<JobOrder>& orders, std::uint32_t*& next,
                                  std::uint32_t*& of_batch) {

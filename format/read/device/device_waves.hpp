@@ -12,6 +12,10 @@
 
 namespace cfck::format {
 
+// Puts a list of copies into the slot; false if it is full.
+bool place_copies(std::vector<codec::DeviceCopy> copies, SlotMemory& slot,
+                  codec::DeviceCopies& placed);
+
 // Collects descriptions on the host; place() puts them where the device reads them.
 class DeviceWaves {
  public:

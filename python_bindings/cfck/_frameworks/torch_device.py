@@ -47,6 +47,10 @@ class TorchDevice:
         """The address of the stream that is current on the device."""
         return torch.cuda.current_stream(self.device).cuda_stream
 
+    def wait(self) -> None:
+        """Waits for what the current stream has to do."""
+        torch.cuda.current_stream(self.device).synchronize()
+
     def takes_in_place(self, tensor: Any) -> bool:
         """Whether the device can decode straight into this tensor."""
         return (

@@ -67,9 +67,12 @@ class Archive:
         raise IoError(f"{path} was replaced repeatedly while it was read; try again")
 
     @classmethod
-    def from_bytes(cls, data: object, options: ReadOptions) -> Archive:
+    def from_bytes(
+        cls, data: object, options: ReadOptions, target: torch.device | None = None
+    ) -> Archive:
+        """``target``: where tensors go, so that bytes which are there already may stay."""
         reading = Reading.of(complete(ReadOptions, options))
-        return cls([Part.open_bytes(data, reading)], reading.limits, reading.decode)
+        return cls([Part.open_bytes(data, reading, target)], reading.limits, reading.decode)
 
     @classmethod
     def _open_shards(cls, index_path: str, reading: Reading) -> Archive:

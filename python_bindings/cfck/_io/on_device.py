@@ -10,10 +10,11 @@ from .. import _native
 from .._common.callers import level_of_caller
 from .._common.progress import Progress
 from ..errors import UnsupportedError
-from .parts import Part
 
 if TYPE_CHECKING:
     import torch
+
+    from .parts import Part
 
 
 class DeviceWarning(UserWarning):
@@ -38,6 +39,8 @@ class DeviceMemory(Protocol):
     def staging(self, n_bytes: int) -> Any: ...
 
     def stream(self) -> int: ...
+
+    def wait(self) -> None: ...
 
     def takes_in_place(self, tensor: Any) -> bool: ...
 
@@ -72,6 +75,22 @@ def decoding_device(part: Part, device: torch.device | None, decode: str) -> Dev
         raise UnsupportedError(f"cuda:{memory.number} cannot decode: {reason}")
     _warn_once(f"tensors for cuda:{memory.number} are decoded on the host: {reason}")
     return None
+
+
+def device_of_bytes(
+    tensor: torch.Tensor, target: torch.device | None, decode: str
+) -> DeviceMemory | None:
+    """The device that has compressed bytes and decodes them there; None: they go to the host."""
+    from .._frameworks import torch_device, torch_tensors
+
+    place = torch_tensors.device_of(tensor)
+    if decode == "host" or place is None or place.type != "cuda":
+        return None
+    if target is None or target.type != "cuda":
+        return None
+    memory = torch_device.TorchDevice(place)
+    is_target = torch_device.TorchDevice(target).number == memory.number
+    return memory if is_target and memory.why_not() is None else None
 
 
 def read_on_device(

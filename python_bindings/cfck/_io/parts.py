@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from .. import _native
 from .._common.paths import native_path
 from .._options.native import check_limits, check_threads
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
+from .on_device import device_of_bytes
+
+if TYPE_CHECKING:
+    import torch
 
 _Memory = TypeVar("_Memory")
 _Owner = TypeVar("_Owner", covariant=True)
@@ -72,9 +76,19 @@ class Part:
             raise MissingFileError(f"No such file or directory: {path}", filename=path) from None
 
     @classmethod
-    def open_bytes(cls, data: Any, reading: Reading) -> Part:
+    def open_bytes(cls, data: Any, reading: Reading, target: torch.device | None = None) -> Part:
+        """``target``: where tensors go. A tensor of bytes that is there already may stay."""
         if hasattr(data, "untyped_storage"):
-            data = _bytes_of_tensor(data)
+            data = _flat_bytes(data)
+            device = device_of_bytes(data, target, reading.decode)
+            if device is not None:
+                device.wait()
+                return cls(
+                    _native.File.open_device(
+                        data, device.number, data.data_ptr(), data.numel(), **reading.native()
+                    )
+                )
+            data = data.cpu().numpy()
         try:
             view = np.frombuffer(data, np.uint8)
         except (TypeError, ValueError) as error:
@@ -84,8 +98,8 @@ class Part:
         )
 
 
-def _bytes_of_tensor(tensor: Any) -> Any:
-    """The bytes in a torch.Tensor, on the host."""
+def _flat_bytes(tensor: Any) -> Any:
+    """The bytes in a torch.Tensor, contiguous."""
     import torch
 
     if tensor.dtype != torch.uint8 or tensor.dim() != 1:
@@ -93,7 +107,7 @@ def _bytes_of_tensor(tensor: Any) -> Any:
             "expected bytes, or a torch.Tensor of dtype torch.uint8 with one dimension, not one of "
             f"{tensor.dtype} with {tensor.dim()}"
         )
-    return tensor.detach().cpu().contiguous().numpy()
+    return tensor.detach().contiguous()
 
 
 # A part, the index of a record in it, and the shape of a box of that record; None: the whole one.

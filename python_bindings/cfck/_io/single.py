@@ -97,7 +97,8 @@ def decompress(
 
     Args:
         data: bytes, anything with the buffer protocol, or a torch.Tensor of uint8 with one
-            dimension, on any device (its bytes are copied to the host, which reads the headers).
+            dimension. Bytes on the CUDA device that decodes them are used where they are; those on
+            another device are copied to the host.
         out: a tensor of the same dtype and shape, to be filled and returned; its library is used.
             Contiguous memory of the host, and of a CUDA device that decodes, is filled in place,
             other memory by a copy.
@@ -110,15 +111,17 @@ def decompress(
             InvalidArgumentError if ``out`` does not fit; UnsupportedError;
             LimitExceededError. After an error the contents of ``out`` are unspecified.
     """
-    archive = Archive.from_bytes(data, options)
+    chosen: Framework[AnyTensor] = find_framework(framework) if out is None else framework_of(out)
+    target = chosen.check_device(device) if out is None else None
+    place = target if out is None else chosen.device_of(out)
+    archive = Archive.from_bytes(data, options, place)
     names = archive.names()
     if names != [""]:
         raise InvalidArgumentError(
             f"these bytes are a file of {len(names)} named tensors, not one compressed tensor; "
             "cfck.torch.load and cfck.numpy.load read them"
         )
-    chosen: Framework[AnyTensor] = find_framework(framework) if out is None else framework_of(out)
-    return archive.load_one("", chosen, chosen.check_device(device) if out is None else None, out)
+    return archive.load_one("", chosen, target, out)
 
 
 @takes(SaveOptions)

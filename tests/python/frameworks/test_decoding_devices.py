@@ -34,6 +34,8 @@ class Fake(torch_device.TorchDevice):
         return torch.empty(n_bytes, dtype=torch.uint8)
     def stream(self):
         return 0
+    def wait(self):
+        pass
 torch_device.TorchDevice = Fake
 torch_tensors.TorchFramework.reach_device = lambda self, device: None
 copied = []
@@ -108,6 +110,41 @@ def test_everything_that_loads():
         same(cfck.decompress(data, framework="pt", device=CUDA, decode="device"),
              cfck.decompress(data, framework="pt"))
         assert copied == []
+        """
+    )
+
+
+def test_bytes_on_the_device():
+    run(
+        """
+        def bytes_in_tensor(data):
+            return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        one = bytes_in_tensor(cfck.compress(tensors["w"], max_rel_error=1e-3))
+        file = bytes_in_tensor(open(path, "rb").read())
+        expected = cfck.decompress(one, framework="pt")
+        bad = one.clone()
+        bad[len(bad) // 3] ^= 1
+        try:
+            cfck.decompress(bad)
+        except cfck.CfckError as error:
+            message = str(error)
+        def cpu(tensor):
+            raise AssertionError("the bytes are copied")
+        copy, torch.Tensor.cpu, torch_tensors.device_of = torch.Tensor.cpu, cpu, lambda t: CUDA
+        for data in (one, torch.stack([one, one], 1)[:, 0]):
+            same(cfck.decompress(data, framework="pt", device=CUDA, decode="device"), expected)
+            same(cfck.decompress(data, torch.empty(70, 90), decode="device"), expected)
+        for name, tensor in load(file, device=CUDA).items():
+            same(tensor, tensors[name])
+        try:
+            cfck.decompress(bad, framework="pt", device=CUDA)
+        except cfck.CfckError as error:
+            assert str(error) == message, error
+        else:
+            raise AssertionError
+        torch.Tensor.cpu = copy  # but where the values go elsewhere, or the host decodes
+        same(cfck.decompress(one, framework="pt", device=CUDA, decode="host"), expected)
+        same(cfck.decompress(one, framework="pt"), expected)
         """
     )
 
