@@ -24,6 +24,13 @@ struct DeviceParameters {
   std::uint32_t first_in_kernel = 0;
 };
 
+// Values of a lane set in one group of the lossless codec, some of which are escapes.
+struct DeviceEscapeRow {
+  std::uint32_t group;
+  std::uint32_t votes;     // bit i: value i
+  std::uint32_t n_before;  // escapes of the set in earlier groups
+};
+
 struct DeviceChunk {
   const std::uint8_t* payload = nullptr;
   void* out = nullptr;  // aligned to a value
@@ -31,7 +38,9 @@ struct DeviceChunk {
   const std::uint8_t* mask = nullptr;
   // Memory of the chunk alone while it is decoded, aligned to 8 bytes: a number for each group;
   // where values do not go straight to `out`, a value or an index for each, and with a scale field
-  // and a prediction another index for each; an index for each escape of the codec direct.
+  // and a prediction another index for each; of the codec direct an index for each escape, of the
+  // codec lossless the rows of the lane sets that have some (DeviceEscapeRow), for each set as many
+  // as the chunk has escapes or groups.
   std::uint32_t* groups = nullptr;
   void* values = nullptr;
   std::int32_t* escapes = nullptr;

@@ -105,6 +105,17 @@ CFCK_DEVICE bool read_lossless_sections(const DeviceChunk& chunk, unsigned value
   return true;
 }
 
+// Puts the values, which are in chunk.values, between those that the mask of the chunk masks.
+template <class Word>
+CFCK_DEVICE bool spread_masked_values(const DeviceChunk& chunk, const LosslessSections& s) {
+  const std::uint8_t* const mask = chunk.mask != nullptr ? chunk.mask : s.mask.data;
+  const bool is_plain = s.mask.n_bytes == (chunk.n_values + 7) / 8;
+  return (is_plain || chunk.mask != nullptr) &&
+         spread_shown<Word>(mask, chunk.n_values, s.n_masked,
+                            static_cast<const Word*>(chunk.values), s.mask_signs,
+                            static_cast<Word*>(chunk.out));
+}
+
 // Decodes one chunk of a format with 32 symbols.
 template <class Format, unsigned n_sets>
 class LosslessWarp {
@@ -122,8 +133,15 @@ class LosslessWarp {
         n_groups_((n_values_ + kGroupSize - 1) / kGroupSize),
         has_signs_((sections.flags & kHasNoSigns) == 0) {}
 
+  // Reads what comes before the symbols of the values.
+  CFCK_DEVICE bool open(std::uint32_t words_at) {
+    return open_device_lanes(s_.coded, words_at, shared_.rings, lanes_) && read_groups();
+  }
+  CFCK_DEVICE const DeviceLanes<n_sets>& lanes() const { return lanes_; }
+  CFCK_DEVICE const DeviceTail& tail() const { return tail_; }
+
   CFCK_DEVICE bool decode(std::uint32_t words_at) {
-    if (!open_device_lanes(s_.coded, words_at, shared_.rings, lanes_) || !read_groups()) {
+    if (!open(words_at)) {
       return false;
     }
     const bool has_mask = (s_.flags & kHasMask) != 0;
@@ -135,19 +153,45 @@ class LosslessWarp {
       return true;
     }
     simt::sync_warp();
-    const std::uint8_t* const mask = chunk_.mask != nullptr ? chunk_.mask : s_.mask.data;
-    const bool is_plain = s_.mask.n_bytes == (chunk_.n_values + 7) / 8;
-    return (is_plain || chunk_.mask != nullptr) &&
-           spread_shown<Word>(mask, chunk_.n_values, s_.n_masked, values_, s_.mask_signs,
-                              reinterpret_cast<Word*>(chunk_.out));
+    return spread_masked_values<Word>(chunk_, s_);
   }
 
- private:
   CFCK_DEVICE static std::uint32_t group_raw_bytes(bool has_signs, unsigned trailing_zero_bits,
                                                    unsigned n) {
     return static_cast<std::uint32_t>(raw_group_bytes<Format>(has_signs, trailing_zero_bits, n));
   }
 
+  // The high bits of a value with the symbol: those of the window's exponents, nothing for others.
+  // Of a word of 64 bits the upper half.
+  CFCK_DEVICE static std::uint32_t top_of_symbol(std::uint32_t scale_bin, std::uint32_t symbol) {
+    constexpr unsigned kHighBits = Format::kBits < 32 ? Format::kBits : 32;
+    constexpr unsigned kShift = kRawMantissa - (Format::kBits - kHighBits);
+    constexpr std::uint32_t kMagnitude = (std::uint32_t{1} << (kHighBits - 1)) - 1;
+    const std::uint32_t first = (scale_bin / kPhases - 4) * 2;
+    const std::uint32_t field = first - (symbol & ~1u) + (symbol & 1u);
+    return symbol >= Format::kSymbolZero ? 0 : field << kShift & kMagnitude;
+  }
+
+  CFCK_DEVICE static Word value_of(Word bits, std::uint32_t top) {
+    constexpr unsigned kTopShift = Format::kBits < 32 ? 0 : Format::kBits - 32;
+    const Word sign =
+        static_cast<Word>(static_cast<Word>(bits >> kRawMantissa) << (Format::kBits - 1));
+    return static_cast<Word>((bits & kRawMask) | sign |
+                             static_cast<Word>(static_cast<Word>(top) << kTopShift));
+  }
+
+  template <unsigned n_bytes>
+  CFCK_DEVICE static Word load_low(const std::uint8_t* from) {
+    const std::uint32_t low = simt::load_word(from, from + n_bytes);
+    if constexpr (n_bytes == 2) {
+      return static_cast<Word>(low & 0xffff);
+    } else {
+      const std::uint32_t high = simt::load_word(from + 4, from + n_bytes) & 0xffff;
+      return static_cast<Word>(static_cast<Word>(high) << 32 | low);
+    }
+  }
+
+ private:
   CFCK_DEVICE unsigned group_size(std::uint32_t g) const {
     const std::uint32_t n_left = n_values_ - g * kGroupSize;
     return n_left < kGroupSize ? n_left : kGroupSize;
@@ -300,25 +344,6 @@ class LosslessWarp {
     return raw;
   }
 
-  // The high bits of a value with the symbol: those of the window's exponents, nothing for others.
-  // Of a word of 64 bits the upper half.
-  CFCK_DEVICE static std::uint32_t top_of_symbol(std::uint32_t scale_bin, std::uint32_t symbol) {
-    constexpr unsigned kHighBits = Format::kBits < 32 ? Format::kBits : 32;
-    constexpr unsigned kShift = kRawMantissa - (Format::kBits - kHighBits);
-    constexpr std::uint32_t kMagnitude = (std::uint32_t{1} << (kHighBits - 1)) - 1;
-    const std::uint32_t first = (scale_bin / kPhases - 4) * 2;
-    const std::uint32_t field = first - (symbol & ~1u) + (symbol & 1u);
-    return symbol >= Format::kSymbolZero ? 0 : field << kShift & kMagnitude;
-  }
-
-  CFCK_DEVICE static Word value_of(Word bits, std::uint32_t top) {
-    constexpr unsigned kTopShift = Format::kBits < 32 ? 0 : Format::kBits - 32;
-    const Word sign =
-        static_cast<Word>(static_cast<Word>(bits >> kRawMantissa) << (Format::kBits - 1));
-    return static_cast<Word>((bits & kRawMask) | sign |
-                             static_cast<Word>(static_cast<Word>(top) << kTopShift));
-  }
-
   // Reads the raw bits of the lane's values; returns what follows those of the group. Almost all
   // groups are whole and have signs and no trailing zero bits: for these, is_common, all numbers of
   // planes are constants.
@@ -343,17 +368,6 @@ class LosslessWarp {
       }
     }
     return raw;
-  }
-
-  template <unsigned n_bytes>
-  CFCK_DEVICE static Word load_low(const std::uint8_t* from) {
-    const std::uint32_t low = simt::load_word(from, from + n_bytes);
-    if constexpr (n_bytes == 2) {
-      return static_cast<Word>(low & 0xffff);
-    } else {
-      const std::uint32_t high = simt::load_word(from + 4, from + n_bytes) & 0xffff;
-      return static_cast<Word>(static_cast<Word>(high) << 32 | low);
-    }
   }
 
   // Stores escaped values in order, over what is there; `escapes` has a bit for each value of the
@@ -384,14 +398,19 @@ class LosslessWarp {
   std::uint32_t escape_at_ = 0;  // number of escapes stored
 };
 
+template <class Format>
+CFCK_DEVICE bool read_sections_of(const DeviceChunk& chunk, LosslessSections& s) {
+  return read_lossless_sections(chunk, sizeof(typename Format::Word), max_bin<Format>(),
+                                Format::kRawBits, s);
+}
+
 // Decodes a chunk whose payload begins with mode 2. False for one that the CPU refuses; then what
 // was written is unspecified.
 template <class Format>
 CFCK_DEVICE bool decode_lossless_chunk(const DeviceChunk& chunk, const DeviceTable* static_tables,
                                        LosslessShared& shared) {
   LosslessSections sections;
-  if (!read_lossless_sections(chunk, sizeof(typename Format::Word), max_bin<Format>(),
-                              Format::kRawBits, sections)) {
+  if (!read_sections_of<Format>(chunk, sections)) {
     return false;
   }
   std::uint32_t at = 0;

@@ -1,4 +1,6 @@
 // The lossless codec tells a device of its chunks (codec/device_plan.hpp).
+#include <algorithm>
+
 #include "codec/common/groups.hpp"
 #include "codec/common/lossless_fallback.hpp"
 #include "codec/lossless/chunk_header.hpp"
@@ -44,7 +46,10 @@ void plan_symbols(const ChunkInfo& info, const ChunkShape& shape, const ChunkHea
   plan.way = choose_kernel(info.dtype, plan.kernel);
   const SymbolsHeader& symbols = header.symbols;
   const std::uint64_t n_left = shape.n_values - symbols.n_masked;
-  plan.needs.groups_bytes = 4 * ((n_left + kGroupSize - 1) / kGroupSize);
+  const std::uint64_t n_groups = (n_left + kGroupSize - 1) / kGroupSize;
+  plan.needs.groups_bytes = 4 * n_groups;
+  plan.needs.escapes_bytes = kMaxDeviceLaneSets * sizeof(DeviceEscapeRow) *
+                             std::min<std::uint64_t>(n_groups, symbols.n_escapes);
   if ((symbols.flags & kHasMask) != 0) {
     plan.needs.values_bytes = n_left * shape.value_bytes;
     plan.mask_bytes = static_cast<std::uint32_t>((shape.n_values + 7) / 8);

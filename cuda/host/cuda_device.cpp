@@ -16,10 +16,7 @@ namespace cfck::cuda {
 namespace {
 
 constexpr int kOldestCapability = 75;
-// __launch_bounds__ of the kernels.
-constexpr unsigned kLosslessBlocks = 3;
-constexpr unsigned kDirectBlocks = 4;
-constexpr unsigned kHashBlocks = 8;
+constexpr unsigned kHashBlocks = 8;  // of each multiprocessor
 
 DriverPointer address_of(const void* pointer) {
   return static_cast<DriverPointer>(reinterpret_cast<std::uintptr_t>(pointer));
@@ -222,11 +219,9 @@ Result<void> CudaQueues::launch(const codec::DeviceWork& work) {
     if (work.chunks[k].n_chunks == 0) {
       continue;
     }
-    const bool is_direct = kKernelNames[kFirstDecodeKernel + k].part == CodePart::kDirect;
-    const auto shape = shape_of_items(work.chunks[k].n_chunks, n,
-                                      is_direct ? kDirectWarpsPerBlock : kWarpsPerBlock,
-                                      is_direct ? kDirectBlocks : kLosslessBlocks);
-    CFCK_TRY(launch_kernel(kFirstDecodeKernel + k, shape, &batch.chunks[k]));
+    const auto chosen =
+        launch_for_chunks(static_cast<codec::DeviceKernel>(k), work.chunks[k].n_chunks, n);
+    CFCK_TRY(launch_kernel(chosen.kernel, chosen.shape, &batch.chunks[k]));
   }
   if (work.gathers.n_gathers != 0) {
     const auto shape = shape_of_pieces(work.gathers.n_pieces, n);

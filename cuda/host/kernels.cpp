@@ -8,6 +8,13 @@ namespace cfck::cuda {
 namespace {
 
 constexpr unsigned kBlocksOfMultiprocessor = 8;
+// __launch_bounds__ of the kernels.
+constexpr unsigned kLosslessBlocks = 3;
+constexpr unsigned kTeamBlocks = 3;
+constexpr unsigned kDirectBlocks = 4;
+// A warp with four lane sets uses most of one of the four schedulers of a multiprocessor. Up to two
+// chunks for each multiprocessor, four warps for each of them are faster.
+constexpr unsigned kTeamChunksOfMultiprocessor = 2;
 
 }  // namespace
 
@@ -17,6 +24,19 @@ LaunchShape shape_of_items(std::uint32_t n, unsigned n_multiprocessors, unsigned
   const unsigned warps = std::clamp<unsigned>(per_multiprocessor, 1, most_warps);
   const std::uint32_t blocks = (n + warps - 1) / warps;
   return {std::clamp<unsigned>(blocks, 1, n_multiprocessors * blocks_each), warps};
+}
+
+DecodeLaunch launch_for_chunks(codec::DeviceKernel kernel, std::uint32_t n,
+                               unsigned n_multiprocessors) {
+  const auto number = static_cast<unsigned>(kernel);
+  if (number < kTeamKernels && n <= kTeamChunksOfMultiprocessor * n_multiprocessors) {
+    return {kFirstTeamKernel + number,
+            {std::clamp<unsigned>(n, 1, n_multiprocessors * kTeamBlocks), kWarpsOfTeam}};
+  }
+  const bool is_direct = kKernelNames[kFirstDecodeKernel + number].part == CodePart::kDirect;
+  return {kFirstDecodeKernel + number,
+          shape_of_items(n, n_multiprocessors, is_direct ? kDirectWarpsPerBlock : kWarpsPerBlock,
+                         is_direct ? kDirectBlocks : kLosslessBlocks)};
 }
 
 LaunchShape shape_of_pieces(std::uint32_t n, unsigned n_multiprocessors) {

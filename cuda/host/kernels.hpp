@@ -17,15 +17,30 @@ inline constexpr unsigned kHashKernel = 0;
 inline constexpr unsigned kCopyKernel = 1;
 inline constexpr unsigned kGatherKernel = 2;
 inline constexpr unsigned kFirstDecodeKernel = 3;  // and then in the order of codec::DeviceKernel
-inline constexpr unsigned kKernels = kFirstDecodeKernel + codec::kDeviceKernels;
+// Of the lossless codec once more, a block for each chunk.
+inline constexpr unsigned kFirstTeamKernel = kFirstDecodeKernel + codec::kDeviceKernels;
+inline constexpr unsigned kTeamKernels = 6;
+inline constexpr unsigned kKernels = kFirstTeamKernel + kTeamKernels;
 inline constexpr KernelName kKernelNames[kKernels] = {
-    {"cfck_hash_extents", CodePart::kBytes},     {"cfck_copy_bytes", CodePart::kBytes},
-    {"cfck_gather_elements", CodePart::kBytes},  {"cfck_lossless_f64", CodePart::kLossless},
-    {"cfck_lossless_f32", CodePart::kLossless},  {"cfck_lossless_bf16", CodePart::kLossless},
-    {"cfck_lossless_f16", CodePart::kLossless},  {"cfck_lossless_e5m2", CodePart::kLossless},
-    {"cfck_lossless_e4m3", CodePart::kLossless}, {"cfck_direct_f64", CodePart::kDirect},
-    {"cfck_direct_f32", CodePart::kDirect},      {"cfck_direct_bf16", CodePart::kDirect},
+    {"cfck_hash_extents", CodePart::kBytes},
+    {"cfck_copy_bytes", CodePart::kBytes},
+    {"cfck_gather_elements", CodePart::kBytes},
+    {"cfck_lossless_f64", CodePart::kLossless},
+    {"cfck_lossless_f32", CodePart::kLossless},
+    {"cfck_lossless_bf16", CodePart::kLossless},
+    {"cfck_lossless_f16", CodePart::kLossless},
+    {"cfck_lossless_e5m2", CodePart::kLossless},
+    {"cfck_lossless_e4m3", CodePart::kLossless},
+    {"cfck_direct_f64", CodePart::kDirect},
+    {"cfck_direct_f32", CodePart::kDirect},
+    {"cfck_direct_bf16", CodePart::kDirect},
     {"cfck_direct_f16", CodePart::kDirect},
+    {"cfck_lossless_team_f64", CodePart::kLosslessTeams},
+    {"cfck_lossless_team_f32", CodePart::kLosslessTeams},
+    {"cfck_lossless_team_bf16", CodePart::kLosslessTeams},
+    {"cfck_lossless_team_f16", CodePart::kLosslessTeams},
+    {"cfck_lossless_team_e5m2", CodePart::kLosslessTeams},
+    {"cfck_lossless_team_e4m3", CodePart::kLosslessTeams},
 };
 
 struct LaunchShape {
@@ -39,5 +54,14 @@ LaunchShape shape_of_items(std::uint32_t n, unsigned n_multiprocessors, unsigned
                            unsigned blocks_each);
 // A block for each of n pieces, likewise.
 LaunchShape shape_of_pieces(std::uint32_t n, unsigned n_multiprocessors);
+
+// The kernel for n chunks that `kernel` decodes, and its shape: a block for each chunk where warps
+// of one chunk each would leave most of the device idle.
+struct DecodeLaunch {
+  unsigned kernel = 0;
+  LaunchShape shape;
+};
+DecodeLaunch launch_for_chunks(codec::DeviceKernel kernel, std::uint32_t n,
+                               unsigned n_multiprocessors);
 
 }  // namespace cfck::cuda

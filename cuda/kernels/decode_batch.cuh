@@ -6,7 +6,7 @@
 #include "codec/device_batch.hpp"
 #include "codec/direct/device/direct_device.cuh"
 #include "codec/entropy/rans/rans_device_tables.hpp"
-#include "codec/lossless/lossless_device.cuh"
+#include "codec/lossless/lossless_team_device.cuh"
 #include "cuda/kernels/launch_shapes.hpp"
 
 namespace cfck::cuda {
@@ -39,6 +39,28 @@ CFCK_DEVICE void decode_lossless_batch(const codec::DeviceBatch& batch,
                codec::decode_lossless_chunk<Format>(batch.chunks[i], batch.static_tables,
                                                     shared[simt::warp_of_block()]));
   });
+}
+
+// Chunks of the lossless codec, a block for each.
+template <class Format>
+CFCK_DEVICE void decode_lossless_teams(const codec::DeviceBatch& batch,
+                                       codec::LosslessTeamShared& shared) {
+  while (true) {
+    if (simt::warp_of_block() == 0 && simt::lane() == 0) {
+      shared.item = simt::atomic_add(batch.next, 1);
+    }
+    simt::sync_block();
+    const std::uint32_t item = shared.item;
+    if (item >= batch.n_chunks) {
+      return;
+    }
+    const bool fits =
+        codec::decode_lossless_by_team<Format>(batch.chunks[item], batch.static_tables, shared);
+    if (simt::warp_of_block() == 0) {
+      set_status(batch.statuses, item, fits);
+    }
+    simt::sync_block();  // whoever still reads `shared`
+  }
 }
 
 // Chunks of the direct codec.

@@ -5,6 +5,7 @@
 namespace cfck::cuda {
 
 inline constexpr unsigned kWarpsPerBlock = 4;
+inline constexpr unsigned kWarpsOfTeam = 4;  // one for each lane set of a chunk
 // The tables of the direct codec take 10 KiB for each warp.
 inline constexpr unsigned kDirectWarpsPerBlock = 2;
 

@@ -4,12 +4,13 @@
 #include <memory>
 
 #include "codec/common/chunk_shape.hpp"
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/common/zero_mask.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
 #include "codec/direct/device/device_parameters.hpp"
 #include "codec/direct/device/direct_device.cuh"
 #include "codec/entropy/zstd/byte_frame.hpp"
-#include "codec/lossless/lossless_device.cuh"
+#include "codec/lossless/lossless_team_device.cuh"
 
 namespace cfck::codec {
 namespace {
@@ -33,14 +34,16 @@ class Exact {
 
 template <class Shared, class Body>
 bool run_one(const simt::Launch& launch, Body&& body) {
-  bool fits[simt::kWarpLanes] = {};
-  simt::emulate<Shared>(launch, [&](Shared& shared) { fits[simt::lane()] = body(shared); });
-  for (const bool lane : fits) {
+  std::vector<unsigned char> fits(simt::kWarpLanes * launch.warps_per_block);
+  simt::emulate<Shared>(launch, [&](Shared& shared) {
+    fits[simt::warp_of_block() * simt::kWarpLanes + simt::lane()] = body(shared);
+  });
+  for (const unsigned char lane : fits) {
     if (lane != fits[0]) {
-      std::abort();  // the lanes of a warp must agree
+      std::abort();  // all lanes must agree
     }
   }
-  return fits[0];
+  return fits[0] != 0;
 }
 
 bool decode_lossless_emulated(const ChunkInfo& info, const DeviceChunk& chunk,
@@ -49,6 +52,11 @@ bool decode_lossless_emulated(const ChunkInfo& info, const DeviceChunk& chunk,
       info.dtype,
       [&](auto tag) {
         using Format = With32Symbols<typename decltype(tag)::type>;
+        if (launch.warps_per_block == kMaxDeviceLaneSets) {
+          return run_one<LosslessTeamShared>(launch, [&](LosslessTeamShared& shared) {
+            return decode_lossless_by_team<Format>(chunk, static_device_tables().data(), shared);
+          });
+        }
         return run_one<LosslessShared>(launch, [&](LosslessShared& shared) {
           return decode_lossless_chunk<Format>(chunk, static_device_tables().data(), shared);
         });
@@ -173,18 +181,31 @@ std::optional<std::vector<std::byte>> decode_emulated(CodecId codec, const Chunk
     std::unique_ptr<Exact> mask;
     ChunkInfo lossless = info;
     lossless.preamble = {};
-    if (const auto header = parse_chunk_header(lossless, payload);
-        header && (header->symbols.flags & kHasMask) != 0 && header->body_bytes <= payload.size() &&
+    const auto header = parse_chunk_header(lossless, payload);
+    if (header && (header->symbols.flags & kHasMask) != 0 && header->body_bytes <= payload.size() &&
         !unpack_mask(payload.subspan(header->header_bytes, header->symbols.mask_bytes),
                      (shape->n_values + 7) / 8, mask, chunk)) {
       return std::nullopt;
     }
+    const Exact rows(
+        lossless_device_plan(lossless, payload, static_cast<std::uint32_t>(payload.size()))
+            .needs.escapes_bytes,
+        false);
+    chunk.escapes = rows.as<std::int32_t>();
     fits = decode_lossless_emulated(info, chunk, launch);
   }
   if (!fits) {
     return std::nullopt;
   }
   return std::vector<std::byte>(out.data(), out.data() + shape->n_bytes());
+}
+
+std::optional<std::vector<std::byte>> decode_by_team(const ChunkInfo& info, ByteView payload,
+                                                     simt::LaneOrder order, bool is_odd) {
+  simt::Launch launch;
+  launch.warps_per_block = kMaxDeviceLaneSets;
+  launch.order = order;
+  return decode_emulated(CodecId::kLossless, info, payload, launch, is_odd);
 }
 
 }  // namespace cfck::codec

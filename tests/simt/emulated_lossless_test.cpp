@@ -52,30 +52,21 @@ void expect_same(DType dtype, std::uint64_t n_elems, const std::vector<std::byte
   const auto decoded = decode_emulated(CodecId::kLossless, info, encoded.payload, launch, is_odd);
   ASSERT_TRUE(decoded) << n_elems;
   EXPECT_EQ(*decoded, values) << n_elems;
+  const auto by_team = decode_by_team(info, encoded.payload, launch.order, is_odd);
+  ASSERT_TRUE(by_team) << n_elems;
+  EXPECT_EQ(*by_team, values) << n_elems;
 }
 
-TEST_P(EmulatedLossless, ValuesAreThoseOfTheCpu) {
-  constexpr std::uint64_t kLengths[] = {1, 31, 127, 128, 129, 1000, 4097, 9001, 40000};
-  unsigned turn = 0;
-  for (const std::uint64_t n_elems : kLengths) {
-    simt::Launch launch;
-    launch.order = static_cast<simt::LaneOrder>(turn++ % 3);
-    expect_same(GetParam().dtype, n_elems,
-                make_values(GetParam().dtype, GetParam().pattern, n_elems, n_elems), launch,
-                turn % 2 == 0);
-  }
-}
-
-TEST_P(EmulatedLossless, RefusesWhatTheCpuRefuses) {
-  const DType dtype = GetParam().dtype;
-  const std::uint64_t n_elems = 700;
-  const EncodedChunk encoded = encode_lossless(
-      dtype, n_elems, make_values(dtype, GetParam().pattern, n_elems), EntropyId::kRans);
+// Compares both decoders on damaged payloads of a chunk.
+void expect_same_refusals(const Case& what, std::uint64_t n_elems, unsigned n_trials) {
+  const DType dtype = what.dtype;
+  const EncodedChunk encoded =
+      encode_lossless(dtype, n_elems, make_values(dtype, what.pattern, n_elems), EntropyId::kRans);
   const ChunkInfo info = chunk_info(dtype, n_elems, EntropyId::kRans);
   const Decoder& decoder = *find_decoder(CodecId::kLossless);
   Scratch scratch;
   Random random(7);
-  for (unsigned i = 0; i < 30; ++i) {
+  for (unsigned i = 0; i < n_trials; ++i) {
     std::vector<std::byte> payload = encoded.payload;
     const std::size_t span =
         i % 2 == 0 ? std::min<std::size_t>(payload.size(), 40) : payload.size();
@@ -90,11 +81,33 @@ TEST_P(EmulatedLossless, RefusesWhatTheCpuRefuses) {
     std::vector<std::byte> expected(n_elems * bits_per_element(dtype) / 8);
     const bool is_valid = bool(decoder.decode(info, payload, scratch, expected));
     const auto decoded = decode_emulated(CodecId::kLossless, info, payload);
+    const auto by_team = decode_by_team(info, payload, static_cast<simt::LaneOrder>(i % 3));
     ASSERT_EQ(decoded.has_value(), is_valid) << "damage " << i;
+    ASSERT_EQ(by_team.has_value(), is_valid) << "damage " << i;
     if (is_valid) {
       EXPECT_EQ(*decoded, expected) << "damage " << i;
+      EXPECT_EQ(*by_team, expected) << "damage " << i;
     }
   }
+}
+
+TEST_P(EmulatedLossless, ValuesAreThoseOfTheCpu) {
+  constexpr std::uint64_t kLengths[] = {1, 31, 127, 128, 129, 1000, 4097, 9001, 40000};
+  unsigned turn = 0;
+  for (const std::uint64_t n_elems : kLengths) {
+    simt::Launch launch;
+    launch.order = static_cast<simt::LaneOrder>(turn++ % 3);
+    expect_same(GetParam().dtype, n_elems,
+                make_values(GetParam().dtype, GetParam().pattern, n_elems, n_elems), launch,
+                turn % 2 == 0);
+  }
+}
+
+TEST_P(EmulatedLossless, RefusesWhatTheCpuRefuses) { expect_same_refusals(GetParam(), 700, 30); }
+
+// Of four lane sets.
+TEST_P(EmulatedLossless, RefusesWhatTheCpuRefusesOfManyValues) {
+  expect_same_refusals(GetParam(), 33000, 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulated, EmulatedLossless, ::testing::ValuesIn(all_cases()), name_of);

@@ -154,6 +154,21 @@ void run_lossless(unsigned n_blocks, unsigned n_warps, const codec::DeviceBatch&
                                  });
 }
 
+template <class Format>
+void run_teams(unsigned n_blocks, const codec::DeviceBatch& batch) {
+  emulate<codec::LosslessTeamShared>(
+      n_blocks, kWarpsOfTeam, 1, batch, [](const auto& b, codec::LosslessTeamShared* shared) {
+        decode_lossless_teams<codec::With32Symbols<Format>>(b, *shared);
+      });
+}
+
+void run_team_kernel(unsigned number, unsigned n_blocks, const codec::DeviceBatch& batch) {
+  static constexpr void (*kBodies[kTeamKernels])(unsigned, const codec::DeviceBatch&) = {
+      run_teams<codec::FormatF64>, run_teams<codec::FormatF32>,  run_teams<codec::FormatBf16>,
+      run_teams<codec::FormatF16>, run_teams<codec::FormatE5m2>, run_teams<codec::FormatE4m3>};
+  kBodies[number](n_blocks, batch);
+}
+
 template <class Value>
 void run_direct(unsigned n_blocks, unsigned n_warps, const codec::DeviceBatch& batch) {
   emulate<codec::DirectShared>(
@@ -203,6 +218,9 @@ void run_kernel(unsigned kernel, unsigned n_blocks, unsigned n_warps, const std:
   } else if (kernel == kGatherKernel) {
     plain(*reinterpret_cast<const codec::DeviceGathers*>(parameter),
           [&](const auto& batch) { gather_batch(batch, n_blocks); });
+  } else if (kernel >= kFirstTeamKernel) {
+    run_team_kernel(kernel - kFirstTeamKernel, n_blocks,
+                    *reinterpret_cast<const codec::DeviceBatch*>(parameter));
   } else {
     run_chunks(static_cast<codec::DeviceKernel>(kernel - kFirstDecodeKernel), n_blocks, n_warps,
                *reinterpret_cast<const codec::DeviceBatch*>(parameter));
