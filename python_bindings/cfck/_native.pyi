@@ -67,7 +67,7 @@ class TensorOptions:
 class EncodeOptions:
     """Choices for a file, not checked yet."""
 
-    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions, bool]], calibration: Calibration | None, exempt: Sequence[str], threads: int, entropy: str, level: str) -> None:
+    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions, bool]], calibration: Calibration | None, exempt: Sequence[str], threads: int, chunk_elems: int, entropy: str, level: str) -> None:
         """A rule is a pattern, its options, and whether it lifts exemptions."""
 
 class RecordKind(enum.Enum):

@@ -88,8 +88,10 @@ std::optional<Quality> quality_choice(const std::optional<std::string>& name) {
 }
 
 EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint64_t> size,
-                             Rules rules, std::vector<std::string> exempt, unsigned threads,
-                             const std::string& entropy, const std::string& level) {
+                             Rules rules, const SharedCalibration* calibration,
+                             std::vector<std::string> exempt, unsigned threads,
+                             std::uint32_t chunk_elems, const std::string& entropy,
+                             const std::string& level) {
   EncodeOptions options;
   options.set_tensor_options(plain);
   options.size = size;
@@ -98,8 +100,15 @@ EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint
   }
   options.exempt = std::move(exempt);
   options.threads = threads;
+  options.chunk_elems = chunk_elems;
   options.entropy = entropy_choice(entropy);
   options.level = encode_level(level);
+  if (calibration != nullptr) options.calibration = calibration->calibration;
+  if (options.calibration && !options.calibration->is_used_by(options)) {
+    raise(invalid_argument(
+        "calibration needs a quality or a target, e.g. bits_per_weight; without one nothing is "
+        "lost"));
+  }
   return options;
 }
 
@@ -149,20 +158,14 @@ void bind_options(nb::module_& module) {
           "__init__",
           [](EncodeOptions* self, const TensorOptions& plain, std::optional<std::uint64_t> size,
              Rules rules, const SharedCalibration* calibration, std::vector<std::string> exempt,
-             unsigned threads, const std::string& entropy, const std::string& level) {
-            EncodeOptions options = encode_options(plain, size, std::move(rules), std::move(exempt),
-                                                   threads, entropy, level);
-            if (calibration != nullptr) options.calibration = calibration->calibration;
-            if (options.calibration && !options.calibration->is_used_by(options)) {
-              raise(
-                  invalid_argument("calibration needs a quality or a target, e.g. bits_per_weight; "
-                                   "without one nothing is "
-                                   "lost"));
-            }
-            new (self) EncodeOptions(std::move(options));
+             unsigned threads, std::uint32_t chunk_elems, const std::string& entropy,
+             const std::string& level) {
+            new (self) EncodeOptions(encode_options(plain, size, std::move(rules), calibration,
+                                                    std::move(exempt), threads, chunk_elems,
+                                                    entropy, level));
           },
           nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "calibration"_a.none(), "exempt"_a,
-          "threads"_a, "entropy"_a, "level"_a,
+          "threads"_a, "chunk_elems"_a, "entropy"_a, "level"_a,
           "A rule is a pattern, its options, and whether it lifts exemptions.");
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -73,6 +74,12 @@ void add_effort(CLI::App& app, EncodeOptions& encode) {
                           "fewest bytes; may take "
                           "several times as long and decode somewhat more slowly)",
                           "NAME");
+  app.add_option("--chunk-elems", encode.chunk_elems,
+                 "Values per chunk, the unit in which slices, threads and devices read; default: "
+                 "2^18 = 262144. Rounded down to whole rows where one fits. 65536 suits models "
+                 "of less than some hundred megabytes that CUDA devices load")
+      ->option_text("N")
+      ->check(CLI::Range(1U, UINT32_MAX));
 }
 
 // When a codec can be used, where its name does not say so.
@@ -186,8 +193,9 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   suggest_words(app.get_option("--trellis-states"), "64,8,4,1");
   add_effort(app, options.encode);
   app.parse_complete_callback([&app, &options] {
-    for (const char* name : {"--codec", "--max-abs-error", "--max-rel-error", "--max-sigma-error",
-                             "--per-row", "--rule", "--rules", "--entropy", "--level"}) {
+    for (const char* name :
+         {"--codec", "--max-abs-error", "--max-rel-error", "--max-sigma-error", "--per-row",
+          "--rule", "--rules", "--entropy", "--level", "--chunk-elems"}) {
       if (app.count(name) != 0) options.for_cfck.push_back(name);
     }
     for (const char* name : kTargetArguments) {

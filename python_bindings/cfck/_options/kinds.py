@@ -116,9 +116,14 @@ class EffortOptions(TypedDict, total=False):
 class CompressOptions(TensorOptions, EffortOptions, total=False):
     """The options of compress().
 
+    chunk_elems: values per chunk, the unit in which slices, threads and devices read; 0: 2**18.
+        Rounded down to whole rows of axis 0 where one fits, otherwise to a multiple of 8; codec
+        "spectral" also keeps its blocks whole. A chunk has at most 64 MiB of values. 2**16 suits
+        models of less than some hundred megabytes that go to CUDA devices (docs/devices.md).
     threads: worker threads; 0: the CPUs this process may use. The bytes do not depend on it.
     """
 
+    chunk_elems: int
     threads: int
 
 

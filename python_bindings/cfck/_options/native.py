@@ -43,6 +43,7 @@ def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _n
         calibration=_calibration(options.get("calibration")),
         exempt=list(exempt),
         threads=check_threads(options["threads"]),
+        chunk_elems=_chunk_elems(options["chunk_elems"]),
         entropy=options["entropy"],
         level=options["level"],
     )
@@ -52,6 +53,15 @@ def check_threads(threads: int) -> int:
     if not isinstance(threads, int) or not 0 <= threads < 1 << 16:
         raise InvalidArgumentError(f"threads is a number from 0 (all) up, not {threads!r}")
     return threads
+
+
+def _chunk_elems(count: Any) -> int:
+    """Values per chunk; 0: what the library takes."""
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"chunk_elems is int, not {type(count).__name__}: {count!r}")
+    if not 0 <= count < 1 << 32:
+        raise InvalidArgumentError(f"chunk_elems is from 0 (2**18) to 2**32 - 1, not {count}")
+    return count
 
 
 def check_limits(limits: Any) -> dict[str, int]:

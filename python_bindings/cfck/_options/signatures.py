@@ -48,6 +48,7 @@ def _entries(kind: type) -> dict[str, str]:
 _ORDER = (
     "entropy",
     "level",
+    "chunk_elems",
     "size",
     "calibration",
     "rules",
@@ -105,7 +106,7 @@ _declare(
     quality=None,
 )
 _declare(EffortOptions, entropy=_native.default_entropy(), level="default")
-_declare(CompressOptions, TensorOptions, EffortOptions, threads=0)
+_declare(CompressOptions, TensorOptions, EffortOptions, chunk_elems=0, threads=0)
 _declare(
     FilterOptions,
     EffortOptions,

@@ -79,7 +79,8 @@ def test_everything_that_writes_spells_out_its_options(functions, others):
             assert defaults.pop("model") is None  # the tensors alone do not have it
         assert defaults == {
             **dict.fromkeys(OF_TENSORS, None), "codec": "auto", "per_row": False,
-            "entropy": cfck._native.default_entropy(), "level": "default", **others
+            "entropy": cfck._native.default_entropy(), "level": "default",
+            "chunk_elems": 0, **others
         }  # fmt: skip
         hints = typing.get_type_hints(function)
         assert hints["max_abs_error"] == float | None

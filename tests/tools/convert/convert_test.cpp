@@ -4,9 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
+#include "cfck/reader.hpp"
 #include "tests/tools/program.hpp"
 
 namespace cfck::test {
@@ -153,6 +156,24 @@ TEST(Convert, EntropyStagesAndLevels) {
   EXPECT_FALSE(back.contains("entropy") || back.contains("level"));
 }
 
+TEST(Convert, ValuesPerChunk) {
+  const TemporaryFolder folder;
+  write_file(folder / "in", one_tensor(600000));
+  const std::map<std::string, std::uint64_t> counts = {
+      {"262144", 3}, {"65536", 10}, {"600000", 1}, {"4294967295", 1}};
+  for (const auto& [chunk_elems, n_chunks] : counts) {
+    const Outcome outcome =
+        convert({folder / "in", folder / "out", "-f", "--verify", "--chunk-elems", chunk_elems});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    auto reader = Reader::open(folder / "out");
+    ASSERT_TRUE(reader) << reader.error().message;
+    EXPECT_EQ(reader->records()[0].n_chunks, n_chunks);
+  }
+  for (const char* wrong : {"0", "-1", "4294967296", "1.5", "many"}) {
+    EXPECT_EQ(convert({folder / "in", folder / "x", "--chunk-elems", wrong}).code, 2) << wrong;
+  }
+}
+
 // Converting back has no use for them; an error is better than ignoring them.
 TEST(Convert, OptionsOfEncodingAreRefusedOnTheWayBack) {
   const TemporaryFolder folder;
@@ -161,7 +182,7 @@ TEST(Convert, OptionsOfEncodingAreRefusedOnTheWayBack) {
   fs::create_directory(folder / "cfck");
   fs::copy(folder / "in.cfck", folder / "cfck/m.cfck");
   const std::vector<std::vector<std::string>> given = {
-      {"--entropy", "rans"}, {"--level", "default"}, {"--codec", "auto"}};
+      {"--entropy", "rans"}, {"--level", "default"}, {"--chunk-elems", "9"}, {"--codec", "auto"}};
   for (const std::vector<std::string>& option : given) {
     for (const char* from : {"in.cfck", "cfck"}) {
       std::vector<std::string> arguments = option;
