@@ -22,6 +22,7 @@ COMMANDS = {
     "entropy": ("entropy.command", "the entropy stages: sizes, speeds, cycles, loading"),
     "hdf5": ("hdf5_filters.command", "the HDF5 filter beside those of hdf5plugin"),
     "formats": ("formats.command", "files of other programs: speeds and memory"),
+    "gpu": ("gpu.command", "decoding on a CUDA device and loads onto it, against peers"),
     "calibration": ("calibration.command", "what calibrate, refine and shrink cost and achieve"),
 }
 

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # On a machine with a device: builds the Python package with device code for it, and runs the tests
-# marked gpu, some of them under compute-sanitizer, and bench/gpu.py. Needs what scripts/gpu_pack.sh gathered. A failure
-# of one step does not hide the others.
+# marked gpu, some of them under compute-sanitizer, and `python bench gpu`. Needs what
+# scripts/gpu_pack.sh gathered. A failure of one step does not hide the others.
 #
 #   scripts/gpu_check.sh [FOLDER]     results go to FOLDER; gpu-results/ where it is not given
+#
+# The environment variable CFCK_COMMIT names the commit in the results of the benchmark where the
+# sources come without their history.
 set -uo pipefail
 
 root_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -12,7 +15,7 @@ results=$(mkdir -p "${1:-$root_dir/gpu-results}" && cd "${1:-$root_dir/gpu-resul
 build="$root_dir/build-gpu"
 failed=()
 
-[ -d "$pack/root" ] || { echo "error: run scripts/gpu_pack.sh first, where there is a network" >&2; exit 1; }
+[ -f "$pack/root.tar.gz" ] || { echo "error: run scripts/gpu_pack.sh first, where there is a network" >&2; exit 1; }
 capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv | tee "$results/device.txt"
 
@@ -26,22 +29,39 @@ run() {
   echo "== $name took $((SECONDS - start)) s"
 }
 
-library_dir=$(dirname "$(find "$pack/root" -name libzstd.a)")
+mkdir -p "$build"
+tar -C "$build" -xzf "$pack/root.tar.gz"
+root="$build/root"
+library_dir=$(dirname "$(find "$root" -name libzstd.a)")
 settings=(--config-settings=build-dir="$build")
 for definition in CFCK_CUDA=ON CFCK_DEVICES="$capability" CFCK_TORCH=OFF CFCK_HDF5=OFF \
-  CFCK_ZSTD_INCLUDE_DIR="$pack/root/usr/include" CFCK_ZSTD_LIBRARY="$library_dir/libzstd.a" \
-  CFCK_XXHASH_INCLUDE_DIR="$pack/root/usr/include" \
-  ZLIB_INCLUDE_DIR="$pack/root/usr/include" ZLIB_LIBRARY="$library_dir/libz.a" \
-  nlohmann_json_DIR="$pack/root/usr/share/cmake/nlohmann_json" \
-  CLI11_DIR="$pack/root/usr/share/cmake/CLI11" fmt_DIR="$library_dir/cmake/fmt" \
-  Eigen3_DIR="$pack/root/usr/share/eigen3/cmake"; do
+  CFCK_ZSTD_INCLUDE_DIR="$root/usr/include" CFCK_ZSTD_LIBRARY="$library_dir/libzstd.a" \
+  CFCK_XXHASH_INCLUDE_DIR="$root/usr/include" \
+  ZLIB_INCLUDE_DIR="$root/usr/include" ZLIB_LIBRARY="$library_dir/libz.a" \
+  nlohmann_json_DIR="$root/usr/share/cmake/nlohmann_json" \
+  CLI11_DIR="$root/usr/share/cmake/CLI11" fmt_DIR="$library_dir/cmake/fmt" \
+  Eigen3_DIR="$root/usr/share/eigen3/cmake"; do
   settings+=(--config-settings=cmake.define."$definition")
 done
 
+# The packages that python3 sees, also where python3 is that of another virtual environment.
+borrow_packages() {
+  local own
+  own=$("$build/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') &&
+    python3 -c 'import sys; print("\n".join(p for p in sys.path if p.endswith("-packages")))' >"$own/borrowed.pth"
+}
+# The peers of the benchmark, which skips those that are missing.
+install_peers() {
+  local wheel
+  for wheel in "$pack"/peers/*.whl; do
+    "$build/venv/bin/pip" install -q --no-index --no-deps "$wheel" || echo "left out: $wheel"
+  done
+}
 install() {
-  python3 -m venv --system-site-packages "$build/venv" &&
+  python3 -m venv --system-site-packages "$build/venv" && borrow_packages &&
     "$build/venv/bin/pip" install -q --no-index --find-links "$pack/wheels" ml_dtypes pytest safetensors &&
-    "$build/venv/bin/pip" install -q --no-index --no-build-isolation --no-deps "${settings[@]}" "$root_dir"
+    "$build/venv/bin/pip" install -q --no-index --no-build-isolation --no-deps "${settings[@]}" "$root_dir" &&
+    install_peers
 }
 gpu_tests() { (cd "$root_dir/tests/python" && "$build/venv/bin/python" -m pytest -q -m gpu -p no:cacheprovider gpu "$@"); }
 sanitized() {
@@ -49,12 +69,13 @@ sanitized() {
     "$build/venv/bin/python" -m pytest -q -m gpu -p no:cacheprovider gpu -k "bytes_of_floats or prediction or contraction")
 }
 
-mkdir -p "$build"
 run install install
 export CFCK_ADAPTER_PATH="$build/lib/cfck"
 run tests gpu_tests
+# Five minutes are more than it takes; what it wrote until then remains. The sanitizer, which is slow,
+# comes last, should the time on the machine be short.
+run bench timeout 300 "$build/venv/bin/python" "$root_dir/bench" gpu -o "$results"
 run sanitizer sanitized
-run bench "$build/venv/bin/python" "$root_dir/bench/gpu.py" -o "$results/gpu.json"
 
 if [ ${#failed[@]} -ne 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" | tee -a "$results/device.txt"

@@ -1,0 +1,1 @@
+"""Decoding on a CUDA device, and loads onto it."""
