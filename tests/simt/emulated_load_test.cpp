@@ -301,6 +301,25 @@ TEST_P(EmulatedLoad, ErrorsOfTheDriverAreReported) {
   expect_as_on_host(reader());  // the process is none the worse for it
 }
 
+// More than a slot of compressed bytes has room for: chunks wait for another slot, and none is left
+// to the host.
+TEST_P(EmulatedLoad, ManyMasks) {
+  const Bytes tensor = as_bytes(sparse(rows_of(5, 1024, 1024)));
+  EncodeOptions options;
+  options.chunk_elems = 1 << 16;
+  const Bytes file_bytes = write_file(
+      [&](Writer& writer) {
+        expect_ok(writer.add("masked", TensorView{DType::kF32, {1024, 1024}, tensor}));
+      },
+      options);
+  const PlacedFile file(file_bytes, GetParam());
+  const DeviceLoadResult loaded = load_all(take(file.open()), {.part_bytes = 600000});
+  expect_ok(loaded.result);
+  EXPECT_EQ(loaded.tensors.at("masked"), tensor);
+  EXPECT_EQ(loaded.summary.device_bytes, tensor.size());
+  EXPECT_EQ(loaded.summary.host_bytes, std::uint64_t{1} << 17);  // the masks
+}
+
 TEST_P(EmulatedLoad, ProgressIsToldAndCancels) {
   std::uint64_t told = 0;
   const auto listen = [&](std::uint64_t done, std::string_view) {

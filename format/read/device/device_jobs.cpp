@@ -129,4 +129,27 @@ DeviceJob host_job(const DeviceJob& job, const DeviceTask& task) {
   return host;
 }
 
+DeviceJob host_job(const DeviceJob& job) {
+  DeviceJob host;
+  host.kind = JobKind::kHostChunk;
+  host.order = job.order;
+  host.wanted = job.wanted;
+  return host;
+}
+
+DeviceJob deferred_job(const DeviceJob& job, const DeviceTask& task) {
+  DeviceJob deferred;
+  deferred.kind = job.kind;
+  deferred.order = job.order;
+  deferred.wanted = job.wanted;
+  deferred.extra_bytes = kDeviceAlignment;  // not 0: once is enough
+  if (task.plan.mask_frame_bytes != 0) {
+    deferred.extra_bytes += aligned_bytes(task.plan.mask_bytes);
+  }
+  if (task.plan.parameters) {
+    deferred.extra_bytes += aligned_bytes(task.plan.parameters->n_bytes());
+  }
+  return deferred;
+}
+
 }  // namespace cfck::format

@@ -41,6 +41,7 @@ struct DeviceTask {
   const std::byte* vectors = nullptr;  // of the parameters
   std::uint32_t payload_bytes = 0;
   std::uint32_t body_bytes = codec::kUnknownBody;
+  bool lacks_room = false;  // in this slot
   JobOrder order;
 };
 
@@ -57,6 +58,8 @@ struct DeviceJob {
   const std::byte* extent = nullptr;
   std::uint32_t extent_bytes = 0;
   std::uint64_t hash = 0;
+  // Of kChunk that found no room for its mask and its vectors in a slot: what they take.
+  std::size_t extra_bytes = 0;
   std::vector<DeviceTask> tasks;
 };
 
@@ -94,6 +97,10 @@ bool can_gather(const ViewRead& read);
 
 // The job of the host for a task that is not for the device.
 DeviceJob host_job(const DeviceJob& job, const DeviceTask& task);
+// The job of the host for a whole chunk, which is not for the device.
+DeviceJob host_job(const DeviceJob& job);
+// The same job for another slot, which is to keep room for what it lacks here.
+DeviceJob deferred_job(const DeviceJob& job, const DeviceTask& task);
 
 // Bytes of the values that are wanted, and the whole of their read.
 std::uint64_t wanted_bytes(const WantedReads& wanted, const WantedChunk& part);

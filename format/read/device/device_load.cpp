@@ -81,7 +81,7 @@ Result<void> DeviceLoad::enqueue(codec::DeviceQueues& device, MutableBytes stagi
   workspace += plan.scratch_bytes;
   for (std::size_t i = 0; i < plan.n_slots; ++i) {
     slots_.push_back(std::make_unique<DeviceSlot>(
-        reads_, parameters_, staging.subspan(i * plan.slot_bytes, plan.slot_bytes),
+        reads_, learned_, staging.subspan(i * plan.slot_bytes, plan.slot_bytes),
         workspace + i * plan.slot_bytes));
   }
   jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
@@ -107,15 +107,21 @@ Result<void> DeviceLoad::run_slot() {
   while (!jobs_.empty() && slot.admit(jobs_.front())) {
     jobs_.pop_front();
   }
+  // Without a slot that has room for what it lacked in the first one, a chunk is the host's.
+  if (slot.is_empty() && jobs_.front().extra_bytes != 0) {
+    jobs_.front() = host_job(jobs_.front());
+    (void)slot.admit(jobs_.front());
+    jobs_.pop_front();
+  }
   if (slot.is_empty()) {
     return internal_error("a slot is too small for a chunk");
   }
   CFCK_TRY(slot.fetch(*device_));
   CFCK_TRY(fill(slot));
   CFCK_TRY(slot.launch(*device_, scratch_, tables_));
-  std::vector<DeviceJob> for_host = slot.take_host_jobs();
-  jobs_.insert(jobs_.begin(), std::make_move_iterator(for_host.begin()),
-               std::make_move_iterator(for_host.end()));
+  std::vector<DeviceJob> left = slot.take_left_jobs();
+  jobs_.insert(jobs_.begin(), std::make_move_iterator(left.begin()),
+               std::make_move_iterator(left.end()));
   return {};
 }
 

@@ -97,7 +97,7 @@ class DeviceLoad {
   const DeviceReads reads_;
   SharedProgress progress_;
   const DeviceLimits limits_;
-  RecordParameters parameters_;
+  LearnedRecords learned_;
   codec::DeviceQueues* device_ = nullptr;
   DeviceScratch scratch_;
   const codec::DeviceTable* tables_ = nullptr;

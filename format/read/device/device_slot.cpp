@@ -21,13 +21,13 @@ const std::uint8_t* bytes_of(const std::byte* address) {
 
 }  // namespace
 
-std::shared_ptr<const codec::ParametersForDevice> RecordParameters::of(
+std::shared_ptr<const codec::ParametersForDevice> LearnedRecords::parameters_of(
     const StoredRecord& stored, const codec::ChunkInfo& info) {
   if (info.preamble.empty()) {
     return nullptr;
   }
   const std::lock_guard lock(mutex_);
-  const auto [place, is_new] = all_.try_emplace(&stored);
+  const auto [place, is_new] = parameters_.try_emplace(&stored);
   if (is_new) {
     place->second = codec::find_decoder(stored.record.codec)->parameters_for_device(info);
   }
@@ -38,6 +38,7 @@ void DeviceSlot::clear() {
   memory_.clear();
   jobs_.clear();
   kept_bytes_ = kSlotOverheadBytes;
+  reserved_bytes_ = 0;
   vectors_.clear();
   done_.clear();
   moved_ = {};
@@ -45,13 +46,23 @@ void DeviceSlot::clear() {
   is_under_way_ = false;
 }
 
+// Room for a mask, where there have been masks before. The first job of a slot is taken in any
+// case.
+std::size_t DeviceSlot::mask_reserve(const DeviceJob& job) const {
+  const bool may_have_one = job.kind == JobKind::kChunk && learned_.have_masks() && !is_empty();
+  return may_have_one ? aligned_bytes(wanted_.place_of(job.wanted).n_elems / 8 + 1) : 0;
+}
+
 bool DeviceSlot::admit(DeviceJob& job) {
   const std::size_t described = description_bytes(wanted_, job);
-  const auto place = memory_.take(place_bytes(reads_, job), kept_bytes_ + described);
+  const std::size_t reserved = std::max(job.extra_bytes, mask_reserve(job));
+  const auto place =
+      memory_.take(place_bytes(reads_, job), kept_bytes_ + described + reserved_bytes_ + reserved);
   if (!place) {
     return false;
   }
   kept_bytes_ += described;
+  reserved_bytes_ += reserved;
   job.place = *place;
   if (is_of_device(job)) {
     const ExtentPlace extent = extent_of(reads_, job);
@@ -118,6 +129,8 @@ Result<bool> DeviceSlot::place_mask(DeviceTask& task, ByteView payload, codec::S
   }
   const auto place = memory_.take(task.plan.mask_bytes, kept_bytes_);
   if (!place) {
+    learned_.note_masks();
+    task.lacks_room = true;
     return false;
   }
   std::vector<std::byte> fetched;
@@ -132,7 +145,7 @@ Result<bool> DeviceSlot::place_mask(DeviceTask& task, ByteView payload, codec::S
 }
 
 bool DeviceSlot::place_vectors(DeviceTask& task) {
-  if (!task.plan.parameters) {
+  if (!task.plan.parameters || task.plan.parameters->n_bytes() == 0) {
     return true;
   }
   const std::lock_guard lock(vectors_mutex_);
@@ -141,6 +154,7 @@ bool DeviceSlot::place_vectors(DeviceTask& task) {
     const auto place = memory_.take(task.plan.parameters->n_bytes(), kept_bytes_);
     if (!place) {
       vectors_.erase(found);
+      task.lacks_room = true;
       return false;
     }
     task.plan.parameters->store(place->host.data());
@@ -155,9 +169,9 @@ Result<void> DeviceSlot::plan(DeviceTask& task, const StoredRecord& stored,
                               codec::Scratch& scratch) {
   task.n_elems = info.n_elems;
   task.first_elem = info.first_elem;
-  task.plan =
-      codec::find_decoder(stored.record.codec)
-          ->plan_for_device(info, payload, task.payload_bytes, parameters_.of(stored, info));
+  task.plan = codec::find_decoder(stored.record.codec)
+                  ->plan_for_device(info, payload, task.payload_bytes,
+                                    learned_.parameters_of(stored, info));
   const bool is_other_body =
       task.body_bytes != codec::kUnknownBody && task.body_bytes != task.plan.body_bytes;
   const bool is_refused = is_other_body || task.plan.way == codec::DeviceWay::kHost;
@@ -273,7 +287,9 @@ void DeviceSlot::describe(DeviceJob& job, DeviceWaves& waves) {
     }
     for (DeviceTask& task : job.tasks) {
       if (task.plan.way == codec::DeviceWay::kHost || !waves.add_task(task)) {
-        host_jobs_.push_back(host_job(job, task));
+        const bool is_deferred = task.lacks_room && job.kind == JobKind::kChunk &&
+                                 job.extra_bytes == 0 && jobs_.size() > 1;
+        left_jobs_.push_back(is_deferred ? deferred_job(job, task) : host_job(job, task));
         continue;
       }
       moved_.device_bytes += wanted_bytes(wanted_, task.wanted);
@@ -322,7 +338,7 @@ Result<void> DeviceSlot::launch(codec::DeviceQueues& device, DeviceScratch& scra
   return {};
 }
 
-std::vector<DeviceJob> DeviceSlot::take_host_jobs() { return std::exchange(host_jobs_, {}); }
+std::vector<DeviceJob> DeviceSlot::take_left_jobs() { return std::exchange(left_jobs_, {}); }
 
 std::optional<JobOrder> DeviceSlot::failed() const {
   std::optional<JobOrder> lowest;

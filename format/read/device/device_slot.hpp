@@ -1,6 +1,7 @@
 // A slot: the jobs that go to the device together, and what the host does for them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -13,15 +14,21 @@
 
 namespace cfck::format {
 
-// The parameters of records, parsed once for a load. Thread-safe.
-class RecordParameters {
+// What a load has learned of its records. Thread-safe.
+class LearnedRecords {
  public:
-  std::shared_ptr<const codec::ParametersForDevice> of(const StoredRecord& stored,
-                                                       const codec::ChunkInfo& info);
+  // Parses the parameters of a record once.
+  std::shared_ptr<const codec::ParametersForDevice> parameters_of(const StoredRecord& stored,
+                                                                  const codec::ChunkInfo& info);
+  // Whether masks have filled a slot, so that the next ones keep room for them.
+  bool have_masks() const { return have_masks_; }
+  void note_masks() { have_masks_ = true; }
 
  private:
   std::mutex mutex_;
-  std::unordered_map<const StoredRecord*, std::shared_ptr<const codec::ParametersForDevice>> all_;
+  std::unordered_map<const StoredRecord*, std::shared_ptr<const codec::ParametersForDevice>>
+      parameters_;
+  std::atomic<bool> have_masks_ = false;
 };
 
 // A slot moved this many bytes of values.
@@ -32,12 +39,12 @@ struct SlotBytes {
 
 class DeviceSlot {
  public:
-  DeviceSlot(const DeviceReads& reads, RecordParameters& parameters, MutableBytes host,
+  DeviceSlot(const DeviceReads& reads, LearnedRecords& learned, MutableBytes host,
              std::byte* device)
       : reads_(reads),
         file_(reads.file),
         wanted_(reads.wanted),
-        parameters_(parameters),
+        learned_(learned),
         memory_(host, device) {}
 
   // Empties the slot, whose work is done.
@@ -48,16 +55,16 @@ class DeviceSlot {
   // Where the file is in the memory of the device: brings the headers of its chunks to the host,
   // and waits for them.
   Result<void> fetch(codec::DeviceQueues& device);
-  // Does the host's part of one job; jobs may be filled in by several threads. Tasks that turn out
-  // to be the host's are kept for take_host_jobs(). Errors: those of reading the file, and of
-  // decoding on the host.
+  // Does the host's part of one job; jobs may be filled in by several threads. What turns out to be
+  // the host's, or has no room here, is kept for take_left_jobs(). Errors: those of reading the
+  // file, and of decoding on the host.
   Result<void> fill(std::size_t job, ReadWorker& worker);
   const std::vector<DeviceJob>& jobs() const { return jobs_; }
   // Describes everything to the device and has it done. After all jobs were filled in.
   Result<void> launch(codec::DeviceQueues& device, DeviceScratch& scratch,
                       const codec::DeviceTable* tables);
-  // After launch(): what the device must not do, as jobs of the host.
-  std::vector<DeviceJob> take_host_jobs();
+  // After launch(): what is left to another slot.
+  std::vector<DeviceJob> take_left_jobs();
 
   // Whether something is under way, and until when.
   bool is_under_way() const { return is_under_way_; }
@@ -83,18 +90,20 @@ class DeviceSlot {
                     ByteView payload, codec::Scratch& scratch);
   Result<bool> place_mask(DeviceTask& task, ByteView payload, codec::Scratch& scratch);
   bool place_vectors(DeviceTask& task);
+  std::size_t mask_reserve(const DeviceJob& job) const;
   void describe(DeviceJob& job, DeviceWaves& waves);
 
   const DeviceReads& reads_;
   const OpenFile& file_;
   const WantedReads& wanted_;
-  RecordParameters& parameters_;
+  LearnedRecords& learned_;
   SlotMemory memory_;
   std::vector<DeviceJob> jobs_;
-  std::size_t kept_bytes_ = 0;  // for descriptions
+  std::size_t kept_bytes_ = 0;      // for descriptions
+  std::size_t reserved_bytes_ = 0;  // for masks and vectors
   std::mutex vectors_mutex_;
   std::unordered_map<const codec::ParametersForDevice*, std::byte*> vectors_;
-  std::vector<DeviceJob> host_jobs_;
+  std::vector<DeviceJob> left_jobs_;
   std::vector<Done> done_;
   SlotBytes moved_;
   Placed statuses_;
