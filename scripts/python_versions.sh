@@ -36,7 +36,8 @@ try_package() {
     -w "$folder" "$root_dir"
   "$python" -m venv "$folder/user"
   "$folder/user/bin/pip" install -q "$folder"/cfck-*.whl 'pytest>=8'
-  (cd "$root_dir/tests/wheel" && PATH="$folder/user/bin:$PATH" \
+  (cd "$root_dir/tests/wheel" && PATH="$folder/user/bin:$PATH" CFCK_EXPECT_DEVICE_CODE=1 \
+    CFCK_FAKE_DRIVER="$build/tests/simt/libcfck_fake_driver.so" \
     "$folder/user/bin/python" -m pytest -q -p no:cacheprovider)
   rm -rf "$folder/builder" "$folder/user"
 }

@@ -35,9 +35,10 @@ step "Installing what the Python tests use"
 find_nvcc
 # libtorch is part of PyTorch: the build finds it there.
 test_settings=(CFCK_BUILD_TESTS=ON CFCK_WERROR=ON CFCK_TORCH=AUTO CFCK_HDF5=ON
-  CFCK_CUDA=ON CFCK_NVCC="$nvcc")
+  CFCK_CUDA=ON CFCK_NVCC="$nvcc" CFCK_DEVICES="75;90;120") # the devices of cuda/kernels/registers.csv
 build_and_install "${test_settings[@]}"
 [ -x "$build/tests/libtorch/libtorch_test" ] || fail "the build did not find the libtorch of .venv"
+[ -f "$build/lib/cfck/libcfck_cuda.so" ] || fail "the build has no device code; CMake says why"
 
 "$root_dir/scripts/check.sh"
 

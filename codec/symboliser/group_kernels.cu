@@ -1,5 +1,5 @@
 // Every group kernel as a device kernel, one warp for each group of 128 values.
-// Compiled where nvcc is installed, so that the kernels stay fit for a device.
+// Compiled with the tests where nvcc is found, so that the kernels stay fit for a device.
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/warp_lanes.cuh"
 

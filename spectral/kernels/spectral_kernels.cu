@@ -1,6 +1,6 @@
 // The spectral codec's passes as device kernels: a thread for each lane of a trellis, for each
 // line or block of a transform, and for each value. The code is in headers shared with the CPU.
-// Compiled where nvcc is installed, so that the passes stay fit for a device.
+// Compiled with the tests where nvcc is found, so that the passes stay fit for a device.
 #include "codec/symboliser/warp_lanes.cuh"
 #include "spectral/kernels/lane_search.hpp"
 #include "spectral/kernels/level_steps.hpp"

@@ -4,14 +4,18 @@ Run for every Python that there is (scripts/python_versions.sh). What the packag
 in detail is tested in tests/python.
 """
 
+import ctypes
 import importlib.metadata
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import cfck
+import cfck.cuda
 import cfck.hdf5
 import cfck.numpy
 import ml_dtypes
@@ -117,3 +121,34 @@ def test_programs(tensors, tmp_path):
 def test_the_hdf5_plugin_loads():
     assert os.listdir(cfck.hdf5.plugin_path()) == ["libcfck_hdf5.so"]
     assert 256 <= cfck.hdf5.filter()["compression"] < 512
+
+
+@pytest.fixture
+def device_code():
+    """The file with the code for devices; scripts that have nvcc set CFCK_EXPECT_DEVICE_CODE."""
+    path = Path(sysconfig.get_path("data"), "lib/cfck/libcfck_cuda.so")
+    if not path.exists() and "CFCK_EXPECT_DEVICE_CODE" not in os.environ:
+        pytest.skip("the package was built without nvcc")
+    return path
+
+
+def test_the_device_code_is_of_this_version(device_code):
+    entry = ctypes.CDLL(str(device_code)).cfck_device_code
+    entry.restype = ctypes.c_char_p
+    build = entry(b"none", None).decode()
+    assert build.startswith(f"cfck {cfck.__version__}, device interface ")
+    assert "device code" not in (cfck.cuda.why_not(0) or "")
+
+
+def test_a_driver_would_get_the_device_code(device_code):
+    driver = Path(os.environ.get("CFCK_FAKE_DRIVER", "not given"))
+    if not driver.exists():
+        pytest.skip("CFCK_FAKE_DRIVER names no driver (tests/simt)")
+    done = subprocess.run(
+        [sys.executable, "-c", "import cfck.cuda; print(cfck.cuda.why_not(0))"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CFCK_CUDA_DRIVER": str(driver.resolve())},
+    )
+    assert done.stdout.strip() == "None"
