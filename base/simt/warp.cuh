@@ -83,6 +83,28 @@ CFCK_DEVICE std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t
   return __funnelshift_r(low, high, static_cast<unsigned>(address & 3) * 8);
 }
 
+// Bytes at any address, of which eight at a time are loaded that are not the last of the data: no
+// end is looked at.
+class FollowedBytes {
+ public:
+  CFCK_DEVICE explicit FollowedBytes(const std::uint8_t* from)
+      : words_(reinterpret_cast<const std::uint32_t*>(reinterpret_cast<std::uintptr_t>(from) &
+                                                      ~std::uintptr_t{3})),
+        bits_(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) & 3) * 8) {}
+  // Those from `at` on, a multiple of 4. The word after them is touched.
+  CFCK_DEVICE std::uint64_t load_64(unsigned at) const {
+    const std::uint32_t first = __ldg(words_ + at / 4);
+    const std::uint32_t second = __ldg(words_ + at / 4 + 1);
+    const std::uint32_t third = __ldg(words_ + at / 4 + 2);
+    return std::uint64_t{__funnelshift_r(second, third, bits_)} << 32 |
+           __funnelshift_r(first, second, bits_);
+  }
+
+ private:
+  const std::uint32_t* words_;
+  unsigned bits_;
+};
+
 #else
 
 // The place of a call, by which the emulator tells whether lanes meet.
@@ -127,6 +149,19 @@ std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value);
 
 std::uint32_t load_byte(const std::uint8_t* from);
 std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end);
+
+class FollowedBytes {
+ public:
+  explicit FollowedBytes(const std::uint8_t* from) : from_(from) {}
+  std::uint64_t load_64(unsigned at) const {
+    const std::uint8_t* const followed = from_ + at;
+    return load_word(followed, followed + 9) | std::uint64_t{load_word(followed + 4, followed + 9)}
+                                                   << 32;
+  }
+
+ private:
+  const std::uint8_t* from_;
+};
 
 #endif
 

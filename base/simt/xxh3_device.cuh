@@ -185,21 +185,28 @@ CFCK_DEVICE std::uint64_t initial_sum(unsigned column) {
 }
 
 // More than 240 bytes. Lane l has column l mod 8; four blocks are added up side by side, and then
-// scrambled one after another.
+// scrambled one after another. The words of the secret stay in registers.
 CFCK_DEVICE std::uint64_t xxh3_long(const std::uint8_t* data, std::uint32_t n_bytes) {
   const std::uint8_t* const end = data + n_bytes;
   const unsigned column = lane() % 8;
   const unsigned quarter = lane() / 8;
   const std::uint32_t n_blocks = (n_bytes - 1) / Xxh3::kBlockBytes;
   std::uint64_t sum = initial_sum(column);
+  std::uint64_t secrets[Xxh3::kStripes];
+  CFCK_UNROLL
+  for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
+    secrets[stripe] = secret_word(stripe + column);
+  }
+  CFCK_NO_UNROLL
   for (std::uint32_t first = 0; first < n_blocks; first += 4) {
     StripeSums sums;
     if (first + quarter < n_blocks) {
-      const std::uint8_t* const block = data + std::size_t{first + quarter} * Xxh3::kBlockBytes;
+      // The data goes on after every block.
+      const FollowedBytes block(data + std::size_t{first + quarter} * Xxh3::kBlockBytes +
+                                8 * column);
       CFCK_UNROLL
       for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
-        sums.add(load_64(block + stripe * Xxh3::kStripeBytes + 8 * column, end),
-                 secret_word(stripe + column));
+        sums.add(block.load_64(stripe * Xxh3::kStripeBytes), secrets[stripe]);
       }
     }
     const std::uint64_t of_block = sums.of_column();
