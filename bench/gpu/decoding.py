@@ -19,7 +19,7 @@ HASH_GOAL = Goal(0.08, 0.04, smaller=True, text="{:.1%}".format)
 
 def from_device(blob: torch.Tensor, verify: bool = True) -> dict[str, torch.Tensor]:
     """All tensors of a file whose bytes are on the device."""
-    return load(blob, device=DEVICE, decode="device", verify=verify)  # type: ignore[arg-type]
+    return load(blob, device=DEVICE, decode="device", verify=verify)
 
 
 def is_ours(kernel: str) -> bool:
@@ -64,14 +64,6 @@ def add_kernels(
         context.results.kernels.append(row)
 
 
-def hash_share(time: clocks.DeviceTime, verified: float, unverified: float) -> float:
-    """The share of the hashes in the time of our kernels; without a profiler, of the calls."""
-    ours = {name: one.seconds for name, one in time.kernels.items() if is_ours(name)}
-    if not ours:
-        return max(0.0, 1 - unverified / verified)
-    return sum(t for name, t in ours.items() if HASHES in name) / sum(ours.values())
-
-
 def decode(context: Context, row: str, subject: Subject) -> None:
     """Measures one file."""
     tensors = subjects.tensors_of(subject, DEVICE)
@@ -91,7 +83,9 @@ def decode(context: Context, row: str, subject: Subject) -> None:
     seconds = {name: statistics.median(samples) for name, samples in walls.items()}
     time = clocks.device_time(call, is_ours, context.repeat)
     context.clock = time.clock
-    share = hash_share(time, seconds["call"], seconds["unverified"])
+    # Hashing and decoding go on side by side: what counts is what it takes longer with hashes.
+    plain = clocks.device_time(unverified, is_ours, context.repeat)
+    share = max(0.0, 1 - plain.chosen / time.chosen)
     result: dict[str, Any] = {
         "subject": subject.name,
         "decoded_bytes": n_decoded,
@@ -115,7 +109,7 @@ def decode(context: Context, row: str, subject: Subject) -> None:
         rate = result["kernel_rate"] / 1e9
         what = "decode, kernels" if time.kernels else "decode, between CUDA events"
         context.targets.judge(row, subject.name, what, rate, subject.goal, told)
-    context.targets.judge("hashes", subject.name, "of the time of kernels", share, HASH_GOAL)
+    context.targets.judge("hashes", subject.name, "of the time on the device", share, HASH_GOAL)
     context.judge_memory(subject.name, n_extra, n_decoded)
 
 

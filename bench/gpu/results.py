@@ -45,7 +45,7 @@ DECODES: list[Column] = [
     ("device busy, GB/s", "device_rate", _rate),
     ("whole call, GB/s", "call_rate", _rate),
     ("without hashes, GB/s", "unverified_call_rate", _rate),
-    ("hashes, of the time of kernels", "hash_share", _percent),
+    ("hashes, of the time on the device", "hash_share", _percent),
     ("memory beside outputs, MB", "extra_bytes", _megabytes),
 ]
 KERNELS: list[Column] = [

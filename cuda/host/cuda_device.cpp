@@ -16,7 +16,9 @@ namespace cfck::cuda {
 namespace {
 
 constexpr int kOldestCapability = 75;
-constexpr unsigned kHashBlocks = 8;  // of each multiprocessor
+// Of each multiprocessor: enough loads under way for all of the memory's rate, and room for blocks
+// that decode.
+constexpr unsigned kHashBlocks = 2;
 
 DriverPointer address_of(const void* pointer) {
   return static_cast<DriverPointer>(reinterpret_cast<std::uintptr_t>(pointer));
@@ -104,14 +106,19 @@ class CudaQueues final : public codec::DeviceQueues {
 
  private:
   Result<DriverEvent> take_event();
+  // Lets `stream` wait for what `other` has to do so far.
+  Result<void> join(DriverStream stream, DriverStream other);
   // Lets work wait for the copies so far.
   Result<void> join_copies();
-  Result<void> launch_kernel(unsigned kernel, const LaunchShape& shape, void* batch);
+  Result<void> launch_kernel(unsigned kernel, const LaunchShape& shape, void* batch,
+                             DriverStream stream);
 
   CudaDevice& device_;
   const Driver& driver_;
   const DriverStream stream_;
   DriverStream copies_ = nullptr;
+  // Hashing waits for memory and decoding for instructions: they go on side by side.
+  DriverStream hashes_ = nullptr;
   bool has_new_copies_ = false;
   std::vector<DriverEvent> idle_events_;
   std::map<std::uint64_t, DriverEvent> marks_;
@@ -120,16 +127,20 @@ class CudaQueues final : public codec::DeviceQueues {
 
 void CudaQueues::wait_for_all() noexcept {
   const CurrentContext current(device_);
-  if (copies_ != nullptr) {
-    (void)driver_.StreamSynchronize(copies_);
-    (void)driver_.StreamSynchronize(stream_);
+  for (const DriverStream stream : {copies_, hashes_}) {
+    if (stream != nullptr) {
+      (void)driver_.StreamSynchronize(stream);
+    }
   }
+  (void)driver_.StreamSynchronize(stream_);
 }
 
 CudaQueues::~CudaQueues() {
   const CurrentContext current(device_);
-  if (copies_ != nullptr) {
-    (void)driver_.StreamDestroy(copies_);
+  for (const DriverStream stream : {copies_, hashes_}) {
+    if (stream != nullptr) {
+      (void)driver_.StreamDestroy(stream);
+    }
   }
   for (const auto& [mark, event] : marks_) {
     (void)driver_.EventDestroy(event);
@@ -150,12 +161,18 @@ Result<void> CudaQueues::start() {
                               std::to_string(device_.number()));
     }
   }
-  CFCK_TRY(check(driver_, driver_.StreamCreate(&copies_, kStreamNonBlocking), "make a stream"));
+  for (DriverStream* const stream : {&copies_, &hashes_}) {
+    CFCK_TRY(check(driver_, driver_.StreamCreate(stream, kStreamNonBlocking), "make a stream"));
+  }
   // Whoever had the memory before may still use it in the caller's stream.
-  CFCK_TRY_ASSIGN(const DriverEvent before, take_event());
-  idle_events_.push_back(before);
-  CFCK_TRY(check(driver_, driver_.EventRecord(before, stream_), "record an event"));
-  return check(driver_, driver_.StreamWaitEvent(copies_, before, 0), "wait for an event");
+  return join(copies_, stream_);
+}
+
+Result<void> CudaQueues::join(DriverStream stream, DriverStream other) {
+  CFCK_TRY_ASSIGN(const DriverEvent event, take_event());
+  idle_events_.push_back(event);  // a wait refers to what was recorded before it
+  CFCK_TRY(check(driver_, driver_.EventRecord(event, other), "record an event"));
+  return check(driver_, driver_.StreamWaitEvent(stream, event, 0), "wait for an event");
 }
 
 Result<DriverEvent> CudaQueues::take_event() {
@@ -184,20 +201,19 @@ Result<void> CudaQueues::join_copies() {
   if (!has_new_copies_) {
     return {};
   }
-  CFCK_TRY_ASSIGN(const DriverEvent copied, take_event());
-  idle_events_.push_back(copied);  // a wait refers to what was recorded before it
-  CFCK_TRY(check(driver_, driver_.EventRecord(copied, copies_), "record an event"));
-  CFCK_TRY(check(driver_, driver_.StreamWaitEvent(stream_, copied, 0), "wait for an event"));
+  CFCK_TRY(join(stream_, copies_));
+  CFCK_TRY(join(hashes_, copies_));
   has_new_copies_ = false;
   return {};
 }
 
-Result<void> CudaQueues::launch_kernel(unsigned kernel, const LaunchShape& shape, void* batch) {
+Result<void> CudaQueues::launch_kernel(unsigned kernel, const LaunchShape& shape, void* batch,
+                                       DriverStream stream) {
   CFCK_TRY_ASSIGN(const DriverFunction function, device_.kernel(kernel));
   void* parameters[] = {batch};
   return check(driver_,
                driver_.LaunchKernel(function, shape.n_blocks, 1, 1, 32 * shape.warps_per_block, 1,
-                                    1, 0, stream_, parameters, nullptr),
+                                    1, 0, stream, parameters, nullptr),
                "start a kernel");
 }
 
@@ -209,11 +225,11 @@ Result<void> CudaQueues::launch(const codec::DeviceWork& work) {
   codec::DeviceWork batch = work;  // parameters are copied when a kernel is started
   if (work.extents.n_extents != 0) {
     const auto shape = shape_of_items(work.extents.n_extents, n, kWarpsPerBlock, kHashBlocks);
-    CFCK_TRY(launch_kernel(kHashKernel, shape, &batch.extents));
+    CFCK_TRY(launch_kernel(kHashKernel, shape, &batch.extents, hashes_));
   }
   if (work.copies.n_copies != 0) {
     const auto shape = shape_of_pieces(work.copies.n_pieces, n);
-    CFCK_TRY(launch_kernel(kCopyKernel, shape, &batch.copies));
+    CFCK_TRY(launch_kernel(kCopyKernel, shape, &batch.copies, stream_));
   }
   for (unsigned k = 0; k < codec::kDeviceKernels; ++k) {
     if (work.chunks[k].n_chunks == 0) {
@@ -221,13 +237,13 @@ Result<void> CudaQueues::launch(const codec::DeviceWork& work) {
     }
     const auto chosen =
         launch_for_chunks(static_cast<codec::DeviceKernel>(k), work.chunks[k].n_chunks, n);
-    CFCK_TRY(launch_kernel(chosen.kernel, chosen.shape, &batch.chunks[k]));
+    CFCK_TRY(launch_kernel(chosen.kernel, chosen.shape, &batch.chunks[k], stream_));
   }
   if (work.gathers.n_gathers != 0) {
     const auto shape = shape_of_pieces(work.gathers.n_pieces, n);
-    CFCK_TRY(launch_kernel(kGatherKernel, shape, &batch.gathers));
+    CFCK_TRY(launch_kernel(kGatherKernel, shape, &batch.gathers, stream_));
   }
-  return {};
+  return work.extents.n_extents != 0 ? join(stream_, hashes_) : Result<void>();
 }
 
 Result<void> CudaQueues::download(MutableBytes to, const std::byte* from) {
