@@ -65,6 +65,7 @@ struct Machine {
   std::vector<std::uint64_t> met;
   const std::function<void(void*)>* body = nullptr;
   void* shared = nullptr;
+  std::size_t shared_bytes = 0;
   std::uint64_t n_meetings = 0;
 };
 
@@ -210,6 +211,18 @@ void run_block(const Launch& launch, std::mt19937_64& random) {
   } while (all_wait(0, n_fibers, Wait::kBlock));
 }
 
+// A device loads these bytes through a cache of its own memory, of which shared memory is no part.
+void expect_global(const std::uint8_t* from) {
+  const Machine& m = machine();
+  const auto address = reinterpret_cast<std::uintptr_t>(from);
+  const auto shared = reinterpret_cast<std::uintptr_t>(m.shared);
+  if (address >= shared && address - shared < m.shared_bytes) {
+    std::fprintf(stderr, "emulated device: lane %u loads shared memory as if it were global\n",
+                 m.current % kWarpLanes);
+    std::abort();
+  }
+}
+
 }  // namespace
 
 void emulate(const Launch& launch, std::size_t shared_bytes,
@@ -229,6 +242,7 @@ void emulate(const Launch& launch, std::size_t shared_bytes,
         ::aligned_alloc(16, (std::max<std::size_t>(shared_bytes, 1) + 15) / 16 * 16), ::free);
     std::memset(shared.get(), 0xa5, shared_bytes);
     m.shared = shared.get();
+    m.shared_bytes = shared_bytes;
     m.block = block_number;
     for (unsigned i = 0; i < n_fibers; ++i) {
       prepare_lane(*m.fibers[i]);
@@ -289,9 +303,13 @@ std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value) {
   return before;
 }
 
-std::uint32_t load_byte(const std::uint8_t* from) { return *from; }
+std::uint32_t load_byte(const std::uint8_t* from) {
+  expect_global(from);
+  return *from;
+}
 
 std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end) {
+  expect_global(from);
   // Bytes that are not there are arbitrary: nothing may depend on them.
   std::uint32_t word = 0xdeadbeef;
   std::memcpy(&word, from, std::min<std::size_t>(4, static_cast<std::size_t>(end - from)));

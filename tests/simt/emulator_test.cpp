@@ -119,5 +119,12 @@ TEST(EmulatorDeathTest, StopsWhereAWarpIsMissingAtABarrier) {
                "lanes do not meet");
 }
 
+TEST(EmulatorDeathTest, StopsWhereSharedMemoryIsLoadedAsIfItWereGlobal) {
+  EXPECT_DEATH(
+      emulate(Launch{}, 16,
+              [](void* shared) { (void)load_byte(static_cast<const std::uint8_t*>(shared) + 15); }),
+      "lane 0 loads shared memory");
+}
+
 }  // namespace
 }  // namespace cfck::simt
