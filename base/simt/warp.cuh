@@ -80,7 +80,33 @@ CFCK_DEVICE std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t
   const std::uint32_t low = __ldg(words);
   const std::uint32_t high =
       reinterpret_cast<const std::uint8_t*>(words + 1) < end ? __ldg(words + 1) : 0;
-  return __funnelshift_r(low, high, static_cast<unsigned>(address & 3) * 8);
+  return __funnelshift_r(low, high, static_cast<unsigned>(address) * 8);
+}
+// Return the n_bytes from `from + offset` on, low ones first; what is above them is unspecified.
+// They may be in shared memory, of which load_byte() and load_word() know nothing. No memory is
+// touched but aligned words that have one of the bytes. Requires: offset is a multiple of 4, so that
+// loads from one address share what is computed of it.
+CFCK_DEVICE std::uint32_t load_bytes(const std::uint8_t* from, unsigned n_bytes,
+                                     std::size_t offset = 0) {
+  const auto address = reinterpret_cast<std::uintptr_t>(from);
+  const auto word_of = [&](std::uintptr_t byte) {
+    return *reinterpret_cast<const std::uint32_t*>((byte & ~std::uintptr_t{3}) + offset);
+  };
+  // Where the first byte is at an aligned address, nothing of the second word is used.
+  return __funnelshift_r(word_of(address), word_of(address + n_bytes - 1),
+                         static_cast<unsigned>(address) * 8);
+}
+// The same for 5 to 8 bytes.
+CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
+                                    std::size_t offset = 0) {
+  const auto address = reinterpret_cast<std::uintptr_t>(from);
+  const auto word_of = [&](std::uintptr_t byte) {
+    return *reinterpret_cast<const std::uint32_t*>((byte & ~std::uintptr_t{3}) + offset);
+  };
+  const std::uint32_t middle = word_of(address + 4);
+  const unsigned turn = static_cast<unsigned>(address) * 8;
+  const std::uint32_t low = __funnelshift_r(word_of(address), middle, turn);
+  return std::uint64_t{__funnelshift_r(middle, word_of(address + n_bytes - 1), turn)} << 32 | low;
 }
 
 // Bytes at any address, of which eight at a time are loaded that are not the last of the data: no
@@ -149,6 +175,15 @@ std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value);
 
 std::uint32_t load_byte(const std::uint8_t* from);
 std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end);
+CFCK_DEVICE std::uint32_t load_bytes(const std::uint8_t* from, unsigned n_bytes,
+                                     std::size_t offset = 0) {
+  return load_word(from + offset, from + offset + n_bytes);
+}
+CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
+                                    std::size_t offset = 0) {
+  const std::uint32_t low = load_bytes(from, 4, offset);
+  return std::uint64_t{load_bytes(from + 4, n_bytes - 4, offset)} << 32 | low;
+}
 
 class FollowedBytes {
  public:

@@ -181,13 +181,12 @@ class LosslessWarp {
   }
 
   template <unsigned n_bytes>
-  CFCK_DEVICE static Word load_low(const std::uint8_t* from) {
-    const std::uint32_t low = simt::load_word(from, from + n_bytes);
-    if constexpr (n_bytes == 2) {
-      return static_cast<Word>(low & 0xffff);
+  CFCK_DEVICE static Word load_low(const std::uint8_t* from, std::size_t offset = 0) {
+    constexpr Word kMask = static_cast<Word>((std::uint64_t{1} << 8 * n_bytes) - 1);
+    if constexpr (n_bytes <= 4) {
+      return static_cast<Word>(simt::load_bytes(from, n_bytes, offset)) & kMask;
     } else {
-      const std::uint32_t high = simt::load_word(from + 4, from + n_bytes) & 0xffff;
-      return static_cast<Word>(static_cast<Word>(high) << 32 | low);
+      return static_cast<Word>(simt::load_long(from, n_bytes, offset)) & kMask;
     }
   }
 
@@ -361,7 +360,8 @@ class LosslessWarp {
         for (unsigned t = 0; t < kLaneValues; ++t) {
           const unsigned i = t * simt::kWarpLanes + simt::lane();
           if (i < n) {
-            bits[t] |= load_low<kLowBytes>(raw + i * kLowBytes);
+            bits[t] |= load_low<kLowBytes>(raw + simt::lane() * kLowBytes,
+                                           t * simt::kWarpLanes * kLowBytes);
           }
         }
         raw += n * kLowBytes;

@@ -36,16 +36,11 @@ CFCK_DEVICE Word load_planes_of_set(const std::uint8_t* from, unsigned end, unsi
                                     unsigned n, unsigned set) {
   const unsigned plane_bytes = (n + 7) / 8;
   const unsigned first_byte = set * (simt::kWarpLanes / 8);
-  const unsigned weight = simt::lane();
   Word number = 0;
   while (end > last) {
     const unsigned n_planes = end - last < simt::kWarpLanes ? end - last : simt::kWarpLanes;
     end -= n_planes;
-    std::uint32_t row = 0;
-    if (weight < n_planes && first_byte < plane_bytes) {
-      const std::uint8_t* const plane = from + (n_planes - 1 - weight) * plane_bytes;
-      row = simt::load_word(plane + first_byte, plane + plane_bytes);
-    }
+    const std::uint32_t row = load_row(from, n_planes, plane_bytes, simt::lane(), first_byte);
     from += n_planes * plane_bytes;
     number |= static_cast<Word>(static_cast<Word>(transpose_bits(row)) << end);
   }

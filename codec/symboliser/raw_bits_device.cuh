@@ -26,18 +26,28 @@ CFCK_DEVICE std::uint32_t transpose_bits(std::uint32_t row) {
   return row;
 }
 
+// Returns up to four bytes from `first_byte` on of the plane of a weight, of n_planes of
+// `plane_bytes` each, high ones first, from `from` on; 0 where there is none. `from` may be in shared
+// memory.
+CFCK_DEVICE std::uint32_t load_row(const std::uint8_t* from, unsigned n_planes,
+                                   unsigned plane_bytes, unsigned weight, unsigned first_byte) {
+  // Lanes that have nothing load what others load.
+  const bool has_bytes = weight < n_planes && first_byte < plane_bytes;
+  const unsigned plane = has_bytes ? n_planes - 1 - weight : 0;
+  const unsigned at = has_bytes ? first_byte : 0;
+  const unsigned n_left = plane_bytes - at;
+  const std::uint32_t row =
+      simt::load_bytes(from + (plane * plane_bytes + at), n_left < 4 ? n_left : 4);
+  return has_bytes ? row : 0;
+}
+
 // Loads up to eight planes of `plane_bytes` each, high ones first, those of n_planes from `from`
 // on, and returns a byte for each value of the lane, value 0 in the low bits.
 CFCK_DEVICE std::uint32_t load_planes(const std::uint8_t* from, unsigned n_planes,
                                       unsigned plane_bytes) {
-  const unsigned weight = simt::lane() % 8;  // of the plane, and four bytes of it: those of value t
-  const unsigned first_byte = simt::lane() / 8 * 4;
-  std::uint32_t row = 0;
-  if (weight < n_planes && first_byte < plane_bytes) {
-    const std::uint8_t* const plane = from + (n_planes - 1 - weight) * plane_bytes;
-    row = simt::load_word(plane + first_byte, plane + plane_bytes);
-  }
-  return transpose_bits(row);
+  // Every lane has four bytes of a plane, those of value t.
+  return transpose_bits(
+      load_row(from, n_planes, plane_bytes, simt::lane() % 8, simt::lane() / 8 * 4));
 }
 
 // Adds planes to the lane's four numbers, the lowest plane at bit `last`; returns what follows
