@@ -15,12 +15,7 @@ results=$(mkdir -p "${1:-$root_dir/gpu-results}" && cd "${1:-$root_dir/gpu-resul
 build="$root_dir/build-gpu"
 failed=()
 
-<<<<<<< HEAD
 [ -f "$pack/root.tar.gz" ] || { echo "error: run scripts/gpu_pack.sh first, where there is a network" >&2; exit 1; }
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
-=======
-[ -d "$pack/root" ] || { echo "error: run scripts/gpu_pack.sh first, where there is a network" >&2; exit 1; }
->>>>>>> 54cf94f1 (pip install builds the device code where nvcc is found)
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv | tee "$results/device.txt"
 
 # run NAME COMMAND...: its output goes to NAME.txt too.
@@ -38,23 +33,13 @@ tar -C "$build" -xzf "$pack/root.tar.gz"
 root="$build/root"
 library_dir=$(dirname "$(find "$root" -name libzstd.a)")
 settings=(--config-settings=build-dir="$build")
-<<<<<<< HEAD
-for definition in CFCK_CUDA=ON CFCK_DEVICES="$capability" CFCK_TORCH=OFF CFCK_HDF5=OFF \
+for definition in CFCK_CUDA=ON CFCK_DEVICES=native CFCK_TORCH=OFF CFCK_HDF5=OFF \
   CFCK_ZSTD_INCLUDE_DIR="$root/usr/include" CFCK_ZSTD_LIBRARY="$library_dir/libzstd.a" \
   CFCK_XXHASH_INCLUDE_DIR="$root/usr/include" \
   ZLIB_INCLUDE_DIR="$root/usr/include" ZLIB_LIBRARY="$library_dir/libz.a" \
   nlohmann_json_DIR="$root/usr/share/cmake/nlohmann_json" \
   CLI11_DIR="$root/usr/share/cmake/CLI11" fmt_DIR="$library_dir/cmake/fmt" \
   Eigen3_DIR="$root/usr/share/eigen3/cmake"; do
-=======
-for definition in CFCK_CUDA=ON CFCK_DEVICES=native CFCK_TORCH=OFF CFCK_HDF5=OFF \
-  CFCK_ZSTD_INCLUDE_DIR="$pack/root/usr/include" CFCK_ZSTD_LIBRARY="$library_dir/libzstd.a" \
-  CFCK_XXHASH_INCLUDE_DIR="$pack/root/usr/include" \
-  ZLIB_INCLUDE_DIR="$pack/root/usr/include" ZLIB_LIBRARY="$library_dir/libz.a" \
-  nlohmann_json_DIR="$pack/root/usr/share/cmake/nlohmann_json" \
-  CLI11_DIR="$pack/root/usr/share/cmake/CLI11" fmt_DIR="$library_dir/cmake/fmt" \
-  Eigen3_DIR="$pack/root/usr/share/eigen3/cmake"; do
->>>>>>> 54cf94f1 (pip install builds the device code where nvcc is found)
   settings+=(--config-settings=cmake.define."$definition")
 done
 

@@ -175,10 +175,7 @@ std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value);
 
 std::uint32_t load_byte(const std::uint8_t* from);
 std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end);
-CFCK_DEVICE std::uint32_t load_bytes(const std::uint8_t* from, unsigned n_bytes,
-                                     std::size_t offset = 0) {
-  return load_word(from + offset, from + offset + n_bytes);
-}
+std::uint32_t load_bytes(const std::uint8_t* from, unsigned n_bytes, std::size_t offset = 0);
 CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
                                     std::size_t offset = 0) {
   const std::uint32_t low = load_bytes(from, 4, offset);

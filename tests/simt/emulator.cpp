@@ -310,9 +310,13 @@ std::uint32_t load_byte(const std::uint8_t* from) {
 
 std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end) {
   expect_global(from);
+  return load_bytes(from, static_cast<unsigned>(std::min<std::ptrdiff_t>(4, end - from)));
+}
+
+std::uint32_t load_bytes(const std::uint8_t* from, unsigned n_bytes, std::size_t offset) {
   // Bytes that are not there are arbitrary: nothing may depend on them.
   std::uint32_t word = 0xdeadbeef;
-  std::memcpy(&word, from, std::min<std::size_t>(4, static_cast<std::size_t>(end - from)));
+  std::memcpy(&word, from + offset, n_bytes);
   return word;
 }
 

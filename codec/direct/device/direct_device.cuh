@@ -41,6 +41,8 @@ CFCK_DEVICE unsigned table_of_bin(std::uint32_t scale_bin) {
 template <class Value, unsigned n_sets>
 class DirectWarp {
   using Word = typename Value::Word;
+  // An index is as long as a value, which then takes its place.
+  static constexpr bool kInPlace = kIndicesInPlace<sizeof(Word)>;
 
  public:
   CFCK_DEVICE DirectWarp(const DeviceChunk& chunk, const DirectSectionsOnDevice& sections,
@@ -62,12 +64,13 @@ class DirectWarp {
     if (!has_field && !has_prediction && mask_ == nullptr) {
       return decode_values<true>() && n_exact_ == s_.n_exact;
     }
-    auto* const merged = static_cast<std::int32_t*>(chunk_.values);
+    const bool is_moved = has_field || mask_ != nullptr;
+    merged_ = static_cast<std::int32_t*>(kInPlace && !is_moved ? chunk_.out : chunk_.values);
     if (!decode_values<false>()) {
       return false;
     }
     simt::sync_warp();
-    return pass_indices(merged);
+    return pass_indices();
   }
 
  private:
@@ -233,7 +236,7 @@ class DirectWarp {
   template <bool to_values>
   CFCK_DEVICE void store(std::uint32_t i, std::int32_t index, std::uint32_t exact_at) {
     if constexpr (!to_values) {
-      static_cast<std::int32_t*>(chunk_.values)[i] = index;
+      merged_[i] = index;
       return;
     }
     auto* const out = static_cast<Word*>(chunk_.out);
@@ -248,14 +251,15 @@ class DirectWarp {
   }
 
   // Puts the indices of all groups into the order of storage, and computes the values.
-  CFCK_DEVICE bool pass_indices(std::int32_t* merged) {
-    std::int32_t* indices = merged;
+  CFCK_DEVICE bool pass_indices() {
+    std::int32_t* indices = merged_;
     if (parameters_.bands != nullptr || mask_ != nullptr) {
-      indices = merged + std::size_t{n_groups_} * kGroupSize;
+      indices = kInPlace ? static_cast<std::int32_t*>(chunk_.out)
+                         : merged_ + std::size_t{n_groups_} * kGroupSize;
       if (parameters_.bands != nullptr) {
-        fetch_by_bins(parameters_, mask_, chunk_.n_values, shared_.next_of_bin, merged, indices);
+        fetch_by_bins(parameters_, mask_, chunk_.n_values, shared_.next_of_bin, merged_, indices);
       } else {
-        spread_indices(mask_, chunk_.n_values, merged, indices);
+        spread_indices(mask_, chunk_.n_values, merged_, indices);
       }
       simt::sync_warp();
     }
@@ -276,6 +280,7 @@ class DirectWarp {
   const std::uint32_t n_shown_;  // values that are not masked
   const std::uint32_t n_groups_;
   const std::uint8_t* mask_ = nullptr;
+  std::int32_t* merged_ = nullptr;  // indices in the order of the groups
   DeviceLanes<n_sets> lanes_;
   DeviceTail tail_;
   std::uint32_t escape_at_ = 0;  // number of escapes taken

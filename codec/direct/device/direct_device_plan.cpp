@@ -81,13 +81,15 @@ DeviceKernel kernel_of(DType dtype) {
 }
 
 // Memory for indices: none where every value goes straight to its place.
-std::uint64_t index_bytes(const DirectParameters& parameters, bool has_mask, std::uint64_t n_groups,
-                          std::uint64_t n_values) {
+std::uint64_t index_bytes(DType dtype, const DirectParameters& parameters, bool has_mask,
+                          std::uint64_t n_groups, std::uint64_t n_values) {
   const bool is_moved = has_mask || !parameters.field.empty();
-  if (!is_moved && parameters.coefficients.empty()) {
-    return 0;
+  const bool in_place = dtype == DType::kF32;
+  static_assert(kIndicesInPlace<4> && !kIndicesInPlace<2> && !kIndicesInPlace<8>);
+  if (!is_moved) {
+    return parameters.coefficients.empty() || in_place ? 0 : 4 * n_groups * kGroupSize;
   }
-  return 4 * (n_groups * kGroupSize + (is_moved ? n_values : 0));
+  return 4 * (n_groups * kGroupSize + (in_place ? 0 : n_values));
 }
 
 }  // namespace
@@ -142,7 +144,7 @@ DevicePlan DirectDecoder::plan_for_device(
   plan.kernel = kernel_of(info.dtype);
   plan.n_values = static_cast<std::uint32_t>(n_values);
   plan.body_bytes = header->body_bytes;
-  plan.needs = {4 * n_groups, index_bytes(used, has_mask, n_groups, n_values),
+  plan.needs = {4 * n_groups, index_bytes(info.dtype, used, has_mask, n_groups, n_values),
                 4 * std::uint64_t{header->n_escapes}};
   if (has_mask) {
     plan.mask_bytes = static_cast<std::uint32_t>((n_values + 7) / 8);

@@ -22,12 +22,17 @@ std::size_t rounded(std::size_t n_bytes) {
   return ceil_div(n_bytes, kMemoryAlignment) * kMemoryAlignment;
 }
 
-// Returns what the chunks of a read take of the scratch memory at most, but for escapes: a number
-// for each group and two for each value, or what only a part is wanted of.
-std::uint64_t most_scratch_bytes(const ViewRead& read, std::uint64_t limit) {
-  const std::uint64_t n =
-      std::min(read.stored->record.n_elems, read.n_elems + 2 * read.stored->record.chunk_elems);
-  return std::min(std::min(n, limit) * 16 + 4096, limit);
+// Any load takes as much, for masks and partial reads.
+constexpr std::uint64_t kLeastScratchBytes = std::uint64_t{8} << 20;
+
+// Returns what the chunks of a read are likely to take of the scratch memory together: for a group
+// of 128 values a number and rows of escapes; for values of the codec direct indices as well.
+std::uint64_t likely_scratch_bytes(const ViewRead& read, std::uint64_t limit) {
+  const Record& record = read.stored->record;
+  const std::uint64_t n = std::min(record.n_elems, read.n_elems + 2 * record.chunk_elems);
+  const std::uint64_t of_groups = n / 16 + 4096;
+  const std::uint64_t of_indices = record.codec == CodecId::kDirect ? 8 * std::min(n, limit) : 0;
+  return std::min(of_groups + of_indices, limit);
 }
 
 }  // namespace
@@ -48,12 +53,16 @@ DeviceMemoryPlan DeviceLoad::memory() const {
   plan.slot_bytes =
       rounded(std::max(std::min(total, limits_.slot_bytes), largest + kSlotOverheadBytes));
   plan.n_slots = std::clamp<std::size_t>(ceil_div(total, plan.slot_bytes), 1, kSlots);
+  std::uint64_t scratch_bytes = 0;
+  std::uint64_t most_bytes = 0;  // of all that could be wanted
   for (const ViewRead& read : wanted_.reads()) {
-    plan.scratch_bytes =
-        std::min<std::size_t>(limits_.scratch_bytes,
-                              plan.scratch_bytes + most_scratch_bytes(read, limits_.scratch_bytes));
+    const std::uint64_t n = std::min(read.stored->record.n_elems, kMostBytes / 32);
+    scratch_bytes = std::min<std::uint64_t>(
+        limits_.scratch_bytes, scratch_bytes + likely_scratch_bytes(read, limits_.scratch_bytes));
+    most_bytes = std::min<std::uint64_t>(kMostBytes, most_bytes + 16 * n + 4096);
   }
-  plan.scratch_bytes = rounded(plan.scratch_bytes);
+  scratch_bytes = std::max(scratch_bytes, std::min(kLeastScratchBytes, most_bytes));
+  plan.scratch_bytes = rounded(std::min<std::uint64_t>(scratch_bytes, limits_.scratch_bytes));
   plan.tables_bytes = rounded(codec::static_device_tables().size_bytes());
   return plan;
 }

@@ -15,6 +15,11 @@ bool is_of_device(const DeviceJob& job) {
   return job.kind == JobKind::kChunk || job.kind == JobKind::kPack;
 }
 
+// Whether the chunk may have parameters of its own, of any length.
+bool may_have_parameters(const ChunkPlace& place) {
+  return place.stored->record.codec == CodecId::kDirect && !place.stored->has_preamble;
+}
+
 const std::uint8_t* bytes_of(const std::byte* address) {
   return reinterpret_cast<const std::uint8_t*>(address);
 }
@@ -212,7 +217,16 @@ Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
   task.payload = job.extent + kFrameHeaderBytes;
   task.payload_bytes = job.extent_bytes - static_cast<std::uint32_t>(kFrameHeaderBytes);
   task.body_bytes = task.payload_bytes;
-  return plan(task, *place.stored, info_of(place), front.subspan(kFrameHeaderBytes),
+  CFCK_TRY(plan(task, *place.stored, info_of(place), front.subspan(kFrameHeaderBytes),
+                worker.scratch()));
+  const bool is_host = task.plan.way == codec::DeviceWay::kHost && !task.lacks_room;
+  if (!is_host || front.size() == job.extent_bytes || !may_have_parameters(place)) {
+    return {};
+  }
+  // Its header was longer than what has been fetched of it.
+  std::vector<std::byte> extent(job.extent_bytes);
+  CFCK_TRY(file_.source->read_at(place.offset_bytes, extent));
+  return plan(task, *place.stored, info_of(place), ByteView(extent).subspan(kFrameHeaderBytes),
               worker.scratch());
 }
 
