@@ -55,6 +55,15 @@ types() {
   fi
 }
 
+# Scripts that no test runs must still be whole, and no file may keep the marks of a merge.
+scripts_and_marks() {
+  local script status=0
+  for script in .ci/run scripts/*.sh; do bash -n "$script" || status=1; done
+  if git grep -nE '^(<<<<<<<|>>>>>>>) ' -- .; then status=1; fi
+  return "$status"
+}
+
+check "Scripts" scripts_and_marks
 check "Layout of C++" cpp_layout
 check "Layout and slips of Python" python_layout
 check "Types of Python" types

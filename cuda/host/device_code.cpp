@@ -15,7 +15,10 @@ namespace {
 Result<void> load(DeviceCode& code) {
   auto module = open_module(kDeviceCodeFile);
   if (!module) {
-    return unsupported("this build of cfck has no device code: " + module.error().message);
+    return unsupported(
+        "this build of cfck has no device code, for which it needs nvcc of CUDA 13.0 or "
+        "newer (docs/devices.md): " +
+        module.error().message);
   }
   const auto entry = reinterpret_cast<DeviceCodeEntry>(::dlsym(module->handle, kDeviceCodeEntry));
   const char* const own = entry == nullptr ? "unknown" : entry(device_code_build(), &code);

@@ -88,7 +88,7 @@ Result<void> start(OpenDriver& open) {
   if (const DriverResult result = open.functions.Init(0); result == kDriverNoDevice) {
     return unsupported("the machine has no NVIDIA device, or none is visible to this process");
   } else if (result != 0) {
-    return unsupported(driver_error(open.functions, result, "start the driver").message);
+    return unsupported(driver_error(open.functions, result, "start").message);
   }
   open.process = ::getpid();
   open.is_ready = true;

@@ -69,7 +69,8 @@ struct Read {
   std::vector<std::uint64_t> stops = {};
 };
 
-// Counts what was read, in bytes of values.
+// Counts what was decoded, in bytes of values. Aliases and duplicates of what was decoded anyway
+// are copied, and not counted.
 struct Summary {
   std::uint64_t device_bytes = 0;  // decoded by the device
   // Decoded by the host and copied, since the device has no kernel for them: the entropy stage
@@ -92,10 +93,10 @@ struct LoadOptions {
 // One load of any number of tensors. The caller owns all memory. Not thread-safe; several may be
 // under way at the same time, also on one device.
 //
-//   auto decoder = cuda::Decoder::plan(reader, reads, 0);
-//   // ... decoder->workspace_bytes() of the device, decoder->staging_bytes() of the host ...
-//   decoder->enqueue(workspace, staging, {0, stream});
-//   decoder->finish();
+//   CFCK_TRY_ASSIGN(auto decoder, cuda::Decoder::plan(reader, reads, 0));
+//   // ... decoder.workspace_bytes() of the device, decoder.staging_bytes() of the host ...
+//   CFCK_TRY(decoder.enqueue(workspace, staging, {0, stream}));
+//   CFCK_TRY_ASSIGN(const cuda::Summary summary, decoder.finish());
 class CFCK_API Decoder {
  public:
   // `reader` must outlive the decoder, which reads nothing of it but preambles yet; aliases and
@@ -121,14 +122,15 @@ class CFCK_API Decoder {
   // Reads the file, copies, and decodes on `stream`, after what is there already; copies go through
   // a stream of their own. Returns when all is read and asked for: the last of it may still be
   // under way. Waits only for parts of `staging` that are to be used again, and for the headers of
-  // chunks that a DeviceSource has. Errors: those of
-  // Reader::read(); kInvalidArgument for memory or a stream of another device, and memory that is
-  // too small; kIo and kOutOfMemory of the driver. After an error nothing is under way, and the
-  // contents of all outputs are unspecified. To be called once.
+  // chunks that a DeviceSource has. Requires: `workspace` has workspace_bytes(). Errors: those of
+  // Reader::read(); kInvalidArgument for memory or a stream of another device, for staging memory
+  // that is too small, and for a second call; kIo and kOutOfMemory of the driver. After an error
+  // nothing is under way, and the contents of all outputs are unspecified.
   Result<void> enqueue(void* workspace, MutableBytes staging, Stream stream);
   // Waits until everything is decoded. Workspace, staging memory and outputs must stay until then.
-  // Errors: as enqueue(). A chunk that the device refuses is decoded again by the host, whose error
-  // is returned; should that succeed, kInternal. Of several that of the first chunk.
+  // Errors: as enqueue(); kInvalidArgument before it. A chunk that the device refuses is decoded
+  // again by the host, whose error is returned; should that succeed, kInternal. Of several that of
+  // the first chunk.
   Result<Summary> finish();
 
  private:

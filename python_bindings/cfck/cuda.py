@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from . import _native
@@ -20,10 +21,11 @@ def why_not(device: int | str | torch.device = 0) -> str | None:
     afterwards for work on the device.
 
     Args:
-        device: the number of a CUDA device, "cuda", "cuda:1", or a torch.device.
+        device: the number of a CUDA device, "cuda:1", or a torch.device. "cuda" is the device that
+            is current in PyTorch, as everywhere, or 0 where PyTorch is not imported.
 
     Raises:
-        DeviceError: there is no such name of a device.
+        DeviceError: `device` is neither the name nor the number of a CUDA device.
     """
     return _native.why_not_cuda(_number(device))
 
@@ -34,4 +36,11 @@ def _number(device: int | str | torch.device) -> int:
     kind, _, number = str(device).partition(":")
     if kind != "cuda" or (number and not number.isdecimal()):
         raise DeviceError(f"device {device!r} is invalid; it may be a number, or a str like cuda:0")
-    return int(number) if number else 0
+    return int(number) if number else _current()
+
+
+def _current() -> int:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return 0
+    return int(torch.cuda.current_device())

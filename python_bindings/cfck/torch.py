@@ -202,7 +202,8 @@ def load_model(
         model: stays on the devices where it is.
         filename: a .cfck or safetensors file, a folder with a model, or its index; see safe_open.
         strict: raise where names are missing or unexpected.
-        device: accepted for the sake of safetensors; tensors go where the model has them.
+        device: checked, and accepted for the sake of safetensors; tensors go where the model has
+            them.
         **options: as in load_file.
 
     Returns:

@@ -153,7 +153,8 @@ class TorchFramework:
         try:
             torch.empty(0, device=device)
         except (RuntimeError, AssertionError) as error:
-            raise DeviceError(f"device {device} cannot be used: {error}") from error
+            reason = str(error).strip().split("\n", 1)[0]  # the rest is of PyTorch's own tables
+            raise DeviceError(f"device {device} cannot be used: {reason}") from error
 
     def to_device(self, tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
         return tensor.to(device)

@@ -12,7 +12,7 @@ import numpy as np
 from .. import _native
 from .._common.paths import native_path
 from .._options.native import check_limits, check_threads
-from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
+from ..errors import DeviceError, InvalidArgumentError, MissingFileError, NotFoundError
 from .on_device import device_of_bytes
 
 if TYPE_CHECKING:
@@ -104,9 +104,11 @@ def _flat_bytes(tensor: Any) -> Any:
 
     if tensor.dtype != torch.uint8 or tensor.dim() != 1:
         raise TypeError(
-            "expected bytes, or a torch.Tensor of dtype torch.uint8 with one dimension, not one of "
-            f"{tensor.dtype} with {tensor.dim()}"
+            "expected bytes, or a torch.Tensor of dtype torch.uint8 with one dimension, not of "
+            f"{tensor.dtype} with {tensor.dim()} dimensions"
         )
+    if tensor.is_meta:
+        raise DeviceError("a tensor on the device meta has no bytes")
     return tensor.detach().contiguous()
 
 

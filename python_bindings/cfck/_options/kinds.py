@@ -216,9 +216,10 @@ class ReadOptions(LimitOptions, total=False):
 
     verify: check the hash of every chunk that is read; safetensors files have none.
     decode: who decodes tensors that go to a CUDA device. "auto": the device, and where it cannot
-        the host, with a DeviceWarning that says why; "device": the device, or an UnsupportedError;
-        "host": the host, and the values are copied. The values are the same. docs/devices.md says
-        what a device decodes.
+        be used the host, with a DeviceWarning that says why; "device": the device, or an
+        UnsupportedError; "host": the host, and the values are copied. The values are the same.
+        Records for which a device has no kernel (docs/devices.md) are decoded by the host in any
+        case. A device that PyTorch itself cannot use is a DeviceError, whatever this says.
     """
 
     verify: bool

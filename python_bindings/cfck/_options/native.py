@@ -60,7 +60,9 @@ def _chunk_elems(count: Any) -> int:
     if isinstance(count, bool) or not isinstance(count, int):
         raise TypeError(f"chunk_elems is int, not {type(count).__name__}: {count!r}")
     if not 0 <= count < 1 << 32:
-        raise InvalidArgumentError(f"chunk_elems is from 0 (2**18) to 2**32 - 1, not {count}")
+        raise InvalidArgumentError(
+            f"chunk_elems is {count}; it may be 1 to 2**32 - 1, or 0 for the default, 2**18"
+        )
     return count
 
 
