@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a device: builds the Python package with device code for it, and runs the tests
-# marked gpu, some of them under compute-sanitizer, and `python bench gpu`. Needs what
+# of Python marked gpu and those of C++ with the label gpu, some under compute-sanitizer, and
+# `python bench gpu`. Needs what
 # scripts/gpu_pack.sh gathered. A failure of one step does not hide the others.
 #
 #   scripts/gpu_check.sh [FOLDER]     results go to FOLDER; gpu-results/ where it is not given
@@ -33,7 +34,7 @@ tar -C "$build" -xzf "$pack/root.tar.gz"
 root="$build/root"
 library_dir=$(dirname "$(find "$root" -name libzstd.a)")
 settings=(--config-settings=build-dir="$build")
-for definition in CFCK_CUDA=ON CFCK_DEVICES=native CFCK_TORCH=OFF CFCK_HDF5=OFF \
+for definition in CFCK_BUILD_TESTS=OFF CFCK_CUDA=ON CFCK_DEVICES=native CFCK_TORCH=OFF CFCK_HDF5=OFF \
   CFCK_ZSTD_INCLUDE_DIR="$root/usr/include" CFCK_ZSTD_LIBRARY="$library_dir/libzstd.a" \
   CFCK_XXHASH_INCLUDE_DIR="$root/usr/include" \
   ZLIB_INCLUDE_DIR="$root/usr/include" ZLIB_LIBRARY="$library_dir/libz.a" \
@@ -63,6 +64,12 @@ install() {
     install_peers
 }
 gpu_tests() { (cd "$root_dir/tests/python" && "$build/venv/bin/python" -m pytest -q -m gpu -p no:cacheprovider gpu "$@"); }
+# In the same build; a skipped test says there why.
+cpp_tests() {
+  cmake -S "$root_dir" -B "$build" -DCFCK_BUILD_TESTS=ON -DGTest_DIR="$library_dir/cmake/GTest" &&
+    cmake --build "$build" --target device_load_test &&
+    ctest --test-dir "$build" -L gpu --no-tests=error --verbose
+}
 sanitized() {
   (cd "$root_dir/tests/python" && compute-sanitizer --error-exitcode 9 \
     "$build/venv/bin/python" -m pytest -q -m gpu -p no:cacheprovider gpu -k "bytes_of_floats or prediction or contraction")
@@ -74,6 +81,7 @@ run tests gpu_tests
 # Five minutes are more than it takes; what it wrote until then remains. The sanitizer, which is slow,
 # comes last, should the time on the machine be short.
 run bench timeout 300 "$build/venv/bin/python" "$root_dir/bench" gpu -o "$results"
+run cpp_tests cpp_tests
 run sanitizer sanitized
 
 if [ ${#failed[@]} -ne 0 ]; then

@@ -18,7 +18,7 @@ max_bytes=$((64 << 20))
 
 step "Headers and static libraries"
 (cd "$pack/debian" && apt-get download -qq libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev \
-  libcli11-dev libfmt-dev libeigen3-dev 2>/dev/null) || fail "apt-get download failed; is there a network?"
+  libcli11-dev libfmt-dev libeigen3-dev libgtest-dev 2>/dev/null) || fail "apt-get download failed; is there a network?"
 for package in "$pack"/debian/*.deb; do dpkg -x "$package" "$pack/root"; done
 rm -rf "$pack/debian" "$pack/root/usr/share/doc"
 # fmt is used as headers, but its CMake files want to see the library, which another package has.

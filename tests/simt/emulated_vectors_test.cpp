@@ -1,4 +1,4 @@
-// Every file of spec/vectors, record by record on the fake device: values and errors are the
+// Every file of spec/vectors, record by record on the device: values and errors are the
 // host's.
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::vector<std::string> vector_files() {
   return paths;
 }
 
-class EmulatedVectors : public testing::TestWithParam<std::string> {};
+class DeviceVectors : public testing::TestWithParam<std::string> {};
 
 void expect_same_record(const Reader& reader, const Record& record) {
   Bytes on_host(record.decoded_bytes);
@@ -37,7 +37,7 @@ void expect_same_record(const Reader& reader, const Record& record) {
     EXPECT_EQ(loaded.error().to_string(), expected.error().to_string());
     return;
   }
-  EXPECT_EQ(Bytes(memory.bytes().begin(), memory.bytes().end()), on_host) << record.name;
+  EXPECT_EQ(memory.values(), on_host) << record.name;
 }
 
 void expect_same_file(const Reader& reader, bool is_broken) {
@@ -53,7 +53,7 @@ void expect_same_file(const Reader& reader, bool is_broken) {
   }
 }
 
-TEST_P(EmulatedVectors, RecordsAreThoseOfTheHost) {
+TEST_P(DeviceVectors, RecordsAreThoseOfTheHost) {
   const bool is_broken = GetParam().find("/broken/") != std::string::npos;
   for (const FileIn place : {FileIn::kHostMemory, FileIn::kDeviceMemory}) {
     const PlacedFile file(bytes_of(GetParam()), place);
@@ -69,7 +69,7 @@ std::string name_of(const testing::TestParamInfo<std::string>& info) {
   return is_broken ? "broken_" + name : name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, EmulatedVectors, testing::ValuesIn(vector_files()), name_of);
+INSTANTIATE_TEST_SUITE_P(Files, DeviceVectors, testing::ValuesIn(vector_files()), name_of);
 
 }  // namespace
 }  // namespace cfck::test

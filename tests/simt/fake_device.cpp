@@ -1,37 +1,138 @@
 #include "tests/simt/fake_device.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
-#include <cstring>
+#include <stdexcept>
+
+#include "cuda/host/driver.hpp"
 
 namespace cfck::test {
 namespace {
 
+class RealDevice : public testing::Environment {
+ public:
+  void SetUp() override {
+    if (const auto result = cuda::availability(0); !result) {
+      GTEST_SKIP() << "needs a CUDA device: " << result.error().message;
+    }
+  }
+};
+
 // Before anything asks for a driver.
 const bool is_set = [] {
-  ::setenv("CFCK_CUDA_DRIVER", CFCK_FAKE_DRIVER, 1);
-  ::setenv("CFCK_ADAPTER_PATH", CFCK_FAKE_CODE_FOLDER, 1);
+  if (std::getenv("CFCK_TEST_REAL_DEVICE") != nullptr) {
+    testing::AddGlobalTestEnvironment(new RealDevice);
+  } else {
+    ::setenv("CFCK_CUDA_DRIVER", CFCK_FAKE_DRIVER, 1);
+    ::setenv("CFCK_ADAPTER_PATH", CFCK_FAKE_CODE_FOLDER, 1);
+  }
   return true;
 }();
 
+void check(cuda::DriverResult result, const char* what) {
+  if (result != 0) {
+    throw std::runtime_error("the driver cannot " + std::string(what) + ": error " +
+                             std::to_string(result));
+  }
+}
+
+// What the library leaves to its caller.
+struct MemoryDriver {
+  cuda::DriverResult (*Init)(unsigned flags);
+  cuda::DriverResult (*DevicePrimaryCtxRetain)(cuda::DriverContext* context,
+                                               cuda::DriverDevice device);
+  cuda::DriverResult (*CtxPushCurrent)(cuda::DriverContext context);
+  cuda::DriverResult (*CtxSynchronize)();
+  cuda::DriverResult (*MemAlloc)(cuda::DriverPointer* address, std::size_t n_bytes);
+  cuda::DriverResult (*MemFree)(cuda::DriverPointer address);
+  cuda::DriverResult (*MemcpyHtoD)(cuda::DriverPointer to, const void* from, std::size_t n_bytes);
+  cuda::DriverResult (*MemcpyDtoH)(void* to, cuda::DriverPointer from, std::size_t n_bytes);
+};
+
+MemoryDriver open_memory_driver() {
+  (void)is_set;
+  const char* const given = std::getenv("CFCK_CUDA_DRIVER");
+  void* const library = ::dlopen(given == nullptr ? "libcuda.so.1" : given, RTLD_NOW);
+  const auto find = [library]<class F>(F*& function, const char* name) {
+    function = library == nullptr ? nullptr : reinterpret_cast<F*>(::dlsym(library, name));
+    if (function == nullptr) {
+      throw std::runtime_error(::dlerror());
+    }
+  };
+  MemoryDriver driver{};
+  find(driver.Init, "cuInit");
+  find(driver.DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
+  find(driver.CtxPushCurrent, "cuCtxPushCurrent_v2");
+  find(driver.CtxSynchronize, "cuCtxSynchronize");
+  find(driver.MemAlloc, "cuMemAlloc_v2");
+  find(driver.MemFree, "cuMemFree_v2");
+  find(driver.MemcpyHtoD, "cuMemcpyHtoD_v2");
+  find(driver.MemcpyDtoH, "cuMemcpyDtoH_v2");
+  return driver;
+}
+
+// The driver, with the primary context of device 0 current on this thread.
+const MemoryDriver& memory_driver() {
+  static const MemoryDriver driver = [] {
+    const MemoryDriver opened = open_memory_driver();
+    cuda::DriverContext context = nullptr;
+    check(opened.Init(0), "start");
+    check(opened.DevicePrimaryCtxRetain(&context, 0), "use the device");
+    check(opened.CtxPushCurrent(context), "use the device");
+    return opened;
+  }();
+  return driver;
+}
+
+cuda::DriverPointer address_of(const std::byte* data) {
+  return reinterpret_cast<std::uintptr_t>(data);
+}
+
 }  // namespace
 
-PlacedFile::PlacedFile(const Bytes& bytes, FileIn place) : memory_(bytes.size()) {
-  (void)is_set;
-  std::ranges::copy(bytes, memory_.bytes().begin());
+// The driver has no memory of 0 bytes.
+DeviceMemory::DeviceMemory(std::size_t n_bytes) : n_bytes_(n_bytes) {
+  cuda::DriverPointer address = 0;
+  check(memory_driver().MemAlloc(&address, std::max<std::size_t>(n_bytes, 1)), "get memory");
+  data_ = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+}
+
+DeviceMemory::~DeviceMemory() { (void)memory_driver().MemFree(address_of(data_)); }
+
+// The copy may still be under way when the driver returns from it, and loads have a stream that
+// does not wait for it.
+void DeviceMemory::put(ByteView values) const {
+  if (!values.empty()) {
+    check(memory_driver().MemcpyHtoD(address_of(data_), values.data(), n_bytes_), "copy");
+    check(memory_driver().CtxSynchronize(), "wait");
+  }
+}
+
+Bytes DeviceMemory::values() const {
+  Bytes values(n_bytes_);
+  if (!values.empty()) {
+    check(memory_driver().MemcpyDtoH(values.data(), address_of(data_), n_bytes_), "copy");
+  }
+  return values;
+}
+
+PlacedFile::PlacedFile(const Bytes& bytes, FileIn place) {
   if (place == FileIn::kDeviceMemory) {
-    source_ = take(cuda::DeviceSource::open(0, memory_.bytes().data(), bytes.size()));
+    device_memory_ = std::make_unique<DeviceMemory>(bytes);
+    source_ = take(cuda::DeviceSource::open(0, device_memory_->bytes().data(), bytes.size()));
   } else {
-    source_ = std::make_unique<MemorySource>(memory_.bytes());
+    host_memory_ = bytes;
+    source_ = std::make_unique<MemorySource>(host_memory_);
   }
 }
 
 Result<cuda::Summary> run(const Reader& reader, std::span<const cuda::Read> reads,
                           const cuda::LoadOptions& options) {
-  (void)is_set;
   CFCK_TRY_ASSIGN(cuda::Decoder decoder, cuda::Decoder::plan(reader, reads, 0, options));
   const DeviceMemory workspace(decoder.workspace_bytes());
-  const DeviceMemory staging(decoder.staging_bytes());
-  CFCK_TRY(decoder.enqueue(workspace.bytes().data(), staging.bytes(), {}));
+  Bytes staging(decoder.staging_bytes());
+  CFCK_TRY(decoder.enqueue(workspace.bytes().data(), staging, {}));
   return decoder.finish();
 }
 
@@ -42,7 +143,7 @@ DeviceLoadResult load_all(const Reader& reader, const cuda::LoadOptions& options
   for (const Record& record : reader.records()) {
     if (!record.hidden) {
       memory.push_back(std::make_unique<DeviceMemory>(record.decoded_bytes));
-      std::memset(memory.back()->bytes().data(), 0xcd, record.decoded_bytes);
+      memory.back()->put(Bytes(record.decoded_bytes, std::byte{0xcd}));
       reads.push_back({&record, memory.back()->bytes()});
     }
   }
@@ -52,8 +153,8 @@ DeviceLoadResult load_all(const Reader& reader, const cuda::LoadOptions& options
     return loaded;
   }
   loaded.summary = *summary;
-  for (const cuda::Read& read : reads) {
-    loaded.tensors[read.record->name] = Bytes(read.out.begin(), read.out.end());
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    loaded.tensors[reads[i].record->name] = memory[i]->values();
   }
   return loaded;
 }
@@ -68,7 +169,7 @@ Result<Bytes> load_box(const Reader& reader, const Record& record,
   const DeviceMemory memory(*n_elems(shape) * bits_per_element(record.dtype) / 8);
   const cuda::Read read{&record, memory.bytes(), starts, stops};
   CFCK_TRY(run(reader, {&read, 1}));
-  return Bytes(memory.bytes().begin(), memory.bytes().end());
+  return memory.values();
 }
 
 void expect_as_on_host(const Reader& reader, const cuda::LoadOptions& options) {

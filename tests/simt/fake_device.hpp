@@ -1,5 +1,7 @@
 // Reads on the fake driver (fake_driver.cpp): the library's own code for devices, from the file to
-// the kernels on the emulator.
+// the kernels on the emulator. Where the environment variable CFCK_TEST_REAL_DEVICE is set, the
+// same on device 0 of NVIDIA's driver; where that cannot decode, all tests of the program are
+// skipped.
 #pragma once
 
 #include <cstdlib>
@@ -22,20 +24,22 @@ class FakeSettings {
   FakeSettings& operator=(const FakeSettings&) = delete;
 };
 
-// Memory at a multiple of 256 bytes, of its exact size.
+// Memory of the driver, of its exact size, which only the device may touch.
 class DeviceMemory {
  public:
-  explicit DeviceMemory(std::size_t n_bytes)
-      : n_bytes_(n_bytes), data_(static_cast<std::byte*>(::operator new(n_bytes, kAlignment))) {}
-  ~DeviceMemory() { ::operator delete(data_, kAlignment); }
+  explicit DeviceMemory(std::size_t n_bytes);
+  explicit DeviceMemory(ByteView values) : DeviceMemory(values.size()) { put(values); }
+  ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   MutableBytes bytes() const { return {data_, n_bytes_}; }
+  // Copies all of it.
+  void put(ByteView values) const;
+  Bytes values() const;
 
  private:
-  static constexpr std::align_val_t kAlignment{256};
   std::size_t n_bytes_;
-  std::byte* data_;
+  std::byte* data_ = nullptr;
 };
 
 // Where the file of a test is.
@@ -51,7 +55,8 @@ class PlacedFile {
   }
 
  private:
-  DeviceMemory memory_;
+  Bytes host_memory_;
+  std::unique_ptr<DeviceMemory> device_memory_;
   std::unique_ptr<ByteSource> source_;
 };
 

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <sstream>
 #include <string>
 
@@ -57,6 +58,8 @@ struct Settings {
   int damaged_kernel = 0;
   int n_kernels = 0;
 };
+
+constexpr std::align_val_t kMemoryAlignment{256};
 
 std::recursive_mutex mutex;
 FakeStream default_stream;
@@ -386,6 +389,24 @@ FAKE(MemcpyDtoHAsync_v2, void* to, DriverPointer from, std::size_t n_bytes, Driv
   BEGIN(MemcpyDtoHAsync)
   add_work(stream_of(stream),
            [to, from, n_bytes] { std::memcpy(to, reinterpret_cast<void*>(from), n_bytes); });
+  return 0;
+}
+// What only tests call, for memory that tensors are in.
+FAKE(MemAlloc_v2, DriverPointer* address, std::size_t n_bytes) {
+  *address = reinterpret_cast<std::uintptr_t>(::operator new(n_bytes, kMemoryAlignment));
+  return 0;
+}
+FAKE(MemFree_v2, DriverPointer address) {
+  ::operator delete(reinterpret_cast<void*>(address), kMemoryAlignment);
+  return 0;
+}
+FAKE(CtxSynchronize) { return 0; }
+FAKE(MemcpyHtoD_v2, DriverPointer to, const void* from, std::size_t n_bytes) {
+  std::memcpy(reinterpret_cast<void*>(to), from, n_bytes);
+  return 0;
+}
+FAKE(MemcpyDtoH_v2, void* to, DriverPointer from, std::size_t n_bytes) {
+  std::memcpy(to, reinterpret_cast<void*>(from), n_bytes);
   return 0;
 }
 FAKE(PointerGetAttribute, void* value, int, DriverPointer) {
