@@ -6,7 +6,8 @@
 #
 # The wheels run on every Linux with glibc 2.28 or newer (manylinux_2_28): they are compiled by the
 # clang of zig, which links against the symbols of an old glibc on a new machine. Everything but
-# glibc is linked in: libzstd and zlib from Debian's packages, and zig's C++ library.
+# glibc is linked in: libzstd and zlib from Debian's packages, and zig's C++ library. nvcc compiles the
+# code for devices.
 set -euo pipefail
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -14,6 +15,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 source "$root_dir/scripts/python_versions.sh"
 
 glibc=2.28
+# Machine code for every generation of devices that CUDA 13 knows; it also runs on the later ones of a
+# generation, such as 10.3 and 12.1. The PTX is for 7.5, as in every build: drivers of all newer devices
+# compile it, so that one for 9.0 would only add bytes.
+devices="75;80;86;89;90;100;120"
 machine=$(uname -m)
 [ "$machine" = x86_64 ] || [ "$machine" = aarch64 ] || fail "no wheels for $machine"
 platform="manylinux_${glibc/./_}_$machine"
@@ -63,8 +68,8 @@ set_wheel_settings() {
   library_dir=$(dirname "$(find "$packages" -name libzstd.a)")
   wheel_settings=(--config-settings=build-dir="$work/build")
   for definition in CMAKE_C_COMPILER="$work/bin/cc" CMAKE_CXX_COMPILER="$work/bin/c++" \
-    CMAKE_AR="$work/bin/ar" CMAKE_RANLIB="$work/bin/ranlib" CFCK_CUDA=OFF \
-    CFCK_TORCH=OFF CMAKE_DISABLE_FIND_PACKAGE_HDF5=ON \
+    CMAKE_AR="$work/bin/ar" CMAKE_RANLIB="$work/bin/ranlib" CFCK_CUDA=ON \
+    CFCK_NVCC="$nvcc" CFCK_DEVICES="$devices" CFCK_TORCH=OFF CMAKE_DISABLE_FIND_PACKAGE_HDF5=ON \
     CFCK_ZSTD_INCLUDE_DIR="$packages/usr/include" CFCK_ZSTD_LIBRARY="$library_dir/libzstd.a" \
     CFCK_XXHASH_INCLUDE_DIR="$packages/usr/include" \
     ZLIB_INCLUDE_DIR="$packages/usr/include" ZLIB_LIBRARY="$library_dir/libz.a" \
@@ -93,24 +98,29 @@ try_wheel() {
   "$python" -m venv "$folder/user"
   "$folder/user/bin/pip" install -q --only-binary :all: "$folder"/repaired/cfck-*.whl 'pytest>=8'
   (cd "$root_dir/tests/wheel" && PATH="$folder/user/bin" CC=/missing CXX=/missing \
+    CFCK_EXPECT_DEVICE_CODE=1 CFCK_FAKE_DRIVER="$build/tests/simt/libcfck_fake_driver.so" \
     "$folder/user/bin/python" -m pytest -q -p no:cacheprovider)
 }
 
-# The source package, and a wheel made from nothing else.
+# The source package, and a wheel made from nothing else but nvcc, which is found as users' is.
 build_source_package() {
   step "The source package"
   "$work/tools/bin/python" -m build -q --sdist -o "$work/sdist" "$root_dir" >/dev/null
   local folder="$work/from-source"
   python3 -m venv "$folder"
   "$folder/bin/pip" install -q "${python_build_packages[@]}"
-  "$folder/bin/pip" install -q --no-build-isolation "$work"/sdist/cfck-*.tar.gz 'pytest>=8'
-  (cd "$root_dir/tests/wheel" && PATH="$folder/bin:$PATH" \
+  PATH="$(dirname "$nvcc"):$PATH" \
+    "$folder/bin/pip" install -q --no-build-isolation "$work"/sdist/cfck-*.tar.gz 'pytest>=8'
+  (cd "$root_dir/tests/wheel" && PATH="$folder/bin:$PATH" CFCK_EXPECT_DEVICE_CODE=1 \
+    CFCK_FAKE_DRIVER="$build/tests/simt/libcfck_fake_driver.so" \
     "$folder/bin/python" -m pytest -q -p no:cacheprovider)
 }
 
 need_packages "${build_packages[@]}"
 rm -rf "$work/sdist" "$work/python" "$work/from-source"
 mkdir -p "$work"
+make_venv
+find_nvcc
 unpack_libraries
 make_compilers
 set_wheel_settings
