@@ -54,7 +54,7 @@ INTEGER_CYCLES = 2
 # Four blocks of XXH3, which the lanes add up side by side; ten shuffles bring the sums together.
 HASH_KERNEL = "cfck_hash_extents"
 HASH_BYTES = 4096
-HASH_WORK = {"load": 32, "shuffle": 10}
+HASH_WORK = {"funnel": 32, "shuffle": 10}
 
 INSTALL = (
     "There is no nvdisasm. Install it from CUDA's toolkit, or with\n"
@@ -131,20 +131,21 @@ def kind_of(instruction: Instruction) -> str:
     name, opcode = instruction.name, instruction.opcode
     if name == "LDS":
         return "word of a ring" if "U16" in opcode else "word of a table"
-    if name in ("LD", "LDG"):
-        return "load" if "CONSTANT" in opcode else ""
+    if opcode.startswith("SHF.R.W"):
+        return "funnel"
     kinds = {"ST": "store", "STG": "store", "SHFL": "shuffle", "DMUL": "product", "STS": "to ring"}
     return kinds.get(name, "")
 
 
 def work_of_group(kernel: Kernel) -> dict[str, int]:
-    """The instructions that every group takes. A load at any address is two loads of words."""
+    """The instructions that every group takes. A word at any address is put together with a funnel
+    shift; eight planes take turns through three more."""
     eights = (kernel.planes + 7) // 8
     low_words = (kernel.low_bytes + 3) // 4
     work = {
         "word of a table": 2 * STEPS,
         "word of a ring": STEPS,
-        "load": 2 * eights + 2 * STEPS * low_words,
+        "funnel": 4 * eights + STEPS * low_words,
         "store": STEPS,
         "shuffle": 5 * eights,
     }
@@ -176,7 +177,8 @@ def count_of(kernel: Kernel, blocks: list[Block]) -> Count:
     work = work_of_group(kernel)
     way = way_of(blocks, work)
     # Two halves of a ring are written: what was left, and what is loaded.
-    more = {"to ring": 2, "load": work["load"] + 2}
+    funnels = sum(kind_of(each) == "funnel" for each in way.instructions)
+    more = {"to ring": 2, "funnel": funnels + 1}
     return Count(kernel, way, way_of(blocks, work | more).n_instructions - way.n_instructions)
 
 

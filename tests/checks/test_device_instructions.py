@@ -118,7 +118,8 @@ def test_head_is_passed_once() -> None:
     [
         ("LDS", "word of a table"),
         ("LDS.U16", "word of a ring"),
-        ("LDG.E.CONSTANT", "load"),
+        ("SHF.R.W.U32", "funnel"),
+        ("SHF.R.U32.HI", ""),
         ("LDG.E.64", ""),
         ("ST.E.U16", "store"),
         ("STG.E", "store"),
