@@ -84,8 +84,8 @@ CFCK_DEVICE std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t
 }
 // Return the n_bytes from `from + offset` on, low ones first; what is above them is unspecified.
 // They may be in shared memory, of which load_byte() and load_word() know nothing. No memory is
-// touched but aligned words that have one of the bytes. Requires: offset is a multiple of 4, so that
-// loads from one address share what is computed of it.
+// touched but aligned words that have one of the bytes. Requires: offset is a multiple of 4, so
+// that loads from one address share what is computed of it.
 CFCK_DEVICE std::uint32_t load_bytes(const std::uint8_t* from, unsigned n_bytes,
                                      std::size_t offset = 0) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);

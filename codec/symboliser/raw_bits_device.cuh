@@ -27,8 +27,8 @@ CFCK_DEVICE std::uint32_t transpose_bits(std::uint32_t row) {
 }
 
 // Returns up to four bytes from `first_byte` on of the plane of a weight, of n_planes of
-// `plane_bytes` each, high ones first, from `from` on; 0 where there is none. `from` may be in shared
-// memory.
+// `plane_bytes` each, high ones first, from `from` on; 0 where there is none. `from` may be in
+// shared memory.
 CFCK_DEVICE std::uint32_t load_row(const std::uint8_t* from, unsigned n_planes,
                                    unsigned plane_bytes, unsigned weight, unsigned first_byte) {
   // Lanes that have nothing load what others load.
