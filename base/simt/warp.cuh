@@ -58,6 +58,11 @@ CFCK_DEVICE unsigned highest_bit(std::uint32_t bits) {
 CFCK_DEVICE std::uint32_t funnel_right(std::uint32_t low, std::uint32_t high, unsigned bits) {
   return __funnelshift_r(low, high, bits);
 }
+// Returns bytes of eight, those of `low` first: digit i of `digits`, which are hexadecimal, says
+// which becomes byte i.
+CFCK_DEVICE std::uint32_t pick_bytes(std::uint32_t low, std::uint32_t high, unsigned digits) {
+  return __byte_perm(low, high, digits);
+}
 CFCK_DEVICE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
   return __umul64hi(a, b);
 }
@@ -164,6 +169,14 @@ CFCK_DEVICE unsigned highest_bit(std::uint32_t bits) {
 }
 CFCK_DEVICE std::uint32_t funnel_right(std::uint32_t low, std::uint32_t high, unsigned bits) {
   return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> (bits & 31));
+}
+CFCK_DEVICE std::uint32_t pick_bytes(std::uint32_t low, std::uint32_t high, unsigned digits) {
+  const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
+  std::uint32_t picked = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    picked |= static_cast<std::uint32_t>(bytes >> 8 * (digits >> 4 * i & 7) & 0xff) << 8 * i;
+  }
+  return picked;
 }
 CFCK_DEVICE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
   __extension__ using Wide = unsigned __int128;

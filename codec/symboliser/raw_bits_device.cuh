@@ -13,13 +13,18 @@ inline constexpr unsigned kLaneValues = kGroupSize / simt::kWarpLanes;
 // Transposes the 32 x 32 bits whose row i is in lane i.
 CFCK_DEVICE std::uint32_t transpose_bits(std::uint32_t row) {
   const unsigned lane = simt::lane();
-  std::uint32_t mask = 0x0000ffffu;
+  // Halves, then bytes.
+  row = simt::pick_bytes(row, simt::shuffle_xor(row, 16), (lane & 16) != 0 ? 0x3276 : 0x5410);
+  row = simt::pick_bytes(row, simt::shuffle_xor(row, 8), (lane & 8) != 0 ? 0x3715 : 0x6240);
+  std::uint32_t mask = 0x0f0f0f0fu;
   CFCK_UNROLL
-  for (unsigned distance = 16; distance != 0; distance /= 2) {
-    const bool is_upper = (lane & distance) != 0;
-    const std::uint32_t keep = is_upper ? ~mask : mask;
+  for (unsigned distance = 4; distance != 0; distance /= 2) {
+    // What stays: in upper lanes the other bits. (A mask that is turned, and not inverted, stays in
+    // a register.)
+    const unsigned upper = lane & distance;
+    const std::uint32_t keep = simt::funnel_right(mask, mask, upper);
     const std::uint32_t other = simt::shuffle_xor(row, distance);
-    const unsigned turn = is_upper ? distance : simt::kWarpLanes - distance;
+    const unsigned turn = upper != 0 ? distance : simt::kWarpLanes - distance;
     row = (row & keep) | (simt::funnel_right(other, other, turn) & ~keep);
     mask ^= mask << (distance / 2);
   }
