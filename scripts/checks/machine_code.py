@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]+)\*/\s+(?:@(!?U?P[0-9T]+)\s+)?([A-Z0-9_.]+)(.*)")
-LABEL = re.compile(r"(\.L_\w+):")
+LABEL = re.compile(r"((?:\.L_|\$)[\w$]+):")  # of a jump, or of a function
 PREDICATE = re.compile(r"\s*!?U?P[0-9]")  # as the first operand: of a jump, a second condition
-TARGET = re.compile(r"`\((\.L_\w+)\)")
+TARGET = re.compile(r"`\(((?:\.L_|\$)[\w$]+)\)")
 
 State = tuple[int, tuple[int, ...]]  # a block, and how much of the work is done before it
 
@@ -38,6 +38,11 @@ class Instruction:
     def is_jump(self) -> bool:
         """Whether lanes that are together may go elsewhere; BRA.DIV is for those that are not."""
         return self.name == "BRA" and not self.opcode.startswith("BRA.DIV")
+
+    @property
+    def is_call(self) -> bool:
+        """Whether a function may follow. What follows that is the next instruction again."""
+        return self.name == "CALL"
 
     @property
     def ends(self) -> bool:
@@ -116,11 +121,11 @@ def blocks_of(lines: list[Instruction | str]) -> list[Block]:
             block_of_label[line] = len(blocks) - 1
             continue
         blocks[-1].instructions.append(line)
-        if line.is_jump or line.ends:
+        if line.is_jump or line.is_call or line.ends:
             blocks.append(Block())
     for number, block in enumerate(blocks):
         last = block.instructions[-1] if block.instructions else None
-        if last and last.is_jump and last.target:
+        if last and (last.is_jump or last.is_call) and last.target in block_of_label:
             block.next.append(block_of_label[last.target])
         if number + 1 < len(blocks) and not (last and last.ends):
             block.next.append(number + 1)

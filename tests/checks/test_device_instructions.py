@@ -41,6 +41,15 @@ cfck_first:
         /*0000*/                   EXIT ;
 .L_x_6:
         /*0010*/                   BRA `(.L_x_6);
+\t.section\t.text.cfck_third,"ax",@progbits
+.text.cfck_third:
+        /*0000*/                   CALL.REL.NOINC `($cfck_third$_Zfunction) ;
+        /*0010*/                   EXIT ;
+        .type           $cfck_third$_Zfunction,@function
+$cfck_third$_Zfunction:
+.L_x_7:
+        /*0020*/               @P0 BRA `(.L_x_7) ;
+        /*0030*/                   RET.REL.NODEC R2 `(cfck_third) ;
 """
 
 
@@ -50,7 +59,7 @@ def blocks() -> list[Block]:
 
 
 def test_kernels() -> None:
-    assert list(machine_code.read_listing(LISTING)) == ["cfck_first", "cfck_second"]
+    assert list(machine_code.read_listing(LISTING)) == ["cfck_first", "cfck_second", "cfck_third"]
 
 
 def test_instruction(blocks: list[Block]) -> None:
@@ -75,6 +84,12 @@ def test_loops(blocks: list[Block]) -> None:
 
 def test_unreachable_code_has_no_loops() -> None:
     assert machine_code.loops_of(machine_code.read_listing(LISTING)["cfck_second"]) == []
+
+
+def test_loop_of_a_function() -> None:
+    blocks = machine_code.read_listing(LISTING)["cfck_third"]
+    assert blocks[0].next == [2, 1]
+    assert machine_code.loops_of(blocks) == [Loop(2, {2})]
 
 
 def test_common_way_is_the_cheapest(blocks: list[Block]) -> None:
