@@ -52,7 +52,9 @@ class DirectWarp {
         shared_(shared),
         parameters_(*chunk.parameters),
         n_shown_(chunk.n_values - sections.n_masked),
-        n_groups_((n_shown_ + kGroupSize - 1) / kGroupSize) {}
+        n_groups_((n_shown_ + kGroupSize - 1) / kGroupSize),
+        step_(parameters_.step),
+        has_row_steps_(parameters_.row_steps != nullptr) {}
 
   CFCK_DEVICE bool decode(std::uint32_t words_at) {
     if (!find_mask() || !open_device_lanes(s_.coded, words_at, shared_.rings, lanes_) ||
@@ -62,10 +64,11 @@ class DirectWarp {
     const bool has_field = parameters_.bands != nullptr;
     const bool has_prediction = parameters_.coefficients != nullptr;
     if (!has_field && !has_prediction && mask_ == nullptr) {
+      out_ = chunk_.out;
       return decode_values<true>() && n_exact_ == s_.n_exact;
     }
     const bool is_moved = has_field || mask_ != nullptr;
-    merged_ = static_cast<std::int32_t*>(kInPlace && !is_moved ? chunk_.out : chunk_.values);
+    out_ = kInPlace && !is_moved ? chunk_.out : chunk_.values;
     if (!decode_values<false>()) {
       return false;
     }
@@ -121,6 +124,7 @@ class DirectWarp {
   // Decodes all groups to values or to indices, the last ones twice (lossless_device.cuh).
   template <bool to_values>
   CFCK_DEVICE bool decode_values() {
+    const std::uint32_t* const groups = chunk_.groups;
     const std::uint8_t* raw = s_.raw.data;
     std::uint32_t first = 0;
     std::uint32_t last = tail_.first_group;
@@ -135,8 +139,11 @@ class DirectWarp {
         last = n_groups_;
       }
       for (std::uint32_t g = first; g < last; ++g) {
-        raw = group_size(g) == kGroupSize ? decode_group<to_values, true>(g, raw)
-                                          : decode_group<to_values, false>(g, raw);
+        const std::uint32_t group = groups[g];
+        const bool is_common = group_size(g) == kGroupSize && !is_zero_group(group) &&
+                               low_bits_of_bin(bin_of(group)) <= kMaxSafeLowBits;
+        raw = is_common ? decode_group<to_values, true>(g, group, raw)
+                        : decode_group<to_values, false>(g, group, raw);
       }
       if (is_tail) {
         return !simt::any(!fits_) && escape_at_ == s_.n_escapes;
@@ -163,59 +170,66 @@ class DirectWarp {
     return fits;
   }
 
-  template <bool to_values, bool is_whole>
-  CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t g, const std::uint8_t* raw) {
-    const std::uint32_t group = chunk_.groups[g];
-    const unsigned n = is_whole ? kGroupSize : group_size(g);
-    const std::uint32_t first = g * kGroupSize;
+  // Decodes a group, whose raw bits are at `raw`; returns what follows these. Almost all groups are
+  // whole and not zero, and no index of theirs can be out of range but by an escape: is_common.
+  template <bool to_values, bool is_common>
+  CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t g, std::uint32_t group,
+                                               const std::uint8_t* raw) {
+    const unsigned n = is_common ? kGroupSize : group_size(g);
     const std::uint32_t scale_bin = bin_of(group);
-    const bool is_zero = is_zero_group(group);
+    const bool is_zero = !is_common && is_zero_group(group);
     const unsigned low_bits = is_zero ? 0 : low_bits_of_bin(scale_bin);
     std::uint32_t low[kLaneValues] = {};
     raw = add_planes(raw, low_bits, 0, n, low);
     const DeviceTable& table = shared_.tables[2 + (is_zero ? 0 : table_of_bin(scale_bin))];
     std::int32_t indices[kLaneValues] = {};
+    bool has_escape = false;
     std::uint32_t escapes = 0;
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
-      if (!is_zero && (is_whole || t * simt::kWarpLanes < n)) {
+      if (is_common || (!is_zero && t * simt::kWarpLanes < n)) {
         if (t % n_sets == 0) {
           fill_rings(lanes_);
         }
-        const bool is_active = is_whole || t * simt::kWarpLanes + simt::lane() < n;
+        const bool is_active = is_common || t * simt::kWarpLanes + simt::lane() < n;
         const std::uint32_t symbol = decode_step(lanes_, t % n_sets, table, is_active);
-        const bool is_escape = symbol == kSymbolEscape;
-        indices[t] = index_of(symbol, low_bits, low[t], is_active && !is_escape);
-        escapes |= (is_escape && is_active ? 1u : 0u) << t;
+        const bool is_escape = symbol == kSymbolEscape && is_active;
+        indices[t] = static_cast<std::int32_t>((symbol - kSymbolOfZero) << low_bits | low[t]);
+        if (!is_common && low_bits > kMaxSafeLowBits && is_active && !is_escape) {
+          check_index<to_values>(indices[t], symbol, low_bits);
+        }
+        has_escape = has_escape || is_escape;
+        escapes |= (is_escape ? 1u : 0u) << t;
       }
     }
-    std::uint32_t exact_at[kLaneValues] = {};
-    if (simt::any(escapes != 0)) {
-      take_escapes(escapes, indices, exact_at);
-    }
+    const std::uint32_t first_exact = n_exact_;
+    const std::uint32_t exact =
+        simt::any(has_escape) ? take_escapes<to_values>(escapes, indices) : 0;
+    const std::uint32_t first = g * kGroupSize + simt::lane();
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
-      const unsigned i = t * simt::kWarpLanes + simt::lane();
-      if (is_whole || i < n) {
-        store<to_values>(first + i, indices[t], exact_at[t]);
+      if (is_common || t * simt::kWarpLanes + simt::lane() < n) {
+        store<to_values>(first + t * simt::kWarpLanes, indices[t]);
       }
+    }
+    if (to_values && n_exact_ != first_exact) {
+      store_exact(exact, first_exact, first);
     }
     return raw;
   }
 
-  CFCK_DEVICE std::int32_t index_of(std::uint32_t symbol, unsigned low_bits, std::uint32_t low,
-                                    bool counts) {
-    const std::uint32_t high = symbol - kSymbolOfZero;
-    const auto index = static_cast<std::int32_t>(high << low_bits | low);
-    if (low_bits > kMaxSafeLowBits && counts) {
-      fits_ = fits_ && index > kMasked && index >> low_bits == static_cast<std::int32_t>(high);
-    }
-    return index;
+  template <bool to_values>
+  CFCK_DEVICE void check_index(std::int32_t index, std::uint32_t symbol, unsigned low_bits) {
+    const auto high = static_cast<std::int32_t>(symbol - kSymbolOfZero);
+    fits_ = fits_ && index > kMasked && index >> low_bits == high &&
+            (!to_values || is_valid_index(index));
   }
 
-  // Takes the next escapes in the order of the values: indices, or places of exact values.
-  CFCK_DEVICE void take_escapes(std::uint32_t escapes, std::int32_t* indices,
-                                std::uint32_t* exact_at) {
+  // Takes the next escapes in the order of the values; `escapes` has a bit for each value of the
+  // lane. Returns such bits for exact values.
+  template <bool to_values>
+  CFCK_DEVICE std::uint32_t take_escapes(std::uint32_t escapes, std::int32_t* indices) {
+    std::uint32_t exact = 0;
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
       const bool is_escape = (escapes >> t & 1) != 0;
@@ -223,43 +237,55 @@ class DirectWarp {
       const std::uint32_t number = escape_at_ + simt::popcount(votes & simt::lanes_below());
       if (is_escape) {
         const bool is_there = number < s_.n_escapes;
-        fits_ = fits_ && is_there;
         indices[t] = is_there ? chunk_.escapes[number] : 0;
+        fits_ =
+            fits_ && is_there && (!to_values || indices[t] == kExact || is_valid_index(indices[t]));
       }
-      const std::uint32_t exact = simt::ballot(is_escape && indices[t] == kExact);
-      exact_at[t] = n_exact_ + simt::popcount(exact & simt::lanes_below());
-      n_exact_ += simt::popcount(exact);
+      const bool is_exact = is_escape && indices[t] == kExact;
+      exact |= (is_exact ? 1u : 0u) << t;
+      n_exact_ += simt::popcount(simt::ballot(is_exact));
       escape_at_ += simt::popcount(votes);
+    }
+    return exact;
+  }
+
+  // Stores exact values, from number `at` on, over what is there; `exact` has a bit for each value
+  // of the lane, of which `first` is the first.
+  CFCK_DEVICE void store_exact(std::uint32_t exact, std::uint32_t at, std::uint32_t first) {
+    CFCK_UNROLL
+    for (unsigned t = 0; t < kLaneValues; ++t) {
+      const bool is_exact = (exact >> t & 1) != 0;
+      const std::uint32_t votes = simt::ballot(is_exact);
+      const std::uint32_t number = at + simt::popcount(votes & simt::lanes_below());
+      if (is_exact && number < s_.n_exact) {
+        static_cast<Word*>(out_)[first + t * simt::kWarpLanes] =
+            load_value<Word>(s_.exact.data + std::size_t{number} * sizeof(Word));
+      }
+      at += simt::popcount(votes);
     }
   }
 
   template <bool to_values>
-  CFCK_DEVICE void store(std::uint32_t i, std::int32_t index, std::uint32_t exact_at) {
-    if constexpr (!to_values) {
-      merged_[i] = index;
-      return;
+  CFCK_DEVICE void store(std::uint32_t i, std::int32_t index) {
+    if constexpr (to_values) {
+      const double step = has_row_steps_ ? step_of_value(parameters_, i) : step_;
+      static_cast<Word*>(out_)[i] = Value::from_double(static_cast<double>(index) * step);
+    } else {
+      static_cast<std::int32_t*>(out_)[i] = index;
     }
-    auto* const out = static_cast<Word*>(chunk_.out);
-    if (index == kExact) {
-      if (exact_at < s_.n_exact) {
-        out[i] = load_value<Word>(s_.exact.data + std::size_t{exact_at} * sizeof(Word));
-      }
-      return;
-    }
-    fits_ = fits_ && is_valid_index(index);
-    out[i] = Value::from_double(static_cast<double>(index) * step_of_value(parameters_, i));
   }
 
   // Puts the indices of all groups into the order of storage, and computes the values.
   CFCK_DEVICE bool pass_indices() {
-    std::int32_t* indices = merged_;
+    auto* const merged = static_cast<std::int32_t*>(out_);  // in the order of the groups
+    std::int32_t* indices = merged;
     if (parameters_.bands != nullptr || mask_ != nullptr) {
       indices = kInPlace ? static_cast<std::int32_t*>(chunk_.out)
-                         : merged_ + std::size_t{n_groups_} * kGroupSize;
+                         : merged + std::size_t{n_groups_} * kGroupSize;
       if (parameters_.bands != nullptr) {
-        fetch_by_bins(parameters_, mask_, chunk_.n_values, shared_.next_of_bin, merged_, indices);
+        fetch_by_bins(parameters_, mask_, chunk_.n_values, shared_.next_of_bin, merged, indices);
       } else {
-        spread_indices(mask_, chunk_.n_values, merged_, indices);
+        spread_indices(mask_, chunk_.n_values, merged, indices);
       }
       simt::sync_warp();
     }
@@ -279,8 +305,10 @@ class DirectWarp {
   const DeviceParameters& parameters_;
   const std::uint32_t n_shown_;  // values that are not masked
   const std::uint32_t n_groups_;
+  const double step_;  // if there are no steps of rows
+  const bool has_row_steps_;
+  void* out_ = nullptr;  // of the values, or of their indices
   const std::uint8_t* mask_ = nullptr;
-  std::int32_t* merged_ = nullptr;  // indices in the order of the groups
   DeviceLanes<n_sets> lanes_;
   DeviceTail tail_;
   std::uint32_t escape_at_ = 0;  // number of escapes taken
