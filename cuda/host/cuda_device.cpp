@@ -346,13 +346,19 @@ Result<void> CudaDevice::copy_to_host(MutableBytes to, const std::byte* from) {
   }
   CFCK_TRY(check(driver_, driver_.MemcpyDtoHAsync(to.data(), address_of(from), to.size(), copies_),
                  "copy from the device"));
-  return check(driver_, driver_.StreamSynchronize(copies_), "copy from the device");
+  const DriverResult result = driver_.StreamSynchronize(copies_);
+  if (result != 0) {
+    // The copy may still be under way; nobody else is to wait for it.
+    (void)driver_.StreamSynchronize(std::exchange(copies_, nullptr));
+  }
+  return check(driver_, result, "copy from the device");
 }
 
 Result<CudaDevice*> open_device(int number) {
   CFCK_TRY_ASSIGN(const Driver* const driver, open_driver());
-  static std::mutex mutex;
-  static std::map<int, std::unique_ptr<CudaDevice>> devices;
+  // Never destroyed: loads of other threads may still be under way when the process exits.
+  static auto& mutex = *new std::mutex;
+  static auto& devices = *new std::map<int, std::unique_ptr<CudaDevice>>;
   const std::lock_guard lock(mutex);
   if (const auto found = devices.find(number); found != devices.end()) {
     return found->second.get();
@@ -384,6 +390,9 @@ Result<void> check_memory(CudaDevice& device, const void* address, const char* w
       device.driver().PointerGetAttribute(&number, kPointerDevice, address_of(address));
   if (result == 0 && number == device.number()) {
     return {};
+  }
+  if (result != 0 && result != kDriverInvalidValue) {
+    return driver_error(device.driver(), result, "ask for the device of an address");
   }
   return invalid_argument(std::string(what) +
                           " is not memory of the device cuda:" + std::to_string(device.number()));

@@ -19,6 +19,7 @@ using DriverFunction = struct DriverFunctionObject*;
 using DriverStream = struct DriverStreamObject*;
 using DriverEvent = struct DriverEventObject*;
 
+inline constexpr DriverResult kDriverInvalidValue = 1;
 inline constexpr DriverResult kDriverOutOfMemory = 2;
 inline constexpr DriverResult kDriverNoDevice = 100;
 inline constexpr int kMultiprocessorCount = 16;  // attributes of a device

@@ -294,7 +294,8 @@ TEST_P(EmulatedLoad, ErrorsOfTheDriverAreReported) {
   for (const char* call :
        {"MemcpyHtoDAsync:1:2", "MemcpyHtoDAsync:2:719", "LaunchKernel:2:719", "LaunchKernel:5:700",
         "MemcpyDtoHAsync:1:719", "EventRecord:1:2", "EventSynchronize:1:719", "StreamCreate:1:2",
-        "StreamWaitEvent:2:1", "CtxPushCurrent:4:201", "EventCreate:1:2"}) {
+        "StreamWaitEvent:2:1", "CtxPushCurrent:4:201", "EventCreate:1:2",
+        "PointerGetAttribute:1:719"}) {
     const FakeSettings settings(std::string("fail=") + call);
     const DeviceLoadResult loaded = load_all(reader());
     ASSERT_FALSE(loaded.result) << call;
@@ -340,6 +341,20 @@ TEST_P(DeviceLoad, ProgressIsToldAndCancels) {
       load_all(reader(), {.progress = [](std::uint64_t, std::string_view) { return false; }});
   ASSERT_FALSE(loaded.result);
   EXPECT_EQ(loaded.result.error().code, ErrorCode::kCancelled);
+}
+
+TEST_P(EmulatedLoad, ALoadThatFailedIsNotFinished) {
+  const Record& record = this->record("f32");
+  const DeviceMemory out(record.decoded_bytes);
+  const cuda::Read read{&record, out.bytes()};
+  auto decoder = take(cuda::Decoder::plan(reader(), {&read, 1}, 0));
+  const DeviceMemory workspace(decoder.workspace_bytes());
+  Bytes staging(decoder.staging_bytes());
+  EXPECT_FALSE(decoder.enqueue(nullptr, staging, {}));
+  EXPECT_FALSE(decoder.enqueue(workspace.bytes().data(), {}, {}));
+  const FakeSettings settings("fail=LaunchKernel:1:719");
+  EXPECT_FALSE(decoder.enqueue(workspace.bytes().data(), staging, {}));
+  EXPECT_EQ(decoder.finish().error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST_P(DeviceLoad, WrongMemoryIsRefused) {

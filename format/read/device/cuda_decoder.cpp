@@ -32,6 +32,7 @@ struct Decoder::Impl {
   std::unique_ptr<codec::DeviceQueues> queues;
   DeviceLoad load;
   bool is_enqueued = false;
+  bool has_failed = false;
 };
 
 namespace {
@@ -150,6 +151,12 @@ Result<void> Decoder::enqueue(void* workspace, MutableBytes staging, Stream stre
     if (staging.size() < impl_->memory.staging_bytes()) {
       return too_small("the staging memory", staging.size(), impl_->memory.staging_bytes());
     }
+    if (workspace == nullptr && impl_->memory.workspace_bytes() != 0) {
+      return too_small("the workspace", 0, impl_->memory.workspace_bytes());
+    }
+    if (staging.data() == nullptr && impl_->memory.staging_bytes() != 0) {
+      return too_small("the staging memory", 0, impl_->memory.staging_bytes());
+    }
     if (!is_aligned(workspace, 256) || !is_aligned(staging.data(), format::kDeviceAlignment)) {
       return invalid_argument(
           "the workspace must begin at a multiple of 256, and the staging memory of 16");
@@ -170,6 +177,7 @@ Result<void> Decoder::enqueue(void* workspace, MutableBytes staging, Stream stre
     });
     if (!done) {
       impl_->load.cancel();
+      impl_->has_failed = true;
     }
     return done;
   });
@@ -180,9 +188,13 @@ Result<Summary> Decoder::finish() {
     if (!impl_ || !impl_->is_enqueued) {
       return invalid_argument("nothing was enqueued");
     }
+    if (impl_->has_failed) {
+      return invalid_argument("the load has failed, and there is nothing to wait for");
+    }
     auto moved = run_guarded([&] { return impl_->load.finish(); });
     if (!moved) {
       impl_->load.cancel();
+      impl_->has_failed = true;
       return std::move(moved).error();
     }
     return Summary{moved->device_bytes, moved->host_bytes};

@@ -194,7 +194,8 @@ Error DeviceLoad::give_up() {
     }
   }
   for (const DeviceJob& job : jobs_) {
-    if (job.order < failure_->order) {
+    const bool is_late = job.kind == JobKind::kBytes || job.kind == JobKind::kGather;
+    if (!is_late && job.order < failure_->order) {
       if (Result<void> done = decode_on_host(job.order); !done) {
         note(job.order, std::move(done).error());
       }

@@ -39,7 +39,7 @@ class TorchDevice:
     def staging(self, n_bytes: int) -> torch.Tensor:
         """Bytes of the host that the device copies from, pinned where that is possible."""
         try:
-            return torch.empty(n_bytes, dtype=torch.uint8, pin_memory=True)
+            return torch.empty(n_bytes, dtype=torch.uint8, device="cpu", pin_memory=True)
         except RuntimeError:
             return torch.empty(n_bytes, dtype=torch.uint8, device="cpu")
 
