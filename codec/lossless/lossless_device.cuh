@@ -3,6 +3,8 @@
 // values.
 #pragma once
 
+#include <type_traits>
+
 #include "base/simt/warp.cuh"
 #include "codec/common/fields_device.cuh"
 #include "codec/common/spread_device.cuh"
@@ -120,6 +122,8 @@ CFCK_DEVICE bool spread_masked_values(const DeviceChunk& chunk, const LosslessSe
 template <class Format, unsigned n_sets>
 class LosslessWarp {
   using Word = typename Format::Word;
+  // What a value is computed in: a register has 32 bits at least.
+  using Bits = std::conditional_t<sizeof(Word) == 8, std::uint64_t, std::uint32_t>;
   static constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
   static constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
 
@@ -172,12 +176,11 @@ class LosslessWarp {
     return symbol >= Format::kSymbolZero ? 0 : field << kShift & kMagnitude;
   }
 
-  CFCK_DEVICE static Word value_of(Word bits, std::uint32_t top) {
+  CFCK_DEVICE static Word value_of(Bits bits, std::uint32_t top) {
     constexpr unsigned kTopShift = Format::kBits < 32 ? 0 : Format::kBits - 32;
-    const Word sign =
-        static_cast<Word>(static_cast<Word>(bits >> kRawMantissa) << (Format::kBits - 1));
-    return static_cast<Word>((bits & kRawMask) | sign |
-                             static_cast<Word>(static_cast<Word>(top) << kTopShift));
+    constexpr unsigned kSign = Format::kBits - 1;
+    const Bits sign = bits << (kSign - kRawMantissa) & Bits{1} << kSign;
+    return static_cast<Word>((bits & kRawMask) | sign | static_cast<Bits>(top) << kTopShift);
   }
 
   template <unsigned n_bytes>
@@ -283,21 +286,21 @@ class LosslessWarp {
   // Decodes groups [first, last), whose raw bits are at `raw`; returns what follows these.
   CFCK_DEVICE const std::uint8_t* decode_groups(std::uint32_t first, std::uint32_t last,
                                                 const std::uint8_t* raw) {
-    std::uint32_t some = 0;
-    for (std::uint32_t g = first; g < last; ++g) {
-      const unsigned turn = (g - first) % simt::kWarpLanes;
-      if (turn == 0) {
-        some = g + simt::lane() < last ? chunk_.groups[g + simt::lane()] : 0;
-      }
-      const std::uint32_t group = simt::shuffle(some, turn);
-      const unsigned n = group_size(g);
-      Word* const values = values_ + std::size_t{g} * kGroupSize;
-      if (is_zero_group(group)) {
-        store_zeros(values, n);
-      } else if (n == kGroupSize) {
-        raw = decode_group<true>(group, n, raw, values);
+    const std::uint32_t* const groups = chunk_.groups;
+    const std::uint32_t n_whole = n_values_ / kGroupSize;
+    Word* values = values_ + std::size_t{first} * kGroupSize;
+    CFCK_NO_UNROLL
+    for (std::uint32_t g = first; g < last; ++g, values += kGroupSize) {
+      const std::uint32_t group = groups[g];
+      const bool is_whole = g < n_whole;
+      if (is_whole && is_plain_group(group) && has_signs_) {
+        raw = decode_group<true, true>(group, kGroupSize, raw, values);
+      } else if (is_zero_group(group)) {
+        store_zeros(values, group_size(g));
+      } else if (is_whole) {
+        raw = decode_group<false, true>(group, kGroupSize, raw, values);
       } else {
-        raw = decode_group<false>(group, n, raw, values);
+        raw = decode_group<false, false>(group, group_size(g), raw, values);
       }
     }
     return raw;
@@ -309,18 +312,18 @@ class LosslessWarp {
     }
   }
 
-  template <bool is_whole>
+  // Decodes a group of n values. Almost all groups are whole and have signs and no trailing zero
+  // bits: is_common.
+  template <bool is_common, bool is_whole>
   CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t group, unsigned n,
                                                const std::uint8_t* raw, Word* values) {
-    Word bits[kLaneValues] = {};
-    const unsigned trailing_zero_bits = trailing_zero_bits_of(group);
-    raw = is_whole && trailing_zero_bits == 0 && has_signs_
-              ? load_raw_bits<true>(raw, 0, kGroupSize, bits)
-              : load_raw_bits<false>(raw, trailing_zero_bits, n, bits);
+    Bits bits[kLaneValues] = {};
+    raw = load_raw_bits<is_common>(raw, trailing_zero_bits_of(group), n, bits);
     const std::uint32_t scale_bin = bin_of(group);
     const DeviceTable& table = shared_.tables[2 + scale_bin % kPhases];
     const std::uint32_t top_of_lane = top_of_symbol(scale_bin, simt::lane());
-    std::uint32_t escapes = 0;  // a bit for each value of the lane
+    bool has_escape = false;
+    std::uint32_t symbols[kLaneValues] = {};
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
       const unsigned i = t * simt::kWarpLanes + simt::lane();
@@ -331,25 +334,26 @@ class LosslessWarp {
         const bool is_active = is_whole || i < n;
         const std::uint32_t symbol = decode_step(lanes_, t % n_sets, table, is_active);
         const std::uint32_t top = simt::shuffle(top_of_lane, symbol);
-        escapes |= (symbol == Format::kSymbolEscape && is_active ? 1u : 0u) << t;
+        symbols[t] = is_active ? symbol : 0;
+        has_escape = has_escape || symbols[t] == Format::kSymbolEscape;
         if (is_active) {
           values[i] = value_of(bits[t], top);
         }
       }
     }
-    if (simt::any(escapes != 0)) {
-      store_escapes(escapes, values);
+    if (simt::any(has_escape)) {
+      store_escapes(symbols, values);
     }
     return raw;
   }
 
-  // Reads the raw bits of the lane's values; returns what follows those of the group. Almost all
-  // groups are whole and have signs and no trailing zero bits: for these, is_common, all numbers of
-  // planes are constants.
+  // Reads the raw bits of the lane's values; returns what follows those of the group. For common
+  // groups all numbers of planes are constants.
   template <bool is_common>
   CFCK_DEVICE const std::uint8_t* load_raw_bits(const std::uint8_t* raw,
                                                 unsigned trailing_zero_bits, unsigned n,
-                                                Word* bits) const {
+                                                Bits* bits) const {
+    trailing_zero_bits = is_common ? 0 : trailing_zero_bits;
     const unsigned low_bits = is_common || trailing_zero_bits == 0 ? Format::kLowBits : 0;
     const unsigned n_bits = Format::kRawBits - (is_common || has_signs_ ? 0 : 1);
     raw = add_planes(raw, n_bits, trailing_zero_bits + low_bits, n, bits);
@@ -370,12 +374,11 @@ class LosslessWarp {
     return raw;
   }
 
-  // Stores escaped values in order, over what is there; `escapes` has a bit for each value of the
-  // lane.
-  CFCK_DEVICE void store_escapes(std::uint32_t escapes, Word* values) {
+  // Stores escaped values in order, over what is there.
+  CFCK_DEVICE void store_escapes(const std::uint32_t* symbols, Word* values) {
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
-      const bool is_escape = (escapes >> t & 1) != 0;
+      const bool is_escape = symbols[t] == Format::kSymbolEscape;
       const std::uint32_t votes = simt::ballot(is_escape);
       const std::uint32_t number = escape_at_ + simt::popcount(votes & simt::lanes_below());
       if (is_escape && (number + 1) * sizeof(Word) <= s_.escapes.n_bytes) {

@@ -16,6 +16,8 @@ CFCK_DEVICE std::uint32_t device_group(std::uint32_t scale_bin, std::uint32_t tr
   return scale_bin << 7 | trailing_zero_bits << 1 | (is_zero ? 1u : 0u);
 }
 CFCK_DEVICE bool is_zero_group(std::uint32_t group) { return (group & 1) != 0; }
+// Whether a group has values that are not zero, and no trailing zero bits.
+CFCK_DEVICE bool is_plain_group(std::uint32_t group) { return (group & 0x7f) == 0; }
 CFCK_DEVICE unsigned trailing_zero_bits_of(std::uint32_t group) { return group >> 1 & 63; }
 CFCK_DEVICE std::uint32_t bin_of(std::uint32_t group) { return group >> 7; }
 CFCK_DEVICE std::uint32_t with_trailing_zero_bits(std::uint32_t group, std::uint32_t bits) {

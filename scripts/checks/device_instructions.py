@@ -152,7 +152,7 @@ def work_of_group(kernel: Kernel) -> dict[str, int]:
     if kernel.is_direct:
         work["product"] = STEPS
     else:
-        work["shuffle"] += STEPS + 1  # the high bits of each symbol, and the group's bin
+        work["shuffle"] += STEPS  # the high bits of each symbol
     return work
 
 
