@@ -5,7 +5,7 @@
 namespace cfck::cuda {
 
 #define CFCK_LOSSLESS_TEAM_KERNEL(name, Format)                                   \
-  extern "C" __global__ void __launch_bounds__(kWarpsOfTeam* simt::kWarpLanes, 3) \
+  extern "C" __global__ void __launch_bounds__(kWarpsOfTeam* simt::kWarpLanes, 4) \
       name(const codec::DeviceBatch batch) {                                      \
     __shared__ codec::LosslessTeamShared shared;                                  \
     decode_lossless_teams<codec::With32Symbols<codec::Format>>(batch, shared);    \
