@@ -128,9 +128,9 @@ class CFCK_API Decoder {
   // nothing is under way, and the contents of all outputs are unspecified.
   Result<void> enqueue(void* workspace, MutableBytes staging, Stream stream);
   // Waits until everything is decoded. Workspace, staging memory and outputs must stay until then.
-  // Errors: as enqueue(); kInvalidArgument before it, and after an error. A chunk that the device refuses is decoded
-  // again by the host, whose error is returned; should that succeed, kInternal. Of several that of
-  // the first chunk.
+  // Errors: as enqueue(); kInvalidArgument before it, and after an error. A chunk that the device
+  // refuses is decoded again by the host, whose error is returned; should that succeed, kInternal.
+  // Of several that of the first chunk.
   Result<Summary> finish();
 
  private:
