@@ -169,7 +169,7 @@ def test_devices_that_torch_cannot_use(linear, device):
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        message = str(error)
+        message = str(error).strip().split("\n", 1)[0]
     else:
         pytest.skip("there is such a device")
     for place in loads(linear, device):
