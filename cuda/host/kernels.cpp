@@ -2,16 +2,10 @@
 
 #include <algorithm>
 
-#include "cuda/kernels/launch_shapes.hpp"
-
 namespace cfck::cuda {
 namespace {
 
 constexpr unsigned kBlocksOfMultiprocessor = 8;
-// __launch_bounds__ of the kernels.
-constexpr unsigned kLosslessBlocks = 3;
-constexpr unsigned kTeamBlocks = 3;
-constexpr unsigned kDirectBlocks = 4;
 // A warp with four lane sets uses most of one of the four schedulers of a multiprocessor. Up to two
 // chunks for each multiprocessor, four warps for each of them are faster.
 constexpr unsigned kTeamChunksOfMultiprocessor = 2;
@@ -30,13 +24,13 @@ DecodeLaunch launch_for_chunks(codec::DeviceKernel kernel, std::uint32_t n,
                                unsigned n_multiprocessors) {
   const auto number = static_cast<unsigned>(kernel);
   if (number < kTeamKernels && n <= kTeamChunksOfMultiprocessor * n_multiprocessors) {
+    const KernelName& team = kKernelNames[kFirstTeamKernel + number];
     return {kFirstTeamKernel + number,
-            {std::clamp<unsigned>(n, 1, n_multiprocessors * kTeamBlocks), kWarpsOfTeam}};
+            {std::clamp<unsigned>(n, 1, n_multiprocessors * team.blocks), team.warps_per_block}};
   }
-  const bool is_direct = kKernelNames[kFirstDecodeKernel + number].part == CodePart::kDirect;
+  const KernelName& one = kKernelNames[kFirstDecodeKernel + number];
   return {kFirstDecodeKernel + number,
-          shape_of_items(n, n_multiprocessors, is_direct ? kDirectWarpsPerBlock : kWarpsPerBlock,
-                         is_direct ? kDirectBlocks : kLosslessBlocks)};
+          shape_of_items(n, n_multiprocessors, one.warps_per_block, one.blocks)};
 }
 
 LaunchShape shape_of_pieces(std::uint32_t n, unsigned n_multiprocessors) {

@@ -5,19 +5,22 @@
 
 #include "codec/device.hpp"
 #include "cuda/host/device_code.hpp"
+#include "cuda/kernels/launch_shapes.hpp"
 
 namespace cfck::cuda {
 
-// Every kernel of cuda/kernels.
+// A kernel of cuda/kernels, and the blocks that it is given.
 struct KernelName {
   const char* name;
   CodePart part;
+  unsigned warps_per_block = kWarpsPerBlock;
+  unsigned blocks = 0;  // that a multiprocessor holds; 0: as the kernel is started
 };
 inline constexpr unsigned kHashKernel = 0;
 inline constexpr unsigned kCopyKernel = 1;
 inline constexpr unsigned kGatherKernel = 2;
 inline constexpr unsigned kFirstDecodeKernel = 3;  // and then in the order of codec::DeviceKernel
-// Of the lossless codec once more, a block for each chunk.
+// The lossless codec has kernels for a block of each chunk as well.
 inline constexpr unsigned kFirstTeamKernel = kFirstDecodeKernel + codec::kDeviceKernels;
 inline constexpr unsigned kTeamKernels = 6;
 inline constexpr unsigned kKernels = kFirstTeamKernel + kTeamKernels;
@@ -25,22 +28,22 @@ inline constexpr KernelName kKernelNames[kKernels] = {
     {"cfck_hash_extents", CodePart::kBytes},
     {"cfck_copy_bytes", CodePart::kBytes},
     {"cfck_gather_elements", CodePart::kBytes},
-    {"cfck_lossless_f64", CodePart::kLossless},
-    {"cfck_lossless_f32", CodePart::kLossless},
-    {"cfck_lossless_bf16", CodePart::kLossless},
-    {"cfck_lossless_f16", CodePart::kLossless},
-    {"cfck_lossless_e5m2", CodePart::kLossless},
-    {"cfck_lossless_e4m3", CodePart::kLossless},
-    {"cfck_direct_f64", CodePart::kDirect},
-    {"cfck_direct_f32", CodePart::kDirect},
-    {"cfck_direct_bf16", CodePart::kDirect},
-    {"cfck_direct_f16", CodePart::kDirect},
-    {"cfck_lossless_team_f64", CodePart::kLosslessTeams},
-    {"cfck_lossless_team_f32", CodePart::kLosslessTeams},
-    {"cfck_lossless_team_bf16", CodePart::kLosslessTeams},
-    {"cfck_lossless_team_f16", CodePart::kLosslessTeams},
-    {"cfck_lossless_team_e5m2", CodePart::kLosslessTeams},
-    {"cfck_lossless_team_e4m3", CodePart::kLosslessTeams},
+    {"cfck_lossless_f64", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
+    {"cfck_lossless_f32", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
+    {"cfck_lossless_bf16", CodePart::kLossless, kWarpsPerBlock, kLosslessBf16Blocks},
+    {"cfck_lossless_f16", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
+    {"cfck_lossless_e5m2", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
+    {"cfck_lossless_e4m3", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
+    {"cfck_direct_f64", CodePart::kDirect, kDirectWarpsPerBlock, kDirectBlocks},
+    {"cfck_direct_f32", CodePart::kDirect, kDirectWarpsPerBlock, kDirectBlocks},
+    {"cfck_direct_bf16", CodePart::kDirect, kDirectWarpsPerBlock, kDirectBlocks},
+    {"cfck_direct_f16", CodePart::kDirect, kDirectWarpsPerBlock, kDirectBlocks},
+    {"cfck_lossless_team_f64", CodePart::kLosslessTeams, kWarpsOfTeam, kTeamBlocks},
+    {"cfck_lossless_team_f32", CodePart::kLosslessTeams, kWarpsOfTeam, kTeamBlocks},
+    {"cfck_lossless_team_bf16", CodePart::kLosslessTeams, kWarpsOfTeam, kTeamBlocks},
+    {"cfck_lossless_team_f16", CodePart::kLosslessTeams, kWarpsOfTeam, kTeamBlocks},
+    {"cfck_lossless_team_e5m2", CodePart::kLosslessTeams, kWarpsOfTeam, kTeamBlocks},
+    {"cfck_lossless_team_e4m3", CodePart::kLosslessTeams, kWarpsOfTeam, kTeamBlocks},
 };
 
 struct LaunchShape {

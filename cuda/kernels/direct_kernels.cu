@@ -3,11 +3,12 @@
 
 namespace cfck::cuda {
 
-#define CFCK_DIRECT_KERNEL(name, Value)                                                   \
-  extern "C" __global__ void __launch_bounds__(kDirectWarpsPerBlock* simt::kWarpLanes, 8) \
-      name(const codec::DeviceBatch batch) {                                              \
-    __shared__ codec::DirectShared shared[kDirectWarpsPerBlock];                          \
-    decode_direct_batch<codec::Value>(batch, shared);                                     \
+#define CFCK_DIRECT_KERNEL(name, Value)                                                \
+  extern "C" __global__ void __launch_bounds__(kDirectWarpsPerBlock* simt::kWarpLanes, \
+                                               kDirectBlocks)                          \
+      name(const codec::DeviceBatch batch) {                                           \
+    __shared__ codec::DirectShared shared[kDirectWarpsPerBlock];                       \
+    decode_direct_batch<codec::Value>(batch, shared);                                  \
   }
 
 CFCK_DIRECT_KERNEL(cfck_direct_f64, ValueF64)

@@ -1,5 +1,6 @@
-// How many warps of a kernel make a block: each has its own part of the shared memory, of which a
-// block has 48 KiB at most.
+// The blocks of kernels, as both the kernels (__launch_bounds__) and who starts them see them: how
+// many warps make one, each with its own part of the shared memory, of which a block has 48 KiB at
+// most; and how many of them a multiprocessor is to hold.
 #pragma once
 
 namespace cfck::cuda {
@@ -8,5 +9,12 @@ inline constexpr unsigned kWarpsPerBlock = 4;
 inline constexpr unsigned kWarpsOfTeam = 4;  // one for each lane set of a chunk
 // The tables of the direct codec take 10 KiB for each warp.
 inline constexpr unsigned kDirectWarpsPerBlock = 2;
+
+// With 128 registers for each thread 16 warps fit a multiprocessor. Where three blocks are to fit,
+// kernels need more, and would spill some on one device or another.
+inline constexpr unsigned kLosslessBlocks = 3;
+inline constexpr unsigned kLosslessBf16Blocks = 4;
+inline constexpr unsigned kTeamBlocks = 4;
+inline constexpr unsigned kDirectBlocks = 8;
 
 }  // namespace cfck::cuda

@@ -4,11 +4,11 @@
 
 namespace cfck::cuda {
 
-#define CFCK_LOSSLESS_TEAM_KERNEL(name, Format)                                   \
-  extern "C" __global__ void __launch_bounds__(kWarpsOfTeam* simt::kWarpLanes, 4) \
-      name(const codec::DeviceBatch batch) {                                      \
-    __shared__ codec::LosslessTeamShared shared;                                  \
-    decode_lossless_teams<codec::With32Symbols<codec::Format>>(batch, shared);    \
+#define CFCK_LOSSLESS_TEAM_KERNEL(name, Format)                                             \
+  extern "C" __global__ void __launch_bounds__(kWarpsOfTeam* simt::kWarpLanes, kTeamBlocks) \
+      name(const codec::DeviceBatch batch) {                                                \
+    __shared__ codec::LosslessTeamShared shared;                                            \
+    decode_lossless_teams<codec::With32Symbols<codec::Format>>(batch, shared);              \
   }
 
 CFCK_LOSSLESS_TEAM_KERNEL(cfck_lossless_team_f64, FormatF64)
