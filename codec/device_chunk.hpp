@@ -33,8 +33,9 @@ struct DeviceEscapeRow {
 
 // Whether the codec direct puts the indices of such values into `out`, and then values in their
 // place.
-template <unsigned value_bytes>
-inline constexpr bool kIndicesInPlace = value_bytes == sizeof(std::int32_t);
+constexpr bool has_indices_in_place(unsigned value_bytes) {
+  return value_bytes == sizeof(std::int32_t);
+}
 
 struct DeviceChunk {
   const std::uint8_t* payload = nullptr;
@@ -43,9 +44,10 @@ struct DeviceChunk {
   const std::uint8_t* mask = nullptr;
   // Memory of the chunk alone while it is decoded, aligned to 8 bytes: a number for each group;
   // where values do not go straight to `out`, a value or an index for each, and with a scale field
-  // or a mask another index for each; of indices only what is not put into `out` (kIndicesInPlace);
-  // of the codec direct an index for each escape, of the codec lossless the rows of the lane sets
-  // that have some (DeviceEscapeRow), for each set as many as the chunk has escapes or groups.
+  // or a mask another index for each; of indices only what is not put into `out`
+  // (has_indices_in_place()); of the codec direct an index for each escape, of the codec lossless
+  // the rows of the lane sets that have some (DeviceEscapeRow), for each set as many as the chunk
+  // has escapes or groups.
   std::uint32_t* groups = nullptr;
   void* values = nullptr;
   std::int32_t* escapes = nullptr;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # On a machine with a device: builds the Python package with device code for it, and runs the tests
 # of Python marked gpu and those of C++ with the label gpu, some under compute-sanitizer, and
-# `python bench gpu`. Needs what
-# scripts/gpu_pack.sh gathered. A failure of one step does not hide the others.
+# `python bench gpu`. Needs what scripts/gpu_pack.sh gathered. A failure of one step does not hide the
+# others.
 #
 #   scripts/gpu_check.sh [FOLDER]     results go to FOLDER; gpu-results/ where it is not given
 #

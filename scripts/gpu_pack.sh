@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gathers in .gpu_pack/ (ignored by git) what scripts/gpu_check.sh needs on a machine with a device and
 # without a network: headers and static libraries, Python packages, and the peers of `python bench gpu`.
-# Such a machine is assumed to have CUDA 13, CMake, ninja, a C++ compiler, and Python 3.12 with PyTorch,
+# The machine is assumed to have CUDA 13, CMake, ninja, a C++ compiler, and Python 3.12 with PyTorch,
 # nanobind and scikit-build-core. Sources and pack together stay below 64 MiB, so that they are
 # quickly copied: where they would not, nvCOMP is left out, which is the largest of the peers.
 #

@@ -87,31 +87,29 @@ CFCK_DEVICE std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t
       reinterpret_cast<const std::uint8_t*>(words + 1) < end ? __ldg(words + 1) : 0;
   return __funnelshift_r(low, high, static_cast<unsigned>(address) * 8);
 }
-// Return the n_bytes from `from + offset` on, low ones first; what is above them is unspecified.
-// They may be in shared memory, of which load_byte() and load_word() know nothing. No memory is
-// touched but aligned words that have one of the bytes. Requires: offset is a multiple of 4, so
-// that loads from one address share what is computed of it.
+// Returns the aligned word that has byte `address`, moved by `offset`.
+CFCK_DEVICE std::uint32_t word_with(std::uintptr_t address, std::size_t offset) {
+  return *reinterpret_cast<const std::uint32_t*>((address & ~std::uintptr_t{3}) + offset);
+}
+// Return the n_bytes from `from + offset` on, low ones first, up to 4 and 5 to 8; what is above
+// them is unspecified. They may be in shared memory, of which load_byte() and load_word() know
+// nothing. No memory is touched but aligned words that have one of the bytes. Requires: offset is a
+// multiple of 4, so that loads from one address share what is computed of it.
 CFCK_DEVICE std::uint32_t load_bytes(const std::uint8_t* from, unsigned n_bytes,
                                      std::size_t offset = 0) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
-  const auto word_of = [&](std::uintptr_t byte) {
-    return *reinterpret_cast<const std::uint32_t*>((byte & ~std::uintptr_t{3}) + offset);
-  };
   // Where the first byte is at an aligned address, nothing of the second word is used.
-  return __funnelshift_r(word_of(address), word_of(address + n_bytes - 1),
+  return __funnelshift_r(word_with(address, offset), word_with(address + n_bytes - 1, offset),
                          static_cast<unsigned>(address) * 8);
 }
-// The same for 5 to 8 bytes.
 CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
                                     std::size_t offset = 0) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
-  const auto word_of = [&](std::uintptr_t byte) {
-    return *reinterpret_cast<const std::uint32_t*>((byte & ~std::uintptr_t{3}) + offset);
-  };
-  const std::uint32_t middle = word_of(address + 4);
+  const std::uint32_t middle = word_with(address + 4, offset);
   const unsigned turn = static_cast<unsigned>(address) * 8;
-  const std::uint32_t low = __funnelshift_r(word_of(address), middle, turn);
-  return std::uint64_t{__funnelshift_r(middle, word_of(address + n_bytes - 1), turn)} << 32 | low;
+  const std::uint32_t low = __funnelshift_r(word_with(address, offset), middle, turn);
+  const std::uint32_t last = word_with(address + n_bytes - 1, offset);
+  return std::uint64_t{__funnelshift_r(middle, last, turn)} << 32 | low;
 }
 
 // Bytes at any address, of which eight at a time are loaded that are not the last of the data: no
@@ -122,7 +120,7 @@ class FollowedBytes {
       : words_(reinterpret_cast<const std::uint32_t*>(reinterpret_cast<std::uintptr_t>(from) &
                                                       ~std::uintptr_t{3})),
         bits_(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) & 3) * 8) {}
-  // Those from `at` on, a multiple of 4. The word after them is touched.
+  // Loads those from `at` on, a multiple of 4. The word after them is touched.
   CFCK_DEVICE std::uint64_t load_64(unsigned at) const {
     const std::uint32_t first = __ldg(words_ + at / 4);
     const std::uint32_t second = __ldg(words_ + at / 4 + 1);

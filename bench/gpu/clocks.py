@@ -30,7 +30,7 @@ class Work:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """What all launches of a kernel take in one call, the median of the calls."""
+    """Launches of a kernel in one call and the time of all of them, the median of the calls."""
 
     launches: int
     seconds: float
@@ -38,7 +38,7 @@ class KernelTime:
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """What a call takes on the device, medians of several calls, in seconds.
+    """The time of a call on the device, medians of several calls, in seconds.
 
     Work that overlaps counts once in `chosen`, of the kernels asked for, and in `everything`.
     """
@@ -99,7 +99,7 @@ def event_seconds(action: Action, repeat: int) -> float:
 
 
 def recorded(action: Action) -> list[Work]:
-    """What the device does in one call."""
+    """Kernels and copies of the device in one call."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
@@ -140,7 +140,7 @@ def _kernel_times(calls: Sequence[Sequence[Work]]) -> dict[str, KernelTime]:
 
 
 def device_time(action: Action, is_chosen: Callable[[str], bool], repeat: int) -> DeviceTime:
-    """What the device does in a call, recorded call by call."""
+    """The times of the device in a call, recorded call by call."""
     try:
         calls = [recorded(action) for _ in range(repeat + 1)][1:]
         chosen = [[one for one in call if is_chosen(one.name)] for call in calls]

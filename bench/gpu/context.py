@@ -1,4 +1,4 @@
-"""What the rows of a run share."""
+"""State that the rows of a run share."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from gpu.subjects import Subject
 
 OURS = "cfck, decoded by the device"
 BY_HOST = "cfck, decoded by the host"
-# What lossless BF16 is smaller by: so much faster than a copy of the values a load can be.
+# Lossless BF16 is smaller by this: so much faster than a copy of the values a load can be.
 RATIO = 1.5
 COPY_GOAL = Goal(0.7, 0.9, text="{:.3f}".format)
 PEER_GOAL = Goal(1, 1, text="{:.2f}".format)

@@ -122,7 +122,7 @@ CFCK_DEVICE bool spread_masked_values(const DeviceChunk& chunk, const LosslessSe
 template <class Format, unsigned n_sets>
 class LosslessWarp {
   using Word = typename Format::Word;
-  // What a value is computed in: a register has 32 bits at least.
+  // A value is computed in these: a register has 32 bits at least.
   using Bits = std::conditional_t<sizeof(Word) == 8, std::uint64_t, std::uint32_t>;
   static constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
   static constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
@@ -166,7 +166,7 @@ class LosslessWarp {
   }
 
   // The high bits of a value with the symbol: those of the window's exponents, nothing for others.
-  // Of a word of 64 bits the upper half.
+  // They are the upper half of a word of 64 bits.
   CFCK_DEVICE static std::uint32_t top_of_symbol(std::uint32_t scale_bin, std::uint32_t symbol) {
     constexpr unsigned kHighBits = Format::kBits < 32 ? Format::kBits : 32;
     constexpr unsigned kShift = kRawMantissa - (Format::kBits - kHighBits);
@@ -194,11 +194,6 @@ class LosslessWarp {
   }
 
  private:
-  CFCK_DEVICE unsigned group_size(std::uint32_t g) const {
-    const std::uint32_t n_left = n_values_ - g * kGroupSize;
-    return n_left < kGroupSize ? n_left : kGroupSize;
-  }
-
   // Bins, trailing zero bits, and which groups come after the end of the lanes.
   CFCK_DEVICE bool read_groups() {
     DeviceBins bins(s_.first_bin, max_bin<Format>(), s_.bin_escapes, chunk_.groups);
@@ -226,9 +221,9 @@ class LosslessWarp {
     }
     const auto raw_bytes_of = [&](std::uint32_t g) {
       const std::uint32_t group = chunk_.groups[g];
-      return is_zero_group(group)
-                 ? 0
-                 : group_raw_bytes(has_signs_, trailing_zero_bits_of(group), group_size(g));
+      return is_zero_group(group) ? 0
+                                  : group_raw_bytes(has_signs_, trailing_zero_bits_of(group),
+                                                    size_of_group(n_values_, g));
     };
     const std::uint32_t raw_bytes = sum_of_groups(n_groups_, raw_bytes_of);
     tail_ = find_tail(n_groups_, raw_bytes, n_sets, raw_bytes_of);
@@ -277,7 +272,7 @@ class LosslessWarp {
     for (std::uint32_t g = first; g < n_groups_; ++g) {
       const std::uint32_t group = chunk_.groups[g];
       if (!is_zero_group(group)) {
-        decode_run(lanes_, shared_.tables[2 + bin_of(group) % kPhases], group_size(g),
+        decode_run(lanes_, shared_.tables[2 + bin_of(group) % kPhases], size_of_group(n_values_, g),
                    [](std::uint32_t, std::uint32_t, bool) {});
       }
     }
@@ -296,11 +291,11 @@ class LosslessWarp {
       if (is_whole && is_plain_group(group) && has_signs_) {
         raw = decode_group<true, true>(group, kGroupSize, raw, values);
       } else if (is_zero_group(group)) {
-        store_zeros(values, group_size(g));
+        store_zeros(values, size_of_group(n_values_, g));
       } else if (is_whole) {
         raw = decode_group<false, true>(group, kGroupSize, raw, values);
       } else {
-        raw = decode_group<false, false>(group, group_size(g), raw, values);
+        raw = decode_group<false, false>(group, size_of_group(n_values_, g), raw, values);
       }
     }
     return raw;

@@ -75,7 +75,7 @@ class LosslessTeamWarp {
     lanes_.section = sections.coded;
   }
 
-  // The same in all warps.
+  // Returns the same in all warps.
   CFCK_DEVICE bool decode() {
     const std::uint8_t* const raw = decode_groups(0, shared_.tail_first_group, s_.raw.data);
     fill_tail(raw);
@@ -102,12 +102,7 @@ class LosslessTeamWarp {
   }
 
  private:
-  CFCK_DEVICE unsigned group_size(std::uint32_t g) const {
-    const std::uint32_t n_left = n_values_ - g * kGroupSize;
-    return n_left < kGroupSize ? n_left : kGroupSize;
-  }
-
-  // Of the n values of a group.
+  // Counts those of the n values of a group that the set has.
   CFCK_DEVICE unsigned n_of_set(unsigned n) const {
     const unsigned first = set_ * simt::kWarpLanes;
     const unsigned n_left = n > first ? n - first : 0;
@@ -117,14 +112,11 @@ class LosslessTeamWarp {
   // Decodes the set's values of groups [first, last); returns what follows their raw bits.
   CFCK_DEVICE const std::uint8_t* decode_groups(std::uint32_t first, std::uint32_t last,
                                                 const std::uint8_t* raw) {
-    std::uint32_t some = 0;
+    const std::uint32_t* const groups = chunk_.groups;
+    CFCK_NO_UNROLL
     for (std::uint32_t g = first; g < last; ++g) {
-      const unsigned turn = (g - first) % simt::kWarpLanes;
-      if (turn == 0) {
-        some = g + simt::lane() < last ? chunk_.groups[g + simt::lane()] : 0;
-      }
-      const std::uint32_t group = simt::shuffle(some, turn);
-      const unsigned n = group_size(g);
+      const std::uint32_t group = groups[g];
+      const unsigned n = size_of_group(n_values_, g);
       if (is_zero_group(group)) {
         if (simt::lane() < n_of_set(n)) {
           *place_of(g) = 0;
@@ -188,7 +180,7 @@ class LosslessTeamWarp {
     const DeviceLanes<1> before = without_ring(lanes_);
     for (std::uint32_t g = shared_.tail_first_group; g < n_groups_; ++g) {
       const std::uint32_t group = chunk_.groups[g];
-      const unsigned n_mine = n_of_set(group_size(g));
+      const unsigned n_mine = n_of_set(size_of_group(n_values_, g));
       if (!is_zero_group(group) && n_mine != 0) {
         fill_rings(lanes_);
         (void)decode_step(lanes_, 0, shared_.chunk.tables[2 + bin_of(group) % kPhases],

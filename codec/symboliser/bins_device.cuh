@@ -24,6 +24,12 @@ CFCK_DEVICE std::uint32_t with_trailing_zero_bits(std::uint32_t group, std::uint
   return (group & ~(63u << 1)) | (bits & 63) << 1;
 }
 
+// Returns how many of n_values group g has: 128, but for the last one.
+CFCK_DEVICE unsigned size_of_group(std::uint32_t n_values, std::uint32_t g) {
+  const std::uint32_t n_left = n_values - g * kGroupSize;
+  return n_left < kGroupSize ? n_left : kGroupSize;
+}
+
 // Turns the symbols of bins into groups, 32 at a time, as read_bin_stream() does.
 class DeviceBins {
  public:

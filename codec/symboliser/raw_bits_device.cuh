@@ -19,8 +19,8 @@ CFCK_DEVICE std::uint32_t transpose_bits(std::uint32_t row) {
   std::uint32_t mask = 0x0f0f0f0fu;
   CFCK_UNROLL
   for (unsigned distance = 4; distance != 0; distance /= 2) {
-    // What stays: in upper lanes the other bits. (A mask that is turned, and not inverted, stays in
-    // a register.)
+    // These bits stay; in upper lanes the others do. (A mask that is turned, and not inverted,
+    // stays in a register.)
     const unsigned upper = lane & distance;
     const std::uint32_t keep = simt::funnel_right(mask, mask, upper);
     const std::uint32_t other = simt::shuffle_xor(row, distance);

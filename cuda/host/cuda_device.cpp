@@ -16,8 +16,8 @@ namespace cfck::cuda {
 namespace {
 
 constexpr int kOldestCapability = 75;
-// Of each multiprocessor: enough loads under way for all of the memory's rate, and room for blocks
-// that decode.
+// Each multiprocessor has so many: enough loads under way for all of the memory's rate, and room
+// for blocks that decode.
 constexpr unsigned kHashBlocks = 2;
 
 DriverPointer address_of(const void* pointer) {

@@ -130,7 +130,7 @@ class CFCK_API Decoder {
   // Waits until everything is decoded. Workspace, staging memory and outputs must stay until then.
   // Errors: as enqueue(); kInvalidArgument before it, and after an error. A chunk that the device
   // refuses is decoded again by the host, whose error is returned; should that succeed, kInternal.
-  // Of several that of the first chunk.
+  // Where several fail, the error is that of the first.
   Result<Summary> finish();
 
  private:

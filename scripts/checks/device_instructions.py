@@ -76,7 +76,7 @@ class Kernel:
 
     @property
     def stored_bytes(self) -> float:
-        """What a group takes in a file."""
+        """The bytes of a group in a file."""
         return GROUP * (self.planes / 8 + self.low_bytes + self.symbol_bits / 8)
 
     @property

@@ -75,7 +75,7 @@ class Way:
 
     @property
     def n_instructions(self) -> int:
-        """What it costs."""
+        """Its cost."""
         return len(self.instructions)
 
     @property

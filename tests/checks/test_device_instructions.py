@@ -78,7 +78,7 @@ def test_loops(blocks: list[Block]) -> None:
     inner, outer = machine_code.loops_of(blocks)
     assert inner.head == 2 and outer.head == 1
     assert inner.blocks < outer.blocks
-    # What is reached only by lanes that are not together is in no loop.
+    # Code that is reached only by lanes that are not together is in no loop.
     assert not any("WARPSYNC" in i.name for n in outer.blocks for i in blocks[n].instructions)
 
 
@@ -153,7 +153,7 @@ def test_speed() -> None:
     count = device_instructions.Count(kernel, way, refill=0)
     assert kernel.stored_bytes == pytest.approx(256 / 1.5, rel=1e-3)
     assert count.integer_cycles == 120
-    # Of 256 bytes, in 100 cycles of 132 times 4 schedulers.
+    # A group of 256 bytes takes 100 cycles of 132 times 4 schedulers.
     assert count.rate(count.instructions) == pytest.approx(132 * 4 * 1.755 * 2.56)
 
 

@@ -105,7 +105,7 @@ TEST_P(EmulatedLossless, ValuesAreThoseOfTheCpu) {
 
 TEST_P(EmulatedLossless, RefusesWhatTheCpuRefuses) { expect_same_refusals(GetParam(), 700, 30); }
 
-// Of four lane sets.
+// The chunks have four lane sets.
 TEST_P(EmulatedLossless, RefusesWhatTheCpuRefusesOfManyValues) {
   expect_same_refusals(GetParam(), 33000, 4);
 }

@@ -37,7 +37,7 @@ void check(cuda::DriverResult result, const char* what) {
   }
 }
 
-// What the library leaves to its caller.
+// The library leaves these functions to its caller.
 struct MemoryDriver {
   cuda::DriverResult (*Init)(unsigned flags);
   cuda::DriverResult (*DevicePrimaryCtxRetain)(cuda::DriverContext* context,

@@ -391,7 +391,7 @@ FAKE(MemcpyDtoHAsync_v2, void* to, DriverPointer from, std::size_t n_bytes, Driv
            [to, from, n_bytes] { std::memcpy(to, reinterpret_cast<void*>(from), n_bytes); });
   return 0;
 }
-// What only tests call, for memory that tensors are in.
+// Only tests call these, for memory that tensors are in.
 FAKE(MemAlloc_v2, DriverPointer* address, std::size_t n_bytes) {
   *address = reinterpret_cast<std::uintptr_t>(::operator new(n_bytes, kMemoryAlignment));
   return 0;

@@ -42,7 +42,7 @@ template <class Value, unsigned n_sets>
 class DirectWarp {
   using Word = typename Value::Word;
   // An index is as long as a value, which then takes its place.
-  static constexpr bool kInPlace = kIndicesInPlace<sizeof(Word)>;
+  static constexpr bool kInPlace = has_indices_in_place(sizeof(Word));
 
  public:
   CFCK_DEVICE DirectWarp(const DeviceChunk& chunk, const DirectSectionsOnDevice& sections,
@@ -86,11 +86,6 @@ class DirectWarp {
     return mask_ != nullptr && is_device_mask_of(mask_, chunk_.n_values, s_.n_masked);
   }
 
-  CFCK_DEVICE unsigned group_size(std::uint32_t g) const {
-    const std::uint32_t n_left = n_shown_ - g * kGroupSize;
-    return n_left < kGroupSize ? n_left : kGroupSize;
-  }
-
   // The groups, by their symbols or by the field, and where their raw bits are.
   CFCK_DEVICE bool read_groups() {
     bool fits = true;
@@ -114,7 +109,9 @@ class DirectWarp {
     }
     const auto raw_bytes_of = [&](std::uint32_t g) {
       const std::uint32_t group = chunk_.groups[g];
-      return is_zero_group(group) ? 0 : low_bits_of_bin(bin_of(group)) * ((group_size(g) + 7) / 8);
+      return is_zero_group(group)
+                 ? 0
+                 : low_bits_of_bin(bin_of(group)) * ((size_of_group(n_shown_, g) + 7) / 8);
     };
     const std::uint32_t raw_bytes = sum_of_groups(n_groups_, raw_bytes_of);
     tail_ = find_tail(n_groups_, raw_bytes, n_sets, raw_bytes_of);
@@ -140,7 +137,7 @@ class DirectWarp {
       }
       for (std::uint32_t g = first; g < last; ++g) {
         const std::uint32_t group = groups[g];
-        const bool is_common = group_size(g) == kGroupSize && !is_zero_group(group) &&
+        const bool is_common = size_of_group(n_shown_, g) == kGroupSize && !is_zero_group(group) &&
                                low_bits_of_bin(bin_of(group)) <= kMaxSafeLowBits;
         raw = is_common ? decode_group<to_values, true>(g, group, raw)
                         : decode_group<to_values, false>(g, group, raw);
@@ -156,8 +153,8 @@ class DirectWarp {
     for (std::uint32_t g = tail_.first_group; g < n_groups_; ++g) {
       const std::uint32_t group = chunk_.groups[g];
       if (!is_zero_group(group)) {
-        decode_run(lanes_, shared_.tables[2 + table_of_bin(bin_of(group))], group_size(g),
-                   [](std::uint32_t, std::uint32_t, bool) {});
+        decode_run(lanes_, shared_.tables[2 + table_of_bin(bin_of(group))],
+                   size_of_group(n_shown_, g), [](std::uint32_t, std::uint32_t, bool) {});
       }
     }
     const std::uint32_t in_section = tail_.raw_bytes - tail_.in_lanes;
@@ -175,7 +172,7 @@ class DirectWarp {
   template <bool to_values, bool is_common>
   CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t g, std::uint32_t group,
                                                const std::uint8_t* raw) {
-    const unsigned n = is_common ? kGroupSize : group_size(g);
+    const unsigned n = is_common ? kGroupSize : size_of_group(n_shown_, g);
     const std::uint32_t scale_bin = bin_of(group);
     const bool is_zero = !is_common && is_zero_group(group);
     const unsigned low_bits = is_zero ? 0 : low_bits_of_bin(scale_bin);

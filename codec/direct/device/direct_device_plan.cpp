@@ -84,8 +84,7 @@ DeviceKernel kernel_of(DType dtype) {
 std::uint64_t index_bytes(DType dtype, const DirectParameters& parameters, bool has_mask,
                           std::uint64_t n_groups, std::uint64_t n_values) {
   const bool is_moved = has_mask || !parameters.field.empty();
-  const bool in_place = dtype == DType::kF32;
-  static_assert(kIndicesInPlace<4> && !kIndicesInPlace<2> && !kIndicesInPlace<8>);
+  const bool in_place = has_indices_in_place(bits_per_element(dtype) / 8);
   if (!is_moved) {
     return parameters.coefficients.empty() || in_place ? 0 : 4 * n_groups * kGroupSize;
   }

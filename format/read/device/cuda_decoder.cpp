@@ -135,7 +135,7 @@ Result<Decoder> Decoder::plan(const Reader& reader, std::span<const Read> reads,
         impl->outputs.push_back(read.out.data());
       }
     }
-    impl->memory = impl->load.memory();
+    impl->memory = impl->load.plan_memory();
     return Decoder(std::move(impl));
   });
 }

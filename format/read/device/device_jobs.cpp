@@ -26,6 +26,14 @@ bool is_for_host(const WantedReads& wanted, const WantedChunk& part) {
   return !is_known || (!is_whole && !can_gather(read));
 }
 
+DeviceJob job_of(JobKind kind, const JobOrder& order, const WantedChunk& wanted) {
+  DeviceJob job;
+  job.kind = kind;
+  job.order = order;
+  job.wanted = wanted;
+  return job;
+}
+
 // Bytes of an extent that the host has to see.
 std::size_t header_bytes(const DeviceReads& reads, const DeviceJob& job) {
   const std::size_t n_bytes = extent_of(reads, job).n_bytes;
@@ -51,16 +59,12 @@ std::vector<DeviceJob> device_jobs(const WantedReads& wanted) {
   std::vector<DeviceJob> jobs;
   jobs.reserve(wanted.chunks().size() + wanted.packs().size());
   for (const WantedChunk& chunk : wanted.chunks()) {
-    DeviceJob& job = jobs.emplace_back();
-    job.kind = is_for_host(wanted, chunk) ? JobKind::kHostChunk : JobKind::kChunk;
-    job.order = {jobs.size() - 1, 0};
-    job.wanted = chunk;
+    const JobKind kind = is_for_host(wanted, chunk) ? JobKind::kHostChunk : JobKind::kChunk;
+    jobs.push_back(job_of(kind, {jobs.size(), 0}, chunk));
   }
   for (std::size_t p = 0; p < wanted.packs().size(); ++p) {
-    DeviceJob& job = jobs.emplace_back();
-    job.kind = JobKind::kPack;
-    job.order = {jobs.size() - 1, 0};
-    job.pack = static_cast<std::uint32_t>(p);
+    jobs.push_back(job_of(JobKind::kPack, {jobs.size(), 0}, {}));
+    jobs.back().pack = static_cast<std::uint32_t>(p);
   }
   return jobs;
 }
@@ -122,26 +126,16 @@ std::size_t most_slot_bytes(const DeviceReads& reads, const DeviceJob& job) {
 }
 
 DeviceJob host_job(const DeviceJob& job, const DeviceTask& task) {
-  DeviceJob host;
-  host.kind = job.kind == JobKind::kPack ? JobKind::kHostPacked : JobKind::kHostChunk;
-  host.order = task.order;
-  host.wanted = task.wanted;
-  return host;
+  const bool is_packed = job.kind == JobKind::kPack;
+  return job_of(is_packed ? JobKind::kHostPacked : JobKind::kHostChunk, task.order, task.wanted);
 }
 
 DeviceJob host_job(const DeviceJob& job) {
-  DeviceJob host;
-  host.kind = JobKind::kHostChunk;
-  host.order = job.order;
-  host.wanted = job.wanted;
-  return host;
+  return job_of(JobKind::kHostChunk, job.order, job.wanted);
 }
 
 DeviceJob deferred_job(const DeviceJob& job, const DeviceTask& task) {
-  DeviceJob deferred;
-  deferred.kind = job.kind;
-  deferred.order = job.order;
-  deferred.wanted = job.wanted;
+  DeviceJob deferred = job_of(job.kind, job.order, job.wanted);
   deferred.extra_bytes = kDeviceAlignment;  // not 0: once is enough
   if (task.plan.mask_frame_bytes != 0) {
     deferred.extra_bytes += aligned_bytes(task.plan.mask_bytes);

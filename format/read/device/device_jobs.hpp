@@ -54,11 +54,11 @@ struct DeviceJob {
   ByteView bytes;                  // of kBytes
   std::byte* to = nullptr;         // of kBytes
   Placed place;                    // in the slot
-  // Of kChunk and kPack, in the memory of the device: in the slot, or where the file is.
+  // The extent of kChunk and kPack in the memory of the device: in the slot, or where the file is.
   const std::byte* extent = nullptr;
   std::uint32_t extent_bytes = 0;
   std::uint64_t hash = 0;
-  // Of kChunk that found no room for its mask and its vectors in a slot: what they take.
+  // The mask and the vectors of a kChunk that found no room for them in a slot take this much.
   std::size_t extra_bytes = 0;
   std::vector<DeviceTask> tasks;
 };
@@ -66,7 +66,7 @@ struct DeviceJob {
 // Returns the jobs of all chunks and packs.
 std::vector<DeviceJob> device_jobs(const WantedReads& wanted);
 
-// What a load reads from, and what is wanted of it.
+// A load reads from this file, and this is wanted of it.
 struct DeviceReads {
   const OpenFile& file;
   const WantedReads& wanted;
@@ -99,7 +99,7 @@ bool can_gather(const ViewRead& read);
 DeviceJob host_job(const DeviceJob& job, const DeviceTask& task);
 // The job of the host for a whole chunk, which is not for the device.
 DeviceJob host_job(const DeviceJob& job);
-// The same job for another slot, which is to keep room for what it lacks here.
+// Returns the job for another slot, which is to keep room for what it lacks here.
 DeviceJob deferred_job(const DeviceJob& job, const DeviceTask& task);
 
 // Bytes of the values that are wanted, and the whole of their read.

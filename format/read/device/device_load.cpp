@@ -15,15 +15,14 @@ namespace {
 // One slot is filled, one copied, one decoded.
 constexpr std::size_t kSlots = 3;
 constexpr std::size_t kMemoryAlignment = 256;
+// Any load takes as much scratch memory, for masks and partial reads.
+constexpr std::uint64_t kLeastScratchBytes = std::uint64_t{8} << 20;
 // The host sends values that it has whole in pieces of this size.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
 
 std::size_t rounded(std::size_t n_bytes) {
   return ceil_div(n_bytes, kMemoryAlignment) * kMemoryAlignment;
 }
-
-// Any load takes as much, for masks and partial reads.
-constexpr std::uint64_t kLeastScratchBytes = std::uint64_t{8} << 20;
 
 // Returns what the chunks of a read are likely to take of the scratch memory together: for a group
 // of 128 values a number and rows of escapes; for values of the codec direct indices as well.
@@ -37,34 +36,38 @@ std::uint64_t likely_scratch_bytes(const ViewRead& read, std::uint64_t limit) {
 
 }  // namespace
 
-DeviceMemoryPlan DeviceLoad::memory() const {
-  DeviceMemoryPlan plan;
+DeviceMemoryPlan DeviceLoad::plan_memory() {
+  auto jobs = device_jobs(wanted_);
   std::size_t largest = 0;
   std::size_t total = kSlotOverheadBytes;
   const std::size_t enough = kSlots * limits_.slot_bytes + kSlotOverheadBytes;
-  for (const DeviceJob& job : device_jobs(wanted_)) {
-    const std::size_t most = most_slot_bytes(reads_, job);
-    largest = std::max(largest, most);
+  for (const DeviceJob& job : jobs) {
+    largest = std::max(largest, most_slot_bytes(reads_, job));
     total = std::min(total + likely_slot_bytes(reads_, job), enough);
   }
   if (!wanted_.late().empty()) {
     largest = std::max(largest, kPieceBytes + description_bytes(wanted_, {}));
   }
-  plan.slot_bytes =
+  jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
+  memory_.slot_bytes =
       rounded(std::max(std::min(total, limits_.slot_bytes), largest + kSlotOverheadBytes));
-  plan.n_slots = std::clamp<std::size_t>(ceil_div(total, plan.slot_bytes), 1, kSlots);
-  std::uint64_t scratch_bytes = 0;
-  std::uint64_t most_bytes = 0;  // of all that could be wanted
+  memory_.n_slots = std::clamp<std::size_t>(ceil_div(total, memory_.slot_bytes), 1, kSlots);
+  memory_.scratch_bytes = plan_scratch();
+  memory_.tables_bytes = rounded(codec::static_device_tables().size_bytes());
+  return memory_;
+}
+
+std::size_t DeviceLoad::plan_scratch() const {
+  std::uint64_t likely = 0;
+  std::uint64_t most = 0;  // of all that could be wanted
   for (const ViewRead& read : wanted_.reads()) {
     const std::uint64_t n = std::min(read.stored->record.n_elems, kMostBytes / 32);
-    scratch_bytes = std::min<std::uint64_t>(
-        limits_.scratch_bytes, scratch_bytes + likely_scratch_bytes(read, limits_.scratch_bytes));
-    most_bytes = std::min<std::uint64_t>(kMostBytes, most_bytes + 16 * n + 4096);
+    likely = std::min<std::uint64_t>(limits_.scratch_bytes,
+                                     likely + likely_scratch_bytes(read, limits_.scratch_bytes));
+    most = std::min<std::uint64_t>(kMostBytes, most + 16 * n + 4096);
   }
-  scratch_bytes = std::max(scratch_bytes, std::min(kLeastScratchBytes, most_bytes));
-  plan.scratch_bytes = rounded(std::min<std::uint64_t>(scratch_bytes, limits_.scratch_bytes));
-  plan.tables_bytes = rounded(codec::static_device_tables().size_bytes());
-  return plan;
+  likely = std::max(likely, std::min(kLeastScratchBytes, most));
+  return rounded(std::min<std::uint64_t>(likely, limits_.scratch_bytes));
 }
 
 unsigned DeviceLoad::thread_count() const { return resolve_threads(file_.options.threads); }
@@ -78,22 +81,19 @@ Result<void> DeviceLoad::upload_tables(std::byte* to) {
 
 Result<void> DeviceLoad::enqueue(codec::DeviceQueues& device, MutableBytes staging,
                                  std::byte* workspace) {
-  auto jobs = device_jobs(wanted_);
-  if (jobs.empty() && wanted_.late().empty()) {
+  if (jobs_.empty() && wanted_.late().empty()) {
     return {};
   }
-  const DeviceMemoryPlan plan = memory();
   device_ = &device;
   CFCK_TRY(upload_tables(workspace));
-  workspace += plan.tables_bytes;
-  scratch_ = DeviceScratch(workspace, plan.scratch_bytes);
-  workspace += plan.scratch_bytes;
-  for (std::size_t i = 0; i < plan.n_slots; ++i) {
+  workspace += memory_.tables_bytes;
+  scratch_ = DeviceScratch(workspace, memory_.scratch_bytes);
+  workspace += memory_.scratch_bytes;
+  for (std::size_t i = 0; i < memory_.n_slots; ++i) {
     slots_.push_back(std::make_unique<DeviceSlot>(
-        reads_, learned_, staging.subspan(i * plan.slot_bytes, plan.slot_bytes),
-        workspace + i * plan.slot_bytes));
+        reads_, learned_, staging.subspan(i * memory_.slot_bytes, memory_.slot_bytes),
+        workspace + i * memory_.slot_bytes));
   }
-  jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
   workers_ = std::make_unique<WorkerSet>(file_.idle_workers(), thread_count());
   CFCK_TRY(run_jobs());
   CFCK_TRY(run_late());

@@ -52,7 +52,9 @@ class DeviceLoad {
 
   // Returns the reads, to be added to before anything else.
   WantedReads& wanted() { return wanted_; }
-  DeviceMemoryPlan memory() const;
+  // Lists the jobs of all reads and returns the memory that they take. To be called once, before
+  // enqueue(), when all reads were added.
+  DeviceMemoryPlan plan_memory();
 
   // Reads everything and asks the device for all that is to be done; returns while it still does
   // the last of it. The device and the memory stay until finish() has returned.
@@ -71,6 +73,7 @@ class DeviceLoad {
     Error error;
   };
 
+  std::size_t plan_scratch() const;
   Result<void> upload_tables(std::byte* to);
   Result<void> run_jobs();
   // Fills the next slot with jobs and has the device do them.
@@ -95,6 +98,7 @@ class DeviceLoad {
   const OpenFile& file_;
   WantedReads wanted_;
   const DeviceReads reads_;
+  DeviceMemoryPlan memory_;
   SharedProgress progress_;
   const DeviceLimits limits_;
   LearnedRecords learned_;

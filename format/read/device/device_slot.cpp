@@ -55,11 +55,11 @@ void DeviceSlot::clear() {
 // case.
 std::size_t DeviceSlot::mask_reserve(const DeviceJob& job) const {
   const bool may_have_one = job.kind == JobKind::kChunk && learned_.have_masks() && !is_empty();
-  return may_have_one ? aligned_bytes(wanted_.place_of(job.wanted).n_elems / 8 + 1) : 0;
+  return may_have_one ? aligned_bytes(reads_.wanted.place_of(job.wanted).n_elems / 8 + 1) : 0;
 }
 
 bool DeviceSlot::admit(DeviceJob& job) {
-  const std::size_t described = description_bytes(wanted_, job);
+  const std::size_t described = description_bytes(reads_.wanted, job);
   const std::size_t reserved = std::max(job.extra_bytes, mask_reserve(job));
   const auto place =
       memory_.take(place_bytes(reads_, job), kept_bytes_ + described + reserved_bytes_ + reserved);
@@ -142,7 +142,7 @@ Result<bool> DeviceSlot::place_mask(DeviceTask& task, ByteView payload, codec::S
   if (reads_.on_device != nullptr) {
     fetched.resize(task.plan.mask_at + std::size_t{task.plan.mask_frame_bytes});
     const auto at = static_cast<std::uint64_t>(task.payload - reads_.on_device);
-    CFCK_TRY(file_.source->read_at(at, fetched));
+    CFCK_TRY(reads_.file.source->read_at(at, fetched));
     payload = fetched;
   }
   task.mask = place->device;
@@ -192,9 +192,9 @@ Result<void> DeviceSlot::plan(DeviceTask& task, const StoredRecord& stored,
 }
 
 Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
-  const ChunkPlace place = wanted_.place_of(job.wanted);
+  const ChunkPlace place = reads_.wanted.place_of(job.wanted);
   if (reads_.on_device == nullptr) {
-    CFCK_TRY(file_.source->read_at(place.offset_bytes, job.place.host));
+    CFCK_TRY(reads_.file.source->read_at(place.offset_bytes, job.place.host));
   }
   const ByteView front = job.place.host;  // of the extent, or all of it
   DeviceTask& task = job.tasks.emplace_back();
@@ -210,7 +210,7 @@ Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
     }
     return {};
   }
-  // What has a Zstd frame behind its CHNK frame is the host's.
+  // Chunks with a Zstd frame behind their CHNK frame are the host's.
   if (!check_frame_header(front, kChunkTag, job.extent_bytes, place.offset_bytes)) {
     return {};
   }
@@ -225,22 +225,22 @@ Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
   }
   // Its header was longer than what has been fetched of it.
   std::vector<std::byte> extent(job.extent_bytes);
-  CFCK_TRY(file_.source->read_at(place.offset_bytes, extent));
+  CFCK_TRY(reads_.file.source->read_at(place.offset_bytes, extent));
   return plan(task, *place.stored, info_of(place), ByteView(extent).subspan(kFrameHeaderBytes),
               worker.scratch());
 }
 
 Result<void> DeviceSlot::fill_pack(DeviceJob& job, ReadWorker& worker) {
-  const WantedPack& pack = wanted_.packs()[job.pack];
-  const PackEntry& entry = file_.index.packs[pack.pack];
+  const WantedPack& pack = reads_.wanted.packs()[job.pack];
+  const PackEntry& entry = reads_.file.index.packs[pack.pack];
   if (reads_.on_device == nullptr) {
-    CFCK_TRY(file_.source->read_at(entry.offset_bytes, job.place.host));
+    CFCK_TRY(reads_.file.source->read_at(entry.offset_bytes, job.place.host));
   }
   const ByteView frame = job.place.host;
   const bool is_valid =
       bool(check_frame_header(frame, kPackTag, entry.n_bytes, entry.offset_bytes));
   for (const std::size_t number : pack.reads) {
-    const ViewRead& read = wanted_.reads()[number];
+    const ViewRead& read = reads_.wanted.reads()[number];
     const StoredRecord& stored = *read.stored;
     DeviceTask& task = job.tasks.emplace_back();
     task.wanted = {number, 0, 0, read.first, read.first + read.n_elems};
@@ -263,14 +263,14 @@ Result<void> DeviceSlot::fill_pack(DeviceJob& job, ReadWorker& worker) {
 }
 
 Result<void> DeviceSlot::fill_host_chunk(DeviceJob& job, ReadWorker& worker) {
-  const ChunkPlace place = wanted_.place_of(job.wanted);
-  const Verify verify{file_.options.verify_chunks};
+  const ChunkPlace place = reads_.wanted.place_of(job.wanted);
+  const Verify verify{reads_.file.options.verify_chunks};
   if (job.wanted.end - job.wanted.begin == place.n_elems) {
-    return decode_chunk(file_, place, verify, worker, job.place.host);
+    return decode_chunk(reads_.file, place, verify, worker, job.place.host);
   }
   const MutableBytes decoded = worker.decoded(0, place.decoded_bytes);
-  CFCK_TRY(decode_chunk(file_, place, verify, worker, decoded));
-  ViewRead part = wanted_.reads()[job.wanted.read];
+  CFCK_TRY(decode_chunk(reads_.file, place, verify, worker, decoded));
+  ViewRead part = reads_.wanted.reads()[job.wanted.read];
   part.first = job.wanted.begin;
   copy_runs(part, job.wanted, decoded, place.chunk * place.stored->record.chunk_elems,
             job.place.host);
@@ -278,16 +278,16 @@ Result<void> DeviceSlot::fill_host_chunk(DeviceJob& job, ReadWorker& worker) {
 }
 
 Result<void> DeviceSlot::fill_host_packed(DeviceJob& job, ReadWorker& worker) {
-  const ViewRead& read = wanted_.reads()[job.wanted.read];
+  const ViewRead& read = reads_.wanted.reads()[job.wanted.read];
   const StoredRecord& stored = *read.stored;
-  const auto pack = file_.read_pack(stored.pack);
+  const auto pack = reads_.file.read_pack(stored.pack);
   if (!pack) {
     return place_error(pack.error(), read.asked->name, 0);
   }
   const bool is_whole = read.n_elems == stored.record.n_elems;
   const MutableBytes decoded =
       is_whole ? job.place.host : worker.decoded(0, stored.record.decoded_bytes);
-  CFCK_TRY(decode_packed(file_, stored, read.asked->name, **pack, worker, decoded));
+  CFCK_TRY(decode_packed(reads_.file, stored, read.asked->name, **pack, worker, decoded));
   if (!is_whole) {
     copy_runs(read, job.wanted, decoded, 0, job.place.host);
   }
@@ -296,7 +296,7 @@ Result<void> DeviceSlot::fill_host_packed(DeviceJob& job, ReadWorker& worker) {
 
 void DeviceSlot::describe(DeviceJob& job, DeviceWaves& waves) {
   if (is_of_device(job)) {
-    if (file_.options.verify_chunks) {
+    if (reads_.file.options.verify_chunks) {
       waves.add_extent(job.order, {bytes_of(job.extent), job.hash, job.extent_bytes});
     }
     for (DeviceTask& task : job.tasks) {
@@ -306,10 +306,10 @@ void DeviceSlot::describe(DeviceJob& job, DeviceWaves& waves) {
         left_jobs_.push_back(is_deferred ? deferred_job(job, task) : host_job(job, task));
         continue;
       }
-      moved_.device_bytes += wanted_bytes(wanted_, task.wanted);
+      moved_.device_bytes += wanted_bytes(reads_.wanted, task.wanted);
       moved_.host_bytes += task.plan.mask_frame_bytes == 0 ? 0 : task.plan.mask_bytes;
-      done_.push_back(
-          {wanted_.reads()[task.wanted.read].asked, wanted_bytes(wanted_, task.wanted)});
+      done_.push_back({reads_.wanted.reads()[task.wanted.read].asked,
+                       wanted_bytes(reads_.wanted, task.wanted)});
     }
     return;
   }
@@ -321,17 +321,17 @@ void DeviceSlot::describe(DeviceJob& job, DeviceWaves& waves) {
   }
   const std::uint64_t n_bytes = job.place.host.size();
   std::byte* const to =
-      job.kind == JobKind::kBytes ? job.to : destination_of(wanted_, job.wanted).data();
+      job.kind == JobKind::kBytes ? job.to : destination_of(reads_.wanted, job.wanted).data();
   waves.add_copy(to, job.place.device, n_bytes);
   moved_.host_bytes += n_bytes;
   done_.push_back(
-      {job.late != nullptr ? job.late->read.asked : wanted_.reads()[job.wanted.read].asked,
+      {job.late != nullptr ? job.late->read.asked : reads_.wanted.reads()[job.wanted.read].asked,
        n_bytes});
 }
 
 Result<void> DeviceSlot::launch(codec::DeviceQueues& device, DeviceScratch& scratch,
                                 const codec::DeviceTable* tables) {
-  DeviceWaves waves(wanted_, scratch);
+  DeviceWaves waves(reads_.wanted, scratch);
   scratch.clear();
   for (DeviceJob& job : jobs_) {
     describe(job, waves);

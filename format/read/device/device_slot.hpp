@@ -14,7 +14,7 @@
 
 namespace cfck::format {
 
-// What a load has learned of its records. Thread-safe.
+// Keeps what a load has learned of its records. Thread-safe.
 class LearnedRecords {
  public:
   // Parses the parameters of a record once.
@@ -41,11 +41,7 @@ class DeviceSlot {
  public:
   DeviceSlot(const DeviceReads& reads, LearnedRecords& learned, MutableBytes host,
              std::byte* device)
-      : reads_(reads),
-        file_(reads.file),
-        wanted_(reads.wanted),
-        learned_(learned),
-        memory_(host, device) {}
+      : reads_(reads), learned_(learned), memory_(host, device) {}
 
   // Empties the slot, whose work is done.
   void clear();
@@ -94,8 +90,6 @@ class DeviceSlot {
   void describe(DeviceJob& job, DeviceWaves& waves);
 
   const DeviceReads& reads_;
-  const OpenFile& file_;
-  const WantedReads& wanted_;
   LearnedRecords& learned_;
   SlotMemory memory_;
   std::vector<DeviceJob> jobs_;
