@@ -25,7 +25,7 @@ if $long; then need_packages "${long_packages[@]}"; fi
 
 if [ ! -d "$venv/lib" ] || ! ls -d "$venv"/lib/python*/site-packages/torch >/dev/null 2>&1; then
   echo "PyTorch will be installed into .venv: about 5 GB, a few minutes."
-  need_disk_gb 12
+  need_disk_gb 11
 fi
 make_venv
 step "Installing what the Python tests use"

@@ -176,6 +176,7 @@ std::shared_ptr<const codec::SpectralRequest> RateControl::request_of(const Item
   request->lambda = follows_bound || !item.choice().is_flat() ? 0 : kLambda;
   request->steps = item.choice().steps;
   request->block = item.choice().block;
+  request->has_block_bands = item.choice().is_learned;
   // A maximum error applies to each value by itself.
   if (!follows_bound) {
     request->moments = item.choice().moments;

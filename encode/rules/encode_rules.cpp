@@ -6,6 +6,7 @@
 #include "base/glob.hpp"
 #include "codec/lossy.hpp"
 #include "encode/rules/step_presets.hpp"
+#include "spectral/layout/spectral_geometry.hpp"
 
 namespace cfck::encode {
 namespace {
@@ -125,6 +126,26 @@ Error not_float(std::string_view name) {
       .in_record(std::string(name));
 }
 
+// The choice for a tensor with steps of its own. Blocks are never the codec's choice: they decide
+// which values steps lead to.
+TensorChoice learned_choice(const LearnedSteps& steps, const Shape& shape) {
+  TensorChoice choice;
+  choice.codec = CodecChoice::kSpectral;
+  SpectralChoice& spectral = choice.spectral.emplace();
+  spectral.is_learned = true;
+  spectral.n_states = steps.trellis_states;
+  spectral.steps = {steps.bands, steps.rows, steps.columns};
+  spectral.known_step = steps.step;
+  spectral.block = steps.block;
+  if (spectral.block.empty()) {
+    spectral.block = codec::kernel_block(shape);
+  }
+  if (spectral.block.empty()) {
+    spectral.block.assign(shape.size(), 1);
+  }
+  return choice;
+}
+
 }  // namespace
 
 Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
@@ -134,6 +155,9 @@ Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
   const Calibration* const calibration = options.calibration.get();
   CFCK_TRY_ASSIGN(made.request_, request_of(options, calibration, options.level));
   made.exempt_.insert(options.exempt.begin(), options.exempt.end());
+  for (const auto& [name, steps] : options.learned_steps) {
+    made.learned_.emplace(name, Learned{steps});
+  }
   for (const EncodeRule& rule : options.rules) {
     const Result<TensorChoice> request = request_of(rule.options, calibration, options.level);
     if (!request) {
@@ -191,7 +215,26 @@ std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
   return std::nullopt;
 }
 
+Result<TensorChoice> EncodeRules::choose_learned(std::string_view name, Learned& learned,
+                                                 DType dtype, const Shape& shape) {
+  learned.used = true;
+  TensorChoice choice = learned_choice(learned.steps, shape);
+  if (codec::find_lossy_encoder(CodecId::kSpectral) == nullptr) {
+    return unsupported("this build has no codec spectral");
+  }
+  if (!can_be_lossy(dtype, choice)) {
+    return not_float(name);
+  }
+  if (!(learned.steps.step > 0)) {
+    return invalid_argument("a learned step must be positive").in_record(std::string(name));
+  }
+  return choice;
+}
+
 Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape) {
+  if (const auto learned = learned_.find(name); learned != learned_.end()) {
+    return choose_learned(name, learned->second, dtype, shape);
+  }
   Rule* const rule = find_rule(name);
   const TensorChoice& request = rule != nullptr ? rule->request : request_;
   if (rule != nullptr) {
@@ -251,6 +294,11 @@ std::vector<std::string> EncodeRules::unmatched() const {
   for (const Rule& rule : rules_) {
     if (!rule.used) {
       patterns.push_back(rule.pattern);
+    }
+  }
+  for (const auto& [name, learned] : learned_) {
+    if (!learned.used) {
+      patterns.push_back(name);
     }
   }
   return patterns;

@@ -41,7 +41,8 @@ class EncodeRules {
   // Requires: has_file_target().
   const Target& file_target() const { return request_.spectral->target; }
 
-  // Patterns that were the first match of no tensor, in the order given.
+  // Patterns that were the first match of no tensor, in the order given; then names of learned
+  // steps that no tensor has.
   std::vector<std::string> unmatched() const;
 
  private:
@@ -52,6 +53,13 @@ class EncodeRules {
     bool used = false;
   };
 
+  struct Learned {
+    LearnedSteps steps;
+    bool used = false;
+  };
+
+  static Result<TensorChoice> choose_learned(std::string_view name, Learned& learned, DType dtype,
+                                             const Shape& shape);
   // Returns the first rule that matches; nullptr if none does.
   Rule* find_rule(std::string_view name);
   std::optional<LosslessReason> exemption(std::string_view name, const Shape& shape) const;
@@ -63,6 +71,7 @@ class EncodeRules {
   // Rules may be as many as tensors, one for each name: these are looked up.
   std::map<std::string, std::size_t, std::less<>> by_pattern_;  // the first of each
   std::vector<std::size_t> with_wildcards_;
+  std::map<std::string, Learned, std::less<>> learned_;
   TensorChoice request_;  // of the plain options
   std::set<std::string, std::less<>> exempt_;
   std::shared_ptr<const Calibration> calibration_;

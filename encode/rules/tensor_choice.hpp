@@ -41,9 +41,10 @@ struct SpectralChoice {
   codec::StepField steps;                        // relative to step_scale
   SharedConstant<codec::SecondMoments> moments;  // for error compensation
   SharedConstant<std::vector<float>> corrected;  // quantised instead, if set
-  // The step of a quality or of a refined calibration: it applies where there is no target, and is
-  // tried first where there is one. 0: there is none.
+  // The step of a quality, of a refined calibration or of training: it applies where there is no
+  // target, and is tried first where there is one. 0: there is none.
   double known_step = 0;
+  bool is_learned = false;  // in training: nothing is weighted, and bands are those of `block`
 
   // Steps relative to those of the other tensors come from names, shapes and values alone.
   bool follows_roles() const {
@@ -51,7 +52,7 @@ struct SpectralChoice {
   }
   bool is_calibrated() const { return preset >= StepPreset::kCalibrated; }
   // Bits are weighted where only the sum of squared errors matters.
-  bool is_flat() const { return preset == StepPreset::kFlat; }
+  bool is_flat() const { return preset == StepPreset::kFlat && !is_learned; }
 
   bool operator==(const SpectralChoice&) const = default;
 };

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -239,6 +241,22 @@ struct EncodeRule {
   bool force = false;
 };
 
+// Steps of codec spectral for one tensor, as training has learned them (cfck/training.hpp). Its
+// values are rounded to nearest, or with more than one state as the trellis has it.
+struct LearnedSteps {
+  double step = 0;  // from 2^-1000 to 2^1000
+  // Quarter-log2 steps on top: by number of the band (spectral/transforms.md), by row and by column
+  // of blocks. Empty: 0.
+  std::vector<std::int16_t> bands = {};
+  std::vector<std::int16_t> rows = {};
+  std::vector<std::int16_t> columns = {};
+  // As TensorOptions::block. Empty: convolution kernels; of other tensors nothing is transformed.
+  std::vector<std::uint8_t> block = {};
+  unsigned trellis_states = 1;
+
+  bool operator==(const LearnedSteps&) const = default;
+};
+
 // The options of a file. For each tensor the first rule that matches its name applies, and nothing
 // else; without a matching rule, the plain options.
 //
@@ -273,6 +291,9 @@ struct EncodeOptions {
   // must agree, and the root mean square of each tensor within a hundredth.
   std::shared_ptr<const Calibration> calibration = nullptr;
   std::vector<EncodeRule> rules = {};
+  // Tensors that are stored with steps of their own, by name, whatever rules and plain options say.
+  // Error where one is no float tensor, and where its steps do not fit it (kInvalidArgument).
+  std::map<std::string, LearnedSteps, std::less<>> learned_steps = {};
   std::vector<std::string> exempt = {};  // names: buffers, optimizer state
   // Worker threads; 0: the CPUs this process may use (default_thread_count()). The bytes do not
   // depend on it; those of integers, masks, attachments do on libzstd's version.

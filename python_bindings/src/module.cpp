@@ -13,6 +13,7 @@ void bind_device(nanobind::module_& module);
 void bind_folders(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
 void bind_reader(nanobind::module_& module);
+void bind_training(nanobind::module_& module);
 void bind_writer(nanobind::module_& module);
 
 void bind_module(nanobind::module_& module) {
@@ -26,6 +27,7 @@ void bind_module(nanobind::module_& module) {
   bind_options(module);
   bind_reader(module);
   bind_device(module);
+  bind_training(module);
   bind_writer(module);
 }
 

@@ -1,6 +1,7 @@
 #include "cfck/options.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -25,6 +26,7 @@ namespace {
 using namespace nb::literals;
 
 using Rules = std::vector<std::tuple<std::string, TensorOptions, bool>>;
+using Learned = std::vector<std::pair<std::string, LearnedSteps>>;
 
 // "a, b or c"
 std::string alternatives(std::span<const std::string_view> words) {
@@ -91,12 +93,15 @@ EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint
                              Rules rules, const SharedCalibration* calibration,
                              std::vector<std::string> exempt, unsigned threads,
                              std::uint32_t chunk_elems, const std::string& entropy,
-                             const std::string& level) {
+                             const std::string& level, Learned learned) {
   EncodeOptions options;
   options.set_tensor_options(plain);
   options.size = size;
   for (auto& [pattern, chosen, force] : rules) {
     options.rules.push_back({std::move(pattern), chosen, force});
+  }
+  for (auto& [name, steps] : learned) {
+    options.learned_steps.insert_or_assign(std::move(name), std::move(steps));
   }
   options.exempt = std::move(exempt);
   options.threads = threads;
@@ -153,19 +158,33 @@ void bind_options(nb::module_& module) {
           "max_sigma_error"_a.none(), "per_row"_a, "nmse"_a.none(), "psnr"_a.none(),
           "bits_per_weight"_a.none(), "trellis_states"_a.none(), "steps"_a.none(), "block"_a,
           "quality"_a.none());
+  nb::class_<LearnedSteps>(module, "LearnedSteps", "Steps that a tensor was trained with.")
+      .def(
+          "__init__",
+          [](LearnedSteps* self, double step, std::vector<std::int16_t> bands,
+             std::vector<std::int16_t> rows, std::vector<std::int16_t> columns,
+             std::vector<std::uint8_t> block, unsigned trellis_states) {
+            new (self) LearnedSteps{step,
+                                    std::move(bands),
+                                    std::move(rows),
+                                    std::move(columns),
+                                    std::move(block),
+                                    trellis_states};
+          },
+          nb::kw_only(), "step"_a, "bands"_a, "rows"_a, "columns"_a, "block"_a, "trellis_states"_a);
   nb::class_<EncodeOptions>(module, "EncodeOptions", "Choices for a file, not checked yet.")
       .def(
           "__init__",
           [](EncodeOptions* self, const TensorOptions& plain, std::optional<std::uint64_t> size,
              Rules rules, const SharedCalibration* calibration, std::vector<std::string> exempt,
              unsigned threads, std::uint32_t chunk_elems, const std::string& entropy,
-             const std::string& level) {
+             const std::string& level, Learned learned_steps) {
             new (self) EncodeOptions(encode_options(plain, size, std::move(rules), calibration,
                                                     std::move(exempt), threads, chunk_elems,
-                                                    entropy, level));
+                                                    entropy, level, std::move(learned_steps)));
           },
           nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "calibration"_a.none(), "exempt"_a,
-          "threads"_a, "chunk_elems"_a, "entropy"_a, "level"_a,
+          "threads"_a, "chunk_elems"_a, "entropy"_a, "level"_a, "learned_steps"_a,
           "A rule is a pattern, its options, and whether it lifts exemptions.");
 }
 

@@ -96,16 +96,17 @@ class Planner {
  private:
   Result<void> check_steps(const SpectralGeometry& flat) const {
     const StepField& steps = request_.steps;
-    CFCK_TRY_ASSIGN(const SpectralGeometry kernels,
-                    SpectralGeometry::create(record_.shape, kernel_block(record_.shape)));
+    CFCK_TRY_ASSIGN(const SpectralGeometry blocks,
+                    SpectralGeometry::create(record_.shape, block_of_bands()));
+    const SpectralGeometry& grid = request_.has_block_bands ? blocks : flat;
     const auto fits = [](const std::vector<std::int16_t>& quarters, std::uint64_t n) {
       return quarters.empty() ||
              (quarters.size() == n && std::ranges::all_of(quarters, [](std::int16_t q) {
                 return q >= -kMaxStepQuarters && q <= kMaxStepQuarters;
               }));
     };
-    if (!fits(steps.bands, kernels.n_bands()) || !fits(steps.rows, flat.n_rows()) ||
-        !fits(steps.columns, flat.n_columns())) {
+    if (!fits(steps.bands, blocks.n_bands()) || !fits(steps.rows, grid.n_rows()) ||
+        !fits(steps.columns, grid.n_columns())) {
       return invalid_argument(
           "the step field does not fit the tensor: another length, or steps "
           "beyond 400");
@@ -117,9 +118,9 @@ class Planner {
     CFCK_TRY_ASSIGN(const SpectralGeometry flat, SpectralGeometry::create(record_.shape, {}));
     n_values_ = flat.n_values();
     row_values_ = flat.row_values();
-    CFCK_TRY(check_steps(flat));
     kernel_ = kernel_block(record_.shape);
     CFCK_TRY(choose_block());
+    CFCK_TRY(check_steps(flat));
     CFCK_TRY_ASSIGN(sample_, take_sample(record_, read_, rows_together()));
     return {};
   }
@@ -139,6 +140,8 @@ class Planner {
     }
     return {};
   }
+
+  const BlockSides& block_of_bands() const { return request_.has_block_bands ? block_ : kernel_; }
 
   std::uint64_t rows_together() const {
     return record_.shape.size() < 2 ? 1 : block_side(block_, record_.shape.size(), 0);
@@ -294,7 +297,7 @@ class Planner {
     if (!sample_.is_shaped()) {
       return parameters;
     }
-    if (candidate.transforms && candidate.sides == kernel_) {
+    if (candidate.transforms && candidate.sides == block_of_bands()) {
       parameters.steps.bands = request_.steps.bands;
       if (candidate.has_ranges) {
         pool_ranges(parameters.steps.bands);
@@ -302,19 +305,24 @@ class Planner {
     }
     std::vector<std::int16_t> of_rows = request_.steps.rows;
     if (!rows.empty() && !of_rows.empty()) {
+      const std::uint64_t height =
+          request_.has_block_bands ? block_side(candidate.sides, record_.shape.size(), 0) : 1;
       of_rows.clear();
       for (const std::uint64_t row : rows) {
-        of_rows.push_back(request_.steps.rows[row]);
+        if (row % height == 0) {
+          of_rows.push_back(request_.steps.rows[row / height]);
+        }
       }
     }
-    const std::size_t n_axes = record_.shape.size();
-    const std::size_t column_axis = n_axes >= 2 ? 1 : 0;
-    parameters.steps.rows =
-        pooled(of_rows, n_axes < 2 ? 1 : block_side(candidate.sides, n_axes, 0));
-    parameters.steps.columns =
-        n_axes == 0
-            ? request_.steps.columns
-            : pooled(request_.steps.columns, block_side(candidate.sides, n_axes, column_axis));
+    const auto per_block = [&](const std::vector<std::int16_t>& quarters, std::size_t axis) {
+      const std::size_t n_axes = record_.shape.size();
+      return request_.has_block_bands || n_axes <= axis
+                 ? quarters
+                 : pooled(quarters, block_side(candidate.sides, n_axes, axis));
+    };
+    const bool is_matrix = record_.shape.size() >= 2;
+    parameters.steps.rows = is_matrix ? per_block(of_rows, 0) : of_rows;
+    parameters.steps.columns = per_block(request_.steps.columns, is_matrix ? 1 : 0);
     return parameters;
   }
 

@@ -32,6 +32,8 @@ struct SpectralRequest final : CodecRequest {
   // their axis are cut to it. Empty, or more sides than axes: the kernel, or, of a matrix, 64 rows,
   // where that saves bits. Blocks that chunks cut are left out.
   std::vector<std::uint8_t> block = {};
+  // The bands of `steps` are those of `block`, not those of the kernel.
+  bool has_block_bands = false;
   // Second moments of the inputs of each row, channel by channel, positions of the kernel within.
   // With them errors are compensated and steps follow from them instead of from `steps`, where the
   // tensor has two axes or kernels and at most 2^24 values, chunks are whole rows, and the sizes

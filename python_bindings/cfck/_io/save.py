@@ -40,13 +40,15 @@ def write_prepared(
     attachments: Mapping[str, bytes],
     options: SaveFileOptions,
     exempt: Mapping[str, str] | None = None,
+    learned: Mapping[str, _native.LearnedSteps] | None = None,
 ) -> SaveSummary:
-    """``exempt``: names that plain maximum errors leave alone, and why."""
+    """``exempt``: names that plain maximum errors leave alone, and why; ``learned``: steps of
+    tensors."""
     checked = complete(SaveFileOptions, options)
     exempt = exempt or {}
     path = native_path(filename)
     entries = check_metadata(metadata)
-    native = native_options(checked, exempt)
+    native = native_options(checked, exempt, learned)
     try:
         summary = _native.write_file(
             path,
@@ -99,10 +101,13 @@ def _calibration_for(
 
 
 def write_prepared_bytes(
-    prepared: Prepared, metadata: Mapping[str, str] | None, options: SaveOptions
+    prepared: Prepared,
+    metadata: Mapping[str, str] | None,
+    options: SaveOptions,
+    learned: Mapping[str, _native.LearnedSteps] | None = None,
 ) -> tuple[bytes, SaveSummary]:
     checked = complete(SaveOptions, options)
-    native = native_options(checked)
+    native = native_options(checked, learned=learned)
     data, summary = _native.write_bytes(
         prepared.units,
         check_metadata(metadata),

@@ -27,8 +27,15 @@ _NUMBERS = (
 _PARSERS = {"nmse": _native.parse_nmse, "psnr": _native.parse_psnr}
 
 
-def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _native.EncodeOptions:
-    """The options of a call for the library, which checks what they mean together."""
+def native_options(
+    options: Mapping[str, Any],
+    exempt: Iterable[str] = (),
+    learned: Mapping[str, _native.LearnedSteps] | None = None,
+) -> _native.EncodeOptions:
+    """The options of a call for the library, which checks what they mean together.
+
+    ``learned``: steps that tensors were trained with, by name.
+    """
     for name in get_type_hints(EffortOptions):
         if not isinstance(options[name], str):
             raise TypeError(f"{name} is str, not {type(options[name]).__name__}: {options[name]!r}")
@@ -46,6 +53,7 @@ def native_options(options: Mapping[str, Any], exempt: Iterable[str] = ()) -> _n
         chunk_elems=_chunk_elems(options["chunk_elems"]),
         entropy=options["entropy"],
         level=options["level"],
+        learned_steps=list((learned or {}).items()),
     )
 
 

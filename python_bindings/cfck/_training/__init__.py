@@ -1,0 +1,1 @@
+"""Compression that is learned while a model is trained (cfck.train)."""

@@ -1,0 +1,102 @@
+"""The weights of a model that are to be compressed in training."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+from ..errors import InvalidArgumentError
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+# Below, the ends of a record take more than its values.
+LEAST_VALUES = 256
+
+
+@dataclasses.dataclass
+class Place:
+    """A parameter of a module. ``name`` is its first one in the state dict of the plain model."""
+
+    name: str
+    module: nn.Module
+    attribute: str
+    parameter: nn.Parameter
+    tied: list[Place] = dataclasses.field(default_factory=list)
+
+
+def matches(name: str, patterns: Iterable[str] | None) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns or ())
+
+
+def check_patterns(name: str, patterns: object) -> None:
+    if patterns is None:
+        return
+    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
+        raise TypeError(f"{name} is a list of patterns of names, not {type(patterns).__name__}")
+
+
+def _refuse(name: str, reason: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"parameter `{name}` {reason}", record=name)
+
+
+def _check(name: str, parameter: nn.Parameter) -> None:
+    if nn.parameter.is_lazy(parameter):
+        raise _refuse(name, "is not initialised yet; run the model once first")
+    if parameter.is_meta:
+        raise _refuse(name, "has no values (device meta); load the model first")
+    if parameter.layout != torch.strided:
+        raise _refuse(name, f"is {parameter.layout}; exclude it, or make it dense")
+
+
+def _is_weight(parameter: nn.Parameter) -> bool:
+    return (
+        parameter.dtype in DTYPES and parameter.dim() >= 2 and parameter.numel() >= LEAST_VALUES
+    )
+
+
+def choose_weights(
+    model: nn.Module, include: Sequence[str] | None, exclude: Sequence[str] | None
+) -> list[Place]:
+    """Float parameters of two or more dimensions, tied ones once, in the order of the model."""
+    check_patterns("include", include)
+    check_patterns("exclude", exclude)
+    places: dict[int, Place] = {}
+    for prefix, module in model.named_modules():
+        if isinstance(module, parametrize.ParametrizationList):
+            continue
+        if parametrize.is_parametrized(module):
+            names = ", ".join(module.parametrizations)  # type: ignore[arg-type]
+            raise InvalidArgumentError(
+                f"module `{prefix or type(module).__name__}` is parametrised already ({names}); "
+                "remove that first (torch.nn.utils.parametrize.remove_parametrizations)"
+            )
+        for attribute, parameter in module._parameters.items():
+            if parameter is None:
+                continue
+            name = f"{prefix}.{attribute}" if prefix else attribute
+            if include is not None and not matches(name, include) or matches(name, exclude):
+                continue
+            _check(name, parameter)
+            if not _is_weight(parameter):
+                if include is not None and matches(name, include) and parameter.dim() >= 2:
+                    _refuse_weight(name, parameter)
+                continue
+            place = Place(name, module, attribute, parameter)
+            first = places.setdefault(id(parameter), place)
+            if first is not place:
+                first.tied.append(place)
+    if not places:
+        raise InvalidArgumentError(
+            "there is no weight to compress: parameters of float32, bfloat16 or float16 with two "
+            f"dimensions and {LEAST_VALUES} values or more, that include and exclude leave"
+        )
+    return list(places.values())
+
+
+def _refuse_weight(name: str, parameter: nn.Parameter) -> None:
+    if parameter.dtype not in DTYPES:
+        raise _refuse(name, f"is {parameter.dtype}; only float32, bfloat16 and float16 are trained")

@@ -1,0 +1,207 @@
+"""Operators of torch over the native quantiser, with their gradients.
+
+Steps come as log2: `scale` for the whole tensor, and `bands`, `rows` and `columns` on top, each of
+which may be empty. The arithmetic is that of spectral/spec.md, sections 4 and 7.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import torch
+
+from .. import _native
+
+_PER_OCTAVE = _native.TRAINING_STEPS_PER_OCTAVE
+
+
+@functools.lru_cache(maxsize=4096)
+def quantiser_of(shape: tuple[int, ...], block: tuple[int, ...]) -> _native.WeightQuantiser:
+    """The quantiser of a tensor; ``block`` as for cfck.train.spectral, () for kernels."""
+    return _native.WeightQuantiser(shape, list(block))
+
+
+def exponents(log2: torch.Tensor) -> list[int]:
+    """Steps as the library takes them; NaN and infinities are refused."""
+    if not torch.isfinite(log2).all():
+        raise FloatingPointError(
+            "a step of a spectral weight is NaN or infinite; was the loss finite, and is step_lr "
+            "small enough?"
+        )
+    return [round(float(x) * _PER_OCTAVE) for x in log2.detach().tolist()]
+
+
+def native_steps(
+    scale: torch.Tensor, bands: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor
+) -> _native.TrainingSteps:
+    finite = float(scale)
+    if not abs(finite) < 1000:
+        raise FloatingPointError(
+            f"the step of a spectral weight is 2**{finite}; was the loss finite, and is step_lr "
+            "small enough?"
+        )
+    return _native.TrainingSteps(
+        2.0**finite, exponents(bands), exponents(rows), exponents(columns)
+    )
+
+
+def _on_host(weights: torch.Tensor) -> torch.Tensor:
+    return weights.detach().to("cpu", torch.float32).contiguous()
+
+
+def _split(
+    gradients: torch.Tensor, native: _native.WeightQuantiser, like: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """Gradients of the scale, the bands, the rows and the columns, where they are learned.
+
+    Each is scaled by the root of the number of coefficients that share the step (Esser et al. 2020),
+    so that steps of small and of large tensors learn at one rate.
+    """
+    n_bands, n_rows = native.n_bands, native.n_rows
+    bands, rows, columns = torch.split(gradients, [n_bands, n_rows, native.n_columns])
+    parts = [bands.sum().reshape(()), bands, rows, columns]
+    result = []
+    for part, parameter in zip(parts, like, strict=True):
+        if not parameter.numel():
+            result.append(torch.zeros_like(parameter))
+            continue
+        per_step = native.n_values / max(part.numel(), 1)
+        result.append((part / per_step**0.5).to(parameter.device, parameter.dtype))
+    return result
+
+
+@torch.library.custom_op("cfck::quantise", mutates_args=())
+def quantise(
+    weights: torch.Tensor,
+    scale: torch.Tensor,
+    bands: torch.Tensor,
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    block: list[int],
+) -> torch.Tensor:
+    """The values that a file decodes to where coefficients are rounded to multiples of steps."""
+    native = quantiser_of(tuple(weights.shape), tuple(block))
+    host = _on_host(weights)
+    values = torch.empty_like(host)
+    steps = native_steps(scale, bands, rows, columns)
+    native.quantise(host.data_ptr(), steps, values.data_ptr(), torch.get_num_threads())
+    return values.to(weights.device)
+
+
+@torch.library.custom_op("cfck::quantise_backward", mutates_args=())
+def quantise_backward(
+    gradient: torch.Tensor,
+    weights: torch.Tensor,
+    scale: torch.Tensor,
+    bands: torch.Tensor,
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    block: list[int],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    native = quantiser_of(tuple(weights.shape), tuple(block))
+    host, of_values = _on_host(weights), _on_host(gradient)
+    sums = torch.empty(native.n_bands + native.n_rows + native.n_columns)
+    steps = native_steps(scale, bands, rows, columns)
+    threads = torch.get_num_threads()
+    native.step_gradients(
+        host.data_ptr(), steps, of_values.data_ptr(), sums.data_ptr(), threads
+    )
+    parts = _split(sums, native, (scale, bands, rows, columns))
+    return parts[0], parts[1], parts[2], parts[3]
+
+
+@torch.library.custom_op("cfck::coefficient_bits", mutates_args=())
+def coefficient_bits(
+    weights: torch.Tensor,
+    scale: torch.Tensor,
+    bands: torch.Tensor,
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    bins: torch.Tensor,
+    family: int,
+    block: list[int],
+) -> torch.Tensor:
+    """The bits of all coefficients, float64, in frequency tables that were fitted before."""
+    native = quantiser_of(tuple(weights.shape), tuple(block))
+    host, places = _on_host(weights), bins.cpu().contiguous()
+    steps = native_steps(scale, bands, rows, columns)
+    threads = torch.get_num_threads()
+    bits = native.bits(host.data_ptr(), steps, places.data_ptr(), family, threads)
+    return torch.tensor(bits, dtype=torch.float64, device=weights.device)
+
+
+@torch.library.custom_op("cfck::coefficient_bits_backward", mutates_args=())
+def coefficient_bits_backward(
+    gradient: torch.Tensor,
+    weights: torch.Tensor,
+    scale: torch.Tensor,
+    bands: torch.Tensor,
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    bins: torch.Tensor,
+    family: int,
+    block: list[int],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    native = quantiser_of(tuple(weights.shape), tuple(block))
+    host, places = _on_host(weights), bins.cpu().contiguous()
+    of_weights = torch.empty_like(host)
+    sums = torch.empty(native.n_bands + native.n_rows + native.n_columns)
+    native.bit_gradients(
+        host.data_ptr(),
+        native_steps(scale, bands, rows, columns),
+        places.data_ptr(),
+        family,
+        float(gradient),
+        of_weights.data_ptr(),
+        sums.data_ptr(),
+        torch.get_num_threads(),
+    )
+    parts = _split(sums, native, (scale, bands, rows, columns))
+    of_weights = of_weights.to(weights.device, weights.dtype)
+    return of_weights, parts[0], parts[1], parts[2], parts[3]
+
+
+@quantise.register_fake
+def _(weights, scale, bands, rows, columns, block):  # type: ignore[no-untyped-def]
+    return torch.empty_like(weights, dtype=torch.float32, memory_format=torch.contiguous_format)
+
+
+@quantise_backward.register_fake
+def _(gradient, weights, scale, bands, rows, columns, block):  # type: ignore[no-untyped-def]
+    return tuple(torch.empty_like(part) for part in (scale, bands, rows, columns))
+
+
+@coefficient_bits.register_fake
+def _(weights, scale, bands, rows, columns, bins, family, block):  # type: ignore[no-untyped-def]
+    return torch.empty((), dtype=torch.float64, device=weights.device)
+
+
+@coefficient_bits_backward.register_fake
+def _(gradient, weights, scale, bands, rows, columns, bins, family, block):  # type: ignore[no-untyped-def]
+    of_weights = torch.empty_like(weights, memory_format=torch.contiguous_format)
+    return (of_weights, *(torch.empty_like(part) for part in (scale, bands, rows, columns)))
+
+
+def _keep(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    *tensors, ctx.block = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _backward(ctx, gradient):  # type: ignore[no-untyped-def]
+    parts = quantise_backward(gradient, *ctx.saved_tensors, ctx.block)
+    return gradient, *parts, None
+
+
+def _keep_bits(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    *tensors, ctx.family, ctx.block = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _backward_bits(ctx, gradient):  # type: ignore[no-untyped-def]
+    parts = coefficient_bits_backward(gradient, *ctx.saved_tensors, ctx.family, ctx.block)
+    return *parts, None, None, None
+
+
+quantise.register_autograd(_backward, setup_context=_keep)
+coefficient_bits.register_autograd(_backward_bits, setup_context=_keep_bits)

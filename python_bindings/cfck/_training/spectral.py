@@ -1,0 +1,87 @@
+"""The start of training: weights get their parametrisations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+from torch.nn.utils import parametrize
+
+from ..errors import InvalidArgumentError
+from .choose import choose_weights
+from .model import SpectralModel
+from .weight import SpectralWeight
+
+_LEARN = ("steps", "weights")
+_FIELDS = ("bands", "rows", "columns")
+
+
+def spectral(
+    model: nn.Module,
+    *,
+    include: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    block: Sequence[int] | None = None,
+    bits: float = 10,
+    learn: Sequence[str] = _LEARN,
+    fields: Sequence[str] = ("bands", "columns"),
+) -> SpectralModel:
+    """Compresses the weights of a model while it is trained.
+
+    Every weight is replaced, through torch.nn.utils.parametrize, by what a file would decode it
+    to: coefficients of its convolution kernels, or its values, rounded to multiples of steps. The
+    steps are learned together with the weights. Add the rate to the loss, and training finds which
+    bits the task needs::
+
+        q = spectral(model, bits=6)
+        optimizer = torch.optim.AdamW(q.param_groups(lr=1e-3, step_lr=1e-2))
+        q.target(bits_per_weight=1.0, by=n_steps * 3 // 4)
+        for x, y in batches:
+            loss = task_loss(model(x), y) + q.rate_loss()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        q.finish()
+        q.save("model.cfck")
+
+    Args:
+        model: a trained one. It is changed in place; its state dict has the originals of weights,
+            steps and frequency tables, from which training resumes.
+        include, exclude: patterns of names of parameters, as fnmatch has them. Without ``include``
+            all float32, bfloat16 and float16 parameters of two or more dimensions and 256 or more
+            values are meant.
+        block: sides of the blocks that are transformed, along the last axes, up to 64 each and 4096
+            values; None: convolution kernels, and other weights as they are.
+        bits: the rate to start from, in bits for each value.
+        learn: "steps", "weights" or both. What is not learned is frozen.
+        fields: which of "bands", "rows" and "columns" get steps of their own.
+
+    Raises:
+        InvalidArgumentError: no weight is left, or one is lazy, sparse, without values or
+            parametrised already; an argument makes no sense.
+
+    The arithmetic runs on the CPU; weights on other devices are copied there and back.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"expected a torch.nn.Module as the model, not {type(model).__name__}")
+    if not 0 < bits <= 24:
+        raise InvalidArgumentError(f"bits is a number from 0 to 24, not {bits}")
+    _check_words("learn", learn, _LEARN)
+    _check_words("fields", fields, _FIELDS)
+    sides = tuple(block) if block is not None else ()
+    places = choose_weights(model, include, exclude)
+    wrapped = [SpectralWeight(p.parameter, sides, bits, tuple(fields)) for p in places]
+    for place, weight in zip(places, wrapped, strict=True):
+        for each in (place, *place.tied):
+            parametrize.register_parametrization(each.module, each.attribute, weight, unsafe=True)
+        if "weights" not in learn:
+            place.parameter.requires_grad_(False)
+        if "steps" not in learn:
+            for step in weight.steps():
+                step.requires_grad_(False)
+    return SpectralModel(model, places, wrapped)
+
+
+def _check_words(name: str, words: Sequence[str], known: tuple[str, ...]) -> None:
+    if isinstance(words, str) or not set(words) <= set(known):
+        raise InvalidArgumentError(f"{name} has some of {known}, not {words!r}")

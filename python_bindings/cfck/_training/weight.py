@@ -1,0 +1,141 @@
+"""The parametrisation of one weight."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import torch
+from torch import nn
+
+from .. import _native
+from . import kernels
+
+# The entropy of a normal deviate in steps of one standard deviation, in bits.
+_BITS_OF_SIGMA = 0.5 * math.log2(2 * math.pi * math.e)
+QUARTERS = 4  # steps of a file are quarters of octaves on top of one number
+
+
+@dataclasses.dataclass(frozen=True)
+class FileSteps:
+    """The steps of a tensor as a file has them: cfck/options.hpp, LearnedSteps."""
+
+    step: float
+    bands: list[int]
+    rows: list[int]
+    columns: list[int]
+    block: list[int]
+    trellis_states: int
+
+    def native(self) -> _native.LearnedSteps:
+        return _native.LearnedSteps(**dataclasses.asdict(self))
+
+
+class SpectralWeight(nn.Module):
+    """Turns a weight into the values that a file decodes to.
+
+    Parameters are log2 of the steps. Buffers hold the frequency tables of the last fit, so that a
+    state dict resumes training bit for bit.
+
+    Args:
+        weight: the values to start from.
+        block: sides of the blocks that are transformed; (): convolution kernels.
+        bits: the rate to start from, bits for each value.
+        fields: which of "bands", "rows" and "columns" have steps of their own.
+    """
+
+    scale: nn.Parameter
+    bands: nn.Parameter
+    rows: nn.Parameter
+    columns: nn.Parameter
+    bins: torch.Tensor
+    tables: torch.Tensor
+    is_snapped: torch.Tensor
+
+    def __init__(
+        self, weight: torch.Tensor, block: tuple[int, ...], bits: float, fields: tuple[str, ...]
+    ) -> None:
+        super().__init__()
+        self.block = list(block)
+        native = kernels.quantiser_of(tuple(weight.shape), block)
+        sigma = float(weight.detach().double().square().mean().sqrt())
+        scale = math.log2(sigma) + _BITS_OF_SIGMA - bits if sigma > 0 else 0.0
+        device = weight.device
+        self.scale = nn.Parameter(torch.tensor(scale, device=device))
+        counts = {"bands": native.n_bands, "rows": native.n_rows, "columns": native.n_columns}
+        for name, count in counts.items():
+            n = count if name in fields and count > 1 else 0
+            setattr(self, name, nn.Parameter(torch.zeros(n, device=device)))
+        self.register_buffer("bins", torch.zeros(weight.shape, dtype=torch.uint8, device=device))
+        # The family of frequency tables, and the bits beside those of coefficients.
+        self.register_buffer("tables", torch.zeros(2, dtype=torch.float64, device=device))
+        self.register_buffer("is_snapped", torch.tensor(False, device=device))
+
+    def steps(self) -> list[nn.Parameter]:
+        """The parameters that have values."""
+        return [p for p in (self.scale, self.bands, self.rows, self.columns) if p.numel()]
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        values: torch.Tensor = kernels.quantise(
+            weight.float(), self.scale, self.bands, self.rows, self.columns, self.block
+        )
+        return values.to(weight.dtype)
+
+    def right_inverse(self, values: torch.Tensor) -> torch.Tensor:
+        return values
+
+    def bits(self, weight: torch.Tensor) -> torch.Tensor:
+        """Estimates the bits of the tensor's record, from the tables of the last fit."""
+        family, overhead = self.tables.tolist()
+        bits: torch.Tensor = kernels.coefficient_bits(
+            weight.float(),
+            self.scale,
+            self.bands,
+            self.rows,
+            self.columns,
+            self.bins,
+            int(family),
+            self.block,
+        )
+        return bits + overhead
+
+    @torch.no_grad()
+    def fit_rate(self, weight: torch.Tensor) -> float:
+        """Fits the frequency tables to the weight; returns the bits of its record."""
+        native = kernels.quantiser_of(tuple(weight.shape), tuple(self.block))
+        host = weight.detach().to("cpu", torch.float32).contiguous()
+        bins = torch.empty(weight.shape, dtype=torch.uint8)
+        steps = kernels.native_steps(self.scale, self.bands, self.rows, self.columns)
+        family, stored = native.fit_rate(host.data_ptr(), steps, bins.data_ptr())
+        self.bins.copy_(bins)
+        self.tables.copy_(torch.tensor([float(family), 0.0], dtype=torch.float64))
+        self.tables[1] = stored - self.bits(weight)
+        return float(stored)
+
+    @torch.no_grad()
+    def snap(self) -> None:
+        """Rounds steps to those that a file can have; they are no longer learned."""
+        for field in (self.bands, self.rows, self.columns):
+            if field.numel():
+                mean = field.mean()
+                self.scale.add_(mean)
+                field.copy_(torch.round((field - mean) * QUARTERS) / QUARTERS)
+        for parameter in self.steps():
+            parameter.requires_grad_(False)
+        self.is_snapped.fill_(True)
+
+    def file_steps(self, shape: torch.Size, trellis_states: int = 1) -> FileSteps:
+        """Requires: the steps are snapped."""
+        native = kernels.quantiser_of(tuple(shape), tuple(self.block))
+        bands, rows, columns = (
+            [round(x * QUARTERS) for x in field.tolist()]
+            for field in (self.bands, self.rows, self.columns)
+        )
+        return FileSteps(
+            step=2.0 ** float(self.scale),
+            bands=[bands[i] for i in native.range_of_band] if bands else [],
+            rows=rows,
+            columns=columns,
+            block=list(native.block),
+            trellis_states=trellis_states,
+        )

@@ -1,0 +1,8 @@
+"""Models that learn to be small: compression in training, for torch (docs/training.md)."""
+
+from __future__ import annotations
+
+from ._training.model import SpectralModel
+from ._training.spectral import spectral
+
+__all__ = ["SpectralModel", "spectral"]

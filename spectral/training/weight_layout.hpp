@@ -1,0 +1,35 @@
+// The bands and columns of a tensor's coefficients, which repeat from one row of blocks to the
+// next.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cfck/tensor.hpp"
+#include "spectral/layout/spectral_geometry.hpp"
+
+namespace cfck::codec {
+
+struct WeightLayout {
+  Shape shape;
+  BlockSides block;  // empty: nothing is transformed
+  std::uint64_t n_values = 0;
+  std::uint64_t n_rows = 0;
+  std::uint64_t n_columns = 0;
+  std::uint64_t n_ranges = 0;
+  std::vector<std::uint32_t> range_of_band;
+  // Values of a row of blocks; the last row may have fewer. By position in it:
+  std::uint64_t row_values = 0;
+  std::vector<std::uint32_t> ranges;
+  std::vector<std::uint32_t> columns;
+  // Sides of the blocks along all axes.
+  std::vector<std::uint32_t> sides;
+
+  // The part of the tensor in `n` values from a row of blocks on.
+  Shape region(std::uint64_t n) const;
+};
+
+// Errors: kInvalidArgument.
+Result<WeightLayout> make_weight_layout(Shape shape, const std::vector<std::uint8_t>& asked);
+
+}  // namespace cfck::codec
