@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from ._training.by_name import compress_weights, decompress_weights, quantization_loss
 from ._training.model import SpectralModel
 from ._training.spectral import spectral
 
-__all__ = ["SpectralModel", "spectral"]
+__all__ = [
+    "SpectralModel",
+    "compress_weights",
+    "decompress_weights",
+    "quantization_loss",
+    "spectral",
+]

@@ -18,14 +18,11 @@ LEAST_VALUES = 256
 
 
 @dataclasses.dataclass
-class Place:
-    """A parameter of a module. ``name`` is its first one in the state dict of the plain model."""
+class Chosen:
+    """A parameter, and the modules that have it."""
 
-    name: str
-    module: nn.Module
-    attribute: str
     parameter: nn.Parameter
-    tied: list[Place] = dataclasses.field(default_factory=list)
+    owners: list[tuple[nn.Module, str]] = dataclasses.field(default_factory=list)
 
 
 def matches(name: str, patterns: Iterable[str] | None) -> bool:
@@ -60,11 +57,11 @@ def _is_weight(parameter: nn.Parameter) -> bool:
 
 def choose_weights(
     model: nn.Module, include: Sequence[str] | None, exclude: Sequence[str] | None
-) -> list[Place]:
+) -> list[Chosen]:
     """Float parameters of two or more dimensions, tied ones once, in the order of the model."""
     check_patterns("include", include)
     check_patterns("exclude", exclude)
-    places: dict[int, Place] = {}
+    chosen: dict[int, Chosen] = {}
     for prefix, module in model.named_modules():
         if isinstance(module, parametrize.ParametrizationList):
             continue
@@ -85,16 +82,14 @@ def choose_weights(
                 if include is not None and matches(name, include) and parameter.dim() >= 2:
                     _refuse_weight(name, parameter)
                 continue
-            place = Place(name, module, attribute, parameter)
-            first = places.setdefault(id(parameter), place)
-            if first is not place:
-                first.tied.append(place)
-    if not places:
+            known = chosen.setdefault(id(parameter), Chosen(parameter))
+            known.owners.append((module, attribute))
+    if not chosen:
         raise InvalidArgumentError(
             "there is no weight to compress: parameters of float32, bfloat16 or float16 with two "
             f"dimensions and {LEAST_VALUES} values or more, that include and exclude leave"
         )
-    return list(places.values())
+    return list(chosen.values())
 
 
 def _refuse_weight(name: str, parameter: nn.Parameter) -> None:

@@ -20,18 +20,17 @@ _FRAMEWORK = TorchFramework()
 
 def write(
     tensors: Mapping[str, torch.Tensor],
+    sources: Mapping[str, torch.Tensor],
     steps: Mapping[str, FileSteps],
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None,
     options: Any,
 ) -> SaveSummary:
-    """Writes a file whose values are compared with those given before it takes its name."""
-    data = encode(tensors, steps, metadata, options)
-    check_same(tensors, data)
+    """Writes a file made of ``sources``, which must decode to ``tensors``: that is checked first."""
+    check_same(tensors, encode(sources, steps, metadata, options))
     learned = {name: of.native() for name, of in steps.items()}
-    return write_prepared(
-        _FRAMEWORK.prepare(tensors), filename, metadata, {}, options, None, learned
-    )
+    prepared = _FRAMEWORK.prepare(sources)
+    return write_prepared(prepared, filename, metadata, {}, options, None, learned)
 
 
 def encode(

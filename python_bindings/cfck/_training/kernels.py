@@ -6,7 +6,7 @@ which may be empty. The arithmetic is that of spectral/spec.md, sections 4 and 7
 
 from __future__ import annotations
 
-import functools
+import atexit
 from collections.abc import Sequence
 
 import torch
@@ -16,10 +16,17 @@ from .. import _native
 _PER_OCTAVE = _native.TRAINING_STEPS_PER_OCTAVE
 
 
-@functools.lru_cache(maxsize=4096)
+_QUANTISERS: dict[tuple[tuple[int, ...], tuple[int, ...]], _native.WeightQuantiser] = {}
+# Native objects go before the module that made them.
+atexit.register(_QUANTISERS.clear)
+
+
 def quantiser_of(shape: tuple[int, ...], block: tuple[int, ...]) -> _native.WeightQuantiser:
     """The quantiser of a tensor; ``block`` as for cfck.train.spectral, () for kernels."""
-    return _native.WeightQuantiser(shape, list(block))
+    known = _QUANTISERS.get((shape, block))
+    if known is None:
+        known = _QUANTISERS.setdefault((shape, block), _native.WeightQuantiser(shape, list(block)))
+    return known
 
 
 def exponents(log2: torch.Tensor) -> list[int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,12 +13,11 @@ from torch.nn.utils import parametrize
 from .._io.summary import SaveSummary
 from ..errors import InvalidArgumentError
 from . import files
-from .choose import Place
+from .norms import reestimate_norms
+from .places import Place, find_places, plain_name
 from .target import Target
-from .weight import SpectralWeight
-
-if TYPE_CHECKING:
-    from .._options.kinds import SaveFileOptions
+from .trellis import try_trellises
+from .weight import FileSteps
 
 # Frequency tables are fitted anew at every so many calls of bits_per_weight().
 FIT_INTERVAL = 20
@@ -28,26 +27,30 @@ class SpectralModel:
     """The handle of a model in training, which cfck.train.spectral returns.
 
     The model is parametrised in place: its weights are values that a file decodes to, and their
-    originals, and the steps, are what optimizers change. See cfck.train.spectral.
+    originals and the steps are what optimizers change. All that training has found is in the state
+    dict of the model, but for the target and its multiplier: see training_state_dict().
+
+    Args:
+        model: one that cfck.train.spectral has changed, or a copy of it.
+
+    Raises:
+        InvalidArgumentError: no weight of the model is compressed.
     """
 
-    def __init__(self, model: nn.Module, places: list[Place], wrapped: list[SpectralWeight]) -> None:
+    def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self._places = places
-        self._weights = dict(zip((place.name for place in places), wrapped, strict=True))
-        self._calls = 0
+        self._places = find_places(model)
+        if not self._places:
+            raise InvalidArgumentError("no weight of the model is compressed; call spectral() first")
         self._target: Target | None = None
-        self._lossless_bits = 0.0
-        self._states: dict[str, int] = {}
-        self._n_values = sum(t.numel() for t in self._counted().values())
-        self.fit_rate()
-
-    # What is learned.
+        self._n_values = self._count_values()
+        # Steps of training, rates and weights of the rate, from rate_loss().
+        self.history: list[tuple[int, float, float]] = []
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """The steps alone."""
-        for weight in self._weights.values():
-            yield from weight.steps()
+        """The steps alone, those of tied weights once."""
+        for place in self._places:
+            yield from place.weight.steps()
 
     def param_groups(
         self, lr: float, step_lr: float | None = None, weight_decay: float | None = None
@@ -69,106 +72,141 @@ class SpectralModel:
         groups = [first, {"params": learned, "lr": step_lr, "weight_decay": 0.0}]
         return [group for group in groups if group["params"]]
 
-    # The rate.
-
     def bits_per_weight(self) -> torch.Tensor:
         """Bits for each value of all float tensors of two or more dimensions, differentiable.
 
-        Lossless tensors count with what they took when the tables were last fitted.
+        Each coefficient counts with the cost of its level in the frequency table that codes it, and
+        each record with what it has beside coefficients. Both are fitted to an encoded record at
+        every 20th call; lossless tensors count with what they took then. After finish() it is the
+        rate of the file.
         """
-        if self._calls % FIT_INTERVAL == 0:
+        n_calls, lossless_bits, final = self._of_model.tolist()
+        if final > 0:
+            return torch.tensor(final)
+        if n_calls % FIT_INTERVAL == 0:
             self.fit_rate()
-        self._calls += 1
-        total: torch.Tensor | float = self._lossless_bits
-        for name, weight in self._weights.items():
-            total = total + weight.bits(self._original(name)).cpu()
-        rate = total / self._n_values
-        assert isinstance(rate, torch.Tensor)
-        return rate.float()
+            lossless_bits = float(self._of_model[1])
+        self._of_model[0] += 1
+        bits = [place.weight.bits(place.original()).cpu() for place in self._places]
+        return ((torch.stack(bits).sum() + lossless_bits) / self._n_values).float()
 
     def fit_rate(self) -> float:
         """Fits the estimate to the weights as they are; returns the bits per weight of a file."""
-        stored = sum(
-            weight.fit_rate(self._original(name)) for name, weight in self._weights.items()
-        )
-        lossless = {n: t for n, t in self._counted().items() if n not in self._all_names()}
+        if self.is_finished:
+            return float(self._of_model[2])
+        stored = sum(place.weight.fit_rate(place.original()) for place in self._places)
+        names = {name for place in self._places for name in place.names}
+        lossless = {name: t for name, t in self._plain_tensors() if name not in names}
         if lossless:
-            self._lossless_bits = float(sum(files.stored_bits(files.encode(lossless, {})).values()))
-        return (stored + self._lossless_bits) / self._n_values
+            self._of_model[1] = sum(files.stored_bits(files.encode(lossless, {})).values())
+        return (stored + float(self._of_model[1])) / self._n_values
 
     def target(self, bits_per_weight: float, by: int) -> None:
-        """Sets the size to be reached, in ``by`` calls of rate_loss(); see there."""
-        if not 0 < bits_per_weight < 64:
-            raise InvalidArgumentError(f"bits_per_weight is above 0, not {bits_per_weight}")
-        if isinstance(by, bool) or not isinstance(by, int) or by < 1:
-            raise InvalidArgumentError(f"by is a number of training steps, not {by!r}")
+        """Sets the size that rate_loss() is to reach in ``by`` steps of training.
+
+        Raises:
+            InvalidArgumentError: an argument that is not positive.
+        """
         self._target = Target(bits_per_weight, by)
 
     def rate_loss(self) -> torch.Tensor:
         """The rate times a weight that is found in training, so that target() is reached.
 
-        To be added to the loss of the task, once in each step of training.
+        To be added to the loss of the task, once in each step of training. The rate falls
+        geometrically to the target and is kept there: the weight grows while it is above, and
+        shrinks while it is below.
         """
         if self._target is None:
             raise InvalidArgumentError("call target() first: rate_loss() needs a size to reach")
         rate = self.bits_per_weight()
-        return self._target.advance(float(rate.detach())) * rate
+        known = float(rate.detach())
+        weight = self._target.advance(known)
+        self.history.append((self._target.step, known, weight))
+        return weight * rate
 
-    @property
-    def rate_weight(self) -> float:
-        """The weight that rate_loss() has found so far; 0 without a target."""
-        return self._target.multiplier if self._target else 0.0
-
-    # The end.
+    def describe(self) -> str:
+        """A line for a log: the rate of a file as the weights are, and the weight of the rate."""
+        line = f"{self.fit_rate():.3f} bits per weight"
+        if self._target is not None:
+            line += (
+                f", target {self._target.bits_per_weight:g} by step {self._target.by}"
+                f" (at {self._target.step}), rate weight {self._target.multiplier:.4g}"
+            )
+        return line
 
     def snap(self) -> None:
-        """Rounds the steps to those of a file, and ends learning them; weights go on."""
-        for weight in self._weights.values():
-            if not bool(weight.is_snapped):
-                weight.snap()
+        """Rounds the steps to those of a file and ends learning them; weights are trained on."""
+        for place in self._places:
+            if not bool(place.weight.is_snapped):
+                place.weight.snap()
 
-    @torch.no_grad()
     def finish(
         self,
         evaluate: Callable[[nn.Module], float] | None = None,
-        trellis_states: tuple[int, ...] = (8,),
+        *,
+        trellis_states: Iterable[int] = (8,),
+        norm_batches: Iterable[Any] | None = None,
     ) -> None:
         """Gives the weights the values that a file has; they are no longer trained.
 
         Args:
-            evaluate: returns how good the model is, more being better. With it the weights are also
-                quantised by trellises, which takes as many bits and has smaller errors, and the
-                best is kept.
-            trellis_states: the trellises that are tried, 4, 8 or 64 states each.
+            evaluate: returns how good the model is, more being better, in evaluation mode. With it
+                the weights are quantised by trellises as well, at no more bytes, and the best kept.
+            trellis_states: the trellises that are tried, of 4, 8 or 64 states.
+            norm_batches: inputs of the model, on which the statistics of batch norms are measured
+                anew.
+
+        Raises:
+            FloatingPointError: a weight or a step is not finite.
         """
         self.snap()
-        for name, weight in self._weights.items():
-            original = self._original(name)
-            if not torch.isfinite(original).all():
-                raise FloatingPointError(f"weight `{name}` holds NaN or infinities")
-            original.copy_(weight(original))
-            original.requires_grad_(False)
-        self.fit_rate()
+        self._check_finite()
+        for place in self._places:
+            place.original().requires_grad_(False)
+        if norm_batches is not None:
+            norm_batches = list(norm_batches)
+            reestimate_norms(self.model, norm_batches)
+        if evaluate is not None:
+            try_trellises(self, tuple(trellis_states), evaluate, norm_batches)
+        self._of_model[2] = self._rate_of(self.to_bytes())
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether finish() has been called."""
+        return float(self._of_model[2]) > 0
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The tensors of the plain model, weights as a file has them."""
+        by_original = {id(place.original()): place for place in self._places}
+        values: dict[int, torch.Tensor] = {}
         state: dict[str, torch.Tensor] = {}
-        seen: dict[int, torch.Tensor] = {}
-        names = {id(p): p for p in self._weights.values()}
-        del names
         for name, tensor in self.model.state_dict(keep_vars=True).items():
-            plain = _plain_name(name)
+            plain = plain_name(name)
             if plain is None or not isinstance(tensor, torch.Tensor):
                 continue
-            first = self._first_name(tensor)
-            if first is None:
+            place = by_original.get(id(tensor))
+            if place is None:
                 state[plain] = tensor.detach()
                 continue
-            if id(tensor) not in seen:
+            if id(tensor) not in values:
                 with torch.no_grad():
-                    seen[id(tensor)] = self._weights[first](tensor).detach()
-            state[plain] = seen[id(tensor)]
+                    values[id(tensor)] = place.weight(tensor).detach()
+            state[plain] = values[id(tensor)]
         return state
+
+    def training_state_dict(self) -> dict[str, Any]:
+        """All that training needs to go on bit for bit, beside the optimizer's state."""
+        return {
+            "model": self.model.state_dict(),
+            "target": self._target.state_dict() if self._target else None,
+        }
+
+    def load_training_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes what training_state_dict() has returned, for a model made in the same way."""
+        self.model.load_state_dict(state["model"])
+        self._target = Target(**state["target"]) if state["target"] else None
+        for place in self._places:
+            place.weight.hold_steps_if_snapped()
 
     def save(
         self,
@@ -181,65 +219,69 @@ class SpectralModel:
         Arguments and errors as of cfck.torch.save_file. Snaps the steps if that was not done.
         """
         self.snap()
-        return files.write(self.state_dict(), self._file_steps(), filename, metadata, options)
+        return files.write(
+            self.state_dict(), self.file_sources(), self.file_steps(), filename, metadata, options
+        )
 
     def to_bytes(self, metadata: Mapping[str, str] | None = None, **options: Any) -> bytes:
-        """The same as bytes."""
+        """The file of save() in memory."""
         self.snap()
-        tensors = self.state_dict()
-        data = files.encode(tensors, self._file_steps(), metadata, options)
-        files.check_same(tensors, data)
+        data = files.encode(self.file_sources(), self.file_steps(), metadata, options)
+        files.check_same(self.state_dict(), data)
         return data
 
     def remove(self) -> nn.Module:
         """Makes the model a plain one with the weights that a file has, and returns it."""
         for place in self._places:
-            for each in (place, *place.tied):
-                parametrize.remove_parametrizations(each.module, each.attribute)
+            for module, attribute in place.owners:
+                parametrize.remove_parametrizations(module, attribute)
         return self.model
 
-    # What is in the model.
-
-    def _original(self, name: str) -> torch.Tensor:
-        place = next(p for p in self._places if p.name == name)
-        lists: Any = place.module.parametrizations
-        original: torch.Tensor = lists[place.attribute].original
-        return original
-
-    def _first_name(self, tensor: torch.Tensor) -> str | None:
-        for place in self._places:
-            if self._original(place.name) is tensor:
-                return place.name
-        return None
-
-    def _all_names(self) -> set[str]:
-        return {each.name for place in self._places for each in (place, *place.tied)}
-
-    def _counted(self) -> dict[str, torch.Tensor]:
-        """Float tensors of two or more dimensions by their plain names."""
-        found = {}
-        for name, tensor in self.state_dict().items():
-            if tensor.is_floating_point() and tensor.dim() >= 2:
-                found[name] = tensor
-        for place in self._places:
-            for tied in place.tied:
-                found.pop(tied.name, None)
-        return found
-
-    def _file_steps(self) -> dict[str, files.FileSteps]:
+    def file_steps(self) -> dict[str, FileSteps]:
+        """The steps of each weight as the file has them, by name. Requires: they are snapped."""
         steps = {}
         for place in self._places:
-            weight = self._weights[place.name]
-            shape = self._original(place.name).shape
-            for each in (place, *place.tied):
-                steps[each.name] = weight.file_steps(shape, self._states.get(place.name, 1))
+            of_weight = place.weight.file_steps(place.original().shape)
+            steps.update(dict.fromkeys(place.names, of_weight))
         return steps
 
+    def file_sources(self) -> dict[str, torch.Tensor]:
+        """What an encoder makes the values of the file from: the values themselves, or, for a
+        trellis, the originals."""
+        sources = self.state_dict()
+        for place in self._places:
+            if place.weight.trellised is not None:
+                sources.update(dict.fromkeys(place.names, place.original().detach()))
+        return sources
 
-def _plain_name(name: str) -> str | None:
-    """The name of a tensor in the plain model; None for what only training has."""
-    if ".parametrizations." not in "." + name:
-        return name
-    before, _, after = ("." + name).rpartition(".parametrizations.")
-    attribute, _, rest = after.partition(".")
-    return f"{before}.{attribute}".lstrip(".") if rest == "original" else None
+    def _check_finite(self) -> None:
+        for place in self._places:
+            if not torch.isfinite(place.original()).all():
+                raise FloatingPointError(f"weight `{place.name}` holds NaN or infinities")
+
+    def _rate_of(self, data: bytes) -> float:
+        stored = files.stored_bits(data)
+        again = {name for place in self._places for name in place.names[1:]}
+        names = [name for name, _ in self._plain_tensors() if name not in again]
+        return sum(stored[name] for name in names) / self._n_values
+
+    def _plain_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Originals and all else that counts as weights, by their names in the plain model."""
+        for name, tensor in self.model.state_dict().items():
+            plain = plain_name(name)
+            is_weight = isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+            if plain is not None and is_weight and tensor.dim() >= 2:
+                yield plain, tensor
+
+    def _count_values(self) -> int:
+        again = {name for place in self._places for name in place.names[1:]}
+        return sum(t.numel() for name, t in self._plain_tensors() if name not in again)
+
+    @property
+    def _of_model(self) -> torch.Tensor:
+        return self._places[0].weight.of_model
+
+    @property
+    def places(self) -> list[Place]:
+        """The weights, in the order of the model."""
+        return self._places

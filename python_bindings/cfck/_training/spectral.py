@@ -69,17 +69,17 @@ def spectral(
     _check_words("learn", learn, _LEARN)
     _check_words("fields", fields, _FIELDS)
     sides = tuple(block) if block is not None else ()
-    places = choose_weights(model, include, exclude)
-    wrapped = [SpectralWeight(p.parameter, sides, bits, tuple(fields)) for p in places]
-    for place, weight in zip(places, wrapped, strict=True):
-        for each in (place, *place.tied):
-            parametrize.register_parametrization(each.module, each.attribute, weight, unsafe=True)
+    chosen = choose_weights(model, include, exclude)
+    wrapped = [SpectralWeight(c.parameter, sides, bits, tuple(fields)) for c in chosen]
+    for known, weight in zip(chosen, wrapped, strict=True):
+        for module, attribute in known.owners:
+            parametrize.register_parametrization(module, attribute, weight, unsafe=True)
         if "weights" not in learn:
-            place.parameter.requires_grad_(False)
+            known.parameter.requires_grad_(False)
         if "steps" not in learn:
             for step in weight.steps():
                 step.requires_grad_(False)
-    return SpectralModel(model, places, wrapped)
+    return SpectralModel(model)
 
 
 def _check_words(name: str, words: Sequence[str], known: tuple[str, ...]) -> None:

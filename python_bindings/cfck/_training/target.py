@@ -6,6 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
+from ..errors import InvalidArgumentError
+
 # How fast the multiplier follows: it changes by this power of (rate / wanted rate) at each step.
 _GAIN = 0.02
 _LEAST = 1e-6
@@ -25,6 +27,12 @@ class Target:
     start: float = 0.0
     step: int = 0
     multiplier: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bits_per_weight < 64:
+            raise InvalidArgumentError(f"bits_per_weight is above 0, not {self.bits_per_weight}")
+        if isinstance(self.by, bool) or not isinstance(self.by, int) or self.by < 1:
+            raise InvalidArgumentError(f"by is a number of training steps, not {self.by!r}")
 
     def wanted(self) -> float:
         done = min(1.0, self.step / self.by)

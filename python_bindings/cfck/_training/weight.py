@@ -50,7 +50,10 @@ class SpectralWeight(nn.Module):
     columns: nn.Parameter
     bins: torch.Tensor
     tables: torch.Tensor
+    of_model: torch.Tensor
     is_snapped: torch.Tensor
+    states: torch.Tensor
+    trellised: torch.Tensor | None
 
     def __init__(
         self, weight: torch.Tensor, block: tuple[int, ...], bits: float, fields: tuple[str, ...]
@@ -69,13 +72,20 @@ class SpectralWeight(nn.Module):
         self.register_buffer("bins", torch.zeros(weight.shape, dtype=torch.uint8, device=device))
         # The family of frequency tables, and the bits beside those of coefficients.
         self.register_buffer("tables", torch.zeros(2, dtype=torch.float64, device=device))
+        # Of the first weight: calls of bits_per_weight(), bits of lossless tensors, the final rate.
+        self.register_buffer("of_model", torch.zeros(3, dtype=torch.float64, device=device))
         self.register_buffer("is_snapped", torch.tensor(False, device=device))
+        self.register_buffer("states", torch.tensor(1, device=device))
+        # What a trellis makes of the weight: not each value by itself, but all of them together.
+        self.register_buffer("trellised", None)
 
     def steps(self) -> list[nn.Parameter]:
         """The parameters that have values."""
         return [p for p in (self.scale, self.bands, self.rows, self.columns) if p.numel()]
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        if self.trellised is not None:
+            return self.trellised
         values: torch.Tensor = kernels.quantise(
             weight.float(), self.scale, self.bands, self.rows, self.columns, self.block
         )
@@ -120,11 +130,28 @@ class SpectralWeight(nn.Module):
                 mean = field.mean()
                 self.scale.add_(mean)
                 field.copy_(torch.round((field - mean) * QUARTERS) / QUARTERS)
-        for parameter in self.steps():
-            parameter.requires_grad_(False)
         self.is_snapped.fill_(True)
+        self.hold_steps_if_snapped()
 
-    def file_steps(self, shape: torch.Size, trellis_states: int = 1) -> FileSteps:
+    def hold_steps_if_snapped(self) -> None:
+        """Also after a state dict was loaded."""
+        if bool(self.is_snapped):
+            for parameter in self.steps():
+                parameter.requires_grad_(False)
+
+    @torch.no_grad()
+    def take_trellis(self, scale: float, states: int, values: torch.Tensor) -> None:
+        """Takes the steps of a trellis and the values that it leads to."""
+        self.scale.fill_(scale)
+        self.states.fill_(states)
+        self.trellised = values.to(self.scale.device, copy=True)
+
+    def _load_from_state_dict(self, state_dict, prefix, *rest):  # type: ignore[no-untyped-def]
+        values = state_dict.get(prefix + "trellised")
+        self.trellised = None if values is None else torch.empty_like(values)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def file_steps(self, shape: torch.Size) -> FileSteps:
         """Requires: the steps are snapped."""
         native = kernels.quantiser_of(tuple(shape), tuple(self.block))
         bands, rows, columns = (
@@ -137,5 +164,5 @@ class SpectralWeight(nn.Module):
             rows=rows,
             columns=columns,
             block=list(native.block),
-            trellis_states=trellis_states,
+            trellis_states=int(self.states),
         )

@@ -1,0 +1,59 @@
+"""The functions of the method's first implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from ..errors import InvalidArgumentError
+from . import files
+from .model import SpectralModel
+
+def handle_of(model: nn.Module) -> SpectralModel:
+    """The handle of a model that cfck.train.spectral has changed."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"expected a torch.nn.Module, not {type(model).__name__}")
+    return SpectralModel(model)
+
+
+def quantization_loss(model: nn.Module) -> torch.Tensor:
+    """The mean bits per weight of the model, differentiable: SpectralModel.bits_per_weight()."""
+    return handle_of(model).bits_per_weight()
+
+
+def compress_weights(model: nn.Module) -> dict[str, bytes]:
+    """Each tensor of the plain model's state dict, compressed: a small file of its own.
+
+    Weights in training have their learned steps, which are snapped if that was not done; all else
+    keeps every bit. decompress_weights() takes them back.
+    """
+    handle = handle_of(model)
+    handle.snap()
+    steps = handle.file_steps()
+    compressed = {}
+    sources = handle.file_sources()
+    for name, tensor in handle.state_dict().items():
+        data = files.encode({"": sources[name]}, {"": steps[name]} if name in steps else {})
+        files.check_same({"": tensor}, data)
+        compressed[name] = data
+    return compressed
+
+
+def decompress_weights(
+    model: nn.Module, compressed: Mapping[str, bytes], strict: bool = True
+) -> nn.modules.module._IncompatibleKeys:
+    """Loads what compress_weights() has returned into a plain model, as load_state_dict() does.
+
+    Raises:
+        CfckError: bytes that are not those of a tensor, or are damaged.
+        RuntimeError: tensors are missing or unexpected (with ``strict``), or of other shapes.
+    """
+    state = {}
+    for name, data in compressed.items():
+        tensors = files.decode(data)
+        if set(tensors) != {""}:
+            raise InvalidArgumentError(f"`{name}` is not what compress_weights() returns")
+        state[name] = tensors[""]
+    return model.load_state_dict(state, strict=strict)

@@ -1,0 +1,40 @@
+"""Statistics of batch norms, measured anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from .._evaluation.outputs import model_device, prepared, run_model
+
+
+@torch.no_grad()
+def reestimate_norms(model: nn.Module, batches: Iterable[Any]) -> None:
+    """Sets running means and variances to the means over ``batches``, inputs of the model.
+
+    Everything else runs in evaluation mode. Without batches, or batch norms with statistics,
+    nothing changes.
+    """
+    batches = list(batches)
+    norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+    if not norms or not batches:
+        return
+    modes = {module: module.training for module in model.modules()}
+    momenta = [norm.momentum for norm in norms]
+    model.eval()
+    try:
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # the mean of all
+            norm.train()
+        for batch in batches:
+            run_model(model, prepared(batch, None, model_device(model)))
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        for module, mode in modes.items():
+            module.training = mode

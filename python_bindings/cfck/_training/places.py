@@ -1,0 +1,58 @@
+"""The weights of a model that are compressed in training."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+from .weight import SpectralWeight
+
+
+@dataclasses.dataclass
+class Place:
+    """A weight: its names in the state dict of the plain model, and the modules that have it."""
+
+    weight: SpectralWeight
+    names: list[str]
+    owners: list[tuple[nn.Module, str]]
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+    def original(self) -> torch.Tensor:
+        """The values that the optimizer changes."""
+        module, attribute = self.owners[0]
+        lists: Any = module.parametrizations
+        original: torch.Tensor = lists[attribute].original
+        return original
+
+
+def find_places(model: nn.Module) -> list[Place]:
+    """In the order of the model; weights that modules share once."""
+    found: dict[int, Place] = {}
+    for prefix, module in model.named_modules():
+        if not parametrize.is_parametrized(module):
+            continue
+        lists: Any = module.parametrizations
+        for attribute, parametrizations in lists.items():
+            weight = parametrizations[0]
+            if not isinstance(weight, SpectralWeight):
+                continue
+            place = found.setdefault(id(parametrizations.original), Place(weight, [], []))
+            place.names.append(f"{prefix}.{attribute}" if prefix else attribute)
+            place.owners.append((module, attribute))
+    return list(found.values())
+
+
+def plain_name(name: str) -> str | None:
+    """The name of a tensor in the plain model; None for what only training has."""
+    before, is_parametrized, after = ("." + name).rpartition(".parametrizations.")
+    if not is_parametrized:
+        return name
+    attribute, _, rest = after.partition(".")
+    return f"{before}.{attribute}".lstrip(".") if rest == "original" else None

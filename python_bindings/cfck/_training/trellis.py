@@ -1,0 +1,102 @@
+"""Trellis-coded quantisation of trained weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from ..errors import InvalidArgumentError
+from . import files
+from .norms import reestimate_norms
+
+if TYPE_CHECKING:
+    from .model import SpectralModel
+
+_STATES = (4, 8, 64)
+# Levels of a trellis are half as far apart at about the same rate; steps are searched above that.
+_OCTAVES_FINER = 1.0
+_SEARCH_OCTAVES = 0.5
+_SEARCH_ROUNDS = 6
+
+
+@dataclasses.dataclass
+class Trellised:
+    """Values that a trellis leads to, by name, and the log2 of their steps."""
+
+    scales: dict[str, float]
+    values: dict[str, torch.Tensor]
+
+
+def try_trellises(
+    trained: SpectralModel,
+    trellis_states: tuple[int, ...],
+    evaluate: Callable[[nn.Module], float],
+    norm_batches: Any,
+) -> None:
+    """Leaves the model as it is, or with the trellis that makes it better at no more bytes."""
+    unknown = set(trellis_states) - set(_STATES)
+    if unknown:
+        raise InvalidArgumentError(f"trellis_states are among {_STATES}, not {sorted(unknown)}")
+    model = trained.model
+    plain = _copied(model.state_dict())
+    most_bytes = len(files.encode(trained.state_dict(), trained.file_steps()))
+    best, kept = evaluate_calmly(model, evaluate), plain
+    for states in trellis_states:
+        found = at_no_more_bytes(trained, states, most_bytes)
+        if found is None:
+            continue
+        for place in trained.places:
+            place.weight.take_trellis(found.scales[place.name], states, found.values[place.name])
+        if norm_batches is not None:
+            reestimate_norms(model, norm_batches)
+        score = evaluate_calmly(model, evaluate)
+        if score > best:
+            best, kept = score, _copied(model.state_dict())
+        model.load_state_dict(plain)
+    model.load_state_dict(kept)
+
+
+def _copied(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: t.clone() if isinstance(t, torch.Tensor) else t for name, t in state.items()}
+
+
+def evaluate_calmly(model: nn.Module, evaluate: Callable[[nn.Module], float]) -> float:
+    """The score of the model in evaluation mode."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            return float(evaluate(model))
+    finally:
+        model.train(was_training)
+
+
+def at_no_more_bytes(trained: SpectralModel, states: int, most_bytes: int) -> Trellised | None:
+    """Encodes with the finest steps, relative to those learned, that take no more bytes."""
+    steps = trained.file_steps()
+    sources = trained.state_dict()
+    for place in trained.places:
+        sources.update(dict.fromkeys(place.names, place.original().detach()))
+    fine, coarse = -_OCTAVES_FINER, -_OCTAVES_FINER + _SEARCH_OCTAVES
+    best = None
+    for _ in range(_SEARCH_ROUNDS):
+        shift = (fine + coarse) / 2
+        scales, finer = {}, {}
+        for place in trained.places:
+            scale = scales[place.name] = float((place.weight.scale + shift).float())
+            for name in place.names:
+                finer[name] = dataclasses.replace(
+                    steps[name], step=2.0**scale, trellis_states=states
+                )
+        data = files.encode(sources, finer)
+        if len(data) > most_bytes:
+            fine = shift
+            continue
+        coarse = shift
+        decoded = files.decode(data)
+        best = Trellised(scales, {place.name: decoded[place.name] for place in trained.places})
+    return best
