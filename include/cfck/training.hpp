@@ -51,18 +51,19 @@ class CFCK_API WeightQuantiser {
  public:
   // `block` has the sides of the blocks that are transformed, along the last axes, as
   // TensorOptions::block. Empty: convolution kernels; of other tensors nothing. Errors:
-  // kInvalidArgument for shapes without values, and for blocks that do not exist.
+  // kInvalidArgument for shapes without values, and for blocks that do not exist; kUnsupported for
+  // rows of more than 32,768 values in tensors of more than 65,536.
   static Result<WeightQuantiser> create(Shape shape, std::vector<std::uint8_t> block = {});
 
   std::uint64_t n_values() const noexcept;
   std::uint64_t n_rows() const noexcept;
   std::uint64_t n_columns() const noexcept;
-  // Number of band ranges: entries of TrainingSteps::bands.
+  // Number of band ranges: entries of TrainingSteps::bands; 0 where nothing is transformed.
   std::uint64_t n_bands() const noexcept;
   // Sides of the blocks along the last axes, none longer than its axis; empty where nothing is
   // transformed.
   const std::vector<std::uint8_t>& block() const noexcept;
-  // The band range of each band, by number.
+  // The band range of each band, by number; empty where nothing is transformed.
   const std::vector<std::uint32_t>& range_of_band() const noexcept;
 
   // Computes the values that a file decodes to where the coefficients of `weights` are rounded to

@@ -57,6 +57,7 @@ class RateFit {
     request->n_states = 1;
     request->steps = field;
     request->block = layout_.block;
+    request->has_block_bands = true;
     if (layout_.block.empty()) {
       request->block.assign(layout_.shape.size(), 1);
     }

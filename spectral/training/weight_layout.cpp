@@ -21,6 +21,12 @@ Result<void> check_block(const std::vector<std::uint8_t>& asked) {
   return {};
 }
 
+// As plan_spectral() needs it for fields: whole rows in its sample (spectral_sample.cpp).
+bool fits_sample(std::uint64_t n_values, std::uint64_t row_values, std::uint64_t height) {
+  return n_values <= (1 << 16) ||
+         (row_values <= (1 << 15) && row_values <= (std::uint64_t{1} << 18) / height);
+}
+
 }  // namespace
 
 Shape WeightLayout::region(std::uint64_t n) const {
@@ -47,9 +53,11 @@ Result<WeightLayout> make_weight_layout(Shape shape, const std::vector<std::uint
   layout.n_values = n_values;
   layout.n_rows = geometry.n_rows();
   layout.n_columns = geometry.n_columns();
-  layout.n_ranges = spectral::n_band_ranges(geometry.n_bands());
-  for (std::uint32_t band = 0; band < geometry.n_bands(); ++band) {
-    layout.range_of_band.push_back(spectral::band_range(band));
+  if (!layout.block.empty()) {
+    layout.n_ranges = spectral::n_band_ranges(geometry.n_bands());
+    for (std::uint32_t band = 0; band < geometry.n_bands(); ++band) {
+      layout.range_of_band.push_back(spectral::band_range(band));
+    }
   }
   const std::size_t n_axes = shape.size();
   for (std::size_t axis = 0; axis < n_axes; ++axis) {
@@ -57,11 +65,15 @@ Result<WeightLayout> make_weight_layout(Shape shape, const std::vector<std::uint
   }
   const std::uint64_t height = n_axes < 2 ? 1 : std::min<std::uint64_t>(layout.sides[0], shape[0]);
   layout.row_values = geometry.row_values() * height;
+  if (!fits_sample(n_values, geometry.row_values(), height)) {
+    return unsupported(
+        "rows of this length have no steps of their own in files: leave the tensor lossless");
+  }
   layout.ranges.resize(layout.row_values);
   layout.columns.resize(layout.row_values);
   geometry.each(0, layout.row_values,
                 [&](std::size_t i, std::uint32_t band, std::uint64_t, std::uint64_t column) {
-                  layout.ranges[i] = layout.range_of_band[band];
+                  layout.ranges[i] = layout.block.empty() ? 0 : layout.range_of_band[band];
                   layout.columns[i] = static_cast<std::uint32_t>(column);
                 });
   layout.shape = std::move(shape);

@@ -18,7 +18,8 @@ struct WeightLayout {
   std::uint64_t n_columns = 0;
   std::uint64_t n_ranges = 0;
   std::vector<std::uint32_t> range_of_band;
-  // Values of a row of blocks; the last row may have fewer. By position in it:
+  // Values of a row of blocks; the last row may have fewer. By position in it (ranges are 0 where
+  // nothing is transformed):
   std::uint64_t row_values = 0;
   std::vector<std::uint32_t> ranges;
   std::vector<std::uint32_t> columns;
@@ -29,7 +30,7 @@ struct WeightLayout {
   Shape region(std::uint64_t n) const;
 };
 
-// Errors: kInvalidArgument.
+// Errors: kInvalidArgument, kUnsupported.
 Result<WeightLayout> make_weight_layout(Shape shape, const std::vector<std::uint8_t>& asked);
 
 }  // namespace cfck::codec

@@ -52,7 +52,9 @@ void PositionSums::add_up(const TrainingStepGradients& gradients) const {
   std::fill(gradients.bands.begin(), gradients.bands.end(), 0.0f);
   std::fill(gradients.columns.begin(), gradients.columns.end(), 0.0f);
   for (std::size_t i = 0; i < total.size(); ++i) {
-    gradients.bands[layout_.ranges[i]] += total[i];
+    if (!gradients.bands.empty()) {
+      gradients.bands[layout_.ranges[i]] += total[i];
+    }
     gradients.columns[layout_.columns[i]] += total[i];
   }
 }

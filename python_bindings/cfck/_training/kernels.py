@@ -67,7 +67,7 @@ def _split(
     """
     n_bands, n_rows = native.n_bands, native.n_rows
     bands, rows, columns = torch.split(gradients, [n_bands, n_rows, native.n_columns])
-    parts = [bands.sum().reshape(()), bands, rows, columns]
+    parts = [rows.sum().reshape(()), bands, rows, columns]
     result = []
     for part, parameter in zip(parts, like, strict=True):
         if not parameter.numel():
