@@ -67,7 +67,7 @@ class Spectral(Plain):
             self.q.snap()
 
     def note(self) -> str:
-        return f"{self.q.fit_rate():.3f} bits, rate weight {self.q.rate_weight:.4f}"
+        return self.q.describe()
 
     def bits(self) -> float:
         return self.q.fit_rate()

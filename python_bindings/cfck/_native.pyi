@@ -64,10 +64,15 @@ class TensorOptions:
 
     def __init__(self, *, codec: str, max_abs_error: float | None, max_rel_error: float | None, max_sigma_error: float | None, per_row: bool, nmse: float | None, psnr: float | None, bits_per_weight: float | None, trellis_states: int | None, steps: str | None, block: Sequence[int], quality: str | None) -> None: ...
 
+class LearnedSteps:
+    """Steps that a tensor was trained with."""
+
+    def __init__(self, *, step: float, bands: Sequence[int], rows: Sequence[int], columns: Sequence[int], block: Sequence[int], trellis_states: int) -> None: ...
+
 class EncodeOptions:
     """Choices for a file, not checked yet."""
 
-    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions, bool]], calibration: Calibration | None, exempt: Sequence[str], threads: int, chunk_elems: int, entropy: str, level: str) -> None:
+    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions, bool]], calibration: Calibration | None, exempt: Sequence[str], threads: int, chunk_elems: int, entropy: str, level: str, learned_steps: Sequence[tuple[str, LearnedSteps]]) -> None:
         """A rule is a pattern, its options, and whether it lifts exemptions."""
 
 class RecordKind(enum.Enum):
@@ -238,6 +243,56 @@ class DeviceLoad:
         """
         Decodes everything on a stream: returns the bytes that the device has decoded, and the host.
         """
+
+TRAINING_STEPS_PER_OCTAVE: int = 256
+
+class TrainingSteps:
+    """A step, and exponents in 256ths of an octave; an empty list: all 0."""
+
+    def __init__(self, step: float, bands: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> None: ...
+
+class WeightQuantiser:
+    """The quantiser of a tensor. Arguments are addresses of float32."""
+
+    def __init__(self, shape: Sequence[int], block: Sequence[int]) -> None: ...
+
+    @property
+    def n_values(self) -> int: ...
+
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def n_columns(self) -> int: ...
+
+    @property
+    def n_bands(self) -> int:
+        """Number of ranges of bands."""
+
+    @property
+    def block(self) -> list[int]: ...
+
+    @property
+    def range_of_band(self) -> list[int]: ...
+
+    def quantise(self, weights: int, steps: TrainingSteps, values: int, threads: int) -> None:
+        """Writes the values that a file decodes to."""
+
+    def step_gradients(self, weights: int, steps: TrainingSteps, value_gradients: int, gradients: int, threads: int) -> None:
+        """
+        Writes derivatives by log2 of steps: of bands, then of rows, then of columns.
+        """
+
+    def fit_rate(self, weights: int, steps: TrainingSteps, bins: int) -> tuple[int, int]:
+        """
+        Writes a scale bin for each coefficient; returns a family of frequency tables, and the bits of the record.
+        """
+
+    def bits(self, weights: int, steps: TrainingSteps, bins: int, family: int, threads: int) -> float:
+        """The bits of all coefficients."""
+
+    def bit_gradients(self, weights: int, steps: TrainingSteps, bins: int, family: int, scale: float, weight_gradients: int, gradients: int, threads: int) -> None:
+        """Writes derivatives of the bits, times scale."""
 
 class WriteSummary:
     """What became of the tensors that were written."""

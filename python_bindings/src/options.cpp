@@ -117,6 +117,23 @@ EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint
   return options;
 }
 
+void bind_learned_steps(nb::module_& module) {
+  nb::class_<LearnedSteps>(module, "LearnedSteps", "Steps that a tensor was trained with.")
+      .def(
+          "__init__",
+          [](LearnedSteps* self, double step, std::vector<std::int16_t> bands,
+             std::vector<std::int16_t> rows, std::vector<std::int16_t> columns,
+             std::vector<std::uint8_t> block, unsigned trellis_states) {
+            new (self) LearnedSteps{step,
+                                    std::move(bands),
+                                    std::move(rows),
+                                    std::move(columns),
+                                    std::move(block),
+                                    trellis_states};
+          },
+          nb::kw_only(), "step"_a, "bands"_a, "rows"_a, "columns"_a, "block"_a, "trellis_states"_a);
+}
+
 }  // namespace
 
 void bind_options(nb::module_& module) {
@@ -158,20 +175,7 @@ void bind_options(nb::module_& module) {
           "max_sigma_error"_a.none(), "per_row"_a, "nmse"_a.none(), "psnr"_a.none(),
           "bits_per_weight"_a.none(), "trellis_states"_a.none(), "steps"_a.none(), "block"_a,
           "quality"_a.none());
-  nb::class_<LearnedSteps>(module, "LearnedSteps", "Steps that a tensor was trained with.")
-      .def(
-          "__init__",
-          [](LearnedSteps* self, double step, std::vector<std::int16_t> bands,
-             std::vector<std::int16_t> rows, std::vector<std::int16_t> columns,
-             std::vector<std::uint8_t> block, unsigned trellis_states) {
-            new (self) LearnedSteps{step,
-                                    std::move(bands),
-                                    std::move(rows),
-                                    std::move(columns),
-                                    std::move(block),
-                                    trellis_states};
-          },
-          nb::kw_only(), "step"_a, "bands"_a, "rows"_a, "columns"_a, "block"_a, "trellis_states"_a);
+  bind_learned_steps(module);
   nb::class_<EncodeOptions>(module, "EncodeOptions", "Choices for a file, not checked yet.")
       .def(
           "__init__",

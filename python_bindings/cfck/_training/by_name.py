@@ -11,6 +11,7 @@ from ..errors import InvalidArgumentError
 from . import files
 from .model import SpectralModel
 
+
 def handle_of(model: nn.Module) -> SpectralModel:
     """The handle of a model that cfck.train.spectral has changed."""
     if not isinstance(model, nn.Module):
@@ -56,4 +57,5 @@ def decompress_weights(
         if set(tensors) != {""}:
             raise InvalidArgumentError(f"`{name}` is not what compress_weights() returns")
         state[name] = tensors[""]
-    return model.load_state_dict(state, strict=strict)
+    result: nn.modules.module._IncompatibleKeys = model.load_state_dict(state, strict=strict)
+    return result

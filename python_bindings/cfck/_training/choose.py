@@ -50,9 +50,7 @@ def _check(name: str, parameter: nn.Parameter) -> None:
 
 
 def _is_weight(parameter: nn.Parameter) -> bool:
-    return (
-        parameter.dtype in DTYPES and parameter.dim() >= 2 and parameter.numel() >= LEAST_VALUES
-    )
+    return parameter.dtype in DTYPES and parameter.dim() >= 2 and parameter.numel() >= LEAST_VALUES
 
 
 def choose_weights(
@@ -66,7 +64,7 @@ def choose_weights(
         if isinstance(module, parametrize.ParametrizationList):
             continue
         if parametrize.is_parametrized(module):
-            names = ", ".join(module.parametrizations)  # type: ignore[arg-type]
+            names = ", ".join(module.parametrizations)
             raise InvalidArgumentError(
                 f"module `{prefix or type(module).__name__}` is parametrised already ({names}); "
                 "remove that first (torch.nn.utils.parametrize.remove_parametrizations)"

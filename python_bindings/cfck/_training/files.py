@@ -26,7 +26,7 @@ def write(
     metadata: Mapping[str, str] | None,
     options: Any,
 ) -> SaveSummary:
-    """Writes a file made of ``sources``, which must decode to ``tensors``: that is checked first."""
+    """Writes a file of ``sources``, which must decode to ``tensors``: that is checked first."""
     check_same(tensors, encode(sources, steps, metadata, options))
     learned = {name: of.native() for name, of in steps.items()}
     prepared = _FRAMEWORK.prepare(sources)

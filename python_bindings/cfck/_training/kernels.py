@@ -48,9 +48,7 @@ def native_steps(
             f"the step of a spectral weight is 2**{finite}; was the loss finite, and is step_lr "
             "small enough?"
         )
-    return _native.TrainingSteps(
-        2.0**finite, exponents(bands), exponents(rows), exponents(columns)
-    )
+    return _native.TrainingSteps(2.0**finite, exponents(bands), exponents(rows), exponents(columns))
 
 
 def _on_host(weights: torch.Tensor) -> torch.Tensor:
@@ -62,8 +60,8 @@ def _split(
 ) -> list[torch.Tensor]:
     """Gradients of the scale, the bands, the rows and the columns, where they are learned.
 
-    Each is scaled by the root of the number of coefficients that share the step (Esser et al. 2020),
-    so that steps of small and of large tensors learn at one rate.
+    Each is divided by the root of the number of coefficients that share the step, as Esser et al.
+    (2020) have it, so that steps of small and of large tensors learn at one rate.
     """
     n_bands, n_rows = native.n_bands, native.n_rows
     bands, rows, columns = torch.split(gradients, [n_bands, n_rows, native.n_columns])
@@ -111,9 +109,7 @@ def quantise_backward(
     sums = torch.empty(native.n_bands + native.n_rows + native.n_columns)
     steps = native_steps(scale, bands, rows, columns)
     threads = torch.get_num_threads()
-    native.step_gradients(
-        host.data_ptr(), steps, of_values.data_ptr(), sums.data_ptr(), threads
-    )
+    native.step_gradients(host.data_ptr(), steps, of_values.data_ptr(), sums.data_ptr(), threads)
     parts = _split(sums, native, (scale, bands, rows, columns))
     return parts[0], parts[1], parts[2], parts[3]
 

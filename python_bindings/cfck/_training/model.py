@@ -41,7 +41,9 @@ class SpectralModel:
         self.model = model
         self._places = find_places(model)
         if not self._places:
-            raise InvalidArgumentError("no weight of the model is compressed; call spectral() first")
+            raise InvalidArgumentError(
+                "no weight of the model is compressed; call spectral() first"
+            )
         self._target: Target | None = None
         self._n_values = self._count_values()
         # Steps of training, rates and weights of the rate, from rate_loss().
@@ -88,7 +90,8 @@ class SpectralModel:
             lossless_bits = float(self._of_model[1])
         self._of_model[0] += 1
         bits = [place.weight.bits(place.original()).cpu() for place in self._places]
-        return ((torch.stack(bits).sum() + lossless_bits) / self._n_values).float()
+        rate: torch.Tensor = (torch.stack(bits).sum() + lossless_bits) / self._n_values
+        return rate.float()
 
     def fit_rate(self) -> float:
         """Fits the estimate to the weights as they are; returns the bits per weight of a file."""

@@ -8,8 +8,10 @@ from typing import Any
 
 from ..errors import InvalidArgumentError
 
-# How fast the multiplier follows: it changes by this power of (rate / wanted rate) at each step.
+# The multiplier changes by this power of (rate / wanted rate) at each step, and what is returned
+# differs from it by the other power: without it the rate would swing about the target.
 _GAIN = 0.02
+_DAMPING = 8
 _LEAST = 1e-6
 _MOST = 1e3
 
@@ -18,7 +20,7 @@ _MOST = 1e3
 class Target:
     """The multiplier of a rate: a dual variable, in the logarithm (Platt and Barr 1987).
 
-    The wanted rate falls geometrically from that at the start to the target, in ``by`` steps. The
+    The wanted rate goes geometrically from that at the start to the target, in ``by`` steps. The
     multiplier grows while the rate is above what is wanted, and shrinks while it is below.
     """
 
@@ -36,18 +38,18 @@ class Target:
 
     def wanted(self) -> float:
         done = min(1.0, self.step / self.by)
-        return self.start * (self.bits_per_weight / self.start) ** done
+        return float(self.start * (self.bits_per_weight / self.start) ** done)
 
     def advance(self, rate: float) -> float:
-        """Returns the multiplier for this step of training, at which the rate is ``rate``."""
+        """Returns the weight of the rate for this step of training, at which it is ``rate``."""
         if not math.isfinite(rate):
             raise FloatingPointError("the bits per weight are not finite; was the loss finite?")
         if self.start == 0:
-            self.start = max(rate, self.bits_per_weight)
+            self.start = rate
         self.step += 1
-        change = (rate / self.wanted()) ** _GAIN
-        self.multiplier = min(max(self.multiplier * change, _LEAST), _MOST)
-        return self.multiplier
+        excess = rate / self.wanted()
+        self.multiplier = min(max(self.multiplier * excess**_GAIN, _LEAST), _MOST)
+        return self.multiplier * min(excess, 2.0) ** _DAMPING
 
     def state_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -107,7 +107,8 @@ class SpectralWeight(nn.Module):
             int(family),
             self.block,
         )
-        return bits + overhead
+        total: torch.Tensor = bits + overhead
+        return total
 
     @torch.no_grad()
     def fit_rate(self, weight: torch.Tensor) -> float:
@@ -117,9 +118,11 @@ class SpectralWeight(nn.Module):
         bins = torch.empty(weight.shape, dtype=torch.uint8)
         steps = kernels.native_steps(self.scale, self.bands, self.rows, self.columns)
         family, stored = native.fit_rate(host.data_ptr(), steps, bins.data_ptr())
-        self.bins.copy_(bins)
-        self.tables.copy_(torch.tensor([float(family), 0.0], dtype=torch.float64))
-        self.tables[1] = stored - self.bits(weight)
+        # New tensors: graphs that wait for backward() keep the old ones.
+        self.bins = bins.to(self.bins.device)
+        self.tables = self.tables.new_tensor([float(family), 0.0])
+        overhead = stored - float(self.bits(weight))
+        self.tables = self.tables.new_tensor([float(family), overhead])
         return float(stored)
 
     @torch.no_grad()

@@ -1,0 +1,455 @@
+"""cfck.train: models are trained as files have them."""
+
+import copy
+import io
+
+import cfck
+import pytest
+import torch
+from cfck.train import (
+    SpectralModel,
+    compress_weights,
+    decompress_weights,
+    quantization_loss,
+    spectral,
+)
+from torch import nn
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def network(seed: int = 1) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(128, 10),
+    )
+
+
+def images(n: int = 8, seed: int = 1) -> torch.Tensor:
+    return torch.randn(n, 3, 12, 12, generator=torch.Generator().manual_seed(seed))
+
+
+def labels(n: int = 8) -> torch.Tensor:
+    return torch.arange(n) % 10
+
+
+def train(
+    q: SpectralModel, n_steps: int, weight: float | None = 0.1, first: int = 0, optimizer=None
+):
+    """A few steps; with a weight of None those of a target."""
+    optimizer = optimizer or torch.optim.AdamW(q.param_groups(lr=1e-2, step_lr=3e-2))
+    q.model.train()
+    for step in range(first, first + n_steps):
+        loss = nn.functional.cross_entropy(q.model(images(seed=step)), labels())
+        loss = loss + (q.rate_loss() if weight is None else weight * q.bits_per_weight())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return optimizer
+
+
+def same(left: torch.Tensor, right: torch.Tensor) -> bool:
+    left, right = left.detach().reshape(-1), right.detach().reshape(-1)
+    return torch.equal(left.view(torch.uint8), right.view(torch.uint8))
+
+
+# What training saw is what the file has.
+
+
+@pytest.mark.parametrize("bits", [8, 4, 2, 1])
+@pytest.mark.parametrize("fields", [("bands", "columns"), ("bands", "rows", "columns"), ()])
+def test_the_file_has_the_outputs_of_the_last_evaluation(tmp_path, bits, fields):
+    model = network()
+    q = spectral(model, bits=bits, fields=fields)
+    train(q, 12)
+    q.finish()
+    model.eval()
+    expected = model(images())
+    q.save(tmp_path / "model.cfck")
+    loaded = network(2).eval()
+    cfck.torch.load_model(loaded, tmp_path / "model.cfck")
+    assert same(loaded(images()), expected)
+    for name, tensor in q.state_dict().items():
+        assert same(loaded.state_dict()[name], tensor), name
+
+
+def test_the_rate_after_finish_is_that_of_the_file(tmp_path):
+    q = spectral(network(), bits=3)
+    train(q, 5)
+    q.finish()
+    q.save(tmp_path / "model.cfck")
+    with cfck.safe_open(tmp_path / "model.cfck", framework="pt") as file:
+        records = [record for record in file.records() if len(record.shape) >= 2]
+    n_values = sum(torch.Size(record.shape).numel() for record in records)
+    stored = 8 * sum(record.stored_bytes for record in records)
+    assert float(q.bits_per_weight()) == pytest.approx(stored / n_values, rel=1e-6)
+
+
+@pytest.mark.parametrize("bits", [6, 4, 3, 2, 1, 0.5])
+def test_the_estimate_agrees_with_stored_bytes(tmp_path, bits):
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Conv2d(64, 64, 3), nn.Conv2d(64, 64, 1), nn.Linear(128, 256))
+    q = spectral(model, bits=bits)
+    q.snap()
+    estimate = float(q.bits_per_weight().detach())
+    of_weights = [float(place.weight.bits(place.original()).detach()) for place in q.places]
+    q.finish()
+    assert estimate == pytest.approx(float(q.bits_per_weight()), rel=0.01)
+    q.save(tmp_path / "model.cfck")
+    with cfck.safe_open(tmp_path / "model.cfck", framework="pt") as file:
+        stored = {record.name: 8 * record.stored_bytes for record in file.records()}
+    for place, bits_of_weight in zip(q.places, of_weights, strict=True):
+        assert bits_of_weight == pytest.approx(stored[place.name], rel=0.03), place.name
+
+
+def test_the_estimate_follows_between_fits():
+    """It is fitted at every 20th call; the weights move meanwhile."""
+    torch.manual_seed(3)
+    q = spectral(nn.Sequential(nn.Conv2d(64, 64, 3)), bits=2)
+    q.bits_per_weight()
+    with torch.no_grad():
+        q.places[0].original().mul_(0.9)
+    estimate = float(q.bits_per_weight().detach())
+    assert estimate == pytest.approx(q.fit_rate(), rel=0.03)
+
+
+# Training.
+
+
+def test_gradients_reach_weights_and_steps():
+    model = network()
+    q = spectral(model, bits=4)
+    (model(images()).square().mean() + q.bits_per_weight()).backward()
+    for place in q.places:
+        assert place.original().grad is not None and place.original().grad.abs().sum() > 0
+    for step in q.parameters():
+        assert step.grad is not None and torch.isfinite(step.grad).all()
+        assert step.grad.abs().sum() > 0
+
+
+def test_a_rate_in_the_loss_makes_the_file_smaller():
+    small, large = spectral(network(), bits=6), spectral(network(), bits=6)
+    train(small, 40, weight=1.0)
+    train(large, 40, weight=0.0)
+    assert small.fit_rate() < 0.8 * large.fit_rate()
+
+
+def test_a_target_is_reached():
+    teacher = network().eval()
+    q = spectral(copy.deepcopy(teacher), bits=6)
+    q.target(bits_per_weight=3.0, by=150)
+    optimizer = torch.optim.AdamW(q.param_groups(lr=1e-3, step_lr=1e-2))
+    for step in range(300):
+        x = images(seed=step % 40)
+        loss = 100 * (q.model(x) - teacher(x).detach()).square().mean() + q.rate_loss()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert q.fit_rate() == pytest.approx(3.0, rel=0.1)
+    assert len(q.history) == 300 and q.history[-1][0] == 300
+    assert "target 3 by step 150" in q.describe()
+
+
+def test_learning_only_steps_or_only_weights():
+    model = network()
+    q = spectral(model, learn=("steps",))
+    assert not any(place.original().requires_grad for place in q.places)
+    assert all(step.requires_grad for step in q.parameters())
+    q = spectral(network(), learn=("weights",))
+    assert not any(step.requires_grad for step in q.parameters())
+    groups = q.param_groups(lr=0.1)
+    assert len(groups) == 1 and groups[0]["params"]
+
+
+def test_groups_of_parameters_are_disjoint_and_complete():
+    model = network()
+    q = spectral(model)
+    weights, steps = q.param_groups(lr=1e-3, step_lr=1e-2)
+    assert weights["lr"] == 1e-3 and steps["lr"] == 1e-2 and steps["weight_decay"] == 0
+    ids = [id(p) for p in (*weights["params"], *steps["params"])]
+    assert len(set(ids)) == len(ids)
+    assert set(ids) == {id(p) for p in model.parameters()}
+
+
+def test_snapped_steps_are_those_of_files_and_stay():
+    q = spectral(network(), bits=4)
+    optimizer = train(q, 10)
+    q.snap()
+    before = [step.detach().clone() for step in q.parameters()]
+    for place in q.places:
+        for field in (place.weight.bands, place.weight.columns):
+            assert torch.equal(field * 4, torch.round(field * 4))
+    weights = q.places[0].original().detach().clone()
+    train(q, 5, first=10, optimizer=optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(before, q.parameters(), strict=True))
+    assert not torch.equal(weights, q.places[0].original())
+
+
+def test_training_resumes_bit_for_bit():
+    def start():
+        q = spectral(network(), bits=5)
+        q.target(bits_per_weight=3, by=30)
+        return q, torch.optim.AdamW(q.param_groups(lr=1e-2, step_lr=3e-2))
+
+    whole, optimizer = start()
+    train(whole, 33, weight=None, optimizer=optimizer)
+    first, optimizer = start()
+    train(first, 17, weight=None, optimizer=optimizer)
+    stored = io.BytesIO()
+    torch.save([first.training_state_dict(), optimizer.state_dict()], stored)
+    stored.seek(0)
+    of_training, of_optimizer = torch.load(stored)
+    second, optimizer = start()
+    second.load_training_state_dict(of_training)
+    optimizer.load_state_dict(of_optimizer)
+    train(second, 16, weight=None, first=17, optimizer=optimizer)
+    for name, tensor in whole.model.state_dict().items():
+        assert same(tensor, second.model.state_dict()[name]), name
+
+
+# The model stays one of torch.
+
+
+def test_copies_states_and_removal():
+    model = network()
+    q = spectral(model, bits=4)
+    train(q, 3)
+    model.eval()
+    expected = model(images())
+    copied = copy.deepcopy(model)
+    assert same(copied(images()), expected)
+    assert SpectralModel(copied).fit_rate() == q.fit_rate()
+    other = network(2)
+    spectral(other, bits=7)
+    other.load_state_dict(model.state_dict())
+    assert same(other.eval()(images()), expected)
+    names = set(network().state_dict())
+    assert set(q.state_dict()) == names
+    plain = q.remove()
+    assert plain is model and set(model.state_dict()) == names
+    assert type(model[0]) is nn.Conv2d
+    assert same(model(images()), expected)
+
+
+def test_functions_of_the_first_implementation():
+    model = network()
+    q = spectral(model, bits=4)
+    loss = quantization_loss(model)
+    assert float(loss.detach()) == pytest.approx(q.fit_rate(), rel=1e-3)
+    loss.backward()
+    compressed = compress_weights(model)
+    assert all(isinstance(data, bytes) for data in compressed.values())
+    plain = network(2)
+    result = decompress_weights(plain, compressed)
+    assert not result.missing_keys and not result.unexpected_keys
+    assert same(plain.eval()(images()), model.eval()(images()))
+    del compressed["0.weight"]
+    with pytest.raises(RuntimeError, match="0.weight"):
+        decompress_weights(plain, compressed)
+    assert decompress_weights(plain, compressed, strict=False).missing_keys == ["0.weight"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_weights(tmp_path, dtype):
+    model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 32)).to(dtype)
+    q = spectral(model, bits=3)
+    q.finish()
+    q.save(tmp_path / "model.cfck")
+    loaded = cfck.torch.load_file(tmp_path / "model.cfck")
+    assert loaded["0.weight"].dtype == dtype
+    for name, tensor in q.state_dict().items():
+        assert same(loaded[name], tensor), name
+
+
+def test_autocast_and_checkpointing():
+    from torch.utils.checkpoint import checkpoint
+
+    model = network()
+    q = spectral(model, bits=4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = checkpoint(model, images(), use_reentrant=False)
+        loss = out.float().square().mean() + q.bits_per_weight()
+    loss.backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_tied_weights_stay_tied(tmp_path):
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(100, 32)
+            self.head = nn.Linear(32, 100, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, tokens):
+            return self.head(self.embedding(tokens))
+
+    model = Tied()
+    q = spectral(model, bits=4)
+    assert len(q.places) == 1 and len(list(q.parameters())) == 2
+    tokens = torch.arange(20)
+    model(tokens).square().mean().backward()
+    assert same(model.head.weight, model.embedding.weight)
+    q.finish()
+    q.save(tmp_path / "tied.cfck")
+    expected = model(tokens)
+    loaded = Tied()
+    cfck.torch.load_model(loaded, tmp_path / "tied.cfck")
+    assert same(loaded(tokens), expected)
+    assert float(q.bits_per_weight()) < 8
+
+
+def test_attention_and_blocks(tmp_path):
+    model = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0)
+    q = spectral(model, bits=4, block=(8, 8))
+    assert all(place.weight.bands.numel() > 1 for place in q.places)
+    x = torch.randn(2, 5, 32)
+    (model(x).square().mean() + q.bits_per_weight()).backward()
+    with torch.no_grad():
+        for step in q.parameters():
+            step.sub_(0.3 * torch.randn_like(step))
+    q.finish()
+    q.save(tmp_path / "layer.cfck")
+    loaded = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0).eval()
+    cfck.torch.load_model(loaded, tmp_path / "layer.cfck")
+    assert same(loaded(x), model.eval()(x))
+
+
+# The end.
+
+
+def test_a_trellis_is_kept_where_it_is_better(tmp_path):
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Conv2d(32, 64, 3), nn.Flatten(), nn.Linear(576, 10))
+    original = copy.deepcopy(model).eval()
+    x = torch.randn(64, 32, 5, 5)
+    expected = original(x).detach()
+    q = spectral(model, bits=3)
+
+    def closeness(trained):
+        assert not trained.training
+        return -float((trained(x) - expected).square().mean())
+
+    before = closeness(model.eval())
+    before_rate = q.fit_rate()
+    model.train()
+    q.finish(closeness, trellis_states=(4, 8))
+    assert model.training
+    model.eval()
+    assert closeness(model) > before
+    assert all(int(place.weight.states) in (4, 8) for place in q.places)
+    assert float(q.bits_per_weight()) <= before_rate * 1.01
+    q.save(tmp_path / "model.cfck")
+    cfck.torch.load_model(original, tmp_path / "model.cfck")
+    assert same(original(x), model(x))
+    copied = copy.deepcopy(model)
+    assert same(copied(x), model(x))
+
+
+def test_a_trellis_that_does_not_help_is_dropped():
+    model = network()
+    q = spectral(model, bits=4)
+    calls = []
+    q.finish(lambda _: calls.append(1) or -len(calls), trellis_states=(8, 64))
+    assert len(calls) == 3
+    assert all(int(place.weight.states) == 1 for place in q.places)
+
+
+def test_norms_are_measured_anew():
+    model = network()
+    q = spectral(model, bits=2)
+    batches = [images(seed=seed) for seed in range(4)]
+    before = model[1].running_mean.clone()
+    q.finish(norm_batches=batches)
+    assert not torch.equal(before, model[1].running_mean)
+    assert model[1].momentum == 0.1
+    x = torch.cat(batches)
+    expected = nn.functional.conv2d(x, model[0].weight, padding=1).mean((0, 2, 3))
+    assert torch.allclose(model[1].running_mean, expected, atol=1e-5)
+
+
+# Bad input.
+
+
+def test_models_that_cannot_be_trained():
+    with pytest.raises(TypeError, match="torch.nn.Module"):
+        spectral({"weight": torch.zeros(3, 3)})
+    with pytest.raises(ValueError, match="no weight"):
+        spectral(nn.BatchNorm2d(4))
+    with pytest.raises(ValueError, match="not initialised"):
+        spectral(nn.LazyLinear(5))
+    with pytest.raises(ValueError, match="meta"):
+        spectral(nn.Linear(64, 64, device="meta"))
+    model = nn.Linear(64, 64)
+    nn.utils.parametrizations.weight_norm(model)
+    with pytest.raises(ValueError, match="parametrised already"):
+        spectral(model)
+    model = network()
+    spectral(model)
+    with pytest.raises(ValueError, match="parametrised already"):
+        spectral(model)
+    sparse = nn.Linear(64, 64)
+    sparse.weight = nn.Parameter(sparse.weight.detach().to_sparse())
+    with pytest.raises(ValueError, match="sparse"):
+        spectral(sparse)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bits": 0}, "bits"),
+        ({"bits": float("nan")}, "bits"),
+        ({"learn": ("stepts",)}, "learn"),
+        ({"learn": "steps"}, "learn"),
+        ({"fields": ("band",)}, "fields"),
+        ({"block": (65,)}, "block"),
+        ({"include": ["nothing.*"]}, "no weight"),
+    ],
+)
+def test_arguments_that_make_no_sense(options, message):
+    model = network()
+    with pytest.raises(ValueError, match=message):
+        spectral(model, **options)
+    assert type(model[0]) is nn.Conv2d, "the model must be as it was"
+
+
+def test_targets_that_make_no_sense():
+    q = spectral(network())
+    with pytest.raises(ValueError, match="target"):
+        q.rate_loss()
+    with pytest.raises(ValueError, match="bits_per_weight"):
+        q.target(bits_per_weight=0, by=10)
+    with pytest.raises(ValueError, match="by"):
+        q.target(bits_per_weight=1, by=0)
+
+
+def test_numbers_that_are_none():
+    model = network()
+    q = spectral(model)
+    with torch.no_grad():
+        q.places[0].weight.scale.fill_(float("nan"))
+    with pytest.raises(FloatingPointError, match="step"):
+        model(images())
+    q = spectral(model := network())
+    with torch.no_grad():
+        q.places[1].original()[0] = float("nan")
+    with pytest.raises(FloatingPointError, match="3.weight"):
+        q.finish()
+
+
+def test_frozen_and_excluded_weights():
+    model = network()
+    model[0].weight.requires_grad_(False)
+    q = spectral(model, exclude=["7.*"])
+    assert [place.name for place in q.places] == ["0.weight", "3.weight"]
+    (model(images()).square().mean() + q.bits_per_weight()).backward()
+    assert q.places[0].original().grad is None
+    rate = q.fit_rate()
+    assert rate > 10, "the last layer is lossless, and counts"
