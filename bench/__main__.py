@@ -24,6 +24,7 @@ COMMANDS = {
     "formats": ("formats.command", "files of other programs: speeds and memory"),
     "gpu": ("gpu.command", "decoding on a CUDA device and loads onto it, against peers"),
     "calibration": ("calibration.command", "what calibrate, refine and shrink cost and achieve"),
+    "training": ("training.command", "compression learned in training: bits at equal scores"),
 }
 
 

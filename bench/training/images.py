@@ -40,6 +40,7 @@ class TrainingImages:
     """Batches of an epoch, the same for the same seed and epoch."""
 
     def __init__(self, scratch: Path, seed: int = 0) -> None:
+        """Decodes the images once, into `scratch`."""
         self._images, self._labels = _pixels(scratch)
         self._seed = seed
 

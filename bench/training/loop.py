@@ -2,46 +2,104 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
 
-from training.images import TrainingImages, top1
-from training.schemes import Plain
+from training.schemes import Scheme
+from training.tasks import Task
 
 
-def train(
-    scheme: Plain, images: TrainingImages, epochs: int, state_path: Path | None = None, tell=print
-) -> None:
-    """Trains; after each epoch the state is kept at `state_path`, and found there again."""
-    model = scheme.model
-    groups = scheme.groups()
-    recipe = scheme.recipe
-    optimizer = torch.optim.AdamW(groups, lr=recipe.lr, weight_decay=recipe.weight_decay)
-    n_steps = epochs * len(images)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * step / n_steps))
-    )
-    loss_of = nn.CrossEntropyLoss()
-    step = 0
-    for epoch in range(epochs):
-        model.train()
+@dataclass
+class Outcome:
+    """A run: the score of its last epoch, what its weights take, and a line for each epoch."""
+
+    score: float = math.nan
+    bits: float = math.nan
+    estimate: float = math.nan  # of the bits, before the file was written
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Training:
+    """One run, whose state is kept in `folder` after each epoch.
+
+    Weights are trained by AdamW; rates of learning fall as a cosine to 0.
+    """
+
+    def __init__(self, name: str, folder: Path, tell: Callable[[str], None]) -> None:
+        """`name` is that of its files."""
+        self.name, self.tell = name, tell
+        self._state = folder / f"{name}.state.pt"
+        self._outcome = folder / f"{name}.json"
+
+    def run(self, task: Task, make: Callable[[int], Scheme], epochs: int) -> Outcome:
+        """Trains, or returns what an earlier run has found."""
+        if self._outcome.exists():
+            return Outcome(**json.loads(self._outcome.read_text()))
+        n_steps = epochs * task.n_batches
+        scheme = make(n_steps)
+        optimizer = torch.optim.AdamW(scheme.groups(), weight_decay=task.weight_decay)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * step / n_steps))
+        )
+        outcome = Outcome()
+        if self._state.exists():
+            state = torch.load(self._state, weights_only=True)
+            scheme.load_state(state["scheme"])
+            optimizer.load_state_dict(state["optimizer"])
+            schedule.load_state_dict(state["schedule"])
+            outcome.epochs = state["epochs"]
+        for epoch in range(len(outcome.epochs), epochs):
+            self._epoch(task, scheme, optimizer, schedule, epoch, n_steps, outcome)
+            state = {
+                "scheme": scheme.state(),
+                "optimizer": optimizer.state_dict(),
+                "schedule": schedule.state_dict(),
+                "epochs": outcome.epochs,
+            }
+            partial = self._state.with_suffix(".partial")
+            torch.save(state, partial)
+            partial.rename(self._state)
+        outcome.estimate = scheme.bits()
+        scheme.finish()
+        outcome.bits, outcome.score = scheme.bits(), task.score(scheme.model)
+        self._outcome.write_text(json.dumps(asdict(outcome), indent=1))
+        return outcome
+
+    def _epoch(
+        self,
+        task: Task,
+        scheme: Scheme,
+        optimizer: torch.optim.Optimizer,
+        schedule: torch.optim.lr_scheduler.LRScheduler,
+        epoch: int,
+        n_steps: int,
+        outcome: Outcome,
+    ) -> None:
+        torch.manual_seed(epoch)
+        scheme.model.train()
         start, total = time.monotonic(), 0.0
-        for x, y in images.epoch(epoch):
-            loss = loss_of(model(x), y)
+        for at, batch in enumerate(task.epoch(epoch)):
+            loss = task.loss(scheme.model, batch)
             total += float(loss.detach())
             loss = loss + scheme.extra_loss()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             schedule.step()
-            step += 1
-            scheme.advance(step / n_steps)
-        seconds = time.monotonic() - start
-        tell(
-            f"epoch {epoch + 1}: loss {total / len(images):.4f}, top-1 {top1(model):.2f}, "
-            f"{scheme.note()} ({seconds:.0f} s)"
-        )
+            scheme.advance((epoch * task.n_batches + at + 1) / n_steps)
+        facts = {
+            "loss": total / task.n_batches,
+            "score": task.score(scheme.model),
+            "bits": scheme.bits(),
+            "seconds": time.monotonic() - start,
+        }
+        outcome.epochs.append(facts)
+        numbers = ", ".join(f"{name} {value:.4g}" for name, value in facts.items())
+        self.tell(f"{self.name}, epoch {epoch + 1}: {numbers}; {scheme.note()}")

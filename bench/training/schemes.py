@@ -4,83 +4,119 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+BITS_OF_ENDS = 8  # first and last layers of networks with few levels, as is usual
 
-@dataclass
+
+@dataclass(frozen=True)
 class Recipe:
-    """Rates of learning, for AdamW; they fall as a cosine to 0."""
+    """Rates of learning and, for rates of files, where training begins and is to arrive."""
 
     lr: float = 1e-3
     step_lr: float = 1e-2
-    weight_decay: float = 1e-4
     bits: float = 6.0
-    reach: float = 0.7  # the part of training after which the rate is to be reached
-    options: dict = field(default_factory=dict)
+    reach: float = 0.5  # the part of training after which the rate is reached
+    snap: float = 0.9  # the part after which steps are those of a file
+    options: dict[str, Any] = field(default_factory=dict)
 
 
-class Plain:
-    """The float32 network."""
+class Scheme:
+    """The float32 network, trained on as it is."""
 
-    def __init__(self, model: nn.Module, recipe: Recipe, n_steps: int) -> None:
+    def __init__(self, model: nn.Module, recipe: Recipe) -> None:
+        """Changes the model."""
         self.model, self.recipe = model, recipe
 
-    def groups(self) -> list[dict]:
+    def groups(self) -> list[dict[str, Any]]:
+        """Parameters for an optimizer."""
         return [{"params": list(self.model.parameters()), "lr": self.recipe.lr}]
 
     def extra_loss(self) -> torch.Tensor | float:
+        """What is added to the loss of the task."""
         return 0.0
 
     def advance(self, done: float) -> None:
-        """`done` is the part of training that is over."""
+        """Called after each step; `done` is the part of training that is over."""
 
     def note(self) -> str:
-        return ""
+        """A remark for the log."""
+        return type(self).__name__
 
     def bits(self) -> float:
+        """Bits for each value of all weights."""
         return 32.0
 
+    def finish(self) -> None:
+        """Called at the end."""
 
-class Spectral(Plain):
-    """Compression that is learned, at `bits_per_weight`."""
+    def state(self) -> Any:
+        """All that training goes on from."""
+        return self.model.state_dict()
+
+    def load_state(self, state: Any) -> None:
+        """Takes what state() has returned."""
+        self.model.load_state_dict(state)
+
+
+class Spectral(Scheme):
+    """Compression that is learned, to `bits_per_weight`."""
 
     def __init__(
         self, model: nn.Module, recipe: Recipe, n_steps: int, bits_per_weight: float
     ) -> None:
+        """Reached in a part of `n_steps`."""
         from cfck.train import spectral
 
-        super().__init__(model, recipe, n_steps)
+        super().__init__(model, recipe)
         self.q = spectral(model, bits=recipe.bits, **recipe.options)
         self.q.target(bits_per_weight=bits_per_weight, by=int(recipe.reach * n_steps))
 
-    def groups(self) -> list[dict]:
+    def groups(self) -> list[dict[str, Any]]:
+        """Weights and steps."""
         return self.q.param_groups(lr=self.recipe.lr, step_lr=self.recipe.step_lr)
 
     def extra_loss(self) -> torch.Tensor:
+        """The rate, weighted."""
         return self.q.rate_loss()
 
     def advance(self, done: float) -> None:
-        if done >= 0.9:
+        """Snaps steps in time."""
+        if done >= self.recipe.snap:
             self.q.snap()
 
     def note(self) -> str:
+        """Rate and target."""
         return self.q.describe()
 
     def bits(self) -> float:
+        """Those of a file."""
         return self.q.fit_rate()
 
+    def finish(self) -> None:
+        """Weights become those of the file."""
+        self.q.finish()
 
-class _Uniform(nn.Module):
-    """Learned step size quantisation to `levels` each side of zero (Esser et al. 2020)."""
+    def state(self) -> Any:
+        """With steps, tables and the target."""
+        return self.q.training_state_dict()
+
+    def load_state(self, state: Any) -> None:
+        """Takes what state() has returned."""
+        self.q.load_training_state_dict(state)
+
+
+class _Levels(nn.Module):
+    """Learned step size quantisation to the levels from `low` to `high` (Esser et al. 2020)."""
 
     def __init__(self, weight: torch.Tensor, low: int, high: int) -> None:
         super().__init__()
         self.low, self.high = low, high
-        step = 2 * weight.detach().abs().mean() / math.sqrt(high)
-        self.step = nn.Parameter(step)
+        self.step = nn.Parameter(2 * weight.detach().abs().mean() / math.sqrt(high))
         self.factor = 1 / math.sqrt(weight.numel() * high)
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
@@ -89,24 +125,26 @@ class _Uniform(nn.Module):
         return (t + (t.round() - t).detach()) * step
 
 
-class Lsq(Plain):
-    """Steps learned for each layer; the first and the last layer have 8 bits, as is usual."""
+class FewLevels(Scheme):
+    """Learned step size quantisation with a step for each layer."""
 
-    def __init__(
-        self, model: nn.Module, recipe: Recipe, n_steps: int, low: int, high: int, width: float
-    ) -> None:
-        super().__init__(model, recipe, n_steps)
+    def __init__(self, model: nn.Module, recipe: Recipe, low: int, high: int) -> None:
+        """Levels from `low` to `high`; 8 bits in the first and the last layer."""
+        super().__init__(model, recipe)
         layers = [m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
-        self._total = self._n = 0.0
+        self._bits = self._n_values = 0.0
         for layer in layers:
             is_end = layer in (layers[0], layers[-1])
-            span = (-128, 127) if is_end else (low, high)
-            self._total += layer.weight.numel() * (8 if is_end else width) + 32
-            self._n += layer.weight.numel()
-            parametrize.register_parametrization(layer, "weight", _Uniform(layer.weight, *span))
+            most = 1 << (BITS_OF_ENDS - 1)
+            span = (-most, most - 1) if is_end else (low, high)
+            width = math.log2(span[1] - span[0] + 1)
+            self._bits += layer.weight.numel() * width + 32
+            self._n_values += layer.weight.numel()
+            parametrize.register_parametrization(layer, "weight", _Levels(layer.weight, *span))
 
-    def groups(self) -> list[dict]:
-        steps = [m.step for m in self.model.modules() if isinstance(m, _Uniform)]
+    def groups(self) -> list[dict[str, Any]]:
+        """Steps have no weight decay."""
+        steps = [m.step for m in self.model.modules() if isinstance(m, _Levels)]
         known = {id(step) for step in steps}
         rest = [p for p in self.model.parameters() if id(p) not in known]
         return [
@@ -115,4 +153,5 @@ class Lsq(Plain):
         ]
 
     def bits(self) -> float:
-        return self._total / self._n
+        """Without entropy coding: log2 of the number of levels, and steps."""
+        return self._bits / self._n_values

@@ -31,12 +31,13 @@ def quantiser_of(shape: tuple[int, ...], block: tuple[int, ...]) -> _native.Weig
 
 def exponents(log2: torch.Tensor) -> list[int]:
     """Steps as the library takes them; NaN and infinities are refused."""
-    if not torch.isfinite(log2).all():
+    try:
+        return [round(x * _PER_OCTAVE) for x in log2.detach().tolist()]
+    except (ValueError, OverflowError):
         raise FloatingPointError(
             "a step of a spectral weight is NaN or infinite; was the loss finite, and is step_lr "
             "small enough?"
-        )
-    return [round(float(x) * _PER_OCTAVE) for x in log2.detach().tolist()]
+        ) from None
 
 
 def native_steps(

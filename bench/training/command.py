@@ -1,0 +1,213 @@
+"""Measures compression that is learned in training: bits at equal scores, and what a step takes.
+
+    CFCK_DATA=/path/to/data python bench training --scratch FOLDER -o bench/results
+
+Training takes hours. Each run goes on after its last epoch if it was interrupted, and is not done
+again, as long as --scratch is the same folder. bench/README.md says what the rows are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import functools
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import cfck
+import numpy as np
+import torch
+from torch import nn
+
+from common import models, report
+from common.driver import Benchmark
+from common.targets import COLUMNS, Goal, Targets
+from training.loop import Outcome, Training
+from training.schemes import FewLevels, Recipe, Scheme, Spectral
+from training.tasks import Images, Task, Words, perplexity
+
+EPOCHS = {"ResNet-20": 10, "ResNet-56": 6, "GPT": 10}
+RATES = {
+    "ResNet-20": (1.6, 1.1, 0.8, 0.6),
+    "ResNet-56": (1.1, 0.75, 0.5),
+    "GPT": (1.9, 1.4, 1.0),
+}
+# Levels from, levels to, and the name: 2 and 3 bits, and ternary weights.
+FEW_LEVELS = {"LSQ 3 bits": (-4, 3), "LSQ 2 bits": (-2, 1), "ternary": (-1, 1)}
+BITS_GOALS = {
+    ("ResNet-20", -1.0): Goal(1.1, 0.8, smaller=True, text="{:.3f}".format),
+    ("ResNet-20", -0.2): Goal(1.6, 1.1, smaller=True, text="{:.3f}".format),
+    ("ResNet-56", -1.0): Goal(0.75, 0.5, smaller=True, text="{:.3f}".format),
+}
+GPT_GOAL = Goal(1.4, 1.0, smaller=True, text="{:.3f}".format)
+GPT_LOSS = math.log(1.02)
+ESTIMATE_GOAL = Goal(0.03, 0.01, smaller=True, text="{:.2%}".format)
+STEP_GOAL = Goal(1.3, 1.15, smaller=True, text="{:.3f}".format)
+STEPS = 40
+
+
+def bits_at(score: float, outcomes: list[Outcome]) -> float:
+    """Bits at a score, between the nearest runs, in the logarithm; NaN where none is as good."""
+    runs = sorted(outcomes, key=lambda run: run.bits)
+    good = [run for run in runs if run.score >= score]
+    if not good:
+        return math.nan
+    best = good[0]
+    below = [run for run in runs if run.bits < best.bits]
+    if not below:
+        return best.bits
+    other = below[-1]
+    part = (score - other.score) / (best.score - other.score)
+    return float(np.exp(np.interp(part, [0, 1], np.log([other.bits, best.bits]))))
+
+
+class Learned(Benchmark):
+    """Networks that were trained further, with and without a rate."""
+
+    name = "training"
+    rows: ClassVar[Mapping[str, Callable[[Learned], None]]] = {
+        "resnet20": lambda self: self.images("ResNet-20", 20),
+        "levels": lambda self: self.levels(),
+        "resnet56": lambda self: self.images("ResNet-56", 56),
+        "gpt": lambda self: self.words(),
+        "step": lambda self: self.step(),
+    }
+
+    def __init__(self, *given: Any) -> None:
+        """Empty tables."""
+        super().__init__(*given)
+        self.targets = Targets()
+        self.runs: list[list[str]] = []
+        self.curves: dict[str, list[Outcome]] = {}
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        """Adds the rates."""
+        super().add_options(parser)
+        parser.add_argument("--rates", help="bits per weight to train for, such as 1.1,0.8")
+
+    def outcome(
+        self,
+        data: str,
+        label: str,
+        task: Task,
+        load: Callable[[], nn.Module],
+        make: Callable[[nn.Module, int], Scheme],
+    ) -> Outcome:
+        """One run, and its line in the table."""
+        epochs = 1 if self.options.quick else EPOCHS[data]
+        name = f"{data}-{label}-{epochs}".replace(" ", "-").lower()
+        training = Training(name, self.scratch, self.say)
+        found = training.run(task, lambda n_steps: make(load(), n_steps), epochs)
+        seconds = statistics.median(epoch["seconds"] for epoch in found.epochs)
+        score = perplexity(found.score) if isinstance(task, Words) else found.score
+        self.runs.append(
+            [data, label, str(epochs), f"{found.bits:.3f}", f"{score:.2f}", f"{seconds:.0f}"]
+        )
+        return found
+
+    def curve(self, data: str, task: Task, load: Callable[[], nn.Module]) -> tuple[float, list]:
+        """The score of the float32 network, and runs with rates."""
+        recipe = Recipe()
+        plain = self.outcome(data, "float32", task, load, lambda model, _: Scheme(model, recipe))
+        asked = self.options.rates
+        rates = [float(rate) for rate in asked.split(",")] if asked else RATES[data]
+        runs = []
+        for rate in rates:
+            make = functools.partial(_spectral, recipe, rate)
+            runs.append(self.outcome(data, f"{rate:g} bits", task, load, make))
+            off = abs(runs[-1].estimate / runs[-1].bits - 1)
+            what = f"estimate at {rate:g} bits, off by"
+            self.targets.judge("rate", data, what, off, ESTIMATE_GOAL, "stored bytes")
+        self.curves[data] = runs
+        return plain.score, runs
+
+    def images(self, data: str, depth: int) -> None:
+        """A ResNet: bits at one point and at 0.2 points of top-1 below the baseline."""
+        task = Images(self.scratch)
+        baseline, runs = self.curve(data, task, lambda: models.load_resnet(depth).train())
+        for (of, points), goal in BITS_GOALS.items():
+            if of == data:
+                what = f"bits per weight at {points:+g} points of top-1"
+                found = bits_at(baseline + points, runs)
+                self.targets.judge(data, data, what, found, goal, f"{baseline:.2f} %")
+
+    def levels(self) -> None:
+        """Networks of few levels beside the curve of ResNet-20."""
+        task = Images(self.scratch)
+        if "ResNet-20" not in self.curves:
+            self.images("ResNet-20", 20)
+        for label, (low, high) in FEW_LEVELS.items():
+            make = functools.partial(_few_levels, Recipe(), low, high)
+            peer = self.outcome(
+                "ResNet-20", label, task, lambda: models.load_resnet(20).train(), make
+            )
+            ours = bits_at(peer.score, self.curves["ResNet-20"])
+            goal = Goal(peer.bits, 0.5 * peer.bits, smaller=True, text="{:.3f}".format)
+            what = f"bits per weight at top-1 of {peer.score:.2f} %"
+            self.targets.judge("levels", "ResNet-20", what, ours, goal, label)
+
+    def words(self) -> None:
+        """The GPT: bits at two percent more perplexity than the baseline."""
+        baseline, runs = self.curve("GPT", Words(), lambda: models.load_gpt().train())
+        found = bits_at(baseline - GPT_LOSS, runs)
+        against = f"{perplexity(baseline):.2f}"
+        what = "bits per weight at +2 % perplexity"
+        self.targets.judge("gpt", "GPT", what, found, GPT_GOAL, against)
+
+    def step(self) -> None:
+        """The time of a step of training, with a rate and without, in turn."""
+        plain = models.load_resnet(20).train()
+        recipe = Recipe(bits=4.0)
+        schemes = [Scheme(plain, recipe), Spectral(copy.deepcopy(plain), recipe, 1000, 1.0)]
+        optimizers = [torch.optim.AdamW(scheme.groups()) for scheme in schemes]
+        images, labels = next(Images(self.scratch).epoch(0))
+        seconds: list[list[float]] = [[], []]
+        for _ in range(4 if self.options.quick else STEPS):
+            for scheme, optimizer, taken in zip(schemes, optimizers, seconds, strict=True):
+                begin = time.perf_counter()
+                loss = nn.functional.cross_entropy(scheme.model(images), labels)
+                loss = loss + scheme.extra_loss()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                taken.append(time.perf_counter() - begin)
+        ratio = statistics.median(ours / theirs for theirs, ours in zip(*seconds, strict=True))
+        against = f"{1e3 * statistics.median(seconds[0]):.0f} ms"
+        self.targets.judge("step", "ResNet-20", "time of a step", ratio, STEP_GOAL, against)
+
+    def fail(self, row: str, reason: str) -> None:
+        """A line of the table."""
+        self.targets.fail(row, "-", reason)
+
+    def failed(self) -> bool:
+        """Whether a row failed or missed its target."""
+        return self.targets.failed()
+
+    def facts(self) -> dict[str, str]:
+        """Threads of PyTorch."""
+        return {"threads": str(torch.get_num_threads()), "torch": torch.__version__,
+                "cfck": cfck.__version__}  # fmt: skip
+
+    def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
+        """One page."""
+        lines = report.page_head("Compression learned in training", command, facts)
+        text = "\n".join(lines) + "\n\n" + report.markdown_table(COLUMNS, self.targets.lines)
+        columns = ["network", "trained as", "epochs", "bits per weight", "top-1 or perplexity",
+                   "seconds an epoch"]  # fmt: skip
+        text += "\n" + report.markdown_table(columns, self.runs)
+        return {f"training-{report.file_stem(facts)}.md": text}
+
+
+def _spectral(recipe: Recipe, rate: float, model: nn.Module, n_steps: int) -> Scheme:
+    return Spectral(model, recipe, n_steps, rate)
+
+
+def _few_levels(recipe: Recipe, low: int, high: int, model: nn.Module, _: int) -> Scheme:
+    return FewLevels(model, recipe, low, high)
+
+
+COMMAND = Learned

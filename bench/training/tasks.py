@@ -1,0 +1,108 @@
+"""What networks are trained for: CIFAR-10 images, words of wikitext-2."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from common import data
+from training.images import TrainingImages, top1
+
+TOKENS_TOGETHER = 64
+
+
+class Task(ABC):
+    """Batches, a loss, and a score, of which more is better."""
+
+    n_batches: int  # in an epoch
+    weight_decay: float
+
+    @abstractmethod
+    def epoch(self, number: int) -> Iterator[Any]:
+        """The batches of an epoch, the same for the same number."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
+        """The loss of a batch."""
+
+    @abstractmethod
+    def score(self, model: nn.Module) -> float:
+        """On data that the model was not trained on."""
+
+
+class Images(Task):
+    """CIFAR-10, cropped and mirrored; the score is top-1 of the test images, in percent."""
+
+    weight_decay = 1e-4
+
+    def __init__(self, scratch: Path) -> None:
+        """Decoded images are kept in `scratch`."""
+        self._images = TrainingImages(scratch)
+        self.n_batches = len(self._images)
+
+    def epoch(self, number: int) -> Iterator[Any]:
+        """Images and labels."""
+        return self._images.epoch(number)
+
+    def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
+        """Cross entropy."""
+        images, labels = batch
+        return functional.cross_entropy(model(images), labels)
+
+    def score(self, model: nn.Module) -> float:
+        """Percent of the test images."""
+        return top1(model)
+
+
+class Words(Task):
+    """Wikitext-2; the score is minus the logarithm of the perplexity of the validation part."""
+
+    weight_decay = 0.1
+    batch = 32
+
+    def __init__(self) -> None:
+        """Both parts are in one file."""
+        with np.load(data.data_path("wikitext2_tokens.npz")) as stored:
+            self._train = torch.from_numpy(stored["train"].astype(np.int64))
+            self._valid = torch.from_numpy(stored["valid"].astype(np.int64))
+        self.n_batches = (len(self._train) - 1) // (TOKENS_TOGETHER * self.batch)
+
+    def epoch(self, number: int) -> Iterator[torch.Tensor]:
+        """Texts of one token more than the context, at other places in each epoch."""
+        random = torch.Generator().manual_seed(number)
+        first = int(torch.randint(0, TOKENS_TOGETHER, (), generator=random))
+        starts = torch.arange(first, len(self._train) - TOKENS_TOGETHER - 1, TOKENS_TOGETHER)
+        order = starts[torch.randperm(len(starts), generator=random)]
+        for places in order[: self.n_batches * self.batch].split(self.batch):
+            yield self._train[places[:, None] + torch.arange(TOKENS_TOGETHER + 1)]
+
+    def loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+        """Cross entropy of the next word."""
+        logits = model(batch[:, :-1])
+        return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+
+    @torch.no_grad()
+    def score(self, model: nn.Module) -> float:
+        """Minus the mean cross entropy, in natural units."""
+        was_training = model.training
+        model.eval()
+        starts = torch.arange(0, len(self._valid) - TOKENS_TOGETHER - 1, TOKENS_TOGETHER)
+        total = 0.0
+        for places in starts.split(64):
+            texts = self._valid[places[:, None] + torch.arange(TOKENS_TOGETHER + 1)]
+            total += float(self.loss(model, texts)) * len(places)
+        model.train(was_training)
+        return -total / len(starts)
+
+
+def perplexity(score: float) -> float:
+    """Of a score of Words."""
+    return math.exp(-score)
