@@ -453,3 +453,67 @@ def test_frozen_and_excluded_weights():
     assert q.places[0].original().grad is None
     rate = q.fit_rate()
     assert rate > 10, "the last layer is lossless, and counts"
+
+
+# Operators.
+
+
+def operands() -> tuple:
+    weight = torch.randn(16, 8, 3, 3, generator=torch.Generator().manual_seed(1)) * 0.1
+    scale = torch.tensor(-5.0)
+    bands, columns = torch.linspace(-1, 1, 9), torch.linspace(-0.5, 0.5, 8)
+    parts = (weight, scale, bands, torch.zeros(0), columns)
+    return tuple(part.requires_grad_() for part in parts)
+
+
+def test_operators_are_as_torch_wants_them():
+    bins = torch.full((16, 8, 3, 3), 40, dtype=torch.uint8)
+    torch.library.opcheck(torch.ops.cfck.quantise.default, (*operands(), []))
+    torch.library.opcheck(torch.ops.cfck.coefficient_bits.default, (*operands(), bins, 7, []))
+
+
+def test_models_compile_and_export():
+    model = network()
+    q = spectral(model, bits=4)
+    model.eval()
+    expected = model(images())
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    out = compiled(images())
+    assert same(out, expected)
+    (out.square().mean() + q.bits_per_weight()).backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+    exported = torch.export.export(model, (images(),))
+    assert same(exported.module()(images()), expected)
+
+
+def _train_a_part(rank: int, folder: str, results) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
+    )
+    q = spectral(network(), bits=4)
+    wrapped = nn.parallel.DistributedDataParallel(q.model)
+    optimizer = torch.optim.AdamW(q.param_groups(lr=1e-2, step_lr=3e-2))
+    for step in range(3):
+        loss = wrapped(images(seed=10 * step + rank)).square().mean() + 0.1 * q.bits_per_weight()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    results.put((rank, [p.detach().numpy().tobytes() for p in q.model.parameters()]))
+    torch.distributed.destroy_process_group()
+
+
+def test_training_on_two_processes(tmp_path):
+    spawn = torch.multiprocessing.get_context("spawn")
+    results = spawn.Queue()
+    workers = [
+        spawn.Process(target=_train_a_part, args=(rank, str(tmp_path), results))
+        for rank in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+    found = dict(results.get(timeout=120) for _ in workers)
+    for worker in workers:
+        worker.join(30)
+        assert worker.exitcode == 0
+    assert found[0] == found[1], "steps and weights agree in all processes"
