@@ -125,6 +125,6 @@ __version__ = _library_version()
 
 def __getattr__(name: str) -> ModuleType:
     # torch takes seconds to import; only who asks for it pays.
-    if name in ("cuda", "hdf5", "numpy", "plot", "torch"):
+    if name in ("cuda", "hdf5", "numpy", "plot", "torch", "train"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
