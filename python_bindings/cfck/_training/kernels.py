@@ -13,6 +13,10 @@ import torch
 
 from .. import _native
 
+# Schemas in words: not all versions of torch infer them from annotations that are text.
+_STEPS = "Tensor scale, Tensor bands, Tensor rows, Tensor columns"
+_GRADIENTS = "Tensor, Tensor, Tensor, Tensor"
+
 _PER_OCTAVE = _native.TRAINING_STEPS_PER_OCTAVE
 
 
@@ -77,7 +81,11 @@ def _split(
     return result
 
 
-@torch.library.custom_op("cfck::quantise", mutates_args=())
+@torch.library.custom_op(
+    "cfck::quantise",
+    mutates_args=(),
+    schema=f"(Tensor weights, {_STEPS}, int[] block) -> Tensor",
+)
 def quantise(
     weights: torch.Tensor,
     scale: torch.Tensor,
@@ -95,7 +103,11 @@ def quantise(
     return values.to(weights.device)
 
 
-@torch.library.custom_op("cfck::quantise_backward", mutates_args=())
+@torch.library.custom_op(
+    "cfck::quantise_backward",
+    mutates_args=(),
+    schema=f"(Tensor gradient, Tensor weights, {_STEPS}, int[] block) -> ({_GRADIENTS})",
+)
 def quantise_backward(
     gradient: torch.Tensor,
     weights: torch.Tensor,
@@ -115,7 +127,11 @@ def quantise_backward(
     return parts[0], parts[1], parts[2], parts[3]
 
 
-@torch.library.custom_op("cfck::coefficient_bits", mutates_args=())
+@torch.library.custom_op(
+    "cfck::coefficient_bits",
+    mutates_args=(),
+    schema=f"(Tensor weights, {_STEPS}, Tensor bins, int family, int[] block) -> Tensor",
+)
 def coefficient_bits(
     weights: torch.Tensor,
     scale: torch.Tensor,
@@ -135,7 +151,12 @@ def coefficient_bits(
     return torch.tensor(bits, dtype=torch.float64, device=weights.device)
 
 
-@torch.library.custom_op("cfck::coefficient_bits_backward", mutates_args=())
+@torch.library.custom_op(
+    "cfck::coefficient_bits_backward",
+    mutates_args=(),
+    schema=f"(Tensor gradient, Tensor weights, {_STEPS}, Tensor bins, int family, int[] block)"
+    f" -> (Tensor, {_GRADIENTS})",
+)
 def coefficient_bits_backward(
     gradient: torch.Tensor,
     weights: torch.Tensor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -97,7 +98,9 @@ class SpectralModel:
         """Fits the estimate to the weights as they are; returns the bits per weight of a file."""
         if self.is_finished:
             return float(self._of_model[2])
-        stored = sum(place.weight.fit_rate(place.original()) for place in self._places)
+        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+            fit = threads.map(lambda place: place.weight.fit_rate(place.original()), self._places)
+            stored: float = sum(fit)
         names = {name for place in self._places for name in place.names}
         lossless = {name: t for name, t in self._plain_tensors() if name not in names}
         if lossless:
@@ -165,7 +168,9 @@ class SpectralModel:
         self.snap()
         self._check_finite()
         for place in self._places:
-            place.original().requires_grad_(False)
+            original = place.original()
+            original.requires_grad_(False)
+            original.grad = None
         if norm_batches is not None:
             norm_batches = list(norm_batches)
             reestimate_norms(self.model, norm_batches)

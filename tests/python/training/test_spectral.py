@@ -120,6 +120,20 @@ def test_the_estimate_follows_between_fits():
     assert estimate == pytest.approx(q.fit_rate(), rel=0.03)
 
 
+def test_structured_zeros_cost_next_to_nothing():
+    torch.manual_seed(1)
+    dense = nn.Sequential(nn.Conv2d(64, 64, 3, bias=False))
+    pruned = nn.Sequential(nn.Conv2d(64, 128, 3, bias=False))
+    with torch.no_grad():
+        pruned[0].weight.zero_()
+        pruned[0].weight[::2] = dense[0].weight
+    of_dense, of_pruned = spectral(dense, bits=3), spectral(pruned, bits=3)
+    with torch.no_grad():
+        of_pruned.places[0].weight.scale.copy_(of_dense.places[0].weight.scale)
+    bits = [q.fit_rate() * q.places[0].original().numel() for q in (of_dense, of_pruned)]
+    assert bits[1] < 1.02 * bits[0]
+
+
 # Training.
 
 
@@ -139,6 +153,25 @@ def test_a_rate_in_the_loss_makes_the_file_smaller():
     train(small, 40, weight=1.0)
     train(large, 40, weight=0.0)
     assert small.fit_rate() < 0.8 * large.fit_rate()
+
+
+def test_dead_bands_come_back_where_the_task_needs_them():
+    torch.manual_seed(1)
+    teacher = nn.Sequential(nn.Conv2d(8, 32, 3, bias=False))
+    q = spectral(copy.deepcopy(teacher), bits=5, learn=("steps",))
+    bands = q.places[0].weight.bands
+    with torch.no_grad():
+        bands[:4] += 8  # all of their levels are 0 now
+    optimizer = torch.optim.AdamW(q.param_groups(lr=1e-3, step_lr=5e-2))
+    x = torch.randn(16, 8, 10, 10)
+    losses = []
+    for _ in range(200):
+        loss = (q.model(x) - teacher(x).detach()).square().mean()
+        losses.append(float(loss.detach()))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert losses[-1] < 0.02 * losses[0]
 
 
 def test_a_target_is_reached():

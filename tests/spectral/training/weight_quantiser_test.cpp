@@ -70,7 +70,8 @@ TEST_P(WeightQuantisers, ValuesAreThoseOfTheFile) {
     std::vector<float> values(weights_.size());
     ASSERT_TRUE(quantiser_.quantise(weights_, steps.view(), values));
     LossyRecord record = record_of(GetParam().shape, step, 1);
-    record.chunk_elems = 1 << 18;
+    const std::uint64_t row = weights_.size() / GetParam().shape[0];
+    record.chunk_elems = (std::uint64_t{1} << 18) / row * row;
     SpectralRequest& request = edited_request(record);
     request.has_block_bands = true;
     request.block = quantiser_.block();
@@ -221,6 +222,7 @@ TEST_P(WeightQuantisers, EveryLevelOfTheCpuGivesTheSame) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, WeightQuantisers,
     testing::Values(Case{"kernels", {16, 16, 3, 3}, {}}, Case{"many_kernels", {70, 64, 3, 3}, {}},
+                    Case{"two_chunks", {128, 256, 3, 3}, {}},
                     Case{"large_kernels", {8, 3, 7, 7}, {}}, Case{"one_axis", {12, 8, 5}, {}},
                     Case{"matrix", {64, 200}, {}}, Case{"long_rows", {2, 32000}, {}},
                     Case{"square_blocks", {64, 96}, {8, 8}}, Case{"cut_blocks", {61, 70}, {8, 16}},
