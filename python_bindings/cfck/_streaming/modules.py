@@ -96,6 +96,7 @@ def _streamed_class(kind: type, names: frozenset[str]) -> type:
         space: dict[str, Any] = {name: _weight_property(kind, name) for name in names}
         if issubclass(kind, nn.RNNBase):
             space["_flat_weights"] = property(_flat_weights, lambda self, weights: None)
+            space["_update_flat_weights"] = lambda self: None
         # Its name is what libraries look at to know a model.
         space |= {
             "__module__": kind.__module__,
@@ -128,4 +129,6 @@ def _weight_property(kind: type, name: str) -> property:
 
 def _flat_weights(self: Any) -> list[Any]:
     """The weights of a recurrent module, in the order in which its operation takes them."""
-    return [getattr(self, name, None) for name in self._flat_weights_names]
+    weights = [getattr(self, name, None) for name in self._flat_weights_names]
+    self.__dict__[_SUPPLY].hold(weights)  # it asks several times
+    return weights

@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
 from ..errors import UnsupportedError
+from .graphs import outside_graphs
 from .weight import Weight
 
 
@@ -108,6 +109,7 @@ def _values(placeholder: Placeholder) -> torch.Tensor:
     return placeholder.weight.supply.whole(placeholder.weight)
 
 
+@outside_graphs
 def _linear(*args: Any, **kwargs: Any) -> Any:
     # As a whole: its parts might round in another way.
     args, kwargs = _decoded((args, kwargs))
@@ -120,6 +122,7 @@ def _require_grad(placeholder: Placeholder, requires_grad: bool = True) -> Place
     return placeholder
 
 
+@outside_graphs
 def _embedding(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -136,6 +139,7 @@ def _embedding(
     return rows.reshape(*input.shape, rows.shape[-1])
 
 
+@outside_graphs
 def _embedding_bag(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -183,13 +187,12 @@ def _renumbered(
 
 
 def _by_rows(input: Any, weight: Any) -> bool:
-    """Whether rows may be looked up one by one: a trace would take them for constants."""
+    """Whether rows can be looked up one by one."""
     return (
         isinstance(weight, Placeholder)
         and weight.dim() == 2
         and type(input) in (torch.Tensor, torch.nn.Parameter)
         and not input.is_meta
-        and not torch._C._is_tracing()
         and not torch._C._functorch.is_functorch_wrapped_tensor(input)
     )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .._io.archive import Archive
+from .graphs import outside_graphs
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -59,12 +60,14 @@ class _Lane(threading.local):
 
     Attributes:
         recent: the weight used last, kept for a module that asks for it again.
+        group: weights of a module that needs all of them at once.
         ahead: the next one.
         last: whose use was the last that decoded something.
     """
 
     def __init__(self) -> None:
         self.recent: torch.Tensor | None = None
+        self.group: list[Any] | None = None
         self.ahead: Decoding | None = None
         self.last: weakref.ref[Weight] | None = None
 
@@ -85,6 +88,7 @@ class Supply:
     def __deepcopy__(self, memo: object) -> Supply:
         return Supply(self.archive, self.prefetch)
 
+    @outside_graphs
     def use(self, weight: Weight) -> torch.Tensor:
         """The values of a weight, for now: nobody keeps them but the caller and this thread."""
         lane = self._lane
@@ -106,6 +110,7 @@ class Supply:
         self._look_ahead(lane, weight)
         return tensor
 
+    @outside_graphs
     def whole(self, weight: Weight) -> torch.Tensor:
         """The values of a weight, outside of the order in which the model uses them."""
         tensor = weight.alive()
@@ -114,9 +119,14 @@ class Supply:
             weight.keep(tensor)
         return tensor
 
+    @outside_graphs
     def release(self) -> None:
-        """Lets go of the weight that this thread used last."""
-        self._lane.recent = None
+        """Lets go of the weights that this thread used last."""
+        self._lane.recent = self._lane.group = None
+
+    def hold(self, group: list[Any]) -> None:
+        """Keeps several weights until this thread releases them."""
+        self._lane.group = group
 
     def _look_ahead(self, lane: _Lane, weight: Weight) -> None:
         before = None if lane.last is None else lane.last()
