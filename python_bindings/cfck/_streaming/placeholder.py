@@ -178,10 +178,13 @@ def _renumbered(
     input: torch.Tensor, placeholder: Placeholder, padding_idx: int | None
 ) -> tuple[Any, torch.Tensor, int | None]:
     """The rows that are wanted, each once, and the input and the padding as places among them."""
-    ids, places = np.unique(_row_numbers(input, placeholder), return_inverse=True)
+    wanted = _row_numbers(input, placeholder)
     if padding_idx is not None:
-        found = np.flatnonzero(ids == padding_idx % placeholder.shape[0])
-        padding_idx = int(found[0]) if len(found) else None
+        # Also where nobody asks for it: sums with padding are rounded in another way.
+        wanted = np.append(wanted, padding_idx % placeholder.shape[0])
+    ids, places = np.unique(wanted, return_inverse=True)
+    if padding_idx is not None:
+        padding_idx, places = int(places[-1]), places[:-1]
     moved = torch.from_numpy(places).to(input.device, input.dtype).reshape(input.shape)
     return ids, moved, padding_idx
 

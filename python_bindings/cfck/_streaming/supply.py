@@ -43,12 +43,13 @@ class Decoding:
             self._weight = None
 
     def result(self) -> torch.Tensor:
-        """The values; an error of decoding is raised here, whichever thread met it."""
+        """The values, for one taker; an error of decoding is raised here, whoever met it."""
         self.run()
         if self._error is not None:
             raise self._error
-        assert self._tensor is not None
-        return self._tensor
+        tensor, self._tensor = self._tensor, None  # this may wait in a queue for long
+        assert tensor is not None
+        return tensor
 
     def drop(self) -> None:
         """Forgets the weight: if nobody has begun to decode it, nobody will."""
