@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._io.archive import Archive
+from .buffers import Buffers
 from .graphs import outside_graphs
 from .worker import Worker
 
@@ -83,6 +84,7 @@ class Supply:
     def __init__(self, archive: Archive, prefetch: bool) -> None:
         self.archive = archive
         self.prefetch = prefetch
+        self.buffers = Buffers()
         self._lane = _Lane()
         self._worker = Worker()
 

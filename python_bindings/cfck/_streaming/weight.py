@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._frameworks.framework import row_major
-from .._frameworks.torch_tensors import TorchFramework
 from .rows import Rows
 from .supply import Supply
 
 if TYPE_CHECKING:
     from .placeholder import Placeholder
-
-_FRAMEWORK = TorchFramework()
 
 # From this number of dimensions on no memory format is known.
 _MOST_PROBED_DIMS = 6
@@ -70,7 +67,8 @@ class Weight:
         archive, on_host = self.supply.archive, self.device.type == "cpu"
         # A tensor of inference_mode() could not be used outside of it.
         with torch.inference_mode(False), torch.no_grad():
-            tensor = archive.load_one(self.name, _FRAMEWORK, None if on_host else self.device)
+            device = None if on_host else self.device
+            tensor = archive.load_one(self.name, self.supply.buffers, device)
             archive.check_unchanged(self.name)
             tensor = self.cast(tensor)
             if self._axes is None:

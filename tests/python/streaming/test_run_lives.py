@@ -289,3 +289,43 @@ def test_a_reference_to_a_weight_is_the_callers(path):
     for _ in range(3):
         streamed(X)
     assert_same(weight, expected[0].weight.detach())
+
+
+def test_memory_is_used_again_when_nobody_has_it(path):
+    streamed, expected = pair(deep(6, 256), path, {"prefetch": False})
+    buffers = streamed[0]._cfck_supply.buffers
+    x = torch.ones(2, 256)
+    addresses = {streamed[i].weight.data_ptr() for i in range(6) for _ in range(3)}
+    streamed(x)
+    assert len(addresses) <= 2
+    assert len(buffers._idle) + len(buffers._lent) <= 2
+    held = [streamed[i].weight[3:, 5:] for i in range(6)]
+    raw = [torch.from_dlpack(streamed[i].weight) for i in range(6)]
+    assert_equal_outputs(streamed, expected, x)
+    for i in range(6):
+        assert_same(held[i], expected[i].weight[3:, 5:].detach())
+        assert_same(raw[i], expected[i].weight.detach())
+    del held, raw
+    assert len(buffers._idle) + len(buffers._lent) <= 2
+    assert_equal_outputs(streamed, expected, x)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_does_not_write_into_its_parent(path, one_thread):
+    streamed, expected = pair(deep(6, 256), path)
+    x = torch.ones(2, 256)
+    streamed(x)
+    weight = streamed[0].weight
+    assert in_child(lambda: [streamed(x) for _ in range(4)] and None) == 0
+    assert_same(weight, expected[0].weight.detach())
+    assert in_child(lambda: weight.zero_() and None) in (0, 1)
+    assert_same(weight, expected[0].weight.detach())
+
+
+def test_tensors_of_many_sizes(path):
+    torch.manual_seed(2)
+    sizes = [64, 2048, 80, 1000, 64, 513, 64]
+    layers = [nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False)]
+    streamed, expected = pair(nn.Sequential(*layers), path)
+    assert_equal_outputs(streamed, expected, torch.ones(2, 64), runs=5)
+    assert len(streamed[0]._cfck_supply.buffers._idle) <= 2
