@@ -137,9 +137,9 @@ class Archive:
         return self._find(name)[0].file.format == "cfck"
 
     def check_unchanged(self, name: str) -> None:
-        """For who reads one file for long: raises IoError where what was read may be of another.
+        """Raises IoError where the file of a tensor was written to and no hash shows it.
 
-        Called after reading. Hashes show it as well, but not every format has them.
+        Callers that read one file for long ask after each read.
         """
         self._find(name)[0].check_unchanged()
 

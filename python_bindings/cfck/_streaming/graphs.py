@@ -18,7 +18,7 @@ _left_alone: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def outside_graphs(function: _Function) -> _Function:
-    """For what decodes: graphs of torch.compile break there, and torch.jit.trace is refused."""
+    """Marks a function that decodes: graphs of torch.compile break there, traces are refused."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -111,7 +111,7 @@ def _values(placeholder: Placeholder) -> torch.Tensor:
 
 @outside_graphs
 def _linear(*args: Any, **kwargs: Any) -> Any:
-    # As a whole: its parts might round in another way.
+    # The operations that it is made of might round in another way.
     args, kwargs = _decoded((args, kwargs))
     return functional.linear(*args, **kwargs)
 

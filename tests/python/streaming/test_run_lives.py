@@ -282,6 +282,30 @@ def test_the_thread_does_not_keep_the_process(path, ending):
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_children_that_exit_in_the_usual_way(path):
+    save_model(deep(), path)
+    script = f"""
+    import os, sys, torch, cfck.torch
+    from torch import nn
+    torch.set_num_threads(1)
+    streamed = cfck.torch.compressed(
+        nn.Sequential(*[nn.Linear(64, 64) for _ in range(6)]), {str(path)!r}
+    )
+    streamed(torch.ones(1, 64)), streamed(torch.ones(1, 64))
+    child = os.fork()
+    if child == 0:
+        if len(sys.argv) > 1:
+            streamed(torch.ones(1, 64))
+        sys.exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    for arguments in ([], ["run"]):
+        command = [sys.executable, "-c", textwrap.dedent(script), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
+
+
 def test_a_reference_to_a_weight_is_the_callers(path):
     streamed, expected = pair(deep(), path)
     weight = streamed[0].weight
