@@ -16,6 +16,7 @@ and this module from all of them::
     errors, _native <- _common <- _frameworks, _options <- _io <- _checkpoint
                        <- _evaluation <- _calibration <- _shrink <- _program
                        <- _report
+                       <- _streaming
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -20,14 +20,24 @@ from ._io.archive import Archive
 from ._io.model import load_into
 from ._io.save import write_bytes, write_file
 from ._io.summary import SaveSummary
-from ._options.kinds import LoadBytesOptions, LoadOptions, SaveFileOptions, SaveOptions
+from ._options.kinds import (
+    LoadBytesOptions,
+    LoadOptions,
+    SaveFileOptions,
+    SaveOptions,
+    StreamOptions,
+)
 from ._options.signatures import split_progress, takes
+from ._streaming.convert import open_and_convert
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+_Model = TypeVar("_Model", bound=torch.nn.Module)
+
 __all__ = [
     "calibrate",
+    "compressed",
     "evaluate",
     "load",
     "load_checkpoint",
@@ -224,6 +234,47 @@ def load_model(
     if strict:
         outcome.check(model)
     return outcome.missing, outcome.unexpected
+
+
+@takes(StreamOptions)
+def compressed(
+    model: _Model,
+    source: str | os.PathLike[str] | bytes | torch.Tensor,
+    strict: bool = True,
+    **options: Unpack[StreamOptions],
+) -> _Model:
+    """Makes a model run from a compressed file: a weight is decoded when its layer needs it.
+
+    Parameters of two or more dimensions and at least 4096 values stay in the file. The next one is
+    decoded ahead, in the order of an earlier run, and each is dropped after its use, so that about
+    two are in memory; of embeddings the rows that are looked up. All else is loaded. Outputs are
+    those of the model that load_model loads, with requires_grad_(False), bit for bit.
+    docs/run-from-file.md says what it costs.
+
+    Args:
+        model: is changed in place: its large weights are freed. It may be on the device meta, but
+            for buffers that are not in state_dict(). It stays in the mode and on the devices where
+            it is; parameters of meta are decoded on the host until model.to(device).
+        source: a .cfck or safetensors file, a folder with a model, or its index; see safe_open. It
+            stays open while the model lives. Or the bytes of a file, as load takes them, which
+            stay in memory.
+        strict: raise where the file has other tensors than the model. A parameter that the file
+            lacks is an error in any case.
+        options: how to read, see StreamOptions; help() lists each.
+
+    Returns:
+        The model. state_dict() gives decoded values under the usual names, to(), half() and others
+        apply after decoding, and deepcopy shares the file. It has no gradients of weights, cannot
+        be pickled, and refuses changes of compressed weights with an UnsupportedError.
+
+    Raises:
+        RuntimeError: names are missing, or unexpected and ``strict`` is set, or shapes differ.
+        CfckError: as load_file; UnsupportedError for lazy modules, scripts of torch.jit, quantised
+            modules, and parameters that are no plain tensors; InvalidArgumentError for models that
+            are compressed already. Damage to a weight is raised by the call that needs it,
+            and so is a change of the file that may have reached what was read.
+    """
+    return open_and_convert(model, source, _FRAMEWORK, strict, options)
 
 
 @takes(SaveFileOptions)

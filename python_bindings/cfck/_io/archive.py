@@ -132,6 +132,17 @@ class Archive:
         shares = record.kind in (_native.RecordKind.ALIAS, _native.RecordKind.DUPLICATE)
         return part.records[record.base] if shares else None
 
+    def is_chunked(self, name: str) -> bool:
+        """Whether a tensor is decoded by whole chunks; other formats are read from any place."""
+        return self._find(name)[0].file.format == "cfck"
+
+    def check_unchanged(self, name: str) -> None:
+        """Raises IoError where the file of a tensor was written to and no hash shows it.
+
+        Callers that read one file for long ask after each read.
+        """
+        self._find(name)[0].check_unchanged()
+
     def source(self, name: str) -> tuple[Any, ...]:
         """Equal for names that are the same elements of one file."""
         part, index = self._find(name)

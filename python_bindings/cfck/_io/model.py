@@ -79,7 +79,7 @@ def load_into(
     for name in plan.others:
         if name in own and _is_part(name, own, archive, plan):
             continue
-        if name in own or _renames_keys(model):
+        if name in own or renames_keys(model):
             state[name] = archive.load_one(name, framework, None)
         else:
             # Only its name is looked at.
@@ -274,7 +274,7 @@ def _has_memory(tensor: torch.Tensor) -> bool:
     return has_plain_storage(tensor) and tensor.layout == torch.strided and not tensor.is_meta
 
 
-def _renames_keys(model: torch.nn.Module) -> bool:
+def renames_keys(model: torch.nn.Module) -> bool:
     """Whether some module looks for names that are not its own."""
     for module in model.modules():
         load = type(module)._load_from_state_dict

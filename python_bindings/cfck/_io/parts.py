@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -12,7 +13,13 @@ import numpy as np
 from .. import _native
 from .._common.paths import native_path
 from .._options.native import check_limits, check_threads
-from ..errors import DeviceError, InvalidArgumentError, MissingFileError, NotFoundError
+from ..errors import (
+    DeviceError,
+    InvalidArgumentError,
+    IoError,
+    MissingFileError,
+    NotFoundError,
+)
 from .on_device import device_of_bytes
 
 if TYPE_CHECKING:
@@ -59,6 +66,18 @@ class Reading:
         }
 
 
+# Device, inode, bytes, and time of the last change of a file.
+_Stamp = tuple[int, int, int, int]
+
+
+def _stamp_of(path: str) -> _Stamp | None:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 class Part:
     """One file, opened, with its records."""
 
@@ -66,14 +85,32 @@ class Part:
         self.file = file
         self.records = file.records()
         self.metadata = file.metadata()
+        # Where nothing in the file would show that it was written to: its path and its stamp.
+        self._unproven: tuple[str, _Stamp | None] | None = None
 
     @classmethod
     def open_path(cls, path: str, reading: Reading) -> Part:
         native = native_path(path)
+        stamp = _stamp_of(path)
         try:
-            return cls(_native.File.open_path(native, map=reading.map, **reading.native()))
+            part = cls(_native.File.open_path(native, map=reading.map, **reading.native()))
         except NotFoundError:
             raise MissingFileError(f"No such file or directory: {path}", filename=path) from None
+        if part.file.format != "cfck" or not reading.verify:
+            part._unproven = path, stamp
+        return part
+
+    def check_unchanged(self) -> None:
+        """Raises IoError where the file was written to and no hash of what was read says so.
+
+        A file that another one has replaced is still open, and as it was.
+        """
+        if self._unproven is None:
+            return
+        path, before = self._unproven
+        now = _stamp_of(path)
+        if before is not None and now is not None and now[:2] == before[:2] and now != before:
+            raise IoError(f"{path} was changed after it was opened; open it again")
 
     @classmethod
     def open_bytes(cls, data: Any, reading: Reading, target: torch.device | None = None) -> Part:

@@ -248,3 +248,14 @@ class OpenOptions(ReadOptions, total=False):
 
 class LoadOptions(OpenOptions, LoadBytesOptions, total=False):
     """The options of load_file(), load_model() and load_checkpoint()."""
+
+
+class StreamOptions(OpenOptions, total=False):
+    """The options of compressed().
+
+    threads: threads that decode a weight; 0: the CPUs this process may use. They take turns with
+        those of the model.
+    prefetch: decode the next weight in a thread of its own while the model computes.
+    """
+
+    prefetch: bool

@@ -22,6 +22,7 @@ from .kinds import (
     RefineOptions,
     SaveFileOptions,
     SaveOptions,
+    StreamOptions,
     TensorOptions,
 )
 
@@ -52,6 +53,7 @@ _ORDER = (
     "size",
     "calibration",
     "rules",
+    "prefetch",
     "backend",
     "threads",
     "verify",
@@ -126,6 +128,7 @@ _declare(ReadOptions, LimitOptions, verify=True, decode="auto")
 _declare(LoadBytesOptions, ReadOptions, progress=None)
 _declare(OpenOptions, ReadOptions, backend="pread")
 _declare(LoadOptions, OpenOptions, LoadBytesOptions)
+_declare(StreamOptions, OpenOptions, prefetch=True, threads=1)
 
 
 def takes(kind: type) -> Callable[[_Function], _Function]:

@@ -55,6 +55,13 @@ def options_are_known_by_name(path: str, state: dict[str, torch.Tensor]) -> None
     cfck.load_calibration(path, verify=True)  # type: ignore[call-arg]
 
 
+def a_compressed_model_is_the_model(path: str, model: torch.nn.Linear, data: bytes) -> None:
+    assert_type(cfck.torch.compressed(model, path), torch.nn.Linear)
+    cfck.torch.compressed(model, data, strict=False, prefetch=False, threads=2)
+    cfck.torch.compressed(model, path, progress=True)  # type: ignore[call-arg]
+    cfck.torch.compressed({}, path)  # type: ignore[type-var]
+
+
 def models_take_any_batches(
     model: torch.nn.Module, batches: list[tuple[torch.Tensor, torch.Tensor]]
 ) -> None:

@@ -1,0 +1,1 @@
+"""Models that run from a compressed file, beside the same models loaded."""

@@ -1,0 +1,134 @@
+"""Modules whose weights are placeholders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from ..errors import UnsupportedError
+from .placeholder import Placeholder
+from .supply import Supply
+
+# The attribute of a module with its Supply.
+_SUPPLY = "_cfck_supply"
+
+
+class Streamed(nn.Module):
+    """First base of the classes of modules with placeholders.
+
+    The class of a module is replaced by one that is derived from this and from the class that it
+    had. There are no hooks: PyTorch's fast paths of attention do not run on modules with hooks.
+    """
+
+    _names: frozenset[str]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        finally:
+            self.__dict__[_SUPPLY].release()
+
+    def _apply(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        held = {n: p for n, p in self._parameters.items() if isinstance(p, Placeholder)}
+        for name in held:
+            self._parameters[name] = None
+        try:
+            cast(Any, super())._apply(fn, *args, **kwargs)
+            for placeholder in held.values():
+                placeholder.weight.apply(fn)
+        finally:
+            for name, placeholder in held.items():
+                self._parameters[name] = placeholder.weight.placeholder()
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        inherited = getattr(super(), "__deepcopy__", None)
+        if inherited is not None:
+            return inherited(memo)
+        other = self.__new__(type(self))
+        memo[id(self)] = other
+        other.__dict__ = deepcopy(self.__dict__, memo)
+        return other
+
+    def __copy__(self) -> Any:
+        other = self.__new__(type(self))
+        other.__dict__ = self.__dict__.copy()
+        return other
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise UnsupportedError(
+            f"a compressed {type(self).__name__} cannot be pickled; save model.state_dict(), which "
+            "has the decoded values"
+        )
+
+    def extra_repr(self) -> str:
+        inherited = super().extra_repr()
+        return f"{inherited}, compressed" if inherited else "compressed"
+
+
+def stream(module: nn.Module, placeholders: dict[str, Placeholder], supply: Supply) -> None:
+    """Replaces parameters of a module by placeholders."""
+    for name, placeholder in placeholders.items():
+        module._parameters[name] = placeholder
+    module.__dict__[_SUPPLY] = supply
+    if isinstance(module, nn.RNNBase):
+        # What it keeps beside its parameters is asked for by a property of the class.
+        module.__dict__.pop("_flat_weights", None)
+        module.__dict__["_flat_weight_refs"] = []
+    names = frozenset(placeholders)
+    if isinstance(module, Streamed):
+        names |= type(module)._names
+        module.__class__ = type(module).__bases__[1]
+    module.__class__ = _streamed_class(type(module), names)
+
+
+_classes: dict[tuple[type, frozenset[str]], type] = {}
+
+
+def _streamed_class(kind: type, names: frozenset[str]) -> type:
+    """The class of modules of a kind of which these parameters may be placeholders."""
+    found = _classes.get((kind, names))
+    if found is None:
+        space: dict[str, Any] = {name: _weight_property(kind, name) for name in names}
+        if issubclass(kind, nn.RNNBase):
+            space["_flat_weights"] = property(_flat_weights, lambda self, weights: None)
+            space["_update_flat_weights"] = lambda self: None
+        # Its name is what libraries look at to know a model.
+        space |= {
+            "__module__": kind.__module__,
+            "__qualname__": kind.__qualname__,
+            "__doc__": kind.__doc__,
+            "_names": names,
+        }
+        found = cast(Any, type(kind))(kind.__name__, (Streamed, kind), space)
+        _classes[kind, names] = found
+    return found
+
+
+def _weight_property(kind: type, name: str) -> property:
+    """Decodes a weight where it is read; embeddings get the placeholder and read rows."""
+    by_rows = issubclass(kind, nn.Embedding | nn.EmbeddingBag) and name == "weight"
+
+    def read(self: nn.Module) -> torch.Tensor | None:
+        try:
+            parameter = self._parameters[name]
+        except KeyError:
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}"
+            ) from None
+        if by_rows or not isinstance(parameter, Placeholder):
+            return parameter
+        return parameter.weight.supply.use(parameter.weight)
+
+    return property(read)
+
+
+def _flat_weights(self: Any) -> list[Any]:
+    """The weights of a recurrent module, in the order in which its operation takes them."""
+    weights = [getattr(self, name, None) for name in self._flat_weights_names]
+    self.__dict__[_SUPPLY].hold(weights)  # it asks several times
+    return weights
