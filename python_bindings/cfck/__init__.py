@@ -10,11 +10,12 @@ smaller and prove that they are unharmed::
 All functions may be called from several threads at once, and release the GIL while they
 encode and decode.
 
-Inside, each sub-package imports from those to its left only, and ``torch``, ``numpy``, ``plot``
-and this module from all of them::
+Inside, each sub-package imports from those to its left only, and ``torch``, ``train``, ``numpy``,
+``plot`` and this module from all of them::
 
     errors, _native <- _common <- _frameworks, _options <- _io <- _checkpoint
                        <- _evaluation <- _calibration <- _shrink <- _program
+                                      <- _training
                        <- _report
                        <- _streaming
 """

@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "_streaming": {"_common", "_frameworks", "_options", "_io"},
     "_calibration": {"_common", "_frameworks", "_options", "_io", "_evaluation"},
     "_shrink": {"_common", "_frameworks", "_options", "_io", "_evaluation", "_calibration"},
+    "_training": {"_common", "_frameworks", "_options", "_io", "_evaluation"},
     "_program": {"_shrink"},
 }
 
