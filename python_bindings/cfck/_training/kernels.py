@@ -60,6 +60,16 @@ def _on_host(weights: torch.Tensor) -> torch.Tensor:
     return weights.detach().to("cpu", torch.float32).contiguous()
 
 
+def _places(bins: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """The bins of the weights in memory of the host. Operators may be called by anybody."""
+    if bins.shape != weights.shape or bins.dtype != torch.uint8:
+        raise ValueError(
+            f"bins are uint8 of shape {tuple(weights.shape)}, not {bins.dtype} of "
+            f"{tuple(bins.shape)}"
+        )
+    return bins.cpu().contiguous()
+
+
 def _split(
     gradients: torch.Tensor, native: _native.WeightQuantiser, like: Sequence[torch.Tensor]
 ) -> list[torch.Tensor]:
@@ -118,7 +128,7 @@ def quantise_backward(
     block: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     native = quantiser_of(tuple(weights.shape), tuple(block))
-    host, of_values = _on_host(weights), _on_host(gradient)
+    host, of_values = _on_host(weights), _on_host(gradient.expand_as(weights))
     sums = torch.empty(native.n_bands + native.n_rows + native.n_columns)
     steps = native_steps(scale, bands, rows, columns)
     threads = torch.get_num_threads()
@@ -144,7 +154,7 @@ def coefficient_bits(
 ) -> torch.Tensor:
     """The bits of all coefficients, float64, in frequency tables that were fitted before."""
     native = quantiser_of(tuple(weights.shape), tuple(block))
-    host, places = _on_host(weights), bins.cpu().contiguous()
+    host, places = _on_host(weights), _places(bins, weights)
     steps = native_steps(scale, bands, rows, columns)
     threads = torch.get_num_threads()
     bits = native.bits(host.data_ptr(), steps, places.data_ptr(), family, threads)
@@ -169,7 +179,7 @@ def coefficient_bits_backward(
     block: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     native = quantiser_of(tuple(weights.shape), tuple(block))
-    host, places = _on_host(weights), bins.cpu().contiguous()
+    host, places = _on_host(weights), _places(bins, weights)
     of_weights = torch.empty_like(host)
     sums = torch.empty(native.n_bands + native.n_rows + native.n_columns)
     native.bit_gradients(

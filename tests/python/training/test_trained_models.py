@@ -143,6 +143,23 @@ def test_operators_are_as_torch_wants_them():
     torch.library.opcheck(torch.ops.cfck.coefficient_bits.default, (*operands(), bins, 7, []))
 
 
+def test_operators_check_what_they_are_given():
+    weight, *steps = (part.detach() for part in operands())
+    bins = torch.zeros(weight.shape, dtype=torch.uint8)
+    bits = torch.ops.cfck.coefficient_bits
+    for wrong in (bins[:8], bins.int()):
+        with pytest.raises(ValueError, match="bins"):
+            bits(weight, *steps, wrong, 7, [])
+    with pytest.raises(ValueError, match="bins and family"):
+        bits(weight, *steps, bins, 8, [])
+    with pytest.raises(ValueError, match="another length"):
+        torch.ops.cfck.quantise(weight, steps[0], torch.zeros(8), *steps[2:], [])
+    with pytest.raises(ValueError, match="sides"):
+        torch.ops.cfck.quantise(weight, *steps, [65])
+    with pytest.raises(RuntimeError):
+        torch.ops.cfck.quantise_backward(weight[:8], weight, *steps, [])
+
+
 def test_models_compile_and_export():
     model = network()
     q = spectral(model, bits=4)
