@@ -70,11 +70,15 @@ class CFCK_API WeightQuantiser {
   // the nearest multiples of their steps.
   Result<void> quantise(std::span<const float> weights, const TrainingSteps& steps,
                         std::span<float> values, unsigned threads = 0) const;
-  // Computes the derivatives by the steps from those by the values, as if rounding added a constant
-  // (learned step size quantisation: Esser et al. 2020). The derivatives by the weights are then
-  // those by the values.
+  // Computes the derivatives by the steps from those by the values, as if rounding errors were
+  // in proportion to the steps. With `n_examples` 0 they are those of the loss to first order
+  // (learned step size quantisation: Esser et al. 2020). Else `value_gradients` are a mean over as
+  // many examples, and derivatives those of half the squared errors times the curvature of the
+  // loss, for which that many squared derivatives stand (empirical Fisher information): to first
+  // order errors look harmless as soon as weights have adapted to them. The derivatives by the
+  // weights are those by the values.
   Result<void> step_gradients(std::span<const float> weights, const TrainingSteps& steps,
-                              std::span<const float> value_gradients,
+                              std::span<const float> value_gradients, float n_examples,
                               const TrainingStepGradients& gradients, unsigned threads = 0) const;
 
   // Encodes the tensor with these steps, quarters of octaves rounded, and returns the size of its

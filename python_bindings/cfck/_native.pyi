@@ -278,7 +278,7 @@ class WeightQuantiser:
     def quantise(self, weights: int, steps: TrainingSteps, values: int, threads: int) -> None:
         """Writes the values that a file decodes to."""
 
-    def step_gradients(self, weights: int, steps: TrainingSteps, value_gradients: int, gradients: int, threads: int) -> None:
+    def step_gradients(self, weights: int, steps: TrainingSteps, value_gradients: int, n_examples: float, gradients: int, threads: int) -> None:
         """
         Writes derivatives by log2 of steps: of bands, then of rows, then of columns.
         """

@@ -53,11 +53,12 @@ void quantise(const WeightQuantiser& self, std::uintptr_t weights, const BoundSt
 }
 
 void step_gradients(const WeightQuantiser& self, std::uintptr_t weights, const BoundSteps& steps,
-                    std::uintptr_t value_gradients, std::uintptr_t gradients, unsigned threads) {
+                    std::uintptr_t value_gradients, float n_examples, std::uintptr_t gradients,
+                    unsigned threads) {
   const std::uint64_t n = self.n_values();
   take(without_gil([&] {
     return self.step_gradients(memory<const float>(weights, n), steps.view(),
-                               memory<const float>(value_gradients, n),
+                               memory<const float>(value_gradients, n), n_examples,
                                gradients_at(self, gradients), threads);
   }));
 }
@@ -123,7 +124,7 @@ void bind_training(nb::module_& module) {
       .def("quantise", &quantise, "weights"_a, "steps"_a, "values"_a, "threads"_a,
            "Writes the values that a file decodes to.")
       .def("step_gradients", &step_gradients, "weights"_a, "steps"_a, "value_gradients"_a,
-           "gradients"_a, "threads"_a,
+           "n_examples"_a, "gradients"_a, "threads"_a,
            "Writes derivatives by log2 of steps: of bands, then of rows, then of columns.")
       .def("fit_rate", &fit_rate, "weights"_a, "steps"_a, "bins"_a,
            "Writes a scale bin for each coefficient; returns a family of frequency tables, and the "

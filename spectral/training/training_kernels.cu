@@ -34,10 +34,11 @@ __global__ void quantise_coefficients(float* coefficients, const float* steps, s
 
 // Writes the derivative by the step of each coefficient, to be added up by another kernel.
 __global__ void differentiate_steps(const float* coefficients, const float* gradients,
-                                    const float* steps, std::size_t n, float* of_steps) {
+                                    const float* steps, float n_examples, std::size_t n,
+                                    float* of_steps) {
   const std::size_t i = coefficient_index();
   if (i < n) {
-    of_steps[i] = step_gradient(coefficients[i], gradients[i], steps[i]);
+    of_steps[i] = step_gradient(coefficients[i], gradients[i], steps[i], n_examples);
   }
 }
 

@@ -17,7 +17,7 @@ struct TrainingKernels {
   // Adds the derivative by log2 of the step of each coefficient to `sums`, given that by its
   // decoded value; returns the sum of what it has added.
   float (*step_gradients)(const float* coefficients, const float* gradients, const float* steps,
-                          std::size_t n, float* sums);
+                          float n_examples, std::size_t n, float* sums);
   // Adds up the bits of the nearest levels.
   double (*bits)(const float* coefficients, const float* steps, const std::uint8_t* bins,
                  const RateTables& tables, std::size_t n);

@@ -51,9 +51,9 @@ float add_each(std::size_t n, float* sums, Value&& value) {
 }
 
 float step_gradients(const float* coefficients, const float* gradients, const float* steps,
-                     std::size_t n, float* sums) {
+                     float n_examples, std::size_t n, float* sums) {
   return add_each(n, sums, [&](std::size_t i) {
-    return step_gradient(coefficients[i], gradients[i], steps[i]);
+    return step_gradient(coefficients[i], gradients[i], steps[i], n_examples);
   });
 }
 

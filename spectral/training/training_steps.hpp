@@ -22,11 +22,15 @@ CFCK_HD inline float in_training_steps(float coefficient, float step) {
 // Rounds half to even. The sum turns -0 into the +0 that an integer level of 0 decodes to.
 CFCK_HD inline float nearest_level(float in_steps) { return __builtin_rintf(in_steps) + 0.0f; }
 
-// The derivative of a decoded coefficient, step * (level of coefficient / step), by log2 of the
-// step, where the difference between the level and its argument is taken as a constant.
-CFCK_HD inline float step_gradient(float coefficient, float gradient, float step) {
+// The derivative of a loss by log2 of the step, given that by the decoded coefficient, where the
+// difference between the level and its argument is taken as a constant. With `n_examples` 0 it is
+// that of the loss to first order. Else it is the second order alone, whose curvature is the mean
+// over as many examples of squared derivatives (empirical Fisher information).
+CFCK_HD inline float step_gradient(float coefficient, float gradient, float step,
+                                   float n_examples) {
   const float t = in_training_steps(coefficient, step);
-  return kLn2 * step * gradient * (nearest_level(t) - t);
+  const float change = step * gradient * (nearest_level(t) - t);
+  return kLn2 * change * (n_examples == 0.0f ? 1.0f : n_examples * change);
 }
 
 // The bits of a level.

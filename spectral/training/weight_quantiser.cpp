@@ -120,6 +120,7 @@ Result<void> WeightQuantiser::quantise(std::span<const float> weights, const Tra
 Result<void> WeightQuantiser::step_gradients(std::span<const float> weights,
                                              const TrainingSteps& steps,
                                              std::span<const float> value_gradients,
+                                             float n_examples,
                                              const TrainingStepGradients& gradients,
                                              unsigned threads) const {
   return detail::run_guarded([&]() -> Result<void> {
@@ -137,8 +138,8 @@ Result<void> WeightQuantiser::step_gradients(std::span<const float> weights,
           codec::transform_range(impl_->layout, of_coefficients);
           ranges.each_row(range, [&](std::uint64_t row, std::size_t at, std::size_t n) {
             gradients.rows[row] = training_kernels().step_gradients(
-                coefficients.data() + at, of_coefficients.data() + at, of_steps.data() + at, n,
-                sums.of(number));
+                coefficients.data() + at, of_coefficients.data() + at, of_steps.data() + at,
+                n_examples, n, sums.of(number));
           });
         }));
     sums.add_up(gradients);

@@ -94,7 +94,7 @@ def _split(
 @torch.library.custom_op(
     "cfck::quantise",
     mutates_args=(),
-    schema=f"(Tensor weights, {_STEPS}, int[] block) -> Tensor",
+    schema=f"(Tensor weights, {_STEPS}, int[] block, float n_examples) -> Tensor",
 )
 def quantise(
     weights: torch.Tensor,
@@ -103,8 +103,12 @@ def quantise(
     rows: torch.Tensor,
     columns: torch.Tensor,
     block: list[int],
+    n_examples: float,
 ) -> torch.Tensor:
-    """The values that a file decodes to where coefficients are rounded to multiples of steps."""
+    """The values that a file decodes to where coefficients are rounded to multiples of steps.
+
+    ``n_examples``: as of WeightQuantiser::step_gradients in cfck/training.hpp.
+    """
     native = quantiser_of(tuple(weights.shape), tuple(block))
     host = _on_host(weights)
     values = torch.empty_like(host)
@@ -116,7 +120,8 @@ def quantise(
 @torch.library.custom_op(
     "cfck::quantise_backward",
     mutates_args=(),
-    schema=f"(Tensor gradient, Tensor weights, {_STEPS}, int[] block) -> ({_GRADIENTS})",
+    schema=f"(Tensor gradient, Tensor weights, {_STEPS}, int[] block, float n_examples)"
+    f" -> ({_GRADIENTS})",
 )
 def quantise_backward(
     gradient: torch.Tensor,
@@ -126,13 +131,16 @@ def quantise_backward(
     rows: torch.Tensor,
     columns: torch.Tensor,
     block: list[int],
+    n_examples: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     native = quantiser_of(tuple(weights.shape), tuple(block))
     host, of_values = _on_host(weights), _on_host(gradient.expand_as(weights))
     sums = torch.empty(native.n_bands + native.n_rows + native.n_columns)
     steps = native_steps(scale, bands, rows, columns)
     threads = torch.get_num_threads()
-    native.step_gradients(host.data_ptr(), steps, of_values.data_ptr(), sums.data_ptr(), threads)
+    native.step_gradients(
+        host.data_ptr(), steps, of_values.data_ptr(), n_examples, sums.data_ptr(), threads
+    )
     parts = _split(sums, native, (scale, bands, rows, columns))
     return parts[0], parts[1], parts[2], parts[3]
 
@@ -198,12 +206,12 @@ def coefficient_bits_backward(
 
 
 @quantise.register_fake
-def _(weights, scale, bands, rows, columns, block):  # type: ignore[no-untyped-def]
+def _(weights, scale, bands, rows, columns, block, n_examples):  # type: ignore[no-untyped-def]
     return torch.empty_like(weights, dtype=torch.float32, memory_format=torch.contiguous_format)
 
 
 @quantise_backward.register_fake
-def _(gradient, weights, scale, bands, rows, columns, block):  # type: ignore[no-untyped-def]
+def _(gradient, weights, scale, bands, rows, columns, block, n_examples):  # type: ignore[no-untyped-def]
     return tuple(torch.empty_like(part) for part in (scale, bands, rows, columns))
 
 
@@ -219,13 +227,13 @@ def _(gradient, weights, scale, bands, rows, columns, bins, family, block):  # t
 
 
 def _keep(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    *tensors, ctx.block = inputs
+    *tensors, ctx.block, ctx.n_examples = inputs
     ctx.save_for_backward(*tensors)
 
 
 def _backward(ctx, gradient):  # type: ignore[no-untyped-def]
-    parts = quantise_backward(gradient, *ctx.saved_tensors, ctx.block)
-    return gradient, *parts, None
+    parts = quantise_backward(gradient, *ctx.saved_tensors, ctx.block, ctx.n_examples)
+    return gradient, *parts, None, None
 
 
 def _keep_bits(ctx, inputs, output):  # type: ignore[no-untyped-def]

@@ -25,6 +25,7 @@ def spectral(
     bits: float = 10,
     learn: Sequence[str] = _LEARN,
     fields: Sequence[str] = ("bands", "columns"),
+    batch_size: int = 0,
 ) -> SpectralModel:
     """Compresses the weights of a model while it is trained.
 
@@ -55,6 +56,9 @@ def spectral(
         bits: the rate to start from, in bits for each value.
         learn: "steps", "weights" or both. What is not learned is frozen.
         fields: which of "bands", "rows" and "columns" get steps of their own.
+        batch_size: how many examples the loss of a step is the mean over. With it steps learn from
+            the curvature of the loss, which squared gradients show (empirical Fisher information);
+            without, from its slope, which vanishes as soon as weights have adapted to errors.
 
     Raises:
         InvalidArgumentError: no weight is left, or one is lazy, sparse, without values or
@@ -66,11 +70,13 @@ def spectral(
         raise TypeError(f"expected a torch.nn.Module as the model, not {type(model).__name__}")
     if not 0 < bits <= 24:
         raise InvalidArgumentError(f"bits is a number from 0 to 24, not {bits}")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 0:
+        raise InvalidArgumentError(f"batch_size is a number of examples, not {batch_size!r}")
     _check_words("learn", learn, _LEARN)
     _check_words("fields", fields, _FIELDS)
     sides = tuple(block) if block is not None else ()
     chosen = choose_weights(model, include, exclude)
-    wrapped = [SpectralWeight(c.parameter, sides, bits, tuple(fields)) for c in chosen]
+    wrapped = [SpectralWeight(c.parameter, sides, bits, tuple(fields), batch_size) for c in chosen]
     for known, weight in zip(chosen, wrapped, strict=True):
         for module, attribute in known.owners:
             parametrize.register_parametrization(module, attribute, weight, unsafe=True)

@@ -42,6 +42,7 @@ class SpectralWeight(nn.Module):
         block: sides of the blocks that are transformed; (): convolution kernels.
         bits: the rate to start from, bits for each value.
         fields: which of "bands", "rows" and "columns" have steps of their own.
+        batch_size: examples that a loss is the mean over; 0: unknown.
     """
 
     scale: nn.Parameter
@@ -56,9 +57,15 @@ class SpectralWeight(nn.Module):
     trellised: torch.Tensor | None
 
     def __init__(
-        self, weight: torch.Tensor, block: tuple[int, ...], bits: float, fields: tuple[str, ...]
+        self,
+        weight: torch.Tensor,
+        block: tuple[int, ...],
+        bits: float,
+        fields: tuple[str, ...],
+        batch_size: int = 0,
     ) -> None:
         super().__init__()
+        self.n_examples = float(batch_size)
         self.block = list(block)
         native = kernels.quantiser_of(tuple(weight.shape), block)
         sigma = float(weight.detach().double().square().mean().sqrt())
@@ -87,7 +94,13 @@ class SpectralWeight(nn.Module):
         if self.trellised is not None:
             return self.trellised
         values: torch.Tensor = kernels.quantise(
-            weight.float(), self.scale, self.bands, self.rows, self.columns, self.block
+            weight.float(),
+            self.scale,
+            self.bands,
+            self.rows,
+            self.columns,
+            self.block,
+            self.n_examples,
         )
         return values.to(weight.dtype)
 

@@ -145,6 +145,28 @@ def test_a_target_is_reached():
     assert "target 3 by step 150" in q.describe()
 
 
+def test_steps_learn_from_curvature():
+    """Layers that the loss depends on a hundred times as much get finer steps."""
+    torch.manual_seed(1)
+    teacher = nn.ModuleList(nn.Linear(32, 32, bias=False) for _ in range(2))
+    model = copy.deepcopy(teacher)
+    q = spectral(model, bits=4, batch_size=64)
+    optimizer = torch.optim.AdamW(q.param_groups(lr=1e-3, step_lr=2e-2))
+    x = torch.randn(64, 32)
+    for _ in range(150):
+        noise = torch.randn(64, 32)
+        losses = [
+            weight * (layer(x) - known(x).detach() + noise).square().mean()
+            for weight, layer, known in zip((1, 100), model, teacher, strict=True)
+        ]
+        loss = sum(losses) + q.bits_per_weight()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    fine, coarse = (float(model[i].parametrizations.weight[0].scale.detach()) for i in (1, 0))
+    assert coarse - fine > 1
+
+
 def test_learning_only_steps_or_only_weights():
     model = network()
     q = spectral(model, learn=("steps",))
@@ -290,6 +312,7 @@ def test_models_that_cannot_be_trained():
         ({"learn": "steps"}, "learn"),
         ({"fields": ("band",)}, "fields"),
         ({"block": (65,)}, "block"),
+        ({"batch_size": -1}, "batch_size"),
         ({"include": ["nothing.*"]}, "no weight"),
     ],
 )

@@ -139,7 +139,7 @@ def operands() -> tuple:
 
 def test_operators_are_as_torch_wants_them():
     bins = torch.full((16, 8, 3, 3), 40, dtype=torch.uint8)
-    torch.library.opcheck(torch.ops.cfck.quantise.default, (*operands(), []))
+    torch.library.opcheck(torch.ops.cfck.quantise.default, (*operands(), [], 0.0))
     torch.library.opcheck(torch.ops.cfck.coefficient_bits.default, (*operands(), bins, 7, []))
 
 
@@ -153,11 +153,11 @@ def test_operators_check_what_they_are_given():
     with pytest.raises(ValueError, match="bins and family"):
         bits(weight, *steps, bins, 8, [])
     with pytest.raises(ValueError, match="another length"):
-        torch.ops.cfck.quantise(weight, steps[0], torch.zeros(8), *steps[2:], [])
+        torch.ops.cfck.quantise(weight, steps[0], torch.zeros(8), *steps[2:], [], 0.0)
     with pytest.raises(ValueError, match="sides"):
-        torch.ops.cfck.quantise(weight, *steps, [65])
+        torch.ops.cfck.quantise(weight, *steps, [65], 0.0)
     with pytest.raises(RuntimeError):
-        torch.ops.cfck.quantise_backward(weight[:8], weight, *steps, [])
+        torch.ops.cfck.quantise_backward(weight[:8], weight, *steps, [], 0.0)
 
 
 def test_models_compile_and_export():

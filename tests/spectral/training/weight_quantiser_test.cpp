@@ -108,8 +108,8 @@ TEST_P(WeightQuantisers, ThreadsDoNotMatter) {
   EXPECT_EQ(one, three);
   SomeGradients of_one(quantiser_);
   SomeGradients of_three(quantiser_);
-  ASSERT_TRUE(quantiser_.step_gradients(weights_, steps.view(), one, of_one.view(), 1));
-  ASSERT_TRUE(quantiser_.step_gradients(weights_, steps.view(), one, of_three.view(), 3));
+  ASSERT_TRUE(quantiser_.step_gradients(weights_, steps.view(), one, 0, of_one.view(), 1));
+  ASSERT_TRUE(quantiser_.step_gradients(weights_, steps.view(), one, 0, of_three.view(), 3));
   EXPECT_EQ(of_one.bands, of_three.bands);
   EXPECT_EQ(of_one.rows, of_three.rows);
   EXPECT_EQ(of_one.columns, of_three.columns);
@@ -130,12 +130,32 @@ TEST_P(WeightQuantisers, StepGradientsAreThoseOfConstantDifferences) {
     size += std::abs(one);
   }
   SomeGradients gradients(quantiser_);
-  ASSERT_TRUE(quantiser_.step_gradients(weights_, steps.view(), of_values, gradients.view()));
+  ASSERT_TRUE(quantiser_.step_gradients(weights_, steps.view(), of_values, 0, gradients.view()));
   if (quantiser_.n_bands() > 0) {
     EXPECT_NEAR(gradients.sum_of_bands(), expected, 1e-5 * size);
   }
   EXPECT_NEAR(gradients.sum_of_rows(), expected, 1e-5 * size);
   EXPECT_NEAR(gradients.sum_of_columns(), expected, 1e-5 * size);
+}
+
+// The second order: half the curvature times squared errors, which grow with the square of steps.
+TEST_P(WeightQuantisers, CurvaturesComeFromSquaredGradients) {
+  if (!quantiser_.block().empty()) {
+    GTEST_SKIP() << "the sum below is one over coefficients";
+  }
+  const SomeSteps steps(quantiser_, 0.02, 5);
+  std::vector<float> values(weights_.size());
+  ASSERT_TRUE(quantiser_.quantise(weights_, steps.view(), values));
+  const std::vector<float> of_values = normal_values(weights_.size(), 1, 9);
+  double expected = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double change = of_values[i] * (double{values[i]} - weights_[i]);
+    expected += std::log(2.0) * 32 * change * change;
+  }
+  SomeGradients gradients(quantiser_);
+  ASSERT_TRUE(quantiser_.step_gradients(weights_, steps.view(), of_values, 32, gradients.view()));
+  EXPECT_NEAR(gradients.sum_of_rows(), expected, 1e-4 * expected);
+  EXPECT_NEAR(gradients.sum_of_columns(), expected, 1e-4 * expected);
 }
 
 // At high rates bits are smooth enough for finite differences.
@@ -207,8 +227,8 @@ TEST_P(WeightQuantisers, EveryLevelOfTheCpuGivesTheSame) {
     std::vector<float> sums(n);
     std::vector<float> other_sums(n);
     EXPECT_EQ(
-        reference.step_gradients(weights_.data(), weights_.data(), steps.data(), n, sums.data()),
-        kernels.step_gradients(weights_.data(), weights_.data(), steps.data(), n,
+        reference.step_gradients(weights_.data(), weights_.data(), steps.data(), 3, n, sums.data()),
+        kernels.step_gradients(weights_.data(), weights_.data(), steps.data(), 3, n,
                                other_sums.data()));
     EXPECT_EQ(reference.bit_gradients(expected.data(), steps.data(), bins.data(), tables, 0.5f, n,
                                       sums.data()),
