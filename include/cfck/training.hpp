@@ -97,7 +97,7 @@ class CFCK_API WeightQuantiser {
                              const TrainingStepGradients& gradients, unsigned threads = 0) const;
 
  private:
-  struct Impl;
+  struct CFCK_LOCAL Impl;
   explicit WeightQuantiser(std::shared_ptr<const Impl> impl);
   CFCK_LOCAL Result<void> check_bins(std::span<const std::uint8_t> bins,
                                      std::uint32_t family) const;
