@@ -73,7 +73,7 @@ def loss_of(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def perplexity(model: nn.Module, tokens: torch.Tensor) -> float:
-    """Of all contexts, one after another."""
+    """The perplexity over all contexts, one after another."""
     model.eval()
     starts = torch.arange(0, len(tokens) - LENGTH - 1, LENGTH)
     losses = [loss_of(model, texts(tokens, part)) * len(part) for part in starts.split(64)]

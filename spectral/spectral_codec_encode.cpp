@@ -5,10 +5,10 @@
 
 #include "base/cpu/float_environment.hpp"
 #include "spectral/kernels/quantisers.hpp"
+#include "spectral/plan/block_choice.hpp"
 #include "spectral/plan/spectral_plan.hpp"
 #include "spectral/plan/spectral_request.hpp"
 #include "spectral/spectral_codec.hpp"
-#include "spectral/transforms/dct_matrix.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -68,13 +68,7 @@ Result<void> check_request(const SpectralRequest& request, const Shape& shape) {
       !(*request.max_abs_error >= 0x1p-1000 && *request.max_abs_error <= 0x1p1000)) {
     return refuse("the error bound must be a number from 2^-1000 to 2^1000");
   }
-  std::uint64_t n_places = 1;
-  for (const std::uint8_t side : request.block) {
-    n_places *= std::clamp<std::uint64_t>(side, 1, kMaxBands + 1);
-    if (side < 1 || side > spectral::kMaxBlockSide || n_places > kMaxBands) {
-      return refuse("a block has sides of 1 to 64 and at most 4096 values");
-    }
-  }
+  CFCK_TRY(check_block(request.block));
   CFCK_TRY_ASSIGN(const std::uint64_t n_values, n_elems(shape));
   if (request.corrected && request.corrected->size() != n_values) {
     return refuse("there must be as many corrected values as the tensor has");

@@ -37,7 +37,7 @@ class Scheme:
         return [{"params": list(self.model.parameters()), "lr": self.recipe.lr}]
 
     def extra_loss(self) -> torch.Tensor | float:
-        """What is added to the loss of the task."""
+        """A term that is added to the loss of the task."""
         return 0.0
 
     def advance(self, done: float) -> None:
@@ -94,7 +94,7 @@ class Spectral(Scheme):
         return self.q.describe()
 
     def bits(self) -> float:
-        """Those of a file."""
+        """Bits of a file."""
         return self.q.fit_rate()
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""What networks are trained for: CIFAR-10 images, words of wikitext-2."""
+"""Tasks that networks are trained for: CIFAR-10 images, words of wikitext-2."""
 
 from __future__ import annotations
 
@@ -104,5 +104,5 @@ class Words(Task):
 
 
 def perplexity(score: float) -> float:
-    """Of a score of Words."""
+    """The perplexity for a score of Words."""
     return math.exp(-score)

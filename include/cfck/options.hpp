@@ -250,7 +250,7 @@ struct LearnedSteps {
   std::vector<std::int16_t> bands = {};
   std::vector<std::int16_t> rows = {};
   std::vector<std::int16_t> columns = {};
-  // As TensorOptions::block. Empty: convolution kernels; of other tensors nothing is transformed.
+  // Sides as in TensorOptions::block. Empty: convolution kernels, and nothing of other tensors.
   std::vector<std::uint8_t> block = {};
   unsigned trellis_states = 1;
 

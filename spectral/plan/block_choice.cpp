@@ -19,6 +19,17 @@ std::int16_t mean_of(std::int64_t sum, std::int64_t n) {
 
 }  // namespace
 
+Result<void> check_block(std::span<const std::uint8_t> asked) {
+  std::uint64_t n_places = 1;
+  for (const std::uint8_t side : asked) {
+    n_places *= std::clamp<std::uint64_t>(side, 1, kMaxBands + 1);
+    if (side < 1 || side > spectral::kMaxBlockSide || n_places > kMaxBands) {
+      return invalid_argument("a block has sides of 1 to 64 and at most 4096 values");
+    }
+  }
+  return {};
+}
+
 bool asks_for_block(std::span<const std::uint64_t> shape, std::span<const std::uint8_t> asked) {
   return !asked.empty() && asked.size() <= shape.size();
 }

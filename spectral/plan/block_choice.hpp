@@ -11,6 +11,10 @@
 
 namespace cfck::codec {
 
+// Error: kInvalidArgument for sides that are not 1 to 64, and for blocks of more than kMaxBands
+// values.
+Result<void> check_block(std::span<const std::uint8_t> asked);
+
 // True if sides were asked for and the tensor has axes for them.
 bool asks_for_block(std::span<const std::uint64_t> shape, std::span<const std::uint8_t> asked);
 

@@ -20,7 +20,7 @@
 namespace cfck::codec {
 namespace {
 
-// As writers cut tensors unless they are asked for other chunks.
+// Writers cut tensors so unless they are asked for other chunks.
 inline constexpr std::uint64_t kChunkValues = 1 << 18;
 
 class RateFit {

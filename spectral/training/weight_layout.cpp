@@ -4,24 +4,12 @@
 #include <utility>
 
 #include "spectral/plan/block_choice.hpp"
-#include "spectral/transforms/dct_matrix.hpp"
 #include "spectral/transforms/morton.hpp"
 
 namespace cfck::codec {
 namespace {
 
-Result<void> check_block(const std::vector<std::uint8_t>& asked) {
-  std::uint64_t n_places = 1;
-  for (const std::uint8_t side : asked) {
-    n_places *= std::clamp<std::uint64_t>(side, 1, kMaxBands + 1);
-    if (side < 1 || side > spectral::kMaxBlockSide || n_places > kMaxBands) {
-      return invalid_argument("a block has sides of 1 to 64 and at most 4096 values");
-    }
-  }
-  return {};
-}
-
-// As plan_spectral() needs it for fields: whole rows in its sample (spectral_sample.cpp).
+// True if plan_spectral() has whole rows in its sample (spectral_sample.cpp), which fields need.
 bool fits_sample(std::uint64_t n_values, std::uint64_t row_values, std::uint64_t height) {
   return n_values <= (1 << 16) ||
          (row_values <= (1 << 15) && row_values <= (std::uint64_t{1} << 18) / height);

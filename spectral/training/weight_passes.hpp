@@ -18,7 +18,7 @@ struct RowRange {
   std::size_t n_values = 0;
 };
 
-// The same for any number of threads.
+// Ranges do not depend on the number of threads.
 class WeightRanges {
  public:
   explicit WeightRanges(const WeightLayout& layout);

@@ -76,7 +76,7 @@ def stream(module: nn.Module, placeholders: dict[str, Placeholder], supply: Supp
         module._parameters[name] = placeholder
     module.__dict__[_SUPPLY] = supply
     if isinstance(module, nn.RNNBase):
-        # What it keeps beside its parameters is asked for by a property of the class.
+        # The rest of its state is asked for by a property of the class.
         module.__dict__.pop("_flat_weights", None)
         module.__dict__["_flat_weight_refs"] = []
     names = frozenset(placeholders)

@@ -55,7 +55,7 @@ class Weight:
 
     @property
     def dtype(self) -> torch.dtype:
-        """As the model has it."""
+        """The dtype that the model has it in."""
         return self._dtypes[-1]
 
     def identity(self) -> tuple[object, ...]:
@@ -140,7 +140,7 @@ def _axes_of(tensor: torch.Tensor) -> tuple[int, ...] | None:
 
 
 def _strides(shape: Sequence[int], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Those of a dense tensor whose axes lie in memory in this order."""
+    """The strides of a dense tensor whose axes lie in memory in this order."""
     strides = [0] * len(shape)
     for axis, step in zip(axes, row_major([shape[axis] for axis in axes]), strict=True):
         strides[axis] = step

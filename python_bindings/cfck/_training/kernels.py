@@ -56,7 +56,8 @@ def native_steps(
     return _native.TrainingSteps(2.0**finite, exponents(bands), exponents(rows), exponents(columns))
 
 
-def _on_host(weights: torch.Tensor) -> torch.Tensor:
+def on_host(weights: torch.Tensor) -> torch.Tensor:
+    """Contiguous float32 values in memory of the host."""
     return weights.detach().to("cpu", torch.float32).contiguous()
 
 
@@ -72,7 +73,7 @@ def _places(bins: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 
 def _split(
     gradients: torch.Tensor, native: _native.WeightQuantiser, like: Sequence[torch.Tensor]
-) -> list[torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Gradients of the scale, the bands, the rows and the columns, where they are learned.
 
     Each is divided by the root of the number of coefficients that share the step, as Esser et al.
@@ -88,7 +89,8 @@ def _split(
             continue
         per_step = native.n_values / max(part.numel(), 1)
         result.append((part / per_step**0.5).to(parameter.device, parameter.dtype))
-    return result
+    of_scale, of_bands, of_rows, of_columns = result
+    return of_scale, of_bands, of_rows, of_columns
 
 
 @torch.library.custom_op(
@@ -110,7 +112,7 @@ def quantise(
     ``n_examples``: as of WeightQuantiser::step_gradients in cfck/training.hpp.
     """
     native = quantiser_of(tuple(weights.shape), tuple(block))
-    host = _on_host(weights)
+    host = on_host(weights)
     values = torch.empty_like(host)
     steps = native_steps(scale, bands, rows, columns)
     native.quantise(host.data_ptr(), steps, values.data_ptr(), torch.get_num_threads())
@@ -134,15 +136,14 @@ def quantise_backward(
     n_examples: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     native = quantiser_of(tuple(weights.shape), tuple(block))
-    host, of_values = _on_host(weights), _on_host(gradient.expand_as(weights))
+    host, of_values = on_host(weights), on_host(gradient.expand_as(weights))
     sums = torch.empty(native.n_bands + native.n_rows + native.n_columns)
     steps = native_steps(scale, bands, rows, columns)
     threads = torch.get_num_threads()
     native.step_gradients(
         host.data_ptr(), steps, of_values.data_ptr(), n_examples, sums.data_ptr(), threads
     )
-    parts = _split(sums, native, (scale, bands, rows, columns))
-    return parts[0], parts[1], parts[2], parts[3]
+    return _split(sums, native, (scale, bands, rows, columns))
 
 
 @torch.library.custom_op(
@@ -162,7 +163,7 @@ def coefficient_bits(
 ) -> torch.Tensor:
     """The bits of all coefficients, float64, in frequency tables that were fitted before."""
     native = quantiser_of(tuple(weights.shape), tuple(block))
-    host, places = _on_host(weights), _places(bins, weights)
+    host, places = on_host(weights), _places(bins, weights)
     steps = native_steps(scale, bands, rows, columns)
     threads = torch.get_num_threads()
     bits = native.bits(host.data_ptr(), steps, places.data_ptr(), family, threads)
@@ -187,7 +188,7 @@ def coefficient_bits_backward(
     block: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     native = quantiser_of(tuple(weights.shape), tuple(block))
-    host, places = _on_host(weights), _places(bins, weights)
+    host, places = on_host(weights), _places(bins, weights)
     of_weights = torch.empty_like(host)
     sums = torch.empty(native.n_bands + native.n_rows + native.n_columns)
     native.bit_gradients(
@@ -200,9 +201,8 @@ def coefficient_bits_backward(
         sums.data_ptr(),
         torch.get_num_threads(),
     )
-    parts = _split(sums, native, (scale, bands, rows, columns))
     of_weights = of_weights.to(weights.device, weights.dtype)
-    return of_weights, parts[0], parts[1], parts[2], parts[3]
+    return of_weights, *_split(sums, native, (scale, bands, rows, columns))
 
 
 @quantise.register_fake

@@ -46,7 +46,7 @@ class SpectralModel:
                 "no weight of the model is compressed; call spectral() first"
             )
         self._target: Target | None = None
-        self._n_values = self._count_values()
+        self._n_values = sum(tensor.numel() for _, tensor in self._counted())
         # Steps of training, rates and weights of the rate, from rate_loss().
         self.history: list[tuple[int, float, float]] = []
 
@@ -254,7 +254,7 @@ class SpectralModel:
         return steps
 
     def file_sources(self) -> dict[str, torch.Tensor]:
-        """What an encoder makes the values of the file from: the values themselves, or, for a
+        """The tensors that an encoder makes the file of: the values themselves, or, for a
         trellis, the originals."""
         sources = self.state_dict()
         for place in self._places:
@@ -269,9 +269,7 @@ class SpectralModel:
 
     def _rate_of(self, data: bytes) -> float:
         stored = files.stored_bits(data)
-        again = {name for place in self._places for name in place.names[1:]}
-        names = [name for name, _ in self._plain_tensors() if name not in again]
-        return sum(stored[name] for name in names) / self._n_values
+        return sum(stored[name] for name, _ in self._counted()) / self._n_values
 
     def _plain_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Originals and all else that counts as weights, by their names in the plain model."""
@@ -281,9 +279,10 @@ class SpectralModel:
             if plain is not None and is_weight and tensor.dim() >= 2:
                 yield plain, tensor
 
-    def _count_values(self) -> int:
+    def _counted(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The plain tensors, tied weights once."""
         again = {name for place in self._places for name in place.names[1:]}
-        return sum(t.numel() for name, t in self._plain_tensors() if name not in again)
+        return ((name, t) for name, t in self._plain_tensors() if name not in again)
 
     @property
     def _of_model(self) -> torch.Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from .._evaluation.outputs import undisturbed
 from ..errors import InvalidArgumentError
 from . import files
 from .norms import reestimate_norms
@@ -44,7 +45,7 @@ def try_trellises(
     model = trained.model
     plain = _copied(model.state_dict())
     most_bytes = len(files.encode(trained.state_dict(), trained.file_steps()))
-    best, kept = evaluate_calmly(model, evaluate), plain
+    best, kept = _score(model, evaluate), plain
     for states in trellis_states:
         found = at_no_more_bytes(trained, states, most_bytes)
         if found is None:
@@ -53,7 +54,7 @@ def try_trellises(
             place.weight.take_trellis(found.scales[place.name], states, found.values[place.name])
         if norm_batches is not None:
             reestimate_norms(model, norm_batches)
-        score = evaluate_calmly(model, evaluate)
+        score = _score(model, evaluate)
         if score > best:
             best, kept = score, _copied(model.state_dict())
         model.load_state_dict(plain)
@@ -64,15 +65,9 @@ def _copied(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: t.clone() if isinstance(t, torch.Tensor) else t for name, t in state.items()}
 
 
-def evaluate_calmly(model: nn.Module, evaluate: Callable[[nn.Module], float]) -> float:
-    """The score of the model in evaluation mode."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            return float(evaluate(model))
-    finally:
-        model.train(was_training)
+def _score(model: nn.Module, evaluate: Callable[[nn.Module], float]) -> float:
+    with undisturbed(model):
+        return float(evaluate(model))
 
 
 def at_no_more_bytes(trained: SpectralModel, states: int, most_bytes: int) -> Trellised | None:

@@ -79,28 +79,27 @@ class SpectralWeight(nn.Module):
         self.register_buffer("bins", torch.zeros(weight.shape, dtype=torch.uint8, device=device))
         # The family of frequency tables, and the bits beside those of coefficients.
         self.register_buffer("tables", torch.zeros(2, dtype=torch.float64, device=device))
-        # Of the first weight: calls of bits_per_weight(), bits of lossless tensors, the final rate.
+        # The first weight has those of the model: calls of bits_per_weight(), bits of lossless
+        # tensors, the final rate.
         self.register_buffer("of_model", torch.zeros(3, dtype=torch.float64, device=device))
         self.register_buffer("is_snapped", torch.tensor(False, device=device))
         self.register_buffer("states", torch.tensor(1, device=device))
-        # What a trellis makes of the weight: not each value by itself, but all of them together.
+        # A trellis makes these of the weight: not each value by itself, but all of them together.
         self.register_buffer("trellised", None)
+
+    def log2_steps(self) -> tuple[nn.Parameter, nn.Parameter, nn.Parameter, nn.Parameter]:
+        """The parameters in the order of the operators; fields that are not learned are empty."""
+        return self.scale, self.bands, self.rows, self.columns
 
     def steps(self) -> list[nn.Parameter]:
         """The parameters that have values."""
-        return [p for p in (self.scale, self.bands, self.rows, self.columns) if p.numel()]
+        return [parameter for parameter in self.log2_steps() if parameter.numel()]
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         if self.trellised is not None:
             return self.trellised
         values: torch.Tensor = kernels.quantise(
-            weight.float(),
-            self.scale,
-            self.bands,
-            self.rows,
-            self.columns,
-            self.block,
-            self.n_examples,
+            weight.float(), *self.log2_steps(), self.block, self.n_examples
         )
         return values.to(weight.dtype)
 
@@ -111,14 +110,7 @@ class SpectralWeight(nn.Module):
         """Estimates the bits of the tensor's record, from the tables of the last fit."""
         family, overhead = self.tables.tolist()
         bits: torch.Tensor = kernels.coefficient_bits(
-            weight.float(),
-            self.scale,
-            self.bands,
-            self.rows,
-            self.columns,
-            self.bins,
-            int(family),
-            self.block,
+            weight.float(), *self.log2_steps(), self.bins, int(family), self.block
         )
         total: torch.Tensor = bits + overhead
         return total
@@ -127,9 +119,9 @@ class SpectralWeight(nn.Module):
     def fit_rate(self, weight: torch.Tensor) -> float:
         """Fits the frequency tables to the weight; returns the bits of its record."""
         native = kernels.quantiser_of(tuple(weight.shape), tuple(self.block))
-        host = weight.detach().to("cpu", torch.float32).contiguous()
+        host = kernels.on_host(weight)
         bins = torch.empty(weight.shape, dtype=torch.uint8)
-        steps = kernels.native_steps(self.scale, self.bands, self.rows, self.columns)
+        steps = kernels.native_steps(*self.log2_steps())
         family, stored = native.fit_rate(host.data_ptr(), steps, bins.data_ptr())
         # New tensors: graphs that wait for backward() keep the old ones.
         self.bins = bins.to(self.bins.device)

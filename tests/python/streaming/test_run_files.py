@@ -73,7 +73,7 @@ def test_an_error_in_the_other_thread_is_that_of_the_call(path, monkeypatch):
             streamed(X)
         assert caught.value is failure
     monkeypatch.undo()
-    # What was to come was tried already; later calls try again.
+    # The next weights were tried already; later calls try again.
     for _ in range(2):
         try:
             streamed(X)

@@ -15,7 +15,7 @@ from trained_models import images, network, same, train
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-# What training saw is what the file has.
+# The file has what training saw.
 
 
 @pytest.mark.parametrize("bits", [8, 4, 2, 1])

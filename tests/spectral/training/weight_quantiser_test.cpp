@@ -206,7 +206,7 @@ TEST_P(WeightQuantisers, TheRateIsThatOfTheRecord) {
     ASSERT_TRUE(rate) << rate.error().message;
     const Result<double> bits = quantiser_.bits(weights_, steps.view(), bins, rate->family);
     ASSERT_TRUE(bits);
-    // What comes on top: the ends of lanes, fields, headers; less what explicit tables save.
+    // On top come the ends of lanes, fields and headers, less what explicit tables save.
     EXPECT_LT(*bits, 1.1 * static_cast<double>(rate->stored_bits) + 64);
     const double most =
         3000.0 +
