@@ -1,1 +1,1 @@
-"""The HDF5 filter of cfck beside those of hdf5plugin."""
+"""Compression that is learned in training, and what it reaches."""

@@ -171,6 +171,7 @@ class SpectralWeight(nn.Module):
             bands=[bands[i] for i in native.range_of_band] if bands else [],
             rows=rows,
             columns=columns,
-            block=list(native.block),
+            # Without sides the file would have the blocks of convolution kernels.
+            block=list(native.block) or [1],
             trellis_states=int(self.states),
         )

@@ -126,6 +126,17 @@ def test_attention_and_blocks(tmp_path):
     assert same(loaded(x), model.eval()(x))
 
 
+@pytest.mark.parametrize("block", [(1, 1), (1,), (1, 3), (3, 3)])
+def test_convolution_kernels_in_blocks_of_choice(tmp_path, block):
+    q = spectral(network(), bits=3, block=block)
+    train(q, 3)
+    q.finish()
+    q.save(tmp_path / "model.cfck")
+    loaded = network(2)
+    cfck.torch.load_model(loaded, tmp_path / "model.cfck")
+    assert same(loaded.eval()(images()), q.model.eval()(images()))
+
+
 # Operators.
 
 
