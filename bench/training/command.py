@@ -26,6 +26,7 @@ from common import models, report
 from common.driver import Benchmark
 from common.targets import COLUMNS, Goal, Targets
 from training.loop import Outcome, Training
+from training.recipes import COMPARED, COMPARED_EPOCHS, COMPARED_RATE, FAST, LEARNED, PLAIN
 from training.schemes import FewLevels, Recipe, Scheme, Spectral
 from training.tasks import Images, Task, Words, perplexity
 
@@ -71,6 +72,7 @@ class Learned(Benchmark):
     rows: ClassVar[Mapping[str, Callable[[Learned], None]]] = {
         "resnet20": lambda self: self.images("ResNet-20", 20),
         "levels": lambda self: self.levels(),
+        "recipes": lambda self: self.recipes(),
         "resnet56": lambda self: self.images("ResNet-56", 56),
         "gpt": lambda self: self.words(),
         "step": lambda self: self.step(),
@@ -79,14 +81,17 @@ class Learned(Benchmark):
     def __init__(self, *given: Any) -> None:
         """Empty tables."""
         super().__init__(*given)
+        # What has been trained stays there, for the next run.
+        self.scratch = self.options.scratch or self.scratch
         self.targets = Targets()
         self.runs: list[list[str]] = []
         self.curves: dict[str, list[Outcome]] = {}
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        """Adds the rates."""
+        """Adds the rates, and a faster arithmetic."""
         super().add_options(parser)
+        parser.add_argument("--bfloat16", action="store_true", help="train under autocast")
         parser.add_argument("--rates", help="bits per weight to train for, such as 1.1,0.8")
 
     def outcome(
@@ -96,10 +101,11 @@ class Learned(Benchmark):
         task: Task,
         load: Callable[[], nn.Module],
         make: Callable[[nn.Module, int], Scheme],
+        epochs: int | None = None,
     ) -> Outcome:
         """One run, and its line in the table."""
-        epochs = 1 if self.options.quick else EPOCHS[data]
-        name = f"{data}-{label}-{epochs}".replace(" ", "-").lower()
+        epochs = 1 if self.options.quick else epochs or EPOCHS[data]
+        name = f"{data}-{label}-{epochs}".replace(",", "").replace(" ", "-").lower()
         training = Training(name, self.scratch, self.say)
         found = training.run(task, lambda n_steps: make(load(), n_steps), epochs)
         seconds = statistics.median(epoch["seconds"] for epoch in found.epochs)
@@ -111,13 +117,12 @@ class Learned(Benchmark):
 
     def curve(self, data: str, task: Task, load: Callable[[], nn.Module]) -> tuple[float, list]:
         """The score of the float32 network, and runs with rates."""
-        recipe = Recipe()
-        plain = self.outcome(data, "float32", task, load, lambda model, _: Scheme(model, recipe))
+        plain = self.outcome(data, "float32", task, load, functools.partial(_plain, PLAIN[data]))
         asked = self.options.rates
         rates = [float(rate) for rate in asked.split(",")] if asked else RATES[data]
         runs = []
         for rate in rates:
-            make = functools.partial(_spectral, recipe, rate)
+            make = functools.partial(_spectral, LEARNED[data], rate)
             runs.append(self.outcome(data, f"{rate:g} bits", task, load, make))
             off = abs(runs[-1].estimate / runs[-1].bits - 1)
             what = f"estimate at {rate:g} bits, off by"
@@ -127,8 +132,8 @@ class Learned(Benchmark):
 
     def images(self, data: str, depth: int) -> None:
         """A ResNet: bits at one point and at 0.2 points of top-1 below the baseline."""
-        task = Images(self.scratch)
-        baseline, runs = self.curve(data, task, lambda: models.load_resnet(depth).train())
+        task = Images(self.scratch, self.options.bfloat16)
+        baseline, runs = self.curve(data, task, functools.partial(_resnet, depth))
         for (of, points), goal in BITS_GOALS.items():
             if of == data:
                 what = f"bits per weight at {points:+g} points of top-1"
@@ -137,22 +142,35 @@ class Learned(Benchmark):
 
     def levels(self) -> None:
         """Networks of few levels beside the curve of ResNet-20."""
-        task = Images(self.scratch)
+        task = Images(self.scratch, self.options.bfloat16)
         if "ResNet-20" not in self.curves:
             self.images("ResNet-20", 20)
         for label, (low, high) in FEW_LEVELS.items():
-            make = functools.partial(_few_levels, Recipe(), low, high)
-            peer = self.outcome(
-                "ResNet-20", label, task, lambda: models.load_resnet(20).train(), make
-            )
+            make = functools.partial(_few_levels, LEARNED["ResNet-20"], low, high)
+            load = functools.partial(_resnet, 20)
+            peer = self.outcome("ResNet-20", label, task, load, make)
             ours = bits_at(peer.score, self.curves["ResNet-20"])
             goal = Goal(peer.bits, 0.5 * peer.bits, smaller=True, text="{:.3f}".format)
             what = f"bits per weight at top-1 of {peer.score:.2f} %"
             self.targets.judge("levels", "ResNet-20", what, ours, goal, label)
 
+    def recipes(self) -> None:
+        """Ways to train, in few epochs."""
+        task = Images(self.scratch, self.options.bfloat16)
+        ways = {
+            label: functools.partial(_spectral, recipe, COMPARED_RATE)
+            for label, recipe in COMPARED.items()
+        }
+        for label, recipe in {"float32": PLAIN["ResNet-20"], "float32, lr 3e-3": FAST}.items():
+            ways[label] = functools.partial(_plain, recipe)
+        for label, make in ways.items():
+            load = functools.partial(_resnet, 20)
+            self.outcome("ResNet-20", label, task, load, make, COMPARED_EPOCHS)
+
     def words(self) -> None:
         """The GPT: bits at two percent more perplexity than the baseline."""
-        baseline, runs = self.curve("GPT", Words(), lambda: models.load_gpt().train())
+        task = Words(self.options.bfloat16)
+        baseline, runs = self.curve("GPT", task, lambda: models.load_gpt().train())
         found = bits_at(baseline - GPT_LOSS, runs)
         against = f"{perplexity(baseline):.2f}"
         what = "bits per weight at +2 % perplexity"
@@ -161,7 +179,7 @@ class Learned(Benchmark):
     def step(self) -> None:
         """The time of a step of training, with a rate and without, in turn."""
         plain = models.load_resnet(20).train()
-        recipe = Recipe(bits=4.0)
+        recipe = LEARNED["ResNet-20"]
         schemes = [Scheme(plain, recipe), Spectral(copy.deepcopy(plain), recipe, 1000, 1.0)]
         optimizers = [torch.optim.AdamW(scheme.groups()) for scheme in schemes]
         images, labels = next(Images(self.scratch).epoch(0))
@@ -189,8 +207,9 @@ class Learned(Benchmark):
 
     def facts(self) -> dict[str, str]:
         """Threads of PyTorch."""
+        arithmetic = "bfloat16 (autocast)" if self.options.bfloat16 else "float32"
         return {"threads": str(torch.get_num_threads()), "torch": torch.__version__,
-                "cfck": cfck.__version__}  # fmt: skip
+                "cfck": cfck.__version__, "training in": arithmetic}  # fmt: skip
 
     def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
         """One page."""
@@ -200,6 +219,14 @@ class Learned(Benchmark):
                    "seconds an epoch"]  # fmt: skip
         text += "\n" + report.markdown_table(columns, self.runs)
         return {f"training-{report.file_stem(facts)}.md": text}
+
+
+def _resnet(depth: int) -> nn.Module:
+    return models.load_resnet(depth).train()
+
+
+def _plain(recipe: Recipe, model: nn.Module, _: int) -> Scheme:
+    return Scheme(model, recipe)
 
 
 def _spectral(recipe: Recipe, rate: float, model: nn.Module, n_steps: int) -> Scheme:

@@ -20,7 +20,7 @@ class Recipe:
     lr: float = 1e-3
     step_lr: float = 1e-2
     bits: float = 6.0
-    reach: float = 0.5  # the part of training after which the rate is reached
+    reach: float = 0.2  # the part of training after which the rate is reached
     snap: float = 0.9  # the part after which steps are those of a file
     options: dict[str, Any] = field(default_factory=dict)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -25,6 +26,12 @@ class Task(ABC):
     n_batches: int  # in an epoch
     weight_decay: float
 
+    def __init__(self, in_bfloat16: bool) -> None:
+        """`in_bfloat16`: losses are computed under autocast, scores never."""
+        self.autocast = functools.partial(
+            torch.autocast, "cpu", torch.bfloat16, enabled=in_bfloat16
+        )
+
     @abstractmethod
     def epoch(self, number: int) -> Iterator[Any]:
         """The batches of an epoch, the same for the same number."""
@@ -43,8 +50,9 @@ class Images(Task):
 
     weight_decay = 1e-4
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, in_bfloat16: bool = False) -> None:
         """Decoded images are kept in `scratch`."""
+        super().__init__(in_bfloat16)
         self._images = TrainingImages(scratch)
         self.n_batches = len(self._images)
 
@@ -55,7 +63,9 @@ class Images(Task):
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Cross entropy."""
         images, labels = batch
-        return functional.cross_entropy(model(images), labels)
+        with self.autocast():
+            logits = model(images.to(memory_format=torch.channels_last))
+        return functional.cross_entropy(logits.float(), labels)
 
     def score(self, model: nn.Module) -> float:
         """Percent of the test images."""
@@ -68,8 +78,9 @@ class Words(Task):
     weight_decay = 0.1
     batch = 32
 
-    def __init__(self) -> None:
+    def __init__(self, in_bfloat16: bool = False) -> None:
         """Both parts are in one file."""
+        super().__init__(in_bfloat16)
         with np.load(data.data_path("wikitext2_tokens.npz")) as stored:
             self._train = torch.from_numpy(stored["train"].astype(np.int64))
             self._valid = torch.from_numpy(stored["valid"].astype(np.int64))
@@ -86,8 +97,9 @@ class Words(Task):
 
     def loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
         """Cross entropy of the next word."""
-        logits = model(batch[:, :-1])
-        return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+        with self.autocast():
+            logits = model(batch[:, :-1])
+        return functional.cross_entropy(logits.float().flatten(0, 1), batch[:, 1:].flatten())
 
     @torch.no_grad()
     def score(self, model: nn.Module) -> float:
@@ -98,7 +110,8 @@ class Words(Task):
         total = 0.0
         for places in starts.split(64):
             texts = self._valid[places[:, None] + torch.arange(TOKENS_TOGETHER + 1)]
-            total += float(self.loss(model, texts)) * len(places)
+            logits = model(texts[:, :-1]).flatten(0, 1)
+            total += float(functional.cross_entropy(logits, texts[:, 1:].flatten())) * len(places)
         model.train(was_training)
         return -total / len(starts)
 

@@ -1,0 +1,42 @@
+"""How networks are trained, and other ways that were compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from training.schemes import Recipe
+
+# Float32 networks, and those that are compressed in training: the better of the rates of learning
+# that were tried for each.
+PLAIN = {"ResNet-20": Recipe(lr=1e-3), "ResNet-56": Recipe(lr=1e-3), "GPT": Recipe(lr=1e-3)}
+LEARNED = {
+    "ResNet-20": Recipe(lr=2e-3, step_lr=2e-2),
+    "ResNet-56": Recipe(lr=2e-3, step_lr=2e-2),
+    "GPT": Recipe(lr=2e-3, step_lr=2e-2),
+}
+
+# In a few epochs of ResNet-20, to COMPARED_RATE bits per weight.
+COMPARED_EPOCHS = 3
+COMPARED_RATE = 1.0
+_SLOW = Recipe(lr=1e-3, step_lr=1e-2)
+FAST = Recipe(lr=3e-3, step_lr=1e-2)
+COMPARED = {
+    "slopes": _SLOW,
+    "curvature": replace(_SLOW, options={"batch_size": 128}),
+    "steps not learned": replace(_SLOW, bits=2.5, options={"learn": ("weights",)}),
+    "late target": replace(_SLOW, reach=0.5),
+    "early target": replace(_SLOW, bits=3.0, reach=0.1),
+    "lr 2e-3 and slow steps": Recipe(lr=2e-3, step_lr=5e-3),
+    "lr 3e-3": FAST,
+    "lr 3e-3 and slow steps": replace(FAST, step_lr=3e-3, reach=0.1),
+    "lr 3e-3 and fast steps": replace(FAST, bits=3.0, step_lr=3e-2, reach=0.1),
+    "lr 3e-3, fast steps, rows": replace(
+        FAST,
+        bits=3.0,
+        step_lr=3e-2,
+        reach=0.1,
+        options={"fields": ("bands", "columns", "rows")},
+    ),
+    "lr 3e-3, no transform": replace(FAST, reach=0.1, options={"block": (1, 1)}),
+    "lr 6e-3": replace(FAST, lr=6e-3, reach=0.1),
+}
