@@ -67,7 +67,7 @@ class Training:
             torch.save(state, partial)
             partial.rename(self._state)
         outcome.estimate = scheme.bits()
-        scheme.finish()
+        scheme.finish(task.norm_batches())
         outcome.bits, outcome.score = scheme.bits(), task.score(scheme.model)
         self._outcome.write_text(json.dumps(asdict(outcome), indent=1))
         return outcome

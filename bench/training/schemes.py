@@ -21,7 +21,7 @@ class Recipe:
     step_lr: float = 1e-2
     bits: float = 6.0
     reach: float = 0.2  # the part of training after which the rate is reached
-    snap: float = 0.9  # the part after which steps are those of a file
+    snap: float = 0.7  # the part after which steps are those of a file, and weights adapt to them
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -51,8 +51,10 @@ class Scheme:
         """Bits for each value of all weights."""
         return 32.0
 
-    def finish(self) -> None:
-        """Called at the end."""
+    def finish(self, norm_batches: list[torch.Tensor]) -> None:
+        """Called at the end, with inputs on which statistics of batch norms are measured anew."""
+        if norm_batches:
+            torch.optim.swa_utils.update_bn(norm_batches, self.model)
 
     def state(self) -> Any:
         """All that training goes on from."""
@@ -97,9 +99,9 @@ class Spectral(Scheme):
         """Bits of a file."""
         return self.q.fit_rate()
 
-    def finish(self) -> None:
+    def finish(self, norm_batches: list[torch.Tensor]) -> None:
         """Weights become those of the file."""
-        self.q.finish()
+        self.q.finish(norm_batches=norm_batches)
 
     def state(self) -> Any:
         """With steps, tables and the target."""

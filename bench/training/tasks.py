@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from common import data
 from training.images import TrainingImages, top1
 
 TOKENS_TOGETHER = 64
+# Epochs that are trained have lower numbers.
+NORM_EPOCH, N_NORM_BATCHES = 1000, 50
 
 
 class Task(ABC):
@@ -39,6 +42,10 @@ class Task(ABC):
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """The loss of a batch."""
+
+    def norm_batches(self) -> list[torch.Tensor]:
+        """Inputs on which statistics of batch norms are measured at the end; may be none."""
+        return []
 
     @abstractmethod
     def score(self, model: nn.Module) -> float:
@@ -66,6 +73,11 @@ class Images(Task):
         with self.autocast():
             logits = model(images.to(memory_format=torch.channels_last))
         return functional.cross_entropy(logits.float(), labels)
+
+    def norm_batches(self) -> list[torch.Tensor]:
+        """Training images, varied as in an epoch."""
+        batches = itertools.islice(self._images.epoch(NORM_EPOCH), N_NORM_BATCHES)
+        return [images for images, _ in batches]
 
     def score(self, model: nn.Module) -> float:
         """Percent of the test images."""
