@@ -1,6 +1,6 @@
 """Trains a small language model on wikitext-2 to a size, and saves the file that training saw.
 
-    python examples/train_small_gpt.py DATA --bits 1.4 --epochs 10 -o gpt.cfck
+    python examples/train_small_gpt.py DATA --bits 1.0 --epochs 4 -o gpt.cfck
 
 DATA is a folder with gpt_step01000.safetensors and wikitext2_tokens.npz; an epoch takes about a
 minute on two cores. Needs torch and safetensors.
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--bits", type=float, default=1.4, help="bits per weight (default: 1.4)")
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batches", type=int, default=1 << 30, help="at most so many in an epoch")
     parser.add_argument("-o", "--output", type=Path, default=Path("gpt.cfck"))
     options = parser.parse_args()
@@ -108,8 +108,8 @@ def main() -> None:
     starts = torch.arange(0, len(words) - LENGTH - 1, LENGTH)
     n_batches = min(max(1, len(starts) // BATCH), options.batches)
     n_steps = options.epochs * n_batches
-    q.target(bits_per_weight=options.bits, by=max(1, n_steps // 2))
-    optimizer = torch.optim.AdamW(q.param_groups(lr=5e-4, step_lr=1e-2), weight_decay=0.1)
+    q.target(bits_per_weight=options.bits, by=max(1, n_steps // 5))
+    optimizer = torch.optim.AdamW(q.param_groups(lr=1e-3, step_lr=1e-2), weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * step / n_steps))
     )
@@ -121,7 +121,7 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             schedule.step()
-            if epoch * n_batches + at + 1 >= 0.9 * n_steps:
+            if epoch * n_batches + at + 1 >= 0.7 * n_steps:
                 q.snap()
         print(
             f"epoch {epoch + 1}: perplexity {perplexity(model, judged):.2f}, {q.describe()}",

@@ -35,8 +35,8 @@ def spectral(
     bits the task needs::
 
         q = spectral(model, bits=6)
-        optimizer = torch.optim.AdamW(q.param_groups(lr=1e-3, step_lr=1e-2))
-        q.target(bits_per_weight=1.0, by=n_steps * 3 // 4)
+        optimizer = torch.optim.AdamW(q.param_groups(lr=2e-3, step_lr=2e-2))
+        q.target(bits_per_weight=1.0, by=n_steps // 5)
         for x, y in batches:
             loss = task_loss(model(x), y) + q.rate_loss()
             optimizer.zero_grad()
