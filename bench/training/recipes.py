@@ -12,7 +12,7 @@ PLAIN = {"ResNet-20": Recipe(lr=1e-3), "ResNet-56": Recipe(lr=1e-3), "GPT": Reci
 LEARNED = {
     "ResNet-20": Recipe(lr=2e-3, step_lr=2e-2),
     "ResNet-56": Recipe(lr=2e-3, step_lr=2e-2),
-    "GPT": Recipe(lr=2e-3, step_lr=2e-2),
+    "GPT": Recipe(lr=1e-3, step_lr=1e-2),
 }
 
 # In a few epochs of ResNet-20, to COMPARED_RATE bits per weight.
