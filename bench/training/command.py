@@ -26,7 +26,17 @@ from common import models, report
 from common.driver import Benchmark
 from common.targets import COLUMNS, Goal, Targets
 from training.loop import Outcome, Training
-from training.recipes import COMPARED, COMPARED_EPOCHS, COMPARED_RATE, FAST, LEARNED, PLAIN
+from training.recipes import (
+    COMPARED,
+    COMPARED_EPOCHS,
+    COMPARED_RATE,
+    FAST,
+    FEW_LEVELS,
+    LEARNED,
+    LONGER,
+    LONGER_RATE,
+    PLAIN,
+)
 from training.schemes import FewLevels, Recipe, Scheme, Spectral
 from training.tasks import Images, Task, Words, perplexity
 
@@ -38,7 +48,7 @@ RATES = {
     "GPT": (1.0, 0.7),
 }
 # Levels from, levels to, and the name: 2 and 3 bits, and ternary weights.
-FEW_LEVELS = {"LSQ 3 bits": (-4, 3), "LSQ 2 bits": (-2, 1), "ternary": (-1, 1)}
+LEVELS = {"LSQ 3 bits": (-4, 3), "LSQ 2 bits": (-2, 1), "ternary": (-1, 1)}
 BITS_GOALS = {
     ("ResNet-20", -1.0): Goal(1.1, 0.8, smaller=True, text="{:.3f}".format),
     ("ResNet-20", -0.2): Goal(1.6, 1.1, smaller=True, text="{:.3f}".format),
@@ -146,8 +156,8 @@ class Learned(Benchmark):
         task = Images(self.scratch, self.options.bfloat16)
         if "ResNet-20" not in self.curves:
             self.images("ResNet-20", 20)
-        for label, (low, high) in FEW_LEVELS.items():
-            make = functools.partial(_few_levels, LEARNED["ResNet-20"], low, high)
+        for label, (low, high) in LEVELS.items():
+            make = functools.partial(_few_levels, FEW_LEVELS, low, high)
             load = functools.partial(_resnet, 20)
             peer = self.outcome("ResNet-20", label, task, load, make)
             ours = bits_at(peer.score, self.curves["ResNet-20"])
@@ -156,7 +166,7 @@ class Learned(Benchmark):
             self.targets.judge("levels", "ResNet-20", what, ours, goal, label)
 
     def recipes(self) -> None:
-        """Ways to train, in few epochs."""
+        """Ways to train, most of them in few epochs."""
         task = Images(self.scratch, self.options.bfloat16)
         ways = {
             label: functools.partial(_spectral, recipe, COMPARED_RATE)
@@ -164,9 +174,12 @@ class Learned(Benchmark):
         }
         for label, recipe in {"float32": PLAIN["ResNet-20"], "float32, lr 3e-3": FAST}.items():
             ways[label] = functools.partial(_plain, recipe)
+        load = functools.partial(_resnet, 20)
         for label, make in ways.items():
-            load = functools.partial(_resnet, 20)
             self.outcome("ResNet-20", label, task, load, make, COMPARED_EPOCHS)
+        for label, recipe in LONGER.items():
+            make = functools.partial(_spectral, recipe, LONGER_RATE)
+            self.outcome("ResNet-20", label, task, load, make)
 
     def words(self) -> None:
         """The GPT: bits at two percent more perplexity than the baseline."""

@@ -10,23 +10,23 @@ from training.schemes import Recipe
 # that were tried for each.
 PLAIN = {"ResNet-20": Recipe(lr=1e-3), "ResNet-56": Recipe(lr=1e-3), "GPT": Recipe(lr=1e-3)}
 LEARNED = {
-    "ResNet-20": Recipe(lr=2e-3, step_lr=2e-2),
-    "ResNet-56": Recipe(lr=2e-3, step_lr=2e-2),
+    "ResNet-20": Recipe(lr=4e-3, step_lr=2e-2),
+    "ResNet-56": Recipe(lr=4e-3, step_lr=2e-2),
     "GPT": Recipe(lr=1e-3, step_lr=1e-2),
 }
+FEW_LEVELS = Recipe(lr=2e-3)
 
 # In a few epochs of ResNet-20, to COMPARED_RATE bits per weight.
 COMPARED_EPOCHS = 3
 COMPARED_RATE = 1.0
-_SLOW = Recipe(lr=1e-3, step_lr=1e-2)
-FAST = Recipe(lr=3e-3, step_lr=1e-2)
+_SLOW = Recipe(lr=1e-3, step_lr=1e-2, snap=0.9)
+FAST = Recipe(lr=3e-3, step_lr=1e-2, snap=0.9)
 COMPARED = {
     "slopes": _SLOW,
     "curvature": replace(_SLOW, options={"batch_size": 128}),
     "steps not learned": replace(_SLOW, bits=2.5, options={"learn": ("weights",)}),
-    "late target": replace(_SLOW, reach=0.5),
     "early target": replace(_SLOW, bits=3.0, reach=0.1),
-    "lr 2e-3 and slow steps": Recipe(lr=2e-3, step_lr=5e-3),
+    "lr 2e-3 and slow steps": Recipe(lr=2e-3, step_lr=5e-3, snap=0.9),
     "lr 3e-3": FAST,
     "lr 3e-3 and slow steps": replace(FAST, step_lr=3e-3, reach=0.1),
     "lr 3e-3 and fast steps": replace(FAST, bits=3.0, step_lr=3e-2, reach=0.1),
@@ -39,4 +39,10 @@ COMPARED = {
     ),
     "lr 3e-3, no transform": replace(FAST, reach=0.1, options={"block": (1, 1)}),
     "lr 6e-3": replace(FAST, lr=6e-3, reach=0.1),
+}
+# In as many epochs as the others, to LONGER_RATE bits per weight.
+LONGER_RATE = 1.1
+LONGER = {
+    "1.1 bits, lr 1e-3": Recipe(lr=1e-3, step_lr=2e-2),
+    "1.1 bits, lr 2e-3": Recipe(lr=2e-3, step_lr=2e-2),
 }
