@@ -83,7 +83,7 @@ class CFCK_API WeightQuantiser {
 
   // Encodes the tensor with these steps, quarters of octaves rounded, and returns the size of its
   // record. `bins` receives the scale bin of each coefficient, in storage order; with the family it
-  // says which frequency table codes it.
+  // says which frequency table codes it. NaN and infinities are refused: kInvalidArgument.
   Result<TrainingRate> fit_rate(std::span<const float> weights, const TrainingSteps& steps,
                                 std::span<std::uint8_t> bins) const;
   // Adds up the bits of all coefficients in the tables of `family` and `bins`.

@@ -124,7 +124,7 @@ class RateFit {
     }
     const SymbolCode code = kSymbolCodes.of[bin];
     const float high = std::floor(std::ldexp(std::rint(in_steps), -code.low_bits));
-    const bool is_escape = std::abs(high) > static_cast<float>(code.reach);
+    const bool is_escape = !(std::abs(high) <= static_cast<float>(code.reach));
     const std::int32_t symbol = is_escape ? 0 : static_cast<std::int32_t>(high) + 16;
     ++counts_[code.table][static_cast<std::size_t>(symbol)];
     return static_cast<float>(bin);

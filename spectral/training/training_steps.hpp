@@ -37,7 +37,8 @@ CFCK_HD inline float step_gradient(float coefficient, float gradient, float step
 CFCK_HD inline float level_bits(float in_steps, unsigned bin, const RateTables& tables) {
   const float level = nearest_level(in_steps);
   const float high = __builtin_floorf(level * tables.scales[bin]);
-  const float symbol = high < -kRateReach || high > kRateReach ? -kRateReach - 1 : high;
+  // NaN escapes.
+  const float symbol = high >= -kRateReach && high <= kRateReach ? high : -kRateReach - 1;
   return tables.bits[bin][static_cast<std::int32_t>(symbol) + kRateZero];
 }
 
@@ -47,7 +48,7 @@ CFCK_HD inline float level_bits(float in_steps, unsigned bin, const RateTables& 
 CFCK_HD inline float bit_slope(float in_steps, unsigned bin, const RateTables& tables) {
   const float place = (in_steps + 0.5f) * tables.scales[bin] - 0.5f;
   const float floor = __builtin_floorf(place);
-  const float above = floor < -kRateReach ? -kRateReach : floor;
+  const float above = floor > -kRateReach ? floor : -kRateReach;  // NaN is no place either
   const float left = above > kRateReach - 1 ? kRateReach - 1 : above;
   return tables.slopes[bin][static_cast<std::int32_t>(left) + kRateZero];
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -153,6 +154,9 @@ Result<TrainingRate> WeightQuantiser::fit_rate(std::span<const float> weights,
   return detail::run_guarded([&]() -> Result<TrainingRate> {
     CFCK_TRY(impl_->check(weights));
     CFCK_TRY(impl_->check(bins));
+    if (!std::ranges::all_of(weights, [](float value) { return std::isfinite(value); })) {
+      return invalid_argument("weights in training must be finite");
+    }
     const codec::WeightLayout& layout = impl_->layout;
     CFCK_TRY_ASSIGN(const WeightSteps of_weights, WeightSteps::create(layout, steps));
     const codec::StepField field = codec::nearest_step_field(layout, steps);

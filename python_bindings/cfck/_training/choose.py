@@ -19,9 +19,10 @@ LEAST_VALUES = 256
 
 @dataclasses.dataclass
 class Chosen:
-    """A parameter, and the modules that have it."""
+    """A parameter, its first name, and the modules that have it."""
 
     parameter: nn.Parameter
+    name: str
     owners: list[tuple[nn.Module, str]] = dataclasses.field(default_factory=list)
 
 
@@ -49,6 +50,42 @@ def _check(name: str, parameter: nn.Parameter) -> None:
         raise _refuse(name, f"is {parameter.layout}; exclude it, or make it dense")
 
 
+def _names_of_parameters(model: nn.Module) -> dict[int, list[str]]:
+    """All names of each parameter, by its identity."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return names
+
+
+def _check_that_all_match(
+    which: str, patterns: Sequence[str] | None, names: dict[int, list[str]]
+) -> None:
+    """A pattern that matches nothing is likely to be misspelt."""
+    known = [name for tied in names.values() for name in tied]
+    for pattern in patterns or ():
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in known):
+            raise InvalidArgumentError(f"{which}: no parameter matches {pattern!r}")
+
+
+def _check_ties(
+    names: dict[int, list[str]], include: Sequence[str] | None, exclude: Sequence[str] | None
+) -> None:
+    """Tied weights would be tied no more if one of them were trained and another not."""
+    for tied in names.values():
+        left = [
+            name
+            for name in tied
+            if (include is None or matches(name, include)) and not matches(name, exclude)
+        ]
+        if left and len(left) < len(tied):
+            raise InvalidArgumentError(
+                f"{', '.join(f'`{name}`' for name in tied)} are one parameter, of which include "
+                f"and exclude leave {', '.join(f'`{name}`' for name in left)} alone; name all of "
+                "them or none"
+            )
+
+
 def _is_weight(parameter: nn.Parameter) -> bool:
     return parameter.dtype in DTYPES and parameter.dim() >= 2 and parameter.numel() >= LEAST_VALUES
 
@@ -59,6 +96,10 @@ def choose_weights(
     """Float parameters of two or more dimensions, tied ones once, in the order of the model."""
     check_patterns("include", include)
     check_patterns("exclude", exclude)
+    all_names = _names_of_parameters(model)
+    _check_that_all_match("include", include, all_names)
+    _check_that_all_match("exclude", exclude, all_names)
+    _check_ties(all_names, include, exclude)
     chosen: dict[int, Chosen] = {}
     for prefix, module in model.named_modules():
         if isinstance(module, parametrize.ParametrizationList):
@@ -80,7 +121,7 @@ def choose_weights(
                 if include is not None and matches(name, include) and parameter.dim() >= 2:
                     _refuse_weight(name, parameter)
                 continue
-            known = chosen.setdefault(id(parameter), Chosen(parameter))
+            known = chosen.setdefault(id(parameter), Chosen(parameter, name))
             known.owners.append((module, attribute))
     if not chosen:
         raise InvalidArgumentError(

@@ -12,7 +12,7 @@ from .._frameworks.torch_tensors import TorchFramework
 from .._io.archive import Archive
 from .._io.save import write_prepared, write_prepared_bytes
 from .._io.summary import SaveSummary
-from ..errors import CfckError
+from ..errors import CfckError, InvalidArgumentError
 from .weight import FileSteps
 
 _FRAMEWORK = TorchFramework()
@@ -39,12 +39,19 @@ def encode(
     metadata: Mapping[str, str] | None = None,
     options: Any = None,
 ) -> bytes:
+    unknown = set(options or {}) - {*_OF_FILES, *_OF_ENCODERS}
+    if unknown:
+        raise InvalidArgumentError(
+            f"{', '.join(sorted(unknown))}: training has chosen how tensors are stored; options of "
+            f"this file are {', '.join((*_OF_ENCODERS, *_OF_FILES))}"
+        )
     learned = {name: of.native() for name, of in steps.items()}
     known = {key: value for key, value in (options or {}).items() if key not in _OF_FILES}
     return write_prepared_bytes(_FRAMEWORK.prepare(tensors), metadata, known, learned)[0]  # type: ignore[arg-type]
 
 
 _OF_FILES = ("verify", "fsync")
+_OF_ENCODERS = ("chunk_elems", "threads", "entropy", "level", "progress")
 
 
 def decode(data: bytes) -> dict[str, torch.Tensor]:
@@ -64,7 +71,8 @@ def check_same(tensors: Mapping[str, torch.Tensor], data: bytes) -> None:
         if not torch.equal(_bits(given), _bits(values)):
             raise CfckError(
                 f"tensor `{name}` would not come back as it was trained: its steps are too small "
-                "for numbers of its dtype; exclude it, or learn fewer bits"
+                "for numbers of its dtype (exclude it, or learn fewer bits), or a trellis was "
+                "chosen by finish() without the options of this file"
             )
 
 

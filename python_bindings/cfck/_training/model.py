@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from .._evaluation.outputs import check_batches
 from .._io.summary import SaveSummary
 from ..errors import InvalidArgumentError
 from . import files
@@ -22,6 +24,8 @@ from .weight import FileSteps
 
 # Frequency tables are fitted anew at every so many calls of bits_per_weight().
 FIT_INTERVAL = 20
+# finish() warns of rates that are further from the target.
+_MISSED = 0.05
 
 
 class SpectralModel:
@@ -40,12 +44,13 @@ class SpectralModel:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self._places = find_places(model)
-        if not self._places:
+        self._all_places = find_places(model)
+        if not self._all_places:
             raise InvalidArgumentError(
                 "no weight of the model is compressed; call spectral() first"
             )
         self._target: Target | None = None
+        self._held: list[torch.Tensor] = []  # what finish() holds, and remove() lets go
         self._n_values = sum(tensor.numel() for _, tensor in self._counted())
         # Steps of training, rates and weights of the rate, from rate_loss().
         self.history: list[tuple[int, float, float]] = []
@@ -98,6 +103,7 @@ class SpectralModel:
         """Fits the estimate to the weights as they are; returns the bits per weight of a file."""
         if self.is_finished:
             return float(self._of_model[2])
+        self._check_finite()
         with ThreadPoolExecutor(torch.get_num_threads()) as threads:
             fit = threads.map(lambda place: place.weight.fit_rate(place.original()), self._places)
             stored: float = sum(fit)
@@ -162,21 +168,23 @@ class SpectralModel:
             norm_batches: inputs of the model, on which the statistics of batch norms are measured
                 anew.
 
+        If this fails, also in ``evaluate`` or on ``norm_batches``, no trellis is taken, and the
+        weights can be trained on; steps are snapped.
+
         Raises:
-            FloatingPointError: a weight or a step is not finite.
+            FloatingPointError: a weight or a step is not finite, or statistics of batch norms.
         """
         self.snap()
         self._check_finite()
-        for place in self._places:
-            original = place.original()
-            original.requires_grad_(False)
-            original.grad = None
         if norm_batches is not None:
+            check_batches(norm_batches)
             norm_batches = list(norm_batches)
             reestimate_norms(self.model, norm_batches)
         if evaluate is not None:
             try_trellises(self, tuple(trellis_states), evaluate, norm_batches)
         self._of_model[2] = self._rate_of(self.to_bytes())
+        self._hold_weights_if_finished()
+        self._warn_of_a_missed_target()
 
     @property
     def is_finished(self) -> bool:
@@ -211,10 +219,18 @@ class SpectralModel:
 
     def load_training_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes what training_state_dict() has returned, for a model made in the same way."""
-        self.model.load_state_dict(state["model"])
-        self._target = Target(**state["target"]) if state["target"] else None
+        try:
+            of_model, of_target = state["model"], state["target"]
+            target = Target(**of_target) if of_target else None
+        except (KeyError, TypeError) as error:
+            raise InvalidArgumentError(
+                f"this is not what training_state_dict() returns: {error}"
+            ) from None
+        self.model.load_state_dict(of_model)
+        self._target = target
         for place in self._places:
             place.weight.hold_steps_if_snapped()
+        self._hold_weights_if_finished()
 
     def save(
         self,
@@ -224,9 +240,19 @@ class SpectralModel:
     ) -> SaveSummary:
         """Saves the model to a file that decodes to just these weights, which is checked.
 
-        Arguments and errors as of cfck.torch.save_file. Snaps the steps if that was not done.
+        Snaps the steps if that was not done.
+
+        Args:
+            filename, metadata: as of cfck.torch.save_file.
+            options: chunk_elems, threads, entropy, level, progress, verify and fsync, as there.
+
+        Raises:
+            InvalidArgumentError: another option: how tensors are stored, training has chosen.
+            CfckError: the file would not decode to these weights; and as save_file.
+            FloatingPointError: a weight is not finite.
         """
         self.snap()
+        self._check_finite()
         return files.write(
             self.state_dict(), self.file_sources(), self.file_steps(), filename, metadata, options
         )
@@ -234,6 +260,7 @@ class SpectralModel:
     def to_bytes(self, metadata: Mapping[str, str] | None = None, **options: Any) -> bytes:
         """The file of save() in memory."""
         self.snap()
+        self._check_finite()
         data = files.encode(self.file_sources(), self.file_steps(), metadata, options)
         files.check_same(self.state_dict(), data)
         return data
@@ -243,6 +270,9 @@ class SpectralModel:
         for place in self._places:
             for module, attribute in place.owners:
                 parametrize.remove_parametrizations(module, attribute)
+        for parameter in self._held:
+            parameter.requires_grad_(True)
+        self._all_places = []
         return self.model
 
     def file_steps(self) -> dict[str, FileSteps]:
@@ -261,6 +291,25 @@ class SpectralModel:
             if place.weight.trellised is not None:
                 sources.update(dict.fromkeys(place.names, place.original().detach()))
         return sources
+
+    def _hold_weights_if_finished(self) -> None:
+        if self.is_finished:
+            for place in self._places:
+                original = place.original()
+                if original.requires_grad:
+                    self._held.append(original)
+                original.requires_grad_(False)
+                original.grad = None
+
+    def _warn_of_a_missed_target(self) -> None:
+        rate, target = float(self._of_model[2]), self._target
+        if target is not None and abs(rate / target.bits_per_weight - 1) > _MISSED:
+            warnings.warn(
+                f"the file has {rate:.3f} bits per weight where target() asked for "
+                f"{target.bits_per_weight:g}: train longer before snap(), with step_lr higher, or "
+                "from a rate (bits) nearer to it",
+                stacklevel=3,
+            )
 
     def _check_finite(self) -> None:
         for place in self._places:
@@ -283,6 +332,12 @@ class SpectralModel:
         """The plain tensors, tied weights once."""
         again = {name for place in self._places for name in place.names[1:]}
         return ((name, t) for name, t in self._plain_tensors() if name not in again)
+
+    @property
+    def _places(self) -> list[Place]:
+        if not self._all_places:
+            raise InvalidArgumentError("the model is a plain one again: remove() was called")
+        return self._all_places
 
     @property
     def _of_model(self) -> torch.Tensor:

@@ -16,7 +16,8 @@ from .._evaluation.outputs import model_device, prepared, run_model
 def reestimate_norms(model: nn.Module, batches: Iterable[Any]) -> None:
     """Sets running means and variances to the means over ``batches``, inputs of the model.
 
-    Everything else runs in evaluation mode. Without batches, or batch norms with statistics,
+    Everything else runs in evaluation mode. If a batch fails, or leads to NaN or infinities, the
+    statistics stay what they were. Without batches, or batch norms with statistics,
     nothing changes.
     """
     batches = list(batches)
@@ -25,6 +26,7 @@ def reestimate_norms(model: nn.Module, batches: Iterable[Any]) -> None:
         return
     modes = {module: module.training for module in model.modules()}
     momenta = [norm.momentum for norm in norms]
+    known = [{name: t.clone() for name, t in norm.named_buffers()} for norm in norms]
     model.eval()
     try:
         for norm in norms:
@@ -33,6 +35,13 @@ def reestimate_norms(model: nn.Module, batches: Iterable[Any]) -> None:
             norm.train()
         for batch in batches:
             run_model(model, prepared(batch, None, model_device(model)))
+        if not all(torch.isfinite(t).all() for norm in norms for t in norm.buffers()):
+            raise FloatingPointError("statistics of batch norms over norm_batches are not finite")
+    except BaseException:
+        for norm, statistics in zip(norms, known, strict=True):
+            for name, values in statistics.items():
+                getattr(norm, name).copy_(values)
+        raise
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum

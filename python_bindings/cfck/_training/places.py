@@ -35,7 +35,8 @@ class Place:
 def find_places(model: nn.Module) -> list[Place]:
     """In the order of the model; weights that modules share once."""
     found: dict[int, Place] = {}
-    for prefix, module in model.named_modules():
+    # Shared modules have a name for each place, as in the state dict.
+    for prefix, module in model.named_modules(remove_duplicate=False):
         if not parametrize.is_parametrized(module):
             continue
         lists: Any = module.parametrizations
@@ -45,7 +46,8 @@ def find_places(model: nn.Module) -> list[Place]:
                 continue
             place = found.setdefault(id(parametrizations.original), Place(weight, [], []))
             place.names.append(f"{prefix}.{attribute}" if prefix else attribute)
-            place.owners.append((module, attribute))
+            if not any(owner is module for owner, of in place.owners if of == attribute):
+                place.owners.append((module, attribute))
     return list(found.values())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import nn
 from torch.nn.utils import parametrize
 
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, UnsupportedError
 from .choose import choose_weights
 from .model import SpectralModel
 from .weight import SpectralWeight
@@ -62,7 +62,10 @@ def spectral(
 
     Raises:
         InvalidArgumentError: no weight is left, or one is lazy, sparse, without values or
-            parametrised already; an argument makes no sense.
+            parametrised already; a pattern matches nothing, or one name of a tied weight alone; an
+            argument makes no sense.
+        UnsupportedError: rows of a weight are too long (docs/training.md). Without ``include``
+            such weights stay lossless, unless there is no other.
 
     The arithmetic runs on the CPU; weights on other devices are copied there and back.
     """
@@ -75,9 +78,22 @@ def spectral(
     _check_words("learn", learn, _LEARN)
     _check_words("fields", fields, _FIELDS)
     sides = tuple(block) if block is not None else ()
+    if not all(isinstance(side, int) and 1 <= side <= 64 for side in sides):
+        raise InvalidArgumentError(f"block has sides from 1 to 64, not {block!r}")
     chosen = choose_weights(model, include, exclude)
-    wrapped = [SpectralWeight(c.parameter, sides, bits, tuple(fields), batch_size) for c in chosen]
-    for known, weight in zip(chosen, wrapped, strict=True):
+    wrapped, refused = [], None
+    for known in chosen:
+        try:
+            weight = SpectralWeight(known.parameter, sides, bits, tuple(fields), batch_size)
+        except UnsupportedError as error:
+            if include is not None:
+                raise UnsupportedError(f"parameter `{known.name}`: {error}") from None
+            refused = UnsupportedError(f"parameter `{known.name}`: {error}")
+            continue
+        wrapped.append((known, weight))
+    if not wrapped and refused is not None:
+        raise refused
+    for known, weight in wrapped:
         for module, attribute in known.owners:
             parametrize.register_parametrization(module, attribute, weight, unsafe=True)
         if "weights" not in learn:

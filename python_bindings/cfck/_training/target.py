@@ -35,6 +35,9 @@ class Target:
             raise InvalidArgumentError(f"bits_per_weight is above 0, not {self.bits_per_weight}")
         if isinstance(self.by, bool) or not isinstance(self.by, int) or self.by < 1:
             raise InvalidArgumentError(f"by is a number of training steps, not {self.by!r}")
+        numbers = (self.start, self.step, self.multiplier)
+        if not all(0 <= x < math.inf for x in numbers) or self.multiplier == 0:
+            raise InvalidArgumentError(f"the state of a target makes no sense: {numbers}")
 
     def wanted(self) -> float:
         done = min(1.0, self.step / self.by)

@@ -46,19 +46,25 @@ def try_trellises(
     plain = _copied(model.state_dict())
     most_bytes = len(files.encode(trained.state_dict(), trained.file_steps()))
     best, kept = _score(model, evaluate), plain
-    for states in trellis_states:
-        found = at_no_more_bytes(trained, states, most_bytes)
-        if found is None:
-            continue
-        for place in trained.places:
-            place.weight.take_trellis(found.scales[place.name], states, found.values[place.name])
-        if norm_batches is not None:
-            reestimate_norms(model, norm_batches)
-        score = _score(model, evaluate)
-        if score > best:
-            best, kept = score, _copied(model.state_dict())
-        model.load_state_dict(plain)
-    model.load_state_dict(kept)
+    try:
+        for states in trellis_states:
+            found = at_no_more_bytes(trained, states, most_bytes)
+            if found is None:
+                continue
+            for place in trained.places:
+                name = place.name
+                place.weight.take_trellis(found.scales[name], states, found.values[name])
+            if norm_batches is not None:
+                reestimate_norms(model, norm_batches)
+            score = _score(model, evaluate)
+            if score > best:
+                best, kept = score, _copied(model.state_dict())
+            model.load_state_dict(plain)
+    except BaseException:
+        kept = plain
+        raise
+    finally:
+        model.load_state_dict(kept)
 
 
 def _copied(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

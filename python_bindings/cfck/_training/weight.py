@@ -87,6 +87,17 @@ class SpectralWeight(nn.Module):
         # A trellis makes these of the weight: not each value by itself, but all of them together.
         self.register_buffer("trellised", None)
 
+    def _apply(self, fn, recurse=True):  # type: ignore[no-untyped-def]
+        # Steps and tables move with the model, but are no values of its dtype.
+        steps = [(parameter, parameter.data) for parameter in self.log2_steps()]
+        tables = {name: getattr(self, name) for name in ("tables", "of_model")}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for parameter, values in steps:
+            parameter.data = values.to(parameter.device)
+        for name, values in tables.items():
+            setattr(self, name, values.to(self.scale.device))
+        return self
+
     def log2_steps(self) -> tuple[nn.Parameter, nn.Parameter, nn.Parameter, nn.Parameter]:
         """The parameters in the order of the operators; fields that are not learned are empty."""
         return self.scale, self.bands, self.rows, self.columns

@@ -313,7 +313,7 @@ def test_models_that_cannot_be_trained():
         ({"fields": ("band",)}, "fields"),
         ({"block": (65,)}, "block"),
         ({"batch_size": -1}, "batch_size"),
-        ({"include": ["nothing.*"]}, "no weight"),
+        ({"include": ["nothing.*"]}, "no parameter matches"),
     ],
 )
 def test_arguments_that_make_no_sense(options, message):

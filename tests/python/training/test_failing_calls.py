@@ -1,0 +1,199 @@
+"""What training does with what it cannot use: errors, and nothing is lost."""
+
+import pytest
+import torch
+from cfck.errors import CfckError, InvalidArgumentError, UnsupportedError
+from cfck.train import spectral
+from torch import nn
+from trained_models import images, network, same, train
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.mark.parametrize("block", [None, (8, 8)])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite(tmp_path, block, value):
+    q = spectral(nn.Linear(32, 16), block=block)
+    q.bits_per_weight()
+    with torch.no_grad():
+        q.places[0].original()[0, 0] = value
+    float(q.bits_per_weight().detach())  # between two fits: any number
+    q.bits_per_weight().backward()
+    for call in (q.fit_rate, q.to_bytes, lambda: q.save(tmp_path / "model.cfck"), q.finish):
+        with pytest.raises(FloatingPointError, match="`weight` holds NaN or infinities"):
+            call()
+    assert not (tmp_path / "model.cfck").exists()
+
+
+def test_operators_take_values_that_are_not_finite():
+    operators, none = torch.ops.cfck, torch.empty(0)
+    bins = torch.full((8, 32), 3, dtype=torch.uint8)
+    for value in (float("nan"), float("inf"), -float("inf")):
+        weights = torch.full((8, 32), value)
+        for block in ([], [8, 8]):
+            operands = (weights, torch.tensor(0.0), none, none, none)
+            operators.coefficient_bits(*operands, bins, 0, block)
+            operators.coefficient_bits_backward(torch.tensor(1.0), *operands, bins, 0, block)
+            operators.quantise(*operands, block, 0.0)
+
+
+def test_an_evaluation_that_fails_changes_nothing():
+    q = spectral(network(), bits=3)
+    train(q, 2)
+    q.snap()
+    before = q.training_state_dict()["model"]
+    before = {name: tensor.clone() for name, tensor in before.items()}
+    calls = []
+
+    def evaluate(model):
+        calls.append(model)
+        if len(calls) == 2:
+            raise RuntimeError("no data")
+        return 1.0
+
+    with pytest.raises(RuntimeError, match="no data"):
+        q.finish(evaluate)
+    after = q.training_state_dict()["model"]
+    assert before.keys() == after.keys()
+    assert all(same(before[name], after[name]) for name in before)
+    assert not q.is_finished and all(place.original().requires_grad for place in q.places)
+    q.finish()
+
+
+@pytest.mark.parametrize(
+    ("batches", "error"),
+    [
+        ([torch.ones(2, 5, 12, 12)], RuntimeError),
+        ([torch.full((2, 3, 12, 12), float("nan"))], FloatingPointError),
+        (torch.ones(2, 3, 12, 12), InvalidArgumentError),
+    ],
+)
+def test_batches_that_fail_leave_the_norms(batches, error):
+    q = spectral(network(), bits=3)
+    train(q, 2)
+    mean = q.model[1].running_mean.clone()
+    with pytest.raises(error):
+        q.finish(norm_batches=batches)
+    assert same(q.model[1].running_mean, mean)
+    assert not q.is_finished
+
+
+def test_shared_modules_count_once(tmp_path):
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(32, 32)
+            self.second = self.first
+
+    q = spectral(Shared(), bits=4)
+    assert float(q.bits_per_weight()) < 6
+    q.finish()
+    assert float(q.bits_per_weight()) < 6
+    summary = q.save(tmp_path / "model.cfck")
+    assert summary.file_bytes < 2000
+    model = q.remove()
+    assert model.first is model.second and isinstance(model.first.weight, nn.Parameter)
+
+
+def test_tied_weights_are_trained_together_or_not_at_all():
+    model = nn.ModuleDict({"words": nn.Embedding(40, 32), "out": nn.Linear(32, 40, bias=False)})
+    model["out"].weight = model["words"].weight
+    for options in ({"exclude": ["out.weight"]}, {"include": ["words.*"]}):
+        with pytest.raises(InvalidArgumentError, match="are one parameter"):
+            spectral(model, **options)
+    assert model["out"].weight is model["words"].weight
+
+
+def test_patterns_that_match_nothing():
+    for options in ({"exclude": ["0.weigth"]}, {"include": ["0.*", "layer*"]}):
+        with pytest.raises(InvalidArgumentError, match="no parameter matches"):
+            spectral(network(), **options)
+
+
+def test_rows_that_are_too_long_stay_lossless():
+    model = nn.Sequential(nn.Linear(40000, 2), nn.Linear(32, 32))
+    assert [place.name for place in spectral(model).places] == ["1.weight"]
+    with pytest.raises(UnsupportedError, match="`weight`"):
+        spectral(nn.Linear(40000, 2), include=["weight"])
+    with pytest.raises(UnsupportedError, match="`weight`"):
+        spectral(nn.Linear(40000, 2))
+
+
+def test_other_dtypes_keep_steps_and_tables():
+    model = nn.Linear(32, 64)
+    q = spectral(model, bits=4)
+    q.bits_per_weight()
+    model.bfloat16()
+    weight = q.places[0].weight
+    assert model.weight.dtype == torch.bfloat16
+    assert weight.scale.dtype == torch.float32
+    assert weight.tables.dtype == weight.of_model.dtype == torch.float64
+    q.finish()
+
+
+def test_after_remove_weights_are_trained_as_before():
+    q = spectral(network(), bits=3)
+    train(q, 2)
+    q.finish()
+    model = q.remove()
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    for call in (q.bits_per_weight, q.state_dict, q.finish, q.snap, q.remove, q.to_bytes):
+        with pytest.raises(InvalidArgumentError, match=r"remove\(\) was called"):
+            call()
+
+
+def test_a_finished_state_is_finished_where_it_is_loaded():
+    q = spectral(network(), bits=3)
+    q.finish()
+    other = spectral(network(2), bits=3)
+    other.load_training_state_dict(q.training_state_dict())
+    assert other.is_finished
+    assert not any(place.original().requires_grad for place in other.places)
+    assert torch.equal(other.model.eval()(images()), q.model.eval()(images()))
+
+
+@pytest.mark.parametrize(
+    "state", [{}, {"model": {}}, {"multiplier": -1.0}, {"start": float("nan")}]
+)
+def test_states_that_make_no_sense(state):
+    q = spectral(network(), bits=3)
+    before = [parameter.clone() for parameter in q.model.parameters()]
+    if "model" not in state and state:
+        target = {"bits_per_weight": 1.0, "by": 3, **state}
+        state = {"model": spectral(network(2), bits=3).model.state_dict(), "target": target}
+    with pytest.raises(InvalidArgumentError):
+        q.load_training_state_dict(state)
+    assert all(same(a, b) for a, b in zip(before, q.model.parameters(), strict=True))
+
+
+def test_a_missed_target_is_reported():
+    q = spectral(network(), bits=4)
+    q.target(bits_per_weight=1.0, by=1)
+    train(q, 2, weight=None)
+    with pytest.warns(UserWarning, match=r"target\(\) asked for 1"):
+        q.finish()
+
+
+def test_options_that_training_has_chosen(tmp_path):
+    q = spectral(network(), bits=3)
+    q.finish()
+    for options in ({"max_abs_error": 1e-3}, {"quality": "high"}, {"rules": {"*": {}}}):
+        with pytest.raises(InvalidArgumentError, match="training has chosen"):
+            q.save(tmp_path / "model.cfck", **options)
+    assert not (tmp_path / "model.cfck").exists()
+    q.save(tmp_path / "model.cfck", chunk_elems=512, fsync=False)
+
+
+def test_a_trellis_belongs_to_its_chunks(tmp_path):
+    q = spectral(nn.Linear(64, 64), bits=3)
+    scores = iter(range(9))
+    q.finish(lambda model: next(scores))
+    with pytest.raises(CfckError, match="without the options of this file"):
+        q.save(tmp_path / "model.cfck", chunk_elems=512)
+    assert not (tmp_path / "model.cfck").exists()
+
+
+@pytest.mark.parametrize("block", [(-1, 2), (256, 1), (2.5, 2), "8"])
+def test_blocks_that_make_no_sense(block):
+    with pytest.raises(InvalidArgumentError, match="block has sides from 1 to 64"):
+        spectral(network(), block=block)
