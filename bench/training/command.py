@@ -43,9 +43,9 @@ from training.tasks import Images, Task, Words, perplexity
 # The GPT learns its few texts by heart after more.
 EPOCHS = {"ResNet-20": 10, "ResNet-56": 6, "GPT": 4}
 RATES = {
-    "ResNet-20": (1.6, 1.1, 0.8, 0.6),
+    "ResNet-20": (1.6, 1.1, 0.8),
     "ResNet-56": (1.1, 0.75, 0.5),
-    "GPT": (1.0, 0.7),
+    "GPT": (1.4, 1.0),
 }
 # Levels from, levels to, and the name: 2 and 3 bits, and ternary weights.
 LEVELS = {"LSQ 3 bits": (-4, 3), "LSQ 2 bits": (-2, 1), "ternary": (-1, 1)}

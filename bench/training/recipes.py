@@ -8,11 +8,11 @@ from training.schemes import Recipe
 
 # Float32 networks, and those that are compressed in training: the better of the rates of learning
 # that were tried for each.
-PLAIN = {"ResNet-20": Recipe(lr=1e-3), "ResNet-56": Recipe(lr=1e-3), "GPT": Recipe(lr=1e-3)}
+PLAIN = {"ResNet-20": Recipe(lr=1e-3), "ResNet-56": Recipe(lr=1e-3), "GPT": Recipe(lr=2e-3)}
 LEARNED = {
     "ResNet-20": Recipe(lr=4e-3, step_lr=2e-2),
     "ResNet-56": Recipe(lr=4e-3, step_lr=2e-2),
-    "GPT": Recipe(lr=1e-3, step_lr=1e-2),
+    "GPT": Recipe(lr=2e-3, step_lr=2e-2),
 }
 FEW_LEVELS = Recipe(lr=2e-3)
 

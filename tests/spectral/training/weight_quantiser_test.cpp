@@ -302,5 +302,26 @@ TEST(WeightQuantiserErrors, SpansAndSteps) {
   EXPECT_FALSE(quantiser.bits(values, {}, bins, 0));
 }
 
+TEST(WeightQuantiserErrors, WeightsThatAreNotFinite) {
+  for (const std::vector<std::uint8_t>& block : {std::vector<std::uint8_t>{}, {8, 8}}) {
+    const WeightQuantiser quantiser = *WeightQuantiser::create({8, 32}, block);
+    for (const float value : {NAN, INFINITY, -INFINITY}) {
+      std::vector<float> weights(256, 0.1f);
+      weights[77] = value;
+      std::vector<float> of_weights(256);
+      SomeGradients gradients(quantiser);
+      for (unsigned bin = 0; bin <= kMaxSpectralBin; ++bin) {
+        std::vector<std::uint8_t> bins(256, static_cast<std::uint8_t>(bin));
+        EXPECT_TRUE(quantiser.bits(weights, {}, bins, 0));
+        EXPECT_TRUE(quantiser.bit_gradients(weights, {}, bins, 0, 1, of_weights, gradients.view()));
+      }
+      std::vector<std::uint8_t> bins(256);
+      const Result<TrainingRate> rate = quantiser.fit_rate(weights, {}, bins);
+      ASSERT_FALSE(rate);
+      EXPECT_EQ(rate.error().code, ErrorCode::kInvalidArgument);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cfck::codec
