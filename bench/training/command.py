@@ -97,6 +97,7 @@ class Learned(Benchmark):
         self.targets = Targets()
         self.runs: list[list[str]] = []
         self.curves: dict[str, list[Outcome]] = {}
+        self.epochs: list[list[str]] = []
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
@@ -124,6 +125,10 @@ class Learned(Benchmark):
         self.runs.append(
             [data, label, str(epochs), f"{found.bits:.3f}", f"{score:.2f}", f"{seconds:.0f}"]
         )
+        if epochs == EPOCHS[data]:
+            for number, epoch in enumerate(found.epochs, 1):
+                facts = [f"{epoch[fact]:.5g}" for fact in ("loss", "score", "bits")]
+                self.epochs.append([data, label, str(number), *facts])
         return found
 
     def curve(self, data: str, task: Task, load: Callable[[], nn.Module]) -> tuple[float, list]:
@@ -232,7 +237,10 @@ class Learned(Benchmark):
         columns = ["network", "trained as", "epochs", "bits per weight", "top-1 or perplexity",
                    "seconds an epoch"]  # fmt: skip
         text += "\n" + report.markdown_table(columns, self.runs)
-        return {f"training-{report.file_stem(facts)}.md": text}
+        stem = f"training-{report.file_stem(facts)}"
+        columns = ["network", "trained as", "epoch", "loss", "score", "bits"]
+        curves = report.csv_text(columns, self.epochs)
+        return {f"{stem}.md": text, f"{stem}-epochs.csv": curves}
 
 
 def _resnet(depth: int) -> nn.Module:
