@@ -239,7 +239,7 @@ class Learned(Benchmark):
         text += "\n" + report.markdown_table(columns, self.runs)
         stem = f"training-{report.file_stem(facts)}"
         columns = ["network", "trained as", "epoch", "loss", "score", "bits"]
-        curves = report.csv_text(columns, self.epochs)
+        curves = report.csv_text(facts, columns, self.epochs)
         return {f"{stem}.md": text, f"{stem}-epochs.csv": curves}
 
 
