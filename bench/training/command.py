@@ -49,12 +49,18 @@ RATES = {
 }
 # Levels from, levels to, and the name: 2 and 3 bits, and ternary weights.
 LEVELS = {"LSQ 3 bits": (-4, 3), "LSQ 2 bits": (-2, 1), "ternary": (-1, 1)}
+
+
+def _bits_text(bits: float) -> str:
+    return "not reached" if math.isnan(bits) else f"{bits:.3f}"
+
+
 BITS_GOALS = {
-    ("ResNet-20", -1.0): Goal(1.1, 0.8, smaller=True, text="{:.3f}".format),
-    ("ResNet-20", -0.2): Goal(1.6, 1.1, smaller=True, text="{:.3f}".format),
-    ("ResNet-56", -1.0): Goal(0.75, 0.5, smaller=True, text="{:.3f}".format),
+    ("ResNet-20", -1.0): Goal(1.1, 0.8, smaller=True, text=_bits_text),
+    ("ResNet-20", -0.2): Goal(1.6, 1.1, smaller=True, text=_bits_text),
+    ("ResNet-56", -1.0): Goal(0.75, 0.5, smaller=True, text=_bits_text),
 }
-GPT_GOAL = Goal(1.4, 1.0, smaller=True, text="{:.3f}".format)
+GPT_GOAL = Goal(1.4, 1.0, smaller=True, text=_bits_text)
 GPT_LOSS = math.log(1.02)
 ESTIMATE_GOAL = Goal(0.03, 0.01, smaller=True, text="{:.2%}".format)
 STEP_GOAL = Goal(1.3, 1.15, smaller=True, text="{:.3f}".format)
