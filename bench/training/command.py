@@ -167,12 +167,12 @@ class Learned(Benchmark):
         task = Images(self.scratch, self.options.bfloat16)
         if "ResNet-20" not in self.curves:
             self.images("ResNet-20", 20)
+        load = functools.partial(_resnet, 20)
         for label, (low, high) in LEVELS.items():
             make = functools.partial(_few_levels, FEW_LEVELS, low, high)
-            load = functools.partial(_resnet, 20)
             peer = self.outcome("ResNet-20", label, task, load, make)
             ours = bits_at(peer.score, self.curves["ResNet-20"])
-            goal = Goal(peer.bits, 0.5 * peer.bits, smaller=True, text="{:.3f}".format)
+            goal = Goal(peer.bits, 0.5 * peer.bits, smaller=True, text=_bits_text)
             what = f"bits per weight at top-1 of {peer.score:.2f} %"
             self.targets.judge("levels", "ResNet-20", what, ours, goal, label)
 

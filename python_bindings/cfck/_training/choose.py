@@ -30,6 +30,10 @@ def matches(name: str, patterns: Iterable[str] | None) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns or ())
 
 
+def _is_left(name: str, include: Sequence[str] | None, exclude: Sequence[str] | None) -> bool:
+    return (include is None or matches(name, include)) and not matches(name, exclude)
+
+
 def check_patterns(name: str, patterns: object) -> None:
     if patterns is None:
         return
@@ -73,11 +77,7 @@ def _check_ties(
 ) -> None:
     """Tied weights would be tied no more if one of them were trained and another not."""
     for tied in names.values():
-        left = [
-            name
-            for name in tied
-            if (include is None or matches(name, include)) and not matches(name, exclude)
-        ]
+        left = [name for name in tied if _is_left(name, include, exclude)]
         if left and len(left) < len(tied):
             raise InvalidArgumentError(
                 f"{', '.join(f'`{name}`' for name in tied)} are one parameter, of which include "
@@ -114,7 +114,7 @@ def choose_weights(
             if parameter is None:
                 continue
             name = f"{prefix}.{attribute}" if prefix else attribute
-            if include is not None and not matches(name, include) or matches(name, exclude):
+            if not _is_left(name, include, exclude):
                 continue
             _check(name, parameter)
             if not _is_weight(parameter):
