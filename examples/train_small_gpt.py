@@ -1,6 +1,6 @@
 """Trains a small language model on wikitext-2 to a size, and saves the file that training saw.
 
-    python examples/train_small_gpt.py DATA --bits 1.0 --epochs 4 -o gpt.cfck
+    python examples/train_small_gpt.py DATA --bits 1.4 --epochs 4 -o gpt.cfck
 
 DATA is a folder with gpt_step01000.safetensors and wikitext2_tokens.npz; an epoch takes about a
 minute on two cores. Needs torch and safetensors.
@@ -109,7 +109,7 @@ def main() -> None:
     n_batches = min(max(1, len(starts) // BATCH), options.batches)
     n_steps = options.epochs * n_batches
     q.target(bits_per_weight=options.bits, by=max(1, n_steps // 5))
-    optimizer = torch.optim.AdamW(q.param_groups(lr=1e-3, step_lr=1e-2), weight_decay=0.1)
+    optimizer = torch.optim.AdamW(q.param_groups(lr=2e-3, step_lr=2e-2), weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * step / n_steps))
     )

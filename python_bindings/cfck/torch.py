@@ -29,6 +29,7 @@ from ._options.kinds import (
 )
 from ._options.signatures import split_progress, takes
 from ._streaming.convert import open_and_convert
+from ._training.names import refuse_models_in_training
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -180,7 +181,12 @@ def save_model(
 
     Returns:
         As save_file.
+
+    Raises:
+        InvalidArgumentError: the model is in training (cfck.train.spectral).
+        Others: as save_file.
     """
+    refuse_models_in_training(model, "save it with q.save()")
     state_dict = model.state_dict()
     if not force_contiguous:
         for name, tensor in state_dict.items():
@@ -223,10 +229,12 @@ def load_model(
 
     Raises:
         RuntimeError: names are missing or unexpected and ``strict`` is set, or shapes differ.
+        InvalidArgumentError: the model is in training (cfck.train.spectral).
         CfckError: as load_file.
 
     After an error the model may be partly loaded.
     """
+    refuse_models_in_training(model, "load the file before spectral() is called")
     if (target := _FRAMEWORK.check_device(device)) is not None:
         _FRAMEWORK.reach_device(target)
     reading, progress = split_progress(options)
@@ -271,9 +279,12 @@ def compressed(
         RuntimeError: names are missing, or unexpected and ``strict`` is set, or shapes differ.
         CfckError: as load_file; UnsupportedError for lazy modules, scripts of torch.jit, quantised
             modules, and parameters that are no plain tensors; InvalidArgumentError for models that
-            are compressed already. Damage to a weight is raised by the call that needs it,
-            and so is a change of the file that may have reached what was read.
+            are compressed already, or in training (cfck.train.spectral). Damage to a weight is
+            raised by the call that needs it, and so is a change of the file that may have reached
+            what was read.
     """
+    if isinstance(model, torch.nn.Module):
+        refuse_models_in_training(model, "make another model for the file of q.save()")
     return open_and_convert(model, source, _FRAMEWORK, strict, options)
 
 

@@ -28,16 +28,21 @@ def compress_weights(model: nn.Module) -> dict[str, bytes]:
     """Each tensor of the plain model's state dict, compressed: a small file of its own.
 
     Weights in training have their learned steps, which are snapped if that was not done; all else
-    keeps every bit. decompress_weights() takes them back.
+    keeps every bit. Tied tensors share one object of bytes. decompress_weights() takes them back.
     """
     handle = handle_of(model)
     handle.snap()
     steps = handle.file_steps()
-    compressed = {}
+    compressed: dict[str, bytes] = {}
+    known: dict[object, bytes] = {}
     sources = handle.file_sources()
     for name, tensor in handle.state_dict().items():
-        data = files.encode({"": sources[name]}, {"": steps[name]} if name in steps else {})
-        files.check_same({"": tensor}, data)
+        memory = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        data = known.get(memory) if tensor.numel() else None
+        if data is None:
+            data = files.encode({"": sources[name]}, {"": steps[name]} if name in steps else {})
+            files.check_same({"": tensor}, data)
+            known[memory] = data
         compressed[name] = data
     return compressed
 

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from .._streaming.placeholder import Placeholder
 from ..errors import InvalidArgumentError
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -43,6 +44,16 @@ def check_patterns(name: str, patterns: object) -> None:
 
 def _refuse(name: str, reason: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"parameter `{name}` {reason}", record=name)
+
+
+def _check_that_values_are_there(model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        if isinstance(parameter, Placeholder):
+            raise _refuse(
+                name,
+                "is in a file, from which the model runs (cfck.torch.compressed); load the file "
+                "into a plain model instead (cfck.torch.load_model)",
+            )
 
 
 def _check(name: str, parameter: nn.Parameter) -> None:
@@ -96,6 +107,7 @@ def choose_weights(
     """Float parameters of two or more dimensions, tied ones once, in the order of the model."""
     check_patterns("include", include)
     check_patterns("exclude", exclude)
+    _check_that_values_are_there(model)
     all_names = _names_of_parameters(model)
     _check_that_all_match("include", include, all_names)
     _check_that_all_match("exclude", exclude, all_names)

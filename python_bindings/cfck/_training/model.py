@@ -16,8 +16,10 @@ from .._evaluation.outputs import check_batches
 from .._io.summary import SaveSummary
 from ..errors import InvalidArgumentError
 from . import files
+from .aim import octaves_to_rate
+from .names import plain_name
 from .norms import reestimate_norms
-from .places import Place, find_places, plain_name
+from .places import Place, find_places
 from .target import Target
 from .trellis import try_trellises
 from .weight import FileSteps
@@ -68,6 +70,8 @@ class SpectralModel:
         Args:
             lr: of weights, biases and the like.
             step_lr: of steps, which are log2; None: ten times ``lr``. They have no weight decay.
+                Those that snap() has rounded are listed as well, so that the state of an optimizer
+                can be loaded after that of the training.
             weight_decay: of the first group; None: that of the optimizer.
         """
         steps = {id(p) for p in self.parameters()}
@@ -75,7 +79,7 @@ class SpectralModel:
         first: dict[str, Any] = {"params": rest, "lr": lr}
         if weight_decay is not None:
             first["weight_decay"] = weight_decay
-        learned = [p for p in self.parameters() if p.requires_grad]
+        learned = [p for place in self._places for p in place.weight.learned_steps()]
         step_lr = 10 * lr if step_lr is None else step_lr
         groups = [first, {"params": learned, "lr": step_lr, "weight_decay": 0.0}]
         return [group for group in groups if group["params"]]
@@ -117,8 +121,9 @@ class SpectralModel:
         """Sets the size that rate_loss() is to reach in ``by`` steps of training.
 
         Raises:
-            InvalidArgumentError: an argument that is not positive.
+            InvalidArgumentError: an argument that is not positive; finish() was called.
         """
+        self._check_unfinished()
         self._target = Target(bits_per_weight, by)
 
     def rate_loss(self) -> torch.Tensor:
@@ -127,7 +132,11 @@ class SpectralModel:
         To be added to the loss of the task, once in each step of training. The rate falls
         geometrically to the target and is kept there: the weight grows while it is above, and
         shrinks while it is below.
+
+        Raises:
+            InvalidArgumentError: target() was not called, or finish() was.
         """
+        self._check_unfinished()
         if self._target is None:
             raise InvalidArgumentError("call target() first: rate_loss() needs a size to reach")
         rate = self.bits_per_weight()
@@ -147,10 +156,18 @@ class SpectralModel:
         return line
 
     def snap(self) -> None:
-        """Rounds the steps to those of a file and ends learning them; weights are trained on."""
-        for place in self._places:
-            if not bool(place.weight.is_snapped):
-                place.weight.snap()
+        """Rounds the steps to those of a file and ends learning them; weights are trained on.
+
+        After target() all steps that were learned then grow or shrink by one factor, of at most 4,
+        so that the rate is the wanted one: it hardly changes any more.
+
+        Raises:
+            FloatingPointError: a weight or a step is not finite.
+        """
+        self._check_finite()
+        learned = self._snap_steps()
+        if self._target is not None and self._target.step > 0 and learned:
+            self._scale_steps(learned, self._target.wanted())
 
     def finish(
         self,
@@ -174,7 +191,7 @@ class SpectralModel:
         Raises:
             FloatingPointError: a weight or a step is not finite, or statistics of batch norms.
         """
-        self.snap()
+        self._snap_steps()
         self._check_finite()
         if norm_batches is not None:
             check_batches(norm_batches)
@@ -215,6 +232,7 @@ class SpectralModel:
         return {
             "model": self.model.state_dict(),
             "target": self._target.state_dict() if self._target else None,
+            "history": list(self.history),
         }
 
     def load_training_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -222,12 +240,13 @@ class SpectralModel:
         try:
             of_model, of_target = state["model"], state["target"]
             target = Target(**of_target) if of_target else None
-        except (KeyError, TypeError) as error:
+            history = [(int(step), float(rate), float(w)) for step, rate, w in state["history"]]
+        except (KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"this is not what training_state_dict() returns: {error}"
             ) from None
         self.model.load_state_dict(of_model)
-        self._target = target
+        self._target, self.history = target, history
         for place in self._places:
             place.weight.hold_steps_if_snapped()
         self._hold_weights_if_finished()
@@ -251,7 +270,7 @@ class SpectralModel:
             CfckError: the file would not decode to these weights; and as save_file.
             FloatingPointError: a weight is not finite.
         """
-        self.snap()
+        self._snap_steps()
         self._check_finite()
         return files.write(
             self.state_dict(), self.file_sources(), self.file_steps(), filename, metadata, options
@@ -259,7 +278,7 @@ class SpectralModel:
 
     def to_bytes(self, metadata: Mapping[str, str] | None = None, **options: Any) -> bytes:
         """The file of save() in memory."""
-        self.snap()
+        self._snap_steps()
         self._check_finite()
         data = files.encode(self.file_sources(), self.file_steps(), metadata, options)
         files.check_same(self.state_dict(), data)
@@ -306,9 +325,35 @@ class SpectralModel:
         if target is not None and abs(rate / target.bits_per_weight - 1) > _MISSED:
             warnings.warn(
                 f"the file has {rate:.3f} bits per weight where target() asked for "
-                f"{target.bits_per_weight:g}: train longer before snap(), with step_lr higher, or "
-                "from a rate (bits) nearer to it",
+                f"{target.bits_per_weight:g}: call snap() while weights are trained on, or train "
+                "longer, with step_lr higher, or from a rate (bits) nearer to it",
                 stacklevel=3,
+            )
+
+    def _snap_steps(self) -> list[Place]:
+        """Returns the weights whose steps were learned until now."""
+        learned = []
+        for place in self._places:
+            if not bool(place.weight.is_snapped):
+                place.weight.snap()
+                if place.weight.learns_steps:
+                    learned.append(place)
+        return learned
+
+    def _scale_steps(self, places: list[Place], wanted: float) -> None:
+        before = [place.weight.scale.detach().clone() for place in places]
+
+        def rate_at(octaves: float) -> float:
+            for place, scale in zip(places, before, strict=True):
+                place.weight.scale.data.copy_(scale + octaves)
+            return self.fit_rate()
+
+        rate_at(octaves_to_rate(rate_at, wanted))
+
+    def _check_unfinished(self) -> None:
+        if self.is_finished:
+            raise InvalidArgumentError(
+                "finish() was called: the weights have the values of a file, and their rate stays"
             )
 
     def _check_finite(self) -> None:

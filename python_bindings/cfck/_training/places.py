@@ -49,12 +49,3 @@ def find_places(model: nn.Module) -> list[Place]:
             if not any(owner is module for owner, of in place.owners if of == attribute):
                 place.owners.append((module, attribute))
     return list(found.values())
-
-
-def plain_name(name: str) -> str | None:
-    """The name of a tensor in the plain model; None for what only training has."""
-    before, is_parametrized, after = ("." + name).rpartition(".parametrizations.")
-    if not is_parametrized:
-        return name
-    attribute, _, rest = after.partition(".")
-    return f"{before}.{attribute}".lstrip(".") if rest == "original" else None

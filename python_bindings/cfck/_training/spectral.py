@@ -99,6 +99,7 @@ def spectral(
         if "weights" not in learn:
             known.parameter.requires_grad_(False)
         if "steps" not in learn:
+            weight.learns_steps = False
             for step in weight.steps():
                 step.requires_grad_(False)
     return SpectralModel(model)

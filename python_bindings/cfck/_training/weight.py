@@ -67,6 +67,7 @@ class SpectralWeight(nn.Module):
         super().__init__()
         self.n_examples = float(batch_size)
         self.block = list(block)
+        self.learns_steps = True
         native = kernels.quantiser_of(tuple(weight.shape), block)
         sigma = float(weight.detach().double().square().mean().sqrt())
         scale = math.log2(sigma) + _BITS_OF_SIGMA - bits if sigma > 0 else 0.0
@@ -105,6 +106,10 @@ class SpectralWeight(nn.Module):
     def steps(self) -> list[nn.Parameter]:
         """The parameters that have values."""
         return [parameter for parameter in self.log2_steps() if parameter.numel()]
+
+    def learned_steps(self) -> list[nn.Parameter]:
+        """Those that training changes, until snap()."""
+        return self.steps() if self.learns_steps else []
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         if self.trellised is not None:
@@ -167,7 +172,10 @@ class SpectralWeight(nn.Module):
 
     def _load_from_state_dict(self, state_dict, prefix, *rest):  # type: ignore[no-untyped-def]
         values = state_dict.get(prefix + "trellised")
-        self.trellised = None if values is None else torch.empty_like(values)
+        if values is None:
+            self.trellised = None
+        elif values.shape == self.bins.shape:  # others are refused as for all tensors
+            self.trellised = torch.empty_like(values)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def file_steps(self, shape: torch.Size) -> FileSteps:

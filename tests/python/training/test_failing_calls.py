@@ -1,5 +1,8 @@
 """What training does with what it cannot use: errors, and nothing is lost."""
 
+import copy
+
+import cfck.torch
 import pytest
 import torch
 from cfck.errors import CfckError, InvalidArgumentError, UnsupportedError
@@ -153,14 +156,18 @@ def test_a_finished_state_is_finished_where_it_is_loaded():
 
 
 @pytest.mark.parametrize(
-    "state", [{}, {"model": {}}, {"multiplier": -1.0}, {"start": float("nan")}]
+    "state",
+    [{}, {"model": {}}, {"history": 3}, {"multiplier": -1.0}, {"start": float("nan")}],
 )
 def test_states_that_make_no_sense(state):
     q = spectral(network(), bits=3)
     before = [parameter.clone() for parameter in q.model.parameters()]
-    if "model" not in state and state:
+    if "history" in state:
+        state = {**q.training_state_dict(), **state}
+    elif "model" not in state and state:
         target = {"bits_per_weight": 1.0, "by": 3, **state}
-        state = {"model": spectral(network(2), bits=3).model.state_dict(), "target": target}
+        model = spectral(network(2), bits=3).model.state_dict()
+        state = {"model": model, "target": target, "history": []}
     with pytest.raises(InvalidArgumentError):
         q.load_training_state_dict(state)
     assert all(same(a, b) for a, b in zip(before, q.model.parameters(), strict=True))
@@ -197,3 +204,69 @@ def test_a_trellis_belongs_to_its_chunks(tmp_path):
 def test_blocks_that_make_no_sense(block):
     with pytest.raises(InvalidArgumentError, match="block has sides from 1 to 64"):
         spectral(network(), block=block)
+
+
+def test_models_in_training_are_not_saved_or_loaded_as_others(tmp_path):
+    cfck.torch.save_model(network(), tmp_path / "plain.cfck")
+    q = spectral(network(), bits=3)
+    for call, advice in (
+        (lambda: cfck.torch.save_model(q.model, tmp_path / "model.cfck"), "q.save"),
+        (lambda: cfck.torch.load_model(q.model, tmp_path / "plain.cfck"), "before spectral"),
+        (lambda: cfck.torch.compressed(q.model, tmp_path / "plain.cfck"), "another model"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"is in training .*{advice}"):
+            call()
+    assert not (tmp_path / "model.cfck").exists()
+    cfck.torch.save_model(q.remove(), tmp_path / "model.cfck")
+
+
+def test_models_that_run_from_a_file(tmp_path):
+    model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 20))
+    cfck.torch.save_model(model, tmp_path / "model.cfck")
+    running = cfck.torch.compressed(model, tmp_path / "model.cfck")
+    for include in (None, ["1.weight"]):
+        with pytest.raises(InvalidArgumentError, match="`0.weight` is in a file"):
+            spectral(running, include=include)
+
+
+def test_nothing_is_aimed_at_after_the_end():
+    q = spectral(network(), bits=3)
+    q.target(bits_per_weight=2, by=5)
+    train(q, 6, weight=None)
+    q.finish()
+    for call in (q.rate_loss, lambda: q.target(bits_per_weight=1, by=5)):
+        with pytest.raises(InvalidArgumentError, match=r"finish\(\) was called"):
+            call()
+
+
+def test_optimizers_of_snapped_states():
+    def start():
+        q = spectral(network(), bits=4)
+        return q, torch.optim.AdamW(q.param_groups(lr=1e-2, step_lr=3e-2))
+
+    whole, optimizer = start()
+    train(whole, 4, optimizer=optimizer)
+    whole.snap()
+    of_training, of_optimizer = whole.training_state_dict(), optimizer.state_dict()
+    of_training, of_optimizer = copy.deepcopy((of_training, of_optimizer))
+    train(whole, 3, first=4, optimizer=optimizer)
+    resumed = spectral(network(), bits=4)
+    resumed.load_training_state_dict(of_training)
+    optimizer = torch.optim.AdamW(resumed.param_groups(lr=1e-2, step_lr=3e-2))
+    optimizer.load_state_dict(of_optimizer)
+    train(resumed, 3, first=4, optimizer=optimizer)
+    for name, tensor in whole.model.state_dict().items():
+        assert same(tensor, resumed.model.state_dict()[name]), name
+
+
+def test_trellised_values_of_another_shape():
+    q = spectral(nn.Linear(64, 64), bits=3)
+    scores = iter(range(9))
+    q.finish(lambda model: next(scores))
+    state = q.training_state_dict()
+    name = next(name for name in state["model"] if name.endswith("trellised"))
+    wrong = {**state["model"], name: torch.zeros(3, 3)}
+    for other in (q, spectral(nn.Linear(64, 64), bits=3)):
+        with pytest.raises(RuntimeError, match="trellised"):
+            other.load_training_state_dict({**state, "model": wrong})
+        assert other.model.weight.shape == (64, 64)

@@ -2,10 +2,12 @@
 
 import copy
 import io
+import math
 
 import cfck
 import pytest
 import torch
+from cfck._training.aim import octaves_to_rate
 from cfck.train import (
     spectral,
 )
@@ -200,6 +202,51 @@ def test_snapped_steps_are_those_of_files_and_stay():
     train(q, 5, first=10, optimizer=optimizer)
     assert all(torch.equal(a, b) for a, b in zip(before, q.parameters(), strict=True))
     assert not torch.equal(weights, q.places[0].original())
+
+
+def test_snapping_meets_the_target():
+    for start in (6, 2):
+        q = spectral(network(), bits=start)
+        q.target(bits_per_weight=4, by=10)
+        optimizer = train(q, 12, weight=None)
+        assert abs(q.fit_rate() / 4 - 1) > 0.05
+        q.snap()
+        assert abs(q.fit_rate() / 4 - 1) < 0.01
+        for place in q.places:
+            for field in (place.weight.bands, place.weight.columns):
+                assert torch.equal(field * 4, torch.round(field * 4))
+        before = [step.detach().clone() for step in q.parameters()]
+        q.snap()
+        train(q, 2, weight=None, first=12, optimizer=optimizer)
+        q.finish()
+        assert all(map(same, before, q.parameters()))
+
+
+def test_steps_that_are_not_learned_are_not_scaled():
+    q = spectral(network(), bits=6, learn=("weights",))
+    q.target(bits_per_weight=3, by=1)
+    train(q, 2, weight=None)
+    before = [float(place.weight.scale) for place in q.places]
+    q.snap()
+    assert before == [float(place.weight.scale) for place in q.places]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "end"), [(0.9, None), (1.9, None), (3.0, None), (5, -2), (0.3, 2)]
+)
+def test_the_search_for_steps(wanted, end):
+    trials = []
+
+    def rate_at(octaves):
+        trials.append(octaves)
+        return math.log2(1 + 2 ** (1.5 - octaves)) + 0.05
+
+    found = octaves_to_rate(rate_at, wanted)
+    assert abs(found) <= 2 and len(trials) <= 8
+    if end is None:
+        assert abs(rate_at(found) / wanted - 1) < 0.01
+    else:
+        assert found == end
 
 
 def test_training_resumes_bit_for_bit():

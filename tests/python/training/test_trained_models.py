@@ -102,6 +102,8 @@ def test_tied_weights_stay_tied(tmp_path):
     model(tokens).square().mean().backward()
     assert same(model.head.weight, model.embedding.weight)
     q.finish()
+    compressed = compress_weights(model)
+    assert compressed["head.weight"] is compressed["embedding.weight"]
     q.save(tmp_path / "tied.cfck")
     expected = model(tokens)
     loaded = Tied()

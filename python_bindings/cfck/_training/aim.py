@@ -1,0 +1,37 @@
+"""Steps of a whole model that are scaled so that a rate is met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+# A step per octave: at low rates a rate halves with it, and at high rates it falls by a bit.
+_FIRST_SLOPE = -0.7
+_MOST_OCTAVES = 2.0
+_CLOSE = 0.002
+_MOST_TRIALS = 8
+
+
+def octaves_to_rate(rate_at: Callable[[float], float], wanted: float) -> float:
+    """Returns by how many octaves all steps are to grow for a rate of ``wanted``.
+
+    Secants through the logarithm of the rate. Where the rate is out of reach, at the ends of two
+    octaves, or jumps, this is the trial that came nearest.
+
+    Args:
+        rate_at: the rate where steps are larger by so many octaves.
+    """
+    shift, slope = 0.0, _FIRST_SLOPE
+    trials: list[tuple[float, float]] = []  # octaves, and the logarithm of rate / wanted
+    for _ in range(_MOST_TRIALS):
+        trials.append((shift, math.log(rate_at(shift) / wanted)))
+        if abs(trials[-1][1]) < _CLOSE:
+            break
+        if len(trials) > 1:
+            (before, excess_before), (now, excess) = trials[-2:]
+            secant = (excess - excess_before) / (now - before)
+            slope = min(max(secant, 4 * _FIRST_SLOPE), _FIRST_SLOPE / 8)
+        shift = min(max(shift - trials[-1][1] / slope, -_MOST_OCTAVES), _MOST_OCTAVES)
+        if any(abs(shift - tried) < 1e-6 for tried, _ in trials):
+            break
+    return min(trials, key=lambda trial: abs(trial[1]))[0]
