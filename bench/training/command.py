@@ -2,8 +2,9 @@
 
     CFCK_DATA=/path/to/data python bench training --scratch FOLDER -o bench/results
 
-Training takes hours. Each run goes on after its last epoch if it was interrupted, and is not done
-again, as long as --scratch is the same folder. bench/README.md says what the rows are.
+Training takes hours. Each run goes on after its last epoch if it was interrupted, as long as
+--scratch is the same folder. What has been found is kept in --runs, and not trained again.
+bench/README.md says what the rows are.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import cfck
@@ -65,6 +67,7 @@ GPT_LOSS = math.log(1.02)
 ESTIMATE_GOAL = Goal(0.03, 0.01, smaller=True, text="{:.2%}".format)
 STEP_GOAL = Goal(1.3, 1.15, smaller=True, text="{:.3f}".format)
 STEPS = 40
+RUNS = Path(__file__).parents[1] / "results" / "training-runs"
 
 
 def bits_at(score: float, outcomes: list[Outcome]) -> float:
@@ -100,6 +103,7 @@ class Learned(Benchmark):
         super().__init__(*given)
         # What has been trained stays there, for the next run.
         self.scratch = self.options.scratch or self.scratch
+        self.finished = self.scratch if self.options.quick else self.options.runs
         self.targets = Targets()
         self.runs: list[list[str]] = []
         self.curves: dict[str, list[Outcome]] = {}
@@ -110,6 +114,7 @@ class Learned(Benchmark):
         """Adds the rates, and a faster arithmetic."""
         super().add_options(parser)
         parser.add_argument("--bfloat16", action="store_true", help="train under autocast")
+        parser.add_argument("--runs", type=Path, default=RUNS, help="where finished runs are kept")
         parser.add_argument("--rates", help="bits per weight to train for, such as 1.1,0.8")
 
     def outcome(
@@ -124,13 +129,15 @@ class Learned(Benchmark):
         """One run, and its line in the table."""
         epochs = 1 if self.options.quick else epochs or EPOCHS[data]
         name = f"{data}-{label}-{epochs}".replace(",", "").replace(" ", "-").lower()
-        training = Training(name, self.scratch, self.say)
-        found = training.run(task, lambda n_steps: make(load(), n_steps), epochs)
+        training = Training(name, self.scratch, self.finished, self.say)
+        made_by = self.made_by()
+        found = training.run(task, lambda n_steps: make(load(), n_steps), epochs, made_by)
         seconds = statistics.median(epoch["seconds"] for epoch in found.epochs)
         score = perplexity(found.score) if isinstance(task, Words) else found.score
         self.runs.append(
-            [data, label, str(epochs), f"{found.bits:.3f}", f"{score:.2f}", f"{seconds:.0f}"]
-        )
+            [data, label, str(epochs), f"{found.bits:.3f}", f"{score:.2f}", f"{seconds:.0f}",
+             *(found.facts.get(fact, "") for fact in made_by)]
+        )  # fmt: skip
         if epochs == EPOCHS[data]:
             for number, epoch in enumerate(found.epochs, 1):
                 facts = [f"{epoch[fact]:.5g}" for fact in ("loss", "score", "bits")]
@@ -146,6 +153,8 @@ class Learned(Benchmark):
         for rate in rates:
             make = functools.partial(_spectral, LEARNED[data], rate)
             runs.append(self.outcome(data, f"{rate:g} bits", task, load, make))
+            if runs[-1].estimate is None:
+                continue
             off = abs(runs[-1].estimate / runs[-1].bits - 1)
             what = f"estimate at {rate:g} bits, off by"
             self.targets.judge("rate", data, what, off, ESTIMATE_GOAL, "stored bytes")
@@ -230,18 +239,24 @@ class Learned(Benchmark):
         """Whether a row failed or missed its target."""
         return self.targets.failed()
 
+    def made_by(self) -> dict[str, str]:
+        """What is kept with a run, by the columns of its table."""
+        machine = report.machine()
+        arithmetic = "bfloat16 (autocast)" if self.options.bfloat16 else "float32"
+        return {"trained in": arithmetic, "commit": machine["commit"],
+                "processor": machine["processor"]}  # fmt: skip
+
     def facts(self) -> dict[str, str]:
         """Threads of PyTorch."""
-        arithmetic = "bfloat16 (autocast)" if self.options.bfloat16 else "float32"
         return {"threads": str(torch.get_num_threads()), "torch": torch.__version__,
-                "cfck": cfck.__version__, "training in": arithmetic}  # fmt: skip
+                "cfck": cfck.__version__}  # fmt: skip
 
     def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
         """One page."""
         lines = report.page_head("Compression learned in training", command, facts)
         text = "\n".join(lines) + "\n\n" + report.markdown_table(COLUMNS, self.targets.lines)
         columns = ["network", "trained as", "epochs", "bits per weight", "top-1 or perplexity",
-                   "seconds an epoch"]  # fmt: skip
+                   "seconds an epoch", *self.made_by()]  # fmt: skip
         text += "\n" + report.markdown_table(columns, self.runs)
         stem = f"training-{report.file_stem(facts)}"
         columns = ["network", "trained as", "epoch", "loss", "score", "bits"]

@@ -22,24 +22,27 @@ class Outcome:
 
     score: float = math.nan
     bits: float = math.nan
-    estimate: float = math.nan  # of the bits, before the file was written
+    estimate: float | None = None  # of the bits, before the file was written
     epochs: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)  # where it was made, and how
 
 
 class Training:
-    """One run, whose state is kept in `folder` after each epoch.
+    """One run, whose state is kept after each epoch, and what it has found for good.
 
     Weights are trained by AdamW; rates of learning fall as a cosine to 0.
     """
 
-    def __init__(self, name: str, folder: Path, tell: Callable[[str], None]) -> None:
-        """`name` is that of its files."""
+    def __init__(self, name: str, folder: Path, runs: Path, tell: Callable[[str], None]) -> None:
+        """`name` is that of its files: the state in `folder`, what was found in `runs`."""
         self.name, self.tell = name, tell
         self._state = folder / f"{name}.state.pt"
-        self._outcome = folder / f"{name}.json"
+        self._outcome = runs / f"{name}.json"
 
-    def run(self, task: Task, make: Callable[[int], Scheme], epochs: int) -> Outcome:
-        """Trains, or returns what an earlier run has found."""
+    def run(
+        self, task: Task, make: Callable[[int], Scheme], epochs: int, facts: dict[str, str]
+    ) -> Outcome:
+        """Trains, or returns what an earlier run has found; `facts` are kept with it."""
         if self._outcome.exists():
             return Outcome(**json.loads(self._outcome.read_text()))
         n_steps = epochs * task.n_batches
@@ -48,7 +51,7 @@ class Training:
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * step / n_steps))
         )
-        outcome = Outcome()
+        outcome = Outcome(facts=facts)
         if self._state.exists():
             state = torch.load(self._state, weights_only=True)
             scheme.load_state(state["scheme"])
@@ -69,7 +72,8 @@ class Training:
         outcome.estimate = scheme.bits()
         scheme.finish(task.norm_batches())
         outcome.bits, outcome.score = scheme.bits(), task.score(scheme.model)
-        self._outcome.write_text(json.dumps(asdict(outcome), indent=1))
+        self._outcome.parent.mkdir(parents=True, exist_ok=True)
+        self._outcome.write_text(json.dumps(asdict(outcome), indent=1) + "\n")
         return outcome
 
     def _epoch(
