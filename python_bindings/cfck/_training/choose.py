@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from .._streaming.placeholder import Placeholder
+from .._frameworks.torch_tensors import has_plain_storage
 from ..errors import InvalidArgumentError
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -46,16 +46,6 @@ def _refuse(name: str, reason: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"parameter `{name}` {reason}", record=name)
 
 
-def _check_that_values_are_there(model: nn.Module) -> None:
-    for name, parameter in model.named_parameters():
-        if isinstance(parameter, Placeholder):
-            raise _refuse(
-                name,
-                "is in a file, from which the model runs (cfck.torch.compressed); load the file "
-                "into a plain model instead (cfck.torch.load_model)",
-            )
-
-
 def _check(name: str, parameter: nn.Parameter) -> None:
     if nn.parameter.is_lazy(parameter):
         raise _refuse(name, "is not initialised yet; run the model once first")
@@ -63,6 +53,12 @@ def _check(name: str, parameter: nn.Parameter) -> None:
         raise _refuse(name, "has no values (device meta); load the model first")
     if parameter.layout != torch.strided:
         raise _refuse(name, f"is {parameter.layout}; exclude it, or make it dense")
+    if not has_plain_storage(parameter):
+        raise _refuse(
+            name,
+            f"is a {type(parameter).__name__}, whose values are not in its own memory; exclude it, "
+            "or, if the model runs from a file (cfck.torch.compressed), load that into a plain one",
+        )
 
 
 def _names_of_parameters(model: nn.Module) -> dict[int, list[str]]:
@@ -107,7 +103,6 @@ def choose_weights(
     """Float parameters of two or more dimensions, tied ones once, in the order of the model."""
     check_patterns("include", include)
     check_patterns("exclude", exclude)
-    _check_that_values_are_there(model)
     all_names = _names_of_parameters(model)
     _check_that_all_match("include", include, all_names)
     _check_that_all_match("exclude", exclude, all_names)

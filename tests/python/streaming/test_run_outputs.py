@@ -69,6 +69,17 @@ def models():
     }  # fmt: skip
 
 
+def can_run(model, *inputs) -> bool:
+    """False for LSTMs in bfloat16 on CPUs without AVX-512, for which PyTorch has no kernels."""
+    try:
+        model(*inputs)
+    except RuntimeError as error:
+        if "could not create a primitive descriptor" not in str(error):
+            raise
+        return False
+    return True
+
+
 @pytest.mark.parametrize("options", FILES, ids=str)
 @pytest.mark.parametrize("name", models())
 @pytest.mark.filterwarnings("ignore")
@@ -86,7 +97,8 @@ def test_outputs_are_those_of_the_loaded_model(path, name, options):
         assert_equal_outputs(streamed, expected, *inputs)
     assert_equal_outputs(streamed, expected, *inputs)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert_equal_outputs(streamed, expected, *inputs)
+        if can_run(expected, *inputs):
+            assert_equal_outputs(streamed, expected, *inputs)
 
 
 @pytest.mark.parametrize("name", models())

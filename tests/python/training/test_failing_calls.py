@@ -224,9 +224,12 @@ def test_models_that_run_from_a_file(tmp_path):
     model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 20))
     cfck.torch.save_model(model, tmp_path / "model.cfck")
     running = cfck.torch.compressed(model, tmp_path / "model.cfck")
-    for include in (None, ["1.weight"]):
-        with pytest.raises(InvalidArgumentError, match="`0.weight` is in a file"):
+    for include in (None, ["0.weight"]):
+        with pytest.raises(InvalidArgumentError, match="`0.weight` .* not in its own memory"):
             spectral(running, include=include)
+    q = spectral(running, include=["1.weight"])  # is not in the file
+    q.model(torch.ones(3, 64)).square().mean().backward()
+    assert q.places[0].original().grad is None, "compressed() has frozen it"
 
 
 def test_nothing_is_aimed_at_after_the_end():
