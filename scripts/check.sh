@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The checks that need no build, in about two minutes on two cores, the second time in less: layout,
+# The checks that need no build, in some minutes on two cores, the second time in less: layout,
 # types, includes, sizes, headers that compile alone. Installs what is missing; CI runs it as well.
 #
 #   scripts/check.sh         says what is wrong, as path:line: what to do

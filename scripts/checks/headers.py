@@ -1,7 +1,9 @@
 """Checks that every header compiles alone: that it includes what it needs.
 
-A header that did is not compiled again until it, a header of the repository that it includes, or
-the compiler changes: build/checks/headers.json remembers it by their hash, without comments.
+A header that its own source includes first is left to the build, which compiles just that. Of the
+others, one that did compile is not compiled again until it, a header of the repository that it
+includes, or the compiler changes: build/checks/headers.json remembers it by their hash, without
+comments.
 """
 
 from __future__ import annotations
@@ -106,6 +108,15 @@ def command_for(path: str) -> list[str]:
     return command + FLAGS
 
 
+def is_left_to_the_build(root: Path, path: str) -> bool:
+    """Whether the source of the same name includes the header before anything else."""
+    source = (root / path).with_suffix(".cpp")
+    if not source.exists():
+        return False
+    first = re.search(r"^#\s*(\w+)\s+(\S+)", source.read_text(encoding="utf-8"), re.M)
+    return first is not None and first.groups() == ("include", f'"{path}"')
+
+
 def compile_alone(root: Path, path: str) -> Problem | None:
     """Returns the messages of the compiler about a header."""
     done = subprocess.run(
@@ -162,6 +173,7 @@ def remembered(root: Path) -> dict[str, str]:
 def check(root: Path) -> Iterator[Problem]:
     """All headers of a tree, as many at a time as there are processors."""
     headers = [path for path in tree.files(root, frozenset({".hpp"})) if is_for_this_cpu(path)]
+    headers = [path for path in headers if not is_left_to_the_build(root, path)]
     skipped = [path for path in headers if foreign_folders(path) == []]
     headers = [path for path in headers if path not in skipped]
     if skipped:

@@ -26,3 +26,13 @@ def test_a_header_is_compiled_again_when_what_it_includes_changes(tree, run):
     tree({"base/b.hpp": "struct C {};\n"})
     (line,) = run("headers", folder)
     assert line.startswith("base/a.hpp:2: does not compile alone")
+
+
+def test_a_header_that_its_source_includes_first_is_left_to_the_build(tree, run):
+    header = "#pragma once\nstd::string text();\n"
+    folder = tree({"base/a.hpp": header, "base/a.cpp": '// Text.\n#include "base/a.hpp"\n'})
+    assert run("headers", folder) == []
+    for before in ("#include <string>\n", "#define TEXT\n", '#include "base/b.hpp"\n'):
+        tree({"base/b.hpp": "", "base/a.cpp": f'{before}#include "base/a.hpp"\n'})
+        (line,) = run("headers", folder)
+        assert line.startswith("base/a.hpp:2: does not compile alone")
