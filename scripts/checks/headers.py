@@ -113,8 +113,9 @@ def is_left_to_the_build(root: Path, path: str) -> bool:
     source = (root / path).with_suffix(".cpp")
     if not source.exists():
         return False
-    first = re.search(r"^#\s*(\w+)\s+(\S+)", source.read_text(encoding="utf-8"), re.M)
-    return first is not None and first.groups() == ("include", f'"{path}"')
+    first = next(cpp.tokens(source.read_text(encoding="utf-8")), None)
+    included = cpp.includes(first.text) if first else []
+    return [(include.path, include.quoted) for include in included] == [(path, True)]
 
 
 def compile_alone(root: Path, path: str) -> Problem | None:
