@@ -104,6 +104,7 @@ class Learned(Benchmark):
         # What has been trained stays there, for the next run.
         self.scratch = self.options.scratch or self.scratch
         self.finished = self.scratch if self.options.quick else self.options.runs
+        self.made_by = self._made_by()
         self.targets = Targets()
         self.runs: list[list[str]] = []
         self.curves: dict[str, list[Outcome]] = {}
@@ -130,13 +131,12 @@ class Learned(Benchmark):
         epochs = 1 if self.options.quick else epochs or EPOCHS[data]
         name = f"{data}-{label}-{epochs}".replace(",", "").replace(" ", "-").lower()
         training = Training(name, self.scratch, self.finished, self.say)
-        made_by = self.made_by()
-        found = training.run(task, lambda n_steps: make(load(), n_steps), epochs, made_by)
+        found = training.run(task, lambda n_steps: make(load(), n_steps), epochs, self.made_by)
         seconds = statistics.median(epoch["seconds"] for epoch in found.epochs)
         score = perplexity(found.score) if isinstance(task, Words) else found.score
         self.runs.append(
             [data, label, str(epochs), f"{found.bits:.3f}", f"{score:.2f}", f"{seconds:.0f}",
-             *(found.facts.get(fact, "") for fact in made_by)]
+             *(found.facts.get(fact, "") for fact in self.made_by)]
         )  # fmt: skip
         if epochs == EPOCHS[data]:
             for number, epoch in enumerate(found.epochs, 1):
@@ -239,7 +239,7 @@ class Learned(Benchmark):
         """Whether a row failed or missed its target."""
         return self.targets.failed()
 
-    def made_by(self) -> dict[str, str]:
+    def _made_by(self) -> dict[str, str]:
         """What is kept with a run, by the columns of its table."""
         machine = report.machine()
         arithmetic = "bfloat16 (autocast)" if self.options.bfloat16 else "float32"
@@ -256,7 +256,7 @@ class Learned(Benchmark):
         lines = report.page_head("Compression learned in training", command, facts)
         text = "\n".join(lines) + "\n\n" + report.markdown_table(COLUMNS, self.targets.lines)
         columns = ["network", "trained as", "epochs", "bits per weight", "top-1 or perplexity",
-                   "seconds an epoch", *self.made_by()]  # fmt: skip
+                   "seconds an epoch", *self.made_by]  # fmt: skip
         text += "\n" + report.markdown_table(columns, self.runs)
         stem = f"training-{report.file_stem(facts)}"
         columns = ["network", "trained as", "epoch", "loss", "score", "bits"]

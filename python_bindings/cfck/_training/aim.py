@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-# A step per octave: at low rates a rate halves with it, and at high rates it falls by a bit.
+# Of the logarithm of the rate, by octaves of the steps: low rates halve with each.
 _FIRST_SLOPE = -0.7
 _MOST_OCTAVES = 2.0
 _CLOSE = 0.002
@@ -15,8 +15,8 @@ _MOST_TRIALS = 8
 def octaves_to_rate(rate_at: Callable[[float], float], wanted: float) -> float:
     """Returns by how many octaves all steps are to grow for a rate of ``wanted``.
 
-    Secants through the logarithm of the rate. Where the rate is out of reach, at the ends of two
-    octaves, or jumps, this is the trial that came nearest.
+    ``rate_at`` is called with that last. Secants through the logarithm of the rate. Where the rate
+    is out of reach, at the ends of two octaves, or jumps, this is the trial that came nearest.
 
     Args:
         rate_at: the rate where steps are larger by so many octaves.
@@ -34,4 +34,7 @@ def octaves_to_rate(rate_at: Callable[[float], float], wanted: float) -> float:
         shift = min(max(shift - trials[-1][1] / slope, -_MOST_OCTAVES), _MOST_OCTAVES)
         if any(abs(shift - tried) < 1e-6 for tried, _ in trials):
             break
-    return min(trials, key=lambda trial: abs(trial[1]))[0]
+    best = min(trials, key=lambda trial: abs(trial[1]))
+    if best != trials[-1]:
+        rate_at(best[0])
+    return best[0]

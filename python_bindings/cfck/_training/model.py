@@ -348,7 +348,7 @@ class SpectralModel:
                 place.weight.scale.data.copy_(scale + octaves)
             return self.fit_rate()
 
-        rate_at(octaves_to_rate(rate_at, wanted))
+        octaves_to_rate(rate_at, wanted)
 
     def _check_unfinished(self) -> None:
         if self.is_finished:

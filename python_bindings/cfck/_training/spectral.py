@@ -61,9 +61,9 @@ def spectral(
             without, from its slope, which vanishes as soon as weights have adapted to errors.
 
     Raises:
-        InvalidArgumentError: no weight is left, or one is lazy, sparse, without values or
-            parametrised already; a pattern matches nothing, or one name of a tied weight alone; an
-            argument makes no sense.
+        InvalidArgumentError: no weight is left, or one is lazy, sparse, without values, without
+            memory of its own (as in models that run from a file) or parametrised already; a
+            pattern matches nothing, or one name of a tied weight alone; an argument makes no sense.
         UnsupportedError: rows of a weight are too long (docs/training.md). Without ``include``
             such weights stay lossless, unless there is no other.
 
