@@ -20,6 +20,6 @@ if(CFCK_SANITIZE)
   add_link_options(-fsanitize=${CFCK_SANITIZE})
 endif()
 if(CFCK_CHECK_ODR)
-  # Objects that also hold what the link compares; everything but the program is linked as usual.
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-flto> $<$<COMPILE_LANGUAGE:CXX>:-ffat-lto-objects>)
+  # Objects that hold what is compared, and no code: nothing can be linked.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-flto> $<$<COMPILE_LANGUAGE:CXX>:-fno-fat-lto-objects>)
 endif()

@@ -1,9 +1,11 @@
 # shellcheck shell=bash disable=SC2154
-# The long tier, sourced by test.sh --long: large files, sanitizers over all C++
-# tests, the codecs on AArch64, a minute of fuzzing for each target.
+# The long tier, sourced by test.sh --long: large files, all C++ tests without optimisation and with
+# sanitizers, the codecs on AArch64, a minute of fuzzing for each target.
 
 step "Long C++ tests"
 ctest --test-dir "$build" --output-on-failure --label-regex long
+
+run_debug_tests
 
 run_sanitized() {
   local name=$1 sanitizers=$2

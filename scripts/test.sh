@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds everything with its tests, makes the checks of check.sh, and runs all tests, C++ and Python;
-# then the library without optimisation, and a wheel with every Python that is there. Installs what
-# is missing, real torch among it (5 GB with its CUDA libraries; no GPU needed).
+# then compares all definitions, and tries a wheel with every Python that is there. Installs what is
+# missing, real torch among it (5 GB with its CUDA libraries; no GPU needed).
 #
 #   scripts/test.sh          all tests
-#   scripts/test.sh --long   also sanitizers, fuzzing, large files
+#   scripts/test.sh --long   also without optimisation, sanitizers, fuzzing, large files
 set -euo pipefail
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -25,7 +25,7 @@ if $long; then need_packages "${long_packages[@]}"; fi
 
 if [ ! -d "$venv/lib" ] || ! ls -d "$venv"/lib/python*/site-packages/torch >/dev/null 2>&1; then
   echo "PyTorch will be installed into .venv: about 5 GB, a few minutes."
-  need_disk_gb 11
+  need_disk_gb 9
 fi
 make_venv
 step "Installing what the Python tests use"
@@ -49,18 +49,20 @@ step "Python tests"
 python_tests() {
   (cd "$root_dir/tests/$1" && PATH="$venv/bin:$PATH" "$venv/bin/python" -m pytest -q)
 }
-# Those of the specification on the second core: most tests use one.
-python_tests spec >"$build/spec-tests.log" 2>&1 &
-spec_tests=$!
+cd "$root_dir"
+# Beside them, since most use one core.
+beside_python_tests() {
+  python_tests spec
+  compare_definitions
+}
+(beside_python_tests) >"$build/beside.log" 2>&1 &
+beside=$!
 python_tests python
 python_tests checks
-spec_status=0
-wait "$spec_tests" || spec_status=$?
-cat "$build/spec-tests.log"
-[ "$spec_status" -eq 0 ] || fail "tests of the specification failed"
-
-cd "$root_dir"
-run_debug_tests
+beside_status=0
+wait "$beside" || beside_status=$?
+cat "$build/beside.log"
+[ "$beside_status" -eq 0 ] || fail "tests of the specification, or comparing definitions, failed"
 
 mapfile -t pythons < <(find_pythons)
 for python in "${pythons[@]}"; do try_package "$python"; done

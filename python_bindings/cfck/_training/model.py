@@ -164,7 +164,6 @@ class SpectralModel:
         Raises:
             FloatingPointError: a weight or a step is not finite.
         """
-        self._check_finite()
         learned = self._snap_steps()
         if self._target is not None and self._target.step > 0 and learned:
             self._scale_steps(learned, self._target.wanted())
@@ -192,7 +191,6 @@ class SpectralModel:
             FloatingPointError: a weight or a step is not finite, or statistics of batch norms.
         """
         self._snap_steps()
-        self._check_finite()
         if norm_batches is not None:
             check_batches(norm_batches)
             norm_batches = list(norm_batches)
@@ -271,7 +269,6 @@ class SpectralModel:
             FloatingPointError: a weight is not finite.
         """
         self._snap_steps()
-        self._check_finite()
         return files.write(
             self.state_dict(), self.file_sources(), self.file_steps(), filename, metadata, options
         )
@@ -279,7 +276,6 @@ class SpectralModel:
     def to_bytes(self, metadata: Mapping[str, str] | None = None, **options: Any) -> bytes:
         """The file of save() in memory."""
         self._snap_steps()
-        self._check_finite()
         data = files.encode(self.file_sources(), self.file_steps(), metadata, options)
         files.check_same(self.state_dict(), data)
         return data
@@ -331,7 +327,9 @@ class SpectralModel:
             )
 
     def _snap_steps(self) -> list[Place]:
-        """Returns the weights whose steps were learned until now."""
+        """Returns the weights whose steps were learned until now; changes none of a model that has
+        NaN or infinities."""
+        self._check_finite()
         learned = []
         for place in self._places:
             if not bool(place.weight.is_snapped):
