@@ -36,12 +36,12 @@ from training.recipes import (
     FEW_LEVELS,
     LEARNED,
     LONGER,
-    LONGER_RATE,
     PLAIN,
 )
 from training.schemes import FewLevels, Recipe, Scheme, Spectral
 from training.tasks import Images, Task, Words, perplexity
 
+DEPTHS = {"ResNet-20": 20, "ResNet-56": 56}
 # The GPT learns its few texts by heart after more.
 EPOCHS = {"ResNet-20": 10, "ResNet-56": 6, "GPT": 4}
 RATES = {
@@ -90,10 +90,10 @@ class Learned(Benchmark):
 
     name = "training"
     rows: ClassVar[Mapping[str, Callable[[Learned], None]]] = {
-        "resnet20": lambda self: self.images("ResNet-20", 20),
+        "resnet20": lambda self: self.images("ResNet-20"),
         "levels": lambda self: self.levels(),
         "recipes": lambda self: self.recipes(),
-        "resnet56": lambda self: self.images("ResNet-56", 56),
+        "resnet56": lambda self: self.images("ResNet-56"),
         "gpt": lambda self: self.words(),
         "step": lambda self: self.step(),
     }
@@ -161,10 +161,10 @@ class Learned(Benchmark):
         self.curves[data] = runs
         return plain.score, runs
 
-    def images(self, data: str, depth: int) -> None:
+    def images(self, data: str) -> None:
         """A ResNet: bits at one point and at 0.2 points of top-1 below the baseline."""
         task = Images(self.scratch, self.options.bfloat16)
-        baseline, runs = self.curve(data, task, functools.partial(_resnet, depth))
+        baseline, runs = self.curve(data, task, functools.partial(_resnet, DEPTHS[data]))
         for (of, points), goal in BITS_GOALS.items():
             if of == data:
                 what = f"bits per weight at {points:+g} points of top-1"
@@ -175,8 +175,8 @@ class Learned(Benchmark):
         """Networks of few levels beside the curve of ResNet-20."""
         task = Images(self.scratch, self.options.bfloat16)
         if "ResNet-20" not in self.curves:
-            self.images("ResNet-20", 20)
-        load = functools.partial(_resnet, 20)
+            self.images("ResNet-20")
+        load = functools.partial(_resnet, DEPTHS["ResNet-20"])
         for label, (low, high) in LEVELS.items():
             make = functools.partial(_few_levels, FEW_LEVELS, low, high)
             peer = self.outcome("ResNet-20", label, task, load, make)
@@ -194,12 +194,12 @@ class Learned(Benchmark):
         }
         for label, recipe in {"float32": PLAIN["ResNet-20"], "float32, lr 3e-3": FAST}.items():
             ways[label] = functools.partial(_plain, recipe)
-        load = functools.partial(_resnet, 20)
+        load = functools.partial(_resnet, DEPTHS["ResNet-20"])
         for label, make in ways.items():
             self.outcome("ResNet-20", label, task, load, make, COMPARED_EPOCHS)
-        for label, recipe in LONGER.items():
-            make = functools.partial(_spectral, recipe, LONGER_RATE)
-            self.outcome("ResNet-20", label, task, load, make)
+        for data, rate, label, recipe in LONGER:
+            load = functools.partial(_resnet, DEPTHS[data])
+            self.outcome(data, label, task, load, functools.partial(_spectral, recipe, rate))
 
     def words(self) -> None:
         """The GPT: bits at two percent more perplexity than the baseline."""

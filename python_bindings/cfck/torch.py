@@ -29,6 +29,7 @@ from ._options.kinds import (
 )
 from ._options.signatures import split_progress, takes
 from ._streaming.convert import open_and_convert
+from ._streaming.placeholder import refuse_streamed_models
 from ._training.names import refuse_models_in_training
 
 if TYPE_CHECKING:
@@ -230,11 +231,13 @@ def load_model(
     Raises:
         RuntimeError: names are missing or unexpected and ``strict`` is set, or shapes differ.
         InvalidArgumentError: the model is in training (cfck.train.spectral).
+        UnsupportedError: the model runs from a file (compressed).
         CfckError: as load_file.
 
     After an error the model may be partly loaded.
     """
     refuse_models_in_training(model, "load the file before spectral() is called")
+    refuse_streamed_models(model)
     if (target := _FRAMEWORK.check_device(device)) is not None:
         _FRAMEWORK.reach_device(target)
     reading, progress = split_progress(options)

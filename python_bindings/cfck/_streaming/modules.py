@@ -24,13 +24,19 @@ class Streamed(nn.Module):
     had. There are no hooks: PyTorch's fast paths of attention do not run on modules with hooks.
     """
 
-    _names: frozenset[str]
+    _cfck_names: frozenset[str]
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        # A model's own hook is for its own classes: registries would keep those made here.
+        pass
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().__call__(*args, **kwargs)
         finally:
-            self.__dict__[_SUPPLY].release()
+            # A module that was made by this class, and not by stream(), has weights of its own.
+            if (supply := self.__dict__.get(_SUPPLY)) is not None:
+                supply.release()
 
     def _apply(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         held = {n: p for n, p in self._parameters.items() if isinstance(p, Placeholder)}
@@ -81,7 +87,7 @@ def stream(module: nn.Module, placeholders: dict[str, Placeholder], supply: Supp
         module.__dict__["_flat_weight_refs"] = []
     names = frozenset(placeholders)
     if isinstance(module, Streamed):
-        names |= type(module)._names
+        names |= type(module)._cfck_names
         module.__class__ = type(module).__bases__[1]
     module.__class__ = _streamed_class(type(module), names)
 
@@ -102,7 +108,7 @@ def _streamed_class(kind: type, names: frozenset[str]) -> type:
             "__module__": kind.__module__,
             "__qualname__": kind.__qualname__,
             "__doc__": kind.__doc__,
-            "_names": names,
+            "_cfck_names": names,
         }
         found = cast(Any, type(kind))(kind.__name__, (Streamed, kind), space)
         _classes[kind, names] = found
@@ -130,5 +136,6 @@ def _weight_property(kind: type, name: str) -> property:
 def _flat_weights(self: Any) -> list[Any]:
     """The weights of a recurrent module, in the order in which its operation takes them."""
     weights = [getattr(self, name, None) for name in self._flat_weights_names]
-    self.__dict__[_SUPPLY].hold(weights)  # it asks several times
+    if (supply := self.__dict__.get(_SUPPLY)) is not None:
+        supply.hold(weights)  # it asks several times
     return weights

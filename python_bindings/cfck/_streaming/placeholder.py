@@ -104,6 +104,17 @@ def _no_change(placeholder: Placeholder, why: str) -> UnsupportedError:
     )
 
 
+def refuse_streamed_models(model: torch.nn.Module) -> None:
+    """Raises UnsupportedError for models that run from a file: nothing can be loaded into them."""
+    for name, parameter in model.named_parameters():
+        if isinstance(parameter, Placeholder):
+            raise UnsupportedError(
+                f"the {type(model).__name__} runs from a file (compressed), and its weights cannot "
+                f"change: load the other file into a model of its own (parameter `{name}`)",
+                record=name,
+            )
+
+
 def _values(placeholder: Placeholder) -> torch.Tensor:
     """The values, for state_dict(): tied weights give one tensor."""
     return placeholder.weight.supply.whole(placeholder.weight)
@@ -120,6 +131,10 @@ def _require_grad(placeholder: Placeholder, requires_grad: bool = True) -> Place
     if requires_grad:
         raise _no_change(placeholder, "it has no gradient")
     return placeholder
+
+
+def _set_data(placeholder: Placeholder, values: torch.Tensor) -> None:
+    raise _no_change(placeholder, "its data would be others")
 
 
 @outside_graphs
@@ -224,6 +239,7 @@ _SPECIAL: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.linear: _linear,
     torch.Tensor.detach: _values,
     _TENSOR.data.__get__: lambda placeholder, *_: _values(placeholder),
+    _TENSOR.data.__set__: _set_data,
     torch.Tensor.requires_grad_: _require_grad,
     _TENSOR.requires_grad.__set__: _require_grad,
 }

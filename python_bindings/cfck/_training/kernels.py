@@ -18,6 +18,7 @@ _STEPS = "Tensor scale, Tensor bands, Tensor rows, Tensor columns"
 _GRADIENTS = "Tensor, Tensor, Tensor, Tensor"
 
 _PER_OCTAVE = _native.TRAINING_STEPS_PER_OCTAVE
+MOST_OCTAVES = 1000  # log2 of a step beyond this is the end of a training that has diverged
 
 
 _QUANTISERS: dict[tuple[tuple[int, ...], tuple[int, ...]], _native.WeightQuantiser] = {}
@@ -48,7 +49,7 @@ def native_steps(
     scale: torch.Tensor, bands: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor
 ) -> _native.TrainingSteps:
     finite = float(scale)
-    if not abs(finite) < 1000:
+    if not abs(finite) < MOST_OCTAVES:
         raise FloatingPointError(
             f"the step of a spectral weight is 2**{finite}; was the loss finite, and is step_lr "
             "small enough?"

@@ -17,9 +17,9 @@ from .._io.summary import SaveSummary
 from ..errors import InvalidArgumentError
 from . import files
 from .aim import octaves_to_rate
-from .names import plain_name
+from .names import plain_name, without_compiler
 from .norms import reestimate_norms
-from .places import Place, find_places
+from .places import Place, copied, find_places
 from .target import Target
 from .trellis import try_trellises
 from .weight import FileSteps
@@ -45,8 +45,8 @@ class SpectralModel:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        self._all_places = find_places(model)
+        self.model = without_compiler(model)
+        self._all_places = find_places(self.model)
         if not self._all_places:
             raise InvalidArgumentError(
                 "no weight of the model is compressed; call spectral() first"
@@ -108,23 +108,26 @@ class SpectralModel:
         if self.is_finished:
             return float(self._of_model[2])
         self._check_finite()
-        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
-            fit = threads.map(lambda place: place.weight.fit_rate(place.original()), self._places)
-            stored: float = sum(fit)
-        names = {name for place in self._places for name in place.names}
-        lossless = {name: t for name, t in self._plain_tensors() if name not in names}
-        if lossless:
-            self._of_model[1] = sum(files.stored_bits(files.encode(lossless, {})).values())
+        stored: float = sum(self._map(lambda place: place.weight.fit_rate(place.original())))
+        self._of_model[1] = self._lossless_bits()
         return (stored + float(self._of_model[1])) / self._n_values
 
     def target(self, bits_per_weight: float, by: int) -> None:
         """Sets the size that rate_loss() is to reach in ``by`` steps of training.
 
         Raises:
-            InvalidArgumentError: an argument that is not positive; finish() was called.
+            InvalidArgumentError: an argument that is not positive; a rate that lossless tensors
+                exceed alone; finish() was called.
         """
         self._check_unfinished()
-        self._target = Target(bits_per_weight, by)
+        target = Target(bits_per_weight, by)
+        least = self._lossless_bits() / self._n_values
+        if bits_per_weight <= least:
+            raise InvalidArgumentError(
+                f"weights that stay lossless take {least:.3f} bits per weight of the model alone: "
+                "ask for more, or have them compressed too (include, exclude)"
+            )
+        self._target = target
 
     def rate_loss(self) -> torch.Tensor:
         """The rate times a weight that is found in training, so that target() is reached.
@@ -146,12 +149,13 @@ class SpectralModel:
         return weight * rate
 
     def describe(self) -> str:
-        """A line for a log: the rate of a file as the weights are, and the weight of the rate."""
+        """A line for a log: the rate of a file as the weights are, and the last weight of it."""
         line = f"{self.fit_rate():.3f} bits per weight"
         if self._target is not None:
+            weight = self.history[-1][2] if self.history else self._target.multiplier
             line += (
                 f", target {self._target.bits_per_weight:g} by step {self._target.by}"
-                f" (at {self._target.step}), rate weight {self._target.multiplier:.4g}"
+                f" (at {self._target.step}), rate weight {weight:.4g}"
             )
         return line
 
@@ -159,14 +163,22 @@ class SpectralModel:
         """Rounds the steps to those of a file and ends learning them; weights are trained on.
 
         After target() all steps that were learned then grow or shrink by one factor, of at most 4,
-        so that the rate is the wanted one: it hardly changes any more.
+        so that the rate is the wanted one: it hardly changes any more. If this fails or is
+        interrupted, steps are what they were.
 
         Raises:
             FloatingPointError: a weight or a step is not finite.
+            InvalidArgumentError: layers or parametrisations were changed since spectral().
         """
-        learned = self._snap_steps()
-        if self._target is not None and self._target.step > 0 and learned:
-            self._scale_steps(learned, self._target.wanted())
+        before = {place.weight: place.weight.kept_steps() for place in self._places}
+        try:
+            learned = self._snap_steps()
+            if self._target is not None and self._target.step > 0 and learned:
+                self._scale_steps(learned, self._target.wanted())
+        except BaseException:
+            for weight, steps in before.items():
+                weight.take_back(steps)
+            raise
 
     def finish(
         self,
@@ -189,6 +201,8 @@ class SpectralModel:
 
         Raises:
             FloatingPointError: a weight or a step is not finite, or statistics of batch norms.
+            InvalidArgumentError: layers or parametrisations were changed since spectral();
+                ``evaluate`` returned NaN.
         """
         self._snap_steps()
         if norm_batches is not None:
@@ -197,7 +211,9 @@ class SpectralModel:
             reestimate_norms(self.model, norm_batches)
         if evaluate is not None:
             try_trellises(self, tuple(trellis_states), evaluate, norm_batches)
-        self._of_model[2] = self._rate_of(self.to_bytes())
+        data = files.encode(self.tensors(self.file_sources()), self.file_steps())
+        files.check_same(self.state_dict(), data)
+        self._of_model[2] = self._rate_of(data)
         self._hold_weights_if_finished()
         self._warn_of_a_missed_target()
 
@@ -206,14 +222,17 @@ class SpectralModel:
         """Whether finish() has been called."""
         return float(self._of_model[2]) > 0
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """The tensors of the plain model, weights as a file has them."""
+    def state_dict(self) -> dict[str, Any]:
+        """The state dict of the plain model, weights as a file has them."""
         by_original = {id(place.original()): place for place in self._places}
         values: dict[int, torch.Tensor] = {}
-        state: dict[str, torch.Tensor] = {}
+        state: dict[str, Any] = {}
         for name, tensor in self.model.state_dict(keep_vars=True).items():
             plain = plain_name(name)
-            if plain is None or not isinstance(tensor, torch.Tensor):
+            if plain is None:
+                continue
+            if not isinstance(tensor, torch.Tensor):  # of get_extra_state()
+                state[plain] = tensor
                 continue
             place = by_original.get(id(tensor))
             if place is None:
@@ -234,7 +253,11 @@ class SpectralModel:
         }
 
     def load_training_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes what training_state_dict() has returned, for a model made in the same way."""
+        """Takes what training_state_dict() has returned, for a model made in the same way.
+
+        Raises:
+            InvalidArgumentError: a state of something else. The model stays as it is.
+        """
         try:
             of_model, of_target = state["model"], state["target"]
             target = Target(**of_target) if of_target else None
@@ -243,7 +266,16 @@ class SpectralModel:
             raise InvalidArgumentError(
                 f"this is not what training_state_dict() returns: {error}"
             ) from None
-        self.model.load_state_dict(of_model)
+        before = copied(self.model.state_dict())
+        try:
+            self.model.load_state_dict(of_model)
+            for place in self._places:
+                place.weight.check_state(place.name)
+        except BaseException as error:
+            self.model.load_state_dict(before)
+            if isinstance(error, RuntimeError | TypeError | AttributeError):
+                raise InvalidArgumentError(f"this is a state of another model: {error}") from None
+            raise
         self._target, self.history = target, history
         for place in self._places:
             place.weight.hold_steps_if_snapped()
@@ -298,9 +330,14 @@ class SpectralModel:
             steps.update(dict.fromkeys(place.names, of_weight))
         return steps
 
-    def file_sources(self) -> dict[str, torch.Tensor]:
-        """The tensors that an encoder makes the file of: the values themselves, or, for a
-        trellis, the originals."""
+    def tensors(self, state: Mapping[str, Any] | None = None) -> dict[str, torch.Tensor]:
+        """The tensors of a state dict, or of that of the plain model."""
+        state = self.state_dict() if state is None else state
+        return {name: t for name, t in state.items() if isinstance(t, torch.Tensor)}
+
+    def file_sources(self) -> dict[str, Any]:
+        """What an encoder makes the file of: the values themselves, or, for a trellis, the
+        originals."""
         sources = self.state_dict()
         for place in self._places:
             if place.weight.trellised is not None:
@@ -308,27 +345,39 @@ class SpectralModel:
         return sources
 
     def _hold_weights_if_finished(self) -> None:
-        if self.is_finished:
-            for place in self._places:
-                original = place.original()
-                if original.requires_grad:
-                    self._held.append(original)
-                original.requires_grad_(False)
-                original.grad = None
+        if not self.is_finished:  # any more: a state of before was loaded
+            for original in self._held:
+                original.requires_grad_(True)
+            self._held = []
+            return
+        for place in self._places:
+            original = place.original()
+            if original.requires_grad:
+                self._held.append(original)
+            original.requires_grad_(False)
+            original.grad = None
 
     def _warn_of_a_missed_target(self) -> None:
         rate, target = float(self._of_model[2]), self._target
-        if target is not None and abs(rate / target.bits_per_weight - 1) > _MISSED:
-            warnings.warn(
-                f"the file has {rate:.3f} bits per weight where target() asked for "
-                f"{target.bits_per_weight:g}: call snap() while weights are trained on, or train "
-                "longer, with step_lr higher, or from a rate (bits) nearer to it",
-                stacklevel=3,
+        if target is None or abs(rate / target.bits_per_weight - 1) <= _MISSED:
+            return
+        if rate > target.bits_per_weight:
+            advice = (
+                "call snap() while weights are trained on, or train longer, with step_lr higher, "
+                "or from a rate (bits) nearer to it"
             )
+        else:
+            advice = "start from a higher rate (bits), or call snap() later: weights lose bits too"
+        warnings.warn(
+            f"the file has {rate:.3f} bits per weight where target() asked for "
+            f"{target.bits_per_weight:g}: {advice}",
+            stacklevel=3,
+        )
 
     def _snap_steps(self) -> list[Place]:
-        """Returns the weights whose steps were learned until now; changes none of a model that has
-        NaN or infinities."""
+        """Returns the weights whose steps were learned until now; changes none of a model that
+        cannot be a file."""
+        self._check_places()
         self._check_finite()
         learned = []
         for place in self._places:
@@ -354,10 +403,49 @@ class SpectralModel:
                 "finish() was called: the weights have the values of a file, and their rate stays"
             )
 
+    def _check_places(self) -> None:
+        """Raises InvalidArgumentError where the model is no longer what spectral() made of it."""
+        for place in self._places:
+            for module, attribute in place.owners:
+                if not parametrize.is_parametrized(module, attribute):
+                    raise InvalidArgumentError(
+                        f"weight `{place.name}` is no longer parametrised: what removed that has "
+                        "made it a plain weight",
+                        record=place.name,
+                    )
+                lists: Any = module.parametrizations
+                if len(lists[attribute]) > 1:
+                    raise InvalidArgumentError(
+                        f"weight `{place.name}` was parametrised again after spectral(): a file "
+                        "would not have what that makes of it",
+                        record=place.name,
+                    )
+        known = {id(place.weight) for place in self._places}
+        if {id(place.weight) for place in find_places(self.model)} != known:
+            raise InvalidArgumentError(
+                "layers of the model were replaced after spectral(): take a handle of the model "
+                "as it is, SpectralModel(model)"
+            )
+
     def _check_finite(self) -> None:
         for place in self._places:
             if not torch.isfinite(place.original()).all():
                 raise FloatingPointError(f"weight `{place.name}` holds NaN or infinities")
+
+    def _map(self, function: Callable[[Place], float]) -> list[float]:
+        """The function of each weight, on as many threads as PyTorch has."""
+        if torch.get_num_threads() == 1:
+            return [function(place) for place in self._places]
+        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+            return list(threads.map(function, self._places))
+
+    def _lossless_bits(self) -> float:
+        """Of the weights that are not compressed."""
+        names = {name for place in self._places for name in place.names}
+        lossless = {name: t for name, t in self._plain_tensors() if name not in names}
+        if not lossless:
+            return 0.0
+        return float(sum(files.stored_bits(files.encode(lossless, {})).values()))
 
     def _rate_of(self, data: bytes) -> float:
         stored = files.stored_bits(data)

@@ -9,6 +9,12 @@ from ..errors import InvalidArgumentError
 _OF_TRAINING = ".is_snapped"  # a buffer of each SpectralWeight
 
 
+def without_compiler(model: nn.Module) -> nn.Module:
+    """The module that torch.compile has wrapped, or the model itself."""
+    inner = model._modules.get("_orig_mod")
+    return model if inner is None else inner
+
+
 def plain_name(name: str) -> str | None:
     """The name of a tensor in the plain model; None for what only training has."""
     before, is_parametrized, after = ("." + name).rpartition(".parametrizations.")

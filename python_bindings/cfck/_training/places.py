@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -49,3 +50,8 @@ def find_places(model: nn.Module) -> list[Place]:
             if not any(owner is module for owner, of in place.owners if of == attribute):
                 place.owners.append((module, attribute))
     return list(found.values())
+
+
+def copied(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state dict with memory of its own."""
+    return {name: t.clone() if isinstance(t, torch.Tensor) else t for name, t in state.items()}

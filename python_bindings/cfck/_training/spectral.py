@@ -8,8 +8,9 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from ..errors import InvalidArgumentError, UnsupportedError
-from .choose import choose_weights
+from .choose import Chosen, choose_weights
 from .model import SpectralModel
+from .names import refuse_models_in_training, without_compiler
 from .weight import SpectralWeight
 
 _LEARN = ("steps", "weights")
@@ -46,14 +47,15 @@ def spectral(
         q.save("model.cfck")
 
     Args:
-        model: a trained one. It is changed in place; its state dict has the originals of weights,
-            steps and frequency tables, from which training resumes.
+        model: a trained one, also where torch.compile has wrapped it. It is changed in place; its
+            state dict has the originals of weights, steps and frequency tables, from which training
+            resumes.
         include, exclude: patterns of names of parameters, as fnmatch has them. Without ``include``
             all float32, bfloat16 and float16 parameters of two or more dimensions and 256 or more
             values are meant.
         block: sides of the blocks that are transformed, along the last axes, up to 64 each and 4096
             values; None: convolution kernels, and other weights as they are.
-        bits: the rate to start from, in bits for each value.
+        bits: the rate to start from, in bits for each value of the weights that are compressed.
         learn: "steps", "weights" or both. What is not learned is frozen.
         fields: which of "bands", "rows" and "columns" get steps of their own.
         batch_size: how many examples the loss of a step is the mean over. With it steps learn from
@@ -62,8 +64,9 @@ def spectral(
 
     Raises:
         InvalidArgumentError: no weight is left, or one is lazy, sparse, without values, without
-            memory of its own (as in models that run from a file) or parametrised already; a
-            pattern matches nothing, or one name of a tied weight alone; an argument makes no sense.
+            memory of its own (as in models that run from a file) or parametrised already; the
+            model is in training; a pattern matches nothing, or one name of a tied weight alone; an
+            argument makes no sense.
         UnsupportedError: rows of a weight are too long (docs/training.md). Without ``include``
             such weights stay lossless, unless there is no other.
 
@@ -72,14 +75,18 @@ def spectral(
     if not isinstance(model, nn.Module):
         raise TypeError(f"expected a torch.nn.Module as the model, not {type(model).__name__}")
     if not 0 < bits <= 24:
-        raise InvalidArgumentError(f"bits is a number from 0 to 24, not {bits}")
+        raise InvalidArgumentError(f"bits is a number above 0 and up to 24, not {bits}")
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 0:
         raise InvalidArgumentError(f"batch_size is a number of examples, not {batch_size!r}")
     _check_words("learn", learn, _LEARN)
+    if not learn:
+        raise InvalidArgumentError(f"learn has one or both of {_LEARN}")
     _check_words("fields", fields, _FIELDS)
     sides = tuple(block) if block is not None else ()
     if not all(isinstance(side, int) and 1 <= side <= 64 for side in sides):
         raise InvalidArgumentError(f"block has sides from 1 to 64, not {block!r}")
+    model = without_compiler(model)
+    refuse_models_in_training(model, "use the handle that spectral() has returned")
     chosen = choose_weights(model, include, exclude)
     wrapped, refused = [], None
     for known in chosen:
@@ -93,9 +100,8 @@ def spectral(
         wrapped.append((known, weight))
     if not wrapped and refused is not None:
         raise refused
+    _register(wrapped)
     for known, weight in wrapped:
-        for module, attribute in known.owners:
-            parametrize.register_parametrization(module, attribute, weight, unsafe=True)
         if "weights" not in learn:
             known.parameter.requires_grad_(False)
         if "steps" not in learn:
@@ -103,6 +109,20 @@ def spectral(
             for step in weight.steps():
                 step.requires_grad_(False)
     return SpectralModel(model)
+
+
+def _register(wrapped: Sequence[tuple[Chosen, SpectralWeight]]) -> None:
+    """Registers all parametrisations, or none."""
+    done: list[tuple[nn.Module, str]] = []
+    try:
+        for known, weight in wrapped:
+            for module, attribute in known.owners:
+                parametrize.register_parametrization(module, attribute, weight, unsafe=True)
+                done.append((module, attribute))
+    except BaseException:
+        for module, attribute in done:
+            parametrize.remove_parametrizations(module, attribute, leave_parametrized=False)
+        raise
 
 
 def _check_words(name: str, words: Sequence[str], known: tuple[str, ...]) -> None:

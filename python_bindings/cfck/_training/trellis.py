@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ from .._evaluation.outputs import undisturbed
 from ..errors import InvalidArgumentError
 from . import files
 from .norms import reestimate_norms
+from .places import copied
+from .weight import TRELLISES
 
 if TYPE_CHECKING:
     from .model import SpectralModel
 
-_STATES = (4, 8, 64)
 # Levels of a trellis are half as far apart at about the same rate; steps are searched above that.
 _OCTAVES_FINER = 1.0
 _SEARCH_OCTAVES = 0.5
@@ -39,12 +41,12 @@ def try_trellises(
     norm_batches: Any,
 ) -> None:
     """Leaves the model as it is, or with the trellis that makes it better at no more bytes."""
-    unknown = set(trellis_states) - set(_STATES)
+    unknown = set(trellis_states) - set(TRELLISES)
     if unknown:
-        raise InvalidArgumentError(f"trellis_states are among {_STATES}, not {sorted(unknown)}")
+        raise InvalidArgumentError(f"trellis_states are among {TRELLISES}, not {sorted(unknown)}")
     model = trained.model
-    plain = _copied(model.state_dict())
-    most_bytes = len(files.encode(trained.state_dict(), trained.file_steps()))
+    plain = copied(model.state_dict())
+    most_bytes = len(files.encode(trained.tensors(), trained.file_steps()))
     best, kept = _score(model, evaluate), plain
     try:
         for states in trellis_states:
@@ -58,7 +60,7 @@ def try_trellises(
                 reestimate_norms(model, norm_batches)
             score = _score(model, evaluate)
             if score > best:
-                best, kept = score, _copied(model.state_dict())
+                best, kept = score, copied(model.state_dict())
             model.load_state_dict(plain)
     except BaseException:
         kept = plain
@@ -67,19 +69,18 @@ def try_trellises(
         model.load_state_dict(kept)
 
 
-def _copied(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: t.clone() if isinstance(t, torch.Tensor) else t for name, t in state.items()}
-
-
 def _score(model: nn.Module, evaluate: Callable[[nn.Module], float]) -> float:
     with undisturbed(model):
-        return float(evaluate(model))
+        score = float(evaluate(model))
+    if math.isnan(score):
+        raise InvalidArgumentError("evaluate returned NaN, which says nothing of what is better")
+    return score
 
 
 def at_no_more_bytes(trained: SpectralModel, states: int, most_bytes: int) -> Trellised | None:
     """Encodes with the finest steps, relative to those learned, that take no more bytes."""
     steps = trained.file_steps()
-    sources = trained.state_dict()
+    sources = trained.tensors()
     for place in trained.places:
         sources.update(dict.fromkeys(place.names, place.original().detach()))
     fine, coarse = -_OCTAVES_FINER, -_OCTAVES_FINER + _SEARCH_OCTAVES

@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 from .. import _native
+from ..errors import InvalidArgumentError
 from . import kernels
 
 # The entropy of a normal deviate in steps of one standard deviation, in bits.
 _BITS_OF_SIGMA = 0.5 * math.log2(2 * math.pi * math.e)
+TRELLISES = (4, 8, 64)  # numbers of states
 QUARTERS = 4  # steps of a file are quarters of octaves on top of one number
 
 
@@ -29,6 +31,13 @@ class FileSteps:
 
     def native(self) -> _native.LearnedSteps:
         return _native.LearnedSteps(**dataclasses.asdict(self))
+
+
+def _laid_out(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The values with the strides of a weight: operations may round by them."""
+    if like.is_contiguous():
+        return values
+    return torch.empty_like(like, requires_grad=False).copy_(values)
 
 
 class SpectralWeight(nn.Module):
@@ -113,11 +122,11 @@ class SpectralWeight(nn.Module):
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         if self.trellised is not None:
-            return self.trellised
+            return _laid_out(self.trellised, weight)
         values: torch.Tensor = kernels.quantise(
             weight.float(), *self.log2_steps(), self.block, self.n_examples
         )
-        return values.to(weight.dtype)
+        return _laid_out(values.to(weight.dtype), weight)
 
     def right_inverse(self, values: torch.Tensor) -> torch.Tensor:
         return values
@@ -158,10 +167,37 @@ class SpectralWeight(nn.Module):
         self.hold_steps_if_snapped()
 
     def hold_steps_if_snapped(self) -> None:
-        """Also after a state dict was loaded."""
-        if bool(self.is_snapped):
-            for parameter in self.steps():
-                parameter.requires_grad_(False)
+        """Also after a state dict was loaded, which may be one of before snap()."""
+        for parameter in self.learned_steps():
+            parameter.requires_grad_(not bool(self.is_snapped))
+
+    def check_state(self, name: str) -> None:
+        """Raises InvalidArgumentError for numbers that no training leaves in a state dict."""
+        family = float(self.tables[0])
+        makes_sense = (
+            bool(torch.isfinite(self.tables).all())
+            and 0 <= family < 256
+            and int(self.states) in (1, *TRELLISES)
+            and all(float(steps.detach().abs().max()) < kernels.MOST_OCTAVES for steps in self.steps())
+        )
+        if not makes_sense:
+            raise InvalidArgumentError(
+                f"the state of weight `{name}` makes no sense: steps, tables or states are not "
+                "those of a training",
+                record=name,
+            )
+
+    def kept_steps(self) -> tuple[list[torch.Tensor], bool]:
+        """For take_back()."""
+        return [parameter.detach().clone() for parameter in self.steps()], bool(self.is_snapped)
+
+    @torch.no_grad()
+    def take_back(self, kept: tuple[list[torch.Tensor], bool]) -> None:
+        """Makes steps what kept_steps() has found."""
+        for parameter, values in zip(self.steps(), kept[0], strict=True):
+            parameter.copy_(values)
+        self.is_snapped.fill_(kept[1])
+        self.hold_steps_if_snapped()
 
     @torch.no_grad()
     def take_trellis(self, scale: float, states: int, values: torch.Tensor) -> None:

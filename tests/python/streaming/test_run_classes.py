@@ -1,0 +1,76 @@
+"""The classes of the modules of models that run from a file."""
+
+import cfck.torch
+import pytest
+import torch
+from cfck import UnsupportedError
+from cfck.torch import compressed, save_model
+from conftest import assert_same
+from streamed_models import assert_equal_outputs, pair, scrambled, two_layers
+from torch import nn
+
+X = torch.ones(2, 128)
+
+
+class _Names(nn.Module):
+    """Has attributes of its own under likely names."""
+
+    _names = ("a", "b")
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(128, 128))
+
+    def forward(self, x):
+        return x @ self.weight * len(self._names)
+
+
+def test_attributes_of_a_class_are_its_own(path):
+    torch.manual_seed(1)
+    streamed, expected = pair(nn.Sequential(_Names()), path)
+    assert streamed[0]._names == ("a", "b")
+    assert_equal_outputs(streamed, expected, X)
+
+
+def test_subclass_hooks_see_only_the_classes_of_the_model(path):
+    known = {}
+
+    class Registered(nn.Linear):
+        def __init_subclass__(cls, *, tag):
+            known[tag] = cls
+
+    class Layer(Registered, tag="layer"):
+        pass
+
+    torch.manual_seed(1)
+    streamed, expected = pair(nn.Sequential(Layer(128, 128)), path)
+    assert known == {"layer": Layer}
+    assert_equal_outputs(streamed, expected, X)
+
+
+@pytest.mark.parametrize("kind", [nn.Linear, nn.LSTM])
+def test_classes_make_plain_modules(path, kind):
+    torch.manual_seed(1)
+    streamed, _ = pair(nn.Sequential(kind(128, 128)), path)
+    torch.manual_seed(2)
+    made = type(streamed[0])(128, 128)
+    torch.manual_seed(2)
+    assert_equal_outputs(made, kind(128, 128), X)
+
+
+def test_data_cannot_be_replaced(path):
+    streamed, expected = pair(two_layers(), path)
+    parameter = dict(streamed.named_parameters())["0.weight"]
+    with pytest.raises(UnsupportedError, match="`0.weight` is compressed and cannot change"):
+        parameter.data = torch.zeros(3, 3)
+    with pytest.raises(UnsupportedError, match="is compressed and cannot change"):
+        n_values = sum(p.numel() for p in streamed.parameters())
+        nn.utils.vector_to_parameters(torch.zeros(n_values), streamed.parameters())
+    assert_same(streamed(torch.ones(2, 64)), expected(torch.ones(2, 64)))
+
+
+def test_nothing_is_loaded_into_them(path):
+    save_model(two_layers(), path)
+    streamed = compressed(scrambled(two_layers()), path)
+    with pytest.raises(UnsupportedError, match="runs from a file .*a model of its own"):
+        cfck.torch.load_model(streamed, path)
