@@ -6,7 +6,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, cast
 
-import torch
 from torch import nn
 
 from ..errors import UnsupportedError
@@ -119,18 +118,24 @@ def _weight_property(kind: type, name: str) -> property:
     """Decodes a weight where it is read; embeddings get the placeholder and read rows."""
     by_rows = issubclass(kind, nn.Embedding | nn.EmbeddingBag) and name == "weight"
 
-    def read(self: nn.Module) -> torch.Tensor | None:
-        try:
-            parameter = self._parameters[name]
-        except KeyError:
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}"
-            ) from None
+    def read(self: nn.Module) -> Any:
+        if name not in self._parameters:
+            if name in self.__dict__:
+                return self.__dict__[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        parameter = self._parameters[name]
         if by_rows or not isinstance(parameter, Placeholder):
             return parameter
         return parameter.weight.supply.use(parameter.weight)
 
-    return property(read)
+    def write(self: nn.Module, value: Any) -> None:
+        # Where the parameter was deleted: functions that compute weights from others do that.
+        self.__dict__[name] = value
+
+    def delete(self: nn.Module) -> None:
+        self.__dict__.pop(name, None)
+
+    return property(read, write, delete)
 
 
 def _flat_weights(self: Any) -> list[Any]:

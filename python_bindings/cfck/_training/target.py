@@ -14,6 +14,7 @@ _GAIN = 0.02
 _DAMPING = 8
 _LEAST = 1e-6
 _MOST = 1e3
+_LEAST_RATE = 1e-6
 
 
 @dataclasses.dataclass
@@ -31,8 +32,10 @@ class Target:
     multiplier: float = 0.05
 
     def __post_init__(self) -> None:
-        if not 0 < self.bits_per_weight < 64:
-            raise InvalidArgumentError(f"bits_per_weight is above 0, not {self.bits_per_weight}")
+        if not _LEAST_RATE <= self.bits_per_weight <= 64:
+            raise InvalidArgumentError(
+                f"bits_per_weight is from {_LEAST_RATE:g} to 64, not {self.bits_per_weight}"
+            )
         if isinstance(self.by, bool) or not isinstance(self.by, int) or self.by < 1:
             raise InvalidArgumentError(f"by is a number of training steps, not {self.by!r}")
         numbers = (self.start, self.step, self.multiplier)

@@ -178,7 +178,9 @@ class SpectralWeight(nn.Module):
             bool(torch.isfinite(self.tables).all())
             and 0 <= family < 256
             and int(self.states) in (1, *TRELLISES)
-            and all(float(steps.detach().abs().max()) < kernels.MOST_OCTAVES for steps in self.steps())
+            and all(
+                float(steps.detach().abs().max()) < kernels.MOST_OCTAVES for steps in self.steps()
+            )
         )
         if not makes_sense:
             raise InvalidArgumentError(

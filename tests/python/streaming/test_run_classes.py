@@ -74,3 +74,17 @@ def test_nothing_is_loaded_into_them(path):
     streamed = compressed(scrambled(two_layers()), path)
     with pytest.raises(UnsupportedError, match="runs from a file .*a model of its own"):
         cfck.torch.load_model(streamed, path)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+def test_weights_may_be_computed_from_others(path):
+    torch.manual_seed(1)
+    streamed, expected = pair(two_layers(), path)
+    x = torch.ones(2, 64)
+    for model in (streamed, expected):
+        nn.utils.weight_norm(model[0])
+    assert_same(streamed(x), expected(x))
+    for model in (streamed, expected):
+        nn.utils.remove_weight_norm(model[0])
+    assert isinstance(streamed[0].weight, nn.Parameter)
+    assert_same(streamed(x), expected(x))
