@@ -46,4 +46,10 @@ LONGER = (
     ("ResNet-20", 1.1, "1.1 bits, lr 1e-3", Recipe(lr=1e-3, step_lr=2e-2)),
     ("ResNet-20", 1.1, "1.1 bits, lr 2e-3", Recipe(lr=2e-3, step_lr=2e-2)),
     ("ResNet-56", 0.75, "0.75 bits, lr 4e-3", Recipe(lr=4e-3, step_lr=2e-2)),
+    (
+        "ResNet-56",
+        0.75,
+        "0.75 bits, slow fall",
+        Recipe(lr=1e-3, step_lr=2e-2, bits=4, reach=0.6, snap=0.8),
+    ),
 )
