@@ -94,13 +94,21 @@ function(cfck_device_code)
     return()
   endif()
   file(MAKE_DIRECTORY ${CFCK_DEVICE_CODE_DIR})
+  # Ninja reads the files of dependencies where nvcc writes them. Rewritten ones would be in CMakeFiles,
+  # which scikit-build-core deletes for each Python, and all would be compiled again.
+  cmake_policy(PUSH)
+  cmake_policy(SET CMP0116 OLD)
   foreach(source ${arg_UNPARSED_ARGUMENTS})
     get_filename_component(path ${source} ABSOLUTE)
     get_filename_component(name ${source} NAME_WE)
     set(ptx ${CFCK_DEVICE_CODE_DIR}/${name}.ptx)
+    set(target ${ptx})
+    if(CMAKE_GENERATOR MATCHES "Ninja")
+      file(RELATIVE_PATH target ${CMAKE_BINARY_DIR} ${ptx})
+    endif()
     add_custom_command(OUTPUT ${ptx}
       COMMAND ${CFCK_NVCC} ${CFCK_CUDA_FLAGS} -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include
-              -arch=compute_${CFCK_OLDEST_DEVICE} -ptx -MD -MF ${ptx}.d -o ${ptx} ${path}
+              -arch=compute_${CFCK_OLDEST_DEVICE} -ptx -MD -MF ${ptx}.d -MT ${target} -o ${ptx} ${path}
       DEPENDS ${path} DEPFILE ${ptx}.d COMMENT "Compiling ${name} for CUDA" VERBATIM)
     foreach(device ${CFCK_ASSEMBLED_DEVICES})
       set(cubin ${CFCK_DEVICE_CODE_DIR}/${name}.sm${device}.cubin)
@@ -112,6 +120,7 @@ function(cfck_device_code)
       list(APPEND cubins ${cubin})
     endforeach()
   endforeach()
+  cmake_policy(POP)
   list(GET arg_UNPARSED_ARGUMENTS 0 first)
   get_filename_component(first ${first} NAME_WE)
   add_custom_target(cfck_device_code_${first} ALL DEPENDS ${cubins})
