@@ -170,14 +170,16 @@ class SpectralModel:
             FloatingPointError: a weight or a step is not finite.
             InvalidArgumentError: layers or parametrisations were changed since spectral().
         """
-        before = {place.weight: place.weight.kept_steps() for place in self._places}
+        # Loops call this at every step: of those that are snapped nothing is kept.
+        unsnapped = [p.weight for p in self._places if not bool(p.weight.is_snapped)]
+        before = [(weight, weight.kept_steps()) for weight in unsnapped]
         try:
             learned = self._snap_steps()
             if self._target is not None and self._target.step > 0 and learned:
                 self._scale_steps(learned, self._target.wanted())
         except BaseException:
-            for weight, steps in before.items():
-                weight.take_back(steps)
+            for weight, steps in before:
+                weight.undo_snap(steps)
             raise
 
     def finish(
@@ -211,9 +213,7 @@ class SpectralModel:
             reestimate_norms(self.model, norm_batches)
         if evaluate is not None:
             try_trellises(self, tuple(trellis_states), evaluate, norm_batches)
-        data = files.encode(self.tensors(self.file_sources()), self.file_steps())
-        files.check_same(self.state_dict(), data)
-        self._of_model[2] = self._rate_of(data)
+        self._of_model[2] = self._rate_of(self._encoded(self.tensors(self.file_sources())))
         self._hold_weights_if_finished()
         self._warn_of_a_missed_target()
 
@@ -308,9 +308,7 @@ class SpectralModel:
     def to_bytes(self, metadata: Mapping[str, str] | None = None, **options: Any) -> bytes:
         """The file of save() in memory."""
         self._snap_steps()
-        data = files.encode(self.file_sources(), self.file_steps(), metadata, options)
-        files.check_same(self.state_dict(), data)
-        return data
+        return self._encoded(self.file_sources(), metadata, options)
 
     def remove(self) -> nn.Module:
         """Makes the model a plain one with the weights that a file has, and returns it."""
@@ -446,6 +444,17 @@ class SpectralModel:
         if not lossless:
             return 0.0
         return float(sum(files.stored_bits(files.encode(lossless, {})).values()))
+
+    def _encoded(
+        self,
+        sources: Mapping[str, Any],
+        metadata: Mapping[str, str] | None = None,
+        options: Any = None,
+    ) -> bytes:
+        """A file of file_sources(), or of the tensors among them, that decodes to the model."""
+        data = files.encode(sources, self.file_steps(), metadata, options)
+        files.check_same(self.state_dict(), data)
+        return data
 
     def _rate_of(self, data: bytes) -> float:
         stored = files.stored_bits(data)

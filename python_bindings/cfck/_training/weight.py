@@ -189,16 +189,16 @@ class SpectralWeight(nn.Module):
                 record=name,
             )
 
-    def kept_steps(self) -> tuple[list[torch.Tensor], bool]:
-        """For take_back()."""
-        return [parameter.detach().clone() for parameter in self.steps()], bool(self.is_snapped)
+    def kept_steps(self) -> list[torch.Tensor]:
+        """For undo_snap()."""
+        return [parameter.detach().clone() for parameter in self.steps()]
 
     @torch.no_grad()
-    def take_back(self, kept: tuple[list[torch.Tensor], bool]) -> None:
-        """Makes steps what kept_steps() has found."""
-        for parameter, values in zip(self.steps(), kept[0], strict=True):
+    def undo_snap(self, kept: list[torch.Tensor]) -> None:
+        """Makes steps what kept_steps() has found before snap()."""
+        for parameter, values in zip(self.steps(), kept, strict=True):
             parameter.copy_(values)
-        self.is_snapped.fill_(kept[1])
+        self.is_snapped.fill_(False)
         self.hold_steps_if_snapped()
 
     @torch.no_grad()
