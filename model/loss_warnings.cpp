@@ -42,11 +42,14 @@ std::string counted(std::size_t n, const char* one, const char* several) {
   return std::to_string(n) + " " + (n == 1 ? one : several);
 }
 
-void warn_of_errors(std::span<const LossyTensor> lossy, std::vector<std::string>& warnings) {
+void warn_of_errors(std::span<const LossyTensor> lossy, const EncodeOptions& options,
+                    std::vector<std::string>& warnings) {
   Squares all;
   const LossyTensor* worst = nullptr;
   std::size_t n_beyond = 0;
   for (const LossyTensor& tensor : lossy) {
+    // Training has used the decoded values, not those that a trellis started from.
+    if (options.learned_steps.contains(tensor.name)) continue;
     const Squares squares = squares_of(tensor);
     all.add(squares);
     if (!(squares.nmse() > kMaxNmse)) continue;
@@ -123,7 +126,7 @@ std::vector<std::string> loss_warnings(std::span<const LossyTensor> lossy,
                                        std::span<const KeptLossless> kept_lossless,
                                        const EncodeOptions& options) {
   std::vector<std::string> warnings;
-  if (options.calibration == nullptr) warn_of_errors(lossy, warnings);
+  if (options.calibration == nullptr) warn_of_errors(lossy, options, warnings);
   warn_of_psnr(lossy, warnings);
   warn_of_dimensions(lossy, warnings);
   if (lossy.empty()) warn_of_nothing_taken(kept_lossless, options, warnings);

@@ -39,16 +39,17 @@ from training.recipes import (
     PLAIN,
 )
 from training.schemes import FewLevels, Recipe, Scheme, Spectral
-from training.tasks import Images, Task, Words, perplexity
+from training.tasks import Images, Task, TaughtImages, Words, perplexity
 
 DEPTHS = {"ResNet-20": 20, "ResNet-56": 56}
 # The GPT learns its few texts by heart after more.
 EPOCHS = {"ResNet-20": 10, "ResNet-56": 6, "GPT": 4}
 RATES = {
     "ResNet-20": (1.6, 1.1, 0.8),
-    "ResNet-56": (1.1, 0.75, 0.5),
+    "ResNet-56": (0.75,),
     "GPT": (1.4, 1.0),
 }
+TAUGHT_RATES = {"ResNet-20": (1.6, 0.8), "ResNet-56": (0.75, 0.5)}
 # Levels from, levels to, and the name: 2 and 3 bits, and ternary weights.
 LEVELS = {"LSQ 3 bits": (-4, 3), "LSQ 2 bits": (-2, 1), "ternary": (-1, 1)}
 
@@ -164,12 +165,32 @@ class Learned(Benchmark):
     def images(self, data: str) -> None:
         """A ResNet: bits at one point and at 0.2 points of top-1 below the baseline."""
         task = Images(self.scratch, self.options.bfloat16)
-        baseline, runs = self.curve(data, task, functools.partial(_resnet, DEPTHS[data]))
+        load = functools.partial(_resnet, DEPTHS[data])
+        baseline, runs = self.curve(data, task, load)
+        runs.extend(self.taught(data, load))
         for (of, points), goal in BITS_GOALS.items():
             if of == data:
                 what = f"bits per weight at {points:+g} points of top-1"
                 found = bits_at(baseline + points, runs)
                 self.targets.judge(data, data, what, found, goal, f"{baseline:.2f} %")
+
+    def taught(self, data: str, load: Callable[[], nn.Module]) -> list[Outcome]:
+        """Runs with the float32 network, after its training, as teacher."""
+        epochs = 1 if self.options.quick else EPOCHS[data]
+
+        def teacher() -> nn.Module:
+            name = f"{data}-float32-{epochs}".lower()
+            training = Training(name, self.scratch, self.scratch, self.say)
+            task = Images(self.scratch, self.options.bfloat16)
+            make = functools.partial(_plain, PLAIN[data], load())
+            return training.trained(task, make, epochs, self.made_by)
+
+        task = TaughtImages(self.scratch, self.options.bfloat16, teacher)
+        runs = []
+        for rate in TAUGHT_RATES[data]:
+            make = functools.partial(_spectral, LEARNED[data], rate)
+            runs.append(self.outcome(data, f"{rate:g} bits, taught", task, load, make))
+        return runs
 
     def levels(self) -> None:
         """Networks of few levels beside the curve of ResNet-20."""

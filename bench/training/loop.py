@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from training.schemes import Scheme
 from training.tasks import Task
@@ -75,6 +76,17 @@ class Training:
         self._outcome.parent.mkdir(parents=True, exist_ok=True)
         self._outcome.write_text(json.dumps(asdict(outcome), indent=1) + "\n")
         return outcome
+
+    def trained(
+        self, task: Task, make: Callable[[int], Scheme], epochs: int, facts: dict[str, str]
+    ) -> nn.Module:
+        """The network of a run, trained if its state is not there, without gradients."""
+        if not self._state.exists():
+            self._outcome.unlink(missing_ok=True)
+        self.run(task, make, epochs, facts)
+        scheme = make(epochs * task.n_batches)
+        scheme.load_state(torch.load(self._state, weights_only=True)["scheme"])
+        return scheme.model.eval().requires_grad_(False)
 
     def _epoch(
         self,

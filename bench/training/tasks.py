@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,38 @@ class Images(Task):
     def score(self, model: nn.Module) -> float:
         """Percent of the test images."""
         return top1(model)
+
+
+class TaughtImages(Images):
+    """CIFAR-10 with a teacher, a trained network whose softened outputs are half of the loss.
+
+    Hinton et al. 2015, "Distilling the Knowledge in a Neural Network".
+    """
+
+    temperature = 2.0
+
+    def __init__(self, scratch: Path, in_bfloat16: bool, teacher: Callable[[], nn.Module]) -> None:
+        """`teacher` is called with the first batch."""
+        super().__init__(scratch, in_bfloat16)
+        self._teacher = functools.cache(teacher)
+
+    def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
+        """Half cross entropy, half divergence from the teacher."""
+        images, labels = batch
+        images = images.to(memory_format=torch.channels_last)
+        with self.autocast():
+            logits = model(images)
+            with torch.no_grad():
+                wanted = self._teacher()(images)
+        logits, wanted = logits.float(), wanted.float()
+        divergence = functional.kl_div(
+            (logits / self.temperature).log_softmax(1),
+            (wanted / self.temperature).log_softmax(1),
+            reduction="batchmean",
+            log_target=True,
+        )
+        labelled = functional.cross_entropy(logits, labels)
+        return 0.5 * (labelled + self.temperature**2 * divergence)
 
 
 class Words(Task):

@@ -13,7 +13,7 @@ namespace cfck {
 
 // Returns one sentence for each thing that is likely to be a mistake, without a full stop:
 // - tensors, or all of them together, whose squared errors are above a tenth of their squares
-//   (-10 dB), unless the options have a calibration;
+//   (-10 dB), unless the options have a calibration, or learned steps of these tensors;
 // - a psnr, which relates errors to the range of the values, where that left more than a hundredth
 //   of the squares (-20 dB);
 // - tensors of fewer than two dimensions that are lossy, if they have a name;

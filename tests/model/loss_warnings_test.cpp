@@ -49,6 +49,14 @@ TEST(LossWarnings, ErrorsBeyondATenth) {
   EXPECT_EQ(said({odd}), "");
 }
 
+TEST(LossWarnings, NothingIsSaidOfErrorsThatTrainingHasUsed) {
+  EncodeOptions options;
+  options.learned_steps["b"] = {};
+  EXPECT_EQ(said({tensor("a", 0.01), tensor("b", 0.5)}, options), "");
+  EXPECT_NE(said({tensor("a", 0.2), tensor("b", 0.5)}, options).find("1 tensor has"),
+            std::string::npos);
+}
+
 TEST(LossWarnings, PsnrThatSaysLittle) {
   const std::string text = said({tensor("a", 0.05, TargetKind::kPsnr)});
   EXPECT_NE(text.find("psnr relates errors to the range"), std::string::npos) << text;

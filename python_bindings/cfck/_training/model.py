@@ -6,12 +6,14 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from .._common.progress import Counter, Progress, shown
 from .._evaluation.outputs import check_batches
 from .._io.summary import SaveSummary
 from ..errors import InvalidArgumentError
@@ -19,9 +21,9 @@ from . import files
 from .aim import octaves_to_rate
 from .names import plain_name, without_compiler
 from .norms import reestimate_norms
-from .places import Place, copied, find_places
+from .places import Place, find_places, unchanged_if_failing
 from .target import Target
-from .trellis import try_trellises
+from .trellis import n_trials, try_trellises
 from .weight import FileSteps
 
 # Frequency tables are fitted anew at every so many calls of bits_per_weight().
@@ -188,6 +190,7 @@ class SpectralModel:
         *,
         trellis_states: Iterable[int] = (8,),
         norm_batches: Iterable[Any] | None = None,
+        progress: Progress | bool | None = None,
     ) -> None:
         """Gives the weights the values that a file has; they are no longer trained.
 
@@ -197,9 +200,11 @@ class SpectralModel:
             trellis_states: the trellises that are tried, of 4, 8 or 64 states.
             norm_batches: inputs of the model, on which the statistics of batch norms are measured
                 anew.
+            progress: called as progress(done, total, name), of evaluations and encoded files; None:
+                a line on stderr, if that is a terminal; True: in any case; False: nothing.
 
-        If this fails, also in ``evaluate`` or on ``norm_batches``, no trellis is taken, and the
-        weights can be trained on; steps are snapped.
+        If this fails, also in ``evaluate``, ``progress`` or on ``norm_batches``, no trellis is
+        taken, and the weights can be trained on; steps are snapped.
 
         Raises:
             FloatingPointError: a weight or a step is not finite, or statistics of batch norms.
@@ -207,13 +212,21 @@ class SpectralModel:
                 ``evaluate`` returned NaN.
         """
         self._snap_steps()
-        if norm_batches is not None:
-            check_batches(norm_batches)
-            norm_batches = list(norm_batches)
-            reestimate_norms(self.model, norm_batches)
-        if evaluate is not None:
-            try_trellises(self, tuple(trellis_states), evaluate, norm_batches)
-        self._of_model[2] = self._rate_of(self._encoded(self.tensors(self.file_sources())))
+        states = tuple(trellis_states)
+        with shown(progress, "finish") as listener:
+            counter = Counter(listener, 1 if evaluate is None else 1 + n_trials(states))
+            if norm_batches is not None:
+                counter.tell("measuring statistics of batch norms")
+                check_batches(norm_batches)
+                norm_batches = list(norm_batches)
+                reestimate_norms(self.model, norm_batches)
+            with nullcontext() if evaluate is None else unchanged_if_failing(self.model):
+                if evaluate is not None:
+                    try_trellises(self, states, evaluate, norm_batches, counter)
+                counter.tell("encoding")
+                rate = self._rate_of(self._encoded(self.tensors(self.file_sources())))
+                counter.finish("encoded")
+        self._of_model[2] = rate
         self._hold_weights_if_finished()
         self._warn_of_a_missed_target()
 
@@ -266,16 +279,13 @@ class SpectralModel:
             raise InvalidArgumentError(
                 f"this is not what training_state_dict() returns: {error}"
             ) from None
-        before = copied(self.model.state_dict())
         try:
-            self.model.load_state_dict(of_model)
-            for place in self._places:
-                place.weight.check_state(place.name)
-        except BaseException as error:
-            self.model.load_state_dict(before)
-            if isinstance(error, RuntimeError | TypeError | AttributeError):
-                raise InvalidArgumentError(f"this is a state of another model: {error}") from None
-            raise
+            with unchanged_if_failing(self.model):
+                self.model.load_state_dict(of_model)
+                for place in self._places:
+                    place.weight.check_state(place.name)
+        except (RuntimeError, TypeError, AttributeError) as error:
+            raise InvalidArgumentError(f"this is a state of another model: {error}") from None
         self._target, self.history = target, history
         for place in self._places:
             place.weight.hold_steps_if_snapped()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -55,3 +56,14 @@ def find_places(model: nn.Module) -> list[Place]:
 def copied(state: Mapping[str, Any]) -> dict[str, Any]:
     """A state dict with memory of its own."""
     return {name: t.clone() if isinstance(t, torch.Tensor) else t for name, t in state.items()}
+
+
+@contextmanager
+def unchanged_if_failing(model: nn.Module) -> Iterator[None]:
+    """Gives the model the state dict of before, if what is done with it fails."""
+    before = copied(model.state_dict())
+    try:
+        yield
+    except BaseException:
+        model.load_state_dict(before)
+        raise

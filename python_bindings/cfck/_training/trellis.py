@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from .._common.progress import Counter
 from .._evaluation.outputs import undisturbed
 from ..errors import InvalidArgumentError
 from . import files
@@ -34,39 +35,48 @@ class Trellised:
     values: dict[str, torch.Tensor]
 
 
+def n_trials(trellis_states: tuple[int, ...]) -> int:
+    """What try_trellises() counts: evaluations and encoded files."""
+    return 1 + len(trellis_states) * (_SEARCH_ROUNDS + 1)
+
+
 def try_trellises(
     trained: SpectralModel,
     trellis_states: tuple[int, ...],
     evaluate: Callable[[nn.Module], float],
     norm_batches: Any,
+    counter: Counter,
 ) -> None:
-    """Leaves the model as it is, or with the trellis that makes it better at no more bytes."""
+    """Leaves the model as it is, or with the trellis that makes it better at no more bytes.
+
+    If this fails, the model may have one of them.
+    """
     unknown = set(trellis_states) - set(TRELLISES)
     if unknown:
         raise InvalidArgumentError(f"trellis_states are among {TRELLISES}, not {sorted(unknown)}")
     model = trained.model
     plain = copied(model.state_dict())
     most_bytes = len(files.encode(trained.tensors(), trained.file_steps()))
+    counter.tell("evaluating")
     best, kept = _score(model, evaluate), plain
-    try:
-        for states in trellis_states:
-            found = at_no_more_bytes(trained, states, most_bytes)
-            if found is None:
-                continue
-            for place in trained.places:
-                name = place.name
-                place.weight.take_trellis(found.scales[name], states, found.values[name])
-            if norm_batches is not None:
-                reestimate_norms(model, norm_batches)
-            score = _score(model, evaluate)
-            if score > best:
-                best, kept = score, copied(model.state_dict())
-            model.load_state_dict(plain)
-    except BaseException:
-        kept = plain
-        raise
-    finally:
-        model.load_state_dict(kept)
+    counter.finish("evaluating")
+    for states in trellis_states:
+        found = at_no_more_bytes(trained, states, most_bytes, counter)
+        if found is None:
+            counter.finish(f"no steps fit a trellis of {states} states")
+            continue
+        counter.tell(f"evaluating a trellis of {states} states")
+        for place in trained.places:
+            name = place.name
+            place.weight.take_trellis(found.scales[name], states, found.values[name])
+        if norm_batches is not None:
+            reestimate_norms(model, norm_batches)
+        score = _score(model, evaluate)
+        counter.finish(f"evaluated a trellis of {states} states")
+        if score > best:
+            best, kept = score, copied(model.state_dict())
+        model.load_state_dict(plain)
+    model.load_state_dict(kept)
 
 
 def _score(model: nn.Module, evaluate: Callable[[nn.Module], float]) -> float:
@@ -77,7 +87,9 @@ def _score(model: nn.Module, evaluate: Callable[[nn.Module], float]) -> float:
     return score
 
 
-def at_no_more_bytes(trained: SpectralModel, states: int, most_bytes: int) -> Trellised | None:
+def at_no_more_bytes(
+    trained: SpectralModel, states: int, most_bytes: int, counter: Counter
+) -> Trellised | None:
     """Encodes with the finest steps, relative to those learned, that take no more bytes."""
     steps = trained.file_steps()
     sources = trained.tensors()
@@ -94,7 +106,9 @@ def at_no_more_bytes(trained: SpectralModel, states: int, most_bytes: int) -> Tr
                 finer[name] = dataclasses.replace(
                     steps[name], step=2.0**scale, trellis_states=states
                 )
+        counter.tell(f"encoding with a trellis of {states} states")
         data = files.encode(sources, finer)
+        counter.finish(f"encoded with a trellis of {states} states")
         if len(data) > most_bytes:
             fine = shift
             continue

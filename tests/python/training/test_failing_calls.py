@@ -63,6 +63,50 @@ def test_an_evaluation_that_fails_changes_nothing():
     q.finish()
 
 
+def test_finish_tells_its_progress():
+    q = spectral(network(), bits=3)
+    told = []
+    q.finish(
+        lambda _: len(told),  # the last trellis is the best
+        norm_batches=[images()],
+        trellis_states=(4, 8),
+        progress=lambda *what: told.append(what),
+    )
+    done, totals, names = zip(*told, strict=True)
+    assert set(totals) == {1 + 2 * 7 + 1}
+    assert list(done) == sorted(done) and done[0] == 0 and done[-1] == totals[0]
+    for word in ("batch norms", "encoding with a trellis of 8", "evaluated a trellis of 4"):
+        assert any(word in name for name in names), word
+    told.clear()
+    q = spectral(network(), bits=3)
+    q.finish(progress=lambda *what: told.append(what))
+    assert told == [(0, 1, "encoding"), (1, 1, "encoded")]
+    with pytest.raises(TypeError, match="progress"):
+        q.finish(progress=3)
+
+
+@pytest.mark.parametrize("at", ["evaluating", "with a trellis", "evaluated a trellis", "encoded"])
+def test_progress_may_end_finish(at):
+    q = spectral(network(), bits=3)
+    train(q, 2)
+    q.snap()
+    before = copy.deepcopy(q.training_state_dict()["model"])
+    calls = []
+
+    def progress(done, total, name):
+        if at in name and (at != "encoded" or done == total):  # the last word of all
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        q.finish(lambda _: calls.append(1) or len(calls), progress=progress)
+    after = q.training_state_dict()["model"]
+    assert before.keys() == after.keys()
+    assert all(same(before[name], after[name]) for name in before)
+    assert not q.is_finished
+    train(q, 1)
+    q.finish()
+
+
 @pytest.mark.parametrize(
     ("batches", "error"),
     [

@@ -3,14 +3,14 @@
 import copy
 import io
 import math
+import warnings
 
 import cfck
 import pytest
 import torch
+from cfck import LossWarning
 from cfck._training.aim import octaves_to_rate
-from cfck.train import (
-    spectral,
-)
+from cfck.train import spectral
 from torch import nn
 from trained_models import images, network, same, train
 
@@ -300,6 +300,17 @@ def test_a_trellis_is_kept_where_it_is_better(tmp_path):
     assert same(original(x), model(x))
     copied = copy.deepcopy(model)
     assert same(copied(x), model(x))
+
+
+def test_trellises_do_not_warn_of_losses_that_training_has_used(tmp_path):
+    model = network()
+    q = spectral(model, bits=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LossWarning)
+        calls = []
+        q.finish(lambda _: calls.append(1) or len(calls))
+        assert all(int(place.weight.states) == 8 for place in q.places)
+        q.save(tmp_path / "model.cfck")
 
 
 def test_a_trellis_that_does_not_help_is_dropped():
