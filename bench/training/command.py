@@ -49,7 +49,7 @@ RATES = {
     "ResNet-56": (0.75,),
     "GPT": (1.4, 1.0),
 }
-TAUGHT_RATES = {"ResNet-20": (1.6, 0.8), "ResNet-56": (0.75, 0.5)}
+TAUGHT_RATES = {"ResNet-20": (1.6,), "ResNet-56": (0.75, 0.6)}
 # Levels from, levels to, and the name: 2 and 3 bits, and ternary weights.
 LEVELS = {"LSQ 3 bits": (-4, 3), "LSQ 2 bits": (-2, 1), "ternary": (-1, 1)}
 

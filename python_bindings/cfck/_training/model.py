@@ -54,7 +54,6 @@ class SpectralModel:
                 "no weight of the model is compressed; call spectral() first"
             )
         self._target: Target | None = None
-        self._held: list[torch.Tensor] = []  # what finish() holds, and remove() lets go
         self._n_values = sum(tensor.numel() for _, tensor in self._counted())
         # Steps of training, rates and weights of the rate, from rate_loss().
         self.history: list[tuple[int, float, float]] = []
@@ -323,10 +322,10 @@ class SpectralModel:
     def remove(self) -> nn.Module:
         """Makes the model a plain one with the weights that a file has, and returns it."""
         for place in self._places:
+            original = place.original()
             for module, attribute in place.owners:
                 parametrize.remove_parametrizations(module, attribute)
-        for parameter in self._held:
-            parameter.requires_grad_(True)
+            place.weight.let_go(original)
         self._all_places = []
         return self.model
 
@@ -353,17 +352,11 @@ class SpectralModel:
         return sources
 
     def _hold_weights_if_finished(self) -> None:
-        if not self.is_finished:  # any more: a state of before was loaded
-            for original in self._held:
-                original.requires_grad_(True)
-            self._held = []
-            return
         for place in self._places:
-            original = place.original()
-            if original.requires_grad:
-                self._held.append(original)
-            original.requires_grad_(False)
-            original.grad = None
+            if self.is_finished:
+                place.weight.hold(place.original())
+            else:  # any more: a state of before was loaded
+                place.weight.let_go(place.original())
 
     def _warn_of_a_missed_target(self) -> None:
         rate, target = float(self._of_model[2]), self._target

@@ -77,6 +77,7 @@ class SpectralWeight(nn.Module):
         self.n_examples = float(batch_size)
         self.block = list(block)
         self.learns_steps = True
+        self._holds_original = False
         native = kernels.quantiser_of(tuple(weight.shape), block)
         sigma = float(weight.detach().double().square().mean().sqrt())
         scale = math.log2(sigma) + _BITS_OF_SIGMA - bits if sigma > 0 else 0.0
@@ -170,6 +171,18 @@ class SpectralWeight(nn.Module):
         """Also after a state dict was loaded, which may be one of before snap()."""
         for parameter in self.learned_steps():
             parameter.requires_grad_(not bool(self.is_snapped))
+
+    def hold(self, original: torch.Tensor) -> None:
+        """Ends the training of the weight, which let_go() begins again."""
+        self._holds_original |= original.requires_grad
+        original.requires_grad_(False)
+        original.grad = None
+
+    def let_go(self, original: torch.Tensor) -> None:
+        """Trains the weight on, if it was trained before hold()."""
+        if self._holds_original:
+            original.requires_grad_(True)
+        self._holds_original = False
 
     def check_state(self, name: str) -> None:
         """Raises InvalidArgumentError for numbers that no training leaves in a state dict."""

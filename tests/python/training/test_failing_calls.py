@@ -6,7 +6,7 @@ import cfck.torch
 import pytest
 import torch
 from cfck.errors import CfckError, InvalidArgumentError, UnsupportedError
-from cfck.train import spectral
+from cfck.train import SpectralModel, spectral
 from torch import nn
 from trained_models import images, network, same, train
 
@@ -178,10 +178,14 @@ def test_other_dtypes_keep_steps_and_tables():
     q.finish()
 
 
-def test_after_remove_weights_are_trained_as_before():
+@pytest.mark.parametrize(
+    "handle", [lambda q: q, lambda q: SpectralModel(q.model), lambda q: copy.deepcopy(q)]
+)
+def test_after_remove_weights_are_trained_as_before(handle):
     q = spectral(network(), bits=3)
     train(q, 2)
     q.finish()
+    q = handle(q)
     model = q.remove()
     assert all(parameter.requires_grad for parameter in model.parameters())
     for call in (q.bits_per_weight, q.state_dict, q.finish, q.snap, q.remove, q.to_bytes):
