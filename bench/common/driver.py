@@ -97,9 +97,16 @@ def main(benchmark: type[Benchmark], arguments: Sequence[str]) -> int:
         run = benchmark(options, Path(scratch))
         run.run(options.rows)
         facts = report.machine() | run.facts()
-    files = run.files(facts, " ".join(["python bench", benchmark.name, *arguments]))
+    told = [_without_folder(argument) for argument in arguments]
+    files = run.files(facts, " ".join(["python bench", benchmark.name, *told]))
     publish(files, options.output)
     return 1 if run.failed() else 0
+
+
+def _without_folder(argument: str) -> str:
+    """The argument as a report gives it, which says nothing of the folders of a machine."""
+    option, equals, value = argument.rpartition("=")
+    return f"{option}{equals}FOLDER" if Path(value).is_absolute() else argument
 
 
 def publish(files: Mapping[str, str], folder: Path | None) -> None:

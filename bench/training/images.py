@@ -11,7 +11,6 @@ import torch
 
 from common import cifar_resnet, data, models
 
-BATCH = 128
 _MARGIN = 4
 
 
@@ -39,21 +38,21 @@ def _pixels(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
 class TrainingImages:
     """Batches of an epoch, the same for the same seed and epoch."""
 
-    def __init__(self, scratch: Path, seed: int = 0) -> None:
+    def __init__(self, scratch: Path, batch: int, seed: int = 0) -> None:
         """Decodes the images once, into `scratch`."""
         self._images, self._labels = _pixels(scratch)
-        self._seed = seed
+        self._batch, self._seed = batch, seed
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        return len(self._labels) // BATCH
+        return len(self._labels) // self._batch
 
     def epoch(self, number: int):  # noqa: ANN201
         """Normalised images and labels, batch by batch."""
         random = torch.Generator().manual_seed(1000 * self._seed + number)
         order = torch.randperm(len(self._labels), generator=random)
         for at in range(len(self)):
-            places = order[at * BATCH : (at + 1) * BATCH]
+            places = order[at * self._batch : (at + 1) * self._batch]
             yield self._varied(self._images[places], random), self._labels[places]
 
     def _varied(self, images: torch.Tensor, random: torch.Generator) -> torch.Tensor:

@@ -30,6 +30,9 @@ COMPARED = {
     "lr 3e-3": FAST,
     "lr 3e-3 and slow steps": replace(FAST, step_lr=3e-3, reach=0.1),
     "lr 3e-3 and fast steps": replace(FAST, bits=3.0, step_lr=3e-2, reach=0.1),
+    "lr 3e-3, fast steps, batches of 64": replace(
+        FAST, bits=3.0, step_lr=3e-2, reach=0.1, batch=64
+    ),
     "lr 3e-3, fast steps, rows": replace(
         FAST,
         bits=3.0,

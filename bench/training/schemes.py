@@ -22,6 +22,7 @@ class Recipe:
     bits: float = 6.0
     reach: float = 0.2  # the part of training after which the rate is reached
     snap: float = 0.7  # the part after which steps are those of a file, and weights adapt to them
+    batch: int = 128  # images
     options: dict[str, Any] = field(default_factory=dict)
 
 

@@ -18,6 +18,7 @@ from torch.nn import functional
 from common import data
 from training.images import TrainingImages, top1
 
+IMAGES = 128  # in a batch
 TOKENS_TOGETHER = 64
 # Epochs that are trained have lower numbers.
 NORM_EPOCH, N_NORM_BATCHES = 1000, 50
@@ -57,10 +58,10 @@ class Images(Task):
 
     weight_decay = 1e-4
 
-    def __init__(self, scratch: Path, in_bfloat16: bool = False) -> None:
+    def __init__(self, scratch: Path, in_bfloat16: bool = False, batch: int = IMAGES) -> None:
         """Decoded images are kept in `scratch`."""
         super().__init__(in_bfloat16)
-        self._images = TrainingImages(scratch)
+        self._images = TrainingImages(scratch, batch)
         self.n_batches = len(self._images)
 
     def epoch(self, number: int) -> Iterator[Any]:
