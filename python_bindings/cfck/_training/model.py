@@ -21,9 +21,9 @@ from . import files
 from .aim import octaves_to_rate
 from .names import plain_name, without_compiler
 from .norms import reestimate_norms
-from .places import Place, find_places, unchanged_if_failing
+from .places import Place, find_places, make_plain, unchanged_if_failing
 from .target import Target
-from .trellis import n_trials, try_trellises
+from .trellis import check_states, n_trials, try_trellises
 from .weight import FileSteps
 
 # Frequency tables are fitted anew at every so many calls of bits_per_weight().
@@ -202,29 +202,35 @@ class SpectralModel:
             progress: called as progress(done, total, name), of evaluations and encoded files; None:
                 a line on stderr, if that is a terminal; True: in any case; False: nothing.
 
-        If this fails, also in ``evaluate``, ``progress`` or on ``norm_batches``, no trellis is
-        taken, and the weights can be trained on; steps are snapped.
+        If this fails, also in ``evaluate``, ``progress`` or on ``norm_batches``, the model is as
+        it was, and can be trained on; but steps are snapped.
 
         Raises:
             FloatingPointError: a weight or a step is not finite, or statistics of batch norms.
             InvalidArgumentError: layers or parametrisations were changed since spectral();
-                ``evaluate`` returned NaN.
+                ``evaluate`` returned NaN; other ``trellis_states``.
+            TypeError: ``evaluate`` is no function, or does not return a number.
         """
+        states = check_states(trellis_states)
+        if evaluate is not None and not callable(evaluate):
+            raise TypeError(f"evaluate is called with the model; it is {evaluate!r}")
         self._snap_steps()
-        states = tuple(trellis_states)
-        with shown(progress, "finish") as listener:
+        changes = evaluate is not None or norm_batches is not None
+        with (
+            shown(progress, "finish") as listener,
+            unchanged_if_failing(self.model) if changes else nullcontext(),
+        ):
             counter = Counter(listener, 1 if evaluate is None else 1 + n_trials(states))
             if norm_batches is not None:
                 counter.tell("measuring statistics of batch norms")
                 check_batches(norm_batches)
                 norm_batches = list(norm_batches)
                 reestimate_norms(self.model, norm_batches)
-            with nullcontext() if evaluate is None else unchanged_if_failing(self.model):
-                if evaluate is not None:
-                    try_trellises(self, states, evaluate, norm_batches, counter)
-                counter.tell("encoding")
-                rate = self._rate_of(self._encoded(self.tensors(self.file_sources())))
-                counter.finish("encoded")
+            if evaluate is not None:
+                try_trellises(self, states, evaluate, norm_batches, counter)
+            counter.tell("encoding")
+            rate = self._rate_of(self._encoded(self.tensors(self.file_sources())))
+            counter.finish("encoded")
         self._of_model[2] = rate
         self._hold_weights_if_finished()
         self._warn_of_a_missed_target()
@@ -324,7 +330,8 @@ class SpectralModel:
         for place in self._places:
             original = place.original()
             for module, attribute in place.owners:
-                parametrize.remove_parametrizations(module, attribute)
+                make_plain(module, attribute)
+            place.weight.learns_weight = True
             place.weight.let_go(original)
         self._all_places = []
         return self.model

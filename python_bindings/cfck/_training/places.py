@@ -53,6 +53,17 @@ def find_places(model: nn.Module) -> list[Place]:
     return list(found.values())
 
 
+def make_plain(module: nn.Module, attribute: str) -> None:
+    """Gives a module the values of a weight in place of its parametrisation.
+
+    PyTorch changes the class for that, which copies of the module share: they keep theirs.
+    """
+    shared = type(module)
+    members = {k: v for k, v in vars(shared).items() if k not in ("__dict__", "__weakref__")}
+    module.__class__ = type(shared.__name__, shared.__bases__, members)
+    parametrize.remove_parametrizations(module, attribute)
+
+
 def copied(state: Mapping[str, Any]) -> dict[str, Any]:
     """A state dict with memory of its own."""
     return {name: t.clone() if isinstance(t, torch.Tensor) else t for name, t in state.items()}

@@ -103,7 +103,8 @@ def spectral(
     _register(wrapped)
     for known, weight in wrapped:
         if "weights" not in learn:
-            known.parameter.requires_grad_(False)
+            weight.learns_weight = False
+            weight.hold(known.parameter)
         if "steps" not in learn:
             weight.learns_steps = False
             for step in weight.steps():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,6 +35,15 @@ class Trellised:
     values: dict[str, torch.Tensor]
 
 
+def check_states(trellis_states: Iterable[int]) -> tuple[int, ...]:
+    """The trellises to try, as numbers of states."""
+    states = tuple(trellis_states)
+    for n in states:
+        if isinstance(n, bool) or not isinstance(n, int) or n not in TRELLISES:
+            raise InvalidArgumentError(f"trellis_states are among {TRELLISES}, not {n!r}")
+    return states
+
+
 def n_trials(trellis_states: tuple[int, ...]) -> int:
     """What try_trellises() counts: evaluations and encoded files."""
     return 1 + len(trellis_states) * (_SEARCH_ROUNDS + 1)
@@ -51,9 +60,6 @@ def try_trellises(
 
     If this fails, the model may have one of them.
     """
-    unknown = set(trellis_states) - set(TRELLISES)
-    if unknown:
-        raise InvalidArgumentError(f"trellis_states are among {TRELLISES}, not {sorted(unknown)}")
     model = trained.model
     plain = copied(model.state_dict())
     most_bytes = len(files.encode(trained.tensors(), trained.file_steps()))
@@ -81,7 +87,13 @@ def try_trellises(
 
 def _score(model: nn.Module, evaluate: Callable[[nn.Module], float]) -> float:
     with undisturbed(model):
-        score = float(evaluate(model))
+        returned = evaluate(model)
+    try:
+        score = float(returned)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"evaluate returns a number, more being better; it has returned {returned!r}"
+        ) from None
     if math.isnan(score):
         raise InvalidArgumentError("evaluate returned NaN, which says nothing of what is better")
     return score

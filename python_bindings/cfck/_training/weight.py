@@ -77,6 +77,7 @@ class SpectralWeight(nn.Module):
         self.n_examples = float(batch_size)
         self.block = list(block)
         self.learns_steps = True
+        self.learns_weight = True
         self._holds_original = False
         native = kernels.quantiser_of(tuple(weight.shape), block)
         sigma = float(weight.detach().double().square().mean().sqrt())
@@ -179,10 +180,10 @@ class SpectralWeight(nn.Module):
         original.grad = None
 
     def let_go(self, original: torch.Tensor) -> None:
-        """Trains the weight on, if it was trained before hold()."""
-        if self._holds_original:
+        """Trains the weight on, if it was trained before hold() and shall be."""
+        if self._holds_original and self.learns_weight:
             original.requires_grad_(True)
-        self._holds_original = False
+            self._holds_original = False
 
     def check_state(self, name: str) -> None:
         """Raises InvalidArgumentError for numbers that no training leaves in a state dict."""

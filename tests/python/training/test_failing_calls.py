@@ -85,8 +85,17 @@ def test_finish_tells_its_progress():
         q.finish(progress=3)
 
 
-@pytest.mark.parametrize("at", ["evaluating", "with a trellis", "evaluated a trellis", "encoded"])
-def test_progress_may_end_finish(at):
+@pytest.mark.parametrize(
+    ("at", "norm_batches"),
+    [
+        ("batch norms", [images()]),
+        ("evaluating", None),
+        ("with a trellis", [images()]),
+        ("evaluated a trellis", None),
+        ("encoded", [images()]),
+    ],
+)
+def test_progress_may_end_finish(at, norm_batches):
     q = spectral(network(), bits=3)
     train(q, 2)
     q.snap()
@@ -98,7 +107,9 @@ def test_progress_may_end_finish(at):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        q.finish(lambda _: calls.append(1) or len(calls), progress=progress)
+        q.finish(
+            lambda _: calls.append(1) or len(calls), progress=progress, norm_batches=norm_batches
+        )
     after = q.training_state_dict()["model"]
     assert before.keys() == after.keys()
     assert all(same(before[name], after[name]) for name in before)
@@ -176,6 +187,59 @@ def test_other_dtypes_keep_steps_and_tables():
     assert weight.scale.dtype == torch.float32
     assert weight.tables.dtype == weight.of_model.dtype == torch.float64
     q.finish()
+
+
+@pytest.mark.parametrize("given", [(5,), (8.0,), "8", (True,), (None,)])
+def test_trellises_that_there_are_not(given):
+    q = spectral(network(), bits=3)
+    for evaluate in (None, lambda _: 1.0):
+        with pytest.raises(InvalidArgumentError, match="trellis_states are among"):
+            q.finish(evaluate, trellis_states=given)
+    assert not q.is_finished and not bool(q.places[0].weight.is_snapped)
+
+
+@pytest.mark.parametrize("evaluate", [5, lambda _: None, lambda _: [1.0], lambda _: "good"])
+def test_evaluations_that_are_no_numbers(evaluate):
+    q = spectral(network(), bits=3)
+    with pytest.raises(TypeError, match="evaluate"):
+        q.finish(evaluate)
+    assert not q.is_finished
+
+
+@pytest.mark.parametrize("learn", [("steps",), ("weights",), ("steps", "weights")])
+@pytest.mark.parametrize("finishes", [False, True])
+def test_after_remove_all_are_trained_that_were(learn, finishes):
+    model = network()
+    model[0].weight.requires_grad_(False)
+    before = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    q = spectral(model, bits=3, learn=learn)
+    state = copy.deepcopy(q.training_state_dict())
+    if finishes:
+        q.finish()
+        q.load_training_state_dict(state)
+        assert any(p.original().requires_grad for p in q.places) == ("weights" in learn)
+        q.finish()
+    after = q.remove().named_parameters()
+    assert {name: parameter.requires_grad for name, parameter in after} == before
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_remove_leaves_copies_as_they_are(tmp_path, first):
+    model = network()
+    spectral(model, bits=3)
+    models = [model, copy.deepcopy(model)]
+    expected = model.eval()(images())
+    removed, other = models[first].eval(), models[1 - first].eval()
+    SpectralModel(removed).remove()
+    assert same(removed(images()), expected)
+    assert same(other(images()), expected)
+    q = SpectralModel(other)
+    train(q, 1)
+    q.finish()
+    q.save(tmp_path / "model.cfck")
+    outputs = other.eval()(images())
+    assert type(q.remove()[0]) is nn.Conv2d
+    assert same(other(images()), outputs)
 
 
 @pytest.mark.parametrize(
