@@ -102,7 +102,7 @@ class Spectral(Scheme):
 
     def finish(self, norm_batches: list[torch.Tensor]) -> None:
         """Weights become those of the file."""
-        self.q.finish(norm_batches=norm_batches)
+        self.q.finish(norm_batches=norm_batches or None)
 
     def state(self) -> Any:
         """With steps, tables and the target."""

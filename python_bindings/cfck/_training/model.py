@@ -198,7 +198,7 @@ class SpectralModel:
                 the weights are quantised by trellises as well, at no more bytes, and the best kept.
             trellis_states: the trellises that are tried, of 4, 8 or 64 states.
             norm_batches: inputs of the model, on which the statistics of batch norms are measured
-                anew.
+                anew; at least one.
             progress: called as progress(done, total, name), of evaluations and encoded files; None:
                 a line on stderr, if that is a terminal; True: in any case; False: nothing.
 

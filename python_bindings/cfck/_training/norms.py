@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .._evaluation.outputs import model_device, prepared, run_model
+from ..errors import InvalidArgumentError
 
 
 @torch.no_grad()
@@ -17,12 +18,15 @@ def reestimate_norms(model: nn.Module, batches: Iterable[Any]) -> None:
     """Sets running means and variances to the means over ``batches``, inputs of the model.
 
     Everything else runs in evaluation mode. If a batch fails, or leads to NaN or infinities, the
-    statistics stay what they were. Without batches, or batch norms with statistics,
-    nothing changes.
+    statistics stay what they were. Without batch norms with statistics nothing changes.
     """
     batches = list(batches)
+    if not batches:
+        raise InvalidArgumentError(
+            "norm_batches are empty: statistics of batch norms cannot be measured (None: they stay)"
+        )
     norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
-    if not norms or not batches:
+    if not norms:
         return
     modes = {module: module.training for module in model.modules()}
     momenta = [norm.momentum for norm in norms]

@@ -124,6 +124,7 @@ def test_progress_may_end_finish(at, norm_batches):
         ([torch.ones(2, 5, 12, 12)], RuntimeError),
         ([torch.full((2, 3, 12, 12), float("nan"))], FloatingPointError),
         (torch.ones(2, 3, 12, 12), InvalidArgumentError),
+        (iter([]), InvalidArgumentError),
     ],
 )
 def test_batches_that_fail_leave_the_norms(batches, error):
