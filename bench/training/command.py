@@ -130,8 +130,7 @@ class Learned(Benchmark):
     ) -> Outcome:
         """One run, and its line in the table."""
         epochs = 1 if self.options.quick else epochs or EPOCHS[data]
-        name = f"{data}-{label}-{epochs}".replace(",", "").replace(" ", "-").lower()
-        training = Training(name, self.scratch, self.finished, self.say)
+        training = self._training(data, label, epochs, self.finished)
         found = training.run(task, lambda n_steps: make(load(), n_steps), epochs, self.made_by)
         seconds = statistics.median(epoch["seconds"] for epoch in found.epochs)
         score = perplexity(found.score) if isinstance(task, Words) else found.score
@@ -145,9 +144,20 @@ class Learned(Benchmark):
                 self.epochs.append([data, label, str(number), *facts])
         return found
 
-    def curve(self, data: str, task: Task, load: Callable[[], nn.Module]) -> tuple[float, list]:
+    def _training(self, data: str, label: str, epochs: int, finished: Path) -> Training:
+        name = f"{data}-{label}-{epochs}".replace(",", "").replace(" ", "-").lower()
+        return Training(name, self.scratch, finished, self.say)
+
+    def _images(self, recipe: Recipe) -> Images:
+        return Images(self.scratch, self.options.bfloat16, recipe.batch)
+
+    def curve(
+        self, data: str, task_of: Callable[[Recipe], Task], load: Callable[[], nn.Module]
+    ) -> tuple[float, list]:
         """The score of the float32 network, and runs with rates."""
+        task = task_of(PLAIN[data])
         plain = self.outcome(data, "float32", task, load, functools.partial(_plain, PLAIN[data]))
+        task = task_of(LEARNED[data])
         asked = self.options.rates
         rates = [float(rate) for rate in asked.split(",")] if asked else RATES[data]
         runs = []
@@ -164,9 +174,8 @@ class Learned(Benchmark):
 
     def images(self, data: str) -> None:
         """A ResNet: bits at one point and at 0.2 points of top-1 below the baseline."""
-        task = Images(self.scratch, self.options.bfloat16)
         load = functools.partial(_resnet, DEPTHS[data])
-        baseline, runs = self.curve(data, task, load)
+        baseline, runs = self.curve(data, self._images, load)
         runs.extend(self.taught(data, load))
         for (of, points), goal in BITS_GOALS.items():
             if of == data:
@@ -179,13 +188,12 @@ class Learned(Benchmark):
         epochs = 1 if self.options.quick else EPOCHS[data]
 
         def teacher() -> nn.Module:
-            name = f"{data}-float32-{epochs}".lower()
-            training = Training(name, self.scratch, self.scratch, self.say)
-            task = Images(self.scratch, self.options.bfloat16)
+            training = self._training(data, "float32", epochs, self.scratch)
             make = functools.partial(_plain, PLAIN[data], load())
-            return training.trained(task, make, epochs, self.made_by)
+            return training.trained(self._images(PLAIN[data]), make, epochs, self.made_by)
 
-        task = TaughtImages(self.scratch, self.options.bfloat16, teacher)
+        batch = LEARNED[data].batch
+        task = TaughtImages(self.scratch, self.options.bfloat16, batch, teacher)
         runs = []
         for rate in TAUGHT_RATES[data]:
             make = functools.partial(_spectral, LEARNED[data], rate)
@@ -194,7 +202,7 @@ class Learned(Benchmark):
 
     def levels(self) -> None:
         """Networks of few levels beside the curve of ResNet-20."""
-        task = Images(self.scratch, self.options.bfloat16)
+        task = self._images(FEW_LEVELS)
         if "ResNet-20" not in self.curves:
             self.images("ResNet-20")
         load = functools.partial(_resnet, DEPTHS["ResNet-20"])
@@ -212,18 +220,17 @@ class Learned(Benchmark):
         ways += [("float32", _plain, (PLAIN["ResNet-20"],)), ("float32, lr 3e-3", _plain, (FAST,))]
         load = functools.partial(_resnet, DEPTHS["ResNet-20"])
         for label, make, given in ways:
-            task = Images(self.scratch, self.options.bfloat16, given[0].batch)
-            made = functools.partial(make, *given)
+            task, made = self._images(given[0]), functools.partial(make, *given)
             self.outcome("ResNet-20", label, task, load, made, COMPARED_EPOCHS)
         for data, rate, label, recipe in LONGER:
-            task = Images(self.scratch, self.options.bfloat16, recipe.batch)
             load = functools.partial(_resnet, DEPTHS[data])
-            self.outcome(data, label, task, load, functools.partial(_spectral, recipe, rate))
+            made = functools.partial(_spectral, recipe, rate)
+            self.outcome(data, label, self._images(recipe), load, made)
 
     def words(self) -> None:
         """The GPT: bits at two percent more perplexity than the baseline."""
         task = Words(self.options.bfloat16)
-        baseline, runs = self.curve("GPT", task, lambda: models.load_gpt().train())
+        baseline, runs = self.curve("GPT", lambda _: task, lambda: models.load_gpt().train())
         found = bits_at(baseline - GPT_LOSS, runs)
         against = f"{perplexity(baseline):.2f}"
         what = "bits per weight at +2 % perplexity"
@@ -235,7 +242,7 @@ class Learned(Benchmark):
         recipe = LEARNED["ResNet-20"]
         schemes = [Scheme(plain, recipe), Spectral(copy.deepcopy(plain), recipe, 1000, 1.0)]
         optimizers = [torch.optim.AdamW(scheme.groups()) for scheme in schemes]
-        images, labels = next(Images(self.scratch).epoch(0))
+        images, labels = next(self._images(recipe).epoch(0))
         seconds: list[list[float]] = [[], []]
         for _ in range(4 if self.options.quick else STEPS):
             for scheme, optimizer, taken in zip(schemes, optimizers, seconds, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import zipfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from common import cifar_resnet, data, models
 _MARGIN = 4
 
 
+@functools.cache
 def _pixels(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
     """Training images as uint8 [n, 3, 32, 32], and labels; decoded once into `folder`."""
     from PIL import Image

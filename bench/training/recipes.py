@@ -21,6 +21,7 @@ COMPARED_EPOCHS = 3
 COMPARED_RATE = 1.0
 _SLOW = Recipe(lr=1e-3, step_lr=1e-2, snap=0.9)
 FAST = Recipe(lr=3e-3, step_lr=1e-2, snap=0.9)
+_FAST_STEPS = replace(FAST, bits=3.0, step_lr=3e-2, reach=0.1)
 COMPARED = {
     "slopes": _SLOW,
     "curvature": replace(_SLOW, options={"batch_size": 128}),
@@ -29,16 +30,10 @@ COMPARED = {
     "lr 2e-3 and slow steps": Recipe(lr=2e-3, step_lr=5e-3, snap=0.9),
     "lr 3e-3": FAST,
     "lr 3e-3 and slow steps": replace(FAST, step_lr=3e-3, reach=0.1),
-    "lr 3e-3 and fast steps": replace(FAST, bits=3.0, step_lr=3e-2, reach=0.1),
-    "lr 3e-3, fast steps, batches of 64": replace(
-        FAST, bits=3.0, step_lr=3e-2, reach=0.1, batch=64
-    ),
+    "lr 3e-3 and fast steps": _FAST_STEPS,
+    "lr 3e-3, fast steps, batches of 64": replace(_FAST_STEPS, batch=64),
     "lr 3e-3, fast steps, rows": replace(
-        FAST,
-        bits=3.0,
-        step_lr=3e-2,
-        reach=0.1,
-        options={"fields": ("bands", "columns", "rows")},
+        _FAST_STEPS, options={"fields": ("bands", "columns", "rows")}
     ),
     "lr 3e-3, no transform": replace(FAST, reach=0.1, options={"block": (1, 1)}),
     "lr 6e-3": replace(FAST, lr=6e-3, reach=0.1),

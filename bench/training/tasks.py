@@ -18,7 +18,6 @@ from torch.nn import functional
 from common import data
 from training.images import TrainingImages, top1
 
-IMAGES = 128  # in a batch
 TOKENS_TOGETHER = 64
 # Epochs that are trained have lower numbers.
 NORM_EPOCH, N_NORM_BATCHES = 1000, 50
@@ -58,8 +57,8 @@ class Images(Task):
 
     weight_decay = 1e-4
 
-    def __init__(self, scratch: Path, in_bfloat16: bool = False, batch: int = IMAGES) -> None:
-        """Decoded images are kept in `scratch`."""
+    def __init__(self, scratch: Path, in_bfloat16: bool, batch: int) -> None:
+        """Decoded images are kept in `scratch`; `batch` of them are trained on together."""
         super().__init__(in_bfloat16)
         self._images = TrainingImages(scratch, batch)
         self.n_batches = len(self._images)
@@ -71,9 +70,12 @@ class Images(Task):
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Cross entropy."""
         images, labels = batch
+        return functional.cross_entropy(self._logits(model, images), labels)
+
+    def _logits(self, model: nn.Module, images: torch.Tensor) -> torch.Tensor:
         with self.autocast():
-            logits = model(images.to(memory_format=torch.channels_last))
-        return functional.cross_entropy(logits.float(), labels)
+            logits: torch.Tensor = model(images.to(memory_format=torch.channels_last))
+        return logits.float()
 
     def norm_batches(self) -> list[torch.Tensor]:
         """Training images, varied as in an epoch."""
@@ -93,20 +95,19 @@ class TaughtImages(Images):
 
     temperature = 2.0
 
-    def __init__(self, scratch: Path, in_bfloat16: bool, teacher: Callable[[], nn.Module]) -> None:
+    def __init__(
+        self, scratch: Path, in_bfloat16: bool, batch: int, teacher: Callable[[], nn.Module]
+    ) -> None:
         """`teacher` is called with the first batch."""
-        super().__init__(scratch, in_bfloat16)
+        super().__init__(scratch, in_bfloat16, batch)
         self._teacher = functools.cache(teacher)
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Half cross entropy, half divergence from the teacher."""
         images, labels = batch
-        images = images.to(memory_format=torch.channels_last)
-        with self.autocast():
-            logits = model(images)
-            with torch.no_grad():
-                wanted = self._teacher()(images)
-        logits, wanted = logits.float(), wanted.float()
+        logits = self._logits(model, images)
+        with torch.no_grad():
+            wanted = self._logits(self._teacher(), images)
         divergence = functional.kl_div(
             (logits / self.temperature).log_softmax(1),
             (wanted / self.temperature).log_softmax(1),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,13 +14,13 @@ from ..errors import InvalidArgumentError
 
 
 @torch.no_grad()
-def reestimate_norms(model: nn.Module, batches: Iterable[Any]) -> None:
+def reestimate_norms(model: nn.Module, batches: Sequence[Any]) -> None:
     """Sets running means and variances to the means over ``batches``, inputs of the model.
 
-    Everything else runs in evaluation mode. If a batch fails, or leads to NaN or infinities, the
-    statistics stay what they were. Without batch norms with statistics nothing changes.
+    Everything else runs in evaluation mode. Without batch norms with statistics nothing changes.
+    Where a batch fails, or leads to NaN or infinities, the caller puts the statistics back:
+    unchanged_if_failing().
     """
-    batches = list(batches)
     if not batches:
         raise InvalidArgumentError(
             "norm_batches are empty: statistics of batch norms cannot be measured (None: they stay)"
@@ -30,7 +30,6 @@ def reestimate_norms(model: nn.Module, batches: Iterable[Any]) -> None:
         return
     modes = {module: module.training for module in model.modules()}
     momenta = [norm.momentum for norm in norms]
-    known = [{name: t.clone() for name, t in norm.named_buffers()} for norm in norms]
     model.eval()
     try:
         for norm in norms:
@@ -41,11 +40,6 @@ def reestimate_norms(model: nn.Module, batches: Iterable[Any]) -> None:
             run_model(model, prepared(batch, None, model_device(model)))
         if not all(torch.isfinite(t).all() for norm in norms for t in norm.buffers()):
             raise FloatingPointError("statistics of batch norms over norm_batches are not finite")
-    except BaseException:
-        for norm, statistics in zip(norms, known, strict=True):
-            for name, values in statistics.items():
-                getattr(norm, name).copy_(values)
-        raise
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
