@@ -1,6 +1,7 @@
 #include "encode/trial.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/cpu/float_environment.hpp"
 #include "encode/value_totals.hpp"
@@ -42,11 +43,20 @@ void RecordErrors::add(const codec::ErrorTotals& chunk) noexcept {
   const DefaultFloatEnvironment environment;
   totals.max_error = std::max(totals.max_error, chunk.max_error);
   totals.sum_of_squares += chunk.sum_of_squares;
+  totals.sum_of_value_squares += chunk.sum_of_value_squares;
   totals.n_finite += chunk.n_finite;
 }
 
 double RecordErrors::rmse() const noexcept {
   return root_mean_square(totals.sum_of_squares, totals.n_finite, totals.max_error);
+}
+
+double RecordErrors::value_rms() const noexcept {
+  if (totals.n_finite == 0) {
+    return 0;
+  }
+  const DefaultFloatEnvironment environment;
+  return std::sqrt(totals.sum_of_value_squares / static_cast<double>(totals.n_finite));
 }
 
 }  // namespace cfck::encode

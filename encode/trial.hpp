@@ -33,6 +33,8 @@ struct RecordErrors {
 
   void add(const codec::ErrorTotals& chunk) noexcept;
   double rmse() const noexcept;
+  // Root mean square of the finite values, of records of codec direct; infinite where squares are.
+  double value_rms() const noexcept;
 };
 
 }  // namespace cfck::encode

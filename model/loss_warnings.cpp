@@ -26,10 +26,8 @@ struct Squares {
 };
 
 Squares squares_of(const LossyTensor& tensor) {
-  if (!tensor.error.quality) return {};
   const auto n = static_cast<double>(tensor.n_elems);
-  const double rms = tensor.error.quality->rms;
-  return {tensor.error.rmse * tensor.error.rmse * n, rms * rms * n};
+  return {tensor.error.rmse * tensor.error.rmse * n, tensor.rms * tensor.rms * n};
 }
 
 std::string decibels(double nmse) {
@@ -40,6 +38,12 @@ std::string decibels(double nmse) {
 
 std::string counted(std::size_t n, const char* one, const char* several) {
   return std::to_string(n) + " " + (n == 1 ? one : several);
+}
+
+// Whether the step comes from a maximum error alone.
+bool is_only_bounded(const LossyTensor& tensor) {
+  const auto& quality = tensor.error.quality;
+  return !quality || quality->target.kind == TargetKind::kNone;
 }
 
 void warn_of_errors(std::span<const LossyTensor> lossy, const EncodeOptions& options,
@@ -63,9 +67,15 @@ void warn_of_errors(std::span<const LossyTensor> lossy, const EncodeOptions& opt
            " errors above -10 dB of the values, '" + escaped(worst->name) + "' the most, " +
            decibels(squares_of(*worst).nmse()) + " (all together " + decibels(all.nmse()) + ")";
   }
-  warnings.push_back(text +
-                     ": the model may not work any more; allow more bits, or use a calibration, "
-                     "and measure what the model does");
+  const bool is_bounded = worst != nullptr && is_only_bounded(*worst);
+  text += ": the model may not work any more; ";
+  text += is_bounded ? "ask for a smaller maximum error" : "allow more bits, or use a calibration";
+  if (is_bounded && worst->error.bound.kind == BoundKind::kRel) {
+    text +=
+        " (a relative one relates errors to the range of the values, which a few large weights "
+        "decide)";
+  }
+  warnings.push_back(text + ", and measure what the model does");
 }
 
 void warn_of_psnr(std::span<const LossyTensor> lossy, std::vector<std::string>& warnings) {

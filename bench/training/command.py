@@ -37,19 +37,24 @@ from training.recipes import (
     LEARNED,
     LONGER,
     PLAIN,
+    Run,
 )
 from training.schemes import FewLevels, Recipe, Scheme, Spectral
 from training.tasks import Images, Task, TaughtImages, Words, perplexity
 
 DEPTHS = {"ResNet-20": 20, "ResNet-56": 56}
 # The GPT learns its few texts by heart after more.
-EPOCHS = {"ResNet-20": 10, "ResNet-56": 6, "GPT": 4}
+EPOCHS = {"ResNet-20": 10, "ResNet-56": 10, "GPT": 4}
 RATES = {
     "ResNet-20": (2.2, 1.6, 1.1, 0.8),
-    "ResNet-56": (0.75,),
+    "ResNet-56": (),
     "GPT": (1.4, 1.0),
 }
-TAUGHT_RATES = {"ResNet-20": (1.6,), "ResNet-56": (0.75,)}
+# Teachers and rates; runs end a little above.
+TAUGHT = {
+    "ResNet-20": (("ResNet-20", 1.6), ("ResNet-56", 1.6)),
+    "ResNet-56": (("ResNet-56", 0.745),),
+}
 # Levels from, levels to, and the name: 2 and 3 bits, and ternary weights.
 LEVELS = {"LSQ 3 bits": (-4, 3), "LSQ 2 bits": (-2, 1), "ternary": (-1, 1)}
 
@@ -164,41 +169,57 @@ class Learned(Benchmark):
         for rate in rates:
             make = functools.partial(_spectral, LEARNED[data], rate)
             runs.append(self.outcome(data, f"{rate:g} bits", task, load, make))
-            if runs[-1].estimate is None:
-                continue
-            off = abs(runs[-1].estimate / runs[-1].bits - 1)
+            self.judge_estimate(data, rate, runs[-1])
+        # Those of few levels have no teachers either.
+        self.curves[data] = list(runs)
+        return plain.score, runs
+
+    def judge_estimate(self, data: str, rate: float, run: Outcome) -> None:
+        """The estimate of the bits beside those of the file."""
+        if run.estimate is not None:
+            off = abs(run.estimate / run.bits - 1)
             what = f"estimate at {rate:g} bits, off by"
             self.targets.judge("rate", data, what, off, ESTIMATE_GOAL, "stored bytes")
-        self.curves[data] = runs
-        return plain.score, runs
 
     def images(self, data: str) -> None:
         """A ResNet: bits at one point and at 0.2 points of top-1 below the baseline."""
         load = functools.partial(_resnet, DEPTHS[data])
         baseline, runs = self.curve(data, self._images, load)
-        runs.extend(self.taught(data, load))
+        self.judge_bits(data, baseline, runs, "")
+        for teacher, rate in TAUGHT[data]:
+            run = Run(data, EPOCHS[data], rate, LEARNED[data], teacher=teacher)
+            runs.append(self.run_of(run))
+            self.judge_estimate(data, rate, runs[-1])
+            self.judge_bits(data, baseline, runs, f", also with {teacher} as teacher")
+
+    def judge_bits(self, data: str, baseline: float, runs: list[Outcome], remark: str) -> None:
+        """Bits at the scores that are wanted."""
         for (of, points), goal in BITS_GOALS.items():
-            if of == data:
-                what = f"bits per weight at {points:+g} points of top-1"
+            if of == data and runs:
+                what = f"bits per weight at {points:+g} points of top-1{remark}"
                 found = bits_at(baseline + points, runs)
                 self.targets.judge(data, data, what, found, goal, f"{baseline:.2f} %")
 
-    def taught(self, data: str, load: Callable[[], nn.Module]) -> list[Outcome]:
-        """Runs with the float32 network, after its training, as teacher."""
-        epochs = 1 if self.options.quick else EPOCHS[data]
+    def run_of(self, run: Run) -> Outcome:
+        """A ResNet that is trained in some way, by itself or with a teacher."""
+        task: Task = self._images(run.recipe)
+        if run.teacher is not None:
+            teacher = functools.partial(self._teacher, run.teacher, run.epochs)
+            task = TaughtImages(self.scratch, self.options.bfloat16, run.recipe.batch, teacher)
+        load = functools.partial(_resnet, DEPTHS[run.data])
+        if run.rate is None:
+            make: Callable[[nn.Module, int], Scheme] = functools.partial(_plain, run.recipe)
+        else:
+            make = functools.partial(_spectral, run.recipe, run.rate)
+        return self.outcome(run.data, run.label, task, load, make, run.epochs)
 
-        def teacher() -> nn.Module:
-            training = self._training(data, "float32", epochs, self.scratch)
-            make = functools.partial(_plain, PLAIN[data], load())
-            return training.trained(self._images(PLAIN[data]), make, epochs, self.made_by)
-
-        batch = LEARNED[data].batch
-        task = TaughtImages(self.scratch, self.options.bfloat16, batch, teacher)
-        runs = []
-        for rate in TAUGHT_RATES[data]:
-            make = functools.partial(_spectral, LEARNED[data], rate)
-            runs.append(self.outcome(data, f"{rate:g} bits, taught", task, load, make))
-        return runs
+    def _teacher(self, data: str, epochs: int) -> nn.Module:
+        """The float32 network after its training."""
+        epochs = 1 if self.options.quick else epochs
+        training = self._training(data, "float32", epochs, self.scratch)
+        recipe = PLAIN[data]
+        make = functools.partial(_plain, recipe, _resnet(DEPTHS[data]))
+        return training.trained(self._images(recipe), make, epochs, self.made_by)
 
     def levels(self) -> None:
         """Networks of few levels beside the curve of ResNet-20."""
@@ -222,10 +243,8 @@ class Learned(Benchmark):
         for label, make, given in ways:
             task, made = self._images(given[0]), functools.partial(make, *given)
             self.outcome("ResNet-20", label, task, load, made, COMPARED_EPOCHS)
-        for data, rate, label, recipe in LONGER:
-            load = functools.partial(_resnet, DEPTHS[data])
-            made = functools.partial(_spectral, recipe, rate)
-            self.outcome(data, label, self._images(recipe), load, made)
+        for run in LONGER:
+            self.run_of(run)
 
     def words(self) -> None:
         """The GPT: bits at two percent more perplexity than the baseline."""

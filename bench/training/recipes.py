@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from training.schemes import Recipe
 
@@ -38,16 +38,37 @@ COMPARED = {
     "lr 3e-3, no transform": replace(FAST, reach=0.1, options={"block": (1, 1)}),
     "lr 6e-3": replace(FAST, lr=6e-3, reach=0.1),
 }
-# In as many epochs as those of LEARNED: network, bits per weight, name, recipe.
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a network for a rate, in bits per weight; without one of the float32 network."""
+
+    data: str
+    epochs: int
+    rate: float | None
+    recipe: Recipe
+    remark: str = ""
+    teacher: str | None = None  # the float32 network of as many epochs of that name
+
+    @property
+    def label(self) -> str:
+        """As it is called in tables."""
+        parts = ["float32" if self.rate is None else f"{self.rate:g} bits"]
+        if self.teacher is not None:
+            parts.append("taught" if self.teacher == self.data else f"taught by {self.teacher}")
+        return ", ".join([*parts, self.remark] if self.remark else parts)
+
+
+_MEDIUM = Recipe(lr=2e-3, step_lr=2e-2)
+_GENTLE = Recipe(lr=1e-3, step_lr=2e-2)
 LONGER = (
-    ("ResNet-20", 1.6, "1.6 bits, lr 1e-3", Recipe(lr=1e-3, step_lr=2e-2)),
-    ("ResNet-20", 1.1, "1.1 bits, lr 1e-3", Recipe(lr=1e-3, step_lr=2e-2)),
-    ("ResNet-20", 1.1, "1.1 bits, lr 2e-3", Recipe(lr=2e-3, step_lr=2e-2)),
-    ("ResNet-56", 0.75, "0.75 bits, lr 4e-3", Recipe(lr=4e-3, step_lr=2e-2)),
-    (
-        "ResNet-56",
-        0.75,
-        "0.75 bits, slow fall",
-        Recipe(lr=1e-3, step_lr=2e-2, bits=4, reach=0.6, snap=0.8),
-    ),
+    Run("ResNet-20", 10, 1.6, _GENTLE, "lr 1e-3"),
+    Run("ResNet-20", 10, 1.1, _GENTLE, "lr 1e-3"),
+    Run("ResNet-20", 10, 1.1, _MEDIUM, "lr 2e-3"),
+    Run("ResNet-56", 6, None, PLAIN["ResNet-56"]),
+    Run("ResNet-56", 6, 0.75, LEARNED["ResNet-56"]),
+    Run("ResNet-56", 6, 0.75, LEARNED["ResNet-56"], teacher="ResNet-56"),
+    Run("ResNet-56", 6, 0.75, LEARNED["ResNet-20"], "lr 4e-3"),
+    Run("ResNet-56", 6, 0.75, replace(_GENTLE, bits=4, reach=0.6, snap=0.8), "slow fall"),
 )

@@ -62,6 +62,12 @@ void RecordEmitter::end_record(const ChosenRecord& record, const encode::RecordE
   if (plan.request != nullptr) {
     entry.error->quality = plan.quality;
   }
+  value_rms_[record.number] = entry.error->quality ? entry.error->quality->rms : errors.value_rms();
+}
+
+double RecordEmitter::value_rms(std::uint32_t number) const {
+  const auto found = value_rms_.find(number);
+  return found == value_rms_.end() ? 0 : found->second;
 }
 
 void RecordEmitter::set_digest(std::uint32_t number, const Digest& digest) {

@@ -1,6 +1,9 @@
 // Writes encoded records in the layout of the format. Everything is decided before.
 #pragma once
 
+#include <cstdint>
+#include <unordered_map>
+
 #include "encode/record_sink.hpp"
 #include "format/write/record_layout.hpp"
 
@@ -21,9 +24,13 @@ class RecordEmitter final : public encode::RecordSink {
                          encode::SealedChunk& sealed) override;
   void end_record(const encode::ChosenRecord& record, const encode::RecordErrors& errors) override;
   void set_digest(std::uint32_t number, const Digest& digest) override;
+  // Returns the root mean square of the finite values of a record that is lossy and owns its bytes;
+  // 0 for others.
+  double value_rms(std::uint32_t number) const;
 
  private:
   RecordLayout& layout_;
+  std::unordered_map<std::uint32_t, double> value_rms_;  // of lossy records
 };
 
 }  // namespace cfck::format

@@ -30,6 +30,12 @@ Result<void> check_options(const EncodeOptions& options) {
   return {};
 }
 
+// Returns the number of the record that has the bytes of record `number`.
+std::uint32_t owner_of_bytes(const Record& record, std::uint32_t number) {
+  const bool shares = record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
+  return shares ? record.base : number;
+}
+
 }  // namespace
 
 Result<void> Writer::Impl::attach(std::string_view name, ByteView bytes) {
@@ -116,7 +122,9 @@ std::uint64_t Writer::Impl::own_bytes(const format::StoredRecord& stored) const 
 
 Result<WriteSummary> Writer::Impl::finish_index() {
   WriteSummary summary;
-  for (const format::StoredRecord& stored : layout.index().records) {
+  const std::vector<format::StoredRecord>& records = layout.index().records;
+  for (std::uint32_t number = 0; number < records.size(); ++number) {
+    const format::StoredRecord& stored = records[number];
     if (stored.record.kind == RecordKind::kPacked) {
       summary.stored_bytes += stored.payload_bytes;
     }
@@ -125,7 +133,8 @@ Result<WriteSummary> Writer::Impl::finish_index() {
       summary.decoded_bytes += stored.record.decoded_bytes;
       if (stored.record.error) {
         summary.lossy.push_back({stored.record.name, *stored.record.error, stored.record.n_elems,
-                                 own_bytes(stored), stored.record.shape.size()});
+                                 own_bytes(stored), stored.record.shape.size(),
+                                 emitter.value_rms(owner_of_bytes(stored.record, number))});
       }
     }
   }

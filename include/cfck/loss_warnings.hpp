@@ -19,7 +19,7 @@ namespace cfck {
 // - tensors of fewer than two dimensions that are lossy, if they have a name;
 // - options that no tensor took.
 // `lossy` and `kept_lossless` are those of the WriteSummary, or of all files of a checkpoint, and
-// `options` those that they were written with. Only errors of codec spectral can be judged.
+// `options` those that they were written with.
 CFCK_API std::vector<std::string> loss_warnings(std::span<const LossyTensor> lossy,
                                                 std::span<const KeptLossless> kept_lossless,
                                                 const EncodeOptions& options);

@@ -39,6 +39,9 @@ struct LossyTensor {
   std::uint64_t n_elems = 0;
   std::uint64_t stored_bytes = 0;
   std::size_t n_dimensions = 0;
+  // Root mean square of the finite values, as the reference of error.rmse; that of the base for
+  // aliases.
+  double rms = 0;
 };
 
 struct WriteSummary {

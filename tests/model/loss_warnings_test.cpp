@@ -15,7 +15,7 @@ LossyTensor tensor(const std::string& name, double nmse, TargetKind target = Tar
   RecordError error;
   error.rmse = std::sqrt(nmse);
   error.quality = RecordQuality{{target, true, 3}, 1, -4, 4};
-  return {name, error, 1000, 100, n_dimensions};
+  return {name, error, 1000, 100, n_dimensions, 1};
 }
 
 std::string said(const std::vector<LossyTensor>& lossy, const EncodeOptions& options = {},
@@ -33,9 +33,6 @@ TEST(LossWarnings, NothingIsSaidOfSmallErrors) {
   EXPECT_EQ(said({tensor("a", 0.09), tensor("b", 1e-9)}), "");
   EXPECT_EQ(said({tensor("a", 0.009, TargetKind::kPsnr)}), "");
   EXPECT_EQ(said({}, {}, {{"ids", LosslessReason::kNotFloat}}), "");
-  LossyTensor bounded = tensor("a", 0.5);
-  bounded.error.quality.reset();
-  EXPECT_EQ(said({bounded}), "");
 }
 
 TEST(LossWarnings, ErrorsBeyondATenth) {
@@ -45,8 +42,21 @@ TEST(LossWarnings, ErrorsBeyondATenth) {
       << text;
   // Of NaN, zeros and infinities nothing can be said.
   LossyTensor odd = tensor("odd", 1);
-  odd.error.quality->rms = 0;
+  odd.rms = 0;
   EXPECT_EQ(said({odd}), "");
+}
+
+TEST(LossWarnings, MaximumErrorsThatAreLarge) {
+  LossyTensor bounded = tensor("a", 0.5);
+  bounded.error.quality.reset();
+  bounded.error.bound = {BoundKind::kAbs, false, 1};
+  std::string text = said({bounded});
+  EXPECT_NE(text.find("1 tensor has errors above -10 dB"), std::string::npos) << text;
+  EXPECT_NE(text.find("ask for a smaller maximum error, and measure"), std::string::npos) << text;
+  bounded.error.bound.kind = BoundKind::kRel;
+  text = said({bounded});
+  EXPECT_NE(text.find("range of the values"), std::string::npos) << text;
+  EXPECT_EQ(said({tensor("a", 0.5)}).find("maximum error"), std::string::npos);
 }
 
 TEST(LossWarnings, NothingIsSaidOfErrorsThatTrainingHasUsed) {

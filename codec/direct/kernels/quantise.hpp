@@ -12,6 +12,9 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 // Values are processed in blocks of as many as there are sums of errors.
 inline constexpr unsigned kBlock = 32;
+// Squares of values are added in as many sums: value i of a block to sum i mod kValueSums, and the
+// sums of blocks in their order.
+inline constexpr unsigned kValueSums = 8;
 
 // The steps of a block's values.
 struct BlockSteps {
@@ -102,6 +105,11 @@ inline void store_word(typename Value::Word word, std::byte* to) {
   __builtin_memcpy(to, &word, sizeof(word));
 }
 
+struct BlockErrors {
+  double errors[kBlock];
+  double value_squares[kValueSums];
+};
+
 struct BlockCounts {
   unsigned n_zeros = 0;
   unsigned n_exact = 0;
@@ -111,8 +119,11 @@ struct BlockCounts {
 // Quantises a block value by value: the reference that the lanes must equal.
 template <class Value>
 inline BlockCounts quantise_block(const std::byte* values, const BlockSteps& steps,
-                                  std::int32_t* indices, std::byte* decoded, double* errors) {
+                                  std::int32_t* indices, std::byte* decoded, BlockErrors& errors) {
   BlockCounts counts;
+  for (double& sum : errors.value_squares) {
+    sum = 0;
+  }
   for (unsigned i = 0; i < kBlock; ++i) {
     const auto word = load_word<Value>(values + i * sizeof(typename Value::Word));
     const double x = Value::to_double(word);
@@ -122,16 +133,18 @@ inline BlockCounts quantise_block(const std::byte* values, const BlockSteps& ste
     auto back = Value::from_double(index * steps.step[i]);
     const double y = Value::to_double(back);
     indices[i] = static_cast<std::int32_t>(index);
-    errors[i] = magnitude(x - y);
+    errors.errors[i] = magnitude(x - y);
     if (!in_range || !keeps_bound(x, y, steps.bound[i])) {
       indices[i] = kExact;
       back = word;
-      errors[i] = 0;
+      errors.errors[i] = 0;
       ++counts.n_exact;
     }
     store_word<Value>(back, decoded + i * sizeof(back));
     counts.n_zeros += x == 0 ? 1u : 0u;
-    counts.n_special += magnitude_of<Value>(word) >= Value::kInfinity ? 1u : 0u;
+    const bool is_finite = magnitude_of<Value>(word) < Value::kInfinity;
+    errors.value_squares[i % kValueSums] += is_finite ? x * x : 0;
+    counts.n_special += is_finite ? 0u : 1u;
   }
   return counts;
 }
@@ -144,32 +157,50 @@ class ErrorSums {
     for (unsigned v = 0; v < kVectors; ++v) {
       squares_[v] = max_[v] = DoubleLanes::all(0);
     }
+    for (DoubleLanes& sum : value_squares_) {
+      sum = DoubleLanes::all(0);
+    }
   }
-  void add(const DoubleLanes* errors) {
+  // `value_squares` are the sums of this block.
+  void add(const DoubleLanes* errors, const DoubleLanes* value_squares) {
     for (unsigned v = 0; v < kVectors; ++v) {
       squares_[v] = squares_[v] + errors[v] * errors[v];
       max_[v] = errors[v].above(max_[v]);
     }
-  }
-  void add(const double* errors) {
-    DoubleLanes lanes[kVectors];
-    for (unsigned v = 0; v < kVectors; ++v) {
-      lanes[v] = DoubleLanes::load(errors + v * kDoubleLanes);
+    for (unsigned v = 0; v < kValueVectors; ++v) {
+      value_squares_[v] = value_squares_[v] + value_squares[v];
     }
-    add(lanes);
   }
-  void store(double* squares, double* max) const {
+  void add(const BlockErrors& block) {
+    DoubleLanes errors[kVectors];
+    DoubleLanes value_squares[kValueVectors];
+    load(block.errors, errors, kVectors);
+    load(block.value_squares, value_squares, kValueVectors);
+    add(errors, value_squares);
+  }
+  void store(double* squares, double* max, double* value_squares) const {
     for (unsigned v = 0; v < kVectors; ++v) {
       squares_[v].store(squares + v * kDoubleLanes);
       max_[v].store(max + v * kDoubleLanes);
     }
+    for (unsigned v = 0; v < kValueVectors; ++v) {
+      value_squares_[v].store(value_squares + v * kDoubleLanes);
+    }
   }
 
   static constexpr unsigned kVectors = kBlock / kDoubleLanes;
+  static constexpr unsigned kValueVectors = kValueSums / kDoubleLanes;
 
  private:
+  static void load(const double* from, DoubleLanes* to, unsigned n_vectors) {
+    for (unsigned v = 0; v < n_vectors; ++v) {
+      to[v] = DoubleLanes::load(from + v * kDoubleLanes);
+    }
+  }
+
   DoubleLanes squares_[kVectors];
   DoubleLanes max_[kVectors];
+  DoubleLanes value_squares_[kValueVectors];
 };
 
 // Counts the values of a block that are +0 or -0.
@@ -193,12 +224,15 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
   constexpr unsigned kBytes = kDoubleLanes * sizeof(typename Value::Word);
   const DoubleLanes round = DoubleLanes::all(kRound);
   DoubleLanes errors[ErrorSums::kVectors];
+  DoubleLanes value_squares[ErrorSums::kValueVectors];
   DoubleLanes max = DoubleLanes::all(0);
   AllBelow below;
   AnyZero zeros;
   for (unsigned v = 0; v < ErrorSums::kVectors; ++v) {
     const DoubleLanes x = ValueLanes<Value>::load(values + v * kBytes);
     zeros.add(x);
+    DoubleLanes& sum = value_squares[v % ErrorSums::kValueVectors];
+    sum = v < ErrorSums::kValueVectors ? x * x : sum + x * x;
     const DoubleLanes scaled = x * DoubleLanes::load(steps.inverse + v * kDoubleLanes);
     // A NaN is not the maximum, but neither are errors below a bound.
     max = scaled.magnitude().above(max);
@@ -212,7 +246,7 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
   if (!below.holds() || !max.are_at_most(DoubleLanes::all(kMaxIndex))) {
     return false;
   }
-  sums.add(errors);
+  sums.add(errors, value_squares);
   n_zeros += zeros.holds() ? zeros_of_block<Value>(values) : 0;
   return true;
 }
@@ -221,20 +255,25 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
 
 class ErrorSums {
  public:
-  void add(const double* errors) {
+  void add(const BlockErrors& block) {
     for (unsigned i = 0; i < kBlock; ++i) {
-      squares_[i] += errors[i] * errors[i];
-      max_[i] = errors[i] > max_[i] ? errors[i] : max_[i];
+      squares_[i] += block.errors[i] * block.errors[i];
+      max_[i] = block.errors[i] > max_[i] ? block.errors[i] : max_[i];
+    }
+    for (unsigned i = 0; i < kValueSums; ++i) {
+      value_squares_[i] += block.value_squares[i];
     }
   }
-  void store(double* squares, double* max) const {
+  void store(double* squares, double* max, double* value_squares) const {
     __builtin_memcpy(squares, squares_, sizeof(squares_));
     __builtin_memcpy(max, max_, sizeof(max_));
+    __builtin_memcpy(value_squares, value_squares_, sizeof(value_squares_));
   }
 
  private:
   double squares_[kBlock] = {};
   double max_[kBlock] = {};
+  double value_squares_[kValueSums] = {};
 };
 
 template <class Value>
@@ -244,7 +283,7 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
   Word words[kBlock];
   __builtin_memcpy(words, values, sizeof(words));
   Word back[kBlock];
-  double errors[kBlock];
+  BlockErrors block = {};
   unsigned n_bad = 0;
   unsigned zeros = 0;
   for (unsigned i = 0; i < kBlock; ++i) {
@@ -254,15 +293,16 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
     const double index = ((in_range ? scaled : 0) + kRound) - kRound;
     back[i] = Value::from_double(index * steps.step[i]);
     indices[i] = static_cast<std::int32_t>(index);
-    errors[i] = magnitude(x - Value::to_double(back[i]));
-    n_bad += in_range && errors[i] < steps.bound[i] ? 0u : 1u;
+    block.errors[i] = magnitude(x - Value::to_double(back[i]));
+    block.value_squares[i % kValueSums] += x * x;
+    n_bad += in_range && block.errors[i] < steps.bound[i] ? 0u : 1u;
     zeros += x == 0 ? 1u : 0u;
   }
   if (n_bad != 0) {
     return false;
   }
   __builtin_memcpy(decoded, back, sizeof(back));
-  sums.add(errors);
+  sums.add(block);
   n_zeros += zeros;
   return true;
 }
@@ -272,7 +312,8 @@ inline bool try_block(const std::byte* values, const BlockSteps& steps, std::int
 inline void finish_totals(const ErrorSums& sums, ErrorTotals& totals) {
   double squares[kBlock];
   double max[kBlock];
-  sums.store(squares, max);
+  double value_squares[kValueSums];
+  sums.store(squares, max, value_squares);
   for (unsigned half = kBlock / 2; half > 0; half /= 2) {
     for (unsigned i = 0; i < half; ++i) {
       squares[i] += squares[i + half];
@@ -281,6 +322,9 @@ inline void finish_totals(const ErrorSums& sums, ErrorTotals& totals) {
   }
   totals.max_error = max[0];
   totals.sum_of_squares = squares[0];
+  for (const double sum : value_squares) {
+    totals.sum_of_value_squares += sum;
+  }
 }
 
 // Quantises the values of a chunk, some at a time.
@@ -295,7 +339,7 @@ class Quantiser {
     totals_.errors.n_finite += n_values;
     std::size_t first = 0;
     ErrorSums sums = sums_;  // in registers
-    double errors[kBlock];
+    BlockErrors errors;
     std::size_t n_zeros = 0;
     for (; first + kBlock <= n_values; first += kBlock) {
       const BlockSteps& block = walk_.next(kBlock);
@@ -333,7 +377,7 @@ class Quantiser {
   static constexpr std::size_t kBytes = sizeof(typename Value::Word);
 
   [[gnu::noinline]] void settle(const std::byte* from, const BlockSteps& block, std::int32_t* to,
-                                std::byte* back, double* errors) {
+                                std::byte* back, BlockErrors& errors) {
     const BlockCounts counts = quantise_block<Value>(from, block, to, back, errors);
     totals_.n_zeros += counts.n_zeros;
     totals_.errors.n_exact += counts.n_exact;

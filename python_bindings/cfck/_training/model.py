@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -19,6 +18,7 @@ from .._io.summary import SaveSummary
 from ..errors import InvalidArgumentError
 from . import files
 from .aim import octaves_to_rate
+from .finish_warnings import warn_of_result
 from .names import plain_name, without_compiler
 from .norms import reestimate_norms
 from .places import Place, find_places, make_plain, unchanged_if_failing
@@ -28,8 +28,6 @@ from .weight import FileSteps
 
 # Frequency tables are fitted anew at every so many calls of bits_per_weight().
 FIT_INTERVAL = 20
-# finish() warns of rates that are further from the target.
-_MISSED = 0.05
 
 
 class SpectralModel:
@@ -233,7 +231,7 @@ class SpectralModel:
             counter.finish("encoded")
         self._of_model[2] = rate
         self._hold_weights_if_finished()
-        self._warn_of_a_missed_target()
+        warn_of_result(self._places, rate, self._target)
 
     @property
     def is_finished(self) -> bool:
@@ -364,23 +362,6 @@ class SpectralModel:
                 place.weight.hold(place.original())
             else:  # any more: a state of before was loaded
                 place.weight.let_go(place.original())
-
-    def _warn_of_a_missed_target(self) -> None:
-        rate, target = float(self._of_model[2]), self._target
-        if target is None or abs(rate / target.bits_per_weight - 1) <= _MISSED:
-            return
-        if rate > target.bits_per_weight:
-            advice = (
-                "call snap() while weights are trained on, or train longer, with step_lr higher, "
-                "or from a rate (bits) nearer to it"
-            )
-        else:
-            advice = "start from a higher rate (bits), or call snap() later: weights lose bits too"
-        warnings.warn(
-            f"the file has {rate:.3f} bits per weight where target() asked for "
-            f"{target.bits_per_weight:g}: {advice}",
-            stacklevel=3,
-        )
 
     def _snap_steps(self) -> list[Place]:
         """Returns the weights whose steps were learned until now; changes none of a model that

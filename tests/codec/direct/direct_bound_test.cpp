@@ -188,11 +188,14 @@ TEST(DirectRms, SumOfSquaresIsThatOfTheDecodedValues) {
   const Coded coded =
       code(chunk_of(DType::kF32, shape), parameters_of(1e-3), {1e-3, {}}, values, scratch);
   double sum = 0;
+  double sum_of_values = 0;
   for (std::size_t i = 0; i < values.size(); i += 4) {
-    const double error =
-        double_of(DType::kF32, values.data() + i) - double_of(DType::kF32, &coded.decoded[i]);
+    const double value = double_of(DType::kF32, values.data() + i);
+    const double error = value - double_of(DType::kF32, &coded.decoded[i]);
     sum += error * error;
+    sum_of_values += value * value;
   }
+  EXPECT_NEAR(coded.chunk.errors.sum_of_value_squares, sum_of_values, 1e-9 * sum_of_values);
   EXPECT_NEAR(coded.chunk.errors.sum_of_squares, sum, 1e-9 * sum);
   // Errors of a fine quantiser are uniform: step^2 / 12 on average.
   EXPECT_NEAR(sum / 10000, 4e-6 / 12, 0.05 * 4e-6 / 12);

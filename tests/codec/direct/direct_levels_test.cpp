@@ -39,9 +39,15 @@ void expect_same_values(DType dtype, const std::vector<std::byte>& values,
   const Quantised first = quantised(*levels()[0], dtype, values, steps);
   const std::size_t value_bytes = values.size() / first.indices.size();
   std::size_t n_zeros = 0;
+  double value_squares = 0;
   for (std::size_t i = 0; i < values.size(); i += value_bytes) {
-    n_zeros += double_of(dtype, values.data() + i) == 0 ? 1 : 0;
+    const double value = double_of(dtype, values.data() + i);
+    n_zeros += value == 0 ? 1 : 0;
+    value_squares += std::isfinite(value) ? value * value : 0;
   }
+  const double sum = first.totals.errors.sum_of_value_squares;
+  EXPECT_TRUE(sum == value_squares || std::abs(sum - value_squares) <= 1e-12 * value_squares)
+      << sum << " " << value_squares;
   EXPECT_EQ(first.totals.n_zeros, n_zeros);
   for (const DirectKernels* level : levels()) {
     const Quantised other = quantised(*level, dtype, values, steps);
@@ -53,6 +59,7 @@ void expect_same_values(DType dtype, const std::vector<std::byte>& values,
     EXPECT_EQ(other.totals.errors.n_finite, first.totals.errors.n_finite);
     EXPECT_EQ(other.totals.errors.max_error, first.totals.errors.max_error);
     EXPECT_EQ(other.totals.errors.sum_of_squares, first.totals.errors.sum_of_squares);
+    EXPECT_EQ(other.totals.errors.sum_of_value_squares, first.totals.errors.sum_of_value_squares);
   }
 }
 

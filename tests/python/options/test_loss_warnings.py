@@ -30,6 +30,17 @@ def test_a_model_that_cannot_work(path):
     assert warnings_of(lambda: save_file(tensors, path)) == []
 
 
+def test_maximum_errors_that_are_large(path):
+    tensors = {"a": weights(64, 64), "b": weights(128, 64)}
+    rms = float(tensors["a"].square().mean().sqrt())
+    for bound in ({"max_rel_error": 0.9}, {"max_rel_error": 0.1}, {"max_abs_error": rms}):
+        (message,) = warnings_of(lambda bound=bound: save_file(tensors, path, **bound))
+        assert "errors above -10 dB" in message
+        assert "ask for a smaller maximum error" in message
+        assert ("range of the values" in message) == ("max_rel_error" in bound)
+    assert warnings_of(lambda: save_file(tensors, path, max_rel_error=0.01)) == []
+
+
 def test_updates_warn_too(path):
     save_file({"a": weights(64, 64), "b": weights(128, 64)}, path)
     (message,) = warnings_of(lambda: cfck.update(path, {"b": weights(128, 64)}, nmse=0.3))

@@ -294,6 +294,15 @@ def test_a_missed_target_is_reported():
         q.finish()
 
 
+@pytest.mark.parametrize("octaves", [30, -60])
+def test_weights_without_values_are_reported(octaves):
+    q = spectral(network(), bits=4)
+    next(iter(q.parameters())).data.add_(octaves)
+    with pytest.warns(cfck.LossWarning, match="1 weight has almost no values left") as caught:
+        q.finish()
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 def test_options_that_training_has_chosen(tmp_path):
     q = spectral(network(), bits=3)
     q.finish()
