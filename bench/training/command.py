@@ -27,6 +27,9 @@ from torch import nn
 from common import models, report
 from common.driver import Benchmark
 from common.targets import COLUMNS, Goal, Targets
+from training.after import refined
+from training.estimate import errors_of_estimate
+from training.images import top1
 from training.loop import Outcome, Training
 from training.recipes import (
     COMPARED,
@@ -71,6 +74,8 @@ BITS_GOALS = {
 GPT_GOAL = Goal(1.4, 1.0, smaller=True, text=_bits_text)
 GPT_LOSS = math.log(1.02)
 ESTIMATE_GOAL = Goal(0.03, 0.01, smaller=True, text="{:.2%}".format)
+RECORD_GOAL = Goal(0.1, 0.03, smaller=True, text="{:.2%}".format)
+ESTIMATED = (4.0, 3.0, 2.0, 1.5, 1.0, 0.75, 0.5), 100  # rates, and steps of training at each
 STEP_GOAL = Goal(1.3, 1.15, smaller=True, text="{:.3f}".format)
 STEPS = 40
 RUNS = Path(__file__).parents[1] / "results" / "training-runs"
@@ -101,6 +106,8 @@ class Learned(Benchmark):
         "recipes": lambda self: self.recipes(),
         "resnet56": lambda self: self.images("ResNet-56"),
         "gpt": lambda self: self.words(),
+        "after": lambda self: self.after(),
+        "estimate": lambda self: self.estimate(),
         "step": lambda self: self.step(),
     }
 
@@ -254,6 +261,34 @@ class Learned(Benchmark):
         against = f"{perplexity(baseline):.2f}"
         what = "bits per weight at +2 % perplexity"
         self.targets.judge("gpt", "GPT", what, found, GPT_GOAL, against)
+
+    def after(self) -> None:
+        """Bits at one point of top-1 lost where networks are compressed after their training."""
+        for data in DEPTHS:
+            model = self._teacher(data, EPOCHS[data])
+            baseline = top1(model)
+            runs = list(refined(model, self.scratch, baseline - 1))
+            for run in runs:
+                self.targets.tell(
+                    "after", data, "refined", f"{run.score:.2f} %", f"{run.bits:.3f} bits"
+                )
+            what = "refined, bits per weight at -1 points of top-1"
+            found = bits_at(baseline - 1, runs)
+            self.targets.tell("after", data, what, _bits_text(found), f"{baseline:.2f} %")
+
+    def estimate(self) -> None:
+        """The estimate of the bits beside those of records, while steps and weights change."""
+        recipe = LEARNED["ResNet-20"]
+        rates, n_steps = ESTIMATED
+        for rate in rates[:1] if self.options.quick else rates:
+            task = self._images(recipe)
+            found = errors_of_estimate(_resnet(20), task, recipe, rate, n_steps)
+            for what, off, goal in (
+                ("off by at most", found.of_model, ESTIMATE_GOAL),
+                ("of a large record, off by at most", found.of_large_record, RECORD_GOAL),
+            ):
+                what = f"estimate at {rate:g} bits in {n_steps} steps, {what}"
+                self.targets.judge("estimate", "ResNet-20", what, off, goal, "stored bytes")
 
     def step(self) -> None:
         """The time of a step of training, with a rate and without, in turn."""

@@ -31,7 +31,7 @@ class Outcome:
 class Training:
     """One run, whose state is kept after each epoch, and what it has found for good.
 
-    Weights are trained by AdamW; rates of learning fall as a cosine to 0.
+    Weights are trained by AdamW; learning rates fall as a cosine to 0.
     """
 
     def __init__(self, name: str, folder: Path, runs: Path, tell: Callable[[str], None]) -> None:
@@ -70,7 +70,7 @@ class Training:
             partial = self._state.with_suffix(".partial")
             torch.save(state, partial)
             partial.rename(self._state)
-        outcome.estimate = scheme.bits()
+        outcome.estimate = scheme.estimate()
         scheme.finish(task.norm_batches())
         outcome.bits, outcome.score = scheme.bits(), task.score(scheme.model)
         self._outcome.parent.mkdir(parents=True, exist_ok=True)

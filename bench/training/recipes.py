@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from training.schemes import Recipe
 
-# Float32 networks, and those that are compressed in training: the better of the rates of learning
+# Float32 networks, and those that are compressed in training: the better of the learning rates
 # that were tried for each; the float32 ResNet-56 has that of ResNet-20.
 PLAIN = {"ResNet-20": Recipe(lr=1e-3), "ResNet-56": Recipe(lr=1e-3), "GPT": Recipe(lr=2e-3)}
 LEARNED = {

@@ -52,6 +52,10 @@ class Scheme:
         """Bits for each value of all weights."""
         return 32.0
 
+    def estimate(self) -> float:
+        """The bits that the loss of the last step had."""
+        return self.bits()
+
     def finish(self, norm_batches: list[torch.Tensor]) -> None:
         """Called at the end, with inputs on which statistics of batch norms are measured anew."""
         if norm_batches:
@@ -99,6 +103,10 @@ class Spectral(Scheme):
     def bits(self) -> float:
         """Bits of a file."""
         return self.q.fit_rate()
+
+    def estimate(self) -> float:
+        """As rate_loss() has had it."""
+        return self.q.history[-1][1]
 
     def finish(self, norm_batches: list[torch.Tensor]) -> None:
         """Weights become those of the file."""

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from .._frameworks.framework import unsupported
+from .._frameworks.torch_modules import refuse_quantised_modules
 from .._frameworks.torch_tensors import TorchFramework, has_plain_storage, torch_shape
 from .._io.archive import Archive
 from ..errors import InvalidArgumentError, UnsupportedError
@@ -74,14 +75,7 @@ def _check(model: Any) -> None:
                 f"module `{name}` is a script of torch.jit, whose weights cannot be replaced; pass "
                 "the model that it was made of"
             )
-    for name, value in model.state_dict(keep_vars=True).items():
-        if isinstance(value, torch.Tensor):
-            quantised = value.is_quantized
-        else:
-            quantised = not name.endswith("_extra_state")
-        if quantised:
-            what = "belongs to a quantised module"
-            raise unsupported(name, what, "pass the model as it is before it is quantised")
+    refuse_quantised_modules(model)
 
 
 def _check_parameter(name: str, parameter: torch.Tensor) -> None:

@@ -78,7 +78,8 @@ def _split(
     """Gradients of the scale, the bands, the rows and the columns, where they are learned.
 
     Each is divided by the root of the number of coefficients that share the step, as Esser et al.
-    (2020) have it, so that steps of small and of large tensors learn at one rate.
+    (2020) have it beside the number of levels, so that steps of small and of large tensors learn
+    at one rate.
     """
     n_bands, n_rows = native.n_bands, native.n_rows
     bands, rows, columns = torch.split(gradients, [n_bands, n_rows, native.n_columns])

@@ -26,8 +26,11 @@ from .target import Target
 from .trellis import check_states, n_trials, try_trellises
 from .weight import FileSteps
 
-# Frequency tables are fitted anew at every so many calls of bits_per_weight().
+# Frequency tables are fitted anew at every so many calls of bits_per_weight(), and as soon as the
+# bits of the weights have moved by such a part of all: an estimate that moves by 10 % can be off by
+# 6 % (tests/python/training/test_rate.py).
 FIT_INTERVAL = 20
+FIT_MOVEMENT = 0.02
 
 
 class SpectralModel:
@@ -88,19 +91,30 @@ class SpectralModel:
 
         Each coefficient counts with the cost of its level in the frequency table that codes it, and
         each record with what it has beside coefficients. Both are fitted to an encoded record at
-        every 20th call; lossless tensors count with what they took then. After finish() it is the
-        rate of the file.
+        every 20th call, and where the estimate has moved by 2 % since; lossless tensors count with
+        what they took then. After finish() it is the rate of the file.
         """
-        n_calls, lossless_bits, final = self._of_model.tolist()
+        n_calls, _, final = self._of_model.tolist()
         if final > 0:
             return torch.tensor(final)
         if n_calls % FIT_INTERVAL == 0:
             self.fit_rate()
-            lossless_bits = float(self._of_model[1])
         self._of_model[0] += 1
-        bits = [place.weight.bits(place.original()).cpu() for place in self._places]
-        rate: torch.Tensor = (torch.stack(bits).sum() + lossless_bits) / self._n_values
+        bits = self._bits_of_places()
+        if self._have_moved(bits):
+            self.fit_rate()
+            bits = self._bits_of_places()
+        rate: torch.Tensor = (bits.sum() + float(self._of_model[1])) / self._n_values
         return rate.float()
+
+    def _bits_of_places(self) -> torch.Tensor:
+        return torch.stack([p.weight.bits(p.original()).cpu() for p in self._places])
+
+    def _have_moved(self, bits: torch.Tensor) -> bool:
+        """Whether bits are far from those of the last fit."""
+        fitted = torch.stack([place.weight.fitted_bits for place in self._places]).cpu()
+        moved = (bits.detach().double() - fitted).abs().sum()
+        return bool(moved > FIT_MOVEMENT * fitted.sum())
 
     def fit_rate(self) -> float:
         """Fits the estimate to the weights as they are; returns the bits per weight of a file."""
@@ -112,7 +126,7 @@ class SpectralModel:
         return (stored + float(self._of_model[1])) / self._n_values
 
     def target(self, bits_per_weight: float, by: int) -> None:
-        """Sets the size that rate_loss() is to reach in ``by`` steps of training.
+        """Sets the size that is to be reached within ``by`` calls of rate_loss().
 
         Raises:
             InvalidArgumentError: an argument that is not positive; a rate that lossless tensors
@@ -132,8 +146,8 @@ class SpectralModel:
         """The rate times a weight that is found in training, so that target() is reached.
 
         To be added to the loss of the task, once in each step of training. The rate falls
-        geometrically to the target and is kept there: the weight grows while it is above, and
-        shrinks while it is below.
+        geometrically to the target and is kept there: the weight grows while the rate is above what
+        is wanted by then, and shrinks while it is below.
 
         Raises:
             InvalidArgumentError: target() was not called, or finish() was.
@@ -161,9 +175,9 @@ class SpectralModel:
     def snap(self) -> None:
         """Rounds the steps to those of a file and ends learning them; weights are trained on.
 
-        After target() all steps that were learned then grow or shrink by one factor, of at most 4,
-        so that the rate is the wanted one: it hardly changes any more. If this fails or is
-        interrupted, steps are what they were.
+        After target() all steps that were learned are multiplied by one factor between 1/4 and 4,
+        so that the rate is the one wanted by then: from step ``by`` on the target. It may still
+        fall as weights are trained on. If this fails or is interrupted, steps are what they were.
 
         Raises:
             FloatingPointError: a weight or a step is not finite.
@@ -420,6 +434,8 @@ class SpectralModel:
         for place in self._places:
             if not torch.isfinite(place.original()).all():
                 raise FloatingPointError(f"weight `{place.name}` holds NaN or infinities")
+            if not all(torch.isfinite(steps).all() for steps in place.weight.steps()):
+                raise FloatingPointError(f"steps of weight `{place.name}` are NaN or infinite")
 
     def _map(self, function: Callable[[Place], float]) -> list[float]:
         """The function of each weight, on as many threads as PyTorch has."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from torch import nn
 from torch.nn.utils import parametrize
 
+from .._common.callers import level_of_caller
+from .._frameworks.torch_modules import extra_states, refuse_quantised_modules
 from ..errors import InvalidArgumentError, UnsupportedError
 from .choose import Chosen, choose_weights
 from .model import SpectralModel
@@ -56,19 +59,23 @@ def spectral(
         block: sides of the blocks that are transformed, along the last axes, up to 64 each and 4096
             values; None: convolution kernels, and other weights as they are.
         bits: the rate to start from, in bits for each value of the weights that are compressed.
-        learn: "steps", "weights" or both. What is not learned is frozen.
+        learn: "steps", "weights" or both. Of the compressed weights, what is not learned is frozen;
+            all else in the model is trained as before.
         fields: which of "bands", "rows" and "columns" get steps of their own.
-        batch_size: how many examples the loss of a step is the mean over. With it steps learn from
-            the curvature of the loss, which squared gradients show (empirical Fisher information);
-            without, from its slope, which vanishes as soon as weights have adapted to errors.
+        batch_size: how many examples the loss of a step is the mean over. With it, steps follow the
+            estimated curvature of the loss (empirical Fisher information, from squared gradients,
+            which must not be scaled); without it, its slope, which vanishes as soon as weights
+            have adapted to the errors.
 
     Raises:
         InvalidArgumentError: no weight is left, or one is lazy, sparse, without values, without
             memory of its own (as in models that run from a file) or parametrised already; the
-            model is in training; a pattern matches nothing, or one name of a tied weight alone; an
-            argument makes no sense.
-        UnsupportedError: rows of a weight are too long (docs/training.md). Without ``include``
-            such weights stay lossless, unless there is no other.
+            model was already prepared by spectral(); a pattern matches nothing, or one name of a
+            tied weight alone; an argument makes no sense.
+        TypeError: the model is no module, or patterns are no lists.
+        UnsupportedError: a module is quantised already; rows of a weight are too long
+            (docs/training.md). Without ``include`` such weights stay lossless, unless there is no
+            other.
 
     The arithmetic runs on the CPU; weights on other devices are copied there and back.
     """
@@ -87,6 +94,7 @@ def spectral(
         raise InvalidArgumentError(f"block has sides from 1 to 64, not {block!r}")
     model = without_compiler(model)
     refuse_models_in_training(model, "use the handle that spectral() has returned")
+    refuse_quantised_modules(model)
     chosen = choose_weights(model, include, exclude)
     wrapped, refused = [], None
     for known in chosen:
@@ -109,7 +117,18 @@ def spectral(
             weight.learns_steps = False
             for step in weight.steps():
                 step.requires_grad_(False)
+    _warn_of_extra_states(model)
     return SpectralModel(model)
+
+
+def _warn_of_extra_states(model: nn.Module) -> None:
+    names = extra_states(model)
+    if names:
+        warnings.warn(
+            f"`{names[0]}` is no tensor: q.save() will refuse the model, since no file can hold "
+            "what its get_extra_state() returns; q.state_dict() has it",
+            stacklevel=level_of_caller(),
+        )
 
 
 def _register(wrapped: Sequence[tuple[Chosen, SpectralWeight]]) -> None:

@@ -89,8 +89,9 @@ class SpectralWeight(nn.Module):
             n = count if name in fields and count > 1 else 0
             setattr(self, name, nn.Parameter(torch.zeros(n, device=device)))
         self.register_buffer("bins", torch.zeros(weight.shape, dtype=torch.uint8, device=device))
-        # The family of frequency tables, and the bits beside those of coefficients.
-        self.register_buffer("tables", torch.zeros(2, dtype=torch.float64, device=device))
+        # Of the last fit: the family of frequency tables, the bits beside those of coefficients,
+        # and those of the record.
+        self.register_buffer("tables", torch.zeros(3, dtype=torch.float64, device=device))
         # The first weight has those of the model: calls of bits_per_weight(), bits of lossless
         # tensors, the final rate.
         self.register_buffer("of_model", torch.zeros(3, dtype=torch.float64, device=device))
@@ -135,7 +136,7 @@ class SpectralWeight(nn.Module):
 
     def bits(self, weight: torch.Tensor) -> torch.Tensor:
         """Estimates the bits of the tensor's record, from the tables of the last fit."""
-        family, overhead = self.tables.tolist()
+        family, overhead, _ = self.tables.tolist()
         bits: torch.Tensor = kernels.coefficient_bits(
             weight.float(), *self.log2_steps(), self.bins, int(family), self.block
         )
@@ -152,10 +153,14 @@ class SpectralWeight(nn.Module):
         family, stored = native.fit_rate(host.data_ptr(), steps, bins.data_ptr())
         # New tensors: graphs that wait for backward() keep the old ones.
         self.bins = bins.to(self.bins.device)
-        self.tables = self.tables.new_tensor([float(family), 0.0])
-        overhead = stored - float(self.bits(weight))
-        self.tables = self.tables.new_tensor([float(family), overhead])
+        self.tables = self.tables.new_tensor([float(family), 0.0, float(stored)])
+        self.tables[1] = stored - float(self.bits(weight))
         return float(stored)
+
+    @property
+    def fitted_bits(self) -> torch.Tensor:
+        """The bits of the record when fit_rate() was called last."""
+        return self.tables[2]
 
     @torch.no_grad()
     def snap(self) -> None:

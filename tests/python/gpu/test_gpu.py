@@ -3,6 +3,7 @@
 pytest -m gpu
 """
 
+import copy
 import itertools
 import struct
 
@@ -10,6 +11,7 @@ import cfck
 import pytest
 import torch
 from cfck.torch import load, load_file, load_model, save, save_file, save_model
+from cfck.train import spectral
 
 REASON = None if torch.cuda.is_available() else "torch sees no CUDA device"
 if REASON is None:
@@ -171,6 +173,40 @@ def test_streams_and_threads_of_the_caller(path):
     for name, tensor in tensors.items():
         expect_same(loaded[name], tensor)
     assert torch.isfinite(total)
+
+
+def test_models_that_run_from_a_file(path):
+    layers = [torch.nn.Conv2d(16, 64, 3), torch.nn.Conv2d(64, 64, 3), torch.nn.Flatten()]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(1024, 64), torch.nn.Linear(64, 10))
+    x = torch.randn(4, 16, 8, 8, device="cuda:0")
+    for options in ({}, {"max_rel_error": 1e-3}, {"nmse": 1e-3}):
+        save_model(model, path, **options)
+        loaded, running = (copy.deepcopy(model).eval().requires_grad_(False) for _ in range(2))
+        load_model(loaded, path)
+        running = cfck.torch.compressed(running, path).to("cuda:0")
+        expected = loaded.to("cuda:0")(x)
+        for _ in range(2):
+            expect_same(running(x), expected.cpu())
+        for name, tensor in loaded.state_dict().items():
+            expect_same(running.state_dict()[name], tensor.cpu())
+
+
+def test_weights_that_are_trained_on_the_device(path):
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.Flatten()).to("cuda:0")
+    q = spectral(model, bits=4)
+    q.target(bits_per_weight=2, by=5)
+    optimizer = torch.optim.AdamW(q.param_groups(lr=1e-2, step_lr=3e-2))
+    x = torch.randn(4, 3, 8, 8, device="cuda:0")
+    for _ in range(8):
+        loss = model(x).square().mean() + q.rate_loss()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    q.finish()
+    q.save(path)
+    for name, tensor in load_file(path).items():
+        expect_same(q.state_dict()[name], tensor)
 
 
 def test_more_than_the_device_has(path):

@@ -173,7 +173,8 @@ class _WithWords(nn.Module):
 
 
 def test_extra_state_that_no_file_has_is_not_lost_in_silence(tmp_path):
-    q = spectral(_WithWords(), bits=4)
+    with pytest.warns(UserWarning, match=r"`_extra_state` is no tensor.*refuse"):
+        q = spectral(_WithWords(), bits=4)
     q.finish()
     assert q.state_dict()["_extra_state"] == {"words": ["a"]}
     with pytest.raises((TypeError, CfckError), match="_extra_state"):

@@ -1,5 +1,6 @@
 """What training does with what it cannot use: errors, and nothing is lost."""
 
+import contextlib
 import copy
 
 import cfck.torch
@@ -20,12 +21,48 @@ def test_weights_that_are_not_finite(tmp_path, block, value):
     q.bits_per_weight()
     with torch.no_grad():
         q.places[0].original()[0, 0] = value
-    float(q.bits_per_weight().detach())  # between two fits: any number
-    q.bits_per_weight().backward()
+    with contextlib.suppress(FloatingPointError):
+        q.bits_per_weight().backward()  # between two fits: any number, or an error
     for call in (q.fit_rate, q.to_bytes, lambda: q.save(tmp_path / "model.cfck"), q.finish):
         with pytest.raises(FloatingPointError, match="`weight` holds NaN or infinities"):
             call()
     assert not (tmp_path / "model.cfck").exists()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_steps_that_are_not_finite(tmp_path, value):
+    q = spectral(network(), bits=4)
+    with torch.no_grad():
+        q.places[1].weight.columns[0] = value
+    before = [step.detach().clone() for step in q.parameters()]
+    for call in (q.snap, q.fit_rate, q.to_bytes, lambda: q.save(tmp_path / "m.cfck"), q.finish):
+        with pytest.raises(FloatingPointError, match=r"steps of weight `3\.weight`"):
+            call()
+    assert all(same(a, b) for a, b in zip(before, q.parameters(), strict=True))
+    assert not any(bool(place.weight.is_snapped) for place in q.places)
+
+
+def test_gradients_that_are_not_finite():
+    """They make weights NaN through the optimizer; training ends when the rate is next fitted."""
+    q = spectral(network(), bits=4)
+    q.target(bits_per_weight=2, by=10)
+    optimizer = train(q, 2, weight=None)
+    hook = q.places[1].original().register_hook(lambda gradient: gradient * float("nan"))
+    train(q, 1, weight=None, optimizer=optimizer)
+    hook.remove()
+    with pytest.raises(FloatingPointError, match="3.weight"):
+        train(q, 20, weight=None, optimizer=optimizer)
+    with pytest.raises(FloatingPointError, match="`3.weight` holds NaN"):
+        q.finish()
+
+
+def test_models_that_are_quantised_already():
+    layers = nn.Sequential(nn.Conv2d(3, 16, 3), nn.Linear(32, 16))
+    quantised = torch.ao.quantization.quantize_dynamic(layers, {nn.Linear})
+    before = list(quantised.state_dict())
+    with pytest.raises(UnsupportedError, match="belongs to a quantised module"):
+        spectral(quantised)
+    assert list(quantised.state_dict()) == before
 
 
 def test_operators_take_values_that_are_not_finite():

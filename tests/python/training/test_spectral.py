@@ -49,48 +49,6 @@ def test_the_rate_after_finish_is_that_of_the_file(tmp_path):
     assert float(q.bits_per_weight()) == pytest.approx(stored / n_values, rel=1e-6)
 
 
-@pytest.mark.parametrize("bits", [6, 4, 3, 2, 1, 0.5])
-def test_the_estimate_agrees_with_stored_bytes(tmp_path, bits):
-    torch.manual_seed(3)
-    model = nn.Sequential(nn.Conv2d(64, 64, 3), nn.Conv2d(64, 64, 1), nn.Linear(128, 256))
-    q = spectral(model, bits=bits)
-    q.snap()
-    estimate = float(q.bits_per_weight().detach())
-    of_weights = [float(place.weight.bits(place.original()).detach()) for place in q.places]
-    q.finish()
-    assert estimate == pytest.approx(float(q.bits_per_weight()), rel=0.01)
-    q.save(tmp_path / "model.cfck")
-    with cfck.safe_open(tmp_path / "model.cfck", framework="pt") as file:
-        stored = {record.name: 8 * record.stored_bytes for record in file.records()}
-    for place, bits_of_weight in zip(q.places, of_weights, strict=True):
-        assert bits_of_weight == pytest.approx(stored[place.name], rel=0.03), place.name
-
-
-def test_the_estimate_follows_between_fits():
-    """It is fitted at every 20th call; the weights move meanwhile."""
-    torch.manual_seed(3)
-    q = spectral(nn.Sequential(nn.Conv2d(64, 64, 3)), bits=2)
-    q.bits_per_weight()
-    with torch.no_grad():
-        q.places[0].original().mul_(0.9)
-    estimate = float(q.bits_per_weight().detach())
-    assert estimate == pytest.approx(q.fit_rate(), rel=0.03)
-
-
-def test_structured_zeros_cost_next_to_nothing():
-    torch.manual_seed(1)
-    dense = nn.Sequential(nn.Conv2d(64, 64, 3, bias=False))
-    pruned = nn.Sequential(nn.Conv2d(64, 128, 3, bias=False))
-    with torch.no_grad():
-        pruned[0].weight.zero_()
-        pruned[0].weight[::2] = dense[0].weight
-    of_dense, of_pruned = spectral(dense, bits=3), spectral(pruned, bits=3)
-    with torch.no_grad():
-        of_pruned.places[0].weight.scale.copy_(of_dense.places[0].weight.scale)
-    bits = [q.fit_rate() * q.places[0].original().numel() for q in (of_dense, of_pruned)]
-    assert bits[1] < 1.02 * bits[0]
-
-
 # Training.
 
 
@@ -274,7 +232,8 @@ def test_training_resumes_bit_for_bit():
 # The end.
 
 
-def test_a_trellis_is_kept_where_it_is_better(tmp_path):
+@pytest.mark.parametrize("trellis_states", [(4, 8), (64,)])
+def test_a_trellis_is_kept_where_it_is_better(tmp_path, trellis_states):
     torch.manual_seed(1)
     model = nn.Sequential(nn.Conv2d(32, 64, 3), nn.Flatten(), nn.Linear(576, 10))
     original = copy.deepcopy(model).eval()
@@ -289,11 +248,11 @@ def test_a_trellis_is_kept_where_it_is_better(tmp_path):
     before = closeness(model.eval())
     before_rate = q.fit_rate()
     model.train()
-    q.finish(closeness, trellis_states=(4, 8))
+    q.finish(closeness, trellis_states=trellis_states)
     assert model.training
     model.eval()
     assert closeness(model) > before
-    assert all(int(place.weight.states) in (4, 8) for place in q.places)
+    assert all(int(place.weight.states) in trellis_states for place in q.places)
     assert float(q.bits_per_weight()) <= before_rate * 1.01
     q.save(tmp_path / "model.cfck")
     cfck.torch.load_model(original, tmp_path / "model.cfck")
@@ -304,13 +263,41 @@ def test_a_trellis_is_kept_where_it_is_better(tmp_path):
 
 def test_trellises_do_not_warn_of_losses_that_training_has_used(tmp_path):
     model = network()
-    q = spectral(model, bits=0.5)
+    q = spectral(model, bits=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", LossWarning)
         calls = []
         q.finish(lambda _: calls.append(1) or len(calls))
         assert all(int(place.weight.states) == 8 for place in q.places)
         q.save(tmp_path / "model.cfck")
+
+
+def test_weights_of_zeros_are_constants_that_the_summary_names(tmp_path):
+    model = network()
+    with torch.no_grad():
+        model[3].weight.zero_()
+    q = spectral(model, bits=4)
+    q.finish()
+    summary = q.save(tmp_path / "model.cfck")
+    assert "3.weight" in summary.kept_lossless
+    assert not cfck.torch.load_file(tmp_path / "model.cfck")["3.weight"].any()
+
+
+def test_what_is_not_compressed_trains_on_after_finish(tmp_path):
+    q = spectral(network(), bits=4)
+    q.finish()
+    rate = float(q.bits_per_weight())
+    weights = [place.weight(place.original()).detach().clone() for place in q.places]
+    bias = q.model[7].bias.detach().clone()
+    optimizer = torch.optim.AdamW(q.param_groups(lr=1e-2))
+    q.model(images()).square().mean().backward()
+    optimizer.step()
+    assert not torch.equal(q.model[7].bias, bias)
+    for place, values in zip(q.places, weights, strict=True):
+        assert same(place.weight(place.original()), values)
+    q.save(tmp_path / "model.cfck")
+    assert float(q.bits_per_weight()) == rate
+    assert same(cfck.torch.load_file(tmp_path / "model.cfck")["7.bias"], q.model[7].bias)
 
 
 def test_a_trellis_that_does_not_help_is_dropped():
