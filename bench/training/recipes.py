@@ -66,9 +66,8 @@ LONGER = (
     Run("ResNet-20", 10, 1.6, _GENTLE, "lr 1e-3"),
     Run("ResNet-20", 10, 1.1, _GENTLE, "lr 1e-3"),
     Run("ResNet-20", 10, 1.1, _MEDIUM, "lr 2e-3"),
-    Run("ResNet-56", 6, None, PLAIN["ResNet-56"]),
-    Run("ResNet-56", 6, 0.75, LEARNED["ResNet-56"]),
-    Run("ResNet-56", 6, 0.75, LEARNED["ResNet-56"], teacher="ResNet-56"),
+    Run("ResNet-56", 10, None, PLAIN["ResNet-56"]),
+    Run("ResNet-56", 10, 0.745, LEARNED["ResNet-56"], teacher="ResNet-56"),
     Run("ResNet-56", 6, 0.75, LEARNED["ResNet-20"], "lr 4e-3"),
     Run("ResNet-56", 6, 0.75, replace(_GENTLE, bits=4, reach=0.6, snap=0.8), "slow fall"),
 )
