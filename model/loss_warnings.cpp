@@ -46,6 +46,18 @@ bool is_only_bounded(const LossyTensor& tensor) {
   return !quality || quality->target.kind == TargetKind::kNone;
 }
 
+// Wide bounds may have been meant as per cent.
+std::string scale_of(BoundKind kind) {
+  switch (kind) {
+    case BoundKind::kRel:
+      return " (max_rel_error 0.01 is a hundredth of the range of the values)";
+    case BoundKind::kSigma:
+      return " (max_sigma_error 0.01 is a hundredth of their standard deviation)";
+    default:
+      return "";
+  }
+}
+
 void warn_of_errors(std::span<const LossyTensor> lossy, const EncodeOptions& options,
                     std::vector<std::string>& warnings) {
   Squares all;
@@ -67,14 +79,10 @@ void warn_of_errors(std::span<const LossyTensor> lossy, const EncodeOptions& opt
            " errors above -10 dB of the values, '" + escaped(worst->name) + "' the most, " +
            decibels(squares_of(*worst).nmse()) + " (all together " + decibels(all.nmse()) + ")";
   }
-  const bool is_bounded = worst != nullptr && is_only_bounded(*worst);
   text += ": the model may not work any more; ";
-  text += is_bounded ? "ask for a smaller maximum error" : "allow more bits, or use a calibration";
-  if (is_bounded && worst->error.bound.kind == BoundKind::kRel) {
-    text +=
-        " (a relative one relates errors to the range of the values, which a few large weights "
-        "decide)";
-  }
+  text += worst != nullptr && is_only_bounded(*worst)
+              ? "ask for a smaller maximum error" + scale_of(worst->error.bound.kind)
+              : "allow more bits, or use a calibration";
   warnings.push_back(text + ", and measure what the model does");
 }
 

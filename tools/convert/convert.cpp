@@ -15,7 +15,6 @@
 #include "tools/convert/convert_report.hpp"
 #include "tools/convert/encode_options.hpp"
 #include "tools/output/interrupt.hpp"
-#include "tools/output/loss.hpp"
 #include "tools/output/standard_streams.hpp"
 
 namespace cfck::tools {
@@ -195,25 +194,6 @@ Result<ConvertOptions> with_rules(const ConvertOptions& options) {
   return complete;
 }
 
-// Warns of bounds that may have been meant as per cent.
-void warn_of_wide_bounds(Console& console, const EncodeOptions& encode) {
-  const auto check = [&](const TensorOptions& options) {
-    if (options.max_rel_error && *options.max_rel_error >= 0.5) {
-      console.warn_of_loss(
-          "max_rel_error " + short_number(*options.max_rel_error) +
-          " is so wide that all values of a tensor may collapse into one; the model will "
-          "break. 0.01 is a hundredth of the range");
-    }
-    if (options.max_sigma_error && *options.max_sigma_error >= 1) {
-      console.warn_of_loss("max_sigma_error " + short_number(*options.max_sigma_error) +
-                           " collapses most values; the model will break. 0.01 is a hundredth of a "
-                           "standard deviation");
-    }
-  };
-  check(encode);
-  for (const EncodeRule& rule : encode.rules) check(rule.options);
-}
-
 // Converts the one input, and reports. Returns the exit code.
 int convert_one(const ConvertOptions& options, Console& console) {
   const auto begin = std::chrono::steady_clock::now();
@@ -266,7 +246,6 @@ int run_convert(const ConvertOptions& given, Console& console) {
   catch_interrupts();
   const auto options = with_rules(given);
   if (!options) return console.fail(options.error());
-  warn_of_wide_bounds(console, options->encode);
   if (options->takes_many()) return convert_many(*options, console);
   if (options->output == kStandardStream) return convert_to_standard_output(*options, console);
   return convert_one(*options, console);

@@ -159,7 +159,6 @@ TEST_F(ConvertBounds, BadMaximumErrors) {
   EXPECT_FALSE(fs::exists(folder / "none"));
 }
 
-// Wide bounds may have been meant as per cent.
 TEST_F(ConvertBounds, WideOnesAreWarnedOf) {
   const auto warnings = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"convert", "-f", in, out});
@@ -167,13 +166,16 @@ TEST_F(ConvertBounds, WideOnesAreWarnedOf) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.err;
   };
-  EXPECT_NE(warnings({"--max-rel-error", "5"}).find("warning: max_rel_error 5e+00 is so wide"),
-            std::string::npos);
-  EXPECT_NE(
-      warnings({"--rule", "*: max_sigma_error=1"}).find("max_sigma_error 1e+00 collapses most"),
-      std::string::npos);
-  EXPECT_EQ(warnings({"--max-rel-error", "0.4"}), "");
-  EXPECT_EQ(warnings({"--max-sigma-error", "0.9"}), "");
+  for (const char* bound : {"5", "0.4", "0.1"}) {
+    const std::string text = warnings({"--max-rel-error", bound});
+    EXPECT_NE(text.find("max_rel_error 0.01 is a hundredth"), std::string::npos) << text;
+  }
+  for (const char* rule : {"*: max_sigma_error=1", "*: max_sigma_error=0.9"}) {
+    const std::string text = warnings({"--rule", rule});
+    EXPECT_NE(text.find("max_sigma_error 0.01 is a hundredth"), std::string::npos) << text;
+  }
+  EXPECT_EQ(warnings({"--max-rel-error", "0.01"}), "");
+  EXPECT_EQ(warnings({"--max-sigma-error", "0.1"}), "");
 }
 
 TEST_F(ConvertBounds, OptionsThatContradict) {
