@@ -5,8 +5,9 @@
 
 namespace cfck::codec {
 
-// Sums over |x - y|, and over x, rounded to binary64. They are added in the order that the codec's
-// specification gives, so that every machine gets equal results.
+// Sums over |x - y|, rounded to binary64. They are added in the order that the codec's
+// specification gives, so that every machine gets equal results. The sum over x is in no file, and
+// has the order of the kernels.
 struct ErrorTotals {
   double max_error = 0;
   double sum_of_squares = 0;
