@@ -54,7 +54,10 @@ RATES = {
     "GPT": (1.4, 1.0),
 }
 # Teachers and rates.
-TAUGHT = {"ResNet-20": (("ResNet-20", 1.6),), "ResNet-56": (("ResNet-56", 0.75),)}
+TAUGHT = {
+    "ResNet-20": (("ResNet-20", 1.6), ("ResNet-56", 1.6)),
+    "ResNet-56": (("ResNet-56", 0.75),),
+}
 # Levels from, levels to, and the name: 2 and 3 bits, and ternary weights.
 LEVELS = {"LSQ 3 bits": (-4, 3), "LSQ 2 bits": (-2, 1), "ternary": (-1, 1)}
 

@@ -21,7 +21,7 @@ from .aim import octaves_to_rate
 from .finish_warnings import warn_of_result
 from .names import plain_name, without_compiler
 from .norms import reestimate_norms
-from .places import Place, find_places, make_plain, unchanged_if_failing
+from .places import Place, check_kinds, find_places, make_plain, unchanged_if_failing
 from .target import Target
 from .trellis import check_states, n_trials, try_trellises
 from .weight import FileSteps
@@ -297,6 +297,7 @@ class SpectralModel:
                 f"this is not what training_state_dict() returns: {error}"
             ) from None
         try:
+            check_kinds(self.model, of_model)
             with unchanged_if_failing(self.model):
                 self.model.load_state_dict(of_model)
                 for place in self._places:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from .names import without_compiler
 from .weight import SpectralWeight
 
 
@@ -39,7 +40,8 @@ def find_places(model: nn.Module) -> list[Place]:
     found: dict[int, Place] = {}
     # Shared modules have a name for each place, as in the state dict.
     for prefix, module in model.named_modules(remove_duplicate=False):
-        if not parametrize.is_parametrized(module):
+        # What torch.compile wraps around a module shows the attributes of that module as its own.
+        if without_compiler(module) is not module or not parametrize.is_parametrized(module):
             continue
         lists: Any = module.parametrizations
         for attribute, parametrizations in lists.items():
@@ -76,5 +78,16 @@ def unchanged_if_failing(model: nn.Module) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        model.load_state_dict(before)
+        # The error tells more than one of the state dict would, if remove() was called meanwhile.
+        with suppress(RuntimeError):
+            model.load_state_dict(before)
         raise
+
+
+def check_kinds(model: nn.Module, state: Mapping[str, Any]) -> None:
+    """Raises TypeError where a state has no real numbers for those of the model."""
+    for name, tensor in model.state_dict().items():
+        given = state.get(name)
+        if isinstance(tensor, torch.Tensor) and isinstance(given, torch.Tensor):
+            if given.is_floating_point() != tensor.is_floating_point():
+                raise TypeError(f"`{name}` is {given.dtype} in place of {tensor.dtype}")

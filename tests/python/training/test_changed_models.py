@@ -54,6 +54,29 @@ def test_compiled_models_are_the_models_in_them(tmp_path):
     assert not parametrize.is_parametrized(q.model)
 
 
+@pytest.mark.filterwarnings("error::cfck.RuleWarning")
+def test_layers_that_are_compiled_have_one_name_each(tmp_path):
+    model = network()
+    x = images(8)
+    model[0] = torch.compile(model[0], backend="eager")
+    q = spectral(model, bits=4)
+    assert [place.names for place in q.places] == [
+        ["0._orig_mod.weight"],
+        ["3.weight"],
+        ["7.weight"],
+    ]
+    model[3] = torch.compile(model[3], backend="eager")  # afterwards
+    again = SpectralModel(model)
+    assert [place.name for place in again.places][1:] == ["3._orig_mod.weight", "7.weight"]
+    train(again, 2)
+    again.finish()
+    again.save(tmp_path / "model.cfck")
+    other = network(seed=2)
+    other[0], other[3] = (torch.compile(other[i], backend="eager") for i in (0, 3))
+    cfck.torch.load_model(other, tmp_path / "model.cfck")
+    assert same(other.eval()(x), model.eval()(x))
+
+
 def test_targets_that_lossless_weights_exceed():
     q = spectral(network(), bits=6, include=["0.weight"])
     with pytest.raises(InvalidArgumentError, match=r"lossless take 2\d\.\d+ bits per weight"):
@@ -131,6 +154,15 @@ def _with_huge_steps(state):
     state["0.parametrizations.weight.0.columns"].fill_(1e30)
 
 
+def _with_complex_weights(state):
+    name = "0.parametrizations.weight.original"
+    state[name] = state[name].to(torch.complex64)
+
+
+def _with_integers(state):
+    state["3.bias"] = state["3.bias"].int()
+
+
 def _with_no_trellis(state):
     state["0.parametrizations.weight.0.states"].fill_(-1)
 
@@ -143,6 +175,8 @@ def _with_no_trellis(state):
         _with_words,
         _with_tables_of_nothing,
         _with_huge_steps,
+        _with_complex_weights,
+        _with_integers,
         _with_no_trellis,
     ],
 )

@@ -236,6 +236,19 @@ def test_trellises_that_there_are_not(given):
     assert not q.is_finished and not bool(q.places[0].weight.is_snapped)
 
 
+def test_evaluations_that_make_the_model_a_plain_one():
+    q = spectral(network(), bits=4)
+
+    def evaluate(model):
+        q.remove()
+        return 1.0
+
+    with pytest.raises(InvalidArgumentError, match=r"remove\(\) was called"):
+        q.finish(evaluate)
+    train_on = [p for p in q.model.parameters() if p.requires_grad]
+    assert len(train_on) == len(list(q.model.parameters()))
+
+
 @pytest.mark.parametrize("evaluate", [5, lambda _: None, lambda _: [1.0], lambda _: "good"])
 def test_evaluations_that_are_no_numbers(evaluate):
     q = spectral(network(), bits=3)
