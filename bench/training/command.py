@@ -138,14 +138,15 @@ class Learned(Benchmark):
         data: str,
         label: str,
         task: Task,
-        load: Callable[[], nn.Module],
         make: Callable[[nn.Module, int], Scheme],
         epochs: int | None = None,
     ) -> Outcome:
         """One run, and its line in the table."""
         epochs = 1 if self.options.quick else epochs or EPOCHS[data]
         training = self._training(data, label, epochs, self.finished)
-        found = training.run(task, lambda n_steps: make(load(), n_steps), epochs, self.made_by)
+        found = training.run(
+            task, lambda n_steps: make(_network(data), n_steps), epochs, self.made_by
+        )
         seconds = statistics.median(epoch["seconds"] for epoch in found.epochs)
         score = perplexity(found.score) if isinstance(task, Words) else found.score
         self.runs.append(
@@ -165,41 +166,51 @@ class Learned(Benchmark):
     def _images(self, recipe: Recipe) -> Images:
         return Images(self.scratch, self.options.bfloat16, recipe.batch)
 
-    def curve(
-        self, data: str, task_of: Callable[[Recipe], Task], load: Callable[[], nn.Module]
-    ) -> tuple[float, list]:
+    def _task(self, run: Run) -> Task:
+        if run.data == "GPT":
+            return Words(self.options.bfloat16)
+        if run.teacher is None:
+            return self._images(run.recipe)
+        teacher = functools.partial(self._teacher, run.teacher, run.epochs)
+        return TaughtImages(self.scratch, self.options.bfloat16, run.recipe.batch, teacher)
+
+    def run_of(self, run: Run) -> Outcome:
+        """A network that is trained in some way, by itself or with a teacher."""
+        if run.rate is None:
+            make: Callable[[nn.Module, int], Scheme] = functools.partial(_plain, run.recipe)
+        else:
+            make = functools.partial(_spectral, run.recipe, run.rate)
+        found = self.outcome(run.data, run.label, self._task(run), make, run.epochs)
+        if run.rate is not None:
+            self.judge_estimate(run, found)
+        return found
+
+    def curve(self, data: str) -> tuple[float, list[Outcome]]:
         """The score of the float32 network, and runs with rates."""
-        task = task_of(PLAIN[data])
-        plain = self.outcome(data, "float32", task, load, functools.partial(_plain, PLAIN[data]))
-        task = task_of(LEARNED[data])
+        epochs = EPOCHS[data]
+        plain = self.run_of(Run(data, epochs, None, PLAIN[data]))
         asked = self.options.rates
         rates = [float(rate) for rate in asked.split(",")] if asked else RATES[data]
-        runs = []
-        for rate in rates:
-            make = functools.partial(_spectral, LEARNED[data], rate)
-            runs.append(self.outcome(data, f"{rate:g} bits", task, load, make))
-            self.judge_estimate(data, rate, runs[-1])
+        runs = [self.run_of(Run(data, epochs, rate, LEARNED[data])) for rate in rates]
         # Those of few levels have no teachers either.
         self.curves[data] = list(runs)
         return plain.score, runs
 
-    def judge_estimate(self, data: str, rate: float, run: Outcome) -> None:
+    def judge_estimate(self, run: Run, found: Outcome) -> None:
         """The estimate of the bits beside those of the file."""
-        if run.estimate is not None:
-            off = abs(run.estimate / run.bits - 1)
-            what = f"estimate at {rate:g} bits, off by"
-            self.targets.judge("rate", data, what, off, ESTIMATE_GOAL, "stored bytes")
+        if found.estimate is not None:
+            off = abs(found.estimate / found.bits - 1)
+            what = f"estimate in {run.epochs} epochs at {run.label}, off by"
+            self.targets.judge("rate", run.data, what, off, ESTIMATE_GOAL, "stored bytes")
 
     def images(self, data: str) -> None:
         """A ResNet: bits at one point and at 0.2 points of top-1 below the baseline."""
-        load = functools.partial(_resnet, DEPTHS[data])
-        baseline, runs = self.curve(data, self._images, load)
+        baseline, runs = self.curve(data)
         self.judge_bits(data, baseline, runs, "")
-        for teacher, rate in TAUGHT[data]:
-            run = Run(data, EPOCHS[data], rate, LEARNED[data], teacher=teacher)
-            runs.append(self.run_of(run))
-            self.judge_estimate(data, rate, runs[-1])
-            self.judge_bits(data, baseline, runs, f", also with {teacher} as teacher")
+        epochs = EPOCHS[data]
+        runs += [self.run_of(Run(data, epochs, rate, LEARNED[data], teacher=teacher))
+                 for teacher, rate in TAUGHT[data]]  # fmt: skip
+        self.judge_bits(data, baseline, runs, ", also with teachers")
 
     def judge_bits(self, data: str, baseline: float, runs: list[Outcome], remark: str) -> None:
         """Bits at the scores that are wanted."""
@@ -209,25 +220,12 @@ class Learned(Benchmark):
                 found = bits_at(baseline + points, runs)
                 self.targets.judge(data, data, what, found, goal, f"{baseline:.2f} %")
 
-    def run_of(self, run: Run) -> Outcome:
-        """A ResNet that is trained in some way, by itself or with a teacher."""
-        task: Task = self._images(run.recipe)
-        if run.teacher is not None:
-            teacher = functools.partial(self._teacher, run.teacher, run.epochs)
-            task = TaughtImages(self.scratch, self.options.bfloat16, run.recipe.batch, teacher)
-        load = functools.partial(_resnet, DEPTHS[run.data])
-        if run.rate is None:
-            make: Callable[[nn.Module, int], Scheme] = functools.partial(_plain, run.recipe)
-        else:
-            make = functools.partial(_spectral, run.recipe, run.rate)
-        return self.outcome(run.data, run.label, task, load, make, run.epochs)
-
     def _teacher(self, data: str, epochs: int) -> nn.Module:
         """The float32 network after its training."""
         epochs = 1 if self.options.quick else epochs
         training = self._training(data, "float32", epochs, self.scratch)
         recipe = PLAIN[data]
-        make = functools.partial(_plain, recipe, _resnet(DEPTHS[data]))
+        make = functools.partial(_plain, recipe, _network(data))
         return training.trained(self._images(recipe), make, epochs, self.made_by)
 
     def levels(self) -> None:
@@ -235,10 +233,9 @@ class Learned(Benchmark):
         task = self._images(FEW_LEVELS)
         if "ResNet-20" not in self.curves:
             self.images("ResNet-20")
-        load = functools.partial(_resnet, DEPTHS["ResNet-20"])
         for label, (low, high) in LEVELS.items():
             make = functools.partial(_few_levels, FEW_LEVELS, low, high)
-            peer = self.outcome("ResNet-20", label, task, load, make)
+            peer = self.outcome("ResNet-20", label, task, make)
             ours = bits_at(peer.score, self.curves["ResNet-20"])
             goal = Goal(peer.bits, 0.5 * peer.bits, smaller=True, text=_bits_text)
             what = f"bits per weight at top-1 of {peer.score:.2f} %"
@@ -248,17 +245,15 @@ class Learned(Benchmark):
         """Ways to train, most of them in few epochs."""
         ways = [(label, _spectral, (recipe, COMPARED_RATE)) for label, recipe in COMPARED.items()]
         ways += [("float32", _plain, (PLAIN["ResNet-20"],)), ("float32, lr 3e-3", _plain, (FAST,))]
-        load = functools.partial(_resnet, DEPTHS["ResNet-20"])
         for label, make, given in ways:
             task, made = self._images(given[0]), functools.partial(make, *given)
-            self.outcome("ResNet-20", label, task, load, made, COMPARED_EPOCHS)
+            self.outcome("ResNet-20", label, task, made, COMPARED_EPOCHS)
         for run in LONGER:
             self.run_of(run)
 
     def words(self) -> None:
         """The GPT: bits at two percent more perplexity than the baseline."""
-        task = Words(self.options.bfloat16)
-        baseline, runs = self.curve("GPT", lambda _: task, lambda: models.load_gpt().train())
+        baseline, runs = self.curve("GPT")
         found = bits_at(baseline - GPT_LOSS, runs)
         against = f"{perplexity(baseline):.2f}"
         what = "bits per weight at +2 % perplexity"
@@ -282,7 +277,7 @@ class Learned(Benchmark):
         rates, n_steps = ESTIMATED
         for rate in rates[:1] if self.options.quick else rates:
             task = self._images(recipe)
-            found = errors_of_estimate(_resnet(20), task, recipe, rate, n_steps)
+            found = errors_of_estimate(_network("ResNet-20"), task, recipe, rate, n_steps)
             for what, off, goal in (
                 ("off by at most", found.of_model, ESTIMATE_GOAL),
                 ("of a large record, off by at most", found.of_large_record, RECORD_GOAL),
@@ -292,7 +287,7 @@ class Learned(Benchmark):
 
     def step(self) -> None:
         """The time of a step of training, with a rate and without, in turn."""
-        plain = models.load_resnet(20).train()
+        plain = _network("ResNet-20")
         recipe = LEARNED["ResNet-20"]
         schemes = [Scheme(plain, recipe), Spectral(copy.deepcopy(plain), recipe, 1000, 1.0)]
         optimizers = [torch.optim.AdamW(scheme.groups()) for scheme in schemes]
@@ -344,8 +339,9 @@ class Learned(Benchmark):
         return {f"{stem}.md": text, f"{stem}-epochs.csv": curves}
 
 
-def _resnet(depth: int) -> nn.Module:
-    return models.load_resnet(depth).train()
+def _network(data: str) -> nn.Module:
+    model: nn.Module = models.load_gpt() if data == "GPT" else models.load_resnet(DEPTHS[data])
+    return model.train()
 
 
 def _plain(recipe: Recipe, model: nn.Module, _: int) -> Scheme:
