@@ -40,6 +40,7 @@ from training.recipes import (
     LEARNED,
     LONGER,
     PLAIN,
+    TAUGHT,
     Run,
 )
 from training.schemes import FewLevels, Recipe, Scheme, Spectral
@@ -52,11 +53,6 @@ RATES = {
     "ResNet-20": (2.2, 1.6, 1.1, 0.8),
     "ResNet-56": (0.75,),
     "GPT": (1.4, 1.0),
-}
-# Teachers and rates.
-TAUGHT = {
-    "ResNet-20": (("ResNet-20", 1.6), ("ResNet-56", 1.6)),
-    "ResNet-56": (("ResNet-56", 0.75),),
 }
 # Levels from, levels to, and the name: 2 and 3 bits, and ternary weights.
 LEVELS = {"LSQ 3 bits": (-4, 3), "LSQ 2 bits": (-2, 1), "ternary": (-1, 1)}
@@ -171,7 +167,7 @@ class Learned(Benchmark):
             return Words(self.options.bfloat16)
         if run.teacher is None:
             return self._images(run.recipe)
-        teacher = functools.partial(self._teacher, run.teacher, run.epochs)
+        teacher = functools.partial(self._teacher, run.teacher, run.teacher_epochs or run.epochs)
         return TaughtImages(self.scratch, self.options.bfloat16, run.recipe.batch, teacher)
 
     def run_of(self, run: Run) -> Outcome:
@@ -207,9 +203,7 @@ class Learned(Benchmark):
         """A ResNet: bits at one point and at 0.2 points of top-1 below the baseline."""
         baseline, runs = self.curve(data)
         self.judge_bits(data, baseline, runs, "")
-        epochs = EPOCHS[data]
-        runs += [self.run_of(Run(data, epochs, rate, LEARNED[data], teacher=teacher))
-                 for teacher, rate in TAUGHT[data]]  # fmt: skip
+        runs += [self.run_of(run) for run in TAUGHT[data]]
         self.judge_bits(data, baseline, runs, ", also with teachers")
 
     def judge_bits(self, data: str, baseline: float, runs: list[Outcome], remark: str) -> None:

@@ -49,17 +49,30 @@ class Run:
     rate: float | None
     recipe: Recipe
     remark: str = ""
-    teacher: str | None = None  # the float32 network of as many epochs of that name
+    teacher: str | None = None  # the float32 network of that name
+    teacher_epochs: int | None = None  # that it was trained for; None: as many
 
     @property
     def label(self) -> str:
         """As it is called in tables."""
         parts = ["float32" if self.rate is None else f"{self.rate:g} bits"]
-        if self.teacher is not None:
+        if self.teacher_epochs is not None:
+            parts.append(f"taught by {self.teacher} of {self.teacher_epochs} epochs")
+        elif self.teacher is not None:
             parts.append("taught" if self.teacher == self.data else f"taught by {self.teacher}")
         return ", ".join([*parts, self.remark] if self.remark else parts)
 
 
+TAUGHT = {
+    "ResNet-20": (
+        Run("ResNet-20", 10, 1.6, LEARNED["ResNet-20"], teacher="ResNet-20"),
+        Run("ResNet-20", 10, 1.6, LEARNED["ResNet-20"], teacher="ResNet-56"),
+    ),
+    "ResNet-56": (
+        Run("ResNet-56", 6, 0.75, LEARNED["ResNet-56"], teacher="ResNet-56"),
+        Run("ResNet-56", 6, 0.745, LEARNED["ResNet-56"], teacher="ResNet-56", teacher_epochs=10),
+    ),
+}
 _MEDIUM = Recipe(lr=2e-3, step_lr=2e-2)
 _GENTLE = Recipe(lr=1e-3, step_lr=2e-2)
 LONGER = (
