@@ -40,7 +40,7 @@ struct TrainingStepGradients {
 // what comes on top.
 struct TrainingRate {
   std::uint32_t family = 0;       // of frequency tables
-  std::uint64_t stored_bits = 0;  // of the record, encoded with these weights and steps
+  std::uint64_t stored_bits = 0;  // of the record with these weights and steps; 0: all are zero
 };
 
 // The quantiser of one tensor: F32 values in row-major order. It is immutable, and may be used by

@@ -41,7 +41,8 @@ class RateFit {
       CFCK_TRY_ASSIGN(const std::uint64_t chunk_bytes, fit_chunk(first));
       n_bytes += chunk_bytes;
     }
-    return TrainingRate{cheapest_family(), 8 * n_bytes};
+    // Values that are all zero are those of a constant, which takes no bytes but in the index.
+    return TrainingRate{cheapest_family(), has_levels_ ? 8 * n_bytes : 0};
   }
 
  private:
@@ -118,6 +119,7 @@ class RateFit {
 
   // Counts the symbol of a coefficient, and returns its bin.
   float count(const GroupCode& group, float in_steps) {
+    has_levels_ |= std::rint(in_steps) != 0;
     const unsigned bin = group.kind == GroupKind::kAllZero ? 0 : group.scale_bin;
     if (bin == 0) {
       return 0;
@@ -155,6 +157,7 @@ class RateFit {
   SpectralPlan plan_;
   Scratch scratch_;
   std::array<SymbolCounts, kDirectTables> counts_{};
+  bool has_levels_ = false;  // other than 0
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ def compress_weights(model: nn.Module) -> dict[str, bytes]:
     """
     handle = handle_of(model)
     handle.snap()
-    steps = handle.file_steps()
+    steps, originals = handle.file_steps(), handle.originals()
     compressed: dict[str, bytes] = {}
     known: dict[object, bytes] = {}
     sources = handle.file_sources()
@@ -40,8 +40,14 @@ def compress_weights(model: nn.Module) -> dict[str, bytes]:
         memory = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         data = known.get(memory) if tensor.numel() else None
         if data is None:
-            data = files.encode({"": sources[name]}, {"": steps[name]} if name in steps else {})
-            files.check_same({"": tensor}, data)
+            is_learned = name in steps
+            exact = files.encode_exactly(
+                {"": tensor},
+                {"": sources[name]},
+                {"": originals[name]} if is_learned else {},
+                {"": steps[name]} if is_learned else {},
+            )
+            data = exact.data
             known[memory] = data
         compressed[name] = data
     return compressed

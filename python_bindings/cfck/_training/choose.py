@@ -35,11 +35,13 @@ def _is_left(name: str, include: Sequence[str] | None, exclude: Sequence[str] | 
     return (include is None or matches(name, include)) and not matches(name, exclude)
 
 
-def check_patterns(name: str, patterns: object) -> None:
-    if patterns is None:
-        return
-    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
-        raise TypeError(f"{name} is a list of patterns of names, not {type(patterns).__name__}")
+def patterns(name: str, given: object) -> tuple[str, ...] | None:
+    """Patterns of names, as an argument has them."""
+    if given is None:
+        return None
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} is a list of patterns of names, not {type(given).__name__}")
+    return tuple(given)
 
 
 def _refuse(name: str, reason: str) -> InvalidArgumentError:
@@ -101,8 +103,6 @@ def choose_weights(
     model: nn.Module, include: Sequence[str] | None, exclude: Sequence[str] | None
 ) -> list[Chosen]:
     """Float parameters of two or more dimensions, tied ones once, in the order of the model."""
-    check_patterns("include", include)
-    check_patterns("exclude", exclude)
     all_names = _names_of_parameters(model)
     _check_that_all_match("include", include, all_names)
     _check_that_all_match("exclude", exclude, all_names)
@@ -124,6 +124,8 @@ def choose_weights(
             if not _is_left(name, include, exclude):
                 continue
             _check(name, parameter)
+            if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse:
+                raise _refuse(name, "has sparse gradients (sparse=True); exclude it")
             if not _is_weight(parameter):
                 if include is not None and matches(name, include) and parameter.dim() >= 2:
                     _refuse_weight(name, parameter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -18,19 +19,58 @@ from .weight import FileSteps
 _FRAMEWORK = TorchFramework()
 
 
+@dataclasses.dataclass
+class Exact:
+    """A file that decodes to the values of a model, and what it was made of."""
+
+    data: bytes
+    sources: Mapping[str, torch.Tensor]
+    steps: Mapping[str, FileSteps]
+
+
 def write(
-    tensors: Mapping[str, torch.Tensor],
-    sources: Mapping[str, torch.Tensor],
-    steps: Mapping[str, FileSteps],
+    exact: Exact,
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None,
     options: Any,
 ) -> SaveSummary:
-    """Writes a file of ``sources``, which must decode to ``tensors``: that is checked first."""
-    check_same(tensors, encode(sources, steps, metadata, options))
-    learned = {name: of.native() for name, of in steps.items()}
-    prepared = _FRAMEWORK.prepare(sources)
+    """Writes the file, which encode_exactly() has made with these options."""
+    learned = {name: of.native() for name, of in exact.steps.items()}
+    prepared = _FRAMEWORK.prepare(exact.sources)
     return write_prepared(prepared, filename, metadata, {}, options, None, learned)
+
+
+def encode_exactly(
+    tensors: Mapping[str, torch.Tensor],
+    sources: Mapping[str, torch.Tensor],
+    originals: Mapping[str, torch.Tensor],
+    steps: Mapping[str, FileSteps],
+    metadata: Mapping[str, str] | None = None,
+    options: Any = None,
+) -> Exact:
+    """Makes the file that decodes to ``tensors``, of ``sources``, and checks it.
+
+    Values of 16 bits may be too far from multiples of fine steps to be quantised to the same ones
+    again: then the file is made of the ``originals``. Where that does not help, which takes steps
+    so fine that they save nothing, the values stay lossless.
+    """
+    sources, steps = dict(sources), dict(steps)
+    while True:
+        data = encode(sources, steps, metadata, options)
+        wrong = _different(tensors, data)
+        if not wrong:
+            return Exact(data, sources, steps)
+        for name in wrong:
+            if name not in steps or steps[name].trellis_states > 1:
+                raise CfckError(
+                    f"tensor `{name}` would not come back as it was trained: a trellis was chosen "
+                    "by finish() without the options of this file, or the model was changed since"
+                )
+            if sources[name] is originals[name]:
+                sources[name] = tensors[name]
+                del steps[name]
+            else:
+                sources[name] = originals[name]
 
 
 def encode(
@@ -64,16 +104,13 @@ def stored_bits(data: bytes) -> dict[str, int]:
     return {name: 8 * archive.record(name).stored_bytes for name in archive.names()}
 
 
-def check_same(tensors: Mapping[str, torch.Tensor], data: bytes) -> None:
-    """The promise that the file has the values which the last evaluation saw."""
-    for name, values in decode(data).items():
-        given = tensors[name].detach().cpu()
-        if not torch.equal(_bits(given), _bits(values)):
-            raise CfckError(
-                f"tensor `{name}` would not come back as it was trained: its steps are too small "
-                "for numbers of its dtype (exclude it, or learn fewer bits), or a trellis was "
-                "chosen by finish() without the options of this file"
-            )
+def _different(tensors: Mapping[str, torch.Tensor], data: bytes) -> list[str]:
+    """The promise that the file has the values which the last evaluation saw is not kept for."""
+    return [
+        name
+        for name, values in decode(data).items()
+        if not torch.equal(_bits(tensors[name].detach().cpu()), _bits(values))
+    ]
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,9 @@ _STEPS = "Tensor scale, Tensor bands, Tensor rows, Tensor columns"
 _GRADIENTS = "Tensor, Tensor, Tensor, Tensor"
 
 _PER_OCTAVE = _native.TRAINING_STEPS_PER_OCTAVE
-MOST_OCTAVES = 1000  # log2 of a step beyond this is the end of a training that has diverged
+# log2 of a step beyond this is the end of a training that has diverged, and so are factors of
+# bands, rows and columns that files do not have.
+_MOST_OCTAVES, _MOST_OCTAVES_OF_FIELDS = 125, 100
 
 
 _QUANTISERS: dict[tuple[tuple[int, ...], tuple[int, ...]], _native.WeightQuantiser] = {}
@@ -39,27 +41,40 @@ def exponents(log2: torch.Tensor) -> list[int]:
     try:
         return [round(x * _PER_OCTAVE) for x in log2.detach().tolist()]
     except (ValueError, OverflowError):
-        raise FloatingPointError(
-            "a step of a spectral weight is NaN or infinite; was the loss finite, and is step_lr "
-            "small enough?"
-        ) from None
+        raise _diverged("NaN or infinite") from None
 
 
 def native_steps(
     scale: torch.Tensor, bands: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor
 ) -> _native.TrainingSteps:
-    finite = float(scale)
-    if not abs(finite) < MOST_OCTAVES:
-        raise FloatingPointError(
-            f"the step of a spectral weight is 2**{finite}; was the loss finite, and is step_lr "
-            "small enough?"
-        )
-    return _native.TrainingSteps(2.0**finite, exponents(bands), exponents(rows), exponents(columns))
+    """Refuses steps that are no float32 numbers."""
+    octaves = float(scale)
+    fields = [exponents(field) for field in (bands, rows, columns)]
+    least = octaves + sum(min(field, default=0) for field in fields) / _PER_OCTAVE
+    most = octaves + sum(max(field, default=0) for field in fields) / _PER_OCTAVE
+    if not (-_MOST_OCTAVES < least and most < _MOST_OCTAVES):
+        raise _diverged(f"2**{most if -_MOST_OCTAVES < least else least:.5g}")
+    for field in fields:
+        if any(abs(exponent) > _MOST_OCTAVES_OF_FIELDS * _PER_OCTAVE for exponent in field):
+            raise _diverged(f"more than 2**{_MOST_OCTAVES_OF_FIELDS} times another")
+    return _native.TrainingSteps(2.0**octaves, *fields)
+
+
+def _diverged(step: str) -> FloatingPointError:
+    return FloatingPointError(
+        f"a step of a spectral weight is {step}; was the loss finite, and is step_lr small enough?"
+    )
 
 
 def on_host(weights: torch.Tensor) -> torch.Tensor:
     """Contiguous float32 values in memory of the host."""
     return weights.detach().to("cpu", torch.float32).contiguous()
+
+
+def _sums_of(native: _native.WeightQuantiser) -> torch.Tensor:
+    """Memory for the gradients of all steps, whatever torch.set_default_dtype() says."""
+    n = native.n_bands + native.n_rows + native.n_columns
+    return torch.empty(n, dtype=torch.float32, device="cpu")
 
 
 def _places(bins: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
@@ -139,7 +154,7 @@ def quantise_backward(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     native = quantiser_of(tuple(weights.shape), tuple(block))
     host, of_values = on_host(weights), on_host(gradient.expand_as(weights))
-    sums = torch.empty(native.n_bands + native.n_rows + native.n_columns)
+    sums = _sums_of(native)
     steps = native_steps(scale, bands, rows, columns)
     threads = torch.get_num_threads()
     native.step_gradients(
@@ -192,7 +207,7 @@ def coefficient_bits_backward(
     native = quantiser_of(tuple(weights.shape), tuple(block))
     host, places = on_host(weights), _places(bins, weights)
     of_weights = torch.empty_like(host)
-    sums = torch.empty(native.n_bands + native.n_rows + native.n_columns)
+    sums = _sums_of(native)
     native.bit_gradients(
         host.data_ptr(),
         native_steps(scale, bands, rows, columns),
@@ -207,23 +222,34 @@ def coefficient_bits_backward(
     return of_weights, *_split(sums, native, (scale, bands, rows, columns))
 
 
+def _check_devices(weights: torch.Tensor, *others: torch.Tensor) -> None:
+    """For fake versions, which also run where a single argument is on the device meta."""
+    for other in others:
+        if other.device != weights.device:
+            raise ValueError(f"tensors are on one device, not {weights.device} and {other.device}")
+
+
 @quantise.register_fake
 def _(weights, scale, bands, rows, columns, block, n_examples):  # type: ignore[no-untyped-def]
+    _check_devices(weights, scale, bands, rows, columns)
     return torch.empty_like(weights, dtype=torch.float32, memory_format=torch.contiguous_format)
 
 
 @quantise_backward.register_fake
 def _(gradient, weights, scale, bands, rows, columns, block, n_examples):  # type: ignore[no-untyped-def]
+    _check_devices(weights, gradient, scale, bands, rows, columns)
     return tuple(torch.empty_like(part) for part in (scale, bands, rows, columns))
 
 
 @coefficient_bits.register_fake
 def _(weights, scale, bands, rows, columns, bins, family, block):  # type: ignore[no-untyped-def]
+    _check_devices(weights, scale, bands, rows, columns, bins)
     return torch.empty((), dtype=torch.float64, device=weights.device)
 
 
 @coefficient_bits_backward.register_fake
 def _(gradient, weights, scale, bands, rows, columns, bins, family, block):  # type: ignore[no-untyped-def]
+    _check_devices(weights, scale, bands, rows, columns, bins)
     of_weights = torch.empty_like(weights, memory_format=torch.contiguous_format)
     return (of_weights, *(torch.empty_like(part) for part in (scale, bands, rows, columns)))
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.utils import parametrize
 
 from .._common.progress import Counter, Progress, shown
 from .._evaluation.outputs import check_batches
@@ -18,11 +17,19 @@ from .._io.summary import SaveSummary
 from ..errors import InvalidArgumentError
 from . import files
 from .aim import octaves_to_rate
-from .finish_warnings import warn_of_result
-from .names import plain_name, without_compiler
+from .modes import outside_inference_mode
+from .names import plain_name, refuse_wrappers, without_compiler
 from .norms import reestimate_norms
-from .places import Place, check_kinds, find_places, make_plain, unchanged_if_failing
+from .places import (
+    Place,
+    check_finite,
+    check_kinds,
+    check_places,
+    find_places,
+    unchanged_if_failing,
+)
 from .target import Target
+from .training_warnings import warn_of_dead_weights, warn_of_early_snap, warn_of_result
 from .trellis import check_states, n_trials, try_trellises
 from .weight import FileSteps
 
@@ -44,11 +51,13 @@ class SpectralModel:
         model: one that cfck.train.spectral has changed, or a copy of it.
 
     Raises:
-        InvalidArgumentError: no weight of the model is compressed.
+        InvalidArgumentError: no weight of the model is compressed; something other than
+            torch.compile wraps it.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = without_compiler(model)
+        refuse_wrappers(self.model)
         self._all_places = find_places(self.model)
         if not self._all_places:
             raise InvalidArgumentError(
@@ -92,11 +101,12 @@ class SpectralModel:
         Each coefficient counts with the cost of its level in the frequency table that codes it, and
         each record with what it has beside coefficients. Both are fitted to an encoded record at
         every 20th call, and where the estimate has moved by 2 % since; lossless tensors count with
-        what they took then. After finish() it is the rate of the file.
+        what they took then. Without gradients, as under torch.no_grad(), and after finish() it is
+        the rate of a file, and nothing is fitted: such calls do not change the training.
         """
-        n_calls, _, final = self._of_model.tolist()
-        if final > 0:
-            return torch.tensor(final)
+        if self.is_finished or not torch.is_grad_enabled():
+            return torch.tensor(self._rate_of_file())
+        n_calls = int(self._of_model[0])
         if n_calls % FIT_INTERVAL == 0:
             self.fit_rate()
         self._of_model[0] += 1
@@ -116,14 +126,25 @@ class SpectralModel:
         moved = (bits.detach().double() - fitted).abs().sum()
         return bool(moved > FIT_MOVEMENT * fitted.sum())
 
+    @outside_inference_mode
     def fit_rate(self) -> float:
         """Fits the estimate to the weights as they are; returns the bits per weight of a file."""
         if self.is_finished:
             return float(self._of_model[2])
-        self._check_finite()
+        check_finite(self._places)
+        before = [float(place.weight.fitted_bits) for place in self._places]
         stored: float = sum(self._map(lambda place: place.weight.fit_rate(place.original())))
         self._of_model[1] = self._lossless_bits()
+        warn_of_dead_weights(self._places, before)
         return (stored + float(self._of_model[1])) / self._n_values
+
+    def _rate_of_file(self) -> float:
+        """The bits per weight of a file of the weights as they are. Fits nothing."""
+        if self.is_finished:
+            return float(self._of_model[2])
+        check_finite(self._places)
+        stored = sum(self._map(lambda place: place.weight.stored_bits(place.original())))
+        return (stored + self._lossless_bits()) / self._n_values
 
     def target(self, bits_per_weight: float, by: int) -> None:
         """Sets the size that is to be reached within ``by`` calls of rate_loss().
@@ -162,8 +183,11 @@ class SpectralModel:
         return weight * rate
 
     def describe(self) -> str:
-        """A line for a log: the rate of a file as the weights are, and the last weight of it."""
-        line = f"{self.fit_rate():.3f} bits per weight"
+        """A line for a log: the rate of a file as the weights are, and the last weight of it.
+
+        It does not change the training.
+        """
+        line = f"{self._rate_of_file():.3f} bits per weight"
         if self._target is not None:
             weight = self.history[-1][2] if self.history else self._target.multiplier
             line += (
@@ -172,6 +196,7 @@ class SpectralModel:
             )
         return line
 
+    @outside_inference_mode
     def snap(self) -> None:
         """Rounds the steps to those of a file and ends learning them; weights are trained on.
 
@@ -190,11 +215,13 @@ class SpectralModel:
             learned = self._snap_steps()
             if self._target is not None and self._target.step > 0 and learned:
                 self._scale_steps(learned, self._target.wanted())
+                warn_of_early_snap(self._target)
         except BaseException:
             for weight, steps in before:
                 weight.undo_snap(steps)
             raise
 
+    @outside_inference_mode
     def finish(
         self,
         evaluate: Callable[[nn.Module], float] | None = None,
@@ -226,7 +253,7 @@ class SpectralModel:
         states = check_states(trellis_states)
         if evaluate is not None and not callable(evaluate):
             raise TypeError(f"evaluate is called with the model; it is {evaluate!r}")
-        self._snap_steps()
+        learned = self._snap_steps()
         changes = evaluate is not None or norm_batches is not None
         with (
             shown(progress, "finish") as listener,
@@ -241,11 +268,11 @@ class SpectralModel:
             if evaluate is not None:
                 try_trellises(self, states, evaluate, norm_batches, counter)
             counter.tell("encoding")
-            rate = self._rate_of(self._encoded(self.tensors(self.file_sources())))
+            rate = self._rate_of(self._encoded(self.tensors(self.file_sources())).data)
             counter.finish("encoded")
         self._of_model[2] = rate
         self._hold_weights_if_finished()
-        warn_of_result(self._places, rate, self._target)
+        warn_of_result(self._places, rate, self._target, snapped_before=not learned)
 
     @property
     def is_finished(self) -> bool:
@@ -282,6 +309,7 @@ class SpectralModel:
             "history": list(self.history),
         }
 
+    @outside_inference_mode
     def load_training_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes what training_state_dict() has returned, for a model made in the same way.
 
@@ -292,7 +320,7 @@ class SpectralModel:
             of_model, of_target = state["model"], state["target"]
             target = Target(**of_target) if of_target else None
             history = [(int(step), float(rate), float(w)) for step, rate, w in state["history"]]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"this is not what training_state_dict() returns: {error}"
             ) from None
@@ -301,12 +329,10 @@ class SpectralModel:
             with unchanged_if_failing(self.model):
                 self.model.load_state_dict(of_model)
                 for place in self._places:
-                    place.weight.check_state(place.name)
+                    place.weight.check_state(place.name, place.original())
         except (RuntimeError, TypeError, AttributeError) as error:
             raise InvalidArgumentError(f"this is a state of another model: {error}") from None
         self._target, self.history = target, history
-        for place in self._places:
-            place.weight.hold_steps_if_snapped()
         self._hold_weights_if_finished()
 
     def save(
@@ -329,24 +355,23 @@ class SpectralModel:
             FloatingPointError: a weight is not finite.
         """
         self._snap_steps()
-        return files.write(
-            self.state_dict(), self.file_sources(), self.file_steps(), filename, metadata, options
-        )
+        exact = self._encoded(self.file_sources(), metadata, options)
+        return files.write(exact, filename, metadata, options)
 
     def to_bytes(self, metadata: Mapping[str, str] | None = None, **options: Any) -> bytes:
         """The file of save() in memory."""
         self._snap_steps()
-        return self._encoded(self.file_sources(), metadata, options)
+        return self._encoded(self.file_sources(), metadata, options).data
 
+    @outside_inference_mode
     def remove(self) -> nn.Module:
-        """Makes the model a plain one with the weights that a file has, and returns it."""
-        for place in self._places:
-            original = place.original()
-            for module, attribute in place.owners:
-                make_plain(module, attribute)
-            place.weight.learns_weight = True
-            place.weight.let_go(original)
-        self._all_places = []
+        """Makes the model a plain one with the weights that a file has, and returns it.
+
+        What was interrupted is completed by another call.
+        """
+        for place in list(self._places):
+            place.remove()
+            self._all_places.remove(place)
         return self.model
 
     def file_steps(self) -> dict[str, FileSteps]:
@@ -366,10 +391,15 @@ class SpectralModel:
         """What an encoder makes the file of: the values themselves, or, for a trellis, the
         originals."""
         sources = self.state_dict()
+        originals = self.originals()
         for place in self._places:
             if place.weight.trellised is not None:
-                sources.update(dict.fromkeys(place.names, place.original().detach()))
+                sources.update({name: originals[name] for name in place.names})
         return sources
+
+    def originals(self) -> dict[str, torch.Tensor]:
+        """What the weights are quantised from, by name."""
+        return {name: p.original().detach() for p in self._places for name in p.names}
 
     def _hold_weights_if_finished(self) -> None:
         for place in self._places:
@@ -381,8 +411,8 @@ class SpectralModel:
     def _snap_steps(self) -> list[Place]:
         """Returns the weights whose steps were learned until now; changes none of a model that
         cannot be a file."""
-        self._check_places()
-        self._check_finite()
+        check_places(self.model, self._places)
+        check_finite(self._places)
         learned = []
         for place in self._places:
             if not bool(place.weight.is_snapped):
@@ -396,7 +426,7 @@ class SpectralModel:
 
         def rate_at(octaves: float) -> float:
             for place, scale in zip(places, before, strict=True):
-                place.weight.scale.data.copy_(scale + octaves)
+                place.weight.set_scale(scale + octaves)
             return self.fit_rate()
 
         octaves_to_rate(rate_at, wanted)
@@ -406,37 +436,6 @@ class SpectralModel:
             raise InvalidArgumentError(
                 "finish() was called: the weights have the values of a file, and their rate stays"
             )
-
-    def _check_places(self) -> None:
-        """Raises InvalidArgumentError where the model is no longer what spectral() made of it."""
-        for place in self._places:
-            for module, attribute in place.owners:
-                if not parametrize.is_parametrized(module, attribute):
-                    raise InvalidArgumentError(
-                        f"weight `{place.name}` is no longer parametrised: what removed that has "
-                        "made it a plain weight",
-                        record=place.name,
-                    )
-                lists: Any = module.parametrizations
-                if len(lists[attribute]) > 1:
-                    raise InvalidArgumentError(
-                        f"weight `{place.name}` was parametrised again after spectral(): a file "
-                        "would not have what that makes of it",
-                        record=place.name,
-                    )
-        known = {id(place.weight) for place in self._places}
-        if {id(place.weight) for place in find_places(self.model)} != known:
-            raise InvalidArgumentError(
-                "layers of the model were replaced after spectral(): take a handle of the model "
-                "as it is, SpectralModel(model)"
-            )
-
-    def _check_finite(self) -> None:
-        for place in self._places:
-            if not torch.isfinite(place.original()).all():
-                raise FloatingPointError(f"weight `{place.name}` holds NaN or infinities")
-            if not all(torch.isfinite(steps).all() for steps in place.weight.steps()):
-                raise FloatingPointError(f"steps of weight `{place.name}` are NaN or infinite")
 
     def _map(self, function: Callable[[Place], float]) -> list[float]:
         """The function of each weight, on as many threads as PyTorch has."""
@@ -458,11 +457,11 @@ class SpectralModel:
         sources: Mapping[str, Any],
         metadata: Mapping[str, str] | None = None,
         options: Any = None,
-    ) -> bytes:
+    ) -> files.Exact:
         """A file of file_sources(), or of the tensors among them, that decodes to the model."""
-        data = files.encode(sources, self.file_steps(), metadata, options)
-        files.check_same(self.state_dict(), data)
-        return data
+        return files.encode_exactly(
+            self.state_dict(), sources, self.originals(), self.file_steps(), metadata, options
+        )
 
     def _rate_of(self, data: bytes) -> float:
         stored = files.stored_bits(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 
 from ..errors import InvalidArgumentError
 
@@ -13,6 +14,15 @@ def without_compiler(model: nn.Module) -> nn.Module:
     """The module that torch.compile has wrapped, or the model itself."""
     inner = model._modules.get("_orig_mod")
     return model if inner is None else inner
+
+
+def refuse_wrappers(model: nn.Module) -> None:
+    """Raises InvalidArgumentError for modules that only hold a model, under names of their own."""
+    if isinstance(model, nn.parallel.DistributedDataParallel | nn.DataParallel | AveragedModel):
+        raise InvalidArgumentError(
+            f"the model is in a {type(model).__name__}, which gives its weights other names: take "
+            "the model in it (.module); what wraps models comes after spectral()"
+        )
 
 
 def plain_name(name: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -11,6 +11,8 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from ..errors import InvalidArgumentError
+from .choose import DTYPES
 from .names import without_compiler
 from .weight import SpectralWeight
 
@@ -27,9 +29,40 @@ class Place:
     def name(self) -> str:
         return self.names[0]
 
+    def parametrized_owners(self) -> list[tuple[nn.Module, str]]:
+        """Those of the owners that have the parametrisation still."""
+        return [
+            (module, attribute)
+            for module, attribute in self.owners
+            if parametrize.is_parametrized(module, attribute)
+        ]
+
+    def remove(self) -> None:
+        """Makes the weight a plain one with the values of a file, which is trained on."""
+        left = self.parametrized_owners()
+        if not left:
+            return
+        original = self.original()
+        with modules_unchanged_if_failing(module for module, _ in left):
+            for module, attribute in left:
+                make_plain(module, attribute)
+            if self.weight.holds_original:
+                original.requires_grad_(True)
+
+    def plain_error(self) -> InvalidArgumentError:
+        """The error of weights that are not in training any more."""
+        return InvalidArgumentError(
+            f"weight `{self.name}` is no longer parametrised: what removed that has made it a "
+            "plain weight",
+            record=self.name,
+        )
+
     def original(self) -> torch.Tensor:
         """The values that the optimizer changes."""
-        module, attribute = self.owners[0]
+        left = self.parametrized_owners()
+        if not left:
+            raise self.plain_error()
+        module, attribute = left[0]
         lists: Any = module.parametrizations
         original: torch.Tensor = lists[attribute].original
         return original
@@ -55,6 +88,43 @@ def find_places(model: nn.Module) -> list[Place]:
     return list(found.values())
 
 
+def check_places(model: nn.Module, places: Sequence[Place]) -> None:
+    """Raises InvalidArgumentError where the model is no longer what spectral() made of it."""
+    for place in places:
+        if len(place.parametrized_owners()) < len(place.owners):
+            raise place.plain_error()
+        for module, attribute in place.owners:
+            lists: Any = module.parametrizations
+            if len(lists[attribute]) > 1:
+                raise InvalidArgumentError(
+                    f"weight `{place.name}` was parametrised again after spectral(): a file would "
+                    "not have what that makes of it",
+                    record=place.name,
+                )
+        dtype = place.original().dtype
+        if dtype not in DTYPES:
+            raise InvalidArgumentError(
+                f"weight `{place.name}` is {dtype} since the model was converted; only float32, "
+                "bfloat16 and float16 are compressed in training: convert it back",
+                record=place.name,
+            )
+    known = {id(place.weight) for place in places}
+    if {id(place.weight) for place in find_places(model)} != known:
+        raise InvalidArgumentError(
+            "layers of the model were replaced after spectral(): take a handle of the model as it "
+            "is, SpectralModel(model)"
+        )
+
+
+def check_finite(places: Sequence[Place]) -> None:
+    """Raises FloatingPointError for weights or steps that are NaN or infinite."""
+    for place in places:
+        if not torch.isfinite(place.original()).all():
+            raise FloatingPointError(f"weight `{place.name}` holds NaN or infinities")
+        if not all(torch.isfinite(steps).all() for steps in place.weight.log2_in_use()):
+            raise FloatingPointError(f"steps of weight `{place.name}` are NaN or infinite")
+
+
 def make_plain(module: nn.Module, attribute: str) -> None:
     """Gives a module the values of a weight in place of its parametrisation.
 
@@ -64,6 +134,42 @@ def make_plain(module: nn.Module, attribute: str) -> None:
     members = {k: v for k, v in vars(shared).items() if k not in ("__dict__", "__weakref__")}
     module.__class__ = type(shared.__name__, shared.__bases__, members)
     parametrize.remove_parametrizations(module, attribute)
+
+
+@contextmanager
+def modules_unchanged_if_failing(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """For parametrisations that are registered or removed, in several steps that PyTorch does not
+    undo where one fails or is interrupted."""
+    kept = [_Kept(module) for module in modules]
+    try:
+        yield
+    except BaseException:
+        for module in kept:
+            module.restore()
+        raise
+
+
+class _Kept:
+    """What a parametrisation changes in a module. Values are not copied."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module, self._class = module, type(module)
+        self._tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
+            (table, dict(table)) for table in (module._parameters, module._modules)
+        ]
+        lists = module._modules.get("parametrizations")
+        if lists is not None:
+            self._tables.append((lists._modules, dict(lists._modules)))
+        self._parameters = [(p, p.detach(), p.requires_grad) for p in module.parameters()]
+
+    def restore(self) -> None:
+        self._module.__class__ = self._class
+        for table, entries in self._tables:
+            table.clear()
+            table.update(entries)
+        for parameter, values, requires_grad in self._parameters:
+            parameter.data = values
+            parameter.requires_grad_(requires_grad)
 
 
 def copied(state: Mapping[str, Any]) -> dict[str, Any]:

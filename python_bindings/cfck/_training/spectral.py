@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from torch import nn
 from torch.nn.utils import parametrize
@@ -11,15 +12,18 @@ from torch.nn.utils import parametrize
 from .._common.callers import level_of_caller
 from .._frameworks.torch_modules import extra_states, refuse_quantised_modules
 from ..errors import InvalidArgumentError, UnsupportedError
-from .choose import Chosen, choose_weights
+from .choose import Chosen, choose_weights, patterns
 from .model import SpectralModel
-from .names import refuse_models_in_training, without_compiler
+from .modes import outside_inference_mode
+from .names import refuse_models_in_training, refuse_wrappers, without_compiler
+from .places import modules_unchanged_if_failing
 from .weight import SpectralWeight
 
 _LEARN = ("steps", "weights")
 _FIELDS = ("bands", "rows", "columns")
 
 
+@outside_inference_mode
 def spectral(
     model: nn.Module,
     *,
@@ -69,8 +73,9 @@ def spectral(
 
     Raises:
         InvalidArgumentError: no weight is left, or one is lazy, sparse, without values, without
-            memory of its own (as in models that run from a file) or parametrised already; the
-            model was already prepared by spectral(); a pattern matches nothing, or one name of a
+            memory of its own (as in models that run from a file) or parametrised already, or has
+            sparse gradients; the model was already prepared by spectral(), or is wrapped by
+            something other than torch.compile; a pattern matches nothing, or one name of a
             tied weight alone; an argument makes no sense.
         TypeError: the model is no module, or patterns are no lists.
         UnsupportedError: a module is quantised already; rows of a weight are too long
@@ -85,21 +90,19 @@ def spectral(
         raise InvalidArgumentError(f"bits is a number above 0 and up to 24, not {bits}")
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 0:
         raise InvalidArgumentError(f"batch_size is a number of examples, not {batch_size!r}")
-    _check_words("learn", learn, _LEARN)
+    learn, fields = _words("learn", learn, _LEARN), _words("fields", fields, _FIELDS)
     if not learn:
         raise InvalidArgumentError(f"learn has one or both of {_LEARN}")
-    _check_words("fields", fields, _FIELDS)
-    sides = tuple(block) if block is not None else ()
-    if not all(isinstance(side, int) and 1 <= side <= 64 for side in sides):
-        raise InvalidArgumentError(f"block has sides from 1 to 64, not {block!r}")
+    sides = _sides_of(block)
     model = without_compiler(model)
+    refuse_wrappers(model)
     refuse_models_in_training(model, "use the handle that spectral() has returned")
     refuse_quantised_modules(model)
-    chosen = choose_weights(model, include, exclude)
+    chosen = choose_weights(model, patterns("include", include), patterns("exclude", exclude))
     wrapped, refused = [], None
     for known in chosen:
         try:
-            weight = SpectralWeight(known.parameter, sides, bits, tuple(fields), batch_size)
+            weight = SpectralWeight(known.parameter, sides, bits, fields, batch_size)
         except UnsupportedError as error:
             if include is not None:
                 raise UnsupportedError(f"parameter `{known.name}`: {error}") from None
@@ -108,17 +111,25 @@ def spectral(
         wrapped.append((known, weight))
     if not wrapped and refused is not None:
         raise refused
-    _register(wrapped)
-    for known, weight in wrapped:
-        if "weights" not in learn:
-            weight.learns_weight = False
-            weight.hold(known.parameter)
-        if "steps" not in learn:
-            weight.learns_steps = False
-            for step in weight.steps():
-                step.requires_grad_(False)
-    _warn_of_extra_states(model)
-    return SpectralModel(model)
+    with modules_unchanged_if_failing(
+        {id(module): module for known, _ in wrapped for module, _ in known.owners}.values()
+    ):
+        for known, weight in wrapped:
+            for module, attribute in known.owners:
+                parametrize.register_parametrization(module, attribute, weight, unsafe=True)
+            _hold_what_is_not_learned(known, weight, learn)
+        _warn_of_extra_states(model)
+        return SpectralModel(model)
+
+
+def _hold_what_is_not_learned(known: Chosen, weight: SpectralWeight, learn: Sequence[str]) -> None:
+    if "weights" not in learn:
+        weight.learns_weight = False
+        weight.hold(known.parameter)
+    if "steps" not in learn:
+        weight.learns_steps = False
+        for step in weight.steps():
+            step.requires_grad_(False)
 
 
 def _warn_of_extra_states(model: nn.Module) -> None:
@@ -131,20 +142,17 @@ def _warn_of_extra_states(model: nn.Module) -> None:
         )
 
 
-def _register(wrapped: Sequence[tuple[Chosen, SpectralWeight]]) -> None:
-    """Registers all parametrisations, or none."""
-    done: list[tuple[nn.Module, str]] = []
-    try:
-        for known, weight in wrapped:
-            for module, attribute in known.owners:
-                parametrize.register_parametrization(module, attribute, weight, unsafe=True)
-                done.append((module, attribute))
-    except BaseException:
-        for module, attribute in done:
-            parametrize.remove_parametrizations(module, attribute, leave_parametrized=False)
-        raise
+def _sides_of(block: Sequence[int] | None) -> tuple[int, ...]:
+    if block is None:
+        return ()
+    sides: tuple[Any, ...] = tuple(block) if isinstance(block, Iterable) else ("no list",)
+    if not all(isinstance(side, int) and 1 <= side <= 64 for side in sides):
+        raise InvalidArgumentError(f"block lists sides from 1 to 64, such as (8, 8), not {block!r}")
+    return sides
 
 
-def _check_words(name: str, words: Sequence[str], known: tuple[str, ...]) -> None:
-    if isinstance(words, str) or not set(words) <= set(known):
+def _words(name: str, words: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    given = () if isinstance(words, str) else tuple(words)
+    if isinstance(words, str) or not set(given) <= set(known):
         raise InvalidArgumentError(f"{name} has some of {known}, not {words!r}")
+    return given

@@ -113,7 +113,8 @@ def at_no_more_bytes(
         shift = (fine + coarse) / 2
         scales, finer = {}, {}
         for place in trained.places:
-            scale = scales[place.name] = float((place.weight.scale + shift).float())
+            shifted = place.weight.log2_in_use()[0].detach() + shift
+            scale = scales[place.name] = float(shifted.float())
             for name in place.names:
                 finer[name] = dataclasses.replace(
                     steps[name], step=2.0**scale, trellis_states=states

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -44,7 +45,9 @@ class SpectralWeight(nn.Module):
     """Turns a weight into the values that a file decodes to.
 
     Parameters are log2 of the steps. Buffers hold the frequency tables of the last fit, so that a
-    state dict resumes training bit for bit.
+    state dict resumes training bit for bit. So do they the steps of a file after snap(), when
+    parameters have gradients of zero: optimizers may still move them, and averages of models are
+    between them.
 
     Args:
         weight: the values to start from.
@@ -61,6 +64,7 @@ class SpectralWeight(nn.Module):
     bins: torch.Tensor
     tables: torch.Tensor
     of_model: torch.Tensor
+    held: torch.Tensor
     is_snapped: torch.Tensor
     states: torch.Tensor
     trellised: torch.Tensor | None
@@ -78,16 +82,20 @@ class SpectralWeight(nn.Module):
         self.block = list(block)
         self.learns_steps = True
         self.learns_weight = True
-        self._holds_original = False
+        self.holds_original = False
         native = kernels.quantiser_of(tuple(weight.shape), block)
         sigma = float(weight.detach().double().square().mean().sqrt())
         scale = math.log2(sigma) + _BITS_OF_SIGMA - bits if sigma > 0 else 0.0
         device = weight.device
-        self.scale = nn.Parameter(torch.tensor(scale, device=device))
+        of_steps: dict[str, Any] = {
+            "dtype": torch.float32,
+            "device": device,
+        }  # whatever torch's defaults are
+        self.scale = nn.Parameter(torch.tensor(scale, **of_steps))
         counts = {"bands": native.n_bands, "rows": native.n_rows, "columns": native.n_columns}
         for name, count in counts.items():
             n = count if name in fields and count > 1 else 0
-            setattr(self, name, nn.Parameter(torch.zeros(n, device=device)))
+            setattr(self, name, nn.Parameter(torch.zeros(n, **of_steps)))
         self.register_buffer("bins", torch.zeros(weight.shape, dtype=torch.uint8, device=device))
         # Of the last fit: the family of frequency tables, the bits beside those of coefficients,
         # and those of the record.
@@ -95,6 +103,8 @@ class SpectralWeight(nn.Module):
         # The first weight has those of the model: calls of bits_per_weight(), bits of lossless
         # tensors, the final rate.
         self.register_buffer("of_model", torch.zeros(3, dtype=torch.float64, device=device))
+        n_steps = sum(parameter.numel() for parameter in self.log2_steps())
+        self.register_buffer("held", torch.zeros(n_steps, **of_steps))
         self.register_buffer("is_snapped", torch.tensor(False, device=device))
         self.register_buffer("states", torch.tensor(1, device=device))
         # A trellis makes these of the weight: not each value by itself, but all of them together.
@@ -103,7 +113,7 @@ class SpectralWeight(nn.Module):
     def _apply(self, fn, recurse=True):  # type: ignore[no-untyped-def]
         # Steps and tables move with the model, but are no values of its dtype.
         steps = [(parameter, parameter.data) for parameter in self.log2_steps()]
-        tables = {name: getattr(self, name) for name in ("tables", "of_model")}
+        tables = {name: getattr(self, name) for name in ("tables", "of_model", "held")}
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for parameter, values in steps:
             parameter.data = values.to(parameter.device)
@@ -123,11 +133,20 @@ class SpectralWeight(nn.Module):
         """Those that training changes, until snap()."""
         return self.steps() if self.learns_steps else []
 
+    def log2_in_use(self) -> list[torch.Tensor]:
+        """The steps that weights are quantised with, in the order of the operators."""
+        parameters = self.log2_steps()
+        held = torch.split(self.held, [parameter.numel() for parameter in parameters])
+        return [
+            torch.where(self.is_snapped, values.reshape(parameter.shape), parameter)
+            for values, parameter in zip(held, parameters, strict=True)
+        ]
+
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         if self.trellised is not None:
             return _laid_out(self.trellised, weight)
         values: torch.Tensor = kernels.quantise(
-            weight.float(), *self.log2_steps(), self.block, self.n_examples
+            weight.float(), *self.log2_in_use(), self.block, self.n_examples
         )
         return _laid_out(values.to(weight.dtype), weight)
 
@@ -138,7 +157,7 @@ class SpectralWeight(nn.Module):
         """Estimates the bits of the tensor's record, from the tables of the last fit."""
         family, overhead, _ = self.tables.tolist()
         bits: torch.Tensor = kernels.coefficient_bits(
-            weight.float(), *self.log2_steps(), self.bins, int(family), self.block
+            weight.float(), *self.log2_in_use(), self.bins, int(family), self.block
         )
         total: torch.Tensor = bits + overhead
         return total
@@ -146,16 +165,26 @@ class SpectralWeight(nn.Module):
     @torch.no_grad()
     def fit_rate(self, weight: torch.Tensor) -> float:
         """Fits the frequency tables to the weight; returns the bits of its record."""
-        native = kernels.quantiser_of(tuple(weight.shape), tuple(self.block))
-        host = kernels.on_host(weight)
-        bins = torch.empty(weight.shape, dtype=torch.uint8)
-        steps = kernels.native_steps(*self.log2_steps())
-        family, stored = native.fit_rate(host.data_ptr(), steps, bins.data_ptr())
+        family, stored, bins = self._encoded(weight)
         # New tensors: graphs that wait for backward() keep the old ones.
         self.bins = bins.to(self.bins.device)
         self.tables = self.tables.new_tensor([float(family), 0.0, float(stored)])
         self.tables[1] = stored - float(self.bits(weight))
         return float(stored)
+
+    @torch.no_grad()
+    def stored_bits(self, weight: torch.Tensor) -> float:
+        """The bits of the record; fits nothing."""
+        return float(self._encoded(weight)[1])
+
+    def _encoded(self, weight: torch.Tensor) -> tuple[int, int, torch.Tensor]:
+        """The family of tables, the bits of the record, and the bins."""
+        native = kernels.quantiser_of(tuple(weight.shape), tuple(self.block))
+        host = kernels.on_host(weight)
+        bins = torch.empty(weight.shape, dtype=torch.uint8, device="cpu")
+        steps = kernels.native_steps(*self.log2_in_use())
+        family, stored = native.fit_rate(host.data_ptr(), steps, bins.data_ptr())
+        return family, stored, bins
 
     @property
     def fitted_bits(self) -> torch.Tensor:
@@ -170,37 +199,39 @@ class SpectralWeight(nn.Module):
                 mean = field.mean()
                 self.scale.add_(mean)
                 field.copy_(torch.round((field - mean) * QUARTERS) / QUARTERS)
+        self.held.copy_(torch.cat([parameter.reshape(-1) for parameter in self.log2_steps()]))
         self.is_snapped.fill_(True)
-        self.hold_steps_if_snapped()
 
-    def hold_steps_if_snapped(self) -> None:
-        """Also after a state dict was loaded, which may be one of before snap()."""
-        for parameter in self.learned_steps():
-            parameter.requires_grad_(not bool(self.is_snapped))
+    @torch.no_grad()
+    def set_scale(self, scale: torch.Tensor | float) -> None:
+        """Requires: the steps are snapped."""
+        self.scale.copy_(torch.as_tensor(scale))
+        self.held[0] = self.scale
 
     def hold(self, original: torch.Tensor) -> None:
         """Ends the training of the weight, which let_go() begins again."""
-        self._holds_original |= original.requires_grad
+        self.holds_original |= original.requires_grad
         original.requires_grad_(False)
         original.grad = None
 
     def let_go(self, original: torch.Tensor) -> None:
         """Trains the weight on, if it was trained before hold() and shall be."""
-        if self._holds_original and self.learns_weight:
+        if self.holds_original and self.learns_weight:
             original.requires_grad_(True)
-            self._holds_original = False
+            self.holds_original = False
 
-    def check_state(self, name: str) -> None:
+    @torch.no_grad()
+    def check_state(self, name: str, original: torch.Tensor) -> None:
         """Raises InvalidArgumentError for numbers that no training leaves in a state dict."""
-        family = float(self.tables[0])
-        makes_sense = (
-            bool(torch.isfinite(self.tables).all())
-            and 0 <= family < 256
-            and int(self.states) in (1, *TRELLISES)
-            and all(
-                float(steps.detach().abs().max()) < kernels.MOST_OCTAVES for steps in self.steps()
-            )
+        makes_sense = bool(torch.isfinite(self.tables).all()) and (
+            int(self.states) in (1, *TRELLISES)
         )
+        try:
+            if makes_sense:
+                kernels.native_steps(*self.log2_steps())
+                self.bits(original)
+        except (FloatingPointError, InvalidArgumentError, ValueError, TypeError):
+            makes_sense = False
         if not makes_sense:
             raise InvalidArgumentError(
                 f"the state of weight `{name}` makes no sense: steps, tables or states are not "
@@ -218,12 +249,11 @@ class SpectralWeight(nn.Module):
         for parameter, values in zip(self.steps(), kept, strict=True):
             parameter.copy_(values)
         self.is_snapped.fill_(False)
-        self.hold_steps_if_snapped()
 
     @torch.no_grad()
     def take_trellis(self, scale: float, states: int, values: torch.Tensor) -> None:
         """Takes the steps of a trellis and the values that it leads to."""
-        self.scale.fill_(scale)
+        self.set_scale(scale)
         self.states.fill_(states)
         self.trellised = values.to(self.scale.device, copy=True)
 
@@ -232,18 +262,16 @@ class SpectralWeight(nn.Module):
         if values is None:
             self.trellised = None
         elif values.shape == self.bins.shape:  # others are refused as for all tensors
-            self.trellised = torch.empty_like(values)
+            self.trellised = torch.empty(values.shape, dtype=values.dtype, device=self.bins.device)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def file_steps(self, shape: torch.Size) -> FileSteps:
         """Requires: the steps are snapped."""
         native = kernels.quantiser_of(tuple(shape), tuple(self.block))
-        bands, rows, columns = (
-            [round(x * QUARTERS) for x in field.tolist()]
-            for field in (self.bands, self.rows, self.columns)
-        )
+        scale, *fields = (steps.detach() for steps in self.log2_in_use())
+        bands, rows, columns = ([round(x * QUARTERS) for x in field.tolist()] for field in fields)
         return FileSteps(
-            step=2.0 ** float(self.scale),
+            step=2.0 ** float(scale),
             bands=[bands[i] for i in native.range_of_band] if bands else [],
             rows=rows,
             columns=columns,

@@ -372,9 +372,9 @@ def test_a_trellis_belongs_to_its_chunks(tmp_path):
     assert not (tmp_path / "model.cfck").exists()
 
 
-@pytest.mark.parametrize("block", [(-1, 2), (256, 1), (2.5, 2), "8"])
+@pytest.mark.parametrize("block", [8, (0,), (-1, 2), (65, 1), (256, 1), (2.5, 2), "8"])
 def test_blocks_that_make_no_sense(block):
-    with pytest.raises(InvalidArgumentError, match="block has sides from 1 to 64"):
+    with pytest.raises(InvalidArgumentError, match=r"block lists sides from 1 to 64, such as \(8"):
         spectral(network(), block=block)
 
 

@@ -196,12 +196,14 @@ def _train_a_part(rank: int, folder: str, results) -> None:
     wrapped = nn.parallel.DistributedDataParallel(q.model)
     q.target(bits_per_weight=3, by=2)
     optimizer = torch.optim.AdamW(q.param_groups(lr=1e-2, step_lr=3e-2))
-    for step in range(3):
+    for step in range(6):
         loss = wrapped(images(seed=10 * step + rank)).square().mean()
         loss = loss + 0.1 * q.bits_per_weight() + q.rate_loss()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if step == 2:
+            q.snap()
     results.put((rank, [p.detach().numpy().tobytes() for p in q.model.parameters()]))
     torch.distributed.destroy_process_group()
 

@@ -215,6 +215,18 @@ TEST_P(WeightQuantisers, TheRateIsThatOfTheRecord) {
   }
 }
 
+TEST_P(WeightQuantisers, ARecordOfZerosTakesNothing) {
+  const SomeSteps steps(quantiser_, 1e6, 0);
+  std::vector<std::uint8_t> bins(weights_.size());
+  const Result<TrainingRate> rate = quantiser_.fit_rate(weights_, steps.view(), bins);
+  ASSERT_TRUE(rate) << rate.error().message;
+  EXPECT_EQ(rate->stored_bits, 0u);
+  weights_.back() = 1e7f;  // one level is enough
+  const Result<TrainingRate> of_one = quantiser_.fit_rate(weights_, steps.view(), bins);
+  ASSERT_TRUE(of_one) << of_one.error().message;
+  EXPECT_GT(of_one->stored_bits, 0u);
+}
+
 TEST_P(WeightQuantisers, EveryLevelOfTheCpuGivesTheSame) {
   const std::size_t n = std::min<std::size_t>(weights_.size(), 4000);
   std::vector<float> steps(n);
