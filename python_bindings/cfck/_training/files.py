@@ -53,8 +53,15 @@ def encode_exactly(
     Values of 16 bits may be too far from multiples of fine steps to be quantised to the same ones
     again: then the file is made of the ``originals``. Where that does not help, which takes steps
     so fine that they save nothing, the values stay lossless.
+
+    Raises:
+        CfckError: a weight with a trellis would not come back; and as an encoder.
+        FloatingPointError: a value is not finite.
     """
     sources, steps = dict(sources), dict(steps)
+    for name in steps:
+        if not torch.isfinite(tensors[name]).all():
+            raise FloatingPointError(f"weight `{name}` holds values beyond those of its dtype")
     while True:
         data = encode(sources, steps, metadata, options)
         wrong = _different(tensors, data)

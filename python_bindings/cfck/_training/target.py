@@ -15,6 +15,7 @@ _DAMPING = 8
 _LEAST = 1e-6
 _MOST = 1e3
 _LEAST_RATE = 1e-6
+_LEAST_EXCESS = 0.5
 
 
 @dataclasses.dataclass
@@ -51,9 +52,10 @@ class Target:
         if not math.isfinite(rate):
             raise FloatingPointError("the bits per weight are not finite; was the loss finite?")
         if self.start == 0:
-            self.start = rate
+            self.start = rate if rate > 0 else self.bits_per_weight
         self.step += 1
-        excess = rate / self.wanted()
+        # Weights that have all become zero shall not take the multiplier with them.
+        excess = max(rate / self.wanted(), _LEAST_EXCESS)
         self.multiplier = min(max(self.multiplier * excess**_GAIN, _LEAST), _MOST)
         return self.multiplier * min(excess, 2.0) ** _DAMPING
 

@@ -45,9 +45,9 @@ class SpectralWeight(nn.Module):
     """Turns a weight into the values that a file decodes to.
 
     Parameters are log2 of the steps. Buffers hold the frequency tables of the last fit, so that a
-    state dict resumes training bit for bit. So do they the steps of a file after snap(), when
-    parameters have gradients of zero: optimizers may still move them, and averages of models are
-    between them.
+    state dict resumes training bit for bit, and after snap() the steps of a file. Parameters have
+    gradients of zero then, but optimizers may still move them, and averages of models lie between
+    them.
 
     Args:
         weight: the values to start from.
@@ -85,12 +85,12 @@ class SpectralWeight(nn.Module):
         self.holds_original = False
         native = kernels.quantiser_of(tuple(weight.shape), block)
         sigma = float(weight.detach().double().square().mean().sqrt())
-        scale = math.log2(sigma) + _BITS_OF_SIGMA - bits if sigma > 0 else 0.0
+        if sigma == 0:  # as adapters may begin: steps for values that are usual in such a layer
+            sigma = weight[0].numel() ** -0.5
+        scale = math.log2(sigma) + _BITS_OF_SIGMA - bits
         device = weight.device
-        of_steps: dict[str, Any] = {
-            "dtype": torch.float32,
-            "device": device,
-        }  # whatever torch's defaults are
+        # Whatever torch's defaults are.
+        of_steps: dict[str, Any] = {"dtype": torch.float32, "device": device}
         self.scale = nn.Parameter(torch.tensor(scale, **of_steps))
         counts = {"bands": native.n_bands, "rows": native.n_rows, "columns": native.n_columns}
         for name, count in counts.items():

@@ -29,6 +29,21 @@ def test_weights_that_are_not_finite(tmp_path, block, value):
     assert not (tmp_path / "model.cfck").exists()
 
 
+def test_values_that_overflow(tmp_path):
+    """Rounding to the next multiple of a step may lead beyond the largest number of a dtype."""
+    layer = nn.Linear(32, 32).half()
+    with torch.no_grad():
+        layer.weight.fill_(65504.0)
+    q = spectral(layer, bits=2.5)
+    with torch.no_grad():
+        q.places[0].weight.scale.fill_(15.2)
+    assert torch.isinf(layer.weight).all()
+    for call in (q.finish, q.to_bytes, lambda: q.save(tmp_path / "model.cfck")):
+        with pytest.raises(FloatingPointError, match=r"`weight` holds values beyond"):
+            call()
+    assert not (tmp_path / "model.cfck").exists()
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_steps_that_are_not_finite(tmp_path, value):
     q = spectral(network(), bits=4)

@@ -131,7 +131,16 @@ def test_weights_of_zeros_are_no_dead_ones():
     nn.init.zeros_(layer.weight)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        spectral(layer, bits=3).fit_rate()
+        q = spectral(layer, bits=3)
+        assert q.fit_rate() == 0
+        q.target(bits_per_weight=2, by=3)
+        optimizer = _optimizer(q)
+        for _ in range(6):
+            loss = (layer(torch.randn(8, 64)) - 1).square().mean() + q.rate_loss()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert q.fit_rate() > 0
 
 
 def test_a_snap_before_the_target_is_to_be_reached():
