@@ -76,6 +76,7 @@ TAUGHT = {
 _MEDIUM = Recipe(lr=2e-3, step_lr=2e-2)
 _GENTLE = Recipe(lr=1e-3, step_lr=2e-2)
 LONGER = (
+    Run("ResNet-20", 10, 2.2, _MEDIUM, "lr 2e-3"),
     Run("ResNet-20", 10, 1.6, _GENTLE, "lr 1e-3"),
     Run("ResNet-20", 10, 1.1, _GENTLE, "lr 1e-3"),
     Run("ResNet-20", 10, 1.1, _MEDIUM, "lr 2e-3"),
