@@ -223,8 +223,10 @@ class SpectralWeight(nn.Module):
     @torch.no_grad()
     def check_state(self, name: str, original: torch.Tensor) -> None:
         """Raises InvalidArgumentError for numbers that no training leaves in a state dict."""
-        makes_sense = bool(torch.isfinite(self.tables).all()) and (
-            int(self.states) in (1, *TRELLISES)
+        makes_sense = (
+            bool(torch.isfinite(self.tables).all())
+            and int(self.states) in (1, *TRELLISES)
+            and (self.trellised is None or self.trellised.dtype == original.dtype)
         )
         try:
             if makes_sense:

@@ -170,9 +170,26 @@ def _with_no_trellis(state):
     state["0.parametrizations.weight.0.states"].fill_(-1)
 
 
+def _with_bins_of_no_table(state):
+    state["0.parametrizations.weight.0.bins"].fill_(200)
+
+
+def _with_integers_of_a_trellis(state):
+    name = "0.parametrizations.weight.0."
+    state[name + "trellised"] = torch.zeros_like(state[name + "bins"], dtype=torch.int32)
+
+
+def _with_a_trellis_on_meta(state):
+    name = "0.parametrizations.weight.0."
+    state[name + "trellised"] = torch.zeros_like(state[name + "bins"], device="meta").float()
+
+
 @pytest.mark.parametrize(
     "damage",
     [
+        _with_bins_of_no_table,
+        _with_integers_of_a_trellis,
+        _with_a_trellis_on_meta,
         _without_a_bias,
         _with_another_shape,
         _with_words,
