@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import copy
 import functools
+import json
 import math
 import statistics
 import time
@@ -264,15 +265,28 @@ class Learned(Benchmark):
 
     def after(self, data: str) -> None:
         """Bits at one point of top-1 lost where a network is compressed after its training."""
-        model = self._teacher(data, AFTER_EPOCHS)
-        baseline = top1(model)
-        runs = list(refined(model, self.scratch, baseline - 1))
+        baseline, runs = self._refined(data)
         for run in runs:
             what = f"refined, top-1 at {run.bits:.3f} bits per weight"
             self.targets.tell("after", data, what, f"{run.score:.2f} %", f"{baseline:.2f} %")
         what = "refined, bits per weight at -1 points of top-1"
         found = bits_at(baseline - 1, runs)
         self.targets.tell("after", data, what, _bits_text(found), f"{baseline:.2f} %")
+
+    def _refined(self, data: str) -> tuple[float, list[Outcome]]:
+        """The score of the float32 network, and files of it; kept as those of runs are."""
+        kept = self.finished / f"{data}-refined-{AFTER_EPOCHS}.json".lower()
+        if kept.exists():
+            found = json.loads(kept.read_text())
+            return found["baseline"], [Outcome(**run) for run in found["runs"]]
+        model = self._teacher(data, AFTER_EPOCHS)
+        baseline = top1(model)
+        runs = list(refined(model, self.scratch, baseline - 1))
+        numbers = [{"score": run.score, "bits": run.bits} for run in runs]
+        found = {"baseline": baseline, "runs": numbers, "facts": self.made_by}
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(found, indent=1) + "\n")
+        return baseline, runs
 
     def estimate(self) -> None:
         """The estimate of the bits beside those of records, while steps and weights change."""
