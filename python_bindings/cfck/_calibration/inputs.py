@@ -55,7 +55,7 @@ def generate(
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     noise_shapes = [tuple(input_shape)] if input_shape is not None else list(_noise_shapes(model))
     for shape in noise_shapes:
-        probe = torch.randn(2, *shape, generator=torch.Generator().manual_seed(seed))
+        probe = _normal((2, *shape), torch.Generator().manual_seed(seed))
         if _runs(model, probe.to(device, dtype), refusals):
             return _noise(shape, n_examples, generator, device, dtype, _is_convolved(model, shape))
     raise InvalidArgumentError(_refusal(input_shape, refusals))
@@ -96,7 +96,7 @@ def _vocabulary(
     which ones get the pattern.
     """
     generator = torch.Generator().manual_seed(1)
-    pattern = torch.randint(0, 2, (2, *shape), generator=generator)
+    pattern = torch.randint(0, 2, (2, *shape), generator=generator, device="cpu")
     pattern.view(-1)[0], pattern.view(-1)[-1] = 1, 0
     reached: list[int] = []
 
@@ -123,7 +123,7 @@ def _tokens(
     device: torch.device | None,
 ) -> Generated:
     batches = [
-        torch.randint(0, vocabulary, (count, *shape), generator=generator).to(device)
+        torch.randint(0, vocabulary, (count, *shape), generator=generator, device="cpu").to(device)
         for count in _counts(n_examples, _BATCH_EXAMPLES)
     ]
     source = f"{n_examples} x {list(shape)} random tokens below {vocabulary}"
@@ -141,25 +141,30 @@ def _noise(
     n_values = max(1, torch.Size(shape).numel())
     n_examples = max(min(n_examples, _FEWEST), min(n_examples, _BATCH_VALUES // n_values))
     in_batch = max(1, min(_BATCH_EXAMPLES, _BATCH_VALUES // n_values))
-    draw = _field if is_convolved else torch.randn
+    draw = _field if is_convolved else _normal
     batches = [
-        draw((count, *shape), generator=generator).to(device, dtype)
+        draw((count, *shape), generator).to(device, dtype)
         for count in _counts(n_examples, in_batch)
     ]
     kind = "smooth" if is_convolved else "white"
     return Generated(batches, f"{n_examples} x {list(shape)} {kind} noise")
 
 
+def _normal(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    """The same noise whatever the default device and dtype of torch are."""
+    return torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
+
+
 def _field(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
     """Noise of unit variance whose amplitude falls with frequency as that of images does."""
-    values = torch.randn(shape, generator=generator)
+    values = _normal(shape, generator)
     if shape[1] == 3:
-        common = torch.randn((shape[0], 1, *shape[2:]), generator=generator)
+        common = _normal((shape[0], 1, *shape[2:]), generator)
         values = (1 - _COMMON_ENERGY) ** 0.5 * values + _COMMON_ENERGY**0.5 * common
     axes = tuple(range(2, len(shape)))
-    squares = torch.zeros(shape[2:])
+    squares = torch.zeros(shape[2:], dtype=torch.float32, device="cpu")
     for axis, size in enumerate(shape[2:]):
-        frequency = torch.fft.fftfreq(size) ** 2
+        frequency = torch.fft.fftfreq(size, dtype=torch.float32, device="cpu") ** 2
         squares += frequency.view(-1, *[1] * (len(axes) - 1 - axis))
     squares[(0,) * len(axes)] = 1 / max(shape[2:]) ** 2
     # Energy falls equally from octave to octave, whatever the number of dimensions.

@@ -150,8 +150,8 @@ class Corrector:
         become in the copy."""
         n_inputs = 0
         n = input_columns(layer.exact)[1]  # type: ignore[index]
-        mixed = torch.zeros((n, n), dtype=torch.float64)
-        squares = torch.zeros((n, n), dtype=torch.float64)
+        mixed = torch.zeros((n, n), dtype=torch.float64, device="cpu")
+        squares = torch.zeros((n, n), dtype=torch.float64, device="cpu")
         for position, batch in enumerate(self._batches):
             before = _vectors(layer.exact, _input_of(exact, position, layer.exact), batch)
             after = _vectors(layer.exact, _input_of(rounded, position, layer.rounded), batch)
@@ -176,7 +176,7 @@ class Corrector:
             damping, doubt = max(damping, _CAUTIOUS_DAMPING), _CAUTIOUS_DOUBT
         ridge = damping * float(rounded.diagonal().mean())
         if ridge > 0 and np.isfinite(ridge):
-            damped = rounded + ridge * torch.eye(n, dtype=torch.float64)
+            damped = rounded + ridge * torch.eye(n, dtype=torch.float64, device="cpu")
             added = torch.linalg.solve(damped, (mixed - rounded).T @ rows.T).T
             rows = rows + added * (n_inputs / (n_inputs + doubt * n))
         return rows.reshape(weight.shape).float().numpy()

@@ -150,7 +150,7 @@ def _sampled(
         windows = windows.flip(tuple(range(-dims, 0)))
     windows = windows.movedim(1, 1 + dims)
     places = [
-        torch.randint(length, (count,), generator=generator).to(windows.device)
+        torch.randint(length, (count,), generator=generator, device="cpu").to(windows.device)
         for length in windows.shape[: 1 + dims]
     ]
     chosen = windows[tuple(places)]  # (rows, channels, *taps)

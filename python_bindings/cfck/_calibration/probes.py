@@ -209,7 +209,8 @@ def _disturbed(
     with afterwards(restore):
         errors, energy = 0.0, 0.0
         for piece in slabs(live):
-            noise = torch.rand(piece.shape, generator=generator).sub_(0.5).mul_(2 * amplitude)
+            noise = torch.rand(piece.shape, generator=generator, dtype=torch.float32, device="cpu")
+            noise = noise.sub_(0.5).mul_(2 * amplitude)
             old = piece.to(torch.float64, copy=True)
             new = (old + noise.to(piece.device)).to(piece.dtype)
             usable = torch.isfinite(old) & torch.isfinite(new)

@@ -163,7 +163,7 @@ class Prefix:
         parent = state.stack[-1] if state.stack else None
         call = _Call(module, len(state.stack), output, versions, copies, parent)
         if calls and _takes_only(calls[-1], call):
-            calls[-1].output, calls[-1].versions = torch.empty(0), []
+            calls[-1].output, calls[-1].versions = torch.empty(0, device="cpu"), []
             calls[-1].is_dropped = True
         calls.append(call)
         state.position = len(calls)

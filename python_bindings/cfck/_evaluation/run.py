@@ -75,7 +75,7 @@ def run_evaluation(
             totals.n_examples += count_examples(given)
             totals.add(outputs, distance, pool)
             if truth is not None:
-                totals.add_labels(outputs, torch.as_tensor(truth), position)
+                totals.add_labels(outputs, torch.as_tensor(truth, device="cpu"), position)
     return totals.result()
 
 
@@ -162,11 +162,11 @@ class Totals:
             return
         # Numbers have no direction, and one class is no choice: nothing is known of such rows.
         is_known = a.shape[1] > 1
-        turned = angles(a, b) if is_known else torch.full((len(a),), math.nan).double()
+        turned = angles(a, b) if is_known else a.new_full((len(a),), math.nan).double()
         self.angle += float(turned.sum())
         # Python's max() would let a NaN pass.
         self.largest_angle = float(
-            torch.maximum(torch.tensor(self.largest_angle).double(), turned.max())
+            torch.maximum(turned.new_tensor(self.largest_angle), turned.max())
         )
         if distance == "kl":
             self.is_logits = True

@@ -167,7 +167,7 @@ def _batches(batches: list[Any], chosen: list[_Example], size: int) -> list[Any]
         if not wanted:
             result.append(batches[number])
             continue
-        part = _map(batches[number], _rows(torch.tensor(wanted)))
+        part = _map(batches[number], _rows(torch.tensor(wanted, device="cpu")))
         groups.setdefault(_signature(part), []).append(part)
     for parts in groups.values():
         whole = _join(parts)

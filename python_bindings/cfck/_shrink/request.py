@@ -185,7 +185,7 @@ def _labels_of(
         except (IndexError, KeyError, TypeError):
             label = None
         if label is not None and not isinstance(label, torch.Tensor):
-            label = torch.as_tensor(label)
+            label = torch.as_tensor(label, device="cpu")
         if not is_integer(label) or label.dim() < 1 or len(label) != count_examples(given):
             if not is_needed:
                 return None

@@ -105,7 +105,7 @@ class SpectralModel:
         the rate of a file, and nothing is fitted: such calls do not change the training.
         """
         if self.is_finished or not torch.is_grad_enabled():
-            return torch.tensor(self._rate_of_file())
+            return torch.tensor(self._rate_of_file(), dtype=torch.float32, device="cpu")
         n_calls = int(self._of_model[0])
         if n_calls % FIT_INTERVAL == 0:
             self.fit_rate()

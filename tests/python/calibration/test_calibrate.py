@@ -148,6 +148,21 @@ def test_numbers_depend_on_the_seed_alone(path, tmp_path):
     assert other != cfck.load_calibration(path)["0.weight"].sensitivity
 
 
+@pytest.mark.parametrize("make", [mlp, small_conv])
+def test_defaults_of_torch_change_nothing(make, path, tmp_path):
+    model = make().eval()
+    cfck.calibrate(model).save(path)
+    with torch.device("meta"):
+        cfck.calibrate(model).save(tmp_path / "device.cfck")
+    torch.set_default_dtype(torch.float64)
+    try:
+        cfck.calibrate(model).save(tmp_path / "dtype.cfck")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for name in ("device.cfck", "dtype.cfck"):
+        assert (tmp_path / name).read_bytes() == path.read_bytes()
+
+
 def test_models_that_draw_random_numbers_are_measured_without_their_noise():
     class Noisy(nn.Module):
         def __init__(self):
