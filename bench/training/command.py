@@ -194,10 +194,17 @@ class Learned(Benchmark):
         plain = self.run_of(Run(data, epochs, None, PLAIN[data]))
         asked = self.options.rates
         rates = [float(rate) for rate in asked.split(",")] if asked else RATES[data]
-        runs = [self.run_of(Run(data, epochs, rate, LEARNED[data])) for rate in rates]
+        runs = [self._best_of(data, rate) for rate in rates]
         # Those of few levels have no teachers either.
         self.curves[data] = list(runs)
         return plain.score, runs
+
+    def _best_of(self, data: str, rate: float) -> Outcome:
+        """For a rate, the best of the recipes that were tried without a teacher."""
+        epochs = EPOCHS[data]
+        runs = [Run(data, epochs, rate, LEARNED[data])]
+        runs += [run for run in LONGER if run.is_like(runs[0])]
+        return max((self.run_of(run) for run in runs), key=lambda found: found.score)
 
     def judge_estimate(self, run: Run, found: Outcome) -> None:
         """The estimate of the bits beside those of the file."""
@@ -234,12 +241,10 @@ class Learned(Benchmark):
         task = self._images(FEW_LEVELS)
         if "ResNet-20" not in self.curves:
             self.images("ResNet-20")
-        runs = [*self.curves["ResNet-20"]]
-        runs += [self.run_of(run) for run in LONGER if run.data == "ResNet-20"]
         for label, (low, high) in LEVELS.items():
             make = functools.partial(_few_levels, FEW_LEVELS, low, high)
             peer = self.outcome("ResNet-20", label, task, make)
-            ours = bits_at(peer.score, runs)
+            ours = bits_at(peer.score, self.curves["ResNet-20"])
             goal = Goal(peer.bits, 0.5 * peer.bits, smaller=True, text=_bits_text)
             what = f"bits per weight at top-1 of {peer.score:.2f} %"
             self.targets.judge("levels", "ResNet-20", what, ours, goal, label)

@@ -52,6 +52,10 @@ class Run:
     teacher: str | None = None  # the float32 network of that name
     teacher_epochs: int | None = None  # that it was trained for; None: as many
 
+    def is_like(self, other: Run) -> bool:
+        """Whether only the recipes differ."""
+        return replace(self, recipe=other.recipe, remark=other.remark) == other
+
     @property
     def label(self) -> str:
         """As it is called in tables."""
