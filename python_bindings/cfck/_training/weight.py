@@ -139,6 +139,8 @@ class SpectralWeight(nn.Module):
         held = torch.split(self.held, [parameter.numel() for parameter in parameters])
         return [
             torch.where(self.is_snapped, values.reshape(parameter.shape), parameter)
+            if parameter.numel()
+            else parameter
             for values, parameter in zip(held, parameters, strict=True)
         ]
 
