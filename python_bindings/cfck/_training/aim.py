@@ -10,6 +10,7 @@ _FIRST_SLOPE = -0.7
 _MOST_OCTAVES = 2.0
 _CLOSE = 0.002
 _MOST_TRIALS = 8
+_LEAST_RATE = 1e-9  # weights that are all zero have none
 
 
 def octaves_to_rate(rate_at: Callable[[float], float], wanted: float) -> float:
@@ -24,7 +25,8 @@ def octaves_to_rate(rate_at: Callable[[float], float], wanted: float) -> float:
     shift, slope = 0.0, _FIRST_SLOPE
     trials: list[tuple[float, float]] = []  # octaves, and the logarithm of rate / wanted
     for _ in range(_MOST_TRIALS):
-        trials.append((shift, math.log(rate_at(shift) / wanted)))
+        rate = max(rate_at(shift), _LEAST_RATE)
+        trials.append((shift, math.log(rate / wanted)))
         if abs(trials[-1][1]) < _CLOSE:
             break
         if len(trials) > 1:

@@ -365,9 +365,10 @@ class SpectralModel:
 
     @outside_inference_mode
     def remove(self) -> nn.Module:
-        """Makes the model a plain one with the weights that a file has, and returns it.
+        """Makes the model a plain one with the weights that it has, and returns it.
 
-        What was interrupted is completed by another call.
+        After snap(), finish() or save() they are those of a file. What was interrupted is completed
+        by another call.
         """
         for place in list(self._places):
             place.remove()
@@ -403,6 +404,7 @@ class SpectralModel:
 
     def _hold_weights_if_finished(self) -> None:
         for place in self._places:
+            place.weight.train_steps(not self.is_finished)
             if self.is_finished:
                 place.weight.hold(place.original())
             else:  # any more: a state of before was loaded

@@ -43,8 +43,10 @@ class Place:
         if not left:
             return
         original = self.original()
+        values = original.detach()
         with modules_unchanged_if_failing(module for module, _ in left):
             for module, attribute in left:
+                original.data = values  # which the owner before has quantised in place
                 make_plain(module, attribute)
             if self.weight.holds_original:
                 original.requires_grad_(True)
@@ -108,11 +110,17 @@ def check_places(model: nn.Module, places: Sequence[Place]) -> None:
                 "bfloat16 and float16 are compressed in training: convert it back",
                 record=place.name,
             )
-    known = {id(place.weight) for place in places}
-    if {id(place.weight) for place in find_places(model)} != known:
+        if bool(place.weight.is_snapped) and not place.weight.are_of_a_file():
+            raise InvalidArgumentError(
+                f"the steps of weight `{place.name}` are no longer those of snap(): were buffers "
+                "averaged? (AveragedModel has use_buffers=False for that)",
+                record=place.name,
+            )
+    known = {id(place.weight): place.names for place in places}
+    if {id(place.weight): place.names for place in find_places(model)} != known:
         raise InvalidArgumentError(
-            "layers of the model were replaced after spectral(): take a handle of the model as it "
-            "is, SpectralModel(model)"
+            "layers of the model were replaced, or have other names, since spectral(): take a "
+            "handle of the model as it is, SpectralModel(model)"
         )
 
 

@@ -118,6 +118,7 @@ def spectral(
             for module, attribute in known.owners:
                 parametrize.register_parametrization(module, attribute, weight, unsafe=True)
             _hold_what_is_not_learned(known, weight, learn)
+        _warn_of_zeros([known for known, _ in wrapped])
         _warn_of_extra_states(model)
         return SpectralModel(model)
 
@@ -130,6 +131,18 @@ def _hold_what_is_not_learned(known: Chosen, weight: SpectralWeight, learn: Sequ
         weight.learns_steps = False
         for step in weight.steps():
             step.requires_grad_(False)
+
+
+def _warn_of_zeros(chosen: Sequence[Chosen]) -> None:
+    zeros = [known.name for known in chosen if not known.parameter.detach().any()]
+    if zeros:
+        others = f", and so do {len(zeros) - 1} more" if len(zeros) > 1 else ""
+        warnings.warn(
+            f"`{zeros[0]}` holds nothing but zeros{others}: each bit of a value that leaves zero "
+            "counts at once, so that the rate may keep it there. Train it before spectral(), or "
+            "exclude it",
+            stacklevel=level_of_caller(),
+        )
 
 
 def _warn_of_extra_states(model: nn.Module) -> None:

@@ -157,7 +157,10 @@ class SpectralWeight(nn.Module):
 
     def bits(self, weight: torch.Tensor) -> torch.Tensor:
         """Estimates the bits of the tensor's record, from the tables of the last fit."""
-        family, overhead, _ = self.tables.tolist()
+        family, overhead, stored = self.tables.tolist()
+        if stored == 0:
+            # Tables that have seen nothing but zeros would keep all values from ever leaving zero.
+            return 0 * self.log2_in_use()[0].double()
         bits: torch.Tensor = kernels.coefficient_bits(
             weight.float(), *self.log2_in_use(), self.bins, int(family), self.block
         )
@@ -201,14 +204,15 @@ class SpectralWeight(nn.Module):
                 mean = field.mean()
                 self.scale.add_(mean)
                 field.copy_(torch.round((field - mean) * QUARTERS) / QUARTERS)
-        self.held.copy_(torch.cat([parameter.reshape(-1) for parameter in self.log2_steps()]))
-        self.is_snapped.fill_(True)
+        # New tensors, here and below: graphs that wait for backward() keep the old ones.
+        self.held = torch.cat([parameter.reshape(-1) for parameter in self.log2_steps()])
+        self.is_snapped = torch.ones_like(self.is_snapped)
 
     @torch.no_grad()
     def set_scale(self, scale: torch.Tensor | float) -> None:
         """Requires: the steps are snapped."""
-        self.scale.copy_(torch.as_tensor(scale))
-        self.held[0] = self.scale
+        self.scale.fill_(scale)
+        self.held = torch.cat([self.scale.reshape(1), self.held[1:]])
 
     def hold(self, original: torch.Tensor) -> None:
         """Ends the training of the weight, which let_go() begins again."""
@@ -221,6 +225,17 @@ class SpectralWeight(nn.Module):
         if self.holds_original and self.learns_weight:
             original.requires_grad_(True)
             self.holds_original = False
+
+    def train_steps(self, mode: bool) -> None:
+        """Whether steps have gradients, if they are learned at all."""
+        for step in self.learned_steps():
+            step.requires_grad_(mode)
+            step.grad = step.grad if mode else None
+
+    def are_of_a_file(self) -> bool:
+        """Whether snapped steps are on the grid of files: averages of buffers would not be."""
+        fields = self.held[1:] * QUARTERS
+        return bool(torch.equal(fields, fields.round()))
 
     @torch.no_grad()
     def check_state(self, name: str, original: torch.Tensor) -> None:
@@ -252,13 +267,13 @@ class SpectralWeight(nn.Module):
         """Makes steps what kept_steps() has found before snap()."""
         for parameter, values in zip(self.steps(), kept, strict=True):
             parameter.copy_(values)
-        self.is_snapped.fill_(False)
+        self.is_snapped = torch.zeros_like(self.is_snapped)
 
     @torch.no_grad()
     def take_trellis(self, scale: float, states: int, values: torch.Tensor) -> None:
         """Takes the steps of a trellis and the values that it leads to."""
         self.set_scale(scale)
-        self.states.fill_(states)
+        self.states = torch.full_like(self.states, states)
         self.trellised = values.to(self.scale.device, copy=True)
 
     def _load_from_state_dict(self, state_dict, prefix, *rest):  # type: ignore[no-untyped-def]

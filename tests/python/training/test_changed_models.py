@@ -269,6 +269,15 @@ class _Doubled(nn.Module):
         return 2 * x
 
 
+def test_layers_that_get_other_names(tmp_path):
+    q = spectral(network(), bits=4)
+    q.model.insert(1, nn.Dropout())
+    for call in (q.snap, q.finish, lambda: q.save(tmp_path / "model.cfck")):
+        with pytest.raises(InvalidArgumentError, match="or have other names"):
+            call()
+    SpectralModel(q.model).save(tmp_path / "model.cfck")
+
+
 def test_layers_that_change_after_spectral(tmp_path):
     model = network()
     q = spectral(model, bits=4)

@@ -46,6 +46,31 @@ def test_default_dtypes(dtype):
     q.to_bytes()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_trellises_under_default_dtypes(tmp_path, dtype):
+    q = spectral(network(), bits=4)
+    scores = iter(range(9))
+    with _default_dtype(dtype):
+        q.finish(lambda model: next(scores))
+        q.save(tmp_path / "model.cfck")
+    assert q.places[0].weight.trellised is not None
+    q.remove()
+    assert same(cfck.torch.load_file(tmp_path / "model.cfck")["0.weight"], q.model[0].weight)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_tied_weights_are_quantised_once_when_they_become_plain(dtype):
+    torch.manual_seed(1)
+    first, second = (nn.Conv2d(16, 16, 3, bias=False).to(dtype) for _ in range(2))
+    second.weight = first.weight
+    q = spectral(nn.Sequential(first, second), bits=12)
+    q.finish()
+    wanted = q.state_dict()["0.weight"].clone()
+    model = q.remove()
+    assert model[0].weight is model[1].weight
+    assert same(model[1].weight, wanted)
+
+
 def test_default_devices():
     q = spectral(network(), bits=4)
     expected = q.describe()
