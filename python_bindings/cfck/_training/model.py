@@ -404,7 +404,6 @@ class SpectralModel:
 
     def _hold_weights_if_finished(self) -> None:
         for place in self._places:
-            place.weight.train_steps(not self.is_finished)
             if self.is_finished:
                 place.weight.hold(place.original())
             else:  # any more: a state of before was loaded

@@ -41,6 +41,23 @@ def _laid_out(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(like, requires_grad=False).copy_(values)
 
 
+class _WithSteps(torch.autograd.Function):
+    """The values, as if computed from steps, whose gradients are zero.
+
+    Parameters that are not used stop DistributedDataParallel, and operators of PyTorch choose other
+    kernels, which round differently, for weights that need no gradient.
+    """
+
+    @staticmethod
+    def forward(ctx, values, *steps):  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(*steps)
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx, gradient):  # type: ignore[no-untyped-def]
+        return None, *(torch.zeros_like(steps) for steps in ctx.saved_tensors)
+
+
 class SpectralWeight(nn.Module):
     """Turns a weight into the values that a file decodes to.
 
@@ -146,7 +163,8 @@ class SpectralWeight(nn.Module):
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
         if self.trellised is not None:
-            return _laid_out(self.trellised, weight)
+            used: torch.Tensor = _WithSteps.apply(self.trellised, *self.log2_steps())
+            return _laid_out(used, weight)
         values: torch.Tensor = kernels.quantise(
             weight.float(), *self.log2_in_use(), self.block, self.n_examples
         )
@@ -225,12 +243,6 @@ class SpectralWeight(nn.Module):
         if self.holds_original and self.learns_weight:
             original.requires_grad_(True)
             self.holds_original = False
-
-    def train_steps(self, mode: bool) -> None:
-        """Whether steps have gradients, if they are learned at all."""
-        for step in self.learned_steps():
-            step.requires_grad_(mode)
-            step.grad = step.grad if mode else None
 
     def are_of_a_file(self) -> bool:
         """Whether snapped steps are on the grid of files: averages of buffers would not be."""

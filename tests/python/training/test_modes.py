@@ -54,6 +54,8 @@ def test_trellises_under_default_dtypes(tmp_path, dtype):
         q.finish(lambda model: next(scores))
         q.save(tmp_path / "model.cfck")
     assert q.places[0].weight.trellised is not None
+    q.model(images()).sum().backward()  # DistributedDataParallel waits for all gradients
+    assert all(p.grad is not None for p in q.model.parameters() if p.requires_grad)
     q.remove()
     assert same(cfck.torch.load_file(tmp_path / "model.cfck")["0.weight"], q.model[0].weight)
 
