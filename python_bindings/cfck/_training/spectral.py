@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from torch import nn
 from torch.nn.utils import parametrize
@@ -17,6 +16,7 @@ from .model import SpectralModel
 from .modes import outside_inference_mode
 from .names import refuse_models_in_training, refuse_wrappers, without_compiler
 from .places import modules_unchanged_if_failing
+from .training_warnings import warn_of_zeros
 from .weight import SpectralWeight
 
 _LEARN = ("steps", "weights")
@@ -118,7 +118,7 @@ def spectral(
             for module, attribute in known.owners:
                 parametrize.register_parametrization(module, attribute, weight, unsafe=True)
             _hold_what_is_not_learned(known, weight, learn)
-        _warn_of_zeros([known for known, _ in wrapped])
+        warn_of_zeros([known for known, _ in wrapped])
         _warn_of_extra_states(model)
         return SpectralModel(model)
 
@@ -131,18 +131,6 @@ def _hold_what_is_not_learned(known: Chosen, weight: SpectralWeight, learn: Sequ
         weight.learns_steps = False
         for step in weight.steps():
             step.requires_grad_(False)
-
-
-def _warn_of_zeros(chosen: Sequence[Chosen]) -> None:
-    zeros = [known.name for known in chosen if not known.parameter.detach().any()]
-    if zeros:
-        others = f", and so do {len(zeros) - 1} more" if len(zeros) > 1 else ""
-        warnings.warn(
-            f"`{zeros[0]}` holds nothing but zeros{others}: each bit of a value that leaves zero "
-            "counts at once, so that the rate may keep it there. Train it before spectral(), or "
-            "exclude it",
-            stacklevel=level_of_caller(),
-        )
 
 
 def _warn_of_extra_states(model: nn.Module) -> None:
@@ -158,14 +146,14 @@ def _warn_of_extra_states(model: nn.Module) -> None:
 def _sides_of(block: Sequence[int] | None) -> tuple[int, ...]:
     if block is None:
         return ()
-    sides: tuple[Any, ...] = tuple(block) if isinstance(block, Iterable) else ("no list",)
-    if not all(isinstance(side, int) and 1 <= side <= 64 for side in sides):
+    sides = tuple(block) if isinstance(block, Iterable) else None
+    if sides is None or not all(isinstance(side, int) and 1 <= side <= 64 for side in sides):
         raise InvalidArgumentError(f"block lists sides from 1 to 64, such as (8, 8), not {block!r}")
     return sides
 
 
 def _words(name: str, words: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
-    given = () if isinstance(words, str) else tuple(words)
+    given = tuple(words)
     if isinstance(words, str) or not set(given) <= set(known):
         raise InvalidArgumentError(f"{name} has some of {known}, not {words!r}")
     return given

@@ -9,6 +9,7 @@ import torch
 
 from .._common.callers import level_of_caller
 from .._io.summary import LossWarning
+from .choose import Chosen
 from .places import Place
 from .target import Target
 
@@ -16,6 +17,19 @@ from .target import Target
 _MISSED = 0.05
 # So are weights of whose squares less than this part is left.
 _LEAST_SQUARES = 0.01
+
+
+def warn_of_zeros(chosen: Sequence[Chosen]) -> None:
+    """For spectral(): weights that have no values yet."""
+    zeros = [known.name for known in chosen if not known.parameter.detach().any()]
+    if zeros:
+        others = f", and so do {len(zeros) - 1} more" if len(zeros) > 1 else ""
+        warnings.warn(
+            f"`{zeros[0]}` holds nothing but zeros{others}: each bit of a value that leaves zero "
+            "counts at once, so that the rate may keep it there. Train it before spectral(), or "
+            "exclude it",
+            stacklevel=level_of_caller(),
+        )
 
 
 def warn_of_dead_weights(places: Sequence[Place], bits_before: Sequence[float]) -> None:
