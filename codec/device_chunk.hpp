@@ -24,12 +24,23 @@ struct DeviceParameters {
   std::uint32_t first_in_kernel = 0;
 };
 
-// Values of a lane set in one group of the lossless codec, some of which are escapes.
+// Values of a lane set in one group, some of which are escapes: what a team of warps notes of them
+// (codec/symboliser/device/team_device.cuh).
 struct DeviceEscapeRow {
   std::uint32_t group;
   std::uint32_t votes;     // bit i: value i
   std::uint32_t n_before;  // escapes of the set in earlier groups
 };
+
+// Bytes of the rows of all lane sets: for each as many as the chunk has escapes or groups.
+constexpr std::uint64_t escape_rows_bytes(std::uint64_t n_escapes, std::uint64_t n_groups) {
+  return kMaxDeviceLaneSets * sizeof(DeviceEscapeRow) *
+         (n_escapes < n_groups ? n_escapes : n_groups);
+}
+// Bytes of DeviceChunk::escapes of a chunk of the codec direct.
+constexpr std::uint64_t direct_escapes_bytes(std::uint64_t n_escapes, std::uint64_t n_groups) {
+  return 4 * n_escapes + 4 * ((n_escapes + 31) / 32) + escape_rows_bytes(n_escapes, n_groups);
+}
 
 // Whether the codec direct puts the indices of such values into `out`, and then values in their
 // place.
@@ -45,9 +56,8 @@ struct DeviceChunk {
   // Memory of the chunk alone while it is decoded, aligned to 8 bytes: a number for each group;
   // where values do not go straight to `out`, a value or an index for each, and with a scale field
   // or a mask another index for each; of indices only what is not put into `out`
-  // (has_indices_in_place()); of the codec direct an index for each escape, of the codec lossless
-  // the rows of the lane sets that have some (DeviceEscapeRow), for each set as many as the chunk
-  // has escapes or groups.
+  // (has_indices_in_place()); rows of escapes (escape_rows_bytes()), which of the codec direct come
+  // after an index for each escape and a number for each 32 of them (direct_escapes_bytes()).
   std::uint32_t* groups = nullptr;
   void* values = nullptr;
   std::int32_t* escapes = nullptr;

@@ -113,24 +113,30 @@ CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
 }
 
 // Bytes at any address, of which eight at a time are loaded that are not the last of the data: no
-// end is looked at.
+// end is looked at. has_odd_words: the word of the first byte is at an odd multiple of four; then
+// the second and the third of three words are loaded at once, otherwise the first and the second.
+template <bool has_odd_words>
 class FollowedBytes {
  public:
   CFCK_DEVICE explicit FollowedBytes(const std::uint8_t* from)
-      : words_(reinterpret_cast<const std::uint32_t*>(reinterpret_cast<std::uintptr_t>(from) &
-                                                      ~std::uintptr_t{3})),
+      : pairs_(reinterpret_cast<const uint2*>(reinterpret_cast<std::uintptr_t>(from) &
+                                              ~std::uintptr_t{7})),
         bits_(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) & 3) * 8) {}
-  // Loads those from `at` on, a multiple of 4. The word after them is touched.
+  // Loads those from `at` on, a multiple of 8. The word after them is touched.
   CFCK_DEVICE std::uint64_t load_64(unsigned at) const {
-    const std::uint32_t first = __ldg(words_ + at / 4);
-    const std::uint32_t second = __ldg(words_ + at / 4 + 1);
-    const std::uint32_t third = __ldg(words_ + at / 4 + 2);
-    return std::uint64_t{__funnelshift_r(second, third, bits_)} << 32 |
-           __funnelshift_r(first, second, bits_);
+    const uint2* const pairs = pairs_ + at / 8;
+    const std::uint32_t* const words = reinterpret_cast<const std::uint32_t*>(pairs);
+    const uint2 pair = __ldg(pairs + (has_odd_words ? 1 : 0));
+    const std::uint32_t word = __ldg(words + (has_odd_words ? 1 : 2));
+    const std::uint32_t low =
+        __funnelshift_r(has_odd_words ? word : pair.x, has_odd_words ? pair.x : pair.y, bits_);
+    const std::uint32_t high =
+        __funnelshift_r(has_odd_words ? pair.x : pair.y, has_odd_words ? pair.y : word, bits_);
+    return std::uint64_t{high} << 32 | low;
   }
 
  private:
-  const std::uint32_t* words_;
+  const uint2* pairs_;
   unsigned bits_;
 };
 
@@ -193,9 +199,15 @@ CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
   return std::uint64_t{load_bytes(from + 4, n_bytes - 4, offset)} << 32 | low;
 }
 
+// Stops unless the word of the byte is at an odd or even multiple of four.
+void expect_word(const std::uint8_t* from, bool is_odd);
+
+template <bool has_odd_words>
 class FollowedBytes {
  public:
-  explicit FollowedBytes(const std::uint8_t* from) : from_(from) {}
+  explicit FollowedBytes(const std::uint8_t* from) : from_(from) {
+    expect_word(from, has_odd_words);
+  }
   std::uint64_t load_64(unsigned at) const {
     const std::uint8_t* const followed = from_ + at;
     return load_word(followed, followed + 9) | std::uint64_t{load_word(followed + 4, followed + 9)}

@@ -184,65 +184,114 @@ CFCK_DEVICE std::uint64_t initial_sum(unsigned column) {
                        : Xxh3::kPrime32_1;
 }
 
-// More than 240 bytes. Lane l has column l mod 8; four blocks are added up side by side, and then
-// scrambled one after another. The words of the secret stay in registers.
-CFCK_DEVICE std::uint64_t xxh3_long(const std::uint8_t* data, std::uint32_t n_bytes) {
-  const std::uint8_t* const end = data + n_bytes;
-  const unsigned column = lane() % 8;
-  const unsigned quarter = lane() / 8;
-  const std::uint32_t n_blocks = (n_bytes - 1) / Xxh3::kBlockBytes;
-  std::uint64_t sum = initial_sum(column);
-  std::uint64_t secrets[Xxh3::kStripes];
-  CFCK_UNROLL
-  for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
-    secrets[stripe] = secret_word(stripe + column);
+// The sum of a column at the end of a block.
+CFCK_DEVICE std::uint64_t scrambled(std::uint64_t sum, std::uint64_t secret) {
+  return (sum ^ sum >> 47 ^ secret) * Xxh3::kPrime32_1;
+}
+
+// What is known of data of more than 240 bytes. Lane l has column l mod 8.
+class Xxh3Long {
+ public:
+  CFCK_DEVICE Xxh3Long(const std::uint8_t* data, std::uint32_t n_bytes)
+      : data_(data),
+        n_bytes_(n_bytes),
+        n_blocks_((n_bytes - 1) / Xxh3::kBlockBytes),
+        sum_(initial_sum(column())),
+        scramble_secret_(secret_word(Xxh3::kStripes + column())) {}
+
+  CFCK_DEVICE std::uint64_t hash() {
+    const std::uint32_t together = n_blocks_ / kTogether * kTogether;
+    // Lanes whose addresses are odd multiples of four load other words, and all lanes are alike.
+    if ((reinterpret_cast<std::uintptr_t>(data_) & 4) == 0) {
+      add_blocks<false>(together);
+    } else {
+      add_blocks<true>(together);
+    }
+    CFCK_NO_UNROLL
+    for (std::uint32_t block = together; block <= n_blocks_; ++block) {
+      add_block(block);
+    }
+    // Pairs of columns are folded; lanes of even columns have the pairs.
+    const std::uint64_t keyed = sum_ ^ secret_at(11 + 8 * column());
+    const std::uint64_t folded = folded_product(keyed, shuffle_64(keyed, lane() ^ 1));
+    std::uint64_t hash = n_bytes_ * Xxh3::kPrime64_1;
+    for (unsigned i = 0; i < 8; i += 2) {
+      hash += shuffle_64(folded, i);
+    }
+    return xxh3_avalanche(hash);
   }
-  CFCK_NO_UNROLL
-  for (std::uint32_t first = 0; first < n_blocks; first += 4) {
-    StripeSums sums;
-    if (first + quarter < n_blocks) {
+
+ private:
+  static constexpr std::uint32_t kTogether = 4;  // blocks that are added up side by side
+
+  CFCK_DEVICE static unsigned column() { return lane() % 8; }
+  CFCK_DEVICE static unsigned quarter() { return lane() / 8; }
+
+  // The first `end` blocks, four at a time, and then scrambled one after another. The words of the
+  // secret stay in registers.
+  template <bool has_odd_words>
+  CFCK_DEVICE void add_blocks(std::uint32_t end) {
+    std::uint64_t secrets[Xxh3::kStripes];
+    CFCK_UNROLL
+    for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
+      secrets[stripe] = secret_word(stripe + column());
+    }
+    const std::uint8_t* from = data_ + quarter() * Xxh3::kBlockBytes + 8 * column();
+    CFCK_NO_UNROLL
+    for (std::uint32_t first = 0; first < end; first += kTogether) {
+      StripeSums sums;
       // The data goes on after every block.
-      const FollowedBytes block(data + std::size_t{first + quarter} * Xxh3::kBlockBytes +
-                                8 * column);
+      const FollowedBytes<has_odd_words> block(from);
       CFCK_UNROLL
       for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
         sums.add(block.load_64(stripe * Xxh3::kStripeBytes), secrets[stripe]);
       }
+      const std::uint64_t of_block = sums.of_column();
+      CFCK_UNROLL
+      for (unsigned i = 0; i < kTogether; ++i) {
+        sum_ = scrambled(sum_ + shuffle_64(of_block, 8 * i + column()), scramble_secret_);
+      }
+      from += kTogether * Xxh3::kBlockBytes;
     }
-    const std::uint64_t of_block = sums.of_column();
-    for (unsigned i = 0; i < 4 && first + i < n_blocks; ++i) {
-      sum += shuffle_64(of_block, 8 * i + column);
-      sum = (sum ^ sum >> 47 ^ secret_word(16 + column)) * Xxh3::kPrime32_1;
+  }
+
+  // One block, four stripes at a time; or what is after the last whole one, which has a stripe of
+  // its own at the end of the data.
+  CFCK_DEVICE void add_block(std::uint32_t block) {
+    const std::uint8_t* const end = data_ + n_bytes_;
+    const std::uint32_t begin = block * Xxh3::kBlockBytes;
+    const bool is_whole = block < n_blocks_;
+    const unsigned n_stripes =
+        is_whole ? Xxh3::kStripes : (n_bytes_ - 1 - begin) / Xxh3::kStripeBytes;
+    StripeSums sums;
+    CFCK_NO_UNROLL
+    for (unsigned stripe = quarter(); stripe < n_stripes; stripe += kTogether) {
+      sums.add(load_64(data_ + begin + stripe * Xxh3::kStripeBytes + 8 * column(), end),
+               secret_word(stripe + column()));
     }
+    if (!is_whole && quarter() == 0) {
+      sums.add(load_64(end - Xxh3::kStripeBytes + 8 * column(), end),
+               secret_at(121 + 8 * column()));
+    }
+    std::uint64_t of_block = sums.of_column();
+    of_block += shuffle_64(of_block, lane() ^ 8);
+    of_block += shuffle_64(of_block, lane() ^ 16);
+    sum_ += of_block;
+    sum_ = is_whole ? scrambled(sum_, scramble_secret_) : sum_;
   }
-  const std::uint32_t done = n_blocks * Xxh3::kBlockBytes;
-  StripeSums sums;
-  for (unsigned stripe = quarter; stripe < (n_bytes - 1 - done) / Xxh3::kStripeBytes; stripe += 4) {
-    sums.add(load_64(data + done + stripe * Xxh3::kStripeBytes + 8 * column, end),
-             secret_word(stripe + column));
-  }
-  if (quarter == 0) {
-    sums.add(load_64(end - Xxh3::kStripeBytes + 8 * column, end), secret_at(121 + 8 * column));
-  }
-  std::uint64_t rest = sums.of_column();
-  rest += shuffle_64(rest, lane() ^ 8);
-  rest += shuffle_64(rest, lane() ^ 16);
-  sum += rest;
-  // Pairs of columns are folded; lanes of even columns have the pairs.
-  const std::uint64_t keyed = sum ^ secret_at(11 + 8 * column);
-  const std::uint64_t folded = folded_product(keyed, shuffle_64(keyed, lane() ^ 1));
-  std::uint64_t hash = n_bytes * Xxh3::kPrime64_1;
-  for (unsigned i = 0; i < 8; i += 2) {
-    hash += shuffle_64(folded, i);
-  }
-  return xxh3_avalanche(hash);
-}
+
+  const std::uint8_t* data_;
+  std::uint32_t n_bytes_;
+  std::uint32_t n_blocks_;  // whole ones, with data after them
+  std::uint64_t sum_;
+  std::uint64_t scramble_secret_;
+};
 
 // Returns the hash, the same in all lanes.
 CFCK_DEVICE std::uint64_t warp_hash64(const std::uint8_t* data, std::uint32_t n_bytes) {
   return n_bytes <= 16    ? xxh3_short(data, n_bytes)
          : n_bytes <= 240 ? xxh3_medium(data, n_bytes)
-                          : xxh3_long(data, n_bytes);
+                          : Xxh3Long(data, n_bytes).hash();
 }
 
 }  // namespace cfck::simt

@@ -27,17 +27,53 @@ CFCK_DEVICE bool is_device_mask_of(const std::uint8_t* mask, std::uint32_t n_val
   return simt::warp_sum(n_set) == n_masked && ends_in_zeros;
 }
 
-// Interleaves values and masked zeros, as spread_values() does; bit k of `signs`, if there are any,
-// is the sign of masked value k. False if the mask does not mask n_masked values.
+// Values [begin, end) of a chunk, `begin` a multiple of 32: what one warp does of a pass over them.
+struct DevicePart {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+
+// The part of each warp where all of a block share the values.
+CFCK_DEVICE DevicePart part_of_warp(std::uint32_t n_values) {
+  const std::uint32_t n_words = (n_values + simt::kWarpLanes - 1) / simt::kWarpLanes;
+  const std::uint32_t n_warps = simt::warps_per_block();
+  const std::uint32_t n_each = (n_words + n_warps - 1) / n_warps * simt::kWarpLanes;
+  const std::uint32_t begin = simt::warp_of_block() * n_each;
+  return {begin < n_values ? begin : n_values,
+          begin + n_each < n_values ? begin + n_each : n_values};
+}
+
+// Returns bits [first, first + 32) of those of n values that are not masked, all if `mask` is
+// nullptr.
+CFCK_DEVICE std::uint32_t shown_word(const std::uint8_t* mask, std::uint32_t n_values,
+                                     std::uint32_t first) {
+  const std::uint32_t n_left = n_values - first;
+  const std::uint32_t there = n_left < 32 ? (1u << n_left) - 1 : simt::kAllLanes;
+  return mask == nullptr ? there : there & ~mask_word(mask, n_values, first);
+}
+
+// Counts the values before `end`, a multiple of 32 or n_values, that are not masked.
+CFCK_DEVICE std::uint32_t shown_before(const std::uint8_t* mask, std::uint32_t n_values,
+                                       std::uint32_t end) {
+  std::uint32_t n = 0;
+  for (std::uint32_t first = 32 * simt::lane(); first < end; first += 32 * simt::kWarpLanes) {
+    n += simt::popcount(shown_word(mask, n_values, first));
+  }
+  return simt::warp_sum(n);
+}
+
+// Interleaves values and masked zeros in a part of the chunk, as spread_values() does; bit k of
+// `signs`, if there are any, is the sign of masked value k. False if the mask does not mask
+// n_masked values.
 template <class Word>
 CFCK_DEVICE bool spread_shown(const std::uint8_t* mask, std::uint32_t n_values,
-                              std::uint32_t n_masked, const Word* values, DeviceBytes signs,
-                              Word* out) {
+                              std::uint32_t n_masked, const DevicePart& part, const Word* values,
+                              DeviceBytes signs, Word* out) {
   if (!is_device_mask_of(mask, n_values, n_masked)) {
     return false;
   }
-  std::uint32_t n_shown = 0;
-  for (std::uint32_t first = 0; first < n_values; first += simt::kWarpLanes) {
+  std::uint32_t n_shown = shown_before(mask, n_values, part.begin);
+  for (std::uint32_t first = part.begin; first < part.end; first += simt::kWarpLanes) {
     const std::uint32_t masked = mask_word(mask, n_values, first);
     const unsigned lane = simt::lane();
     const std::uint32_t i = first + lane;

@@ -11,9 +11,9 @@
 #include "codec/device_chunk.hpp"
 #include "codec/entropy/rans/rans_device.cuh"
 #include "codec/lossless/chunk_header.hpp"
-#include "codec/symboliser/bins_device.cuh"
+#include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/float_format.hpp"
-#include "codec/symboliser/raw_bits_device.cuh"
+#include "codec/symboliser/device/raw_bits_device.cuh"
 
 namespace cfck::codec {
 
@@ -107,13 +107,15 @@ CFCK_DEVICE bool read_lossless_sections(const DeviceChunk& chunk, unsigned value
   return true;
 }
 
-// Puts the values, which are in chunk.values, between those that the mask of the chunk masks.
+// Puts the values of a part of the chunk, which are in chunk.values, between those that its mask
+// masks.
 template <class Word>
-CFCK_DEVICE bool spread_masked_values(const DeviceChunk& chunk, const LosslessSections& s) {
+CFCK_DEVICE bool spread_masked_values(const DeviceChunk& chunk, const LosslessSections& s,
+                                      const DevicePart& part) {
   const std::uint8_t* const mask = chunk.mask != nullptr ? chunk.mask : s.mask.data;
   const bool is_plain = s.mask.n_bytes == (chunk.n_values + 7) / 8;
   return (is_plain || chunk.mask != nullptr) &&
-         spread_shown<Word>(mask, chunk.n_values, s.n_masked,
+         spread_shown<Word>(mask, chunk.n_values, s.n_masked, part,
                             static_cast<const Word*>(chunk.values), s.mask_signs,
                             static_cast<Word*>(chunk.out));
 }
@@ -157,7 +159,7 @@ class LosslessWarp {
       return true;
     }
     simt::sync_warp();
-    return spread_masked_values<Word>(chunk_, s_);
+    return spread_masked_values<Word>(chunk_, s_, {0, chunk_.n_values});
   }
 
   CFCK_DEVICE static std::uint32_t group_raw_bytes(bool has_signs, unsigned trailing_zero_bits,
@@ -255,15 +257,14 @@ class LosslessWarp {
 
   // Puts the raw bits of the last groups into shared memory; those in the section are at `raw`.
   CFCK_DEVICE bool fill_tail(const std::uint8_t* raw) {
-    const DeviceLanes<n_sets> before = without_ring(lanes_);
+    const LanesMark<n_sets> before = mark_of(lanes_);
     skip_groups(tail_.first_group);
     const std::uint32_t in_section = tail_.raw_bytes - tail_.in_lanes;
     for (std::uint32_t i = simt::lane(); i < in_section; i += simt::kWarpLanes) {
       shared_.tail[i] = static_cast<std::uint8_t>(simt::load_byte(raw + i));
     }
     const bool fits = finish_device_lanes(lanes_, tail_.in_lanes, shared_.tail + in_section);
-    lanes_ = before;
-    simt::sync_warp();
+    go_back(lanes_, before);
     return fits;
   }
 

@@ -48,8 +48,7 @@ void plan_symbols(const ChunkInfo& info, const ChunkShape& shape, const ChunkHea
   const std::uint64_t n_left = shape.n_values - symbols.n_masked;
   const std::uint64_t n_groups = (n_left + kGroupSize - 1) / kGroupSize;
   plan.needs.groups_bytes = 4 * n_groups;
-  plan.needs.escapes_bytes = kMaxDeviceLaneSets * sizeof(DeviceEscapeRow) *
-                             std::min<std::uint64_t>(n_groups, symbols.n_escapes);
+  plan.needs.escapes_bytes = escape_rows_bytes(symbols.n_escapes, n_groups);
   if ((symbols.flags & kHasMask) != 0) {
     plan.needs.values_bytes = n_left * shape.value_bytes;
     plan.mask_bytes = static_cast<std::uint32_t>((shape.n_values + 7) / 8);

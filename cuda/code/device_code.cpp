@@ -23,12 +23,14 @@ CFCK_IMAGE(byte_kernels);
 CFCK_IMAGE(lossless_kernels);
 CFCK_IMAGE(lossless_team_kernels);
 CFCK_IMAGE(direct_kernels);
+CFCK_IMAGE(direct_team_kernels);
 
 extern "C" CFCK_API const char* cfck_device_code(const char* build, cfck::cuda::DeviceCode* code) {
   const char* const own = cfck::cuda::device_code_build();
   if (std::strcmp(build, own) == 0) {
     code->images = {cfck_image_byte_kernels, cfck_image_lossless_kernels,
-                    cfck_image_lossless_team_kernels, cfck_image_direct_kernels};
+                    cfck_image_lossless_team_kernels, cfck_image_direct_kernels,
+                    cfck_image_direct_team_kernels};
   }
   return own;
 }

@@ -9,8 +9,8 @@
 namespace cfck::cuda {
 
 // The sources of kernels, each an image that the driver loads (cuda/kernels/*.cu).
-enum class CodePart : unsigned char { kBytes, kLossless, kLosslessTeams, kDirect };
-inline constexpr unsigned kCodeParts = 4;
+enum class CodePart : unsigned char { kBytes, kLossless, kLosslessTeams, kDirect, kDirectTeams };
+inline constexpr unsigned kCodeParts = 5;
 
 struct DeviceCode {
   std::array<const void*, kCodeParts> images = {};
@@ -23,7 +23,7 @@ inline constexpr const char* kDeviceCodeEntry = "cfck_device_code";
 inline constexpr const char* kDeviceCodeFile = "libcfck_cuda.so";
 
 // To be raised when a parameter of a kernel or a structure it reads changes.
-inline constexpr int kDeviceInterface = 2;
+inline constexpr int kDeviceInterface = 3;
 
 // Returns what the library and its device code must have in common: the version, the interface, and
 // the sizes of the structures that kernels read.

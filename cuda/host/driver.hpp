@@ -25,8 +25,7 @@ inline constexpr DriverResult kDriverNoDevice = 100;
 inline constexpr int kMultiprocessorCount = 16;  // attributes of a device
 inline constexpr int kCapabilityMajor = 75;
 inline constexpr int kCapabilityMinor = 76;
-inline constexpr int kPointerContext = 1;  // attributes of an address
-inline constexpr int kPointerDevice = 9;
+inline constexpr int kPointerDevice = 9;  // attribute of an address
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 

@@ -23,7 +23,7 @@ LaunchShape shape_of_items(std::uint32_t n, unsigned n_multiprocessors, unsigned
 DecodeLaunch launch_for_chunks(codec::DeviceKernel kernel, std::uint32_t n,
                                unsigned n_multiprocessors) {
   const auto number = static_cast<unsigned>(kernel);
-  if (number < kTeamKernels && n <= kTeamChunksOfMultiprocessor * n_multiprocessors) {
+  if (n <= kTeamChunksOfMultiprocessor * n_multiprocessors) {
     const KernelName& team = kKernelNames[kFirstTeamKernel + number];
     return {kFirstTeamKernel + number,
             {std::clamp<unsigned>(n, 1, n_multiprocessors * team.blocks), team.warps_per_block}};

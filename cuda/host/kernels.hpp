@@ -20,17 +20,16 @@ inline constexpr unsigned kHashKernel = 0;
 inline constexpr unsigned kCopyKernel = 1;
 inline constexpr unsigned kGatherKernel = 2;
 inline constexpr unsigned kFirstDecodeKernel = 3;  // and then in the order of codec::DeviceKernel
-// The lossless codec has kernels for a block of each chunk as well.
+// Those that give each chunk a block, in the same order.
 inline constexpr unsigned kFirstTeamKernel = kFirstDecodeKernel + codec::kDeviceKernels;
-inline constexpr unsigned kTeamKernels = 6;
-inline constexpr unsigned kKernels = kFirstTeamKernel + kTeamKernels;
+inline constexpr unsigned kKernels = kFirstTeamKernel + codec::kDeviceKernels;
 inline constexpr KernelName kKernelNames[kKernels] = {
     {"cfck_hash_extents", CodePart::kBytes},
     {"cfck_copy_bytes", CodePart::kBytes},
     {"cfck_gather_elements", CodePart::kBytes},
     {"cfck_lossless_f64", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
     {"cfck_lossless_f32", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
-    {"cfck_lossless_bf16", CodePart::kLossless, kWarpsPerBlock, kLosslessBf16Blocks},
+    {"cfck_lossless_bf16", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
     {"cfck_lossless_f16", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
     {"cfck_lossless_e5m2", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
     {"cfck_lossless_e4m3", CodePart::kLossless, kWarpsPerBlock, kLosslessBlocks},
@@ -44,6 +43,10 @@ inline constexpr KernelName kKernelNames[kKernels] = {
     {"cfck_lossless_team_f16", CodePart::kLosslessTeams, kWarpsOfTeam, kTeamBlocks},
     {"cfck_lossless_team_e5m2", CodePart::kLosslessTeams, kWarpsOfTeam, kTeamBlocks},
     {"cfck_lossless_team_e4m3", CodePart::kLosslessTeams, kWarpsOfTeam, kTeamBlocks},
+    {"cfck_direct_team_f64", CodePart::kDirectTeams, kWarpsOfTeam, kDirectTeamBlocks},
+    {"cfck_direct_team_f32", CodePart::kDirectTeams, kWarpsOfTeam, kDirectTeamBlocks},
+    {"cfck_direct_team_bf16", CodePart::kDirectTeams, kWarpsOfTeam, kDirectTeamBlocks},
+    {"cfck_direct_team_f16", CodePart::kDirectTeams, kWarpsOfTeam, kDirectTeamBlocks},
 };
 
 struct LaunchShape {

@@ -4,7 +4,7 @@
 #include "base/simt/warp.cuh"
 #include "base/simt/xxh3_device.cuh"
 #include "codec/device_batch.hpp"
-#include "codec/direct/device/direct_device.cuh"
+#include "codec/direct/device/direct_team_device.cuh"
 #include "codec/entropy/rans/rans_device_tables.hpp"
 #include "codec/lossless/lossless_team_device.cuh"
 #include "cuda/kernels/launch_shapes.hpp"
@@ -41,26 +41,41 @@ CFCK_DEVICE void decode_lossless_batch(const codec::DeviceBatch& batch,
   });
 }
 
-// Chunks of the lossless codec, a block for each.
-template <class Format>
-CFCK_DEVICE void decode_lossless_teams(const codec::DeviceBatch& batch,
-                                       codec::LosslessTeamShared& shared) {
+// Chunks of one codec, a block for each: `decode(chunk)` is called by all of its warps.
+template <class Decode>
+CFCK_DEVICE void take_by_teams(const codec::DeviceBatch& batch, codec::TeamShared& team,
+                               Decode&& decode) {
   while (true) {
     if (simt::warp_of_block() == 0 && simt::lane() == 0) {
-      shared.item = simt::atomic_add(batch.next, 1);
+      team.item = simt::atomic_add(batch.next, 1);
     }
     simt::sync_block();
-    const std::uint32_t item = shared.item;
+    const std::uint32_t item = team.item;
     if (item >= batch.n_chunks) {
       return;
     }
-    const bool fits =
-        codec::decode_lossless_by_team<Format>(batch.chunks[item], batch.static_tables, shared);
+    const bool fits = decode(batch.chunks[item]);
     if (simt::warp_of_block() == 0) {
       set_status(batch.statuses, item, fits);
     }
-    simt::sync_block();  // whoever still reads `shared`
+    simt::sync_block();  // whoever still reads the shared memory
   }
+}
+
+template <class Format>
+CFCK_DEVICE void decode_lossless_teams(const codec::DeviceBatch& batch,
+                                       codec::LosslessTeamShared& shared) {
+  take_by_teams(batch, shared.team, [&](const codec::DeviceChunk& chunk) {
+    return codec::decode_lossless_by_team<Format>(chunk, batch.static_tables, shared);
+  });
+}
+
+template <class Value>
+CFCK_DEVICE void decode_direct_teams(const codec::DeviceBatch& batch,
+                                     codec::DirectTeamShared& shared) {
+  take_by_teams(batch, shared.team, [&](const codec::DeviceChunk& chunk) {
+    return codec::decode_direct_by_team<Value>(chunk, batch.static_tables, shared);
+  });
 }
 
 // Chunks of the direct codec.

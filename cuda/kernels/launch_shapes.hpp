@@ -10,11 +10,11 @@ inline constexpr unsigned kWarpsOfTeam = 4;  // one for each lane set of a chunk
 // The tables of the direct codec take 10 KiB for each warp.
 inline constexpr unsigned kDirectWarpsPerBlock = 2;
 
-// With 128 registers for each thread 16 warps fit a multiprocessor. Where three blocks are to fit,
-// kernels need more, and would spill some on one device or another.
-inline constexpr unsigned kLosslessBlocks = 3;
-inline constexpr unsigned kLosslessBf16Blocks = 4;
+// With 128 registers for each thread 16 warps fit a multiprocessor. Teams of the direct codec take
+// more, and there are never many of them.
+inline constexpr unsigned kLosslessBlocks = 4;
 inline constexpr unsigned kTeamBlocks = 4;
+inline constexpr unsigned kDirectTeamBlocks = 3;
 inline constexpr unsigned kDirectBlocks = 8;
 
 }  // namespace cfck::cuda

@@ -8,7 +8,7 @@
 #include "codec/common/zero_mask.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
 #include "codec/direct/device/device_parameters.hpp"
-#include "codec/direct/device/direct_device.cuh"
+#include "codec/direct/device/direct_team_device.cuh"
 #include "codec/entropy/zstd/byte_frame.hpp"
 #include "codec/lossless/lossless_team_device.cuh"
 
@@ -83,6 +83,29 @@ DeviceVectors vectors_of(const DirectParameters& parameters) {
           data_of(parameters.field.columns)};
 }
 
+bool run_direct(DType dtype, const DeviceChunk& chunk, const simt::Launch& launch) {
+  const auto run = [&](auto value) {
+    if (launch.warps_per_block == kMaxDeviceLaneSets) {
+      return run_one<DirectTeamShared>(launch, [&](DirectTeamShared& shared) {
+        return decode_direct_by_team<decltype(value)>(chunk, static_device_tables().data(), shared);
+      });
+    }
+    return run_one<DirectShared>(launch, [&](DirectShared& shared) {
+      return decode_direct_chunk<decltype(value)>(chunk, static_device_tables().data(), shared);
+    });
+  };
+  switch (dtype) {
+    case DType::kF64:
+      return run(ValueF64{});
+    case DType::kF32:
+      return run(ValueF32{});
+    case DType::kBF16:
+      return run(ValueBf16{});
+    default:
+      return run(ValueF16{});
+  }
+}
+
 bool decode_direct_emulated(const ChunkInfo& info, DeviceChunk chunk, ByteView payload,
                             const simt::Launch& launch) {
   const auto geometry = direct_geometry(info.shape);
@@ -110,37 +133,24 @@ bool decode_direct_emulated(const ChunkInfo& info, DeviceChunk chunk, ByteView p
   // What the host looks up in the header to set memory aside.
   DirectChunkInfo direct{info.dtype,      info.entropy, info.shape,
                          info.first_elem, info.n_elems, is_inline ? nullptr : &*parameters};
-  std::size_t n_escapes = 0;
+  const std::size_t n_groups = (info.n_elems + kGroupSize - 1) / kGroupSize;
+  std::size_t escapes_bytes = 0;
   std::unique_ptr<Exact> mask;
   if (const auto header = parse_direct_header(direct, *geometry, payload);
       header && header->body_bytes <= payload.size()) {
-    n_escapes = header->n_escapes;
+    escapes_bytes = direct_escapes_bytes(
+        header->n_escapes, (info.n_elems - header->n_masked + kGroupSize - 1) / kGroupSize);
     if ((header->flags & kDirectMask) != 0 &&
         !unpack_mask(payload.subspan(header->header_bytes, header->mask_bytes),
                      (info.n_elems + 7) / 8, mask, chunk)) {
       return false;
     }
   }
-  const Exact escapes(4 * n_escapes, false);
+  const Exact escapes(escapes_bytes, false);
   chunk.escapes = escapes.as<std::int32_t>();
-  const std::size_t n_groups = (info.n_elems + kGroupSize - 1) / kGroupSize;
   const Exact indices(4 * (n_groups * kGroupSize + info.n_elems), false);
   chunk.values = indices.data();
-  const auto run = [&](auto value) {
-    return run_one<DirectShared>(launch, [&](DirectShared& shared) {
-      return decode_direct_chunk<decltype(value)>(chunk, static_device_tables().data(), shared);
-    });
-  };
-  switch (info.dtype) {
-    case DType::kF64:
-      return run(ValueF64{});
-    case DType::kF32:
-      return run(ValueF32{});
-    case DType::kBF16:
-      return run(ValueBf16{});
-    default:
-      return run(ValueF16{});
-  }
+  return run_direct(info.dtype, chunk, launch);
 }
 
 }  // namespace
@@ -200,12 +210,13 @@ std::optional<std::vector<std::byte>> decode_emulated(CodecId codec, const Chunk
   return std::vector<std::byte>(out.data(), out.data() + shape->n_bytes());
 }
 
-std::optional<std::vector<std::byte>> decode_by_team(const ChunkInfo& info, ByteView payload,
-                                                     simt::LaneOrder order, bool is_odd) {
+std::optional<std::vector<std::byte>> decode_by_team(CodecId codec, const ChunkInfo& info,
+                                                     ByteView payload, simt::LaneOrder order,
+                                                     bool is_odd) {
   simt::Launch launch;
   launch.warps_per_block = kMaxDeviceLaneSets;
   launch.order = order;
-  return decode_emulated(CodecId::kLossless, info, payload, launch, is_odd);
+  return decode_emulated(codec, info, payload, launch, is_odd);
 }
 
 }  // namespace cfck::codec

@@ -18,9 +18,10 @@ std::optional<std::vector<std::byte>> decode_emulated(CodecId codec, const Chunk
                                                       const simt::Launch& launch = {},
                                                       bool is_odd = true);
 
-// Likewise by a team of warps, for the codec lossless.
-std::optional<std::vector<std::byte>> decode_by_team(const ChunkInfo& info, ByteView payload,
-                                                     simt::LaneOrder order, bool is_odd = true);
+// Likewise by a team of warps.
+std::optional<std::vector<std::byte>> decode_by_team(CodecId codec, const ChunkInfo& info,
+                                                     ByteView payload, simt::LaneOrder order,
+                                                     bool is_odd = true);
 
 // Whether a payload is for a kernel: others are copied, or decoded by the host.
 bool has_device_kernel(CodecId codec, const ChunkInfo& info, ByteView payload);

@@ -132,9 +132,29 @@ class EmulatedDirect : public ::testing::TestWithParam<Form> {
     const bool is_valid =
         bool(find_decoder(CodecId::kDirect)->decode(sample.info, payload, scratch_, expected));
     const auto decoded = decode_emulated(CodecId::kDirect, sample.info, payload, launch, is_odd);
+    const auto by_team =
+        decode_by_team(CodecId::kDirect, sample.info, payload, launch.order, is_odd);
     ASSERT_EQ(decoded.has_value(), is_valid);
+    ASSERT_EQ(by_team.has_value(), is_valid);
     if (is_valid) {
       EXPECT_EQ(*decoded, expected);
+      EXPECT_EQ(*by_team, expected);
+    }
+  }
+
+  void expect_same_refusals(const Sample& sample, unsigned n_trials) {
+    Random random(5);
+    for (unsigned i = 0; i < n_trials; ++i) {
+      SCOPED_TRACE("damage " + std::to_string(i));
+      std::vector<std::byte> payload = sample.payload;
+      if (i % 10 == 9) {
+        payload.resize(random.next() % payload.size());
+      } else {
+        const std::size_t span =
+            i % 2 == 0 ? std::min<std::size_t>(payload.size(), 60) : payload.size();
+        payload[random.next() % span] ^= static_cast<std::byte>(1u << random.next() % 8);
+      }
+      expect_same(sample, payload, {}, i % 2 == 0);
     }
   }
 
@@ -191,19 +211,14 @@ TEST_P(EmulatedDirect, LargeChunksAreThoseOfTheCpu) {
 TEST_P(EmulatedDirect, RefusesWhatTheCpuRefuses) {
   Sample sample;
   encode(GetParam(), 0, 900, Spread::kHeavy, 0.02, sample);
-  Random random(5);
-  for (unsigned i = 0; i < 30; ++i) {
-    SCOPED_TRACE("damage " + std::to_string(i));
-    std::vector<std::byte> payload = sample.payload;
-    if (i % 10 == 9) {
-      payload.resize(random.next() % payload.size());
-    } else {
-      const std::size_t span =
-          i % 2 == 0 ? std::min<std::size_t>(payload.size(), 60) : payload.size();
-      payload[random.next() % span] ^= static_cast<std::byte>(1u << random.next() % 8);
-    }
-    expect_same(sample, payload, {}, i % 2 == 0);
-  }
+  expect_same_refusals(sample, 30);
+}
+
+TEST_P(EmulatedDirect, RefusesWhatTheCpuRefusesOfManyValues) {
+  Sample sample;
+  sample.shape = {160, 27, 3, 3};
+  encode(GetParam(), 0, 160 * 27 * 9, Spread::kGaussian, 0.02, sample);
+  expect_same_refusals(sample, 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulated, EmulatedDirect, ::testing::ValuesIn(all_forms()),

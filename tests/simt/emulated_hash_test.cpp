@@ -49,7 +49,9 @@ TEST(EmulatedHash, AroundWholeBlocksAndStripes) {
     for (const int more : {-65, -64, -63, -1, 0, 1, 63, 64, 65}) {
       const auto bytes =
           some_bytes(static_cast<std::size_t>(1024 * static_cast<int>(n_blocks) + more));
-      ASSERT_EQ(emulated_hash(bytes, 3), hash64(bytes)) << bytes.size();
+      for (const std::size_t offset : {0, 3, 4, 7}) {
+        ASSERT_EQ(emulated_hash(bytes, offset), hash64(bytes)) << bytes.size() << ", " << offset;
+      }
     }
   }
 }
@@ -57,6 +59,7 @@ TEST(EmulatedHash, AroundWholeBlocksAndStripes) {
 TEST(EmulatedHash, OfALargeChunk) {
   const auto bytes = some_bytes(345678);
   EXPECT_EQ(emulated_hash(bytes, 1), hash64(bytes));
+  EXPECT_EQ(emulated_hash(bytes, 6), hash64(bytes));
 }
 
 }  // namespace

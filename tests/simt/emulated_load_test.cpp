@@ -1,8 +1,6 @@
 // Whole loads: every codec, dtype and kind of record, slices, and what ends badly. Tests called
 // Emulated need the fake device.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -420,62 +418,6 @@ TEST(DeviceSource, TakesLittleMemory) {
   const auto decoder = take(cuda::Decoder::plan(reader, {&read, 1}, 0));
   EXPECT_GT(file_bytes.size(), std::size_t{5} << 20);
   EXPECT_LT(decoder.staging_bytes(), std::size_t{3} << 19);  // of one chunk that the host decodes
-}
-
-// In a process of its own each: a driver is started once.
-class EmulatedAvailability : public testing::Test {
- protected:
-  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
-  // Prints why device `number` cannot be used.
-  [[noreturn]] static void tell(const char* settings, int number) {
-    ::setenv("CFCK_FAKE_CUDA", settings, 1);
-    const auto result = cuda::availability(number);
-    std::fprintf(stderr, "%s\n", result ? "available" : result.error().to_string().c_str());
-    std::exit(0);
-  }
-};
-
-TEST_F(EmulatedAvailability, SaysWhyNot) {
-  const testing::ExitedWithCode done(0);
-  EXPECT_EXIT(tell("", 0), done, "^available");
-  EXPECT_EXIT(tell("", 1), done, "no device cuda:1; this process sees 1");
-  EXPECT_EXIT(tell("", -1), done, "no device cuda:-1");
-  EXPECT_EXIT(tell("devices=0", 0), done, "has no NVIDIA device");
-  EXPECT_EXIT(tell("version=12080", 0), done, "CUDA 12.8, and decoding needs 13.0.*series 580");
-  EXPECT_EXIT(tell("capability=70", 0), done, "capability 7.0, and decoding needs 7.5");
-  EXPECT_EXIT(tell("fail=Init:1:999", 0), done, "the driver cannot start.*999");
-  EXPECT_EXIT(tell("fail=DevicePrimaryCtxRetain:1:2", 0), done, "cannot use the device.*memory");
-}
-
-TEST_F(EmulatedAvailability, WithoutADriver) {
-  const testing::ExitedWithCode done(0);
-  EXPECT_EXIT(
-      {
-        ::setenv("CFCK_CUDA_DRIVER", "/missing/libcuda.so", 1);
-        tell("", 0);
-      },
-      done, "no driver for NVIDIA devices can be loaded");
-  EXPECT_EXIT(
-      {
-        ::setenv("CFCK_CUDA_DRIVER", CFCK_FAKE_CODE_FOLDER "/libcfck_cuda.so", 1);
-        tell("", 0);
-      },
-      done, "has no function");
-}
-
-TEST_F(EmulatedAvailability, AForkedChildIsToldToSpawn) {
-  const testing::ExitedWithCode done(0);
-  EXPECT_EXIT(
-      {
-        (void)cuda::availability(0);
-        if (::fork() == 0) {
-          tell("", 0);
-        }
-        int status = 0;
-        (void)::wait(&status);
-        std::exit(0);
-      },
-      done, "forked from one that uses CUDA.*spawn");
 }
 
 }  // namespace

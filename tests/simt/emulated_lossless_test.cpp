@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <string>
 
+#include "codec/lossless/chunk_header.hpp"
 #include "tests/codec/test_values.hpp"
 #include "tests/simt/decode_chunks.hpp"
 
@@ -52,7 +54,8 @@ void expect_same(DType dtype, std::uint64_t n_elems, const std::vector<std::byte
   const auto decoded = decode_emulated(CodecId::kLossless, info, encoded.payload, launch, is_odd);
   ASSERT_TRUE(decoded) << n_elems;
   EXPECT_EQ(*decoded, values) << n_elems;
-  const auto by_team = decode_by_team(info, encoded.payload, launch.order, is_odd);
+  const auto by_team =
+      decode_by_team(CodecId::kLossless, info, encoded.payload, launch.order, is_odd);
   ASSERT_TRUE(by_team) << n_elems;
   EXPECT_EQ(*by_team, values) << n_elems;
 }
@@ -81,7 +84,8 @@ void expect_same_refusals(const Case& what, std::uint64_t n_elems, unsigned n_tr
     std::vector<std::byte> expected(n_elems * bits_per_element(dtype) / 8);
     const bool is_valid = bool(decoder.decode(info, payload, scratch, expected));
     const auto decoded = decode_emulated(CodecId::kLossless, info, payload);
-    const auto by_team = decode_by_team(info, payload, static_cast<simt::LaneOrder>(i % 3));
+    const auto by_team =
+        decode_by_team(CodecId::kLossless, info, payload, static_cast<simt::LaneOrder>(i % 3));
     ASSERT_EQ(decoded.has_value(), is_valid) << "damage " << i;
     ASSERT_EQ(by_team.has_value(), is_valid) << "damage " << i;
     if (is_valid) {
@@ -108,6 +112,37 @@ TEST_P(EmulatedLossless, RefusesWhatTheCpuRefuses) { expect_same_refusals(GetPar
 // The chunks have four lane sets.
 TEST_P(EmulatedLossless, RefusesWhatTheCpuRefusesOfManyValues) {
   expect_same_refusals(GetParam(), 33000, 4);
+}
+
+// A payload in which two values are escapes and one of them is not stored, as the header says. Both
+// are of one lane set.
+TEST(EmulatedLossless, RefusesMoreEscapesThanThereAre) {
+  constexpr std::uint64_t kValues = 33000;
+  Random random(9);
+  std::vector<float> floats(kValues);
+  for (float& value : floats) {
+    value = 1 + static_cast<float>(random.next() % 1000000) * 1e-6f;
+  }
+  floats[5] = floats[128 * 40 + 6] = 1e-30f;
+  std::vector<std::byte> values(4 * kValues);
+  std::memcpy(values.data(), floats.data(), values.size());
+  std::vector<std::byte> payload =
+      encode_lossless(DType::kF32, kValues, values, EntropyId::kRans).payload;
+  // Mode, flags, first bin of two bytes, numbers of escaped bins and of escaped values.
+  constexpr std::size_t kNumberAt = 5;
+  const ChunkInfo info = chunk_info(DType::kF32, kValues, EntropyId::kRans);
+  const auto header = parse_chunk_header(info, payload);
+  ASSERT_TRUE(header);
+  ASSERT_EQ(header->symbols.flags & ~unsigned{kHasNoSigns}, unsigned{kHasEscapes});
+  ASSERT_EQ(header->symbols.n_escapes, 2u);
+  ASSERT_EQ(payload[kNumberAt], std::byte{2});
+  payload[kNumberAt] = std::byte{1};
+  payload.erase(payload.begin() + header->header_bytes, payload.begin() + header->header_bytes + 4);
+  Scratch scratch;
+  std::vector<std::byte> decoded(4 * kValues);
+  EXPECT_FALSE(find_decoder(CodecId::kLossless)->decode(info, payload, scratch, decoded));
+  EXPECT_FALSE(decode_emulated(CodecId::kLossless, info, payload));
+  EXPECT_FALSE(decode_by_team(CodecId::kLossless, info, payload, {}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulated, EmulatedLossless, ::testing::ValuesIn(all_cases()), name_of);

@@ -313,6 +313,14 @@ std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end) {
   return load_bytes(from, static_cast<unsigned>(std::min<std::ptrdiff_t>(4, end - from)));
 }
 
+void expect_word(const std::uint8_t* from, bool is_odd) {
+  if (((reinterpret_cast<std::uintptr_t>(from) & 4) != 0) != is_odd) {
+    std::fprintf(stderr, "emulated device: lane %u loads other words than it says\n",
+                 machine().current % kWarpLanes);
+    std::abort();
+  }
+}
+
 std::uint32_t load_bytes(const std::uint8_t* from, unsigned n_bytes, std::size_t offset) {
   // Bytes that are not there are arbitrary: nothing may depend on them.
   std::uint32_t word = 0xdeadbeef;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/simt/warp.cuh"
-#include "codec/symboliser/raw_bits_device.cuh"
+#include "codec/symboliser/device/raw_bits_device.cuh"
 
 namespace cfck::simt {
 namespace {

@@ -9,9 +9,11 @@
 //   capability=N   of the devices, as 90
 //   eager          work is done at once
 //   fail=NAME:N:R  the N-th call of a function (without "cu", from 1) gives the error R; counted
-//   anew
-//                  when the variable changes
+//                  anew when the variable changes
+//   start_ms=N     how long the driver takes to start
 //   damage=N       the N-th kernel is started on arguments that fail every chunk
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -55,6 +57,7 @@ struct Settings {
   bool is_eager = false;
   std::map<std::string, std::pair<int, int>> failures;  // call and error by function
   std::map<std::string, int> calls;
+  int start_ms = 0;
   int damaged_kernel = 0;
   int n_kernels = 0;
 };
@@ -76,6 +79,7 @@ Settings read_settings(const std::string& text) {
     if (name == "version") settings.version = std::atoi(value.c_str());
     if (name == "capability") settings.capability = std::atoi(value.c_str());
     if (name == "eager") settings.is_eager = true;
+    if (name == "start_ms") settings.start_ms = std::atoi(value.c_str());
     if (name == "damage") settings.damaged_kernel = std::atoi(value.c_str());
     if (name == "fail") {
       const std::size_t first = value.find(':');
@@ -158,17 +162,28 @@ void run_lossless(unsigned n_blocks, unsigned n_warps, const codec::DeviceBatch&
 }
 
 template <class Format>
-void run_teams(unsigned n_blocks, const codec::DeviceBatch& batch) {
+void run_lossless_teams(unsigned n_blocks, const codec::DeviceBatch& batch) {
   emulate<codec::LosslessTeamShared>(
       n_blocks, kWarpsOfTeam, 1, batch, [](const auto& b, codec::LosslessTeamShared* shared) {
         decode_lossless_teams<codec::With32Symbols<Format>>(b, *shared);
       });
 }
 
+template <class Value>
+void run_direct_teams(unsigned n_blocks, const codec::DeviceBatch& batch) {
+  emulate<codec::DirectTeamShared>(n_blocks, kWarpsOfTeam, 1, batch,
+                                   [](const auto& b, codec::DirectTeamShared* shared) {
+                                     decode_direct_teams<Value>(b, *shared);
+                                   });
+}
+
 void run_team_kernel(unsigned number, unsigned n_blocks, const codec::DeviceBatch& batch) {
-  static constexpr void (*kBodies[kTeamKernels])(unsigned, const codec::DeviceBatch&) = {
-      run_teams<codec::FormatF64>, run_teams<codec::FormatF32>,  run_teams<codec::FormatBf16>,
-      run_teams<codec::FormatF16>, run_teams<codec::FormatE5m2>, run_teams<codec::FormatE4m3>};
+  static constexpr void (*kBodies[codec::kDeviceKernels])(unsigned, const codec::DeviceBatch&) = {
+      run_lossless_teams<codec::FormatF64>,  run_lossless_teams<codec::FormatF32>,
+      run_lossless_teams<codec::FormatBf16>, run_lossless_teams<codec::FormatF16>,
+      run_lossless_teams<codec::FormatE5m2>, run_lossless_teams<codec::FormatE4m3>,
+      run_direct_teams<codec::ValueF64>,     run_direct_teams<codec::ValueF32>,
+      run_direct_teams<codec::ValueBf16>,    run_direct_teams<codec::ValueF16>};
   kBodies[number](n_blocks, batch);
 }
 
@@ -256,6 +271,7 @@ using namespace cfck::cuda;
 
 FAKE(Init, unsigned) {
   BEGIN(Init)
+  ::usleep(1000u * static_cast<unsigned>(settings().start_ms));
   return settings().n_devices == 0 ? kDriverNoDevice : 0;
 }
 FAKE(DriverGetVersion, int* version) {

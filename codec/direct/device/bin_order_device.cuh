@@ -7,7 +7,7 @@
 #include "codec/common/bin_codes.hpp"
 #include "codec/common/spread_device.cuh"
 #include "codec/device_chunk.hpp"
-#include "codec/symboliser/bins_device.cuh"
+#include "codec/symboliser/device/bins_device.cuh"
 
 namespace cfck::codec {
 
@@ -27,33 +27,29 @@ CFCK_DEVICE std::uint32_t predicted_bin(const DeviceParameters& parameters, std:
                                                  : static_cast<std::uint32_t>(sum);
 }
 
-// Which values are not masked: `mask` of n_values, or nullptr.
-CFCK_DEVICE std::uint32_t shown_word(const std::uint8_t* mask, std::uint32_t n_values,
-                                     std::uint32_t first) {
-  const std::uint32_t n_left = n_values - first;
-  const std::uint32_t there = n_left < 32 ? (1u << n_left) - 1 : simt::kAllLanes;
-  return mask == nullptr ? there : there & ~mask_word(mask, n_values, first);
-}
-
-// Counts values by bin; `next` is of shared memory. Afterwards next[c] is the number of values of
-// bins below c.
+// Counts the values of a part of the chunk by bin, in shared memory.
 CFCK_DEVICE void count_bins(const DeviceParameters& parameters, const std::uint8_t* mask,
-                            std::uint32_t n_values, std::uint32_t* next) {
+                            std::uint32_t n_values, const DevicePart& part, std::uint32_t* counts) {
   for (unsigned c = simt::lane(); c < kBinCounters; c += simt::kWarpLanes) {
-    next[c] = 0;
+    counts[c] = 0;
   }
   simt::sync_warp();
-  for (std::uint32_t first = 0; first < n_values; first += simt::kWarpLanes) {
+  for (std::uint32_t first = part.begin; first < part.end; first += simt::kWarpLanes) {
     if ((shown_word(mask, n_values, first) >> simt::lane() & 1) != 0) {
-      simt::atomic_add(&next[predicted_bin(parameters, first + simt::lane())], 1);
+      simt::atomic_add(&counts[predicted_bin(parameters, first + simt::lane())], 1);
     }
   }
   simt::sync_warp();
+}
+
+// Makes of each count the number of values in the bins before it: the place of the first of the
+// bin.
+CFCK_DEVICE void find_first_of_bins(std::uint32_t* counts) {
   std::uint32_t before = 0;
   for (unsigned begin = 0; begin < kBinCounters; begin += simt::kWarpLanes) {
-    const std::uint32_t count = next[begin + simt::lane()];
+    const std::uint32_t count = counts[begin + simt::lane()];
     const std::uint32_t sum = simt::running_sum(count);
-    next[begin + simt::lane()] = before + sum - count;
+    counts[begin + simt::lane()] = before + sum - count;
     before += simt::shuffle(sum, simt::kWarpLanes - 1);
   }
   simt::sync_warp();
@@ -82,12 +78,13 @@ CFCK_DEVICE void set_device_groups(const std::uint32_t* next, std::uint32_t n_sh
   simt::sync_warp();
 }
 
-// Fetches n_values indices from the order of bins, `sorted`, into that of storage. Masked values
-// get kMasked. Moves `next` to the ends of the bins.
+// Fetches the indices of a part of the chunk from the order of bins, `sorted`, into that of
+// storage. Masked values get kMasked. `next` has the places of the first of each bin in the part,
+// and moves to their ends.
 CFCK_DEVICE void fetch_by_bins(const DeviceParameters& parameters, const std::uint8_t* mask,
-                               std::uint32_t n_values, std::uint32_t* next,
+                               std::uint32_t n_values, const DevicePart& part, std::uint32_t* next,
                                const std::int32_t* sorted, std::int32_t* indices) {
-  for (std::uint32_t first = 0; first < n_values; first += simt::kWarpLanes) {
+  for (std::uint32_t first = part.begin; first < part.end; first += simt::kWarpLanes) {
     const unsigned lane = simt::lane();
     const bool is_there = first + lane < n_values;
     const bool is_shown = (shown_word(mask, n_values, first) >> lane & 1) != 0;

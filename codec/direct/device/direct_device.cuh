@@ -9,8 +9,8 @@
 #include "codec/direct/device/escapes_device.cuh"
 #include "codec/direct/device/index_passes_device.cuh"
 #include "codec/entropy/rans/rans_device.cuh"
-#include "codec/symboliser/bins_device.cuh"
-#include "codec/symboliser/raw_bits_device.cuh"
+#include "codec/symboliser/device/bins_device.cuh"
+#include "codec/symboliser/device/raw_bits_device.cuh"
 
 namespace cfck::codec {
 
@@ -24,6 +24,7 @@ inline constexpr unsigned kMaxDirectTailBytes =
 struct DirectShared {
   DeviceTable tables[kDirectPlaces];
   WordRing rings[kMaxDeviceLaneSets];
+  DirectSectionsOnDevice sections;  // here, since registers are scarce
   std::uint32_t next_of_bin[kBinCounters];
   std::uint8_t tail[kMaxDirectTailBytes];
 };
@@ -38,37 +39,85 @@ CFCK_DEVICE unsigned table_of_bin(std::uint32_t scale_bin) {
              : kFirstWithLowBits - 1 + (scale_bin - kFirstWithLowBits) % kPhases;
 }
 
+// Whether an index is that of a symbol whose low bits may have made it overflow, and in range.
+template <bool to_values>
+CFCK_DEVICE bool is_index_of(std::int32_t index, std::uint32_t symbol, unsigned low_bits) {
+  const auto high = static_cast<std::int32_t>(symbol - kSymbolOfZero);
+  return index > kMasked && index >> low_bits == high && (!to_values || is_valid_index(index));
+}
+
+// Sets `mask` to the mask of a chunk, or to nullptr. False where it is not as the header says.
+CFCK_DEVICE bool find_direct_mask(const DeviceChunk& chunk, const DirectSectionsOnDevice& s,
+                                  const std::uint8_t*& mask) {
+  if ((s.flags & kDirectMask) == 0) {
+    return true;
+  }
+  const bool is_plain = s.mask.n_bytes == (std::uint64_t{chunk.n_values} + 7) / 8;
+  mask = is_plain ? s.mask.data : chunk.mask;
+  return mask != nullptr && is_device_mask_of(mask, chunk.n_values, s.n_masked);
+}
+
+// The memory for the indices of a chunk in the order of its groups, and in that of storage
+// (DeviceChunk::values).
+struct DirectIndices {
+  std::int32_t* merged;
+  std::int32_t* stored;
+};
+template <class Word>
+CFCK_DEVICE DirectIndices indices_of(const DeviceChunk& chunk, bool is_moved,
+                                     std::uint32_t n_groups) {
+  // An index that is as long as a value takes its place.
+  constexpr bool kInPlace = has_indices_in_place(sizeof(Word));
+  auto* const out = static_cast<std::int32_t*>(chunk.out);
+  auto* const values = static_cast<std::int32_t*>(chunk.values);
+  if (!is_moved) {
+    return kInPlace ? DirectIndices{out, out} : DirectIndices{values, values};
+  }
+  return {values, kInPlace ? out : values + std::size_t{n_groups} * kGroupSize};
+}
+
+// Decodes one chunk.
 template <class Value, unsigned n_sets>
 class DirectWarp {
   using Word = typename Value::Word;
-  // An index is as long as a value, which then takes its place.
-  static constexpr bool kInPlace = has_indices_in_place(sizeof(Word));
 
  public:
-  CFCK_DEVICE DirectWarp(const DeviceChunk& chunk, const DirectSectionsOnDevice& sections,
-                         DirectShared& shared)
+  CFCK_DEVICE DirectWarp(const DeviceChunk& chunk, DirectShared& shared)
       : chunk_(chunk),
-        s_(sections),
+        s_(shared.sections),
         shared_(shared),
         parameters_(*chunk.parameters),
-        n_shown_(chunk.n_values - sections.n_masked),
+        n_shown_(chunk.n_values - s_.n_masked),
         n_groups_((n_shown_ + kGroupSize - 1) / kGroupSize),
         step_(parameters_.step),
         has_row_steps_(parameters_.row_steps != nullptr) {}
 
+  // Reads what comes before the symbols of the values. A field's bins have been counted.
+  CFCK_DEVICE bool open(std::uint32_t words_at) {
+    // Lanes take registers: what does without them comes first.
+    return read_device_escapes(chunk_, s_) &&
+           open_device_lanes(s_.coded, words_at, shared_.rings, lanes_) && read_groups();
+  }
+  CFCK_DEVICE const DeviceLanes<n_sets>& lanes() const { return lanes_; }
+  CFCK_DEVICE const DeviceTail& tail() const { return tail_; }
+
   CFCK_DEVICE bool decode(std::uint32_t words_at) {
-    if (!find_mask() || !open_device_lanes(s_.coded, words_at, shared_.rings, lanes_) ||
-        !read_groups() || !read_device_escapes(s_, chunk_.escapes)) {
+    const bool has_field = parameters_.bands != nullptr;
+    if (!find_direct_mask(chunk_, s_, mask_)) {
       return false;
     }
-    const bool has_field = parameters_.bands != nullptr;
+    if (has_field) {
+      count_bins(parameters_, mask_, chunk_.n_values, {0, chunk_.n_values}, shared_.next_of_bin);
+    }
+    if (!open(words_at)) {
+      return false;
+    }
     const bool has_prediction = parameters_.coefficients != nullptr;
     if (!has_field && !has_prediction && mask_ == nullptr) {
       out_ = chunk_.out;
       return decode_values<true>() && n_exact_ == s_.n_exact;
     }
-    const bool is_moved = has_field || mask_ != nullptr;
-    out_ = kInPlace && !is_moved ? chunk_.out : chunk_.values;
+    out_ = indices().merged;
     if (!decode_values<false>()) {
       return false;
     }
@@ -77,20 +126,11 @@ class DirectWarp {
   }
 
  private:
-  CFCK_DEVICE bool find_mask() {
-    if ((s_.flags & kDirectMask) == 0) {
-      return true;
-    }
-    const bool is_plain = s_.mask.n_bytes == (std::uint64_t{chunk_.n_values} + 7) / 8;
-    mask_ = is_plain ? s_.mask.data : chunk_.mask;
-    return mask_ != nullptr && is_device_mask_of(mask_, chunk_.n_values, s_.n_masked);
-  }
-
   // The groups, by their symbols or by the field, and where their raw bits are.
   CFCK_DEVICE bool read_groups() {
     bool fits = true;
     if (parameters_.bands != nullptr) {
-      count_bins(parameters_, mask_, chunk_.n_values, shared_.next_of_bin);
+      find_first_of_bins(shared_.next_of_bin);
       set_device_groups(shared_.next_of_bin, n_shown_, chunk_.groups);
     } else {
       DeviceBins bins(s_.first_bin, kMaxDirectBin, s_.bin_escapes, chunk_.groups);
@@ -149,7 +189,7 @@ class DirectWarp {
   }
 
   CFCK_DEVICE bool fill_tail(const std::uint8_t* raw) {
-    const DeviceLanes<n_sets> before = without_ring(lanes_);
+    const LanesMark<n_sets> before = mark_of(lanes_);
     for (std::uint32_t g = tail_.first_group; g < n_groups_; ++g) {
       const std::uint32_t group = chunk_.groups[g];
       if (!is_zero_group(group)) {
@@ -162,8 +202,7 @@ class DirectWarp {
       shared_.tail[i] = static_cast<std::uint8_t>(simt::load_byte(raw + i));
     }
     const bool fits = finish_device_lanes(lanes_, tail_.in_lanes, shared_.tail + in_section);
-    lanes_ = before;
-    simt::sync_warp();
+    go_back(lanes_, before);
     return fits;
   }
 
@@ -193,7 +232,7 @@ class DirectWarp {
         const bool is_escape = symbol == kSymbolEscape && is_active;
         indices[t] = static_cast<std::int32_t>((symbol - kSymbolOfZero) << low_bits | low[t]);
         if (!is_common && low_bits > kMaxSafeLowBits && is_active && !is_escape) {
-          check_index<to_values>(indices[t], symbol, low_bits);
+          fits_ = fits_ && is_index_of<to_values>(indices[t], symbol, low_bits);
         }
         has_escape = has_escape || is_escape;
         escapes |= (is_escape ? 1u : 0u) << t;
@@ -213,13 +252,6 @@ class DirectWarp {
       store_exact(exact, first_exact, first);
     }
     return raw;
-  }
-
-  template <bool to_values>
-  CFCK_DEVICE void check_index(std::int32_t index, std::uint32_t symbol, unsigned low_bits) {
-    const auto high = static_cast<std::int32_t>(symbol - kSymbolOfZero);
-    fits_ = fits_ && index > kMasked && index >> low_bits == high &&
-            (!to_values || is_valid_index(index));
   }
 
   // Takes the next escapes in the order of the values; `escapes` has a bit for each value of the
@@ -272,28 +304,31 @@ class DirectWarp {
     }
   }
 
+  CFCK_DEVICE DirectIndices indices() const {
+    return indices_of<Word>(chunk_, parameters_.bands != nullptr || mask_ != nullptr, n_groups_);
+  }
+
   // Puts the indices of all groups into the order of storage, and computes the values.
   CFCK_DEVICE bool pass_indices() {
-    auto* const merged = static_cast<std::int32_t*>(out_);  // in the order of the groups
-    std::int32_t* indices = merged;
-    if (parameters_.bands != nullptr || mask_ != nullptr) {
-      indices = kInPlace ? static_cast<std::int32_t*>(chunk_.out)
-                         : merged + std::size_t{n_groups_} * kGroupSize;
-      if (parameters_.bands != nullptr) {
-        fetch_by_bins(parameters_, mask_, chunk_.n_values, shared_.next_of_bin, merged, indices);
-      } else {
-        spread_indices(mask_, chunk_.n_values, merged, indices);
-      }
-      simt::sync_warp();
+    const DirectIndices indices = this->indices();
+    const DevicePart all{0, chunk_.n_values};
+    if (parameters_.bands != nullptr) {
+      fetch_by_bins(parameters_, mask_, chunk_.n_values, all, shared_.next_of_bin, indices.merged,
+                    indices.stored);
+    } else if (mask_ != nullptr) {
+      spread_indices(mask_, chunk_.n_values, all, indices.merged, indices.stored);
     }
+    simt::sync_warp();
     if (parameters_.coefficients != nullptr) {
-      if (!restore_device_indices(parameters_, chunk_.n_values, indices)) {
+      if (!restore_device_indices(parameters_, chunk_.n_values, indices.stored, 0, 1)) {
         return false;
       }
       simt::sync_warp();
     }
-    return store_device_values<Value>(parameters_, chunk_.n_values, indices, s_.exact,
-                                      static_cast<Word*>(chunk_.out));
+    std::uint32_t n_exact = 0;
+    return store_device_values<Value>(parameters_, all, indices.stored, s_.exact, n_exact,
+                                      static_cast<Word*>(chunk_.out)) &&
+           n_exact * sizeof(Word) == s_.exact.n_bytes;
   }
 
   const DeviceChunk& chunk_;
@@ -322,20 +357,24 @@ CFCK_DEVICE bool decode_direct_chunk(const DeviceChunk& chunk, const DeviceTable
   if (!read_direct_sections(chunk, sizeof(typename Value::Word), sections)) {
     return false;
   }
+  simt::sync_warp();  // whoever still reads what the chunk before has left
+  if (simt::lane() == 0) {
+    shared.sections = sections;
+  }
+  simt::sync_warp();
   std::uint32_t at = 0;
   unsigned n_sets = 0;
-  simt::sync_warp();  // whoever still reads tables of the chunk before
   if (!open_device_section(sections.coded, static_tables,
                            {shared.tables, kDirectPlaces, kDirectValueTables.first}, at, n_sets)) {
     return false;
   }
   switch (n_sets) {
     case 1:
-      return DirectWarp<Value, 1>(chunk, sections, shared).decode(at);
+      return DirectWarp<Value, 1>(chunk, shared).decode(at);
     case 2:
-      return DirectWarp<Value, 2>(chunk, sections, shared).decode(at);
+      return DirectWarp<Value, 2>(chunk, shared).decode(at);
     default:
-      return DirectWarp<Value, 4>(chunk, sections, shared).decode(at);
+      return DirectWarp<Value, 4>(chunk, shared).decode(at);
   }
 }
 

@@ -144,7 +144,7 @@ DevicePlan DirectDecoder::plan_for_device(
   plan.n_values = static_cast<std::uint32_t>(n_values);
   plan.body_bytes = header->body_bytes;
   plan.needs = {4 * n_groups, index_bytes(info.dtype, used, has_mask, n_groups, n_values),
-                4 * std::uint64_t{header->n_escapes}};
+                direct_escapes_bytes(header->n_escapes, n_groups)};
   if (has_mask) {
     plan.mask_bytes = static_cast<std::uint32_t>((n_values + 7) / 8);
     plan.mask_at = header->header_bytes;

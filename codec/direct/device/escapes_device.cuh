@@ -52,9 +52,30 @@ CFCK_DEVICE bool read_device_indices(DeviceBytes section, std::uint32_t n_varint
   return !simt::any(!fits) && n_read == n_varints && ends_well;
 }
 
-// Fills `escapes` with the index of every escape, kExact for the exact ones. All lanes may read it
-// afterwards.
-CFCK_DEVICE bool read_device_escapes(const DirectSectionsOnDevice& s, std::int32_t* escapes) {
+// What is behind the indices of the escapes: for each 32 of them, how many before are exact; then
+// the rows of a team.
+CFCK_DEVICE std::uint32_t* exact_counts(const DeviceChunk& chunk, const DirectSectionsOnDevice& s) {
+  return reinterpret_cast<std::uint32_t*>(chunk.escapes + s.n_escapes);
+}
+CFCK_DEVICE DeviceEscapeRow* escape_rows(const DeviceChunk& chunk,
+                                         const DirectSectionsOnDevice& s) {
+  return reinterpret_cast<DeviceEscapeRow*>(exact_counts(chunk, s) + (s.n_escapes + 31) / 32);
+}
+
+// Returns which exact value an escape is that is one.
+CFCK_DEVICE std::uint32_t exact_number(const DeviceChunk& chunk, const DirectSectionsOnDevice& s,
+                                       std::uint32_t escape) {
+  const std::uint32_t flags =
+      simt::load_word(s.escape_flags.data + escape / 32 * 4, s.escape_flags.end());
+  const std::uint32_t before = flags & ((1u << escape % 32) - 1);
+  return exact_counts(chunk, s)[escape / 32] + simt::popcount(before);
+}
+
+// Fills chunk.escapes with the index of every escape, kExact for the exact ones, and with the
+// numbers of these. All lanes may read them afterwards.
+CFCK_DEVICE bool read_device_escapes(const DeviceChunk& chunk, const DirectSectionsOnDevice& s) {
+  std::int32_t* const escapes = chunk.escapes;
+  std::uint32_t* const counts = exact_counts(chunk, s);
   // Indices are put where no flag before theirs overwrites them, and then moved down.
   std::int32_t* const indices = escapes + s.n_exact;
   if (!read_device_indices(
@@ -71,6 +92,9 @@ CFCK_DEVICE bool read_device_escapes(const DirectSectionsOnDevice& s, std::int32
     const std::uint32_t i = first + simt::lane();
     const bool is_exact = (exact >> simt::lane() & 1) != 0;
     const std::uint32_t number = i - n_exact - simt::popcount(exact & simt::lanes_below());
+    if (simt::lane() == 0) {
+      counts[first / simt::kWarpLanes] = n_exact;
+    }
     n_exact += simt::popcount(exact);
     const bool has_index = i < s.n_escapes && !is_exact && number < s.n_escapes - s.n_exact;
     const std::int32_t index = has_index ? indices[number] : kExact;

@@ -24,11 +24,12 @@ CFCK_DEVICE double step_of_value(const DeviceParameters& parameters, std::uint32
   return same_bits<float>(static_cast<std::uint32_t>(parameters.row_steps[row]) << 16);
 }
 
-// Puts indices that are not masked back between those that are.
+// Puts the indices of a part of the chunk that are not masked back between those that are.
 CFCK_DEVICE void spread_indices(const std::uint8_t* mask, std::uint32_t n_values,
-                                const std::int32_t* shown, std::int32_t* indices) {
-  std::uint32_t n_shown = 0;
-  for (std::uint32_t first = 0; first < n_values; first += simt::kWarpLanes) {
+                                const DevicePart& part, const std::int32_t* shown,
+                                std::int32_t* indices) {
+  std::uint32_t n_shown = shown_before(mask, n_values, part.begin);
+  for (std::uint32_t first = part.begin; first < part.end; first += simt::kWarpLanes) {
     const std::uint32_t word = shown_word(mask, n_values, first);
     const std::uint32_t i = first + simt::lane();
     if (i < n_values) {
@@ -39,15 +40,16 @@ CFCK_DEVICE void spread_indices(const std::uint8_t* mask, std::uint32_t n_values
   }
 }
 
-// Turns residuals of the whole kernels of a chunk into indices, a kernel in each lane. False if an
-// index is out of range.
+// Turns residuals of the whole kernels of a chunk into indices, a kernel in each lane of n_warps
+// from `warp` on. False if an index is out of range.
 CFCK_DEVICE bool restore_device_indices(const DeviceParameters& parameters, std::uint32_t n_values,
-                                        std::int32_t* indices) {
+                                        std::int32_t* indices, unsigned warp, unsigned n_warps) {
   const std::uint32_t size = parameters.kernel_size;
   const std::uint32_t before = (size - parameters.first_in_kernel) % size;
   const std::uint32_t n_kernels = before < n_values ? (n_values - before) / size : 0;
   bool fits = true;
-  for (std::uint32_t k = simt::lane(); k < n_kernels; k += simt::kWarpLanes) {
+  for (std::uint32_t k = warp * simt::kWarpLanes + simt::lane(); k < n_kernels;
+       k += n_warps * simt::kWarpLanes) {
     std::int32_t* const kernel = indices + before + std::size_t{k} * size;
     const std::int16_t* coefficients = parameters.coefficients;
     for (std::uint32_t t = 0; t < size; coefficients += t, ++t) {
@@ -71,18 +73,27 @@ CFCK_DEVICE bool restore_device_indices(const DeviceParameters& parameters, std:
   return !simt::any(!fits);
 }
 
-// Computes the values of indices in the order of storage; exact ones are taken from `exact` in
-// order. False if an index is out of range, or exact values are left or missing.
+// Counts the indices of a part of a chunk that are kExact.
+CFCK_DEVICE std::uint32_t count_exact(const std::int32_t* indices, const DevicePart& part) {
+  std::uint32_t n = 0;
+  for (std::uint32_t i = part.begin + simt::lane(); i < part.end; i += simt::kWarpLanes) {
+    n += indices[i] == kExact ? 1 : 0;
+  }
+  return simt::warp_sum(n);
+}
+
+// Computes the values of the indices of a part of a chunk, in the order of storage; exact ones are
+// taken from `exact` in order, from number n_exact on, which goes on behind the last of them. False
+// if an index is out of range, or an exact value is missing.
 template <class Value>
-CFCK_DEVICE bool store_device_values(const DeviceParameters& parameters, std::uint32_t n_values,
+CFCK_DEVICE bool store_device_values(const DeviceParameters& parameters, const DevicePart& part,
                                      const std::int32_t* indices, DeviceBytes exact,
-                                     typename Value::Word* out) {
+                                     std::uint32_t& n_exact, typename Value::Word* out) {
   using Word = typename Value::Word;
-  std::uint32_t n_exact = 0;
   bool fits = true;
-  for (std::uint32_t first = 0; first < n_values; first += simt::kWarpLanes) {
+  for (std::uint32_t first = part.begin; first < part.end; first += simt::kWarpLanes) {
     const std::uint32_t i = first + simt::lane();
-    const std::int32_t index = i < n_values ? indices[i] : 0;
+    const std::int32_t index = i < part.end ? indices[i] : 0;
     const bool is_exact = index == kExact;
     const std::uint32_t votes = simt::ballot(is_exact);
     if (is_exact) {
@@ -91,14 +102,14 @@ CFCK_DEVICE bool store_device_values(const DeviceParameters& parameters, std::ui
       const bool is_there = at + sizeof(Word) <= exact.n_bytes;
       fits = fits && is_there;
       out[i] = is_there ? load_value<Word>(exact.data + at) : Word{0};
-    } else if (i < n_values) {
+    } else if (i < part.end) {
       const std::int32_t shown = index == kMasked ? 0 : index;
       fits = fits && is_valid_index(shown);
       out[i] = Value::from_double(static_cast<double>(shown) * step_of_value(parameters, i));
     }
     n_exact += simt::popcount(votes);
   }
-  return !simt::any(!fits) && n_exact * sizeof(Word) == exact.n_bytes;
+  return !simt::any(!fits);
 }
 
 }  // namespace cfck::codec

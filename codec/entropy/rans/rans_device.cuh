@@ -10,19 +10,19 @@
 
 namespace cfck::codec {
 
-// Words of a lane set that the warp has loaded. A step takes at most 32 of them.
+// Words of a lane set that the warp has loaded, in shared memory. A step takes at most 32 of them.
 inline constexpr unsigned kRingWords = 96;
 struct WordRing {
   std::uint16_t words[kRingWords];
+  std::uint32_t next;  // the next byte that is not in the ring, in the section
+  std::uint32_t end;   // of the words, in the section
 };
 
 // The lanes of n_sets lane sets: a state of each set in every lane, the rest the same in all lanes.
 template <unsigned n_sets>
 struct DeviceLanes {
   std::uint32_t state[n_sets];
-  std::uint32_t at[n_sets];    // the next word, in the ring
-  std::uint32_t next[n_sets];  // the next byte that is not in the ring, in the section
-  std::uint32_t end[n_sets];   // of the words, in the section
+  std::uint32_t at[n_sets];  // the next word, in the ring
   WordRing* rings;
   DeviceBytes section;
 };
@@ -31,37 +31,66 @@ struct DeviceLanes {
 // unspecified; all_words_taken() tells whether any of it was used.
 template <unsigned n_sets>
 CFCK_DEVICE void refill(DeviceLanes<n_sets>& lanes, unsigned set) {
-  std::uint16_t* const words = lanes.rings[set].words;
+  WordRing& ring = lanes.rings[set];
+  std::uint16_t* const words = ring.words;
   const unsigned lane = simt::lane();
   const unsigned n_left = kRingWords - lanes.at[set];
   const std::uint16_t kept = lane < n_left ? words[lanes.at[set] + lane] : std::uint16_t{0};
+  const std::uint32_t from = ring.next + 4 * lane;
   simt::sync_warp();
   const unsigned first = simt::kWarpLanes - n_left;
   if (lane < n_left) {
     words[first + lane] = kept;
   }
-  const std::uint32_t from = lanes.next[set] + 4 * lane;
   const std::uint32_t pair =
-      from < lanes.end[set]
-          ? simt::load_word(lanes.section.data + from, lanes.section.data + lanes.end[set])
-          : 0;
+      from < ring.end ? simt::load_word(lanes.section.data + from, lanes.section.data + ring.end)
+                      : 0;
   words[simt::kWarpLanes + 2 * lane] = static_cast<std::uint16_t>(pair);
   words[simt::kWarpLanes + 2 * lane + 1] = static_cast<std::uint16_t>(pair >> 16);
   lanes.at[set] = first;
-  lanes.next[set] += 4 * simt::kWarpLanes;
+  if (lane == 0) {
+    ring.next = from + 4 * simt::kWarpLanes;
+  }
   simt::sync_warp();
 }
 
-// Returns the same lanes with nothing in their rings: to go on from there later.
+// Returns the next byte of the set, in the section, that no step has taken.
 template <unsigned n_sets>
-CFCK_DEVICE DeviceLanes<n_sets> without_ring(const DeviceLanes<n_sets>& lanes) {
-  DeviceLanes<n_sets> copy = lanes;
+CFCK_DEVICE std::uint32_t next_byte(const DeviceLanes<n_sets>& lanes, unsigned set) {
+  return lanes.rings[set].next - 2 * (kRingWords - lanes.at[set]);
+}
+
+// Where lanes are, to go on from there later.
+template <unsigned n_sets>
+struct LanesMark {
+  std::uint32_t state[n_sets];
+  std::uint32_t next[n_sets];
+};
+
+template <unsigned n_sets>
+CFCK_DEVICE LanesMark<n_sets> mark_of(const DeviceLanes<n_sets>& lanes) {
+  LanesMark<n_sets> mark;
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
-    copy.next[set] -= 2 * (kRingWords - copy.at[set]);
-    copy.at[set] = kRingWords;
+    mark.state[set] = lanes.state[set];
+    mark.next[set] = next_byte(lanes, set);
   }
-  return copy;
+  return mark;
+}
+
+// Nothing is in the rings afterwards.
+template <unsigned n_sets>
+CFCK_DEVICE void go_back(DeviceLanes<n_sets>& lanes, const LanesMark<n_sets>& mark) {
+  simt::sync_warp();
+  CFCK_UNROLL
+  for (unsigned set = 0; set < n_sets; ++set) {
+    lanes.state[set] = mark.state[set];
+    lanes.at[set] = kRingWords;
+    if (simt::lane() == 0) {
+      lanes.rings[set].next = mark.next[set];
+    }
+  }
+  simt::sync_warp();
 }
 
 // Loads words of the sets that have too few of them for a step. Called before a step of each set.
@@ -131,7 +160,7 @@ CFCK_DEVICE bool all_words_taken(const DeviceLanes<n_sets>& lanes) {
   bool all = true;
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
-    all = all && lanes.next[set] - 2 * (kRingWords - lanes.at[set]) == lanes.end[set];
+    all = all && next_byte(lanes, set) == lanes.rings[set].end;
   }
   return all;
 }
@@ -304,11 +333,15 @@ CFCK_DEVICE bool open_device_lanes(DeviceBytes section, std::uint32_t at, WordRi
   std::uint32_t next = at + state_bytes;
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
+    const std::uint32_t end = next + static_cast<std::uint32_t>(n_bytes[set]);
     lanes.at[set] = kRingWords;
-    lanes.next[set] = next;
-    next += static_cast<std::uint32_t>(n_bytes[set]);
-    lanes.end[set] = next;
+    if (simt::lane() == 0) {
+      rings[set].next = next;
+      rings[set].end = end;
+    }
+    next = end;
   }
+  simt::sync_warp();
   lanes.rings = rings;
   lanes.section = section;
   return true;

@@ -14,6 +14,10 @@ namespace {
 
 // One slot is filled, one copied, one decoded.
 constexpr std::size_t kSlots = 3;
+// Small loads are cut into so many parts, so that these overlap, but not into smaller ones than this,
+// which would leave a device idle.
+constexpr std::size_t kParts = 4;
+constexpr std::size_t kLeastPartBytes = std::size_t{4} << 20;
 constexpr std::size_t kMemoryAlignment = 256;
 // Any load takes as much scratch memory, for masks and partial reads.
 constexpr std::uint64_t kLeastScratchBytes = std::uint64_t{8} << 20;
@@ -40,7 +44,7 @@ DeviceMemoryPlan DeviceLoad::plan_memory() {
   auto jobs = device_jobs(wanted_);
   std::size_t largest = 0;
   std::size_t total = kSlotOverheadBytes;
-  const std::size_t enough = kSlots * limits_.slot_bytes + kSlotOverheadBytes;
+  const std::size_t enough = kParts * limits_.slot_bytes + kSlotOverheadBytes;
   for (const DeviceJob& job : jobs) {
     largest = std::max(largest, most_slot_bytes(reads_, job));
     total = std::min(total + likely_slot_bytes(reads_, job), enough);
@@ -49,8 +53,9 @@ DeviceMemoryPlan DeviceLoad::plan_memory() {
     largest = std::max(largest, kPieceBytes + description_bytes(wanted_, {}));
   }
   jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
-  memory_.slot_bytes =
-      rounded(std::max(std::min(total, limits_.slot_bytes), largest + kSlotOverheadBytes));
+  const std::size_t part = std::max(total / kParts + kSlotOverheadBytes, kLeastPartBytes);
+  memory_.slot_bytes = rounded(
+      std::max(std::min({total, part, limits_.slot_bytes}), largest + kSlotOverheadBytes));
   memory_.n_slots = std::clamp<std::size_t>(ceil_div(total, memory_.slot_bytes), 1, kSlots);
   memory_.scratch_bytes = plan_scratch();
   memory_.tables_bytes = rounded(codec::static_device_tables().size_bytes());

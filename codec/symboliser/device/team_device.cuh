@@ -1,0 +1,224 @@
+// Teams: a block of one warp for each lane set decodes a chunk, where there are too few chunks for
+// one warp each to keep the device busy. The sets have words of their own, so that warps need each
+// other only before the first group, for the raw bits that the lanes carry, and for the order of
+// the escapes.
+#pragma once
+
+#include "base/simt/warp.cuh"
+#include "codec/device_chunk.hpp"
+#include "codec/entropy/rans/rans_device.cuh"
+#include "codec/symboliser/device/bins_device.cuh"
+#include "codec/symboliser/device/raw_bits_device.cuh"
+
+namespace cfck::codec {
+
+inline constexpr std::uint32_t kTeamRefused = 0;
+inline constexpr std::uint32_t kTeamDone = 1;  // by the first warp alone: fewer lane sets
+inline constexpr std::uint32_t kTeamGoesOn = 2;
+
+// What the warps of a block tell each other, in its shared memory.
+struct TeamShared {
+  std::uint32_t item;              // number of the chunk
+  std::uint32_t step;              // kTeamRefused, ...
+  std::uint32_t tail_first_group;  // DeviceTail
+  std::uint32_t tail_raw_bytes;
+  std::uint32_t tail_in_lanes;
+  std::uint32_t states[kMaxDeviceLaneSets][simt::kWarpLanes];
+  std::uint32_t at[kMaxDeviceLaneSets];      // DeviceLanes
+  std::uint32_t n_rows[kMaxDeviceLaneSets];  // of escapes
+  std::uint32_t n_escapes[kMaxDeviceLaneSets];
+  std::uint32_t fits[kMaxDeviceLaneSets];
+};
+
+// For the first warp: the lanes and the tail of a chunk that it has opened.
+CFCK_DEVICE void share_opened(const DeviceLanes<kMaxDeviceLaneSets>& lanes, const DeviceTail& tail,
+                              TeamShared& team) {
+  CFCK_UNROLL
+  for (unsigned set = 0; set < kMaxDeviceLaneSets; ++set) {
+    team.states[set][simt::lane()] = lanes.state[set];
+    if (simt::lane() == 0) {
+      team.at[set] = lanes.at[set];
+    }
+  }
+  if (simt::lane() == 0) {
+    team.tail_first_group = tail.first_group;
+    team.tail_raw_bytes = tail.raw_bytes;
+    team.tail_in_lanes = tail.in_lanes;
+  }
+}
+
+// For each warp: the lanes of its set. `rings` are those of all sets.
+CFCK_DEVICE DeviceLanes<1> lanes_of_warp(const TeamShared& team, WordRing* rings,
+                                         DeviceBytes section) {
+  const unsigned set = simt::warp_of_block();
+  DeviceLanes<1> lanes;
+  lanes.state[0] = team.states[set][simt::lane()];
+  lanes.at[0] = team.at[set];
+  lanes.rings = rings + set;
+  lanes.section = section;
+  return lanes;
+}
+
+// Returns whether `fits` holds in all lanes of all warps. Warps meet.
+CFCK_DEVICE bool all_warps_fit(TeamShared& team, bool fits) {
+  const bool warp_fits = !simt::any(!fits);
+  if (simt::lane() == 0) {
+    team.fits[simt::warp_of_block()] = warp_fits ? 1 : 0;
+  }
+  simt::sync_block();
+  bool all = true;
+  CFCK_UNROLL
+  for (unsigned set = 0; set < kMaxDeviceLaneSets; ++set) {
+    all = all && team.fits[set] != 0;
+  }
+  return all;
+}
+
+// Counts those of the n values of a group that a set has.
+CFCK_DEVICE unsigned n_values_of_set(unsigned set, unsigned n) {
+  const unsigned first = set * simt::kWarpLanes;
+  const unsigned n_left = n > first ? n - first : 0;
+  return n_left < simt::kWarpLanes ? n_left : simt::kWarpLanes;
+}
+
+// Reads up to 32 planes at a time of the values of one lane set, the lowest at bit `last`, and
+// returns the lane's number (add_planes()).
+template <class Word>
+CFCK_DEVICE Word load_planes_of_set(const std::uint8_t* from, unsigned end, unsigned last,
+                                    unsigned n, unsigned set) {
+  const unsigned plane_bytes = (n + 7) / 8;
+  const unsigned first_byte = set * (simt::kWarpLanes / 8);
+  Word number = 0;
+  while (end > last) {
+    const unsigned n_planes = end - last < simt::kWarpLanes ? end - last : simt::kWarpLanes;
+    end -= n_planes;
+    const std::uint32_t row = load_row(from, n_planes, plane_bytes, simt::lane(), first_byte);
+    from += n_planes * plane_bytes;
+    number |= static_cast<Word>(static_cast<Word>(transpose_bits(row)) << end);
+  }
+  return number;
+}
+
+// Puts the set's part of the tail into `tail`, and what of it is in the section, at `raw`. The
+// lanes are as before afterwards. `table_of(group)` is the table of a group's symbols. False where
+// the lanes do not end as they must.
+template <class TableOf>
+CFCK_DEVICE bool fill_team_tail(DeviceLanes<1>& lanes, const TeamShared& team,
+                                const std::uint32_t* groups, std::uint32_t n_values,
+                                const std::uint8_t* raw, std::uint8_t* tail, TableOf&& table_of) {
+  constexpr std::uint32_t kSetBytes = simt::kWarpLanes * kRansStateBits / 8;
+  const unsigned set = simt::warp_of_block();
+  const std::uint32_t n_groups = (n_values + kGroupSize - 1) / kGroupSize;
+  const LanesMark<1> before = mark_of(lanes);
+  for (std::uint32_t g = team.tail_first_group; g < n_groups; ++g) {
+    const unsigned n_mine = n_values_of_set(set, size_of_group(n_values, g));
+    if (!is_zero_group(groups[g]) && n_mine != 0) {
+      fill_rings(lanes);
+      (void)decode_step(lanes, 0, table_of(groups[g]), simt::lane() < n_mine);
+    }
+  }
+  const std::uint32_t in_section = team.tail_raw_bytes - team.tail_in_lanes;
+  if (set == 0) {
+    for (std::uint32_t i = simt::lane(); i < in_section; i += simt::kWarpLanes) {
+      tail[i] = static_cast<std::uint8_t>(simt::load_byte(raw + i));
+    }
+  }
+  const std::uint32_t at = set * kSetBytes;
+  const bool fits = finish_device_lanes(
+      lanes, team.tail_in_lanes > at ? team.tail_in_lanes - at : 0, tail + in_section + at);
+  go_back(lanes, before);
+  return fits;
+}
+
+// The escapes of the values of one warp, whose numbers in the chunk are known when all warps have
+// decoded theirs: escapes are stored in the order of the chunk.
+class TeamEscapes {
+ public:
+  // `rows` has space for `max_rows` of each set. A chunk has n_escapes.
+  CFCK_DEVICE TeamEscapes(DeviceEscapeRow* rows, std::uint32_t n_escapes, std::uint32_t n_groups)
+      : rows_(rows),
+        n_escapes_of_chunk_(n_escapes),
+        max_rows_(n_escapes < n_groups ? n_escapes : n_groups) {}
+
+  // Notes those of a group: bit i of `votes` is the set's value i. False where a chunk has fewer.
+  CFCK_DEVICE bool add(std::uint32_t group, std::uint32_t votes) {
+    if (n_rows_ == max_rows_) {
+      return false;
+    }
+    if (simt::lane() == 0) {
+      rows_of(simt::warp_of_block())[n_rows_] = {group, votes, n_escapes_};
+    }
+    ++n_rows_;
+    n_escapes_ += simt::popcount(votes);
+    return true;
+  }
+
+  // Tells the other warps, which may read it after sync_block().
+  CFCK_DEVICE void share(TeamShared& team) const {
+    if (simt::lane() == 0) {
+      team.n_rows[simt::warp_of_block()] = n_rows_;
+      team.n_escapes[simt::warp_of_block()] = n_escapes_;
+    }
+  }
+
+  // Whether all warps together have as many as the chunk.
+  CFCK_DEVICE bool are_all(const TeamShared& team) const {
+    std::uint32_t n = 0;
+    CFCK_UNROLL
+    for (unsigned set = 0; set < kMaxDeviceLaneSets; ++set) {
+      n += team.n_escapes[set];
+    }
+    return n == n_escapes_of_chunk_;
+  }
+
+  // Calls `put(number, i)` for the escapes of the warp, a row of them in each lane: the number in
+  // the chunk, below n_escapes, and the place of the value.
+  template <class Put>
+  CFCK_DEVICE void each(const TeamShared& team, Put&& put) const {
+    const unsigned own = simt::warp_of_block();
+    for (std::uint32_t r = simt::lane(); r < n_rows_; r += simt::kWarpLanes) {
+      const DeviceEscapeRow row = rows_of(own)[r];
+      std::uint32_t number = row.n_before;
+      CFCK_NO_UNROLL
+      for (unsigned set = 0; set < kMaxDeviceLaneSets; ++set) {
+        number += set == own ? 0 : n_before(team, set, row.group + (set < own ? 1 : 0));
+      }
+      const std::uint32_t first = row.group * kGroupSize + own * simt::kWarpLanes;
+      for (std::uint32_t votes = row.votes; votes != 0; votes &= votes - 1) {
+        if (number < n_escapes_of_chunk_) {
+          put(number, first + simt::lowest_bit(votes));
+        }
+        ++number;
+      }
+    }
+  }
+
+ private:
+  CFCK_DEVICE DeviceEscapeRow* rows_of(unsigned set) const {
+    return rows_ + std::size_t{set} * max_rows_;
+  }
+
+  // Returns how many escapes of a set are in the groups before `group`.
+  CFCK_DEVICE std::uint32_t n_before(const TeamShared& team, unsigned set,
+                                     std::uint32_t group) const {
+    const DeviceEscapeRow* const rows = rows_of(set);
+    const std::uint32_t n_rows = team.n_rows[set];
+    std::uint32_t first = 0;
+    std::uint32_t end = n_rows;
+    while (first < end) {
+      const std::uint32_t middle = first + (end - first) / 2;
+      const bool is_before = rows[middle].group < group;
+      first = is_before ? middle + 1 : first;
+      end = is_before ? end : middle;
+    }
+    return first < n_rows ? rows[first].n_before : team.n_escapes[set];
+  }
+
+  DeviceEscapeRow* rows_;
+  std::uint32_t n_escapes_of_chunk_;
+  std::uint32_t max_rows_;
+  std::uint32_t n_rows_ = 0;
+  std::uint32_t n_escapes_ = 0;
+};
+
+}  // namespace cfck::codec
