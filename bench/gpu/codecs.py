@@ -63,6 +63,7 @@ def measure(
     with torch.cuda.stream(stream):
         codec = nvcomp.Codec(cuda_stream=stream.cuda_stream, **options)
         encoded = [codec.encode(nvcomp.as_array(values)) for _ in range(2)]
+        stream.synchronize()  # sizes are known when it is done
         n_stored = int(encoded[0].buffer_size)
         call = clocks.turns(decoder(codec, encoded, values), len(encoded))
         seconds = statistics.median(clocks.wall_seconds({name: call}, context.repeat, 4, 3)[name])
@@ -99,3 +100,4 @@ def measure_all(context: Context) -> None:
                     "nvcomp", f"{subject.name}, {name}", f"{type(error).__name__}: {error}"
                 )
             torch.cuda.empty_cache()
+            context.keep()

@@ -5,7 +5,7 @@
 Values are random, of a spread that differs from row to row. Rates are decoded bytes by seconds,
 medians. Rows `decode` and `small` take files whose bytes are on the device, several copies in
 turn, and judge the time of the kernels; row `load` takes files in the page cache, and judges whole
-calls. Results are written after every row, so that a run that is cut off leaves some.
+calls. Results are written after every file, so that a run that is cut off leaves some.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Gpu(Benchmark):
         super().__init__(options, scratch)
         usual_scale, repeat = (0.1, 3) if options.quick else (1.0, 5)
         scale = usual_scale if options.scale is None else options.scale
-        self.context = Context(scratch, scale, repeat, self.say)
+        self.context = Context(scratch, scale, repeat, self.say, self.keep)
+        self.machine = report.machine()
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
@@ -50,10 +51,14 @@ class Gpu(Benchmark):
     def attempt(self, row: str) -> None:
         """Runs a row, and writes what there is so far."""
         super().attempt(row)
+        self.keep()
+
+    def keep(self) -> None:
+        """Writes what there is so far."""
         if (folder := self.options.output) is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        facts = report.machine() | self.facts()
+        facts = self.machine | self.facts()
         for name, text in self.files(facts, "python bench gpu").items():
             (folder / name).write_text(text, encoding="utf-8")
 

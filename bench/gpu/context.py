@@ -31,6 +31,7 @@ class Context:
     scale: float
     repeat: int
     say: Callable[[str], None]
+    keep: Callable[[], None]  # writes the results so far
     results: Results = field(default_factory=Results)
     targets: Targets = field(default_factory=Targets)
     clock: str = "-"
@@ -55,7 +56,7 @@ class Context:
 
     @contextlib.contextmanager
     def attempt(self, row: str, subject: str) -> Iterator[None]:
-        """An error fails this subject, not the rest of the row."""
+        """An error fails this subject, not the rest of the row; results are kept in any case."""
         try:
             yield
         except Exception as error:
@@ -64,6 +65,7 @@ class Context:
             self.targets.fail(row, subject, described)
         finally:
             torch.cuda.empty_cache()
+            self.keep()
 
     def skip(self, row: str, name: str, reason: str) -> None:
         """Names what cannot be measured here."""

@@ -79,7 +79,8 @@ def version(package: str) -> str:
 
 def _reason(process: subprocess.Popen[str], until: float) -> str | None:
     try:
-        _, errors = process.communicate(timeout=max(0.0, until - time.monotonic()))
+        # One that is done needs a moment even where another took all the time.
+        _, errors = process.communicate(timeout=max(1.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
