@@ -1,5 +1,6 @@
 #include "model/tensor_bytes.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 

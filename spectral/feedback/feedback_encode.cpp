@@ -1,5 +1,6 @@
 #include "spectral/feedback/feedback_encode.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "spectral/kernels/trellis_steps.hpp"

@@ -1,6 +1,7 @@
 // Passes over the coefficients of a tensor, some rows of blocks at a time, on several threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>

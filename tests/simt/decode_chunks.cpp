@@ -1,5 +1,6 @@
 #include "tests/simt/decode_chunks.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 

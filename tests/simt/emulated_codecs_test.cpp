@@ -2,6 +2,8 @@
 // values of the CPU's decoder, and the same payloads refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/simt/decode_chunks.hpp"
 
 namespace cfck::codec {

@@ -2,6 +2,7 @@
 // Emulated need the fake device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>

@@ -14,6 +14,7 @@
 //   damage=N       the N-th kernel is started on arguments that fail every chunk
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -1,6 +1,7 @@
 // Tensors with maximum errors, and short ways to write them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
