@@ -19,8 +19,9 @@ build="$root_dir/build-gpu"
 python="$build/venv/bin/python"
 time_limit=${CFCK_TIME_LIMIT:-570}
 failed=()
-# Toolkits are often installed without being on the path.
-export PATH="$PATH:/usr/local/cuda/bin"
+# Toolkits are often installed without being on the path, and CMake beside Python.
+PATH="$PATH:/usr/local/cuda/bin:$(python3 -c 'import sysconfig; print(sysconfig.get_path("scripts"))')"
+export PATH
 
 [ -f "$pack/root.tar.gz" ] || fail "run scripts/gpu_pack.sh first, where there is a network"
 for name in install tests bench cpp_tests sanitizer; do : >"$results/$name.txt"; done
