@@ -13,23 +13,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 python_version=${1:-3.12}
 pack="$root_dir/.gpu_pack"
 rm -rf "$pack"
-mkdir -p "$pack/debian" "$pack/wheels" "$pack/peers"
+mkdir -p "$pack/wheels" "$pack/peers"
 max_bytes=$((60 << 20)) # an archive of so many files is larger than they are
 
 step "Headers and static libraries"
-get_debian_packages() {
-  (cd "$pack/debian" && apt-get download -qq libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev \
-    libcli11-dev libfmt-dev libeigen3-dev libgtest-dev)
-}
-# It may know no versions yet, or old ones.
-get_debian_packages 2>/dev/null || { apt-get update -qq && get_debian_packages; } ||
-  fail "apt-get download failed; is there a network?"
-for package in "$pack"/debian/*.deb; do dpkg -x "$package" "$pack/root"; done
-rm -rf "$pack/debian" "$pack/root/usr/share/doc"
-# fmt is used as headers, but its CMake files want to see the library, which another package has.
-targets=$(find "$pack/root" -name 'fmt-targets-none.cmake')
-sed -n 's/.*IMPORTED_LOCATION_NONE.*\(libfmt[^"]*\)".*/\1/p' "$targets" |
-  while read -r library; do touch "$(dirname "$targets")/../../$library"; done
+unpack_packages "$pack/root" "${header_packages[@]}" libgtest-dev
+rm -rf "$pack/root/usr/share/doc"
 tar -C "$pack" -czf "$pack/root.tar.gz" root
 rm -rf "$pack/root"
 

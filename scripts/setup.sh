@@ -6,8 +6,8 @@ root_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv="$root_dir/.venv"
 build="$root_dir/build"
 
-build_packages=(g++ cmake ninja-build libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev
-  libcli11-dev libfmt-dev libeigen3-dev python3 python3-venv python3-dev)
+header_packages=(libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev libcli11-dev libfmt-dev libeigen3-dev)
+build_packages=(g++ cmake ninja-build "${header_packages[@]}" python3 python3-venv python3-dev)
 python_build_packages=('nanobind>=3.1,<4' 'scikit-build-core>=1.1,<2')
 
 step() { printf '\n== %s\n' "$*"; }
@@ -55,6 +55,22 @@ need_foreign_packages() {
     dpkg --add-architecture "$architecture"
   fi
   need_packages "${packages[@]}"
+}
+
+# Unpacks Debian packages in a folder, without installing them or what they need.
+unpack_packages() {
+  local root=$1 folder package targets library
+  shift
+  folder=$(mktemp -d)
+  # apt may know no versions yet, or old ones.
+  (cd "$folder" && { apt-get download -qq "$@" 2>/dev/null || { apt-get update -qq && apt-get download -qq "$@"; }; }) ||
+    fail "apt-get download failed; is there a network?"
+  for package in "$folder"/*.deb; do dpkg -x "$package" "$root"; done
+  rm -rf "$folder"
+  # fmt is used as headers, but its CMake files want to see the library, which another package has.
+  targets=$(find "$root" -name 'fmt-targets-none.cmake')
+  sed -n 's/.*IMPORTED_LOCATION_NONE.*\(libfmt[^"]*\)".*/\1/p' "$targets" |
+    while read -r library; do touch "$(dirname "$targets")/../../$library"; done
 }
 
 # Stops unless the disk of the repository has that many gigabytes left.

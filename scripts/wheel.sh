@@ -30,17 +30,8 @@ packages="$work/packages"
 # found as well in /usr/include.
 unpack_libraries() {
   step "Unpacking headers, libzstd.a and libz.a"
-  local folder="$work/debian" package
-  mkdir -p "$folder"
-  (cd "$folder" && apt-get download -qq libzstd-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev \
-    libcli11-dev libfmt-dev libeigen3-dev 2>/dev/null) || fail "apt-get download failed; is there a network?"
   rm -rf "$packages"
-  for package in "$folder"/*.deb; do dpkg -x "$package" "$packages"; done
-  # fmt is used as headers, but its CMake files want to see the library, which another package has.
-  local targets
-  targets=$(find "$packages" -name 'fmt-targets-none.cmake')
-  sed -n 's/.*IMPORTED_LOCATION_NONE.*\(libfmt[^"]*\)".*/\1/p' "$targets" |
-    while read -r library; do touch "$(dirname "$targets")/../../$library"; done
+  unpack_packages "$packages" "${header_packages[@]}"
 }
 
 # Compilers that take the arguments of gcc: zig writes the names of CPUs in its own way.

@@ -189,7 +189,7 @@ CFCK_DEVICE std::uint64_t scrambled(std::uint64_t sum, std::uint64_t secret) {
   return (sum ^ sum >> 47 ^ secret) * Xxh3::kPrime32_1;
 }
 
-// What is known of data of more than 240 bytes. Lane l has column l mod 8.
+// The hash of more than 240 bytes. Lane l has column l mod 8.
 class Xxh3Long {
  public:
   CFCK_DEVICE Xxh3Long(const std::uint8_t* data, std::uint32_t n_bytes)
