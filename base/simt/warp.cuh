@@ -112,6 +112,46 @@ CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
   return std::uint64_t{__funnelshift_r(middle, last, turn)} << 32 | low;
 }
 
+// Loads in two steps, so that a warp does other work while the memory takes its time: what is asked
+// for is taken from the same address later.
+struct ComingWord {
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+};
+struct ComingLong {
+  std::uint32_t low = 0;
+  std::uint32_t middle = 0;
+  std::uint32_t high = 0;
+};
+CFCK_DEVICE std::uint32_t global_word_with(std::uintptr_t address) {
+  return __ldg(reinterpret_cast<const std::uint32_t*>(address & ~std::uintptr_t{3}));
+}
+// As load_word().
+CFCK_DEVICE ComingWord ask_word(const std::uint8_t* from, const std::uint8_t* end) {
+  const auto address = reinterpret_cast<std::uintptr_t>(from);
+  const bool has_high =
+      reinterpret_cast<const std::uint8_t*>((address & ~std::uintptr_t{3}) + 4) < end;
+  return {global_word_with(address), has_high ? global_word_with(address + 4) : 0};
+}
+// As load_bytes() and load_long(), of bytes that are not in shared memory.
+CFCK_DEVICE ComingWord ask_bytes(const std::uint8_t* from, unsigned n_bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(from);
+  return {global_word_with(address), global_word_with(address + n_bytes - 1)};
+}
+CFCK_DEVICE ComingLong ask_long(const std::uint8_t* from, unsigned n_bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(from);
+  return {global_word_with(address), global_word_with(address + 4),
+          global_word_with(address + n_bytes - 1)};
+}
+CFCK_DEVICE std::uint32_t take(const ComingWord& word, const std::uint8_t* from) {
+  return __funnelshift_r(word.low, word.high,
+                         static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from)) * 8);
+}
+CFCK_DEVICE std::uint64_t take(const ComingLong& word, const std::uint8_t* from) {
+  return std::uint64_t{take(ComingWord{word.middle, word.high}, from)} << 32 |
+         take(ComingWord{word.low, word.middle}, from);
+}
+
 // Bytes at any address, of which eight at a time are loaded that are not the last of the data: no
 // end is looked at. has_odd_words: the word of the first byte is at an odd multiple of four; then
 // the second and the third of three words are loaded at once, otherwise the first and the second.
@@ -198,6 +238,24 @@ CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
   const std::uint32_t low = load_bytes(from, 4, offset);
   return std::uint64_t{load_bytes(from + 4, n_bytes - 4, offset)} << 32 | low;
 }
+
+struct ComingWord {
+  std::uint32_t word = 0;
+};
+struct ComingLong {
+  std::uint64_t word = 0;
+};
+CFCK_DEVICE ComingWord ask_word(const std::uint8_t* from, const std::uint8_t* end) {
+  return {load_word(from, end)};
+}
+CFCK_DEVICE ComingWord ask_bytes(const std::uint8_t* from, unsigned n_bytes) {
+  return {load_word(from, from + n_bytes)};
+}
+CFCK_DEVICE ComingLong ask_long(const std::uint8_t* from, unsigned n_bytes) {
+  return {load_word(from, from + 4) | std::uint64_t{load_word(from + 4, from + n_bytes)} << 32};
+}
+CFCK_DEVICE std::uint32_t take(const ComingWord& word, const std::uint8_t*) { return word.word; }
+CFCK_DEVICE std::uint64_t take(const ComingLong& word, const std::uint8_t*) { return word.word; }
 
 // Stops unless the word of the byte is at an odd or even multiple of four.
 void expect_word(const std::uint8_t* from, bool is_odd);

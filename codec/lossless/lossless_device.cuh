@@ -12,8 +12,8 @@
 #include "codec/entropy/rans/rans_device.cuh"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/symboliser/device/bins_device.cuh"
-#include "codec/symboliser/float_format.hpp"
 #include "codec/symboliser/device/raw_bits_device.cuh"
+#include "codec/symboliser/float_format.hpp"
 
 namespace cfck::codec {
 

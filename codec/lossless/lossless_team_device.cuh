@@ -37,13 +37,35 @@ class LosslessTeamWarp {
 
   // Returns the same in all warps.
   CFCK_DEVICE bool decode() {
-    const std::uint8_t* const raw = decode_groups(0, shared_.team.tail_first_group, s_.raw.data);
+    const std::uint32_t tail = shared_.team.tail_first_group;
+    const std::uint32_t n_whole = n_values_ / kGroupSize;
+    const std::uint32_t last = tail < n_whole ? tail : n_whole;
+    go_through_groups<Asked, Word>(
+        chunk_.groups, 0, last,
+        [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
+        [&](std::uint32_t group, std::uint32_t at) {
+          return ask_raw_bits(group, s_.raw.data + at);
+        },
+        [&](std::uint32_t group, std::uint32_t at, const Asked& asked) {
+          return is_plain_group(group) ? take_raw_bits(asked, s_.raw.data + at) : Word{0};
+        },
+        [&](std::uint32_t g, std::uint32_t group, std::uint32_t at, Word bits) {
+          if (is_plain_group(group)) {
+            decode_values<true>(g, group, kGroupSize, bits);
+          } else {
+            decode_group(g, group, s_.raw.data + at);
+          }
+        });
+    // What is left is in the lanes, but for the beginning of its first group.
+    const std::uint8_t* raw =
+        s_.raw.end() - (shared_.team.tail_raw_bytes - shared_.team.tail_in_lanes);
+    raw = decode_groups(last, tail, raw);
     const bool ends_well =
         fill_team_tail(lanes_, shared_.team, chunk_.groups, n_values_, raw, shared_.chunk.tail,
                        [&](std::uint32_t group) -> const DeviceTable& { return table_of(group); });
     fits_ = fits_ && ends_well;
     simt::sync_block();
-    (void)decode_groups(shared_.team.tail_first_group, n_groups_, shared_.chunk.tail);
+    (void)decode_groups(tail, n_groups_, shared_.chunk.tail);
     escapes_.share(shared_.team);
     simt::sync_block();
     fits_ = fits_ && escapes_.are_all(shared_.team);
@@ -58,25 +80,74 @@ class LosslessTeamWarp {
   }
 
  private:
+  static constexpr unsigned kLowBytes = Format::kLowBits / 8;
+  struct NoBits {};
+  // The raw bits of a group without trailing zero bits, on their way.
+  struct Asked {
+    ComingPlanes planes;
+    std::conditional_t<kLowBytes == 0, NoBits,
+                       std::conditional_t<kLowBytes <= 4, simt::ComingWord, simt::ComingLong>>
+        low;
+  };
+
+  CFCK_DEVICE unsigned n_planes() const {
+    return Format::kRawBits - Format::kLowBits - (has_signs_ ? 0 : 1);
+  }
+  CFCK_DEVICE const std::uint8_t* low_bits_of(const std::uint8_t* raw) const {
+    const unsigned i = set_ * simt::kWarpLanes + simt::lane();
+    return raw + n_planes() * (kGroupSize / 8) + i * kLowBytes;
+  }
+
+  CFCK_DEVICE Asked ask_raw_bits(std::uint32_t group, const std::uint8_t* raw) const {
+    Asked asked;
+    if (is_plain_group(group)) {
+      asked.planes = ask_planes(raw, n_planes(), set_);
+      if constexpr (kLowBytes > 4) {
+        asked.low = simt::ask_long(low_bits_of(raw), kLowBytes);
+      } else if constexpr (kLowBytes != 0) {
+        asked.low = simt::ask_bytes(low_bits_of(raw), kLowBytes);
+      }
+    }
+    return asked;
+  }
+
+  CFCK_DEVICE Word take_raw_bits(const Asked& asked, const std::uint8_t* raw) const {
+    auto bits = static_cast<Word>(
+        static_cast<Word>(take_planes(asked.planes, raw, n_planes(), set_)) << Format::kLowBits);
+    if constexpr (kLowBytes != 0) {
+      constexpr Word kMask = static_cast<Word>((std::uint64_t{1} << Format::kLowBits) - 1);
+      bits |= static_cast<Word>(simt::take(asked.low, low_bits_of(raw))) & kMask;
+    }
+    return bits;
+  }
+
+  CFCK_DEVICE std::uint32_t raw_bytes_of(std::uint32_t group, unsigned n) const {
+    return is_zero_group(group)
+               ? 0
+               : OneWarp::group_raw_bytes(has_signs_, trailing_zero_bits_of(group), n);
+  }
+
   // Decodes the set's values of groups [first, last); returns what follows their raw bits.
   CFCK_DEVICE const std::uint8_t* decode_groups(std::uint32_t first, std::uint32_t last,
                                                 const std::uint8_t* raw) {
-    const std::uint32_t* const groups = chunk_.groups;
     CFCK_NO_UNROLL
     for (std::uint32_t g = first; g < last; ++g) {
-      const std::uint32_t group = groups[g];
-      const unsigned n = size_of_group(n_values_, g);
-      if (is_zero_group(group)) {
-        if (simt::lane() < n_values_of_set(set_, n)) {
-          *place_of(g) = 0;
-        }
-      } else if (n == kGroupSize) {
-        raw = decode_group<true>(g, group, n, raw);
-      } else {
-        raw = decode_group<false>(g, group, n, raw);
-      }
+      const std::uint32_t group = chunk_.groups[g];
+      decode_group(g, group, raw);
+      raw += raw_bytes_of(group, size_of_group(n_values_, g));
     }
     return raw;
+  }
+
+  CFCK_DEVICE void decode_group(std::uint32_t g, std::uint32_t group, const std::uint8_t* raw) {
+    const unsigned n = size_of_group(n_values_, g);
+    if (is_zero_group(group)) {
+      if (simt::lane() < n_values_of_set(set_, n)) {
+        *place_of(g) = 0;
+      }
+    } else {
+      decode_values<false>(g, group, n, load_raw_bits(raw, trailing_zero_bits_of(group), n));
+    }
   }
 
   CFCK_DEVICE Word* place_of(std::uint32_t g) const {
@@ -88,10 +159,7 @@ class LosslessTeamWarp {
   }
 
   template <bool is_whole>
-  CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t g, std::uint32_t group, unsigned n,
-                                               const std::uint8_t* raw) {
-    const unsigned trailing_zero_bits = trailing_zero_bits_of(group);
-    const Word bits = load_raw_bits(raw, trailing_zero_bits, n);
+  CFCK_DEVICE void decode_values(std::uint32_t g, std::uint32_t group, unsigned n, Word bits) {
     const unsigned n_mine = is_whole ? simt::kWarpLanes : n_values_of_set(set_, n);
     if (is_whole || n_mine != 0) {
       const bool is_active = is_whole || simt::lane() < n_mine;
@@ -105,7 +173,6 @@ class LosslessTeamWarp {
         fits_ = escapes_.add(g, votes) && fits_;
       }
     }
-    return raw + OneWarp::group_raw_bytes(has_signs_, trailing_zero_bits, n);
   }
 
   CFCK_DEVICE Word load_raw_bits(const std::uint8_t* raw, unsigned trailing_zero_bits,
@@ -114,8 +181,7 @@ class LosslessTeamWarp {
     const unsigned n_bits = Format::kRawBits - (has_signs_ ? 0 : 1);
     const unsigned last = trailing_zero_bits + low_bits;
     Word bits = load_planes_of_set<Word>(raw, n_bits, last, n, set_);
-    if constexpr (Format::kLowBits != 0) {
-      constexpr unsigned kLowBytes = Format::kLowBits / 8;
+    if constexpr (kLowBytes != 0) {
       const unsigned i = set_ * simt::kWarpLanes + simt::lane();
       if (low_bits != 0 && i < n) {
         const std::uint8_t* const low = raw + (n_bits - last) * ((n + 7) / 8);

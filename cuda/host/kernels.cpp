@@ -6,9 +6,9 @@ namespace cfck::cuda {
 namespace {
 
 constexpr unsigned kBlocksOfMultiprocessor = 8;
-// A warp with four lane sets uses most of one of the four schedulers of a multiprocessor. Up to two
-// chunks for each multiprocessor, four warps for each of them are faster.
-constexpr unsigned kTeamChunksOfMultiprocessor = 2;
+// A warp alone on one of the four schedulers of a multiprocessor waits for memory and for its own
+// results most of the time. Up to as many chunks as there is room for teams, these are faster.
+constexpr unsigned kTeamChunksOfMultiprocessor = 4;
 
 }  // namespace
 

@@ -294,7 +294,7 @@ FAKE(DeviceGetAttribute, int* value, int attribute, DriverDevice) {
   BEGIN(DeviceGetAttribute)
   *value = attribute == kCapabilityMajor   ? settings().capability / 10
            : attribute == kCapabilityMinor ? settings().capability % 10
-                                           : 2;  // multiprocessors
+                                           : 1;  // multiprocessors
   return 0;
 }
 FAKE(DevicePrimaryCtxRetain, DriverContext* context, DriverDevice device) {

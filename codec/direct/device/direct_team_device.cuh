@@ -54,7 +54,28 @@ class DirectTeamWarp {
   template <bool to_values>
   CFCK_DEVICE void decode_values() {
     const std::uint32_t tail = shared_.team.tail_first_group;
-    const std::uint8_t* const raw = decode_groups<to_values>(0, tail, s_.raw.data);
+    const std::uint32_t n_whole = n_shown_ / kGroupSize;
+    const std::uint32_t last = tail < n_whole ? tail : n_whole;
+    go_through_groups<ComingPlanes, std::uint32_t>(
+        chunk_.groups, 0, last,
+        [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
+        [&](std::uint32_t group, std::uint32_t at) {
+          return ask_planes(s_.raw.data + at, n_planes_of(group), set_);
+        },
+        [&](std::uint32_t group, std::uint32_t at, const ComingPlanes& planes) {
+          return take_planes(planes, s_.raw.data + at, n_planes_of(group), set_);
+        },
+        [&](std::uint32_t g, std::uint32_t group, std::uint32_t, std::uint32_t low) {
+          if (is_zero_group(group)) {
+            store<to_values>(place_of(g), 0);
+          } else {
+            decode_indices<to_values, true>(g, group, kGroupSize, low);
+          }
+        });
+    // What is left is in the lanes, but for the beginning of its first group.
+    const std::uint8_t* raw =
+        s_.raw.end() - (shared_.team.tail_raw_bytes - shared_.team.tail_in_lanes);
+    raw = decode_groups<to_values>(last, tail, raw);
     const bool ends_well =
         fill_team_tail(lanes_, shared_.team, chunk_.groups, n_shown_, raw, shared_.chunk.tail,
                        [&](std::uint32_t group) -> const DeviceTable& { return table_of(group); });
@@ -72,24 +93,28 @@ class DirectTeamWarp {
     return shared_.chunk.tables[2 + table_of_bin(bin_of(group))];
   }
 
+  CFCK_DEVICE static unsigned n_planes_of(std::uint32_t group) {
+    return is_zero_group(group) ? 0 : low_bits_of_bin(bin_of(group));
+  }
+  CFCK_DEVICE static std::uint32_t raw_bytes_of(std::uint32_t group, unsigned n) {
+    return n_planes_of(group) * ((n + 7) / 8);
+  }
+
   // Decodes the set's values of groups [first, last); returns what follows their raw bits.
   template <bool to_values>
   CFCK_DEVICE const std::uint8_t* decode_groups(std::uint32_t first, std::uint32_t last,
                                                 const std::uint8_t* raw) {
-    const std::uint32_t* const groups = chunk_.groups;
     CFCK_NO_UNROLL
     for (std::uint32_t g = first; g < last; ++g) {
-      const std::uint32_t group = groups[g];
+      const std::uint32_t group = chunk_.groups[g];
       const unsigned n = size_of_group(n_shown_, g);
-      if (is_zero_group(group)) {
-        if (simt::lane() < n_values_of_set(set_, n)) {
-          store<to_values>(place_of(g), 0);
-        }
-      } else if (n == kGroupSize) {
-        raw = decode_group<to_values, true>(g, group, n, raw);
-      } else {
-        raw = decode_group<to_values, false>(g, group, n, raw);
+      if (!is_zero_group(group)) {
+        decode_indices<to_values, false>(
+            g, group, n, load_planes_of_set<std::uint32_t>(raw, n_planes_of(group), 0, n, set_));
+      } else if (simt::lane() < n_values_of_set(set_, n)) {
+        store<to_values>(place_of(g), 0);
       }
+      raw += raw_bytes_of(group, n);
     }
     return raw;
   }
@@ -99,29 +124,28 @@ class DirectTeamWarp {
   }
 
   template <bool to_values, bool is_whole>
-  CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t g, std::uint32_t group, unsigned n,
-                                               const std::uint8_t* raw) {
-    const unsigned low_bits = low_bits_of_bin(bin_of(group));
-    const auto low = load_planes_of_set<std::uint32_t>(raw, low_bits, 0, n, set_);
+  CFCK_DEVICE void decode_indices(std::uint32_t g, std::uint32_t group, unsigned n,
+                                  std::uint32_t low) {
     const unsigned n_mine = is_whole ? simt::kWarpLanes : n_values_of_set(set_, n);
-    if (is_whole || n_mine != 0) {
-      const bool is_active = is_whole || simt::lane() < n_mine;
-      fill_rings(lanes_);
-      const std::uint32_t symbol = decode_step(lanes_, 0, table_of(group), is_active);
-      const bool is_escape = symbol == kSymbolEscape && is_active;
-      const auto index = static_cast<std::int32_t>((symbol - kSymbolOfZero) << low_bits | low);
-      if (low_bits > kMaxSafeLowBits && is_active && !is_escape) {
-        fits_ = fits_ && is_index_of<to_values>(index, symbol, low_bits);
-      }
-      if (is_active) {
-        store<to_values>(place_of(g), index);
-      }
-      const std::uint32_t votes = simt::ballot(is_escape);
-      if (votes != 0) {
-        fits_ = escapes_.add(g, votes) && fits_;
-      }
+    if (!is_whole && n_mine == 0) {
+      return;
     }
-    return raw + low_bits * ((n + 7) / 8);
+    const unsigned low_bits = low_bits_of_bin(bin_of(group));
+    const bool is_active = is_whole || simt::lane() < n_mine;
+    fill_rings(lanes_);
+    const std::uint32_t symbol = decode_step(lanes_, 0, table_of(group), is_active);
+    const bool is_escape = symbol == kSymbolEscape && is_active;
+    const auto index = static_cast<std::int32_t>((symbol - kSymbolOfZero) << low_bits | low);
+    if (low_bits > kMaxSafeLowBits && is_active && !is_escape) {
+      fits_ = fits_ && is_index_of<to_values>(index, symbol, low_bits);
+    }
+    if (is_active) {
+      store<to_values>(place_of(g), index);
+    }
+    const std::uint32_t votes = simt::ballot(is_escape);
+    if (votes != 0) {
+      fits_ = escapes_.add(g, votes) && fits_;
+    }
   }
 
   template <bool to_values>

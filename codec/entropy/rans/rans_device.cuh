@@ -25,7 +25,25 @@ struct DeviceLanes {
   std::uint32_t at[n_sets];  // the next word, in the ring
   WordRing* rings;
   DeviceBytes section;
+  // Of one lane set alone: the words for the next refill, which are asked for in advance. Several
+  // sets fill the time of a load with each other's steps.
+  simt::ComingWord coming = {};
 };
+
+// Asks for the words that the set lacks next; nothing where the section ends before.
+template <unsigned n_sets>
+CFCK_DEVICE simt::ComingWord ask_for_words(const DeviceLanes<n_sets>& lanes, unsigned set) {
+  const WordRing& ring = lanes.rings[set];
+  const std::uint32_t from = ring.next + 4 * simt::lane();
+  return from < ring.end ? simt::ask_word(lanes.section.data + from, lanes.section.data + ring.end)
+                         : simt::ComingWord{};
+}
+template <unsigned n_sets>
+CFCK_DEVICE void ask_in_advance(DeviceLanes<n_sets>& lanes) {
+  if constexpr (n_sets == 1) {
+    lanes.coming = ask_for_words(lanes, 0);
+  }
+}
 
 // Loads words where fewer than a step may take are left. What comes after the words of the set is
 // unspecified; all_words_taken() tells whether any of it was used.
@@ -37,14 +55,13 @@ CFCK_DEVICE void refill(DeviceLanes<n_sets>& lanes, unsigned set) {
   const unsigned n_left = kRingWords - lanes.at[set];
   const std::uint16_t kept = lane < n_left ? words[lanes.at[set] + lane] : std::uint16_t{0};
   const std::uint32_t from = ring.next + 4 * lane;
+  const simt::ComingWord coming = n_sets == 1 ? lanes.coming : ask_for_words(lanes, set);
   simt::sync_warp();
   const unsigned first = simt::kWarpLanes - n_left;
   if (lane < n_left) {
     words[first + lane] = kept;
   }
-  const std::uint32_t pair =
-      from < ring.end ? simt::load_word(lanes.section.data + from, lanes.section.data + ring.end)
-                      : 0;
+  const std::uint32_t pair = simt::take(coming, lanes.section.data + from);
   words[simt::kWarpLanes + 2 * lane] = static_cast<std::uint16_t>(pair);
   words[simt::kWarpLanes + 2 * lane + 1] = static_cast<std::uint16_t>(pair >> 16);
   lanes.at[set] = first;
@@ -52,6 +69,7 @@ CFCK_DEVICE void refill(DeviceLanes<n_sets>& lanes, unsigned set) {
     ring.next = from + 4 * simt::kWarpLanes;
   }
   simt::sync_warp();
+  ask_in_advance(lanes);
 }
 
 // Returns the next byte of the set, in the section, that no step has taken.
@@ -91,6 +109,7 @@ CFCK_DEVICE void go_back(DeviceLanes<n_sets>& lanes, const LanesMark<n_sets>& ma
     }
   }
   simt::sync_warp();
+  ask_in_advance(lanes);
 }
 
 // Loads words of the sets that have too few of them for a step. Called before a step of each set.
@@ -344,6 +363,7 @@ CFCK_DEVICE bool open_device_lanes(DeviceBytes section, std::uint32_t at, WordRi
   simt::sync_warp();
   lanes.rings = rings;
   lanes.section = section;
+  ask_in_advance(lanes);
   return true;
 }
 

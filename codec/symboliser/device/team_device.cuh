@@ -56,6 +56,7 @@ CFCK_DEVICE DeviceLanes<1> lanes_of_warp(const TeamShared& team, WordRing* rings
   lanes.at[0] = team.at[set];
   lanes.rings = rings + set;
   lanes.section = section;
+  ask_in_advance(lanes);
   return lanes;
 }
 
@@ -97,6 +98,98 @@ CFCK_DEVICE Word load_planes_of_set(const std::uint8_t* from, unsigned end, unsi
     number |= static_cast<Word>(static_cast<Word>(transpose_bits(row)) << end);
   }
   return number;
+}
+
+// One plane's bytes of a lane set in each lane, on their way from global memory: those of the
+// planes of a whole group.
+struct ComingPlanes {
+  simt::ComingWord row = {};
+};
+// The place of the lane's bytes; lanes that have nothing load what others load (load_row()).
+CFCK_DEVICE const std::uint8_t* plane_of_lane(const std::uint8_t* from, unsigned n_planes,
+                                              unsigned set) {
+  const unsigned plane = simt::lane() < n_planes ? n_planes - 1 - simt::lane() : 0;
+  return from + (plane * (kGroupSize / 8) + set * (simt::kWarpLanes / 8));
+}
+// Asks for up to 32 planes.
+CFCK_DEVICE ComingPlanes ask_planes(const std::uint8_t* from, unsigned n_planes, unsigned set) {
+  ComingPlanes planes;
+  if (n_planes != 0) {
+    planes.row = simt::ask_bytes(plane_of_lane(from, n_planes, set), 4);
+  }
+  return planes;
+}
+// Returns the lane's number, the lowest plane at bit 0.
+CFCK_DEVICE std::uint32_t take_planes(const ComingPlanes& planes, const std::uint8_t* from,
+                                      unsigned n_planes, unsigned set) {
+  if (n_planes == 0) {
+    return 0;
+  }
+  const std::uint32_t row = simt::take(planes.row, plane_of_lane(from, n_planes, set));
+  return transpose_bits(simt::lane() < n_planes ? row : 0);
+}
+
+// Goes through groups [first, last) of a chunk, which are whole, some together, and asks for the
+// raw bits of the next ones before it decodes those, so that a warp that is alone does not wait for
+// the memory at each group. (Loads share a counter of those under way; a warp can only wait for
+// all.)
+//   bytes_of(group)              how many raw bytes a group has
+//   ask(group, at)               asks for them; they begin with byte `at` of all
+//   take(group, at, asked)       returns what was asked for
+//   decode(g, group, at, taken)  decodes group number g
+template <class Asked, class Taken, class Bytes, class Ask, class Take, class Decode>
+CFCK_DEVICE void go_through_groups(const std::uint32_t* groups, std::uint32_t first,
+                                   std::uint32_t last, Bytes&& bytes_of, Ask&& ask, Take&& take,
+                                   Decode&& decode) {
+  // Registers are scarce.
+  constexpr unsigned kTogether = sizeof(Asked) <= 12 ? 4 : sizeof(Asked) <= 16 ? 3 : 2;
+  std::uint32_t next[kTogether] = {};
+  std::uint32_t group[kTogether] = {};
+  std::uint32_t at[kTogether] = {};
+  Asked asked[kTogether] = {};
+  std::uint32_t end = 0;  // of the raw bits that were asked for
+  // Numbers of groups are in memory as well, and loaded some groups earlier still.
+  const auto load_numbers = [&](std::uint32_t begin) {
+    CFCK_UNROLL
+    for (unsigned d = 0; d < kTogether; ++d) {
+      next[d] = begin + d < last ? groups[begin + d] : 0;
+    }
+  };
+  const auto ask_for = [&](std::uint32_t begin) {
+    CFCK_UNROLL
+    for (unsigned d = 0; d < kTogether; ++d) {
+      if (begin + d < last) {
+        group[d] = next[d];
+        at[d] = end;
+        asked[d] = ask(group[d], end);
+        end += bytes_of(group[d]);
+      }
+    }
+    load_numbers(begin + kTogether);
+  };
+  load_numbers(first);
+  ask_for(first);
+  CFCK_NO_UNROLL
+  for (std::uint32_t begin = first; begin < last; begin += kTogether) {
+    std::uint32_t own_group[kTogether];
+    std::uint32_t own_at[kTogether];
+    Taken taken[kTogether] = {};
+    CFCK_UNROLL
+    for (unsigned d = 0; d < kTogether; ++d) {
+      own_group[d] = group[d];
+      own_at[d] = at[d];
+      if (begin + d < last) {
+        taken[d] = take(group[d], at[d], asked[d]);
+      }
+    }
+    ask_for(begin + kTogether);
+    CFCK_UNROLL
+    for (unsigned d = 0; d < kTogether; ++d) {
+      if (begin + d < last) {
+        decode(begin + d, own_group[d], own_at[d], taken[d]);
+      }
+    }
+  }
 }
 
 // Puts the set's part of the tail into `tail`, and what of it is in the section, at `raw`. The

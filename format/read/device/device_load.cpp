@@ -14,8 +14,8 @@ namespace {
 
 // One slot is filled, one copied, one decoded.
 constexpr std::size_t kSlots = 3;
-// Small loads are cut into so many parts, so that these overlap, but not into smaller ones than this,
-// which would leave a device idle.
+// Small loads are cut into so many parts, so that these overlap, but not into smaller ones than
+// this, which would leave a device idle.
 constexpr std::size_t kParts = 4;
 constexpr std::size_t kLeastPartBytes = std::size_t{4} << 20;
 constexpr std::size_t kMemoryAlignment = 256;
@@ -54,8 +54,8 @@ DeviceMemoryPlan DeviceLoad::plan_memory() {
   }
   jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
   const std::size_t part = std::max(total / kParts + kSlotOverheadBytes, kLeastPartBytes);
-  memory_.slot_bytes = rounded(
-      std::max(std::min({total, part, limits_.slot_bytes}), largest + kSlotOverheadBytes));
+  memory_.slot_bytes =
+      rounded(std::max(std::min({total, part, limits_.slot_bytes}), largest + kSlotOverheadBytes));
   memory_.n_slots = std::clamp<std::size_t>(ceil_div(total, memory_.slot_bytes), 1, kSlots);
   memory_.scratch_bytes = plan_scratch();
   memory_.tables_bytes = rounded(codec::static_device_tables().size_bytes());

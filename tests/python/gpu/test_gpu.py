@@ -133,16 +133,16 @@ def expect_many_chunks_as_on_host(tensor: torch.Tensor, chunk_elems: int, **opti
 @pytest.mark.parametrize("options", [{}, {"max_abs_error": 0.03, "codec": "direct"}], ids=str)
 @pytest.mark.parametrize("dtype", FLOATS + SHORT, ids=str)
 def test_a_warp_for_each_of_many_chunks(dtype, options):
-    """Where there are more than two for each multiprocessor; fewer have a block each."""
+    """Where there are more than four for each multiprocessor; fewer have a block each."""
     if dtype in SHORT and options:
         pytest.skip("codec direct has no such dtype")
     for chunk_elems in (1 << 11, 1 << 15):
-        expect_many_chunks_as_on_host(rows(400 * chunk_elems).to(dtype), chunk_elems, **options)
+        expect_many_chunks_as_on_host(rows(640 * chunk_elems).to(dtype), chunk_elems, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"max_abs_error": 0.03, "codec": "direct"}], ids=str)
 def test_a_warp_for_each_of_many_chunks_with_zeros_and_prediction(options):
-    values = rows(400 << 11)
+    values = rows(640 << 11)
     shown = (torch.arange(values.numel()) % 3 == 0).reshape(values.shape)
     kernels = values.reshape(-1, 64, 4, 4).cumsum(-1)
     for tensor in (values * shown, kernels):
