@@ -239,11 +239,15 @@ CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
   return std::uint64_t{load_bytes(from + 4, n_bytes - 4, offset)} << 32 | low;
 }
 
+// As large as on a device, so that as many groups go together (codec/symboliser/device).
 struct ComingWord {
   std::uint32_t word = 0;
+  std::uint32_t unused = 0;
 };
 struct ComingLong {
-  std::uint64_t word = 0;
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+  std::uint32_t unused = 0;
 };
 CFCK_DEVICE ComingWord ask_word(const std::uint8_t* from, const std::uint8_t* end) {
   return {load_word(from, end)};
@@ -252,10 +256,12 @@ CFCK_DEVICE ComingWord ask_bytes(const std::uint8_t* from, unsigned n_bytes) {
   return {load_word(from, from + n_bytes)};
 }
 CFCK_DEVICE ComingLong ask_long(const std::uint8_t* from, unsigned n_bytes) {
-  return {load_word(from, from + 4) | std::uint64_t{load_word(from + 4, from + n_bytes)} << 32};
+  return {load_word(from, from + 4), load_word(from + 4, from + n_bytes)};
 }
 CFCK_DEVICE std::uint32_t take(const ComingWord& word, const std::uint8_t*) { return word.word; }
-CFCK_DEVICE std::uint64_t take(const ComingLong& word, const std::uint8_t*) { return word.word; }
+CFCK_DEVICE std::uint64_t take(const ComingLong& word, const std::uint8_t*) {
+  return std::uint64_t{word.high} << 32 | word.low;
+}
 
 // Stops unless the word of the byte is at an odd or even multiple of four.
 void expect_word(const std::uint8_t* from, bool is_odd);

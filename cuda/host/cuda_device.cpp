@@ -127,6 +127,10 @@ class CudaQueues final : public codec::DeviceQueues {
 
 void CudaQueues::wait_for_all() noexcept {
   const CurrentContext current(device_);
+  // The stream of the caller may be another one in this thread (cudaStreamPerThread).
+  for (const auto& [mark, event] : marks_) {
+    (void)driver_.EventSynchronize(event);
+  }
   for (const DriverStream stream : {copies_, hashes_}) {
     if (stream != nullptr) {
       (void)driver_.StreamSynchronize(stream);

@@ -74,7 +74,10 @@ std::string version_text(int version) {
 
 Result<void> check_version(const Driver& driver) {
   int version = 0;
-  if (driver.DriverGetVersion(&version) != 0 || version < kOldestDriver) {
+  if (const DriverResult result = driver.DriverGetVersion(&version); result != 0) {
+    return unsupported(driver_error(driver, result, "tell its version").message);
+  }
+  if (version < kOldestDriver) {
     return unsupported("the driver for NVIDIA devices supports CUDA " + version_text(version) +
                        ", and decoding needs " + version_text(kOldestDriver) +
                        ": install a driver of the series 580 or newer");

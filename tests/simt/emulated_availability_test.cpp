@@ -33,6 +33,7 @@ TEST_F(EmulatedAvailability, SaysWhyNot) {
   EXPECT_EXIT(tell("devices=0", 0), done, "has no NVIDIA device");
   EXPECT_EXIT(tell("version=12080", 0), done, "CUDA 12.8, and decoding needs 13.0.*series 580");
   EXPECT_EXIT(tell("capability=70", 0), done, "capability 7.0, and decoding needs 7.5");
+  EXPECT_EXIT(tell("fail=DriverGetVersion:1:2", 0), done, "cannot tell its version.*error 2");
   EXPECT_EXIT(tell("fail=Init:1:999", 0), done, "the driver cannot start.*999");
   EXPECT_EXIT(tell("fail=DevicePrimaryCtxRetain:1:2", 0), done, "cannot use the device.*memory");
 }
