@@ -126,14 +126,14 @@ struct ComingLong {
 CFCK_DEVICE std::uint32_t global_word_with(std::uintptr_t address) {
   return __ldg(reinterpret_cast<const std::uint32_t*>(address & ~std::uintptr_t{3}));
 }
-// As load_word().
+// Asks for the word of load_word().
 CFCK_DEVICE ComingWord ask_word(const std::uint8_t* from, const std::uint8_t* end) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
   const bool has_high =
       reinterpret_cast<const std::uint8_t*>((address & ~std::uintptr_t{3}) + 4) < end;
   return {global_word_with(address), has_high ? global_word_with(address + 4) : 0};
 }
-// As load_bytes() and load_long(), of bytes that are not in shared memory.
+// Ask for the bytes of load_bytes() and load_long(), which are not in shared memory.
 CFCK_DEVICE ComingWord ask_bytes(const std::uint8_t* from, unsigned n_bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
   return {global_word_with(address), global_word_with(address + n_bytes - 1)};
@@ -239,7 +239,7 @@ CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
   return std::uint64_t{load_bytes(from + 4, n_bytes - 4, offset)} << 32 | low;
 }
 
-// As large as on a device, so that as many groups go together (codec/symboliser/device).
+// These are as large as on a device, so that as many groups go together (codec/symboliser/device).
 struct ComingWord {
   std::uint32_t word = 0;
   std::uint32_t unused = 0;

@@ -41,8 +41,7 @@ class LosslessTeamWarp {
     const std::uint32_t n_whole = n_values_ / kGroupSize;
     const std::uint32_t last = tail < n_whole ? tail : n_whole;
     go_through_groups<Asked, Word>(
-        chunk_.groups, 0, last,
-        [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
+        chunk_.groups, last, [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
         [&](std::uint32_t group, std::uint32_t at) {
           return ask_raw_bits(group, s_.raw.data + at);
         },
@@ -56,10 +55,7 @@ class LosslessTeamWarp {
             decode_group(g, group, s_.raw.data + at);
           }
         });
-    // What is left is in the lanes, but for the beginning of its first group.
-    const std::uint8_t* raw =
-        s_.raw.end() - (shared_.team.tail_raw_bytes - shared_.team.tail_in_lanes);
-    raw = decode_groups(last, tail, raw);
+    const std::uint8_t* const raw = decode_groups(last, tail, raw_of_tail(shared_.team, s_.raw));
     const bool ends_well =
         fill_team_tail(lanes_, shared_.team, chunk_.groups, n_values_, raw, shared_.chunk.tail,
                        [&](std::uint32_t group) -> const DeviceTable& { return table_of(group); });
@@ -241,15 +237,10 @@ CFCK_DEVICE bool decode_lossless_by_team(const DeviceChunk& chunk, const DeviceT
   if (!read_sections_of<Format>(chunk, sections)) {
     return false;
   }
-  if (simt::warp_of_block() == 0) {
-    const std::uint32_t step = open_for_team<Format>(chunk, static_tables, sections, shared);
-    if (simt::lane() == 0) {
-      shared.team.step = step;
-    }
-  }
-  simt::sync_block();
-  if (shared.team.step != kTeamGoesOn) {
-    return shared.team.step == kTeamDone;
+  const std::uint32_t step = step_of_first_warp(
+      shared.team, [&] { return open_for_team<Format>(chunk, static_tables, sections, shared); });
+  if (step != kTeamGoesOn) {
+    return step == kTeamDone;
   }
   return LosslessTeamWarp<Format>(chunk, sections, shared).decode();
 }

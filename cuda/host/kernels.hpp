@@ -20,7 +20,7 @@ inline constexpr unsigned kHashKernel = 0;
 inline constexpr unsigned kCopyKernel = 1;
 inline constexpr unsigned kGatherKernel = 2;
 inline constexpr unsigned kFirstDecodeKernel = 3;  // and then in the order of codec::DeviceKernel
-// Those that give each chunk a block, in the same order.
+// Kernels that give each chunk a block follow, in the same order.
 inline constexpr unsigned kFirstTeamKernel = kFirstDecodeKernel + codec::kDeviceKernels;
 inline constexpr unsigned kKernels = kFirstTeamKernel + codec::kDeviceKernels;
 inline constexpr KernelName kKernelNames[kKernels] = {

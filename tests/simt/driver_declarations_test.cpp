@@ -1,4 +1,4 @@
-// What cuda/host/driver.hpp says of NVIDIA's driver against NVIDIA's own header: names of
+// Compares what cuda/host/driver.hpp says of NVIDIA's driver with NVIDIA's own header: names of
 // functions, sizes of their parameters, numbers. Built where that header is.
 #include <cuda.h>
 #include <gtest/gtest.h>

@@ -57,8 +57,7 @@ class DirectTeamWarp {
     const std::uint32_t n_whole = n_shown_ / kGroupSize;
     const std::uint32_t last = tail < n_whole ? tail : n_whole;
     go_through_groups<ComingPlanes, std::uint32_t>(
-        chunk_.groups, 0, last,
-        [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
+        chunk_.groups, last, [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
         [&](std::uint32_t group, std::uint32_t at) {
           return ask_planes(s_.raw.data + at, n_planes_of(group), set_);
         },
@@ -72,10 +71,8 @@ class DirectTeamWarp {
             decode_indices<to_values, true>(g, group, kGroupSize, low);
           }
         });
-    // What is left is in the lanes, but for the beginning of its first group.
-    const std::uint8_t* raw =
-        s_.raw.end() - (shared_.team.tail_raw_bytes - shared_.team.tail_in_lanes);
-    raw = decode_groups<to_values>(last, tail, raw);
+    const std::uint8_t* const raw =
+        decode_groups<to_values>(last, tail, raw_of_tail(shared_.team, s_.raw));
     const bool ends_well =
         fill_team_tail(lanes_, shared_.team, chunk_.groups, n_shown_, raw, shared_.chunk.tail,
                        [&](std::uint32_t group) -> const DeviceTable& { return table_of(group); });
@@ -309,15 +306,10 @@ CFCK_DEVICE bool decode_direct_by_team(const DeviceChunk& chunk, const DeviceTab
                shared.counts[simt::warp_of_block()]);
   }
   simt::sync_block();
-  if (simt::warp_of_block() == 0) {
-    const std::uint32_t step = open_direct_for_team<Value>(chunk, static_tables, shared);
-    if (simt::lane() == 0) {
-      shared.team.step = step;
-    }
-  }
-  simt::sync_block();
-  if (shared.team.step != kTeamGoesOn) {
-    return shared.team.step == kTeamDone;
+  const std::uint32_t step = step_of_first_warp(
+      shared.team, [&] { return open_direct_for_team<Value>(chunk, static_tables, shared); });
+  if (step != kTeamGoesOn) {
+    return step == kTeamDone;
   }
   return DirectTeamWarp<Value>(chunk, mask, shared).decode();
 }

@@ -52,8 +52,8 @@ CFCK_DEVICE bool read_device_indices(DeviceBytes section, std::uint32_t n_varint
   return !simt::any(!fits) && n_read == n_varints && ends_well;
 }
 
-// What is behind the indices of the escapes: for each 32 of them, how many before are exact; then
-// the rows of a team.
+// Two arrays follow the indices of the escapes: for each 32 of them, how many before are exact;
+// then the rows of a team.
 CFCK_DEVICE std::uint32_t* exact_counts(const DeviceChunk& chunk, const DirectSectionsOnDevice& s) {
   return reinterpret_cast<std::uint32_t*>(chunk.escapes + s.n_escapes);
 }

@@ -25,7 +25,7 @@ struct DeviceLanes {
   std::uint32_t at[n_sets];  // the next word, in the ring
   WordRing* rings;
   DeviceBytes section;
-  // Of one lane set alone: the words for the next refill, which are asked for in advance. Several
+  // One lane set alone asks in advance for the words of the next refill. Several
   // sets fill the time of a load with each other's steps.
   simt::ComingWord coming = {};
 };

@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kTeamRefused = 0;
 inline constexpr std::uint32_t kTeamDone = 1;  // by the first warp alone: fewer lane sets
 inline constexpr std::uint32_t kTeamGoesOn = 2;
 
-// What the warps of a block tell each other, in its shared memory.
+// The warps of a block tell each other this, in its shared memory.
 struct TeamShared {
   std::uint32_t item;              // number of the chunk
   std::uint32_t step;              // kTeamRefused, ...
@@ -45,6 +45,19 @@ CFCK_DEVICE void share_opened(const DeviceLanes<kMaxDeviceLaneSets>& lanes, cons
     team.tail_raw_bytes = tail.raw_bytes;
     team.tail_in_lanes = tail.in_lanes;
   }
+}
+
+// Lets the first warp `open()` a chunk, and returns its step in all warps. Warps meet.
+template <class Open>
+CFCK_DEVICE std::uint32_t step_of_first_warp(TeamShared& team, Open&& open) {
+  if (simt::warp_of_block() == 0) {
+    const std::uint32_t step = open();
+    if (simt::lane() == 0) {
+      team.step = step;
+    }
+  }
+  simt::sync_block();
+  return team.step;
 }
 
 // For each warp: the lanes of its set. `rings` are those of all sets.
@@ -129,7 +142,7 @@ CFCK_DEVICE std::uint32_t take_planes(const ComingPlanes& planes, const std::uin
   return transpose_bits(simt::lane() < n_planes ? row : 0);
 }
 
-// Goes through groups [first, last) of a chunk, which are whole, some together, and asks for the
+// Goes through the first `last` groups of a chunk, which are whole, some together, and asks for the
 // raw bits of the next ones before it decodes those, so that a warp that is alone does not wait for
 // the memory at each group. (Loads share a counter of those under way; a warp can only wait for
 // all.)
@@ -138,9 +151,8 @@ CFCK_DEVICE std::uint32_t take_planes(const ComingPlanes& planes, const std::uin
 //   take(group, at, asked)       returns what was asked for
 //   decode(g, group, at, taken)  decodes group number g
 template <class Asked, class Taken, class Bytes, class Ask, class Take, class Decode>
-CFCK_DEVICE void go_through_groups(const std::uint32_t* groups, std::uint32_t first,
-                                   std::uint32_t last, Bytes&& bytes_of, Ask&& ask, Take&& take,
-                                   Decode&& decode) {
+CFCK_DEVICE void go_through_groups(const std::uint32_t* groups, std::uint32_t last,
+                                   Bytes&& bytes_of, Ask&& ask, Take&& take, Decode&& decode) {
   // Registers are scarce.
   constexpr unsigned kTogether = sizeof(Asked) <= 12 ? 4 : sizeof(Asked) <= 16 ? 3 : 2;
   std::uint32_t next[kTogether] = {};
@@ -167,10 +179,10 @@ CFCK_DEVICE void go_through_groups(const std::uint32_t* groups, std::uint32_t fi
     }
     load_numbers(begin + kTogether);
   };
-  load_numbers(first);
-  ask_for(first);
+  load_numbers(0);
+  ask_for(0);
   CFCK_NO_UNROLL
-  for (std::uint32_t begin = first; begin < last; begin += kTogether) {
+  for (std::uint32_t begin = 0; begin < last; begin += kTogether) {
     std::uint32_t own_group[kTogether];
     std::uint32_t own_at[kTogether];
     Taken taken[kTogether] = {};
@@ -190,6 +202,11 @@ CFCK_DEVICE void go_through_groups(const std::uint32_t* groups, std::uint32_t fi
       }
     }
   }
+}
+
+// The place in the section of the raw bits of the tail: those that the lanes do not carry.
+CFCK_DEVICE const std::uint8_t* raw_of_tail(const TeamShared& team, DeviceBytes section) {
+  return section.end() - (team.tail_raw_bytes - team.tail_in_lanes);
 }
 
 // Puts the set's part of the tail into `tail`, and what of it is in the section, at `raw`. The

@@ -1,4 +1,4 @@
-// What examples/load_on_device.cpp takes of CUDA's runtime, for a machine without one
+// This has what examples/load_on_device.cpp takes of CUDA's runtime, for a machine without one
 // (fake_runtime.cpp).
 #pragma once
 
