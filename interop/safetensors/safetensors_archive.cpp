@@ -105,12 +105,19 @@ class SafetensorsArchive final : public ListedArchive {
 };
 
 // The function that reads the header checks its length.
-bool begins_header(std::string_view head) { return head.size() > 8 && head[8] == '{'; }
+bool begins_header(std::string_view head) {
+  return head.size() > interop::kSafetensorsLengthBytes &&
+         head[interop::kSafetensorsLengthBytes] == '{';
+}
 
 bool begins_possible_header(std::string_view head) {
-  return begins_header(head) &&
-         load<std::uint64_t>(reinterpret_cast<const std::byte*>(head.data())) <=
-             interop::kMaxSafetensorsHeaderBytes;
+  if (head.size() <= interop::kSafetensorsLengthBytes) return false;
+  const auto header_bytes = load<std::uint64_t>(reinterpret_cast<const std::byte*>(head.data()));
+  if (header_bytes > interop::kMaxSafetensorsHeaderBytes) return false;
+  // safetensors takes white space before the header, which may be more than `head` has.
+  head.remove_prefix(interop::kSafetensorsLengthBytes);
+  const auto begin = head.find_first_not_of(interop::kJsonSpaces);
+  return begin == head.npos ? header_bytes > head.size() : head[begin] == '{';
 }
 
 Result<std::unique_ptr<TensorArchive>> open_safetensors(std::unique_ptr<ByteSource> source,

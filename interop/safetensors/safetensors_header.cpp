@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -17,8 +18,9 @@ using Json = nlohmann::json;
 // Values of fields that safetensors ignores may nest this deep, as they may there.
 constexpr std::size_t kMaxSkippedDepth = 125;
 
-// Receives the header token by token. Every handler returns false to stop, with
-// the reason in problem_.
+// Receives the header token by token, and takes what safetensors takes: of two values with one key
+// the last one, a tensor that is described by a list of its fields, and a dtype that is the only
+// key of an object. Every handler returns false to stop, with the reason in problem_.
 class HeaderHandler final : public nlohmann::json_sax<Json> {
  public:
   explicit HeaderHandler(const SafetensorsHeaderBounds& bounds) : bounds_(bounds) {}
@@ -27,7 +29,13 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   Metadata take_metadata() { return std::move(metadata_); }
   Error take_problem() { return std::move(problem_); }
 
-  bool null() override { return place_ == Place::kMetadataStart ? leave_metadata() : value(); }
+  bool null() override {
+    if (place_ == Place::kDTypeValue) {
+      place_ = Place::kDTypeEnd;
+      return true;
+    }
+    return place_ == Place::kMetadataStart ? leave_metadata() : value();
+  }
   bool boolean(bool) override { return value(); }
   bool number_integer(number_integer_t) override { return value(); }
   bool number_float(number_float_t, const string_t&) override { return value(); }
@@ -47,19 +55,10 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
 
   bool string(string_t& text) override {
     if (place_ == Place::kMetadata) {
-      if (metadata_.size() == bounds_.max_metadata)
-        return fail("__metadata__ has too many entries");
-      if (!metadata_.emplace(key_, std::move(text)).second) {
-        return fail("the key '" + escaped(key_) + "' of __metadata__ occurs twice");
-      }
-      return true;
+      metadata_.insert_or_assign(key_, std::move(text));
+      return metadata_.size() <= bounds_.max_metadata || fail("__metadata__ has too many entries");
     }
-    if (place_ == Place::kTensor && field_ == Field::kDType) {
-      const auto dtype = dtype_from_name(text);
-      if (!dtype) return fail_in_tensor("has the unknown dtype '" + escaped(text) + "'");
-      entry_.dtype = *dtype;
-      return true;
-    }
+    if (place_ == Place::kTensor && field() == Field::kDType) return take_dtype(text);
     return value();
   }
 
@@ -75,6 +74,10 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
       case Place::kMetadataStart:
         place_ = Place::kMetadata;
         return true;
+      case Place::kTensor:
+        if (field() != Field::kDType) return open_skipped();
+        place_ = Place::kDTypeKey;
+        return true;
       default:
         return open_skipped();
     }
@@ -87,6 +90,11 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
       key_ = std::move(text);
       return true;
     }
+    if (place_ == Place::kDTypeKey) {
+      place_ = Place::kDTypeValue;
+      return take_dtype(text);
+    }
+    if (place_ == Place::kDTypeEnd) return value();
     field_ = text == "dtype"          ? Field::kDType
              : text == "shape"        ? Field::kShape
              : text == "data_offsets" ? Field::kOffsets
@@ -103,16 +111,24 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     if (skipped_depth_ > 0) return close_skipped();
     if (place_ == Place::kMetadata) return leave_metadata();
     if (place_ == Place::kTensor) return finish_entry();
+    if (place_ == Place::kDTypeKey) return value();
+    if (place_ == Place::kDTypeEnd) return leave_field();
     place_ = Place::kEnd;
     return true;
   }
 
   bool start_array(std::size_t) override {
-    if (place_ == Place::kTensor && field_ == Field::kShape) {
+    if (place_ == Place::kTensorStart) {
+      place_ = Place::kTensor;
+      seen_ = 0;
+      n_listed_ = 0;
+      return true;
+    }
+    if (place_ == Place::kTensor && field() == Field::kShape) {
       place_ = Place::kShape;
       return true;
     }
-    if (place_ == Place::kTensor && field_ == Field::kOffsets) {
+    if (place_ == Place::kTensor && field() == Field::kOffsets) {
       place_ = Place::kOffsets;
       return true;
     }
@@ -124,8 +140,9 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     if (place_ == Place::kOffsets && offsets_.size() != 2) {
       return fail_in_tensor("needs two data_offsets, begin and end");
     }
-    place_ = Place::kTensor;
-    return true;
+    if (place_ != Place::kTensor) return leave_field();
+    seen_ = *n_listed_ == kListedFields ? kAllFields : 0;
+    return finish_entry();
   }
 
   bool parse_error(std::size_t position, const std::string&,
@@ -145,11 +162,35 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     kMetadata,
     kTensorStart,
     kTensor,
+    kDTypeKey,
+    kDTypeValue,
+    kDTypeEnd,
     kShape,
     kOffsets,
     kEnd,
   };
   enum class Field { kDType, kShape, kOffsets, kOther };
+  static constexpr std::size_t kListedFields = 3;
+  static constexpr unsigned kAllFields = 7;
+
+  // The field whose value comes next; in a list its place says which.
+  Field field() const {
+    if (!n_listed_) return field_;
+    return static_cast<Field>(std::min(*n_listed_, kListedFields));
+  }
+
+  bool take_dtype(const std::string& text) {
+    const auto dtype = dtype_from_name(text);
+    if (!dtype) return fail_in_tensor("has the unknown dtype '" + escaped(text) + "'");
+    entry_.dtype = *dtype;
+    return place_ == Place::kTensor ? leave_field() : true;
+  }
+
+  bool leave_field() {
+    place_ = Place::kTensor;
+    if (n_listed_) ++*n_listed_;
+    return true;
+  }
 
   bool fail(std::string message) {
     problem_ = {ErrorCode::kCorrupt, "safetensors header: " + std::move(message), {}, {}};
@@ -164,14 +205,20 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
 
   // Handles a value that no rule above takes: it is allowed only where safetensors ignores it.
   bool value() {
-    if (skipped_depth_ > 0 || (place_ == Place::kTensor && field_ == Field::kOther)) return true;
+    const bool is_ignored = place_ == Place::kTensor && field() == Field::kOther && !n_listed_;
+    if (skipped_depth_ > 0 || is_ignored) return true;
     switch (place_) {
       case Place::kShape:
         return fail_in_tensor("has a dimension that is not an integer from 0 to 2^64-1");
       case Place::kOffsets:
         return fail_in_tensor("has an offset that is not an integer from 0 to 2^64-1");
       case Place::kTensor:
-        return fail_in_tensor("has a field of the wrong type");
+      case Place::kDTypeKey:
+      case Place::kDTypeValue:
+      case Place::kDTypeEnd:
+        return fail_in_tensor(n_listed_ && field() == Field::kOther
+                                  ? "is described by more than dtype, shape and data_offsets"
+                                  : "has a field of the wrong type");
       case Place::kTensorStart:
         return fail_in_tensor("is not described by an object");
       case Place::kMetadata:
@@ -192,18 +239,15 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   }
 
   bool start_entry(std::string name) {
-    if (!names_.insert(name).second) {
-      entry_.name = std::move(name);
-      return fail_in_tensor("occurs twice");
-    }
     if (name == kMetadataKey) {
+      if (std::exchange(has_metadata_, true)) return fail("there is __metadata__ twice");
       place_ = Place::kMetadataStart;
       return true;
     }
     entry_ = {};
     entry_.name = std::move(name);
-    if (entries_.size() == bounds_.max_tensors) return fail_in_tensor("is one too many");
     offsets_.clear();
+    n_listed_.reset();
     place_ = Place::kTensorStart;
     return true;
   }
@@ -214,24 +258,34 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   }
 
   bool finish_entry() {
-    if ((seen_ & 7) != 7) return fail_in_tensor("needs dtype, shape and data_offsets");
+    if ((seen_ & kAllFields) != kAllFields) {
+      return fail_in_tensor("needs dtype, shape and data_offsets");
+    }
     if (offsets_[0] > offsets_[1]) return fail_in_tensor("ends before it begins");
     entry_.offset_bytes = offsets_[0];
     entry_.n_bytes = offsets_[1] - offsets_[0];
-    entries_.push_back(std::move(entry_));
     place_ = Place::kTop;
+    const auto [place, is_new] = places_.emplace(entry_.name, entries_.size());
+    if (!is_new) {
+      entries_[place->second] = std::move(entry_);
+      return true;
+    }
+    if (entries_.size() == bounds_.max_tensors) return fail_in_tensor("is one too many");
+    entries_.push_back(std::move(entry_));
     return true;
   }
 
   const SafetensorsHeaderBounds bounds_;
   Place place_ = Place::kStart;
   Field field_ = Field::kOther;
-  unsigned seen_ = 0;  // one bit for each Field of the tensor
+  unsigned seen_ = 0;                    // one bit for each Field of the tensor
+  std::optional<std::size_t> n_listed_;  // fields of a tensor that a list describes
+  bool has_metadata_ = false;
   std::size_t skipped_depth_ = 0;
   std::string key_;
   SafetensorsEntry entry_;
   std::vector<std::uint64_t> offsets_;
-  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, std::size_t> places_;  // of tensors in entries_
   std::vector<SafetensorsEntry> entries_;
   Metadata metadata_;
   Error problem_;
@@ -335,8 +389,10 @@ Result<SafetensorsHeader> check_safetensors_header(std::string_view json,
                                                    std::optional<std::uint64_t> data_bytes,
                                                    const SafetensorsHeaderBounds& bounds) {
   // The JSON parser would skip a byte order mark and stop at a zero byte.
-  if (json.empty() || json.front() != '{') {
-    return corrupt("a safetensors header must begin with '{'").at_byte(kSafetensorsLengthBytes);
+  const auto begin = json.find_first_not_of(kJsonSpaces);
+  if (begin == std::string::npos || json[begin] != '{') {
+    return corrupt("a safetensors header must begin with '{'")
+        .at_byte(kSafetensorsLengthBytes + (begin == std::string::npos ? 0 : begin));
   }
   if (const auto at = json.find('\0'); at != std::string::npos) {
     return corrupt("the safetensors header is not valid JSON in UTF-8")

@@ -27,8 +27,19 @@ std::map<std::string, std::string> dropped_names(std::span<const ArchiveTensor> 
 
 // Returns the entries of the metadata from a name that no tensor has, and that one can have, to one
 // that a tensor with elements has.
+std::vector<SafetensorsTie> possible_ties(const std::vector<SafetensorsEntry>& entries,
+                                          const Metadata& metadata);
+// Likewise, without those whose value is the name of a tensor by chance, as in {"title": "w"}. The
+// names of a tie end alike ("lm_head.weight", "embed_tokens.weight"), or the dropped one is of a
+// module that has tensors, or mark_ties() marked it.
 std::vector<SafetensorsTie> ties_of(const std::vector<SafetensorsEntry>& entries,
                                     const Metadata& metadata);
+
+// The entry of the metadata that lists, as an array in JSON, dropped names which do not look so.
+inline constexpr std::string_view kTiedNamesKey = "cfck.tied_names";
+// Adds that entry to the metadata of a file with these entries, where `dropped` needs it.
+void mark_ties(const std::map<std::string, std::string>& dropped,
+               const std::vector<SafetensorsEntry>& entries, Metadata& metadata);
 
 // True if both have identical elements, in the same order and shape. Both must be of the same
 // archive.

@@ -27,7 +27,8 @@ bool same_tensors(const SafetensorsHeader& header, const TensorArchive& archive,
       return false;
     }
   }
-  for (const SafetensorsTie& tie : header.ties) {
+  // Any tie that the metadata allow: files of earlier versions have more of them.
+  for (const SafetensorsTie& tie : possible_ties(header.entries, header.metadata)) {
     const ArchiveTensor* tensor = archive.find(tie.name);
     if (tensor == nullptr) continue;
     if (are_tied(*tensor, *archive.find(header.entries[tie.entry].name))) ++n_known;
@@ -57,7 +58,12 @@ Result<std::optional<SafetensorsHeader>> kept_header(const TensorArchive& archiv
 }
 
 Result<SafetensorsHeader> new_header(const TensorArchive& archive) {
-  const auto dropped = dropped_names(archive.tensors());
+  auto dropped = dropped_names(archive.tensors());
+  // A name that is a key of other metadata could not be found there.
+  std::erase_if(dropped, [&](const auto& drop) {
+    const auto found = archive.metadata().find(drop.first);
+    return found != archive.metadata().end() && found->second != drop.second;
+  });
   std::vector<SafetensorsEntry> entries;
   for (const ArchiveTensor& tensor : archive.tensors()) {
     if (tensor.hidden || dropped.contains(tensor.name)) continue;
@@ -65,6 +71,7 @@ Result<SafetensorsHeader> new_header(const TensorArchive& archive) {
   }
   Metadata metadata = archive.metadata();
   for (const auto& [name, kept] : dropped) metadata.emplace(name, kept);
+  mark_ties(dropped, entries, metadata);
   return make_safetensors_header(std::move(entries), std::move(metadata));
 }
 

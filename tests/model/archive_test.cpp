@@ -374,10 +374,10 @@ TEST(Archive, OpensSources) {
 
 TEST(Archive, ShardsMayHaveTheMetadataOfAll) {
   const Folder folder;
-  const std::string metadata = R"("__metadata__":{"x":"a","b":"a"},)";
+  const std::string metadata = R"("__metadata__":{"x.w":"a.w","b.w":"a.w"},)";
   const auto shard = [&](const std::string& name) {
     const std::string json =
-        "{" + metadata + "\"" + name + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+        "{" + metadata + "\"" + name + R"(.w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
     std::uint64_t length = json.size();
     std::string file(reinterpret_cast<const char*>(&length), 8);
     return file + json + name;
@@ -386,10 +386,10 @@ TEST(Archive, ShardsMayHaveTheMetadataOfAll) {
   write_text(folder / "2.safetensors", shard("b"));
   const auto archive = take(TensorArchive::open(folder.path()));
   ASSERT_EQ(archive->tensors().size(), 3U);
-  EXPECT_FALSE(archive->find("b")->named_by_metadata);
-  EXPECT_EQ(archive->find("x")->index, 2U);
-  EXPECT_EQ(archive->find("x")->base, archive->find("a")->index);
-  EXPECT_EQ(read_whole(*archive, *archive->find("b")), Bytes{std::byte{'b'}});
+  EXPECT_FALSE(archive->find("b.w")->named_by_metadata);
+  EXPECT_EQ(archive->find("x.w")->index, 2U);
+  EXPECT_EQ(archive->find("x.w")->base, archive->find("a.w")->index);
+  EXPECT_EQ(read_whole(*archive, *archive->find("b.w")), Bytes{std::byte{'b'}});
 }
 
 // Folders that are not archives: the code, and a part of the message.

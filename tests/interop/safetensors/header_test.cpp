@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "cfck/archive.hpp"
 #include "cfck/safetensors.hpp"
+#include "tests/interop/safetensors/conversions.hpp"
 #include "tests/interop/safetensors/safetensors_file.hpp"
 
 namespace cfck {
@@ -13,6 +15,8 @@ namespace {
 
 using test::entry;
 using test::safetensors_file;
+using test::to_cfck;
+using test::to_safetensors;
 
 Result<SafetensorsHeader> read(const std::vector<std::byte>& file) {
   return read_safetensors_header(MemorySource(file));
@@ -48,13 +52,12 @@ const Case kBroken[] = {
     {"control character", "{\"a\x01\":{}}", ""},
     {"duplicate tensor",
      "{" + entry("a", "U8", "[1]", "[0,1]") + "," + entry("a", "U8", "[1]", "[1,2]") + "}", "xy"},
-    {"duplicate tensor, same place",
-     "{" + entry("a", "U8", "[1]", "[0,1]") + "," + entry("a", "U8", "[1]", "[0,1]") + "}", "x"},
+    {"duplicate tensor, the last one with another shape",
+     "{" + entry("a", "U8", "[1]", "[0,1]") + "," + entry("a", "U8", "[2]", "[0,1]") + "}", "x"},
     {"duplicate tensor, escaped",
      "{" + entry("a", "U8", "[1]", "[0,1]") + "," + entry("\\u0061", "U8", "[1]", "[1,2]") + "}",
      "xy"},
     {"duplicate metadata", R"({"__metadata__":{},"__metadata__":{}})", ""},
-    {"duplicate key of metadata", R"({"__metadata__":{"a":"1","a":"2"}})", ""},
     {"duplicate field", R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
      "x"},
     {"missing dtype", R"({"a":{"shape":[1],"data_offsets":[0,1]}})", "x"},
@@ -67,12 +70,20 @@ const Case kBroken[] = {
     {"metadata with an object", R"({"__metadata__":{"a":{}}})", ""},
     {"metadata with a list", R"({"__metadata__":{"a":[]}})", ""},
     {"tensor is null", R"({"a":null})", ""},
-    {"tensor is a list", R"({"a":["U8",[1],[0,1]]})", "x"},
+    {"tensor is a list of too few", R"({"a":["U8",[1]]})", "x"},
+    {"tensor is a list of too many", R"({"a":["U8",[1],[0,1],null]})", "x"},
+    {"tensor is a list in another order", R"({"a":[[1],"U8",[0,1]]})", "x"},
     {"tensor is a string", R"({"a":"U8"})", "x"},
     {"unknown dtype", one("Q8", "[1]", "[0,1]"), "x"},
     {"lower-case dtype", one("u8", "[1]", "[0,1]"), "x"},
     {"dtype null", R"({"a":{"dtype":null,"shape":[1],"data_offsets":[0,1]}})", "x"},
-    {"dtype an object", R"({"a":{"dtype":{"U8":null},"shape":[1],"data_offsets":[0,1]}})", "x"},
+    {"dtype an object of two",
+     R"({"a":{"dtype":{"U8":null,"I8":null},"shape":[1],"data_offsets":[0,1]}})", "x"},
+    {"dtype an object of none", R"({"a":{"dtype":{},"shape":[1],"data_offsets":[0,1]}})", "x"},
+    {"dtype an object with a value", R"({"a":{"dtype":{"U8":1},"shape":[1],"data_offsets":[0,1]}})",
+     "x"},
+    {"white space of no JSON before it", "\v{}", ""},
+    {"white space alone", "   ", ""},
     {"dimension with a point", one("U8", "[1.0]", "[0,1]"), "x"},
     {"dimension with an exponent", one("U8", "[1e0]", "[0,1]"), "x"},
     {"negative dimension", one("U8", "[-1]", "[0,1]"), "x"},
@@ -161,6 +172,14 @@ TEST(SafetensorsHeader, AcceptsWhatSafetensorsAccepts) {
        "12345"},
       {"names with escapes", "{" + entry("a\\u0000\\n\\\"\x7f", "U8", "[1]", "[0,1]") + "}", "x"},
       {"empty name", "{" + entry("", "U8", "[1]", "[0,1]") + "}", "x"},
+      {"white space before it", " \n\t\r" + kGood, "x"},
+      {"more white space before it than is looked at first", std::string(600, ' ') + kGood, "x"},
+      {"duplicate tensor",
+       "{" + entry("a", "I8", "[1]", "[0,1]") + "," + entry("a", "U8", "[1]", "[0,1]") + "}", "x"},
+      {"duplicate key of metadata", R"({"__metadata__":{"a":"1","a":"2"}})", ""},
+      {"tensor is a list", R"({"a":["U8",[1],[0,1]]})", "x"},
+      {"dtype an object", R"({"a":{"dtype":{"U8":null},"shape":[1],"data_offsets":[0,1]}})", "x"},
+      {"dtype an object in a list", R"({"a":[{"U8":null},[1],[0,1]]})", "x"},
       {"4 bits", one("F4", "[2]", "[0,1]"), "x"},
       {"6 bits", one("F6_E3M2", "[4]", "[0,3]"), "xyz"},
   };
@@ -168,7 +187,24 @@ TEST(SafetensorsHeader, AcceptsWhatSafetensorsAccepts) {
     const auto header = read(safetensors_file(c.json, c.data));
     ASSERT_TRUE(header) << c.what << ": " << header.error().to_string();
     EXPECT_EQ(header->json, c.json) << c.what;
+    const auto file = safetensors_file(c.json, c.data);
+    const auto format = TensorArchive::format_of(MemorySource(file));
+    ASSERT_TRUE(format) << c.what;
+    EXPECT_EQ(*format, "safetensors") << c.what;
+    EXPECT_TRUE(to_safetensors(to_cfck(file)) == file) << c.what;
   }
+}
+
+TEST(SafetensorsHeader, OfTwoWithOneNameTheLastOneCounts) {
+  const std::string json = R"({"__metadata__":{"k":"first","k":"last"},)" +
+                           entry("a", "I8", "[1]", "[0,1]") + "," +
+                           entry("\\u0061", "U8", "[1,1]", "[0,1]") + "}";
+  const auto header = read(safetensors_file(json, "x"));
+  ASSERT_TRUE(header) << header.error().to_string();
+  ASSERT_EQ(header->entries.size(), 1U);
+  EXPECT_EQ(header->entries[0].dtype, DType::kU8);
+  EXPECT_EQ(header->entries[0].shape, (Shape{1, 1}));
+  EXPECT_EQ(header->metadata, (Metadata{{"k", "last"}}));
 }
 
 TEST(SafetensorsHeader, ReadsEverythingItSays) {
