@@ -28,6 +28,9 @@ struct LossyRecord {
   ErrorBound bound;
   bool is_forced = false;        // rather than lossless, whatever it takes
   bool keeps_near_zero = false;  // lossless where the root mean square is below the bound
+  // Codec direct: the step, whatever the bound and the values, so that decoded values are coded as
+  // they are when they are encoded again. 0: the codec chooses. Not with a bound for each row.
+  double fixed_step = 0;
   EntropyId entropy = EntropyId::kZstd;
   EncodeLevel level = EncodeLevel::kDefault;
   std::shared_ptr<const CodecRequest> request = nullptr;  // of the codec's own type

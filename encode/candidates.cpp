@@ -156,6 +156,7 @@ Result<LossyCandidate> plan_lossy(const EncodePlan& plan, EntropyId entropy, Enc
   record.is_forced = plan.choice.codec == CodecChoice::kDirect || plan.request != nullptr;
   record.request = plan.request;
   record.keeps_near_zero = plan.choice.keeps_near_zero;
+  record.fixed_step = plan.fixed_step;
   record.entropy = entropy;
   record.level = level;
   const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;

@@ -29,6 +29,7 @@ struct EncodePlan {
   std::uint64_t offset_bytes = 0;       // of the tensor in the source
   EntropyId entropy = kDefaultEntropy;  // the caller's choice
   EncodeLevel level = EncodeLevel::kDefault;
+  double fixed_step = 0;  // as in LossyRecord
   // Set for a choice of codec spectral as soon as its step is known; opaque to all but that codec.
   std::shared_ptr<const codec::CodecRequest> request = nullptr;
   RecordQuality quality = {};

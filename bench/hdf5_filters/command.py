@@ -51,7 +51,12 @@ def bounded_filters(block: tuple[int, ...]) -> dict[str, Options]:
     return {
         "cfck": lambda e: dict(cfck.hdf5.filter(max_abs_error=e)),
         f"cfck, spectral, block {block}": lambda e: dict(
-            cfck.hdf5.filter(max_abs_error=e, codec="spectral", block=block)
+            cfck.hdf5.filter(max_abs_error=e, codec="spectral", block=block, written_once=True)
+        ),
+        # Of the range of each chunk, which is smaller than that of the dataset.
+        "cfck, max_rel_error": lambda _: dict(cfck.hdf5.filter(max_rel_error=REL)),
+        "cfck, max_rel_error, written once": lambda _: dict(
+            cfck.hdf5.filter(max_rel_error=REL, written_once=True)
         ),
         "SZ3": lambda e: dict(hdf5plugin.SZ3(absolute=e)),
         "zfp": lambda e: dict(hdf5plugin.Zfp(accuracy=e)),

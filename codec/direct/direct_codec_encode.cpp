@@ -77,6 +77,7 @@ Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadV
   direct.dtype = record.dtype;
   direct.entropy = record.entropy;
   direct.level = record.level;
+  direct.fixed_step = record.fixed_step;
   direct.shape = record.shape;
   direct.chunk_elems = record.chunk_elems;
   CFCK_TRY_ASSIGN(DirectPlan plan, plan_direct(direct, bounds.view(), read, scratch));

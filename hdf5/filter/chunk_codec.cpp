@@ -7,9 +7,8 @@
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
-#include "encode/choose_candidate.hpp"
-#include "encode/rate/rate_control.hpp"
-#include "encode/rules/encode_rules.hpp"
+#include "hdf5/filter/chunk_choice.hpp"
+#include "hdf5/filter/chunk_encode.hpp"
 #include "hdf5/filter/fill_values.hpp"
 
 namespace cfck::hdf5 {
@@ -21,16 +20,6 @@ constexpr std::size_t kHeaderBytes = 24;
 constexpr std::size_t kMaskAt = kHeaderBytes + 4;
 constexpr std::uint8_t kReversed = 1;
 constexpr std::uint8_t kHidesFill = 2;
-// The range of max_abs_error (cfck/options.hpp).
-constexpr double kSmallestBound = 0x1p-1000;
-constexpr double kLargestBound = 0x1p1000;
-constexpr unsigned kSmallestRate = 128;  // bytes of a chunk: headers take half of that
-
-constexpr encode::FrameCosts kCosts = {
-    .header_bytes = kHeaderBytes,
-    .max_packed_payload_bytes = 0,
-    .max_raw_frame_bytes = codec::kMaxChunkBytes,
-};
 
 struct Header {
   CodecId codec = CodecId::kRaw;
@@ -49,99 +38,10 @@ Error damaged(const std::string& what, std::uint64_t offset) {
   return corrupt(what + "; the chunk is damaged, download the file again").at_byte(offset);
 }
 
-// Whether values of this type may be changed.
-bool is_float(DType dtype) { return codec::find_lossy_encoder(CodecId::kDirect)->supports(dtype); }
-
-// The options of cfck for a chunk, with a bound relative to the range made absolute.
-TensorOptions options_of(const FilterRequest& request, double max_abs_error) {
-  TensorOptions options = request.options;
-  switch (request.mode) {
-    case Mode::kLossless:
-      break;
-    case Mode::kMaxAbsError:
-    case Mode::kMaxRelError:
-      options.max_abs_error = max_abs_error;
-      break;
-    case Mode::kNmse:
-      options.nmse = request.value;
-      break;
-    case Mode::kBitsPerWeight:
-      options.bits_per_weight = request.value;
-      break;
-  }
-  if (request.max_abs_error > 0) {
-    options.max_abs_error = request.max_abs_error;
-  }
-  if (options.nmse || options.bits_per_weight || options.codec == CodecChoice::kSpectral) {
-    options.steps = StepPreset::kFlat;  // the values are data, not the weights of a known model
-  }
-  return options;
-}
-
-Result<encode::TensorChoice> choose(const FilterRequest& request, const ChunkValues& values,
-                                    double max_abs_error) {
-  EncodeOptions of_file;
-  of_file.level = request.level;
-  CFCK_TRY_ASSIGN(const encode::EncodeRules rules, encode::EncodeRules::create(of_file));
-  return rules.choose("", values.dtype, values.shape, options_of(request, max_abs_error));
-}
-
-encode::TensorChoice without_loss(const FilterRequest& request) {
-  encode::TensorChoice choice;
-  choice.codec = encode::lossless_codec(request.options.codec);
-  return choice;
-}
-
-// `bytes` are in little-endian order, and have all fill values.
-Result<encode::TensorChoice> choice_for(const FilterRequest& request, const ChunkValues& values,
-                                        ByteView bytes) {
-  if (!request.is_lossy()) {
-    return without_loss(request);
-  }
-  double bound = request.value;
-  if (request.mode == Mode::kMaxRelError) {
-    bound = share_of_range(values.dtype, bytes, values.fill_bits, request.value);
-    if (bound < kSmallestBound) {
-      return without_loss(request);
-    }
-    bound = std::min(bound, kLargestBound);
-  }
-  return choose(request, values, bound);
-}
-
-encode::EncodePlan plan_for(const FilterRequest& request, const ChunkValues& values,
-                            const ByteSource& source) {
-  encode::EncodePlan plan;
-  plan.dtype = values.dtype;
-  plan.shape = values.shape;
-  const std::uint64_t n_values = source.size() * 8 / bits_per_element(values.dtype);
-  plan.geometry = codec::chunk_geometry(values.dtype, n_values, source.size(), n_values);
-  plan.source = &source;
-  plan.entropy = request.entropy;
-  plan.level = request.level;
-  return plan;
-}
-
-// Finds the step of codec spectral, or that the chunk is smaller without loss. A chunk whose values
-// cannot be had at a rate, such as one of nothing but NaNs, is stored without loss: HDF5 writes
-// chunks when files are closed, where an error would lose what was written before.
-Result<void> find_step(encode::EncodePlan& plan, const FilterRequest& request) {
-  encode::RateControl control(kCosts, 1, [](const StepSearch&) -> Result<void> { return {}; });
-  const auto decisions = control.decide(plan.choice.spectral->target, {&plan, 1});
-  if (!decisions && decisions.error().code != ErrorCode::kInvalidArgument) {
-    return decisions.error();
-  }
-  plan.request = decisions ? decisions->front().request : nullptr;
-  if (plan.request == nullptr) {
-    plan.choice = without_loss(request);
-  }
-  return {};
-}
-
 // What is encoded: the bytes themselves, or a copy with reversed values and without fill values.
 // Sets the choice, which depends on the values before those are hidden.
 Result<ByteView> prepare(const FilterRequest& request, const ChunkValues& values, ByteView bytes,
-                         ChunkMemory& memory, Header& header, encode::TensorChoice& choice) {
+                         ChunkMemory& memory, Header& header, ChunkChoice& choice) {
   ByteView prepared = bytes;
   if (values.is_big_endian) {
     memory.values.resize(bytes.size());
@@ -149,8 +49,8 @@ Result<ByteView> prepare(const FilterRequest& request, const ChunkValues& values
     header.flags |= kReversed;
     prepared = memory.values;
   }
-  CFCK_TRY_ASSIGN(choice, choice_for(request, values, prepared));
-  if (!choice.is_lossy() || !is_apart(values.dtype, values.fill_bits)) {
+  CFCK_TRY_ASSIGN(choice, choose_for_chunk(request, values, prepared));
+  if (!choice.may_lose() || !is_apart(values.dtype, values.fill_bits)) {
     return prepared;
   }
   if (prepared.data() == bytes.data()) {
@@ -246,28 +146,6 @@ Result<void> check_header(const Header& header, const ChunkValues& values, std::
 
 }  // namespace
 
-Result<void> check_request(const FilterRequest& request, const ChunkValues& values) {
-  if (values.n_bytes() == 0 || values.n_bytes() > codec::kMaxChunkBytes) {
-    return unsupported("a chunk of the dataset has more than 64 MiB; choose smaller chunks");
-  }
-  if (request.is_lossy() && !is_float(values.dtype)) {
-    return invalid_argument(
-        "maximum errors and targets apply to floats only, and the dataset has " +
-        std::string(dtype_name(values.dtype)) +
-        "; leave them out for it, and it is stored without loss");
-  }
-  const double n_values =
-      static_cast<double>(values.n_bytes() * 8 / bits_per_element(values.dtype));
-  if (request.mode == Mode::kBitsPerWeight && request.value * n_values < kSmallestRate * 8) {
-    return invalid_argument("bits_per_weight leaves less than " + std::to_string(kSmallestRate) +
-                            " bytes to a chunk; choose larger chunks or more bits");
-  }
-  // An absolute bound stands for a relative one: neither depends on the values here.
-  const bool is_relative = request.mode == Mode::kMaxRelError;
-  CFCK_TRY(choose(request, values, is_relative ? 1 : request.value));
-  return {};
-}
-
 Result<StoredChunk> store_chunk(const FilterRequest& request, const ChunkValues& described,
                                 ByteView bytes, ChunkMemory& memory) {
   const bool is_whole = bytes.size() == described.n_bytes();
@@ -290,16 +168,11 @@ Result<StoredChunk> store_chunk(const FilterRequest& request, const ChunkValues&
   Header header;
   header.dtype = values.dtype;
   header.n_bytes = bytes.size();
-  encode::TensorChoice choice;
+  ChunkChoice choice;
   CFCK_TRY_ASSIGN(const ByteView prepared, prepare(request, values, bytes, memory, header, choice));
-  const MemorySource source(prepared);
-  encode::EncodePlan plan = plan_for(request, values, source);
-  plan.choice = std::move(choice);
-  if (plan.choice.spectral) {
-    CFCK_TRY(find_step(plan, request));
-  }
-  CFCK_TRY_ASSIGN(const encode::SingleChoice chosen,
-                  encode::choose_for_values(plan, kCosts, prepared, memory.worker));
+  CFCK_TRY_ASSIGN(
+      const encode::SingleChoice chosen,
+      encode_values(request, values, std::move(choice), prepared, header.size(), memory.worker));
   header.codec = chosen.candidate.codec;
   header.entropy = chosen.candidate.entropy;
   StoredChunk stored;

@@ -30,9 +30,6 @@ struct ChunkMemory {
   std::vector<std::byte> mask_frame;
 };
 
-// Checks that the request makes sense for these values. Errors: kInvalidArgument, kUnsupported.
-Result<void> check_request(const FilterRequest& request, const ChunkValues& values);
-
 // The bytes of a chunk, header first; the payload is in memory.worker until the next call.
 struct StoredChunk {
   std::vector<std::byte> header;

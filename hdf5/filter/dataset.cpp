@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/bytes.hpp"
-#include "hdf5/filter/chunk_codec.hpp"
+#include "hdf5/filter/chunk_choice.hpp"
 #include "hdf5/filter/fill_values.hpp"
 
 namespace cfck::hdf5 {
@@ -153,8 +153,9 @@ bool is_first_filter(const Hdf5Functions& hdf5, Id creation) {
 }
 
 // The bits of the fill value of elements that are single values; otherwise 0.
-std::uint64_t fill_bits(const Hdf5Functions& hdf5, Id creation, Id type, const Element& element) {
-  const unsigned value_bytes = bits_per_element(element.dtype) / 8;
+std::uint64_t fill_bits(const Hdf5Functions& hdf5, Id creation, Id type,
+                        const ChunkValues& values) {
+  const unsigned value_bytes = bits_per_element(values.dtype) / 8;
   int status = kFillUndefined;
   if (hdf5.H5Tget_size(type) != value_bytes || hdf5.H5Pfill_value_defined(creation, &status) < 0 ||
       status == kFillUndefined) {
@@ -166,7 +167,7 @@ std::uint64_t fill_bits(const Hdf5Functions& hdf5, Id creation, Id type, const E
   }
   std::array<std::byte, 8> bits{};
   const ByteView value(fill.data(), value_bytes);
-  if (element.is_big_endian) {
+  if (values.is_big_endian) {
     reverse_bytes(value_bytes, value, bits.data());
   } else {
     std::copy(value.begin(), value.end(), bits.begin());
@@ -209,10 +210,16 @@ Result<Dataset> describe(const Hdf5Functions& hdf5, Id creation, Id type) {
     shape.erase(shape.begin());
   }
   dataset.values = {element.dtype, element.is_big_endian, 0, std::move(shape), is_first};
-  if (dataset.request.is_lossy()) {
-    dataset.values.fill_bits = fill_bits(hdf5, creation, type, element);
-  }
   CFCK_TRY(check_request(dataset.request, dataset.values));
+  return dataset;
+}
+
+Result<Dataset> describe_new(const Hdf5Functions& hdf5, Id creation, Id type) {
+  CFCK_TRY_ASSIGN(Dataset dataset, describe(hdf5, creation, type));
+  CFCK_TRY(check_new_request(dataset.request));
+  if (dataset.request.is_lossy()) {
+    dataset.values.fill_bits = fill_bits(hdf5, creation, type, dataset.values);
+  }
   return dataset;
 }
 

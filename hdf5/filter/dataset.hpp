@@ -14,10 +14,15 @@ struct Dataset {
   ChunkValues values;
 };
 
-// Reads the properties for the creation of a dataset, and checks that what they ask of the filter
-// can be done. Integers and anything else without a float type is lossless only; types that cfck
+// Reads the properties of a dataset, and checks that what they ask of the filter can be done.
+// libhdf5 asks not only when a dataset is created, but also before the first write to one that was
+// opened; of such a one H5Pget_fill_value() crashes in HDF5 1.10, so the fill value is left out.
+// Integers and anything else without a float type is lossless only; types that cfck
 // does not have, and values that other filters change first, are taken as bytes. Errors:
 // kInvalidArgument, kUnsupported.
 Result<Dataset> describe(const Hdf5Functions& hdf5, Id creation, Id type);
+// For a dataset that is created now: with its fill value, and without requests that older plug-ins
+// took.
+Result<Dataset> describe_new(const Hdf5Functions& hdf5, Id creation, Id type);
 
 }  // namespace cfck::hdf5

@@ -56,21 +56,40 @@ struct Range {
   double max = -std::numeric_limits<double>::infinity();
 };
 
-template <class Value>
-Range range_of(ByteView values, typename Value::Word fill) {
+// Calls `function` with every finite value but the fill value, and with no zero if that is 0.
+template <class Value, class Function>
+void for_values(ByteView values, typename Value::Word fill, Function function) {
   using Word = typename Value::Word;
   const bool skips_zero = codec::magnitude_of<Value>(fill) == 0;
-  Range range;
   for (std::size_t at = 0; at < values.size(); at += sizeof(Word)) {
     const auto word = load<Word>(values.data() + at);
     const Word magnitude = codec::magnitude_of<Value>(word);
     const bool counts =
         magnitude < Value::kInfinity && word != fill && !(skips_zero && magnitude == 0);
-    const double value = Value::to_double(word);
+    function(counts, Value::to_double(word));
+  }
+}
+
+template <class Value>
+Range range_of(ByteView values, typename Value::Word fill) {
+  Range range;
+  for_values<Value>(values, fill, [&](bool counts, double value) {
     range.min = counts && value < range.min ? value : range.min;
     range.max = counts && value > range.max ? value : range.max;
-  }
+  });
   return range;
+}
+
+// The sum of squares of the values times `scale`, added up in eight sums by turns.
+template <class Value>
+double sum_of_squares(ByteView values, typename Value::Word fill, double scale) {
+  double sums[8] = {};
+  std::size_t i = 0;
+  for_values<Value>(values, fill, [&](bool counts, double value) {
+    const double scaled = counts ? value * scale : 0;
+    sums[i++ % 8] += scaled * scaled;
+  });
+  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
 double below(double value) { return std::nextafter(value, 0.0); }
@@ -113,6 +132,26 @@ void show_fill(DType dtype, std::uint64_t fill_bits, ByteView mask, MutableBytes
   with_type(dtype, [&](auto traits) {
     using Word = typename decltype(traits)::Word;
     show<Word>(static_cast<Word>(fill_bits), mask, values);
+  });
+}
+
+Measures measures_of(DType dtype, ByteView values, std::uint64_t fill_bits) {
+  const DefaultFloatEnvironment environment;
+  return with_type(dtype, [&](auto traits) {
+    using Value = decltype(traits);
+    const auto fill = static_cast<typename Value::Word>(fill_bits);
+    const Range range = range_of<Value>(values, fill);
+    Measures measures;
+    measures.largest = range.min <= range.max ? std::max(-range.min, range.max) : 0;
+    measures.largest = std::max(measures.largest, 0.0);
+    if (measures.largest > 0) {
+      // Squares of values near 1 neither overflow nor vanish where they count.
+      const double scale = std::ldexp(1.0, -std::clamp(std::ilogb(measures.largest), -1000, 1000));
+      const double n_values = static_cast<double>(values.size() / sizeof(fill));
+      measures.root_mean_square =
+          std::sqrt(sum_of_squares<Value>(values, fill, scale) / n_values) / scale;
+    }
+    return measures;
   });
 }
 

@@ -24,6 +24,16 @@ bool hide_fill(DType dtype, std::uint64_t fill_bits, MutableBytes values,
 // The inverse. Requires: `mask` has a bit for each value.
 void show_fill(DType dtype, std::uint64_t fill_bits, ByteView mask, MutableBytes values);
 
+// What errors are measured against: the finite values but the fill value, and all zeros if that is
+// 0.
+struct Measures {
+  double largest = 0;  // magnitude
+  // The square root of the sum of squares over the number of all values, whatever they are; off by
+  // a factor below 1 + 2^-20.
+  double root_mean_square = 0;
+};
+Measures measures_of(DType dtype, ByteView values, std::uint64_t fill_bits);
+
 // The largest double that is not above `share` times the largest minus the smallest finite value,
 // fill values left out; 0 where there are no two. No rounding goes up.
 double share_of_range(DType dtype, ByteView values, std::uint64_t fill_bits, double share);

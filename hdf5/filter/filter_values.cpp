@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kMaxDimensions = 33;  // 32 of a dataset, and one of its elements
 constexpr unsigned kBigEndianBit = 1u << 8;
 constexpr unsigned kFirstFilterBit = 1u << 9;
+constexpr unsigned kWrittenOnceBit = 1u << 31;  // of word 4; plug-ins that lack it still read
 
 std::uint64_t word_pair(std::span<const unsigned> words, std::size_t first) {
   return words[first] | std::uint64_t{words[first + 1]} << 32;
@@ -50,8 +51,10 @@ Result<void> parse_coding(unsigned word, FilterRequest& request) {
   if (entropy != 0) {
     request.entropy = static_cast<EntropyId>(entropy);
   }
-  if (byte_of(24) != 0) {
-    request.options.trellis_states = byte_of(24);
+  request.is_written_once = (word & kWrittenOnceBit) != 0;
+  const std::uint8_t trellis_states = byte_of(24) & 0x7f;
+  if (trellis_states != 0) {
+    request.options.trellis_states = trellis_states;
   }
   return {};
 }

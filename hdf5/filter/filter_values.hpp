@@ -32,8 +32,8 @@ enum class Mode : unsigned {
 //   0     version; 0 words at all: lossless
 //   1     mode
 //   2, 3  value of the mode, the low and the high half of an F64; 0 for lossless
-//   4     bits 0-7 codec (CodecChoice), 8-15 level + 1, 16-23 entropy stage, 24-31 trellis states;
-//         0: the default of each
+//   4     bits 0-7 codec (CodecChoice), 8-15 level + 1, 16-23 entropy stage, 24-30 trellis states;
+//         0: the default of each; bit 31: every chunk is written once, as a whole
 //   5, 6  sides of blocks, one byte each, the first in the lowest bits, ended by 0
 //   7, 8  max_abs_error beside a target, as 2 and 3; 0: none
 inline constexpr std::size_t kUserValues = 9;
@@ -53,6 +53,9 @@ struct FilterRequest {
   double value = 0;
   TensorOptions options;     // without bounds and targets
   double max_abs_error = 0;  // beside a target; 0: none
+  // The user's word that no chunk is decoded, changed and encoded again. Otherwise values that were
+  // decoded are coded such that their errors do not add up.
+  bool is_written_once = false;
   EntropyId entropy = kDefaultEntropy;
   EncodeLevel level = EncodeLevel::kDefault;
 

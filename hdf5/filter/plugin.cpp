@@ -117,7 +117,7 @@ int can_apply(Id creation, Id type, Id) {
 int set_local(Id creation, Id type, Id) {
   const Hdf5Functions& hdf5 = calling_library(__builtin_return_address(0));
   const auto done = run_guarded([&]() -> Result<void> {
-    CFCK_TRY_ASSIGN(const Dataset dataset, describe(hdf5, creation, type));
+    CFCK_TRY_ASSIGN(const Dataset dataset, describe_new(hdf5, creation, type));
     const std::vector<unsigned> words = complete_words(dataset.words, dataset.values);
     if (hdf5.H5Pmodify_filter(creation, kFilterId, kMandatory, words.size(), words.data()) < 0) {
       return internal_error("HDF5 does not take the client data of the filter");

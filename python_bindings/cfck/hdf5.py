@@ -8,6 +8,8 @@ Importing this module shows the filter plug-in to h5py, where that is installed:
     with h5py.File("fields.h5", "w") as file:
         file.create_dataset("a", data=field, **cfck.hdf5.filter())  # every bit is kept
         file.create_dataset("b", data=field, **cfck.hdf5.filter(max_abs_error=1e-3))
+        options = cfck.hdf5.filter(max_rel_error=1e-3, written_once=True)
+        file.create_dataset("c", data=field, **options)
 
 Files are read as any others once the module is imported. Other programs find the plug-in through
 the environment variable ``HDF5_PLUGIN_PATH``: ``python -m cfck.hdf5`` prints its folder, and with
@@ -42,6 +44,7 @@ _MODES = {None: 0, "max_abs_error": 1, "max_rel_error": 2, "nmse": 3, "bits_per_
 _CODECS = {"auto": 0, "raw": 1, "lossless": 2, "direct": 3, "spectral": 4}
 _LEVELS = {"fast": 1, "default": 2, "archive": 3}
 _STAGES = {"zstd": 1, "rans": 2}
+_WRITTEN_ONCE = 1 << 31
 
 
 _HELP = """\
@@ -50,8 +53,8 @@ usage: python -m cfck.hdf5 [NAME=VALUE ...]
 Without options, prints the folder of the HDF5 filter plug-in, for HDF5_PLUGIN_PATH.
 With options, prints what h5repack -f takes: UD=...
 
-options: max_abs_error, max_rel_error, nmse, bits_per_weight, codec, trellis_states, block,
-  entropy, level; help(cfck.hdf5.filter) in Python says more
+options: max_abs_error, max_rel_error, nmse, bits_per_weight, written_once, codec,
+  trellis_states, block, entropy, level; help(cfck.hdf5.filter) in Python says more
 
   export HDF5_PLUGIN_PATH=$(python -m cfck.hdf5)
   h5repack -f data:$(python -m cfck.hdf5 max_abs_error=1e-3) fields.h5 packed.h5
@@ -96,6 +99,12 @@ def filter(**options: Unpack[FilterOptions]) -> DatasetOptions:
     Returns:
         Keyword arguments for create_dataset(). Chunks stay the caller's choice (``chunks=``):
         each is compressed for itself, and 2**16 values or more are best, 64 MiB the most.
+
+    A chunk that is filled in several goes (rows are appended, the file is opened anew, the chunk
+    is larger than HDF5's cache) is decoded and encoded again each time. Maximum errors and targets
+    are kept all the same. ``max_rel_error``, ``nmse`` and ``bits_per_weight`` pay for that with up
+    to twice the bits; ``written_once=True`` spares them where each chunk is written once, as by
+    ``create_dataset(data=...)``.
 
     create_dataset() raises ValueError where the dataset cannot have what was asked for: a maximum
     error for integers, or with another filter, such as shuffle, before this one.
@@ -152,6 +161,7 @@ def _words(options: FilterOptions) -> tuple[int, ...]:
         | _LEVELS[given["level"]] << 8
         | _STAGES[given["entropy"]] << 16
         | (given["trellis_states"] or 0) << 24
+        | (_WRITTEN_ONCE if given["written_once"] else 0)
     )
     sides = bytes(given["block"] or ())
     if len(sides) > 8:
@@ -176,7 +186,25 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
         )
     if not is_lossy and given["codec"] in ("direct", "spectral"):
         raise InvalidArgumentError(f"codec {given['codec']} needs a maximum error or a target")
+    _check_written_once(given)
     return checked
+
+
+def _check_written_once(given: dict[str, Any]) -> None:
+    """Options of codec spectral, which has no grid that decoded values would lie on."""
+    if not isinstance(given["written_once"], bool):
+        kind = type(given["written_once"]).__name__
+        raise TypeError(f"written_once is bool, not {kind}: {given['written_once']!r}")
+    asked = [name for name in ("trellis_states", "block") if given[name]]
+    asked += ["codec spectral"] if given["codec"] == "spectral" else []
+    if asked and not given["written_once"]:
+        raise InvalidArgumentError(
+            f"{' and '.join(asked)}: this is for chunks that are written once, as a whole: values "
+            "that are decoded and encoded again, as when rows are appended to a chunk, would "
+            "change each time. Say written_once=True if that does not happen, as with "
+            "create_dataset(data=...); without it max_abs_error, max_rel_error, nmse and "
+            "bits_per_weight are kept by codec direct"
+        )
 
 
 def _show_to_h5py() -> None:
@@ -218,6 +246,8 @@ def _value(name: str, text: str) -> Any:
     """An option from the command line."""
     if name == "block":
         return tuple(int(side) for side in text.replace("x", ",").split(","))
+    if name == "written_once" and text.lower() in ("true", "false"):
+        return text.lower() == "true"
     for convert in (int, float):
         try:
             return convert(text)

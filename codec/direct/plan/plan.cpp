@@ -81,7 +81,8 @@ class Planner {
     best_.place = n_chunks_ == 1 ? ParameterPlace::kInline : ParameterPlace::kPreamble;
     CFCK_TRY(set_steps());
     CFCK_TRY_ASSIGN(sample_, take_plan_sample(record_, geometry_, bounds_, read_));
-    if (record_.dtype == DType::kF16 || record_.dtype == DType::kBF16) {
+    const bool is_short = record_.dtype == DType::kF16 || record_.dtype == DType::kBF16;
+    if (is_short && record_.fixed_step == 0) {
       CFCK_TRY(try_powers_of_two());
     }
     Candidate chosen{sample_.parameters(best_.parameters), {}};
@@ -107,6 +108,9 @@ class Planner {
   Result<void> set_steps() {
     if (bounds_.rows.empty()) {
       CFCK_TRY_ASSIGN(best_.parameters.step, step_of(bounds_.bound));
+      if (record_.fixed_step > 0) {
+        best_.parameters.step = record_.fixed_step;
+      }
       return {};
     }
     for (const double bound : bounds_.rows) {

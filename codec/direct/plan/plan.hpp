@@ -12,6 +12,7 @@ struct DirectRecord {
   std::span<const std::uint64_t> shape;
   std::uint64_t chunk_elems = 0;  // of all chunks but the last
   EncodeLevel level = EncodeLevel::kDefault;
+  double fixed_step = 0;  // as in LossyRecord
 };
 
 struct DirectPlan {

@@ -119,6 +119,7 @@ _declare(
     bits_per_weight=None,
     trellis_states=None,
     block=None,
+    written_once=False,
 )
 _declare(RefineOptions, CompressOptions, size=None, rules=None)
 _declare(SaveOptions, RefineOptions, calibration=None, progress=None)

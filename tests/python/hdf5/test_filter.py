@@ -104,7 +104,8 @@ def test_special_values_come_back(tmp_path, weights):
 @pytest.mark.parametrize("codec", ["auto", "direct", "spectral"])
 def test_maximum_error_is_kept(tmp_path, weights, dtype, codec):
     values = weights.astype(dtype)
-    path = write(tmp_path / "a.h5", values, max_abs_error=1e-3, codec=codec)
+    more = {"written_once": True} if codec == "spectral" else {}
+    path = write(tmp_path / "a.h5", values, max_abs_error=1e-3, codec=codec, **more)
     loaded = read(path)
     assert loaded.dtype == values.dtype
     error = largest_error(loaded, values)
@@ -112,24 +113,28 @@ def test_maximum_error_is_kept(tmp_path, weights, dtype, codec):
     assert stored_bytes(path) < values.nbytes
 
 
-@pytest.mark.parametrize("codec", ["auto", "spectral"])
+@pytest.mark.parametrize(
+    "codec, written_once", [("auto", False), ("auto", True), ("spectral", True)]
+)
 @pytest.mark.parametrize("offset", [0, 1000])
-def test_relative_error_is_kept_in_each_chunk(tmp_path, weights, codec, offset):
+def test_relative_error_is_kept_in_each_chunk(tmp_path, weights, codec, written_once, offset):
     # The fill value 0 pads chunks at the edge, far away from values around 1000.
     values = weights + np.float32(offset)
-    loaded = read(write(tmp_path / "a.h5", values, max_rel_error=1e-2, codec=codec))
+    options = {"max_rel_error": 1e-2, "codec": codec, "written_once": written_once}
+    loaded = read(write(tmp_path / "a.h5", values, **options))
     assert (loaded != values).any()
     for got, given in zip(chunks_of(loaded), chunks_of(values), strict=True):
         span = Fraction(float(given.max())) - Fraction(float(given.min()))
         assert largest_error(got, given) <= Fraction(1e-2) * span
 
 
+@pytest.mark.parametrize("written_once", [False, True])
 @pytest.mark.parametrize("more", [{}, {"fillvalue": np.float32(9.96921e36)}])
-def test_nmse_is_kept_in_each_chunk(tmp_path, weights, more):
+def test_nmse_is_kept_in_each_chunk(tmp_path, weights, more, written_once):
     values = weights.copy()
     if more:
         values[17, 40:80] = more["fillvalue"]
-    loaded = read(write(tmp_path / "a.h5", values, more=more, nmse=1e-3))
+    loaded = read(write(tmp_path / "a.h5", values, more=more, nmse=1e-3, written_once=written_once))
     given, got = values.astype(np.float64), loaded.astype(np.float64)
     if more:
         missing = values == more["fillvalue"]
@@ -139,19 +144,23 @@ def test_nmse_is_kept_in_each_chunk(tmp_path, weights, more):
         assert 0 < ((a - b) ** 2).sum() <= 1e-3 * (a**2).sum()
 
 
-def test_rate_is_kept_in_each_chunk(tmp_path, weights):
-    path = write(tmp_path / "a.h5", weights, bits_per_weight=3, max_abs_error=0.5)
+@pytest.mark.parametrize("written_once, nmse", [(False, 0.25), (True, 0.05)])
+def test_rate_is_kept_in_each_chunk(tmp_path, weights, written_once, nmse):
+    options = {"bits_per_weight": 3, "max_abs_error": 0.5, "written_once": written_once}
+    path = write(tmp_path / "a.h5", weights, **options)
     with h5py.File(path) as file:
         of_chunks = file["x"].id
         for i in range(of_chunks.get_num_chunks()):
             assert of_chunks.get_chunk_info(i).size * 8 <= 3 * CHUNKS[0] * CHUNKS[1]
-    assert np.square(read(path) - weights).sum() < 0.05 * np.square(weights).sum()
+    assert np.square(read(path) - weights).sum() < nmse * np.square(weights).sum()
 
 
-def test_values_that_no_rate_reaches_are_kept(tmp_path):
+@pytest.mark.parametrize("written_once", [False, True])
+def test_values_that_no_rate_reaches_are_kept(tmp_path, written_once):
     values = np.random.default_rng(0).integers(0x7F800001, 0x7FFFFFFF, (128, 100), np.uint32)
     values = values.view(np.float32)  # NaNs
-    assert read(write(tmp_path / "a.h5", values, bits_per_weight=2)).tobytes() == values.tobytes()
+    options = {"bits_per_weight": 2, "written_once": written_once}
+    assert read(write(tmp_path / "a.h5", values, **options)).tobytes() == values.tobytes()
 
 
 def test_blocks_of_smooth_fields(tmp_path, smooth):
@@ -163,6 +172,7 @@ def test_blocks_of_smooth_fields(tmp_path, smooth):
         max_abs_error=1e-3,
         codec="spectral",
         block=(8, 8, 8),
+        written_once=True,
     )
     assert largest_error(read(blocks), smooth) <= Fraction(1e-3)
     assert stored_bytes(blocks) < stored_bytes(plain) / 2
@@ -264,6 +274,7 @@ def test_refuses_large_chunks_and_hopeless_rates(tmp_path):
         ((1, 1, 0, 0x3FF00000, 2), "do not take a maximum error"),
         ((1, 1, 0, 0x3FF00000, 0, 0, 0, 0, 0x3FF00000), "value 7"),
         ((1, 3, 0, 0x3FF00000, 9 << 24), "trellis"),
+        ((1, 1, 0, 0x3FF00000, 4), "written_once=True"),
     ],
 )
 def test_refuses_wrong_client_data(tmp_path, weights, words, message):
@@ -334,6 +345,9 @@ def test_truncated_chunks(tmp_path, weights):
         ({"block": (65,)}, "sides from 1 to 64"),
         ({"trellis_states": 3}, "trellis_states"),
         ({"codec": "best"}, "codec"),
+        ({"codec": "spectral", "max_abs_error": 1}, "written_once=True"),
+        ({"block": (8, 8), "nmse": 0.1}, "block: .*written_once=True"),
+        ({"trellis_states": 8, "nmse": 0.1}, "trellis_states: .*written_once=True"),
     ],
 )
 def test_wrong_options(options, message):
@@ -341,9 +355,13 @@ def test_wrong_options(options, message):
         cfck.hdf5.filter(**options)
     with pytest.raises(TypeError):
         cfck.hdf5.filter(max_abs_eror=1)
+    with pytest.raises(TypeError, match="written_once is bool"):
+        cfck.hdf5.filter(nmse=0.1, written_once=1)
 
 
 def test_options():
+    assert cfck.hdf5.filter(nmse=0.1, written_once=True)["compression_opts"][4] >> 31 == 1
+    assert cfck.hdf5._value("written_once", "true") is True
     assert cfck.hdf5.filter()["compression_opts"][:4] == (1, 0, 0, 0)
     words = cfck.hdf5.filter(nmse="-20dB")["compression_opts"]
     assert struct.unpack("<d", struct.pack("<2I", *words[2:4]))[0] == pytest.approx(0.01)

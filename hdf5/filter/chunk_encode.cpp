@@ -1,0 +1,133 @@
+#include "hdf5/filter/chunk_encode.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "encode/rate/rate_control.hpp"
+
+namespace cfck::hdf5 {
+namespace {
+
+constexpr encode::FrameCosts costs_with(std::uint64_t header_bytes) {
+  return {
+      .header_bytes = header_bytes,
+      .max_packed_payload_bytes = 0,
+      .max_raw_frame_bytes = codec::kMaxChunkBytes,
+  };
+}
+
+encode::EncodePlan plan_for(const FilterRequest& request, const ChunkValues& values,
+                            const ByteSource& source) {
+  encode::EncodePlan plan;
+  plan.dtype = values.dtype;
+  plan.shape = values.shape;
+  const std::uint64_t n_values = source.size() * 8 / bits_per_element(values.dtype);
+  plan.geometry = codec::chunk_geometry(values.dtype, n_values, source.size(), n_values);
+  plan.source = &source;
+  plan.entropy = request.entropy;
+  plan.level = request.level;
+  return plan;
+}
+
+// Finds the step of codec spectral, or that the chunk is smaller without loss. A chunk whose values
+// cannot be had at a rate, such as one of nothing but NaNs, is stored without loss: HDF5 writes
+// chunks when files are closed, where an error would lose what was written before.
+Result<void> find_step(encode::EncodePlan& plan, const encode::FrameCosts& costs,
+                       const FilterRequest& request) {
+  encode::RateControl control(costs, 1, [](const StepSearch&) -> Result<void> { return {}; });
+  const auto decisions = control.decide(plan.choice.spectral->target, {&plan, 1});
+  if (!decisions && decisions.error().code != ErrorCode::kInvalidArgument) {
+    return decisions.error();
+  }
+  plan.request = decisions ? decisions->front().request : nullptr;
+  if (plan.request == nullptr) {
+    plan.choice = without_loss(request);
+  }
+  return {};
+}
+
+// The finest rung with which a chunk takes no more bytes than its rate has. Coarser rungs take no
+// more than finer ones, so halving finds it.
+class RungSearch {
+ public:
+  RungSearch(const FilterRequest& request, const ChunkValues& values, encode::EncodePlan& plan,
+             ByteView bytes, std::uint64_t header_bytes, encode::WorkerMemory& memory)
+      : request_(request),
+        values_(values),
+        plan_(plan),
+        bytes_(bytes),
+        header_bytes_(header_bytes),
+        memory_(memory) {}
+
+  Result<encode::SingleChoice> find(const RungsToTry& rungs) {
+    CFCK_TRY_ASSIGN(encode::SingleChoice lossless, encode_now());
+    if (fits(lossless) || rungs.finest > rungs.coarsest) {
+      return lossless;
+    }
+    int finest = rungs.finest;
+    int coarsest = rungs.coarsest;
+    std::optional<int> last;
+    encode::SingleChoice chosen;
+    while (finest < coarsest) {
+      const int middle = finest + (coarsest - finest) / 2;
+      CFCK_TRY_ASSIGN(chosen, encode_with(middle));
+      last = middle;
+      (fits(chosen) ? coarsest : finest) = fits(chosen) ? middle : middle + 1;
+    }
+    if (last != finest) {
+      CFCK_TRY_ASSIGN(chosen, encode_with(finest));
+    }
+    if (fits(chosen) || rungs.is_bounded) {
+      return chosen;
+    }
+    plan_.choice = without_loss(request_);
+    return encode_now();
+  }
+
+ private:
+  Result<encode::SingleChoice> encode_with(int number) {
+    CFCK_TRY_ASSIGN(ChunkChoice choice, choose_rung(request_, values_, number));
+    plan_.choice = std::move(choice.tensor);
+    plan_.fixed_step = choice.fixed_step;
+    return encode_now();
+  }
+  Result<encode::SingleChoice> encode_now() {
+    return encode::choose_for_values(plan_, costs_with(header_bytes_), bytes_, memory_);
+  }
+  // Requires: `choice` is what was encoded last.
+  bool fits(const encode::SingleChoice& choice) const {
+    const std::size_t payload_bytes =
+        choice.candidate.codec == CodecId::kRaw ? bytes_.size() : memory_.encoded.payload.size();
+    return static_cast<double>(header_bytes_ + payload_bytes) * 8 <=
+           request_.value * static_cast<double>(plan_.geometry.n_elems);
+  }
+
+  const FilterRequest& request_;
+  const ChunkValues& values_;
+  encode::EncodePlan& plan_;
+  const ByteView bytes_;
+  const std::uint64_t header_bytes_;
+  encode::WorkerMemory& memory_;
+};
+
+}  // namespace
+
+Result<encode::SingleChoice> encode_values(const FilterRequest& request, const ChunkValues& values,
+                                           ChunkChoice choice, ByteView bytes,
+                                           std::uint64_t header_bytes,
+                                           encode::WorkerMemory& memory) {
+  const MemorySource source(bytes);
+  encode::EncodePlan plan = plan_for(request, values, source);
+  plan.choice = std::move(choice.tensor);
+  plan.fixed_step = choice.fixed_step;
+  if (choice.rungs) {
+    return RungSearch(request, values, plan, bytes, header_bytes, memory).find(*choice.rungs);
+  }
+  const encode::FrameCosts costs = costs_with(header_bytes);
+  if (plan.choice.spectral) {
+    CFCK_TRY(find_step(plan, costs, request));
+  }
+  return encode::choose_for_values(plan, costs, bytes, memory);
+}
+
+}  // namespace cfck::hdf5
