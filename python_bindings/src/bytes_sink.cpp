@@ -56,7 +56,7 @@ bool BytesSink::resize(std::size_t capacity) {
 Result<void> BytesSink::write(ByteView bytes) {
   if (failed_) return out_of_memory();
   if (bytes.size() > capacity_ - n_bytes_) {
-    const nb::gil_scoped_acquire gil;
+    const GilAcquire gil(ends_interpreter_);
     const std::size_t needed = n_bytes_ + bytes.size();
     if (!resize(needed + needed / 2)) {
       failed_ = true;

@@ -6,10 +6,9 @@
 #include <cstddef>
 
 #include "cfck/io.hpp"
+#include "gil.hpp"
 
 namespace cfck::python {
-
-namespace nb = nanobind;
 
 // Create, take and destroy it with the GIL; write() takes it where it must.
 class BytesSink final : public ByteSink {
@@ -33,6 +32,7 @@ class BytesSink final : public ByteSink {
   std::size_t capacity_ = 0;
   std::size_t n_bytes_ = 0;
   bool failed_ = false;
+  const bool ends_interpreter_ = ends_interpreter();
 };
 
 }  // namespace cfck::python

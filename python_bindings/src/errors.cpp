@@ -6,9 +6,11 @@
 namespace cfck::python {
 
 void raise(const Error& error) {
-  nb::object exception = nb::module_::import_("cfck.errors")
-                             .attr("from_native")(error_code_name(error.code), error.to_string(),
-                                                  error.record, error.byte_offset);
+  const nb::object exception = run_python([&]() -> nb::object {
+    return nb::module_::import_("cfck.errors")
+        .attr("from_native")(error_code_name(error.code), error.to_string(), error.record,
+                             error.byte_offset);
+  });
   PyErr_SetObject(exception.type().ptr(), exception.ptr());
   throw nb::python_error();
 }

@@ -6,10 +6,9 @@
 #include <utility>
 
 #include "cfck/status.hpp"
+#include "gil.hpp"
 
 namespace cfck::python {
-
-namespace nb = nanobind;
 
 // Throws the subclass of cfck.CfckError that belongs to error.code. Needs the GIL.
 [[noreturn]] void raise(const Error& error);
@@ -27,7 +26,7 @@ inline void take(const Result<void>& result) {
 // Runs `call` with the GIL released. `call` must not touch Python objects.
 template <class Call>
 auto without_gil(Call&& call) {
-  nb::gil_scoped_release release;
+  const GilRelease release;
   return std::forward<Call>(call)();
 }
 

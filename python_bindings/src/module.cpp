@@ -18,6 +18,8 @@ void bind_writer(nanobind::module_& module);
 
 void bind_module(nanobind::module_& module) {
   using namespace nanobind::literals;
+  // Objects that a daemon thread has at the end are no errors of this module.
+  nanobind::set_leak_warnings(false);
   module.def("library_version", &library_version);
   module.def("default_thread_count", &default_thread_count, "Number of CPUs this process may use.");
   module.def("advise_huge_pages", &advise_huge_pages, "address"_a, "n_bytes"_a,

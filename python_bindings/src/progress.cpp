@@ -19,9 +19,10 @@ std::function<bool(std::uint64_t, std::string_view)> Watch::listener() {
 }
 
 bool Watch::run_with_gil(const std::function<void()>& call) {
-  nb::gil_scoped_acquire acquire;
+  if (ends_interpreter_ && std::this_thread::get_id() != caller_) return false;
+  const GilAcquire acquire(ends_interpreter_);
   try {
-    call();
+    run_python(call);
     return true;
   } catch (...) {
     const std::lock_guard lock(mutex_);

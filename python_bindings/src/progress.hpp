@@ -26,7 +26,8 @@ class Watch {
   std::function<bool(std::uint64_t, std::string_view)> listener();
 
   // Runs `call`, which needs the GIL, and keeps the exception if it throws one;
-  // then returns false. May be called from any thread.
+  // then returns false. May be called from any thread. While the interpreter ends, Python runs on
+  // the thread that ends it alone: on others nothing is run, and the answer is false.
   bool run_with_gil(const std::function<void()>& call);
 
   // Returns whether the call may continue; false after a signal handler threw, as with listener().
@@ -48,6 +49,7 @@ class Watch {
   nb::object callback_;
   std::uint64_t total_bytes_;
   std::thread::id caller_ = std::this_thread::get_id();
+  const bool ends_interpreter_ = ends_interpreter();
   std::chrono::steady_clock::time_point last_check_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   std::exception_ptr pending_;
