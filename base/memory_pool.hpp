@@ -1,10 +1,10 @@
 // Memory of chunks that is used again: fresh pages cost more than copying into them.
 #pragma once
 
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/forks/forks.hpp"
 #include "base/names/detail.hpp"
 
 namespace cfck::detail {
@@ -15,26 +15,19 @@ class MemoryPool {
  public:
   // The contents are those that the last user left.
   Memory take() {
-    const std::lock_guard lock(mutex_);
-    if (idle_.empty()) {
+    const auto idle = idle_.lock();
+    if (idle->empty()) {
       return {};
     }
-    Memory memory = std::move(idle_.back());
-    idle_.pop_back();
+    Memory memory = std::move(idle->back());
+    idle->pop_back();
     return memory;
   }
-  void give_back(Memory memory) {
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(memory));
-  }
-  void clear() {
-    const std::lock_guard lock(mutex_);
-    idle_.clear();
-  }
+  void give_back(Memory memory) { idle_.lock()->push_back(std::move(memory)); }
+  void clear() { idle_.lock()->clear(); }
 
  private:
-  std::mutex mutex_;
-  std::vector<Memory> idle_;
+  PerProcess<std::vector<Memory>> idle_;
 };
 
 }  // namespace cfck::detail

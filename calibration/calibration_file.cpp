@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/forks/forks.hpp"
 #include "base/json_tree.hpp"
 #include "calibration/arrays.hpp"
 
@@ -45,10 +46,10 @@ Result<std::vector<MeasuredTensor>> describe_tensors(const std::string& text) {
   }
   std::vector<MeasuredTensor> described;
   for (const Json& entry : json) {
-    static const Json none;
+    static constinit MadeOnce<const Json> none;
     const auto field = [&](const char* key) -> const Json& {
       const auto found = entry.find(key);  // the end of what is no object
-      return found == entry.end() ? none : *found;
+      return found == entry.end() ? none.get([] { return Json(); }) : *found;
     };
     MeasuredTensor tensor;
     const Json& name = field("name");

@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 
 #include <map>
-#include <mutex>
 
+#include "base/forks/forks.hpp"
 #include "base/modules/modules.hpp"
 #include "base/text.hpp"
 #include "cfck/version.hpp"
@@ -25,7 +25,8 @@ Result<const ArchiveAdapter*> adapter_in(const Module& module) {
 }  // namespace
 
 const std::string& adapter_build() {
-  static const std::string kBuild = [] {
+  static constinit MadeOnce<std::string> made;
+  return made.get([] {
     std::string build = "cfck ";
     build.append(library_version())
         .append(", compiler ")
@@ -39,18 +40,17 @@ const std::string& adapter_build() {
       build.append(" ").append(std::to_string(size));
     }
     return build;
-  }();
-  return kBuild;
+  });
 }
 
 Result<const ArchiveAdapter*> load_adapter(std::string_view name) {
-  static std::mutex mutex;
-  static std::map<std::string, const ArchiveAdapter*, std::less<>> loaded;
-  const std::lock_guard lock(mutex);
-  if (const auto found = loaded.find(name); found != loaded.end()) return found->second;
+  using Loaded = std::map<std::string, const ArchiveAdapter*, std::less<>>;
+  static constinit MadeOnce<PerProcess<Loaded>> adapters;
+  const auto loaded = adapters.get([] { return PerProcess<Loaded>(); }).lock();
+  if (const auto found = loaded->find(name); found != loaded->end()) return found->second;
   CFCK_TRY_ASSIGN(const Module module, open_module("cfck_archive_" + std::string(name) + ".so"));
   CFCK_TRY_ASSIGN(const ArchiveAdapter* const adapter, adapter_in(module));
-  loaded.emplace(name, adapter);
+  loaded->emplace(name, adapter);
   return adapter;
 }
 

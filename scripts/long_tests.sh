@@ -5,6 +5,10 @@
 step "Long C++ tests"
 ctest --test-dir "$build" --output-on-failure --label-regex long
 
+step "Forked children and programs that end, many of them"
+(cd "$root_dir/tests/python" && PATH="$venv/bin:$PATH" CFCK_FORKED_CHILDREN=20000 CFCK_ENDED_PROGRAMS=20 \
+  "$venv/bin/python" -m pytest -q processes/test_forks.py processes/test_exit.py)
+
 run_debug_tests
 
 run_sanitized() {

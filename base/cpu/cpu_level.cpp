@@ -7,6 +7,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+
+#include "base/forks/forks.hpp"
 #endif
 
 namespace cfck::detail {
@@ -63,13 +65,13 @@ CpuLevel requested() noexcept {
 }
 
 std::atomic<CpuLevel>& current() noexcept {
-  static std::atomic<CpuLevel> level = std::min(detect(), requested());
-  return level;
+  static constinit MadeOnce<std::atomic<CpuLevel>> level;
+  return level.get([] { return std::min(detect(), requested()); });
 }
 
 std::atomic<bool>& current_vbmi2() noexcept {
-  static std::atomic<bool> found = find_vbmi2();
-  return found;
+  static constinit MadeOnce<std::atomic<bool>> found;
+  return found.get(&find_vbmi2);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/cpu/cpu_level.hpp"
+#include "base/forks/forks.hpp"
 #include "base/hashing/hashing_kernel.hpp"
 
 namespace cfck::detail {
@@ -27,8 +28,8 @@ Kernel choose() noexcept {
 }
 
 const Kernel& kernel() noexcept {
-  static const Kernel chosen = choose();
-  return chosen;
+  static constinit MadeOnce<Kernel> chosen;
+  return chosen.get(&choose);
 }
 
 }  // namespace

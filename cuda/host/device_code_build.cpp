@@ -1,5 +1,6 @@
 #include <string>
 
+#include "base/forks/forks.hpp"
 #include "cfck/version.hpp"
 #include "codec/device_batch.hpp"
 #include "codec/entropy/rans/rans_device_tables.hpp"
@@ -8,7 +9,8 @@
 namespace cfck::cuda {
 
 const char* device_code_build() {
-  static const std::string kBuild = [] {
+  static constinit MadeOnce<std::string> made;
+  const std::string& text = made.get([] {
     std::string build = "cfck " + std::to_string(CFCK_VERSION_MAJOR) + "." +
                         std::to_string(CFCK_VERSION_MINOR) + "." +
                         std::to_string(CFCK_VERSION_PATCH) + ", device interface " +
@@ -20,8 +22,8 @@ const char* device_code_build() {
       build += " " + std::to_string(size);
     }
     return build;
-  }();
-  return kBuild.c_str();
+  });
+  return text.c_str();
 }
 
 }  // namespace cfck::cuda

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <mutex>
 #include <string>
 
+#include "base/forks/forks.hpp"
 #include "base/text.hpp"
 
 namespace cfck::cuda {
@@ -99,28 +99,11 @@ Result<void> start(OpenDriver& open) {
   return {};
 }
 
-// Never destroyed: other threads may use it while the process exits.
-std::mutex& starting() {
-  static auto& mutex = *new std::mutex;
-  return mutex;
-}
-
-// A process that is forked while another thread starts the driver would find the mutex locked for
-// ever: forks wait for the start. False where there is no memory for that.
-bool let_forks_wait() {
-  return ::pthread_atfork([] { starting().lock(); }, [] { starting().unlock(); },
-                          [] { starting().unlock(); }) == 0;
-}
-
 }  // namespace
 
 Result<const Driver*> open_driver() {
-  static OpenDriver open;
-  static const bool forks_wait = let_forks_wait();
-  if (!forks_wait) {
-    return Error{ErrorCode::kOutOfMemory, "no memory to start the driver", {}, {}};
-  }
-  const std::lock_guard lock(starting());
+  static constinit OpenDriver open;
+  const MakingLock lock;  // forks wait for the start
   if (!open.is_ready) {
     CFCK_TRY(start(open));
   }

@@ -119,14 +119,13 @@ Result<std::shared_ptr<const PackBytes>> OpenFile::load_pack(std::uint32_t pack,
 
 Result<std::shared_ptr<const PackBytes>> OpenFile::read_pack(std::uint32_t pack) const {
   {
-    const std::lock_guard lock(pack_mutex_);
-    if (last_pack_ != nullptr && last_pack_->number == pack) {
-      return last_pack_;
+    const auto last = last_pack_.lock();
+    if (*last != nullptr && (*last)->number == pack) {
+      return *last;
     }
   }
   CFCK_TRY_ASSIGN(std::shared_ptr<const PackBytes> bytes, load_pack(pack, options.verify_chunks));
-  const std::lock_guard lock(pack_mutex_);
-  last_pack_ = bytes;
+  *last_pack_.lock() = bytes;
   return bytes;
 }
 

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/forks/forks.hpp"
 #include "cfck/reader.hpp"
 #include "codec/codec.hpp"
 #include "format/container/container.hpp"
@@ -71,8 +71,7 @@ struct OpenFile {
 
  private:
   mutable IdleWorkers idle_workers_;
-  mutable std::mutex pack_mutex_;
-  mutable std::shared_ptr<const PackBytes> last_pack_;
+  mutable PerProcess<std::shared_ptr<const PackBytes>> last_pack_;
 };
 
 // kUnsupported, naming what this version lacks, if it cannot read the record.

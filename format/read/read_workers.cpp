@@ -1,5 +1,6 @@
 #include "format/read/read_workers.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace cfck::format {
@@ -40,11 +41,11 @@ std::vector<std::unique_ptr<ReadWorker>> IdleWorkers::take(unsigned n_workers) {
   std::vector<std::unique_ptr<ReadWorker>> taken;
   taken.reserve(n_workers);
   {
-    const std::lock_guard lock(mutex_);
-    workers_.reserve(kMaxIdleWorkers);  // give_back() must not fail
-    while (taken.size() < n_workers && !workers_.empty()) {
-      taken.push_back(std::move(workers_.back()));
-      workers_.pop_back();
+    const auto idle = idle_.lock();
+    idle->reserve(kMaxIdleWorkers);  // give_back() must not fail
+    while (taken.size() < n_workers && !idle->empty()) {
+      taken.push_back(std::move(idle->back()));
+      idle->pop_back();
     }
   }
   while (taken.size() < n_workers) {
@@ -54,12 +55,12 @@ std::vector<std::unique_ptr<ReadWorker>> IdleWorkers::take(unsigned n_workers) {
 }
 
 void IdleWorkers::give_back(std::vector<std::unique_ptr<ReadWorker>>& workers) noexcept {
-  const std::lock_guard lock(mutex_);
+  const auto idle = idle_.lock();
   for (std::unique_ptr<ReadWorker>& worker : workers) {
-    if (workers_.size() == kMaxIdleWorkers) {
+    if (idle->size() == std::min(idle->capacity(), kMaxIdleWorkers)) {
       return;
     }
-    workers_.push_back(std::move(worker));
+    idle->push_back(std::move(worker));
   }
 }
 

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/forks/forks.hpp"
 #include "codec/executor.hpp"
 
 namespace cfck::format {
@@ -62,8 +62,8 @@ class IdleWorkers {
   void give_back(std::vector<std::unique_ptr<ReadWorker>>& workers) noexcept;
 
  private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<ReadWorker>> workers_;
+  using Workers = std::vector<std::unique_ptr<ReadWorker>>;
+  PerProcess<Workers> idle_;
 };
 
 // Workers of one call, from a stock to which they go back.

@@ -4,6 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "base/device.hpp"
+#include "base/forks/forks.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
@@ -118,8 +119,8 @@ const Record* Reader::find(std::string_view name) const {
 }
 
 const Metadata& Reader::metadata() const {
-  static const Metadata none;
-  return impl_ ? impl_->file->metadata.entries : none;
+  static constinit MadeOnce<Metadata> none;
+  return impl_ ? impl_->file->metadata.entries : none.get([] { return Metadata(); });
 }
 
 std::span<const Attachment> Reader::attachments() const {

@@ -1,19 +1,30 @@
 #include "hdf5/archive/library.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <new>
 
+#include "base/forks/forks.hpp"
 #include "base/text.hpp"
 #include "hdf5/archive/plugin_folders.hpp"
 
 namespace cfck::hdf5 {
 namespace {
 
-// Never destroyed: other static objects may close files after main().
+// Never destroyed: other static objects may close files after main(). A fork waits for the thread
+// that is in libhdf5, whose state a child could not use otherwise.
 std::recursive_mutex& library_mutex() {
-  static auto* const mutex = new std::recursive_mutex;
-  return *mutex;
+  static constinit MadeOnce<std::recursive_mutex*> made;
+  return *made.get([] {
+    auto* const mutex = new std::recursive_mutex;
+    // The child's thread is not the owner of what it locked as a thread of the parent.
+    (void)::pthread_atfork([] { library_mutex().lock(); }, [] { library_mutex().unlock(); },
+                           [] { ::new (&library_mutex()) std::recursive_mutex; });
+    return mutex;
+  });
 }
 
 struct Reason {

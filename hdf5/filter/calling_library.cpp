@@ -5,10 +5,9 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 
+#include "base/forks/forks.hpp"
 #include "cfck/version.hpp"
 
 namespace cfck::hdf5 {
@@ -66,15 +65,12 @@ Hdf5Functions functions_around(void* address) {
 }
 
 // What was found, by return address: libhdf5 calls from a handful of places.
-struct Known {
-  std::shared_mutex mutex;
-  std::map<void*, std::unique_ptr<const Hdf5Functions>> by_address;
-};
+using Known = std::map<void*, std::unique_ptr<const Hdf5Functions>>;
 
-Known& known() {
+PerProcess<Known>& known() {
   // Never destroyed: a library may call while the process ends.
-  static Known* const all = new Known;
-  return *all;
+  static constinit MadeOnce<PerProcess<Known>> all;
+  return all.get([] { return PerProcess<Known>(); });
 }
 
 }  // namespace
@@ -128,19 +124,17 @@ void Hdf5Functions::release(void* memory) const noexcept {
 }
 
 const Hdf5Functions& calling_library(void* return_address) noexcept {
-  static const Hdf5Functions kNone{};
+  static constexpr Hdf5Functions kNone{};
   try {
-    Known& all = known();
     {
-      const std::shared_lock lock(all.mutex);
-      const auto at = all.by_address.find(return_address);
-      if (at != all.by_address.end()) {
+      const auto all = known().lock();
+      const auto at = all->find(return_address);
+      if (at != all->end()) {
         return *at->second;
       }
     }
     auto found = std::make_unique<const Hdf5Functions>(functions_around(return_address));
-    const std::unique_lock lock(all.mutex);
-    return *all.by_address.try_emplace(return_address, std::move(found)).first->second;
+    return *known().lock()->try_emplace(return_address, std::move(found)).first->second;
   } catch (...) {
     return kNone;
   }

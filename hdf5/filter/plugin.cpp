@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/forks/forks.hpp"
 #include "base/memory_pool.hpp"
 #include "base/run_guarded.hpp"
 #include "hdf5/filter/calling_library.hpp"
@@ -19,8 +20,8 @@ constexpr unsigned kMandatory = 0;  // H5Z_FLAG_MANDATORY
 
 // Working memory, kept between chunks. Never destroyed: a library may call while the process ends.
 MemoryPool<std::unique_ptr<ChunkMemory>>& pool() {
-  static auto* const memories = new MemoryPool<std::unique_ptr<ChunkMemory>>;
-  return *memories;
+  static constinit MadeOnce<MemoryPool<std::unique_ptr<ChunkMemory>>> memories;
+  return memories.get([] { return MemoryPool<std::unique_ptr<ChunkMemory>>(); });
 }
 
 class PooledMemory {

@@ -6,9 +6,10 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "base/forks/forks.hpp"
 
 namespace cfck::interop {
 
@@ -22,32 +23,35 @@ class BlockCache {
 
   // Returns nullptr for a part that is not there.
   Block find(const Key& key) {
-    const std::lock_guard lock(mutex_);
-    const auto found = by_key_.find(key);
-    if (found == by_key_.end()) return nullptr;
-    recent_.splice(recent_.begin(), recent_, found->second);
+    const auto kept = kept_.lock();
+    const auto found = kept->by_key.find(key);
+    if (found == kept->by_key.end()) return nullptr;
+    kept->recent.splice(kept->recent.begin(), kept->recent, found->second);
     return found->second->second;
   }
 
   void add(const Key& key, Block block) {
-    const std::lock_guard lock(mutex_);
-    if (by_key_.contains(key)) return;
-    n_bytes_ += block->size();
-    recent_.emplace_front(key, std::move(block));
-    by_key_.emplace(key, recent_.begin());
-    while (n_bytes_ > max_bytes_) {
-      n_bytes_ -= recent_.back().second->size();
-      by_key_.erase(recent_.back().first);
-      recent_.pop_back();
+    const auto kept = kept_.lock();
+    if (kept->by_key.contains(key)) return;
+    kept->n_bytes += block->size();
+    kept->recent.emplace_front(key, std::move(block));
+    kept->by_key.emplace(key, kept->recent.begin());
+    while (kept->n_bytes > max_bytes_) {
+      kept->n_bytes -= kept->recent.back().second->size();
+      kept->by_key.erase(kept->recent.back().first);
+      kept->recent.pop_back();
     }
   }
 
  private:
+  struct Kept {
+    std::uint64_t n_bytes = 0;
+    std::list<std::pair<Key, Block>> recent;  // the last used first
+    std::map<Key, std::list<std::pair<Key, Block>>::iterator> by_key;
+  };
+
   const std::uint64_t max_bytes_;
-  std::mutex mutex_;
-  std::uint64_t n_bytes_ = 0;
-  std::list<std::pair<Key, Block>> recent_;  // the last used first
-  std::map<Key, std::list<std::pair<Key, Block>>::iterator> by_key_;
+  PerProcess<Kept> kept_;
 };
 
 }  // namespace cfck::interop

@@ -127,11 +127,11 @@ Error InflatedMember::damaged() const {
       .at_byte(member_.offset_bytes);
 }
 
-Result<void> InflatedMember::find_starts() const {
+Result<void> InflatedMember::find(std::vector<Start>& starts) const {
   const std::uint64_t distance = std::max(kMinStartDistance, member_.n_bytes / kMaxStarts);
-  starts_.assign(1, {});
+  starts.assign(1, {});
   Inflater inflater(*this);
-  CFCK_TRY(inflater.start(starts_[0]));
+  CFCK_TRY(inflater.start(starts[0]));
   std::vector<std::byte> buffer(kInputBytes);
   std::uint64_t out_bytes = 0;
   uLong crc = ::crc32(0, nullptr, 0);
@@ -140,8 +140,8 @@ Result<void> InflatedMember::find_starts() const {
     out_bytes += n_bytes;
     if (out_bytes > member_.n_bytes) return damaged();
     crc = ::crc32(crc, as_zlib(buffer.data()), static_cast<uInt>(n_bytes));
-    if (inflater.between_blocks() && out_bytes - starts_.back().out_bytes >= distance) {
-      starts_.push_back(inflater.place(out_bytes));
+    if (inflater.between_blocks() && out_bytes - starts.back().out_bytes >= distance) {
+      starts.push_back(inflater.place(out_bytes));
     }
   }
   if (out_bytes != member_.n_bytes || crc != member_.crc) return damaged();
@@ -154,35 +154,41 @@ Result<void> InflatedMember::read_at(std::uint64_t offset_bytes, MutableBytes ou
                      std::to_string(size()));
   }
   if (out.empty()) return {};
+  const std::vector<Start>* known = nullptr;
   {
-    const std::lock_guard lock(mutex_);
-    if (!indexed_) indexed_ = find_starts();
-    CFCK_TRY(*indexed_);
+    const auto starts = starts_.lock();
+    if (!starts->found) starts->found = find(starts->all);
+    CFCK_TRY(*starts->found);
+    known = &starts->all;
   }
+  const std::vector<Start>& starts = *known;
   const auto after =
-      std::upper_bound(starts_.begin(), starts_.end(), offset_bytes,
+      std::upper_bound(starts.begin(), starts.end(), offset_bytes,
                        [](std::uint64_t at, const Start& start) { return at < start.out_bytes; });
-  for (auto i = static_cast<std::size_t>(after - starts_.begin()) - 1; !out.empty(); ++i) {
-    const std::uint64_t n_bytes = std::min<std::uint64_t>(out.size(), part_end(i) - offset_bytes);
-    CFCK_TRY(read_part(i, offset_bytes - starts_[i].out_bytes, out.first(n_bytes)));
+  for (auto i = static_cast<std::size_t>(after - starts.begin()) - 1; !out.empty(); ++i) {
+    const std::uint64_t n_bytes =
+        std::min<std::uint64_t>(out.size(), part_end(starts, i) - offset_bytes);
+    CFCK_TRY(read_part(starts, i, offset_bytes - starts[i].out_bytes, out.first(n_bytes)));
     out = out.subspan(n_bytes);
     offset_bytes += n_bytes;
   }
   return {};
 }
 
-std::uint64_t InflatedMember::part_end(std::size_t i) const {
-  return i + 1 < starts_.size() ? starts_[i + 1].out_bytes : size();
+std::uint64_t InflatedMember::part_end(const std::vector<Start>& starts, std::size_t i) const {
+  return i + 1 < starts.size() ? starts[i + 1].out_bytes : size();
 }
 
-Result<void> InflatedMember::read_part(std::size_t i, std::uint64_t skipped,
-                                       MutableBytes out) const {
-  const std::uint64_t part_bytes = part_end(i) - starts_[i].out_bytes;
-  if (out.size() == part_bytes || part_bytes > kMaxCachedPart) return inflate_part(i, skipped, out);
+Result<void> InflatedMember::read_part(const std::vector<Start>& starts, std::size_t i,
+                                       std::uint64_t skipped, MutableBytes out) const {
+  const std::uint64_t part_bytes = part_end(starts, i) - starts[i].out_bytes;
+  if (out.size() == part_bytes || part_bytes > kMaxCachedPart) {
+    return inflate_from(starts[i], skipped, out);
+  }
   BlockCache::Block block = cache_.find({this, i});
   if (block == nullptr) {
     auto bytes = std::make_shared<std::vector<std::byte>>(part_bytes);
-    CFCK_TRY(inflate_part(i, 0, *bytes));
+    CFCK_TRY(inflate_from(starts[i], 0, *bytes));
     block = std::move(bytes);
     cache_.add({this, i}, block);
   }
@@ -191,10 +197,10 @@ Result<void> InflatedMember::read_part(std::size_t i, std::uint64_t skipped,
   return {};
 }
 
-Result<void> InflatedMember::inflate_part(std::size_t i, std::uint64_t skipped,
+Result<void> InflatedMember::inflate_from(const Start& start, std::uint64_t skipped,
                                           MutableBytes out) const {
   Inflater inflater(*this);
-  CFCK_TRY(inflater.start(starts_[i]));
+  CFCK_TRY(inflater.start(start));
   std::vector<std::byte> unwanted(kInputBytes);
   while (skipped > 0) {
     const std::uint64_t n_bytes = std::min<std::uint64_t>(kInputBytes, skipped);

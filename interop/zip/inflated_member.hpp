@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/forks/forks.hpp"
 #include "cfck/io.hpp"
 #include "interop/zip/block_cache.hpp"
 #include "interop/zip/zip_directory.hpp"
@@ -35,20 +35,25 @@ class InflatedMember final : public ByteSource {
     std::vector<std::byte> window{};  // the last 32 KiB before it
   };
 
-  Result<void> find_starts() const;
-  // The part from starts_[i] to the next start.
-  std::uint64_t part_end(std::size_t i) const;
-  // Decompresses part i from `skipped` bytes behind its start on.
-  Result<void> inflate_part(std::size_t i, std::uint64_t skipped, MutableBytes out) const;
-  Result<void> read_part(std::size_t i, std::uint64_t skipped, MutableBytes out) const;
+  // Where decompression can start, and whether the member is sound.
+  struct Starts {
+    std::optional<Result<void>> found;
+    std::vector<Start> all;  // constant once `found` is a value
+  };
+
+  Result<void> find(std::vector<Start>& starts) const;
+  // Part i is that from starts[i] to the next start.
+  std::uint64_t part_end(const std::vector<Start>& starts, std::size_t i) const;
+  // Decompresses from `skipped` bytes behind a start on.
+  Result<void> inflate_from(const Start& start, std::uint64_t skipped, MutableBytes out) const;
+  Result<void> read_part(const std::vector<Start>& starts, std::size_t i, std::uint64_t skipped,
+                         MutableBytes out) const;
   Error damaged() const;
 
   const ByteSource& file_;
   const ZipMember member_;
   BlockCache& cache_;
-  mutable std::mutex mutex_;
-  mutable std::optional<Result<void>> indexed_;
-  mutable std::vector<Start> starts_;  // constant once indexed_ is a value
+  mutable PerProcess<Starts> starts_;
 };
 
 }  // namespace cfck::interop

@@ -23,6 +23,7 @@ ADAPTERS = ("hdf5/archive/include", "libtorch/include")
 # From low to high. HACKING.md explains what the rooms are for.
 ROOMS: list[tuple[str, ...]] = [
     ("base/names",),
+    ("base/forks",),
     ("base/cpu", "base/simt"),
     ("base",),
     ("base/hashing", "base/threads", "base/files"),

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/forks/forks.hpp"
 #include "codec/common/chunk_buffers.hpp"
 #include "codec/common/lossless_fallback.hpp"
 #include "codec/entropy/entropy.hpp"
@@ -52,8 +53,8 @@ AllWeights symbol_bits() {
 }
 
 AllWeights symbol_weights(float lambda) {
-  static const AllWeights kBits = symbol_bits();
-  AllWeights weights = kBits;
+  static constinit MadeOnce<AllWeights> bits;
+  AllWeights weights = bits.get(&symbol_bits);
   for (SymbolWeights& table : weights) {
     for (auto& of_quantiser : table.of) {
       for (float& weight : of_quantiser) {

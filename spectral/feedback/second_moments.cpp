@@ -15,13 +15,11 @@ std::vector<double> SecondMoments::diagonal(const Sides& sides) const {
 
 std::shared_ptr<const spectral::ErrorFeedback> SecondMoments::feedback(const Sides& sides,
                                                                        const Order& order) const {
-  const std::lock_guard lock(mutex_);
-  return find(known_, sides, order, kKept, true);
+  return find(results_.lock()->known, sides, order, kKept, true);
 }
 
 std::vector<double> SecondMoments::weights(const Sides& sides, const Order& order) const {
-  const std::lock_guard lock(mutex_);
-  return find(known_weights_, sides, order, kWeightsKept, false)->weights;
+  return find(results_.lock()->weights, sides, order, kWeightsKept, false)->weights;
 }
 
 std::shared_ptr<const spectral::ErrorFeedback> SecondMoments::find(std::vector<Known>& known,

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/forks/forks.hpp"
 #include "spectral/feedback/error_feedback.hpp"
 
 namespace cfck::codec {
@@ -50,9 +50,11 @@ class SecondMoments {
 
   const std::vector<float> values_;
   const std::size_t n_;
-  mutable std::mutex mutex_;
-  mutable std::vector<Known> known_;  // the oldest first
-  mutable std::vector<Known> known_weights_;
+  struct Results {
+    std::vector<Known> known;  // the oldest first
+    std::vector<Known> weights;
+  };
+  mutable PerProcess<Results> results_;
 };
 
 }  // namespace cfck::codec

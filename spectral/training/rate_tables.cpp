@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "base/forks/forks.hpp"
 #include "codec/common/bin_codes.hpp"
 #include "codec/entropy/rans/rans_section.hpp"
 #include "codec/entropy/rans/tables/rans_cost.hpp"
@@ -49,14 +50,15 @@ RateTables make_tables(unsigned family) {
 }  // namespace
 
 const RateTables& rate_tables(unsigned family) {
-  static const auto kTables = [] {
-    auto tables = std::make_unique<std::array<RateTables, kRansFamilies>>();
+  static constinit MadeOnce<std::unique_ptr<std::array<RateTables, kRansFamilies>>> all;
+  const auto& tables = all.get([] {
+    auto made = std::make_unique<std::array<RateTables, kRansFamilies>>();
     for (unsigned f = 0; f < kRansFamilies; ++f) {
-      (*tables)[f] = make_tables(f);
+      (*made)[f] = make_tables(f);
     }
-    return tables;
-  }();
-  return (*kTables)[family];
+    return made;
+  });
+  return (*tables)[family];
 }
 
 }  // namespace cfck::codec

@@ -2,9 +2,9 @@
 
 #include <cmath>
 #include <cstddef>
-#include <mutex>
 
 #include "base/cpu/float_environment.hpp"
+#include "base/forks/forks.hpp"
 
 namespace cfck::spectral {
 namespace {
@@ -36,7 +36,7 @@ template <class T>
 class Matrices {
  public:
   const DctMatrix<T>& of(std::uint32_t side) noexcept {
-    std::call_once(made_[side], [&] { make(side); });
+    made_[side].run([&] { make(side); });
     return matrices_[side];
   }
 
@@ -60,7 +60,7 @@ class Matrices {
   // program.
   T numbers_[2 * numbers_before(kMaxBlockSide + 1)] = {};
   DctMatrix<T> matrices_[kMaxBlockSide + 1] = {};
-  std::once_flag made_[kMaxBlockSide + 1] = {};
+  Once made_[kMaxBlockSide + 1] = {};
 };
 
 template <class T>

@@ -1,4 +1,6 @@
 // Files encoded with error compensation by a calibration's second moments.
+#include <thread>
+
 #include "tests/support/measured_models.hpp"
 
 namespace cfck::test {
@@ -14,6 +16,22 @@ TEST(Feedback, OutputsAreNearerThanWithStepsAlone) {
     EXPECT_LT(output_error(model, fed.file), 0.4 * output_error(model, stepped.file)) << bits;
     expect_sound(OpenFile(fed.file).reader());
   }
+}
+
+// As shrink tries several sizes of one model at once: all trials share the calibration.
+TEST(Feedback, TrialsOnSeveralThreadsShareACalibration) {
+  const std::vector<Measured> model = {measured(1, "linear", {128, 96}),
+                                       measured(3, "long", {100, 64})};
+  EncodeOptions options = options_of(model);
+  options.threads = 2;
+  const Bytes expected = write_all(tensors_of(model), options).file;
+  std::vector<Bytes> written(3);
+  std::vector<std::thread> trials;
+  for (Bytes& one : written) {
+    trials.emplace_back([&] { one = write_all(tensors_of(model), options).file; });
+  }
+  for (std::thread& trial : trials) trial.join();
+  for (const Bytes& one : written) EXPECT_EQ(one, expected);
 }
 
 TEST(Feedback, SizesAreMetFromBelow) {

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "base/forks/forks.hpp"
+
 namespace cfck::codec {
 namespace {
 
@@ -22,14 +24,14 @@ void fill_device_table(const RansDecodeTable& from, DeviceTable& table) {
 }
 
 std::span<const DeviceTable> static_device_tables() {
-  static const std::vector<DeviceTable> tables = [] {
+  static constinit MadeOnce<std::vector<DeviceTable>> tables;
+  return tables.get([] {
     std::vector<DeviceTable> all(kStaticTables);
     for (unsigned i = 0; i < kStaticTables; ++i) {
       fill_device_table(static_decode_table(i), all[i]);
     }
     return all;
-  }();
-  return tables;
+  });
 }
 
 }  // namespace cfck::codec

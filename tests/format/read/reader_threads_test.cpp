@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -53,6 +54,56 @@ TEST(ReaderThreads, SeveralThreadsMayReadAtOnce) {
   for (std::thread& thread : threads) {
     thread.join();
   }
+  EXPECT_EQ(n_wrong, 0);
+}
+
+// As programs that stream a model do: the next weight is read ahead, rows of an embedding are read
+// by number, and somebody verifies. Small tensors share a pack.
+TEST(ReaderThreads, ThreadsThatStreamVerifyAndReadManyDoNotDisturbEachOther) {
+  const Bytes table = weights(1, 40000);
+  const Bytes small = weights(2, 100);
+  EncodeOptions encode;
+  encode.chunk_elems = 4096;
+  const OpenFile file(write_file(
+      [&](Writer& writer) {
+        expect_ok(writer.add("table", TensorView{DType::kF32, {200, 200}, table}));
+        expect_ok(writer.add("small", TensorView{DType::kF32, {100}, small}));
+        expect_ok(writer.attach("notes", small));
+      },
+      encode));
+  std::atomic<int> n_wrong{0};
+  const auto expect = [&](bool right) { n_wrong += right ? 0 : 1; };
+  const auto stream = [&](std::uint64_t begin) {
+    Bytes row(800);
+    for (std::uint64_t i = begin; i < begin + 40; ++i) {
+      const std::uint64_t starts[] = {i * 37 % 200, 0};
+      const std::uint64_t stops[] = {starts[0] + 1, 200};
+      expect(file->read_slice(file.record("table"), starts, stops, row) &&
+             std::ranges::equal(row, std::span(table).subspan(starts[0] * 800, 800)));
+      expect(file->attachment("notes").has_value());
+    }
+  };
+  const auto read_many = [&] {
+    Bytes big(table.size());
+    Bytes little(small.size());
+    for (int i = 0; i < 10; ++i) {
+      const ReadRequest requests[] = {{&file.record("table"), big},
+                                      {&file.record("small"), little}};
+      expect(file->read_many(requests) && big == table && little == small);
+    }
+  };
+  const auto verify = [&] {
+    for (int i = 0; i < 5; ++i) {
+      const auto report = file->verify(VerifyLevel::kDeep);
+      expect(report && report->problems.empty());
+    }
+  };
+  std::vector<std::thread> threads;
+  threads.emplace_back(stream, 0);
+  threads.emplace_back(stream, 100);
+  threads.emplace_back(read_many);
+  threads.emplace_back(verify);
+  for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(n_wrong, 0);
 }
 

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "base/forks/forks.hpp"
+
 namespace cfck::codec {
 namespace {
 
@@ -22,14 +24,14 @@ constexpr std::uint32_t cost_of(std::uint32_t frequency) {
 using Costs = std::array<std::uint32_t, kRansTotal + 1>;
 
 const Costs& costs() noexcept {
-  static const Costs all = [] {
+  static constinit MadeOnce<Costs> all;
+  return all.get([] {
     Costs made{};
     for (std::uint32_t f = 1; f <= kRansTotal; ++f) {
       made[f] = cost_of(f);
     }
     return made;
-  }();
-  return all;
+  });
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "codec/entropy/rans/tables/static_tables.hpp"
 
-#include <mutex>
+#include "base/forks/forks.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -12,17 +12,17 @@ constexpr Frequencies kFrequencies[kStaticTables] = {
 // The cache is in memory that the linker sets aside, so that nothing can fail.
 template <class Table>
 struct TableCache {
-  std::once_flag built[kStaticTables];
-  Table tables[kStaticTables];
+  Once built[kStaticTables];
+  Table tables[kStaticTables] = {};
 
   template <class Build>
   const Table& get(unsigned number, Build&& build) noexcept {
-    std::call_once(built[number], [&] { build(kFrequencies[number], tables[number]); });
+    built[number].run([&] { build(kFrequencies[number], tables[number]); });
     return tables[number];
   }
 };
 
-TableCache<RansDecodeTable> decode_tables;
+constinit TableCache<RansDecodeTable> decode_tables;
 
 }  // namespace
 
