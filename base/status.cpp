@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/messages.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 
@@ -28,7 +29,8 @@ std::string describe(const Error& error) {
   if (error.byte_offset) {
     place += (place.empty() ? "byte " : ", byte ") + std::to_string(*error.byte_offset);
   }
-  return place.empty() ? error.message : error.message + " (" + place + ")";
+  std::string message = without_controls(error.message);
+  return place.empty() ? message : message + " (" + place + ")";
 }
 
 }  // namespace

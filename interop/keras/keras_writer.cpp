@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
 #include "interop/keras/keras_format.hpp"
 #include "interop/zip/zip_directory.hpp"
 #include "interop/zip/zip_sink.hpp"
@@ -80,7 +81,7 @@ class KerasWriter final : public ArchiveWriter {
       Member member{attachment.name.substr(kKerasPrefix.size()), {}};
       if (!is_safe_member_name(member.name) || member.name == kKerasWeights) {
         return corrupt("an attachment has the name of no member of an archive of Keras: '" +
-                       attachment.name + "'");
+                       escaped(attachment.name) + "'");
       }
       CFCK_TRY_ASSIGN(member.bytes, contents_.attachment(attachment.name));
       members.push_back(std::move(member));

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "base/messages.hpp"
 #include "cfck/status.hpp"
 
 namespace cfck {
@@ -109,6 +110,16 @@ TEST(Result, PassesErrorsOn) {
   EXPECT_EQ(quarter(12).value(), 3);
   EXPECT_EQ(quarter(6).error().message, "odd");
   EXPECT_EQ(quarter(5).error().message, "odd");
+}
+
+TEST(Messages, ControlCharactersDoNotReachTerminals) {
+  EXPECT_EQ(without_controls("two\nlines\tof 'na\u00efve' text"),
+            "two\nlines\tof 'na\u00efve' text");
+  EXPECT_EQ(without_controls("\x1b[2J\x07\r\x7f"), "\\x1b[2J\\x07\\r\\x7f");
+  EXPECT_EQ(without_controls("\xc2\x9b"
+                             "1m"),
+            "\\u009b1m");
+  EXPECT_EQ(corrupt("a \x1b]0;title\x07 member").to_string(), "a \\x1b]0;title\\x07 member");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/messages.hpp"
 #include "base/text.hpp"
 
 namespace cfck::tools {
@@ -133,7 +134,7 @@ void Console::warn(std::string_view message) {
 void Console::warn_of_loss(std::string_view message) {
   if (options_.no_warnings) return;
   const char* label = color_err_ ? "\x1b[33mwarning:\x1b[0m" : "warning:";
-  write_all(STDERR_FILENO, fmt::format("{} {}\n", label, with_names(message)));
+  write_all(STDERR_FILENO, fmt::format("{} {}\n", label, with_names(without_controls(message))));
 }
 
 void Console::show_as(const std::string& path, const std::string& name) {
