@@ -54,7 +54,7 @@ std::span<const ArchiveFormat* const> file_formats();
 // True if the name of a file ends as those of `format` do.
 bool has_suffix_of(std::string_view name, const ArchiveFormat& format);
 
-// Reads at most kHeadBytes. Errors: those of the source.
+// Reads at most kHeadBytes, without a block of the user before them. Errors: those of the source.
 Result<std::string> head_of(const ByteSource& source);
 // Returns the format of a file that begins with `head`, or nullptr.
 const ArchiveFormat* recognised(std::string_view head);

@@ -38,9 +38,25 @@ bool has_suffix_of(std::string_view name, const ArchiveFormat& format) {
                      [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
+namespace {
+
+Result<std::string> bytes_at(const ByteSource& source, std::uint64_t offset_bytes) {
+  std::string bytes(std::min<std::uint64_t>(kHeadBytes, source.size() - offset_bytes), '\0');
+  CFCK_TRY(source.read_at(offset_bytes, std::as_writable_bytes(std::span(bytes))));
+  return bytes;
+}
+
+}  // namespace
+
+// An HDF5 file may begin with a block of the user, of 512 bytes or a power of 2 above that: every
+// file of MATLAB 7.3 does.
 Result<std::string> head_of(const ByteSource& source) {
-  std::string head(std::min<std::uint64_t>(kHeadBytes, source.size()), '\0');
-  CFCK_TRY(source.read_at(0, std::as_writable_bytes(std::span(head))));
+  CFCK_TRY_ASSIGN(std::string head, bytes_at(source, 0));
+  if (recognised(head) != nullptr || foreign_format(head, {})) return head;
+  for (std::uint64_t at = 512; at < source.size(); at *= 2) {
+    CFCK_TRY_ASSIGN(std::string other, bytes_at(source, at));
+    if (hdf5_format().recognises(other)) return other;
+  }
   return head;
 }
 

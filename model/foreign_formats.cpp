@@ -30,14 +30,18 @@ constexpr std::string_view kGgufWay =
     "tensors = gguf.GGUFReader({0}).tensors\n"
     "cfck.numpy.save_file({t.name: gguf.dequantize(t.data, t.tensor_type) for t in tensors}, "
     "{1})";
+// All names of a dataset, also those that are links to it; links to other files are not followed.
 constexpr std::string_view kHdf5Way =
-    "convert it once in Python (pip install h5py):\n"
+    "convert it once in Python (pip install h5py), without strings and attributes:\n"
     "import cfck.numpy, h5py\n"
-    "tensors = {}\n"
-    "add = lambda name, item: tensors.update({name: item[()]}) if hasattr(item, \"dtype\") else "
-    "None\n"
-    "h5py.File({0}).visititems(add)\n"
-    "cfck.numpy.save_file(tensors, {1})";
+    "file = h5py.File({0})\n"
+    "names = []\n"
+    "file.id.links.visit(lambda name: names.append(name.decode()))\n"
+    "links = [n for n in names if isinstance(file.get(n, getlink=True), h5py.HardLink)]\n"
+    "items = {n: file[n] for n in links if isinstance(file[n], h5py.Dataset)}\n"
+    "kept = {n: d for n, d in items.items() if d.shape is not None and d.dtype.kind not in "
+    "\"OSU\"}\n"
+    "cfck.numpy.save_file({n: d[()] for n, d in kept.items()}, {1})";
 
 constexpr std::array kForeign = {
     Foreign{"\x80\x02", "a PyTorch checkpoint (a pickle, as before torch 1.6)", kTorchWay,
@@ -108,6 +112,11 @@ std::string cfck_name(const std::string& path) {
   return (has_suffix ? path.substr(0, dot) : path) + ".cfck";
 }
 
+// Of Keras 3, beside the files of weights: the file is text, and begins as JSON does.
+bool is_keras_index(std::string_view head, const std::string& path) {
+  return path.ends_with(".weights.json") && head.starts_with("{");
+}
+
 const Foreign* find_foreign(std::string_view head) {
   if (head.size() > 262 && head.substr(257).starts_with("ustar")) return &kForeign.back();
   const auto found = std::find_if(kForeign.begin(), kForeign.end() - 1, [&](const Foreign& format) {
@@ -119,6 +128,13 @@ const Foreign* find_foreign(std::string_view head) {
 }  // namespace
 
 std::optional<Error> foreign_format(std::string_view head, const std::string& path) {
+  if (is_keras_index(head, path)) {
+    return unsupported(
+        "this is the index of weights that Keras saved in several files; convert each of the "
+        ".weights.h5 files that it names, or load it in Keras and save the weights in one file: "
+        "model.load_weights(" +
+        python_string(path) + "), then model.save_weights(\"model.weights.h5\")");
+  }
   const Foreign* const foreign = find_foreign(head);
   if (foreign == nullptr) return std::nullopt;
   const std::string way =
