@@ -4,7 +4,8 @@
 
 Rows: a module of 1 GB saved and loaded by libtorch (the program bench/libtorch_bench of --build);
 MiniLM as a .pt file, converted by the program and by PyTorch in a process that has it imported;
-archives of 10,000 tensors, listed; files of 2 GB, converted.
+archives of 10,000 tensors, listed; files of 2 GB, converted; 1,000 small HDF5 files, listed and
+loaded, against the cfck of another Python (--before, its executable).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from common.driver import Benchmark
 from common.product import Unavailable
 from common.targets import COLUMNS as TARGET_COLUMNS
 from common.targets import Goal, Targets
+from formats import small_hdf5
 
 COLUMNS = ["row", "what", "value"]
 MANY = 10_000
@@ -54,6 +56,7 @@ class Formats(Benchmark):
         """Where the compiled program is."""
         super().add_options(parser)
         parser.add_argument("--build", type=Path, default=Path("build"), help="the build folder")
+        parser.add_argument("--before", type=Path, help="the Python with an earlier cfck")
 
     def tell(self, row: str, what: str, value: str) -> None:
         """A line of the table."""
@@ -197,11 +200,30 @@ class Formats(Benchmark):
                 for name, tensor in tensors.items():
                     file[name] = tensor
 
+    def small(self) -> None:
+        """Small HDF5 files, against an earlier version."""
+        import sys
+
+        if self.options.before is None:
+            raise Unavailable("--before names the Python with the cfck that this is compared with")
+        folder = self.scratch / "small"
+        folder.mkdir()
+        small_hdf5.write_files(folder)
+        found = small_hdf5.compared(
+            self.options.before, Path(sys.executable), folder, 1 if self.options.quick else 5
+        )
+        for what, (before, after) in found.items():
+            self.tell("small", f"HDF5 files, {what}: before", f"{before:.2f} s")
+            self.tell("small", f"HDF5 files, {what}: now", f"{after:.2f} s")
+            goal = Goal(1.5, 1.0, smaller=True)
+            self.targets.judge("small", "1,000 .h5", f"{what}, over before", after / before, goal)
+
     rows: ClassVar[Mapping[str, Callable[[Formats], None]]] = {
         "libtorch": libtorch,
         "pytorch": pytorch,
         "many": many,
         "large": large,
+        "small": small,
     }
 
     def fail(self, row: str, reason: str) -> None:
