@@ -40,6 +40,22 @@ std::string own_folder() {
 struct Folders {
   std::vector<std::string> folders;
   std::string relative;  // those of CFCK_ADAPTER_PATH that are ignored
+
+  // Returns the rest of a sentence about what is in none of them.
+  std::string where_not() const {
+    std::string tried;
+    for (const std::string& folder : folders) {
+      tried += (tried.empty() ? "" : ", ") + escaped(folder);
+    }
+    std::string text = " was not found in " + (tried.empty() ? std::string("any folder") : tried) +
+                       "; the environment variable CFCK_ADAPTER_PATH can name its folder";
+    if (!relative.empty()) {
+      text.append(", by an absolute path: relative folders are ignored, as there (")
+          .append(relative)
+          .append(")");
+    }
+    return text;
+  }
 };
 
 Folders adapter_folders() {
@@ -81,22 +97,27 @@ Result<Module> open_file(const std::string& path) {
 }  // namespace
 
 Result<Module> open_module(const std::string& file) {
-  std::string tried;
   const Folders folders = adapter_folders();
   for (const std::string& folder : folders.folders) {
     const std::string path = folder + "/" + file;
     if (::access(path.c_str(), F_OK) == 0) return open_file(path);
-    tried += (tried.empty() ? "" : ", ") + escaped(folder);
   }
-  std::string text = "the module " + file + " was not found in " +
-                     (tried.empty() ? std::string("any folder") : tried) +
-                     "; the environment variable CFCK_ADAPTER_PATH can name its folder";
-  if (!folders.relative.empty()) {
-    text.append(", by an absolute path: relative folders are ignored, as there (")
-        .append(folders.relative)
-        .append(")");
+  return not_found("the module " + file + folders.where_not());
+}
+
+Result<std::string> find_program(const std::string& file) {
+  Folders folders = adapter_folders();
+  if (std::string own = own_folder(); !own.empty()) {
+    folders.folders.insert(folders.folders.begin(), std::move(own));
   }
-  return not_found(std::move(text));
+  for (const std::string& folder : folders.folders) {
+    std::string path = folder + "/" + file;
+    if (::access(path.c_str(), F_OK) != 0) continue;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+    return io_error("the program '" + escaped(path) +
+                    "' may not be executed; `chmod +x` allows it, unless its file system does not");
+  }
+  return not_found("the program " + file + folders.where_not());
 }
 
 }  // namespace cfck::detail

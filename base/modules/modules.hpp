@@ -21,4 +21,9 @@ struct Module {
 // Thread-safe.
 Result<Module> open_module(const std::string& file);
 
+// Returns the path of the program called `file`, which is looked for beside the program or shared
+// object that has this function, and then where modules are. Errors: kNotFound, with the folders;
+// kIo for a file that nobody may execute. Thread-safe.
+Result<std::string> find_program(const std::string& file);
+
 }  // namespace cfck::detail

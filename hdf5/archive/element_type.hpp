@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "cfck/dtype.hpp"
-#include "hdf5/archive/library.hpp"
+#include "hdf5/library/library.hpp"
 
 namespace cfck::hdf5 {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cfck/archive.hpp"
-#include "hdf5/archive/file_drivers.hpp"
 #include "hdf5/archive/values.hpp"
+#include "hdf5/library/file_drivers.hpp"
 
 namespace cfck::hdf5 {
 

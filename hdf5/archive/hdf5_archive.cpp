@@ -10,23 +10,19 @@
 #include "base/text.hpp"
 #include "cfck/safetensors.hpp"
 #include "format/write/alias_plan.hpp"
-#include "hdf5/archive/apart.hpp"
-#include "hdf5/archive/element_type.hpp"
-#include "hdf5/archive/file_drivers.hpp"
+#include "hdf5/archive/element_taker.hpp"
 #include "hdf5/archive/include/cfck/hdf5.hpp"
 #include "hdf5/archive/listing.hpp"
 #include "hdf5/archive/listing_text.hpp"
 #include "hdf5/archive/notes.hpp"
+#include "hdf5/archive/reader_process.hpp"
+#include "hdf5/chunks/filters.hpp"
 #include "interop/stored/boxes.hpp"
 #include "model/listed_archive.hpp"
 
 namespace cfck::hdf5 {
 namespace {
 
-using interop::Box;
-
-// Memory for decoded chunks that a call of libhdf5 may need, and for what it reads at a time.
-constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{256} << 20;
 // The most time that libhdf5 gets: a hundred times what it needs.
 constexpr std::uint64_t kListSeconds = 2;
 constexpr std::uint64_t kReadSeconds = 60;                    // a chunk is decompressed whole
@@ -36,6 +32,10 @@ constexpr std::uint64_t kListMemory = std::uint64_t{4} << 30;
 constexpr std::uint64_t kReadMemory = 8 * kMaxChunkBytes;
 constexpr std::uint64_t kSlabBytes = std::uint64_t{16} << 20;
 
+Result<void> no_elements(MessageKind, ByteView) {
+  return internal_error("the program that reads HDF5 files sent elements of a listing");
+}
+
 Error wrong_size() { return invalid_argument("the memory for the tensor has the wrong size"); }
 
 class Hdf5Archive final : public model::ListedArchive {
@@ -44,13 +44,10 @@ class Hdf5Archive final : public model::ListedArchive {
       : source_(std::move(source)), options_(options) {}
 
   Result<void> list() {
-    CFCK_TRY_ASSIGN(const std::string text,
-                    with_file({kListSeconds + source_->size() / kSlowBytes, kListMemory},
-                              [&](hid_t file) -> Result<std::string> {
-                                CFCK_TRY_ASSIGN(const Listing listed,
-                                                list_file(file, source_->size()));
-                                return text_of(listed);
-                              }));
+    JobRequest request;
+    request.limits = {kListSeconds + source_->size() / kSlowBytes, kListMemory};
+    request.file_bytes = source_->size();
+    CFCK_TRY_ASSIGN(const std::string text, run_job(request, *source_, &no_elements));
     Listing listing = listing_of(text);
     std::uint64_t max_bytes = options_.limits.max_decoded_bytes;
     if (max_bytes == 0) {
@@ -85,8 +82,9 @@ class Hdf5Archive final : public model::ListedArchive {
       if (!lost_.empty()) {
         return unsupported(
                    "the file has " + std::to_string(lost_.size()) +
-                   " objects that cannot be kept: references, sequences of varying length, or "
-                   "types. Copy the file without them, or extract the tensors by name. The first "
+                   " objects that cannot be kept: references, sequences of varying length, long "
+                   "doubles, or types. Copy the file without them, or extract the tensors by name. "
+                   "The first "
                    "is '" +
                    escaped(lost_.front()) + "'")
             .in_record(lost_.front());
@@ -148,7 +146,7 @@ class Hdf5Archive final : public model::ListedArchive {
       CFCK_TRY(check_box(*listed, starts, stops, out));
       if (out.empty()) return {};
       const Box box{{starts.begin(), starts.end()}, {stops.begin(), stops.end()}};
-      return read_boxes(*listed, {&box, 1}, out);
+      return read_boxes(*listed, {box}, out);
     });
   }
 
@@ -170,6 +168,7 @@ class Hdf5Archive final : public model::ListedArchive {
     entries_.push_back({dataset.name, dataset.dtype, dataset.shape,
                         dataset.offset_bytes.value_or(0), tensor.n_bytes});
     chunk_bytes_.push_back(chunk_bytes_of(dataset));
+    fills_.push_back(dataset.fill.value_or(std::vector<std::uint8_t>()));
     tensors_.push_back(std::move(tensor));
   }
 
@@ -225,108 +224,32 @@ class Hdf5Archive final : public model::ListedArchive {
   }
 
   // Reads boxes, one behind the other, through libhdf5.
-  Result<void> read_boxes(const ArchiveTensor& tensor, std::span<const Box> boxes,
+  Result<void> read_boxes(const ArchiveTensor& tensor, std::vector<Box> boxes,
                           MutableBytes out) const {
+    const std::size_t elem_bytes = bits_per_element(tensor.dtype) / 8;
+    if (!fills_[tensor.index].empty()) {
+      fill_with(std::as_bytes(std::span(fills_[tensor.index])), out);
+      return {};
+    }
     if (chunk_bytes_[tensor.index] > kMaxChunkBytes) {
       return limit_exceeded(
                  "the dataset is stored in chunks of more than 256 MiB; write it again "
                  "with smaller ones, for example with h5repack")
           .in_record(tensor.name);
     }
-    const auto read =
-        with_file({kReadSeconds + out.size() / kSlowBytes, kReadMemory + 4 * out.size()},
-                  [&](hid_t file) -> Result<std::string> {
-                    // libhdf5 leaves elements alone that were never written and have no fill value.
-                    std::string bytes(out.size(), '\0');
-                    CFCK_TRY(read_with_library(file, tensor, boxes,
-                                               std::as_writable_bytes(std::span(bytes))));
-                    return bytes;
-                  });
-    if (!read) return Error(read.error()).in_record(tensor.name);
-    if (read->size() != out.size()) return internal_error("a slab has another size");
-    std::memcpy(out.data(), read->data(), out.size());
-    return {};
-  }
-
-  // Opens the file and calls `work`, both in a process of their own.
-  Result<std::string> with_file(const ApartLimits& limits,
-                                const std::function<Result<std::string>(hid_t file)>& work) const {
-    const Library library;
-    return run_apart(limits, [&]() -> Result<std::string> {
-      SourceFile opened;
-      opened.source = source_.get();
-      auto result = [&]() -> Result<std::string> {
-        CFCK_TRY_ASSIGN(const Handle file, open_source(opened));
-        return work(file.get());
-      }();
-      // libhdf5 cannot pass on why reading failed.
-      if (!result && opened.error) return std::move(*opened.error);
-      return result;
+    JobRequest request;
+    request.limits = {kReadSeconds + out.size() / kSlowBytes, kReadMemory};
+    request.file_bytes = source_->size();
+    request.name = tensor.name;
+    request.dtype = tensor.dtype;
+    request.boxes = std::move(boxes);
+    // Nothing that the process leaves out may show what was there before.
+    std::memset(out.data(), 0, out.size());
+    const ElementTaker taker(request.boxes, elem_bytes, out);
+    const auto done = run_job(request, *source_, [&](MessageKind kind, ByteView payload) {
+      return taker.take(kind, payload);
     });
-  }
-
-  static Result<void> read_with_library(hid_t file, const ArchiveTensor& tensor,
-                                        std::span<const Box> boxes, MutableBytes out) {
-    CFCK_TRY_ASSIGN(const Handle dataset, checked(H5Dopen2(file, tensor.name.c_str(), H5P_DEFAULT),
-                                                  "the dataset cannot be read"));
-    CFCK_TRY(check_filters(dataset.get()));
-    CFCK_TRY_ASSIGN(const Handle type,
-                    checked(H5Dget_type(dataset.get()), "the dataset cannot be read"));
-    CFCK_TRY_ASSIGN(const Handle memory, memory_type(type.get(), tensor.dtype));
-    CFCK_TRY_ASSIGN(const Handle space,
-                    checked(H5Dget_space(dataset.get()), "the dataset cannot be read"));
-    if (H5Tget_size(memory.get()) * 8 != bits_per_element(tensor.dtype)) {
-      return internal_error("an element of libhdf5 has another size than one of the tensor");
-    }
-    for (const Box& box : boxes) {
-      std::vector<hsize_t> starts(box.starts.begin(), box.starts.end());
-      std::vector<hsize_t> counts;
-      hsize_t n_elems = 1;
-      for (std::size_t axis = 0; axis < box.starts.size(); ++axis) {
-        counts.push_back(box.stops[axis] - box.starts[axis]);
-        n_elems *= counts.back();
-      }
-      if (!counts.empty()) {
-        CFCK_TRY(checked_status(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, starts.data(),
-                                                    nullptr, counts.data(), nullptr),
-                                "the dataset cannot be read"));
-      }
-      CFCK_TRY_ASSIGN(const Handle in_memory, checked(H5Screate_simple(1, &n_elems, nullptr),
-                                                      "the dataset cannot be read"));
-      const std::uint64_t size = n_elems * (bits_per_element(tensor.dtype) / 8);
-      CFCK_TRY(checked_status(H5Dread(dataset.get(), memory.get(), in_memory.get(), space.get(),
-                                      H5P_DEFAULT, out.data()),
-                              "the dataset cannot be read"));
-      out = out.subspan(size);
-    }
-    return {};
-  }
-
-  // Says which filter is missing, which libhdf5 does not.
-  static Result<void> check_filters(hid_t dataset) {
-    CFCK_TRY_ASSIGN(const Handle properties,
-                    checked(H5Dget_create_plist(dataset), "the dataset cannot be read"));
-    const int n_filters = H5Pget_nfilters(properties.get());
-    for (unsigned i = 0; n_filters > 0 && i < static_cast<unsigned>(n_filters); ++i) {
-      std::size_t n_values = 0;
-      unsigned flags = 0;
-      unsigned config = 0;
-      char name[128] = {};
-      const H5Z_filter_t filter = H5Pget_filter2(properties.get(), i, &flags, &n_values, nullptr,
-                                                 sizeof(name) - 1, name, &config);
-      if (filter < 0) return library_error("the filters of a dataset cannot be read");
-      if (H5Zfilter_avail(filter) > 0) continue;
-      if (std::string_view(name).starts_with("cfck:")) {
-        return unsupported(
-            "the dataset is compressed by the HDF5 filter of cfck, whose plug-in libcfck_hdf5.so "
-            "was not found; name its folder in HDF5_PLUGIN_PATH: `python -m cfck.hdf5` prints it, "
-            "and where cfck is installed it is lib/hdf5/plugin");
-      }
-      return unsupported("the dataset is compressed by the filter " + std::to_string(filter) +
-                         " ('" + escaped(name) +
-                         "'), which this libhdf5 does not have; name the folder of its plug-in in "
-                         "HDF5_PLUGIN_PATH, or remove the filter with h5repack -f NONE");
-    }
+    if (!done) return Error(done.error()).in_record(tensor.name);
     return {};
   }
 
@@ -334,6 +257,8 @@ class Hdf5Archive final : public model::ListedArchive {
   DecodeOptions options_;
   std::vector<SafetensorsEntry> entries_;   // of tensors_, to read elements in place
   std::vector<std::uint64_t> chunk_bytes_;  // of tensors_; 0: not in chunks
+  // Of tensors_: an element of those that were never written, nothing for others.
+  std::vector<std::vector<std::uint8_t>> fills_;
   std::vector<std::string> notes_;
   std::vector<std::string> lost_;
   std::string structure_;

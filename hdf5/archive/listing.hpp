@@ -9,7 +9,6 @@
 
 #include "cfck/record.hpp"
 #include "cfck/tensor.hpp"
-#include "hdf5/archive/file_drivers.hpp"
 #include "hdf5/archive/values.hpp"
 
 namespace cfck::hdf5 {
@@ -29,6 +28,8 @@ struct ListedDataset {
   std::optional<std::uint64_t> offset_bytes;
   std::vector<std::uint64_t> chunk_shape;  // empty unless stored in chunks
   std::optional<std::size_t> tied_to;      // the first name of the same dataset, in the list
+  // One element of a dataset that was never written, as a tensor has it.
+  std::optional<std::vector<std::uint8_t>> fill;
 };
 
 // An attribute that cannot be kept: the path of its object, and its name.
@@ -41,9 +42,5 @@ struct Listing {
   std::vector<LeftOutAttribute> left_out;
   std::vector<std::string> lost;  // datasets that cannot be kept
 };
-
-// Walks through all objects of an open file of `file_bytes`; needs a Library. Errors: kUnsupported
-// for links and datasets that lead to other files, kCorrupt, kTruncated, kLimitExceeded.
-Result<Listing> list_file(hid_t file, std::uint64_t file_bytes);
 
 }  // namespace cfck::hdf5

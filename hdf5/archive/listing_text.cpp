@@ -23,7 +23,8 @@ std::string text_of(const Listing& listing) {
   for (const ListedDataset& dataset : listing.datasets) {
     datasets.push_back({dataset.name, static_cast<int>(dataset.dtype), dataset.shape,
                         dataset.stored_bytes, of_optional(dataset.offset_bytes),
-                        dataset.chunk_shape, of_optional(dataset.tied_to)});
+                        dataset.chunk_shape, of_optional(dataset.tied_to),
+                        of_optional(dataset.fill)});
   }
   json["structure"] = listing.structure;
   json["metadata"] = listing.metadata;
@@ -40,7 +41,8 @@ Listing listing_of(std::string_view text) {
   for (const Json& entry : json["datasets"]) {
     listing.datasets.push_back({entry[0], static_cast<DType>(entry[1].get<int>()), entry[2],
                                 entry[3], optional_of<std::uint64_t>(entry[4]), entry[5],
-                                optional_of<std::size_t>(entry[6])});
+                                optional_of<std::size_t>(entry[6]),
+                                optional_of<std::vector<std::uint8_t>>(entry[7])});
   }
   listing.structure = std::move(json["structure"]);
   listing.metadata = json["metadata"].get<Metadata>();

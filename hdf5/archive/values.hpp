@@ -15,17 +15,8 @@ struct ValueBudget {
   std::uint64_t left_bytes = std::uint64_t{64} << 20;
 };
 
-// Returns the shape of a dataspace as values have it: null, [] or sizes. Error: kCorrupt.
-Result<Json> shape_of(hid_t space);
-
-// Reads the attributes of an object, in order, as {"name", ...}. Those of types that cannot be kept
-// are left out, and their names added to `left_out`. Errors: kLimitExceeded, those of libhdf5.
-Result<Json> read_attributes(hid_t object, bool by_creation, ValueBudget& budget,
-                             std::vector<std::string>& left_out);
-// Returns the value of a dataset; null if its type cannot be kept.
-Result<Json> read_value(hid_t dataset, ValueBudget& budget);
-
-// Write what read_attributes() and read_value() return, which anybody may have written: kCorrupt.
+// Write what read_attributes() and read_value() of hdf5/reader return, which anybody may have
+// written: kCorrupt.
 Result<void> write_attribute(hid_t object, const Json& attribute);
 Result<Handle> write_value(hid_t group, const std::string& name, hid_t properties,
                            const Json& value);
@@ -34,5 +25,7 @@ Result<void> write_text_attribute(hid_t object, const std::string& name, const s
 
 // Returns the text of a scalar string attribute, nullptr for any other.
 const std::string* plain_text(const Json& attribute);
+// Returns what strings of a fixed length are filled up with.
+char padding_of(hid_t type);
 
 }  // namespace cfck::hdf5

@@ -22,7 +22,6 @@ namespace {
 using interop::ZipMember;
 
 constexpr std::uint64_t kCacheBytes = std::uint64_t{64} << 20;
-constexpr std::uint64_t kMaxInflatedBytes = std::uint64_t{1} << 30;
 // Of all members but the weights together.
 constexpr std::uint64_t kMaxOtherBytes = std::uint64_t{256} << 20;
 
@@ -46,19 +45,7 @@ class KerasArchive final : public TensorArchive {
       return unsupported(
           "the archive of Keras has no member model.weights.h5; save the model again with Keras 3");
     }
-    auto source = source_of(*weights);
-    if (!weights->stored) {
-      // libhdf5 reads in another process, which cannot wait for a thread that decompresses.
-      if (weights->n_bytes > kMaxInflatedBytes) {
-        return unsupported(
-            "the weights in the archive of Keras are compressed and have more than 1 GiB; unpack "
-            "model.weights.h5 and convert that");
-      }
-      std::vector<std::byte> bytes(weights->n_bytes);
-      CFCK_TRY(source->read_at(0, bytes));
-      source = std::make_unique<OwnedMemorySource>(std::move(bytes));
-    }
-    CFCK_TRY_ASSIGN(weights_, hdf5_format().open(std::move(source), options_));
+    CFCK_TRY_ASSIGN(weights_, hdf5_format().open(source_of(*weights), options_));
     for (const Attachment& attachment : weights_->attachments()) {
       attachments_.push_back(attachment);
     }

@@ -370,7 +370,8 @@ def test_datasets_of_the_filter_of_cfck(tmp_path):
     (library / "cfck").mkdir(parents=True)
     (tmp_path / "env/bin").mkdir()
     shutil.copy(PROGRAMS / "cfck", tmp_path / "env/bin/cfck")
-    shutil.copy(PROGRAMS / "../lib/cfck/cfck_archive_hdf5.so", library / "cfck")
+    for name in ("cfck_archive_hdf5.so", "cfck-hdf5-reader"):
+        shutil.copy(PROGRAMS / "../lib/cfck" / name, library / "cfck")
     refused = converted(tmp_path / "env/bin/cfck")
     assert refused.returncode != 0
     assert "python -m cfck.hdf5" in refused.stderr

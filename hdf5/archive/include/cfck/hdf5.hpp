@@ -14,11 +14,13 @@
 namespace cfck::hdf5 {
 
 // Opens an HDF5 file: its datasets of numbers are the tensors, by their paths without the first
-// "/". The second form owns `source`. The archive may be used by many threads; calls that need
-// libhdf5 take turns, with each other only: a program that calls libhdf5 itself meanwhile needs one
-// that was built thread-safe. No other file is opened, whatever the file asks for. Errors: those of
-// open_file(); kCorrupt, kTruncated; kUnsupported for links and datasets that lead to other
-// files; kLimitExceeded.
+// "/". The second form owns `source`. The archive may be used by many threads. libhdf5 reads in
+// processes of the program cfck-hdf5-reader, which is looked for beside the program or library that
+// has this function, in ../lib/cfck, in the folders of CFCK_ADAPTER_PATH, and where cfck is
+// installed. No other file is opened, whatever the file asks for. Errors: those of open_file();
+// kCorrupt, kTruncated; kUnsupported for links and datasets that lead to other files, filters that
+// are missing, a program of another build; kNotFound and kIo where there is no program that can be
+// started; kLimitExceeded.
 CFCK_API Result<std::unique_ptr<TensorArchive>> open(const std::string& path,
                                                      const ArchiveOptions& options = {});
 CFCK_API Result<std::unique_ptr<TensorArchive>> open(std::unique_ptr<ByteSource> source,

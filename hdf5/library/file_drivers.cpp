@@ -1,4 +1,4 @@
-#include "hdf5/archive/file_drivers.hpp"
+#include "hdf5/library/file_drivers.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -49,8 +49,10 @@ herr_t close_file(H5FD_t* file) {
 // No two open files are the same one.
 int compare_files(const H5FD_t* a, const H5FD_t* b) { return a == b ? 0 : (a < b ? -1 : 1); }
 
+// What is read does not change meanwhile, so that files which were written for readers beside the
+// writer can be read without it.
 herr_t query_features(const H5FD_t*, unsigned long* flags) {
-  if (flags != nullptr) *flags = 0;
+  if (flags != nullptr) *flags = H5FD_FEAT_SUPPORTS_SWMR_IO;
   return 0;
 }
 
@@ -174,10 +176,24 @@ void MemoryFile::read(std::uint64_t offset_bytes, MutableBytes out) const {
 Result<Handle> open_source(SourceFile& file) {
   CFCK_TRY_ASSIGN(const Handle access, access_to({&file, nullptr}));
   // The name is for messages of libhdf5 only.
-  const hid_t opened = H5Fopen("cfck", H5F_ACC_RDONLY, access.get());
+  hid_t opened = H5Fopen("cfck", H5F_ACC_RDONLY, access.get());
   if (opened >= 0) return Handle(opened);
   if (file.error) return copy_of(*file.error);
-  return library_error("not an HDF5 file, or a damaged one; download it again");
+  Error refused = library_error("not an HDF5 file, or a damaged one; download it again");
+  if (refused.message.find("h5clear") == std::string::npos) return refused;
+  // Its writer has marked it as open. It can be read if it was written for readers beside the
+  // writer.
+  CFCK_TRY(checked_status(H5Pset_metadata_read_attempts(access.get(), 1),
+                          "libhdf5 refused access properties"));
+  opened = H5Fopen("cfck", H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, access.get());
+  if (opened >= 0) return Handle(opened);
+  if (file.error) return copy_of(*file.error);
+  H5Eclear2(H5E_DEFAULT);
+  return corrupt(
+      "the program that wrote this file has not closed it: it still writes, or was killed. Wait "
+      "for "
+      "it; or make a copy of the file, remove the mark from that with `h5clear -s`, and check what "
+      "is in it");
 }
 
 Result<Handle> create_in_memory(MemoryFile& file, hid_t properties, bool large_attributes) {

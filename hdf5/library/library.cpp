@@ -1,4 +1,4 @@
-#include "hdf5/archive/library.hpp"
+#include "hdf5/library/library.hpp"
 
 #include <pthread.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/forks/forks.hpp"
 #include "base/text.hpp"
-#include "hdf5/archive/plugin_folders.hpp"
+#include "hdf5/library/plugin_folders.hpp"
 
 namespace cfck::hdf5 {
 namespace {

@@ -1,4 +1,4 @@
-#include "hdf5/archive/plugin_folders.hpp"
+#include "hdf5/library/plugin_folders.hpp"
 
 #include <dlfcn.h>
 #include <hdf5.h>

@@ -1,10 +1,12 @@
-#include "hdf5/archive/listing.hpp"
+#include "hdf5/reader/list_file.hpp"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "base/text.hpp"
+#include "hdf5/chunks/chunked_dataset.hpp"
+#include "hdf5/reader/read_values.hpp"
 
 namespace cfck::hdf5 {
 namespace {
@@ -210,7 +212,7 @@ class Walk {
   }
 
   Result<void> add_value(hid_t dataset, const std::string& path, Json json) {
-    CFCK_TRY_ASSIGN(Json value, read_value(dataset, budget_));
+    CFCK_TRY_ASSIGN(Json value, read_value(dataset, file_bytes_, budget_));
     if (value.is_null()) {
       listing_.lost.push_back(path);
       return {};
@@ -225,6 +227,8 @@ class Walk {
   Result<void> add_place(hid_t dataset, hid_t type, hid_t properties, H5D_layout_t layout,
                          ListedDataset& listed) const {
     CFCK_TRY_ASSIGN(const std::uint64_t size, n_bytes(listed.dtype, listed.shape));
+    listed.stored_bytes = H5Dget_storage_size(dataset);
+    const std::uint64_t n_elems = size * 8 / bits_per_element(listed.dtype);
     if (layout == H5D_CHUNKED) {
       std::vector<hsize_t> chunk(listed.shape.size());
       const int rank = H5Pget_chunk(properties, static_cast<int>(chunk.size()), chunk.data());
@@ -232,18 +236,18 @@ class Walk {
         return corrupt("the chunks of a dataset have another number of dimensions than itself");
       }
       listed.chunk_shape.assign(chunk.begin(), chunk.end());
-      listed.stored_bytes = H5Dget_storage_size(dataset);
-      return {};
+      return listed.stored_bytes == 0 ? add_fill(type, properties, listed) : Result<void>();
     }
-    listed.stored_bytes = size;
-    if (layout != H5D_CONTIGUOUS || size == 0) return {};
+    if (layout != H5D_CONTIGUOUS || size == 0) {
+      if (listed.stored_bytes / H5Tget_size(type) >= n_elems) return {};
+      return corrupt("the dataset has fewer elements in the file than its shape says");
+    }
     const haddr_t offset = H5Dget_offset(dataset);
     // Never written: the fill value. In files with a user block the offset is not HADDR_UNDEF then.
-    if (offset == HADDR_UNDEF || H5Dget_storage_size(dataset) == 0) {
+    if (offset == HADDR_UNDEF || listed.stored_bytes == 0) {
       listed.stored_bytes = 0;
-      return {};
+      return add_fill(type, properties, listed);
     }
-    const std::uint64_t n_elems = size * 8 / bits_per_element(listed.dtype);
     const std::uint64_t in_file = n_elems * H5Tget_size(type);
     if (offset > file_bytes_ || in_file > file_bytes_ - offset) {
       return truncated(
@@ -253,6 +257,14 @@ class Walk {
     }
     listed.stored_bytes = in_file;
     if (is_stored_like(type, listed.dtype)) listed.offset_bytes = offset;
+    return {};
+  }
+
+  static Result<void> add_fill(hid_t type, hid_t properties, ListedDataset& listed) {
+    CFCK_TRY_ASSIGN(const Handle memory, memory_type(type, listed.dtype));
+    CFCK_TRY_ASSIGN(const auto element, fill_value(properties, memory.get()));
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(element.data());
+    listed.fill.emplace(bytes, bytes + element.size());
     return {};
   }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cfck/io.hpp"
-#include "hdf5/archive/library.hpp"
+#include "hdf5/library/library.hpp"
 
 namespace cfck::hdf5 {
 

@@ -1,0 +1,94 @@
+#include "hdf5/archive/reader_link.hpp"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/bytes.hpp"
+
+namespace cfck::hdf5 {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string cbor(const Json& json) {
+  std::string text;
+  Json::to_cbor(json, text);
+  return text;
+}
+
+}  // namespace
+
+std::string bytes_of(const MessageHead& head) {
+  std::string bytes(kHeadBytes, static_cast<char>(head.kind));
+  store(reinterpret_cast<std::byte*>(bytes.data()) + 1, head.n_bytes);
+  return bytes;
+}
+
+MessageHead head_of(const std::byte* bytes) {
+  return {static_cast<MessageKind>(bytes[0]), load<std::uint64_t>(bytes + 1)};
+}
+
+std::string text_of(const JobRequest& request) {
+  Json boxes = Json::array();
+  for (const Box& box : request.boxes) boxes.push_back({box.starts, box.stops});
+  return cbor({{"seconds", request.limits.seconds},
+               {"bytes", request.limits.bytes},
+               {"file_bytes", request.file_bytes},
+               {"name", request.name},
+               {"dtype", static_cast<int>(request.dtype)},
+               {"boxes", std::move(boxes)}});
+}
+
+JobRequest request_of(std::string_view text) {
+  const Json json = Json::from_cbor(text);
+  JobRequest request;
+  request.limits = {json["seconds"], json["bytes"]};
+  request.file_bytes = json["file_bytes"];
+  request.name = json["name"];
+  request.dtype = static_cast<DType>(json["dtype"].get<int>());
+  for (const Json& box : json["boxes"]) request.boxes.push_back({box[0], box[1]});
+  return request;
+}
+
+std::string text_of(const Error& error) {
+  return cbor({{"code", static_cast<int>(error.code)},
+               {"message", error.message},
+               {"record", error.record},
+               {"at", error.byte_offset.has_value()},
+               {"byte", error.byte_offset.value_or(0)}});
+}
+
+Error error_of(std::string_view text) {
+  const Json json = Json::from_cbor(text);
+  Error error{static_cast<ErrorCode>(json["code"].get<int>()), json["message"], json["record"], {}};
+  if (json["at"].get<bool>()) error.byte_offset = json["byte"].get<std::uint64_t>();
+  return error;
+}
+
+bool send_all(int socket, std::initializer_list<ByteView> parts) {
+  for (ByteView rest : parts) {
+    while (!rest.empty()) {
+      const ssize_t n = ::send(socket, rest.data(), rest.size(), MSG_NOSIGNAL);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      rest = rest.subspan(static_cast<std::size_t>(n));
+    }
+  }
+  return true;
+}
+
+bool receive_all(int socket, MutableBytes out) {
+  while (!out.empty()) {
+    const ssize_t n = ::recv(socket, out.data(), out.size(), 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    out = out.subspan(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+ByteView view_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+}  // namespace cfck::hdf5
