@@ -262,6 +262,10 @@ Result<TensorChoice> EncodeRules::with_steps(std::string_view name, const Shape&
   if (!request.spectral) {
     return request;
   }
+  // A calibration of another model is a mistake also where these steps take nothing of it.
+  if (calibration_ != nullptr) {
+    CFCK_TRY(calibrated_tensor(*calibration_, name, shape));
+  }
   switch (request.spectral->preset) {
     case StepPreset::kFlat:
       break;

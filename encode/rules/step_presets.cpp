@@ -34,8 +34,8 @@ codec::StepField prior_steps(const Shape& shape) {
   return steps;
 }
 
-Result<void> set_calibrated_steps(const Calibration& calibration, std::string_view name,
-                                  const Shape& shape, SpectralChoice& choice) {
+Result<const CalibratedSteps*> calibrated_tensor(const Calibration& calibration,
+                                                 std::string_view name, const Shape& shape) {
   const CalibratedSteps* const steps = calibration.find(name);
   const auto refuse = [&](const char* message) {
     return invalid_argument(message).in_record(std::string(name));
@@ -47,6 +47,12 @@ Result<void> set_calibrated_steps(const Calibration& calibration, std::string_vi
     return refuse(
         "this tensor has another shape in the calibration; was it made of another model?");
   }
+  return steps;
+}
+
+Result<void> set_calibrated_steps(const Calibration& calibration, std::string_view name,
+                                  const Shape& shape, SpectralChoice& choice) {
+  CFCK_TRY_ASSIGN(const CalibratedSteps* const steps, calibrated_tensor(calibration, name, shape));
   choice.steps = {steps->bands, steps->rows, steps->columns};
   if (calibration.has_tensor_steps() && steps->sigma > 0) {
     choice.step_scale = piecewise_linear_exp2(steps->log2_step);

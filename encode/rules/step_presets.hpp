@@ -14,6 +14,11 @@ double step_of_quality(Quality quality) noexcept;
 // shows how far they apply to others. Other shapes have none.
 codec::StepField prior_steps(const Shape& shape);
 
+// Returns what the calibration knows of the tensor; never nullptr. Errors: kInvalidArgument where
+// it does not know it, or knows it with another shape.
+Result<const CalibratedSteps*> calibrated_tensor(const Calibration& calibration,
+                                                 std::string_view name, const Shape& shape);
+
 // Sets the steps that the calibration has for the tensor. Errors: kInvalidArgument where it does
 // not know it, or knows it with another shape.
 Result<void> set_calibrated_steps(const Calibration& calibration, std::string_view name,

@@ -355,6 +355,30 @@ def test_another_model_is_refused():
         calibration.check(part)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bits_per_weight": 4},
+        {"quality": "high"},
+        {"nmse": 1e-3},
+        {"bits_per_weight": 4, "steps": "flat"},
+        {"bits_per_weight": 4, "steps": "model"},
+        {"rules": {"*": {"bits_per_weight": 4}}},
+    ],
+)
+@pytest.mark.parametrize("given", [None, [noise(4, 3, 16, 16)]])
+def test_writers_refuse_a_calibration_of_another_model(options, given):
+    """Also where nothing of it is used: steps of models come before those of noise."""
+    state = small_conv().state_dict()
+    calibration = cfck.calibrate(small_conv(), given, input_shape=None if given else (3, 16, 16))
+    cfck.torch.save(state, calibration=calibration, **options)
+    with pytest.raises(cfck.InvalidArgumentError, match="does not have this tensor.*'other'"):
+        cfck.torch.save({"other": torch.randn(64, 64)}, calibration=calibration, **options)
+    other_shape = {**state, "4.weight": torch.randn(64, 64)}
+    with pytest.raises(cfck.InvalidArgumentError, match="another shape in the calibration"):
+        cfck.torch.save(other_shape, calibration=calibration, **options)
+
+
 def test_a_calibration_for_other_names(path):
     model = Reader()
     calibration = cfck.calibrate(model).renamed(lambda name: f"model.{name}")
