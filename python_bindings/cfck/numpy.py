@@ -15,6 +15,7 @@ from ._checkpoint.numpy_values import ArrayValues
 from ._checkpoint.tree import Kinds, load_tree, save_tree
 from ._frameworks.numpy_arrays import NumpyFramework
 from ._io.archive import Archive
+from ._io.open import safe_open
 from ._io.save import write_bytes, write_file
 from ._io.summary import SaveSummary
 from ._options.kinds import LoadBytesOptions, LoadOptions, SaveFileOptions, SaveOptions
@@ -23,7 +24,15 @@ from ._options.signatures import split_progress, takes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["load", "load_checkpoint", "load_file", "save", "save_checkpoint", "save_file"]
+__all__ = [
+    "load",
+    "load_checkpoint",
+    "load_file",
+    "safe_open",
+    "save",
+    "save_checkpoint",
+    "save_file",
+]
 
 _FRAMEWORK = NumpyFramework()
 _KINDS: Kinds = ((ArrayValues(), _FRAMEWORK),)

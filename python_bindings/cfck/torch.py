@@ -18,6 +18,7 @@ from ._frameworks.numpy_arrays import NumpyFramework
 from ._frameworks.torch_tensors import TorchFramework
 from ._io.archive import Archive
 from ._io.model import load_into
+from ._io.open import safe_open
 from ._io.save import write_bytes, write_file
 from ._io.summary import SaveSummary
 from ._options.kinds import (
@@ -45,6 +46,7 @@ __all__ = [
     "load_checkpoint",
     "load_file",
     "load_model",
+    "safe_open",
     "save",
     "save_checkpoint",
     "save_file",
@@ -216,17 +218,21 @@ def load_model(
     their own, one at a time, and so do those on devices that do not decode (see ``decode``).
 
     Args:
-        model: stays on the devices where it is.
+        model: stays on the devices where it is, in the dtypes that it has. Tensors of it on the
+            device meta become tensors with values: new ones, since those of meta cannot have any,
+            which keep class, requires_grad, strides and what they are tied to.
         filename: a .cfck or safetensors file, a folder with a model, or its index; see safe_open.
-        strict: raise where names are missing or unexpected.
-        device: checked, and accepted for the sake of safetensors; tensors go where the model has
-            them.
+        strict: raise where names are missing or unexpected. Buffers that the model does not keep
+            in state_dict() (persistent=False) are neither; they keep their values, if they have
+            some.
+        device: where tensors of meta go; others go where the model has them.
         **options: as in load_file.
 
     Returns:
-        (missing, unexpected): names of the model that were not loaded, and names of the file
-        that the model does not have, or that it ties to another name for which the file has
-        other values: of these the first name, in sorted order, is loaded.
+        (missing, unexpected): names of the model that were not loaded, with all that is still on
+        the device meta, and names of the file that the model does not have, or that it ties to
+        another name for which the file has other values: of these the first name, in sorted order,
+        is loaded.
 
     Raises:
         RuntimeError: names are missing or unexpected and ``strict`` is set, or shapes differ.
@@ -234,14 +240,15 @@ def load_model(
         UnsupportedError: the model runs from a file (compressed).
         CfckError: as load_file.
 
-    After an error the model may be partly loaded.
+    After an error the model may be partly loaded. Tensors of meta that got no values are those
+    that they were.
     """
     refuse_models_in_training(model, "load the file before spectral() is called")
     refuse_streamed_models(model)
     if (target := _FRAMEWORK.check_device(device)) is not None:
         _FRAMEWORK.reach_device(target)
     reading, progress = split_progress(options)
-    outcome = load_into(model, Archive.open(filename, reading), _FRAMEWORK, progress)
+    outcome = load_into(model, Archive.open(filename, reading), _FRAMEWORK, progress, target)
     if strict:
         outcome.check(model)
     return outcome.missing, outcome.unexpected
@@ -275,8 +282,9 @@ def compressed(
 
     Returns:
         The model. state_dict() gives decoded values under the usual names, to(), half() and others
-        apply after decoding, and deepcopy shares the file. It has no gradients of weights, cannot
-        be pickled, and refuses changes of compressed weights with an UnsupportedError.
+        apply after decoding, and deepcopy shares the file. A weight that is written into, in
+        whichever way, stays in memory from then on as an ordinary parameter. Compressed weights
+        have no gradients (UnsupportedError), and the model cannot be pickled.
 
     Raises:
         RuntimeError: names are missing, or unexpected and ``strict`` is set, or shapes differ.

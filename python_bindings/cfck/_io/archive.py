@@ -136,13 +136,6 @@ class Archive:
         """Whether a tensor is decoded by whole chunks; other formats are read from any place."""
         return self._find(name)[0].file.format == "cfck"
 
-    def check_unchanged(self, name: str) -> None:
-        """Raises IoError where the file of a tensor was written to and no hash shows it.
-
-        Callers that read one file for long ask after each read.
-        """
-        self._find(name)[0].check_unchanged()
-
     def source(self, name: str) -> tuple[Any, ...]:
         """Equal for names that are the same elements of one file."""
         part, index = self._find(name)
@@ -168,7 +161,7 @@ class Archive:
     def read_into(self, name: str, address: int, n_bytes: int) -> None:
         """Decodes one tensor, contiguous, into memory."""
         part, index = self._find(name)
-        part.file.read_many([(index, address, n_bytes)], None)
+        part.read_many([(index, address, n_bytes)], None)
 
     def read_all_into(
         self,
@@ -190,7 +183,7 @@ class Archive:
             told = shift(progress, done_bytes, total_bytes)
             decoder = decoding_device(part, device, self._decode) if device else None
             if decoder is None:
-                part.file.read_many(requests, told)
+                part.read_many(requests, told)
             else:
                 read_on_device(part, decoder, [(*request, (), ()) for request in requests], told)
             done_bytes += sum(n_bytes for _, _, n_bytes in requests)
@@ -215,7 +208,7 @@ class Archive:
             [(part, index, shape)], memory_of(decoder or framework)
         )
         if decoder is None:
-            part.file.read_slice(index, starts, stops, address, n_bytes)
+            part.read_slice(index, starts, stops, address, n_bytes)
         else:
             request = (index, address, n_bytes, starts, stops)
             read_on_device(part, decoder, [request], None)

@@ -100,7 +100,7 @@ class Loading(Generic[TensorT]):
         ]
         progress = shift(self.progress, self.done_bytes, self.total_bytes)
         if decoder is None:
-            part.file.read_many(requests, progress)
+            part.read_many(requests, progress)
         else:
             read_on_device(part, decoder, [(*request, (), ()) for request in requests], progress)
         self.done_bytes += sum(n_bytes for _, _, n_bytes in requests)

@@ -19,6 +19,8 @@ from .._frameworks.torch_tensors import (
 )
 from .archive import Archive
 from .loading import shift
+from .meta import Materialised, give_memory, meta_tensors, non_persistent_buffers
+from .prefixes import advice_on_names
 
 Geometry = tuple[Any, ...]
 
@@ -32,6 +34,8 @@ class Outcome:
     # Entries whose values are not in the model, since it ties them to the entry named here, which
     # has others.
     conflicts: dict[str, str]
+    # Buffers on the device meta that are not part of state_dict(), among those that are missing.
+    without_values: list[str] = dataclasses.field(default_factory=list)
 
     def check(self, model: torch.nn.Module) -> None:
         """Raises torch's error if anything is missing or unexpected."""
@@ -47,6 +51,16 @@ class Outcome:
                 f'\n    "{kept}" and "{name}" share memory in the model, '
                 "but their values in the file differ"
             )
+        if self.without_values:
+            quoted = ", ".join(f'"{name}"' for name in self.without_values)
+            message += (
+                f"\n    {quoted}: a buffer on the device meta that is not part of state_dict() "
+                "gets no values from files; make it on the host, or use strict=False and set it "
+                "yourself"
+            )
+        advice = advice_on_names(self.unexpected, self.missing)
+        if advice is not None:
+            message += f"\n    {advice}"
         raise RuntimeError(message)
 
 
@@ -55,18 +69,55 @@ def load_into(
     archive: Archive,
     framework: TorchFramework,
     progress: Progress | None,
+    device: torch.device | None = None,
 ) -> Outcome:
     """Loads the checkpoint into the model.
 
     Tensors that fit are decoded in place. load_state_dict() then sees the model's own tensors,
     for which copying is nothing, and the few that did not fit; so hooks, version rules and error
-    messages are torch's own.
+    messages are torch's own. Tensors on meta are given memory before, on ``device`` (None: host).
     """
-    own = {
-        name: tensor
-        for name, tensor in model.state_dict(keep_vars=True).items()
-        if isinstance(tensor, torch.Tensor)
-    }
+    names = set(archive.names())
+    # Modules may look for other names than theirs.
+    loadable = set(_own(model)) if renames_keys(model) else set()
+
+    def is_wanted(name: str, tensor: torch.Tensor) -> bool:
+        if name not in names:
+            return name in loadable
+        record = archive.record(name)
+        return tuple(tensor.shape) == torch_shape(record.dtype, record.shape)
+
+    given = give_memory(model, is_wanted, device or torch.device("cpu"))
+    try:
+        outcome = _load_into(model, archive, framework, progress, given)
+    except BaseException:
+        given.take_back()
+        raise
+    given.take_back(outcome.missing)
+    still = {name for one in meta_tensors(model) for name in one.names}
+    others = {name for name, t in _own(model).items() if t.is_meta}
+    outcome.missing |= still | others
+    outcome.without_values = sorted(still & set(non_persistent_buffers(model)))
+    return outcome
+
+
+def _own(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters and persistent buffers of a model, as it has them."""
+    state = model.state_dict(keep_vars=True)
+    return {name: tensor for name, tensor in state.items() if isinstance(tensor, torch.Tensor)}
+
+
+def _load_into(
+    model: torch.nn.Module,
+    archive: Archive,
+    framework: TorchFramework,
+    progress: Progress | None,
+    given: Materialised,
+) -> Outcome:
+    own = _own(model)
+    optional = non_persistent_buffers(model)
+    for one in given.tensors:
+        own |= {name: optional[name] for name in one.names if name in optional}
     plan = _plan(own, archive)
     with torch.no_grad():
         _fill(own, plan, archive, progress)
@@ -79,7 +130,7 @@ def load_into(
     for name in plan.others:
         if name in own and _is_part(name, own, archive, plan):
             continue
-        if name in own or renames_keys(model):
+        if name not in optional and (name in own or renames_keys(model)):
             state[name] = archive.load_one(name, framework, None)
         else:
             # Only its name is looked at.
@@ -87,7 +138,8 @@ def load_into(
     state = {name: state[name] for name in archive.names() if name in state}
     result = model.load_state_dict(state, strict=False)
     missing = set(result.missing_keys) - _tied_names(own, set(state))
-    return Outcome(missing, [*result.unexpected_keys, *conflicts], conflicts)
+    unexpected = [name for name in result.unexpected_keys if name not in optional]
+    return Outcome(missing, [*unexpected, *conflicts], conflicts)
 
 
 def _fill(

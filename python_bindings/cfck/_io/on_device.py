@@ -101,6 +101,7 @@ def read_on_device(
     workspace = memory.workspace(load.workspace_bytes)
     staging = memory.staging(load.staging_bytes)
     load.run(workspace.data_ptr(), staging.data_ptr(), load.staging_bytes, memory.stream())
+    part.check_unchanged()
 
 
 _warned: set[str] = set()

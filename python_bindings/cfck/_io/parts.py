@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from .. import _native
 from .._common.paths import native_path
+from .._common.progress import Progress
 from .._options.native import check_limits, check_threads
 from ..errors import (
     DeviceError,
@@ -66,8 +68,11 @@ class Reading:
         }
 
 
-# Device, inode, bytes, and time of the last change of a file.
-_Stamp = tuple[int, int, int, int]
+# Device, inode, bytes, and the times of the last change of contents and of status. Programs that
+# copy set the first one back; nobody can set the second one.
+_Stamp = tuple[int, int, int, int, int]
+# How long the clock of a file system may stand still.
+_LONGEST_TICK_SECONDS = 0.02
 
 
 def _stamp_of(path: str) -> _Stamp | None:
@@ -75,7 +80,24 @@ def _stamp_of(path: str) -> _Stamp | None:
         found = os.stat(path)
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _wait_for_clock(stamp: _Stamp | None) -> None:
+    """Waits until a change of the file would change its stamp."""
+    end = time.monotonic() + _LONGEST_TICK_SECONDS
+    while stamp is not None and stamp[-1] == _file_clock_ns() and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+def _file_clock_ns() -> int:
+    """The time that a file gets when it is written to now."""
+    clock = getattr(time, "CLOCK_REALTIME_COARSE", None)
+    return time.time_ns() if clock is None else time.clock_gettime_ns(clock)
+
+
+# The index of a record, an address, and the bytes there.
+Request = tuple[int, int, int]
 
 
 class Part:
@@ -98,12 +120,25 @@ class Part:
             raise MissingFileError(f"No such file or directory: {path}", filename=path) from None
         if part.file.format != "cfck" or not reading.verify:
             part._unproven = path, stamp
+            _wait_for_clock(stamp)
         return part
+
+    def read_many(self, requests: Sequence[Request], progress: Progress | None) -> None:
+        """Decodes whole tensors into memory of the host: (index, address, bytes) each."""
+        self.file.read_many(requests, progress)
+        self.check_unchanged()
+
+    def read_slice(
+        self, index: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int
+    ) -> None:
+        """Decodes the box of a tensor into memory of the host."""
+        self.file.read_slice(index, starts, stops, address, n_bytes)
+        self.check_unchanged()
 
     def check_unchanged(self) -> None:
         """Raises IoError where the file was written to and no hash of what was read says so.
 
-        A file that another one has replaced is still open, and as it was.
+        All reads ask afterwards. A file that another one has replaced is still open, and as it was.
         """
         if self._unproven is None:
             return

@@ -8,9 +8,11 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import nn
 
-from .._frameworks.torch_tensors import TorchFramework
+from .._frameworks.torch_tensors import TorchFramework, torch_shape
 from .._io.archive import Archive
+from .._io.meta import non_persistent_buffers
 from .._io.model import Outcome, renames_keys
+from .._io.prefixes import advice_on_names
 from .._options.kinds import OpenOptions, ReadOptions, StreamOptions
 from .._options.signatures import complete
 from ..errors import UnsupportedError
@@ -49,12 +51,12 @@ def convert(
     """Replaces the large parameters of the model by placeholders, and loads all else."""
     groups = groups_of(model)
     conflicts = match(groups, archive, framework)
-    _check_buffers(model)
+    _check_buffers(model, archive)
     _check_names(model, groups, archive, strict)
     streamed = [group for group in groups if group.is_streamed()]
     loaded = [group for group in groups if not group.is_streamed()]
     empty = _fill_meta(model, loaded)
-    missing, unexpected = _load(model, archive, framework, groups, conflicts)
+    missing, unexpected = _load(model, archive, framework, groups, conflicts, empty)
     outcome = Outcome(missing if strict else missing & empty, unexpected, conflicts)
     if not strict:
         outcome.unexpected = []
@@ -63,13 +65,12 @@ def convert(
     model.requires_grad_(False)
 
 
-def _check_buffers(model: nn.Module) -> None:
-    """Raises UnsupportedError for buffers without values that no file has."""
-    kept = model.state_dict(keep_vars=True)
+def _check_buffers(model: nn.Module, archive: Archive) -> None:
+    """Raises UnsupportedError for buffers without values that the file has not either."""
     lost = [
         name
-        for name, buffer in model.named_buffers(remove_duplicate=False)
-        if name not in kept and buffer.is_meta
+        for name, buffer in non_persistent_buffers(model).items()
+        if buffer.is_meta and not _has_values_of(archive, name, buffer)
     ]
     if lost:
         names = ", ".join(f"`{name}`" for name in sorted(lost))
@@ -77,6 +78,13 @@ def _check_buffers(model: nn.Module) -> None:
             f"buffers on the device meta have no values, and are not part of files: {names}; make "
             "the model on the host"
         )
+
+
+def _has_values_of(archive: Archive, name: str, buffer: torch.Tensor) -> bool:
+    if name not in archive.names():
+        return False
+    record = archive.record(name)
+    return torch_shape(record.dtype, record.shape) == tuple(buffer.shape)
 
 
 def _check_names(model: nn.Module, groups: list[Group], archive: Archive, strict: bool) -> None:
@@ -88,10 +96,12 @@ def _check_names(model: nn.Module, groups: list[Group], archive: Archive, strict
     lines = [f"Error(s) in loading state_dict for {type(model).__name__}:"]
     if lost:
         lines.append(f"Missing key(s) in state_dict: {_quoted(lost)}")
-    others = set(archive.names()) - set(model.state_dict(keep_vars=True))
+    known, stored = set(model.state_dict(keep_vars=True)), set(archive.names())
+    others = stored - known - set(non_persistent_buffers(model))
     if others and (strict or lost):
         lines.append(f"Unexpected key(s) in state_dict: {_quoted(others)}")
-    raise RuntimeError("\n    ".join([*lines, *wrong]))
+    advice = advice_on_names(others, known - stored)
+    raise RuntimeError("\n    ".join([*lines, *wrong, *([advice] if advice else [])]))
 
 
 def _quoted(names: set[str]) -> str:
@@ -125,6 +135,7 @@ def _load(
     framework: TorchFramework,
     groups: list[Group],
     conflicts: dict[str, str],
+    empty: set[str],
 ) -> tuple[set[str], list[str]]:
     """Loads what does not stay in the file; returns the names that are missing and unexpected."""
     done = {name for group in groups if group.is_streamed() for name in group.names}
@@ -136,9 +147,15 @@ def _load(
     state: dict[str, Any] = {
         name: values[name] if name in values else torch.empty(0, device="meta") for name in names
     }
+    optional = non_persistent_buffers(model)
+    with torch.no_grad():
+        for name, buffer in optional.items():
+            if name in empty and name in state:
+                buffer.copy_(archive.load_one(name, framework))
     result = model.load_state_dict(state, strict=False)
     found = {name for group in groups for name in group.names if group.stored}
-    return set(result.missing_keys) - found, [*result.unexpected_keys, *conflicts]
+    unexpected = [name for name in result.unexpected_keys if name not in optional]
+    return set(result.missing_keys) - found, [*unexpected, *conflicts]
 
 
 def _stream(groups: list[Group], supply: Supply) -> None:

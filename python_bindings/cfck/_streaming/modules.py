@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 from torch import nn
 
 from ..errors import UnsupportedError
+from .loan import Values
 from .placeholder import Placeholder
 from .supply import Supply
 
@@ -30,6 +32,7 @@ class Streamed(nn.Module):
         pass
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._settle()
         try:
             return super().__call__(*args, **kwargs)
         finally:
@@ -37,7 +40,14 @@ class Streamed(nn.Module):
             if (supply := self.__dict__.get(_SUPPLY)) is not None:
                 supply.release()
 
+    def _settle(self) -> None:
+        """Has weights that somebody wrote into become ordinary parameters."""
+        for parameter in list(self._parameters.values()):
+            if isinstance(parameter, Placeholder):
+                parameter.weight.take_places()
+
     def _apply(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._settle()
         held = {n: p for n, p in self._parameters.items() if isinstance(p, Placeholder)}
         for name in held:
             self._parameters[name] = None
@@ -53,16 +63,25 @@ class Streamed(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         inherited = getattr(super(), "__deepcopy__", None)
         if inherited is not None:
-            return inherited(memo)
-        other = self.__new__(type(self))
-        memo[id(self)] = other
-        other.__dict__ = deepcopy(self.__dict__, memo)
+            other = inherited(memo)
+        else:
+            other = self.__new__(type(self))
+            memo[id(self)] = other
+            other.__dict__ = deepcopy(self.__dict__, memo)
+        for name, parameter in other._parameters.items():
+            if isinstance(parameter, Placeholder):
+                parameter.weight.places.append((weakref.ref(other), name))
         return other
 
     def __copy__(self) -> Any:
         other = self.__new__(type(self))
         other.__dict__ = self.__dict__.copy()
         return other
+
+    def register_parameter(self, name: str, param: Any) -> None:
+        if isinstance(param, Values) and param.is_parameter_of(self._parameters.get(name)):
+            return  # as `module.weight += delta` assigns it
+        super().register_parameter(name, param)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise UnsupportedError(
@@ -79,6 +98,7 @@ def stream(module: nn.Module, placeholders: dict[str, Placeholder], supply: Supp
     """Replaces parameters of a module by placeholders."""
     for name, placeholder in placeholders.items():
         module._parameters[name] = placeholder
+        placeholder.weight.places.append((weakref.ref(module), name))
     module.__dict__[_SUPPLY] = supply
     if isinstance(module, nn.RNNBase):
         # The rest of its state is asked for by a property of the class.
@@ -124,7 +144,7 @@ def _weight_property(kind: type, name: str) -> property:
                 return self.__dict__[name]
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         parameter = self._parameters[name]
-        if by_rows or not isinstance(parameter, Placeholder):
+        if not isinstance(parameter, Placeholder) or by_rows:
             return parameter
         return parameter.weight.supply.use(parameter.weight)
 

@@ -19,8 +19,8 @@ from .weight import Weight
 class Placeholder(torch.nn.Parameter):
     """A parameter without memory: shape, dtype and device are known, and uses of it decode it.
 
-    Operations see decoded values, embeddings decode the rows that they look up, and operations
-    that would change the values raise UnsupportedError.
+    Operations see decoded values, and embeddings decode the rows that they look up. Once an
+    operation has changed the values, they are in memory, and this stands for them.
     """
 
     weight: Weight
@@ -37,7 +37,9 @@ class Placeholder(torch.nn.Parameter):
     def __init__(self, weight: Weight) -> None:
         pass
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Placeholder:
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Parameter:
+        if (own := self.weight.own()) is not None:
+            return deepcopy(own, memo)
         return deepcopy(self.weight, memo).placeholder()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -61,8 +63,11 @@ class Placeholder(torch.nn.Parameter):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
-            special = _SPECIAL.get(func)
-            return (func if special is None else special)(*args, **(kwargs or {}))
+            if (special := _SPECIAL.get(func)) is not None:
+                return special(*args, **(kwargs or {}))
+            if func not in _WITH_VIEWS and getattr(func, "__name__", "") in _WITHOUT_VALUES:
+                return func(*args, **(kwargs or {}))
+            return _with_values(func, args, dict(kwargs or {}))
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -72,28 +77,34 @@ class Placeholder(torch.nn.Parameter):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        _check_unchanged(func, args, kwargs or {})
-        args, kwargs = _decoded((args, dict(kwargs or {})))
+        # Operations that come from PyTorch itself, with no function of Python in between. They do
+        # not count versions.
+        return _with_values(func, args, dict(kwargs or {}), func._schema.is_mutable)
+
+
+@outside_graphs
+def _with_values(
+    func: Callable[..., Any], args: Any, kwargs: dict[str, Any], are_changed: bool = False
+) -> Any:
+    """Calls a function with the values; what it writes into them counts."""
+    weights: list[Weight] = []
+    args, kwargs = _decoded((args, kwargs), weights)
+    try:
         return func(*args, **kwargs)
+    finally:
+        for weight in weights:
+            weight.own(are_changed)
 
 
-def _decoded(arguments: Any) -> Any:
-    """Arguments with values in place of placeholders."""
-    return tree_map_only(
-        Placeholder, lambda found: found.weight.supply.use(found.weight), arguments
-    )
+def _decoded(arguments: Any, weights: list[Weight] | None = None) -> Any:
+    """Arguments with values in place of placeholders, whose weights are added to the list."""
 
+    def values(found: Placeholder) -> torch.Tensor:
+        if weights is not None:
+            weights.append(found.weight)
+        return found.weight.supply.use(found.weight)
 
-def _check_unchanged(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Raises UnsupportedError for an operation that writes into a placeholder."""
-    if not func._schema.is_mutable:
-        return
-    for position, argument in enumerate(func._schema.arguments):
-        given = args[position] if position < len(args) else kwargs.get(argument.name)
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            for one in given if isinstance(given, list | tuple) else [given]:
-                if isinstance(one, Placeholder):
-                    raise _no_change(one, f"{func._schema.name} would write into it")
+    return tree_map_only(Placeholder, values, arguments)
 
 
 def _no_change(placeholder: Placeholder, why: str) -> UnsupportedError:
@@ -120,21 +131,16 @@ def _values(placeholder: Placeholder) -> torch.Tensor:
     return placeholder.weight.supply.whole(placeholder.weight)
 
 
-@outside_graphs
-def _linear(*args: Any, **kwargs: Any) -> Any:
-    # The operations that it is made of might round in another way.
-    args, kwargs = _decoded((args, kwargs))
-    return functional.linear(*args, **kwargs)
-
-
 def _require_grad(placeholder: Placeholder, requires_grad: bool = True) -> Placeholder:
-    if requires_grad:
+    if (own := placeholder.weight.own()) is not None:
+        own.requires_grad_(requires_grad)
+    elif requires_grad:
         raise _no_change(placeholder, "it has no gradient")
     return placeholder
 
 
 def _set_data(placeholder: Placeholder, values: torch.Tensor) -> None:
-    raise _no_change(placeholder, "its data would be others")
+    placeholder.weight.become(values)
 
 
 @outside_graphs
@@ -208,6 +214,7 @@ def _by_rows(input: Any, weight: Any) -> bool:
     """Whether rows can be looked up one by one."""
     return (
         isinstance(weight, Placeholder)
+        and weight.weight.own() is None
         and weight.dim() == 2
         and type(input) in (torch.Tensor, torch.nn.Parameter)
         and not input.is_meta
@@ -236,10 +243,19 @@ _TENSOR = cast(Any, torch.Tensor)
 _SPECIAL: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.embedding: _embedding,
     functional.embedding_bag: _embedding_bag,
-    functional.linear: _linear,
     torch.Tensor.detach: _values,
     _TENSOR.data.__get__: lambda placeholder, *_: _values(placeholder),
     _TENSOR.data.__set__: _set_data,
     torch.Tensor.requires_grad_: _require_grad,
     _TENSOR.requires_grad.__set__: _require_grad,
 }
+# Functions that know what they tell from the placeholder alone.
+_WITHOUT_VALUES = frozenset(
+    """__get__ __set__ __delete__ __hash__ __len__ size stride dim ndimension numel nelement
+    element_size storage_offset is_contiguous is_floating_point is_complex is_signed is_conj is_neg
+    is_inference is_shared get_device data_ptr untyped_storage has_names register_hook
+    register_post_accumulate_grad_hook retain_grad result_type""".split()
+)
+_WITH_VIEWS = frozenset(
+    getattr(_TENSOR, name).__get__ for name in ("T", "mT", "H", "mH", "real", "imag")
+)

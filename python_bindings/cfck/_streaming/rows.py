@@ -84,7 +84,6 @@ class Rows:
             )
             found = part.index_select(0, torch.from_numpy(wanted - first))
             rows.index_copy_(0, torch.from_numpy(places), found)
-        self._archive.check_unchanged(self._name)
         return rows
 
     def _keep(self, ids: _Ids, missing: _Ids, rows: torch.Tensor) -> None:

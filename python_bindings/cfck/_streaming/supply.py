@@ -14,6 +14,7 @@ from .graphs import outside_graphs
 from .worker import Worker
 
 if TYPE_CHECKING:
+    from .loan import Loan
     from .weight import Weight
 
 
@@ -85,6 +86,8 @@ class Supply:
         self.archive = archive
         self.prefetch = prefetch
         self.buffers = Buffers()
+        # Loans whose values are in tensors that nobody watches.
+        self.pending: set[Loan] = set()
         self._lane = _Lane()
         self._worker = Worker()
 
@@ -93,39 +96,45 @@ class Supply:
 
     @outside_graphs
     def use(self, weight: Weight) -> torch.Tensor:
-        """The values of a weight, for now: nobody keeps them but the caller and this thread."""
+        """The values of a weight as a parameter, for now: nobody keeps them but the caller and
+        this thread, unless they are written into."""
+        self._end_loans()
         lane = self._lane
         ahead = lane.ahead
         expected = ahead is not None and ahead.is_for(weight)
-        if not expected:
-            tensor = weight.alive()
-            if tensor is not None:
-                lane.recent = tensor
-                return tensor
+        if (not expected or weight.own() is not None) and (found := weight.lent()) is not None:
+            lane.recent = found
+            return found
         # Before memory is taken for another one.
         lane.recent = lane.ahead = None
         if ahead is not None and not expected:
             ahead.drop()
         decoding = ahead if ahead is not None and expected else Decoding(weight)
         tensor = decoding.result()
-        weight.keep(tensor)
-        lane.recent = tensor
+        own = weight.own()
+        lane.recent = weight.lend(tensor).parameter() if own is None else own
+        del tensor
         self._look_ahead(lane, weight)
-        return tensor
+        return lane.recent
 
     @outside_graphs
     def whole(self, weight: Weight) -> torch.Tensor:
         """The values of a weight, outside of the order in which the model uses them."""
-        tensor = weight.alive()
-        if tensor is None:
-            tensor = weight.decode()
-            weight.keep(tensor)
-        return tensor
+        self._end_loans()
+        if (own := weight.own()) is not None:
+            return own.detach()
+        loan = weight.loan
+        return (weight.lend(weight.decode()) if loan is None else loan).plain()
+
+    def _end_loans(self) -> None:
+        for loan in list(self.pending):
+            loan.end()
 
     @outside_graphs
     def release(self) -> None:
         """Lets go of the weights that this thread used last."""
         self._lane.recent = self._lane.group = None
+        self._end_loans()
 
     def hold(self, group: list[Any]) -> None:
         """Keeps several weights until this thread releases them."""
@@ -139,6 +148,6 @@ class Supply:
         following = None if weight.next is None else weight.next()
         if not self.prefetch or following is None or following is weight:
             return
-        if following.alive() is None:
+        if following.lent() is None:
             lane.ahead = Decoding(following)
             self._worker.submit(lane.ahead)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._frameworks.framework import row_major
+from .loan import Loan, to_parameter
 from .rows import Rows
 from .supply import Supply
 
@@ -28,6 +29,8 @@ class Weight:
         shape: as the model has it.
         device: where its values are wanted.
         next: the weight that was decoded after this one when the model ran.
+        loan: its decoded values, where somebody has them.
+        places: the modules that have it, and its name in each.
     """
 
     def __init__(self, supply: Supply, name: str, like: torch.Tensor) -> None:
@@ -39,7 +42,9 @@ class Weight:
         # The dtypes that the values went through: each may have rounded them.
         self._dtypes = [like.dtype]
         self._axes = _axes_of(like)
-        self._alive: tuple[weakref.ref[torch.Tensor], int] | None = None
+        self.loan: Loan | None = None
+        self.places: list[tuple[weakref.ref[torch.nn.Module], str]] = []
+        self._own: torch.nn.Parameter | None = None
         self._placeholder: weakref.ref[Placeholder] | None = None
         self._rows: Rows | None = None
 
@@ -50,7 +55,8 @@ class Weight:
         other.__dict__.update(self.__dict__)
         other.supply = deepcopy(self.supply, memo)
         other._dtypes = list(self._dtypes)
-        other.next = other._alive = other._placeholder = other._rows = None
+        other.next = other.loan = other._own = other._placeholder = other._rows = None
+        other.places = []
         return other
 
     @property
@@ -69,7 +75,6 @@ class Weight:
         with torch.inference_mode(False), torch.no_grad():
             device = None if on_host else self.device
             tensor = archive.load_one(self.name, self.supply.buffers, device)
-            archive.check_unchanged(self.name)
             tensor = self.cast(tensor)
             if self._axes is None:
                 return tensor
@@ -91,19 +96,59 @@ class Weight:
             self._rows = Rows(self.supply.archive, self.name)
         return self._rows
 
-    def alive(self) -> torch.Tensor | None:
-        """The values, where somebody still holds them and has not changed them."""
-        if self._alive is None:
-            return None
-        tensor = self._alive[0]()
-        return tensor if tensor is not None and tensor._version == self._alive[1] else None
+    def own(self, is_changed: bool = False) -> torch.nn.Parameter | None:
+        """The parameter that this weight has become, since somebody wrote into its values."""
+        loan = self.loan
+        if loan is not None and (is_changed or loan.is_changed()):
+            self.become(loan.parameter_or_values())
+        return self._own
 
-    def keep(self, tensor: torch.Tensor) -> None:
-        """Remembers decoded values as long as others hold them."""
-        if tensor.is_cuda:
-            # The stream of the thread that decoded it may be another one.
-            tensor.record_stream(torch.cuda.current_stream(tensor.device))
-        self._alive = weakref.ref(tensor), tensor._version
+    def become(self, values: torch.Tensor) -> None:
+        """Leaves the file: these values count, which stay in memory."""
+        self._own = to_parameter(values)
+        self.loan = None
+
+    def take_places(self) -> None:
+        """Puts the parameter that this weight has become into all modules.
+
+        Not at once: loops over parameters would meet a tied one a second time.
+        """
+        from .placeholder import Placeholder
+
+        own = self.own()
+        for reference, name in self.places if own is not None else ():
+            module = reference()
+            held = None if module is None else module._parameters.get(name)
+            if module is not None and isinstance(held, Placeholder) and held.weight is self:
+                module._parameters[name] = own
+
+    def lent(self) -> torch.Tensor | None:
+        """The parameter with the values, where they are in memory."""
+        if (own := self.own()) is not None:
+            return own
+        loan = self.loan
+        if loan is None:
+            return None
+        found = loan.parameter()
+        self.loan = loan  # another thread may have ended it just before
+        return found
+
+    def lend(self, tensor: torch.Tensor) -> Loan:
+        """Lends decoded values; those that somebody has already count."""
+        if self.loan is None:
+            if tensor.is_cuda:
+                # The stream of the thread that decoded it may be another one.
+                tensor.record_stream(torch.cuda.current_stream(tensor.device))
+            self.loan = Loan(self, tensor)
+        return self.loan
+
+    def returned(self, loan: Loan) -> None:
+        """Nobody has the values of this loan any more."""
+        if self.loan is not loan:
+            return
+        if loan.is_changed():
+            self.become(loan.parameter_or_values())
+        self.loan = None
 
     def placeholder(self) -> Placeholder:
         """The parameter that stands for this weight in all modules that have it."""
@@ -122,12 +167,14 @@ class Weight:
         strides = row_major(sides) if self._axes is None else _strides(sides, self._axes)
         probe = torch.empty_strided(sides, strides, dtype=self.dtype, device=self.device)
         result = function(probe)
+        before = self.identity()
         if result.stride() != probe.stride():
             self._axes = _axes_of(result)
         if result.dtype != self.dtype:
             self._dtypes = [*self._dtypes, result.dtype]
         self.device = result.device
-        self._alive = None
+        if self.identity() != before:
+            self.loan = None
 
 
 def _axes_of(tensor: torch.Tensor) -> tuple[int, ...] | None:

@@ -197,13 +197,11 @@ def test_batch_norm_without_its_counter_is_complete(path):
     assert load_model(nn.BatchNorm1d(4), path) == (set(), [])
 
 
-def test_lazy_and_meta_modules(path):
+def test_lazy_modules(path):
     save_model(nn.Linear(3, 4), path)
     lazy = nn.LazyLinear(4)
     load_model(lazy, path)
     assert_same(lazy.weight, load_file(path)["weight"])
-    with pytest.warns(UserWarning, match="meta parameter"):
-        load_model(nn.Linear(3, 4, device="meta"), path)
 
 
 def test_force_contiguous(path):

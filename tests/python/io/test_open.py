@@ -180,3 +180,21 @@ def test_out_takes_numpy_arrays(both):
         for wrong in wrong_ones:
             with pytest.raises(cfck.InvalidArgumentError, match="out"):
                 file.get_tensor("x", out=wrong)
+
+
+def test_it_is_where_safetensors_has_it_with_the_same_methods(both):
+    assert cfck.torch.safe_open is cfck.numpy.safe_open is cfck.safe_open
+    public = {name for name in dir(safetensors.safe_open) if not name.startswith("_")}
+    assert public <= set(dir(cfck.safe_open))
+    with cfck.torch.safe_open(both[0], framework="pt", device="cpu", backend="mmap") as ours:
+        with safetensors.safe_open(both[1], framework="pt", device="cpu", backend="mmap") as theirs:
+            assert ours.keys() == sorted(theirs.keys())
+            assert sorted(ours.offset_keys()) == sorted(theirs.offset_keys())
+            assert ours.metadata() == theirs.metadata()
+            for name, tensor in theirs.get_tensors().items():
+                assert_same(ours.get_tensors()[name], tensor)
+            parts = ours.get_slice("x"), theirs.get_slice("x")
+            public = {name for name in dir(parts[1]) if not name.startswith("_")}
+            assert public <= set(dir(parts[0]))
+            assert parts[0].get_shape() == parts[1].get_shape()
+            assert parts[0].get_dtype() == parts[1].get_dtype()

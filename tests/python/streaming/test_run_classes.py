@@ -58,17 +58,6 @@ def test_classes_make_plain_modules(path, kind):
     assert_equal_outputs(made, kind(128, 128), X)
 
 
-def test_data_cannot_be_replaced(path):
-    streamed, expected = pair(two_layers(), path)
-    parameter = dict(streamed.named_parameters())["0.weight"]
-    with pytest.raises(UnsupportedError, match="`0.weight` is compressed and cannot change"):
-        parameter.data = torch.zeros(3, 3)
-    with pytest.raises(UnsupportedError, match="is compressed and cannot change"):
-        n_values = sum(p.numel() for p in streamed.parameters())
-        nn.utils.vector_to_parameters(torch.zeros(n_values), streamed.parameters())
-    assert_same(streamed(torch.ones(2, 64)), expected(torch.ones(2, 64)))
-
-
 def test_nothing_is_loaded_into_them(path):
     save_model(two_layers(), path)
     streamed = compressed(scrambled(two_layers()), path)

@@ -142,6 +142,55 @@ def test_a_safetensors_file_that_is_overwritten(tmp_path):
     assert_equal_outputs(streamed, model, ids)
 
 
+def overwrite(path, times):
+    """Writes other values into a file, at once, and sets its time back."""
+    data = bytearray(path.read_bytes())
+    data[-5000:] = bytes(5000)
+    with path.open("r+b") as file:
+        file.write(data)
+    os.utime(path, ns=times)
+
+
+def times_of(path):
+    return path.stat().st_atime_ns, path.stat().st_mtime_ns
+
+
+@pytest.mark.parametrize("backend", ["pread", "mmap"])
+def test_a_file_that_is_overwritten_with_its_time_restored(tmp_path, backend):
+    import safetensors.torch
+
+    path = tmp_path / "a.safetensors"
+    model = two_layers()
+    for _ in range(5):
+        safetensors.torch.save_model(model, path)
+        times = times_of(path)
+        streamed = compressed(scrambled(model), path, backend=backend)
+        overwrite(path, times)
+        with pytest.raises(cfck.IoError, match="was changed after it was opened"):
+            streamed(X)
+
+
+def test_open_files_that_are_overwritten_with_their_time_restored(tmp_path):
+    import safetensors.torch
+
+    path = tmp_path / "a.safetensors"
+    safetensors.torch.save_model(two_layers(), path)
+    times = times_of(path)
+    reads = [
+        lambda file: file.get_tensor("0.weight"),
+        lambda file: file.get_tensor("0.weight", out=torch.empty(128, 64)),
+        lambda file: file.get_tensors(),
+        lambda file: file.get_slice("0.weight")[1:3],
+    ]
+    file = cfck.safe_open(path, "pt")
+    for read in reads:
+        read(file)
+    overwrite(path, times)
+    for read in reads:
+        with pytest.raises(cfck.IoError, match="was changed after it was opened"):
+            read(file)
+
+
 def test_missing_files(tmp_path):
     with pytest.raises(cfck.MissingFileError):
         compressed(two_layers(), tmp_path / "none.cfck")

@@ -1,0 +1,112 @@
+"""Names of a file and of a model that differ by what stands before them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator
+
+# torch.compile puts this into names, also in their middle.
+_COMPILED = "_orig_mod."
+_MOST_CANDIDATES = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Prefixes:
+    """What stands before the same names: in the file, and in the model."""
+
+    in_file: str
+    in_model: str
+    n_names: int
+
+    def advice(self) -> str:
+        """What differs, and what to do about it."""
+        if not self.in_model:
+            said = f"those of the file begin with `{self.in_file}`"
+            change = f'name.removeprefix("{self.in_file}")'
+        elif not self.in_file:
+            said = f"those of the model begin with `{self.in_model}`"
+            change = f'"{self.in_model}" + name'
+        else:
+            said = (
+                f"those of the file begin with `{self.in_file}`, those of the model with "
+                f"`{self.in_model}`"
+            )
+            change = f'"{self.in_model}" + name.removeprefix("{self.in_file}")'
+        rename = f"model.load_state_dict({{{change}: t for name, t in load_file(path).items()}})"
+        if self.in_file or not self.in_model.rstrip(".").isidentifier():
+            return f"{said}: rename them, {rename}"
+        part = f"model.{self.in_model.rstrip('.')}"
+        return f"{said}: load the file into {part}, or rename them, {rename}"
+
+
+def find_prefixes(file_names: Collection[str], model_names: Collection[str]) -> Prefixes | None:
+    """The prefixes by which most names of a file and a model differ; None: they differ otherwise.
+
+    Names that are in both count as different.
+    """
+    in_model = set(model_names)
+    best: Prefixes | None = None
+    fewest = min(len(file_names), len(in_model))
+    for candidate in _candidates(sorted(file_names), sorted(model_names)):
+        n_names = sum(
+            name.startswith(candidate[0]) and candidate[1] + name[len(candidate[0]) :] in in_model
+            for name in file_names
+        )
+        if all(candidate) and (n_names < max(2, fewest) or _is_number(candidate)):
+            continue  # such as the numbers of layers
+        if best is None or n_names > best.n_names:
+            best = Prefixes(*candidate, n_names)
+    if best is None or 2 * best.n_names <= fewest:
+        return None
+    return best
+
+
+def _candidates(file_names: list[str], model_names: list[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of prefixes that make some name of the file one of the model."""
+    by_suffix: dict[str, list[str]] = {}
+    for name in model_names:
+        for suffix in _suffixes(name):
+            by_suffix.setdefault(suffix, []).append(name)
+    tried: set[tuple[str, str]] = set()
+    # The first name may be one that the model does not have.
+    for name in file_names[:: max(1, len(file_names) // 4)]:
+        for suffix in _suffixes(name):
+            for other in by_suffix.get(suffix, [])[:_MOST_CANDIDATES]:
+                found = name[: -len(suffix)], other[: -len(suffix)]
+                if found[0] != found[1] and found not in tried:
+                    tried.add(found)
+                    yield found
+            if suffix in by_suffix:
+                break
+
+
+def _is_number(prefixes: tuple[str, str]) -> bool:
+    """Whether prefixes differ by the number of a layer."""
+    return all(prefix.rstrip(".").rpartition(".")[2].isdigit() for prefix in prefixes)
+
+
+def _suffixes(name: str) -> Iterator[str]:
+    """The name, and what is left of it after each point."""
+    yield name
+    place = name.find(".")
+    while place >= 0:
+        yield name[place + 1 :]
+        place = name.find(".", place + 1)
+
+
+def advice_on_names(file_names: Collection[str], model_names: Collection[str]) -> str | None:
+    """A sentence for names that differ by their prefixes only, or by those of torch.compile."""
+    found = find_prefixes(file_names, model_names)
+    if found is not None:
+        which = "the names differ by a prefix only"
+        if found.n_names < max(len(file_names), len(model_names)):
+            which = f"{found.n_names} of the names differ by a prefix only"
+        return f"{which}: {found.advice()}"
+    plain = {name.replace(_COMPILED, "") for name in model_names}
+    same = sum(name.replace(_COMPILED, "") in plain for name in file_names)
+    if same and 2 * same > min(len(file_names), len(model_names)):
+        return (
+            f"the names differ by the prefix `{_COMPILED}` of compiled modules only: load the file "
+            "into the model before parts of it are compiled, or save the model without them"
+        )
+    return None
