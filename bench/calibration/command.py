@@ -23,7 +23,7 @@ from cfck._evaluation.prefix import Prefix
 from cfck.torch import load_model
 from torch import nn
 
-from calibration import timing
+from calibration import draws, timing
 from common import models, report
 from common.driver import Benchmark
 
@@ -32,6 +32,7 @@ SHRUNK_IMAGES, IMAGES_IN_BATCH = 600, 100
 TEST_IMAGES = 10000
 MOST_BITS = {"MiniLM": 2.9, "ResNet-20": 2.1, "ResNet-56": 2.1}
 MOST_OF_BEFORE = 0.5
+LEAST_KEPT, MOST_MORE_BITS = 0.9, 3.0
 MOST_SECONDS = {"MiniLM": 360.0, "ResNet-20": 600.0, "ResNet-56": 600.0}
 
 
@@ -84,6 +85,8 @@ class Calibration(Benchmark):
         "minilm": lambda self: self.shrink_minilm(),
         "resnet20": lambda self: self.shrink_resnet(20),
         "resnet56": lambda self: self.shrink_resnet(56),
+        "draws20": lambda self: self.draw(20),
+        "draws56": lambda self: self.draw(56),
     }
 
     def __init__(self, *given: Any) -> None:
@@ -92,6 +95,7 @@ class Calibration(Benchmark):
         self.costs: list[list[str]] = []
         self.older: list[list[str]] = []
         self.shrunk: list[list[str]] = []
+        self.drawn: list[list[str]] = []
         self.failures: list[str] = []
 
     @classmethod
@@ -101,6 +105,43 @@ class Calibration(Benchmark):
         parser.add_argument(
             "--before", type=Path, help="a folder with an older package cfck, to compare with"
         )
+
+    @classmethod
+    def default_rows(cls, options: argparse.Namespace) -> list[str]:
+        """Not the draws, which take hours."""
+        return [row for row in super().default_rows(options) if not row.startswith("draws")]
+
+    def draw(self, depth: int) -> None:
+        """To a divergence of 0.05 with images drawn again and again; and an older version."""
+        n_draws = 2 if self.options.quick else draws.DRAWS
+        versions = [("this version", None)]
+        if self.options.before is not None:
+            versions.insert(0, ("before", self.options.before))
+        means: list[float] = []
+        for version, folder in versions:
+            found = []
+            for seed in range(n_draws):
+                found.append(draws.measured_apart(depth, seed, folder))
+                self.say(f"ResNet-{depth}, {version}, draw {seed}: {found[-1]}")
+            kept = sum(one.others <= draws.GOAL for one in found)
+            means.append(sum(one.bits for one in found) / n_draws)
+            self.drawn.append(
+                [
+                    f"ResNet-{depth}, {version}",
+                    f"{kept} of {n_draws} (9 of 10)",
+                    f"{sum(one.others for one in found) / n_draws:.4f}",
+                    ", ".join(f"{one.others:.4f}" for one in found),
+                    f"{means[-1]:.3f}",
+                    f"{100 * (means[-1] / means[0] - 1):+.1f} % ({MOST_MORE_BITS:g})",
+                    f"{sum(one.seconds for one in found) / n_draws:.0f}",
+                ]
+            )
+        if kept < LEAST_KEPT * n_draws:
+            self.failures.append(f"ResNet-{depth}: {kept} of {n_draws} draws keep the goal")
+        if means[-1] > (1 + MOST_MORE_BITS / 100) * means[0]:
+            self.failures.append(
+                f"ResNet-{depth}: more bits than {MOST_MORE_BITS:g} % above before"
+            )
 
     def measure(self, row: str) -> None:
         """Whole passes, and those that leave out what ran before; and an older version."""
@@ -232,6 +273,12 @@ class Calibration(Benchmark):
                        "wall s (must), processor s", "kept, held back", "judged", ""]  # fmt: skip
             text = "\n" + report.markdown_table(columns, self.shrunk)
             found[f"shrink-{stem}.md"] = _page("Shrinking", text + failures, facts, command)
+        if self.drawn:
+            columns = ["keep kl 0.05, 600 test images drawn", "kept on all others (must)",
+                       "KL on these, mean", "of each draw", "bits per weight, whole file",
+                       "against before (most)", "wall s"]  # fmt: skip
+            text = "\n" + report.markdown_table(columns, self.drawn)
+            found[f"shrink-draws-{stem}.md"] = _page("Draws", text + failures, facts, command)
         return found
 
 

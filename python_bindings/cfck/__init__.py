@@ -47,7 +47,7 @@ from ._io.summary import (
 from ._native import library_version as _library_version
 from ._options.kinds import RuleOptions, TensorOptions
 from ._report.page import ReportSummary, report
-from ._shrink.result import ShrinkResult, ShrinkTrial
+from ._shrink.result import ShrinkInterrupted, ShrinkResult, ShrinkTrial
 from ._shrink.shrink import shrink
 from .errors import (
     CfckError,
@@ -96,6 +96,7 @@ __all__ = [
     "SafetensorError",
     "SaveSummary",
     "SharedMemoryWarning",
+    "ShrinkInterrupted",
     "ShrinkResult",
     "ShrinkTrial",
     "RuleOptions",

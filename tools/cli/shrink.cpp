@@ -97,6 +97,9 @@ void describe_shrink(CLI::App& app) {
   add("--keep", "NAME=VALUE",
       "What is to be kept: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be "
       "repeated");
+  add("--confidence", "C",
+      "How sure it has to be that --keep holds for all text of the kind, 0.5 to 0.999; default: "
+      "0.9");
   add("--size", "SIZE", "In place of --keep: at most so many bytes, such as 60MB");
   add("--bits-per-weight", "X", "In place of --keep: at most so many, with everything in the file");
   add("--text", "FILE",

@@ -140,7 +140,7 @@ def next_tokens(outputs: list[Output], given: Any) -> tuple[list[Output], torch.
 
 
 class Totals:
-    """Sums over all batches, in double precision."""
+    """Sums over all batches, in double precision. Subclasses may note more of each row."""
 
     def __init__(self) -> None:
         self.n_examples = 0
@@ -155,14 +155,19 @@ class Totals:
         self.hits = [0.0, 0.0]
         self.cross_entropy = [0.0, 0.0]
 
+    def note(self, name: str, losses: torch.Tensor, examples: torch.Tensor) -> None:
+        """Told what each row has lost of an outcome, and which example of its batch it is of."""
+
     def add(self, outputs: list[Output], distance: str, pool: str) -> None:
         a, b = (rows_of(one, distance, pool) for one in outputs)
         self.n_rows += len(a)
         if not len(a):
             return
+        owners = examples_of_rows(outputs[0], len(a))
         # Numbers have no direction, and one class is no choice: nothing is known of such rows.
         is_known = a.shape[1] > 1
         turned = angles(a, b) if is_known else a.new_full((len(a),), math.nan).double()
+        self.note("cosine", turned, owners)
         self.angle += float(turned.sum())
         # Python's max() would let a NaN pass.
         self.largest_angle = float(
@@ -172,9 +177,12 @@ class Totals:
             self.is_logits = True
             if not is_known or bool((a.isnan() | b.isnan()).any()):
                 self.agreeing = math.nan
-            self.agreeing += int((a.argmax(1) == b.argmax(1)).sum())
-            divergence = divergences(log_probabilities(a), log_probabilities(b)).sum()
-            self.divergence += float(divergence) if is_known else math.nan
+            agreeing = a.argmax(1) == b.argmax(1)
+            self.agreeing += int(agreeing.sum())
+            self.note("agreement", 1 - agreeing.double(), owners)
+            divergence = divergences(log_probabilities(a), log_probabilities(b))
+            self.note("kl", divergence, owners)
+            self.divergence += float(divergence.sum()) if is_known else math.nan
 
     def add_labels(self, outputs: list[Output], truth: torch.Tensor, batch: int) -> None:
         shape = outputs[0].values.shape
@@ -192,14 +200,20 @@ class Totals:
                 f"batch {batch}: label {int(flat.max())}, but the outputs have {shape[-1]} classes"
             )
         self.n_labels += len(flat)
+        owners = examples_of_rows(Output(outputs[0].values, "", None), len(counts))[counts]
+        hits, chances = [], []
         for which, one in enumerate(outputs):
             rows = one.values.double().reshape(-1, shape[-1])[counts]
             if bool(rows.isnan().any()):
                 self.hits[which] = math.nan
-            self.hits[which] += int((rows.argmax(1) == flat).sum())
+            hits.append((rows.argmax(1) == flat).double())
+            self.hits[which] += int(hits[-1].sum())
             if len(flat):
-                chances = log_probabilities(rows).gather(1, flat.unsqueeze(1))
-                self.cross_entropy[which] -= float(chances.sum())
+                chances.append(log_probabilities(rows).gather(1, flat.unsqueeze(1))[:, 0])
+                self.cross_entropy[which] -= float(chances[-1].sum())
+        if len(flat):
+            self.note("top1", hits[0] - hits[1], owners)
+            self.note("perplexity", chances[0] - chances[1], owners)
 
     def result(self) -> Evaluation:
         if not self.n_rows:
@@ -220,6 +234,16 @@ class Totals:
             a, b = (_perplexity(total / self.n_labels) for total in self.cross_entropy)
             result |= {"perplexity_a": a, "perplexity_b": b, "perplexity_change": b - a}
         return Evaluation(**result)
+
+
+def examples_of_rows(output: Output, n_rows: int) -> torch.Tensor:
+    """The example of its batch that each row of an output is of."""
+    n = len(output.values)
+    if output.mask is not None and int(output.mask.sum()) == n_rows != n:
+        return output.mask.nonzero()[:, 0]
+    if n == 0 or n_rows % n:
+        return torch.zeros(n_rows, dtype=torch.int64, device="cpu")
+    return torch.arange(n, device="cpu").repeat_interleave(n_rows // n)
 
 
 def _perplexity(cross_entropy: float) -> float:

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from .._shrink.result import ShrinkInterrupted, ShrinkResult
 from ..errors import (
     CfckError,
     ExistsError,
@@ -45,16 +46,28 @@ def main(arguments: Sequence[str]) -> int:
     say = _nothing if options.quiet or options.json else _say
     try:
         with ending_signals():
-            result = shrink_folder(_request(options), say)
-        if options.json:
-            _say(json.dumps(dataclasses.asdict(result), indent=2))
+            _tell(shrink_folder(_request(options), say), options.json)
     except (CfckError, OSError) as error:
         print(f"cfck shrink: error: {error}", file=sys.stderr)
         return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 4)
+    except ShrinkInterrupted as error:
+        _tell(error.result, options.json)
+        print(f"cfck shrink: {error}", file=sys.stderr)
+        return _code_of(error.__cause__)
     except KeyboardInterrupt as error:
         print("cfck shrink: interrupted; nothing was written", file=sys.stderr)
-        return _EXIT_SIGNAL + (error.number if isinstance(error, Ended) else signal.SIGINT)
+        return _code_of(error)
     return 0
+
+
+def _tell(result: ShrinkResult, as_json: bool) -> None:
+    """The result for programs; people have read it by now."""
+    if as_json:
+        _say(json.dumps(dataclasses.asdict(result), indent=2))
+
+
+def _code_of(interrupt: BaseException | None) -> int:
+    return _EXIT_SIGNAL + (interrupt.number if isinstance(interrupt, Ended) else signal.SIGINT)
 
 
 def _request(options: argparse.Namespace) -> FolderRequest:
@@ -64,6 +77,7 @@ def _request(options: argparse.Namespace) -> FolderRequest:
         keep=dict(_entry(text) for text in options.keep),
         size=options.size,
         bits_per_weight=options.bits_per_weight,
+        confidence=options.confidence,
         texts=options.text,
         encoding=options.encoding,
         n_examples=options.examples,
@@ -104,7 +118,8 @@ def _parser() -> argparse.ArgumentParser:
         help="store a model of transformers as small as an outcome allows",
         description="Store a model of transformers in the smallest file that keeps an outcome: "
         "calibrates, compensates errors, and judges on text that it held back.",
-        epilog="example: cfck shrink my-model/ small/ --keep cosine=0.99 --text corpus.txt",
+        epilog="example: cfck shrink my-model/ small/ --keep cosine=0.99 --text corpus.txt. With "
+        "Ctrl-C the smallest folder so far that keeps everything is written, if there is one.",
     )
     add = shrink.add_argument
     add("folder", help="the folder of the model: config.json, tokeniser and weights")
@@ -116,6 +131,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="what is to be kept: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be "
         "repeated",
+    )
+    add(
+        "--confidence",
+        type=float,
+        default=0.9,
+        metavar="C",
+        help="how sure it has to be that --keep holds for all text of the kind, from 0.5 (what is "
+        "measured counts as it is) to 0.999 (default: 0.9)",
     )
     add("--size", metavar="SIZE", help="in place of --keep: at most so many bytes, such as 60MB")
     add("--bits-per-weight", type=float, metavar="B", help="in place of --keep: at most so many")

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .._shrink.result import ShrinkResult
+from .._shrink.result import ShrinkInterrupted, ShrinkResult
 from .._shrink.shrink import shrink
 from ..errors import (
     CfckError,
@@ -29,7 +29,7 @@ class FolderRequest:
 
     Attributes:
         source, target: the folders.
-        keep, size, bits_per_weight: as for shrink().
+        keep, confidence, size, bits_per_weight: as for shrink().
         texts: files of text.
         encoding: of these.
         n_examples, n_tokens: how many pieces of text, and how long they are at most.
@@ -42,6 +42,7 @@ class FolderRequest:
     keep: Mapping[str, float]
     size: str | None
     bits_per_weight: float | None
+    confidence: float
     texts: list[str]
     encoding: str
     n_examples: int
@@ -60,6 +61,7 @@ def shrink_folder(request: FolderRequest, say: Callable[[str], object]) -> Shrin
         ExistsError: the new folder exists, without ``force``.
         CorruptError: files of the model are damaged.
         MissingFileError, OSError: of the folders and files.
+        ShrinkInterrupted: the new folder has the best file that had been found by then.
     """
     places = find_places(request.source, request.target, request.texts, request.force)
     _check(request)
@@ -75,19 +77,27 @@ def shrink_folder(request: FolderRequest, say: Callable[[str], object]) -> Shrin
     wanted: dict[str, Any] = {"size": request.size, "bits_per_weight": request.bits_per_weight}
     if request.keep:
         wanted["keep"] = request.keep
+    interrupt: ShrinkInterrupted | None = None
     with new_folder(places) as folder:
         _fill(folder, places, say)
-        result = shrink(
-            model,
-            os.path.join(folder, MODEL),
-            batches=batches,
-            n_examples=request.n_examples,
-            metadata={"format": "pt"},
-            threads=request.threads,
-            report=lambda text: say(text.replace(os.path.join(folder, MODEL), _final(request))),
-            **wanted,
-        )
-    return dataclasses.replace(result, filename=_final(request))
+        try:
+            result = shrink(
+                model,
+                os.path.join(folder, MODEL),
+                confidence=request.confidence,
+                batches=batches,
+                n_examples=request.n_examples,
+                metadata={"format": "pt"},
+                threads=request.threads,
+                report=lambda text: say(text.replace(os.path.join(folder, MODEL), _final(request))),
+                **wanted,
+            )
+        except ShrinkInterrupted as error:
+            interrupt, result = error, error.result
+    result = dataclasses.replace(result, filename=_final(request))
+    if interrupt is not None:
+        raise ShrinkInterrupted(result) from interrupt.__cause__
+    return result
 
 
 def _final(request: FolderRequest) -> str:

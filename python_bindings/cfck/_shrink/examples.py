@@ -27,19 +27,24 @@ class Split:
     """The examples of a call.
 
     Attributes:
-        used: batches for calibration and refinement; the first ones are a spread of all of them.
-        held: batches that results are judged by, in the order in which they were read.
-        labels: the labels of each batch of ``held``, or None.
+        used: batches for calibration, refinement and the search; the first ones are a spread of
+            all of them.
+        held: batches that results are judged by, in the order in which they were read; no decision
+            but the last, which file is kept, depends on them.
+        used_labels, held_labels: the labels of each of these batches, or None.
         n_used, n_held: examples.
         notes: what there is to say about the batches.
+        is_given: whether the caller said which examples are held back.
     """
 
     used: list[Any]
     held: list[Any]
-    labels: list[torch.Tensor] | None
+    used_labels: list[torch.Tensor] | None
+    held_labels: list[torch.Tensor] | None
     n_used: int
     n_held: int
     notes: list[str]
+    is_given: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,11 +92,7 @@ def split(
 ) -> Split:
     """Cuts batches into examples, holds a fourth of them back, and puts the others into an order
     in which the first ones are a spread of all."""
-    examples = [
-        _Example(number, row)
-        for number, batch in enumerate(batches)
-        for row in (range(count_examples(batch)) if _is_cut(batch) else [None])
-    ]
+    examples = _examples(batches)
     n_examples = sum(count_examples(batch) for batch in batches)
     if len(examples) < FEWEST_EXAMPLES:
         raise InvalidArgumentError(
@@ -107,21 +108,63 @@ def split(
         chosen = draw.randrange(_HELD_BACK)
         for position, example in enumerate(part):
             (held if position == chosen else used).append(example)
-    if not held:
-        held.append(used.pop())
-    probed = _spread(batches, used)
-    others = [example for example in used if example not in set(probed)]
     size = max(count_examples(batch) for batch in batches)
-    used_batches = _batches(batches, probed, size) + _batches(batches, others, size)
+    used_batches, used_labels = _used(batches, labels, used, size)
     held_batches, held_labels = _with_labels(batches, labels, held, size)
+    return _split(used_batches, held_batches, used_labels, held_labels, notes)
+
+
+def given_split(
+    used: list[Any],
+    held: list[Any],
+    labels: tuple[list[torch.Tensor] | None, list[torch.Tensor] | None],
+    notes: list[str],
+) -> Split:
+    """All batches are used, and results are judged by the others that the caller gave."""
+    size = max(count_examples(batch) for batch in used)
+    used_batches, used_labels = _used(used, labels[0], _examples(used), size)
+    found = _split(used_batches, held, used_labels, labels[1], notes)
+    return dataclasses.replace(found, is_given=True)
+
+
+def _split(
+    used: list[Any],
+    held: list[Any],
+    used_labels: list[torch.Tensor] | None,
+    held_labels: list[torch.Tensor] | None,
+    notes: list[str],
+) -> Split:
     return Split(
-        used=used_batches,
-        held=held_batches,
-        labels=held_labels,
-        n_used=sum(count_examples(batch) for batch in used_batches),
-        n_held=sum(count_examples(batch) for batch in held_batches),
+        used=used,
+        held=held,
+        used_labels=used_labels,
+        held_labels=held_labels,
+        n_used=sum(count_examples(batch) for batch in used),
+        n_held=sum(count_examples(batch) for batch in held),
         notes=notes,
     )
+
+
+def _examples(batches: list[Any]) -> list[_Example]:
+    return [
+        _Example(number, row)
+        for number, batch in enumerate(batches)
+        for row in (range(count_examples(batch)) if _is_cut(batch) else [None])
+    ]
+
+
+def _used(
+    batches: list[Any], labels: list[torch.Tensor] | None, used: list[_Example], size: int
+) -> tuple[list[Any], list[torch.Tensor] | None]:
+    """Batches of examples, the first of which are a spread of all, and their labels."""
+    probed = _spread(batches, used)
+    chosen = set(probed)
+    others = [example for example in used if example not in chosen]
+    first, first_labels = _with_labels(batches, labels, probed, size)
+    rest, rest_labels = _with_labels(batches, labels, others, size)
+    if first_labels is None or rest_labels is None:
+        return first + rest, None
+    return first + rest, first_labels + rest_labels
 
 
 def _spread(batches: list[Any], examples: list[_Example]) -> list[_Example]:

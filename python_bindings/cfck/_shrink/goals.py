@@ -24,9 +24,11 @@ class Goal:
         value: the limit, as the caller gave it.
         needs_labels: whether labels or next tokens are needed.
         is_logits: whether the outputs have to be logits.
-        loss: what was lost of it.
         allowed: the largest loss that keeps it.
         measured: the number itself.
+        limit_of: the loss of a row that loses ``allowed``, on the scale of the losses of examples
+            (perplexities are compared by their logarithms).
+        outcome_of: the number for such a loss of a row.
     """
 
     name: str
@@ -34,12 +36,18 @@ class Goal:
     needs_labels: bool
     is_logits: bool
     allowed: float
-    loss: Callable[[Evaluation], float]
     measured: Callable[[Evaluation], float]
+    limit_of: Callable[[float], float]
+    outcome_of: Callable[[float], float]
 
-    def ratio(self, evaluation: Evaluation) -> float:
-        """The loss over what is allowed: kept up to 1. Infinite for NaN."""
-        return ratio_of(self.loss(evaluation), self.allowed)
+    @property
+    def row_limit(self) -> float:
+        """The largest mean loss of a row that keeps it."""
+        return self.limit_of(self.allowed)
+
+    def ratio(self, row_loss: float) -> float:
+        """The loss of a row over what is allowed: kept up to 1. Infinite for NaN."""
+        return ratio_of(row_loss, self.row_limit)
 
 
 def exact(value: float) -> str:
@@ -65,8 +73,9 @@ class _Kind:
     check: Callable[[float], bool]
     range: str
     allowed: Callable[[float], float]
-    loss: Callable[[Evaluation], float]
     measured: Callable[[Evaluation], float]
+    limit_of: Callable[[float], float]
+    outcome_of: Callable[[float], float]
 
 
 def _number(value: float | None) -> float:
@@ -79,6 +88,10 @@ def _times(evaluation: Evaluation) -> float:
     return after / before if before > 0 and math.isfinite(before) else math.nan
 
 
+def _same(value: float) -> float:
+    return value
+
+
 _KINDS: dict[str, _Kind] = {
     "cosine": _Kind(
         False,
@@ -86,8 +99,9 @@ _KINDS: dict[str, _Kind] = {
         lambda v: 0 < v < 1,
         "the least mean cosine between the outputs before and after, between 0 and 1, such as 0.99",
         lambda v: 1 - v,
-        lambda e: 1 - e.cosine_mean,
         lambda e: e.cosine_mean,
+        _same,
+        lambda loss: 1 - loss,
     ),
     "kl": _Kind(
         True,
@@ -96,7 +110,8 @@ _KINDS: dict[str, _Kind] = {
         "the largest mean divergence of the distributions in nats, above 0, such as 0.05",
         lambda v: v,
         lambda e: _number(e.kl),
-        lambda e: _number(e.kl),
+        _same,
+        _same,
     ),
     "agreement": _Kind(
         True,
@@ -104,8 +119,9 @@ _KINDS: dict[str, _Kind] = {
         lambda v: 0 < v < 1,
         "the least part of the outputs with the same largest entry, between 0 and 1, such as 0.98",
         lambda v: 1 - v,
-        lambda e: 1 - _number(e.agreement),
         lambda e: _number(e.agreement),
+        _same,
+        lambda loss: 1 - loss,
     ),
     "top1": _Kind(
         True,
@@ -113,8 +129,9 @@ _KINDS: dict[str, _Kind] = {
         lambda v: -100 < v < 0,
         "the change of top-1 in percentage points, below 0, such as -1.0",
         lambda v: -v,
-        lambda e: -100 * _number(e.top1_change),
         lambda e: 100 * _number(e.top1_change),
+        lambda allowed: allowed / 100,
+        lambda loss: -100 * loss,
     ),
     "perplexity": _Kind(
         True,
@@ -122,8 +139,9 @@ _KINDS: dict[str, _Kind] = {
         lambda v: 1 < v < math.inf,
         "the perplexity after over that before, above 1, such as 1.02",
         lambda v: v - 1,
-        lambda e: _times(e) - 1,
         _times,
+        math.log1p,
+        lambda loss: math.exp(min(loss, 700.0)),
     ),
 }
 
@@ -146,8 +164,9 @@ def goals_of(keep: Mapping[str, Any]) -> list[Goal]:
                 kind.needs_labels,
                 kind.is_logits,
                 kind.allowed(float(value)),
-                kind.loss,
                 kind.measured,
+                kind.limit_of,
+                kind.outcome_of,
             )
         )
     return goals

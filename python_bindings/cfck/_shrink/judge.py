@@ -19,10 +19,13 @@ from .._evaluation.outputs import (
     model_device,
     moved,
 )
-from .._evaluation.run import Totals, next_tokens, output_of
+from .._evaluation.run import next_tokens, output_of
 from ..errors import InvalidArgumentError
+from .confidence import Sample, examples_needed, upper_bound
 from .examples import Split, is_sorted
 from .goals import SCORE, Goal, ratio_of
+from .losses import Losses
+from .memorised import Certainty, certainty, memorised_note
 
 # Outputs of the original that are kept; of larger ones the original runs again each time.
 _MAX_BYTES = 1 << 30
@@ -30,19 +33,30 @@ _MAX_BYTES = 1 << 30
 _FEW_HELD = 32
 
 
+# Examples that a file was made with lose less of it than others: about so many times less.
+_OPTIMISM = 1.25
+
+
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The outcome of a model.
+    """The outcome of a model on the examples that were held back.
 
     Attributes:
-        ratio: the loss over what is allowed, of the goal where it is largest: 1 or less is met.
-        kept: the numbers by the names of the goals.
+        ratio: what is lost, with the confidence that was asked for, over what is allowed, of the
+            goal where it is largest: 1 or less is met. A caller's number counts as it is.
+        kept: the numbers by the names of the goals, as measured.
+        bounds: what these are at least or at most over all examples there are, with the confidence
+            that was asked for; without a caller's own number.
         evaluation: None without held-back examples.
+        needed: about how many examples would show the goals with what was measured; None where that
+            is not known.
     """
 
     ratio: float
     kept: dict[str, float]
+    bounds: dict[str, float]
     evaluation: Evaluation | None
+    needed: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +97,7 @@ class Judge:
         score: of the caller, or None.
         output, pool: as for evaluate().
         language_model: whether labels are the next tokens.
+        confidence: of what is promised of other examples.
     """
 
     def __init__(
@@ -94,6 +109,7 @@ class Judge:
         output: Callable[..., torch.Tensor] | None,
         pool: str,
         language_model: bool,
+        confidence: float,
     ) -> None:
         self._model = model
         self._data = data
@@ -102,8 +118,10 @@ class Judge:
         self._output = output
         self._pool = pool
         self._language_model = language_model
+        self._confidence = confidence
         self.notes: list[str] = []
-        self._before: list[Output] | None = None
+        # Outputs of the original for the held-back batches, and for those that are used.
+        self._before: dict[bool, list[Output]] = {}
         if data is not None:
             self._distance = self._choose_distance(data)
             self._run_original(data)
@@ -117,21 +135,58 @@ class Judge:
         with kept_buffers(self._model, model):
             return self._judged(model)
 
+    def predicted(self, model: nn.Module, verdict: Verdict | None = None) -> float:
+        """The ratio that a verdict might have, told by the examples that are used alone: to search
+        by, without a look at what was held back. Of a caller's number the ratio itself.
+
+        Args:
+            verdict: of the same model, where it is known.
+        """
+        if self._data is None or not self._goals:
+            return (verdict or self.of(model)).ratio
+        scale = math.sqrt(self._data.n_used / max(1, self._data.n_held))
+        ratio = 0.0
+        for goal, sample in self._samples_of_used(model, self._data):
+            above = (upper_bound(sample, self._confidence) - sample.mean) * scale
+            ratio = max(ratio, goal.ratio(_OPTIMISM * sample.mean + above))
+        return ratio
+
+    def lost(self, model: nn.Module) -> float:
+        """What the examples that are used lose, as measured, over what is allowed. Of a caller's
+        number the ratio."""
+        if self._data is None or not self._goals:
+            return self.of(model).ratio
+        samples = self._samples_of_used(model, self._data)
+        return max(goal.ratio(sample.mean) for goal, sample in samples)
+
+    def _samples_of_used(self, model: nn.Module, data: Split) -> list[tuple[Goal, Sample]]:
+        with kept_buffers(self._model, model):
+            losses = self._losses(model, data, is_held=False)
+        return [(goal, losses.sample(goal.name)) for goal in self._goals]
+
     def _judged(self, model: nn.Module) -> Verdict:
         evaluation = None
-        ratio, kept = 0.0, {}
+        ratio, needed = 0.0, 0
+        kept: dict[str, float] = {}
+        bounds: dict[str, float] = {}
         if self._data is not None:
-            evaluation = self._evaluate(model, self._data)
+            losses = self._losses(model, self._data, is_held=True)
+            evaluation = losses.result()
             for goal in self._goals:
-                ratio = max(ratio, goal.ratio(evaluation))
+                sample = losses.sample(goal.name)
+                bound = upper_bound(sample, self._confidence)
+                ratio = max(ratio, goal.ratio(bound))
                 kept[goal.name] = goal.measured(evaluation)
+                bounds[goal.name] = goal.outcome_of(bound)
+                enough = examples_needed(sample, goal.row_limit, self._confidence)
+                needed = max(needed, enough) if enough and needed >= 0 else -1
         if self._score is not None:
             value = self._score.value(model)
             sign = 1 if self._score.is_cost else -1
             loss = sign * (value - self._own_score)
             allowed = sign * (self._score.limit - self._own_score)
             ratio, kept = max(ratio, ratio_of(loss, allowed)), kept | {SCORE: value}
-        return Verdict(ratio, kept, evaluation)
+        return Verdict(ratio, kept, bounds, evaluation, needed if needed > 0 else None)
 
     def _check_score(self, score: Score) -> None:
         sign = 1 if score.is_cost else -1
@@ -146,7 +201,7 @@ class Judge:
         """Raises for goals of which not even the original has a number."""
         if not self._goals:
             return
-        own = self._evaluate(self._model, data)
+        own = self._losses(self._model, data, is_held=True).result()
         for goal in self._goals:
             if math.isnan(goal.measured(own)):
                 raise InvalidArgumentError(
@@ -180,32 +235,54 @@ class Judge:
         return "kl"
 
     def _run_original(self, data: Split) -> None:
-        kept: list[Output] = []
-        n_bytes = 0
         classes = []
-        for position, batch in enumerate(data.held):
-            found = output_of(self._model, batch, self._output)
-            if not bool(torch.isfinite(found.values).all()):
-                raise InvalidArgumentError(
-                    f"the outputs of the model as it is hold NaN or infinities (held-back batch "
-                    f"{position + 1}): nothing can be compared with these"
-                )
-            n_bytes += found.values.nbytes
+        for is_held, batches in ((True, data.held), (False, data.used if self._goals else [])):
+            kept: list[Output] = []
+            n_bytes = 0
+            for position, batch in enumerate(batches):
+                found = output_of(self._model, batch, self._output)
+                if not bool(torch.isfinite(found.values).all()):
+                    where = "held-back batch" if is_held else "batch"
+                    raise InvalidArgumentError(
+                        f"the outputs of the model as it is hold NaN or infinities ({where} "
+                        f"{position + 1}): nothing can be compared with these"
+                    )
+                n_bytes += found.values.nbytes
+                if n_bytes <= _MAX_BYTES:
+                    kept.append(found)
+                if is_held and found.values.dim() == 2 and self._distance == "kl":
+                    classes.append(found.values.argmax(1))
             if n_bytes <= _MAX_BYTES:
-                kept.append(found)
-            if found.values.dim() == 2 and self._distance == "kl":
-                classes.append(found.values.argmax(1))
-        self._before = kept if n_bytes <= _MAX_BYTES else None
-        self._look_at_classes(data, classes)
+                self._before[is_held] = kept
+        if not data.is_given:
+            self._look_at_classes(data, classes)
+        self._look_at_certainty(data)
         if data.n_held < _FEW_HELD:
             self.notes.append(
                 f"only {data.n_held} examples were held back to judge by: what is kept on others "
                 "may differ much; give a few hundred"
             )
 
+    def _look_at_certainty(self, data: Split) -> None:
+        """A note where the model seems to have been trained on the examples."""
+        if self._distance != "kl":
+            return
+        found: dict[bool, Certainty] = {}
+        for is_held, outputs in self._before.items():
+            labels = data.held_labels if is_held else data.used_labels
+            if self._language_model:
+                batches = data.held if is_held else data.used
+                pairs = [next_tokens([one], batch) for one, batch in zip(outputs, batches)]
+                outputs, labels = [one[0] for one, _ in pairs], [truth for _, truth in pairs]
+            found[is_held] = certainty(outputs, labels, self._pool)
+        used = found.get(False, found.get(True))
+        if used is not None:
+            note = memorised_note(used, found.get(True) if data.is_given else None)
+            self.notes += [] if note is None else [note]
+
     def _look_at_classes(self, data: Split, classes: list[torch.Tensor]) -> None:
-        if data.labels is not None and all(label.dim() == 1 for label in data.labels):
-            classes = data.labels
+        if data.held_labels is not None and all(label.dim() == 1 for label in data.held_labels):
+            classes = data.held_labels
         if not classes:
             return
         found = torch.cat([part.reshape(-1).cpu() for part in classes])
@@ -214,12 +291,16 @@ class Judge:
                 "the batches come sorted by class; a spread of all of them was used and held back"
             )
 
-    def _evaluate(self, model: nn.Module, data: Split) -> Evaluation:
-        totals = Totals()
-        labels: Any = data.labels if data.labels is not None else [None] * len(data.held)
-        for position, (batch, truth) in enumerate(zip(data.held, labels)):
-            if self._before is not None:
-                before = self._before[position]
+    def _losses(self, model: nn.Module, data: Split, is_held: bool) -> Losses:
+        """What each example loses, of those held back or of those used."""
+        losses = Losses()
+        batches = data.held if is_held else data.used
+        given = data.held_labels if is_held else data.used_labels
+        labels: Any = given if given is not None else [None] * len(batches)
+        known = self._before.get(is_held)
+        for position, (batch, truth) in enumerate(zip(batches, labels)):
+            if known is not None:
+                before = known[position]
             else:
                 before = output_of(self._model, batch, self._output)
             is_original = model is self._model
@@ -227,11 +308,11 @@ class Judge:
             outputs = [before, after]
             if self._language_model:
                 outputs, truth = next_tokens(outputs, batch)
-            totals.n_examples += count_examples(batch)
-            totals.add(outputs, self._distance, self._pool)
+            losses.n_examples += count_examples(batch)
+            losses.add(outputs, self._distance, self._pool)
             if truth is not None:
-                totals.add_labels(outputs, truth, position)
-        return totals.result()
+                losses.add_labels(outputs, truth, position)
+        return losses
 
 
 def is_language_model(batch: Any) -> bool:

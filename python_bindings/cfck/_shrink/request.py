@@ -23,7 +23,7 @@ from .._evaluation.outputs import (
 )
 from .._options.native import check_threads
 from ..errors import InvalidArgumentError, MissingFileError
-from .examples import Split, is_integer, looks_like_pair, read_batches, split
+from .examples import Split, given_split, is_integer, looks_like_pair, read_batches, split
 from .goals import SCORE, Goal, goals_of
 from .judge import Judge, Score, is_language_model
 from .run import Job
@@ -43,6 +43,7 @@ def job_of(model: nn.Module, filename: str, given: Mapping[str, Any]) -> Job:
     check_integer("seed", given["seed"], None)
     check_integer("n_examples", given["n_examples"], 1)
     check_metadata(given["metadata"])
+    confidence = _confidence(given["confidence"])
     targets = _targets(given)
     score = _score(given, targets)
     goals = goals_of(given["keep"]) if isinstance(given["keep"], Mapping) else []
@@ -51,8 +52,12 @@ def job_of(model: nn.Module, filename: str, given: Mapping[str, Any]) -> Job:
         data, language_model = _data(model, given, goals)
     elif goals:
         raise InvalidArgumentError("keep needs batches= to measure what is kept")
+    elif given["held_back"] is not None:
+        raise InvalidArgumentError("held_back= needs batches= too, to make files with")
     with undisturbed(model):
-        judge = Judge(model, data, goals, score, given["output"], given["pool"], language_model)
+        judge = Judge(
+            model, data, goals, score, given["output"], given["pool"], language_model, confidence
+        )
     goal = {one.name: one.value for one in goals}
     if score is not None:
         goal[SCORE] = score.limit
@@ -62,13 +67,14 @@ def job_of(model: nn.Module, filename: str, given: Mapping[str, Any]) -> Job:
         data=data,
         judge=judge,
         goal=goal,
+        confidence=confidence if goals else None,
         targets=targets,
         output=given["output"],
         pool=given["pool"],
         metadata=given["metadata"],
         seed=given["seed"],
         threads=given["threads"],
-        notes=[] if data is None else data.notes + _coarse(goals, data),
+        notes=[] if data is None else data.notes,
     )
 
 
@@ -110,28 +116,53 @@ def _score(given: Mapping[str, Any], targets: Mapping[str, Any]) -> Score | None
     return None
 
 
+def _confidence(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.5 <= value <= 0.999:
+        raise InvalidArgumentError(
+            "confidence is a number from 0.5 (what is measured counts as it is) to 0.999, such as "
+            f"0.9, not {value!r}"
+        )
+    return float(value)
+
+
 def _data(model: nn.Module, given: Mapping[str, Any], goals: list[Goal]) -> tuple[Split, bool]:
     """The examples, and whether labels are the next tokens."""
     batches, notes = read_batches(given["batches"], given["n_examples"])
+    others: list[Any] = []
+    if given["held_back"] is not None:
+        try:
+            others, more = read_batches(given["held_back"], given["n_examples"])
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"held_back= is like batches=: {error}") from None
+        notes = notes + [f"of held_back: {note}" for note in more]
     wanting = [goal.name for goal in goals if goal.needs_labels]
     is_pair = _are_pairs(model, batches[0], bool(wanting))
     take_input = given["inputs"] or (_first if is_pair else _whole)
     take_labels = given["labels"] or _own_labels(batches[0], is_pair)
-    found = [take_input(batch) for batch in batches]
-    for position, batch in enumerate(found):
-        check_has_examples(batch, position)
+    found, found_others = ([take_input(batch) for batch in part] for part in (batches, others))
+    for part in (found, found_others):
+        for position, batch in enumerate(part):
+            check_has_examples(batch, position)
+
+    def labels_of(is_needed: bool) -> list[list[torch.Tensor] | None]:
+        pairs = ((batches, found), (others, found_others))
+        return [_labels_of(take_labels, *pair, is_needed=is_needed) for pair in pairs]
+
+    def parted(labels: list[list[torch.Tensor] | None]) -> Split:
+        if given["held_back"] is not None:
+            return given_split(found, found_others, (labels[0], labels[1]), notes)
+        return split(found, labels[0], given["seed"], notes)
+
     if not wanting:
-        labels = _labels_of(take_labels, batches, found, is_needed=False)
-        return split(found, labels, given["seed"], notes), False
+        return parted(labels_of(is_needed=False)), False
     if take_labels is None or given["labels"] is None and "perplexity" in wanting and not is_pair:
         if wanting == ["perplexity"] and is_language_model(found[0]):
-            return split(found, None, given["seed"], notes), True
+            return parted([None, None]), True
         raise InvalidArgumentError(
             f"keep={{{wanting[0]!r}: ...}} needs labels: batches yield (inputs, labels), or "
             "labels= takes them out of a batch"
         )
-    labels = _labels_of(take_labels, batches, found, is_needed=True)
-    return split(found, labels, given["seed"], notes), False
+    return parted(labels_of(is_needed=True)), False
 
 
 def _first(batch: Any) -> Any:
@@ -195,16 +226,3 @@ def _labels_of(
             )
         labels.append(label)
     return labels
-
-
-def _coarse(goals: list[Goal], data: Split) -> list[str]:
-    """Goals that so few examples hardly show."""
-    notes = []
-    for goal in goals:
-        per_example = {"top1": 100.0, "agreement": 1.0}.get(goal.name, 0.0) / data.n_held
-        if per_example * 2 > goal.allowed:
-            notes.append(
-                f"{data.n_held} held-back examples show {goal.name} in steps of {per_example:.3g}, "
-                f"too coarse for {goal.name}={goal.value:g}; give more batches"
-            )
-    return notes

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from .._evaluation.evaluate import Evaluation
 
 
+# The entry of a file's metadata with goal, outcome and confidence, as JSON.
+METADATA_KEY = "cfck.shrink"
+
+
 @dataclasses.dataclass(frozen=True)
 class ShrinkTrial:
     """A file that was tried.
@@ -18,14 +22,17 @@ class ShrinkTrial:
     Attributes:
         step: the common step of all tensors.
         bits_per_weight: 8 times the bytes of the file over the values of all floating tensors.
-        outcome: what it kept, by the names of the goals.
+        outcome: what it kept on the examples held back, by the names of the goals.
+        bounds: what it keeps on all examples of their kind, with the confidence asked for, by the
+            same names; without a caller's own number.
         refined: whether layers made up for the errors of earlier ones.
-        met: whether all goals were met.
+        met: whether all goals were met with that confidence.
     """
 
     step: float
     bits_per_weight: float
     outcome: dict[str, float]
+    bounds: dict[str, float]
     refined: bool
     met: bool
 
@@ -43,6 +50,10 @@ class ShrinkResult:
         goal: what had to be kept, by name; empty where a size was given.
         kept: what was kept, by the same names, measured on the examples that were held back with
             the values that the file decodes to; with a size, what evaluate() measures.
+        bounds: what is kept on all examples of the kind of those held back, with ``confidence``:
+            the least cosine, the largest divergence, and so on, by the same names. Empty for a
+            function and for sizes.
+        confidence: of each of these; None where there are none.
         n_held_back: examples that were held back from calibration and refinement.
         n_used: examples that these used.
         evaluation: how the decoded model differs on the held-back examples; None without batches.
@@ -50,6 +61,7 @@ class ShrinkResult:
         vector_bits: significant bits that tensors of one dimension (norms, biases) were rounded to;
             None: they kept all.
         trials: the files that were tried, in order.
+        interrupted: whether the search was cut short, so that smaller files were not tried.
         notes: what there is to know about the data and the goals, a sentence each.
         seconds: the time that the call took.
     """
@@ -61,12 +73,15 @@ class ShrinkResult:
     bits_per_weight: float
     goal: dict[str, float]
     kept: dict[str, float]
+    bounds: dict[str, float]
+    confidence: float | None
     n_held_back: int
     n_used: int
     evaluation: Evaluation | None
     refined: bool
     vector_bits: int | None
     trials: tuple[ShrinkTrial, ...]
+    interrupted: bool
     notes: tuple[str, ...]
     seconds: float
 
@@ -80,7 +95,26 @@ class ShrinkResult:
             wanted = f" (wanted {exact(self.goal[name])})" if name in self.goal else ""
             where = f" on {self.n_held_back} held-back examples" if self.n_held_back else ""
             lines.append(f"kept {name} {exact(value)}{wanted}{where}")
+            if name in self.bounds and self.confidence is not None:
+                side = "at most" if self.bounds[name] >= value else "at least"
+                lines.append(
+                    f"on other examples of their kind {name} is {side} {exact(self.bounds[name])}, "
+                    f"with a confidence of {100 * self.confidence:g} %"
+                )
         refined = ", refined" if self.refined else ""
-        lines.append(f"{len(self.trials)} files tried{refined}; {self.seconds:.0f} s")
+        ended = "; interrupted, so smaller files may keep as much" if self.interrupted else ""
+        lines.append(f"{len(self.trials)} files tried{refined}; {self.seconds:.0f} s{ended}")
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+class ShrinkInterrupted(KeyboardInterrupt):
+    """shrink() was interrupted, and has written the best file that it had found.
+
+    Attributes:
+        result: tells of the file, as if shrink() had returned it.
+    """
+
+    def __init__(self, result: ShrinkResult) -> None:
+        super().__init__(f"interrupted; the best file so far was written to {result.filename}")
+        self.result = result

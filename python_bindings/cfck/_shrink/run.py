@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 import time
@@ -27,7 +28,7 @@ from ..errors import InternalError, InvalidArgumentError
 from .examples import N_PROBED, Split
 from .goals import exact
 from .judge import Judge, Verdict
-from .result import ShrinkResult, ShrinkTrial
+from .result import METADATA_KEY, ShrinkInterrupted, ShrinkResult, ShrinkTrial
 from .search import StepSearch, search
 from .small import SmallTensors
 
@@ -48,6 +49,11 @@ _SMALL_MODEL = 4_000_000
 # Significant bits of vectors where a size is asked for.
 _BITS_FOR_A_SIZE = 8
 _DAMPING = 0.02
+# Files that are judged by held-back examples at most, once the search is over; a ratio of what is
+# lost to what is allowed that is near enough below 1; and the least change of a step, in octaves.
+_MOST_JUDGED = 8
+_NEAR_ENOUGH = 0.95
+_SMALLEST_MOVE = 0.02
 # More than any file has.
 _LARGEST_SIZE = 2.0**62
 
@@ -59,6 +65,7 @@ class Job:
     Attributes:
         targets: size= or bits_per_weight=, as options of a file; else empty, and a goal counts.
         goal: what is to be kept, for the report.
+        confidence: of goals on other examples; None for a caller's number and for sizes.
     """
 
     model: nn.Module
@@ -66,6 +73,7 @@ class Job:
     data: Split | None
     judge: Judge
     goal: dict[str, float]
+    confidence: float | None
     targets: dict[str, Any]
     output: Callable[..., torch.Tensor] | None
     pool: Any
@@ -77,13 +85,18 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class _Trial:
-    """A file in memory that was judged."""
+    """A file in memory that was judged.
+
+    Attributes:
+        predicted: the ratio that the examples tell with which files are made.
+    """
 
     calibration: Calibration
     loaded: Loaded
     verdict: Verdict
     told: ShrinkTrial
     targets: dict[str, Any]
+    predicted: float
 
 
 class Shrinker:
@@ -100,6 +113,8 @@ class Shrinker:
         self._n_stages = 0
         self._options: dict[str, Any] = {}
         self._trials: list[ShrinkTrial] = []
+        self._judged: list[_Trial] = []
+        self._refining: tuple[Corrector, Any] | None = None
         self._vector_bits: int | None = None
         floats = _distinct_floats(job.model)
         self._n_weights = max(1, sum(tensor.numel() for tensor in floats))
@@ -118,9 +133,19 @@ class Shrinker:
         ):
             # Trials may lose anything; the losses of the file are told in the end.
             warnings.simplefilter("ignore", LossWarning)
-            calibration = self._calibrate()
-            best = self._to_size(calibration) if job.targets else self._to_goal(calibration)
-            return self._write(best)
+            best: _Trial | None = None
+            try:
+                calibration = self._calibrate()
+                best = self._to_size(calibration) if job.targets else self._to_goal(calibration)
+                return self._write(best)
+            except KeyboardInterrupt as interrupt:
+                met = [trial for trial in self._judged if trial.told.met]
+                if best is None and not met:
+                    raise
+                self._progress = None  # it may raise again
+                self._report("interrupted: the best file so far is written")
+                result = self._write(best or _smallest(met), interrupted=best is None)
+                raise ShrinkInterrupted(result) from interrupt
 
     def _enter(self, stage: str) -> None:
         self._stage = stage
@@ -178,28 +203,62 @@ class Shrinker:
         return small
 
     def _to_goal(self, calibration: Calibration) -> _Trial:
+        """The coarsest file that keeps everything.
+
+        Where other examples count, steps are searched by the examples that files are made with, and
+        only then judged by those held back, from a step that is likely to keep everything to
+        coarser ones, up to the first that does not. So a file is not chosen for its luck with
+        these: the confidence of one bound is that of the choice.
+        """
         small = self._settings(calibration)
         self._choose_vectors(small)
         plain = StepSearch(_FIRST_STEP, _COARSEST_STEP, _FINEST_STEP)
-        kept: list[_Trial] = []
 
         def attempt(step: float) -> float:
-            trial = self._try(at_step(calibration, step), step, refined=False)
-            if trial.told.met:
-                kept.append(trial)
-            return trial.verdict.ratio
+            return self._try(at_step(calibration, step), step, refined=False).predicted
 
+        refines = False
         if self._saw_data(calibration):
             search(plain, attempt, _MOST_TRIALS, until=_is_close)
-            refined = self._refined(calibration, plain)
-            kept += refined
-            if refined and refined[-1].told.step > plain.expected():
-                # Nothing that is only compensated can take fewer bits.
-                return min(kept, key=lambda trial: trial.told.bits_per_weight)
-        search(plain, attempt, _MOST_TRIALS)
+            refines = self._search_refined(calibration, plain)
+        if not refines:
+            search(plain, attempt, _MOST_TRIALS)
+        tried = [trial for trial in self._judged if trial.told.refined == refines]
+        if self._job.confidence is not None:
+            kept = self._certify(calibration, tried)
+        else:
+            kept = [trial for trial in self._judged if trial.told.met]
         if not kept:
             self._refuse()
-        return min(kept, key=lambda trial: trial.told.bits_per_weight)
+        return _smallest(kept)
+
+    def _certify(self, calibration: Calibration, tried: list[_Trial]) -> list[_Trial]:
+        """Trials that keep everything as far as the examples held back show, in the order in which
+        they were judged."""
+        likely = [trial for trial in tried if trial.predicted <= 1]
+        at_hand = max(likely, key=_step) if likely else min(tried, key=_step)
+        refined = at_hand.told.refined
+        kept: list[_Trial] = []
+        for number in range(_MOST_JUDGED):
+            ratio = at_hand.verdict.ratio
+            if at_hand.told.met:
+                kept.append(at_hand)
+                if ratio >= _NEAR_ENOUGH or at_hand.told.step >= _COARSEST_STEP:
+                    break
+                octaves = max(_SMALLEST_MOVE, 0.9 * _octaves_to(ratio))
+            elif kept:
+                break
+            else:
+                # Further and further: counted losses hardly follow the step.
+                octaves = _octaves_to(ratio) - _SMALLEST_MOVE * 2.0**number
+            step = min(max(at_hand.told.step * 2.0**octaves, _FINEST_STEP), _COARSEST_STEP)
+            if step == at_hand.told.step:
+                break
+            if refined:
+                at_hand = self._refine(calibration, step)
+            else:
+                at_hand = self._try(at_step(calibration, step), step, refined=False)
+        return kept
 
     def _corrector(self, data: Split, calibration: Calibration) -> Corrector:
         counter = Counter(lambda _d, _t, name: self._tell(name))
@@ -209,47 +268,51 @@ class Shrinker:
         """Whether errors can be made up for: what the layers take is known."""
         return self._job.data is not None and calibration.source == "batches"
 
-    def _refined(self, calibration: Calibration, plain: StepSearch) -> list[_Trial]:
-        """Trials with refined values that keep everything."""
-        job = self._job
+    def _search_refined(self, calibration: Calibration, plain: StepSearch) -> bool:
+        """Tries refined values; whether these allow a coarser step than others do."""
         first = plain.expected() * math.sqrt(_REFINED_GAIN)
         found = StepSearch(min(first, _COARSEST_STEP), _COARSEST_STEP, _FINEST_STEP)
-        corrector: Corrector | None = None
-        families: Any = None
-        kept: list[_Trial] = []
-
-        def attempt(step: float) -> float:
-            nonlocal corrector, families
-            self._enter(f"refine {len(self._trials) + 1}")
-            loaded = self._copy.load(at_step(calibration, step), **self._options)
-            if corrector is None:
-                assert job.data is not None  # or there would be nothing to refine with
-                corrector = self._corrector(job.data, calibration)
-                families = corrector.families(loaded.plain)
-            refined = corrector.correct(families, step)
-            trial = self._try(refined, step, refined=True)
-            if trial.told.met:
-                kept.append(trial)
-            return trial.verdict.ratio
-
         is_small = self._n_weights < _SMALL_MODEL
-        search(found, attempt, _MOST_REFINED_OF_SMALL if is_small else _MOST_REFINED)
-        return kept
+        most = _MOST_REFINED_OF_SMALL if is_small else _MOST_REFINED
+        is_enough = None if self._job.confidence is None else _is_likely
+        search(found, lambda step: self._refine(calibration, step).predicted, most, until=is_enough)
+        return found.expected() > plain.expected()
+
+    def _refine(self, calibration: Calibration, step: float) -> _Trial:
+        """A trial with values that make up for errors of earlier layers."""
+        self._enter(f"refine {len(self._trials) + 1}")
+        loaded = self._copy.load(at_step(calibration, step), **self._options)
+        if self._refining is None:
+            assert self._job.data is not None  # or there would be nothing to refine with
+            corrector = self._corrector(self._job.data, calibration)
+            self._refining = corrector, corrector.families(loaded.plain)
+        corrector, families = self._refining
+        return self._try(corrector.correct(families, step), step, refined=True)
 
     def _try(self, calibration: Calibration, step: float, refined: bool, **target: Any) -> _Trial:
         """Encodes, decodes and judges."""
         if not refined:
             self._enter(f"try {len(self._trials) + 1}")
         loaded = self._copy.load(calibration, **self._options, **target)
-        verdict = self._job.judge.of(self._copy.model)
+        judge = self._job.judge
+        verdict = judge.of(self._copy.model)
+        predicted = verdict.ratio if target else judge.predicted(self._copy.model, verdict)
         met = verdict.ratio <= 1
         bits = 8 * loaded.summary.file_bytes / self._n_weights
-        told = ShrinkTrial(loaded.summary.step or step, bits, verdict.kept, refined, met)
+        told = ShrinkTrial(
+            loaded.summary.step or step, bits, verdict.kept, verdict.bounds, refined, met
+        )
+        trial = _Trial(calibration, loaded, verdict, told, target, predicted)
         self._trials.append(told)
-        numbers = ", ".join(f"{name} {exact(value)}" for name, value in verdict.kept.items())
+        self._judged.append(trial)
         kind = "refined" if refined else "compensated"
+        numbers = ", ".join(
+            f"{name} {exact(value)}"
+            + (f" ({exact(verdict.bounds[name])})" if name in verdict.bounds else "")
+            for name, value in verdict.kept.items()
+        )
         self._report(f"file {len(self._trials)}: {bits:.3f} bits per weight, {kind}: {numbers}")
-        return _Trial(calibration, loaded, verdict, told, target)
+        return trial
 
     def _choose_vectors(self, small: SmallTensors) -> None:
         """Norms and biases with the fewest bits that take a small share of what may be lost."""
@@ -257,20 +320,36 @@ class Shrinker:
         for bits, rounded in small.rounded():
             # All other tensors of the copy are as they were, so far.
             self._copy.replace(rounded)
-            if self._job.judge.of(self._copy.model).ratio <= _SHARE_OF_VECTORS:
+            if self._job.judge.lost(self._copy.model) <= _SHARE_OF_VECTORS:
                 self._vector_bits = bits
                 self._report(f"norms and biases: rounded to {bits} significant bits")
                 return
         self._copy.replace({})
 
     def _refuse(self) -> None:
-        best = min(self._trials, key=lambda trial: trial.step)
+        best = min(self._judged, key=_step)
         wanted = ", ".join(f"{name}={value!r}" for name, value in self._job.goal.items())
-        can = ", ".join(f"{name}={exact(value)}" for name, value in best.outcome.items())
+        can = ", ".join(f"{name}={exact(value)}" for name, value in best.told.outcome.items())
+        least = (
+            f"{best.told.bits_per_weight:.2f} bits per weight, the finest steps tried, keep {can}"
+        )
+        confidence = self._job.confidence
+        needed = best.verdict.needed
+        if confidence is not None and needed is not None:
+            assert self._job.data is not None
+            data = self._job.data
+            # What would do is told by examples that did not: a few more, at the least.
+            needed = max(needed, math.ceil(1.25 * data.n_held))
+            total = needed if data.is_given else math.ceil(needed * (1 + data.n_used / data.n_held))
+            where = "held_back=" if data.is_given else "batches= (of which a fourth is held back)"
+            raise InvalidArgumentError(
+                f"keep {wanted} cannot be shown with a confidence of {confidence:g} by "
+                f"{data.n_held} held-back examples: {least} on these; about {total:,} examples in "
+                f"{where} would do, or a lower confidence="
+            )
         raise InvalidArgumentError(
-            f"keep {wanted} cannot be met on the held-back examples: {best.bits_per_weight:.2f} "
-            f"bits per weight, the finest steps tried, keep {can}; ask for that, or store the "
-            "model without loss with save_file"
+            f"keep {wanted} cannot be met on the held-back examples: {least}; ask for that, or "
+            "store the model without loss with save_file"
         )
 
     def _to_size(self, calibration: Calibration) -> _Trial:
@@ -296,7 +375,7 @@ class Shrinker:
         trial = self._try(refined, plain.told.step, refined=True, **targets)
         return min((plain, trial), key=_distance)
 
-    def _write(self, best: _Trial) -> ShrinkResult:
+    def _write(self, best: _Trial, interrupted: bool = False) -> ShrinkResult:
         """The file, which is what was judged."""
         job = self._job
         self._enter("write")
@@ -304,7 +383,8 @@ class Shrinker:
         options["calibration"] = at_step(best.calibration, best.told.step or None)
         if self._progress is not None:
             options["progress"] = lambda _done, _total, name: self._tell(name)
-        write_file(TorchFramework(), self._copy.state(), job.filename, job.metadata, options)
+        metadata = {**(job.metadata or {}), **self._promise(best)}
+        write_file(TorchFramework(), self._copy.state(), job.filename, metadata or None, options)
         self._compare(best.loaded.data)
         file_bytes = os.path.getsize(job.filename)
         kept = best.verdict.kept
@@ -322,17 +402,32 @@ class Shrinker:
             bits_per_weight=8 * file_bytes / self._n_weights,
             goal=job.goal,
             kept=kept,
+            bounds=best.verdict.bounds,
+            confidence=job.confidence,
             n_held_back=0 if job.data is None else job.data.n_held,
             n_used=0 if job.data is None else job.data.n_used,
             evaluation=evaluation,
             refined=best.told.refined,
             vector_bits=self._vector_bits,
             trials=tuple(self._trials),
+            interrupted=interrupted,
             notes=tuple(job.notes + job.judge.notes),
             seconds=time.monotonic() - self._begin,
         )
         self._report(str(result))
         return result
+
+    def _promise(self, best: _Trial) -> dict[str, str]:
+        """What the file itself says of what it keeps, unless the caller has an entry there."""
+        job = self._job
+        if not job.goal or METADATA_KEY in (job.metadata or {}):
+            return {}
+        told: dict[str, Any] = {"goal": job.goal, "kept": best.verdict.kept}
+        if job.confidence is not None:
+            told |= {"bounds": best.verdict.bounds, "confidence": job.confidence}
+        if job.data is not None:
+            told["n_held_back"] = job.data.n_held
+        return {METADATA_KEY: json.dumps(_short(told), separators=(",", ":"))}
 
     def _compare(self, judged: bytes) -> None:
         """That the file decodes to the values that were judged."""
@@ -344,6 +439,31 @@ class Shrinker:
                     f"tensor `{name}` was written with other values than those that were judged",
                     record=name,
                 )
+
+
+def _smallest(trials: list[_Trial]) -> _Trial:
+    return min(trials, key=lambda trial: trial.told.bits_per_weight)
+
+
+def _short(told: Any) -> Any:
+    """Numbers as summaries print them: the files of small models are small too."""
+    if isinstance(told, dict):
+        return {name: _short(value) for name, value in told.items()}
+    return float(exact(told)) if isinstance(told, float) and math.isfinite(told) else told
+
+
+def _step(trial: _Trial) -> float:
+    return trial.told.step
+
+
+def _octaves_to(ratio: float) -> float:
+    """Of the step, to what loses just what is allowed."""
+    return -math.log2(min(max(ratio, 2.0**-10), 2.0**4)) / 2
+
+
+def _is_likely(ratio: float) -> bool:
+    """Whether a step is near enough to begin judging there."""
+    return 0.85 <= ratio <= 1
 
 
 def _is_close(ratio: float) -> bool:

@@ -23,7 +23,9 @@ def shrink(
     at_most: float | None = None,
     size: int | str | None = None,
     bits_per_weight: float | None = None,
+    confidence: float = 0.9,
     batches: Iterable[Batch] | None = None,
+    held_back: Iterable[Batch] | None = None,
     inputs: Callable[[Batch], object] | None = None,
     labels: Callable[[Batch], torch.Tensor] | None = None,
     output: Callable[..., torch.Tensor] | None = None,
@@ -39,8 +41,10 @@ def shrink(
 
     Measures how much each tensor matters (as cfck.calibrate does), searches the coarsest steps that
     keep what is asked for, with compensation of errors (``steps="feedback"``), has layers make up
-    for the errors of earlier ones (as cfck.refine does), and judges each file that it tries on
-    examples that it held back, with the very values that the file decodes to::
+    for the errors of earlier ones (as cfck.refine does), and judges the file by examples that it
+    held back, with the very values that the file decodes to. The examples that are held back are a
+    sample, and so a goal is kept only if it is kept, with the ``confidence`` asked for, on all
+    examples of their kind::
 
         result = cfck.shrink(model, "small.cfck", keep={"cosine": 0.99}, batches=batches)
         load_model(model, "small.cfck")
@@ -49,23 +53,30 @@ def shrink(
         model: runs in evaluation mode on the device where it is. It is copied, and is what it was
             afterwards, whatever ends the call.
         filename: the .cfck file, which appears complete or not at all, and replaces an old one.
-        keep: what the decoded model has to keep, all of these, on the examples held back:
+        keep: what the decoded model has to keep, all of these, on examples like those held back:
             {"cosine": 0.99}, the least mean cosine between outputs before and after (of two
             columns or more: for a single one give a function);
             {"kl": 0.05}, the largest mean divergence of distributions, in nats; {"agreement":
             0.98}, the least part with the same largest entry; {"top1": -1.0}, the change of top-1,
             in points; {"perplexity": 1.02}, times that of before. Or a function that takes a
-            model and returns a number, with ``at_least`` or ``at_most``.
+            model and returns a number, with ``at_least`` or ``at_most``, which counts as it is:
+            nothing is promised of other examples.
         at_least: for a function: the least number that is to be kept.
         at_most: for a function: the largest.
         size: in place of keep: the most that the file may take, in bytes or as "60MB".
         bits_per_weight: in place of keep: likewise, 8 times the bytes of the file over the values
             of all floating tensors.
+        confidence: of each goal of keep: in this part of all calls, with examples drawn anew, the
+            goal is kept over all examples of their kind. From 0.5, where what was measured counts
+            as it is, to 0.999. More confidence takes more bits, and more examples fewer.
         batches: inputs of the model, a few hundred examples or more: a tensor, a tuple of
             positional arguments or a dict of keyword arguments each; or (inputs, labels) where
             labels are needed, for top1 and perplexity (for which language models need none: they
             predict the next tokens). Read once. A fourth of the examples is held back, drawn from
             all along the data, to judge by. None: only for a function, a size or bits_per_weight.
+        held_back: other batches, of the same kind, to judge by; all of ``batches`` is used then. A
+            note says so if the model is much surer of ``batches``, as it is of what it was trained
+            on.
         inputs: takes the model's input out of a batch; needed only where it does not show.
         labels: takes the labels out of a batch; likewise.
         output: takes the tensor that counts out of what the model returns. Otherwise .logits,
@@ -87,8 +98,12 @@ def shrink(
 
     Raises:
         InvalidArgumentError: what is to be kept cannot be (the message says what can), outputs that
-            do not react or are not finite, too few examples, no labels, or options that do not go
-            together.
+            do not react or are not finite, too few examples, also for the confidence (the message
+            says how many would do), no labels, or options that do not go together.
+        ShrinkInterrupted: Ctrl-C, or a KeyboardInterrupt that ``progress`` or ``report`` raised,
+            when a file had been found that keeps everything. The best one has been written, and
+            ``result`` of the exception tells of it. Before that, and with a second Ctrl-C, plain
+            KeyboardInterrupt: nothing is written, and an old file stays.
         CfckError: what save_file raises.
 
     Other threads must not use the model meanwhile.
@@ -102,7 +117,9 @@ def shrink(
         "at_most": at_most,
         "size": size,
         "bits_per_weight": bits_per_weight,
+        "confidence": confidence,
         "batches": batches,
+        "held_back": held_back,
         "inputs": inputs,
         "labels": labels,
         "output": output,

@@ -108,14 +108,18 @@ def _umask():
 
 def test_a_model_that_writes_keeps_its_perplexity(writer, corpus, tmp_path, capsys):
     code = run(writer, tmp_path / "small", "--keep", "perplexity=1.05", "--text", corpus,
-               "--tokens", 16, "--json")  # fmt: skip
+               "--tokens", 16, "--confidence", 0.8, "--json")  # fmt: skip
     told = capsys.readouterr()
     assert code == 0, told.err
     result = json.loads(told.out)
-    assert result["kept"]["perplexity"] <= 1.05
+    assert result["kept"]["perplexity"] <= result["bounds"]["perplexity"] <= 1.05
+    assert result["confidence"] == 0.8
     assert result["filename"] == str(tmp_path / "small" / "model.cfck")
     with cfck.safe_open(result["filename"], framework="pt") as file:
-        assert file.metadata() == {"format": "pt"}
+        metadata = file.metadata()
+    assert metadata.pop("format") == "pt"
+    assert json.loads(metadata.pop("cfck.shrink"))["goal"] == {"perplexity": 1.05}
+    assert metadata == {}
 
 
 def test_a_size_needs_no_text(writer, tmp_path):
@@ -316,6 +320,46 @@ def test_signals_leave_nothing(encoder, tmp_path, number):
     assert list(tmp_path.iterdir()) == []
 
 
+KEEPS = (
+    "import sys, time\n"
+    "import cfck._shrink.run as run\n"
+    "from cfck.__main__ import main\n"
+    "inner = run.Shrinker._try\n"
+    "def outer(self, *given, **options):\n"
+    "    trial = inner(self, *given, **options)\n"
+    "    if trial.told.met:\n"
+    "        print('met', file=sys.stderr, flush=True)\n"
+    "        time.sleep(60)\n"
+    "    return trial\n"
+    "run.Shrinker._try = outer\n"
+    "sys.exit(main(sys.argv[1:]))"
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_keep_what_meets_the_goal(encoder, corpus, tmp_path, number):
+    target = tmp_path / "small"
+    arguments = ["shrink", str(encoder), str(target), "--keep", "cosine=0.9", "--text", str(corpus)]
+    with subprocess.Popen(
+        [sys.executable, "-c", KEEPS, *arguments, "--examples", "64", "--threads", "1"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(
+            number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        ),
+    ) as program:  # fmt: skip
+        line = program.stderr.readline()
+        while line and line != "met\n":
+            line = program.stderr.readline()
+        program.send_signal(number)
+        out, err = program.communicate(timeout=60)
+    assert program.returncode == 128 + number, err
+    model = os.path.join(target, "model.cfck")
+    assert err == f"cfck shrink: interrupted; the best file so far was written to {model}\n"
+    assert "1 files tried" in out and "interrupted, so smaller files may keep as much" in out
+    assert "cosine" in cfck.safe_open(model, framework="pt").metadata()["cfck.shrink"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.txt", "small"]
+
+
 def test_a_reader_may_stop_early(encoder, tmp_path):
     script = "import sys; from cfck.__main__ import main; sys.exit(main(sys.argv[1:]))"
     arguments = ["shrink", str(encoder), str(tmp_path / "small"), "--size", "1MB"]
@@ -339,6 +383,7 @@ def test_a_reader_may_stop_early(encoder, tmp_path):
         (b"the dog\n" * 3, [], 2, "3 examples in 1 batches, too few"),
         (b"the dog\n" * 50, ["--keep", "cosine=often"], 2, "NAME=NUMBER"),
         (b"the dog\n" * 50, ["--keep", "cosine=2"], 2, "between 0 and 1"),
+        (b"the dog\n" * 50, ["--confidence", "2"], 2, "confidence is a number from 0.5"),
         (b"the dog\n" * 50, ["--text", "missing.txt"], 3, "no file missing.txt"),
         (b"the dog\n" * 50, ["--examples", "0"], 2, "at least 1"),
     ],

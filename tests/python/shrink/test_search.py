@@ -68,7 +68,8 @@ def test_every_example_is_used_or_held_back_once():
     assert sorted(torch.cat([used, held]).tolist()) == list(range(70))
     assert (found.n_used, found.n_held) == (len(used), len(held))
     assert 15 <= len(held) <= 18
-    assert torch.equal(torch.cat(found.labels), held + 1000)
+    assert torch.equal(torch.cat(found.held_labels), held + 1000)
+    assert torch.equal(torch.cat(found.used_labels), used + 1000)
     assert all(len(batch) <= 10 for batch in found.used)
     # Held back all along, and not in steps of a fixed length.
     assert int((held.diff()).max()) <= 7 and len(set(held.diff().tolist())) > 2
