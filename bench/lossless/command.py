@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from common.driver import Benchmark
 from common.product import find_product
-from lossless import results, sizes, speeds
+from lossless import programs, results, sizes, speeds
 from lossless.context import Context
 
 
@@ -32,6 +32,7 @@ class Lossless(Benchmark):
         "parts": row(sizes.parts),
         "holding": row(sizes.holding),
         "sparse": row(sizes.sparse),
+        "programs": row(programs.whole_files),
         "speed": row(speeds.coding),
         "load": row(speeds.loading),
         "memory": row(speeds.memory),

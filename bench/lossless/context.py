@@ -51,6 +51,23 @@ class Finding:
     verdict: str
 
 
+@dataclass(frozen=True)
+class ProgramMeasurement:
+    """One program on one safetensors file, with one thread, from file to file."""
+
+    dataset: str
+    program: str
+    version: str
+    raw_bytes: int
+    file_bytes: int
+    compress_seconds: float
+    decompress_seconds: float
+
+    def ratio_text(self) -> str:
+        """Ratio and size, for people."""
+        return f"{self.raw_bytes / self.file_bytes:.4f} ({self.file_bytes:,} bytes)"
+
+
 @dataclass
 class Context:
     """Options of a run and everything found so far."""
@@ -60,6 +77,7 @@ class Context:
     product: Product | None
     measurements: dict[str, list[Measurement]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    programs: list[ProgramMeasurement] = field(default_factory=list)
     missing_peers: dict[str, str] = field(default_factory=dict)
 
     def say(self, text: str) -> None:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from common import report
-from lossless.context import SPEED_REFERENCE, Context, Finding, Measurement
+from lossless.context import (
+    SPEED_REFERENCE,
+    Context,
+    Finding,
+    Measurement,
+    ProgramMeasurement,
+)
 
 FINDING_COLUMNS = ["row", "data", "what", "value", "against", "target", "verdict"]
 MEASUREMENT_COLUMNS = [
@@ -12,6 +18,25 @@ MEASUREMENT_COLUMNS = [
     "encode / ZipNN", "decode / ZipNN", "encode / ZipNN processor time",
     "decode / ZipNN processor time", "repetitions",
 ]  # fmt: skip
+
+
+PROGRAM_COLUMNS = [
+    "data", "program", "version", "raw bytes", "file bytes", "ratio", "compress GB/s",
+    "decompress GB/s",
+]  # fmt: skip
+
+
+def _program_cells(m: ProgramMeasurement) -> list[str]:
+    return [
+        m.dataset,
+        m.program,
+        m.version,
+        str(m.raw_bytes),
+        str(m.file_bytes),
+        f"{m.raw_bytes / m.file_bytes:.4f}",
+        f"{m.raw_bytes / m.compress_seconds / 1e9:.3f}",
+        f"{m.raw_bytes / m.decompress_seconds / 1e9:.3f}",
+    ]
 
 
 def _measurement_cells(m: Measurement, reference: Measurement | None) -> list[str]:
@@ -66,16 +91,27 @@ def page(context: Context, facts: dict[str, str], command: str) -> str:
         "",
         report.markdown_table(MEASUREMENT_COLUMNS, measurement_table(context)),
     ]
+    if context.programs:
+        lines += [
+            "## Programs for whole files",
+            "",
+            "One thread, from a safetensors file to the program's own and back, the page cache "
+            "warm; cfck as a program, whose start counts, the others as Python packages.",
+            "",
+            report.markdown_table(PROGRAM_COLUMNS, [_program_cells(m) for m in context.programs]),
+        ]
     return "\n".join(lines)
 
 
 def files(context: Context, facts: dict[str, str], command: str) -> dict[str, str]:
-    """The three files by their names."""
+    """The files by their names."""
     stem = report.file_stem(facts)
     findings = [_finding_cells(finding) for finding in context.findings]
     measurements = measurement_table(context)
+    programs = [_program_cells(m) for m in context.programs]
     return {
         f"{stem}.md": page(context, facts, command),
         f"{stem}-targets.csv": report.csv_text(facts, FINDING_COLUMNS, findings),
         f"{stem}-measurements.csv": report.csv_text(facts, MEASUREMENT_COLUMNS, measurements),
+        f"{stem}-programs.csv": report.csv_text(facts, PROGRAM_COLUMNS, programs),
     }
