@@ -82,6 +82,9 @@ struct ArchiveRead {
 struct ArchiveOptions {
   DecodeOptions decode = {};  // formats other than .cfck use threads and max_decoded_bytes only
   ReadMode mode = ReadMode::kPread;
+  // For files that hold more than tensors which can be kept, such as arrays of strings in .npz:
+  // the archive has the others, and notes() names what it leaves out. Else such files are refused.
+  bool only_tensors = false;
 };
 
 // All const functions may be called concurrently.

@@ -133,6 +133,7 @@ class KerasArchive final : public TensorArchive {
 
 Result<std::unique_ptr<TensorArchive>> open_keras(std::unique_ptr<ByteSource> source,
                                                   const ArchiveOptions& options) {
+  if (interop::is_zip_of_numpy(*source)) return npz_format().open(std::move(source), options);
   auto archive = std::make_unique<KerasArchive>(std::move(source), options);
   CFCK_TRY(archive->list());
   return std::unique_ptr<TensorArchive>(std::move(archive));

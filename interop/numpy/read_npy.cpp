@@ -93,6 +93,11 @@ class HeaderParser {
     // Structures are lists of fields.
     if (!type) return peek() == '[' ? not_numbers("structures") : bad();
     const std::string_view name = type->substr(std::min<std::size_t>(1, type->size()));
+    if (name == "V2" || name == "f1") {
+      array.dtype = name == "V2" ? DType::kBF16 : DType::kF8E5M2;
+      array.is_stand_in = true;
+      return {};
+    }
     for (const NpyType& known : kTypes) {
       if (known.name != name) continue;
       const char order = type->front();
@@ -101,12 +106,19 @@ class HeaderParser {
       array.big_endian = order == '>';
       return {};
     }
+    if (name == "V1") {
+      return unsupported(
+          "its elements are of type '" + escaped(*type) +
+          "', as numpy saves all dtypes of ml_dtypes with one byte (float8_e4m3fn, int4 and "
+          "others), so that the file does not say which; load it in Python, view the array as its "
+          "dtype, and store it with cfck.numpy.save_file");
+    }
     return not_numbers("of type '" + escaped(*type) + "'");
   }
   static Error not_numbers(const std::string& what) {
     return unsupported("its elements are " + what +
                        ", and cfck stores numbers of up to 64 bits, bools and complex64; convert "
-                       "the array in numpy first, or leave it out");
+                       "the array in numpy first, or leave such arrays out (--only-tensors)");
   }
   Result<void> parse_order(NpyArray& array) {
     has_order_ = true;
@@ -140,6 +152,12 @@ class HeaderParser {
 };
 
 }  // namespace
+
+Result<bool> begins_as_npy(const ByteSource& source) {
+  std::string begin(std::min<std::uint64_t>(source.size(), kMagic.size()), '\0');
+  CFCK_TRY(source.read_at(0, std::as_writable_bytes(std::span(begin))));
+  return begin == kMagic;
+}
 
 Result<NpyArray> read_npy(const ByteSource& source) {
   constexpr std::uint64_t kStartBytes = 10;
@@ -182,6 +200,14 @@ Result<NpyArray> read_npy(const ByteSource& source) {
         .at_byte(array.data_bytes);
   }
   if (present > needed) {
+    std::string next(std::min<std::uint64_t>(present - needed, kMagic.size()), '\0');
+    CFCK_TRY(source.read_at(array.data_bytes + needed, std::as_writable_bytes(std::span(next))));
+    if (next == kMagic) {
+      return unsupported(
+                 "another array follows the first one, and only files of one array are read; load "
+                 "them in Python, one np.load each, and store them with np.savez")
+          .at_byte(array.data_bytes + needed);
+    }
     return corrupt("the numpy array has " + std::to_string(present - needed) +
                    " bytes behind its last element")
         .at_byte(array.data_bytes + needed);

@@ -8,6 +8,7 @@
 #include "cfck/checkpoint.hpp"
 #include "interop/pytorch/pytorch_file.hpp"
 #include "interop/stored/stored_archive.hpp"
+#include "interop/zip/zip_directory.hpp"
 #include "model/archive_format.hpp"
 
 namespace cfck::model {
@@ -48,6 +49,7 @@ class PytorchArchive final : public interop::StoredArchive {
 
 Result<std::unique_ptr<TensorArchive>> open_pytorch(std::unique_ptr<ByteSource> source,
                                                     const ArchiveOptions& options) {
+  if (interop::is_zip_of_numpy(*source)) return npz_format().open(std::move(source), options);
   auto archive = std::make_unique<PytorchArchive>(std::move(source), options.decode);
   CFCK_TRY(archive->list());
   return std::unique_ptr<TensorArchive>(std::move(archive));

@@ -138,8 +138,8 @@ bool apply_zip64(Entry& entry, ByteView extra) {
 
 class DirectoryParser {
  public:
-  DirectoryParser(ByteView bytes, std::uint64_t offset_bytes)
-      : rest_(bytes), offset_bytes_(offset_bytes) {}
+  DirectoryParser(ByteView bytes, std::uint64_t offset_bytes, MemberNames names)
+      : rest_(bytes), offset_bytes_(offset_bytes), names_(names) {}
 
   Result<Entry> next() {
     const auto bad = [&](const char* what) {
@@ -161,9 +161,10 @@ class DirectoryParser {
           "the member '" + escaped(entry.member.name) + "' of the zip file " + error.message;
       return std::move(error).at_byte(offset_bytes_);
     };
-    if (!is_safe_member_name(entry.member.name)) {
+    if (names_ == MemberNames::kUnpacked && !is_safe_member_name(entry.member.name)) {
       return about(corrupt("has a name that leaves the folder, or that is not UTF-8"));
     }
+    if (!valid_utf8(entry.member.name)) return about(corrupt("has a name that is not UTF-8"));
     if ((load<std::uint16_t>(at + 8) & kEncrypted) != 0) {
       return about(unsupported("is encrypted; decrypt it first"));
     }
@@ -196,6 +197,7 @@ class DirectoryParser {
  private:
   ByteView rest_;
   std::uint64_t offset_bytes_;
+  MemberNames names_;
 };
 
 // Finds the data of a member by its local header, which must name the same member. `limit_bytes` is
@@ -242,7 +244,8 @@ bool is_safe_member_name(std::string_view name) {
   return true;
 }
 
-Result<std::vector<ZipMember>> read_zip_directory(const ByteSource& source) {
+Result<std::vector<ZipMember>> read_zip_directory(const ByteSource& source,
+                                                  MemberNames member_names) {
   if (source.size() < kEndBytes) {
     return truncated("the zip file has no directory at its end; download it again");
   }
@@ -255,13 +258,14 @@ Result<std::vector<ZipMember>> read_zip_directory(const ByteSource& source) {
         .at_byte(place.offset_bytes);
   }
   CFCK_TRY_ASSIGN(const auto bytes, read(source, place.offset_bytes, place.n_bytes));
-  DirectoryParser parser(bytes, place.offset_bytes);
+  DirectoryParser parser(bytes, place.offset_bytes, member_names);
   std::vector<Entry> entries;
   entries.reserve(place.n_members);
   std::unordered_set<std::string> names;
   for (std::uint64_t i = 0; i < place.n_members; ++i) {
     CFCK_TRY_ASSIGN(Entry entry, parser.next());
-    if (!names.insert(entry.member.name).second) {
+    const bool is_new = names.insert(entry.member.name).second;
+    if (!is_new && member_names == MemberNames::kUnpacked) {
       return corrupt("the zip file has two members named '" + escaped(entry.member.name) + "'")
           .at_byte(place.offset_bytes);
     }
@@ -282,6 +286,16 @@ Result<std::vector<ZipMember>> read_zip_directory(const ByteSource& source) {
     members.push_back(std::move(entries[i].member));
   }
   return members;
+}
+
+bool is_zip_of_numpy(const ByteSource& source) {
+  const auto members = read_zip_directory(source, MemberNames::kAny);
+  if (!members) return false;
+  const auto has = [&](std::string_view end) {
+    return std::any_of(members->begin(), members->end(),
+                       [&](const ZipMember& member) { return member.name.ends_with(end); });
+  };
+  return has(".npy") && !has("data.pkl") && !has("model.weights.h5");
 }
 
 }  // namespace cfck::interop

@@ -23,11 +23,21 @@ struct ZipMember {
 // True for names that are UTF-8 and stay in the folder in which a file is unpacked.
 bool is_safe_member_name(std::string_view name);
 
+enum class MemberNames {
+  kUnpacked,  // may become names of files: those of is_safe_member_name, each once
+  kAny,       // no more than names: any in UTF-8, also of several members
+};
+
 // Reads and checks the directory (APPNOTE.TXT of PKWARE, sections 4.3 and 4.4), zip64 included.
 // Members lie inside the file, apart from each other, in the order of their places. Errors:
 // kTruncated where the end of the directory is missing; kCorrupt; kUnsupported for encrypted
 // members, files of several disks, and methods other than stored and deflated; kLimitExceeded above
 // 2^20 members.
-Result<std::vector<ZipMember>> read_zip_directory(const ByteSource& source);
+Result<std::vector<ZipMember>> read_zip_directory(const ByteSource& source,
+                                                  MemberNames names = MemberNames::kUnpacked);
+
+// True for a zip file that has arrays of numpy, and neither what torch.save writes nor a model of
+// Keras, whatever member comes first.
+bool is_zip_of_numpy(const ByteSource& source);
 
 }  // namespace cfck::interop

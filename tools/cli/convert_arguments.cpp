@@ -214,6 +214,8 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       ->excludes(verify)
       ->option_text(" ");
   app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
+  app.add_flag("--only-tensors", options.only_tensors,
+               "Of files that hold more, take the tensors and list what is left out");
   add_limits(app, options.limits);
   add_common(app, choices);
   add_examples(app);

@@ -72,7 +72,8 @@ struct FilePlan : ConvertPlan {
 };
 
 Result<FilePlan> plan_file(const ConvertOptions& options) {
-  CFCK_TRY_ASSIGN(const ConversionInput input, probe_input(options.input, options.limits));
+  CFCK_TRY_ASSIGN(const ConversionInput input,
+                  probe_input(options.input, options.limits, options.only_tensors));
   FilePlan plan;
   plan.from = input.format;
   plan.to = &model::target_format(*input.format, options.output);
@@ -95,6 +96,7 @@ Result<ConvertReport> convert_file(const ConvertOptions& options, const Progress
                                   {},
                                   {},
                                   options.limits,
+                                  options.only_tensors,
                                   plan.to};
   ProgressBar bar = place.bar(options, plan.decoded_bytes);
   CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));

@@ -24,8 +24,9 @@ struct ConvertOptions {
   std::vector<std::string> for_cfck;  // options that were given and concern encoding
   bool verify = false;
   bool dry_run = false;
-  bool force = false;  // replace what exists
-  Limits limits;       // for .cfck files that are read
+  bool force = false;         // replace what exists
+  Limits limits;              // for .cfck files that are read
+  bool only_tensors = false;  // of inputs that hold more: the tensors that can be kept
 
   // True where any number of inputs is possible, none of which may keep the others from being
   // converted.

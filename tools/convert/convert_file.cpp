@@ -88,10 +88,11 @@ bool go_on() { return interrupt_signal() == 0; }
 std::string short_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // Options for one thread: the writer spreads decoding over threads.
-ArchiveOptions one_thread(const Limits& limits) {
+ArchiveOptions one_thread(const Limits& limits, bool only_tensors = false) {
   ArchiveOptions options;
   options.decode.threads = 1;
   options.decode.limits = limits;
+  options.only_tensors = only_tensors;
   return options;
 }
 
@@ -262,8 +263,10 @@ Result<void> convert(const Works& works) {
 
 }  // namespace
 
-Result<ConversionInput> probe_input(const std::string& path, const Limits& limits) {
-  CFCK_TRY_ASSIGN(const auto archive, model::open_archive_file(path, one_thread(limits)));
+Result<ConversionInput> probe_input(const std::string& path, const Limits& limits,
+                                    bool only_tensors) {
+  CFCK_TRY_ASSIGN(const auto archive,
+                  model::open_archive_file(path, one_thread(limits, only_tensors)));
   ConversionInput input;
   input.format = model::find_format(archive->files().front().format);
   for (const ArchiveTensor& tensor : archive->tensors()) {
@@ -277,7 +280,8 @@ namespace {
 Result<void> open_files(Work& work) {
   const FileConversion& conversion = work.conversion;
   CFCK_TRY_ASSIGN(work.archive,
-                  model::open_archive_file(conversion.input, one_thread(conversion.limits)));
+                  model::open_archive_file(conversion.input,
+                                           one_thread(conversion.limits, conversion.only_tensors)));
   const ArchiveFile& input = work.archive->files().front();
   if (!conversion.dry_run) {
     AtomicFile::Options options;

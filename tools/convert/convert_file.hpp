@@ -26,6 +26,7 @@ struct FileConversion {
   std::string shard_index;                   // to be kept in the .cfck file; empty: none
   std::string label;                         // in messages, where there are several; empty: none
   Limits limits = {};                        // for .cfck files that are read
+  bool only_tensors = false;                 // as ArchiveOptions has it
   const model::ArchiveFormat* to = nullptr;  // nullptr: the counterpart of that of the input
 };
 
@@ -55,7 +56,8 @@ struct ConversionInput {
   const model::ArchiveFormat* format = nullptr;
   std::uint64_t decoded_bytes = 0;
 };
-Result<ConversionInput> probe_input(const std::string& path, const Limits& limits);
+Result<ConversionInput> probe_input(const std::string& path, const Limits& limits,
+                                    bool only_tensors);
 
 // Converts files of one format, at least one. Each output appears complete or not at all. A plain
 // target, which must be that of all, applies to all together, and none appears before it is known

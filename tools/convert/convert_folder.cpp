@@ -134,7 +134,7 @@ Result<void> FolderConversion::choose_output() {
 Result<std::uint64_t> FolderConversion::probe_all() const {
   std::uint64_t decoded_bytes = 0;
   for (const std::string& name : contents_.tensor_files) {
-    auto input = probe_input(input_path(name), options_.limits);
+    auto input = probe_input(input_path(name), options_.limits, options_.only_tensors);
     if (input && input->format != &from_) {
       input = Error{ErrorCode::kCorrupt, "the contents do not match the suffix", {}, {}};
     }
@@ -170,7 +170,7 @@ Result<void> FolderConversion::convert_all(const std::string& out, const Progres
     const std::string_view index = to_.encodes ? indexes_->attachment_of(name) : "";
     conversions.push_back({input_path(name), out + "/" + written_.tensor_files[i], options_.encode,
                            options_.verify, options_.dry_run, false, std::string(index), name,
-                           options_.limits});
+                           options_.limits, options_.only_tensors});
     if (!options_.dry_run) CFCK_TRY(make_parents(conversions.back().output));
   }
   // A plain target needs all shards at once; else one is open at a time.

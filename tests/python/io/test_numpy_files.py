@@ -2,6 +2,7 @@
 
 import io
 import subprocess
+import warnings
 import zipfile
 
 import cfck
@@ -143,14 +144,14 @@ def test_bfloat16_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "x\\y"])
 def test_names_that_leave_the_folder(tmp_path, name):
-    save_file({name: array_of("f4", 4)}, tmp_path / "a.cfck")
-    refused = convert(tmp_path / "a.cfck", tmp_path / "a.npz")
-    assert refused.returncode != 0 and "folder" in refused.stderr
-    assert not (tmp_path / "a.npz").exists()
+    """They are read, as numpy reads them, since nothing is unpacked; they are not written."""
     with zipfile.ZipFile(tmp_path / "b.npz", "w") as file:
         file.writestr(name + ".npy", npy(np.ones(3)))
-    refused = convert(tmp_path / "b.npz", tmp_path / "b.cfck")
+    assert_equal(load_file(tmp_path / "b.npz"), {name: np.ones(3)})
+    packed = converted(tmp_path / "b.npz", tmp_path / "b.cfck")
+    refused = convert(packed, tmp_path / "a.npz")
     assert refused.returncode != 0 and "folder" in refused.stderr
+    assert not (tmp_path / "a.npz").exists()
 
 
 def npy(array, **options):
@@ -192,11 +193,101 @@ def test_what_is_refused(tmp_path, content, words):
     assert (tmp_path / "bad.cfck").read_bytes() == b"old"
 
 
-def test_other_members_are_refused(tmp_path):
+@pytest.mark.parametrize("first", [False, True])
+def test_the_arrays_alone(tmp_path, first):
+    others = {
+        "readme.txt": b"hello",
+        "labels.npy": npy(np.array(["cat"])),
+        "settings.npy": npy(np.array({"lr": 1}, object), allow_pickle=True),
+        "codes.npy": npy(np.zeros(3, "V1")),
+    }
+    members = [*others.items(), ("good.npy", npy(np.ones(3)))]
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+        file.mkdir("folder")
+        for name, content in members if first else members[::-1]:
+            file.writestr(name, content)
+    refused = convert(tmp_path / "a.npz")
+    assert refused.returncode == 6 and "--only-tensors" in refused.stderr
+    assert ("readme.txt" if first else "codes.npy") in refused.stderr
+    done = subprocess.run(
+        ["cfck", "convert", "--only-tensors", "--verify", tmp_path / "a.npz"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(f"'{name}' was left out" in done.stderr for name in others)
+    assert_equal(load_file(tmp_path / "a.cfck"), {"good": np.ones(3)})
+
+
+def test_damaged_arrays_are_not_left_out(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
         file.writestr("good.npy", npy(np.ones(3)))
-        file.writestr("readme.txt", "hello")
-    assert "readme.txt" in convert(tmp_path / "a.npz").stderr
+        file.writestr("bad.npy", npy(np.ones(3))[:-1])
+    assert convert(tmp_path / "a.npz", "--only-tensors").returncode == 4
+
+
+def test_dtypes_that_numpy_does_not_know(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    values = array_of("f4", 6, 8)
+    arrays = {
+        "b": values.astype(ml_dtypes.bfloat16),
+        "e": values.astype(ml_dtypes.float8_e5m2),
+        "f": values,
+    }
+    np.savez(tmp_path / "a.npz", **arrays)
+    packed = converted(tmp_path / "a.npz", tmp_path / "a.cfck", "--verify")
+    loaded = load_file(packed)
+    for name, array in arrays.items():
+        assert_same(loaded[name], array)
+    np.save(tmp_path / "c.npy", values.astype(ml_dtypes.float8_e4m3fn))
+    refused = convert(tmp_path / "c.npy")
+    assert refused.returncode == 6 and "float8_e4m3fn" in refused.stderr
+
+
+def test_members_of_equal_names(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about a name that is there twice
+        for name, value in (("a", 1), ("a.npy", 2), ("a.npy.npy", 3), ("b.npy", 4), ("b.npy", 5)):
+            file.writestr(name, npy(np.full(3, value)))
+    with np.load(tmp_path / "a.npz") as theirs:
+        assert [theirs[name][0] for name in ("a", "a.npy", "a.npy.npy", "b")] == [1, 2, 3, 5]
+    done = subprocess.run(
+        ["cfck", "convert", tmp_path / "a.npz"], capture_output=True, text=True, check=True
+    )
+    assert "several members are called 'b.npy'" in done.stderr
+    loaded = load_file(tmp_path / "a.cfck")
+    assert {name: array[0] for name, array in loaded.items()} == {
+        "a": 1, "a.npy": 2, "a.npy.npy": 3, "b": 5
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_streamed_files(tmp_path, save):
+    class Pipe(io.RawIOBase):
+        def __init__(self, file):
+            self.file = file
+
+        def writable(self):
+            return True
+
+        def seekable(self):
+            return False
+
+        def write(self, data):
+            return self.file.write(data)
+
+    tensors = {"w": array_of("f4", 20, 30), "n": np.arange(5)}
+    with open(tmp_path / "a.npz", "wb") as file:
+        save(Pipe(file), **tensors)
+    assert_equal(load_file(tmp_path / "a.npz"), tensors)
+
+
+def test_files_of_several_arrays(tmp_path):
+    with open(tmp_path / "two.npy", "wb") as file:
+        np.save(file, np.ones(3))
+        np.save(file, np.zeros(3))
+    refused = convert(tmp_path / "two.npy")
+    assert refused.returncode == 6 and "another array follows" in refused.stderr
 
 
 def test_damage_is_noticed(tmp_path):
