@@ -42,16 +42,21 @@ inline constexpr std::size_t kHeadBytes = 512;
 
 // The formats that folders of models have, in the order of formats.inc.
 std::span<const ArchiveFormat* const> archive_formats();
+// Further formats of models in folders: the names of their files decide.
+std::span<const ArchiveFormat* const> model_formats();
 // All formats: also those whose files are opened one at a time.
 std::span<const ArchiveFormat* const> file_formats();
 
 #define CFCK_ARCHIVE_FORMAT(name) const ArchiveFormat& name##_format();
 #define CFCK_FILE_FORMAT(name) const ArchiveFormat& name##_format();
+#define CFCK_MODEL_FORMAT(name) const ArchiveFormat& name##_format();
 #include "model/formats.inc"
+#undef CFCK_MODEL_FORMAT
 #undef CFCK_FILE_FORMAT
 #undef CFCK_ARCHIVE_FORMAT
 
-// True if the name of a file ends as those of `format` do.
+// Returns how the name of a file ends if it ends as those of `format` do; else nothing.
+std::string_view suffix_of(std::string_view name, const ArchiveFormat& format);
 bool has_suffix_of(std::string_view name, const ArchiveFormat& format);
 
 // Reads at most kHeadBytes, without a block of the user before them. Errors: those of the source.

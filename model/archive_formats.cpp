@@ -14,7 +14,22 @@ std::span<const ArchiveFormat* const> archive_formats() {
   static const std::array kFormats = {
 #define CFCK_ARCHIVE_FORMAT(name) &name##_format(),
 #define CFCK_FILE_FORMAT(name)
+#define CFCK_MODEL_FORMAT(name)
 #include "model/formats.inc"
+#undef CFCK_MODEL_FORMAT
+#undef CFCK_FILE_FORMAT
+#undef CFCK_ARCHIVE_FORMAT
+  };
+  return kFormats;
+}
+
+std::span<const ArchiveFormat* const> model_formats() {
+  static const std::array kFormats = {
+#define CFCK_ARCHIVE_FORMAT(name)
+#define CFCK_FILE_FORMAT(name)
+#define CFCK_MODEL_FORMAT(name) &name##_format(),
+#include "model/formats.inc"
+#undef CFCK_MODEL_FORMAT
 #undef CFCK_FILE_FORMAT
 #undef CFCK_ARCHIVE_FORMAT
   };
@@ -25,17 +40,25 @@ std::span<const ArchiveFormat* const> file_formats() {
   static const std::array kFormats = {
 #define CFCK_ARCHIVE_FORMAT(name) &name##_format(),
 #define CFCK_FILE_FORMAT(name) &name##_format(),
+#define CFCK_MODEL_FORMAT(name) &name##_format(),
 #include "model/formats.inc"
+#undef CFCK_MODEL_FORMAT
 #undef CFCK_FILE_FORMAT
 #undef CFCK_ARCHIVE_FORMAT
   };
   return kFormats;
 }
 
+std::string_view suffix_of(std::string_view name, const ArchiveFormat& format) {
+  if (name.ends_with(format.suffix)) return format.suffix;
+  const auto& others = format.other_suffixes;
+  const auto found = std::find_if(others.begin(), others.end(),
+                                  [&](std::string_view suffix) { return name.ends_with(suffix); });
+  return found == others.end() ? std::string_view() : *found;
+}
+
 bool has_suffix_of(std::string_view name, const ArchiveFormat& format) {
-  if (name.ends_with(format.suffix)) return true;
-  return std::any_of(format.other_suffixes.begin(), format.other_suffixes.end(),
-                     [&](std::string_view suffix) { return name.ends_with(suffix); });
+  return !suffix_of(name, format).empty();
 }
 
 namespace {
@@ -78,53 +101,20 @@ const ArchiveFormat* recognised_or_resembled(std::string_view head) {
 
 namespace {
 
-// True for characters of lines, the last of which may be cut off.
-bool is_text(std::string_view head) {
-  const bool is_printed = std::all_of(head.begin(), head.end(), [](unsigned char c) {
-    return c >= 0x20 || (c >= '\t' && c <= '\r');
+// Returns "a safetensors file" for a name that ends as those of such files; empty: for other names.
+std::string_view title_of(std::string_view name) {
+  const std::array<std::pair<const ArchiveFormat*, std::string_view>, 7> titles = {
+      {{&pytorch_format(), "a PyTorch file"},
+       {&npz_format(), "an npz file"},
+       {&npy_format(), "an npy file"},
+       {&keras_format(), "a Keras file"},
+       {&hdf5_format(), "an HDF5 file"},
+       {&safetensors_format(), "a safetensors file"},
+       {&cfck_format(), "a .cfck file"}}};
+  const auto found = std::find_if(titles.begin(), titles.end(), [&](const auto& title) {
+    return has_suffix_of(name, *title.first);
   });
-  constexpr std::size_t kMaxCutBytes = 3;
-  for (std::size_t cut = 0; is_printed && cut <= std::min(kMaxCutBytes, head.size()); ++cut) {
-    if (valid_utf8(head.substr(0, head.size() - cut))) return true;
-    if (head.size() < kHeadBytes) break;
-  }
-  return false;
-}
-
-// Returns what a file seems to be that begins like this; empty: nothing known.
-std::string apparent_contents(std::string_view head) {
-  if (head.find_first_not_of('\0') == std::string_view::npos) {
-    return "it begins with zero bytes only; download it again";
-  }
-  if (!is_text(head)) return {};
-  const std::size_t begin = std::min(head.find_first_not_of(" \t\r\n"), head.size());
-  constexpr std::size_t kShownBytes = 24;
-  const std::string_view text = head.substr(begin);
-  const std::string shown = "'" + escaped(text.substr(0, kShownBytes)) + "'";
-  return text.starts_with("<!") || text.starts_with("<html")
-             ? "it seems to be a web page (" + shown + "), as a failed download leaves it"
-             : "it seems to be text (" + shown + ")";
-}
-
-// Returns the error for a file that only its suffix makes one of a format whose files all begin
-// alike, so that the reader could only say that something is missing.
-std::optional<Error> misnamed_file(const ArchiveFormat& format, std::string_view head) {
-  struct Title {
-    const ArchiveFormat* format;
-    std::string_view title;
-  };
-  const std::array<Title, 4> titles = {{{&pytorch_format(), "a PyTorch"},
-                                        {&npz_format(), "an npz"},
-                                        {&npy_format(), "an npy"},
-                                        {&keras_format(), "a Keras"}}};
-  const auto found = std::find_if(titles.begin(), titles.end(),
-                                  [&](const Title& title) { return title.format == &format; });
-  if (found == titles.end() || head.starts_with("PK")) return std::nullopt;
-  const std::string contents = apparent_contents(head);
-  if (contents.empty()) return std::nullopt;
-  return corrupt("this is not " + std::string(found->title) +
-                 " file, though it is called one: " + contents)
-      .at_byte(0);
+  return found == titles.end() ? std::string_view() : found->second;
 }
 
 }  // namespace
@@ -134,13 +124,21 @@ Result<const ArchiveFormat*> format_of(const ByteSource& source) {
   if (head.empty()) {
     return truncated("the file is empty; download it again");
   }
-  if (const ArchiveFormat* const format = recognised_or_resembled(head)) return format;
   const std::string path = source.name();
+  if (auto foreign = foreign_by_name(head, path)) return std::move(*foreign);
+  if (const ArchiveFormat* const format = recognised(head)) return format;
   if (auto foreign = foreign_format(head, path)) return std::move(*foreign);
+  // A .cfck file may have lost its first bytes, of which its reader knows more, and HDF5 files may
+  // have anything before their own.
+  const bool is_erased = head.find_first_not_of('\0') == head.npos;
+  const bool is_left_to_reader = (is_erased && has_suffix_of(path, cfck_format())) ||
+                                 (!head.starts_with('<') && has_suffix_of(path, hdf5_format()));
+  if (!is_left_to_reader) {
+    if (auto other = no_tensors(head, title_of(path))) return std::move(*other);
+  }
+  if (const ArchiveFormat* const format = recognised_or_resembled(head)) return format;
   for (const ArchiveFormat* format : file_formats()) {
-    if (!has_suffix_of(path, *format)) continue;
-    if (auto misnamed = misnamed_file(*format, head)) return std::move(*misnamed);
-    return format;
+    if (has_suffix_of(path, *format)) return format;
   }
   return corrupt(
              "neither a safetensors file nor a .cfck file, nor a file of any other known format")
@@ -177,11 +175,7 @@ Result<std::unique_ptr<TensorArchive>> open_archive_file(const std::string& path
 std::string with_suffix(const std::string& path, const ArchiveFormat& from,
                         const ArchiveFormat& to) {
   std::string stem = path;
-  std::string_view suffix = from.suffix;
-  for (const std::string_view other : from.other_suffixes) {
-    if (stem.ends_with(other)) suffix = other;
-  }
-  if (stem.ends_with(suffix)) stem.resize(stem.size() - suffix.size());
+  stem.resize(stem.size() - suffix_of(path, from).size());
   return stem.append(to.suffix);
 }
 

@@ -26,7 +26,7 @@ Result<WrittenFolder> converted_names(const FolderContents& contents, const Arch
   written.format = &to;
   written.other_files = contents.other_files;
   for (const std::string& name : contents.tensor_files) {
-    written.tensor_files.push_back(with_suffix(name, *contents.format, to));
+    written.tensor_files.push_back(renamed_file(name, *contents.format, to));
   }
   for (const std::string& name : contents.index_files) {
     written.index_files.push_back(renamed_index(name, *contents.format, to));
@@ -35,8 +35,7 @@ Result<WrittenFolder> converted_names(const FolderContents& contents, const Arch
   for (const auto* names : {&written.other_files, &written.tensor_files, &written.index_files}) {
     for (const std::string& name : *names) {
       if (all.insert(name).second) continue;
-      return invalid_argument("the folder has both .cfck and .safetensors files: '" +
-                              escaped(name) +
+      return invalid_argument("the folder has files of several formats: '" + escaped(name) +
                               "' would be written twice; convert a folder with one kind of file");
     }
   }
@@ -78,7 +77,7 @@ Result<ConvertedIndexes> ConvertedIndexes::read(const FolderContents& contents,
     if (const auto files = index.files(); !files.empty()) {
       const std::string first = (fs::path(name).parent_path() / files.front()).string();
       indexes.first_shards_[name] = first;
-      indexes.attached_.emplace(first, text);
+      if (contents.format->restores_bytes) indexes.attached_.emplace(first, text);
     }
     indexes.texts_[name] = std::move(text);
   }
@@ -108,13 +107,21 @@ Result<std::string> ConvertedIndexes::kept_in(const std::string& tensor_file) co
 
 Result<std::string> ConvertedIndexes::converted(const std::string& index_file,
                                                 const ArchiveFormat& to,
-                                                const std::set<std::string>& tied) const {
+                                                const WeightMap& tied) const {
   const ArchiveFormat& from = *contents_->format;
   const std::string& text = texts_.at(index_file);
   const auto first = first_shards_.find(index_file);
   CFCK_TRY_ASSIGN(std::string complete, rename_shards(text, from, to));
   if (to.encodes || first == first_shards_.end()) return complete;
-  CFCK_TRY_ASSIGN(std::string renamed, rename_shards(text, from, to, tied));
+  // The index names shards as they are called from its own folder.
+  const fs::path folder = fs::path(index_file).parent_path();
+  WeightMap left_out;
+  for (const auto& [tensor, file] : tied) {
+    const fs::path path(file);
+    left_out.emplace_back(tensor,
+                          folder.empty() ? file : path.lexically_relative(folder).generic_string());
+  }
+  CFCK_TRY_ASSIGN(std::string renamed, rename_shards(text, from, to, left_out));
   CFCK_TRY_ASSIGN(std::string original, kept_in(first->second));
   if (original.empty()) return renamed;
   CFCK_TRY_ASSIGN(const ShardIndex shards, parse_shard_index(complete));

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 
@@ -35,9 +34,9 @@ class ConvertedIndexes {
 
   // Returns the index for the shards in the format `to`: as it was before the folder became .cfck,
   // if the first shard has it and it still agrees, else the present one, renamed and without the
-  // names `tied`, which have no tensor of their own in that format.
+  // names `tied`, each with its file, which have no tensor of their own there in that format.
   Result<std::string> converted(const std::string& index_file, const ArchiveFormat& to,
-                                const std::set<std::string>& tied) const;
+                                const WeightMap& tied) const;
 
  private:
   ConvertedIndexes(const FolderContents& contents, const Limits& limits)

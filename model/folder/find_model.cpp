@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "model/archive_format.hpp"
 #include "model/folder/folder_names.hpp"
 #include "model/folder/shard_index.hpp"
+#include "model/foreign_formats.hpp"
 
 namespace cfck::model {
 namespace {
@@ -21,13 +23,9 @@ namespace fs = std::filesystem;
 
 // Libraries give the file of a model these names: transformers (the first two), diffusers (its LoRA
 // adapters apart), peft, open_clip, Mistral.
-constexpr std::array<std::string_view, 7> kModelNames = {"model",
-                                                         "pytorch_model",
-                                                         "diffusion_pytorch_model",
-                                                         "pytorch_lora_weights",
-                                                         "adapter_model",
-                                                         "open_clip_model",
-                                                         "consolidated"};
+constexpr std::array<std::string_view, 8> kModelNames = {
+    "model",         "pytorch_model",   "diffusion_pytorch_model", "pytorch_lora_weights",
+    "adapter_model", "open_clip_model", "open_clip_pytorch_model", "consolidated"};
 
 bool is_model_name(std::string_view name) {
   return std::find(kModelNames.begin(), kModelNames.end(), name) != kModelNames.end();
@@ -54,29 +52,33 @@ struct Candidate {
 };
 
 std::size_t line_of(const ArchiveFormat& format) {
-  const auto formats = archive_formats();
+  const auto formats = file_formats();
   return static_cast<std::size_t>(std::find(formats.begin(), formats.end(), &format) -
                                   formats.begin());
 }
 
-const ArchiveFormat* format_by_suffix(std::string_view name) {
-  for (const ArchiveFormat* format : archive_formats()) {
-    if (name.size() > format->suffix.size() && name.ends_with(format->suffix)) return format;
-  }
-  return nullptr;
+using Formats = std::span<const ArchiveFormat* const>;
+
+const ArchiveFormat* format_by_suffix(std::string_view name, Formats formats) {
+  const auto found = std::find_if(formats.begin(), formats.end(), [&](const ArchiveFormat* format) {
+    const std::string_view suffix = suffix_of(name, *format);
+    return !suffix.empty() && name.size() > suffix.size();
+  });
+  return found == formats.end() ? nullptr : *found;
 }
 
-std::optional<Candidate> candidate_of(const std::string& name) {
+std::optional<Candidate> candidate_of(const std::string& name, Formats formats) {
   if (name.starts_with('.')) return std::nullopt;
   const auto index = parse_index_name(name);
-  const ArchiveFormat* const format = index ? index->format : format_by_suffix(name);
-  if (format == nullptr || (!index && is_shard_name(name, *format))) return std::nullopt;
+  const ArchiveFormat* const format = index ? index->format : format_by_suffix(name, formats);
+  if (std::find(formats.begin(), formats.end(), format) == formats.end()) return std::nullopt;
+  if (!index && is_shard_name(name, *format)) return std::nullopt;
   Candidate candidate;
   candidate.name = name;
   candidate.format = line_of(*format);
   candidate.is_index = index.has_value();
-  candidate.model =
-      index ? std::string(index->stem) : name.substr(0, name.size() - format->suffix.size());
+  candidate.model = index ? std::string(index->stem)
+                          : name.substr(0, name.size() - suffix_of(name, *format).size());
   const std::size_t dot = candidate.model.find('.');
   if (dot != std::string::npos && is_model_name(candidate.model.substr(0, dot))) {
     candidate.variant = candidate.model.substr(dot + 1);
@@ -90,9 +92,10 @@ std::optional<Candidate> candidate_of(const std::string& name) {
 }
 
 Error no_model(const std::string& folder, const std::vector<std::string>& names) {
+  if (auto foreign = foreign_folder(folder, names)) return std::move(*foreign);
   const bool has_shards = std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    const ArchiveFormat* const format = format_by_suffix(name);
-    return format != nullptr && is_shard_name(name, *format);
+    const ArchiveFormat* const format = format_by_suffix(name, archive_formats());
+    return format != nullptr && !name.starts_with('.') && is_shard_name(name, *format);
   });
   return not_found("the folder '" + escaped(folder) + "' has " +
                    (has_shards
@@ -100,14 +103,17 @@ Error no_model(const std::string& folder, const std::vector<std::string>& names)
                         : "neither model.cfck.index.json nor model.cfck, nor another model file"));
 }
 
-// Returns the candidates of the lowest rank, one of each model.
-Result<std::vector<Candidate>> best_candidates(const std::string& folder,
-                                               const std::vector<std::string>& names) {
+// Returns the candidates of the lowest rank, one of each model. Only indexes may have a rank above
+// `max_rank`.
+std::vector<Candidate> candidates_of(const std::string& folder,
+                                     const std::vector<std::string>& names, Formats formats,
+                                     int max_rank) {
   std::vector<Candidate> best;
   for (const std::string& name : names) {
-    auto candidate = candidate_of(name);
+    auto candidate = candidate_of(name, formats);
     std::error_code ignored;
-    if (!candidate || fs::is_directory(folder + "/" + name, ignored)) continue;
+    if (!candidate || (candidate->rank() > max_rank && !candidate->is_index)) continue;
+    if (fs::is_directory(folder + "/" + name, ignored)) continue;
     if (!best.empty() && candidate->rank() > best.front().rank()) continue;
     if (!best.empty() && candidate->rank() < best.front().rank()) best.clear();
     const auto same = std::find_if(best.begin(), best.end(), [&](const Candidate& other) {
@@ -120,6 +126,14 @@ Result<std::vector<Candidate>> best_candidates(const std::string& folder,
     }
   }
   return best;
+}
+
+std::vector<Candidate> best_candidates(const std::string& folder,
+                                       const std::vector<std::string>& names) {
+  constexpr int kAnyName = 2;
+  constexpr int kKnownNames = 1;
+  auto best = candidates_of(folder, names, archive_formats(), kAnyName);
+  return best.empty() ? candidates_of(folder, names, model_formats(), kKnownNames) : best;
 }
 
 Result<std::string> only_one(const std::string& folder, const std::vector<Candidate>& best) {
@@ -143,16 +157,35 @@ bool are_parts(const std::vector<Candidate>& best) {
 
 Result<std::string> find_model(const std::string& folder) {
   CFCK_TRY_ASSIGN(const auto names, names_in(folder));
-  CFCK_TRY_ASSIGN(const auto best, best_candidates(folder, names));
+  const auto best = best_candidates(folder, names);
   return best.empty() ? no_model(folder, names) : only_one(folder, best);
 }
 
 Result<std::optional<std::string>> find_named_model(const std::string& folder) {
   CFCK_TRY_ASSIGN(const auto names, names_in(folder));
-  CFCK_TRY_ASSIGN(const auto best, best_candidates(folder, names));
+  const auto best = best_candidates(folder, names);
   if (are_parts(best)) return std::optional<std::string>();
   CFCK_TRY_ASSIGN(std::string model, only_one(folder, best));
   return std::optional(std::move(model));
+}
+
+bool may_be_model(std::string_view name, const ArchiveFormat& format) {
+  const std::string_view suffix = suffix_of(name, format);
+  if (suffix.empty() || name.starts_with('.')) return false;
+  const auto models = model_formats();
+  if (std::find(models.begin(), models.end(), &format) == models.end()) return true;
+  name.remove_suffix(suffix.size());
+  name = name.substr(0, name.find('.'));
+  // The name of a shard is that of the model and "-00001-of-00002".
+  return is_model_name(name) || is_model_name(name.substr(0, name.find('-')));
+}
+
+bool may_be_shard(std::string_view name, const ArchiveFormat& format) {
+  if (!may_be_model(name, format)) return false;
+  if (is_shard_name(name, format)) return true;
+  const ArchiveFormat* const formats[] = {&format};
+  const auto candidate = candidate_of(std::string(name), formats);
+  return candidate && candidate->rank() == 2;
 }
 
 }  // namespace cfck::model

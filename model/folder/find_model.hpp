@@ -3,20 +3,29 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cfck/status.hpp"
+#include "model/archive_format.hpp"
 
 namespace cfck::model {
 
 // Returns the path of the file, or of the index of shards, to load from a folder that may hold
 // several. Names that model libraries use come first ("model", "adapter_model", ...), then the same
 // with a variant ("model.fp16.safetensors"), then any other; of one name the first of formats.inc,
-// and the index of shards before a single file. Errors: kNotFound if there is none;
+// and the index of shards before a single file. Files of model_formats(), such as
+// pytorch_model.bin, count where there is nothing else. Errors: kNotFound if there is none;
 // kInvalidArgument, with their names, where this leaves several; kIo.
 Result<std::string> find_model(const std::string& folder);
 
 // Likewise, but returns nullopt where no file has a name or an index that says so, and all are of
 // one format: they may be parts of one model.
 Result<std::optional<std::string>> find_named_model(const std::string& folder);
+
+// True for the name of a file that may belong to a model of this format without an index: any of
+// its suffix in the formats of folders, and names of model libraries in model_formats().
+bool may_be_model(std::string_view name, const ArchiveFormat& format);
+// True for the name of a file that may be a shard, and is no model by itself.
+bool may_be_shard(std::string_view name, const ArchiveFormat& format);
 
 }  // namespace cfck::model

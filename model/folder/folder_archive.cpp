@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
+#include "cfck/checkpoint.hpp"
 #include "model/error_path.hpp"
 #include "model/listed_archive.hpp"
 
@@ -17,8 +19,9 @@ namespace {
 
 class FolderArchive final : public ListedArchive {
  public:
-  explicit FolderArchive(std::vector<std::unique_ptr<TensorArchive>> parts)
-      : parts_(std::move(parts)) {}
+  FolderArchive(std::vector<std::unique_ptr<TensorArchive>> parts,
+                std::vector<std::vector<bool>> is_of_model)
+      : parts_(std::move(parts)), is_of_model_(std::move(is_of_model)) {}
 
   Result<void> list() {
     for (std::size_t part = 0; part < parts_.size(); ++part) {
@@ -27,14 +30,15 @@ class FolderArchive final : public ListedArchive {
       files_.insert(files_.end(), archive.files().begin(), archive.files().end());
       metadata_.insert(archive.metadata().begin(), archive.metadata().end());
       for (const Attachment& attachment : archive.attachments()) {
+        // The containers of one shard are not those of the others.
+        if (attachment.name == kCheckpointAttachment && parts_.size() > 1) continue;
         if (attached_.emplace(attachment.name, part).second) attachments_.push_back(attachment);
       }
       new_indexes_.emplace_back(archive.tensors().size());
-      for (const ArchiveTensor& tensor : archive.tensors()) {
-        if (!tensor.named_by_metadata) add(part, tensor);
-      }
+      add_tensors(part);
     }
     add_metadata_names();
+    find_bases();
     CFCK_TRY(finish_list());
     return check_names();
   }
@@ -129,6 +133,27 @@ class FolderArchive final : public ListedArchive {
     return parts_[place.part]->tensors()[place.index];
   }
 
+  bool takes(std::size_t part, const ArchiveTensor& tensor) const {
+    return is_of_model_.empty() || is_of_model_[part][tensor.index];
+  }
+
+  void add_tensors(std::size_t part) {
+    const auto tensors = parts_[part]->tensors();
+    std::vector<bool> is_shared(tensors.size());  // with tensors of the model
+    for (const ArchiveTensor& tensor : tensors) {
+      if (tensor.sharing == Sharing::kMemory && takes(part, tensor)) is_shared[tensor.base] = true;
+    }
+    for (const ArchiveTensor& tensor : tensors) {
+      if (tensor.named_by_metadata) continue;
+      const bool is_of_model = takes(part, tensor);
+      if (!is_of_model && !is_shared[tensor.index]) continue;
+      add(part, tensor);
+      if (is_of_model) continue;
+      tensors_.back().hidden = true;
+      tensors_.back().name.clear();
+    }
+  }
+
   void add(std::size_t part, const ArchiveTensor& tensor) {
     new_indexes_[part][tensor.index] = tensors_.size();
     places_.push_back({part, tensor.index});
@@ -138,20 +163,28 @@ class FolderArchive final : public ListedArchive {
 
   // Each shard may have the metadata of all, and another one the tensor itself.
   void add_metadata_names() {
-    std::set<std::string_view> names;
-    for (const auto& part : parts_) {
-      for (const ArchiveTensor& tensor : part->tensors()) {
-        if (!tensor.hidden && !tensor.named_by_metadata) names.insert(tensor.name);
-      }
+    std::set<std::string> names;
+    for (const ArchiveTensor& tensor : tensors_) {
+      if (!tensor.hidden) names.insert(tensor.name);
     }
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       for (const ArchiveTensor& tensor : parts_[part]->tensors()) {
-        if (tensor.named_by_metadata && names.insert(tensor.name).second) add(part, tensor);
+        if (!tensor.named_by_metadata || !takes(part, tensor)) continue;
+        if (names.insert(tensor.name).second) add(part, tensor);
       }
     }
+  }
+
+  void find_bases() {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      if (tensors_[i].sharing == Sharing::kNone) continue;
-      tensors_[i].base = new_indexes_[places_[i].part][tensors_[i].base];
+      ArchiveTensor& tensor = tensors_[i];
+      if (tensor.sharing == Sharing::kNone) continue;
+      const std::optional<std::size_t> base = new_indexes_[places_[i].part][tensor.base];
+      if (base) {
+        tensor.base = *base;
+      } else {  // equal by chance to a tensor that is none of the model
+        tensor.sharing = Sharing::kNone;
+      }
     }
   }
 
@@ -172,17 +205,19 @@ class FolderArchive final : public ListedArchive {
   }
 
   std::vector<std::unique_ptr<TensorArchive>> parts_;
-  std::vector<std::size_t> starts_;                    // of the files of each part in files_
-  std::vector<std::vector<std::size_t>> new_indexes_;  // of the tensors of each part in tensors_
-  std::vector<Place> places_;                          // of each of tensors_
+  std::vector<std::size_t> starts_;             // of the files of each part in files_
+  std::vector<std::vector<bool>> is_of_model_;  // for the tensors of each part; empty: all
+  // The indexes of the tensors of each part in tensors_, if they are there.
+  std::vector<std::vector<std::optional<std::size_t>>> new_indexes_;
+  std::vector<Place> places_;                                 // of each of tensors_
   std::map<std::string, std::size_t, std::less<>> attached_;  // parts, by names of attachments
 };
 
 }  // namespace
 
 Result<std::unique_ptr<TensorArchive>> join_archives(
-    std::vector<std::unique_ptr<TensorArchive>> parts) {
-  auto archive = std::make_unique<FolderArchive>(std::move(parts));
+    std::vector<std::unique_ptr<TensorArchive>> parts, std::vector<std::vector<bool>> is_of_model) {
+  auto archive = std::make_unique<FolderArchive>(std::move(parts), std::move(is_of_model));
   CFCK_TRY(archive->list());
   return std::unique_ptr<TensorArchive>(std::move(archive));
 }

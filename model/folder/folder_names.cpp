@@ -62,6 +62,8 @@ Result<std::vector<std::string>> names_in(const std::string& folder) {
   return names;
 }
 
+bool is_attribute_file(std::string_view name) { return name.starts_with("._"); }
+
 void remove_folder(const std::string& path) noexcept {
   // Listing may fail for lack of memory, and succeed the next time.
   for (int attempt = 0; attempt < 2; ++attempt) {

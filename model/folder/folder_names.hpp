@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cfck/status.hpp"
@@ -12,6 +13,10 @@ namespace cfck::model {
 // Returns the names of all entries of the folder, sorted, without "." and "..". Errors: kIo,
 // kOutOfMemory.
 Result<std::vector<std::string>> names_in(const std::string& folder);
+
+// True for the name of a file in which macOS keeps attributes of another one, on file systems that
+// have no place for them: "._model.safetensors" has those of model.safetensors.
+bool is_attribute_file(std::string_view name);
 
 // Removes a folder with all its contents; entries that cannot be removed stay. Links are removed,
 // not followed.

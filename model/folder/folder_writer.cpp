@@ -73,7 +73,7 @@ Result<void> check_place(const Destination& destination) {
   for (const ArchiveFormat* format : archive_formats()) {
     for (const std::string& name : names) {
       const bool is_read = is_index_name(name, *format) || name.ends_with(format->suffix);
-      if (!is_read || destination.is_own(name)) continue;
+      if (!is_read || is_attribute_file(name) || destination.is_own(name)) continue;
       return invalid_argument("'" + escaped((fs::path(path) / name).string()) +
                               "' belongs to another checkpoint and would be read with the new "
                               "files, or instead of them; remove it, or choose another folder");

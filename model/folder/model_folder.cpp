@@ -12,6 +12,7 @@
 #include "model/folder/find_model.hpp"
 #include "model/folder/folder_names.hpp"
 #include "model/folder/replace_folder.hpp"
+#include "model/foreign_formats.hpp"
 
 namespace cfck::model {
 namespace {
@@ -19,10 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMaxFolderDepth = 16;
-
-bool has_suffix(const std::string& name, const ArchiveFormat& format) {
-  return name.ends_with(format.suffix);
-}
 
 bool lies_within(const fs::path& inner, const fs::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
@@ -60,6 +57,7 @@ class FolderWalk {
   }
 
   std::vector<std::string> take_files() { return std::move(files_); }
+  std::vector<std::string> take_attribute_files() { return std::move(attribute_files_); }
 
   bool comes_from_outside(const std::string& file) const {
     std::error_code ignored;
@@ -82,7 +80,7 @@ class FolderWalk {
       return name.front() == '.' ? Result<void>() : walk(relative, depth + 1);
     }
     if (fs::is_regular_file(status)) {
-      files_.push_back(relative);
+      (is_attribute_file(name) ? attribute_files_ : files_).push_back(relative);
       return {};
     }
     if (status.type() == fs::file_type::not_found) {
@@ -95,18 +93,8 @@ class FolderWalk {
   std::vector<fs::path> homes_;  // folders into which links may lead
   std::set<fs::path> open_;      // folders on the path from the root of the walk
   std::vector<std::string> files_;
+  std::vector<std::string> attribute_files_;  // of macOS
 };
-
-// Returns the paths of the shards that an index names.
-Result<std::vector<std::string>> shards_of(const std::string& index) {
-  CFCK_TRY_ASSIGN(const std::string text, read_text(index, kMaxIndexBytes));
-  CFCK_TRY_ASSIGN(const ShardIndex shards, parse_shard_index(text));
-  std::vector<std::string> files;
-  for (const std::string& file : shards.files()) {
-    files.push_back((fs::path(index).parent_path() / file).string());
-  }
-  return files;
-}
 
 // Says what can be done about a folder without files of the formats that folders have, but with
 // some of others, such as pytorch_model.bin; empty where it has none.
@@ -126,36 +114,44 @@ std::string single_files(const std::string& folder, std::vector<std::string> fil
   return files.size() > kMaxNamed ? text + ", ..." : text;
 }
 
-bool is_index(const std::string& path) {
-  return parse_index_name(fs::path(path).filename().string()).has_value();
+// Returns the format whose files in the folder are the model: of the formats of which any file
+// counts the last one of formats.inc, which is not encoded yet.
+const ArchiveFormat* format_in(const std::vector<std::string>& files) {
+  const auto has_model = [&](const ArchiveFormat* format) {
+    return std::any_of(files.begin(), files.end(), [&](const std::string& file) {
+      const std::string_view name = std::string_view(file).substr(file.rfind('/') + 1);
+      return may_be_model(name, *format);
+    });
+  };
+  const auto formats = archive_formats();
+  const auto found = std::find_if(formats.rbegin(), formats.rend(), has_model);
+  if (found != formats.rend()) return *found;
+  const auto others = model_formats();
+  const auto other = std::find_if(others.begin(), others.end(), has_model);
+  return other == others.end() ? nullptr : *other;
 }
 
-Result<std::vector<std::string>> files_of(const std::string& model) {
-  return is_index(model) ? shards_of(model) : std::vector<std::string>{model};
-}
-
-// Returns all files of the folder with tensors, of the first format that has any.
-Result<std::vector<std::string>> all_files(const std::string& folder) {
-  CFCK_TRY_ASSIGN(const auto names, names_in(folder));
-  std::vector<std::string> files;
-  for (const ArchiveFormat* format : archive_formats()) {
-    for (const std::string& name : names) {
-      if (has_suffix(name, *format)) files.push_back(folder + "/" + name);
-    }
-    if (!files.empty()) return files;
+// Returns the paths of the files that the index names, relative to the folder in which it is read.
+// An index that cannot be read names none: who needs it says what is wrong with it.
+std::set<std::string> named_files(const std::string& folder, const std::string& index_file) {
+  std::set<std::string> named;
+  const auto text = read_text(folder + "/" + index_file, kMaxIndexBytes);
+  if (!text) return named;
+  const auto index = parse_shard_index(*text);
+  if (!index) return named;
+  for (const std::string& file : index->files()) {
+    named.insert((fs::path(index_file).parent_path() / file).string());
   }
-  return not_found("the folder '" + escaped(folder) + "' has " + no_such_files() +
-                   single_files(folder, names));
+  return named;
 }
 
 }  // namespace
 
-Result<std::vector<std::string>> tensor_files(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return files_of(path);
-  CFCK_TRY(check_unmarked(path));
-  CFCK_TRY_ASSIGN(const auto model, find_named_model(path));
-  return model ? files_of(*model) : all_files(path);
+Error no_tensor_files(const std::string& folder, const std::vector<std::string>& files,
+                      bool backwards) {
+  if (auto foreign = foreign_folder(folder, files)) return std::move(*foreign);
+  return not_found("the folder '" + escaped(folder) + "' has " + no_such_files(backwards) +
+                   single_files(folder, files));
 }
 
 std::vector<FolderWatch::File> FolderWatch::state() const {
@@ -190,28 +186,28 @@ Result<FolderContents> read_folder(const std::string& folder) {
   FolderWalk walk(folder);
   CFCK_TRY(walk.walk("", 0));
   const std::vector<std::string> files = walk.take_files();
-  const auto formats = archive_formats();
-  const auto found =
-      std::find_if(formats.rbegin(), formats.rend(), [&](const ArchiveFormat* format) {
-        return std::any_of(files.begin(), files.end(),
-                           [&](const std::string& file) { return has_suffix(file, *format); });
-      });
-  if (found == formats.rend()) {
-    return Error{ErrorCode::kNotFound,
-                 "the folder '" + escaped(folder) + "' has " + no_such_files(true) +
-                     single_files(folder, files),
-                 {},
-                 {}};
-  }
   FolderContents contents;
   contents.folder = folder;
-  contents.format = *found;
+  contents.format = format_in(files);
+  if (contents.format == nullptr) return no_tensor_files(folder, files, true);
+  contents.attribute_files = walk.take_attribute_files();
+  std::set<std::string> folders_with_index;
   for (const std::string& file : files) {
-    if (has_suffix(file, *contents.format)) {
+    if (!is_index_name(file, *contents.format)) continue;
+    contents.index_files.push_back(file);
+    folders_with_index.insert(fs::path(file).parent_path().string());
+    contents.named_files.merge(named_files(folder, file));
+  }
+  for (const std::string& file : files) {
+    const fs::path path(file);
+    const std::string name = path.filename().string();
+    if (may_be_model(name, *contents.format) || contents.named_files.contains(file)) {
       contents.tensor_files.push_back(file);
-    } else if (is_index_name(file, *contents.format)) {
-      contents.index_files.push_back(file);
-    } else {
+      if (!contents.named_files.contains(file) && may_be_shard(name, *contents.format) &&
+          folders_with_index.contains(path.parent_path().string())) {
+        contents.unnamed_shards.push_back(file);
+      }
+    } else if (!is_index_name(file, *contents.format)) {
       contents.other_files.push_back(file);
       if (walk.comes_from_outside(file)) contents.outside_files.push_back(file);
     }

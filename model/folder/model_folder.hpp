@@ -17,15 +17,8 @@
 
 namespace cfck::model {
 
-// Returns the paths of the files with tensors that `path` stands for: `path` itself, the shards
-// that it names if it is an index, or those of the model of a folder (find_named_model), in which
-// files that only their format connects count as one. Errors: kNotFound for a folder without
-// tensors, kInvalidArgument for one with several models, kCorrupt for a bad index or a folder whose
-// conversion was interrupted.
-Result<std::vector<std::string>> tensor_files(const std::string& path);
-
 // Notices that a folder is replaced while its files are opened one after the other. Create it
-// before tensor_files(), and check it when all files are open. Paths that are not folders are fine.
+// before model_files(), and check it when all files are open. Paths that are not folders are fine.
 class FolderWatch {
  public:
   // `index` is the name of a file that is watched like the indexes, whatever it is called.
@@ -54,12 +47,22 @@ struct FolderContents {
   // The files among other_files that links bring in from outside the folder. Caches of
   // huggingface_hub keep all files this way, in ../../blobs: these are not listed.
   std::vector<std::string> outside_files;
+  // Files in which macOS keeps attributes of others; they are in none of the other lists.
+  std::vector<std::string> attribute_files;
+  // What the indexes name, and which of `tensor_files` are shards beside an index that none names.
+  std::set<std::string> named_files;
+  std::vector<std::string> unnamed_shards;
   const ArchiveFormat* format = nullptr;
 };
 
 // Symbolic links are followed; folders whose name begins with a dot and the remains of killed saves
-// are left out. Errors: as of tensor_files(). If several formats have files in the folder, the last
-// of formats.inc is taken: the one that is not encoded yet.
+// are left out. If several formats have files in the folder, safetensors is taken, which is not
+// encoded yet, then cfck, then one of model_formats(). Errors: kNotFound for a folder without a
+// model, kCorrupt for one whose conversion was interrupted, kIo.
 Result<FolderContents> read_folder(const std::string& folder);
+
+// Returns the error for a folder with these files, none of which is read as a model of a folder.
+Error no_tensor_files(const std::string& folder, const std::vector<std::string>& files,
+                      bool backwards = false);
 
 }  // namespace cfck::model

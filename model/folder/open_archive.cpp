@@ -1,11 +1,14 @@
 // Opens files and folders as archives.
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/run_guarded.hpp"
 #include "cfck/archive.hpp"
 #include "model/archive_format.hpp"
 #include "model/error_path.hpp"
 #include "model/folder/folder_archive.hpp"
+#include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 
 namespace cfck {
@@ -14,15 +17,21 @@ namespace {
 Result<std::unique_ptr<TensorArchive>> open_path(const std::string& path,
                                                  const ArchiveOptions& options) {
   const model::FolderWatch watch(path);
-  CFCK_TRY_ASSIGN(const auto paths, model::tensor_files(path));
+  CFCK_TRY_ASSIGN(const model::ModelFiles files, model::model_files(path));
   std::vector<std::unique_ptr<TensorArchive>> parts;
-  for (const std::string& file : paths) {
-    auto part = model::open_archive_file(file, options);
-    if (!part) return model::with_path(std::move(part).error(), file);
+  std::vector<std::vector<bool>> is_of_model;
+  bool is_whole = true;
+  for (std::size_t i = 0; i < files.paths.size(); ++i) {
+    auto part = model::open_archive_file(files.paths[i], options);
+    if (!part) return model::with_path(std::move(part).error(), files.paths[i]);
+    CFCK_TRY_ASSIGN(auto of_part, model::tensors_of_model(files, i, (*part)->tensors()));
+    is_whole = is_whole && std::find(of_part.begin(), of_part.end(), false) == of_part.end();
     parts.push_back(std::move(*part));
+    is_of_model.push_back(std::move(of_part));
   }
   CFCK_TRY(watch.check());
-  return parts.size() == 1 ? std::move(parts.front()) : model::join_archives(std::move(parts));
+  if (parts.size() == 1 && is_whole) return std::move(parts.front());
+  return model::join_archives(std::move(parts), std::move(is_of_model));
 }
 
 }  // namespace

@@ -74,9 +74,33 @@ std::optional<std::string_view> variant_of(std::string_view rest) {
   return is_one_part ? std::optional(rest.substr(1)) : std::nullopt;
 }
 
-// Returns where the suffix of `format` begins that is followed by another one.
-std::size_t suffix_place(std::string_view name, const ArchiveFormat& format) {
-  return name.rfind(std::string(format.suffix) + ".");
+// Where a suffix of files is in the name of an index.
+struct SuffixPlace {
+  std::size_t at = std::string_view::npos;
+  std::size_t n_bytes = 0;
+};
+
+// Returns where the last suffix of `format` is that is followed by another one.
+SuffixPlace suffix_place(std::string_view name, const ArchiveFormat& format) {
+  SuffixPlace last;
+  const auto look_for = [&](std::string_view suffix) {
+    const std::size_t at = name.rfind(std::string(suffix) + ".");
+    if (at == name.npos || (last.at != name.npos && at < last.at)) return;
+    last = {at, suffix.size()};
+  };
+  look_for(format.suffix);
+  for (const std::string_view suffix : format.other_suffixes) look_for(suffix);
+  return last;
+}
+
+// transformers calls one model pytorch_model.bin and model.safetensors.
+void rename_stem(std::string& path, const ArchiveFormat& from) {
+  constexpr std::string_view kOfTorch = "pytorch_model";
+  const std::size_t at = path.rfind('/') + 1;
+  const std::string_view name = std::string_view(path).substr(at);
+  if (&from != &pytorch_format() || !name.starts_with(kOfTorch)) return;
+  const std::string_view rest = name.substr(kOfTorch.size());
+  if (rest.starts_with('.') || rest.starts_with('-')) path.replace(at, kOfTorch.size(), "model");
 }
 
 }  // namespace
@@ -89,27 +113,40 @@ std::vector<std::string> ShardIndex::files() const {
 
 bool is_index_name(std::string_view name, const ArchiveFormat& format) {
   name = name.substr(name.rfind('/') + 1);
-  const std::size_t at = suffix_place(name, format);
-  if (at == std::string_view::npos || at == 0) return false;
-  return variant_of(name.substr(at + format.suffix.size())).has_value();
+  const SuffixPlace place = suffix_place(name, format);
+  if (place.at == name.npos || place.at == 0) return false;
+  return variant_of(name.substr(place.at + place.n_bytes)).has_value();
 }
 
 std::optional<IndexName> parse_index_name(std::string_view name) {
   std::optional<IndexName> parsed;
-  for (const ArchiveFormat* format : archive_formats()) {
-    if (!is_index_name(name, *format)) continue;
-    const std::size_t at = suffix_place(name, *format);
+  const auto parse_as = [&](const ArchiveFormat& format) {
+    if (!is_index_name(name, format)) return;
+    const SuffixPlace place = suffix_place(name, format);
     // Of two suffixes the last one is that of the shards.
-    if (parsed && parsed->stem.size() > at) continue;
-    parsed = {name.substr(0, at), format, *variant_of(name.substr(at + format->suffix.size()))};
-  }
+    if (parsed && parsed->stem.size() > place.at) return;
+    parsed = {name.substr(0, place.at), &format,
+              *variant_of(name.substr(place.at + place.n_bytes))};
+  };
+  for (const ArchiveFormat* format : archive_formats()) parse_as(*format);
+  for (const ArchiveFormat* format : model_formats()) parse_as(*format);
   return parsed;
 }
 
 std::string renamed_index(std::string_view name, const ArchiveFormat& from,
                           const ArchiveFormat& to) {
   std::string renamed(name);
-  return renamed.replace(suffix_place(name, from), from.suffix.size(), to.suffix);
+  const SuffixPlace place = suffix_place(name, from);
+  renamed.replace(place.at, place.n_bytes, to.suffix);
+  rename_stem(renamed, from);
+  return renamed;
+}
+
+std::string renamed_file(const std::string& path, const ArchiveFormat& from,
+                         const ArchiveFormat& to) {
+  std::string renamed = with_suffix(path, from, to);
+  rename_stem(renamed, from);
+  return renamed;
 }
 
 std::string make_shard_index(const std::map<std::string, std::string>& weight_map,
@@ -144,8 +181,9 @@ std::string shard_name(std::string_view stem, std::size_t number, std::size_t n_
 
 bool is_shard_name(std::string_view name, const ArchiveFormat& format) {
   constexpr std::string_view kPattern = "-ddddd-of-ddddd";
-  if (!name.ends_with(format.suffix)) return false;
-  name.remove_suffix(format.suffix.size());
+  const std::string_view suffix = suffix_of(name, format);
+  if (suffix.empty()) return false;
+  name.remove_suffix(suffix.size());
   const auto ends_as_shard = [&](std::string_view stem) {
     if (stem.size() < kPattern.size()) return false;
     stem.remove_prefix(stem.size() - kPattern.size());
@@ -190,12 +228,15 @@ Result<WeightMap> read_weight_map(const std::string& path, std::optional<std::ui
 }
 
 Result<std::string> rename_shards(std::string_view json, const ArchiveFormat& from,
-                                  const ArchiveFormat& to, const std::set<std::string>& left_out) {
+                                  const ArchiveFormat& to, const WeightMap& left_out) {
   CFCK_TRY_ASSIGN(Tree tree, parse_index_json(json, kMaxIndexValues));
   Json& weight_map = tree.root()["weight_map"];
-  for (const std::string& tensor : left_out) weight_map.erase(tensor);
+  for (const auto& [tensor, file] : left_out) {
+    const auto found = weight_map.find(tensor);
+    if (found != weight_map.end() && *found == file) weight_map.erase(found);
+  }
   for (auto& file : weight_map) {
-    file = with_suffix(file.get<std::string>(), from, to);
+    file = renamed_file(file.get<std::string>(), from, to);
   }
   return tree.root().dump(2) + "\n";
 }

@@ -19,7 +19,7 @@ namespace cfck::model {
 // A longer index is refused.
 inline constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20;
 
-// Contents of model.safetensors.index.json or model.cfck.index.json.
+// Contents of model.safetensors.index.json, model.cfck.index.json, pytorch_model.bin.index.json.
 struct ShardIndex {
   std::map<std::string, std::string> weight_map;  // tensor to file, relative to the folder
   std::vector<std::string> files() const;         // sorted, each once
@@ -48,14 +48,13 @@ std::string make_shard_index(const std::map<std::string, std::string>& weight_ma
 // Returns the name of the index for shards of this format: "model.cfck.index.json".
 std::string index_name(std::string_view stem, const ArchiveFormat& format);
 
-// Returns the same JSON with the suffix of every shard's name changed, without the tensors of
-// `left_out`.
+// Returns the same JSON with every shard renamed, without the tensors of `left_out` that it places
+// in the file which is named beside them.
 Result<std::string> rename_shards(std::string_view json, const ArchiveFormat& from,
-                                  const ArchiveFormat& to,
-                                  const std::set<std::string>& left_out = {});
+                                  const ArchiveFormat& to, const WeightMap& left_out = {});
 
 // True if this is a name that model libraries give to the index of shards of this format:
-// "model.safetensors.index.json", "adapter_model.safetensors.index.json", and with a variant
+// "model.safetensors.index.json", "pytorch_model.bin.index.json", and with a variant
 // "model.fp16.safetensors.index.json" or "model.safetensors.index.fp16.json".
 bool is_index_name(std::string_view name, const ArchiveFormat& format);
 
@@ -72,6 +71,10 @@ std::optional<IndexName> parse_index_name(std::string_view name);
 // Returns the name of the index for shards of the format `to`. Requires: is_index_name(name, from).
 std::string renamed_index(std::string_view name, const ArchiveFormat& from,
                           const ArchiveFormat& to);
+// Likewise for a file of a folder with tensors: "sub/model.safetensors" becomes "sub/model.cfck",
+// and "pytorch_model.bin" becomes "model.cfck".
+std::string renamed_file(const std::string& path, const ArchiveFormat& from,
+                         const ArchiveFormat& to);
 
 // Returns the name of shard `number`, from 1 on, of `n_shards`: "model-00001-of-00003.cfck". The
 // only shard has none: "model.cfck".

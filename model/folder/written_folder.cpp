@@ -55,6 +55,7 @@ Result<void> check_what_stays(const std::string& path, const WrittenFolder& writ
     const auto present = names_in(place.string());
     if (!present) continue;  // not there yet
     for (const std::string& name : *present) {
+      if (is_attribute_file(name)) continue;
       const bool is_index = is_index_name(name, *written.format);
       const bool is_shard = name.ends_with(written.format->suffix) && !has_index.contains(folder);
       if (names.contains(name) || (!is_index && !is_shard)) continue;

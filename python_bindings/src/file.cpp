@@ -39,6 +39,9 @@ Result<std::unique_ptr<TensorArchive>> open_source(std::unique_ptr<ByteSource> s
                                                    const ArchiveOptions& options) {
   CFCK_TRY_ASSIGN(const std::string head, model::head_of(*source));
   const bool is_file = source->name() == name;  // else bytes in memory
+  if (is_file) {
+    if (auto foreign = model::foreign_by_name(head, name)) return std::move(*foreign);
+  }
   const model::ArchiveFormat* const format = model::recognised(head);
   auto opened =
       TensorArchive::open_as(format == nullptr ? "cfck" : format->name, std::move(source), options);
@@ -48,6 +51,9 @@ Result<std::unique_ptr<TensorArchive>> open_source(std::unique_ptr<ByteSource> s
     auto foreign =
         is_file ? model::foreign_format(head, name) : model::foreign_in_python(head, name);
     if (foreign) return std::move(*foreign);
+    const bool is_erased = head.find_first_not_of('\0') == head.npos;
+    if (head.empty() || (is_erased && name.ends_with(".cfck"))) return opened;
+    if (auto other = model::no_tensors(head, {})) return std::move(*other);
   }
   return opened;
 }

@@ -10,6 +10,7 @@
 
 #include "cfck/io.hpp"
 #include "model/archive_format.hpp"
+#include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 #include "model/folder/shard_index.hpp"
 #include "model/foreign_formats.hpp"
@@ -97,9 +98,11 @@ TEST_F(FindModel, ArchivesAreOfTheSameModel) {
     empty();
     for (const std::string& name : names) put(name);
     std::vector<std::string> found;
-    const auto files = tensor_files(path());
+    const auto files = model_files(path());
     if (!files) return std::vector{files.error().to_string()};
-    for (const std::string& file : *files) found.push_back(fs::path(file).filename().string());
+    for (const std::string& file : files->paths) {
+      found.push_back(fs::path(file).filename().string());
+    }
     return found;
   };
   using Names = std::vector<std::string>;
@@ -116,9 +119,9 @@ TEST_F(FindModel, ArchivesAreOfTheSameModel) {
   const std::string index =
       put("model.safetensors.index.json", R"({"weight_map": {"b": "2.safetensors"}})");
   for (const std::string& from : {path(), index}) {
-    const auto files = tensor_files(from);
+    const auto files = model_files(from);
     ASSERT_TRUE(files.has_value()) << files.error().to_string();
-    EXPECT_EQ(*files, std::vector{path() + "/2.safetensors"});
+    EXPECT_EQ(files->paths, std::vector{path() + "/2.safetensors"});
   }
   for (const Names& names :
        {Names{"model.safetensors", "adapter_model.cfck"}, {"a.cfck", "b.safetensors"}}) {
@@ -201,7 +204,7 @@ TEST(IndexNames, HaveParts) {
   EXPECT_EQ(parse_index_name("a.cfck.safetensors.index.json")->format, &safetensors_format());
   EXPECT_EQ(parse_index_name("a.cfck.fp16.index.json")->variant, "fp16");
   for (const char* name :
-       {"model.bin.index.json", ".cfck.index.json", "model.cfck.json", "model.cfck.a.b.index.json",
+       {"model.onnx.index.json", ".cfck.index.json", "model.cfck.json", "model.cfck.a.b.index.json",
         "model.cfck.a.index.b.json", "model.cfck.index..json", "model.cfck.index.jsonx"}) {
     EXPECT_FALSE(parse_index_name(name).has_value()) << name;
   }
@@ -215,10 +218,73 @@ TEST(ForeignFormats, TellPythonWhatReadsThem) {
   };
   EXPECT_EQ(message_of("GGUF...."),
             "m\\n.bin is not a cfck file but a GGUF file: load it with gguf");
-  EXPECT_NE(message_of("\x80\x04").find("load it with torch.load"), std::string::npos);
+  EXPECT_NE(message_of("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.")
+                .find("load it with torch.load"),
+            std::string::npos);
+  EXPECT_NE(message_of("\x80\x04}.").find("a pickle of another program"), std::string::npos);
   EXPECT_NE(message_of("\x89HDF\r\n\x1a\n").find("load it with h5py"), std::string::npos);
   EXPECT_NE(message_of("version https://git-lfs").find("git lfs pull"), std::string::npos);
   EXPECT_FALSE(foreign_in_python("plain text", "m").has_value());
+}
+
+TEST(ForeignFormats, AreNamed) {
+  const std::string_view kZip = "PK\x03\x04";
+  const std::pair<std::string_view, const char*> by_content[] = {
+      {std::string_view("\x00\x05\x16\x07\x00\x02", 6), "macOS keeps attributes"},
+      {"lmgg\x01", "GGML"},
+      {"BZh91AY", "bzip2"},
+      {std::string_view("\xfd\x37zXZ\0", 6), "an xz file"},
+      {"7z\xbc\xaf\x27\x1c", "7z"},
+      {"\x80\x04}q\x00.", "pickle"},
+      {"\x08\x07\x12\x07pytorch\x1a\x03", "ONNX"},
+      {"\x1c\x01\x01\x01TFL3", "TensorFlow Lite"},
+  };
+  for (const auto& [head, name] : by_content) {
+    const auto error = foreign_format(head, "m.bin");
+    ASSERT_TRUE(error) << name;
+    EXPECT_EQ(error->code, ErrorCode::kUnsupported) << name;
+    EXPECT_NE(error->message.find(name), std::string::npos) << error->message;
+  }
+  const std::tuple<std::string_view, const char*, const char*> by_name[] = {
+      {kZip, "ckpt/__0_0.distcp", "torch.distributed.checkpoint"},
+      {"\x80\x04", "ckpt/.metadata", "torch.distributed.checkpoint"},
+      {"\x80\x04", ".metadata", "torch.distributed.checkpoint"},
+      {"\x80\x02", "m.pdparams", "PaddlePaddle"},
+      {kZip, "m.mar", "TorchServe"},
+      {"\x82\xa6params", "flax_model.msgpack", "Flax"},
+      {"...", "v/variables.data-00000-of-00001", "TensorFlow"},
+      {"...", "model.ckpt.index", "TensorFlow"},
+  };
+  for (const auto& [head, path, name] : by_name) {
+    const auto error = foreign_by_name(head, path);
+    ASSERT_TRUE(error) << path;
+    EXPECT_EQ(error->code, ErrorCode::kUnsupported) << path;
+    EXPECT_NE(error->message.find(name), std::string::npos) << error->message;
+  }
+  for (const char* name : {"model.bin", "x.metadata", "model.data-1", "a.data-0-of-1/m.pt"}) {
+    EXPECT_FALSE(foreign_by_name(kZip, name)) << name;
+  }
+}
+
+TEST(ForeignFormats, TextIsNamed) {
+  const std::pair<std::string_view, const char*> heads[] = {
+      {"<!DOCTYPE html>\n<html>", "web page"},
+      {"\xef\xbb\xbf\n <html lang=\"en\">", "web page"},
+      {"<?xml version=\"1.0\"?><Error>", "XML"},
+      {"<html>\xff", "web page"},
+      {"{\"error\":\"Repository not found\"}", "JSON"},
+      {"Entry not found", "text ('Entry not found')"},
+      {std::string_view("\0\0\0\0\0\0\0\0\0", 9), "zero bytes only"},
+  };
+  for (const auto& [head, name] : heads) {
+    const auto error = no_tensors(head, "a safetensors file");
+    ASSERT_TRUE(error) << name;
+    EXPECT_EQ(error->code, ErrorCode::kCorrupt) << name;
+    EXPECT_NE(error->message.find("not a safetensors file, though it is called one"),
+              std::string::npos);
+    EXPECT_NE(error->message.find(name), std::string::npos) << error->message;
+  }
+  EXPECT_FALSE(no_tensors("\x93NUMPY", {}));
 }
 
 }  // namespace

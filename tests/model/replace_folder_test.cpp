@@ -13,6 +13,7 @@
 #include <map>
 #include <new>
 
+#include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 #include "model/folder/temporary_folder.hpp"
 #include "tests/support/failing_new.hpp"
@@ -321,7 +322,7 @@ Result<void> replace_and_read(const std::string& old_folder, FileSystem& files) 
   CFCK_TRY(replace_folder({folder->path(), old_folder, {"1.cfck"}}, files));
   const FolderWatch watch(old_folder);
   CFCK_TRY(read_folder(old_folder));
-  CFCK_TRY(tensor_files(old_folder));
+  CFCK_TRY(model_files(old_folder));
   return watch.check();
 }
 

@@ -30,6 +30,7 @@ void set_up_show(CLI::App& app, Choices& choices) {
       ->option_text("GLOB")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--strict", choices.show.strict, "Shards that no index names are an error");
   add_limits(app, choices.show.limits);
   add_common(app, choices);
   set_footer(app,
@@ -51,6 +52,7 @@ void set_up_verify(CLI::App& app, Choices& choices) {
       ->option_text(" ");
   app.add_flag("--deep", choices.verify.deep,
                "Also decode every tensor and compare it with its digest");
+  app.add_flag("--strict", choices.verify.strict, "Shards that no index names are an error");
   add_threads(app, choices.verify.threads);
   add_limits(app, choices.verify.limits);
   add_common(app, choices);

@@ -100,7 +100,8 @@ Result<ConvertReport> convert_file(const ConvertOptions& options, const Progress
                                   plan.to};
   ProgressBar bar = place.bar(options, plan.decoded_bytes);
   CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
-  return ConvertReport{options.input, plan.output, plan.from, plan.to, std::move(files), {}, {}};
+  return ConvertReport{options.input,    plan.output, plan.from, plan.to,
+                       std::move(files), {},          {},        {}};
 }
 
 bool is_folder(const std::string& path) {

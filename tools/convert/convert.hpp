@@ -41,6 +41,7 @@ struct ConvertReport {
   std::vector<ConvertedFile> files;
   std::vector<std::string> copied;               // of a folder: the rest, relative paths
   std::vector<std::string> copied_from_outside;  // those where links lead out of the folder
+  std::vector<std::string> warnings;             // about files of a folder
 };
 
 // Checks that the paths are not the same file, by any name; `output` must not exist unless `force`.

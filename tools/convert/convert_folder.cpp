@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "cfck/archive.hpp"
 #include "cfck/io.hpp"
 #include "model/folder/converted_folder.hpp"
+#include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 #include "model/folder/temporary_folder.hpp"
 #include "model/folder/written_folder.hpp"
@@ -74,6 +74,7 @@ class FolderConversion {
   Result<std::uint64_t> probe_all() const;
   Result<void> convert_all(const std::string& out, const ProgressPlace& place);
   Result<void> write_rest(const std::string& out);
+  void add_warnings();
 
   std::string input_path(const std::string& name) const { return contents_.folder + "/" + name; }
 
@@ -212,11 +213,28 @@ Result<void> copy_file(const std::string& from, const std::string& to) {
   return {};
 }
 
+void FolderConversion::add_warnings() {
+  model::ModelFiles found;
+  for (const std::string& name : contents_.unnamed_shards) {
+    found.unnamed.push_back(input_path(name));
+  }
+  report_.warnings = model::unread_warnings(found, {});
+  std::vector<std::string> paths;
+  for (const std::string& name : contents_.attribute_files) paths.push_back(input_path(name));
+  const std::string text = model::attribute_files_text(paths, "neither read nor copied");
+  if (!text.empty()) report_.warnings.push_back(text);
+}
+
 Result<void> FolderConversion::write_rest(const std::string& out) {
   report_.copied = contents_.other_files;
   report_.copied_from_outside = contents_.outside_files;
-  std::set<std::string> tied;
-  for (const ConvertedFile& file : report_.files) tied.insert(file.tied.begin(), file.tied.end());
+  add_warnings();
+  model::WeightMap tied;
+  for (std::size_t i = 0; i < report_.files.size(); ++i) {
+    for (const std::string& name : report_.files[i].tied) {
+      tied.emplace_back(name, contents_.tensor_files[i]);
+    }
+  }
   for (std::size_t i = 0; i < contents_.index_files.size(); ++i) {
     CFCK_TRY_ASSIGN(const std::string text,
                     indexes_->converted(contents_.index_files[i], to_, tied));

@@ -217,6 +217,7 @@ std::vector<std::string> missing_contents(const ConvertedFile& file) {
 }
 
 void warn_of_contents(Console& console, const ConvertReport& report) {
+  for (const std::string& warning : report.warnings) console.warn(warning);
   std::uint64_t n_records = 0;
   for (const ConvertedFile& file : report.files) {
     n_records += file.n_records;
@@ -226,6 +227,18 @@ void warn_of_contents(Console& console, const ConvertReport& report) {
     console.warn(fmt::format("'{}' has no tensors, so '{}' has none either", escaped(report.input),
                              escaped(report.output)));
   }
+}
+
+// "3 other files copied unchanged: config.json, optimizer.pt, rng_state.pth"
+std::string copied_text(const std::vector<std::string>& names, bool dry_run) {
+  constexpr std::size_t kMaxNamed = 12;
+  std::string text =
+      fmt::format("{} other {} {} unchanged: ", names.size(), names.size() == 1 ? "file" : "files",
+                  dry_run ? "would be copied" : "copied");
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
+    text.append(i == 0 ? "" : ", ").append(escaped(names[i]));
+  }
+  return text + (names.size() > kMaxNamed ? ", ...\n" : "\n");
 }
 
 void say_report(Console& console, const ConvertOptions& options, const ConvertReport& report,
@@ -241,11 +254,7 @@ void say_report(Console& console, const ConvertOptions& options, const ConvertRe
   LossTotals loss;
   for (const ConvertedFile& file : report.files) loss.add(file.loss);
   console.say(loss.text("  ") + kept_lossless_text(report));
-  if (!report.copied.empty()) {
-    console.say(fmt::format("{} other {} {}\n", report.copied.size(),
-                            report.copied.size() == 1 ? "file" : "files",
-                            options.dry_run ? "would be copied" : "copied"));
-  }
+  if (!report.copied.empty()) console.say(copied_text(report.copied, options.dry_run));
   const auto rate =
       static_cast<std::uint64_t>(static_cast<double>(all.decoded_bytes) / std::max(seconds, 1e-6));
   console.say(fmt::format("{} in {:.2f} s ({}/s)\n",
@@ -335,6 +344,10 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
   json["copied_from_outside"] = Json::array();
   for (const std::string& name : report.copied_from_outside) {
     json["copied_from_outside"].push_back(json_text(name));
+  }
+  json["warnings"] = Json::array();
+  for (const std::string& warning : report.warnings) {
+    json["warnings"].push_back(json_text(warning));
   }
   json["missing"] = Json::array();
   for (const ConvertedFile& file : report.files) {

@@ -17,6 +17,7 @@ struct ShowOptions {
   std::vector<std::string> paths;
   SortKey sort = SortKey::kFile;
   std::vector<std::string> filters;  // shell patterns; a row has to match one of them
+  bool strict = false;               // shards that no index names are errors
   Limits limits;
 };
 int run_show(const ShowOptions& options, Console& console);
@@ -24,6 +25,7 @@ int run_show(const ShowOptions& options, Console& console);
 struct VerifyOptions {
   std::vector<std::string> paths;
   bool deep = false;
+  bool strict = false;  // shards that no index names are errors
   unsigned threads = 0;
   Limits limits;
 };

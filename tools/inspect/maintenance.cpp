@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "cfck/update.hpp"
 #include "model/archive_format.hpp"
-#include "model/folder/model_folder.hpp"
+#include "model/folder/model_files.hpp"
 #include "model/foreign_formats.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
@@ -48,9 +48,9 @@ Result<std::uint64_t> compact_checked(const std::string& path, const CompactOpti
 }
 
 int compact_model(const std::string& path, const CompactOptions& options, Console& console) {
-  const auto paths = model::tensor_files(path);
-  if (!paths) return console.fail(paths.error(), path);
-  for (const std::string& file : *paths) {
+  const auto found = model::model_files(path);
+  if (!found) return console.fail(found.error(), path);
+  for (const std::string& file : found->paths) {
     const auto freed = compact_checked(file, options, console.shows_progress());
     if (const int number = interrupt_signal(); !freed && number != 0) {
       console.warn("interrupted; '" + escaped(file) + "' is as it was");

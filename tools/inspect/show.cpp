@@ -11,6 +11,7 @@
 
 #include "base/glob.hpp"
 #include "base/text.hpp"
+#include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/listing.hpp"
@@ -25,6 +26,8 @@ using Json = nlohmann::ordered_json;
 struct Model {
   std::string path;
   std::vector<Listing> files;
+  model::ModelFiles found;                 // and what is beside them
+  std::vector<model::StrayTensor> strays;  // that the index does not take from its shards
 
   RowTotals totals() const {
     RowTotals sum;
@@ -45,16 +48,17 @@ struct ShownRow {
   const TensorRow* row;
 };
 
-Result<Model> read_model(const std::string& path, const Limits& limits) {
-  Model model{path, {}};
+Result<Model> read_model(const std::string& path, const ShowOptions& options) {
+  Model model{path, {}, {}, {}};
   const model::FolderWatch watch(path);
-  CFCK_TRY_ASSIGN(const auto paths, model::tensor_files(path));
-  for (const std::string& file : paths) {
-    auto listing = list_tensors(file, limits);
-    if (!listing) return with_path(listing.error(), file);
+  CFCK_TRY_ASSIGN(model.found, model::model_files(path));
+  for (std::size_t i = 0; i < model.found.paths.size(); ++i) {
+    auto listing = list_tensors(model.found, i, options.limits, model.strays);
+    if (!listing) return with_path(listing.error(), model.found.paths[i]);
     model.files.push_back(std::move(*listing));
   }
   CFCK_TRY(watch.check());
+  if (options.strict) CFCK_TRY(model::check_all_named(model.found));
   return model;
 }
 
@@ -298,6 +302,19 @@ Json file_json(const Listing& file) {
   return json;
 }
 
+void add_unread(Json& json, const Model& model) {
+  if (model.found.index.empty()) return;
+  json["index"] = json_text(model.found.index);
+  json["unnamed_shards"] = Json::array();
+  for (const std::string& path : model.found.unnamed) {
+    json["unnamed_shards"].push_back(json_text(path));
+  }
+  json["stray_tensors"] = Json::array();
+  for (const model::StrayTensor& stray : model.strays) {
+    json["stray_tensors"].push_back({{"file", json_text(stray.path)}, {"name", stray.name}});
+  }
+}
+
 void print_json(Console& console, const Model& model, const ShowOptions& options) {
   Json json{{"schema_version", 1}};
   if (model.files.size() == 1) {
@@ -311,6 +328,7 @@ void print_json(Console& console, const Model& model, const ShowOptions& options
     add_totals_json(json, model.totals());
     for (const Listing& file : model.files) json["shards"].push_back(file_json(file));
   }
+  add_unread(json, model);
   const std::vector<ShownRow> rows = select_rows(model, options);
   if (!options.filters.empty()) add_totals_json(json["selected"], totals_of(rows));
   std::string text = json.dump(-1, ' ', true);
@@ -333,11 +351,14 @@ int run_show(const ShowOptions& options, Console& console) {
   int code = kExitOk;
   bool separate = false;
   for (const std::string& path : options.paths) {
-    const auto model = read_model(path, options.limits);
+    const auto model = read_model(path, options);
     if (!model) {
       const int failed = console.fail(model.error(), path);
       if (code == kExitOk) code = failed;
       continue;
+    }
+    for (const std::string& warning : model::unread_warnings(model->found, model->strays)) {
+      console.warn(warning);
     }
     if (console.json()) {
       print_json(console, *model, options);

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cfck/archive.hpp"
 #include "model/archive_format.hpp"
+#include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
@@ -114,18 +115,25 @@ int print_text(Console& console, const std::vector<FileReport>& files, bool deep
 }
 
 Result<std::vector<FileReport>> verify_model(const std::string& path, const VerifyOptions& options,
-                                             bool show_progress) {
+                                             Console& console) {
   const model::FolderWatch watch(path);
-  CFCK_TRY_ASSIGN(const auto paths, model::tensor_files(path));
+  CFCK_TRY_ASSIGN(const model::ModelFiles found, model::model_files(path));
   std::uint64_t total_bytes = 0;
-  for (const std::string& file : paths) {
-    auto archive = open_to_verify(file, options);
-    if (!archive) return with_path(archive.error(), file);
+  std::vector<model::StrayTensor> strays;
+  for (std::size_t i = 0; i < found.paths.size(); ++i) {
+    auto archive = open_to_verify(found.paths[i], options);
+    if (!archive) return with_path(archive.error(), found.paths[i]);
     total_bytes += bytes_to_verify(**archive, options.deep);
+    const auto tensors = (*archive)->tensors();
+    CFCK_TRY_ASSIGN(const auto is_of_model, model::tensors_of_model(found, i, tensors));
+    const auto of_file = model::stray_tensors(found, i, tensors, is_of_model);
+    strays.insert(strays.end(), of_file.begin(), of_file.end());
   }
-  ProgressBar bar(show_progress, total_bytes);
+  if (options.strict) CFCK_TRY(model::check_all_named(found));
+  for (const std::string& warning : model::unread_warnings(found, strays)) console.warn(warning);
+  ProgressBar bar(console.shows_progress(), total_bytes);
   std::vector<FileReport> files;
-  for (const std::string& file : paths) {
+  for (const std::string& file : found.paths) {
     auto report = verify_file(file, options, bar);
     if (!report) return with_path(report.error(), file);
     files.push_back(std::move(*report));
@@ -140,7 +148,7 @@ int run_verify(const VerifyOptions& options, Console& console) {
   catch_interrupts();
   int code = kExitOk;
   for (const std::string& path : options.paths) {
-    const auto files = verify_model(path, options, console.shows_progress());
+    const auto files = verify_model(path, options, console);
     if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
     int result = kExitOk;
     if (!files) {

@@ -139,9 +139,21 @@ void RowTotals::add(const TensorRow& row) {
 double RowTotals::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
 
 Result<Listing> list_tensors(const std::string& path, const Limits& limits) {
+  model::ModelFiles files;
+  files.paths.push_back(path);
+  std::vector<model::StrayTensor> none;
+  return list_tensors(files, 0, limits, none);
+}
+
+Result<Listing> list_tensors(const model::ModelFiles& files, std::size_t number,
+                             const Limits& limits, std::vector<model::StrayTensor>& strays) {
   ArchiveOptions options;
   options.decode.limits = limits;
+  const std::string& path = files.paths[number];
   CFCK_TRY_ASSIGN(const auto archive, model::open_archive_file(path, options));
+  const auto tensors = archive->tensors();
+  CFCK_TRY_ASSIGN(const std::vector<bool> is_of_model,
+                  model::tensors_of_model(files, number, tensors));
   const ArchiveFile& file = archive->files().front();
   Listing listing;
   listing.path = path;
@@ -153,10 +165,12 @@ Result<Listing> list_tensors(const std::string& path, const Limits& limits) {
     listing.dead_bytes = file.reader->dead_bytes();
   }
   listing.metadata = archive->metadata();
-  listing.rows.reserve(archive->tensors().size());
-  for (const ArchiveTensor& tensor : archive->tensors()) {
-    listing.rows.push_back(row_of(tensor, archive->tensors()));
+  listing.rows.reserve(tensors.size());
+  for (const ArchiveTensor& tensor : tensors) {
+    if (is_of_model[tensor.index]) listing.rows.push_back(row_of(tensor, tensors));
   }
+  const auto left_out = model::stray_tensors(files, number, tensors, is_of_model);
+  strays.insert(strays.end(), left_out.begin(), left_out.end());
   return listing;
 }
 

@@ -10,6 +10,7 @@
 
 #include "cfck/record.hpp"
 #include "cfck/status.hpp"
+#include "model/folder/model_files.hpp"
 #include "tools/output/loss.hpp"
 
 namespace cfck::tools {
@@ -59,6 +60,10 @@ struct RowTotals {
 
 // Reads what a file says about its tensors, in any format.
 Result<Listing> list_tensors(const std::string& path, const Limits& limits);
+// Likewise for the file `paths[number]` of a model, without the tensors that its index does not
+// take from it: these are added to `strays`. Errors: also those of tensors_of_model().
+Result<Listing> list_tensors(const model::ModelFiles& files, std::size_t number,
+                             const Limits& limits, std::vector<model::StrayTensor>& strays);
 
 // Appends the row as a JSON object; with `shard`, if that is not empty. Written by
 // hand: trees of 10,000 rows take longer than reading the file.

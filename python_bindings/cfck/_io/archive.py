@@ -25,6 +25,12 @@ _MAX_OPEN_ATTEMPTS = 5
 _Memory = TypeVar("_Memory")
 
 
+def _base_of(part: Part, index: int) -> int:
+    """The record that has the memory of a tensor."""
+    record = part.records[index]
+    return record.base if record.kind == _native.RecordKind.ALIAS else index
+
+
 class Archive:
     """The tensors of one file, of one byte string, or of a folder of shards. Thread-safe."""
 
@@ -85,12 +91,23 @@ class Archive:
         }
         shards = {name: parts[shard] for name, shard in weight_map.items()}
         archive = cls(list(parts.values()), reading.limits, reading.decode, shards)
+        archive._add_tied(weight_map)
         for name, shard in weight_map.items():
             if name not in archive._places:
                 raise CorruptError(
                     f"{index_path}: tensor `{name}` should be in {shard}, but is not", record=name
                 )
         return archive
+
+    def _add_tied(self, weight_map: Mapping[str, str]) -> None:
+        """Adds names that the index does not have, but that are tied to tensors which it has."""
+        bases = {(id(part), _base_of(part, index)) for part, index in self._places.values()}
+        for part in self._parts:
+            for index, record in enumerate(part.records):
+                if record.hidden or record.name in weight_map or record.name in self._places:
+                    continue
+                if (id(part), _base_of(part, index)) in bases:
+                    self._places[record.name] = part, index
 
     def names(self) -> list[str]:
         """Names of all tensors in file order."""

@@ -2,10 +2,12 @@
 
 import json
 import os
+import subprocess
 
 import cfck
 import cfck.numpy
 import pytest
+import safetensors.torch
 import torch
 from cfck._io.parts import Part
 from cfck.torch import load_file, load_model, save_file
@@ -86,8 +88,9 @@ def test_folder_with_a_single_file(tmp_path):
 def test_folder_without_a_model(tmp_path):
     with pytest.raises(FileNotFoundError, match="model.cfck.index.json"):
         load_file(tmp_path)
-    (tmp_path / "model.bin").write_bytes(b"")
+    (tmp_path / "optimizer.bin").write_bytes(b"")
     (tmp_path / ".model.cfck").write_bytes(b"")
+    (tmp_path / "._model.safetensors").write_bytes(b"")
     with pytest.raises(FileNotFoundError, match="model.cfck.index.json"):
         load_file(tmp_path)
 
@@ -128,7 +131,7 @@ def test_the_index_says_which_shard_counts(folder):
     save_file({"a": weights(9, seed=5)}, path / "other.cfck")
     write_index(path, {"a": "other.cfck", "embed": "model-00001-of-00002.cfck"})
     loaded = load_file(path)
-    assert set(loaded) == {"a", "embed"}
+    assert set(loaded) == {"a", "embed", "head"}  # the last one is tied to "embed"
     assert_same(loaded["a"], weights(9, seed=5))
 
 
@@ -137,6 +140,63 @@ def test_shards_in_sub_folders(tmp_path):
     save_file({"a": weights(3)}, tmp_path / "parts" / "1.cfck")
     write_index(tmp_path, {"a": "parts/1.cfck"})
     assert_same(load_file(tmp_path)["a"], weights(3))
+
+
+def test_copies_that_the_index_does_not_name_are_not_read(tmp_path):
+    first = {"a": weights(9, seed=1), "b": weights(9, seed=2), "left over": weights(3)}
+    safetensors.torch.save_file(first, tmp_path / "1.safetensors")
+    safetensors.torch.save_file({"b": weights(9, seed=3)}, tmp_path / "overlay.safetensors")
+    safetensors.torch.save_file({"c": weights(9)}, tmp_path / "2.safetensors")
+    (tmp_path / "._1.safetensors").write_bytes(bytes(4096))
+    weight_map = {"a": "1.safetensors", "b": "overlay.safetensors"}
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    subprocess.run(["cfck", "convert", "-q", tmp_path, tmp_path.parent / "packed"], check=True)
+    for path in (tmp_path, index, tmp_path.parent / "packed"):
+        loaded = load_file(path)
+        assert set(loaded) == {"a", "b"}
+        assert_same(loaded["b"], weights(9, seed=3))
+        with cfck.safe_open(path, "pt") as file:
+            assert_same(file.get_tensor("b"), weights(9, seed=3))
+        model = torch.nn.ParameterDict({name: torch.zeros(9) for name in "ab"})
+        assert load_model(model, path) == (set(), [])
+        assert_same(model["b"], weights(9, seed=3))
+
+
+def test_shards_of_pytorch(tmp_path):
+    source, packed, back = (tmp_path / name for name in ("source", "packed", "back"))
+    source.mkdir()
+    names = [f"pytorch_model-0000{i}-of-00002.bin" for i in (1, 2)]
+    tied = weights(6, 7)
+    tensors = {"a": weights(5), "embed.weight": tied, "head.weight": tied, "b": weights(4, seed=3)}
+    torch.save({n: t for n, t in tensors.items() if n != "b"}, source / names[0])
+    torch.save({"b": tensors["b"]}, source / names[1])
+    torch.save({"step": 3}, source / "optimizer.pt")
+    weight_map = {name: names[name == "b"] for name in tensors}
+    index = source / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": weight_map}))
+    done = subprocess.run(
+        ["cfck", "convert", "--verify", source, packed], check=True, capture_output=True, text=True
+    )
+    assert "copied unchanged: optimizer.pt" in done.stdout
+    subprocess.run(["cfck", "convert", "-q", packed, back], check=True)
+    assert sorted(os.listdir(packed)) == [
+        "model-00001-of-00002.cfck",
+        "model-00002-of-00002.cfck",
+        "model.cfck.index.json",
+        "optimizer.pt",
+    ]
+    assert "model.safetensors.index.json" in os.listdir(back)
+    for path in (source, index, packed, back):
+        loaded = load_file(path)
+        assert set(loaded) == set(tensors) - ({"head.weight"} if path == back else set())
+        for name, tensor in loaded.items():
+            assert_same(tensor, tensors[name])
+        if path != back:
+            assert shares_memory(loaded["embed.weight"], loaded["head.weight"])
+    (source / "model.safetensors").write_bytes(b"")  # comes before files of PyTorch
+    with pytest.raises(cfck.CfckError, match="model.safetensors"):
+        load_file(source)
 
 
 def test_update_names_the_way_for_folders(folder):

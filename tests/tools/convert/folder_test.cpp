@@ -365,6 +365,64 @@ TEST(ConvertFolder, DryRunAndJson) {
   EXPECT_EQ(real.json()["files"][1]["output"], folder / "m-cfck/model-00002-of-00002.cfck");
 }
 
+// "b.w" of the first shard is stale, "c.w" is in a shard that the index does not name.
+void make_overlay(const std::string& folder) {
+  const std::string first = model_of(
+      {{"a.w", "F32", "[32,32]", noise(4096, 1)}, {"b.w", "F32", "[32,32]", noise(4096, 9)}});
+  write_file(folder + "/1.safetensors", first);
+  write_file(folder + "/2.safetensors", shard("b.w", 2));
+  write_file(folder + "/3.safetensors", shard("c.w", 3));
+  write_file(folder + "/._1.safetensors", std::string(4096, '\0'));
+  write_file(folder + "/._config.json", "");
+  write_file(folder + "/model.safetensors.index.json",
+             R"({"weight_map": {"a.w": "1.safetensors", "b.w": "2.safetensors"}})");
+}
+
+TEST(IndexOfAFolder, DecidesInEveryCommand) {
+  const TemporaryFolder folder;
+  make_overlay(folder / "m");
+  const Outcome there = run({"convert", folder / "m", "--verify"});
+  ASSERT_EQ(there.code, 0) << there.err;
+  EXPECT_NE(there.err.find("no index names this shard"), std::string::npos) << there.err;
+  EXPECT_NE(there.err.find("neither read nor copied"), std::string::npos) << there.err;
+  for (const char* name : {"/._1.safetensors", "/._1.cfck", "/._config.json"}) {
+    EXPECT_FALSE(fs::exists(folder / ("m-cfck" + std::string(name)))) << name;
+  }
+  ASSERT_EQ(run({"convert", folder / "m-cfck", folder / "back"}).code, 0);
+  for (const char* name : {"1.safetensors", "model.safetensors.index.json"}) {
+    EXPECT_EQ(read_file(folder / "back" + "/" + name), read_file(folder / "m" + "/" + name));
+  }
+  // What the folder stands for, in one file.
+  write_file(folder / "same.safetensors", model_of({{"a.w", "F32", "[32,32]", noise(4096, 1)},
+                                                    {"b.w", "F32", "[32,32]", noise(4096, 2)}}));
+  for (const std::string name : {"m", "m/model.safetensors.index.json", "m-cfck", "back"}) {
+    SCOPED_TRACE(name);
+    const Outcome same = run({"diff", folder / name, folder / "same.safetensors"});
+    EXPECT_EQ(same.code, 0) << same.out << same.err;
+    const auto listed = run({"inspect", "--json", folder / name}).json();
+    Names names;
+    for (const auto& record : listed["records"]) names.push_back(record["name"]);
+    EXPECT_EQ(names, (Names{"a.w", "b.w"}));
+    EXPECT_EQ(listed["unnamed_shards"].size(), 1U);
+    EXPECT_EQ(listed["stray_tensors"][0]["name"], "b.w");
+    EXPECT_EQ(run({"stats", "--json", folder / name, "--ref", folder / "same.safetensors"}).code,
+              0);
+    EXPECT_EQ(run({"extract", folder / name, "b.w", "-o", folder / "b.npy", "-f"}).code, 0);
+    EXPECT_TRUE(read_file(folder / "b.npy").ends_with(noise(4096, 2)));
+    EXPECT_EQ(run({"extract", folder / name, "c.w", "-o", folder / "c.npy"}).code, 3);
+  }
+  for (const char* command : {"inspect", "verify"}) {
+    const Outcome warned = run({command, folder / "m-cfck"});
+    EXPECT_EQ(warned.code, 0) << warned.err;
+    EXPECT_NE(warned.err.find("3.cfck': no index names this shard"), std::string::npos);
+    const Outcome strict = run({command, "--strict", folder / "m-cfck"});
+    EXPECT_EQ(strict.code, 4);
+    EXPECT_NE(strict.err.find("3.cfck"), std::string::npos) << strict.err;
+  }
+  fs::remove(folder / "m-cfck/3.cfck");
+  EXPECT_EQ(run({"verify", "--strict", folder / "m-cfck"}).code, 0);
+}
+
 TEST(InspectFolder, TakesFoldersWhereverFilesAreTaken) {
   const TemporaryFolder folder;
   make_model(folder / "m");

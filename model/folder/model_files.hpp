@@ -1,0 +1,66 @@
+// The files that stand for a model, and which of their tensors its index takes from them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cfck/archive.hpp"
+#include "cfck/status.hpp"
+
+namespace cfck::model {
+
+struct ModelFiles {
+  std::vector<std::string> paths;
+  std::string index;  // the path of the index that names them; empty: there is none
+  // By the index: the number in `paths` of the file of each tensor.
+  std::map<std::string, std::size_t, std::less<>> places;
+  // Paths of shards beside the index that no index of the folder names. They are not in `paths`.
+  std::vector<std::string> unnamed;
+  // Paths of files "._NAME", in which macOS keeps attributes of NAME. They are never read.
+  std::vector<std::string> attribute_files;
+};
+
+// Returns the files with tensors that `path` stands for: `path` itself, the shards that it names if
+// it is an index, or those of the model of a folder (find_named_model), in which files that only
+// their format connects count as one. Errors: kNotFound for a folder without tensors, and for a
+// shard that the index names and that is missing; kInvalidArgument for a folder with several
+// models; kCorrupt for a bad index or a folder whose conversion was interrupted.
+Result<ModelFiles> model_files(const std::string& path);
+
+// Returns for each of `tensors`, those of the file `paths[number]`, whether it is one of the model.
+// Without an index all are. With one, a tensor is taken from the file that the index names, and
+// copies in other files are not. A name that the index does not have is one of the model if it is
+// tied to a tensor that is. Hidden tensors stay. Error: kCorrupt for a tensor that the index places
+// in the file, and that it lacks.
+Result<std::vector<bool>> tensors_of_model(const ModelFiles& files, std::size_t number,
+                                           std::span<const ArchiveTensor> tensors);
+
+// A tensor of a shard that is none of the model.
+struct StrayTensor {
+  std::string path;
+  std::string name;
+};
+
+// Returns the tensors of the file that tensors_of_model() leaves out.
+std::vector<StrayTensor> stray_tensors(const ModelFiles& files, std::size_t number,
+                                       std::span<const ArchiveTensor> tensors,
+                                       const std::vector<bool>& is_of_model);
+
+// Returns sentences about what is in the folder and not read: shards that no index names, tensors
+// that the index takes from elsewhere or does not have, and files with attributes of macOS.
+std::vector<std::string> unread_warnings(const ModelFiles& files,
+                                         std::span<const StrayTensor> strays);
+
+// Error: kCorrupt where there are shards that no index names.
+Result<void> check_all_named(const ModelFiles& files);
+
+// Says that files with attributes of macOS are `left_out`, as in "not read"; empty where there are
+// none.
+std::string attribute_files_text(std::span<const std::string> paths, std::string_view left_out);
+
+}  // namespace cfck::model

@@ -1,0 +1,165 @@
+// The index of a folder of shards decides which copy of a tensor counts.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+
+#include "cfck/archive.hpp"
+#include "cfck/cfck.hpp"
+#include "model/folder/model_files.hpp"
+#include "tests/support/sample_tensors.hpp"
+
+namespace cfck {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Bytes;
+using test::take;
+
+class Folder {
+ public:
+  Folder() {
+    static int counter = 0;
+    path_ = fs::temp_directory_path() /
+            ("cfck-index-" + std::to_string(::getpid()) + "-" + std::to_string(counter++));
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+void write_bytes(const std::string& path, std::span<const std::byte> bytes) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  write_bytes(path, std::as_bytes(std::span(text)));
+}
+
+// F32 tensors of 6 by 100 values, one for each name; `tied` are second names.
+struct Model {
+  std::vector<std::string> names;
+  std::map<std::string, std::string> tied;
+};
+
+Bytes values_of(const std::string& name) {
+  return test::weights(std::hash<std::string>()(name) % 1000 + 1, 600);
+}
+
+Bytes cfck_bytes(const Model& model) {
+  std::vector<Bytes> values;  // must live until the file is finished
+  for (const std::string& name : model.names) values.push_back(values_of(name));
+  return test::write_file([&](Writer& writer) {
+    test::expect_ok(writer.set_metadata("made by", "a test"));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      test::expect_ok(writer.add(model.names[i], TensorView{DType::kF32, {6, 100}, values[i]}));
+    }
+    for (const auto& [name, base] : model.tied) EXPECT_TRUE(take(writer.tie(name, base)));
+  });
+}
+
+Bytes safetensors_bytes(const Model& model) {
+  const Bytes file = cfck_bytes(model);
+  const MemorySource source(file);
+  const Reader reader = take(Reader::open(source));
+  MemorySink sink;
+  test::expect_ok(write_safetensors(reader, sink));
+  return sink.take();
+}
+
+using MakeFile = Bytes (*)(const Model& model);
+
+Bytes read_whole(const TensorArchive& archive, const ArchiveTensor& tensor) {
+  Bytes out(tensor.n_bytes);
+  test::expect_ok(archive.read(tensor, out));
+  return out;
+}
+
+TEST(ShardIndex, SaysWhichCopyCounts) {
+  for (const auto& [suffix, make] : {std::pair<std::string, MakeFile>{".cfck", &cfck_bytes},
+                                     {".safetensors", &safetensors_bytes}}) {
+    SCOPED_TRACE(suffix);
+    const Folder folder;
+    // "b" of the first shard is stale, and so is "left over"; "b.w" is tied to it, "a.w" to "a".
+    write_bytes(folder / ("1" + suffix),
+                make({{"a", "b", "left over"}, {{"a.w", "a"}, {"b.w", "b"}, {"b.v", "b"}}}));
+    write_bytes(folder / ("2" + suffix), make({{"b"}, {}}));
+    write_bytes(folder / ("3" + suffix), make({{"stray"}, {}}));
+    write_text(folder / "._1.safetensors", "attributes");
+    const auto index = [&](const std::string& names) {
+      write_text(
+          folder / ("model" + suffix + ".index.json"),
+          R"({"weight_map": {"a": "1)" + suffix + R"(", "b": "2)" + suffix + "\"" + names + "}}");
+    };
+    index("");
+    for (const std::string& path : {folder.path(), folder / ("model" + suffix + ".index.json")}) {
+      const auto archive = take(TensorArchive::open(path));
+      std::vector<std::string> names;
+      for (const ArchiveTensor& tensor : archive->tensors()) names.push_back(tensor.name);
+      EXPECT_EQ(names, suffix == ".cfck" ? (std::vector<std::string>{"a", "a.w", "b"})
+                                         : (std::vector<std::string>{"a", "b", "a.w"}));
+      EXPECT_EQ(archive->files()[archive->find("b")->file].path, folder / ("2" + suffix));
+      EXPECT_EQ(archive->find("a.w")->base, archive->find("a")->index);
+    }
+    // Ties to memory without a name stay ties.
+    index(R"(, "b.w": "1)" + suffix + R"(", "b.v": "1)" + suffix + "\"");
+    const auto archive = take(TensorArchive::open(folder.path()));
+    const ArchiveTensor& view = *archive->find("b.w");
+    EXPECT_EQ(view.base, archive->find("b.v")->base);
+    EXPECT_TRUE(archive->tensors()[view.base].hidden);
+    EXPECT_EQ(read_whole(*archive, view), values_of("b"));
+    // What the index places in a shard must be there.
+    index(R"(, "c": "2)" + suffix + "\"");
+    const auto lacking = TensorArchive::open(folder.path());
+    ASSERT_FALSE(lacking);
+    EXPECT_EQ(lacking.error().code, ErrorCode::kCorrupt);
+    EXPECT_EQ(lacking.error().record, "c");
+    index(R"(, "c": "4)" + suffix + "\"");
+    const auto missing = TensorArchive::open(folder.path());
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+    EXPECT_NE(missing.error().message.find("download it"), std::string::npos);
+  }
+}
+
+TEST(ShardIndex, WhatIsNotReadIsNamed) {
+  const Folder folder;
+  write_bytes(folder / "1.safetensors", safetensors_bytes({{"a", "b"}, {}}));
+  write_bytes(folder / "2.safetensors", safetensors_bytes({{"b"}, {}}));
+  write_bytes(folder / "3.safetensors", safetensors_bytes({{"c"}, {}}));
+  write_text(folder / "._1.safetensors", "attributes");
+  write_text(folder / "model.safetensors.index.json",
+             R"({"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}})");
+  const model::ModelFiles files = take(model::model_files(folder.path()));
+  EXPECT_EQ(files.paths, (std::vector{folder / "1.safetensors", folder / "2.safetensors"}));
+  EXPECT_EQ(files.unnamed, std::vector{folder / "3.safetensors"});
+  EXPECT_EQ(files.attribute_files, std::vector{folder / "._1.safetensors"});
+  EXPECT_EQ(model::check_all_named(files).error().code, ErrorCode::kCorrupt);
+  const auto first = take(TensorArchive::open(files.paths[0]));
+  const auto of_model = take(model::tensors_of_model(files, 0, first->tensors()));
+  const auto strays = model::stray_tensors(files, 0, first->tensors(), of_model);
+  ASSERT_EQ(strays.size(), 1U);
+  EXPECT_EQ(strays[0].name, "b");
+  const auto warnings = model::unread_warnings(files, strays);
+  ASSERT_EQ(warnings.size(), 3U);
+  EXPECT_NE(warnings[0].find("3.safetensors': no index names this shard"), std::string::npos);
+  EXPECT_NE(warnings[1].find("also has a tensor"), std::string::npos);
+  EXPECT_NE(warnings[2].find("macOS"), std::string::npos);
+  // What another index of the folder names is no stray shard.
+  write_text(folder / "model.fp16.safetensors.index.json",
+             R"({"weight_map": {"c": "3.safetensors"}})");
+  EXPECT_TRUE(take(model::model_files(folder.path())).unnamed.empty());
+}
+
+}  // namespace
+}  // namespace cfck
