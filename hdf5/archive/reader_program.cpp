@@ -13,11 +13,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/forks/forks.hpp"
 #include "base/modules/modules.hpp"
 #include "base/text.hpp"
 #include "hdf5/archive/reader_link.hpp"
@@ -123,7 +123,7 @@ Result<void> wait_for_start(const std::string& path, pid_t process) {
 
 class Program {
  public:
-  // Sends the other ends of a job. Requires: mutex().
+  // Sends the other ends of a job.
   Result<void> send(int stream, int status) {
     if (passed_environment() != environment_) control_ = Descriptor();
     // A program that was started before may have been killed.
@@ -134,13 +134,6 @@ class Program {
     }
     return cannot("it ended", errno);
   }
-
-  // Never destroyed: other static objects may read files after main().
-  static Program& get() {
-    static auto* const program = new Program;
-    return *program;
-  }
-  std::mutex& mutex() { return mutex_; }
 
  private:
   Result<void> start() {
@@ -190,7 +183,6 @@ class Program {
     return n == 1;
   }
 
-  std::mutex mutex_;
   Descriptor control_;
   std::vector<std::string> environment_;
 };
@@ -213,9 +205,11 @@ Result<JobEnds> start_job() {
   if (::pipe2(status, O_CLOEXEC) != 0) return cannot("there is no pipe to it", errno);
   ends.status = Descriptor(status[0]);
   const Descriptor other_status(status[1]);
-  Program& program = Program::get();
-  const std::lock_guard lock(program.mutex());
-  CFCK_TRY(program.send(other_stream.get(), other_status.get()));
+  // A forked child starts a program of its own. Never destroyed: other static objects may read
+  // files after main().
+  static constinit MadeOnce<PerProcess<Program>*> programs;
+  const auto program = programs.get([] { return new PerProcess<Program>; })->lock();
+  CFCK_TRY(program->send(other_stream.get(), other_status.get()));
   return ends;
 }
 

@@ -103,18 +103,18 @@ TEST(Hdf5Reader, TheErrorSaysHowTheProcessEnded) {
 
 TEST(Hdf5Reader, MemoryHasALimit) {
   if (kHasSanitizer) GTEST_SKIP() << "memory that cannot be had ends the process";
-  const auto bytes = test::made_file([](hid_t file) {
-    test::put_floats(file, "w", {std::uint64_t{16} << 20}, {std::uint64_t{16} << 20});
-  });
+  constexpr std::uint64_t kElems = std::uint64_t{4} << 20;
+  const auto bytes =
+      test::made_file([](hid_t file) { test::put_floats(file, "w", {kElems}, {kElems}); });
   const MemorySource file(bytes);
-  JobRequest request = listing_of(file, {60, std::uint64_t{16} << 20});
+  JobRequest request = listing_of(file, {60, std::uint64_t{8} << 20});
   request.name = "w";
   request.dtype = DType::kF32;
-  request.boxes = {whole_box({std::uint64_t{16} << 20})};
+  request.boxes = {whole_box({kElems})};
   const auto done = run_job(request, file, &nothing);
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().code, ErrorCode::kLimitExceeded);
-  EXPECT_NE(done.error().message.find("16 MiB"), std::string::npos) << done.error().message;
+  EXPECT_NE(done.error().message.find("8 MiB"), std::string::npos) << done.error().message;
 }
 
 class Failing final : public ByteSource {
@@ -164,8 +164,7 @@ TEST(Hdf5Reader, ManyThreadsReadSideBySide) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A copy of this process has the same program.
-TEST(Hdf5Reader, CopiesOfAProcessShareIt) {
+TEST(Hdf5Reader, CopiesOfAProcessReadToo) {
   const auto bytes = test::sample_file();
   const MemorySource source(bytes);
   ASSERT_TRUE(run_job(listing_of(source), source, &nothing));
