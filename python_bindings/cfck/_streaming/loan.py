@@ -46,7 +46,7 @@ class Loan:
     def values(self) -> Values:
         """The values as a tensor that tells of all that is written into it."""
         with torch.inference_mode(False):
-            made = cast(Values, torch.Tensor._make_subclass(Values, self._tensor, False))
+            made = torch.Tensor._make_subclass(Values, self._tensor, False)
         made.loan = self
         self._watch(made)
         return made
@@ -126,9 +126,10 @@ class Values(torch.Tensor):
     _is_param: bool
 
     @property
-    def data(self) -> torch.Tensor:  # type: ignore[override]
+    def data(self) -> torch.Tensor:
         loan = self.__dict__.get("loan")
-        return _DATA.__get__(self) if loan is None else loan.values()
+        found: torch.Tensor = _DATA.__get__(self) if loan is None else loan.values()
+        return found
 
     @data.setter
     def data(self, values: torch.Tensor) -> None:
@@ -175,7 +176,7 @@ class Values(torch.Tensor):
 
     def storage(self) -> Any:
         self._expose()
-        return super().storage()
+        return cast(Any, super()).storage()
 
     def _expose(self) -> None:
         loan = self.__dict__.get("loan")
@@ -202,7 +203,7 @@ class Values(torch.Tensor):
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.plain().__reduce_ex__(protocol)
+        return cast(Any, self.plain()).__reduce_ex__(protocol)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return repr(self.plain())
@@ -213,7 +214,7 @@ def to_parameter(values: torch.Tensor) -> torch.nn.Parameter:
     if type(values) is Values and values.__dict__.get("_is_param"):
         values.__dict__.pop("loan", None)
         values.__dict__.pop("_is_param")
-        values.__class__ = torch.nn.Parameter
+        cast(Any, values).__class__ = torch.nn.Parameter
         return cast(torch.nn.Parameter, values)
     with torch.inference_mode(False):
         plain = torch.Tensor.detach(values).as_subclass(torch.Tensor)
