@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/inspect/name_prefixes.hpp"
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/output/interrupt.hpp"
@@ -105,6 +106,15 @@ Result<Differences> compare(const TensorSet& a, const TensorSet& b, bool fast,
   return differences;
 }
 
+std::optional<NamePrefixes> prefixes_of(const Differences& differences) {
+  const auto names_of = [](const std::vector<const StoredTensor*>& tensors) {
+    std::vector<std::string_view> names;
+    for (const StoredTensor* tensor : tensors) names.emplace_back(tensor->name);
+    return names;
+  };
+  return find_prefixes(names_of(differences.removed), names_of(differences.added));
+}
+
 std::string change_text(const Pair& pair) {
   if (!pair.same_type()) {
     return fmt::format("{} -> {}", type_text(*pair.a), type_text(*pair.b));
@@ -136,6 +146,10 @@ void print_text(Console& console, const Differences& differences) {
     } else {
       line('~', key, fmt::format("= {} -> {}", escaped(*change.a), escaped(*change.b)));
     }
+  }
+  if (const auto prefixes = prefixes_of(differences)) {
+    console.say(prefix_text(*prefixes, differences.removed.size(), differences.added.size()) +
+                "\n");
   }
   console.say(fmt::format("{} tensors added, {} removed, {} changed, {} unchanged\n",
                           differences.added.size(), differences.removed.size(),
@@ -185,6 +199,11 @@ void print_json(Console& console, const DiffOptions& options, const Differences&
     if (change.a) entry["a"] = *change.a;
     if (change.b) entry["b"] = *change.b;
     json["metadata"].push_back(std::move(entry));
+  }
+  if (const auto prefixes = prefixes_of(differences)) {
+    json["prefixes"] = {{"a", json_text(prefixes->a)},
+                        {"b", json_text(prefixes->b)},
+                        {"n_names", prefixes->n_names}};
   }
   console.print(json.dump(-1, ' ', true) + "\n");
 }

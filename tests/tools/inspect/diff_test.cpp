@@ -94,6 +94,28 @@ TEST_F(Diff, EveryKindOfDifference) {
   }
 }
 
+TEST_F(Diff, NamesThatDifferByAPrefix) {
+  const std::string same = bytes_of<float>({1, 2});
+  const std::string plain =
+      model_of({{"0.weight", "F32", "[2]", same}, {"0.bias", "F32", "[2]", same}});
+  const std::string parallel =
+      model_of({{"module.0.weight", "F32", "[2]", same}, {"module.0.bias", "F32", "[2]", same}});
+  const std::string compiled = model_of(
+      {{"_orig_mod.0.weight", "F32", "[2]", same}, {"_orig_mod.0.bias", "F32", "[2]", same}});
+  const std::string shifted =
+      model_of({{"1.weight", "F32", "[2]", same}, {"1.bias", "F32", "[2]", same}});
+  const auto prefixes = diff(plain, parallel)["prefixes"];
+  EXPECT_EQ(prefixes, (nlohmann::json{{"a", ""}, {"b", "module."}, {"n_names", 2}}));
+  const Outcome text = run({"diff", folder / "a.cfck", folder / "b.cfck"});
+  EXPECT_NE(text.out.find("the names differ by a prefix only: those of the second begin with "
+                          "'module.'\n2 tensors added"),
+            std::string::npos)
+      << text.out;
+  EXPECT_EQ(diff(parallel, plain)["prefixes"]["a"], "module.");
+  EXPECT_EQ(diff(compiled, parallel)["prefixes"]["a"], "_orig_mod.");
+  EXPECT_FALSE(diff(plain, shifted).contains("prefixes"));
+}
+
 TEST_F(Diff, MetadataAloneIsADifference) {
   const auto json = diff(model_of({}, R"("step":"1")"), model_of({}, R"("step":"2")"));
   EXPECT_FALSE(json["equal"]);
