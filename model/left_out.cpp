@@ -28,8 +28,9 @@ std::string_view text_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// True for a dict of tensors under their own names, as the names of any file have it.
-bool is_plain_dict(const Checkpoint& checkpoint) {
+// True for a dict of tensors under their own names, as the names of any file have it. A tensor that
+// is under several names is in a record of the first.
+bool is_plain_dict(const TensorArchive& archive, const Checkpoint& checkpoint) {
   const CheckpointContainer* const root = checkpoint.container(checkpoint.root);
   if (root == nullptr || !root->has_keys() || root->kind == CheckpointContainer::Kind::kCounter) {
     return false;
@@ -37,7 +38,8 @@ bool is_plain_dict(const Checkpoint& checkpoint) {
   for (std::size_t i = 0; i < root->values.size(); ++i) {
     const auto* const key = std::get_if<std::string>(&root->keys[i].value);
     const auto* const tensor = std::get_if<TensorReference>(&root->values[i].value);
-    if (key == nullptr || tensor == nullptr || tensor->record != *key) return false;
+    if (key == nullptr || tensor == nullptr || !tensor->dtype.empty()) return false;
+    if (tensor->record != *key && archive.find(*key) == nullptr) return false;
   }
   return true;
 }
@@ -47,7 +49,7 @@ bool loses_containers(const TensorArchive& archive, const Attachment& attachment
   const auto skeleton = archive.attachment(attachment.name);
   if (!skeleton) return true;
   const auto checkpoint = parse_checkpoint(text_of(*skeleton));
-  return !checkpoint || !is_plain_dict(*checkpoint);
+  return !checkpoint || !is_plain_dict(archive, *checkpoint);
 }
 
 // What a structure has beside tensors, groups and names.

@@ -4,11 +4,14 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cfck/dtype.hpp"
+#include "format/write/alias_plan.hpp"
 
 namespace cfck::format {
 namespace {
@@ -19,11 +22,12 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kMaxSkeletonBytes = 64ULL << 20;
 
 // Members of the document, and every tag of version 1.
-constexpr std::array<std::string_view, 24> kKnownMembers = {
-    "format",  "version",     "containers",   "root",       "int",         "float",
-    "complex", "bytes",       "numpy.scalar", "torch.Size", "torch.dtype", "torch.device",
-    "tensor",  "parameter",   "array",        "at",         "list",        "tuple",
-    "dict",    "OrderedDict", "Counter",      "state_dict", "set",         "frozenset"};
+constexpr std::array<std::string_view, 30> kKnownMembers = {
+    "format",       "version",      "containers", "root",         "int",          "float",
+    "complex",      "bytes",        "bytearray",  "numpy.scalar", "torch.Size",   "torch.dtype",
+    "torch.device", "torch.layout", "torch.meta", "torch.tensor", "torch.sparse", "tensor",
+    "parameter",    "array",        "at",         "list",         "tuple",        "dict",
+    "OrderedDict",  "Counter",      "state_dict", "set",          "frozenset",    "attributes"};
 
 // Collects the records that a skeleton names. Names of object members are tags
 // there, never keys of the saved dicts.
@@ -34,10 +38,13 @@ class NameCollector final : public nlohmann::json_sax<Json> {
   const std::set<std::string>& names() const { return names_; }
   // Parameters that require a gradient, which integers cannot.
   const std::set<std::string>& trained() const { return trained_; }
+  // Tensors that are complex numbers with parts in a last dimension, which others have not.
+  const std::set<std::string>& split() const { return split_; }
 
   bool key(string_t& text) override {
     expected_ = text == "tensor" || text == "array" ? Expected::kName
                 : text == "parameter"               ? Expected::kPair
+                : text == "torch.tensor"            ? Expected::kPair
                 : text == "version"                 ? Expected::kVersion
                                                     : Expected::kAnything;
     has_unknown_member_ |=
@@ -52,8 +59,14 @@ class NameCollector final : public nlohmann::json_sax<Json> {
   bool string(string_t& text) override {
     const bool in_pair = expected_ == Expected::kPairName;
     if (in_pair || expected_ == Expected::kName) names_.insert(text);
-    if (in_pair) parameter_ = std::move(text);
-    return next(in_pair ? Expected::kRequiresGrad : Expected::kAnything);
+    if (in_pair) {
+      parameter_ = std::move(text);
+      return next(Expected::kRequiresGrad);
+    }
+    if (expected_ != Expected::kRequiresGrad) return next();
+    // Of a tensor of PyTorch a dtype or a class comes first.
+    if (text.starts_with("complex")) split_.insert(parameter_);
+    return true;
   }
 
   bool boolean(bool value) override {
@@ -66,7 +79,7 @@ class NameCollector final : public nlohmann::json_sax<Json> {
     return next();
   }
 
-  bool null() override { return next(); }
+  bool null() override { return expected_ == Expected::kRequiresGrad || next(); }
   bool number_integer(number_integer_t) override { return next(); }
   bool number_float(number_float_t, const string_t&) override { return next(); }
   bool binary(binary_t&) override { return next(); }
@@ -91,6 +104,7 @@ class NameCollector final : public nlohmann::json_sax<Json> {
   std::string parameter_;
   std::set<std::string> names_;
   std::set<std::string> trained_;
+  std::set<std::string> split_;
 };
 
 // The content of a skeleton that concerns its records.
@@ -98,6 +112,7 @@ struct Skeleton {
   bool is_known = false;  // false: damaged, or of a newer version
   std::set<std::string> names;
   std::set<std::string> trained;
+  std::set<std::string> split;
 };
 
 Result<Skeleton> read_skeleton(const Reader& reader) {
@@ -111,7 +126,7 @@ Result<Skeleton> read_skeleton(const Reader& reader) {
   NameCollector collector;
   const bool is_json = Json::sax_parse(text, text + bytes.size(), &collector);
   if (!is_json || !collector.is_complete()) return Skeleton{};
-  return Skeleton{true, collector.names(), collector.trained()};
+  return Skeleton{true, collector.names(), collector.trained(), collector.split()};
 }
 
 bool can_require_grad(DType dtype) {
@@ -131,13 +146,56 @@ bool can_require_grad(DType dtype) {
   }
 }
 
+// The elements of a record: equal for names of one tensor. Those without elements are all equal.
+using Elements = std::tuple<std::uint32_t, std::uint64_t, Shape, std::vector<std::uint64_t>>;
+
+Elements elements_of(const Reader& reader, std::uint32_t i) {
+  const Record& record = reader.records()[i];
+  if (record.kind != RecordKind::kAlias) {
+    return {i, 0, record.shape, contiguous_strides(record.shape)};
+  }
+  return {record.base, record.element_offset, record.shape,
+          normalised_strides(record.shape, record.strides)};
+}
+
+// Where a tensor is in memory: equal for names that an update gives the same tensor.
+using Given = std::tuple<const std::byte*, DType, Shape, std::vector<std::uint64_t>>;
+
+// Returns tensors of which the update changes one name, and others not, or to other values.
+std::set<std::string> find_torn(const Reader& reader, const Update& changes) {
+  std::map<std::string_view, Given> given;
+  for (const StridedTensor& tensor : changes.tensors) {
+    given[tensor.name] = {tensor.data, tensor.dtype, tensor.shape,
+                          normalised_strides(tensor.shape, tensor.strides)};
+  }
+  const std::set<std::string_view> removed(changes.remove.begin(), changes.remove.end());
+  // What becomes of the names of each tensor, and one of them.
+  std::map<Elements, std::pair<std::optional<Given>, std::string>> fates;
+  std::set<std::string> torn;
+  for (std::uint32_t i = 0; i < reader.records().size(); ++i) {
+    const Record& record = reader.records()[i];
+    if (record.hidden || record.decoded_bytes == 0 || removed.contains(record.name)) continue;
+    const auto found = given.find(record.name);
+    const auto fate = found == given.end() ? std::nullopt : std::optional(found->second);
+    const auto [of_tensor, is_first] = fates.try_emplace(elements_of(reader, i), fate, record.name);
+    if (is_first || of_tensor->second.first == fate) continue;
+    torn.insert({record.name, of_tensor->second.second});
+  }
+  return torn;
+}
+
 // Tensors whose change may break a checkpoint. All others keep name and kind.
 struct Suspects {
   std::set<std::string> added;
   std::set<std::string> removed;
   std::set<std::string> made_integers;
+  std::set<std::string> other_dtypes;
+  std::set<std::string> torn;
 
-  bool empty() const { return added.empty() && removed.empty() && made_integers.empty(); }
+  bool empty() const {
+    return added.empty() && removed.empty() && made_integers.empty() && other_dtypes.empty() &&
+           torn.empty();
+  }
 };
 
 Suspects find_suspects(const Reader& reader, const Update& changes) {
@@ -153,7 +211,14 @@ Suspects find_suspects(const Reader& reader, const Update& changes) {
     if (old == before.end()) suspects.added.insert(tensor.name);
     const bool could = old == before.end() || can_require_grad(old->second);
     if (could && !can_require_grad(tensor.dtype)) suspects.made_integers.insert(tensor.name);
+    const bool is_pair = !tensor.shape.empty() && tensor.shape.back() == 2;
+    const bool has_parts =
+        old != before.end() && (old->second == DType::kF64 || old->second == DType::kF16);
+    if (has_parts && (old->second != tensor.dtype || !is_pair)) {
+      suspects.other_dtypes.insert(tensor.name);
+    }
   }
+  suspects.torn = find_torn(reader, changes);
   return suspects;
 }
 
@@ -197,6 +262,17 @@ Result<void> check_skeleton_keeps(const Reader& reader, const Update& changes) {
   for (const std::string& name : suspects.made_integers) {
     if (!skeleton.is_known || skeleton.trained.contains(name)) {
       return refusal(name, "it is a parameter that requires a gradient, which integers cannot");
+    }
+  }
+  for (const std::string& name : suspects.other_dtypes) {
+    if (skeleton.is_known && skeleton.split.contains(name)) {
+      return refusal(name, "it is the parts of complex numbers, of this dtype and two in each row");
+    }
+  }
+  for (const std::string& name : suspects.torn) {
+    // Tensors that the checkpoint names each may go their own ways.
+    if (!skeleton.is_known || !skeleton.names.contains(name)) {
+      return refusal(name, "this is a second name of a tensor; give all its names the same tensor");
     }
   }
   return {};

@@ -31,6 +31,7 @@ struct BigInteger {
 
 struct CheckpointBytes {
   std::string bytes;
+  bool is_bytearray = false;
   bool operator==(const CheckpointBytes&) const = default;
 };
 
@@ -56,13 +57,32 @@ struct TorchDevice {
   bool operator==(const TorchDevice&) const = default;
 };
 
+// A layout of tensors by the name PyTorch gives it ("sparse_coo").
+struct TorchLayout {
+  std::string name;
+  bool operator==(const TorchLayout&) const = default;
+};
+
 // The tensor in the record of this name: a PyTorch tensor, one that is a parameter, a numpy array.
 struct TensorReference {
   enum class Kind : std::uint8_t { kTensor, kParameter, kArray };
   Kind kind = Kind::kTensor;
   std::string record;
-  bool requires_grad = false;  // of parameters
+  bool requires_grad = false;  // of tensors of PyTorch
+  // "complex128" or "complex32" where the record has real and imaginary part in a last dimension of
+  // two; empty: the tensor has the dtype of the record. Of tensors of PyTorch.
+  std::string dtype = {};
   bool operator==(const TensorReference&) const = default;
+};
+
+// A PyTorch tensor without values, on the device "meta".
+struct MetaTensor {
+  std::string dtype;  // as PyTorch names it
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
+  bool is_parameter = false;
+  bool requires_grad = false;
+  bool operator==(const MetaTensor&) const = default;
 };
 
 // A container, as an index in Checkpoint::containers.
@@ -84,7 +104,7 @@ struct CheckpointValue {
   using Variant =
       std::variant<std::monostate, bool, std::int64_t, BigInteger, double, std::complex<double>,
                    std::string, CheckpointBytes, NumpyScalar, TorchSize, TorchDType, TorchDevice,
-                   TensorReference, ContainerReference, TupleKey>;
+                   TensorReference, ContainerReference, TupleKey, TorchLayout, MetaTensor>;
   Variant value;
   bool operator==(const CheckpointValue&) const = default;
 };
@@ -99,13 +119,19 @@ struct CheckpointContainer {
     kStateDict,  // an OrderedDict with metadata, as Module.state_dict() of PyTorch returns it
     kSet,
     kFrozenset,
+    // An object with attributes that were set on it: a tensor, a parameter or an OrderedDict.
+    kAttributes,
+    // A sparse tensor of PyTorch: its layout, its tensors of indices (one for the layout
+    // sparse_coo, else two), its tensor of values, its size; for sparse_coo also whether it is
+    // coalesced.
+    kSparse,
   };
   Kind kind = Kind::kDict;
-  std::vector<CheckpointValue> keys;    // of the dicts: one for each of `values`; else empty
+  std::vector<CheckpointValue> keys;    // of dicts and kAttributes: one for each of `values`
   std::vector<CheckpointValue> values;  // the elements; those of sets are keys
-  CheckpointValue metadata;             // of kStateDict
+  CheckpointValue metadata;             // of kStateDict; the object of kAttributes
 
-  // True for the dicts.
+  // True for the dicts and kAttributes.
   CFCK_API bool has_keys() const;
 };
 
@@ -135,6 +161,8 @@ CFCK_API Result<std::string> format_checkpoint(const Checkpoint& checkpoint);
 class CFCK_API CheckpointNames {
  public:
   std::string name(std::span<const std::string> steps);
+  // The same for a path whose steps are joined already, and long ones shortened.
+  std::string name(const std::string& path);
 
  private:
   std::map<std::string, std::size_t> suffixes_;

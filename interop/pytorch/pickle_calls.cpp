@@ -16,7 +16,7 @@ constexpr std::size_t kMaxDimensions = 64;  // of torch
 constexpr std::size_t kMaxArguments = 16;
 
 // What call() understands besides the dtypes and storages of torch.
-constexpr std::array<std::string_view, 19> kFunctions = {
+constexpr std::array<std::string_view, 23> kFunctions = {
     "collections OrderedDict",
     "collections Counter",
     "torch._utils _rebuild_tensor",
@@ -24,48 +24,30 @@ constexpr std::array<std::string_view, 19> kFunctions = {
     "torch._utils _rebuild_tensor_v3",
     "torch._utils _rebuild_parameter",
     "torch._utils _rebuild_parameter_with_state",
+    "torch._utils _rebuild_meta_tensor_no_storage",
+    "torch._utils _rebuild_sparse_tensor",
+    "torch._tensor _rebuild_from_type_v2",
+    "torch.serialization _get_layout",
+    "torch.nn.parameter Parameter",
+    "torch Tensor",
     "torch Size",
     "torch device",
     "torch.storage UntypedStorage",
-    "torch UntypedStorage",
     "builtins complex",
-    "__builtin__ complex",
     "builtins set",
-    "__builtin__ set",
     "builtins frozenset",
-    "__builtin__ frozenset",
+    "builtins bytearray",
     "_codecs encode",
     "builtins bytes",
+    "torch._tensor Tensor",
 };
+
+}  // namespace
 
 Error bad_arguments(std::string_view function) {
   return corrupt("the pickle gives " + std::string(function) +
                  " other arguments than PyTorch does");
 }
-
-bool is_empty_or_none(const Node& node) {
-  return node.kind == NodeKind::kNone || node.items.empty();
-}
-
-// Returns the number of elements from the first to the end of the last of a view, or false where it
-// does not fit 64 bits.
-bool reach(const PickledTensor& tensor, std::uint64_t& n_elems) {
-  n_elems = 1;
-  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
-    std::uint64_t distance = 0;
-    if (tensor.shape[i] == 0) {
-      n_elems = 0;
-      return true;
-    }
-    if (!checked_mul(tensor.shape[i] - 1, tensor.strides[i], distance) ||
-        !checked_add(n_elems, distance, n_elems)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
 
 Error too_many_values() {
   return limit_exceeded("the pickle has more than " + std::to_string(kMaxPickledValues) +
@@ -99,188 +81,100 @@ const Node* PickleCalls::argument(const Node& arguments, std::size_t index, Node
   return node.kind == kind ? &node : nullptr;
 }
 
-Result<NodeId> PickleCalls::global(std::string_view module, std::string_view name) {
+Result<NodeId> PickleCalls::global(std::string_view module, std::string_view name,
+                                   std::uint64_t at_byte) {
+  // The names of Python 2, which protocols below 3 write.
+  if (module == "__builtin__") module = "builtins";
   Node node;
   node.kind = NodeKind::kGlobal;
-  node.text = std::string(module) + " " + std::string(name);
-  if (module == "torch" && is_torch_dtype(name)) {
+  node.text.append(module).append(" ").append(name);
+  if (module == "torch" && torch_type(name) != nullptr) {
     node.kind = NodeKind::kDType;
     node.text = name;
     return add(std::move(node));
   }
   const bool known = std::find(kFunctions.begin(), kFunctions.end(), node.text) != kFunctions.end();
   if (known || (module == "torch" && name.ends_with("Storage"))) return add(std::move(node));
-  return unsupported(
-      "the pickle names " + escaped(std::string(module) + "." + std::string(name)) +
-      ", which cfck does not know and so never calls; if you trust the file, load it with "
-      "torch.load in Python and store what you need of it with cfck.torch.save_checkpoint");
+  node.kind = NodeKind::kClass;
+  node.text[module.size()] = '.';
+  node.integer = static_cast<std::int64_t>(at_byte);
+  const NodeId id = add(std::move(node));
+  if (!pickle_.unknown) pickle_.unknown = id;
+  return id;
 }
 
-Result<NodeId> PickleCalls::call(NodeId function, NodeId arguments_id) {
-  if (at(function).kind != NodeKind::kGlobal || at(arguments_id).kind != NodeKind::kTuple) {
+NodeId PickleCalls::refused(std::string text, std::vector<NodeId> parts) {
+  Node node;
+  node.kind = NodeKind::kRefused;
+  node.text = std::move(text);
+  node.items = std::move(parts);
+  return add(std::move(node));
+}
+
+// What a function that is not known would return. Some make an object of the class that is their
+// first argument.
+NodeId PickleCalls::object_of(NodeId function, NodeId arguments) {
+  Node object;
+  object.kind = NodeKind::kObject;
+  object.text = at(function).text;
+  object.integer = at(function).integer;
+  if (at(arguments).kind == NodeKind::kTuple) object.items = at(arguments).items;
+  const bool makes_first = object.text == "copyreg._reconstructor" ||
+                           object.text == "copy_reg._reconstructor" ||
+                           object.text == "copyreg.__newobj__";
+  if (makes_first && !object.items.empty() && at(object.items[0]).kind == NodeKind::kClass) {
+    object.text = at(object.items[0]).text;
+  } else if (object.text.ends_with("multiarray._reconstruct")) {
+    object.text = "numpy.ndarray";
+  } else if (object.text.ends_with("multiarray.scalar")) {
+    object.text = "numpy scalar";
+  }
+  // Classes among the arguments, such as the base of an object, are no parts of it.
+  std::erase_if(object.items, [&](NodeId item) {
+    return at(item).kind == NodeKind::kClass || at(item).kind == NodeKind::kGlobal;
+  });
+  return add(std::move(object));
+}
+
+Result<NodeId> PickleCalls::call(NodeId function, NodeId arguments) {
+  const NodeKind kind = at(function).kind;
+  if (kind == NodeKind::kClass || kind == NodeKind::kObject) return object_of(function, arguments);
+  if (kind != NodeKind::kGlobal || at(arguments).kind != NodeKind::kTuple) {
     return corrupt("the pickle calls something that is no function");
   }
-  if (at(arguments_id).items.size() > kMaxArguments) return bad_arguments("a function");
+  if (at(arguments).items.size() > kMaxArguments) return bad_arguments("a function");
   const std::string name = at(function).text;
-  const Node arguments = at(arguments_id);  // a copy: the list of nodes grows
+  spend(name.size());
+  const Node copy = at(arguments);  // the list of nodes grows
+  auto made = known(name, copy);
+  if (made || made.error().code != ErrorCode::kUnsupported) return made;
+  return refused(std::move(made).error().message, copy.items);
+}
+
+Result<NodeId> PickleCalls::known(const std::string& name, const Node& arguments) {
+  constexpr std::string_view kUtils = "torch._utils _rebuild_";
   if (name == "collections OrderedDict") return ordered_dict(arguments);
   if (name == "collections Counter") return counter(arguments);
-  if (name.starts_with("torch._utils _rebuild_tensor")) {
-    return tensor(arguments, std::string_view(name).substr(name.find("tensor")));
-  }
   if (name == "torch._utils _rebuild_parameter") return parameter(arguments, false);
   if (name == "torch._utils _rebuild_parameter_with_state") return parameter(arguments, true);
+  if (name == "torch._utils _rebuild_meta_tensor_no_storage") return meta_tensor(arguments);
+  if (name == "torch._utils _rebuild_sparse_tensor") return sparse_tensor(arguments);
+  if (name == "torch._tensor _rebuild_from_type_v2") return typed_tensor(arguments);
+  if (name.starts_with(kUtils)) return tensor(arguments, name.substr(kUtils.size()));
+  if (name == "torch.serialization _get_layout") return layout(arguments);
   if (name == "torch Size") return size(arguments);
   if (name == "torch device") return device(arguments);
-  if (name.ends_with(" complex")) return complex(arguments);
-  if (name.ends_with(" set")) return set(arguments, NodeKind::kSet);
-  if (name.ends_with(" frozenset")) return set(arguments, NodeKind::kFrozenset);
+  if (name == "builtins complex") return complex(arguments);
+  if (name == "builtins set") return set(arguments, NodeKind::kSet);
+  if (name == "builtins frozenset") return set(arguments, NodeKind::kFrozenset);
+  if (name == "builtins bytearray") return bytearray(arguments);
   if (name == "_codecs encode") return encoded(arguments);
   if (name == "builtins bytes" && arguments.items.empty()) {
     Node bytes;
     bytes.kind = NodeKind::kBytes;
     return add(std::move(bytes));
   }
-  return unsupported("the pickle calls " + escaped(name) + ", which cfck does not do");
-}
-
-Result<NodeId> PickleCalls::storage(NodeId persistent_id) {
-  const Node& id = at(persistent_id);
-  const auto bad = [] {
-    return corrupt("the pickle has a reference that is no storage of PyTorch");
-  };
-  if (id.kind != NodeKind::kTuple || id.items.size() < 5) return bad();
-  const Node* const word = argument(id, 0, NodeKind::kText);
-  const Node* const type = argument(id, 1, NodeKind::kGlobal);
-  const Node* const key = argument(id, 2, NodeKind::kText);
-  const Node* const count = argument(id, 4, NodeKind::kInteger);
-  if (word == nullptr || word->text != "storage" || type == nullptr || key == nullptr ||
-      count == nullptr || count->integer < 0) {
-    return bad();
-  }
-  PickledStorage storage;
-  storage.key = key->text;
-  storage.n_elems = static_cast<std::uint64_t>(count->integer);
-  const std::string_view name = std::string_view(type->text).substr(type->text.find(' ') + 1);
-  if (name == "UntypedStorage") {
-    storage.is_typed = false;
-  } else if (const auto dtype = dtype_of_storage(name)) {
-    storage.dtype = *dtype;
-  } else {
-    return unsupported("the pickle has a torch." + escaped(name) +
-                       ", whose elements cfck does not store; convert its tensors in Python");
-  }
-  std::size_t index = pickle_.storages.size();
-  const auto found = storages_.find(storage.key);
-  if (found == storages_.end()) {
-    storages_.emplace(storage.key, index);
-    pickle_.storages.push_back(std::move(storage));
-  } else {
-    index = found->second;
-    const PickledStorage& other = pickle_.storages[index];
-    if (other.is_typed != storage.is_typed || other.dtype != storage.dtype ||
-        other.n_elems != storage.n_elems) {
-      // A storage may be seen as several dtypes; each of them has its own tensors.
-      index = pickle_.storages.size();
-      pickle_.storages.push_back(std::move(storage));
-    }
-  }
-  Node node;
-  node.kind = NodeKind::kStorage;
-  node.integer = static_cast<std::int64_t>(index);
-  return add(std::move(node));
-}
-
-Result<std::vector<std::uint64_t>> PickleCalls::sizes(NodeId tuple) const {
-  const Node& node = at(tuple);
-  std::vector<std::uint64_t> all;
-  if ((node.kind != NodeKind::kTuple && node.kind != NodeKind::kSize) ||
-      node.items.size() > kMaxDimensions) {
-    return corrupt("a tensor has a shape or strides that are no tuple of at most 64 integers");
-  }
-  for (const NodeId item : node.items) {
-    if (at(item).kind != NodeKind::kInteger || at(item).integer < 0) {
-      return corrupt("a tensor has a shape or strides that are not integers from 0 on");
-    }
-    all.push_back(static_cast<std::uint64_t>(at(item).integer));
-  }
-  return all;
-}
-
-Result<NodeId> PickleCalls::tensor(const Node& arguments, std::string_view version) {
-  const bool is_v3 = version == "tensor_v3";
-  const std::size_t n_fixed = version == "tensor" ? 4 : is_v3 ? 7 : 6;
-  const Node* const storage_node = argument(arguments, 0, NodeKind::kStorage);
-  const Node* const first = argument(arguments, 1, NodeKind::kInteger);
-  if (storage_node == nullptr || first == nullptr || first->integer < 0 ||
-      arguments.items.size() < n_fixed || arguments.items.size() > n_fixed + 1) {
-    return bad_arguments("a tensor");
-  }
-  PickledTensor tensor;
-  tensor.storage = static_cast<std::size_t>(storage_node->integer);
-  tensor.first_elem = static_cast<std::uint64_t>(first->integer);
-  CFCK_TRY_ASSIGN(tensor.shape, sizes(arguments.items[2]));
-  CFCK_TRY_ASSIGN(tensor.strides, sizes(arguments.items[3]));
-  if (tensor.shape.size() != tensor.strides.size()) return bad_arguments("a tensor");
-  if (n_fixed > 4 && !is_empty_or_none(at(arguments.items[5]))) {
-    return unsupported("a tensor has backward hooks, which are code; remove them in Python");
-  }
-  if (arguments.items.size() > n_fixed && !is_empty_or_none(at(arguments.items[n_fixed]))) {
-    return unsupported(
-        "a tensor is a lazy conjugate or negative, or has other metadata; store "
-        "x.resolve_conj().resolve_neg() in Python");
-  }
-  const PickledStorage& storage = pickle_.storages[tensor.storage];
-  tensor.dtype = storage.dtype;
-  if (is_v3) {
-    const Node* const dtype = argument(arguments, 6, NodeKind::kDType);
-    const auto known = dtype == nullptr ? std::nullopt : dtype_of_torch(dtype->text);
-    if (!known) {
-      return unsupported("a tensor has the dtype " +
-                         (dtype == nullptr ? std::string("of none") : "torch." + dtype->text) +
-                         ", which cfck does not store; convert it in Python");
-    }
-    tensor.dtype = *known;
-  } else if (!storage.is_typed) {
-    return corrupt("a tensor has a storage without a dtype");
-  }
-  std::uint64_t end_elem = 0;
-  std::uint64_t end_bytes = 0;
-  const std::uint64_t elem_bytes = bits_per_element(tensor.dtype) / 8;
-  const std::uint64_t storage_bytes_each =
-      storage.is_typed ? bits_per_element(storage.dtype) / 8 : 1;
-  std::uint64_t storage_bytes = 0;
-  if (!reach(tensor, end_elem) || !checked_add(end_elem, tensor.first_elem, end_elem) ||
-      !checked_mul(end_elem, elem_bytes, end_bytes) ||
-      !checked_mul(storage.n_elems, storage_bytes_each, storage_bytes) ||
-      end_bytes > storage_bytes) {
-    return corrupt("a tensor reaches beyond its storage '" + escaped(storage.key) + "'");
-  }
-  Node node;
-  node.kind = NodeKind::kTensor;
-  node.integer = static_cast<std::int64_t>(pickle_.tensors.size());
-  pickle_.tensors.push_back(std::move(tensor));
-  return add(std::move(node));
-}
-
-Result<NodeId> PickleCalls::parameter(const Node& arguments, bool has_state) {
-  const std::size_t n_arguments = has_state ? 4 : 3;
-  const Node* const requires_grad = argument(arguments, 1, NodeKind::kBool);
-  if (arguments.items.size() != n_arguments || requires_grad == nullptr ||
-      argument(arguments, 0, NodeKind::kTensor) == nullptr) {
-    return bad_arguments("a parameter");
-  }
-  if (!is_empty_or_none(at(arguments.items[2])) ||
-      (has_state && !is_empty_or_none(at(arguments.items[3])))) {
-    return unsupported(
-        "a parameter has hooks or attributes of its own, which would be lost; remove them in "
-        "Python");
-  }
-  Node node;
-  node.kind = NodeKind::kParameter;
-  node.integer = requires_grad->integer;
-  node.items = {arguments.items[0]};
-  return add(std::move(node));
+  return unsupported("is what " + escaped(name) + " would return, which cfck does not call");
 }
 
 Result<NodeId> PickleCalls::ordered_dict(const Node& arguments) {
@@ -387,20 +281,54 @@ Result<NodeId> PickleCalls::encoded(const Node& arguments) {
   return add(std::move(bytes));
 }
 
-Result<void> PickleCalls::build(NodeId object, NodeId state) {
-  const Node& dict = at(state);
-  const bool is_metadata = at(object).kind == NodeKind::kOrderedDict &&
-                           dict.kind == NodeKind::kDict && dict.items.size() == 2 &&
-                           at(dict.items[0]).kind == NodeKind::kText &&
-                           at(dict.items[0]).text == "_metadata";
-  if (!is_metadata) {
-    return unsupported(
-        "the pickle sets attributes of an object, which would be lost; load it with torch.load in "
-        "Python and store what you need of it");
+// Bytes as text, each character a byte, with the name of that encoding; or bytes.
+Result<NodeId> PickleCalls::bytearray(const Node& arguments) {
+  Node array;
+  array.kind = NodeKind::kBytearray;
+  if (arguments.items.size() == 1) {
+    const Node* const bytes = argument(arguments, 0, NodeKind::kBytes);
+    if (bytes == nullptr) return bad_arguments("bytearray");
+    array.text = bytes->text;
+  } else if (!arguments.items.empty()) {
+    CFCK_TRY_ASSIGN(const NodeId bytes, encoded(arguments));
+    array.text = at(bytes).text;
   }
-  const NodeId metadata = dict.items[1];
-  at(object).has_metadata = true;
-  at(object).metadata = metadata;
+  return add(std::move(array));
+}
+
+Result<void> PickleCalls::build(NodeId object, NodeId state) {
+  const NodeKind kind = at(object).kind;
+  if (is_unknown(kind)) {
+    at(object).items.push_back(state);
+    return {};
+  }
+  if (kind == NodeKind::kOrderedDict) return set_attributes(object, state);
+  return unsupported(
+      "the pickle sets the state of a value that has none; load it with torch.load in Python and "
+      "store what you need of it");
+}
+
+Result<void> PickleCalls::set_attributes(NodeId object, NodeId state) {
+  const auto bad = [] {
+    return corrupt("the pickle sets attributes of an object by something that is no dict");
+  };
+  Node all;
+  all.kind = NodeKind::kDict;
+  if (at(object).has_attributes) all.items = at(at(object).attributes).items;
+  std::vector<NodeId> dicts = {state};
+  if (at(state).kind == NodeKind::kTuple && at(state).items.size() == 2) dicts = at(state).items;
+  for (const NodeId dict : dicts) {
+    if (at(dict).kind == NodeKind::kNone) continue;
+    if (at(dict).kind != NodeKind::kDict) return bad();
+    for (std::size_t i = 0; i + 1 < at(dict).items.size(); i += 2) {
+      if (at(at(dict).items[i]).kind != NodeKind::kText) return bad();
+    }
+    all.items.insert(all.items.end(), at(dict).items.begin(), at(dict).items.end());
+  }
+  if (all.items.empty()) return {};
+  const NodeId attributes = add(std::move(all));
+  at(object).has_attributes = true;
+  at(object).attributes = attributes;
   return {};
 }
 
@@ -415,6 +343,14 @@ Result<void> PickleCalls::check_key(NodeId key, int depth) const {
     case NodeKind::kBigInteger:
     case NodeKind::kFloat:
     case NodeKind::kText:
+    case NodeKind::kComplex:
+    case NodeKind::kBytes:
+    case NodeKind::kSize:
+    case NodeKind::kDType:
+    case NodeKind::kDevice:
+    case NodeKind::kClass:  // refused where it is
+    case NodeKind::kObject:
+    case NodeKind::kRefused:
       return {};
     case NodeKind::kTuple:
       if (depth == kMaxKeyDepth) break;
@@ -424,7 +360,8 @@ Result<void> PickleCalls::check_key(NodeId key, int depth) const {
       break;
   }
   return unsupported(
-      "a dict or a set has a key that is no string, number, bool, None or tuple of these");
+      "a dict or a set has a key that is no string, number, bool, None, bytes, dtype, device, size "
+      "or tuple of these");
 }
 
 }  // namespace cfck::interop

@@ -8,10 +8,14 @@ namespace cfck::interop {
 
 inline constexpr std::uint64_t kMaxPickleBytes = std::uint64_t{64} << 20;
 
-// Reads a pickle of protocol 2 to 5. Only the functions that torch.save needs for tensors, and the
-// types of plain values, may be named in it; they are understood, not called. Tensors lie inside
-// their storages as these are declared. Errors: kUnsupported for any other global, with its name
-// and byte, and for opcodes of other protocols; kLimitExceeded; kCorrupt, kTruncated.
+// Reads a pickle of protocol 0 to 5. The functions that torch.save needs for tensors, and the types
+// of plain values, are understood, not called. Others are kept by their names, and what they would
+// return as an object without a value. Tensors lie inside their storages as these are declared.
+// Errors: kUnsupported for opcodes that no file of PyTorch has; kLimitExceeded; kCorrupt,
+// kTruncated.
 Result<Pickle> read_pickle(ByteView bytes);
+
+// The same for a pickle that has other bytes behind it; Pickle::n_bytes says where they begin.
+Result<Pickle> read_pickle_at_start(ByteView bytes);
 
 }  // namespace cfck::interop

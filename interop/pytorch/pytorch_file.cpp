@@ -7,13 +7,13 @@
 
 #include "base/text.hpp"
 #include "interop/pytorch/pickle_reader.hpp"
-#include "interop/pytorch/pickle_tree.hpp"
-#include "interop/zip/zip_directory.hpp"
 
 namespace cfck::interop {
 namespace {
 
 constexpr std::string_view kPickleName = "data.pkl";
+// For decompressed parts of members.
+constexpr std::uint64_t kCacheBytes = std::uint64_t{64} << 20;
 
 // The members of the file below its one folder.
 class Members {
@@ -46,18 +46,20 @@ class Members {
            (first != by_name_.end() && first->first.starts_with("code/"));
   }
 
+  // Errors: kLimitExceeded, those of the file.
   Result<std::vector<std::byte>> read(const ZipMember& member, std::uint64_t max_bytes) const {
-    if (!member.stored) {
-      return unsupported("the member '" + escaped(member.name) +
-                         "' is compressed, which torch.save does not do; load the file with "
-                         "torch.load in Python and save it again");
-    }
     if (member.n_bytes > max_bytes) {
       return limit_exceeded("the member '" + escaped(member.name) + "' has " +
                             std::to_string(member.n_bytes) + " bytes, more than cfck reads of it");
     }
     std::vector<std::byte> bytes(member.n_bytes);
-    CFCK_TRY(source_->read_at(member.offset_bytes, bytes));
+    if (member.stored) {
+      CFCK_TRY(source_->read_at(member.offset_bytes, bytes));
+      return bytes;
+    }
+    BlockCache cache(0);
+    const InflatedMember inflated(*source_, member, cache);
+    if (!bytes.empty()) CFCK_TRY(inflated.read_at(0, bytes));
     return bytes;
   }
 
@@ -86,37 +88,32 @@ Error in_pickle(Error error, const ZipMember& member) {
   return error;
 }
 
-// Returns where the elements of each storage start in the file. Error: kCorrupt for a storage that
-// is not in the file as the pickle says.
-Result<std::vector<std::uint64_t>> find_storages(const Members& members, const Pickle& pickle) {
-  std::vector<std::uint64_t> places;
+// Where storages are that another program may have compressed: torch.save never does.
+struct Storages {
+  StoragePlaces places;
+  std::unique_ptr<BlockCache> cache = std::make_unique<BlockCache>(kCacheBytes);
+  std::vector<std::unique_ptr<InflatedMember>> inflated;
+};
+
+Storages find_storages(const ByteSource& source, const Members& members, const Pickle& pickle) {
+  Storages storages;
   for (const PickledStorage& storage : pickle.storages) {
     const ZipMember* const member = members.find("data/" + storage.key);
-    if (member == nullptr) {
-      return corrupt("the pickle refers to the storage '" + escaped(storage.key) +
-                     "', which the file does not have");
-    }
+    if (member == nullptr || storages.places.contains(storage.key)) continue;
+    StoragePlace place{nullptr, member->offset_bytes, member->n_bytes};
     if (!member->stored) {
-      return unsupported("the storage '" + escaped(storage.key) +
-                         "' is compressed, which torch.save does not do; load the file with "
-                         "torch.load in Python and save it again");
+      storages.inflated.push_back(
+          std::make_unique<InflatedMember>(source, *member, *storages.cache));
+      place = {storages.inflated.back().get(), 0, member->n_bytes};
     }
-    const std::uint64_t elem_bytes = storage.is_typed ? bits_per_element(storage.dtype) / 8 : 1;
-    if (member->n_bytes / elem_bytes < storage.n_elems) {
-      return truncated("the storage '" + escaped(storage.key) + "' has " +
-                       std::to_string(member->n_bytes) + " bytes and should have " +
-                       std::to_string(storage.n_elems) + " elements of " +
-                       std::to_string(elem_bytes) + "; download the file again")
-          .at_byte(member->offset_bytes);
-    }
-    places.push_back(member->offset_bytes);
+    storages.places.emplace(storage.key, place);
   }
-  return places;
+  return storages;
 }
 
 }  // namespace
 
-Result<PytorchFile> read_pytorch_file(const ByteSource& source) {
+Result<PytorchFile> read_pytorch_file(const ByteSource& source, bool only_tensors) {
   CFCK_TRY_ASSIGN(const Members members, Members::open(source));
   const ZipMember* const member = members.find(kPickleName);
   if (member == nullptr) {
@@ -132,21 +129,13 @@ Result<PytorchFile> read_pytorch_file(const ByteSource& source) {
   CFCK_TRY(check_byte_order(members));
   CFCK_TRY_ASSIGN(const auto bytes, members.read(*member, kMaxPickleBytes));
   auto pickle = read_pickle(bytes);
-  if (!pickle) return in_pickle(pickle.error(), *member);
-  CFCK_TRY_ASSIGN(const std::vector<std::uint64_t> storages, find_storages(members, *pickle));
-  CFCK_TRY_ASSIGN(PickleTree tree, tree_of(*pickle));
-  pickle->nodes.clear();  // memory for the text
-  PytorchFile file;
-  CFCK_TRY_ASSIGN(file.skeleton, format_checkpoint(tree.checkpoint));
-  file.tensors.reserve(tree.tensors.size());
-  for (NamedTensor& named : tree.tensors) {
-    const PickledTensor& tensor = pickle->tensors[named.tensor];
-    file.tensors.push_back(
-        {std::move(named.name), tensor.dtype, tensor.shape, tensor.strides,
-         storages[tensor.storage] + tensor.first_elem * (bits_per_element(tensor.dtype) / 8),
-         tensor.storage});
-  }
-  file.members = members.all();
+  if (!pickle) return in_pickle(std::move(pickle).error(), *member);
+  Storages storages = find_storages(source, members, *pickle);
+  auto file = contents_of(*std::move(pickle), storages.places, only_tensors);
+  if (!file) return in_pickle(std::move(file).error(), *member);
+  file->cache = std::move(storages.cache);
+  file->inflated = std::move(storages.inflated);
+  file->members = members.all();
   return file;
 }
 

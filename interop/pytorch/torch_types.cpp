@@ -1,19 +1,11 @@
 #include "interop/pytorch/torch_types.hpp"
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
 namespace cfck::interop {
 namespace {
 
-struct TorchDType {
-  std::string_view name;
-  std::optional<DType> dtype;  // nullopt: not stored by cfck
-  std::string_view storage = {};
-};
-
-constexpr TorchDType kDTypes[] = {
+constexpr TorchType kTypes[] = {
     {"float64", DType::kF64, "DoubleStorage"},
     {"float32", DType::kF32, "FloatStorage"},
     {"float16", DType::kF16, "HalfStorage"},
@@ -23,6 +15,7 @@ constexpr TorchDType kDTypes[] = {
     {"float8_e4m3fnuz", DType::kF8E4M3Fnuz},
     {"float8_e5m2fnuz", DType::kF8E5M2Fnuz},
     {"float8_e8m0fnu", DType::kF8E8M0},
+    {"float4_e2m1fn_x2", DType::kF4, {}, 2},
     {"int64", DType::kI64, "LongStorage"},
     {"int32", DType::kI32, "IntStorage"},
     {"int16", DType::kI16, "ShortStorage"},
@@ -33,35 +26,49 @@ constexpr TorchDType kDTypes[] = {
     {"uint64", DType::kU64},
     {"bool", DType::kBool, "BoolStorage"},
     {"complex64", DType::kC64, "ComplexFloatStorage"},
-    {"complex128", std::nullopt, "ComplexDoubleStorage"},
-    {"complex32", std::nullopt, "ComplexHalfStorage"},
-    {"float4_e2m1fn_x2", std::nullopt},
-    {"quint8", std::nullopt, "QUInt8Storage"},
-    {"qint8", std::nullopt, "QInt8Storage"},
-    {"qint32", std::nullopt, "QInt32Storage"},
-    {"quint4x2", std::nullopt, "QUInt4x2Storage"},
-    {"quint2x4", std::nullopt, "QUInt2x4Storage"},
+    {"complex128", DType::kF64, "ComplexDoubleStorage", 2},
+    {"complex32", DType::kF16, "ComplexHalfStorage", 2},
+    {"quint8", {}, "QUInt8Storage"},
+    {"qint8", {}, "QInt8Storage"},
+    {"qint32", {}, "QInt32Storage"},
+    {"quint4x2", {}, "QUInt4x2Storage"},
+    {"quint2x4", {}, "QUInt2x4Storage"},
+    {"bits1x8"},
+    {"bits2x4"},
+    {"bits4x2"},
+    {"bits8"},
+    {"bits16"},
+    {"int1"},
+    {"int2"},
+    {"int3"},
+    {"int4"},
+    {"int5"},
+    {"int6"},
+    {"int7"},
+    {"uint1"},
+    {"uint2"},
+    {"uint3"},
+    {"uint4"},
+    {"uint5"},
+    {"uint6"},
+    {"uint7"},
 };
+
+template <class Predicate>
+const TorchType* find(Predicate predicate) {
+  const auto* const found = std::find_if(std::begin(kTypes), std::end(kTypes), predicate);
+  return found == std::end(kTypes) ? nullptr : found;
+}
 
 }  // namespace
 
-std::optional<DType> dtype_of_torch(std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(kDTypes), std::end(kDTypes),
-                   [&](const TorchDType& known) { return known.name == name; });
-  return found == std::end(kDTypes) ? std::nullopt : found->dtype;
+const TorchType* torch_type(std::string_view name) {
+  return find([&](const TorchType& type) { return type.name == name; });
 }
 
-bool is_torch_dtype(std::string_view name) {
-  return std::any_of(std::begin(kDTypes), std::end(kDTypes),
-                     [&](const TorchDType& known) { return known.name == name; });
-}
-
-std::optional<DType> dtype_of_storage(std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(kDTypes), std::end(kDTypes),
-                   [&](const TorchDType& known) { return !name.empty() && known.storage == name; });
-  return found == std::end(kDTypes) ? std::nullopt : found->dtype;
+const TorchType* type_of_storage(std::string_view name) {
+  if (name.empty()) return nullptr;
+  return find([&](const TorchType& type) { return type.storage == name; });
 }
 
 }  // namespace cfck::interop

@@ -1,6 +1,7 @@
 #include "interop/stored/stored_archive.hpp"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -30,6 +31,25 @@ void swap_numbers(MutableBytes bytes, std::size_t n_bytes) {
   }
 }
 
+// Changes the signs of numbers. Those of conjugates are pairs: in elements of C64, or in a last
+// dimension of two, of which `first` is the first and `n` the number that a box has.
+void change_signs(const StoredTensor& tensor, std::uint64_t first, std::uint64_t n,
+                  MutableBytes bytes) {
+  const std::size_t n_bytes = number_bytes(tensor.dtype);
+  std::uint64_t part = first;  // 0: the real one
+  for (std::size_t at = n_bytes; at <= bytes.size(); at += n_bytes) {
+    const bool is_imaginary = tensor.conjugated && part == 1;
+    // The sign is the highest bit of the last byte.
+    if (tensor.negated != is_imaginary) bytes[at - 1] ^= std::byte{0x80};
+    part = n == 2 ? 1 - part : part;
+  }
+}
+
+// True where the same bytes have the same values in both.
+bool has_same_values(const StoredTensor& a, const StoredTensor& b) {
+  return a.negated == b.negated && a.conjugated == b.conjugated;
+}
+
 // Reads the box starts[i] <= index i < stops[i].
 Result<void> read_box(const ByteSource& source, const StoredTensor& tensor,
                       std::span<const std::uint64_t> starts, std::span<const std::uint64_t> stops,
@@ -44,6 +64,11 @@ Result<void> read_box(const ByteSource& source, const StoredTensor& tensor,
   }
   CFCK_TRY(gather(source, box, out));
   if (tensor.big_endian) swap_numbers(out, number_bytes(tensor.dtype));
+  if (tensor.negated || tensor.conjugated) {
+    const bool in_elements = tensor.dtype == DType::kC64 || !tensor.conjugated;
+    const std::uint64_t first = in_elements ? 0 : starts.back();
+    change_signs(tensor, first, in_elements ? 2 : stops.back() - first, out);
+  }
   return {};
 }
 
@@ -69,10 +94,13 @@ Result<void> StoredArchive::add(StoredTensor tensor) {
   added.n_bytes = *size;
   Place place;
   CFCK_TRY_ASSIGN(const std::uint64_t covered, format::covered_elems(tensor.shape, tensor.strides));
-  place.covered_bytes = covered * (bits_per_element(tensor.dtype) / 8);
+  const unsigned bits = bits_per_element(tensor.dtype);
+  place.covered_bytes = covered / 8 * bits + covered % 8 * bits / 8;
   const bool is_row_major =
       format::is_contiguous(tensor.shape, tensor.strides) || added.n_bytes == 0;
-  place.contiguous = is_row_major && (!tensor.big_endian || number_bytes(tensor.dtype) == 1);
+  const bool is_plain = !tensor.negated && !tensor.conjugated &&
+                        (!tensor.big_endian || number_bytes(tensor.dtype) == 1);
+  place.contiguous = is_row_major && is_plain;
   if (place.contiguous && tensor.source == nullptr) added.offset_bytes = tensor.offset_bytes;
   added.stored_bytes = std::min(place.covered_bytes, added.n_bytes);
   added.base = tensors_.size();
@@ -113,20 +141,44 @@ void StoredArchive::tie_family(std::vector<std::size_t> family, std::uint64_t st
     return places_[i].contiguous && places_[i].tensor.offset_bytes == start &&
            places_[i].covered_bytes == end - start;
   });
-  if (base == family.end()) return;
+  if (base == family.end()) return tie_equals(family);
   for (const std::size_t i : family) {
     // Bytes seen as another dtype, or between its elements, have no strides in the base.
     const std::uint64_t distance = places_[i].tensor.offset_bytes - start;
-    const std::uint64_t elem_bytes = bits_per_element(tensors_[i].dtype) / 8;
-    if (i == *base || tensors_[i].dtype != tensors_[*base].dtype || distance % elem_bytes != 0) {
+    const std::uint64_t bits = bits_per_element(tensors_[i].dtype);
+    if (i == *base || tensors_[i].dtype != tensors_[*base].dtype || distance * 8 % bits != 0 ||
+        !has_same_values(places_[i].tensor, places_[*base].tensor)) {
       continue;
     }
-    tensors_[i].sharing = Sharing::kMemory;
-    tensors_[i].base = *base;
-    tensors_[i].stored_bytes = 0;
-    tensors_[i].element_offset = distance / elem_bytes;
-    tensors_[i].strides = format::normalised_strides(tensors_[i].shape, places_[i].tensor.strides);
+    tie(i, *base, distance * 8 / bits,
+        format::normalised_strides(tensors_[i].shape, places_[i].tensor.strides));
   }
+  tie_equals(family);
+}
+
+// Tensors that are no views of a base, but of which several are one view.
+void StoredArchive::tie_equals(const std::vector<std::size_t>& family) {
+  const auto key = [&](std::size_t i) {
+    const StoredTensor& tensor = places_[i].tensor;
+    return std::tuple(tensor.offset_bytes, tensor.dtype, tensor.negated, tensor.conjugated,
+                      tensor.shape, format::normalised_strides(tensor.shape, tensor.strides));
+  };
+  std::map<decltype(key(0)), std::size_t> first;
+  for (const std::size_t i : family) {
+    if (tensors_[i].sharing != Sharing::kNone) continue;
+    const auto [found, is_new] = first.try_emplace(key(i), i);
+    if (!is_new) tie(i, found->second, 0, format::contiguous_strides(tensors_[i].shape));
+  }
+}
+
+void StoredArchive::tie(std::size_t view, std::size_t base, std::uint64_t element_offset,
+                        std::vector<std::uint64_t> strides) {
+  ArchiveTensor& tensor = tensors_[view];
+  tensor.sharing = Sharing::kMemory;
+  tensor.base = base;
+  tensor.stored_bytes = 0;
+  tensor.element_offset = element_offset;
+  tensor.strides = std::move(strides);
 }
 
 Result<void> StoredArchive::read_many(std::span<const ArchiveRead> reads,
@@ -168,10 +220,12 @@ Result<void> StoredArchive::read_elements(const ArchiveTensor& tensor, std::uint
     CFCK_TRY(check_elements(*listed, first_elem, n_elems, out));
     if (n_elems == 0) return {};
     const Place& place = places_[listed->index];
-    const std::uint64_t elem_bytes = bits_per_element(listed->dtype) / 8;
+    const std::uint64_t bits = bits_per_element(listed->dtype);
     if (place.contiguous) {
-      return source_of(place).read_at(place.tensor.offset_bytes + first_elem * elem_bytes, out);
+      const std::uint64_t first_byte = first_elem / 8 * bits + first_elem % 8 * bits / 8;
+      return source_of(place).read_at(place.tensor.offset_bytes + first_byte, out);
     }
+    const std::uint64_t elem_bytes = bits / 8;
     std::uint64_t done_bytes = 0;
     for (const Box& box : boxes_of(listed->shape, first_elem, n_elems)) {
       std::uint64_t box_bytes = elem_bytes;
@@ -199,6 +253,12 @@ Result<void> StoredArchive::read_slice(const ArchiveTensor& tensor,
     if (starts.size() != listed->shape.size() || stops.size() != starts.size()) {
       return refuse("a slice needs a start and a stop for each dimension");
     }
+    const Place& place = places_[listed->index];
+    if (bits_per_element(listed->dtype) < 8) {
+      const SafetensorsEntry entry{listed->name, listed->dtype, listed->shape,
+                                   place.tensor.offset_bytes, listed->n_bytes};
+      return read_safetensors_slice(source_of(place), entry, starts, stops, out);
+    }
     std::uint64_t box_bytes = bits_per_element(listed->dtype) / 8;
     for (std::size_t i = 0; i < starts.size(); ++i) {
       if (starts[i] > stops[i] || stops[i] > listed->shape[i]) {
@@ -207,13 +267,12 @@ Result<void> StoredArchive::read_slice(const ArchiveTensor& tensor,
       box_bytes *= stops[i] - starts[i];
     }
     if (out.size() != box_bytes) return refuse("the memory for the slice does not have its size");
-    const Place& place = places_[listed->index];
     return read_box(source_of(place), place.tensor, starts, stops, out);
   });
 }
 
 Result<VerifyReport> StoredArchive::verify(VerifyLevel level, const ReadProgress& progress) const {
-  if (files_.front().format == "npy") return TensorArchive::verify(level, progress);
+  if (members_.empty()) return TensorArchive::verify(level, progress);
   return run_guarded([&] { return verify_zip(*source_, members_, progress); });
 }
 

@@ -14,12 +14,16 @@ namespace cfck::interop {
 // One tensor, and where its elements are.
 struct StoredTensor {
   std::string name;
-  DType dtype = DType::kU8;  // of whole bytes
+  DType dtype = DType::kU8;  // of whole bytes, unless the tensor is contiguous
   Shape shape;
   std::vector<std::uint64_t> strides;  // in elements
   const ByteSource* source = nullptr;  // nullptr: the file itself
   std::uint64_t offset_bytes = 0;      // of its first element, in the source
   bool big_endian = false;
+  bool negated = false;  // the values are the opposite of those in the source
+  // The values are the conjugates of those in the source: of C64, or of floats whose last dimension
+  // is real and imaginary part.
+  bool conjugated = false;
 };
 
 // Derived classes add tensors, call tie_tensors() where memory may be shared, and finish_list().
@@ -48,7 +52,8 @@ class StoredArchive : public model::ListedArchive {
   Result<void> add(StoredTensor tensor);
   // Finds tensors whose bytes overlap, among those of equal `family` (one for each tensor): where
   // one of them is contiguous and has the elements of all, it is the base and the others are views
-  // of it. Others are listed on their own.
+  // of it. Of others, those with the same elements in the same order share the first one's; the
+  // rest are listed on their own.
   void tie_tensors(const std::vector<std::size_t>& families);
 
   std::vector<ZipMember> members_;  // of a zip file
@@ -64,6 +69,9 @@ class StoredArchive : public model::ListedArchive {
     return place.tensor.source == nullptr ? *source_ : *place.tensor.source;
   }
   void tie_family(std::vector<std::size_t> family, std::uint64_t start, std::uint64_t end);
+  void tie_equals(const std::vector<std::size_t>& family);
+  void tie(std::size_t view, std::size_t base, std::uint64_t element_offset,
+           std::vector<std::uint64_t> strides);
 
   std::unique_ptr<ByteSource> source_;
   unsigned threads_;

@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/run_guarded.hpp"
@@ -22,12 +21,54 @@ using model::JsonNode;
 constexpr std::int64_t kVersion = 1;
 constexpr int kMaxDepth = 1000;
 // In the order of CheckpointContainer::Kind.
-constexpr std::array<std::string_view, 8> kTags = {"list",    "tuple",      "dict", "OrderedDict",
-                                                   "Counter", "state_dict", "set",  "frozenset"};
+constexpr std::array<std::string_view, 10> kTags = {
+    "list",       "tuple", "dict",      "OrderedDict", "Counter",
+    "state_dict", "set",   "frozenset", "attributes",  "torch.sparse"};
 
 bool is_set(const CheckpointContainer& container) {
   return container.kind == CheckpointContainer::Kind::kSet ||
          container.kind == CheckpointContainer::Kind::kFrozenset;
+}
+
+// True for the containers with pairs of keys and values, and a value of their own behind them.
+bool has_metadata(const CheckpointContainer& container) {
+  return container.kind == CheckpointContainer::Kind::kStateDict ||
+         container.kind == CheckpointContainer::Kind::kAttributes;
+}
+
+bool is_tensor(const CheckpointValue& value) {
+  const auto* const tensor = std::get_if<TensorReference>(&value.value);
+  return tensor != nullptr && tensor->kind != TensorReference::Kind::kArray;
+}
+
+// Returns what is wrong with attributes of a tensor, or nullptr.
+const char* check_attributes(const CheckpointContainer& container) {
+  const bool named = std::all_of(
+      container.keys.begin(), container.keys.end(),
+      [](const CheckpointValue& key) { return std::holds_alternative<std::string>(key.value); });
+  if (!named) return "an attribute of a tensor has a name that is no string";
+  return is_tensor(container.metadata) ? nullptr : "something that is no tensor has attributes";
+}
+
+// The same for a sparse tensor.
+const char* check_sparse(const CheckpointContainer& container) {
+  constexpr std::array<std::string_view, 5> kLayouts = {"sparse_coo", "sparse_csr", "sparse_csc",
+                                                        "sparse_bsr", "sparse_bsc"};
+  constexpr const char* kWrong = "a sparse tensor does not have the parts of one";
+  const auto& values = container.values;
+  const auto* const layout =
+      values.empty() ? nullptr : std::get_if<TorchLayout>(&values.front().value);
+  if (layout == nullptr) return kWrong;
+  if (std::find(kLayouts.begin(), kLayouts.end(), layout->name) == kLayouts.end()) return kWrong;
+  const bool is_coo = layout->name == "sparse_coo";
+  const std::size_t n_tensors = is_coo ? 2 : 3;
+  const bool has_flag = is_coo && values.size() == n_tensors + 3;
+  if (values.size() != n_tensors + (has_flag ? 3U : 2U)) return kWrong;
+  for (std::size_t i = 1; i <= n_tensors; ++i) {
+    if (!is_tensor(values[i])) return kWrong;
+  }
+  if (!std::holds_alternative<TorchSize>(values[n_tensors + 1].value)) return kWrong;
+  return has_flag && !std::holds_alternative<bool>(values.back().value) ? kWrong : nullptr;
 }
 
 // What has to hold between the containers of a checkpoint: each refers to earlier ones, all are
@@ -47,6 +88,12 @@ class Checker {
     }
     if (const char* wrong = refer(container.metadata, depth)) return wrong;
     if (depth == kMaxDepth) return "it is more than 1000 containers deep";
+    if (container.kind == CheckpointContainer::Kind::kAttributes) {
+      if (const char* wrong = check_attributes(container)) return wrong;
+    }
+    if (container.kind == CheckpointContainer::Kind::kSparse) {
+      if (const char* wrong = check_sparse(container)) return wrong;
+    }
     depths_.push_back(depth + 1);
     used_.push_back(false);
     return check_keys(is_set(container) ? container.values : container.keys);
@@ -76,19 +123,18 @@ class Checker {
   }
 
   static const char* check_keys(const std::vector<CheckpointValue>& keys) {
-    std::unordered_set<std::string> seen;
+    std::vector<std::string> all;  // sorted: no choice of keys makes that slow, as with hashes
     for (const CheckpointValue& key : keys) {
-      auto canonical = model::canonical_key(key);
-      if (canonical && !seen.insert(std::move(*canonical)).second) {
-        return "a dict or a set has a key twice";
-      }
+      if (auto canonical = model::canonical_key(key)) all.push_back(std::move(*canonical));
     }
-    return nullptr;
+    std::sort(all.begin(), all.end());
+    const bool differ = std::adjacent_find(all.begin(), all.end()) == all.end();
+    return differ ? nullptr : "a dict or a set has a key twice";
   }
 
   std::vector<int> depths_;
   std::vector<bool> used_;
-  std::unordered_map<std::string, TensorReference> records_;
+  std::map<std::string, TensorReference> records_;
 };
 
 Error damaged(Error error) {
@@ -126,9 +172,9 @@ Result<CheckpointContainer> container_of(JsonNode&& node) {
   CheckpointContainer container;
   container.kind = static_cast<CheckpointContainer::Kind>(tag - kTags.begin());
   JsonNode content = std::move(node.items[0]);
-  if (container.kind == CheckpointContainer::Kind::kStateDict) {
+  if (has_metadata(container)) {
     if (content.kind != JsonNode::Kind::kArray || content.items.size() != 2) {
-      return corrupt("a state_dict is not an array of 2");
+      return corrupt("a state_dict, or an object with attributes, is not an array of 2");
     }
     CFCK_TRY_ASSIGN(container.metadata, model::value_of(std::move(content.items[1])));
     CFCK_TRY(add_pairs(container, JsonNode(std::move(content.items[0]))));
@@ -222,8 +268,8 @@ Result<void> append_container(std::string& json, const CheckpointContainer& cont
     json += items + "]}";
     return {};
   }
-  const bool is_state_dict = container.kind == CheckpointContainer::Kind::kStateDict;
-  if (is_state_dict) json += '[';
+  const bool has_value_behind = has_metadata(container);
+  if (has_value_behind) json += '[';
   for (std::size_t i = 0; i < container.values.size(); ++i) {
     if (i > 0) json += ',';
     if (container.has_keys()) {
@@ -234,7 +280,7 @@ Result<void> append_container(std::string& json, const CheckpointContainer& cont
     CFCK_TRY(model::append_value(json, container.values[i]));
     if (container.has_keys()) json += ']';
   }
-  if (is_state_dict) {
+  if (has_value_behind) {
     json += "],";
     CFCK_TRY(model::append_value(json, container.metadata));
   }
@@ -281,7 +327,7 @@ bool TupleKey::operator==(const TupleKey& other) const { return items == other.i
 
 bool CheckpointContainer::has_keys() const {
   return kind == Kind::kDict || kind == Kind::kOrderedDict || kind == Kind::kCounter ||
-         kind == Kind::kStateDict;
+         kind == Kind::kStateDict || kind == Kind::kAttributes;
 }
 
 const CheckpointContainer* Checkpoint::container(const CheckpointValue& value) const {

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "base/text.hpp"
 #include "cfck/checkpoint.hpp"
 #include "model/checkpoint/keys.hpp"
 
@@ -11,6 +12,8 @@ namespace {
 
 // A longer name has its first and its last kLongestName / 2 characters.
 constexpr std::size_t kLongestName = 1000;
+// The name of a tensor that is no item of a container.
+const std::string kRoot = "root";
 
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
@@ -55,8 +58,11 @@ bool begins_with_word(std::string_view text, std::string_view word) {
 std::string CheckpointNames::name(std::span<const std::string> steps) {
   std::string path;
   for (std::size_t i = 0; i < steps.size(); ++i) path += (i > 0 ? "." : "") + steps[i];
-  path = shortened(std::move(path));
-  if (path.empty()) path = "root";
+  return name(shortened(std::move(path)));
+}
+
+std::string CheckpointNames::name(const std::string& given) {
+  const std::string& path = given.empty() ? kRoot : given;
   std::size_t& suffix = suffixes_.try_emplace(path, 1).first->second;
   std::string name = path;
   while (!used_.insert(name).second) name = path + "~" + std::to_string(++suffix);
@@ -70,8 +76,22 @@ std::string checkpoint_step(const CheckpointValue& key) {
   if (const auto* integer = std::get_if<BigInteger>(&key.value)) return big_integer_step(*integer);
   if (const auto* number = std::get_if<double>(&key.value)) return float_step(*number);
   if (const auto* text = std::get_if<std::string>(&key.value)) return *text;
-  const auto* const tuple = std::get_if<TupleKey>(&key.value);
+  if (const auto* dtype = std::get_if<TorchDType>(&key.value)) return "torch." + dtype->name;
+  if (const auto* device = std::get_if<TorchDevice>(&key.value)) return device->name;
+  if (const auto* bytes = std::get_if<CheckpointBytes>(&key.value)) {
+    return "b'" + escaped(bytes->bytes) + "'";
+  }
+  if (const auto* number = std::get_if<std::complex<double>>(&key.value)) {
+    return "(" + float_step(number->real()) + "," + float_step(number->imag()) + ")";
+  }
   std::string step = "(";
+  if (const auto* size = std::get_if<TorchSize>(&key.value)) {
+    for (const std::int64_t item : size->sizes) {
+      step += (step.size() > 1 ? "," : "") + std::to_string(item);
+    }
+    return step + ")";
+  }
+  const auto* const tuple = std::get_if<TupleKey>(&key.value);
   for (std::size_t i = 0; tuple != nullptr && i < tuple->items.size(); ++i) {
     step += (i > 0 ? "," : "") + checkpoint_step(tuple->items[i]);
   }

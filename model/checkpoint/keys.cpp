@@ -41,6 +41,12 @@ std::optional<std::string> canonical_tuple(const TupleKey& tuple) {
   return text + ")";
 }
 
+std::optional<std::string> canonical_size(const TorchSize& size) {
+  TupleKey tuple;
+  for (const std::int64_t item : size.sizes) tuple.items.push_back({item});
+  return canonical_tuple(tuple);
+}
+
 std::optional<std::string> canonical_double(double value) {
   if (std::isnan(value)) return std::nullopt;
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
@@ -50,6 +56,26 @@ std::optional<std::string> canonical_double(double value) {
 }
 
 }  // namespace
+
+bool is_plain_key(const CheckpointValue& key) {
+  const auto& value = key.value;
+  if (const auto* const bytes = std::get_if<CheckpointBytes>(&value)) return !bytes->is_bytearray;
+  // The alternatives up to complex numbers.
+  return value.index() <= 5 || std::holds_alternative<std::string>(value) ||
+         std::holds_alternative<TorchSize>(value) || std::holds_alternative<TorchDType>(value) ||
+         std::holds_alternative<TorchDevice>(value);
+}
+
+bool is_split_complex(std::string_view dtype) {
+  return dtype == "complex128" || dtype == "complex32";
+}
+
+bool is_meta_tensor(const MetaTensor& tensor) {
+  const auto is_negative = [](std::int64_t size) { return size < 0; };
+  return tensor.shape.size() == tensor.strides.size() &&
+         std::none_of(tensor.shape.begin(), tensor.shape.end(), is_negative) &&
+         std::none_of(tensor.strides.begin(), tensor.strides.end(), is_negative);
+}
 
 std::optional<CheckpointValue> integer_of_hex(std::string_view digits) {
   const bool negative = digits.starts_with('-');
@@ -83,6 +109,18 @@ std::optional<std::string> canonical_key(const CheckpointValue& key) {
   if (const auto* number = std::get_if<double>(&key.value)) return canonical_double(*number);
   if (const auto* text = std::get_if<std::string>(&key.value)) return "\"" + *text;
   if (const auto* tuple = std::get_if<TupleKey>(&key.value)) return canonical_tuple(*tuple);
+  // A size equals the tuple of its items, and a complex number without imaginary part a real one.
+  if (const auto* size = std::get_if<TorchSize>(&key.value)) return canonical_size(*size);
+  if (const auto* number = std::get_if<std::complex<double>>(&key.value)) {
+    auto real = canonical_double(number->real());
+    if (number->imag() == 0) return real;
+    const auto imaginary = canonical_double(number->imag());
+    if (!real || !imaginary) return std::nullopt;
+    return "c" + *real + "," + *imaginary;
+  }
+  if (const auto* bytes = std::get_if<CheckpointBytes>(&key.value)) return "b" + bytes->bytes;
+  if (const auto* dtype = std::get_if<TorchDType>(&key.value)) return "dtype " + dtype->name;
+  if (const auto* device = std::get_if<TorchDevice>(&key.value)) return "device " + device->name;
   return std::nullopt;
 }
 

@@ -22,6 +22,14 @@ std::string hex_of_integer(std::int64_t integer);
 // nullopt for a key that equals none: one with a NaN.
 std::optional<std::string> canonical_key(const CheckpointValue& key);
 
+// True for a value that a key may be, other than a tuple.
+bool is_plain_key(const CheckpointValue& key);
+
+// True for the dtypes that TensorReference::dtype may have.
+bool is_split_complex(std::string_view dtype);
+// True where there is a stride for each dimension, and none of either is negative.
+bool is_meta_tensor(const MetaTensor& tensor);
+
 // Returns the text of a double as Python prints it: the fewest digits that read back as the same
 // double.
 std::string python_float(double value);

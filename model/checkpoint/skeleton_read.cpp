@@ -1,4 +1,6 @@
 // Values of a checkpoint from their JSON.
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <limits>
@@ -58,11 +60,11 @@ Result<CheckpointValue> complex_of(const JsonNode& node) {
   return CheckpointValue{std::complex<double>(real, imaginary)};
 }
 
-Result<CheckpointValue> bytes_of(JsonNode&& node) {
+Result<CheckpointValue> bytes_of(JsonNode&& node, bool is_bytearray) {
   CFCK_TRY_ASSIGN(const std::string text, text_of(std::move(node)));
   auto bytes = bytes_of_base64(text);
   if (!bytes) return corrupt("bytes are not valid base64");
-  return CheckpointValue{CheckpointBytes{std::move(*bytes)}};
+  return CheckpointValue{CheckpointBytes{std::move(*bytes), is_bytearray}};
 }
 
 Result<CheckpointValue> scalar_of(JsonNode&& node) {
@@ -88,17 +90,58 @@ Result<CheckpointValue> scalar_of(JsonNode&& node) {
   return CheckpointValue{std::move(scalar)};
 }
 
-Result<CheckpointValue> size_of(JsonNode&& node) {
+Result<std::vector<std::int64_t>> sizes_of(JsonNode&& node) {
   if (node.kind != Kind::kArray) return no_value("an array");
-  TorchSize size;
+  std::vector<std::int64_t> sizes;
   for (JsonNode& item : node.items) {
     CFCK_TRY_ASSIGN(const CheckpointValue value, value_of(std::move(item)));
     const auto* integer = std::get_if<std::int64_t>(&value.value);
     if (integer == nullptr)
       return corrupt("a torch.Size has something that is no integer of 64 bits");
-    size.sizes.push_back(*integer);
+    sizes.push_back(*integer);
   }
-  return CheckpointValue{std::move(size)};
+  return sizes;
+}
+
+// Reads the last two items of a tensor of PyTorch: what it is, and whether it requires a gradient.
+Result<void> read_class(const JsonNode& name, const JsonNode& flag, bool& is_parameter,
+                        bool& requires_grad) {
+  if (name.kind != Kind::kText || (name.text != "tensor" && name.text != "parameter")) {
+    return no_value("\"tensor\" or \"parameter\"");
+  }
+  if (flag.kind != Kind::kBool) return corrupt("requires_grad of a tensor is no bool");
+  is_parameter = name.text == "parameter";
+  requires_grad = flag.flag;
+  return {};
+}
+
+Result<CheckpointValue> meta_of(JsonNode&& node) {
+  CFCK_TRY(expect_items(node, 5));
+  MetaTensor tensor;
+  CFCK_TRY_ASSIGN(tensor.dtype, text_of(std::move(node.items[0])));
+  CFCK_TRY_ASSIGN(tensor.shape, sizes_of(std::move(node.items[1])));
+  CFCK_TRY_ASSIGN(tensor.strides, sizes_of(std::move(node.items[2])));
+  CFCK_TRY(read_class(node.items[3], node.items[4], tensor.is_parameter, tensor.requires_grad));
+  if (!is_meta_tensor(tensor)) return corrupt("a tensor without values has no valid shape");
+  return CheckpointValue{std::move(tensor)};
+}
+
+Result<CheckpointValue> torch_tensor_of(JsonNode&& node) {
+  CFCK_TRY(expect_items(node, 4));
+  TensorReference reference;
+  CFCK_TRY_ASSIGN(reference.record, text_of(std::move(node.items[0])));
+  if (node.items[1].kind != Kind::kNull) {
+    CFCK_TRY_ASSIGN(reference.dtype, text_of(std::move(node.items[1])));
+    if (!is_split_complex(reference.dtype)) {
+      return unsupported(
+          "the checkpoint was written by a newer version of cfck: no tensor is stored as '" +
+          escaped(reference.dtype) + "'; load it with that version");
+    }
+  }
+  bool is_parameter = false;
+  CFCK_TRY(read_class(node.items[2], node.items[3], is_parameter, reference.requires_grad));
+  if (is_parameter) reference.kind = TensorReference::Kind::kParameter;
+  return CheckpointValue{std::move(reference)};
 }
 
 Result<CheckpointValue> reference_of(std::string_view tag, JsonNode&& node) {
@@ -129,9 +172,12 @@ Result<CheckpointValue> tagged_value(std::string_view tag, JsonNode&& node) {
     return CheckpointValue{number};
   }
   if (tag == "complex") return complex_of(node);
-  if (tag == "bytes") return bytes_of(std::move(node));
+  if (tag == "bytes" || tag == "bytearray") return bytes_of(std::move(node), tag == "bytearray");
   if (tag == "numpy.scalar") return scalar_of(std::move(node));
-  if (tag == "torch.Size") return size_of(std::move(node));
+  if (tag == "torch.Size") {
+    CFCK_TRY_ASSIGN(std::vector<std::int64_t> sizes, sizes_of(std::move(node)));
+    return CheckpointValue{TorchSize{std::move(sizes)}};
+  }
   if (tag == "torch.dtype") {
     CFCK_TRY_ASSIGN(std::string name, text_of(std::move(node)));
     return CheckpointValue{TorchDType{std::move(name)}};
@@ -140,6 +186,12 @@ Result<CheckpointValue> tagged_value(std::string_view tag, JsonNode&& node) {
     CFCK_TRY_ASSIGN(std::string name, text_of(std::move(node)));
     return CheckpointValue{TorchDevice{std::move(name)}};
   }
+  if (tag == "torch.layout") {
+    CFCK_TRY_ASSIGN(std::string name, text_of(std::move(node)));
+    return CheckpointValue{TorchLayout{std::move(name)}};
+  }
+  if (tag == "torch.meta") return meta_of(std::move(node));
+  if (tag == "torch.tensor") return torch_tensor_of(std::move(node));
   if (tag == "tensor" || tag == "parameter" || tag == "array") {
     return reference_of(tag, std::move(node));
   }
@@ -147,6 +199,13 @@ Result<CheckpointValue> tagged_value(std::string_view tag, JsonNode&& node) {
       "the checkpoint was written by a newer version of cfck: there is no value of "
       "type '" +
       escaped(tag) + "'; load it with that version");
+}
+
+// Of the values that are objects of JSON, those that keys may be.
+bool is_key_tag(std::string_view tag) {
+  constexpr std::array<std::string_view, 7> kTags = {
+      "int", "float", "complex", "bytes", "torch.Size", "torch.dtype", "torch.device"};
+  return std::find(kTags.begin(), kTags.end(), tag) != kTags.end();
 }
 
 Result<CheckpointValue> tuple_key(JsonNode&& node, int depth) {
@@ -186,7 +245,7 @@ Result<CheckpointValue> value_of(JsonNode&& node) {
 Result<CheckpointValue> key_of(JsonNode&& node, int depth) {
   if (node.kind == Kind::kObject && node.items.size() == 1) {
     if (node.names[0] == "tuple") return tuple_key(std::move(node.items[0]), depth);
-    if (node.names[0] != "int" && node.names[0] != "float") {
+    if (!is_key_tag(node.names[0])) {
       return corrupt("a key has the type '" + escaped(node.names[0]) + "'");
     }
   }

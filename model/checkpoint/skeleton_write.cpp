@@ -42,6 +42,21 @@ void append_integer(std::string& json, std::int64_t value) {
   }
 }
 
+void append_integers(std::string& json, const std::vector<std::int64_t>& values) {
+  json += '[';
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) json += ',';
+    append_integer(json, values[i]);
+  }
+  json += ']';
+}
+
+// Ends an array and its tag.
+void append_class(std::string& json, bool is_parameter, bool requires_grad) {
+  json += is_parameter ? ",\"parameter\"," : ",\"tensor\",";
+  json += requires_grad ? "true]}" : "false]}";
+}
+
 // Appends {"tag":"text"}.
 Result<void> append_tagged(std::string& json, const char* tag, const std::string& text) {
   json.append("{\"").append(tag).append("\":");
@@ -88,7 +103,7 @@ struct Appender {
   }
   Result<void> operator()(const std::string& value) const { return append_text(json, value); }
   Result<void> operator()(const CheckpointBytes& value) const {
-    return append_tagged(json, "bytes", base64(value.bytes));
+    return append_tagged(json, value.is_bytearray ? "bytearray" : "bytes", base64(value.bytes));
   }
   Result<void> operator()(const NumpyScalar& value) const {
     if (!is_numpy_scalar(value)) {
@@ -103,12 +118,25 @@ struct Appender {
     return {};
   }
   Result<void> operator()(const TorchSize& value) const {
-    json += "{\"torch.Size\":[";
-    for (std::size_t i = 0; i < value.sizes.size(); ++i) {
-      if (i > 0) json += ',';
-      append_integer(json, value.sizes[i]);
+    json += "{\"torch.Size\":";
+    append_integers(json, value.sizes);
+    json += '}';
+    return {};
+  }
+  Result<void> operator()(const TorchLayout& value) const {
+    return append_tagged(json, "torch.layout", value.name);
+  }
+  Result<void> operator()(const MetaTensor& value) const {
+    if (!is_meta_tensor(value)) {
+      return invalid_argument("has a tensor without values whose shape is not valid");
     }
-    json += "]}";
+    json += "{\"torch.meta\":[";
+    CFCK_TRY(append_text(json, value.dtype));
+    json += ',';
+    append_integers(json, value.shape);
+    json += ',';
+    append_integers(json, value.strides);
+    append_class(json, value.is_parameter, value.requires_grad);
     return {};
   }
   Result<void> operator()(const TorchDType& value) const {
@@ -120,12 +148,25 @@ struct Appender {
   Result<void> operator()(const TensorReference& value) const {
     if (value.kind == TensorReference::Kind::kArray)
       return append_tagged(json, "array", value.record);
-    if (value.kind == TensorReference::Kind::kTensor) {
-      return append_tagged(json, "tensor", value.record);
+    const bool is_parameter = value.kind == TensorReference::Kind::kParameter;
+    if (!value.dtype.empty() || (value.requires_grad && !is_parameter)) {
+      return append_torch_tensor(value, is_parameter);
     }
+    if (!is_parameter) return append_tagged(json, "tensor", value.record);
     json += "{\"parameter\":[";
     CFCK_TRY(append_text(json, value.record));
     json += value.requires_grad ? ",true]}" : ",false]}";
+    return {};
+  }
+  Result<void> append_torch_tensor(const TensorReference& value, bool is_parameter) const {
+    if (!value.dtype.empty() && !is_split_complex(value.dtype)) {
+      return invalid_argument("has a tensor of dtype '" + escaped(value.dtype) +
+                              "', which its record has or which is not stored");
+    }
+    json += "{\"torch.tensor\":[";
+    CFCK_TRY(append_text(json, value.record));
+    json += value.dtype.empty() ? ",null" : ",\"" + value.dtype + "\"";
+    append_class(json, is_parameter, value.requires_grad);
     return {};
   }
   Result<void> operator()(ContainerReference value) const {
@@ -154,12 +195,11 @@ Result<void> append_key(std::string& json, const CheckpointValue& key, int depth
     json += "]}";
     return {};
   }
-  // The alternatives up to double, and strings.
-  const bool plain = key.value.index() <= 4 || std::holds_alternative<std::string>(key.value);
-  if (!plain) {
+  if (!is_plain_key(key)) {
     return invalid_argument(
-        "has a key that is none; keys may be strings, integers, floats, bools, None and tuples of "
-        "these");
+        "has a key that is none; keys may be strings, numbers, bools, None, bytes, dtypes, "
+        "devices, "
+        "sizes and tuples of these");
   }
   return append_value(json, key);
 }

@@ -33,6 +33,7 @@ from ._calibration.tensor import CalibratedTensor
 from ._evaluation.evaluate import Evaluation, evaluate
 from ._io.on_device import DeviceWarning
 from ._io.open import safe_open
+from ._io.parts import LeftOutWarning
 from ._io.records import RecordInfo
 from ._io.serialize import TensorSpec, deserialize, serialize, serialize_file
 from ._io.single import compress, decompress, update
@@ -84,6 +85,7 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "IoError",
+    "LeftOutWarning",
     "LimitExceededError",
     "LossWarning",
     "MissingFileError",

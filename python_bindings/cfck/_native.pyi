@@ -177,7 +177,7 @@ class File:
     """An open file of any format. All methods may be called concurrently."""
 
     @staticmethod
-    def open_path(path: bytes, *, map: bool, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> File: ...
+    def open_path(path: bytes, *, map: bool, only_tensors: bool, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> File: ...
 
     @staticmethod
     def open_memory(owner: object, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> File: ...
@@ -192,6 +192,9 @@ class File:
         """All records in file order, hidden ones included."""
 
     def metadata(self) -> dict[str, str]: ...
+
+    def notes(self) -> list[str]:
+        """Sentences about what the file has and was not read."""
 
     def attachments(self) -> dict[str, int]:
         """Names of the attachments, and how many bytes each has."""

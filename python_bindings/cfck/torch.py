@@ -18,6 +18,7 @@ from ._frameworks.numpy_arrays import NumpyFramework
 from ._frameworks.torch_tensors import TorchFramework
 from ._io.archive import Archive
 from ._io.model import load_into
+from ._io.module_versions import with_versions
 from ._io.open import safe_open
 from ._io.save import write_bytes, write_file
 from ._io.summary import SaveSummary
@@ -69,7 +70,7 @@ def save(
 ) -> bytes:
     """Saves tensors to bytes. Arguments as in save_file."""
     calibrated(model, options)
-    return write_bytes(_FRAMEWORK, tensors, metadata, options)
+    return write_bytes(_FRAMEWORK, tensors, with_versions(metadata, tensors), options)
 
 
 @takes(SaveFileOptions)
@@ -115,7 +116,7 @@ def save_file(
     Ctrl-C that comes so late is raised when the file is saved. May be called from several threads.
     """
     calibrated(model, options)
-    return write_file(_FRAMEWORK, tensors, filename, metadata, options)
+    return write_file(_FRAMEWORK, tensors, filename, with_versions(metadata, tensors), options)
 
 
 @takes(LoadBytesOptions)
@@ -201,7 +202,8 @@ def save_model(
     buffers = dict.fromkeys(
         (name for name, _ in model.named_buffers(remove_duplicate=False)), "buffer"
     )
-    return write_file(_FRAMEWORK, state_dict, filename, metadata, options, buffers)
+    complete = with_versions(metadata, state_dict)
+    return write_file(_FRAMEWORK, state_dict, filename, complete, options, buffers)
 
 
 @takes(LoadOptions)

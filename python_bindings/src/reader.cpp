@@ -49,12 +49,13 @@ ArchiveOptions archive_options(unsigned threads, bool verify, std::uint64_t max_
 }
 
 // Paths are bytes: not every file name is valid UTF-8.
-std::unique_ptr<File> open_path(const nb::bytes& path_bytes, bool map, unsigned threads,
-                                bool verify, std::uint64_t max_decoded_bytes,
+std::unique_ptr<File> open_path(const nb::bytes& path_bytes, bool map, bool only_tensors,
+                                unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
                                 const LimitChoices& limits) {
   const std::string path(path_bytes.c_str(), path_bytes.size());
   const ReadMode mode = map ? ReadMode::kMmap : ReadMode::kPread;
-  const ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits);
+  ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits);
+  options.only_tensors = only_tensors;
   auto source = take(without_gil([&] { return open_file(path, mode); }));
   return std::make_unique<File>(std::move(source), path, nb::none(), options);
 }
@@ -179,8 +180,8 @@ void bind_reader(nb::module_& module) {
   bind_record(module);
   nb::class_<File>(module, "File",
                    "An open file of any format. All methods may be called concurrently.")
-      .def_static("open_path", &open_path, "path"_a, nb::kw_only(), "map"_a, "threads"_a,
-                  "verify"_a, "max_decoded_bytes"_a, "limits"_a)
+      .def_static("open_path", &open_path, "path"_a, nb::kw_only(), "map"_a, "only_tensors"_a,
+                  "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a)
       .def_static("open_memory", &open_memory, "owner"_a, "address"_a, "n_bytes"_a, nb::kw_only(),
                   "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a)
       .def_static(
@@ -190,6 +191,13 @@ void bind_reader(nb::module_& module) {
           "alive.")
       .def("records", &File::records, "All records in file order, hidden ones included.")
       .def("metadata", [](const File& file) { return file.archive().metadata(); })
+      .def(
+          "notes",
+          [](const File& file) {
+            const auto notes = file.archive().notes();
+            return std::vector<std::string>(notes.begin(), notes.end());
+          },
+          "Sentences about what the file has and was not read.")
       .def("attachments", &File::attachments,
            "Names of the attachments, and how many bytes each has.")
       .def("attachment", &read_attachment, "name"_a)

@@ -112,7 +112,13 @@ TEST(Checkpoint, RefusesWhatTheSpecificationForbids) {
       document(
           R"({"dict":[[{"int":"0x40000000000000000000"},2],[{"float":302231454903657293676544.0},3]]})",
           R"({"at":0})"),
-      document(R"({"dict":[[{"bytes":"YWI="},2]]})", R"({"at":0})"),
+      document(R"({"dict":[[{"bytearray":"YWI="},2]]})", R"({"at":0})"),
+      document(R"({"dict":[[{"torch.Size":[1]},2],[{"tuple":[1]},2]]})", R"({"at":0})"),
+      document(R"({"attributes":[[["a",1]],2]})", R"({"at":0})"),
+      document(R"({"attributes":[[[1,1]],{"tensor":"w"}]})", R"({"at":0})"),
+      document(R"({"torch.sparse":[{"torch.layout":"sparse_coo"}]})", R"({"at":0})"),
+      document("", R"({"torch.meta":["float32",[1],[],"tensor",false]})"),
+      document("", R"({"torch.tensor":["w",null,"array",false]})"),
       document(R"({"set":[1,{"float":1.0}]})", R"({"at":0})"),
       document(R"({"list":[{"tensor":"t"},{"array":"t"}]})", R"({"at":0})"),
   };
@@ -171,7 +177,7 @@ TEST(Checkpoint, RefusesToWriteWhatCannotBeRead) {
   EXPECT_NE(message(), "");  // no value
   checkpoint.containers[0].values.emplace_back();
   EXPECT_EQ(message(), "container 0 of the checkpoint has a string that is not valid UTF-8");
-  checkpoint.containers[0].keys[0] = {TorchSize{}};
+  checkpoint.containers[0].keys[0] = {CheckpointBytes{"a", true}};
   EXPECT_NE(message(), "");
   checkpoint.containers[0].keys[0] = {std::int64_t{1}};
   EXPECT_EQ(message(), "");

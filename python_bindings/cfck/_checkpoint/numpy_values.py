@@ -17,6 +17,7 @@ class ArrayValues:
     kind = "numpy"
     record_tags = ("array",)
     value_tags: Mapping[str, Callable[[Any], Any]] = {}
+    container_tags: Mapping[str, Callable[[list[Any]], Any]] = {}
 
     def encode(self, value: Any, add: AddTensor) -> Any | None:
         if not isinstance(value, np.ndarray):

@@ -24,6 +24,9 @@ from ..errors import CorruptError, InvalidArgumentError, UnsupportedError
 MAX_JSON_INT = (1 << 53) - 1
 MAX_KEY_DEPTH = 16
 
+# Values that are objects of the JSON and may be keys.
+KEY_TAGS = ("int", "float", "complex", "bytes", "torch.Size", "torch.dtype", "torch.device")
+
 _HEX_INT = re.compile(r"-?0x[0-9a-f]+")
 _HEX_BYTES = re.compile(r"(?:[0-9a-f]{2})*")
 _HEX_DOUBLE = re.compile(r"[0-9a-f]{16}")
@@ -67,22 +70,29 @@ def encode_plain(value: Any) -> Any:
     raise NotStorable(f"is a {type_name(value)}")
 
 
-def encode_key(key: Any, depth: int = 0) -> Any:
-    """A key of a dict or an element of a set, as JSON."""
+def encode_key(key: Any, encode_other: Callable[[Any], Any | None], depth: int = 0) -> Any:
+    """A key of a dict or an element of a set, as JSON.
+
+    ``encode_other`` knows keys of a framework, and returns None for what is none of these.
+    """
     if type(key) is tuple:
         if depth == MAX_KEY_DEPTH:
             raise NotStorable(f"has a key of more than {MAX_KEY_DEPTH} nested tuples")
-        return {"tuple": [encode_key(item, depth + 1) for item in key]}
-    if type(key) not in (str, int, float, bool, type(None)):
+        return {"tuple": [encode_key(item, encode_other, depth + 1) for item in key]}
+    if type(key) in (str, int, float, bool, type(None), bytes, complex):
+        return _ENCODERS[type(key)](key)
+    encoded = encode_other(key)
+    if encoded is None:
         raise NotStorable(
             f"has the key {shown(repr(key))}, which is a {type_name(key)}; keys may be str, int, "
-            "float, bool, None and tuples of these"
+            "float, complex, bool, None, bytes, torch.dtype, torch.device, torch.Size and tuples "
+            "of these"
         )
-    return _ENCODERS[type(key)](key)
+    return encoded
 
 
 def decode_plain(value: Any) -> Any:
-    """The opposite of encode_plain. Raises KeyError for a tag that is not of a plain value."""
+    """The opposite of encode_plain."""
     if type(value) is str:
         return _check_text(value)
     if value is None or type(value) in (bool, int):
@@ -90,19 +100,10 @@ def decode_plain(value: Any) -> Any:
     if type(value) is not tuple:
         raise bad_skeleton(f"{shown(repr(value))} is not a value")
     tag, content = tagged(value)
-    return _DECODERS[tag](content)
-
-
-def decode_key(key: Any, depth: int = 0) -> Any:
-    if type(key) is tuple:
-        tag, content = tagged(key)
-        if tag == "tuple":
-            if depth == MAX_KEY_DEPTH:
-                raise bad_skeleton(f"a key has more than {MAX_KEY_DEPTH} nested tuples")
-            return tuple([decode_key(item, depth + 1) for item in expect_list(content)])
-        if tag not in ("int", "float"):
-            raise bad_skeleton(f"a key has the type {shown(tag)}")
-    return decode_plain(key)
+    decode = _DECODERS.get(tag)
+    if decode is None:
+        raise newer_skeleton(f"there is no value of type {shown(tag)}")
+    return decode(content)
 
 
 def tagged(pairs: tuple[tuple[str, Any], ...]) -> tuple[str, Any]:
@@ -138,7 +139,8 @@ def encode_int(value: int) -> Any:
 
 
 def decode_int(value: Any) -> int:
-    number = decode_plain(value)
+    is_tagged = type(value) is tuple and tagged(value)[0] == "int"
+    number = decode_plain(value) if is_tagged else value
     if type(number) is not int:
         raise bad_skeleton(f"{shown(repr(value))} is not an integer")
     return number
@@ -229,6 +231,7 @@ _ENCODERS: dict[type, Callable[[Any], Any]] = {
     float: lambda value: {"float": _double(value)},
     complex: lambda value: {"complex": [_double(value.real), _double(value.imag)]},
     bytes: lambda value: {"bytes": base64.b64encode(value).decode()},
+    bytearray: lambda value: {"bytearray": base64.b64encode(value).decode()},
 }
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {
@@ -236,5 +239,6 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "float": _decode_double,
     "complex": _decode_complex,
     "bytes": _decode_bytes,
+    "bytearray": lambda value: bytearray(_decode_bytes(value)),
     "numpy.scalar": _decode_scalar,
 }

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 from .._common.text import shown
 from ..errors import CorruptError, UnsupportedError
 from .plain import (
+    KEY_TAGS,
     MAX_JSON_INT,
+    MAX_KEY_DEPTH,
     bad_skeleton,
-    decode_key,
     decode_plain,
     expect_list,
     newer_skeleton,
@@ -30,8 +31,15 @@ _FRAMEWORK_TAGS = {
     "torch.Size": "torch",
     "torch.dtype": "torch",
     "torch.device": "torch",
+    "torch.layout": "torch",
+    "torch.tensor": "torch",
+    "torch.meta": "torch",
+    "torch.sparse": "torch",
+    "attributes": "torch",
     "array": "numpy",
 }
+# The most keys of a dict or a set that may have one hash: more are chosen to make it slow.
+_MOST_OF_ONE_HASH = 64
 
 # Tensors by name of record.
 Tensors = Mapping[str, Any]
@@ -52,6 +60,10 @@ class ValueDecoder(Protocol):
     def record_name(self, tag: str, content: Any) -> str:
         """The record that a value of record_tags is made of."""
 
+    @property
+    def container_tags(self) -> Mapping[str, Callable[[list[Any]], Any]]:
+        """Objects made of their parts, which are None as long as there are no tensors."""
+
     def finish(self, tag: str, content: Any, tensor: Any) -> Any:
         """The value made of the record's tensor."""
 
@@ -66,6 +78,9 @@ class SkeletonReader:
         self._of_record = {tag: decoder for decoder in decoders for tag in decoder.record_tags}
         self._of_value = {
             tag: decode for decoder in decoders for tag, decode in decoder.value_tags.items()
+        }
+        self._of_container = {
+            tag: make for decoder in decoders for tag, make in decoder.container_tags.items()
         }
         self.records: dict[str, list[str]] = {decoder.kind: [] for decoder in decoders}
         # A first pass without tensors finds every mistake before any tensor is read.
@@ -114,21 +129,49 @@ class SkeletonReader:
             state_dict = self._fill(collections.OrderedDict(), expect_list(pairs))
             state_dict._metadata = self._value(metadata)
             return state_dict
+        if tag in self._of_container:
+            return self._object(tag, items)
+        if tag in _FRAMEWORK_TAGS:
+            raise self._other_framework(tag)
         raise newer_skeleton(f"there is no container of type {shown(tag)}")
+
+    def _object(self, tag: str, items: list[Any]) -> Any:
+        if tag == "attributes":
+            pairs, owner = expect_list(items, 2)
+            parts = [self._value(owner), self._fill({}, expect_list(pairs))]
+        else:
+            parts = [self._value(item) for item in items]
+        return self._of_container[tag](parts)
+
+    def _key(self, key: Any, depth: int = 0) -> Any:
+        if type(key) is not tuple:
+            return decode_plain(key)
+        tag, content = tagged(key)
+        if tag == "tuple":
+            if depth == MAX_KEY_DEPTH:
+                raise bad_skeleton(f"a key has more than {MAX_KEY_DEPTH} nested tuples")
+            return tuple([self._key(item, depth + 1) for item in expect_list(content)])
+        if tag not in KEY_TAGS:
+            raise bad_skeleton(f"a key has the type {shown(tag)}")
+        return self._value(key)
 
     def _set(self, items: list[Any]) -> set[Any]:
         result: set[Any] = set()
+        hashes: dict[int, int] = {}
         for item in items:
-            key = decode_key(item)
+            key = self._key(item)
+            _count_hash(hashes, key)
             if key in result:
                 raise bad_skeleton(f"a set contains {_name(key)} twice")
             result.add(key)
         return result
 
     def _fill(self, mapping: Any, pairs: list[Any]) -> Any:
+        hashes: dict[int, int] = {}
         for pair in pairs:
             encoded_key, value = expect_list(pair, 2)
-            key = decode_key(encoded_key)
+            key = self._key(encoded_key)
+            _count_hash(hashes, key)
             if key in mapping:
                 raise bad_skeleton(f"a dict has the key {_name(key)} twice")
             mapping[key] = self._value(value)
@@ -145,14 +188,15 @@ class SkeletonReader:
         if tag in self._of_value:
             return self._of_value[tag](content)
         if tag in _FRAMEWORK_TAGS:
-            raise UnsupportedError(
-                f"the checkpoint has values of {_FRAMEWORK_TAGS[tag]} ({tag}): load it with "
-                f"cfck.{_FRAMEWORK_TAGS[tag]}.load_checkpoint"
-            )
-        try:
-            return decode_plain(value)
-        except KeyError:
-            raise newer_skeleton(f"there is no value of type {shown(tag)}") from None
+            raise self._other_framework(tag)
+        return decode_plain(value)
+
+    def _other_framework(self, tag: str) -> UnsupportedError:
+        framework = _FRAMEWORK_TAGS[tag]
+        return UnsupportedError(
+            f"the checkpoint has values of {framework} ({tag}): load it with "
+            f"cfck.{framework}.load_checkpoint"
+        )
 
     def _refer(self, place: Any) -> Any:
         if type(place) is not int or not 0 <= place < len(self._built):
@@ -175,6 +219,16 @@ class SkeletonReader:
             result = decoder.finish(tag, content, self._tensors[name])
         self._references[name] = tag, content, result
         return result
+
+
+def _count_hash(hashes: dict[int, int], key: Any) -> None:
+    """Raises CorruptError for keys that were chosen so that a dict takes forever to hold them."""
+    if type(key) is str:
+        return  # hashes of text differ from process to process
+    number = hash(key)
+    hashes[number] = hashes.get(number, 0) + 1
+    if hashes[number] > _MOST_OF_ONE_HASH:
+        raise bad_skeleton(f"more than {_MOST_OF_ONE_HASH} keys of a dict or a set have one hash")
 
 
 def _name(key: Any) -> str:

@@ -23,6 +23,8 @@ MAX_DEPTH = 1000
 MAX_SKELETON_BYTES = 64 << 20
 
 _LONGEST_NAME = 1000
+# The most values that are seen again because their container is in several places.
+_MOST_REPEATS = 1 << 22
 _CONTAINERS: dict[type, str] = {
     dict: "dict",
     collections.OrderedDict: "OrderedDict",
@@ -63,6 +65,7 @@ class _Open:
     tag: str
     children: Iterator[tuple[Any, Any]]  # key or index, item
     items: list[Any]  # JSON
+    encode_key: Callable[[Any], Any]
     step: Any = None  # key or index of the item at hand
 
     @property
@@ -73,7 +76,7 @@ class _Open:
         if self.tag not in _MAPPINGS or isinstance(self.step, _Attribute):
             self.items.append(item)
         else:
-            self.items.append([encode_key(self.step), item])
+            self.items.append([self.encode_key(self.step), item])
 
 
 class SkeletonWriter:
@@ -91,7 +94,10 @@ class SkeletonWriter:
         self._open: list[_Open] = []
         self._open_ids: set[int] = set()
         self._done: dict[int, int] = {}  # id of a container: its place
-        self._names: dict[int, str] = {}  # id of a tensor: name of its record
+        self._names: dict[int, str] = {}  # id of a tensor: its first name
+        self._kinds: dict[int, str] = {}  # id of a tensor: kind of its encoder
+        self._tensors_below: set[int] = set()  # ids of containers
+        self._n_repeats = 0
         self._used: set[str] = set()
         self._suffixes: dict[str, int] = {}
         self._texts: list[str] = []
@@ -126,12 +132,13 @@ class SkeletonWriter:
         if tag is None:
             return self._encode(value), False
         if id(value) in self._done:
+            self._name_again(value)
             return {"at": self._done[id(value)]}, False
         if id(value) in self._open_ids:
             raise NotStorable("contains itself; store a tree without cycles")
         if len(self._open) == MAX_DEPTH:
             raise NotStorable(f"is more than {MAX_DEPTH} containers deep")
-        self._open.append(_open_container(value, tag))
+        self._open.append(_open_container(value, tag, self._encode_key))
         self._open_ids.add(id(value))
         return None, True
 
@@ -147,6 +154,11 @@ class SkeletonWriter:
 
     def _close(self) -> Any:
         container = self._open.pop()
+        if any(
+            id(child) in self._tensors_below or id(child) in self._names
+            for _, child in _named_children(container.source)
+        ):
+            self._tensors_below.add(id(container.source))
         items: Any = container.items
         if container.tag == "state_dict":
             items = [items[:-1], items[-1]]
@@ -155,6 +167,16 @@ class SkeletonWriter:
         self._done[id(container.source)] = place
         self._texts.append(_to_json({container.tag: items}))
         return {"at": place}
+
+    def _encode_key(self, key: Any) -> Any:
+        return encode_key(key, self._encode_framework_key)
+
+    def _encode_framework_key(self, key: Any) -> Any | None:
+        for encoder in self._encoders:
+            encoded = encoder.encode(key, _refuse_tensor)
+            if encoded is not None:
+                return encoded
+        return None
 
     def _encode(self, value: Any) -> Any:
         for encoder in self._encoders:
@@ -168,14 +190,38 @@ class SkeletonWriter:
             raise NotStorable(f"{error}; {advice}" if advice else str(error)) from None
 
     def _add(self, kind: str, tensor: Any) -> str:
-        name = self._names.get(id(tensor))
-        if name is None:
-            name = self._free_name()
-            self._names[id(tensor)] = name
-            self.tensors[kind][name] = tensor
-        if self._inside_optimizer():
-            self.optimizer_state.add(name)
-        return name
+        """The record to refer to: the first name of the tensor. Each path to it is a name."""
+        path = [container.step for container in self._open]
+        self._add_name(kind, tensor, path, self._inside_optimizer())
+        return self._names[id(tensor)]
+
+    def _add_name(self, kind: str, tensor: Any, path: list[Any], is_optimizer: bool) -> None:
+        name = self._free_name(path)
+        first = self._names.setdefault(id(tensor), name)
+        self._kinds[id(tensor)] = kind
+        self.tensors[kind][name] = tensor
+        if is_optimizer:
+            self.optimizer_state.update((first, name))
+
+    def _name_again(self, value: Any) -> None:
+        """Names the tensors of a container that is in another place too by their paths there."""
+        top = [container.step for container in self._open]
+        is_optimizer = self._inside_optimizer()
+        waiting = [(top, value)]
+        while waiting:
+            path, item = waiting.pop()
+            if id(item) in self._names and type(item) not in _CONTAINERS:
+                self._n_repeats += 1
+                self._add_name(self._kinds[id(item)], item, path, is_optimizer)
+            elif id(item) in self._tensors_below:
+                children = list(_named_children(item))
+                self._n_repeats += len(children)
+                waiting += [([*path, step], child) for step, child in reversed(children)]
+            if self._n_repeats > _MOST_REPEATS:
+                raise NotStorable(
+                    "is in so many places that its tensors have more names than files store; "
+                    "store copies of it"
+                )
 
     def _inside_optimizer(self) -> bool:
         if any(container.is_optimizer for container in self._open):
@@ -183,9 +229,9 @@ class SkeletonWriter:
         keys = (container.step for container in self._open[:-1])
         return any(isinstance(key, str) and _OPTIMIZER_KEY.search(key) for key in keys)
 
-    def _free_name(self) -> str:
+    def _free_name(self, steps: list[Any]) -> str:
         """The path, or if another path reads the same, that and a number."""
-        path = shown(".".join(_name_of(container.step) for container in self._open), _LONGEST_NAME)
+        path = shown(".".join(map(_name_of, steps)), _LONGEST_NAME)
         path = path or "root"
         name, suffix = path, self._suffixes.get(path, 1)
         while name in self._used:
@@ -205,27 +251,41 @@ class SkeletonWriter:
         return "checkpoint" + shown("".join(steps), 400)
 
 
-def _open_container(value: Any, tag: str) -> _Open:
+def _refuse_tensor(tensor: Any) -> str:
+    raise NotStorable(f"has a key that is a {type_name(tensor)}, which changes; use another key")
+
+
+def _open_container(value: Any, tag: str, key_of: Callable[[Any], Any]) -> _Open:
     attributes = vars(value) if hasattr(value, "__dict__") else {}
     if tag in ("set", "frozenset"):
         # In an order of their own: that of a set changes from run to run.
-        return _Open(value, tag, iter(()), sorted(map(encode_key, value), key=_to_json))
+        return _Open(value, tag, iter(()), sorted(map(key_of, value), key=_to_json), key_of)
     if tag in ("list", "tuple"):
-        return _Open(value, tag, iter(enumerate(value)), [])
+        return _Open(value, tag, iter(enumerate(value)), [], key_of)
     if not attributes:
-        return _Open(value, tag, iter(value.items()), [])
+        return _Open(value, tag, iter(value.items()), [], key_of)
     if tag != "OrderedDict" or set(attributes) != {"_metadata"}:
         raise NotStorable(
             f"is a {type_name(value)} with the attributes {shown(', '.join(attributes))}, "
             "which would be lost; store dict(x), and store what you need of them separately"
         )
-    return _Open(value, "state_dict", _with_metadata(value, attributes["_metadata"]), [])
+    return _Open(value, "state_dict", _with_metadata(value, attributes["_metadata"]), [], key_of)
 
 
 def _with_metadata(state_dict: Any, metadata: Any) -> Iterator[tuple[Any, Any]]:
     """The attribute in which Module.state_dict() keeps metadata comes last."""
     yield from state_dict.items()
     yield _Attribute("_metadata"), metadata
+
+
+def _named_children(container: Any) -> Iterator[tuple[Any, Any]]:
+    """Step and value of what a container has, but for elements of sets, which are keys."""
+    if isinstance(container, (list, tuple)):
+        yield from enumerate(container)
+    elif isinstance(container, dict):
+        yield from container.items()
+        if hasattr(container, "_metadata"):
+            yield _Attribute("_metadata"), container._metadata
 
 
 def _to_json(value: Any) -> str:
@@ -251,7 +311,7 @@ def _advice(value: Any) -> str:
         (enum.Enum, "store its .value or its .name"),
         (argparse.Namespace, "store vars(x)"),
         (os.PathLike, "store str(x)"),
-        (bytearray | memoryview, "store bytes(x)"),
+        (memoryview, "store bytes(x)"),
         (collections.deque | range, "store list(x)"),
     ]
     for kind, advice in known:

@@ -67,7 +67,7 @@ def load_tree(
             "load it with load_file"
         )
     reader = SkeletonReader(skeleton, [values for values, _ in kinds])
-    _check_records(archive.names(), reader.records.values())
+    _check_records(archive, reader.records.values())
     sizes = {kind: archive.bytes_to_load(names) for kind, names in reader.records.items()}
     tensors: dict[str, Any] = {}
     done_bytes = 0
@@ -79,12 +79,19 @@ def load_tree(
     return reader.build(tensors)
 
 
-def _check_records(stored: Sequence[str], referred: Iterable[Sequence[str]]) -> None:
-    """Compares the tensors of the file with those that the skeleton refers to."""
+def _check_records(archive: Archive, referred: Iterable[Sequence[str]]) -> None:
+    """Compares the tensors of the file with those that the skeleton refers to.
+
+    Further names of these are no mistake: of a tensor that is in several places.
+    """
+    stored = archive.names()
     wanted = dict.fromkeys(name for names in referred for name in names)
     present = set(stored)
     missing = [name for name in wanted if name not in present]
-    extra = [name for name in stored if name not in wanted]
+    sources = {_elements(archive, name) for name in wanted if name in present}
+    extra = [
+        name for name in stored if name not in wanted and _elements(archive, name) not in sources
+    ]
     if not missing and not extra:
         return
     problems = []
@@ -101,6 +108,14 @@ def _check_records(stored: Sequence[str], referred: Iterable[Sequence[str]]) -> 
         f"has, by name; {'; '.join(advice)}",
         record=(missing or extra)[0],
     )
+
+
+def _elements(archive: Archive, name: str) -> tuple[Any, ...]:
+    """Equal for names of the same elements. Tensors without any are no aliases of each other."""
+    record = archive.record(name)
+    if not record.decoded_bytes:
+        return record.dtype, tuple(record.shape)
+    return archive.source(name)
 
 
 def _listed(names: Sequence[str]) -> str:

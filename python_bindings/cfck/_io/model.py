@@ -20,6 +20,7 @@ from .._frameworks.torch_tensors import (
 from .archive import Archive
 from .loading import shift
 from .meta import Materialised, give_memory, meta_tensors, non_persistent_buffers
+from .module_versions import versioned
 from .prefixes import advice_on_names
 
 Geometry = tuple[Any, ...]
@@ -136,7 +137,7 @@ def _load_into(
             # Only its name is looked at.
             state[name] = torch.empty(0, device="meta")
     state = {name: state[name] for name in archive.names() if name in state}
-    result = model.load_state_dict(state, strict=False)
+    result = model.load_state_dict(versioned(state, archive.metadata(), model), strict=False)
     missing = set(result.missing_keys) - _tied_names(own, set(state))
     unexpected = [name for name in result.unexpected_keys if name not in optional]
     return Outcome(missing, [*unexpected, *conflicts], conflicts)

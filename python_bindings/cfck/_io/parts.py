@@ -6,12 +6,14 @@ import dataclasses
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from .. import _native
+from .._common.callers import level_of_caller
 from .._common.paths import native_path
 from .._common.progress import Progress
 from .._options.native import check_limits, check_threads
@@ -41,6 +43,7 @@ class Reading:
     limits: dict[str, int]
     map: bool = False
     decode: str = "auto"
+    only_tensors: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Reading:
@@ -56,6 +59,7 @@ class Reading:
             limits=check_limits(options["limits"]),
             map=backend == "mmap",
             decode=_check_decode(options["decode"]),
+            only_tensors=bool(options.get("only_tensors", False)),
         )
 
     def native(self) -> dict[str, Any]:
@@ -66,6 +70,10 @@ class Reading:
             "max_decoded_bytes": self.max_decoded_bytes,
             "limits": self.limits,
         }
+
+
+class LeftOutWarning(UserWarning):
+    """A file has more than tensors, and ``only_tensors`` left that out."""
 
 
 # Device, inode, bytes, and the times of the last change of contents and of status. Programs that
@@ -115,9 +123,19 @@ class Part:
         native = native_path(path)
         stamp = _stamp_of(path)
         try:
-            part = cls(_native.File.open_path(native, map=reading.map, **reading.native()))
+            part = cls(
+                _native.File.open_path(
+                    native,
+                    map=reading.map,
+                    only_tensors=reading.only_tensors,
+                    **reading.native(),
+                )
+            )
         except NotFoundError:
             raise MissingFileError(f"No such file or directory: {path}", filename=path) from None
+        if reading.only_tensors:
+            for note in part.file.notes():
+                warnings.warn(f"{path}: {note}", LeftOutWarning, stacklevel=level_of_caller())
         if part.file.format != "cfck" or not reading.verify:
             part._unproven = path, stamp
             _wait_for_clock(stamp)

@@ -246,9 +246,13 @@ class OpenOptions(ReadOptions, total=False):
 
     backend: "pread" reads private copies; "mmap" maps the file, which kills the process if another
         one truncates it meanwhile.
+    only_tensors: take the tensors of a file of PyTorch, numpy or HDF5 alone, without the
+        containers and plain values around them, and leave out what is refused otherwise, such as
+        objects of classes. Nothing of the file is executed; a LeftOutWarning names what is missing.
     """
 
     backend: Literal["pread", "mmap"]
+    only_tensors: bool
 
 
 class LoadOptions(OpenOptions, LoadBytesOptions, total=False):

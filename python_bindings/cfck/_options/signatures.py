@@ -55,6 +55,7 @@ _ORDER = (
     "rules",
     "prefetch",
     "backend",
+    "only_tensors",
     "threads",
     "verify",
     "decode",
@@ -127,7 +128,7 @@ _declare(SaveFileOptions, SaveOptions, verify=False, fsync=True)
 _declare(LimitOptions, threads=0, max_decoded_bytes=0, limits=None)
 _declare(ReadOptions, LimitOptions, verify=True, decode="auto")
 _declare(LoadBytesOptions, ReadOptions, progress=None)
-_declare(OpenOptions, ReadOptions, backend="pread")
+_declare(OpenOptions, ReadOptions, backend="pread", only_tensors=False)
 _declare(LoadOptions, OpenOptions, LoadBytesOptions)
 _declare(StreamOptions, OpenOptions, prefetch=True, threads=1)
 

@@ -12,6 +12,7 @@ from .._frameworks.torch_tensors import TorchFramework, torch_shape
 from .._io.archive import Archive
 from .._io.meta import non_persistent_buffers
 from .._io.model import Outcome, renames_keys
+from .._io.module_versions import versioned
 from .._io.prefixes import advice_on_names
 from .._options.kinds import OpenOptions, ReadOptions, StreamOptions
 from .._options.signatures import complete
@@ -152,7 +153,7 @@ def _load(
         for name, buffer in optional.items():
             if name in empty and name in state:
                 buffer.copy_(archive.load_one(name, framework))
-    result = model.load_state_dict(state, strict=False)
+    result = model.load_state_dict(versioned(state, archive.metadata(), model), strict=False)
     found = {name for group in groups for name in group.names if group.stored}
     unexpected = [name for name in result.unexpected_keys if name not in optional]
     return set(result.missing_keys) - found, [*unexpected, *conflicts]

@@ -13,6 +13,7 @@ from torch import nn
 
 from .._common.progress import Counter, Progress, shown
 from .._evaluation.outputs import check_batches
+from .._io.module_versions import with_versions
 from .._io.summary import SaveSummary
 from ..errors import InvalidArgumentError
 from . import files
@@ -355,13 +356,15 @@ class SpectralModel:
             FloatingPointError: a weight is not finite.
         """
         self._snap_steps()
-        exact = self._encoded(self.file_sources(), metadata, options)
-        return files.write(exact, filename, metadata, options)
+        complete = with_versions(metadata, self.model.state_dict(keep_vars=True))
+        exact = self._encoded(self.file_sources(), complete, options)
+        return files.write(exact, filename, complete, options)
 
     def to_bytes(self, metadata: Mapping[str, str] | None = None, **options: Any) -> bytes:
         """The file of save() in memory."""
         self._snap_steps()
-        return self._encoded(self.file_sources(), metadata, options).data
+        complete = with_versions(metadata, self.model.state_dict(keep_vars=True))
+        return self._encoded(self.file_sources(), complete, options).data
 
     @outside_inference_mode
     def remove(self) -> nn.Module:

@@ -208,8 +208,6 @@ TEST(Pytorch, RefusesOtherZipFiles) {
        ErrorCode::kUnsupported, "torch.jit.load"},
       {"big-endian", zip_file({{"m/data.pkl", pickle}, {"m/byteorder", "big"}}),
        ErrorCode::kUnsupported, "byte order"},
-      {"deflated", zip_file({{"m/data.pkl", pickle}, {"m/data/0", floats, 8}}),
-       ErrorCode::kUnsupported, "compressed"},
       {"another method", zip_file({{"m/data.pkl", pickle}, {"m/data/0", floats, 14}}),
        ErrorCode::kUnsupported, "method 14"},
       {"encrypted", zip_file({{"m/data.pkl", pickle}, {"m/data/0", floats, 0, 1}}),
@@ -243,7 +241,9 @@ TEST(Pytorch, FlippedBitsAreErrorsOrOtherValues) {
     if (!archive) continue;
     for (const ArchiveTensor& tensor : (*archive)->tensors()) {
       if (tensor.n_bytes >= 1000) continue;
-      EXPECT_TRUE((*archive)->read(tensor)) << i;
+      // A member that claims to be compressed is found out when it is read.
+      const auto values = (*archive)->read(tensor);
+      EXPECT_TRUE(values || values.error().code == ErrorCode::kCorrupt) << i;
     }
   }
 }

@@ -40,7 +40,7 @@ def test_model_round_trip(path):
     assert other.head.weight is other.embed.weight
     assert all(p is parameters[name] and p.requires_grad for name, p in other.named_parameters())
     with cfck.safe_open(path, "pt") as file:
-        assert file.metadata() == {"step": "7"}
+        assert file.metadata() == {"step": "7", "cfck.module_versions": '{"norm":2}'}
         assert set(file.keys()) == set(model.state_dict())
 
 

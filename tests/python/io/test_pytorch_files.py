@@ -206,10 +206,8 @@ def test_code_is_named_and_never_called(tmp_path):
 @pytest.mark.parametrize(
     "tree, words",
     [
-        (lambda: {"x": torch.zeros(2, dtype=torch.complex128)}, "ComplexDoubleStorage"),
-        (lambda: {"x": torch.eye(3).to_sparse()}, "sparse"),
         (lambda: {"x": torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)}, "qtensor"),
-        (lambda: {"x": torch.ones(2, dtype=torch.complex64).conj()}, "resolve_conj"),
+        (lambda: {"x": torch.ones(2).untyped_storage()}, "a storage without a tensor"),
     ],
 )
 def test_what_cannot_be_stored(tmp_path, tree, words):
@@ -220,9 +218,6 @@ def test_other_files_of_torch(tmp_path):
     def scripted(_, path):
         torch.jit.save(torch.jit.trace(nn.Linear(2, 3), torch.ones(1, 2)), path)
 
-    def before_zip(_, path):
-        torch.save({"w": weights(3)}, path, _use_new_zipfile_serialization=False)
-
     def big_endian(_, path):
         torch.save({"w": weights(3)}, tmp_path / "little.pt")
         with zipfile.ZipFile(tmp_path / "little.pt") as old, zipfile.ZipFile(path, "w") as new:
@@ -230,17 +225,8 @@ def test_other_files_of_torch(tmp_path):
                 is_order = name.endswith("/byteorder")
                 new.writestr(name, b"big" if is_order else old.read(name))
 
-    def compressed(_, path):
-        torch.save({"w": weights(300)}, tmp_path / "stored.pt")
-        with zipfile.ZipFile(tmp_path / "stored.pt") as old:
-            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
-                for name in old.namelist():
-                    new.writestr(name, old.read(name))
-
     assert "torch.jit.load" in refused(tmp_path, save=scripted)
-    assert "torch.load" in refused(tmp_path, save=before_zip)
     assert "byte order" in refused(tmp_path, save=big_endian)
-    assert "compressed" in refused(tmp_path, save=compressed)
 
 
 def test_truncated_files(tmp_path):
