@@ -12,6 +12,7 @@
 #include "cfck/io.hpp"
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/machine_errors.hpp"
 #include "tools/report/contents/figures.hpp"
 #include "tools/report/gather.hpp"
 #include "tools/report/html_page.hpp"
@@ -99,6 +100,18 @@ Result<std::unique_ptr<AtomicFile>> create_file(const Target& target, const Repo
   return file;
 }
 
+// Failures of the machine, not of the file: a page of what was left would be half of one, and may
+// take the place of a whole one.
+Result<void> check_complete(const ReportData& data) {
+  for (const report::RecordReport& record : data.records) {
+    if (record.failure && is_of_machine(*record.failure)) return *record.failure;
+  }
+  for (const Error& problem : data.problems) {
+    if (is_of_machine(problem)) return problem;
+  }
+  return {};
+}
+
 Result<std::uint64_t> write_file(const ReportData& data, const Target& target, AtomicFile& file) {
   Page page([&](std::string_view text) { return file.write(std::as_bytes(std::span(text))); });
   write_page(data, target.format, page);
@@ -175,6 +188,7 @@ Result<int> make_report(const ReportOptions& options, Console& console) {
     CFCK_TRY(page.finish());
     return complain_of(data, options.path, console);
   }
+  CFCK_TRY(check_complete(data));
   CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, write_file(data, target, *file));
   if (console.json()) print_json(console, options, target, data, n_bytes);
   console.say(fmt::format("{}: {} tensors in {} layers, {}\n", detail::escaped(target.path),

@@ -9,6 +9,7 @@
 
 #include "cfck/io.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/machine_errors.hpp"
 #include "tools/output/progress_bar.hpp"
 #include "tools/spectrum/spectrum_picture.hpp"
 #include "tools/spectrum/spectrum_text.hpp"
@@ -125,6 +126,9 @@ Result<int> spectrum(const SpectrumOptions& options, Console& console) {
   CFCK_TRY_ASSIGN(const Spectra all, describe_all(set, options, *selected, *bar));
   bar.reset();
   if (*picture != nullptr) {
+    for (const TensorSpectrum& tensor : all.tensors) {
+      if (tensor.failure && is_of_machine(*tensor.failure)) return *tensor.failure;
+    }
     const std::string text = spectrum_picture(all.tensors);
     CFCK_TRY((*picture)->write(std::as_bytes(std::span(text))));
     CFCK_TRY(check_interrupt());
