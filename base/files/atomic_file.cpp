@@ -6,6 +6,7 @@
 #include <climits>
 #include <system_error>
 
+#include "base/files/access.hpp"
 #include "base/files/temporary_names.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
@@ -64,7 +65,6 @@ struct AtomicFile::Impl {
 
   Result<void> open_temporary();
   Error in_terms_of_target(Error failure) const;
-  Result<void> keep_permissions();
   Result<void> check_target();
   Result<void> flush();
   Result<void> write(ByteView bytes);
@@ -120,9 +120,11 @@ Error AtomicFile::Impl::in_terms_of_target(Error failure) const {
 }
 
 Result<void> AtomicFile::Impl::open_temporary() {
+  const bool replaces = files.exists(target);
   for (int attempt = 0;; ++attempt) {
     std::string name = temporary_path(target);
-    Result<std::unique_ptr<File>> created = files.create_exclusive(name);
+    Result<std::unique_ptr<File>> created =
+        replaces ? create_like(files, name, target, true) : files.create_exclusive(name);
     if (created) {
       temporary = std::move(name);
       file = *std::move(created);
@@ -134,19 +136,6 @@ Result<void> AtomicFile::Impl::open_temporary() {
       return in_terms_of_target(std::move(created).error());
     }
   }
-}
-
-Result<void> AtomicFile::Impl::keep_permissions() {
-  struct stat info {};
-  if (::stat(target.c_str(), &info) != 0) {
-    return {};  // a new file: what the process's umask says
-  }
-  if (::chmod(temporary.c_str(), info.st_mode & 0777) != 0) {
-    return io_error(
-        "cannot give '" + escaped(temporary) +
-        "' the permissions of the file it replaces: " + std::generic_category().message(errno));
-  }
-  return {};
 }
 
 template <class Step>
@@ -209,7 +198,7 @@ Result<void> AtomicFile::Impl::write(ByteView bytes) {
 Result<void> AtomicFile::Impl::commit() {
   CFCK_TRY(flush());
   if (reserved_bytes > written_bytes) {
-    CFCK_TRY(file->truncate(written_bytes));
+    (void)file->truncate(written_bytes);  // the size is right; what was reserved may stay so
   }
   if (options.sync) {
     CFCK_TRY(file->sync());
@@ -255,7 +244,6 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string& path, 
     // whatever happens.
     auto file = std::unique_ptr<AtomicFile>(new AtomicFile(std::move(impl)));
     CFCK_TRY(file->impl_->open_temporary());
-    CFCK_TRY(file->impl_->keep_permissions());
     return file;
   });
 }

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files/access.hpp"
 #include "base/files/file_locks.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
@@ -38,6 +39,11 @@ Error system_error(const char* action, const std::string& path, int number) {
   });
 }
 
+// True if a file system has no such function, or none for files of this kind.
+bool is_missing(int number) noexcept {
+  return number == ENOSYS || number == EINVAL || number == EOPNOTSUPP || number == ENOTTY;
+}
+
 Result<void> check_regular(const char* action, const std::string& path, mode_t mode, bool writes) {
   if (S_ISREG(mode) || (writes && S_ISCHR(mode))) {
     return {};
@@ -60,7 +66,10 @@ class PosixFile final : public File {
   PosixFile& operator=(const PosixFile&) = delete;
 
   // Calls open(2) and checks that the file is a regular one.
-  Result<void> open(const char* action, int flags);
+  Result<void> open(const char* action, int flags, mode_t mode = 0666);
+  void give(const Access& access, bool keeps_owner) noexcept {
+    give_access(descriptor_, access, keeps_owner);
+  }
 
   Result<std::uint64_t> size() const override;
   Result<std::uint64_t> committed_size() const override;
@@ -116,7 +125,7 @@ bool PosixFile::hold() noexcept {
   return held_;
 }
 
-Result<void> PosixFile::open(const char* action, int flags) {
+Result<void> PosixFile::open(const char* action, int flags, mode_t mode) {
   const bool writes = (flags & O_ACCMODE) != O_RDONLY;
   // A pipe would make open() wait for its other end, and opening a device may act on it.
   struct stat info {};
@@ -125,7 +134,7 @@ Result<void> PosixFile::open(const char* action, int flags) {
   }
   int no_wait = (flags & O_CREAT) != 0 ? 0 : O_NONBLOCK;
   for (;;) {
-    descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | no_wait, 0666);
+    descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | no_wait, mode);
     // Another process must give up its lease first.
     const bool leased = descriptor_ < 0 && errno == EWOULDBLOCK && no_wait != 0;
     if (descriptor_ >= 0 || (errno != EINTR && !leased)) {
@@ -231,7 +240,7 @@ Result<void> PosixFile::sync() {
   do {
     failed = ::fsync(descriptor_);
   } while (failed != 0 && errno == EINTR);
-  if (failed != 0) {
+  if (failed != 0 && !is_missing(errno)) {
     return system_error("sync", path_, errno);
   }
   return {};
@@ -290,7 +299,8 @@ Result<void> PosixFile::lock() {
     return refusal("is being changed by another writer; try again later");
   }
   struct stat info {};
-  if (failed != 0 || ::fstat(descriptor_, &info) != 0) {
+  // Where a file system has no locks, nothing is locked.
+  if ((failed != 0 && !is_missing(errno)) || ::fstat(descriptor_, &info) != 0) {
     return system_error("lock", path_, errno);
   }
   locked_ = true;
@@ -325,7 +335,7 @@ Result<void> PosixFile::close() {
   return {};
 }
 
-class PosixFileSystem final : public FileSystem {
+class PosixFileSystem final : public FileSystem, public CreatesWithAccess {
  public:
   Result<std::unique_ptr<File>> open_read(const std::string& path) override {
     return open("open", path, O_RDONLY);
@@ -336,6 +346,8 @@ class PosixFileSystem final : public FileSystem {
   Result<std::unique_ptr<File>> create_exclusive(const std::string& path) override {
     return open("create", path, O_RDWR | O_CREAT | O_EXCL);
   }
+  Result<std::unique_ptr<File>> create_with(const std::string& path, const Access& access,
+                                            bool keeps_owner) override;
   Result<void> rename(const std::string& from, const std::string& to) override;
   Result<void> exchange(const std::string& one, const std::string& other) override;
   Result<void> link(const std::string& from, const std::string& to) override;
@@ -351,6 +363,20 @@ class PosixFileSystem final : public FileSystem {
   static Result<std::unique_ptr<File>> open(const char* action, const std::string& path, int flags);
 };
 
+// What to do where a file system never lets this name be taken.
+const char* advice_on_renaming(int number) noexcept {
+  if (number == EBUSY || number == EXDEV) {
+    return "; the name is a mount point, or leads to another file system: save under another name, "
+           "and copy the file to where it is to be";
+  }
+  if (number == EPERM || is_missing(number)) {
+    return "; files are renamed when they are complete, so that there is never half of one, and "
+           "this file system does not allow that: save to another one, and copy the file from "
+           "there";
+  }
+  return "";
+}
+
 Result<std::unique_ptr<File>> PosixFileSystem::open(const char* action, const std::string& path,
                                                     int flags) {
   // Everything that may fail for want of memory comes before the file exists.
@@ -363,9 +389,26 @@ Result<std::unique_ptr<File>> PosixFileSystem::open(const char* action, const st
   return std::unique_ptr<File>(std::move(file));
 }
 
+Result<std::unique_ptr<File>> PosixFileSystem::create_with(const std::string& path,
+                                                           const Access& access, bool keeps_owner) {
+  std::unique_ptr<PosixFile> file;
+  CFCK_TRY(run_guarded([&]() -> Result<void> {
+    file = std::make_unique<PosixFile>(path);
+    return {};
+  }));
+  CFCK_TRY(file->open("create", O_RDWR | O_CREAT | O_EXCL, first_mode(access)));
+  file->give(access, keeps_owner);
+  return std::unique_ptr<File>(std::move(file));
+}
+
 Result<void> PosixFileSystem::rename(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
-    return system_error("rename a finished file to", to, errno);
+    const int number = errno;
+    Error error = system_error("rename a finished file to", to, number);
+    return run_guarded([&] {
+      error.message += advice_on_renaming(number);
+      return std::move(error);
+    });
   }
   return {};
 }
@@ -415,7 +458,8 @@ Result<void> PosixFileSystem::remove(const std::string& path) {
 Result<void> PosixFileSystem::sync_directory(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) {
-    return system_error("open folder", path, errno);
+    // Files can be put into a folder that cannot be listed.
+    return errno == EACCES ? Result<void>() : system_error("open folder", path, errno);
   }
   int failed = 0;
   do {
@@ -423,8 +467,8 @@ Result<void> PosixFileSystem::sync_directory(const std::string& path) {
   } while (failed != 0 && errno == EINTR);
   const int number = errno;
   ::close(descriptor);
-  // Some network file systems cannot sync folders and say so with EINVAL.
-  if (failed != 0 && number != EINVAL && number != ENOTSUP) {
+  // Some network file systems cannot sync folders.
+  if (failed != 0 && !is_missing(number) && number != EBADF && number != EPERM) {
     return system_error("sync folder", path, number);
   }
   return {};

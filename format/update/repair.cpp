@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/access.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/reader.hpp"
@@ -273,7 +274,8 @@ Result<RepairReport> repair_file(const std::string& damaged, const std::string& 
                   whole_attachments(source, ReaderAccess::metadata(reader), report.lost));
   AtomicFile::Options create;
   create.replace_existing = false;
-  CFCK_TRY_ASSIGN(const std::unique_ptr<AtomicFile> copy, AtomicFile::create(out, create, files));
+  FilesLike like(files, damaged);
+  CFCK_TRY_ASSIGN(const std::unique_ptr<AtomicFile> copy, AtomicFile::create(out, create, like));
   CFCK_TRY(format::rewrite(source, format::select_records(selection.index, selection.drop),
                            metadata, *copy));
   CFCK_TRY(copy->commit());

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/access.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/archive_writer.hpp"
@@ -39,6 +40,15 @@ struct Destination {
     if (name == shard_name(stem, 1, 1, *format) || name == index_name(stem, *format)) return true;
     return name.starts_with(stem) && is_shard_name(name, *format) &&
            name.size() == shard_name(stem, 1, 2, *format).size();
+  }
+
+  // Returns the path of a file of an earlier save, whose permissions new ones get; empty: none.
+  std::string earlier_file() const {
+    const auto names = names_in(path);
+    if (!names) return {};
+    const auto own =
+        std::find_if(names->begin(), names->end(), [&](const auto& name) { return is_own(name); });
+    return own == names->end() ? std::string() : (fs::path(path) / *own).string();
   }
 };
 
@@ -133,6 +143,7 @@ class FolderWriter final : public ArchiveWriter {
       : destination_(std::move(destination)),
         options_(std::move(options)),
         files_(files),
+        like_earlier_(files, destination_.earlier_file()),
         temporary_(std::move(temporary)) {}
 
   Result<void> add(std::string_view name, const TensorSource& tensor) override {
@@ -258,7 +269,7 @@ class FolderWriter final : public ArchiveWriter {
   Result<void> start_shard() {
     auto shard = std::make_unique<Shard>();
     shard->path = temporary_->path() + "/" + std::to_string(shards_.size());
-    CFCK_TRY_ASSIGN(shard->file, AtomicFile::create(shard->path, {}, files_));
+    CFCK_TRY_ASSIGN(shard->file, AtomicFile::create(shard->path, {}, like_earlier_));
     CFCK_TRY_ASSIGN(shard->writer, destination_.format->create(*shard->file, options_));
     shard->writer->set_progress(
         [this, started = shard.get()](std::uint64_t done_bytes, std::string_view name) {
@@ -309,6 +320,7 @@ class FolderWriter final : public ArchiveWriter {
     if (shards_.size() > 1) CFCK_TRY(write_index(summary, total_bytes, written));
     CFCK_TRY_ASSIGN(written.replaces, is_taken(destination_.path));
     if (written.replaces) CFCK_TRY(drop_earlier_files(written));
+    temporary_->open_up(destination_.path);
     return put_in_place(temporary_->path(), destination_.path, written, files_);
   }
 
@@ -320,9 +332,9 @@ class FolderWriter final : public ArchiveWriter {
     for (const std::string& name : summary.metadata_names) weight_map.erase(name);
     const std::string text = make_shard_index(weight_map, total_bytes);
     written.index_files.push_back(index_name(destination_.options.stem, *destination_.format));
-    CFCK_TRY_ASSIGN(
-        const auto file,
-        AtomicFile::create(temporary_->path() + "/" + written.index_files.back(), {}, files_));
+    CFCK_TRY_ASSIGN(const auto file,
+                    AtomicFile::create(temporary_->path() + "/" + written.index_files.back(), {},
+                                       like_earlier_));
     CFCK_TRY(file->write(std::as_bytes(std::span(text))));
     return file->commit();
   }
@@ -345,6 +357,7 @@ class FolderWriter final : public ArchiveWriter {
   const Destination destination_;
   const EncodeOptions options_;
   FileSystem& files_;
+  FilesLike like_earlier_;
   std::unique_ptr<TemporaryFolder> temporary_;
   WriteProgress progress_;
   SearchProgress search_progress_;

@@ -25,8 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMarkText =
-    "The files of this folder are being replaced by cfck convert --force. If it is not running "
-    "any more,\nit was interrupted, and the folder has files of two checkpoints: run it again.\n";
+    "The files of this folder are being replaced by cfck, with --force. If it is not running any "
+    "more,\nit was interrupted, and the folder has files of two checkpoints: run it again.\n";
 
 // An error that rules out the exchange; files are then renamed one by one.
 Error impossible(const std::string& why) { return {ErrorCode::kUnsupported, why, {}, {}}; }
@@ -65,7 +65,8 @@ Result<void> copy_ownership(const std::string& from, const std::string& to) {
     return impossible("the folder's owner cannot be kept");
   }
   if (has_attributes(from)) return impossible("the folder has attributes");
-  if (::chmod(to.c_str(), old_info.st_mode & 07777) != 0) {
+  const mode_t mode = old_info.st_mode & 07777;
+  if (mode != (new_info.st_mode & 07777) && ::chmod(to.c_str(), mode) != 0) {
     return impossible("the folder's permissions cannot be kept");
   }
   return {};
@@ -210,7 +211,7 @@ Result<void> rename_under_mark(const FolderReplacement& replacement, FileSystem&
     Error error = std::move(renamed).error();
     error.message += "; the folder '" + escaped(replacement.to) +
                      "' has files of two checkpoints now and is not read until the same "
-                     "conversion with --force succeeds";
+                     "command with --force succeeds";
     return error;
   }
   Result<void> ended = files.remove(mark);
@@ -230,8 +231,8 @@ Result<void> check_unmarked(const std::string& folder) {
   if (!fs::exists(status_of(folder + "/" + kUnfinishedMark))) return {};
   return Error{ErrorCode::kCorrupt,
                "the folder '" + escaped(folder) +
-                   "' may have files of two checkpoints: cfck convert is replacing them, or was "
-                   "interrupted. Wait for it, or run the same conversion with --force again "
+                   "' may have files of two checkpoints: cfck is replacing them, or was "
+                   "interrupted. Wait for it, or run the same command with --force again "
                    "(the mark is '" +
                    kUnfinishedMark + "')",
                {},

@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "base/files/access.hpp"
 #include "base/files/temporary_names.hpp"
 #include "base/text.hpp"
 #include "model/folder/folder_names.hpp"
@@ -19,12 +22,13 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxAttempts = 100;
 
-// Returns -1 if the path is no folder, or if it is in use; else the descriptor of the locked
-// folder.
-int lock_folder(const std::string& path) {
+// Returns -1 if the path is no folder, or if it is in use; else the descriptor of the folder, which
+// is locked, or cannot be because its file system has no locks.
+int lock_folder(const std::string& path, bool needs_lock) {
   const int descriptor =
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 &&
+      (needs_lock || errno == EWOULDBLOCK)) {
     ::close(descriptor);
     return -1;
   }
@@ -37,7 +41,7 @@ void remove_leftover_folders(const fs::path& parent) {
   for (const std::string& name : *names) {
     if (!is_temporary_name(name)) continue;
     const std::string path = (parent / name).string();
-    const int descriptor = lock_folder(path);
+    const int descriptor = lock_folder(path, true);
     if (descriptor < 0) continue;
     if (is_leftover(descriptor)) remove_folder(path);
     ::close(descriptor);
@@ -47,9 +51,44 @@ void remove_leftover_folders(const fs::path& parent) {
 }  // namespace
 
 bool TemporaryFolder::hold() {
-  descriptor_ = lock_folder(path_);
+  descriptor_ = lock_folder(path_, false);
   struct stat info {};
-  return descriptor_ >= 0 && ::fstat(descriptor_, &info) == 0 && info.st_nlink != 0;
+  if (descriptor_ < 0 || ::fstat(descriptor_, &info) != 0 || info.st_nlink == 0) return false;
+  mode_ = info.st_mode & 07777;
+  (void)::fchmod(descriptor_, mode_ & ~mode_t{0077});
+  return true;
+}
+
+void TemporaryFolder::open_up(const std::string& like) noexcept {
+  if (const auto access = access_of(like)) {
+    give_access(descriptor_, *access, false);
+  } else {
+    (void)::fchmod(descriptor_, mode_);
+  }
+}
+
+Result<void> make_parents_like(const std::string& folder, const std::string& name,
+                               const std::string& like) {
+  for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1)) {
+    const std::string below = name.substr(0, end);
+    const std::string path = folder + "/" + below;
+    const auto access = access_of(like + "/" + below);
+    if (::mkdir(path.c_str(), access ? first_mode(*access) : 0777) != 0) {
+      if (errno == EEXIST) continue;
+      return io_error("cannot create the folder '" + escaped(path) +
+                      "': " + std::generic_category().message(errno));
+    }
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor < 0) continue;
+    // This process puts files into it.
+    if (access) {
+      Access own = *access;
+      own.mode |= 0300;
+      give_access(descriptor, own, false);
+    }
+    ::close(descriptor);
+  }
+  return {};
 }
 
 Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::string& target) {
@@ -75,8 +114,13 @@ Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::create(const std::stri
                {}};
 }
 
-TemporaryFolder::~TemporaryFolder() {
+void TemporaryFolder::remove() noexcept {
   if (!path_.empty()) remove_folder(path_);
+  path_.clear();
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  remove();
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 

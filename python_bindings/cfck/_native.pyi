@@ -27,6 +27,26 @@ class Calibration:
     @staticmethod
     def open_path(path: bytes) -> Calibration: ...
 
+class TemporaryFolder:
+    """A folder that is filled before it gets its name."""
+
+    @staticmethod
+    def create(target: bytes) -> TemporaryFolder:
+        """A new folder beside an absolute path, open to this user alone."""
+
+    @property
+    def path(self) -> bytes: ...
+
+    def put_in_place(self, target: bytes, like: bytes, names: Sequence[bytes], dropped: Sequence[bytes], replaces: bool) -> None:
+        """
+        Gives the folder, with files of these names, the place of the target and the
+        permissions of the folder `like`. An existing target is replaced: its files of other
+        names stay, but for those that are dropped.
+        """
+
+    def remove(self) -> None:
+        """Removes the folder of this name, with all its contents."""
+
 def find_model(folder: bytes) -> bytes:
     """
     The path of the file or the index of shards that stands for the model of a folder.

@@ -3,11 +3,14 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/run_guarded.hpp"
 #include "errors.hpp"
@@ -15,6 +18,8 @@
 #include "model/folder/model_folder.hpp"
 #include "model/folder/replace_folder.hpp"
 #include "model/folder/shard_index.hpp"
+#include "model/folder/temporary_folder.hpp"
+#include "model/folder/written_folder.hpp"
 
 namespace cfck::python {
 namespace {
@@ -42,16 +47,65 @@ void check_unmarked(const nb::bytes& folder) {
   take(without_gil([&] { return run_guarded([&] { return model::check_unmarked(path); }); }));
 }
 
+using Names = std::vector<nb::bytes>;
+
+std::vector<std::string> texts_of(const Names& names) {
+  std::vector<std::string> texts;
+  for (const nb::bytes& name : names) texts.push_back(path_of(name));
+  return texts;
+}
+
+std::unique_ptr<model::TemporaryFolder> create_folder(const nb::bytes& target) {
+  const std::string path = path_of(target);
+  return take(without_gil(
+      [&] { return run_guarded([&] { return model::TemporaryFolder::create(path); }); }));
+}
+
+void put_in_place(model::TemporaryFolder& folder, const nb::bytes& target, const nb::bytes& like,
+                  const Names& names, const Names& dropped, bool replaces) {
+  const std::string path = path_of(target);
+  const std::string model = path_of(like);
+  model::WrittenFolder written;
+  written.other_files = texts_of(names);
+  written.dropped = texts_of(dropped);
+  written.replaces = replaces;
+  take(without_gil([&] {
+    return run_guarded([&] {
+      folder.open_up(model);
+      return model::put_in_place(folder.path(), path, written, system_files());
+    });
+  }));
+}
+
+void bind_temporary_folder(nb::module_& module) {
+  nb::class_<model::TemporaryFolder>(module, "TemporaryFolder",
+                                     "A folder that is filled before it gets its name.")
+      .def_static("create", &create_folder, "target"_a,
+                  "A new folder beside an absolute path, open to this user alone.")
+      .def_prop_ro("path",
+                   [](const model::TemporaryFolder& folder) {
+                     return nb::bytes(folder.path().data(), folder.path().size());
+                   })
+      .def("put_in_place", &put_in_place, "target"_a, "like"_a, "names"_a, "dropped"_a,
+           "replaces"_a,
+           "Gives the folder, with files of these names, the place of the target and the\n"
+           "permissions of the folder `like`. An existing target is replaced: its files of other\n"
+           "names stay, but for those that are dropped.")
+      .def("remove", &model::TemporaryFolder::remove, nb::call_guard<GilRelease>(),
+           "Removes the folder of this name, with all its contents.");
+}
+
 }  // namespace
 
 void bind_folders(nb::module_& module) {
+  bind_temporary_folder(module);
   module.def("find_model", &find_model, "folder"_a,
              "The path of the file or the index of shards that stands for the model of a folder.");
   module.def("read_weight_map", &read_weight_map, "path"_a, "max_bytes"_a.none(),
              "The tensors of an index of shards, in its order, each with its file; names are "
              "checked to stay in the folder.");
   module.def("check_unmarked", &check_unmarked, "folder"_a,
-             "CorruptError while cfck convert replaces the files of the folder.");
+             "CorruptError while cfck replaces the files of the folder.");
   nb::class_<model::FolderWatch>(module, "FolderWatch",
                                  "Notices that a folder, or an index in it, is replaced.")
       .def(
@@ -60,7 +114,7 @@ void bind_folders(nb::module_& module) {
             new (watch) model::FolderWatch(path_of(folder), path_of(index));
           },
           "folder"_a, "index"_a)
-      .def("changed", &model::FolderWatch::changed, nb::call_guard<nb::gil_scoped_release>());
+      .def("changed", &model::FolderWatch::changed, nb::call_guard<GilRelease>());
 }
 
 }  // namespace cfck::python

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/access.hpp"
 #include "base/text.hpp"
 #include "cfck/archive.hpp"
 #include "cfck/archive_writer.hpp"
@@ -68,12 +69,16 @@ class ChangeGuard {
 // A file that is being converted.
 struct Work {
   Work(const FileConversion& given, ProgressBar& progress_bar)
-      : conversion(given), bar(progress_bar), guard(given.input) {}
+      : conversion(given),
+        bar(progress_bar),
+        guard(given.input),
+        files(system_files(), given.input) {}
 
   const FileConversion& conversion;
   ProgressBar& bar;
   const ChangeGuard guard;
   std::unique_ptr<TensorArchive> archive;
+  FilesLike files;
   std::unique_ptr<AtomicFile> file;  // nullptr for a dry run
   std::unique_ptr<CountingSink> sink;
   std::unique_ptr<ArchiveWriter> writer;
@@ -286,7 +291,7 @@ Result<void> open_files(Work& work) {
   if (!conversion.dry_run) {
     AtomicFile::Options options;
     options.replace_existing = conversion.replace_existing;
-    CFCK_TRY_ASSIGN(work.file, AtomicFile::create(conversion.output, options));
+    CFCK_TRY_ASSIGN(work.file, AtomicFile::create(conversion.output, options, work.files));
   }
   work.bar.start(short_name(conversion.input));
   work.result.input = conversion.input;

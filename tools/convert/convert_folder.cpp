@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files/access.hpp"
 #include "base/text.hpp"
 #include "cfck/archive.hpp"
 #include "cfck/io.hpp"
@@ -77,6 +78,12 @@ class FolderConversion {
   void add_warnings();
 
   std::string input_path(const std::string& name) const { return contents_.folder + "/" + name; }
+  // The file whose permissions an output has: the one it replaces, or the input.
+  std::string replaced_or(const std::string& output, const std::string& input) const {
+    std::error_code ignored;
+    std::string replaced = output_ + "/" + output;
+    return fs::exists(replaced, ignored) ? replaced : input_path(input);
+  }
 
   const ConvertOptions& options_;
   const model::FolderContents contents_;
@@ -145,13 +152,6 @@ Result<std::uint64_t> FolderConversion::probe_all() const {
   return decoded_bytes;
 }
 
-Result<void> make_parents(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(fs::path(path).parent_path(), error);
-  if (error) return folder_problem("cannot create the folder of", path, error);
-  return {};
-}
-
 // Raises the limit of open files as far as the system allows; if that is too little, opening files
 // fails.
 void allow_open_files(std::size_t n_files) {
@@ -172,7 +172,8 @@ Result<void> FolderConversion::convert_all(const std::string& out, const Progres
     conversions.push_back({input_path(name), out + "/" + written_.tensor_files[i], options_.encode,
                            options_.verify, options_.dry_run, false, std::string(index), name,
                            options_.limits, options_.only_tensors});
-    if (!options_.dry_run) CFCK_TRY(make_parents(conversions.back().output));
+    if (options_.dry_run) continue;
+    CFCK_TRY(model::make_parents_like(out, written_.tensor_files[i], contents_.folder));
   }
   // A plain target needs all shards at once; else one is open at a time.
   CFCK_TRY_ASSIGN(const auto target, error_target(options_.encode));
@@ -185,19 +186,24 @@ Result<void> FolderConversion::convert_all(const std::string& out, const Progres
   }
   for (std::size_t i = 0; i < report_.files.size(); ++i) {
     report_.files[i].output = report_.output + "/" + written_.tensor_files[i];
+    const std::string& name = written_.tensor_files[i];
+    // Nobody else sees it yet.
+    if (!options_.dry_run) copy_access(output_ + "/" + name, out + "/" + name);
   }
   return {};
 }
 
-Result<void> write_text(const std::string& path, const std::string& text) {
-  CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, {}));
+Result<void> write_text(const std::string& path, const std::string& text, const std::string& like) {
+  FilesLike files(system_files(), like);
+  CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, {}, files));
   CFCK_TRY(file->write(std::as_bytes(std::span(text))));
   return file->commit();
 }
 
 Result<void> copy_file(const std::string& from, const std::string& to) {
   CFCK_TRY_ASSIGN(const auto source, open_file(from));
-  CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(to, {}));
+  FilesLike files(system_files(), from);
+  CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(to, {}, files));
   std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopyBytes, source->size()));
   for (std::uint64_t done = 0; done < source->size();) {
     const auto n_bytes = std::min<std::uint64_t>(buffer.size(), source->size() - done);
@@ -207,10 +213,7 @@ Result<void> copy_file(const std::string& from, const std::string& to) {
     done += n_bytes;
     if (interrupt_signal() != 0) return cancelled();
   }
-  CFCK_TRY(file->commit());
-  struct stat info {};
-  if (::stat(from.c_str(), &info) == 0) (void)::chmod(to.c_str(), info.st_mode & 0777);
-  return {};
+  return file->commit();
 }
 
 void FolderConversion::add_warnings() {
@@ -239,13 +242,13 @@ Result<void> FolderConversion::write_rest(const std::string& out) {
     CFCK_TRY_ASSIGN(const std::string text,
                     indexes_->converted(contents_.index_files[i], to_, tied));
     if (options_.dry_run) continue;
-    const std::string path = out + "/" + written_.index_files[i];
-    CFCK_TRY(make_parents(path));
-    CFCK_TRY(write_text(path, text));
+    const std::string& name = written_.index_files[i];
+    CFCK_TRY(model::make_parents_like(out, name, contents_.folder));
+    CFCK_TRY(write_text(out + "/" + name, text, replaced_or(name, contents_.index_files[i])));
   }
   if (options_.dry_run) return {};
   for (const std::string& name : contents_.other_files) {
-    CFCK_TRY(make_parents(out + "/" + name));
+    CFCK_TRY(model::make_parents_like(out, name, contents_.folder));
     CFCK_TRY(copy_file(input_path(name), out + "/" + name));
   }
   return {};
@@ -270,6 +273,8 @@ Result<ConvertReport> FolderConversion::run(const ProgressPlace& place) {
   CFCK_TRY_ASSIGN(const auto temporary, model::TemporaryFolder::create(output_));
   CFCK_TRY(convert_all(temporary->path(), place));
   CFCK_TRY(write_rest(temporary->path()));
+  std::error_code ignored;
+  temporary->open_up(fs::is_directory(output_, ignored) ? output_ : contents_.folder);
   CFCK_TRY(model::put_in_place(temporary->path(), output_, written_, system_files()));
   return std::move(report_);
 }

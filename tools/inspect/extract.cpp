@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/files/access.hpp"
 #include "base/text.hpp"
 #include "cfck/io.hpp"
 #include "interop/numpy/npy_header.hpp"
@@ -54,7 +55,8 @@ Result<void> write_array(const TensorSet& tensors, const StoredTensor& tensor,
   }
   AtomicFile::Options how;
   how.replace_existing = options.force;
-  auto file = AtomicFile::create(options.output, how);
+  FilesLike files(system_files(), options.path);
+  auto file = AtomicFile::create(options.output, how, files);
   if (!file) {
     Error error = std::move(file).error();
     if (error.code == ErrorCode::kExists) error.message += " (--force)";

@@ -88,7 +88,9 @@ Console::Console(std::string program, ConsoleOptions options)
       color_out_(decide_color(options.color, STDOUT_FILENO)),
       color_err_(decide_color(options.color, STDERR_FILENO)),
       out_(STDOUT_FILENO) {
+  // These are errors of writing then: what is half written is removed.
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 void Console::say(std::string_view text) {

@@ -4,7 +4,7 @@
 
 namespace cfck::tools {
 
-// From now on SIGINT, SIGTERM and SIGHUP are only noted. A second one ends the
+// From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU are only noted. A second one ends the
 // process at once.
 void catch_interrupts();
 

@@ -109,7 +109,8 @@ Result<void> store_standard_input(const std::string& path) {
   if (::isatty(STDIN_FILENO) != 0) {
     return invalid_argument("standard input is a terminal; name a file, or use a pipe");
   }
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  // The folder is private. An output gets the permissions of its input: here those of any new file.
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file.number() < 0) return stream_problem("cannot create '" + escaped(path) + "'", errno);
   std::vector<char> buffer(kPartBytes);
   while (true) {

@@ -61,6 +61,13 @@ Result<std::unique_ptr<File>> WatchedFiles::create_exclusive(const std::string& 
   return watched(system_files().create_exclusive(path));
 }
 
+Result<std::unique_ptr<File>> WatchedFiles::create_with(const std::string& path,
+                                                        const detail::Access& access,
+                                                        bool keeps_owner) {
+  auto& system = dynamic_cast<detail::CreatesWithAccess&>(system_files());
+  return watched(system.create_with(path, access, keeps_owner));
+}
+
 Result<void> WatchedFiles::rename(const std::string& from, const std::string& to) {
   return system_files().rename(from, to);
 }

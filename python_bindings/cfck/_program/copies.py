@@ -1,4 +1,4 @@
-"""The files of a folder that are no weights, copied, and those of an old folder, kept."""
+"""The files of a folder that are no weights, copied, and those of an old folder that stay."""
 
 from __future__ import annotations
 
@@ -71,25 +71,3 @@ def _kept_entries(old: str, folder: str, below: str) -> Iterator[str]:
             )
         if is_folder:
             yield from _kept_entries(old, folder, name)
-
-
-def keep(old: str, folder: str) -> None:
-    """Gives the new folder what it is to keep of the old one, which stays as it is."""
-    made = []
-    for name in kept_names(old, folder):
-        path, new = os.path.join(old, name), os.path.join(folder, name)
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            os.mkdir(new)
-            made.append((path, new))
-        else:
-            _link(path, new)
-    # Last, since nothing can be put into folders that may only be read.
-    for path, new in made:
-        shutil.copystat(path, new)
-
-
-def _link(path: str, new: str) -> None:
-    try:
-        os.link(path, new, follow_symlinks=False)
-    except OSError:  # not on every file system, and not for files of others
-        shutil.copy2(path, new, follow_symlinks=False)

@@ -19,7 +19,7 @@ from ..errors import (
     UnsupportedError,
 )
 from .copies import copy_others, kept_names
-from .exchange import new_folder
+from .new_folder import new_folder
 from .places import MODEL, Places, find_places
 
 
