@@ -33,6 +33,16 @@ TensorOptions options_of(const CodecTrial& trial) {
   return options;
 }
 
+bool is_lossy(const CodecTrial& trial) {
+  return trial.codec == "direct" || trial.codec == "spectral";
+}
+
+// Whether lossy codecs take such values.
+bool may_be_lossy(DType dtype) {
+  return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kBF16 ||
+         dtype == DType::kF16;
+}
+
 class NoSink final : public ByteSink {
  public:
   Result<void> write(ByteView) override { return {}; }
@@ -40,18 +50,19 @@ class NoSink final : public ByteSink {
 
 Result<CodecCost> try_codec(const CodecTrial& trial, const TensorView& tensor,
                             std::uint64_t n_elems, double rms) {
+  CodecCost cost;
+  cost.nmse_db = -std::numeric_limits<double>::infinity();
+  cost.applies = !is_lossy(trial) || may_be_lossy(tensor.dtype);
+  if (!cost.applies) return cost;
   NoSink sink;
   CFCK_TRY_ASSIGN(Writer writer, Writer::create(sink));
   CFCK_TRY(writer.add("tensor", tensor, options_of(trial)));
   CFCK_TRY_ASSIGN(const WriteSummary summary, writer.finish());
-  CodecCost cost;
-  cost.nmse_db = -std::numeric_limits<double>::infinity();
   // A codec that loses something stores the tensor without loss where that takes no more.
-  const bool is_lossy = trial.codec == "direct" || trial.codec == "spectral";
-  if (is_lossy && summary.lossy.empty()) return cost;
+  if (is_lossy(trial) && summary.lossy.empty()) return cost;
   cost.bits_per_weight =
       8 * static_cast<double>(summary.stored_bytes) / static_cast<double>(n_elems);
-  if (!is_lossy) return cost;
+  if (!is_lossy(trial)) return cost;
   const double rmse = summary.lossy.front().error.rmse;
   if (rmse > 0) cost.nmse_db = 20 * std::log10(rmse / rms);
   return cost;

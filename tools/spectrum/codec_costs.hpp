@@ -20,6 +20,7 @@ std::span<const CodecTrial> codec_trials();
 struct CodecCost {
   std::optional<double> bits_per_weight;  // nullopt: the codec does not take the tensor
   double nmse_db = 0;                     // minus infinity where nothing is lost
+  bool applies = true;                    // false: a lossy codec, and values that keep every bit
 };
 
 // Encodes the sample with each codec. Errors: those of the writer.

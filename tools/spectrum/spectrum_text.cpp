@@ -26,8 +26,11 @@ std::string scales_text(const Scales& scales) {
                      scales.median);
 }
 
-std::string cost_text(const CodecTrial& trial, const CodecCost& cost) {
+std::string cost_text(const CodecTrial& trial, const CodecCost& cost, DType dtype) {
   const std::string name = fmt::format("{} {}", trial.codec, trial.request);
+  if (!cost.applies) {
+    return fmt::format("    {:<32} not for {}, which keeps every bit\n", name, dtype_name(dtype));
+  }
   if (!cost.bits_per_weight) {
     return fmt::format("    {:<32} stores it without loss, which takes no more\n", name);
   }
@@ -124,7 +127,7 @@ std::string spectrum_text(const TensorSpectrum& spectrum, const Console& console
   if (spectrum.costs.empty()) return text;
   text += spectrum.costs_are_of_sample ? "  codecs, tried on a sample:\n" : "  codecs:\n";
   for (std::size_t i = 0; i < spectrum.costs.size(); ++i) {
-    text += cost_text(codec_trials()[i], spectrum.costs[i]);
+    text += cost_text(codec_trials()[i], spectrum.costs[i], tensor.dtype);
   }
   return text;
 }
@@ -191,6 +194,7 @@ Json spectrum_json(const TensorSpectrum& spectrum) {
     Json tried{{"codec", codec_trials()[i].codec}, {"request", codec_trials()[i].request}};
     tried["bits_per_weight"] = cost.bits_per_weight ? Json(*cost.bits_per_weight) : Json(nullptr);
     tried["nmse_db"] = number_json(cost.nmse_db);
+    if (!cost.applies) tried["applies"] = false;
     json["codecs"].push_back(std::move(tried));
   }
   return json;

@@ -149,6 +149,25 @@ TEST_F(Spectrum, BitsAreThoseOfConversion) {
   }
 }
 
+// Lossy codecs take no F8: what they would need is left out, and nothing else.
+TEST_F(Spectrum, Float8IsMeasuredWithoutLossyCodecs) {
+  std::string values(64 * 64, '\0');
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<char>(i * 37 % 120);
+  for (const char* dtype : {"F8_E4M3", "F8_E5M2"}) {
+    const Json record = spectrum({{"x", dtype, "[64,64]", values}})["records"][0];
+    EXPECT_GT(total_energy(record), 0);
+    EXPECT_FALSE(record.contains("error"));
+    ASSERT_EQ(record["codecs"].size(), 6U);
+    EXPECT_GT(record["codecs"][1]["bits_per_weight"].get<double>(), 0);
+    EXPECT_FALSE(record["codecs"][1].contains("applies"));
+    EXPECT_EQ(record["codecs"][2]["applies"], false);
+    EXPECT_TRUE(record["codecs"][5]["bits_per_weight"].is_null());
+    const Outcome text = run({"spectrum", file});
+    EXPECT_EQ(text.code, 0) << text.err;
+    EXPECT_NE(text.out.find("not for F8_E"), std::string::npos) << text.out;
+  }
+}
+
 TEST_F(Spectrum, OddTensors) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> odd(64, 1);
