@@ -161,10 +161,18 @@ class [[nodiscard]] Result<void> {
     }                                                      \
   } while (false)
 
+// A number that no other place of the source has; where the compiler counts none, no other line.
+#ifdef __COUNTER__
+#define CFCK_UNIQUE_NUMBER __COUNTER__
+#else
+#define CFCK_UNIQUE_NUMBER __LINE__
+#endif
+
 // Evaluates `expr`, a Result<T>; assigns its value to `lhs` (which may declare a
-// variable) or returns its error from the enclosing function.
+// variable) or returns its error from the enclosing function. Two may stand on one line, as the
+// arguments of another macro do.
 #define CFCK_TRY_ASSIGN(lhs, expr) \
-  CFCK_TRY_ASSIGN_INNER(CFCK_CONCAT(cfck_try_result_, __LINE__), lhs, expr)
+  CFCK_TRY_ASSIGN_INNER(CFCK_CONCAT(cfck_try_result_, CFCK_UNIQUE_NUMBER), lhs, expr)
 #define CFCK_TRY_ASSIGN_INNER(result, lhs, expr) \
   auto result = (expr);                          \
   if (!result) {                                 \

@@ -93,6 +93,22 @@ Result<int> quarter(int value) {
   return half(once);
 }
 
+#define CFCK_TEST_HALVES(once, twice, value)    \
+  CFCK_TRY_ASSIGN(const int once, half(value)); \
+  CFCK_TRY_ASSIGN(const int twice, half(once))
+
+Result<int> eighth(int value) {
+  CFCK_TEST_HALVES(once, twice, value);
+  return half(twice);
+}
+
+TEST(Result, TwoMayBeTriedOnOneLine) {
+  EXPECT_EQ(eighth(24).value(), 3);
+  EXPECT_FALSE(eighth(4 * 3 * 2 + 2));
+  EXPECT_FALSE(eighth(4));
+  EXPECT_FALSE(eighth(1));
+}
+
 TEST(Result, ValueThrowsTheError) {
   try {
     (void)half(3).value();
