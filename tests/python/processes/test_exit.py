@@ -20,7 +20,7 @@ CALLS = {
     "update": 'failing(lambda: cfck.update("u.cfck", {"w0": arrays["w0"]}))',
     "errors": 'failing(lambda: cfck.numpy.load_file("bad.cfck"))',
     "progress": 'cfck.numpy.load_file("a.cfck", progress=lambda *_: time.sleep(0.001))',
-    "progress of a save": 'cfck.numpy.save_file(arrays, "b.cfck", progress=lambda *_: sum(range(999)))',
+    "progress of a save": 'cfck.numpy.save_file(arrays, "b.cfck", progress=lambda *_: sum(range(99)))',
     "a pool": 'cfck.numpy.load_file("a.cfck", threads=3)',
 }
 
@@ -29,7 +29,8 @@ import contextlib, os, sys, threading, time
 import numpy as np
 import cfck, cfck.numpy, safetensors.numpy
 
-arrays = {f"w{i}": np.random.default_rng(i).standard_normal((300, 300)).astype("f4") for i in range(6)}
+random = np.random.default_rng(1)
+arrays = {f"w{i}": random.standard_normal((300, 300)).astype("f4") for i in range(6)}
 for name in ("a.cfck", "u.cfck"):
     cfck.numpy.save_file(arrays, name)
 safetensors.numpy.save_file(arrays, "a.safetensors")

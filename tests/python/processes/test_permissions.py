@@ -112,6 +112,7 @@ def test_access_lists(model, tmp_path):
     path = tmp_path / "a.cfck"
     run("convert", "-q", model, path)
     lists = [
-        subprocess.run(["getfacl", "-cn", each], capture_output=True).stdout for each in (model, path)
+        subprocess.run(["getfacl", "-cn", each], capture_output=True).stdout
+        for each in (model, path)
     ]
     assert lists[0] == lists[1]
