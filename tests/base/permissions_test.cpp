@@ -22,7 +22,14 @@ mode_t mode_of(const std::string& path) {
 
 class Permissions : public testing::Test {
  protected:
-  std::string path(const std::string& name) const { return folder_.path(name); }
+  void SetUp() override {
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = testing::TempDir() + "cfck_permissions_" + name;
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
   void put(const std::string& name, mode_t mode) const {
     std::ofstream(path(name)) << "old";
     ASSERT_EQ(::chmod(path(name).c_str(), mode), 0);
@@ -43,7 +50,7 @@ class Permissions : public testing::Test {
     return during;
   }
 
-  test::TemporaryFolder folder_;
+  std::string folder_;
 };
 
 TEST_F(Permissions, ReplacedFilesKeepTheirs) {

@@ -31,9 +31,9 @@ bool is_inside(std::string_view name) {
 // Requires an index of the same tensors, but one, in shards of the new format.
 void require_renamed(const ShardIndex& index, std::string_view json, const ArchiveFormat& from,
                      const ArchiveFormat& to) {
-  std::set<std::string> left_out;
+  cfck::model::WeightMap left_out;
   if (!index.weight_map.empty()) {
-    left_out.insert(index.weight_map.begin()->first);
+    left_out.emplace_back(*index.weight_map.begin());
   }
   const auto renamed = cfck::model::rename_shards(json, from, to, left_out);
   require(renamed.has_value());

@@ -38,7 +38,8 @@ def versioned(
 ) -> Mapping[str, Any]:
     """A state dict for ``load_state_dict``, which asks modules to read the version of the file.
 
-    Without versions in the file, the modules are told of none, as by any file of tensors alone.
+    Without versions in the file, the modules are told of none, as by any file of tensors alone, and
+    so is a module of whose own tensors some are not there: it may know how to do without them.
     """
     text = metadata.get(KEY)
     if text is None:
@@ -55,9 +56,18 @@ def versioned(
     named: Any = collections.OrderedDict(state)
     named._metadata = {
         name: {"version": versions.get(name, 1)}
-        for name, _ in model.named_modules(remove_duplicate=False)
+        for name, module in model.named_modules(remove_duplicate=False)
+        if _own_names(name, module) <= state.keys()
     }
     return named  # type: ignore[no-any-return]
+
+
+def _own_names(name: str, module: torch.nn.Module) -> set[str]:
+    """Names in a state dict of what the module has itself, without its children."""
+    prefix = f"{name}." if name else ""
+    own = {**module._parameters, **module._buffers}
+    left_out = module._non_persistent_buffers_set
+    return {prefix + key for key, value in own.items() if value is not None and key not in left_out}
 
 
 def _is_other(module: Mapping[str, Any]) -> bool:

@@ -113,8 +113,9 @@ def test_native_sizes_are_summed(tmp_path):
     path = tmp_path / "m.cfck"
     save_file({"a": np.zeros(10, np.float32)}, path)
     file = _native.File.open_path(
-        str(path).encode(), map=False, threads=1, verify=True, max_decoded_bytes=100, limits={}
-    )
+        str(path).encode(), map=False, only_tensors=False, threads=1, verify=True,
+        max_decoded_bytes=100, limits={},
+    )  # fmt: skip
     file.check_sizes([(0, 50), (0, 50)])
     with pytest.raises(cfck.LimitExceededError):
         file.check_sizes([(0, 50), (0, 51)])
