@@ -1,6 +1,5 @@
 #include <string>
 
-#include "base/forks/forks.hpp"
 #include "cfck/version.hpp"
 #include "codec/device_batch.hpp"
 #include "codec/entropy/rans/rans_device_tables.hpp"
@@ -9,8 +8,7 @@
 namespace cfck::cuda {
 
 const char* device_code_build() {
-  static constinit MadeOnce<std::string> made;
-  const std::string& text = made.get([] {
+  static const std::string kBuild = [] {
     std::string build = "cfck " + std::to_string(CFCK_VERSION_MAJOR) + "." +
                         std::to_string(CFCK_VERSION_MINOR) + "." +
                         std::to_string(CFCK_VERSION_PATCH) + ", device interface " +
@@ -22,8 +20,8 @@ const char* device_code_build() {
       build += " " + std::to_string(size);
     }
     return build;
-  });
-  return text.c_str();
+  }();
+  return kBuild.c_str();
 }
 
 }  // namespace cfck::cuda

@@ -111,7 +111,8 @@ class HeaderParser {
           "its elements are of type '" + escaped(*type) +
           "', as numpy saves all dtypes of ml_dtypes with one byte (float8_e4m3fn, int4 and "
           "others), so that the file does not say which; load it in Python, view the array as its "
-          "dtype, and store it with cfck.numpy.save_file");
+          "dtype, and store it with cfck.numpy.save_file, or leave such arrays out "
+          "(--only-tensors)");
     }
     return not_numbers("of type '" + escaped(*type) + "'");
   }
