@@ -303,8 +303,8 @@ def test_the_page_has_every_tag():
     page = PAGE.read_text()
     tags = re.findall(r"^\| `\{\"([\w.]+)\":", page, re.MULTILINE)
     assert sorted(tags) == sorted([
-        "int", "float", "complex", "bytes", "bytearray", "torch.Size", "torch.dtype", "torch.device",
-        "torch.layout", "numpy.scalar", "tensor", "parameter", "torch.tensor", "torch.meta", "array",
-        "at", "tuple", "dict", "OrderedDict", "Counter", "list", "tuple", "set", "frozenset",
-        "state_dict", "attributes", "torch.sparse",
+        "int", "float", "complex", "bytes", "bytearray", "torch.Size", "torch.dtype",
+        "torch.device", "torch.layout", "numpy.scalar", "tensor", "parameter", "torch.tensor",
+        "torch.meta", "array", "at", "tuple", "dict", "OrderedDict", "Counter", "list", "tuple",
+        "set", "frozenset", "state_dict", "attributes", "torch.sparse",
     ])  # fmt: skip
