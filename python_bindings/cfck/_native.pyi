@@ -58,7 +58,7 @@ def read_weight_map(path: bytes, max_bytes: int | None) -> list[tuple[str, str]]
     """
 
 def check_unmarked(folder: bytes) -> None:
-    """CorruptError while cfck convert replaces the files of the folder."""
+    """CorruptError while cfck replaces the files of the folder."""
 
 class FolderWatch:
     """Notices that a folder, or an index in it, is replaced."""

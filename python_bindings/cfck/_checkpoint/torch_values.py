@@ -89,7 +89,8 @@ class TorchValues:
         if tag == "tensor":
             return tensor
         if tag == "torch.tensor":
-            return _torch_tensor(*content, tensor)
+            name, dtype, kind, requires_grad = content
+            return _torch_tensor(name, dtype, kind, requires_grad, tensor)
         name, requires_grad = content
         if requires_grad and not (tensor.is_floating_point() or tensor.is_complex()):
             raise bad_skeleton(f"parameter `{name}` of {tensor.dtype} cannot require grad", name)
@@ -179,7 +180,7 @@ def _sparse_tensor(parts: list[Any]) -> Any:
     layout = parts[0] if parts else None
     is_coo = layout is torch.sparse_coo
     n_tensors = 2 if is_coo else 3
-    kinds = [torch.layout, *[torch.Tensor | None] * n_tensors, torch.Size]
+    kinds: list[Any] = [torch.layout, *[torch.Tensor | None] * n_tensors, torch.Size]
     kinds += [bool] if is_coo and len(parts) == n_tensors + 3 else []
     matches = len(parts) == len(kinds) and all(map(isinstance, parts, kinds))
     if not matches or layout not in _SPARSE_LAYOUTS:
@@ -190,11 +191,11 @@ def _sparse_tensor(parts: list[Any]) -> Any:
     size = parts[n_tensors + 1]
     try:
         if not is_coo:
-            return torch.sparse_compressed_tensor(
+            return torch.sparse_compressed_tensor(  # type: ignore[call-arg]
                 *tensors, size, layout=layout, check_invariants=True
             )
         is_coalesced = parts[4] if len(parts) == 5 else None
-        return torch.sparse_coo_tensor(
+        return torch.sparse_coo_tensor(  # type: ignore[call-arg]
             *tensors, size, check_invariants=True, is_coalesced=is_coalesced
         )
     except (RuntimeError, ValueError) as error:
