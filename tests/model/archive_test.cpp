@@ -464,7 +464,7 @@ TEST(Archive, SaysWhatOtherFilesAre) {
   const WrongFile kWrong[] = {
       {"", ErrorCode::kTruncated, "the file is empty"},
       {std::string("PK\x03\x04", 4), ErrorCode::kTruncated, "zip file"},
-      {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", ErrorCode::kCorrupt,
+      {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", ErrorCode::kTruncated,
        "the pickle ends inside an operand"},
       {"\x80\x02}q\x01.", ErrorCode::kUnsupported, "a pickle of another program"},
       {"GGUF\x03", ErrorCode::kUnsupported, "a GGUF file"},

@@ -312,18 +312,19 @@ TEST(Convert, ForeignFilesEndWithTheWayToConvertThem) {
     EXPECT_EQ(shown.code, 6) << name;
   };
   const std::string pickle("\x80\x02}q\0.", 6);
-  expect_hint("b.bin", pickle, "torch.load");
-  expect_hint("c.ckpt", std::string("\x80\x04\x95", 3), "cfck.torch.save_checkpoint");
-  expect_hint("d.gguf", std::string("GGUF\x03\0\0\0", 8), "gguf.GGUFReader");
+  const std::string gguf("GGUF\x03\0\0\0", 8);
+  expect_hint("b.bin", pickle, "a pickle of another program");
+  expect_hint("c.ckpt", std::string("\x80\x04\x95", 3), "cfck.torch.save_file");
+  expect_hint("d.gguf", gguf, "gguf.GGUFReader");
   expect_hint("h.safetensors", "version https://git-lfs.github.com/spec/v1\noid", "git lfs pull");
   expect_hint("i.gz", "\x1f\x8b\x08", "unpack");
   // The name of the file cannot escape from the Python text.
-  write_file(folder / "q\"+x.pt", pickle);
-  EXPECT_NE(convert({folder / "q\"+x.pt"}).err.find("q\\\"+x.pt"), std::string::npos);
+  write_file(folder / "q\"+x.gguf", gguf);
+  EXPECT_NE(convert({folder / "q\"+x.gguf"}).err.find("q\\\"+x.gguf"), std::string::npos);
   // Bytes that are not UTF-8 appear as Python decodes them in names of files.
-  write_file(folder / "u\xff\xc3\xa4\n.pt", pickle);
-  const std::string odd = convert({folder / "u\xff\xc3\xa4\n.pt"}).err;
-  EXPECT_NE(odd.find("/u\\udcff\xc3\xa4\\n.pt\""), std::string::npos) << odd;
+  write_file(folder / "u\xff\xc3\xa4\n.gguf", gguf);
+  const std::string odd = convert({folder / "u\xff\xc3\xa4\n.gguf"}).err;
+  EXPECT_NE(odd.find("/u\\udcff\xc3\xa4\\n.gguf\""), std::string::npos) << odd;
 }
 
 TEST(Convert, WarnsOfFilesWithoutTensors) {
