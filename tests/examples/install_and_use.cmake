@@ -39,6 +39,8 @@ if(torch_dir)
 endif()
 run(${work_dir}/build/list_tensors ${work_dir}/example.cfck)
 if(with_hdf5)
+  # The program that reads HDF5 files is installed with the programs (cfck_programs).
+  set(ENV{CFCK_ADAPTER_PATH} ${build_dir}/lib/cfck)
   run(${work_dir}/build/to_hdf5 ${work_dir}/example.cfck ${work_dir}/example.h5)
 endif()
 
