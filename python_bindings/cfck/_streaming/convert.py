@@ -40,7 +40,8 @@ def open_and_convert(
     if isinstance(source, str | os.PathLike):
         archive = Archive.open(source, cast(OpenOptions, reading))
     else:
-        del reading["backend"]
+        for of_files in ("backend", "only_tensors"):
+            del reading[of_files]
         archive = Archive.from_bytes(source, cast(ReadOptions, reading))
     convert(model, archive, framework, strict, prefetch)
     return model
