@@ -86,6 +86,9 @@ def torch_folders() -> list[str]:
 FOREIGN: dict[str, Callable[[], list[str]]] = {
     "python_bindings/": nanobind_folders,
     "hdf5/archive/": hdf5_folders,
+    "hdf5/chunks/": hdf5_folders,
+    "hdf5/library/": hdf5_folders,
+    "hdf5/reader/": hdf5_folders,
     "tests/hdf5/": hdf5_folders,
     "libtorch/": torch_folders,
     "tests/libtorch/": torch_folders,
