@@ -22,7 +22,10 @@ namespace {
 // format, and no exception leaves it.
 class StatefulWriter final : public ArchiveWriter {
  public:
-  explicit StatefulWriter(std::unique_ptr<ArchiveWriter> format) : format_(std::move(format)) {}
+  StatefulWriter(std::unique_ptr<ArchiveWriter> format, ByteSink* sink)
+      : format_(std::move(format)), sink_(sink) {
+    if (sink_ != nullptr) sink_->writer_began();
+  }
 
   Result<void> add(std::string_view name, const TensorSource& tensor) override {
     return guarded([&] { return format_->add(name, tensor); });
@@ -48,6 +51,7 @@ class StatefulWriter final : public ArchiveWriter {
   }
   Result<ArchiveSummary> finish() override {
     auto summary = guarded([&] { return format_->finish(); });
+    if (summary && sink_ != nullptr) sink_->writer_finished();
     finished_ = true;
     return summary;
   }
@@ -71,6 +75,7 @@ class StatefulWriter final : public ArchiveWriter {
   }
 
   std::unique_ptr<ArchiveWriter> format_;
+  ByteSink* sink_;
   std::optional<Error> error_;
   bool finished_ = false;
 };
@@ -90,8 +95,9 @@ Result<void> check_different(std::span<ArchiveWriter* const> writers) {
 
 }  // namespace
 
-std::unique_ptr<ArchiveWriter> model::with_states(std::unique_ptr<ArchiveWriter> format) {
-  return std::make_unique<StatefulWriter>(std::move(format));
+std::unique_ptr<ArchiveWriter> model::with_states(std::unique_ptr<ArchiveWriter> format,
+                                                  ByteSink* sink) {
+  return std::make_unique<StatefulWriter>(std::move(format), sink);
 }
 
 ArchiveWriter::~ArchiveWriter() = default;
@@ -105,7 +111,8 @@ Result<std::unique_ptr<ArchiveWriter>> ArchiveWriter::create(std::string_view fo
       return unsupported("files of the format '" + escaped(format) + "' cannot be written");
     }
     CFCK_TRY_ASSIGN(auto writer, known->create(sink, options));
-    return model::with_states(std::move(writer));
+    CFCK_TRY_ASSIGN(const Writer* const encoder, ArchiveWriterAccess::encoder(*writer));
+    return model::with_states(std::move(writer), encoder == nullptr ? &sink : nullptr);
   });
 }
 

@@ -87,6 +87,7 @@ struct AtomicFile::Impl {
   std::uint64_t written_bytes = 0;
   std::uint64_t reserved_bytes = 0;   // where the room asked for ends
   std::uint64_t announced_bytes = 0;  // to sync_soon()
+  int unfinished_writers = 0;
   std::optional<Error> error;
   bool committed = false;
 };
@@ -263,7 +264,18 @@ Result<std::unique_ptr<ByteSource>> AtomicFile::read_back() {
   return open_file(impl_->temporary, ReadMode::kPread, impl_->files);
 }
 
+void AtomicFile::writer_began() noexcept { ++impl_->unfinished_writers; }
+
+void AtomicFile::writer_finished() noexcept { --impl_->unfinished_writers; }
+
 Result<void> AtomicFile::commit() {
+  if (impl_->unfinished_writers > 0 && !impl_->error) {
+    return run_guarded([&] {
+      return refuse(impl_->target,
+                    "is not replaced: the writer of the new file failed or was not finished; call "
+                    "its finish() before commit()");
+    });
+  }
   return impl_->run("was committed already", [&] { return impl_->commit(); });
 }
 

@@ -20,16 +20,18 @@ constexpr std::size_t kMaxNameBytes = 65535;  // the index counts them in two by
 
 }  // namespace
 
-Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, encode::EncodeRules encode_rules,
+Writer::Impl::Impl(ByteSink& to, EncodeOptions encode_options, encode::EncodeRules encode_rules,
                    WriterStart start)
-    : options(std::move(encode_options)),
+    : sink(to),
+      options(std::move(encode_options)),
       rules(std::move(encode_rules)),
       generation(start.generation),
       previous_file_bytes(start.previous_file_bytes),
-      layout(sink, start.offset_bytes, std::move(start.index)),
+      layout(to, start.offset_bytes, std::move(start.index)),
       metadata(std::move(start.metadata)),
       emitter(layout),
       encoder(emitter, format::kFrameCosts, options.threads) {
+  sink.writer_began();
   const std::vector<format::StoredRecord>& records = layout.index().records;
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (!records[i].record.hidden) {

@@ -136,7 +136,7 @@ class Hdf5ArchiveWriter final : public ArchiveWriter {
 
 Result<std::unique_ptr<ArchiveWriter>> create(ByteSink& sink, const EncodeOptions& options) {
   return run_guarded([&]() -> Result<std::unique_ptr<ArchiveWriter>> {
-    return model::with_states(std::make_unique<Hdf5ArchiveWriter>(sink, options.threads));
+    return model::with_states(std::make_unique<Hdf5ArchiveWriter>(sink, options.threads), &sink);
   });
 }
 

@@ -48,6 +48,12 @@ class CFCK_API ByteSink {
  public:
   virtual ~ByteSink() = default;
   virtual Result<void> write(ByteView bytes) = 0;
+
+  // A writer calls the first when it begins a file in this sink, and the second once the file is
+  // whole: in between, and for ever if the writer fails, the bytes are not a valid file. A sink
+  // that passes bytes on to another one passes these calls on as well.
+  virtual void writer_began() noexcept {}
+  virtual void writer_finished() noexcept {}
 };
 
 // Refers to bytes of the caller, which must outlive it.
@@ -189,9 +195,12 @@ class CFCK_API AtomicFile final : public ByteSink {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   Result<void> write(ByteView bytes) override;
+  void writer_began() noexcept override;
+  void writer_finished() noexcept override;
   // Opens the bytes written so far, to check them before commit().
   Result<std::unique_ptr<ByteSource>> read_back();
-  // After an error `path` is as it was, except for one case: if only syncing the folder fails, the
+  // Error: kInvalidArgument if a writer in this file has not finished, or failed; it may still
+  // finish, and the file be committed then. After any other error `path` is as it was, except for one case: if only syncing the folder fails, the
   // new file is in place, and the error says that it was saved.
   Result<void> commit();
 

@@ -83,7 +83,10 @@ Result<void> write_safetensors(const Reader& reader, ByteSink& sink, const ReadP
     CFCK_TRY(format::check_open(reader));
     CFCK_TRY_ASSIGN(const auto archive, model::borrow_reader(reader));
     CFCK_TRY_ASSIGN(const SafetensorsHeader header, interop::header_for(*archive));
-    return interop::write_archive(*archive, header, sink, progress, threads);
+    sink.writer_began();
+    CFCK_TRY(interop::write_archive(*archive, header, sink, progress, threads));
+    sink.writer_finished();
+    return {};
   });
 }
 

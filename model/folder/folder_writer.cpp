@@ -380,7 +380,8 @@ Result<std::unique_ptr<ArchiveWriter>> create(const ArchiveFormat& format, const
   CFCK_TRY(format.create(nowhere, options));
   CFCK_TRY_ASSIGN(auto temporary, TemporaryFolder::create(destination.path));
   return with_states(
-      std::make_unique<FolderWriter>(std::move(destination), options, std::move(temporary), files));
+      std::make_unique<FolderWriter>(std::move(destination), options, std::move(temporary), files),
+      nullptr);
 }
 
 }  // namespace

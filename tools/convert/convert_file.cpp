@@ -31,6 +31,12 @@ class CountingSink final : public ByteSink {
     n_bytes_ += bytes.size();
     return next_ != nullptr ? next_->write(bytes) : Result<void>();
   }
+  void writer_began() noexcept override {
+    if (next_ != nullptr) next_->writer_began();
+  }
+  void writer_finished() noexcept override {
+    if (next_ != nullptr) next_->writer_finished();
+  }
   std::uint64_t n_bytes() const { return n_bytes_; }
 
  private:
