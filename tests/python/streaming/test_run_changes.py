@@ -174,13 +174,37 @@ def convert_one(model):
     model.a.float()
 
 
+def held(module):
+    """The parameter as the module has it, which may stand for a weight that is in the file."""
+    return module._parameters["weight"]
+
+
+def change_held(model):
+    with torch.no_grad():
+        held(model.a).mul_(2)
+        torch._foreach_mul_([held(model.b), held(model.b)], 2.0)
+        torch.add(held(model.c), 1, out=held(model.c))
+
+
+def change_held_data(model):
+    held(model.a).data.zero_()
+    held(model.b).data = DELTA.clone()
+    nn.init.zeros_(held(model.c))
+
+
+def load_a_state_dict_by_assignment(model):
+    state = {name: 2 * tensor for name, tensor in model.state_dict().items()}
+    model.load_state_dict(state, assign=True)
+    model.head.weight = model.embedding.weight
+
+
 WAYS = [
     add, add_in_place, add_without_data, add_to_the_attribute, copy_into, replace_data,
     replace_parameter, change_items, change_views, load_a_state_dict, write_into_a_state_dict,
     change_memory, set_memory, change_several, write_results, initialise, step,
     step_of_one_weight, from_vector, change_parameters, change_the_embedding, prune,
     change_in_inference_mode, change_in_hooks, change_after_runs, change_between_conversions,
-    convert_one,
+    convert_one, change_held, change_held_data, load_a_state_dict_by_assignment,
 ]  # fmt: skip
 
 
