@@ -270,8 +270,9 @@ Result<void> check_skeleton_keeps(const Reader& reader, const Update& changes) {
     }
   }
   for (const std::string& name : suspects.torn) {
-    // Tensors that the checkpoint names each may go their own ways.
-    if (skeleton.is_known && !skeleton.names.contains(name)) {
+    // Tensors that the checkpoint names one by one may go their own ways. Where it cannot be read,
+    // nobody knows which those are.
+    if (!skeleton.is_known || !skeleton.names.contains(name)) {
       return refusal(name, "this is a second name of a tensor; give all its names the same tensor");
     }
   }

@@ -19,6 +19,11 @@ StridedTensor tensor(std::string name, DType dtype = DType::kF32) {
   return {std::move(name), dtype, {50}, {1}, kValues.data()};
 }
 
+// A tensor with other values.
+StridedTensor apart(std::string name) {
+  return {std::move(name), DType::kF32, {50}, {1}, kValues.data() + kValues.size() / 2};
+}
+
 class CheckpointUpdate : public ::testing::Test {
  protected:
   void save(std::string_view skeleton, std::vector<StridedTensor> tensors) {
@@ -81,11 +86,28 @@ TEST_F(CheckpointUpdate, KeepsTheNamesOfASkeletonItCannotRead) {
   const std::string other = R"({"format":"cfck.checkpoint","version":2,"root":{"tensor":"a"}})";
   const std::string tag = R"({"version":1,"containers":[],"root":{"tensors":["a"]}})";
   for (const std::string& skeleton : {other, tag, std::string("{"), std::string(100, '[')}) {
-    save(skeleton, {tensor("a"), tensor("b")});
+    save(skeleton, {tensor("a"), apart("b")});
     expect_refused({{tensor("c")}, {}, {}}, "c", "would be new");
     expect_refused({{}, {"b"}, {}}, "b", "would be missing");
     take(update(path_, {{tensor("a", DType::kBF16)}, {}, {}}));
   }
+}
+
+// Which names the checkpoint takes for one tensor cannot be known.
+TEST_F(CheckpointUpdate, KeepsTheTiesUnderASkeletonItCannotRead) {
+  save(R"({"format":"cfck.checkpoint","version":2})", {tensor("a"), tensor("b"), apart("c")});
+  expect_refused({{tensor("a", DType::kBF16)}, {}, {}}, "a", "all its names");
+  expect_refused({{apart("a"), tensor("b"), apart("c")}, {}, {}}, "a", "all its names");
+  take(update(path_, {{apart("a"), apart("b")}, {}, {}}));
+}
+
+TEST_F(CheckpointUpdate, TiesOfWhichTheSkeletonHasOneNameAreKept) {
+  const std::string skeleton =
+      R"({"format":"cfck.checkpoint","version":1,"containers":[],"root":{"tensor":"a"}})";
+  save(skeleton, {tensor("a"), tensor("b")});
+  expect_refused({{apart("a")}, {}, {}}, "b", "second name");
+  expect_refused({{apart("b")}, {}, {}}, "b", "second name");
+  take(update(path_, {{apart("a"), apart("b")}, {}, {}}));
 }
 
 TEST_F(CheckpointUpdate, AMissingNameIsNotFound) {
