@@ -1,52 +1,69 @@
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "base/forks/forks.hpp"
 #include "base/text.hpp"
 #include "model/archive_format.hpp"
 #include "model/foreign_formats.hpp"
 
 namespace cfck::model {
+namespace {
 
-std::span<const ArchiveFormat* const> archive_formats() {
-  static const std::array kFormats = {
-#define CFCK_ARCHIVE_FORMAT(name) &name##_format(),
-#define CFCK_FILE_FORMAT(name)
-#define CFCK_MODEL_FORMAT(name)
+// What a line of formats.inc says of a format.
+enum class Use : std::uint8_t { kFolders, kFiles, kModels };
+
+struct Line {
+  const ArchiveFormat& (*format)();
+  Use use;
+};
+
+constexpr std::array kLines = {
+#define CFCK_ARCHIVE_FORMAT(name) Line{&name##_format, Use::kFolders},
+#define CFCK_FILE_FORMAT(name) Line{&name##_format, Use::kFiles},
+#define CFCK_MODEL_FORMAT(name) Line{&name##_format, Use::kModels},
 #include "model/formats.inc"
 #undef CFCK_MODEL_FORMAT
 #undef CFCK_FILE_FORMAT
 #undef CFCK_ARCHIVE_FORMAT
-  };
-  return kFormats;
+};
+
+struct Formats {
+  std::array<const ArchiveFormat*, kLines.size()> all = {};
+  std::size_t n_formats = 0;
+
+  operator std::span<const ArchiveFormat* const>() const { return {all.data(), n_formats}; }
+};
+
+// Returns the formats of one use, or all, in the order of formats.inc.
+Formats formats_of(std::optional<Use> use) {
+  Formats formats;
+  for (const Line& line : kLines) {
+    if (!use || line.use == *use) formats.all[formats.n_formats++] = &line.format();
+  }
+  return formats;
+}
+
+}  // namespace
+
+std::span<const ArchiveFormat* const> archive_formats() {
+  static constinit MadeOnce<const Formats> formats;
+  return formats.get([] { return formats_of(Use::kFolders); });
 }
 
 std::span<const ArchiveFormat* const> model_formats() {
-  static const std::array kFormats = {
-#define CFCK_ARCHIVE_FORMAT(name)
-#define CFCK_FILE_FORMAT(name)
-#define CFCK_MODEL_FORMAT(name) &name##_format(),
-#include "model/formats.inc"
-#undef CFCK_MODEL_FORMAT
-#undef CFCK_FILE_FORMAT
-#undef CFCK_ARCHIVE_FORMAT
-  };
-  return kFormats;
+  static constinit MadeOnce<const Formats> formats;
+  return formats.get([] { return formats_of(Use::kModels); });
 }
 
 std::span<const ArchiveFormat* const> file_formats() {
-  static const std::array kFormats = {
-#define CFCK_ARCHIVE_FORMAT(name) &name##_format(),
-#define CFCK_FILE_FORMAT(name) &name##_format(),
-#define CFCK_MODEL_FORMAT(name) &name##_format(),
-#include "model/formats.inc"
-#undef CFCK_MODEL_FORMAT
-#undef CFCK_FILE_FORMAT
-#undef CFCK_ARCHIVE_FORMAT
-  };
-  return kFormats;
+  static constinit MadeOnce<const Formats> formats;
+  return formats.get([] { return formats_of(std::nullopt); });
 }
 
 std::string_view suffix_of(std::string_view name, const ArchiveFormat& format) {

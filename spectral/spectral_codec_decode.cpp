@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/cpu/float_environment.hpp"
+#include "base/forks/forks.hpp"
 #include "spectral/chunk/spectral.hpp"
 #include "spectral/layout/spectral_scratch.hpp"
 #include "spectral/spectral_codec.hpp"
@@ -58,8 +59,8 @@ Result<void> SpectralDecoder::decode(const ChunkInfo& info, ByteView payload, Sc
 }
 
 const Decoder& spectral_decoder() noexcept {
-  static const SpectralDecoder decoder;
-  return decoder;
+  static constinit MadeOnce<const SpectralDecoder> decoder;
+  return decoder.get([] { return SpectralDecoder(); });
 }
 
 }  // namespace cfck::codec

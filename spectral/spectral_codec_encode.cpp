@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/cpu/float_environment.hpp"
+#include "base/forks/forks.hpp"
 #include "spectral/kernels/quantisers.hpp"
 #include "spectral/plan/block_choice.hpp"
 #include "spectral/plan/spectral_plan.hpp"
@@ -103,8 +104,8 @@ Result<LossyDecision> SpectralEncoder::plan(const LossyRecord& record, const Rea
 }
 
 CodecEncoders spectral_encoders() noexcept {
-  static const SpectralEncoder encoder;
-  return {.lossy = &encoder};
+  static constinit MadeOnce<const SpectralEncoder> encoder;
+  return {.lossy = &encoder.get([] { return SpectralEncoder(); })};
 }
 
 }  // namespace cfck::codec

@@ -14,6 +14,7 @@
 
 #include "base/files/access.hpp"
 #include "base/files/file_locks.hpp"
+#include "base/forks/forks.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/io.hpp"
@@ -482,8 +483,8 @@ bool PosixFileSystem::exists(const std::string& path) {
 }  // namespace
 
 FileSystem& system_files() {
-  static PosixFileSystem files;
-  return files;
+  static constinit MadeOnce<PosixFileSystem> files;
+  return files.get([] { return PosixFileSystem(); });
 }
 
 }  // namespace cfck

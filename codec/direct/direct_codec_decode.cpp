@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/cpu/float_environment.hpp"
+#include "base/forks/forks.hpp"
 #include "codec/direct/chunk/direct.hpp"
 #include "codec/direct/chunk/direct_scratch.hpp"
 #include "codec/direct/direct_codec.hpp"
@@ -60,8 +61,8 @@ Result<void> DirectDecoder::decode(const ChunkInfo& info, ByteView payload, Scra
 }
 
 const Decoder& direct_decoder() noexcept {
-  static const DirectDecoder decoder;
-  return decoder;
+  static constinit MadeOnce<const DirectDecoder> decoder;
+  return decoder.get([] { return DirectDecoder(); });
 }
 
 }  // namespace cfck::codec

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "base/cpu/float_environment.hpp"
+#include "base/forks/forks.hpp"
 #include "codec/direct/direct_codec.hpp"
 #include "codec/direct/plan/derived_bounds.hpp"
 #include "codec/direct/plan/plan.hpp"
@@ -89,8 +90,8 @@ Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadV
 }
 
 CodecEncoders direct_encoders() noexcept {
-  static const DirectEncoder encoder;
-  return {.lossy = &encoder};
+  static constinit MadeOnce<const DirectEncoder> encoder;
+  return {.lossy = &encoder.get([] { return DirectEncoder(); })};
 }
 
 }  // namespace cfck::codec

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/forks/forks.hpp"
 #include "codec/common/chunk_buffers.hpp"
 #include "codec/common/lossless_fallback.hpp"
 #include "codec/common/zero_mask.hpp"
@@ -469,8 +470,8 @@ Result<void> LosslessDecoder::decode(const ChunkInfo& info, ByteView payload, Sc
 }
 
 const Decoder& lossless_decoder() noexcept {
-  static const LosslessDecoder decoder;
-  return decoder;
+  static constinit MadeOnce<const LosslessDecoder> decoder;
+  return decoder.get([] { return LosslessDecoder(); });
 }
 
 }  // namespace cfck::codec

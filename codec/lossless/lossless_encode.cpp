@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/forks/forks.hpp"
 #include "codec/common/lossless_fallback.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/lossless/chunk_header.hpp"
@@ -148,8 +149,8 @@ Result<void> LosslessEncoder::encode(const ChunkInfo& info, ByteView values, Scr
 }
 
 CodecEncoders lossless_encoders() noexcept {
-  static const LosslessEncoder encoder;
-  return {.exact = &encoder};
+  static constinit MadeOnce<const LosslessEncoder> encoder;
+  return {.exact = &encoder.get([] { return LosslessEncoder(); })};
 }
 
 }  // namespace cfck::codec

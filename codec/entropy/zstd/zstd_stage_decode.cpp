@@ -1,3 +1,4 @@
+#include "base/forks/forks.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
 
@@ -21,8 +22,8 @@ bool has_entropy_stage(EntropyId id) noexcept {
 }
 
 const EntropyDecoder* find_entropy_decoder(EntropyId id) noexcept {
-  static const ZstdDecoder zstd;
-  return id == EntropyId::kZstd ? &zstd : nullptr;
+  static constinit MadeOnce<const ZstdDecoder> zstd;
+  return id == EntropyId::kZstd ? &zstd.get([] { return ZstdDecoder(); }) : nullptr;
 }
 
 }  // namespace cfck::codec

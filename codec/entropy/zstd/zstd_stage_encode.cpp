@@ -1,3 +1,4 @@
+#include "base/forks/forks.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/zstd/zstd_frame.hpp"
 
@@ -14,8 +15,8 @@ class ZstdEncoder final : public EntropyEncoder {
 }  // namespace
 
 const EntropyEncoder* find_entropy_encoder(EntropyId id) noexcept {
-  static const ZstdEncoder zstd;
-  return id == EntropyId::kZstd ? &zstd : nullptr;
+  static constinit MadeOnce<const ZstdEncoder> zstd;
+  return id == EntropyId::kZstd ? &zstd.get([] { return ZstdEncoder(); }) : nullptr;
 }
 
 }  // namespace cfck::codec
