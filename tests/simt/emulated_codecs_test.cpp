@@ -9,12 +9,14 @@
 namespace cfck::codec {
 namespace {
 
+// The CPU decodes integers, which codec lossless stores as planes of bytes.
 std::vector<CodecCase> device_cases() {
   std::vector<CodecCase> cases;
   for (const CodecCase& one : all_codec_cases()) {
     const bool has_kernels =
         one.row->codec == CodecId::kLossless || one.row->codec == CodecId::kDirect;
-    if (has_kernels && one.entropy == EntropyId::kRans) {
+    const bool is_integer = one.dtype == DType::kI64 || one.dtype == DType::kU64;
+    if (has_kernels && !is_integer && one.entropy == EntropyId::kRans) {
       cases.push_back(one);
     }
   }
@@ -38,13 +40,18 @@ class EmulatedCodecs : public ::testing::TestWithParam<CodecCase> {
           if (has_device_kernel(coded.codec, coded.info_of(chunk), coded.chunks[chunk].payload)) {
             SCOPED_TRACE(describe(GetParam().dtype, pattern, n_elems));
             action(coded, chunk);
+            n_compared_ += 1;
           }
         }
       }
     }
   }
 
+  // A test that compared nothing shows nothing.
+  void TearDown() override { EXPECT_GT(n_compared_, 0u) << "no chunk had a kernel"; }
+
   Scratch scratch_;
+  unsigned n_compared_ = 0;
 };
 
 TEST_P(EmulatedCodecs, ValuesAreThoseOfTheCpu) {

@@ -134,6 +134,7 @@ class EmulatedDirect : public ::testing::TestWithParam<Form> {
     const auto decoded = decode_emulated(CodecId::kDirect, sample.info, payload, launch, is_odd);
     const auto by_team =
         decode_by_team(CodecId::kDirect, sample.info, payload, launch.order, is_odd);
+    n_compared_ += 1;
     ASSERT_EQ(decoded.has_value(), is_valid);
     ASSERT_EQ(by_team.has_value(), is_valid);
     if (is_valid) {
@@ -173,7 +174,11 @@ class EmulatedDirect : public ::testing::TestWithParam<Form> {
     EXPECT_GT(header->n_escapes, header->n_exact);
   }
 
+  // A test that compared nothing shows nothing.
+  void TearDown() override { EXPECT_GT(n_compared_, 0u) << "no payload had a kernel"; }
+
   Scratch scratch_;
+  unsigned n_compared_ = 0;
 };
 
 TEST_P(EmulatedDirect, ValuesAreThoseOfTheCpu) {

@@ -43,25 +43,25 @@ std::vector<Case> all_cases() {
 
 class EmulatedLossless : public ::testing::TestWithParam<Case> {};
 
-// Encodes values, and compares what both decoders make of the payload.
-void expect_same(DType dtype, std::uint64_t n_elems, const std::vector<std::byte>& values,
+// Encodes values, and compares what both decoders make of the payload. Returns whether it has a
+// kernel.
+bool expect_same(DType dtype, std::uint64_t n_elems, const std::vector<std::byte>& values,
                  const simt::Launch& launch, bool is_odd) {
   const EncodedChunk encoded = encode_lossless(dtype, n_elems, values, EntropyId::kRans);
   const ChunkInfo info = chunk_info(dtype, n_elems, EntropyId::kRans);
   if (!has_device_kernel(CodecId::kLossless, info, encoded.payload)) {
-    return;
+    return false;
   }
   const auto decoded = decode_emulated(CodecId::kLossless, info, encoded.payload, launch, is_odd);
-  ASSERT_TRUE(decoded) << n_elems;
-  EXPECT_EQ(*decoded, values) << n_elems;
+  EXPECT_EQ(decoded, values) << n_elems;
   const auto by_team =
       decode_by_team(CodecId::kLossless, info, encoded.payload, launch.order, is_odd);
-  ASSERT_TRUE(by_team) << n_elems;
-  EXPECT_EQ(*by_team, values) << n_elems;
+  EXPECT_EQ(by_team, values) << n_elems;
+  return true;
 }
 
-// Compares both decoders on damaged payloads of a chunk.
-void expect_same_refusals(const Case& what, std::uint64_t n_elems, unsigned n_trials) {
+// Compares both decoders on damaged payloads of a chunk. Returns how many have a kernel.
+unsigned expect_same_refusals(const Case& what, std::uint64_t n_elems, unsigned n_trials) {
   const DType dtype = what.dtype;
   const EncodedChunk encoded =
       encode_lossless(dtype, n_elems, make_values(dtype, what.pattern, n_elems), EntropyId::kRans);
@@ -69,6 +69,7 @@ void expect_same_refusals(const Case& what, std::uint64_t n_elems, unsigned n_tr
   const Decoder& decoder = *find_decoder(CodecId::kLossless);
   Scratch scratch;
   Random random(7);
+  unsigned n_compared = 0;
   for (unsigned i = 0; i < n_trials; ++i) {
     std::vector<std::byte> payload = encoded.payload;
     const std::size_t span =
@@ -86,32 +87,42 @@ void expect_same_refusals(const Case& what, std::uint64_t n_elems, unsigned n_tr
     const auto decoded = decode_emulated(CodecId::kLossless, info, payload);
     const auto by_team =
         decode_by_team(CodecId::kLossless, info, payload, static_cast<simt::LaneOrder>(i % 3));
-    ASSERT_EQ(decoded.has_value(), is_valid) << "damage " << i;
-    ASSERT_EQ(by_team.has_value(), is_valid) << "damage " << i;
+    n_compared += 1;
+    EXPECT_EQ(decoded.has_value(), is_valid) << "damage " << i;
+    EXPECT_EQ(by_team.has_value(), is_valid) << "damage " << i;
     if (is_valid) {
-      EXPECT_EQ(*decoded, expected) << "damage " << i;
-      EXPECT_EQ(*by_team, expected) << "damage " << i;
+      EXPECT_EQ(decoded, expected) << "damage " << i;
+      EXPECT_EQ(by_team, expected) << "damage " << i;
     }
   }
+  return n_compared;
 }
+
+constexpr const char* kNoKernel = "the encoder makes nothing of these values that has a kernel";
 
 TEST_P(EmulatedLossless, ValuesAreThoseOfTheCpu) {
   constexpr std::uint64_t kLengths[] = {1, 31, 127, 128, 129, 1000, 4097, 9001, 40000};
   unsigned turn = 0;
+  unsigned n_compared = 0;
   for (const std::uint64_t n_elems : kLengths) {
     simt::Launch launch;
     launch.order = static_cast<simt::LaneOrder>(turn++ % 3);
-    expect_same(GetParam().dtype, n_elems,
-                make_values(GetParam().dtype, GetParam().pattern, n_elems, n_elems), launch,
-                turn % 2 == 0);
+    n_compared += expect_same(GetParam().dtype, n_elems,
+                              make_values(GetParam().dtype, GetParam().pattern, n_elems, n_elems),
+                              launch, turn % 2 == 0)
+                      ? 1
+                      : 0;
   }
+  if (n_compared == 0) GTEST_SKIP() << kNoKernel;
 }
 
-TEST_P(EmulatedLossless, RefusesWhatTheCpuRefuses) { expect_same_refusals(GetParam(), 700, 30); }
+TEST_P(EmulatedLossless, RefusesWhatTheCpuRefuses) {
+  if (expect_same_refusals(GetParam(), 700, 30) == 0) GTEST_SKIP() << kNoKernel;
+}
 
 // The chunks have four lane sets.
 TEST_P(EmulatedLossless, RefusesWhatTheCpuRefusesOfManyValues) {
-  expect_same_refusals(GetParam(), 33000, 4);
+  if (expect_same_refusals(GetParam(), 33000, 4) == 0) GTEST_SKIP() << kNoKernel;
 }
 
 // A payload in which two values are escapes and one of them is not stored, as the header says. Both
