@@ -154,7 +154,7 @@ struct Writer::Impl {
   format::RecordLayout layout;
   format::MetadataFrame metadata;
   std::map<std::string, PendingAttachment, std::less<>> pending;
-  std::unordered_map<std::string, std::uint32_t> names;
+  std::map<std::string, std::uint32_t> names;
   format::DuplicateFinder duplicates;
   std::unordered_map<std::uint32_t, Place> places;  // of the bytes of stored records
   std::vector<std::uint32_t> equal_to_base;         // records with the digest of their base

@@ -1,9 +1,9 @@
 #include "interop/safetensors/safetensors_header.hpp"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -285,7 +285,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   std::string key_;
   SafetensorsEntry entry_;
   std::vector<std::uint64_t> offsets_;
-  std::unordered_map<std::string, std::size_t> places_;  // of tensors in entries_
+  std::map<std::string, std::size_t> places_;  // of tensors in entries_
   std::vector<SafetensorsEntry> entries_;
   Metadata metadata_;
   Error problem_;

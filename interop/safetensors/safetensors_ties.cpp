@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/json_tree.hpp"
@@ -44,7 +43,7 @@ class NameRule {
   }
 
  private:
-  std::unordered_set<std::string_view> modules_;
+  std::set<std::string_view> modules_;
 };
 
 // Returns the names that mark_ties() wrote.
@@ -113,7 +112,7 @@ std::vector<SafetensorsTie> possible_ties(const std::vector<SafetensorsEntry>& e
                                           const Metadata& metadata) {
   std::vector<SafetensorsTie> ties;
   if (metadata.empty()) return ties;
-  std::unordered_map<std::string_view, std::size_t> numbers;
+  std::map<std::string_view, std::size_t> numbers;
   for (std::size_t i = 0; i < entries.size(); ++i) numbers.emplace(entries[i].name, i);
   for (const auto& [name, kept] : metadata) {
     const auto found = numbers.find(kept);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -261,7 +261,7 @@ Result<std::vector<ZipMember>> read_zip_directory(const ByteSource& source,
   DirectoryParser parser(bytes, place.offset_bytes, member_names);
   std::vector<Entry> entries;
   entries.reserve(place.n_members);
-  std::unordered_set<std::string> names;
+  std::set<std::string> names;
   for (std::uint64_t i = 0; i < place.n_members; ++i) {
     CFCK_TRY_ASSIGN(Entry entry, parser.next());
     const bool is_new = names.insert(entry.member.name).second;

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/text.hpp"
@@ -18,12 +17,15 @@ using Candidate = std::pair<Name, Name>;
 
 constexpr std::size_t kTriedNames = 4;
 constexpr std::size_t kMaxPartners = 64;  // of one suffix
+constexpr std::size_t kMaxPoints = 32;    // in a prefix
 
-// The name, and what is left of it after each point.
+// The name, and what is left of it after each of its first points.
 std::vector<Name> suffixes(Name name) {
   std::vector<Name> found{name};
-  for (auto place = name.find('.'); place != Name::npos; place = name.find('.', place + 1)) {
+  auto place = name.find('.');
+  while (place != Name::npos && found.size() <= kMaxPoints) {
     found.push_back(name.substr(place + 1));
+    place = name.find('.', place + 1);
   }
   return found;
 }
@@ -40,7 +42,7 @@ bool ends_with_number(Name prefix) {
 
 // Pairs of prefixes that make some name of `a` one of `b`.
 std::set<Candidate> candidates(std::vector<Name> a, const std::vector<Name>& b) {
-  std::unordered_map<Name, std::vector<Name>> by_suffix;
+  std::map<Name, std::vector<Name>> by_suffix;
   for (const Name name : b) {
     for (const Name suffix : suffixes(name)) by_suffix[suffix].push_back(name);
   }
@@ -64,7 +66,7 @@ std::set<Candidate> candidates(std::vector<Name> a, const std::vector<Name>& b) 
 
 std::optional<NamePrefixes> find_prefixes(const std::vector<std::string_view>& only_a,
                                           const std::vector<std::string_view>& only_b) {
-  const std::unordered_set<Name> in_b(only_b.begin(), only_b.end());
+  const std::set<Name> in_b(only_b.begin(), only_b.end());
   const std::size_t fewest = std::min(only_a.size(), only_b.size());
   std::optional<NamePrefixes> best;
   for (const auto& [prefix_a, prefix_b] : candidates(only_a, only_b)) {

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 # torch.compile puts this into names, also in their middle.
 _COMPILED = "_orig_mod."
 _MOST_CANDIDATES = 64
+_MOST_POINTS = 32  # in a prefix
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,10 +87,12 @@ def _is_number(prefixes: tuple[str, str]) -> bool:
 
 
 def _suffixes(name: str) -> Iterator[str]:
-    """The name, and what is left of it after each point."""
+    """The name, and what is left of it after each of its first points."""
     yield name
     place = name.find(".")
-    while place >= 0:
+    for _ in range(_MOST_POINTS):
+        if place < 0:
+            return
         yield name[place + 1 :]
         place = name.find(".", place + 1)
 

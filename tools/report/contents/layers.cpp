@@ -1,7 +1,7 @@
 #include "tools/report/contents/layers.hpp"
 
 #include <algorithm>
-#include <unordered_map>
+#include <map>
 
 namespace cfck::tools::report {
 namespace {
@@ -31,7 +31,7 @@ std::string_view layer_of(std::string_view name) {
 
 std::vector<Layer> group_layers(const std::vector<RecordReport>& records) {
   std::vector<Layer> layers;
-  std::unordered_map<std::string_view, std::size_t> places;
+  std::map<std::string_view, std::size_t> places;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const StoredTensor& tensor = *records[i].tensor;
     const std::string_view name = layer_of(tensor.name);
