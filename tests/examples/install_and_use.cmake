@@ -14,7 +14,7 @@ run(${CMAKE_COMMAND} --install ${build_dir} --prefix ${work_dir}/prefix
 file(GLOB_RECURSE installed RELATIVE ${work_dir}/prefix ${work_dir}/prefix/*)
 set(strange ${installed})
 list(FILTER strange EXCLUDE REGEX
-  "^(include/cfck/[a-z0-9_]+[.]hpp|lib[^/]*/(.*/)?(libcfck(_[a-z0-9_]+)?[.](a|so[.0-9]*)|cmake/cfck/[Cc]fck[A-Za-z0-9-]+[.]cmake|pkgconfig/cfck(-decode)?[.]pc))$")
+  "^(include/cfck/[a-z0-9_]+[.]hpp|lib[^/]*/(.*/)?(libcfck(_[a-z0-9_]+)?[.](a|so[.0-9]*)|cmake/cfck/[Cc]fck[A-Za-z0-9-]+[.]cmake|pkgconfig/cfck(-decode)?[.]pc)|lib/cfck/cfck-hdf5-reader)$")
 if(strange)
   message(FATAL_ERROR "installed, but not known: ${strange}")
 endif()
@@ -39,8 +39,8 @@ if(torch_dir)
 endif()
 run(${work_dir}/build/list_tensors ${work_dir}/example.cfck)
 if(with_hdf5)
-  # The program that reads HDF5 files is installed with the programs (cfck_programs).
-  set(ENV{CFCK_ADAPTER_PATH} ${build_dir}/lib/cfck)
+  # The build was configured for another prefix.
+  set(ENV{CFCK_ADAPTER_PATH} ${work_dir}/prefix/lib/cfck)
   run(${work_dir}/build/to_hdf5 ${work_dir}/example.cfck ${work_dir}/example.h5)
 endif()
 
