@@ -423,6 +423,60 @@ def test_programs_say_why_they_fail(tmp_path, weights):
     assert "their checksum is wrong" in run.stderr
 
 
+_LITTLE_MEMORY = """
+import resource, sys
+import cfck.hdf5, h5py, numpy as np
+
+path = sys.argv[1]
+rows = np.random.default_rng(1).standard_normal((4, 1 << 22), dtype=np.float32)
+failures = {}
+file = h5py.File(path, "w", rdcc_nbytes=1 << 20)
+file.create_dataset("small", data=rows[0, :1000], chunks=(1000,), **cfck.hdf5.filter())
+options = dict(chunks=(1, 1 << 22), **cfck.hdf5.filter(max_abs_error=1e-3))
+written = file.create_dataset("rows", rows.shape, "f4", **options)
+written[0] = rows[0]
+file.flush()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (18 << 20), resource.RLIM_INFINITY))
+for i in range(1, len(rows)):
+    try:
+        written[i] = rows[i]
+    except OSError as error:
+        failures[i] = str(error)
+for last in (file.flush, file.close):
+    try:
+        last()
+    except (OSError, RuntimeError) as error:
+        failures[last.__name__] = str(error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert failures and all("memory" in text for text in failures.values()), failures
+with h5py.File(path) as file:
+    assert (file["small"][...] == rows[0, :1000]).all()
+    for i, row in enumerate(rows):
+        stored = file["rows"][i]
+        kept = np.abs(stored - row).max() <= 1e-3
+        assert kept or (i in failures and not stored.any()), (i, failures)
+print("encoding failed" if "cfck" in str(failures) else "libhdf5 failed")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs limits of address space")
+def test_no_memory_to_encode(tmp_path):
+    """The caller learns of each chunk that is not written; the others are in the file.
+
+    The chunks are above the cache, so that each write encodes one. Where the last flush fails,
+    libhdf5 crashes as the program ends, with its own filters too.
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", _LITTLE_MEMORY, str(tmp_path / "a.h5")],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "encoding failed\n"
+
+
 _TWO_LIBRARIES = """
 import ctypes, sys
 import cfck.hdf5, h5py, numpy as np
