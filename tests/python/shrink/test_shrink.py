@@ -119,7 +119,9 @@ def test_the_result_says_what_is_in_the_file(model, small):
     chosen = [t for t in result.trials if t.bounds == result.bounds]
     assert chosen and all(trial.met for trial in chosen)
     # The file has what it keeps in its metadata too.
-    longer = result.bits_per_weight - min(t.bits_per_weight for t in chosen)
+    smallest = min(trial.bits_per_weight for trial in result.trials if trial.met)
+    assert smallest in [trial.bits_per_weight for trial in chosen]
+    longer = result.bits_per_weight - smallest
     assert 0 <= longer * result.n_weights / 8 < 250
 
 
