@@ -40,8 +40,8 @@ Error wrong_size() { return invalid_argument("the memory for the tensor has the 
 
 class Hdf5Archive final : public model::ListedArchive {
  public:
-  Hdf5Archive(std::unique_ptr<ByteSource> source, const DecodeOptions& options)
-      : source_(std::move(source)), options_(options) {}
+  Hdf5Archive(std::unique_ptr<ByteSource> source, const ArchiveOptions& options)
+      : source_(std::move(source)), options_(options.decode), only_tensors_(options.only_tensors) {}
 
   Result<void> list() {
     JobRequest request;
@@ -55,19 +55,8 @@ class Hdf5Archive final : public model::ListedArchive {
     }
     files_.push_back({source_->name(), "hdf5", source_->size(), max_bytes, nullptr, source_.get()});
     for (ListedDataset& dataset : listing.datasets) add(std::move(dataset));
-    notes_ = notes_of(listing);
-    lost_ = std::move(listing.lost);
-    metadata_ = std::move(listing.metadata);
-    if (!listing.left_out.empty()) {
-      std::string names;
-      for (const auto& [object, name] : listing.left_out) {
-        names.append(names.empty() ? "" : ", ").append(object).append("@").append(name);
-      }
-      metadata_.emplace(kLeftOutKey, std::move(names));  // unless the root has such an attribute
-    }
-    structure_ = listing.structure.dump();
-    attachments_.push_back(
-        {std::string(kStructureAttachment), structure_.size(), structure_.size()});
+    notes_ = notes_of(listing, only_tensors_);
+    if (!only_tensors_) keep_structure(std::move(listing));
     CFCK_TRY(finish_list());
     const auto [first, second] = same_names();
     if (first == nullptr) return {};
@@ -78,14 +67,14 @@ class Hdf5Archive final : public model::ListedArchive {
 
   Result<std::vector<std::byte>> attachment(std::string_view name) const override {
     return run_guarded([&]() -> Result<std::vector<std::byte>> {
-      if (name != kStructureAttachment) return ListedArchive::attachment(name);
+      if (name != kStructureAttachment || only_tensors_) return ListedArchive::attachment(name);
       if (!lost_.empty()) {
         return unsupported(
                    "the file has " + std::to_string(lost_.size()) +
-                   " objects that cannot be kept: references, sequences of varying length, long "
-                   "doubles, or types. Copy the file without them, or extract the tensors by name. "
-                   "The first "
-                   "is '" +
+                   (lost_.size() == 1 ? " object" : " objects") +
+                   " that cannot be kept (references, sequences of varying length, long doubles or "
+                   "types); take the tensors alone with --only-tensors (only_tensors=True in "
+                   "Python), or copy the file without them. The first is '" +
                    escaped(lost_.front()) + "'")
             .in_record(lost_.front());
       }
@@ -151,6 +140,22 @@ class Hdf5Archive final : public model::ListedArchive {
   }
 
  private:
+  // Keeps what the file has beside its tensors.
+  void keep_structure(Listing listing) {
+    lost_ = std::move(listing.lost);
+    metadata_ = std::move(listing.metadata);
+    if (!listing.left_out.empty()) {
+      std::string names;
+      for (const auto& [object, name] : listing.left_out) {
+        names.append(names.empty() ? "" : ", ").append(object).append("@").append(name);
+      }
+      metadata_.emplace(kLeftOutKey, std::move(names));  // unless the root has such an attribute
+    }
+    structure_ = listing.structure.dump();
+    attachments_.push_back(
+        {std::string(kStructureAttachment), structure_.size(), structure_.size()});
+  }
+
   void add(ListedDataset dataset) {
     ArchiveTensor tensor;
     tensor.name = dataset.name;
@@ -255,6 +260,7 @@ class Hdf5Archive final : public model::ListedArchive {
 
   std::unique_ptr<ByteSource> source_;
   DecodeOptions options_;
+  bool only_tensors_;
   std::vector<SafetensorsEntry> entries_;   // of tensors_, to read elements in place
   std::vector<std::uint64_t> chunk_bytes_;  // of tensors_; 0: not in chunks
   // Of tensors_: an element of those that were never written, nothing for others.
@@ -270,7 +276,7 @@ Result<std::unique_ptr<TensorArchive>> open(std::unique_ptr<ByteSource> source,
                                             const ArchiveOptions& options) {
   return run_guarded([&]() -> Result<std::unique_ptr<TensorArchive>> {
     if (source == nullptr) return invalid_argument("the source of an archive is nullptr");
-    auto archive = std::make_unique<Hdf5Archive>(std::move(source), options.decode);
+    auto archive = std::make_unique<Hdf5Archive>(std::move(source), options);
     CFCK_TRY(archive->list());
     return std::unique_ptr<TensorArchive>(std::move(archive));
   });

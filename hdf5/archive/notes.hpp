@@ -8,8 +8,9 @@
 
 namespace cfck::hdf5 {
 
-// Returns a sentence about the attributes that are left out, and one about the objects that are no
-// tensors and cannot be kept either; none where there is nothing to say.
-std::vector<std::string> notes_of(const Listing& listing);
+// Returns a sentence about the attributes that cannot be kept, and one about such objects that are
+// no tensors; none where there is nothing to say. With `only_tensors`, also one about each kind of
+// what is left out though it could be kept.
+std::vector<std::string> notes_of(const Listing& listing, bool only_tensors);
 
 }  // namespace cfck::hdf5

@@ -38,7 +38,7 @@ class KerasArchive final : public TensorArchive {
       if (member.name == interop::kKerasWeights) {
         weights = &member;
       } else if (!member.name.ends_with('/')) {
-        CFCK_TRY(keep(member));
+        CFCK_TRY(options_.only_tensors ? leave_out(member) : keep(member));
       }
     }
     if (weights == nullptr) {
@@ -46,6 +46,7 @@ class KerasArchive final : public TensorArchive {
           "the archive of Keras has no member model.weights.h5; save the model again with Keras 3");
     }
     CFCK_TRY_ASSIGN(weights_, hdf5_format().open(source_of(*weights), options_));
+    notes_.insert(notes_.end(), weights_->notes().begin(), weights_->notes().end());
     for (const Attachment& attachment : weights_->attachments()) {
       attachments_.push_back(attachment);
     }
@@ -74,7 +75,7 @@ class KerasArchive final : public TensorArchive {
     if (found == others_.end()) return weights_->attachment(name);
     return run_guarded([&]() -> Result<std::vector<std::byte>> { return found->second; });
   }
-  std::span<const std::string> notes() const override { return weights_->notes(); }
+  std::span<const std::string> notes() const override { return notes_; }
   Result<void> check_decoded_bytes(const ArchiveTensor& tensor,
                                    std::uint64_t n_bytes) const override {
     return weights_->check_decoded_bytes(tensor, n_bytes);
@@ -103,6 +104,11 @@ class KerasArchive final : public TensorArchive {
     return std::make_unique<interop::InflatedMember>(*source_, member, cache_);
   }
 
+  Result<void> leave_out(const ZipMember& member) {
+    notes_.push_back("'" + escaped(member.name) + "' was left out");
+    return {};
+  }
+
   Result<void> keep(const ZipMember& member) {
     other_bytes_ += member.n_bytes;
     if (member.n_bytes > kMaxOtherBytes || other_bytes_ > kMaxOtherBytes) {
@@ -126,6 +132,7 @@ class KerasArchive final : public TensorArchive {
   std::uint64_t other_bytes_ = 0;
   std::vector<Attachment> attachments_;
   std::vector<ArchiveFile> files_;
+  std::vector<std::string> notes_;
   std::unique_ptr<TensorArchive> weights_;
   // Those of weights_, which takes copies for its own.
   std::vector<ArchiveTensor> tensors_;

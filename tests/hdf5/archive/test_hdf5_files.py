@@ -149,6 +149,8 @@ def test_keras_archives(keras, tmp_path):
     weights_only = run("cfck-convert", source, tmp_path / "a.safetensors")
     assert weights_only.returncode == 0
     assert "the model beside the weights (metadata.json, config.json)" in weights_only.stderr
+    alone = run("cfck-convert", "--only-tensors", source, tmp_path / "alone.cfck")
+    assert alone.returncode == 0 and "'config.json' was left out" in alone.stderr
     refused = run("cfck-convert", tmp_path / "a.safetensors", tmp_path / "b.keras")
     assert refused.returncode == UNREADABLE and "load_weights" in refused.stderr
     assert not (tmp_path / "b.keras").exists()

@@ -45,6 +45,25 @@ def test_files_with_a_user_block(tmp_path, block):
     assert not found["never"].any()
 
 
+def test_the_tensors_alone(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["w"] = W
+        file["w"].attrs["unit"] = "m"
+        file["labels"] = ["cat", "dog"]
+        file.create_dataset("pieces", (2,), h5py.vlen_dtype("i4"))
+    refused = run("cfck-convert", path, tmp_path / "a.cfck")
+    assert refused.returncode == UNREADABLE
+    assert "'pieces'" in refused.stderr and "--only-tensors" in refused.stderr
+    done = run("cfck-convert", "--only-tensors", path, tmp_path / "a.cfck")
+    assert done.returncode == 0, done.stderr
+    assert "1 dataset that is no tensor was left out: 'labels'" in done.stderr
+    assert "1 attribute was left out" in done.stderr
+    assert "'pieces'" in done.stderr
+    found = tensors(tmp_path / "a.cfck", tmp_path)
+    assert list(found) == ["w"] and np.array_equal(found["w"], W)
+
+
 def test_lzf_of_h5py(tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
