@@ -59,7 +59,7 @@ class Reading:
             limits=check_limits(options["limits"]),
             map=backend == "mmap",
             decode=_check_decode(options["decode"]),
-            only_tensors=bool(options.get("only_tensors", False)),
+            only_tensors=_check_only_tensors(options.get("only_tensors", False)),
         )
 
     def native(self) -> dict[str, Any]:
@@ -237,6 +237,12 @@ def _check_decode(decode: object) -> str:
     if decode not in ("auto", "device", "host"):
         raise InvalidArgumentError(f"decode {decode!r} is invalid; it may be auto, device or host")
     return str(decode)
+
+
+def _check_only_tensors(only_tensors: object) -> bool:
+    if not isinstance(only_tensors, bool):
+        raise TypeError(f"only_tensors is a bool, not {type(only_tensors).__name__}")
+    return only_tensors
 
 
 class Allocator(Protocol[_Owner]):

@@ -241,8 +241,8 @@ class LoadBytesOptions(ReadOptions, total=False):
     progress: Progress | bool | None
 
 
-class OpenOptions(ReadOptions, total=False):
-    """The options of safe_open().
+class FileOptions(TypedDict, total=False):
+    """The options of files alone: those that bytes do not take.
 
     backend: "pread" reads private copies; "mmap" maps the file, which kills the process if another
         one truncates it meanwhile.
@@ -255,12 +255,16 @@ class OpenOptions(ReadOptions, total=False):
     only_tensors: bool
 
 
+class OpenOptions(ReadOptions, FileOptions, total=False):
+    """The options of safe_open()."""
+
+
 class LoadOptions(OpenOptions, LoadBytesOptions, total=False):
     """The options of load_file(), load_model() and load_checkpoint()."""
 
 
 class StreamOptions(OpenOptions, total=False):
-    """The options of compressed().
+    """The options of compressed(); those of FileOptions are for files, and not for bytes.
 
     threads: threads that decode a weight; 0: the CPUs this process may use. They take turns with
         those of the model.

@@ -6,13 +6,15 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, get_type_hints, overload
+from typing import Any, TypeVar, cast, get_type_hints, overload
 
 from .. import _native
 from .._common.progress import Progress, byte_listener
+from ..errors import InvalidArgumentError
 from .kinds import (
     CompressOptions,
     EffortOptions,
+    FileOptions,
     FilterOptions,
     LimitOptions,
     LoadBytesOptions,
@@ -128,7 +130,8 @@ _declare(SaveFileOptions, SaveOptions, verify=False, fsync=True)
 _declare(LimitOptions, threads=0, max_decoded_bytes=0, limits=None)
 _declare(ReadOptions, LimitOptions, verify=True, decode="auto")
 _declare(LoadBytesOptions, ReadOptions, progress=None)
-_declare(OpenOptions, ReadOptions, backend="pread", only_tensors=False)
+_declare(FileOptions, backend="pread", only_tensors=False)
+_declare(OpenOptions, ReadOptions, FileOptions)
 _declare(LoadOptions, OpenOptions, LoadBytesOptions)
 _declare(StreamOptions, OpenOptions, prefetch=True, threads=1)
 
@@ -189,6 +192,19 @@ def complete(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
             advice = instead(name, tuple(defaults))
             raise TypeError(f"unexpected keyword argument {name!r}{advice}")
     return {**defaults, **given}
+
+
+def for_bytes(options: OpenOptions) -> ReadOptions:
+    """The options for a file in memory.
+
+    Raises InvalidArgumentError for one of files alone that is not at its default.
+    """
+    of_files = _KINDS[FileOptions].defaults
+    for name, default in of_files.items():
+        if name in options and options[name] != default:  # type: ignore[literal-required]
+            raise InvalidArgumentError(f"{name} is an option of files, and these are bytes")
+    rest = {name: value for name, value in options.items() if name not in of_files}
+    return cast(ReadOptions, rest)
 
 
 @overload

@@ -14,8 +14,8 @@ from .._io.meta import non_persistent_buffers
 from .._io.model import Outcome, renames_keys
 from .._io.module_versions import versioned
 from .._io.prefixes import advice_on_names
-from .._options.kinds import OpenOptions, ReadOptions, StreamOptions
-from .._options.signatures import complete
+from .._options.kinds import OpenOptions, StreamOptions
+from .._options.signatures import complete, for_bytes
 from ..errors import UnsupportedError
 from .modules import stream
 from .plan import Group, groups_of, match, mismatches
@@ -40,9 +40,7 @@ def open_and_convert(
     if isinstance(source, str | os.PathLike):
         archive = Archive.open(source, cast(OpenOptions, reading))
     else:
-        for of_files in ("backend", "only_tensors"):
-            del reading[of_files]
-        archive = Archive.from_bytes(source, cast(ReadOptions, reading))
+        archive = Archive.from_bytes(source, for_bytes(cast(OpenOptions, reading)))
     convert(model, archive, framework, strict, prefetch)
     return model
 

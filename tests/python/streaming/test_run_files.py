@@ -336,6 +336,11 @@ def test_wrong_arguments(path):
         compressed(two_layers(), 3)
     with pytest.raises(cfck.InvalidArgumentError, match="backend"):
         compressed(two_layers(), path, backend="magic")
+    for of_files in ({"backend": "mmap"}, {"only_tensors": True}):
+        with pytest.raises(cfck.InvalidArgumentError, match="is an option of files"):
+            compressed(two_layers(), path.read_bytes(), **of_files)
+    with pytest.raises(TypeError, match="only_tensors is a bool, not str"):
+        compressed(two_layers(), path, only_tensors="no")
     with pytest.raises(cfck.UnsupportedError, match='decode="device"'):
         compressed(two_layers(), path, decode="device")
     with pytest.raises(cfck.CfckError):
