@@ -131,7 +131,10 @@ def _torch_tensor(
                 f"the parts of {dtype}",
                 name,
             )
-        tensor = torch.view_as_complex(tensor)
+        try:
+            tensor = torch.view_as_complex(tensor)
+        except RuntimeError as error:  # a view of another record, between its pairs
+            raise bad_skeleton(f"record `{name}`: {_first_line(error)}", name) from None
     return _as_class(tensor, kind == "parameter", requires_grad)
 
 
@@ -167,6 +170,8 @@ def _decode_meta(content: Any) -> torch.Tensor:
 
 def _with_attributes(parts: list[Any]) -> Any:
     tensor, attributes = parts
+    if not all(type(name) is str for name in attributes):
+        raise bad_skeleton("an attribute of a tensor has a name that is no string")
     if tensor is None:
         return None
     if not isinstance(tensor, torch.Tensor):

@@ -169,6 +169,7 @@ def test_values_that_are_none(root, message, path):
         ('{"dict":[[{"bytearray":"YQ=="},1]]}', "key has the type bytearray"),
         ('{"dict":[[{"torch.Size":[1]},1],[{"tuple":[1]},2]]}', r"key \(1,\) twice"),
         ('{"attributes":[[["a",1]],3]}', "no tensor has attributes"),
+        ('{"attributes":[[[1,1]],{"torch.meta":["int8",[],[],"tensor",false]}]}', "no string"),
         ('{"torch.sparse":[{"torch.layout":"sparse_coo"},1]}', "parts of one"),
         ('{"dict":[[{"at":0},1]]}', "key has the type at"),
         ('{"dict":[[[],1]]}', "is not a value"),

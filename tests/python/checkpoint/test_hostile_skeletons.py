@@ -119,3 +119,13 @@ def test_keys_of_one_hash():
     assert len(build(WHOLE % f'{{"dict":[{keys(60)}]}}')) == 60
     with pytest.raises(cfck.errors.CorruptError, match="one hash"):
         build(WHOLE % f'{{"dict":[{keys(100)}]}}')
+
+
+@pytest.mark.parametrize("strides, offset", [((2, 1), 1), ((3, 1), 0)])
+def test_parts_of_complex_numbers_that_are_no_pairs(strides, offset):
+    """Records that are views of another one, as files may have them."""
+    view = torch.arange(8.0).double().as_strided((2, 2), strides, offset)
+    tagged = WHOLE % '{"list":[{"torch.tensor":["c","complex128","tensor",false]}]}'
+    reader = SkeletonReader(tagged.encode(), [TorchValues(), ArrayValues()])
+    with pytest.raises(cfck.errors.CorruptError, match="`c`: Tensor must have a st"):
+        reader.build({"c": view})
