@@ -70,6 +70,20 @@ def give_memory(
     with. ``is_wanted``: whether a tensor with this name will be filled.
     """
     given = Materialised()
+    try:
+        _give(model, is_wanted, device, given)
+    except BaseException:  # such as no memory for the last of them
+        given.take_back()
+        raise
+    return given
+
+
+def _give(
+    model: nn.Module,
+    is_wanted: Callable[[str, torch.Tensor], bool],
+    device: torch.device,
+    given: Materialised,
+) -> None:
     by_storage: dict[int, list[MetaTensor]] = {}
     for one in meta_tensors(model):
         by_storage.setdefault(one.tensor.untyped_storage()._cdata, []).append(one)
@@ -87,9 +101,8 @@ def give_memory(
             and any(byte_range(one.tensor)[1] <= stop for _, stop in wanted)
         ]
         for one, memory in zip(members, _memory_of(members, device), strict=True):
-            one.put(_as(one.tensor, memory))
             given.tensors.append(one)
-    return given
+            one.put(_as(one.tensor, memory))
 
 
 def _memory_of(family: list[MetaTensor], device: torch.device) -> list[torch.Tensor]:

@@ -18,18 +18,22 @@ KEY = "cfck.module_versions"
 
 
 def with_versions(metadata: Mapping[str, str] | None, state_dict: Any) -> dict[str, str]:
-    """Metadata of a file, with the versions of a state dict's modules if not all are 1."""
+    """Metadata of a file, with the versions of a state dict's modules if not all are 1.
+
+    They replace those in ``metadata``, which may be of the file that the model was loaded from.
+    """
     complete = check_metadata(metadata)
     modules = getattr(state_dict, "_metadata", None)
-    if not isinstance(modules, Mapping):
+    if not isinstance(modules, Mapping) or not modules:
         return complete
     versions = {
         name: module["version"]
         for name, module in modules.items()
         if isinstance(name, str) and isinstance(module, Mapping) and _is_other(module)
     }
+    complete.pop(KEY, None)
     if versions:
-        complete.setdefault(KEY, json.dumps(versions, ensure_ascii=False, separators=(",", ":")))
+        complete[KEY] = json.dumps(versions, ensure_ascii=False, separators=(",", ":"))
     return complete
 
 

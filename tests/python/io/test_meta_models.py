@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cfck._io import meta
 from cfck.torch import compressed, load_file, load_model, save_file, save_model
 from conftest import assert_same, shares_memory
 from torch import nn
@@ -151,3 +152,23 @@ def test_names_that_a_module_translates(path):
         model = Renamed()
     assert load_model(model, path) == (set(), [])
     assert_same(model.new.detach(), torch.arange(3.0))
+
+
+def test_nothing_is_left_half_done_where_memory_ends(path, monkeypatch):
+    """An error while memory is given takes back what was given before it."""
+    save_model(Model(), path)
+    given = []
+
+    def memory_of(family, device, inner=meta._memory_of):
+        given.append(family)
+        if len(given) == 4:
+            raise RuntimeError("no memory")
+        return inner(family, device)
+
+    monkeypatch.setattr(meta, "_memory_of", memory_of)
+    model = on_meta()
+    before = model.state_dict(keep_vars=True)
+    with pytest.raises(RuntimeError, match="no memory"):
+        load_model(model, path)
+    after = model.state_dict(keep_vars=True)
+    assert all(tensor is before[name] for name, tensor in after.items())

@@ -67,8 +67,19 @@ def test_files_without_versions_are_as_before(tmp_path):
     assert KEY not in metadata_of(tmp_path / "b.cfck")
 
 
+def test_versions_are_those_of_the_state_that_is_saved(tmp_path):
+    """Whatever the metadata says, which may come from another file."""
+    stale = {KEY: '{"":7}', "k": "v"}
+    save_model(Scaled(), tmp_path / "a.cfck", metadata=stale)
+    assert json.loads(metadata_of(tmp_path / "a.cfck")[KEY]) == {"": 2, "layers.1": 2}
+    save_file(nn.Linear(2, 3).state_dict(), tmp_path / "b.cfck", metadata=stale)
+    assert metadata_of(tmp_path / "b.cfck") == {"k": "v"}
+    save_file(dict(Scaled().state_dict()), tmp_path / "c.cfck", metadata=stale)
+    assert metadata_of(tmp_path / "c.cfck") == stale
+
+
 @pytest.mark.parametrize("text", ["", "[1]", '{"a":"b"}', '{"a":true}', "[" * 100_000])
 def test_versions_that_are_none(tmp_path, text):
-    save_model(Scaled(), tmp_path / "a.cfck", metadata={KEY: text})
+    save_file(dict(Scaled().state_dict()), tmp_path / "a.cfck", metadata={KEY: text})
     with pytest.raises(cfck.errors.CorruptError, match="module_versions"):
         load_model(Scaled(), tmp_path / "a.cfck")
