@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .._common.progress import Progress
+from .._common.text import printable
 from .._frameworks.torch_tensors import (
     TorchFramework,
     byte_range,
@@ -45,11 +46,11 @@ class Outcome:
         message = f"Error(s) in loading state_dict for {type(model).__name__}:"
         for kind, names in (("Missing", self.missing), ("Unexpected", self.unexpected)):
             if names:
-                quoted = ", ".join(f'"{name}"' for name in sorted(names))
+                quoted = ", ".join(f'"{printable(name)}"' for name in sorted(names))
                 message += f"\n    {kind} key(s) in state_dict: {quoted}"
         for name, kept in sorted(self.conflicts.items()):
             message += (
-                f'\n    "{kept}" and "{name}" share memory in the model, '
+                f'\n    "{printable(kept)}" and "{printable(name)}" share memory in the model, '
                 "but their values in the file differ"
             )
         if self.without_values:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator
 
+from .._common.text import printable
+
 # torch.compile puts this into names, also in their middle.
 _COMPILED = "_orig_mod."
 _MOST_CANDIDATES = 64
@@ -21,23 +23,26 @@ class Prefixes:
 
     def advice(self) -> str:
         """What differs, and what to do about it."""
-        if not self.in_model:
-            said = f"those of the file begin with `{self.in_file}`"
-            change = f'name.removeprefix("{self.in_file}")'
-        elif not self.in_file:
-            said = f"those of the model begin with `{self.in_model}`"
-            change = f'"{self.in_model}" + name'
+        in_file, in_model = printable(self.in_file), printable(self.in_model)
+        if not in_model:
+            said = f"those of the file begin with `{in_file}`"
+            change = f"name.removeprefix({_literal(self.in_file)})"
+        elif not in_file:
+            said = f"those of the model begin with `{in_model}`"
+            change = f"{_literal(self.in_model)} + name"
         else:
-            said = (
-                f"those of the file begin with `{self.in_file}`, those of the model with "
-                f"`{self.in_model}`"
-            )
-            change = f'"{self.in_model}" + name.removeprefix("{self.in_file}")'
+            said = f"those of the file begin with `{in_file}`, those of the model with `{in_model}`"
+            change = f"{_literal(self.in_model)} + name.removeprefix({_literal(self.in_file)})"
         rename = f"model.load_state_dict({{{change}: t for name, t in load_file(path).items()}})"
         if self.in_file or not self.in_model.rstrip(".").isidentifier():
             return f"{said}: rename them, {rename}"
         part = f"model.{self.in_model.rstrip('.')}"
         return f"{said}: load the file into {part}, or rename them, {rename}"
+
+
+def _literal(text: str) -> str:
+    """Text as Python code."""
+    return '"' + printable(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def find_prefixes(file_names: Collection[str], model_names: Collection[str]) -> Prefixes | None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import nn
 
+from .._common.text import printable
 from .._frameworks.torch_tensors import TorchFramework, torch_shape
 from .._io.archive import Archive
 from .._io.meta import non_persistent_buffers
@@ -105,7 +106,7 @@ def _check_names(model: nn.Module, groups: list[Group], archive: Archive, strict
 
 
 def _quoted(names: set[str]) -> str:
-    return ", ".join(f'"{name}"' for name in sorted(names))
+    return ", ".join(f'"{printable(name)}"' for name in sorted(names))
 
 
 def _fill_meta(model: nn.Module, loaded: list[Group]) -> set[str]:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cfck._common.text import printable
 from cfck.torch import compressed, load_file, load_model, save_file
 from torch import nn
 
@@ -10,13 +11,17 @@ def two_layers(width=4):
     return nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
 
 
-@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod.", "model."])
+@pytest.mark.parametrize(
+    "prefix",
+    ["module.", "_orig_mod.", "module._orig_mod.", "model.", 'a"b\\.', "\x1b[31m.", "größe."],
+)
 def test_prefixes_in_the_file(path, prefix):
     model = two_layers()
     save_file({prefix + name: tensor for name, tensor in model.state_dict().items()}, path)
     with pytest.raises(RuntimeError, match="the names differ by a prefix only") as caught:
         load_model(model, path)
-    assert f"those of the file begin with `{prefix}`" in str(caught.value)
+    assert f"those of the file begin with `{printable(prefix)}`" in str(caught.value)
+    assert str(caught.value).replace("\n", "").isprintable()
     remedy = str(caught.value).rpartition("rename them, ")[2]
     eval(remedy, {"model": model, "load_file": load_file, "path": path})
 
