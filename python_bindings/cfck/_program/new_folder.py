@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 import os
-import stat
 from collections.abc import Iterator
 
 from .. import _native
@@ -56,13 +57,15 @@ def _check_target(places: Places) -> None:
 
 
 def _protect_model(folder: str, places: Places) -> None:
-    """Gives the model the permissions of what it replaces, or of what it was made from."""
-    for path in (os.path.join(places.target, MODEL), *_weights_of(places.source)):
-        if os.path.isfile(path):
-            # Not every file system can.
-            with contextlib.suppress(OSError):
-                os.chmod(os.path.join(folder, MODEL), stat.S_IMODE(os.stat(path).st_mode) & 0o777)
-            return
+    """Gives the model the permissions of what it replaces, or else those that all files have which
+    it was made from."""
+    old = os.path.join(places.target, MODEL)
+    sources = [old] if os.path.isfile(old) else _weights_of(places.source)
+    modes = [os.stat(path).st_mode & 0o777 for path in sources if os.path.isfile(path)]
+    if modes:
+        # Not every file system can.
+        with contextlib.suppress(OSError):
+            os.chmod(os.path.join(folder, MODEL), functools.reduce(operator.and_, modes))
 
 
 def _weights_of(folder: str) -> list[str]:

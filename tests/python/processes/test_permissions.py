@@ -12,6 +12,8 @@ import cfck.numpy
 import numpy as np
 import pytest
 import safetensors.numpy
+from cfck._program.new_folder import new_folder
+from cfck._program.places import Places, identity
 
 PROGRAM = Path(sysconfig.get_path("scripts")) / "cfck"
 WEIGHTS = {
@@ -93,6 +95,22 @@ def test_converted_folders(tmp_path):
     assert {name: mode(out / name) for name in MODES} == {
         **MODES, ".": "0o755", "model.cfck": "0o644",
     }  # fmt: skip
+
+
+def test_a_model_of_several_shards_is_as_private_as_the_most_private(tmp_path):
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for number, bits in ((1, 0o644), (2, 0o640), (3, 0o600)):
+        path = source / f"model-0000{number}-of-00003.safetensors"
+        path.write_bytes(b"")
+        path.chmod(bits)
+    places = Places(str(source), str(target), None)
+    for expected in ("0o600", "0o640"):
+        with new_folder(places) as folder:
+            (Path(folder) / "model.cfck").write_bytes(b"")
+        assert mode(target / "model.cfck") == expected
+        (target / "model.cfck").chmod(0o640)
+        places = Places(str(source), str(target), identity(str(target)))
 
 
 def test_standard_input_has_no_permissions(model, tmp_path):
