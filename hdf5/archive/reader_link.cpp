@@ -2,7 +2,9 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.hpp"
@@ -18,7 +20,57 @@ std::string cbor(const Json& json) {
   return text;
 }
 
+// A message of one byte, with room for the descriptors of a job.
+class EndsMessage {
+ public:
+  EndsMessage() {
+    message_.msg_iov = &data_;
+    message_.msg_iovlen = 1;
+    message_.msg_control = space_.data();
+    message_.msg_controllen = space_.size();
+  }
+  EndsMessage(const EndsMessage&) = delete;
+  EndsMessage& operator=(const EndsMessage&) = delete;
+
+  msghdr* get() { return &message_; }
+  // nullptr: the message that was received has no descriptors.
+  cmsghdr* head() { return CMSG_FIRSTHDR(&message_); }
+
+ private:
+  char byte_ = 0;
+  iovec data_{&byte_, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(SentEnds))> space_{};
+  msghdr message_{};
+};
+
 }  // namespace
+
+bool send_ends(int socket, const SentEnds& ends) {
+  EndsMessage message;
+  cmsghdr* const head = message.head();
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof(ends));
+  std::memcpy(CMSG_DATA(head), &ends, sizeof(ends));
+  ssize_t n = 0;
+  do {
+    n = ::sendmsg(socket, message.get(), MSG_NOSIGNAL);
+  } while (n < 0 && errno == EINTR);
+  return n == 1;
+}
+
+bool receive_ends(int socket, SentEnds& ends) {
+  EndsMessage message;
+  const ssize_t n = ::recvmsg(socket, message.get(), MSG_CMSG_CLOEXEC);
+  if (n < 0 && errno == EINTR) return true;
+  if (n <= 0) return false;
+  const cmsghdr* const head = message.head();
+  if (head != nullptr && head->cmsg_type == SCM_RIGHTS &&
+      head->cmsg_len == CMSG_LEN(sizeof(ends))) {
+    std::memcpy(&ends, CMSG_DATA(head), sizeof(ends));
+  }
+  return true;
+}
 
 std::string bytes_of(const MessageHead& head) {
   std::string bytes(kHeadBytes, static_cast<char>(head.kind));

@@ -61,6 +61,17 @@ JobRequest request_of(std::string_view text);  // may throw
 std::string text_of(const Error& error);
 Error error_of(std::string_view text);  // may throw
 
+// The two descriptors of a job, as they go to the program.
+struct SentEnds {
+  int stream = -1;
+  int status = -1;
+};
+// Sends them; false, with the reason in errno, where nobody reads the socket any more.
+bool send_ends(int socket, const SentEnds& ends);
+// Receives them; `ends` stays as it is where a signal came first, or a message without them. False
+// where nobody has the other end of the socket any more.
+bool receive_ends(int socket, SentEnds& ends);
+
 // Sends all bytes to a socket; false where nobody reads it any more. Raises no signal.
 bool send_all(int socket, std::initializer_list<ByteView> parts);
 // Receives exactly so many bytes; false where there are no more. Waits.

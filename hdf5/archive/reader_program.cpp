@@ -129,7 +129,7 @@ class Program {
     // A program that was started before may have been killed.
     for (int attempt = 0; attempt < 2; ++attempt) {
       if (control_.get() < 0) CFCK_TRY(start());
-      if (send_ends(stream, status)) return {};
+      if (send_ends(control_.get(), {stream, status})) return {};
       control_ = Descriptor();
     }
     return cannot("it ended", errno);
@@ -159,28 +159,6 @@ class Program {
     CFCK_TRY(wait_for_start(path, process));
     control_ = std::move(own);
     return {};
-  }
-
-  bool send_ends(int stream, int status) {
-    char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> space{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = space.data();
-    message.msg_controllen = space.size();
-    cmsghdr* const head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(2 * sizeof(int));
-    const std::array<int, 2> ends = {stream, status};
-    std::memcpy(CMSG_DATA(head), ends.data(), sizeof(ends));
-    ssize_t n = 0;
-    do {
-      n = ::sendmsg(control_.get(), &message, MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
-    return n == 1;
   }
 
   Descriptor control_;

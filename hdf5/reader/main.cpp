@@ -8,7 +8,6 @@
 #include <malloc.h>
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +16,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -29,6 +27,9 @@
 
 namespace {
 
+using cfck::hdf5::receive_ends;
+using cfck::hdf5::SentEnds;
+
 constexpr int kControl = STDIN_FILENO;
 
 // Descriptors that the other program left open are none of ours.
@@ -38,35 +39,6 @@ void close_others() {
 #endif
   const long most = ::sysconf(_SC_OPEN_MAX);
   for (int number = STDERR_FILENO + 1; number < most; ++number) (void)::close(number);
-}
-
-// The two descriptors of a job.
-struct Ends {
-  int stream = -1;
-  int status = -1;
-};
-
-// Returns false where nobody has the other end of the socket any more.
-bool receive_ends(Ends& ends) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> space{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  const ssize_t n = ::recvmsg(kControl, &message, MSG_CMSG_CLOEXEC);
-  if (n < 0 && errno == EINTR) return true;
-  if (n <= 0) return false;
-  const cmsghdr* const head = CMSG_FIRSTHDR(&message);
-  if (head != nullptr && head->cmsg_type == SCM_RIGHTS &&
-      head->cmsg_len == CMSG_LEN(2 * sizeof(int))) {
-    std::array<int, 2> both{};
-    std::memcpy(both.data(), CMSG_DATA(head), sizeof(both));
-    ends = {both[0], both[1]};
-  }
-  return true;
 }
 
 class Program {
@@ -84,15 +56,15 @@ class Program {
         tell_ends();
       }
       if (events[0].revents == 0) continue;
-      Ends ends;
-      is_wanted = receive_ends(ends);
+      SentEnds ends;
+      is_wanted = receive_ends(kControl, ends);
       if (ends.stream >= 0) begin(ends, signals);
     }
     return 0;
   }
 
  private:
-  void begin(const Ends& ends, int signals) {
+  void begin(const SentEnds& ends, int signals) {
     const pid_t process = ::fork();
     if (process == 0) {
       (void)::close(kControl);

@@ -117,6 +117,16 @@ TEST(Hdf5Reader, MemoryHasALimit) {
   EXPECT_NE(done.error().message.find("8 MiB"), std::string::npos) << done.error().message;
 }
 
+TEST(Hdf5Reader, ErrorsComeBackWithAllThatTheySay) {
+  const Error sent = corrupt("what is \xff wrong").at_byte(std::uint64_t{1} << 60).in_record("w");
+  const Error received = error_of(text_of(sent));
+  EXPECT_EQ(received.code, ErrorCode::kCorrupt);
+  EXPECT_EQ(received.message, sent.message);
+  EXPECT_EQ(received.record, "w");
+  EXPECT_EQ(received.byte_offset, sent.byte_offset);
+  EXPECT_FALSE(error_of(text_of(io_error(std::string(300'000, 'x')))).byte_offset.has_value());
+}
+
 class Failing final : public ByteSource {
  public:
   std::uint64_t size() const override { return 1000; }
