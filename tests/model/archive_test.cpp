@@ -2,15 +2,15 @@
 #include "cfck/archive.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
+#include <map>
 
 #include "cfck/cfck.hpp"
+#include "tests/model/folders_of_models.hpp"
 #include "tests/support/sample_tensors.hpp"
 
 namespace cfck {
@@ -18,65 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::Bytes;
+using test::cfck_bytes;
+using test::Folder;
+using test::MakeFile;
+using test::read_whole;
+using test::safetensors_bytes;
 using test::take;
-
-class Folder {
- public:
-  Folder() {
-    static int counter = 0;
-    path_ = fs::temp_directory_path() /
-            ("cfck-archive-" + std::to_string(::getpid()) + "-" + std::to_string(counter++));
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
-
-void write_bytes(const std::string& path, std::span<const std::byte> bytes) {
-  fs::create_directories(fs::path(path).parent_path());
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  write_bytes(path, std::as_bytes(std::span(text)));
-}
-
-// F32 tensors of 6 by 100 values, one for each name; `tied` are second names.
-struct Model {
-  std::vector<std::string> names;
-  std::map<std::string, std::string> tied;
-};
-
-Bytes values_of(const std::string& name) {
-  return test::weights(std::hash<std::string>()(name) % 1000 + 1, 600);
-}
-
-Bytes cfck_bytes(const Model& model) {
-  std::vector<Bytes> values;  // must live until the file is finished
-  for (const std::string& name : model.names) values.push_back(values_of(name));
-  return test::write_file([&](Writer& writer) {
-    test::expect_ok(writer.set_metadata("made by", "a test"));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      test::expect_ok(writer.add(model.names[i], TensorView{DType::kF32, {6, 100}, values[i]}));
-    }
-    for (const auto& [name, base] : model.tied) EXPECT_TRUE(take(writer.tie(name, base)));
-  });
-}
-
-Bytes safetensors_bytes(const Model& model) {
-  const Bytes file = cfck_bytes(model);
-  const MemorySource source(file);
-  const Reader reader = take(Reader::open(source));
-  MemorySink sink;
-  test::expect_ok(write_safetensors(reader, sink));
-  return sink.take();
-}
+using test::values_of;
+using test::write_bytes;
+using test::write_text;
 
 std::string index_json(const std::map<std::string, std::string>& weight_map) {
   std::string json = "{\"metadata\":{},\"weight_map\":{";
@@ -86,8 +36,6 @@ std::string index_json(const std::map<std::string, std::string>& weight_map) {
   }
   return json + "}}";
 }
-
-using MakeFile = Bytes (*)(const Model&);
 
 void write_shards(const Folder& folder, const std::string& suffix, MakeFile make,
                   const std::string& index) {
@@ -149,12 +97,6 @@ const Kind kKinds[] = {
        return folder.path();
      }},
 };
-
-Bytes read_whole(const TensorArchive& archive, const ArchiveTensor& tensor) {
-  Bytes bytes(tensor.n_bytes);
-  test::expect_ok(archive.read(tensor, bytes));
-  return bytes;
-}
 
 void for_each_kind(const std::function<void(const Kind& kind, const TensorArchive& archive)>& check,
                    const ArchiveOptions& options = {}) {

@@ -1,89 +1,22 @@
 // The index of a folder of shards decides which copy of a tensor counts.
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <map>
 
 #include "cfck/archive.hpp"
-#include "cfck/cfck.hpp"
 #include "model/folder/model_files.hpp"
-#include "tests/support/sample_tensors.hpp"
+#include "tests/model/folders_of_models.hpp"
 
 namespace cfck {
 namespace {
 
-namespace fs = std::filesystem;
-using test::Bytes;
+using test::cfck_bytes;
+using test::Folder;
+using test::MakeFile;
+using test::read_whole;
+using test::safetensors_bytes;
 using test::take;
-
-class Folder {
- public:
-  Folder() {
-    static int counter = 0;
-    path_ = fs::temp_directory_path() /
-            ("cfck-index-" + std::to_string(::getpid()) + "-" + std::to_string(counter++));
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
-
-void write_bytes(const std::string& path, std::span<const std::byte> bytes) {
-  fs::create_directories(fs::path(path).parent_path());
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  write_bytes(path, std::as_bytes(std::span(text)));
-}
-
-// F32 tensors of 6 by 100 values, one for each name; `tied` are second names.
-struct Model {
-  std::vector<std::string> names;
-  std::map<std::string, std::string> tied;
-};
-
-Bytes values_of(const std::string& name) {
-  return test::weights(std::hash<std::string>()(name) % 1000 + 1, 600);
-}
-
-Bytes cfck_bytes(const Model& model) {
-  std::vector<Bytes> values;  // must live until the file is finished
-  for (const std::string& name : model.names) values.push_back(values_of(name));
-  return test::write_file([&](Writer& writer) {
-    test::expect_ok(writer.set_metadata("made by", "a test"));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      test::expect_ok(writer.add(model.names[i], TensorView{DType::kF32, {6, 100}, values[i]}));
-    }
-    for (const auto& [name, base] : model.tied) EXPECT_TRUE(take(writer.tie(name, base)));
-  });
-}
-
-Bytes safetensors_bytes(const Model& model) {
-  const Bytes file = cfck_bytes(model);
-  const MemorySource source(file);
-  const Reader reader = take(Reader::open(source));
-  MemorySink sink;
-  test::expect_ok(write_safetensors(reader, sink));
-  return sink.take();
-}
-
-using MakeFile = Bytes (*)(const Model& model);
-
-Bytes read_whole(const TensorArchive& archive, const ArchiveTensor& tensor) {
-  Bytes out(tensor.n_bytes);
-  test::expect_ok(archive.read(tensor, out));
-  return out;
-}
+using test::values_of;
+using test::write_bytes;
+using test::write_text;
 
 TEST(ShardIndex, SaysWhichCopyCounts) {
   for (const auto& [suffix, make] : {std::pair<std::string, MakeFile>{".cfck", &cfck_bytes},
