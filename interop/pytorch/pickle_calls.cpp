@@ -12,7 +12,6 @@ namespace cfck::interop {
 namespace {
 
 constexpr int kMaxKeyDepth = 16;
-constexpr std::size_t kMaxDimensions = 64;  // of torch
 constexpr std::size_t kMaxArguments = 16;
 
 // What call() understands besides the dtypes and storages of torch.
@@ -72,6 +71,13 @@ NodeId PickleCalls::add(NodeKind kind, std::vector<NodeId> items) {
   Node node;
   node.kind = kind;
   node.items = std::move(items);
+  return add(std::move(node));
+}
+
+NodeId PickleCalls::add_listed(NodeKind kind, std::size_t index) {
+  Node node;
+  node.kind = kind;
+  node.integer = static_cast<std::int64_t>(index);
   return add(std::move(node));
 }
 

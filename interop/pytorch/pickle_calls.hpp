@@ -45,6 +45,8 @@ class PickleCalls {
  private:
   Result<NodeId> known(const std::string& name, const Node& arguments);
   NodeId object_of(NodeId function, NodeId arguments);
+  // Adds a value that is an element of a list of the pickle's: a tensor or a storage.
+  NodeId add_listed(NodeKind kind, std::size_t index);
   NodeId refused(std::string text, std::vector<NodeId> parts);
 
   // pickle_tensors.cpp

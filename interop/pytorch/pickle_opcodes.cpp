@@ -57,12 +57,10 @@ std::optional<Result<void>> PickleMachine::push_plain(std::uint8_t opcode) {
 // Text and bytes.
 std::optional<Result<void>> PickleMachine::push_characters(std::uint8_t opcode) {
   switch (opcode) {
+    case 'T':
     case 'X':
       return push_text(counted<std::uint32_t>());
-    case 'T':
-      return push_text(counted<std::uint32_t>());
     case 'U':
-      return push_text(counted<std::uint8_t>());
     case 0x8c:
       return push_text(counted<std::uint8_t>());
     case 0x8d:
@@ -152,7 +150,6 @@ std::optional<Result<void>> PickleMachine::combine(std::uint8_t opcode) {
     case 0x91:
       return push_frozenset();
     case 'R':
-      return reduce();
     case 0x81:
       return reduce();
     case 0x92:

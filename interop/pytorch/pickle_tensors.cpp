@@ -145,10 +145,7 @@ Result<NodeId> PickleCalls::storage(NodeId persistent_id) {
     storages_.try_emplace(storage->key, index);
     pickle_.storages.push_back(*std::move(storage));
   }
-  Node node;
-  node.kind = NodeKind::kStorage;
-  node.integer = static_cast<std::int64_t>(index);
-  return add(std::move(node));
+  return add_listed(NodeKind::kStorage, index);
 }
 
 Result<std::vector<std::uint64_t>> PickleCalls::sizes(NodeId tuple) const {
@@ -242,11 +239,8 @@ Result<NodeId> PickleCalls::tensor(const Node& arguments, std::string_view versi
       (what == "neg" ? tensor.negated : tensor.conjugated) = flag.integer != 0;
     }
   }
-  Node node;
-  node.kind = NodeKind::kTensor;
-  node.integer = static_cast<std::int64_t>(pickle_.tensors.size());
   pickle_.tensors.push_back(std::move(tensor));
-  return add(std::move(node));
+  return add_listed(NodeKind::kTensor, pickle_.tensors.size() - 1);
 }
 
 // (dtype, shape, strides, requires_grad)
@@ -262,11 +256,8 @@ Result<NodeId> PickleCalls::meta_tensor(const Node& arguments) {
   CFCK_TRY_ASSIGN(tensor.strides, sizes(arguments.items[2]));
   if (tensor.shape.size() != tensor.strides.size()) return bad_arguments("a tensor without values");
   tensor.requires_grad = requires_grad->integer != 0;
-  Node node;
-  node.kind = NodeKind::kMetaTensor;
-  node.integer = static_cast<std::int64_t>(pickle_.meta_tensors.size());
   pickle_.meta_tensors.push_back(std::move(tensor));
-  return add(std::move(node));
+  return add_listed(NodeKind::kMetaTensor, pickle_.meta_tensors.size() - 1);
 }
 
 Result<NodeId> PickleCalls::layout(const Node& arguments) {
