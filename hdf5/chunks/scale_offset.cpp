@@ -100,19 +100,19 @@ Result<void> unpack(const Values& values, Bits bits, unsigned n_bits, std::uint6
     }
     return {};
   }
+  const auto unpack_as = [&](auto zero) -> Result<void> {
+    unpack_integers<decltype(zero)>(values, bits, n_bits, minimum, out);
+    return {};
+  };
   switch (values.elem_bytes) {
     case 1:
-      unpack_integers<std::uint8_t>(values, bits, n_bits, minimum, out);
-      return {};
+      return unpack_as(std::uint8_t{0});
     case 2:
-      unpack_integers<std::uint16_t>(values, bits, n_bits, minimum, out);
-      return {};
+      return unpack_as(std::uint16_t{0});
     case 4:
-      unpack_integers<std::uint32_t>(values, bits, n_bits, minimum, out);
-      return {};
+      return unpack_as(std::uint32_t{0});
     case 8:
-      unpack_integers<std::uint64_t>(values, bits, n_bits, minimum, out);
-      return {};
+      return unpack_as(std::uint64_t{0});
     default:
       return bad_filter_values(kName);
   }
