@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -39,6 +39,9 @@ _SPARSE_LAYOUTS = (
 _LAYOUTS: dict[str, torch.layout] = {
     str(layout).removeprefix("torch."): layout for layout in (torch.strided, *_SPARSE_LAYOUTS)
 }
+
+
+_Known = TypeVar("_Known")
 
 
 class TorchValues:
@@ -147,10 +150,7 @@ def _as_class(tensor: torch.Tensor, is_parameter: bool, requires_grad: bool) -> 
 
 
 def _decode_layout(content: Any) -> torch.layout:
-    name = expect_text(content)
-    if name not in _LAYOUTS:
-        raise newer_skeleton(f"torch {torch.__version__} has no layout {shown(name)}")
-    return _LAYOUTS[name]
+    return _known("layout", _LAYOUTS, content)
 
 
 def _decode_meta(content: Any) -> torch.Tensor:
@@ -219,10 +219,14 @@ def _decode_size(content: Any) -> torch.Size:
 
 
 def _decode_dtype(content: Any) -> torch.dtype:
+    return _known("dtype", _DTYPES, content)
+
+
+def _known(what: str, table: Mapping[str, _Known], content: Any) -> _Known:
     name = expect_text(content)
-    if name not in _DTYPES:
-        raise newer_skeleton(f"torch {torch.__version__} has no dtype {shown(name)}")
-    return _DTYPES[name]
+    if name not in table:
+        raise newer_skeleton(f"torch {torch.__version__} has no {what} {shown(name)}")
+    return table[name]
 
 
 def _decode_device(content: Any) -> torch.device:
