@@ -15,7 +15,7 @@
 namespace cfck::model {
 namespace {
 
-// What a line of formats.inc says of a format.
+// The use of a format, which the macro of its line in formats.inc says.
 enum class Use : std::uint8_t { kFolders, kFiles, kModels };
 
 struct Line {

@@ -70,7 +70,7 @@ constexpr std::string_view kZarrWay =
     "open it with zarr in Python and store the arrays with cfck.numpy.save_file";
 constexpr std::string_view kUnpack = "unpack it first";
 
-// What begins a pickle of torch.save before torch 1.6, behind the bytes for its protocol.
+// A pickle of torch.save before torch 1.6 begins like this, behind the bytes for its protocol.
 constexpr std::string_view kTorchMagic = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 constexpr std::string_view kTarMagic = "ustar";
 constexpr std::size_t kTarMagicBytes = 257;  // where it is
@@ -269,7 +269,7 @@ bool begins_onnx(std::string_view head) {
          static_cast<unsigned char>(head[3]) == head.substr(4).find('\x1a');
 }
 
-// Of Keras 3, beside the files of weights: the file is text, and begins as JSON does.
+// True for the index that Keras 3 writes beside several files of weights. It is JSON.
 bool is_keras_index(std::string_view head, const std::string& path) {
   return path.ends_with(".weights.json") && head.starts_with("{");
 }

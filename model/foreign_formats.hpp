@@ -14,10 +14,12 @@ namespace cfck::model {
 // `head` are the first bytes of the file.
 std::optional<Error> foreign_format(std::string_view head, const std::string& path);
 
-// Likewise for a file whose name says what it is, while its first bytes do not, or say less.
+// Returns such an error for a file whose name says what it is, while its first bytes do not, or say
+// less; nullopt for other names.
 std::optional<Error> foreign_by_name(std::string_view head, const std::string& path);
 
-// Likewise for a folder with these files, paths relative to it; nullopt for one of no known kind.
+// Returns such an error for a folder with these files, whose paths are relative to it; nullopt for
+// a folder of no known kind.
 std::optional<Error> foreign_folder(const std::string& folder, std::span<const std::string> files);
 
 // Returns kCorrupt for a file that begins as none of tensors does: with text, such as a web page,

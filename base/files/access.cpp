@@ -35,7 +35,7 @@ bool drop_list(int descriptor, const char* name) noexcept {
 }
 #endif
 
-// What everybody may do, the group may do.
+// Takes from the group what not everybody may do.
 mode_t without_group(mode_t mode) noexcept {
   return (mode & ~kGroupBits) | (mode & kGroupBits & ((mode & 0007) << 3));
 }

@@ -1,4 +1,5 @@
-// Who may do what with a file or a folder, for the one that takes its place or holds its contents.
+// Permissions of files and folders. A file keeps those of the file that it replaces, or of the one
+// that it was made from.
 #pragma once
 
 #include <sys/types.h>
@@ -36,7 +37,7 @@ void give_access(int descriptor, const Access& access, bool keeps_owner) noexcep
 // Gives the file or folder `to` the access of `from`, where both exist.
 void copy_access(const std::string& from, const std::string& to) noexcept;
 
-// What file systems have that can create files with an access; all others create plain files.
+// The interface of file systems that can create files with an access; others create plain files.
 class CreatesWithAccess {
  public:
   virtual ~CreatesWithAccess() = default;

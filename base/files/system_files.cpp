@@ -364,7 +364,7 @@ class PosixFileSystem final : public FileSystem, public CreatesWithAccess {
   static Result<std::unique_ptr<File>> open(const char* action, const std::string& path, int flags);
 };
 
-// What to do where a file system never lets this name be taken.
+// Returns advice for a file system that never lets this name be taken; "" for other errors.
 const char* advice_on_renaming(int number) noexcept {
   if (number == EBUSY || number == EXDEV) {
     return "; the name is a mount point, or leads to another file system: save under another name, "

@@ -64,7 +64,7 @@ class NameCollector final : public nlohmann::json_sax<Json> {
       return next(Expected::kRequiresGrad);
     }
     if (expected_ != Expected::kRequiresGrad) return next();
-    // Of a tensor of PyTorch a dtype or a class comes first.
+    // In {"torch.tensor": ...} a dtype and a class stand between the name and requires_grad.
     if (text.starts_with("complex")) split_.insert(parameter_);
     return true;
   }
@@ -158,7 +158,7 @@ Elements elements_of(const Reader& reader, std::uint32_t i) {
           normalised_strides(record.shape, record.strides)};
 }
 
-// Where a tensor is in memory: equal for names that an update gives the same tensor.
+// The place of a tensor in memory: equal for names to which an update gives the same tensor.
 using Given = std::tuple<const std::byte*, DType, Shape, std::vector<std::uint64_t>>;
 
 // Returns tensors of which the update changes one name, and others not, or to other values.
@@ -169,7 +169,7 @@ std::set<std::string> find_torn(const Reader& reader, const Update& changes) {
                           normalised_strides(tensor.shape, tensor.strides)};
   }
   const std::set<std::string_view> removed(changes.remove.begin(), changes.remove.end());
-  // What becomes of the names of each tensor, and one of them.
+  // For each tensor: what its names are given (nullopt: nothing), and one of these names.
   std::map<Elements, std::pair<std::optional<Given>, std::string>> fates;
   std::set<std::string> torn;
   for (std::uint32_t i = 0; i < reader.records().size(); ++i) {

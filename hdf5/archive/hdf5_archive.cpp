@@ -263,7 +263,7 @@ class Hdf5Archive final : public model::ListedArchive {
   bool only_tensors_;
   std::vector<SafetensorsEntry> entries_;   // of tensors_, to read elements in place
   std::vector<std::uint64_t> chunk_bytes_;  // of tensors_; 0: not in chunks
-  // Of tensors_: an element of those that were never written, nothing for others.
+  // For each of tensors_: one element if it was never written; else empty.
   std::vector<std::vector<std::uint8_t>> fills_;
   std::vector<std::string> notes_;
   std::vector<std::string> lost_;

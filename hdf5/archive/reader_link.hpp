@@ -1,4 +1,4 @@
-// What cfck and the program that reads HDF5 files for it (hdf5/reader) say to each other.
+// The messages between cfck and the program that reads HDF5 files for it (hdf5/reader).
 //
 // cfck starts the program with a socket as standard input, and sends it two descriptors for each
 // job: a stream for the job, and a pipe for how its process ended. The program copies itself for a

@@ -160,7 +160,7 @@ class Job {
       auto done = source_.read_at(offset, MutableBytes(wanted_).first(n_bytes));
       if (!done) {
         if (!source_error_) source_error_ = std::move(done).error();
-        // Where nobody listens, the next message is missing.
+        // If the process has ended, waiting for its next message will show that.
         (void)send_all(ends_.stream.get(), {no});
         return {};
       }

@@ -34,9 +34,9 @@ constexpr std::array<std::string_view, 12> kVariables = {
     "UBSAN_OPTIONS=",   "LSAN_OPTIONS=", "TSAN_OPTIONS=",    "LLVM_PROFILE_FILE="};
 
 std::vector<std::string> passed_environment() {
-  // What a library has to look up it looks up once, and not in each copy.
+  // Symbols are resolved once, when the program starts, and not again in each copy of it.
   std::vector<std::string> passed = {"LD_BIND_NOW=1"};
-  // With privileges of another user, nothing that this one says counts.
+  // A program that runs with the privileges of another user ignores the variables of this one.
   if (::getauxval(AT_SECURE) != 0) return passed;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const std::string_view text(*variable);
@@ -53,7 +53,7 @@ Error cannot(const std::string& what, int error) {
                   std::strerror(error));
 }
 
-// What posix_spawn() is told, and its end.
+// The arguments of posix_spawn(), which have to be destroyed.
 class Spawning {
  public:
   Spawning() {

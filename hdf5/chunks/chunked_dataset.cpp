@@ -60,8 +60,8 @@ Result<ChunkedDataset> ChunkedDataset::open(hid_t dataset, std::uint64_t file_by
   return made;
 }
 
-// To find one chunk takes about a microsecond. libhdf5 before 1.14 finds the n-th by going past all
-// before it, in some nanoseconds each.
+// Looking up one chunk takes about a microsecond. To find the n-th chunk, libhdf5 before 1.14 goes
+// past all before it, which takes some nanoseconds each.
 bool ChunkedDataset::is_list_shorter(std::uint64_t n_in_box) const {
   if (list_) return list_->size() < n_in_box;
 #if H5_VERSION_GE(1, 14, 0)

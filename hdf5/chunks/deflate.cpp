@@ -35,7 +35,7 @@ Result<Buffer> grown(Buffer buffer) {
 }  // namespace
 
 Result<Buffer> undo_deflate(const Filter&, Buffer in, std::uint64_t chunk_bytes) {
-  // What other filters before this one add to a chunk.
+  // Filters that come before this one may add some bytes to a chunk, such as a checksum.
   constexpr std::uint64_t kMoreBytes = 64;
   CFCK_TRY_ASSIGN(Buffer out, Buffer::zeroed(std::min(chunk_bytes, kMaxChunkBytes) + kMoreBytes));
   Inflating inflating;

@@ -8,7 +8,7 @@ namespace cfck::hdf5 {
 Result<Buffer> undo_lzf(const Filter&, Buffer in, std::uint64_t chunk_bytes) {
   constexpr std::size_t kMaxLiterals = 32;
   constexpr unsigned kLongCopy = 7;
-  // What filters before this one add to a chunk.
+  // Filters that come before this one may add some bytes to a chunk, such as a checksum.
   constexpr std::uint64_t kMoreBytes = 64;
   CFCK_TRY_ASSIGN(Buffer made, Buffer::zeroed(std::min(chunk_bytes, kMaxChunkBytes) + kMoreBytes));
   const ByteView from = in.bytes();

@@ -47,7 +47,8 @@ TensorOptions options_of(const FilterRequest& request, double max_abs_error) {
   return options;
 }
 
-// Those for a chunk that may come back. Codec spectral has no grid, and nothing of it is taken.
+// The options for a chunk that may be decoded, changed and encoded again. Codec spectral has no
+// grid on which decoded values lie, so it is never used here.
 TensorOptions rewritable_options(const FilterRequest& request, double max_abs_error) {
   TensorOptions options;
   options.codec =

@@ -1,5 +1,5 @@
-// What a chunk is encoded to: the bound, target or step that follows from the request and from the
-// chunk's values.
+// The choice of how a chunk is encoded: the bound, target or step that follows from the request and
+// from the values of the chunk.
 #pragma once
 
 #include <optional>

@@ -21,8 +21,8 @@ struct Dataset {
 // does not have, and values that other filters change first, are taken as bytes. Errors:
 // kInvalidArgument, kUnsupported.
 Result<Dataset> describe(const Hdf5Functions& hdf5, Id creation, Id type);
-// For a dataset that is created now: with its fill value, and without requests that older plug-ins
-// took.
+// Describes a dataset that is being created: also reads its fill value, and refuses requests that
+// only older plug-ins accepted.
 Result<Dataset> describe_new(const Hdf5Functions& hdf5, Id creation, Id type);
 
 }  // namespace cfck::hdf5

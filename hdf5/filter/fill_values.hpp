@@ -24,8 +24,8 @@ bool hide_fill(DType dtype, std::uint64_t fill_bits, MutableBytes values,
 // The inverse. Requires: `mask` has a bit for each value.
 void show_fill(DType dtype, std::uint64_t fill_bits, ByteView mask, MutableBytes values);
 
-// What errors are measured against: the finite values but the fill value, and all zeros if that is
-// 0.
+// The magnitudes that errors are measured against. They are of finite values other than the fill
+// value; if that is 0, no zero counts.
 struct Measures {
   double largest = 0;  // magnitude
   // The square root of the sum of squares over the number of all values, whatever they are; off by

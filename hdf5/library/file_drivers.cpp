@@ -49,8 +49,8 @@ herr_t close_file(H5FD_t* file) {
 // No two open files are the same one.
 int compare_files(const H5FD_t* a, const H5FD_t* b) { return a == b ? 0 : (a < b ? -1 : 1); }
 
-// What is read does not change meanwhile, so that files which were written for readers beside the
-// writer can be read without it.
+// The bytes do not change while they are read, so that files which were written for readers beside
+// the writer can be read without it.
 herr_t query_features(const H5FD_t*, unsigned long* flags) {
   if (flags != nullptr) *flags = H5FD_FEAT_SUPPORTS_SWMR_IO;
   return 0;

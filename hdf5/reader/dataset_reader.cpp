@@ -90,7 +90,7 @@ class DatasetReader {
     return {};
   }
 
-  // Such elements are in the head of the dataset: at most 64 KiB.
+  // The elements of a compact dataset are in its header: at most 64 KiB.
   Result<void> read_compact(const JobRequest& request) {
     const std::uint64_t n_elems = n_elems_of(whole_);
     if (H5Dget_storage_size(dataset_) / conversion_.file_bytes() < n_elems) {

@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
   // looks for mistakes with other bytes.
   if (std::getenv("MALLOC_PERTURB_") == nullptr) (void)::mallopt(M_PERTURB, 0xff);
   { const cfck::hdf5::Library initialised; }
-  // Whoever started this waits for it: the copy is nobody's child.
+  // The process that started this one waits for it to end, so that the copy is nobody's child.
   const pid_t process = ::fork();
   if (process != 0) ::_exit(process > 0 ? 0 : 1);
   // A terminal interrupts those that work; this one ends with the other program.

@@ -10,7 +10,7 @@
 
 namespace cfck::hdf5 {
 
-// For one thread, against the rule of ByteSource: a process has no other.
+// Unlike other sources it may be used by one thread only: the process has no other.
 class RemoteSource final : public ByteSource {
  public:
   RemoteSource(int stream, std::uint64_t n_bytes) : stream_(stream), n_bytes_(n_bytes) {}

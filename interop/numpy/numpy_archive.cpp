@@ -67,7 +67,7 @@ class NumpyArchive final : public interop::StoredArchive {
         Error error = std::move(added).error();
         if (error.record.empty()) error.record = member.name;
         if (!only_tensors_ || error.code != ErrorCode::kUnsupported) return error;
-        // Behind the reason comes what to do about it.
+        // The advice that follows the reason does not apply here.
         notes_.push_back("'" + escaped(member.name) +
                          "' was left out: " + error.message.substr(0, error.message.find("; ")));
       }
@@ -123,7 +123,7 @@ class NumpyArchive final : public interop::StoredArchive {
     return add_array(name, std::move(array), &inflated, at);
   }
 
-  // What is called an array must be one; others may be, as for numpy.
+  // A member called ".npy" must be an array; others may be one, as they may for numpy.
   static Result<void> check_is_array(const ZipMember& member, const ByteSource& content) {
     if (member.name.ends_with(kSuffix)) return {};
     CFCK_TRY_ASSIGN(const bool is_array, interop::begins_as_npy(content));

@@ -117,8 +117,8 @@ NodeId PickleCalls::refused(std::string text, std::vector<NodeId> parts) {
   return add(std::move(node));
 }
 
-// What a function that is not known would return. Some make an object of the class that is their
-// first argument.
+// Makes an object that stands for what an unknown function would return. Some functions make an
+// object of the class that is their first argument.
 NodeId PickleCalls::object_of(NodeId function, NodeId arguments) {
   Node object;
   object.kind = NodeKind::kObject;

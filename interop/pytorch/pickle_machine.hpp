@@ -68,7 +68,7 @@ class PickleMachine {
   }
   Result<void> push_long(std::uint64_t n_bytes);
   Result<void> push_float();
-  // Of protocols 0 and 1.
+  // Values as protocols 0 and 1 write them.
   Result<void> push_decimal(bool is_long);
   Result<void> push_decimal_float();
   Result<void> push_quoted();

@@ -1,4 +1,4 @@
-// Which opcode is which step of the machine.
+// The table of opcodes, each with its step of the machine.
 #include "interop/pytorch/pickle_machine.hpp"
 
 namespace cfck::interop {
@@ -78,7 +78,7 @@ std::optional<Result<void>> PickleMachine::push_characters(std::uint8_t opcode) 
   }
 }
 
-// What protocols 0 and 1 write as lines of text.
+// Values that protocols 0 and 1 write as lines of text.
 std::optional<Result<void>> PickleMachine::push_line(std::uint8_t opcode) {
   switch (opcode) {
     case 'I':
@@ -132,7 +132,7 @@ std::optional<Result<void>> PickleMachine::remember(std::uint8_t opcode) {
   }
 }
 
-// What makes something of the values on the stack.
+// Opcodes that make a value of those on the stack.
 std::optional<Result<void>> PickleMachine::combine(std::uint8_t opcode) {
   switch (opcode) {
     case 't':
@@ -159,7 +159,7 @@ std::optional<Result<void>> PickleMachine::combine(std::uint8_t opcode) {
   }
 }
 
-// What changes a value or the stack.
+// Opcodes that change a value or the stack.
 std::optional<Result<void>> PickleMachine::change(std::uint8_t opcode) {
   switch (opcode) {
     case '(':

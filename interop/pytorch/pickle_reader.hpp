@@ -15,7 +15,7 @@ inline constexpr std::uint64_t kMaxPickleBytes = std::uint64_t{64} << 20;
 // kTruncated.
 Result<Pickle> read_pickle(ByteView bytes);
 
-// The same for a pickle that has other bytes behind it; Pickle::n_bytes says where they begin.
+// Reads a pickle that may be followed by other bytes, which begin at Pickle::n_bytes.
 Result<Pickle> read_pickle_at_start(ByteView bytes);
 
 }  // namespace cfck::interop

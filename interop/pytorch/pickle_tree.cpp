@@ -59,7 +59,7 @@ struct Open {
   bool in_metadata = false;
 };
 
-// What is known of a container that was built.
+// A container that was built.
 struct Built {
   std::size_t place = 0;  // in Checkpoint::containers
   std::uint64_t n_names = 0;
@@ -253,7 +253,8 @@ class TreeBuilder {
     return by_rows ? "col_indices" : "row_indices";
   }
 
-  // What an object's state is: not an argument of its own, but the dict of its attributes.
+  // True for the state of an object: its attributes are named without a step for the dict that has
+  // them.
   bool is_state(NodeId item) const {
     const NodeKind kind = node(item).kind;
     return kind == NodeKind::kDict || kind == NodeKind::kTuple || kind == NodeKind::kList;

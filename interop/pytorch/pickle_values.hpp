@@ -43,7 +43,7 @@ enum class NodeKind : std::uint8_t {
   kDType,       // text
   kDevice,      // text
   kLayout,      // text: "sparse_coo"
-  // What no checkpoint can have, found wherever the tree of the pickle has it.
+  // Values that no checkpoint can have. They are refused where the tree of the pickle has them.
   kClass,    // a class or function that is not known. text: its name; integer: its byte
   kObject,   // what such a function would return. text: its class; integer: its byte; items: parts
   kRefused,  // text: what it is and what to do; items: parts

@@ -1,4 +1,4 @@
-// From a pickle and the places of storages to tensors.
+// Makes tensors from a pickle and the places of its storages.
 #include <algorithm>
 #include <set>
 #include <utility>

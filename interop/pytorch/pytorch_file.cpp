@@ -88,7 +88,7 @@ Error in_pickle(Error error, const ZipMember& member) {
   return error;
 }
 
-// Where storages are that another program may have compressed: torch.save never does.
+// The places of storages. Another program may have compressed them; torch.save never does.
 struct Storages {
   StoragePlaces places;
   std::unique_ptr<BlockCache> cache = std::make_unique<BlockCache>(kCacheBytes);

@@ -34,12 +34,12 @@ struct PytorchFile {
   Metadata metadata;                   // the versions of modules, where there are any
   std::vector<std::string> notes;      // what `only_tensors` left out
   std::vector<ZipMember> members;      // of a zip file
-  // Where storages are that are compressed.
+  // The sources of storages that are compressed.
   std::unique_ptr<BlockCache> cache;
   std::vector<std::unique_ptr<InflatedMember>> inflated;
 };
 
-// Where the elements of storages are, by their keys.
+// The places of the elements of storages, by their keys.
 struct StoragePlace {
   const ByteSource* source = nullptr;  // nullptr: the file itself
   std::uint64_t offset_bytes = 0;
@@ -57,7 +57,7 @@ Result<PytorchFile> contents_of(Pickle pickle, const StoragePlaces& places, bool
 // kLimitExceeded.
 Result<PytorchFile> read_pytorch_file(const ByteSource& source, bool only_tensors);
 
-// The same for a file of PyTorch before 1.6, whose first bytes begins_legacy_file() recognises.
+// Reads a file of PyTorch before 1.6, whose first bytes begins_legacy_file() recognises.
 bool begins_legacy_file(std::string_view head);
 Result<PytorchFile> read_legacy_file(const ByteSource& source, bool only_tensors);
 

@@ -8,7 +8,7 @@
 
 namespace cfck::interop {
 
-// How elements of a dtype of PyTorch are stored.
+// A dtype of PyTorch, and how its elements are stored.
 struct TorchType {
   std::string_view name;         // "float32"
   std::optional<DType> dtype{};  // nullopt: not stored by cfck

@@ -21,7 +21,7 @@ namespace cfck::interop {
 inline constexpr std::uint64_t kSafetensorsLengthBytes = 8;
 inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 inline constexpr std::string_view kSafetensorsHeaderAttachment = "safetensors.header";
-// What may come before the '{' of a header, as before any JSON.
+// Characters that may stand before the '{' of a header, as before any JSON.
 inline constexpr std::string_view kJsonSpaces = " \t\n\r";
 
 // Parses `json` and checks it against the `data_bytes` that follow it in the

@@ -35,7 +35,7 @@ class InflatedMember final : public ByteSource {
     std::vector<std::byte> window{};  // the last 32 KiB before it
   };
 
-  // Where decompression can start, and whether the member is sound.
+  // The places where decompression can start, and whether the member is sound.
   struct Starts {
     std::optional<Result<void>> found;
     std::vector<Start> all;  // constant once `found` is a value

@@ -50,7 +50,7 @@ const char* check_attributes(const CheckpointContainer& container) {
   return is_tensor(container.metadata) ? nullptr : "something that is no tensor has attributes";
 }
 
-// The same for a sparse tensor.
+// Returns what is wrong with the parts of a sparse tensor, or nullptr.
 const char* check_sparse(const CheckpointContainer& container) {
   constexpr std::array<std::string_view, 5> kLayouts = {"sparse_coo", "sparse_csr", "sparse_csc",
                                                         "sparse_bsr", "sparse_bsc"};

@@ -201,7 +201,7 @@ Result<CheckpointValue> tagged_value(std::string_view tag, JsonNode&& node) {
       escaped(tag) + "'; load it with that version");
 }
 
-// Of the values that are objects of JSON, those that keys may be.
+// True for the values that are objects of JSON and may be keys.
 bool is_key_tag(std::string_view tag) {
   constexpr std::array<std::string_view, 7> kTags = {
       "int", "float", "complex", "bytes", "torch.Size", "torch.dtype", "torch.device"};

@@ -17,7 +17,7 @@ namespace cfck::model {
 struct ModelFiles {
   std::vector<std::string> paths;
   std::string index;  // the path of the index that names them; empty: there is none
-  // By the index: the number in `paths` of the file of each tensor.
+  // The number in `paths` of the file from which the index takes each tensor, by its name.
   std::map<std::string, std::size_t, std::less<>> places;
   // Paths of shards beside the index that no index of the folder names. They are not in `paths`.
   std::vector<std::string> unnamed;

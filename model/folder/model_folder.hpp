@@ -49,7 +49,8 @@ struct FolderContents {
   std::vector<std::string> outside_files;
   // Files in which macOS keeps attributes of others; they are in none of the other lists.
   std::vector<std::string> attribute_files;
-  // What the indexes name, and which of `tensor_files` are shards beside an index that none names.
+  // The files that indexes name, and those of `tensor_files` that are shards beside an index though
+  // no index names them.
   std::set<std::string> named_files;
   std::vector<std::string> unnamed_shards;
   const ArchiveFormat* format = nullptr;

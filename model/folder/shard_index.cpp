@@ -74,7 +74,7 @@ std::optional<std::string_view> variant_of(std::string_view rest) {
   return is_one_part ? std::optional(rest.substr(1)) : std::nullopt;
 }
 
-// Where a suffix of files is in the name of an index.
+// The place of a suffix of files in the name of an index.
 struct SuffixPlace {
   std::size_t at = std::string_view::npos;
   std::size_t n_bytes = 0;

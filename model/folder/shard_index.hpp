@@ -71,8 +71,8 @@ std::optional<IndexName> parse_index_name(std::string_view name);
 // Returns the name of the index for shards of the format `to`. Requires: is_index_name(name, from).
 std::string renamed_index(std::string_view name, const ArchiveFormat& from,
                           const ArchiveFormat& to);
-// Likewise for a file of a folder with tensors: "sub/model.safetensors" becomes "sub/model.cfck",
-// and "pytorch_model.bin" becomes "model.cfck".
+// Returns the name of a file with tensors in the format `to`: "sub/model.safetensors" becomes
+// "sub/model.cfck", and "pytorch_model.bin" becomes "model.cfck".
 std::string renamed_file(const std::string& path, const ArchiveFormat& from,
                          const ArchiveFormat& to);
 

@@ -1,4 +1,4 @@
-// Who may read the files that are written.
+// The permissions of files that are written.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

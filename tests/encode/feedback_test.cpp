@@ -18,7 +18,7 @@ TEST(Feedback, OutputsAreNearerThanWithStepsAlone) {
   }
 }
 
-// As shrink tries several sizes of one model at once: all trials share the calibration.
+// shrink tries several sizes of one model at once, and all trials share the calibration.
 TEST(Feedback, TrialsOnSeveralThreadsShareACalibration) {
   const std::vector<Measured> model = {measured(1, "linear", {128, 96}),
                                        measured(3, "long", {100, 64})};

@@ -51,7 +51,7 @@ TEST(ShardIndex, SaysWhichCopyCounts) {
     EXPECT_EQ(view.base, archive->find("b.v")->base);
     EXPECT_TRUE(archive->tensors()[view.base].hidden);
     EXPECT_EQ(read_whole(*archive, view), values_of("b"));
-    // What the index places in a shard must be there.
+    // A tensor that the index places in a shard must be there.
     index(R"(, "c": "2)" + suffix + "\"");
     const auto lacking = TensorArchive::open(folder.path());
     ASSERT_FALSE(lacking);
@@ -88,7 +88,7 @@ TEST(ShardIndex, WhatIsNotReadIsNamed) {
   EXPECT_NE(warnings[0].find("3.safetensors': no index names this shard"), std::string::npos);
   EXPECT_NE(warnings[1].find("also has a tensor"), std::string::npos);
   EXPECT_NE(warnings[2].find("macOS"), std::string::npos);
-  // What another index of the folder names is no stray shard.
+  // A shard that another index of the folder names is no stray one.
   write_text(folder / "model.fp16.safetensors.index.json",
              R"({"weight_map": {"c": "3.safetensors"}})");
   EXPECT_TRUE(take(model::model_files(folder.path())).unnamed.empty());

@@ -20,7 +20,7 @@ struct NamePrefixes {
 std::optional<NamePrefixes> find_prefixes(const std::vector<std::string_view>& only_a,
                                           const std::vector<std::string_view>& only_b);
 
-// What to tell the reader: "all names differ by a prefix only: ...".
+// Returns a sentence for the user: "the names differ by a prefix only: ...".
 std::string prefix_text(const NamePrefixes& prefixes, std::size_t n_only_a, std::size_t n_only_b);
 
 }  // namespace cfck::tools

@@ -60,7 +60,7 @@ struct RowTotals {
 
 // Reads what a file says about its tensors, in any format.
 Result<Listing> list_tensors(const std::string& path, const Limits& limits);
-// Likewise for the file `paths[number]` of a model, without the tensors that its index does not
+// Lists the file `paths[number]` of a model, without the tensors that its index does not
 // take from it: these are added to `strays`. Errors: also those of tensors_of_model().
 Result<Listing> list_tensors(const model::ModelFiles& files, std::size_t number,
                              const Limits& limits, std::vector<model::StrayTensor>& strays);

@@ -1,4 +1,4 @@
-// Which failures say nothing about the input.
+// Failures that say nothing about the input.
 #pragma once
 
 #include "cfck/status.hpp"

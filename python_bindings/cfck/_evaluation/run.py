@@ -156,7 +156,7 @@ class Totals:
         self.cross_entropy = [0.0, 0.0]
 
     def note(self, name: str, losses: torch.Tensor, examples: torch.Tensor) -> None:
-        """Told what each row has lost of an outcome, and which example of its batch it is of."""
+        """Is called with what each row has lost of an outcome, and the example of each row."""
 
     def add(self, outputs: list[Output], distance: str, pool: str) -> None:
         a, b = (rows_of(one, distance, pool) for one in outputs)

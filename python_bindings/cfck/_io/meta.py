@@ -26,7 +26,7 @@ class MetaTensor:
     names: list[str] = dataclasses.field(default_factory=list)
 
     def put(self, tensor: torch.Tensor) -> None:
-        """Has a tensor take its place in all modules, as load_state_dict(assign=True) does."""
+        """Puts a tensor in its place in all modules, as load_state_dict(assign=True) does."""
         for module, name in self.places:
             setattr(module, name, tensor)
 

@@ -79,7 +79,7 @@ class LeftOutWarning(UserWarning):
 # Device, inode, bytes, and the times of the last change of contents and of status. Programs that
 # copy set the first one back; nobody can set the second one.
 _Stamp = tuple[int, int, int, int, int]
-# How long the clock of a file system may stand still.
+# The longest time for which the clock of a file system stands still.
 _LONGEST_TICK_SECONDS = 0.02
 
 

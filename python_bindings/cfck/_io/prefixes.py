@@ -15,14 +15,14 @@ _MOST_POINTS = 32  # in a prefix
 
 @dataclasses.dataclass(frozen=True)
 class Prefixes:
-    """What stands before the same names: in the file, and in the model."""
+    """The prefixes of names that are otherwise the same: in the file, and in the model."""
 
     in_file: str
     in_model: str
     n_names: int
 
     def advice(self) -> str:
-        """What differs, and what to do about it."""
+        """A clause that says how the names differ and what to do about it."""
         in_file, in_model = printable(self.in_file), printable(self.in_model)
         if not in_model:
             said = f"those of the file begin with `{in_file}`"

@@ -31,7 +31,7 @@ class Loan:
         self._holders = _holders(tensor)
         self._handed: set[weakref.ref[torch.Tensor]] = set()
         self._parameter: weakref.ref[Values] | None = None
-        # What the values were before memory was given to others than PyTorch.
+        # A copy from before others than PyTorch were given the memory.
         self._before: torch.Tensor | None = None
 
     def parameter(self) -> Values:
@@ -93,20 +93,20 @@ class Loan:
         return self._before is not None and not _are_same(self._before, self._tensor)
 
     def expose(self) -> None:
-        """Has changes noticed that PyTorch does not see."""
+        """Keeps a copy, so that changes are noticed that PyTorch does not see."""
         if self._before is None and not self._tensor.is_meta:
             with torch.inference_mode(False), torch.no_grad():
                 self._before = self._tensor.clone(memory_format=torch.preserve_format)
 
     def replaced(self, by: Values) -> None:
-        """Follows the parameter to other memory."""
+        """Makes the parameter, whose memory is another one now, that of the model."""
         weight = self._weight()
         is_parameter = self._parameter is not None and self._parameter() is by
         if weight is not None and is_parameter and weight.loan is self:
             weight.become(by)
 
     def parameter_or_values(self) -> torch.Tensor:
-        """What becomes the parameter: that which others have, where they have it."""
+        """The tensor that becomes the parameter: the one that others have, if there is one."""
         found = None if self._parameter is None else self._parameter()
         return self._tensor if found is None or found.requires_grad else found
 
@@ -137,7 +137,7 @@ class Values(torch.Tensor):
         self._moved()
 
     def _moved(self) -> None:
-        """The memory is another one from now on."""
+        """Ends the loan, since the tensor has other memory from now on."""
         loan = self.__dict__.pop("loan", None)
         if loan is not None:
             loan.replaced(self)
@@ -190,7 +190,7 @@ class Values(torch.Tensor):
         return weight is not None and getattr(placeholder, "weight", None) is weight
 
     def plain(self) -> torch.Tensor:
-        """The same values and memory, without all that."""
+        """The same values and memory as an ordinary tensor or parameter."""
         with torch.inference_mode(False):
             if self.__dict__.get("_is_param"):
                 kind = torch.nn.Parameter

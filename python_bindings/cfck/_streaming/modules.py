@@ -41,7 +41,7 @@ class Streamed(nn.Module):
                 supply.release()
 
     def _settle(self) -> None:
-        """Has weights that somebody wrote into become ordinary parameters."""
+        """Turns weights that somebody wrote into into ordinary parameters."""
         for parameter in list(self._parameters.values()):
             if isinstance(parameter, Placeholder):
                 parameter.weight.take_places()

@@ -249,7 +249,7 @@ _SPECIAL: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.Tensor.requires_grad_: _require_grad,
     _TENSOR.requires_grad.__set__: _require_grad,
 }
-# Functions that know what they tell from the placeholder alone.
+# Functions whose answer follows from the placeholder alone, without values.
 _WITHOUT_VALUES = frozenset(
     """__get__ __set__ __delete__ __hash__ __len__ size stride dim ndimension numel nelement
     element_size storage_offset is_contiguous is_floating_point is_complex is_signed is_conj is_neg

@@ -104,7 +104,7 @@ class Weight:
         return self._own
 
     def become(self, values: torch.Tensor) -> None:
-        """Leaves the file: these values count, which stay in memory."""
+        """Leaves the file: from now on these values, in memory, are those of the weight."""
         self._own = to_parameter(values)
         self.loan = None
 
@@ -134,7 +134,7 @@ class Weight:
         return found
 
     def lend(self, tensor: torch.Tensor) -> Loan:
-        """Lends decoded values; those that somebody has already count."""
+        """Lends decoded values; if somebody has them already, that loan is returned."""
         if self.loan is None:
             if tensor.is_cuda:
                 # The stream of the thread that decoded it may be another one.

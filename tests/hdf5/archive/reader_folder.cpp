@@ -1,4 +1,4 @@
-// Where the tests find the program that reads HDF5 files, whatever they are started from.
+// Tells the tests where the program is that reads HDF5 files, wherever they are started.
 #include <cstdlib>
 
 namespace {

@@ -42,7 +42,7 @@ std::string contents_of(const std::string& path) {
   return text;
 }
 
-// What this process, and no other that tests at the same time, gives to its program.
+// A variable by which the program of this process is told from those of other tests.
 std::string mark() { return "HDF5_PLUGIN_MARK=" + std::to_string(::getpid()); }
 
 bool is_reader_of_this(const std::string& process) {

@@ -166,7 +166,7 @@ Case made_case(int i) {
   };
   (void)file_with(whole, true);
   made.file = file_with(chunk, false);
-  // Without filters the place of a chunk has all its bytes, whatever was written to it last.
+  // Without filters the file has all bytes of a chunk, however few were written to it last.
   if (chain.filters.empty()) made.honest.clear();
   return made;
 }
@@ -217,7 +217,7 @@ TEST_F(Poisoned, ShortChunksOfEachFilterShowNothing) {
     }
     ASSERT_FALSE(has_memory(read->bytes())) << made.what;
     if (made.honest.empty()) continue;
-    // What scaleoffset writes may lose its last byte.
+    // scaleoffset does not need the last byte of what it wrote.
     ASSERT_TRUE(std::equal(read->bytes().begin(), read->bytes().end(), made.honest.begin(),
                            made.honest.end()))
         << made.what;

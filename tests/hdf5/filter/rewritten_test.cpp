@@ -132,7 +132,7 @@ TEST(Hdf5RewrittenChunk, NothingChangesWithoutAWrite) {
   }
 }
 
-// What rows lose that are appended one by one is what they lose at once.
+// Rows that are appended one by one lose what they lose when they are written at once.
 TEST(Hdf5RewrittenChunk, RatesCostAppendedRowsNoMoreThanAllAtOnce) {
   for (const double rate : {2.0, 3.0, 5.0}) {
     const FilterRequest request = request_of(Mode::kBitsPerWeight, rate);

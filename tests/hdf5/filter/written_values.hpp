@@ -1,5 +1,5 @@
-// What was written to a dataset of one chunk, by parts and in any order, and how far off each value
-// may be.
+// The values that were written to a dataset of one chunk, by parts and in any order, and how far
+// off each may be.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ class WrittenValues {
   const FilterRequest request_;
   const double fill_;
   std::vector<double> values_;
-  // Of each value: the largest range since it was written.
+  // For each value: the largest range since it was written.
   std::vector<double> ranges_;
   double energy_ = 0;  // the largest so far
 };

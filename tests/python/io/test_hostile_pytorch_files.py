@@ -51,7 +51,7 @@ def test_numbers_of_the_memo(path):
 
 
 def test_paths_of_many_tensors(path):
-    """As many dicts as may be nested, with long keys, around many tensors."""
+    """A pickle of many tensors within as many dicts as may be nested, with long keys."""
     depth, n = 900, 3000
     opened = b"".join(b"}" + text(f"{i}" * 100) for i in range(depth))
     tensors = b"}(" + b"".join(text(str(i)) + get(1) for i in range(n)) + b"u"

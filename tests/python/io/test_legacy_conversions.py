@@ -26,7 +26,7 @@ def folder(request, tmp_path):
 
 
 def save_legacy(value, path):
-    """As before PyTorch 1.6."""
+    """Saves a file as PyTorch did before 1.6."""
     torch.save(value, path, _use_new_zipfile_serialization=False)
 
 

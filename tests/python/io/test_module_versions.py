@@ -68,7 +68,7 @@ def test_files_without_versions_are_as_before(tmp_path):
 
 
 def test_versions_are_those_of_the_state_that_is_saved(tmp_path):
-    """Whatever the metadata says, which may come from another file."""
+    """The metadata may come from another file, and what it says does not count."""
     stale = {KEY: '{"":7}', "k": "v"}
     save_model(Scaled(), tmp_path / "a.cfck", metadata=stale)
     assert json.loads(metadata_of(tmp_path / "a.cfck")[KEY]) == {"": 2, "layers.1": 2}

@@ -18,7 +18,7 @@ from torch import nn
 
 
 def loaded_both(tmp_path, tree, **options):
-    """What the .cfck file and the .pt file itself give."""
+    """The checkpoints that the .cfck file and the .pt file itself give."""
     path = tmp_path / "run.pt"
     torch.save(tree, path, **options)
     done = convert(path, tmp_path / "run.cfck", "--force", "--verify")
@@ -57,7 +57,7 @@ VALUES = {
 
 
 def assert_same_values(actual, expected, place="checkpoint"):
-    """As assert_equal, for tensors that have no bits to compare, too."""
+    """Compares like assert_equal, and also tensors that have no bits to compare."""
     if not isinstance(expected, torch.Tensor):
         assert type(actual) is type(expected), place
         if isinstance(expected, dict):

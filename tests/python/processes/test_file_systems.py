@@ -84,7 +84,7 @@ def test_folders_are_replaced_without_exchanges_links_and_chmod(cannot, tmp_path
 
 @pytest.mark.parametrize("to", ["a.cfck", "out"])
 def test_a_limit_of_the_size_of_files_is_an_error(tmp_path, to):
-    """As of batch systems; the system would end the program, and leave half a file."""
+    """Batch systems set such limits, which would end the program and leave half a file."""
     folder = tmp_path / "in"
     folder.mkdir()
     values = np.random.default_rng(0).integers(0, 256, (4, 100000), dtype="u1")

@@ -1,4 +1,4 @@
-"""Who may read what is written: private files and folders stay private."""
+"""Permissions of what is written: private files and folders stay private."""
 
 import os
 import shutil
@@ -88,7 +88,7 @@ def test_converted_folders(tmp_path):
     out = tmp_path / "out"
     run("convert", "-q", private_folder(tmp_path), out)
     assert {name: mode(out / name) for name in MODES} == MODES
-    # What is replaced has its own.
+    # A folder that is replaced keeps its own.
     out.chmod(0o755)
     (out / "model.cfck").chmod(0o644)
     run("convert", "-q", "-f", tmp_path / "in", out)

@@ -392,7 +392,7 @@ TEST(IndexOfAFolder, DecidesInEveryCommand) {
   for (const char* name : {"1.safetensors", "model.safetensors.index.json"}) {
     EXPECT_EQ(read_file(folder / "back" + "/" + name), read_file(folder / "m" + "/" + name));
   }
-  // What the folder stands for, in one file.
+  // The model of the folder in one file.
   write_file(folder / "same.safetensors", model_of({{"a.w", "F32", "[32,32]", noise(4096, 1)},
                                                     {"b.w", "F32", "[32,32]", noise(4096, 2)}}));
   for (const std::string name : {"m", "m/model.safetensors.index.json", "m-cfck", "back"}) {
