@@ -118,6 +118,43 @@ def test_programs(tensors, tmp_path):
     assert_equal(cfck.numpy.load_file(tmp_path / "back.cfck"), plain)
 
 
+ENDING = """
+import threading, time, sys
+import numpy as np, cfck, cfck.numpy
+
+arrays = {f"w{i}": np.random.default_rng(i).random((200, 200), np.float32) for i in range(6)}
+cfck.numpy.save_file(arrays, "a.cfck")
+path = f"{sys.argv[1]}.cfck"
+
+
+def loop():
+    while True:
+        if sys.argv[1] == "save":
+            cfck.numpy.save_file(arrays, path)
+        else:
+            cfck.numpy.load_file("a.cfck", threads=3)
+
+
+for _ in range(2):
+    threading.Thread(target=loop, daemon=True).start()
+time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("call", ["load", "save"])
+def test_programs_end_while_threads_are_in_calls(call, tmp_path):
+    """The interpreter stops threads that come back to it in another way in each version."""
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", ENDING, call],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_hdf5_plugin_loads():
     assert os.listdir(cfck.hdf5.plugin_path()) == ["libcfck_hdf5.so"]
     assert 256 <= cfck.hdf5.filter()["compression"] < 512
