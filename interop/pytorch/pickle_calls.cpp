@@ -11,7 +11,6 @@
 namespace cfck::interop {
 namespace {
 
-constexpr int kMaxKeyDepth = 16;
 constexpr std::size_t kMaxArguments = 16;
 
 // What call() understands besides the dtypes and storages of torch.

@@ -10,6 +10,9 @@
 
 namespace cfck::interop {
 
+// The most tuples within each other in a key (spec/checkpoint.md, section 3).
+inline constexpr int kMaxKeyDepth = 16;
+
 // The pickle, or the tree that it describes, has more than kMaxPickledValues.
 Error too_many_values();
 

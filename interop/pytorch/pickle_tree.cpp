@@ -293,7 +293,7 @@ class TreeBuilder {
   }
 
   Result<CheckpointValue> plain(NodeId id);
-  Result<CheckpointValue> key_of(NodeId id);
+  Result<CheckpointValue> key_of(NodeId id, int depth = 0);
   CheckpointValue meta_value(const Node& value, bool is_parameter, bool requires_grad) const;
   Result<CheckpointValue> parameter(NodeId id);
   TensorReference reference(NodeId id, TensorReference::Kind kind, bool requires_grad);
@@ -345,7 +345,7 @@ Result<CheckpointValue> TreeBuilder::plain(NodeId id) {
 }
 
 // Plain values, which keys may be too, but for some that no pickle has as a key.
-Result<CheckpointValue> TreeBuilder::key_of(NodeId id) {
+Result<CheckpointValue> TreeBuilder::key_of(NodeId id, int depth) {
   const Node& key = node(id);
   switch (key.kind) {
     case NodeKind::kNone:
@@ -377,11 +377,13 @@ Result<CheckpointValue> TreeBuilder::key_of(NodeId id) {
       return CheckpointValue{std::move(size)};
     }
     case NodeKind::kTuple: {
+      // Keys of containers were checked. Those of objects that are not known were not.
+      if (depth == kMaxKeyDepth) return refuse("has a key of more than 16 nested tuples");
       TupleKey tuple;
       for (const NodeId item : key.items) {
         spend(item);
         CFCK_TRY(check_size());
-        CFCK_TRY_ASSIGN(CheckpointValue part, key_of(item));
+        CFCK_TRY_ASSIGN(CheckpointValue part, key_of(item, depth + 1));
         tuple.items.push_back(std::move(part));
       }
       return CheckpointValue{std::move(tuple)};

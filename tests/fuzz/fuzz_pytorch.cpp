@@ -19,18 +19,15 @@ void require(bool condition, const char* what) {
   std::abort();
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t n_bytes) {
-  const auto* const bytes = reinterpret_cast<const std::byte*>(data);
+void check(const std::vector<std::byte>& bytes, bool only_tensors) {
   cfck::ArchiveOptions options;
   options.decode.threads = 1;
+  options.only_tensors = only_tensors;
   const auto archive = cfck::TensorArchive::open_as(
-      "pytorch", std::make_unique<cfck::OwnedMemorySource>(std::vector(bytes, bytes + n_bytes)),
-      options);
+      "pytorch", std::make_unique<cfck::OwnedMemorySource>(bytes), options);
   if (!archive) {
     require(!archive.error().message.empty(), "an error without a message");
-    return 0;
+    return;
   }
   for (const cfck::ArchiveTensor& tensor : (*archive)->tensors()) {
     if (tensor.n_bytes > kMaxReadBytes) continue;
@@ -39,10 +36,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t n_by
     require(values || values.error().code == cfck::ErrorCode::kCorrupt,
             "a tensor that was listed cannot be read");
   }
+  if (only_tensors) return;
   const auto skeleton = (*archive)->attachment(cfck::kCheckpointAttachment);
   require(skeleton.has_value(), "no skeleton");
   const auto checkpoint =
       cfck::parse_checkpoint({reinterpret_cast<const char*>(skeleton->data()), skeleton->size()});
   require(checkpoint.has_value(), "a skeleton that cannot be read");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t n_bytes) {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(data);
+  const std::vector<std::byte> file(bytes, bytes + n_bytes);
+  for (const bool only_tensors : {false, true}) check(file, only_tensors);
   return 0;
 }

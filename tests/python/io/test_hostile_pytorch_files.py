@@ -1,6 +1,7 @@
 """Small pickles that were made to cost as much as possible: what they can ask for is bounded."""
 
 import struct
+import subprocess
 import zipfile
 
 import cfck
@@ -108,3 +109,15 @@ def test_nested_lists(path, n):
         return
     with pytest.raises(cfck.errors.UnsupportedError, match="1000 containers"):
         load_checkpoint(path)
+
+
+def test_keys_of_objects_that_are_not_known(path):
+    """A key of very many nested tuples: it is never followed to its end."""
+    key = b")" + b"\x85" * 500_000
+    for pickled in (b"cm\nC\n)R" + key + b"Ns", b"cm\nC\n)R(" + key + b"Nu"):
+        write(path, pickled)
+        done = subprocess.run(
+            ["cfck", "convert", "--only-tensors", path], capture_output=True, text=True
+        )
+        assert done.returncode == 6, done.stderr
+        assert "16 nested tuples" in done.stderr
