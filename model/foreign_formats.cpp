@@ -138,7 +138,6 @@ constexpr NamedForeign kNamed[] = {
       "a checkpoint of PaddlePaddle",
       "load it with paddle.load in Python and store the arrays with cfck.numpy.save_file"}},
     {".mar", "PK", {{}, "a model archive of TorchServe, a zip file", kUnpack}},
-    {".zip", "PK", {{}, "a zip file", kUnpack}},
     {".msgpack",
      "",
      {{},

@@ -261,7 +261,8 @@ TEST(ForeignFormats, AreNamed) {
     EXPECT_EQ(error->code, ErrorCode::kUnsupported) << path;
     EXPECT_NE(error->message.find(name), std::string::npos) << error->message;
   }
-  for (const char* name : {"model.bin", "x.metadata", "model.data-1", "a.data-0-of-1/m.pt"}) {
+  for (const char* name :
+       {"model.bin", "run.zip", "x.metadata", "model.data-1", "a.data-0-of-1/m.pt"}) {
     EXPECT_FALSE(foreign_by_name(kZip, name)) << name;
   }
 }

@@ -229,6 +229,12 @@ def test_other_files_of_torch(tmp_path):
     assert "byte order" in refused(tmp_path, save=big_endian)
 
 
+@pytest.mark.parametrize("name", ["run.zip", "run.index", "run"])
+def test_names_of_files_decide_nothing(tmp_path, name):
+    torch.save({"w": weights(3)}, tmp_path / name)
+    assert_same(load_file(tmp_path / name)["w"], weights(3))
+
+
 def test_truncated_files(tmp_path):
     torch.save({"w": weights(30), "n": [1, 2]}, tmp_path / "whole.pt")
     whole = (tmp_path / "whole.pt").read_bytes()
