@@ -20,14 +20,14 @@ constexpr std::size_t kMaxNameBytes = 65535;  // the index counts them in two by
 
 }  // namespace
 
-Writer::Impl::Impl(ByteSink& to, EncodeOptions encode_options, encode::EncodeRules encode_rules,
+Writer::Impl::Impl(ByteSink& sink, EncodeOptions encode_options, encode::EncodeRules encode_rules,
                    WriterStart start)
-    : sink(to),
+    : output(sink),
       options(std::move(encode_options)),
       rules(std::move(encode_rules)),
       generation(start.generation),
       previous_file_bytes(start.previous_file_bytes),
-      layout(to, start.offset_bytes, std::move(start.index)),
+      layout(sink, start.offset_bytes, std::move(start.index)),
       metadata(std::move(start.metadata)),
       emitter(layout),
       encoder(emitter, format::kFrameCosts, options.threads) {

@@ -153,7 +153,7 @@ Result<WriteSummary> Writer::Impl::finish_index() {
   CFCK_TRY_ASSIGN(summary.file_bytes,
                   format::write_end(layout, metadata, generation, previous_file_bytes));
   finished = true;
-  sink.writer_finished();
+  output.writer_finished();
   return summary;
 }
 

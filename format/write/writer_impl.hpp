@@ -36,7 +36,7 @@ struct WriterStart {
 };
 
 struct Writer::Impl {
-  Impl(ByteSink& to, EncodeOptions encode_options, encode::EncodeRules encode_rules,
+  Impl(ByteSink& sink, EncodeOptions encode_options, encode::EncodeRules encode_rules,
        WriterStart start);
 
   // Calls `function` unless an earlier call failed, and remembers its error.
@@ -146,7 +146,7 @@ struct Writer::Impl {
     std::uint64_t decoded_bytes = 0;
   };
 
-  ByteSink& sink;
+  ByteSink& output;
   const EncodeOptions options;
   encode::EncodeRules rules;
   const std::uint64_t generation;
