@@ -224,6 +224,17 @@ TEST(Pytorch, RefusesOtherZipFiles) {
   });
 }
 
+TEST(Pytorch, MembersThatAreNoDeflateDataAreDamaged) {
+  const std::string pickle = dict_of(tensor(storage("0", 12), 0, 2, 3, 3, 1));
+  const std::string floats(48, '\0');
+  const auto archive = open_bytes(zip_file({{"m/data.pkl", pickle}, {"m/data/0", floats, 8}}));
+  ASSERT_TRUE(archive) << archive.error().to_string();
+  const auto values = (*archive)->read((*archive)->tensors()[0]);
+  ASSERT_FALSE(values);
+  EXPECT_EQ(values.error().code, ErrorCode::kCorrupt);
+  EXPECT_FALSE(open_bytes(zip_file({{"m/data.pkl", pickle, 8}, {"m/data/0", floats}})));
+}
+
 TEST(Pytorch, EveryPrefixIsRefused) {
   const std::string whole = pytorch_file(dict_of(tensor(storage("0", 12), 0, 2, 3, 3, 1)));
   ASSERT_TRUE(open_bytes(whole));

@@ -185,5 +185,17 @@ TEST(ConvertFormats, FoldersWithOneFileOfPyTorch) {
   EXPECT_EQ(converted.code, 0) << converted.err;
 }
 
+TEST(ConvertFormats, FoldersOfFilesThatAreReadOneByOne) {
+  const TemporaryFolder folder;
+  write_file(folder / "job/optimizer.pt", plain_pt());
+  write_file(folder / "job/config.json", "{}");
+  for (const Outcome& refused :
+       {convert({folder / "job"}), run({"inspect", "show", folder / "job"})}) {
+    EXPECT_NE(refused.code, 0);
+    EXPECT_TRUE(has(refused.err, "one by one: '" + (folder / "job/optimizer.pt") + "'"))
+        << refused.err;
+  }
+}
+
 }  // namespace
 }  // namespace cfck::test
