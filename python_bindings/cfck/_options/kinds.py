@@ -246,9 +246,9 @@ class FileOptions(TypedDict, total=False):
 
     backend: "pread" reads private copies; "mmap" maps the file, which kills the process if another
         one truncates it meanwhile.
-    only_tensors: take the tensors of a file of PyTorch, numpy or HDF5 alone, without the
+    only_tensors: take the tensors of a file of PyTorch, numpy, HDF5 or Keras alone, without the
         containers and plain values around them, and leave out what is refused otherwise, such as
-        objects of classes. Nothing of the file is executed; a LeftOutWarning names what is missing.
+        objects of classes. Nothing in the file is executed; a LeftOutWarning names what is missing.
     """
 
     backend: Literal["pread", "mmap"]
