@@ -50,12 +50,17 @@ def measure(depth: int, seed: int) -> Draw:
     others = list(images[order[IMAGES:]].split(models.IMAGE_BATCH))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "small.cfck"
-        result = cfck.shrink(model, path, keep={"kl": GOAL}, batches=given, report=False)
+        result = cfck.shrink(model, path, keep={"kl": GOAL}, batches=given, report=_tell)
         decoded = models.load_resnet(depth)
         load_model(decoded, path)
     found = cfck.evaluate(model, decoded, others, kind="logits")
     assert found.kl is not None
     return Draw(result.bits_per_weight, result.kept["kl"], found.kl, result.seconds)
+
+
+def _tell(sentence: str) -> None:
+    """Standard output is for the result."""
+    print(sentence, file=sys.stderr, flush=True)
 
 
 def measured_apart(depth: int, seed: int, folder: Path | None) -> Draw:

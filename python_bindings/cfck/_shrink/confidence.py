@@ -45,7 +45,29 @@ class Sample:
         return int((self.rows > 0).sum())
 
 
-def upper_bound(sample: Sample, confidence: float, seed: int = 0) -> float:
+@dataclasses.dataclass(frozen=True)
+class Hardness:
+    """A number of each example that is known without any file, and in proportion to which examples
+    are likely to lose.
+
+    Attributes:
+        judging: of the examples that judge, in their order.
+        others: of other examples of the same kind.
+    """
+
+    judging: Sample
+    others: Sample
+
+    @property
+    def is_known(self) -> bool:
+        """Whether these numbers tell anything."""
+        means = (self.judging.mean, self.others.mean)
+        return self.others.n >= FEWEST_TO_JUDGE and all(0 < mean < math.inf for mean in means)
+
+
+def upper_bound(
+    sample: Sample, confidence: float, seed: int = 0, hardness: Hardness | None = None
+) -> float:
     """A number that the mean loss of a row, over all examples there are, exceeds in at most
     1 - ``confidence`` of the draws of so many examples.
 
@@ -53,20 +75,33 @@ def upper_bound(sample: Sample, confidence: float, seed: int = 0) -> float:
     which intervals of the normal distribution are too short. Losses that are counted have an
     interval that allows for those that happened not to be seen. A confidence of 0.5 gives the mean.
     Infinite for fewer than FEWEST_TO_JUDGE examples and for NaN.
+
+    Args:
+        sample: the losses of examples that judge.
+        confidence: from 0.5 on.
+        seed: of the resamples.
+        hardness: of these examples and of more: the mean is then that of examples which are as hard
+            as all of them together. Not for losses that are counted.
     """
     counted = sample.rows > 0
     losses, rows = sample.losses[counted], sample.rows[counted]
     n = len(losses)
     if n < FEWEST_TO_JUDGE or not math.isfinite(sample.mean):
         return math.inf
-    if confidence <= 0.5:
-        return sample.mean
     if sample.is_counted:
-        return _bound_of_counts(losses, rows, confidence)
-    error = _standard_error(losses, rows)
-    if error <= 0:
-        return sample.mean
-    return sample.mean - _low_quantile(losses, rows, 1 - confidence, seed) * error
+        return sample.mean if confidence <= 0.5 else _bound_of_counts(losses, rows, confidence)
+    drawn = _Drawn(losses, rows)
+    if hardness is not None and hardness.is_known:
+        drawn = _Drawn(losses, rows, *_known(hardness.judging, counted), *_known(hardness.others))
+    mean, error = (float(one) for one in drawn.estimate())
+    if confidence <= 0.5 or error <= 0:
+        return mean
+    return mean - _low_quantile(drawn, 1 - confidence, seed) * error
+
+
+def _known(sample: Sample, counted: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    some = sample.rows > 0 if counted is None else counted
+    return sample.losses[some], sample.rows[some]
 
 
 def examples_needed(sample: Sample, allowed: float, confidence: float) -> int | None:
@@ -94,25 +129,87 @@ def examples_needed(sample: Sample, allowed: float, confidence: float) -> int | 
 
 def _standard_error(losses: np.ndarray, rows: np.ndarray) -> float:
     """Of the loss of a row, from example to example."""
-    n = len(losses)
-    rest = losses - rows * (losses.sum() / rows.sum())
-    return math.sqrt(float((rest * rest).sum()) / (n * (n - 1))) / float(rows.mean())
+    return float(_Drawn(losses, rows).estimate()[1])
 
 
-def _low_quantile(losses: np.ndarray, rows: np.ndarray, level: float, seed: int) -> float:
+@dataclasses.dataclass(frozen=True)
+class _Drawn:
+    """Examples, along the last axis; before it may be one of resamples.
+
+    Attributes:
+        losses, rows: of those that judge.
+        hard, hard_rows: how hard these are; None: that is not known.
+        others, other_rows: how hard others are.
+    """
+
+    losses: np.ndarray
+    rows: np.ndarray
+    hard: np.ndarray | None = None
+    hard_rows: np.ndarray | None = None
+    others: np.ndarray | None = None
+    other_rows: np.ndarray | None = None
+
+    def resampled(self, draw: np.random.Generator, count: int) -> _Drawn:
+        """So many resamples, of either kind of examples by themselves."""
+        n = len(self.losses)
+        chosen = draw.integers(0, n, (count, n))
+        losses, rows = self.losses[chosen], self.rows[chosen]
+        if self.hard is None or self.hard_rows is None:
+            return _Drawn(losses, rows)
+        assert self.others is not None and self.other_rows is not None
+        n = len(self.others)
+        other = draw.integers(0, n, (count, n))
+        return _Drawn(
+            losses,
+            rows,
+            self.hard[chosen],
+            self.hard_rows[chosen],
+            self.others[other],
+            self.other_rows[other],
+        )
+
+    def estimate(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean loss of a row over all examples there are, and its standard error."""
+        mean, rest = _centred(self.losses, self.rows)
+        if self.hard is None or self.hard_rows is None:
+            return mean, np.sqrt((rest * rest).sum(-1))
+        assert self.others is not None and self.other_rows is not None
+        hard, hard_rest = _centred(self.hard, self.hard_rows)
+        other, other_rest = _centred(self.others, self.other_rows)
+        # Losses are in proportion to how hard examples are, and of all examples this part does not
+        # judge. Resamples of a few examples may have none that is hard at all.
+        hard = np.maximum(hard, 1e-300)
+        n_others = self.other_rows.sum(-1)
+        part = n_others / (self.hard_rows.sum(-1) + n_others)
+        times = (1 - part) + part * other / hard
+        share = part * mean / hard
+        # To first order in the errors of the three means.
+        judging = times[..., None] * rest - (share * other / hard)[..., None] * hard_rest
+        squares = (judging * judging).sum(-1)
+        squares = squares + np.square(share) * (other_rest * other_rest).sum(-1)
+        return times * mean, np.sqrt(squares)
+
+
+def _centred(losses: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean loss of a row, and what each example adds to its error: the root of the sum of the
+    squares of these is the standard error."""
+    n = rows.shape[-1]
+    mean = losses.sum(-1) / rows.sum(-1)
+    rest = losses - rows * mean[..., None]
+    return mean, rest / (rows.mean(-1) * math.sqrt(n * (n - 1)))[..., None]
+
+
+def _low_quantile(drawn: _Drawn, level: float, seed: int) -> float:
     """Of (mean of a resample - mean) / standard error of the resample; below 0."""
-    n = len(losses)
+    n = len(drawn.losses)
+    n_drawn = n if drawn.others is None else n + len(drawn.others)
     draw = np.random.default_rng(seed)
-    mean = losses.sum() / rows.sum()
+    mean = drawn.estimate()[0]
     found = []
     done = 0
     while done < _RESAMPLES:
-        count = min(_RESAMPLES - done, max(1, _PIECE_VALUES // n))
-        chosen = draw.integers(0, n, (count, n))
-        some, weights = losses[chosen], rows[chosen]
-        means = some.sum(1) / weights.sum(1)
-        rest = some - weights * means[:, None]
-        errors = np.sqrt((rest * rest).sum(1) / (n * (n - 1))) / weights.mean(1)
+        count = min(_RESAMPLES - done, max(1, _PIECE_VALUES // n_drawn))
+        means, errors = drawn.resampled(draw, count).estimate()
         with np.errstate(divide="ignore", invalid="ignore"):
             scaled = (means - mean) / errors
         # A resample without any spread lies as far off as can be, on its side of the mean.

@@ -13,6 +13,8 @@ from ..errors import InvalidArgumentError
 
 # The name under which the result of a caller's function is reported.
 SCORE = "score"
+# Outcomes of which a row is lost or not.
+COUNTED = ("agreement", "top1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +41,11 @@ class Goal:
     measured: Callable[[Evaluation], float]
     limit_of: Callable[[float], float]
     outcome_of: Callable[[float], float]
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether a row is lost or not."""
+        return self.name in COUNTED
 
     @property
     def row_limit(self) -> float:

@@ -21,33 +21,50 @@ from .._evaluation.outputs import (
 )
 from .._evaluation.run import next_tokens, output_of
 from ..errors import InvalidArgumentError
-from .confidence import Sample, examples_needed, upper_bound
+from .confidence import Hardness, Sample, examples_needed, upper_bound
 from .examples import Split, is_sorted
 from .goals import SCORE, Goal, ratio_of
 from .losses import Losses
 from .memorised import Certainty, certainty, memorised_note
+from .pooled import Measured, near, pooled
 
 # Outputs of the original that are kept; of larger ones the original runs again each time.
 _MAX_BYTES = 1 << 30
 # Fewer examples say little about other ones.
 _FEW_HELD = 32
-
-
 # Examples that a file was made with lose less of it than others: about so many times less.
 _OPTIMISM = 1.25
+# Of several files together the bound is so much nearer.
+_POOLED_BOUND = 0.6
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a model was measured to lose.
+
+    Attributes:
+        evaluation: on the examples that were held back; None without any.
+        held, used: the losses of these, and of the examples that are used, by the names of the
+            goals.
+        score: a caller's number.
+    """
+
+    evaluation: Evaluation | None
+    held: dict[str, Sample]
+    used: dict[str, Sample]
+    score: float | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The outcome of a model on the examples that were held back.
+    """What follows from an outcome.
 
     Attributes:
         ratio: what is lost, with the confidence that was asked for, over what is allowed, of the
             goal where it is largest: 1 or less is met. A caller's number counts as it is.
-        kept: the numbers by the names of the goals, as measured.
+        kept: the numbers by the names of the goals, as measured on the examples held back.
         bounds: what these are at least or at most over all examples there are, with the confidence
             that was asked for; without a caller's own number.
-        evaluation: None without held-back examples.
         needed: about how many examples would show the goals with what was measured; None where that
             is not known.
     """
@@ -55,7 +72,6 @@ class Verdict:
     ratio: float
     kept: dict[str, float]
     bounds: dict[str, float]
-    evaluation: Evaluation | None
     needed: int | None = None
 
 
@@ -120,6 +136,7 @@ class Judge:
         self._language_model = language_model
         self._confidence = confidence
         self.notes: list[str] = []
+        self._hardness: dict[str, Hardness] = {}
         # Outputs of the original for the held-back batches, and for those that are used.
         self._before: dict[bool, list[Output]] = {}
         if data is not None:
@@ -130,23 +147,85 @@ class Judge:
             self._own_score = score.value(model)
             self._check_score(score)
 
-    def of(self, model: nn.Module) -> Verdict:
-        """Measures what the model keeps. Buffers that it changes meanwhile are set back."""
-        with kept_buffers(self._model, model):
-            return self._judged(model)
+    @property
+    def can_pool(self) -> bool:
+        """Whether files may be judged together: losses of examples, none of them counted, are all
+        that is judged by."""
+        has_goals = self._data is not None and bool(self._goals) and self._score is None
+        return has_goals and not any(goal.is_counted for goal in self._goals)
 
-    def predicted(self, model: nn.Module, verdict: Verdict | None = None) -> float:
-        """The ratio that a verdict might have, told by the examples that are used alone: to search
-        by, without a look at what was held back. Of a caller's number the ratio itself.
+    def measure(self, model: nn.Module, with_used: bool = True) -> Outcome:
+        """What the model loses. Buffers that it changes meanwhile are set back.
 
         Args:
-            verdict: of the same model, where it is known.
+            model: compared with the original.
+            with_used: measure the examples that are used too, where there are goals.
         """
+        evaluation, held, used = None, {}, {}
+        with kept_buffers(self._model, model):
+            if self._data is not None:
+                losses = self._losses(model, self._data, is_held=True)
+                evaluation = losses.result()
+                held = self._samples(losses)
+                if with_used and self._goals:
+                    used = self._samples(self._losses(model, self._data, is_held=False))
+            score = None if self._score is None else self._score.value(model)
+        return Outcome(evaluation, held, used, score)
+
+    def verdict(
+        self, outcome: Outcome, step: float = 0.0, tried: Sequence[tuple[float, Outcome]] = ()
+    ) -> Verdict:
+        """What the outcome is worth.
+
+        Args:
+            outcome: of a model.
+            step: of its file.
+            tried: steps and outcomes of files to judge it together with, its own among them, where
+                ``can_pool``. No goal is met, though, by a file that itself loses more than is
+                allowed of the examples held back.
+        """
+        ratio, needed = 0.0, 0
+        kept: dict[str, float] = {}
+        bounds: dict[str, float] = {}
+        for goal in self._goals if outcome.evaluation is not None else ():
+            sample = outcome.held[goal.name]
+            bound = self._bound_at(goal, step, tried) if tried else self._bound(goal, sample)
+            bound = max(bound, sample.mean)
+            ratio = max(ratio, goal.ratio(bound))
+            kept[goal.name] = goal.measured(outcome.evaluation)  # type: ignore[arg-type]
+            bounds[goal.name] = goal.outcome_of(bound)
+            enough = examples_needed(sample, goal.row_limit, self._confidence)
+            needed = max(needed, enough) if enough and needed >= 0 else -1
+        if self._score is not None and outcome.score is not None:
+            sign = 1 if self._score.is_cost else -1
+            loss = sign * (outcome.score - self._own_score)
+            allowed = sign * (self._score.limit - self._own_score)
+            ratio, kept = max(ratio, ratio_of(loss, allowed)), kept | {SCORE: outcome.score}
+        return Verdict(ratio, kept, bounds, needed if needed > 0 else None)
+
+    def ratio_at(self, step: float, tried: Sequence[tuple[float, Outcome]]) -> float:
+        """The ratio that a file with this step is likely to have, by files near it."""
+        return max(goal.ratio(self._bound_at(goal, step, tried)) for goal in self._goals)
+
+    def _bound_at(self, goal: Goal, step: float, tried: Sequence[tuple[float, Outcome]]) -> float:
+        """The bound of the mean loss of files with this step; infinite without files near it."""
+        name = goal.name
+        files = near([Measured(at, one.held[name], one.used[name]) for at, one in tried], step)
+        return self._bound(goal, pooled(files, step)) if files else math.inf
+
+    def _bound(self, goal: Goal, sample: Sample) -> float:
+        return upper_bound(sample, self._confidence, hardness=self._hardness.get(goal.name))
+
+    def predicted(self, outcome: Outcome) -> float:
+        """The ratio that a verdict might have, told by the examples that are used alone: to search
+        by, without a look at what was held back. Of a caller's number the ratio itself."""
         if self._data is None or not self._goals:
-            return (verdict or self.of(model)).ratio
+            return self.verdict(outcome).ratio
         scale = math.sqrt(self._data.n_used / max(1, self._data.n_held))
+        scale *= _POOLED_BOUND if self.can_pool else 1.0
         ratio = 0.0
-        for goal, sample in self._samples_of_used(model, self._data):
+        for goal in self._goals:
+            sample = outcome.used[goal.name]
             above = (upper_bound(sample, self._confidence) - sample.mean) * scale
             ratio = max(ratio, goal.ratio(_OPTIMISM * sample.mean + above))
         return ratio
@@ -155,38 +234,13 @@ class Judge:
         """What the examples that are used lose, as measured, over what is allowed. Of a caller's
         number the ratio."""
         if self._data is None or not self._goals:
-            return self.of(model).ratio
-        samples = self._samples_of_used(model, self._data)
-        return max(goal.ratio(sample.mean) for goal, sample in samples)
-
-    def _samples_of_used(self, model: nn.Module, data: Split) -> list[tuple[Goal, Sample]]:
+            return self.verdict(self.measure(model)).ratio
         with kept_buffers(self._model, model):
-            losses = self._losses(model, data, is_held=False)
-        return [(goal, losses.sample(goal.name)) for goal in self._goals]
+            samples = self._samples(self._losses(model, self._data, is_held=False))
+        return max(goal.ratio(samples[goal.name].mean) for goal in self._goals)
 
-    def _judged(self, model: nn.Module) -> Verdict:
-        evaluation = None
-        ratio, needed = 0.0, 0
-        kept: dict[str, float] = {}
-        bounds: dict[str, float] = {}
-        if self._data is not None:
-            losses = self._losses(model, self._data, is_held=True)
-            evaluation = losses.result()
-            for goal in self._goals:
-                sample = losses.sample(goal.name)
-                bound = upper_bound(sample, self._confidence)
-                ratio = max(ratio, goal.ratio(bound))
-                kept[goal.name] = goal.measured(evaluation)
-                bounds[goal.name] = goal.outcome_of(bound)
-                enough = examples_needed(sample, goal.row_limit, self._confidence)
-                needed = max(needed, enough) if enough and needed >= 0 else -1
-        if self._score is not None:
-            value = self._score.value(model)
-            sign = 1 if self._score.is_cost else -1
-            loss = sign * (value - self._own_score)
-            allowed = sign * (self._score.limit - self._own_score)
-            ratio, kept = max(ratio, ratio_of(loss, allowed)), kept | {SCORE: value}
-        return Verdict(ratio, kept, bounds, evaluation, needed if needed > 0 else None)
+    def _samples(self, losses: Losses) -> dict[str, Sample]:
+        return {goal.name: losses.sample(goal.name) for goal in self._goals}
 
     def _check_score(self, score: Score) -> None:
         sign = 1 if score.is_cost else -1
@@ -201,8 +255,14 @@ class Judge:
         """Raises for goals of which not even the original has a number."""
         if not self._goals:
             return
-        own = self._losses(self._model, data, is_held=True).result()
+        with kept_buffers(self._model):
+            held, used = (self._losses(self._model, data, one) for one in (True, False))
+        own = held.result()
         for goal in self._goals:
+            judging, others = held.hardness(goal.name), used.hardness(goal.name)
+            # Examples given apart may be of another kind.
+            if judging is not None and others is not None and not data.is_given:
+                self._hardness[goal.name] = Hardness(judging, others)
             if math.isnan(goal.measured(own)):
                 raise InvalidArgumentError(
                     f"keep={{{goal.name!r}: ...}} cannot be measured: {self._why_unknown(goal)}"
@@ -293,7 +353,8 @@ class Judge:
 
     def _losses(self, model: nn.Module, data: Split, is_held: bool) -> Losses:
         """What each example loses, of those held back or of those used."""
-        losses = Losses()
+        is_original = model is self._model
+        losses = Losses(of_original=is_original)
         batches = data.held if is_held else data.used
         given = data.held_labels if is_held else data.used_labels
         labels: Any = given if given is not None else [None] * len(batches)
@@ -303,7 +364,6 @@ class Judge:
                 before = known[position]
             else:
                 before = output_of(self._model, batch, self._output)
-            is_original = model is self._model
             after = before if is_original else output_of(model, batch, self._output)
             outputs = [before, after]
             if self._language_model:

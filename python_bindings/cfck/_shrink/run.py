@@ -17,7 +17,7 @@ from torch import nn
 from .._calibration.calibrate import calibrate
 from .._calibration.calibration import Calibration
 from .._calibration.layers import Corrector
-from .._calibration.rounded import Loaded, RoundedCopy, at_step
+from .._calibration.rounded import RoundedCopy, at_step
 from .._common.progress import Counter, Progress
 from .._evaluation.outputs import undisturbed
 from .._frameworks.torch_tensors import TorchFramework
@@ -25,17 +25,17 @@ from .._io.archive import Archive
 from .._io.save import write_file
 from .._io.summary import LossWarning
 from ..errors import InternalError, InvalidArgumentError
+from .certify import COARSEST_STEP, FINEST_STEP, judge_in_turn, judge_together
 from .examples import N_PROBED, Split
 from .goals import exact
-from .judge import Judge, Verdict
+from .judge import Judge
 from .result import METADATA_KEY, ShrinkInterrupted, ShrinkResult, ShrinkTrial
 from .search import StepSearch, search
 from .small import SmallTensors
+from .trial import Trial, finest, smallest
 
 # The step of a first trial, of a tensor's root mean square: about 3 bits per weight.
 _FIRST_STEP = 0.3
-# Steps beyond these are not tried: 16 bits per weight, and hardly any.
-_FINEST_STEP, _COARSEST_STEP = 2.0**-14, 8.0
 _MOST_TRIALS = 8
 # Of small models, where a trial is quick and its outcome varies more.
 _MOST_REFINED, _MOST_REFINED_OF_SMALL = 6, 10
@@ -49,11 +49,8 @@ _SMALL_MODEL = 4_000_000
 # Significant bits of vectors where a size is asked for.
 _BITS_FOR_A_SIZE = 8
 _DAMPING = 0.02
-# Files that are judged by held-back examples at most, once the search is over; a ratio of what is
-# lost to what is allowed that is near enough below 1; and the least change of a step, in octaves.
-_MOST_JUDGED = 8
-_NEAR_ENOUGH = 0.95
-_SMALLEST_MOVE = 0.02
+# Files of small models that are judged together, at least.
+_FEWEST_NEAR = 4
 # More than any file has.
 _LARGEST_SIZE = 2.0**62
 
@@ -83,22 +80,6 @@ class Job:
     notes: list[str]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Trial:
-    """A file in memory that was judged.
-
-    Attributes:
-        predicted: the ratio that the examples tell with which files are made.
-    """
-
-    calibration: Calibration
-    loaded: Loaded
-    verdict: Verdict
-    told: ShrinkTrial
-    targets: dict[str, Any]
-    predicted: float
-
-
 class Shrinker:
     """Does one call of shrink()."""
 
@@ -112,8 +93,7 @@ class Shrinker:
         self._stage = ""
         self._n_stages = 0
         self._options: dict[str, Any] = {}
-        self._trials: list[ShrinkTrial] = []
-        self._judged: list[_Trial] = []
+        self._judged: list[Trial] = []
         self._refining: tuple[Corrector, Any] | None = None
         self._vector_bits: int | None = None
         floats = _distinct_floats(job.model)
@@ -133,7 +113,7 @@ class Shrinker:
         ):
             # Trials may lose anything; the losses of the file are told in the end.
             warnings.simplefilter("ignore", LossWarning)
-            best: _Trial | None = None
+            best: Trial | None = None
             try:
                 calibration = self._calibrate()
                 best = self._to_size(calibration) if job.targets else self._to_goal(calibration)
@@ -144,7 +124,7 @@ class Shrinker:
                     raise
                 self._progress = None  # it may raise again
                 self._report("interrupted: the best file so far is written")
-                result = self._write(best or _smallest(met), interrupted=best is None)
+                result = self._write(best or smallest(met), interrupted=best is None)
                 raise ShrinkInterrupted(result) from interrupt
 
     def _enter(self, stage: str) -> None:
@@ -202,17 +182,15 @@ class Shrinker:
             self._options["level"] = "archive"  # 64 states too
         return small
 
-    def _to_goal(self, calibration: Calibration) -> _Trial:
+    def _to_goal(self, calibration: Calibration) -> Trial:
         """The coarsest file that keeps everything.
 
         Where other examples count, steps are searched by the examples that files are made with, and
-        only then judged by those held back, from a step that is likely to keep everything to
-        coarser ones, up to the first that does not. So a file is not chosen for its luck with
-        these: the confidence of one bound is that of the choice.
+        only then judged by those held back.
         """
         small = self._settings(calibration)
         self._choose_vectors(small)
-        plain = StepSearch(_FIRST_STEP, _COARSEST_STEP, _FINEST_STEP)
+        plain = StepSearch(_FIRST_STEP, COARSEST_STEP, FINEST_STEP)
 
         def attempt(step: float) -> float:
             return self._try(at_step(calibration, step), step, refined=False).predicted
@@ -223,42 +201,28 @@ class Shrinker:
             refines = self._search_refined(calibration, plain)
         if not refines:
             search(plain, attempt, _MOST_TRIALS)
-        tried = [trial for trial in self._judged if trial.told.refined == refines]
         if self._job.confidence is not None:
-            kept = self._certify(calibration, tried)
+            kept = self._certify(calibration, refines)
         else:
             kept = [trial for trial in self._judged if trial.told.met]
         if not kept:
             self._refuse()
-        return _smallest(kept)
+        return smallest(kept)
 
-    def _certify(self, calibration: Calibration, tried: list[_Trial]) -> list[_Trial]:
-        """Trials that keep everything as far as the examples held back show, in the order in which
-        they were judged."""
-        likely = [trial for trial in tried if trial.predicted <= 1]
-        at_hand = max(likely, key=_step) if likely else min(tried, key=_step)
-        refined = at_hand.told.refined
-        kept: list[_Trial] = []
-        for number in range(_MOST_JUDGED):
-            ratio = at_hand.verdict.ratio
-            if at_hand.told.met:
-                kept.append(at_hand)
-                if ratio >= _NEAR_ENOUGH or at_hand.told.step >= _COARSEST_STEP:
-                    break
-                octaves = max(_SMALLEST_MOVE, 0.9 * _octaves_to(ratio))
-            elif kept:
-                break
-            else:
-                # Further and further: counted losses hardly follow the step.
-                octaves = _octaves_to(ratio) - _SMALLEST_MOVE * 2.0**number
-            step = min(max(at_hand.told.step * 2.0**octaves, _FINEST_STEP), _COARSEST_STEP)
-            if step == at_hand.told.step:
-                break
+    def _certify(self, calibration: Calibration, refined: bool) -> list[Trial]:
+        """Trials that keep everything as far as the examples held back show."""
+
+        def make(step: float) -> Trial:
             if refined:
-                at_hand = self._refine(calibration, step)
-            else:
-                at_hand = self._try(at_step(calibration, step), step, refined=False)
-        return kept
+                return self._refine(calibration, step)
+            return self._try(at_step(calibration, step), step, refined=False)
+
+        judge = self._job.judge
+        if judge.can_pool:
+            fewest = _FEWEST_NEAR if self._n_weights < _SMALL_MODEL else 1
+            return judge_together(self._judged, refined, judge, make, fewest)
+        tried = [trial for trial in self._judged if trial.told.refined == refined]
+        return judge_in_turn(tried, make)
 
     def _corrector(self, data: Split, calibration: Calibration) -> Corrector:
         counter = Counter(lambda _d, _t, name: self._tell(name))
@@ -271,16 +235,16 @@ class Shrinker:
     def _search_refined(self, calibration: Calibration, plain: StepSearch) -> bool:
         """Tries refined values; whether these allow a coarser step than others do."""
         first = plain.expected() * math.sqrt(_REFINED_GAIN)
-        found = StepSearch(min(first, _COARSEST_STEP), _COARSEST_STEP, _FINEST_STEP)
+        found = StepSearch(min(first, COARSEST_STEP), COARSEST_STEP, FINEST_STEP)
         is_small = self._n_weights < _SMALL_MODEL
         most = _MOST_REFINED_OF_SMALL if is_small else _MOST_REFINED
         is_enough = None if self._job.confidence is None else _is_likely
         search(found, lambda step: self._refine(calibration, step).predicted, most, until=is_enough)
         return found.expected() > plain.expected()
 
-    def _refine(self, calibration: Calibration, step: float) -> _Trial:
+    def _refine(self, calibration: Calibration, step: float) -> Trial:
         """A trial with values that make up for errors of earlier layers."""
-        self._enter(f"refine {len(self._trials) + 1}")
+        self._enter(f"refine {len(self._judged) + 1}")
         loaded = self._copy.load(at_step(calibration, step), **self._options)
         if self._refining is None:
             assert self._job.data is not None  # or there would be nothing to refine with
@@ -289,21 +253,21 @@ class Shrinker:
         corrector, families = self._refining
         return self._try(corrector.correct(families, step), step, refined=True)
 
-    def _try(self, calibration: Calibration, step: float, refined: bool, **target: Any) -> _Trial:
+    def _try(self, calibration: Calibration, step: float, refined: bool, **target: Any) -> Trial:
         """Encodes, decodes and judges."""
         if not refined:
-            self._enter(f"try {len(self._trials) + 1}")
+            self._enter(f"try {len(self._judged) + 1}")
         loaded = self._copy.load(calibration, **self._options, **target)
         judge = self._job.judge
-        verdict = judge.of(self._copy.model)
-        predicted = verdict.ratio if target else judge.predicted(self._copy.model, verdict)
+        outcome = judge.measure(self._copy.model, with_used=not target)
+        verdict = judge.verdict(outcome)
+        predicted = verdict.ratio if target else judge.predicted(outcome)
         met = verdict.ratio <= 1
         bits = 8 * loaded.summary.file_bytes / self._n_weights
         told = ShrinkTrial(
             loaded.summary.step or step, bits, verdict.kept, verdict.bounds, refined, met
         )
-        trial = _Trial(calibration, loaded, verdict, told, target, predicted)
-        self._trials.append(told)
+        trial = Trial(calibration, loaded, outcome, verdict, told, target, predicted)
         self._judged.append(trial)
         kind = "refined" if refined else "compensated"
         numbers = ", ".join(
@@ -311,7 +275,7 @@ class Shrinker:
             + (f" ({exact(verdict.bounds[name])})" if name in verdict.bounds else "")
             for name, value in verdict.kept.items()
         )
-        self._report(f"file {len(self._trials)}: {bits:.3f} bits per weight, {kind}: {numbers}")
+        self._report(f"file {len(self._judged)}: {bits:.3f} bits per weight, {kind}: {numbers}")
         return trial
 
     def _choose_vectors(self, small: SmallTensors) -> None:
@@ -327,7 +291,7 @@ class Shrinker:
         self._copy.replace({})
 
     def _refuse(self) -> None:
-        best = min(self._judged, key=_step)
+        best = finest(self._judged)
         wanted = ", ".join(f"{name}={value!r}" for name, value in self._job.goal.items())
         can = ", ".join(f"{name}={exact(value)}" for name, value in best.told.outcome.items())
         least = (
@@ -352,7 +316,7 @@ class Shrinker:
             "store the model without loss with save_file"
         )
 
-    def _to_size(self, calibration: Calibration) -> _Trial:
+    def _to_size(self, calibration: Calibration) -> Trial:
         """The best file of a size."""
         job = self._job
         small = self._settings(calibration)
@@ -375,7 +339,7 @@ class Shrinker:
         trial = self._try(refined, plain.told.step, refined=True, **targets)
         return min((plain, trial), key=_distance)
 
-    def _write(self, best: _Trial, interrupted: bool = False) -> ShrinkResult:
+    def _write(self, best: Trial, interrupted: bool = False) -> ShrinkResult:
         """The file, which is what was judged."""
         job = self._job
         self._enter("write")
@@ -388,7 +352,7 @@ class Shrinker:
         self._compare(best.loaded.data)
         file_bytes = os.path.getsize(job.filename)
         kept = best.verdict.kept
-        evaluation = best.verdict.evaluation
+        evaluation = best.outcome.evaluation
         if not kept and evaluation is not None:
             found = {"cosine": evaluation.cosine_mean}
             if evaluation.kl is not None:
@@ -409,7 +373,7 @@ class Shrinker:
             evaluation=evaluation,
             refined=best.told.refined,
             vector_bits=self._vector_bits,
-            trials=tuple(self._trials),
+            trials=tuple(trial.told for trial in self._judged),
             interrupted=interrupted,
             notes=tuple(job.notes + job.judge.notes),
             seconds=time.monotonic() - self._begin,
@@ -417,7 +381,7 @@ class Shrinker:
         self._report(str(result))
         return result
 
-    def _promise(self, best: _Trial) -> dict[str, str]:
+    def _promise(self, best: Trial) -> dict[str, str]:
         """What the file itself says of what it keeps, unless the caller has an entry there."""
         job = self._job
         if not job.goal or METADATA_KEY in (job.metadata or {}):
@@ -441,24 +405,11 @@ class Shrinker:
                 )
 
 
-def _smallest(trials: list[_Trial]) -> _Trial:
-    return min(trials, key=lambda trial: trial.told.bits_per_weight)
-
-
 def _short(told: Any) -> Any:
     """Numbers as summaries print them: the files of small models are small too."""
     if isinstance(told, dict):
         return {name: _short(value) for name, value in told.items()}
     return float(exact(told)) if isinstance(told, float) and math.isfinite(told) else told
-
-
-def _step(trial: _Trial) -> float:
-    return trial.told.step
-
-
-def _octaves_to(ratio: float) -> float:
-    """Of the step, to what loses just what is allowed."""
-    return -math.log2(min(max(ratio, 2.0**-10), 2.0**4)) / 2
 
 
 def _is_likely(ratio: float) -> bool:
@@ -471,8 +422,8 @@ def _is_close(ratio: float) -> bool:
     return 0.6 <= ratio <= 1.7
 
 
-def _distance(trial: _Trial) -> float:
-    evaluation = trial.verdict.evaluation
+def _distance(trial: Trial) -> float:
+    evaluation = trial.outcome.evaluation
     assert evaluation is not None
     return evaluation.kl if evaluation.kl is not None else 1 - evaluation.cosine_mean
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from cfck._evaluation.outputs import Output
-from cfck._shrink.confidence import Sample, examples_needed, upper_bound
+from cfck._shrink.confidence import Hardness, Sample, examples_needed, upper_bound
 from cfck._shrink.losses import Losses
 from cfck._shrink.memorised import Certainty, certainty, memorised_note
 
@@ -16,20 +16,22 @@ def sample(losses, rows=None, is_counted=False):
     return Sample(losses, np.ones(len(losses)) if rows is None else np.asarray(rows), is_counted)
 
 
-def divergences_of_a_linear_classifier():
-    """Of 20,000 inputs: most lose next to nothing, a few very much."""
+def linear_classifier():
+    """Divergences of 20,000 inputs, of which most lose next to nothing and a few very much; and how
+    uncertain the original is of them."""
     generator = torch.Generator().manual_seed(3)
     weight = 1.5 * torch.randn(10, 16, generator=generator)
     given = torch.randn(20_000, 16, generator=generator)
     before = (given @ weight.T).double().log_softmax(1)
     changed = weight + 0.2 * torch.randn(10, 16, generator=generator)
     after = (given @ changed.T).double().log_softmax(1)
-    return (before.exp() * (before - after)).sum(1).numpy()
+    divergence = (before.exp() * (before - after)).sum(1)
+    return divergence.numpy(), (1 - before.exp().square().sum(1)).numpy()
 
 
 @pytest.mark.parametrize(("n", "confidence"), [(100, 0.8), (150, 0.9)])
 def test_bounds_of_divergences_hold_as_often_as_they_say(n, confidence):
-    population = divergences_of_a_linear_classifier()
+    population, _ = linear_classifier()
     draw = np.random.default_rng(5)
     n_draws = 60
     held = sum(
@@ -38,6 +40,42 @@ def test_bounds_of_divergences_hold_as_often_as_they_say(n, confidence):
     )
     spread = math.sqrt(n_draws * confidence * (1 - confidence))
     assert held >= n_draws * confidence - 2 * spread
+
+
+def test_bounds_hold_for_examples_that_happen_to_be_easy():
+    population, hardness = linear_classifier()
+    draw = np.random.default_rng(6)
+    n, n_draws, level = 100, 60, 0.8
+    found = []
+    for _ in range(n_draws):
+        judging, others = draw.choice(len(population), n), draw.choice(len(population), 3 * n)
+        known = Hardness(sample(hardness[judging]), sample(hardness[others]))
+        bounds = [
+            upper_bound(sample(population[judging]), level, hardness=one) for one in (None, known)
+        ]
+        found.append((hardness[judging].mean(), *bounds))
+    found.sort()
+    plain, corrected = np.array(found)[:, 1:].T / population.mean()
+    spread = math.sqrt(n_draws * level * (1 - level))
+    assert np.sum(corrected >= 1) >= n_draws * level - 2 * spread
+    assert np.std(corrected) < 0.9 * np.std(plain) and np.mean(corrected) < np.mean(plain)
+    easy = slice(0, n_draws // 3)
+    assert np.mean(corrected[easy] >= 1) > np.mean(plain[easy] >= 1)
+
+
+def test_hardness_that_tells_nothing_changes_nothing():
+    losses = sample(np.random.default_rng(8).exponential(size=40))
+    bound = upper_bound(losses, 0.9)
+    ones, zeros, few = (sample(values) for values in ([1.0] * 40, [0.0] * 40, [1.0] * 3))
+    assert upper_bound(losses, 0.9, hardness=Hardness(zeros, ones)) == bound
+    assert upper_bound(losses, 0.9, hardness=Hardness(ones, few)) == bound
+    nothing = sample([math.nan] * 40)
+    assert upper_bound(losses, 0.9, hardness=Hardness(ones, nothing)) == bound
+    counted = sample([1.0] * 3 + [0.0] * 37, is_counted=True)
+    known = Hardness(ones, sample([5.0] * 40))
+    assert upper_bound(counted, 0.9, hardness=known) == upper_bound(counted, 0.9)
+    # All examples together are three times as hard as those that judge.
+    assert upper_bound(losses, 0.5, hardness=known) == pytest.approx(3 * losses.mean)
 
 
 @pytest.mark.parametrize("part", [0.01, 0.05, 0.2])
@@ -99,6 +137,14 @@ def test_losses_are_those_of_each_example():
     losses = Losses()
     losses.add([before, after], "kl", "auto")
     losses.add_labels([before, after], torch.where(mask, 2, -1), 0)
+    assert losses.hardness("kl") is None
+    of_original = Losses(of_original=True)
+    of_original.add([before, before], "kl", "auto")
+    assert of_original.hardness("cosine") is None
+    first = before.values[0, :2].double().softmax(1)
+    hardness = of_original.hardness("kl")
+    assert hardness.rows.tolist() == [2, 4, 1]
+    assert hardness.losses[0] == pytest.approx(float((1 - first.square().sum(1)).sum()))
     for name in ("kl", "cosine", "agreement", "top1", "perplexity"):
         assert losses.sample(name).rows.tolist() == [2, 4, 1], name
     found = losses.result()
