@@ -15,11 +15,19 @@ _MOST_POINTS = 32  # in a prefix
 
 @dataclasses.dataclass(frozen=True)
 class Prefixes:
-    """The prefixes of names that are otherwise the same: in the file, and in the model."""
+    """The prefixes of names that are otherwise the same: in the file, and in the model.
+
+    Attributes:
+        in_file: that of the file; may be empty.
+        in_model: that of the model; may be empty.
+        n_names: of the tensors that fit with it.
+        are_all: all names of the file that the model lacks have the prefix.
+    """
 
     in_file: str
     in_model: str
     n_names: int
+    are_all: bool
 
     def advice(self) -> str:
         """A clause that says how the names differ and what to do about it."""
@@ -33,11 +41,16 @@ class Prefixes:
         else:
             said = f"those of the file begin with `{in_file}`, those of the model with `{in_model}`"
             change = f"{_literal(self.in_model)} + name.removeprefix({_literal(self.in_file)})"
-        rename = f"model.load_state_dict({{{change}: t for name, t in load_file(path).items()}})"
+        # Beside the weights a checkpoint may have the state of an optimizer.
+        which = "" if self.are_all else f" if name.startswith({_literal(self.in_file)})"
+        renamed = f"{{{change}: t for name, t in load_file(path).items(){which}}}"
+        # A file, and no call of load_state_dict: that leaves models on meta without values, and
+        # compressed ones are made of files.
+        rename = f'rename them with save_file({renamed}, "renamed.cfck") and load that file'
         if self.in_file or not self.in_model.rstrip(".").isidentifier():
-            return f"{said}: rename them, {rename}"
+            return f"{said}: {rename}"
         part = f"model.{self.in_model.rstrip('.')}"
-        return f"{said}: load the file into {part}, or rename them, {rename}"
+        return f"{said}: load the file into {part}, or {rename}"
 
 
 def _literal(text: str) -> str:
@@ -61,7 +74,8 @@ def find_prefixes(file_names: Collection[str], model_names: Collection[str]) -> 
         if all(candidate) and (n_names < max(2, fewest) or _is_number(candidate)):
             continue  # such as the numbers of layers
         if best is None or n_names > best.n_names:
-            best = Prefixes(*candidate, n_names)
+            are_all = all(name.startswith(candidate[0]) for name in file_names)
+            best = Prefixes(*candidate, n_names, are_all)
     if best is None or 2 * best.n_names <= fewest:
         return None
     return best

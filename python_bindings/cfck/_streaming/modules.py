@@ -144,9 +144,15 @@ def _weight_property(kind: type, name: str) -> property:
                 return self.__dict__[name]
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         parameter = self._parameters[name]
-        if not isinstance(parameter, Placeholder) or by_rows:
+        if not isinstance(parameter, Placeholder):
             return parameter
-        return parameter.weight.supply.use(parameter.weight)
+        weight = parameter.weight
+        if by_rows:
+            # Rows are read one by one, unless somebody has all values: a tied layer, say, whose
+            # weight is then the same object.
+            held = weight.supply.held(weight)
+            return parameter if held is None else held
+        return weight.supply.use(weight)
 
     def write(self: nn.Module, value: Any) -> None:
         # Where the parameter was deleted: functions that compute weights from others do that.

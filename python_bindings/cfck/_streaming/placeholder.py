@@ -139,6 +139,12 @@ def _require_grad(placeholder: Placeholder, requires_grad: bool = True) -> Place
     return placeholder
 
 
+def _address(placeholder: Placeholder) -> int:
+    """Where the values are in memory, or 0: libraries look for ties by it."""
+    held = placeholder.weight.supply.held(placeholder.weight)
+    return 0 if held is None else held.data_ptr()
+
+
 def _set_data(placeholder: Placeholder, values: torch.Tensor) -> None:
     placeholder.weight.become(values)
 
@@ -244,6 +250,7 @@ _SPECIAL: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.embedding: _embedding,
     functional.embedding_bag: _embedding_bag,
     torch.Tensor.detach: _values,
+    torch.Tensor.data_ptr: _address,
     _TENSOR.data.__get__: lambda placeholder, *_: _values(placeholder),
     _TENSOR.data.__set__: _set_data,
     torch.Tensor.requires_grad_: _require_grad,
@@ -253,7 +260,7 @@ _SPECIAL: dict[Callable[..., Any], Callable[..., Any]] = {
 _WITHOUT_VALUES = frozenset(
     """__get__ __set__ __delete__ __hash__ __len__ size stride dim ndimension numel nelement
     element_size storage_offset is_contiguous is_floating_point is_complex is_signed is_conj is_neg
-    is_inference is_shared get_device data_ptr untyped_storage has_names register_hook
+    is_inference is_shared get_device untyped_storage has_names register_hook
     register_post_accumulate_grad_hook retain_grad result_type""".split()
 )
 _WITH_VIEWS = frozenset(

@@ -118,6 +118,11 @@ class Supply:
         return lane.recent
 
     @outside_graphs
+    def held(self, weight: Weight) -> torch.Tensor | None:
+        """The values of a weight as a parameter, where they are in memory."""
+        return weight.lent()
+
+    @outside_graphs
     def whole(self, weight: Weight) -> torch.Tensor:
         """The values of a weight, outside of the order in which the model uses them."""
         self._end_loans()

@@ -195,6 +195,20 @@ def test_one_name_of_tied_weights_is_enough(path, kept):
     assert len(list(streamed.parameters())) == len(list(model.parameters()))
 
 
+def test_libraries_see_ties(path):
+    """As peft looks for them when it has merged an adapter; else it would end them."""
+    save_model(Tied(), path)
+    streamed = compressed(scrambled(Tied()), path)
+    for _ in range(2):
+        out, into = streamed.head.weight, streamed.embed.weight
+        assert out.data_ptr() == into.data_ptr() != 0
+        assert out is into
+        del out, into
+    streamed.head.weight.data += 1
+    out, into = streamed.head.weight, streamed.embed.weight
+    assert out.data_ptr() == into.data_ptr() != 0
+
+
 def test_parameters_of_one_memory_are_tied(path):
     model = Tied()
     model.head.weight = nn.Parameter(model.embed.weight.detach())
