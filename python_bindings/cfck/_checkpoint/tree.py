@@ -60,6 +60,11 @@ def load_tree(
     """``devices``: where tensors of a kind go, if not to the host."""
     reading, progress = split_progress(options)
     archive = Archive.open(filename, reading)
+    if archive.shards_with(ATTACHMENT) > 1:
+        raise InvalidArgumentError(
+            f"{filename} has its tensors in several files, each with containers of its own: "
+            "load_file returns all tensors by name, and load_checkpoint what is in one of the files"
+        )
     skeleton = archive.attachment(ATTACHMENT, MAX_SKELETON_BYTES)
     if skeleton is None:
         raise InvalidArgumentError(

@@ -138,6 +138,10 @@ class Archive:
             return part.file.attachment(name)
         return None
 
+    def shards_with(self, attachment: str) -> int:
+        """The number of files that have a named byte string."""
+        return sum(attachment in part.file.attachments() for part in self._parts)
+
     def record(self, name: str) -> _native.Record:
         part, index = self._find(name)
         return part.records[index]

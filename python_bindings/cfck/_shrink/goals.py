@@ -15,6 +15,8 @@ from ..errors import InvalidArgumentError
 SCORE = "score"
 # Outcomes of which a row is lost or not.
 COUNTED = ("agreement", "top1")
+# Outcomes that are the better the smaller they are.
+COSTS = ("kl", "perplexity")
 
 
 @dataclasses.dataclass(frozen=True)

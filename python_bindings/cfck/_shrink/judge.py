@@ -269,6 +269,11 @@ class Judge:
                 )
 
     def _why_unknown(self, goal: Goal) -> str:
+        labels = None if self._data is None else self._data.held_labels
+        if goal.name == "perplexity" and labels and all(one.dim() == 1 for one in labels):
+            return (
+                "perplexities are of language models; for a classifier keep kl, agreement or top1"
+            )
         if goal.needs_labels:
             return (
                 "no label of the held-back examples counts, since all are below 0, or the model "

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from .. import _native
 from .._common.checks import check_metadata
@@ -125,6 +126,28 @@ def _confidence(value: Any) -> float:
     return float(value)
 
 
+def _check_apart(used: list[Any], held: list[Any]) -> None:
+    """Raises InvalidArgumentError for batches that would judge files that were made with them."""
+    known = {_digest(batch) for batch in used}
+    for position, batch in enumerate(held):
+        if _digest(batch) in known:
+            raise InvalidArgumentError(
+                f"batch {position} of held_back= is one of batches= too, and would flatter files "
+                "that were made with it; give others, or leave held_back= out: then a fourth of "
+                "batches= judges"
+            )
+
+
+def _digest(batch: Any) -> tuple[Any, ...]:
+    """Equal for inputs with the same values; different for nearly all others."""
+    parts = tree_leaves(batch)
+    if not all(isinstance(part, torch.Tensor) and not part.is_meta for part in parts):
+        return (id(batch),)
+    values = [part.detach().to("cpu").reshape(-1).contiguous() for part in parts]
+    contents = [hash(one.view(torch.uint8).numpy().tobytes()) for one in values]
+    return tuple(zip((part.shape for part in parts), contents))
+
+
 def _data(model: nn.Module, given: Mapping[str, Any], goals: list[Goal]) -> tuple[Split, bool]:
     """The examples, and whether labels are the next tokens."""
     batches, notes = read_batches(given["batches"], given["n_examples"])
@@ -143,6 +166,7 @@ def _data(model: nn.Module, given: Mapping[str, Any], goals: list[Goal]) -> tupl
     for part in (found, found_others):
         for position, batch in enumerate(part):
             check_has_examples(batch, position)
+    _check_apart(found, found_others)
 
     def labels_of(is_needed: bool) -> list[list[torch.Tensor] | None]:
         pairs = ((batches, found), (others, found_others))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from .goals import exact
+from .goals import COSTS, exact
 
 if TYPE_CHECKING:
     from .._evaluation.evaluate import Evaluation
@@ -96,7 +96,7 @@ class ShrinkResult:
             where = f" on {self.n_held_back} held-back examples" if self.n_held_back else ""
             lines.append(f"kept {name} {exact(value)}{wanted}{where}")
             if name in self.bounds and self.confidence is not None:
-                side = "at most" if self.bounds[name] >= value else "at least"
+                side = "at most" if name in COSTS else "at least"
                 lines.append(
                     f"on other examples of their kind {name} is {side} {exact(self.bounds[name])}, "
                     f"with a confidence of {100 * self.confidence:g} %"

@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 from cfck._io.parts import Part
-from cfck.torch import load_file, load_model, save_file
+from cfck.torch import load_checkpoint, load_file, load_model, save_file
 from conftest import assert_same, shares_memory, weights
 
 
@@ -194,6 +194,8 @@ def test_shards_of_pytorch(tmp_path):
             assert_same(tensor, tensors[name])
         if path != back:
             assert shares_memory(loaded["embed.weight"], loaded["head.weight"])
+            with pytest.raises(cfck.InvalidArgumentError, match="load_file returns all tensors"):
+                load_checkpoint(path)
     (source / "model.safetensors").write_bytes(b"")  # comes before files of PyTorch
     with pytest.raises(cfck.CfckError, match="model.safetensors"):
         load_file(source)

@@ -1,5 +1,7 @@
 """What shrink() promises of other examples, and what it keeps when it is interrupted."""
 
+import dataclasses
+
 import cfck
 import pytest
 import torch
@@ -51,7 +53,10 @@ def test_examples_to_judge_by_can_be_given(tmp_path):
     assert (result.n_used, result.n_held_back) == (64, 80)
     assert result.evaluation.n_examples == 80
     assert result.bounds["kl"] <= 0.01
+    assert "kl is at most" in str(dataclasses.replace(result, bounds=result.kept))
     assert not [note for note in result.notes if "trained on" in note]
+    with pytest.raises(cfck.InvalidArgumentError, match="batch 1 of held_back= is one of batches="):
+        quiet(small_model(), path, held_back=batches(80, 2)[:1] + batches(64, 1), **options)
     # Inputs of which the model is much surer.
     known = batches(64, 1, scale=100.0)
     result = quiet(small_model(), path, keep={"kl": 0.5}, batches=known, held_back=batches(80, 2))
