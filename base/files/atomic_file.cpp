@@ -65,6 +65,7 @@ struct AtomicFile::Impl {
 
   Result<void> open_temporary();
   Error in_terms_of_target(Error failure) const;
+  Error naming_target(const Error& failure) const noexcept;
   Result<void> check_target();
   Result<void> flush();
   Result<void> write(ByteView bytes);
@@ -120,6 +121,17 @@ Error AtomicFile::Impl::in_terms_of_target(Error failure) const {
   return failure;
 }
 
+Error AtomicFile::Impl::naming_target(const Error& failure) const noexcept {
+  return run_guarded([&] {
+    Error named = copy_of(failure);
+    const std::string hidden = "'" + escaped(temporary) + "'";
+    if (const std::size_t at = named.message.find(hidden); at != std::string::npos) {
+      named.message.replace(at, hidden.size(), "'" + escaped(target) + "'");
+    }
+    return named;
+  });
+}
+
 Result<void> AtomicFile::Impl::open_temporary() {
   const bool replaces = files.exists(target);
   for (int attempt = 0;; ++attempt) {
@@ -149,8 +161,9 @@ std::invoke_result_t<Step> AtomicFile::Impl::run(const char* advice, Step&& step
   }
   auto result = run_guarded(std::forward<Step>(step));
   if (!result) {
-    error = copy_of(result.error());
+    error = naming_target(result.error());
     discard();
+    return copy_of(*error);
   }
   return result;
 }

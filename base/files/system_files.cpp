@@ -32,11 +32,12 @@ Error system_error(const char* action, const std::string& path, int number) {
                          : number == ENOMEM ? ErrorCode::kOutOfMemory
                                             : ErrorCode::kIo;
   return run_guarded([&] {
-    return Error{code,
-                 std::string("cannot ") + action + " '" + escaped(path) +
-                     "': " + std::generic_category().message(number),
-                 {},
-                 {}};
+    std::string message = std::string("cannot ") + action + " '" + escaped(path) +
+                          "': " + std::generic_category().message(number);
+    if (number == EFBIG) {
+      message += "; the file system or a limit (`ulimit -f`) allows no larger files";
+    }
+    return Error{code, std::move(message), {}, {}};
   });
 }
 

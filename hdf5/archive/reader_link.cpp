@@ -1,6 +1,7 @@
 #include "hdf5/archive/reader_link.hpp"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -65,9 +66,15 @@ bool receive_ends(int socket, SentEnds& ends) {
   if (n < 0 && errno == EINTR) return true;
   if (n <= 0) return false;
   const cmsghdr* const head = message.head();
-  if (head != nullptr && head->cmsg_type == SCM_RIGHTS &&
-      head->cmsg_len == CMSG_LEN(sizeof(ends))) {
+  if (head == nullptr || head->cmsg_type != SCM_RIGHTS) return true;
+  if (head->cmsg_len == CMSG_LEN(sizeof(ends))) {
     std::memcpy(&ends, CMSG_DATA(head), sizeof(ends));
+  } else if (head->cmsg_len == CMSG_LEN(sizeof(int))) {
+    // This process may have no more descriptors. Whoever waits at the other end of this one is told
+    // by closing it.
+    int only = -1;
+    std::memcpy(&only, CMSG_DATA(head), sizeof(only));
+    (void)::close(only);
   }
   return true;
 }

@@ -95,15 +95,19 @@ class Job {
 
   // Waits until there are bytes, or the process has ended and there are none.
   bool wait_for_bytes() {
+    // Where nobody tells how the process ends, it may be gone, and a copy of this one have the
+    // other end of the stream. A chunk takes far less.
+    constexpr int kMaxSilenceMilliseconds = 60000;
     while (true) {
       std::array<pollfd, 2> wanted = {
           pollfd{ends_.stream.get(), POLLIN, 0},
           pollfd{status_ || lost_ ? -1 : ends_.status.get(), POLLIN, 0}};
-      const int n = ::poll(wanted.data(), wanted.size(), status_ ? 0 : -1);
+      const int timeout = status_ ? 0 : lost_ ? kMaxSilenceMilliseconds : -1;
+      const int n = ::poll(wanted.data(), wanted.size(), timeout);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return false;
       if (wanted[0].revents != 0) return true;
-      if (status_ && n == 0) return false;
+      if (timeout >= 0 && n == 0) return false;
       if (wanted[1].revents != 0) read_status();
     }
   }

@@ -133,7 +133,8 @@ Result<Buffer> undo_scale_offset(const Filter& filter, Buffer in, std::uint64_t)
   const unsigned all_bits = 8 * values.elem_bytes;
   const unsigned wanted_type = values.is_float != 0 ? 0 : 2;
   if (values.scale_type != wanted_type || values.elem_bytes == 0 || values.elem_bytes > 8 ||
-      values.is_float > 1) {
+      values.is_float > 1 || values.is_signed > 1 || values.is_big_endian > 1 ||
+      values.has_fill > 1) {
     return bad_filter_values(kName);
   }
   // Integers with all their bits are stored as they are.

@@ -7,6 +7,7 @@
 #include <hdf5.h>
 #include <malloc.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -39,6 +40,14 @@ void close_others() {
 #endif
   const long most = ::sysconf(_SC_OPEN_MAX);
   for (int number = STDERR_FILENO + 1; number < most; ++number) (void)::close(number);
+}
+
+// Each job takes two descriptors, and the other program's limit was for its own.
+void allow_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 class Program {
@@ -108,6 +117,7 @@ int main(int argc, char** argv) {
     return cfck::hdf5::kOtherBuild;
   }
   close_others();
+  allow_descriptors();
   // Memory is zeroed when it is given out, and overwritten when it is given back, unless somebody
   // looks for mistakes with other bytes.
   if (std::getenv("MALLOC_PERTURB_") == nullptr) (void)::mallopt(M_PERTURB, 0xff);

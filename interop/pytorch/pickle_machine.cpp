@@ -326,6 +326,7 @@ Result<void> PickleMachine::push_result(Result<NodeId> made) {
 Result<void> PickleMachine::push_global() {
   CFCK_TRY_ASSIGN(const std::string module, line());
   CFCK_TRY_ASSIGN(const std::string name, line());
+  if (!valid_utf8(module) || !valid_utf8(name)) return bad_text("name of a class or function");
   return push_result(calls_.global(module, name, start_));
 }
 

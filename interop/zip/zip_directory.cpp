@@ -1,6 +1,7 @@
 #include "interop/zip/zip_directory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -54,6 +55,14 @@ Result<std::vector<std::byte>> read(const ByteSource& source, std::uint64_t offs
   return bytes;
 }
 
+Error no_directory(const ByteSource& source) {
+  std::array<std::byte, 2> start{};
+  const bool is_zip = source.size() >= start.size() && source.read_at(0, start) &&
+                      start == std::array{std::byte{'P'}, std::byte{'K'}};
+  if (is_zip) return truncated("the zip file has no directory at its end; download it again");
+  return corrupt("this is not a zip file, as .pt, .npz and .keras files are; download it again");
+}
+
 // Returns where the end of the directory starts: the comment behind it reaches the end of the file.
 Result<std::uint64_t> find_end(const ByteSource& source) {
   const std::uint64_t file_bytes = source.size();
@@ -64,7 +73,7 @@ Result<std::uint64_t> find_end(const ByteSource& source) {
     if (load<std::uint32_t>(at) != kEndMagic) continue;
     if (load<std::uint16_t>(at + 20) == behind - kEndBytes) return file_bytes - behind;
   }
-  return truncated("the zip file has no directory at its end; download it again");
+  return no_directory(source);
 }
 
 Result<Place> place_in_64(const ByteSource& source, std::uint64_t end_bytes) {
@@ -247,7 +256,7 @@ bool is_safe_member_name(std::string_view name) {
 Result<std::vector<ZipMember>> read_zip_directory(const ByteSource& source,
                                                   MemberNames member_names) {
   if (source.size() < kEndBytes) {
-    return truncated("the zip file has no directory at its end; download it again");
+    return no_directory(source);
   }
   CFCK_TRY_ASSIGN(const Place place, find_directory(source));
   if (place.n_bytes > kMaxDirectoryBytes || place.n_members > kMaxMembers ||

@@ -256,7 +256,9 @@ TEST_F(AtomicFileTest, AnErrorIsFinal) {
   auto file = AtomicFile::create(path("f"), {}, files);
   ASSERT_TRUE(file);
   const std::string large(2 << 20, 'x');
-  EXPECT_FALSE((*file)->write(view_of(large)));
+  const auto written = (*file)->write(view_of(large));
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().message.find("cfck-tmp"), std::string::npos);
   EXPECT_FALSE((*file)->write(view_of("x")));
   EXPECT_FALSE((*file)->read_back());
   EXPECT_FALSE((*file)->commit());

@@ -83,11 +83,11 @@ void add_choice(CLI::App& app, const std::string& name, T& choice,
 
 // What commands that read any file say of it.
 inline constexpr const char* kAnyFile =
-    "A file of tensors, .cfck, .safetensors, .pt, .h5, .npz or .npy, or a folder of the first two; "
-    "- is standard input";
+    "A file of tensors, .cfck, .safetensors, .pt, .h5, .keras, .npz or .npy, or a folder of the "
+    "first three; - is standard input";
 inline constexpr const char* kAnyFiles =
-    "Files of tensors, .cfck, .safetensors, .pt, .h5, .npz or .npy, or folders of the first two; "
-    "- is standard input";
+    "Files of tensors, .cfck, .safetensors, .pt, .h5, .keras, .npz or .npy, or folders of the "
+    "first three; - is standard input";
 
 void add_common(CLI::App& app, Choices& choices);
 void add_threads(CLI::App& app, unsigned& threads);

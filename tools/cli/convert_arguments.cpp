@@ -181,9 +181,9 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       "Convert files of tensors to .cfck, losslessly, within a maximum error, or to a target, and\n"
       "back. What IN is follows from its contents, not from its suffix: safetensors, PyTorch\n"
       "(.pt, .pth, .bin; nothing in it is executed), HDF5, numpy. What OUT is follows from its\n"
-      "suffix: .cfck, .safetensors, .h5, .npz, .npy.\n"
-      "A folder is converted shard by shard, with targets for all shards together. Its other\n"
-      "files are copied; folders whose names begin with a dot are left out.");
+      "suffix: .cfck, .safetensors, .h5, .keras, .npz, .npy.\n"
+      "A folder is converted to a folder, shard by shard, with targets for all shards together.\n"
+      "Its other files are copied; folders whose names begin with a dot are left out.");
   add_paths(app, options, choices);
   add_codec(app, options.encode.codec);
   add_max_errors(app, options);

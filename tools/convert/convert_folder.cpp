@@ -129,6 +129,13 @@ Result<void> FolderConversion::choose_output() {
                  {},
                  {}};
   }
+  const bool is_new_name = !is_taken && !wanted_output().ends_with('/');
+  for (const model::ArchiveFormat* const format : model::file_formats()) {
+    if (!is_new_name || !model::has_suffix_of(output_, *format)) continue;
+    return invalid_argument("'" + escaped(output_) +
+                            "' is the name of a file, and a folder is converted to a folder, file "
+                            "by file; name a folder, or end its name with a slash");
+  }
   report_.input = options_.input;
   report_.output = output_;
   report_.from = &from_;

@@ -13,7 +13,7 @@ void note_signal(int number) { noted_signal = number; }
 }  // namespace
 
 void catch_interrupts() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGALRM}) {
     struct sigaction action {};
     // nohup and background jobs of a shell ignore some of them; so do we.
     if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;

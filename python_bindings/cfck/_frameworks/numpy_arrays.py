@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..errors import DeviceError, InvalidArgumentError, UnsupportedError
+from ..errors import DeviceError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from .framework import HostTensor, Prepared, named_tensors, row_major, unsupported
 
 _SCALAR_TYPES: dict[str, Any] = {
@@ -116,11 +116,14 @@ class NumpyFramework:
         return array.copy(order="C")
 
     def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[np.ndarray, int, int]:
-        if bits := _PACKED_BITS.get(dtype):
-            n_elems = int(np.prod(shape, dtype=object))
-            memory = np.empty(n_elems * bits // 8, np.uint8)
-        else:
-            memory = np.empty(shape, dtype_of(dtype))
+        try:
+            if bits := _PACKED_BITS.get(dtype):
+                n_elems = int(np.prod(shape, dtype=object))
+                memory = np.empty(n_elems * bits // 8, np.uint8)
+            else:
+                memory = np.empty(shape, dtype_of(dtype))
+        except MemoryError as error:
+            raise OutOfMemoryError(f"no memory for an array of shape {list(shape)}") from error
         return memory, memory.ctypes.data, memory.nbytes
 
     def finish(self, memory: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:

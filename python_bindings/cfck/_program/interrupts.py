@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-_ENDING = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-]
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU", "SIGALRM")
+_ENDING = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
 _Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
@@ -29,7 +28,7 @@ class Ended(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def ending_signals() -> Iterator[None]:
-    """In here SIGTERM and SIGHUP raise Ended, but where the caller of the program ignores them."""
+    """In here signals that end programs raise Ended, unless the caller of the program ignores them."""
     with _handled(_raise, [number for number in _ENDING if _is_default(number)]):
         yield
 

@@ -121,3 +121,10 @@ def test_keys_of_objects_that_are_not_known(path):
         )
         assert done.returncode == 6, done.stderr
         assert "16 nested tuples" in done.stderr
+
+
+@pytest.mark.parametrize("only_tensors", [False, True])
+def test_names_of_classes_that_are_no_text(path, only_tensors):
+    write(path, b"}cmo\xffule\nC\n" + TENSOR + b"s")
+    with pytest.raises(cfck.errors.CorruptError, match="text that is no name of a class"):
+        load_file(path, only_tensors=only_tensors)

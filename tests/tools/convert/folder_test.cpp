@@ -142,6 +142,18 @@ TEST(ConvertFolder, OneFileWithoutAnIndex) {
   EXPECT_TRUE(read_file(folder / "b/model.safetensors") == small_model());
 }
 
+TEST(ConvertFolder, TheNameOfAFileIsNoNameOfAFolder) {
+  const TemporaryFolder folder;
+  write_file(folder / "m/model.safetensors", small_model());
+  for (const char* name : {"m.safetensors", "m.cfck", "m.npz"}) {
+    const Outcome refused = run({"convert", folder / "m", folder / name});
+    EXPECT_EQ(refused.code, kUsage) << name;
+    EXPECT_TRUE(has(refused.err, "name a folder")) << refused.err;
+    EXPECT_FALSE(fs::exists(folder / name));
+  }
+  EXPECT_EQ(run({"convert", folder / "m", (folder / "m.cfck").string() + "/"}).code, 0);
+}
+
 TEST(ConvertFolder, LinksAreFollowed) {
   const TemporaryFolder folder;
   make_model(folder / "blobs");
