@@ -28,7 +28,7 @@ class Ended(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def ending_signals() -> Iterator[None]:
-    """In here signals that end programs raise Ended, unless the caller of the program ignores them."""
+    """In here signals that end programs raise Ended, unless the program was told to ignore them."""
     with _handled(_raise, [number for number in _ENDING if _is_default(number)]):
         yield
 
