@@ -68,8 +68,8 @@ struct SentEnds {
 };
 // Sends them; false, with the reason in errno, where nobody reads the socket any more.
 bool send_ends(int socket, const SentEnds& ends);
-// Receives them; `ends` stays as it is where a signal came first, or a message without them, or this
-// process may open no more files. False where nobody has the other end of the socket any more.
+// Receives them; `ends` stays as it is where a signal came first, or a message without them, or
+// this process may open no more files. False where nobody has the other end of the socket any more.
 bool receive_ends(int socket, SentEnds& ends);
 
 // Sends all bytes to a socket; false where nobody reads it any more. Raises no signal.

@@ -199,9 +199,9 @@ class CFCK_API AtomicFile final : public ByteSink {
   void writer_finished() noexcept override;
   // Opens the bytes written so far, to check them before commit().
   Result<std::unique_ptr<ByteSource>> read_back();
-  // Error: kInvalidArgument while a writer in this file has not finished. After any other one `path`
-  // is as it was, unless only syncing the folder failed: the new file is in place then, and the
-  // error says that it was saved.
+  // Error: kInvalidArgument while a writer in this file has not finished. After other errors
+  // `path` is as it was, unless only syncing the folder failed: the new file is in place then,
+  // and the error says that it was saved.
   Result<void> commit();
 
  private:
