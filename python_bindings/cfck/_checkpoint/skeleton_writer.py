@@ -322,7 +322,7 @@ def _advice(value: Any) -> str:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return "store x._asdict() or tuple(x)"
     for plain in (str, bytes, int, float, complex, dict, list, tuple, set, frozenset):
-        if isinstance(value, plain):
+        if isinstance(value, plain) and type(value) is not plain:
             return f"store {plain.__name__}(x)"
     if type(value).__module__.partition(".")[0] == "torch":
         return "cfck.torch.save_checkpoint stores tensors, dtypes, devices and sizes"

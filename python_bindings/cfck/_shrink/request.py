@@ -83,8 +83,9 @@ def _targets(given: Mapping[str, Any]) -> dict[str, Any]:
     named = [name for name in ("keep", "size", "bits_per_weight") if given[name] is not None]
     if len(named) != 1:
         found = " and ".join(named) if named else "none of them"
+        were = "were" if named else "was"
         raise InvalidArgumentError(
-            f"shrink takes keep, size or bits_per_weight, and {found} was given"
+            f"shrink takes keep, size or bits_per_weight, and {found} {were} given"
         )
     targets = {name: given[name] for name in named if name != "keep"}
     if isinstance(targets.get("size"), str):

@@ -107,14 +107,6 @@ def _decoded(arguments: Any, weights: list[Weight] | None = None) -> Any:
     return tree_map_only(Placeholder, values, arguments)
 
 
-def _no_change(placeholder: Placeholder, why: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"parameter `{placeholder.weight.name}` is compressed and cannot change ({why}); load the "
-        "model with load_model to train or change it",
-        record=placeholder.weight.name,
-    )
-
-
 def refuse_streamed_models(model: torch.nn.Module) -> None:
     """Raises UnsupportedError for models that run from a file: nothing can be loaded into them."""
     for name, parameter in model.named_parameters():
@@ -135,7 +127,11 @@ def _require_grad(placeholder: Placeholder, requires_grad: bool = True) -> Place
     if (own := placeholder.weight.own()) is not None:
         own.requires_grad_(requires_grad)
     elif requires_grad:
-        raise _no_change(placeholder, "it has no gradient")
+        raise UnsupportedError(
+            f"parameter `{placeholder.weight.name}` is compressed and cannot have gradients; load "
+            "the model with load_model to train it",
+            record=placeholder.weight.name,
+        )
     return placeholder
 
 

@@ -275,7 +275,7 @@ class _Broken(Classifier):
     ("options", "message"),
     [
         ({}, "keep, size or bits_per_weight, and none of them"),
-        ({"keep": {"kl": 1}, "size": 10}, "keep and size was given"),
+        ({"keep": {"kl": 1}, "size": 10}, "keep and size were given"),
         ({"keep": {}}, "keep is empty"),
         ({"keep": {"cosin": 0.9}}, "did you mean cosine"),
         ({"keep": {"cosine": 1.5}}, "between 0 and 1"),

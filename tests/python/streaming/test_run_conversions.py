@@ -121,7 +121,7 @@ def test_gradients_of_weights_are_refused(models):
     ]
     for change in changes:
         with pytest.raises(
-            cfck.UnsupportedError, match="is compressed and cannot change"
+            cfck.UnsupportedError, match="is compressed and cannot have gradients"
         ) as caught:
             change()
         assert caught.value.record in ("0.weight", "1.weight")
