@@ -147,11 +147,11 @@ TEST(ConvertFolder, TheNameOfAFileIsNoNameOfAFolder) {
   write_file(folder / "m/model.safetensors", small_model());
   for (const char* name : {"m.safetensors", "m.cfck", "m.npz"}) {
     const Outcome refused = run({"convert", folder / "m", folder / name});
-    EXPECT_EQ(refused.code, kUsage) << name;
-    EXPECT_TRUE(has(refused.err, "name a folder")) << refused.err;
+    EXPECT_EQ(refused.code, 2) << name;
+    EXPECT_NE(refused.err.find("name a folder"), std::string::npos) << refused.err;
     EXPECT_FALSE(fs::exists(folder / name));
   }
-  EXPECT_EQ(run({"convert", folder / "m", (folder / "m.cfck").string() + "/"}).code, 0);
+  EXPECT_EQ(run({"convert", folder / "m", folder / "m.cfck/"}).code, 0);
 }
 
 TEST(ConvertFolder, LinksAreFollowed) {
