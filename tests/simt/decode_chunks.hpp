@@ -23,6 +23,11 @@ std::optional<std::vector<std::byte>> decode_by_team(CodecId codec, const ChunkI
                                                      ByteView payload, simt::LaneOrder order,
                                                      bool is_odd = true);
 
+// Those that codec lossless has kernels for. It stores all others as planes of bytes, for the host.
+inline constexpr DType kDeviceDTypes[] = {DType::kF64,    DType::kF32,        DType::kC64,
+                                          DType::kBF16,   DType::kF16,        DType::kF8E5M2,
+                                          DType::kF8E4M3, DType::kF8E5M2Fnuz, DType::kF8E4M3Fnuz};
+
 // Whether a payload is for a kernel: others are copied, or decoded by the host.
 bool has_device_kernel(CodecId codec, const ChunkInfo& info, ByteView payload);
 

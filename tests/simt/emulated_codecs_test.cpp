@@ -3,20 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "tests/simt/decode_chunks.hpp"
 
 namespace cfck::codec {
 namespace {
 
-// The CPU decodes integers, which codec lossless stores as planes of bytes.
 std::vector<CodecCase> device_cases() {
   std::vector<CodecCase> cases;
   for (const CodecCase& one : all_codec_cases()) {
     const bool has_kernels =
         one.row->codec == CodecId::kLossless || one.row->codec == CodecId::kDirect;
-    const bool is_integer = one.dtype == DType::kI64 || one.dtype == DType::kU64;
-    if (has_kernels && !is_integer && one.entropy == EntropyId::kRans) {
+    const bool has_dtype = std::find(std::begin(kDeviceDTypes), std::end(kDeviceDTypes),
+                                     one.dtype) != std::end(kDeviceDTypes);
+    if (has_kernels && has_dtype && one.entropy == EntropyId::kRans) {
       cases.push_back(one);
     }
   }

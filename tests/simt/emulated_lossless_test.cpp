@@ -14,10 +14,6 @@
 namespace cfck::codec {
 namespace {
 
-constexpr DType kFloats[] = {DType::kF64,    DType::kF32,        DType::kC64,
-                             DType::kBF16,   DType::kF16,        DType::kF8E5M2,
-                             DType::kF8E4M3, DType::kF8E5M2Fnuz, DType::kF8E4M3Fnuz};
-
 struct Case {
   DType dtype;
   Pattern pattern;
@@ -33,7 +29,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const DType dtype : kFloats) {
+  for (const DType dtype : kDeviceDTypes) {
     for (const Pattern pattern : kAllPatterns) {
       cases.push_back({dtype, pattern});
     }
