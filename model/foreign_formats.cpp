@@ -194,6 +194,7 @@ constexpr NamedForeign kFolders[] = {
     {"/manifest.ocdbt", {}, {{}, "a checkpoint of Orbax", kOrbaxWay}},
     {"/_CHECKPOINT_METADATA", {}, {{}, "a checkpoint of Orbax", kOrbaxWay}},
     {"/.zarray", {}, {{}, "a store of Zarr", kZarrWay}},
+    {"/.zgroup", {}, {{}, "a store of Zarr", kZarrWay}},
     {"/zarr.json", {}, {{}, "a store of Zarr", kZarrWay}},
     {".gguf",
      {},
