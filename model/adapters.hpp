@@ -27,7 +27,7 @@ using AdapterEntry = const ArchiveAdapter* (*)(const char* build, const char** o
 inline constexpr const char* kAdapterEntry = "cfck_archive_adapter";
 
 // To be raised when a virtual function of TensorArchive or ArchiveWriter comes, goes or moves.
-inline constexpr int kAdapterInterface = 2;
+inline constexpr int kAdapterInterface = 3;
 
 // Returns what a program and a module must have in common, since they exchange C++ objects: the
 // version, the compiler, the interface, and the sizes of the types.
