@@ -216,11 +216,13 @@ TEST_P(EmulatedDirect, LargeChunksAreThoseOfTheCpu) {
 TEST_P(EmulatedDirect, RefusesWhatTheCpuRefuses) {
   // The shortest chunk that is not stored as it is.
   for (const std::uint64_t n : {900u, 4000u, 17280u}) {
-    Sample sample;
-    encode(GetParam(), 0, n, Spread::kHeavy, 0.02, sample);
-    if (!has_device_kernel(CodecId::kDirect, sample.info, sample.payload)) continue;
-    expect_same_refusals(sample, 30);
-    return;
+    for (const Spread spread : {Spread::kHeavy, Spread::kLaplace, Spread::kGaussian}) {
+      Sample sample;
+      encode(GetParam(), 0, n, spread, 0.02, sample);
+      if (!has_device_kernel(CodecId::kDirect, sample.info, sample.payload)) continue;
+      expect_same_refusals(sample, 30);
+      return;
+    }
   }
 }
 
