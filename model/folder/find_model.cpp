@@ -128,20 +128,12 @@ std::vector<Candidate> candidates_of(const std::string& folder,
   return best;
 }
 
-bool is_unknown(const Candidate& candidate) { return candidate.rank() == 2 && !candidate.is_index; }
-
 std::vector<Candidate> best_candidates(const std::string& folder,
                                        const std::vector<std::string>& names) {
   constexpr int kAnyName = 2;
   constexpr int kKnownNames = 1;
   auto best = candidates_of(folder, names, archive_formats(), kAnyName);
-  if (!std::all_of(best.begin(), best.end(), is_unknown)) return best;
-  auto others = candidates_of(folder, names, model_formats(), kKnownNames);
-  // An index says more than names that no library gives to a model.
-  const bool decides =
-      best.empty() || std::any_of(others.begin(), others.end(),
-                                  [](const Candidate& other) { return other.is_index; });
-  return decides ? others : best;
+  return best.empty() ? candidates_of(folder, names, model_formats(), kKnownNames) : best;
 }
 
 Result<std::string> only_one(const std::string& folder, const std::vector<Candidate>& best) {
@@ -157,7 +149,7 @@ Result<std::string> only_one(const std::string& folder, const std::vector<Candid
 // Files of one format whose names say nothing: parts of one model, for all that can be known.
 bool are_parts(const std::vector<Candidate>& best) {
   return std::all_of(best.begin(), best.end(), [&](const Candidate& candidate) {
-    return is_unknown(candidate) && candidate.format == best.front().format;
+    return candidate.rank() == 2 && !candidate.is_index && candidate.format == best.front().format;
   });
 }
 
@@ -186,14 +178,6 @@ bool may_be_model(std::string_view name, const ArchiveFormat& format) {
   name = name.substr(0, name.find('.'));
   // The name of a shard is that of the model and "-00001-of-00002".
   return is_model_name(name) || is_model_name(name.substr(0, name.find('-')));
-}
-
-bool says_model(std::string_view name, const ArchiveFormat& format) {
-  if (const auto index = parse_index_name(name)) return index->format == &format;
-  if (!may_be_model(name, format)) return false;
-  const ArchiveFormat* const formats[] = {&format};
-  const auto candidate = candidate_of(std::string(name), formats);
-  return !candidate || !is_unknown(*candidate);  // no candidate: a shard
 }
 
 bool may_be_shard(std::string_view name, const ArchiveFormat& format) {

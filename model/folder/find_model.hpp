@@ -14,8 +14,7 @@ namespace cfck::model {
 // several. Names that model libraries use come first ("model", "adapter_model", ...), then the same
 // with a variant ("model.fp16.safetensors"), then any other; of one name the first of formats.inc,
 // and the index of shards before a single file. Files of model_formats(), such as
-// pytorch_model.bin, count where there is nothing else, and their indexes before files whose names
-// no library gives to a model. Errors: kNotFound if there is none;
+// pytorch_model.bin, count where there is nothing else. Errors: kNotFound if there is none;
 // kInvalidArgument, with their names, where this leaves several; kIo.
 Result<std::string> find_model(const std::string& folder);
 
@@ -26,8 +25,6 @@ Result<std::optional<std::string>> find_named_model(const std::string& folder);
 // True for the name of a file that may belong to a model of this format without an index: any of
 // its suffix in the formats of folders, and names of model libraries in model_formats().
 bool may_be_model(std::string_view name, const ArchiveFormat& format);
-// True if a name says so: an index, a shard of one, or a name of model libraries.
-bool says_model(std::string_view name, const ArchiveFormat& format);
 // True for the name of a file that may be a shard, and is no model by itself.
 bool may_be_shard(std::string_view name, const ArchiveFormat& format);
 

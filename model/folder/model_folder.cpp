@@ -123,26 +123,10 @@ const ArchiveFormat* format_in(const std::vector<std::string>& files) {
       return may_be_model(name, *format);
     });
   };
-  // An index says more than names that no library gives to a model.
-  const auto has_said = [&](const ArchiveFormat* format) {
-    return std::any_of(files.begin(), files.end(), [&](const std::string& file) {
-      return says_model(std::string_view(file).substr(file.rfind('/') + 1), *format);
-    });
-  };
-  const auto has_index = [&](const ArchiveFormat* format) {
-    return std::any_of(files.begin(), files.end(), [&](const std::string& file) {
-      const auto index = parse_index_name(std::string_view(file).substr(file.rfind('/') + 1));
-      return index && index->format == format;
-    });
-  };
   const auto formats = archive_formats();
-  const auto others = model_formats();
-  if (std::none_of(formats.begin(), formats.end(), has_said)) {
-    const auto indexed = std::find_if(others.begin(), others.end(), has_index);
-    if (indexed != others.end()) return *indexed;
-  }
   const auto found = std::find_if(formats.rbegin(), formats.rend(), has_model);
   if (found != formats.rend()) return *found;
+  const auto others = model_formats();
   const auto other = std::find_if(others.begin(), others.end(), has_model);
   return other == others.end() ? nullptr : *other;
 }
