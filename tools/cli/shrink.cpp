@@ -99,7 +99,7 @@ void describe_shrink(CLI::App& app) {
       "repeated");
   add("--confidence", "C",
       "How sure it has to be that --keep holds for all text of the kind, 0.5 to 0.999; default: "
-      "0.9");
+      "0.95");
   add("--size", "SIZE", "In place of --keep: at most so many bytes, such as 60MB");
   add("--bits-per-weight", "X", "In place of --keep: at most so many, with everything in the file");
   add("--text", "FILE",

@@ -135,10 +135,10 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--confidence",
         type=float,
-        default=0.9,
+        default=0.95,
         metavar="C",
         help="how sure it has to be that --keep holds for all text of the kind, from 0.5 (what is "
-        "measured counts as it is) to 0.999 (default: 0.9)",
+        "measured counts as it is) to 0.999 (default: 0.95)",
     )
     add("--size", metavar="SIZE", help="in place of --keep: at most so many bytes, such as 60MB")
     add("--bits-per-weight", type=float, metavar="B", help="in place of --keep: at most so many")

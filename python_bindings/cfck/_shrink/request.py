@@ -122,7 +122,7 @@ def _confidence(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.5 <= value <= 0.999:
         raise InvalidArgumentError(
             "confidence is a number from 0.5 (what is measured counts as it is) to 0.999, such as "
-            f"0.9, not {value!r}"
+            f"0.95, not {value!r}"
         )
     return float(value)
 

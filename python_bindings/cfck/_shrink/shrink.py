@@ -23,7 +23,7 @@ def shrink(
     at_most: float | None = None,
     size: int | str | None = None,
     bits_per_weight: float | None = None,
-    confidence: float = 0.9,
+    confidence: float = 0.95,
     batches: Iterable[Batch] | None = None,
     held_back: Iterable[Batch] | None = None,
     inputs: Callable[[Batch], object] | None = None,

@@ -89,7 +89,7 @@ def test_what_is_asked_for_is_kept_on_held_back_and_on_other_examples(model, sma
     path, result, _ = small
     assert 0 < result.kept["kl"] < result.bounds["kl"] <= 0.05
     assert result.goal == {"kl": 0.05}
-    assert result.confidence == 0.9
+    assert result.confidence == 0.95
     assert (result.n_held_back, result.n_used) == (40, 120)
     assert result.evaluation.kl == result.kept["kl"]
     other = cfck.evaluate(model, decoded(path), batches(400, seed=9), kind="logits")
@@ -97,11 +97,11 @@ def test_what_is_asked_for_is_kept_on_held_back_and_on_other_examples(model, sma
     text = str(result)
     assert "(wanted 0.05) on 40 held-back examples" in text
     assert "on other examples of their kind kl is at most" in text
-    assert "with a confidence of 90 %" in text
+    assert "with a confidence of 95 %" in text
     with cfck.safe_open(path, framework="pt") as file:
         told = json.loads(file.metadata()["cfck.shrink"])
     assert told["goal"] == {"kl": 0.05} and told["n_held_back"] == 40
-    assert told["confidence"] == 0.9
+    assert told["confidence"] == 0.95
     assert told["kept"]["kl"] == pytest.approx(result.kept["kl"], rel=1e-5)
     assert told["bounds"]["kl"] == pytest.approx(result.bounds["kl"], rel=1e-5)
 
@@ -434,7 +434,7 @@ def test_few_examples_are_warned_of(model, tmp_path):
     options = {"keep": {"top1": -20.0}, "batches": given}
     with pytest.raises(
         cfck.InvalidArgumentError,
-        match=r"confidence of 0\.9 by 6 held-back .* about \d\d examples in batches= .* would do",
+        match=r"confidence of 0\.95 by 6 held-back .* about \d\d examples in batches= .* would do",
     ):
         quiet(model, tmp_path / "a.cfck", **options)
     assert not list(tmp_path.iterdir())
