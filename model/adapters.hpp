@@ -26,7 +26,8 @@ struct ArchiveAdapter {
 using AdapterEntry = const ArchiveAdapter* (*)(const char* build, const char** own);
 inline constexpr const char* kAdapterEntry = "cfck_archive_adapter";
 
-// To be raised when a virtual function of TensorArchive or ArchiveWriter comes, goes or moves.
+// To be raised when a virtual function of TensorArchive, ArchiveWriter, or the sources and sinks of
+// bytes comes, goes or moves.
 inline constexpr int kAdapterInterface = 3;
 
 // Returns what a program and a module must have in common, since they exchange C++ objects: the

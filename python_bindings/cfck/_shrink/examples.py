@@ -46,6 +46,12 @@ class Split:
     notes: list[str]
     is_given: bool = False
 
+    @property
+    def held_classes(self) -> list[torch.Tensor] | None:
+        """The labels of the examples held back, where they are one class for each."""
+        labels = self.held_labels
+        return labels if labels and all(label.dim() == 1 for label in labels) else None
+
 
 @dataclasses.dataclass(frozen=True)
 class _Example:

@@ -269,8 +269,8 @@ class Judge:
                 )
 
     def _why_unknown(self, goal: Goal) -> str:
-        labels = None if self._data is None else self._data.held_labels
-        if goal.name == "perplexity" and labels and all(one.dim() == 1 for one in labels):
+        is_classifier = self._data is not None and self._data.held_classes is not None
+        if goal.name == "perplexity" and is_classifier:
             return (
                 "perplexities are of language models; for a classifier keep kl, agreement or top1"
             )
@@ -346,8 +346,7 @@ class Judge:
             self.notes += [] if note is None else [note]
 
     def _look_at_classes(self, data: Split, classes: list[torch.Tensor]) -> None:
-        if data.held_labels is not None and all(label.dim() == 1 for label in data.held_labels):
-            classes = data.held_labels
+        classes = data.held_classes or classes
         if not classes:
             return
         found = torch.cat([part.reshape(-1).cpu() for part in classes])
